@@ -1,0 +1,491 @@
+"""A scenario: one YAML file, data only, that says what to set up and what to break.
+
+Every model forbids unknown fields; ``load_scenario`` turns the first thing wrong into one sentence.
+docs/scenarios.md explains the language with examples.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal
+
+import yaml
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    model_serializer,
+    model_validator,
+)
+
+from history.errors import BadInput
+
+SCENARIOS = Path(__file__).resolve().parent.parent / "scenarios"
+
+# --- small values ------------------------------------------------------------------------------
+
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0}
+
+
+def _seconds(value: object) -> object:
+    """``500ms``, ``5s``, ``2m`` → seconds."""
+    if isinstance(value, str):
+        match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(ms|s|m)", value)
+        if not match:
+            raise ValueError(f"{value!r} is no duration such as 500ms, 5s or 2m")
+        return float(match[1]) * _UNITS[match[2]]
+    return value
+
+
+def _per_second(value: object) -> object:
+    """``1000/s`` → 1000.0."""
+    if isinstance(value, str):
+        match = re.fullmatch(r"(-?\d+(?:\.\d+)?)\s*/\s*s", value)
+        if not match:
+            raise ValueError(f"{value!r} is no rate such as 1000/s")
+        return float(match[1])
+    return value
+
+
+def _setting(value: object) -> object:
+    """A Kafka setting as Kafka's own files spell it."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value) if isinstance(value, int | float) else value
+
+
+Seconds = Annotated[float, Field(gt=0), BeforeValidator(_seconds)]
+PerSecond = Annotated[float, Field(gt=0), BeforeValidator(_per_second)]
+Settings = dict[str, Annotated[str, BeforeValidator(_setting)]]
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class TopicPartition(_Model):
+    """``orders-0``."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+class Target(_Model):
+    """Who a step is aimed at: a role that is bound to brokers when the phase reaches it.
+
+    ``leader of orders-0`` · ``follower of orders-0`` (the last one in the assignment that does not lead) ·
+    ``followers of orders-0`` (all) · ``preferred leader of orders-0`` · ``controller`` · ``A`` (a named
+    broker) · ``random broker`` (by the run's seed).
+    """
+
+    role: Literal["leader", "follower", "followers", "preferred leader", "controller", "named", "random"]
+    of: TopicPartition | None = None
+    name: str | None = None
+
+    def __str__(self) -> str:
+        if self.of:
+            return f"{self.role} of {self.of}"
+        return {"named": self.name or "", "random": "random broker"}.get(self.role, self.role)
+
+
+def _target(value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    if match := re.fullmatch(r"(preferred leader|leader|followers?) of ([\w.-]+)-(\d+)", value):
+        return Target(role=match[1], of=TopicPartition(topic=match[2], partition=int(match[3])))  # type: ignore[arg-type]  # one of the four
+    if value == "controller":
+        return Target(role="controller")
+    if value == "random broker":
+        return Target(role="random")
+    if re.fullmatch(r"[A-Z]", value):
+        return Target(role="named", name=value)
+    raise ValueError(
+        f"{value!r} is no target; say leader|follower|followers|preferred leader of <topic>-<partition>, "
+        "controller, random broker or a broker's letter"
+    )
+
+
+Node = Annotated[Target, BeforeValidator(_target), PlainSerializer(str)]
+
+# --- conditions --------------------------------------------------------------------------------
+
+
+class Condition(_Model):
+    """What a wait waits for; exactly one of them."""
+
+    out_of_isr: Node | None = None
+    isr_full: str | None = None
+    leader_changed: str | None = None
+    caught_up: str | None = None
+
+    @model_validator(mode="after")
+    def _exactly_one(self) -> Condition:
+        if len(self.model_fields_set) != 1:
+            allowed = ", ".join(type(self).model_fields)
+            raise ValueError(f"a condition is exactly one of {allowed}")
+        return self
+
+    @model_serializer(mode="wrap")
+    def _only_the_one(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return {name: value for name, value in handler(self).items() if value is not None}
+
+    def __str__(self) -> str:
+        name = next(iter(self.model_fields_set))
+        return f"{name.replace('_', ' ')}: {getattr(self, name)}"
+
+
+# --- steps -------------------------------------------------------------------------------------
+
+
+class Step(_Model):
+    """One call inside a phase, told apart by its key: ``- pause: {node: …}``.
+
+    ``shorthand`` names the field that a bare value fills (``- hold: 5s``). ``fault`` says whether the
+    step breaks something that must be healed in its phase; ``needs`` lists runtime capabilities.
+    """
+
+    key: ClassVar[str]
+    shorthand: ClassVar[str | None] = None
+    fault: ClassVar[bool] = False
+    needs: ClassVar[frozenset[str]] = frozenset()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_shorthand(cls, value: object) -> object:
+        if cls.shorthand and not isinstance(value, dict):
+            return {cls.shorthand: value}
+        return value
+
+    @model_serializer(mode="wrap")
+    def _keyed(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return {self.key: {name: value for name, value in handler(self).items() if value is not None}}
+
+    def __str__(self) -> str:
+        named = ((name, getattr(self, name)) for name in type(self).model_fields)
+        return f"{self.key} " + ", ".join(f"{name} {value}" for name, value in named if value is not None)
+
+
+class Hold(Step):
+    """Let the cluster and the load run on."""
+
+    key = "hold"
+    shorthand = "seconds"
+    seconds: Seconds
+
+
+class Wait(Step):
+    """Wait for a condition; running out of time is evidence, not an error."""
+
+    key = "wait"
+    condition: Condition = Field(alias="for")
+    limit: Seconds = 30.0
+
+    @model_serializer(mode="plain")
+    def _as_written(self) -> dict[str, Any]:
+        return {self.key: {"for": self.condition.model_dump(), "limit": self.limit}}
+
+
+class Lag(Step):
+    """Keep a follower alive and fetching, but about so many records behind, in the ISR."""
+
+    key = "lag"
+    fault = True
+    needs = frozenset({"lag"})
+    node: Node
+    records: int = Field(gt=0)
+
+
+class Slow(Step):
+    """Feed a follower far less than is produced until a condition holds; stays so until healed."""
+
+    key = "slow"
+    fault = True
+    needs = frozenset({"lag"})
+    node: Node
+    until: Condition
+    limit: Seconds = 30.0
+
+
+class Pause(Step):
+    """Freeze a node: its connections stay open, nothing answers."""
+
+    key = "pause"
+    shorthand = "node"
+    fault = True
+    needs = frozenset({"pause"})
+    node: Node
+
+
+class Resume(Step):
+    """Let a paused node run on."""
+
+    key = "resume"
+    shorthand = "node"
+    needs = frozenset({"pause"})
+    node: Node
+
+
+class Kill(Step):
+    """SIGKILL."""
+
+    key = "kill"
+    shorthand = "node"
+    fault = True
+    needs = frozenset({"kill"})
+    node: Node
+
+
+class Stop(Step):
+    """SIGTERM: a controlled shutdown."""
+
+    key = "stop"
+    shorthand = "node"
+    fault = True
+    needs = frozenset({"kill"})
+    node: Node
+
+
+class Start(Step):
+    """Start a node that was killed or stopped."""
+
+    key = "start"
+    shorthand = "node"
+    node: Node
+
+
+class Heal(Step):
+    """End every fault of this phase that is still in force, and prove it."""
+
+    key = "heal"
+    shorthand = "what"
+    what: Literal["all"]
+
+
+class Write(Step):
+    """Send a fixed batch of records to a named broker with its own acks, beside or instead of the load."""
+
+    key = "write"
+    to: Node
+    topic: str
+    partition: int = 0
+    records: int = Field(gt=0)
+    acks: Literal["0", "1", "all"] = "all"
+    record_bytes: int = Field(default=100, ge=64)
+
+
+STEPS: dict[str, type[Step]] = {
+    step.key: step for step in (Hold, Wait, Lag, Slow, Pause, Resume, Kill, Stop, Start, Heal, Write)
+}
+
+
+def _step(value: object) -> object:
+    if isinstance(value, Step):
+        return value
+    if not isinstance(value, dict) or len(value) != 1:
+        raise ValueError(f"a step is one key and its settings, such as 'hold: 5s', not {value!r}")
+    key, settings = next(iter(value.items()))
+    if key not in STEPS:
+        raise ValueError(f"unknown step {key!r}; known: {', '.join(sorted(STEPS))}")
+    return STEPS[key].model_validate(settings)
+
+
+AnyStep = Annotated[Step, BeforeValidator(_step), PlainSerializer(lambda step: step.model_dump())]
+
+# --- the scenario ------------------------------------------------------------------------------
+
+
+class Cluster(_Model):
+    """``session_timeout`` becomes broker.session.timeout.ms (KRaft) or zookeeper.session.timeout.ms."""
+
+    brokers: int = Field(ge=1, le=26)
+    mode: Literal["kraft", "zookeeper"] | None = None  # None: by version
+    session_timeout: Seconds = 9.0
+    config: Settings = Field(default_factory=dict)
+
+    @property
+    def broker_ids(self) -> dict[str, int]:
+        """Letter → broker id: A is 1."""
+        return {chr(ord("A") + index): index + 1 for index in range(self.brokers)}
+
+
+class Topic(_Model):
+    """``replicas`` names the brokers of partition 0, preferred leader first; partition p starts p further."""
+
+    partitions: int = Field(default=1, ge=1)
+    replicas: list[str] = Field(min_length=1)
+    config: Settings = Field(default_factory=dict)
+
+    def assignment(self, broker_ids: dict[str, int]) -> dict[int, list[int]]:
+        ids = [broker_ids[name] for name in self.replicas]
+        turn = len(ids)
+        return {p: ids[p % turn :] + ids[: p % turn] for p in range(self.partitions)}
+
+
+class Load(_Model):
+    """The open-loop producer and its live consumer, running through all phases."""
+
+    topic: str
+    rate: PerSecond = 1000.0
+    record_bytes: int = Field(default=100, ge=64)
+    acks: Literal["0", "1", "all"] = "all"
+    idempotence: bool = True
+    retries: int = Field(default=2_147_483_647, ge=0)
+    request_timeout: Seconds = 10.0
+    delivery_timeout: Seconds = 30.0
+    linger: Annotated[float, Field(ge=0), BeforeValidator(_seconds)] = 0.005
+    engine: Literal["kafka-python", "confluent-kafka"] = "kafka-python"
+
+    @model_validator(mode="before")
+    @classmethod
+    def _acks_as_text(cls, value: object) -> object:
+        if isinstance(value, dict) and isinstance(value.get("acks"), int):
+            return {**value, "acks": str(value["acks"])}
+        return value
+
+    @model_validator(mode="after")
+    def _idempotence_needs_all(self) -> Load:
+        if self.idempotence and (self.acks != "all" or self.retries == 0):
+            raise ValueError("idempotence needs acks: all and retries above 0; set idempotence: false")
+        return self
+
+
+class Phase(_Model):
+    """A named list of steps; one Airflow task."""
+
+    name: str
+    steps: list[AnyStep] = Field(min_length=1)
+
+
+def _phase(value: object) -> object:
+    if isinstance(value, dict) and len(value) == 1 and "name" not in value:
+        name, steps = next(iter(value.items()))
+        return {"name": name, "steps": steps}
+    return value
+
+
+AnyPhase = Annotated[
+    Phase,
+    BeforeValidator(_phase),
+    PlainSerializer(lambda phase: {phase.name: [step.model_dump() for step in phase.steps]}),
+]
+
+
+class Scenario(_Model):
+    """What to set up, what to break, and nothing about what should hold."""
+
+    name: str = Field(pattern=r"^[a-z0-9][a-z0-9_]{0,40}$")
+    why: str
+    cluster: Cluster
+    topics: dict[str, Topic] = Field(min_length=1)
+    load: Load | None = None
+    phases: list[AnyPhase] = Field(min_length=1)
+    control: Literal["lost_write", "duplicate"] | None = None  # the anomaly that a sound checker must see here
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Scenario:
+        for name, topic in self.topics.items():
+            self._check_topic(name, topic)
+        if self.load and self.load.topic not in self.topics:
+            raise ValueError(f"load names topic {self.load.topic!r}, which is not under topics")
+        names = [phase.name for phase in self.phases]
+        if len(set(names)) != len(names):
+            raise ValueError("two phases have the same name")
+        for phase in self.phases:
+            for step in phase.steps:
+                self._check_step(phase.name, step)
+        return self
+
+    def _check_topic(self, name: str, topic: Topic) -> None:
+        known = self.cluster.broker_ids
+        replication_factor = len(topic.replicas)
+        if replication_factor > self.cluster.brokers:
+            raise ValueError(
+                f"topic {name} asks for replication factor {replication_factor}, above {self.cluster.brokers} brokers"
+            )
+        if unknown := [letter for letter in topic.replicas if letter not in known]:
+            raise ValueError(f"topic {name} names broker {unknown[0]!r}; this cluster has {', '.join(known)}")
+        if len(set(topic.replicas)) != replication_factor:
+            raise ValueError(f"topic {name} names a broker twice in replicas")
+        setting = "min.insync.replicas"
+        min_isr = int(topic.config.get(setting, self.cluster.config.get(setting, "1")))
+        if min_isr > replication_factor:
+            raise ValueError(f"topic {name} has {setting} {min_isr}, above its replication factor {replication_factor}")
+
+    def _check_step(self, phase: str, step: Step) -> None:
+        targets = [value for _, value in step if isinstance(value, Target)]
+        conditions = [value for _, value in step if isinstance(value, Condition)]
+        topics = {target.of.topic: target.of.partition for target in targets if target.of}
+        for condition in conditions:
+            if condition.out_of_isr and condition.out_of_isr.of:
+                topics[condition.out_of_isr.of.topic] = condition.out_of_isr.of.partition
+            for name in (condition.isr_full, condition.leader_changed, condition.caught_up):
+                if name:
+                    topics[name] = 0
+        if isinstance(step, Write):
+            topics[step.topic] = step.partition
+        for topic, partition in topics.items():
+            if topic not in self.topics or partition >= self.topics[topic].partitions:
+                raise ValueError(f"phase {phase!r}, step {step.key}: there is no partition {topic}-{partition}")
+        for target in targets:
+            if target.name and target.name not in self.cluster.broker_ids:
+                raise ValueError(f"phase {phase!r}, step {step.key}: there is no broker {target.name}")
+
+    @property
+    def faults(self) -> list[str]:
+        """Keys of the fault steps, in order."""
+        return [step.key for phase in self.phases for step in phase.steps if step.fault]
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """Runtime capabilities that the steps need."""
+        return frozenset().union(*(step.needs for phase in self.phases for step in phase.steps))
+
+    @property
+    def digest(self) -> str:
+        return hashlib.sha256(json.dumps(self.model_dump(), sort_keys=True).encode()).hexdigest()
+
+
+def parse_scenario(text: str, where: str) -> Scenario:
+    """Read a scenario from YAML.
+
+    Raises:
+        BadInput: it is no YAML or no scenario; the message names the first thing wrong.
+    """
+    try:
+        return Scenario.model_validate(yaml.safe_load(text))
+    except yaml.YAMLError as error:
+        raise BadInput(f"{where} is no YAML: {' '.join(str(error).split())}.") from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        path = ".".join(str(part) for part in first["loc"])
+        what = first["msg"].removeprefix("Value error, ")
+        if first["type"] == "extra_forbidden":
+            what = "unknown field"
+        raise BadInput(f"{where}: {path + ': ' if path else ''}{what} (got {first['input']!r:.80}).") from error
+
+
+def scenario_names() -> list[str]:
+    return sorted(path.stem for path in SCENARIOS.glob("*.yaml"))
+
+
+def load_scenario(name_or_path: str) -> Scenario:
+    """Load ``scenarios/<name>.yaml``, or a file by its path.
+
+    Raises:
+        BadInput: there is no such scenario, or it is wrong.
+    """
+    path = Path(name_or_path) if name_or_path.endswith((".yaml", ".yml")) else SCENARIOS / f"{name_or_path}.yaml"
+    if not path.is_file():
+        known = ", ".join(scenario_names())
+        raise BadInput(f"There is no scenario {name_or_path!r}; known: {known}, or give a path to a .yaml file.")
+    return parse_scenario(path.read_text(), str(name_or_path))

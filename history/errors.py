@@ -1,0 +1,32 @@
+"""The project's exceptions.
+
+PlimsollError
+├── BadInput          the caller asked for something that cannot be done; exit code 3
+├── HarnessError      the harness itself failed: a node did not start, a tool is missing
+│   └── WaitTimeout   a wait ran out; carries what was awaited and what was last seen
+└── EvidenceError     a run folder is truncated, foreign or changed after it was sealed
+"""
+
+from __future__ import annotations
+
+
+class PlimsollError(Exception):
+    """Root of everything that this project raises on purpose."""
+
+
+class BadInput(PlimsollError):
+    """What was asked for cannot be done: one sentence says what, which value, and what is allowed."""
+
+    exit_code = 3
+
+
+class HarnessError(PlimsollError):
+    """The harness failed; nothing is said about Kafka."""
+
+
+class WaitTimeout(HarnessError):
+    """A condition did not come true in time."""
+
+
+class EvidenceError(PlimsollError):
+    """A run folder cannot be read as evidence."""

@@ -1,0 +1,56 @@
+"""``events.jsonl``: a line for each thing that the run did or saw.
+
+A line is ``{"t_ns", "wall", "kind", "phase", "step", "target", "detail"}``; ``detail`` is an object.
+Kinds: run_started, node_started, node_exited, phase_started, phase_ended, step, inject, injected (with
+proof that it bit), heal, healed (with proof that it is gone), wait_met, wait_ran_out, capture, quiesced,
+collected, clock (a wall/monotonic pair), error.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Event:
+    """One line of ``events.jsonl``."""
+
+    t_ns: int
+    wall: str
+    kind: str
+    phase: str = ""
+    step: str = ""
+    target: str = ""
+    detail: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class EventLog:
+    """Appends events; every line is one ``write`` to a file opened for append, so that writers may share it."""
+
+    path: Path
+
+    def add(self, kind: str, *, phase: str = "", step: str = "", target: str = "", **detail: Any) -> Event:
+        event = Event(time.monotonic_ns(), datetime.now(UTC).isoformat(), kind, phase, step, target, detail)
+        line = json.dumps(vars(event), default=str, separators=(",", ":")) + "\n"
+        descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        try:
+            os.write(descriptor, line.encode())
+        finally:
+            os.close(descriptor)
+        return event
+
+
+def read_events(path: Path) -> Iterator[Event]:
+    """Yield the events of a run in the order in which they were written; a torn last line is left out."""
+    with path.open() as lines:
+        for line in lines:
+            if line.endswith("\n"):
+                yield Event(**json.loads(line))

@@ -1,0 +1,128 @@
+"""Where things lie in a run folder, and how it is sealed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from history.errors import EvidenceError
+
+RUN_ID = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
+SEAL = "sealed.json"
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """``runs/<run_id>/``: recorded tables, raw exports, and what the judge and the page add.
+
+    ``work/`` holds what lives only while the run does (node directories, client configurations,
+    unfinished Arrow streams); it is gone once the run is collected.
+    """
+
+    path: Path
+
+    @property
+    def run_id(self) -> str:
+        return self.path.name
+
+    @property
+    def manifest(self) -> Path:
+        return self.path / "manifest.json"
+
+    @property
+    def events(self) -> Path:
+        return self.path / "events.jsonl"
+
+    @property
+    def work(self) -> Path:
+        return self.path / "work"
+
+    @property
+    def clients(self) -> Path:
+        """One ``<client_id>.json`` per client node: how it ended and how far it came."""
+        return self.path / "clients"
+
+    @property
+    def brokers(self) -> Path:
+        """Raw exports: ``brokers/<node name>/`` with its log, segments and checkpoint files."""
+        return self.path / "brokers"
+
+    @property
+    def verdict(self) -> Path:
+        return self.path / "verdict"
+
+    @property
+    def verdict_file(self) -> Path:
+        return self.verdict / "verdict.json"
+
+    @property
+    def report(self) -> Path:
+        return self.path / "report"
+
+    def table(self, name: str) -> Path:
+        """The folder of a recorded table (a key of ``history.tables.RECORDED``)."""
+        return self.path / name
+
+    def judged(self, name: str) -> Path:
+        """The folder of a table that the judge wrote (a key of ``history.tables.JUDGED``)."""
+        return self.verdict / name
+
+    # --- sealing -------------------------------------------------------------------------------
+
+    def _sealed_files(self) -> list[Path]:
+        outside = {self.verdict, self.report, self.work}
+        return sorted(
+            file
+            for file in self.path.rglob("*")
+            if file.is_file() and file.name != SEAL and not outside.intersection(file.parents)
+        )
+
+    def seal(self) -> None:
+        """List every recorded file with its SHA-256; from here on the recorded part never changes."""
+        digests = {str(file.relative_to(self.path)): _sha256(file) for file in self._sealed_files()}
+        partial = self.path / f".{SEAL}"
+        partial.write_text(json.dumps(digests, indent=1))
+        partial.rename(self.path / SEAL)
+
+    @property
+    def is_sealed(self) -> bool:
+        return (self.path / SEAL).is_file()
+
+    def check_seal(self) -> list[str]:
+        """What differs from the seal, one sentence each; empty when the recorded part is whole.
+
+        Raises:
+            EvidenceError: this is no sealed run folder at all.
+        """
+        seal = self.path / SEAL
+        if not seal.is_file():
+            raise EvidenceError(f"{self.path} is no run folder that was collected to the end: {SEAL} is missing.")
+        try:
+            sealed: dict[str, str] = json.loads(seal.read_text())
+        except ValueError as error:
+            raise EvidenceError(f"{seal} cannot be read as a list of files: {error}.") from error
+        found = {str(file.relative_to(self.path)) for file in self._sealed_files()}
+        missing = [f"{name} is missing" for name in sealed.keys() - found]
+        added = [f"{name} was added after sealing" for name in found - sealed.keys()]
+        changed = [
+            f"{name} was changed after sealing"
+            for name in sealed.keys() & found
+            if _sha256(self.path / name) != sealed[name]
+        ]
+        return sorted(missing + added + changed)
+
+
+def _sha256(file: Path) -> str:
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Write aside, then rename, so that no reader ever sees half a file."""
+    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    partial.write_text(text)
+    partial.rename(path)

@@ -1,0 +1,105 @@
+"""``manifest.json``: everything about a run that is known before its first record."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from history.errors import EvidenceError
+from history.folder import write_atomically
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class NodeInfo(_Model):
+    """A node as it was started; ``config`` is the effective configuration file of a broker or controller."""
+
+    name: str
+    role: Literal["broker", "controller", "zookeeper", "producer", "consumer", "prober"]
+    address: str
+    node_id: int | None = None
+    config: dict[str, str] = Field(default_factory=dict)
+
+
+class TopicInfo(_Model):
+    """A topic as it was created; ``assignment`` maps a partition to broker ids, preferred leader first."""
+
+    assignment: dict[int, list[int]]
+    config: dict[str, str] = Field(default_factory=dict)
+
+
+class ProducerInfo(_Model):
+    """What a producer (or a ``write`` step) promised and was told."""
+
+    producer_id: str
+    topic: str
+    acks: Literal["0", "1", "all"]
+    idempotence: bool
+    retries: int
+    engine: Literal["kafka-python", "confluent-kafka", "raw"]
+    rate_per_s: float | None = None
+    record_bytes: int
+
+
+class Manifest(_Model):
+    """The run as it was asked for and set up.
+
+    ``scenario`` is the scenario file fully resolved (defaults filled in); ``faults`` lists the kinds of
+    fault steps in it, in order; ``control`` names the anomaly that a positive control must produce.
+    """
+
+    format: Literal[1] = 1
+    run_id: str
+    scenario_name: str
+    scenario: dict[str, Any]
+    scenario_digest: str
+    control: str | None = None
+    faults: list[str]
+    kafka_version: str
+    kafka_jars_digest: str
+    mode: Literal["kraft", "zookeeper"]
+    runtime: Literal["docker", "process"]
+    seed: int
+    started_at: str
+    started_ns: int
+    boot_id: str
+    probe_hz: float
+    nodes: list[NodeInfo]
+    topics: dict[str, TopicInfo]
+    producers: list[ProducerInfo]
+    host: dict[str, Any]
+
+    @property
+    def brokers(self) -> list[NodeInfo]:
+        return [node for node in self.nodes if node.role == "broker"]
+
+    def topic_setting(self, topic: str, name: str, default: str) -> str:
+        """A topic's effective setting: its own, else the brokers', else Kafka's default as given."""
+        own = self.topics[topic].config.get(name)
+        of_brokers = {node.config[name] for node in self.brokers if name in node.config}
+        if own is not None:
+            return own
+        return of_brokers.pop() if len(of_brokers) == 1 else default
+
+    def write(self, path: Path) -> None:
+        write_atomically(path, self.model_dump_json(indent=1))
+
+
+def read_manifest(path: Path) -> Manifest:
+    """Read a manifest.
+
+    Raises:
+        EvidenceError: the file is missing, or is no manifest of this format.
+    """
+    try:
+        return Manifest.model_validate_json(path.read_text())
+    except FileNotFoundError:
+        raise EvidenceError(f"{path.parent} is no run folder: manifest.json is missing.") from None
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"]) or "the file"
+        raise EvidenceError(f"{path} is no manifest of this format: {where}: {first['msg']}.") from error

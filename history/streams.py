@@ -1,0 +1,79 @@
+"""Arrow IPC streams while a client runs, Parquet once the run is collected."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+FLUSH_NS = 1_000_000_000
+
+
+class RowWriter:
+    """Appends rows to one Arrow IPC stream and flushes at least once a second.
+
+    A writer that is killed loses the rows since its last flush; what was flushed stays readable.
+    Not safe for several threads.
+    """
+
+    def __init__(self, path: Path, schema: pa.Schema) -> None:
+        self._schema = schema
+        self._file = path.open("wb")
+        self._stream = pa.ipc.new_stream(self._file, schema)
+        self._rows: list[Mapping[str, Any]] = []
+        self._flushed_ns = time.monotonic_ns()
+        self._file.flush()
+
+    def add(self, row: Mapping[str, Any]) -> None:
+        self._rows.append(row)
+        self.flush_if_due()
+
+    def flush_if_due(self) -> None:
+        if time.monotonic_ns() - self._flushed_ns >= FLUSH_NS:
+            self.flush()
+
+    def flush(self) -> None:
+        if self._rows:
+            self._stream.write_batch(pa.RecordBatch.from_pylist(self._rows, schema=self._schema))
+            self._rows = []
+        self._file.flush()
+        self._flushed_ns = time.monotonic_ns()
+
+    def close(self) -> None:
+        self.flush()
+        self._stream.close()
+        self._file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def read_stream(path: Path) -> Iterator[pa.RecordBatch]:
+    """Yield the whole batches of a stream; a torn tail (its writer was killed) ends it without an error."""
+    with path.open("rb") as file:
+        try:
+            stream = pa.ipc.open_stream(file)
+            yield from stream
+        except (pa.ArrowInvalid, OSError, EOFError):
+            return
+
+
+def streams_to_parquet(streams: list[Path], folder: Path, schema: pa.Schema) -> int:
+    """Write the rows of some streams as ``<folder>/<stream name>.parquet``, one file a stream; returns the rows."""
+    folder.mkdir(parents=True, exist_ok=True)
+    rows = 0
+    for path in streams:
+        table = pa.Table.from_batches(read_stream(path), schema=schema)
+        pq.write_table(table, folder / f"{path.stem}.parquet", compression="zstd")
+        rows += table.num_rows
+    return rows

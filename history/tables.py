@@ -1,0 +1,239 @@
+"""One pyarrow schema per table of the run folder; Spark's schemas are derived from these.
+
+Times are nanoseconds of the recording host's CLOCK_MONOTONIC (``_ns``); a null says "not seen".
+Enumerated strings are listed beside their column. docs/run-folder.md tells the tables in words.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+
+def _required(name: str, kind: pa.DataType) -> pa.Field:
+    return pa.field(name, kind, nullable=False)
+
+
+_PARTITION = [_required("topic", pa.string()), _required("partition", pa.int32())]
+_INT_LIST = pa.list_(pa.int32())
+
+# --- what the run recorded ---------------------------------------------------------------------
+
+# One row per send. outcome: ok | fail (definitely not written) | info (unknown).
+SENDS = pa.schema(
+    [
+        _required("producer_id", pa.string()),
+        _required("seq", pa.int64()),
+        *_PARTITION,
+        _required("due_ns", pa.int64()),  # when the open loop wanted it sent
+        pa.field("sent_ns", pa.int64()),  # null: never handed to the client
+        pa.field("done_ns", pa.int64()),  # null: no answer before the producer ended
+        _required("outcome", pa.string()),
+        pa.field("error", pa.string()),  # error name, null when ok
+        pa.field("offset", pa.int64()),  # null unless the acknowledgement carried one
+        _required("acks", pa.string()),  # "0" | "1" | "all"
+        _required("record_bytes", pa.int32()),
+    ]
+)
+
+# One row per record that a consumer saw. pass: live | final. isolation: read_uncommitted | read_committed.
+POLLS = pa.schema(
+    [
+        _required("consumer_id", pa.string()),
+        _required("pass", pa.string()),
+        _required("position", pa.int64()),  # this consumer's own count of records, from 0
+        *_PARTITION,
+        _required("offset", pa.int64()),
+        pa.field("leader_epoch", pa.int32()),
+        pa.field("producer_id", pa.string()),  # null: the payload is not one of ours
+        pa.field("seq", pa.int64()),
+        _required("checksum_ok", pa.bool_()),
+        _required("received_ns", pa.int64()),
+        _required("isolation", pa.string()),
+    ]
+)
+
+# One row per probe of one replica. error: a Kafka error's name, or unreachable; then the values are null.
+REPLICAS = pa.schema(
+    [
+        _required("broker_id", pa.int32()),
+        pa.field("incarnation", pa.int32()),  # how often this broker had been started, from 1; filled in at collect
+        *_PARTITION,
+        pa.field("leader_epoch", pa.int32()),  # the epoch that the broker accepted as current
+        _required("sent_ns", pa.int64()),
+        _required("received_ns", pa.int64()),
+        pa.field("log_start_offset", pa.int64()),
+        pa.field("high_watermark", pa.int64()),
+        pa.field("last_stable_offset", pa.int64()),
+        pa.field("log_end_offset", pa.int64()),
+        pa.field("single_reply", pa.bool_()),  # HW and LEO out of one reply, HW read first
+        pa.field("error", pa.string()),
+    ]
+)
+
+# One row per view of a partition's state. source: metadata | controller_log | znode | broker_log.
+ISR = pa.schema(
+    [
+        _required("observer", pa.string()),  # a broker id as text, or "controller"
+        _required("source", pa.string()),
+        *_PARTITION,
+        pa.field("leader", pa.int32()),  # -1: none
+        pa.field("leader_epoch", pa.int32()),
+        pa.field("partition_epoch", pa.int32()),
+        pa.field("replicas", _INT_LIST),
+        pa.field("isr", _INT_LIST),
+        pa.field("elr", _INT_LIST),
+        pa.field("offline", _INT_LIST),
+        _required("sent_ns", pa.int64()),
+        _required("received_ns", pa.int64()),
+    ]
+)
+
+# One row per replica at a capture. capture: before | <phase name> | after.
+OFFSETS = pa.schema(
+    [
+        _required("capture", pa.string()),
+        *REPLICAS,
+        pa.field("checkpoint_high_watermark", pa.int64()),  # replication-offset-checkpoint, null: not in the file
+        pa.field("checkpoint_log_start_offset", pa.int64()),
+        pa.field("checkpoint_recovery_point", pa.int64()),
+        pa.field("checkpoint_leader_epoch", pa.int32()),  # last entry of leader-epoch-checkpoint
+        pa.field("checkpoint_epoch_start_offset", pa.int64()),
+    ]
+)
+
+# --- what the judge concluded ------------------------------------------------------------------
+
+# One row per partition.
+DELIVERY = pa.schema(
+    [
+        *_PARTITION,
+        *(
+            _required(name, pa.int64())
+            for name in (
+                "sent",
+                "acked",
+                "indeterminate",
+                "failed",
+                "read",  # distinct sent records that the final drain saw
+                "lost",
+                "unseen",
+                "truncated_ack",
+                "invisible_ack",
+                "undrained",
+                "unknown_offset_ack",
+                "duplicated",  # records that stand at more than one offset
+                "duplicate_copies",  # copies beyond the first
+                "phantom",
+                "corrupt",
+                "aborted_read",
+            )
+        ),
+        pa.field("loss_rate_low", pa.float64()),  # lost / acked; null when nothing was acknowledged
+        pa.field("loss_rate_high", pa.float64()),  # (lost + unseen) / acked
+        pa.field("duplicate_rate", pa.float64()),  # duplicate_copies / records read
+    ]
+)
+
+# One row per found case; severity: S1 | S2.
+ANOMALIES = pa.schema(
+    [
+        _required("anomaly", pa.string()),
+        _required("severity", pa.string()),
+        *_PARTITION,
+        pa.field("offset", pa.int64()),
+        pa.field("producer_id", pa.string()),
+        pa.field("seq", pa.int64()),
+        _required("allowed", pa.bool_()),  # this configuration and these faults permit it
+        pa.field("allowed_why", pa.string()),
+        _required("story", pa.string()),  # one sentence a person can check
+        _required("evidence", pa.string()),  # JSON object: the values behind the sentence
+    ]
+)
+
+# One row per invariant that was considered; verdict: pass | fail | unknown.
+INVARIANTS = pa.schema(
+    [
+        _required("invariant", pa.string()),  # I1, I2, …
+        _required("title", pa.string()),
+        _required("severity", pa.string()),
+        _required("checked", pa.int64()),
+        _required("violations", pa.int64()),
+        _required("verdict", pa.string()),
+        pa.field("reason", pa.string()),  # why unknown, or what the first violation was
+        pa.field("evidence", pa.string()),  # JSON object of the first violation
+    ]
+)
+
+# One row per measured time. metric: detect | elect | isr_shrink | isr_full | write_unavailable | hw_stall | …
+RECOVERY = pa.schema(
+    [
+        _required("phase", pa.string()),
+        _required("fault", pa.string()),  # kind and target, e.g. "kill leader of orders-0"; "" for a whole phase
+        *_PARTITION,
+        _required("metric", pa.string()),
+        _required("from_ns", pa.int64()),
+        pa.field("value_ms", pa.float64()),  # null: not seen at all
+        _required("censored", pa.bool_()),  # true: at least value_ms, the observation ended first
+        pa.field("samples", pa.int64()),
+        pa.field("note", pa.string()),
+    ]
+)
+
+# Latency of acknowledged sends, counted from the due time, by phase.
+LATENCY = pa.schema(
+    [
+        _required("phase", pa.string()),
+        _required("acked", pa.int64()),
+        pa.field("p50_ms", pa.float64()),
+        pa.field("p99_ms", pa.float64()),
+        pa.field("p999_ms", pa.float64()),
+        pa.field("max_ms", pa.float64()),
+    ]
+)
+
+# Down-sampled series for the plots. A row with null values is a gap: nobody saw the replica then.
+TIMELINE_REPLICAS = pa.schema(
+    [
+        *_PARTITION,
+        _required("broker_id", pa.int32()),
+        _required("t_ns", pa.int64()),
+        pa.field("leader_epoch", pa.int32()),
+        pa.field("high_watermark", pa.int64()),
+        pa.field("log_end_offset", pa.int64()),
+    ]
+)
+
+TIMELINE_ISR = pa.schema(
+    [
+        *_PARTITION,
+        _required("t_ns", pa.int64()),
+        pa.field("leader", pa.int32()),
+        pa.field("leader_epoch", pa.int32()),
+        pa.field("isr", _INT_LIST),
+        _required("observer", pa.string()),
+    ]
+)
+
+# Sends by the second in which they were due.
+TIMELINE_SENDS = pa.schema(
+    [
+        _required("t_ns", pa.int64()),  # start of the second
+        _required("acked", pa.int64()),
+        _required("failed", pa.int64()),
+        _required("indeterminate", pa.int64()),
+        pa.field("p50_ms", pa.float64()),
+        pa.field("p99_ms", pa.float64()),
+    ]
+)
+
+RECORDED = {"sends": SENDS, "polls": POLLS, "replicas": REPLICAS, "isr": ISR, "offsets": OFFSETS}
+JUDGED = {
+    "delivery": DELIVERY,
+    "anomalies": ANOMALIES,
+    "invariants": INVARIANTS,
+    "recovery": RECOVERY,
+    "latency": LATENCY,
+    "timeline_replicas": TIMELINE_REPLICAS,
+    "timeline_isr": TIMELINE_ISR,
+    "timeline_sends": TIMELINE_SENDS,
+}
