@@ -1,0 +1,48 @@
+"""The waiting helper."""
+
+from __future__ import annotations
+
+import pytest
+
+from clusters.waiting import wait_until
+from history.errors import WaitTimeout
+
+
+def test_first_truthy_value_is_returned() -> None:
+    """Falsy values are asked again; the first truthy one comes back as it is."""
+    values = iter([0, None, "leader 2", "leader 3"])
+
+    assert wait_until(lambda: next(values), limit_s=5, what="a leader", every_s=0) == "leader 2"
+
+
+def test_condition_is_asked_even_without_time() -> None:
+    """A limit of nothing still asks once, so that what already holds is met."""
+    assert wait_until(lambda: True, limit_s=0, what="nothing") is True
+
+
+def test_timeout_says_what_how_long_and_last_seen() -> None:
+    """The message carries all that a reader needs to start looking."""
+    with pytest.raises(WaitTimeout, match=r"^Waited 0 s for isr_full orders; last seen: ISR \[1, 2\] of 3\.$"):
+        wait_until(lambda: False, limit_s=0, what="isr_full orders", last_seen=lambda: "ISR [1, 2] of 3")
+
+
+def test_last_value_stands_in_for_last_seen() -> None:
+    """Without a description the condition's own last value is told."""
+    with pytest.raises(WaitTimeout, match=r"last seen: \[\]"):
+        wait_until(list, limit_s=0, what="some rows")
+
+
+def test_listed_exceptions_are_waited_out_and_told() -> None:
+    """An ignored exception counts as not yet, and is what was last seen."""
+
+    def refused() -> bool:
+        raise ConnectionRefusedError("port 9092")
+
+    with pytest.raises(WaitTimeout, match="ConnectionRefusedError: port 9092"):
+        wait_until(refused, limit_s=0, what="a broker", ignoring=(OSError,))
+
+
+def test_other_exceptions_propagate() -> None:
+    """What the caller did not list is a bug to be seen at once."""
+    with pytest.raises(ZeroDivisionError):
+        wait_until(lambda: 1 / 0, limit_s=5, what="a number", ignoring=(OSError,))
