@@ -1,0 +1,66 @@
+"""What a record's value says: who sent it, its number, and a checksum over both and the padding.
+
+``<producer_id>|<seq>|`` in ASCII, padding, then the CRC-32 of all that as eight hexadecimal digits.
+Runs inside the client nodes, so it needs the standard library only.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import NamedTuple
+from zlib import crc32
+
+from history.errors import BadInput
+
+MIN_RECORD_BYTES = 64
+_CHECKSUM_BYTES = 8
+_PADDING_UNIT = b"abcdefghijklmnopqrstuvwxyz012345"
+
+
+class Payload(NamedTuple):
+    """A decoded value; the names are None where the bytes are not one of ours."""
+
+    producer_id: str | None
+    seq: int | None
+    checksum_ok: bool
+
+
+FOREIGN = Payload(None, None, False)
+
+
+@lru_cache(maxsize=64)
+def _padding(size: int) -> bytes:
+    return (_PADDING_UNIT * (size // len(_PADDING_UNIT) + 1))[:size]
+
+
+@lru_cache(maxsize=64)
+def _checked_prefix(producer_id: str, record_bytes: int) -> bytes:
+    prefix = f"{producer_id}|".encode("ascii")
+    if "|" in producer_id or len(prefix) + len(f"{2**63}|") + _CHECKSUM_BYTES > record_bytes:
+        raise BadInput(
+            f"A record of {record_bytes} bytes cannot carry producer id {producer_id!r}: "
+            f"use at least {MIN_RECORD_BYTES} bytes and an id of at most 35 characters without '|'."
+        )
+    return prefix
+
+
+def encode(producer_id: str, seq: int, record_bytes: int) -> bytes:
+    """The value of one record, exactly ``record_bytes`` long; the same arguments give the same bytes.
+
+    Raises:
+        BadInput: the record is too small for its producer id, or the id holds a ``|``.
+    """
+    head = b"%b%d|" % (_checked_prefix(producer_id, record_bytes), seq)
+    body = head + _padding(record_bytes - len(head) - _CHECKSUM_BYTES)
+    return b"%b%08x" % (body, crc32(body))
+
+
+def decode(value: bytes | None) -> Payload:
+    """Read a value back. A damaged value keeps the names it still shows, with ``checksum_ok`` false."""
+    if value is None:
+        return FOREIGN
+    body, checksum = value[:-_CHECKSUM_BYTES], value[-_CHECKSUM_BYTES:]
+    parts = body.split(b"|", 2)
+    if len(parts) != 3 or not parts[0].isascii() or not parts[1].isdigit():
+        return FOREIGN
+    return Payload(parts[0].decode("ascii"), int(parts[1]), b"%08x" % crc32(body) == checksum)

@@ -1,0 +1,48 @@
+"""A record's value survives the way there and back, and damage shows."""
+
+import pytest
+
+from history.errors import BadInput
+from history.payload import FOREIGN, Payload, decode, encode
+
+
+@pytest.mark.parametrize("record_bytes", [64, 100, 4096])
+def test_there_and_back(record_bytes):
+    """A value is exactly as long as asked and decodes to what was encoded."""
+    value = encode("load-1", 2**62, record_bytes)
+
+    assert record_bytes == len(value)
+    assert Payload("load-1", 2**62, checksum_ok=True) == decode(value)
+
+
+def test_the_same_arguments_give_the_same_bytes():
+    """Values are deterministic, and differ from one sequence number to the next."""
+    assert encode("load-1", 7, 100) == encode("load-1", 7, 100)
+    assert encode("load-1", 7, 100) != encode("load-1", 8, 100)
+
+
+def test_the_layout_is_fixed():
+    """The layout is readable and does not change between versions of this project."""
+    assert encode("load-1", 7, 64) == b"load-1|7|abcdefghijklmnopqrstuvwxyz012345abcdefghijklmno8e47f0a7"
+
+
+@pytest.mark.parametrize("at", [10, 40, 63])
+def test_a_flipped_bit_shows(at):
+    """One changed bit in the padding or the checksum makes the checksum wrong and leaves the names."""
+    value = bytearray(encode("load-1", 7, 64))
+    value[at] ^= 1
+
+    assert Payload("load-1", 7, checksum_ok=False) == decode(bytes(value))
+
+
+@pytest.mark.parametrize("value", [None, b"", b"hello", b"a|b|c12345678", b"\xff\xfe|7|xxxxxxxxxxxxxxxx"])
+def test_a_foreign_value_is_nobodys(value):
+    """Bytes that are not ours decode to no names and never raise."""
+    assert decode(value) == FOREIGN
+
+
+@pytest.mark.parametrize(("producer_id", "record_bytes"), [("a|b", 100), ("load-1", 30), ("x" * 40, 64)])
+def test_what_does_not_fit_is_refused(producer_id, record_bytes):
+    """An id with the separator, or a record too small for it, is refused with the limit named."""
+    with pytest.raises(BadInput, match="at least 64 bytes"):
+        encode(producer_id, 1, record_bytes)
