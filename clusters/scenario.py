@@ -475,6 +475,7 @@ def parse_scenario(text: str, where: str) -> Scenario:
 
 
 def scenario_names() -> list[str]:
+    """The scenarios that come with the project, sorted."""
     return sorted(path.stem for path in SCENARIOS.glob("*.yaml"))
 
 

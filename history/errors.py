@@ -14,7 +14,7 @@ class PlimsollError(Exception):
     """Root of everything that this project raises on purpose."""
 
 
-class BadInput(PlimsollError):
+class BadInput(PlimsollError):  # noqa: N818  # the sentence that users read begins with what was bad
     """What was asked for cannot be done: one sentence says what, which value, and what is allowed."""
 
     exit_code = 3
@@ -24,7 +24,7 @@ class HarnessError(PlimsollError):
     """The harness failed; nothing is said about Kafka."""
 
 
-class WaitTimeout(HarnessError):
+class WaitTimeout(HarnessError):  # noqa: N818  # named after what happened
     """A condition did not come true in time."""
 
 

@@ -1,0 +1,67 @@
+"""The Python libraries that client nodes need, as a folder to be mounted into containers."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import subprocess
+import sys
+import tempfile
+from functools import cache
+from pathlib import Path
+
+from clusters.paths import CACHE, ROOT, locked
+from history.errors import HarnessError
+
+LIBRARIES = ("confluent-kafka", "kafka-python", "pyarrow")
+IMAGE_PYTHON = "3.11"  # Debian bookworm's, which the node image has
+
+
+def locked_requirements(lock: str, names: tuple[str, ...]) -> str:
+    """The blocks (version and hashes) of some packages out of a hashed requirements file.
+
+    Raises:
+        HarnessError: a package is not in it.
+    """
+    blocks = {}
+    for block in lock.split("\n"):
+        if block and not block.startswith((" ", "#")):
+            current = block.partition("==")[0].partition("[")[0]
+            blocks[current] = [block]
+        elif block.lstrip().startswith("--hash"):
+            blocks[current].append(block)
+    if missing := [name for name in names if name not in blocks]:
+        raise HarnessError(f"requirements.lock has no {missing[0]}; run `make lock`.")
+    return "\n".join(line for name in names for line in blocks[name]).replace(" ;", " ;") + "\n"
+
+
+@cache
+def client_libraries() -> Path:
+    """The folder with the client libraries for the image's Python, fetched once per lock file.
+
+    Raises:
+        HarnessError: they could not be fetched.
+    """
+    requirements = locked_requirements((ROOT / "requirements.lock").read_text(), LIBRARIES)
+    folder = CACHE / "clients" / hashlib.sha256(requirements.encode()).hexdigest()[:12]
+    with locked(CACHE / "clients" / ".lock"):
+        if not folder.is_dir():
+            aside = Path(tempfile.mkdtemp(prefix=".clients-", dir=folder.parent))
+            aside.chmod(0o755)
+            wanted = aside / "requirements.txt"
+            wanted.write_text(requirements)
+            done = subprocess.run(
+                [
+                    *(sys.executable, "-m", "uv", "pip", "install", "--quiet", "--target", str(aside)),
+                    *("--python-version", IMAGE_PYTHON, "--only-binary", ":all:", "--no-deps", "--require-hashes"),
+                    *("-r", str(wanted)),
+                ],
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            if done.returncode:
+                shutil.rmtree(aside)
+                raise HarnessError(f"The client libraries could not be fetched: {done.stderr.strip()[-500:]}")
+            aside.rename(folder)
+    return folder

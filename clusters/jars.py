@@ -1,0 +1,93 @@
+"""Kafka's jars of any released version, resolved from Maven Central by the Ivy that pyspark ships."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import shutil
+import subprocess
+import tempfile
+from importlib.util import find_spec
+from pathlib import Path
+
+from clusters.paths import CACHE, locked
+from history.errors import BadInput, HarnessError
+from history.java import java_home
+
+OLDEST = (2, 8, 0)
+_VERSION = re.compile(r"(\d+)\.(\d+)\.(\d+)")
+
+
+def version_tuple(version: str) -> tuple[int, int, int]:
+    """``3.9.1`` → (3, 9, 1).
+
+    Raises:
+        BadInput: it is no released version's number, or older than 2.8.0.
+    """
+    match = _VERSION.fullmatch(version)
+    if not match:
+        raise BadInput(f"KAFKA={version} is no version; give a released one from 2.8.0 on, such as 3.9.1.")
+    major, minor, patch = (int(part) for part in match.groups())
+    if (major, minor, patch) < OLDEST:
+        raise BadInput(f"KAFKA={version} is too old; 2.8.0 is the oldest that can be observed replica by replica.")
+    return major, minor, patch
+
+
+def kafka_jars(version: str) -> Path:
+    """The folder that holds Kafka's class path, fetched once into ``.cache/kafka/<version>``.
+
+    Raises:
+        BadInput: there is no such version on Maven Central.
+        HarnessError: it could not be fetched.
+    """
+    version_tuple(version)
+    folder = CACHE / "kafka" / version
+    with locked(CACHE / "kafka" / f".{version}.lock"):
+        if not folder.is_dir():
+            _fetch(version, folder)
+    return folder
+
+
+def jars_digest(folder: Path) -> str:
+    """SHA-256 over the names and contents of the jars."""
+    digest = hashlib.sha256()
+    for jar in sorted(folder.glob("*.jar")):
+        digest.update(jar.name.encode())
+        digest.update(hashlib.sha256(jar.read_bytes()).digest())
+    return digest.hexdigest()
+
+
+def _fetch(version: str, folder: Path) -> None:
+    aside = Path(tempfile.mkdtemp(prefix=f".{version}-", dir=folder.parent))
+    try:
+        _retrieve("org.apache.kafka", "kafka_2.13", version, aside)
+        # Without a binding of slf4j the brokers would write no log at all.
+        (api,) = aside.glob("slf4j-api-*.jar")
+        _retrieve("org.slf4j", "slf4j-simple", api.stem.removeprefix("slf4j-api-"), aside)
+        aside.chmod(0o755)
+        aside.rename(folder)
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+
+
+def _retrieve(organisation: str, module: str, version: str, folder: Path) -> None:
+    pyspark = find_spec("pyspark")
+    if pyspark is None or pyspark.origin is None:
+        raise HarnessError("pyspark, whose Ivy fetches the jars, is not installed; run `make setup`.")
+    (ivy,) = (Path(pyspark.origin).parent / "jars").glob("ivy-*.jar")
+    done = subprocess.run(
+        [
+            *(str(java_home() / "bin" / "java"), "-jar", str(ivy)),
+            *("-dependency", organisation, module, version, "-confs", "default"),
+            *("-cache", str(CACHE / "ivy"), "-retrieve", f"{folder}/[artifact]-[revision](-[classifier]).[ext]"),
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode == 0 and list(folder.glob(f"{module}-{version}.jar")):
+        return
+    output = done.stdout + done.stderr
+    if "not found" in output and "SERVER ERROR" not in output and "Host " not in output:
+        raise BadInput(f"KAFKA={version}: Maven Central has no {organisation}:{module}:{version}.")
+    raise HarnessError(f"Ivy could not fetch {organisation}:{module}:{version}: {output[-800:].strip()}")

@@ -1,0 +1,217 @@
+"""Kafka's server nodes: configuration files and command lines, by version and mode."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from clusters.jars import version_tuple
+from clusters.nodes import Node
+from clusters.ports import PORTS
+from clusters.scenario import Cluster
+from history.errors import BadInput, HarnessError
+from history.java import java_home
+
+Mode = Literal["kraft", "zookeeper"]
+CONTROLLER_ID = 100
+_LISTENERS = ("REPLICATION", "CLIENT", "PROBE")
+
+# Small heaps and a quick start: for scenarios about correctness, never for a benchmark.
+_JVM = ("-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.awt.headless=true")
+_LOGGING = (
+    "-Dorg.slf4j.simpleLogger.showDateTime=true",
+    "-Dorg.slf4j.simpleLogger.dateTimeFormat=yyyy-MM-dd'T'HH:mm:ss.SSSZ",
+    "-Dorg.slf4j.simpleLogger.defaultLogLevel=info",
+)
+# Settings that a scenario needs to be short and its exports small; a scenario may override each.
+_QUICK = {
+    "auto.leader.rebalance.enable": "false",
+    "auto.create.topics.enable": "false",
+    "controlled.shutdown.retry.backoff.ms": "500",
+    "log.index.size.max.bytes": "1048576",
+    "offsets.topic.num.partitions": "1",
+    "replica.high.watermark.checkpoint.interval.ms": "1000",
+    "transaction.state.log.num.partitions": "1",
+}
+
+
+@dataclass(frozen=True)
+class Release:
+    """A Kafka version to be run, with its class path."""
+
+    version: str
+    jars: Path
+    mode: Mode
+
+    @property
+    def class_path(self) -> str:
+        return f"{self.jars}/*"
+
+
+def choose_mode(version: str, wanted: Mode | None) -> Mode:
+    """ZooKeeper up to 3.2, KRaft from 3.3 where nothing else was asked for.
+
+    Raises:
+        BadInput: the version has no such mode (KIP-833: KRaft is production-ready from 3.3; 4.0 has no ZooKeeper).
+    """
+    release = version_tuple(version)
+    if wanted is None:
+        return "zookeeper" if release < (3, 3, 0) else "kraft"
+    if wanted == "zookeeper" and release >= (4, 0, 0):
+        raise BadInput(f"Kafka {version} has no ZooKeeper mode (removed in 4.0); use mode: kraft.")
+    if wanted == "kraft" and release < (3, 3, 0):
+        raise BadInput(f"Kafka {version} has KRaft as a preview only; use mode: zookeeper, or 3.3.0 and later.")
+    return wanted
+
+
+def cluster_id(run_id: str) -> str:
+    """A cluster id (16 bytes, base64 without padding) that follows from the run's id."""
+    return base64.urlsafe_b64encode(hashlib.md5(run_id.encode(), usedforsecurity=False).digest()).decode().rstrip("=")
+
+
+def coordinator_node(release: Release, cluster: Cluster, address: str, work: Path) -> Node:
+    """The node that elects leaders: a KRaft controller of its own, or ZooKeeper."""
+    if release.mode == "zookeeper":
+        return _java_node(release, "zookeeper", "zookeeper", address, work, _zookeeper_main(), None)
+    return _java_node(release, "controller", "controller", address, work, ("kafka.Kafka",), CONTROLLER_ID)
+
+
+def broker_node(release: Release, broker_id: int, address: str, work: Path) -> Node:
+    """A broker; its configuration file is ``server.properties`` in its folder."""
+    return _java_node(release, f"broker-{broker_id}", "broker", address, work, ("kafka.Kafka",), broker_id)
+
+
+def _zookeeper_main() -> tuple[str, ...]:
+    return ("-Dzookeeper.admin.enableServer=false", "org.apache.zookeeper.server.quorum.QuorumPeerMain")
+
+
+def _java_node(
+    release: Release, name: str, role: str, address: str, work: Path, main: tuple[str, ...], node_id: int | None
+) -> Node:
+    folder = work / name
+    heap = ("-Xmx256m",) if role != "broker" else ()
+    return Node(
+        name=name,
+        role=role,
+        address=address,
+        folder=folder,
+        program="java",
+        arguments=(*_JVM, *heap, *_LOGGING, "-cp", release.class_path, *main, str(folder / "server.properties")),
+        node_id=node_id,
+        readable=(release.jars,),
+    )
+
+
+def coordinator_config(release: Release, cluster: Cluster, node: Node) -> dict[str, str]:
+    """The effective configuration of the controller or of ZooKeeper."""
+    if release.mode == "zookeeper":
+        return {
+            "dataDir": str(node.folder / "data"),
+            "clientPort": str(PORTS["ZOOKEEPER"]),
+            "clientPortAddress": node.address,
+            "tickTime": "1000",  # sessions between 2 and 20 s
+            "maxClientCnxns": "0",
+        }
+    return {
+        **_kraft_config(node),
+        **_session_config(release.mode, cluster),
+        "process.roles": "controller",
+        "listeners": f"CONTROLLER://{node.address}:{PORTS['CONTROLLER']}",
+        "log.dirs": str(node.folder / "data"),
+        # Elections and topic defaults are the controller's, so that it must know the cluster's settings.
+        **_replication_defaults(cluster),
+        **cluster.config,
+    }
+
+
+def broker_config(release: Release, cluster: Cluster, node: Node, coordinator: Node) -> dict[str, str]:
+    """The effective configuration of a broker."""
+    addresses = ",".join(f"{name}://{node.address}:{PORTS[name]}" for name in _LISTENERS)
+    common = {
+        "listeners": addresses,
+        "advertised.listeners": addresses,
+        "inter.broker.listener.name": "REPLICATION",
+        "log.dirs": str(node.folder / "data"),
+        **_session_config(release.mode, cluster),
+        **_QUICK,
+        **_replication_defaults(cluster),
+    }
+    if release.mode == "zookeeper":
+        own = {
+            "broker.id": str(node.node_id),
+            "zookeeper.connect": f"{coordinator.address}:{PORTS['ZOOKEEPER']}",
+            "listener.security.protocol.map": ",".join(f"{name}:PLAINTEXT" for name in _LISTENERS),
+        }
+    else:
+        own = {**_kraft_config(node, coordinator), "process.roles": "broker"}
+    return {**common, **own, **cluster.config}
+
+
+def _kraft_config(node: Node, coordinator: Node | None = None) -> dict[str, str]:
+    voter = coordinator or node
+    return {
+        "node.id": str(node.node_id),
+        "controller.quorum.voters": f"{CONTROLLER_ID}@{voter.address}:{PORTS['CONTROLLER']}",
+        "controller.listener.names": "CONTROLLER",
+        "listener.security.protocol.map": ",".join(f"{name}:PLAINTEXT" for name in (*_LISTENERS, "CONTROLLER")),
+    }
+
+
+def _session_config(mode: Mode, cluster: Cluster) -> dict[str, str]:
+    session_ms = str(int(cluster.session_timeout * 1000))
+    if mode == "zookeeper":
+        return {"zookeeper.session.timeout.ms": session_ms}
+    return {"broker.session.timeout.ms": session_ms, "broker.heartbeat.interval.ms": "500"}
+
+
+def _replication_defaults(cluster: Cluster) -> dict[str, str]:
+    factor = str(min(cluster.brokers, 3))
+    return {"offsets.topic.replication.factor": factor, "transaction.state.log.replication.factor": factor}
+
+
+def render(config: Mapping[str, str]) -> str:
+    """A configuration as a properties file."""
+    return "".join(f"{name}={value}\n" for name, value in sorted(config.items()))
+
+
+def format_storage(release: Release, controller: Node, brokers: list[Node], identity: str) -> None:
+    """Format the storage of a whole KRaft cluster with one call of Kafka's tool.
+
+    A JVM per node would cost a second each. The tool formats every folder of ``log.dirs``, so it gets all
+    nodes' folders at once; what differs between nodes afterwards is ``node.id`` in ``meta.properties``.
+
+    Raises:
+        HarnessError: the tool failed.
+    """
+    nodes = [controller, *brokers]
+    together = controller.folder / "format.properties"
+    together.write_text(
+        render(
+            {
+                **_kraft_config(controller),
+                "process.roles": "broker,controller",
+                "listeners": f"CONTROLLER://:{PORTS['CONTROLLER']},REPLICATION://:{PORTS['REPLICATION']}",
+                "inter.broker.listener.name": "REPLICATION",
+                "log.dirs": ",".join(str(node.folder / "data") for node in nodes),
+            }
+        )
+    )
+    done = subprocess.run(
+        [
+            *(str(java_home() / "bin" / "java"), *_JVM, "-cp", release.class_path, "kafka.tools.StorageTool"),
+            *("format", "-t", identity, "-c", str(together)),
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise HarnessError(f"Kafka's storage tool failed: {(done.stdout + done.stderr).strip()[-600:]}")
+    for node in nodes:
+        properties = node.folder / "data" / "meta.properties"
+        properties.write_text(properties.read_text().replace(f"node.id={CONTROLLER_ID}", f"node.id={node.node_id}"))

@@ -1,0 +1,86 @@
+"""Where nodes run: ``docker`` (the real thing) or ``process`` (embedded, no network faults)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal, Protocol
+
+from clusters.nodes import Node
+from history.errors import BadInput
+
+NodeState = Literal["running", "paused", "exited", "absent"]
+HOST = 10  # the first node's last address byte
+
+
+class Runtime(Protocol):
+    """Runs the nodes of one run. All calls by node name; all leftovers are found by the run's folder."""
+
+    @property
+    def name(self) -> Literal["docker", "process"]: ...
+
+    @property
+    def capabilities(self) -> frozenset[str]: ...
+
+    def reserve(self, subnet: str | None) -> str:
+        """Reserve an address range for the run; returns its first three bytes, such as ``172.30.7``.
+
+        Raises:
+            BadInput: the subnet that was asked for is in use or no /24 of this runtime.
+        """
+        ...
+
+    def start(self, node: Node) -> None: ...
+
+    def kill(self, name: str, signal: str) -> None:
+        """Send a signal (``SIGKILL``, ``SIGTERM``) to a node that runs."""
+        ...
+
+    def pause(self, name: str) -> None: ...
+
+    def resume(self, name: str) -> None: ...
+
+    def state(self, name: str) -> NodeState: ...
+
+    def limit_ingress(self, node: Node, senders: list[Node], port: int, bytes_per_s: float | None, /) -> None:
+        """Limit what ``senders`` send from ``port`` to a node; None lifts the limit (capability ``shape``)."""
+        ...
+
+    def remove_all(self) -> list[str]:
+        """Remove everything of the run; returns what was there. Safe to call again."""
+        ...
+
+
+def open_runtime(name: str, run: Path) -> Runtime:
+    """The runtime of a run by its name."""
+    if name == "docker":
+        from clusters.runtimes.docker import DockerRuntime
+
+        return DockerRuntime(run)
+    from clusters.runtimes.process import ProcessRuntime
+
+    return ProcessRuntime(run)
+
+
+def choose_runtime(wanted: str) -> Literal["docker", "process"]:
+    """``auto`` → docker where a daemon answers, else process.
+
+    Raises:
+        BadInput: docker was asked for and no daemon answers, or there is no such runtime.
+    """
+    from clusters.runtimes.docker import daemon_answers
+
+    if wanted not in ("auto", "docker", "process"):
+        raise BadInput(f"RUNTIME={wanted} is unknown; it is auto, docker or process.")
+    if wanted == "process":
+        return "process"
+    if daemon_answers():
+        return "docker"
+    if wanted == "docker":
+        raise BadInput("RUNTIME=docker, but no Docker daemon answers; start it, or use RUNTIME=process.")
+    return "process"
+
+
+CAPABILITIES = {
+    "docker": frozenset({"kill", "pause", "lag", "shape"}),
+    "process": frozenset({"kill", "pause", "lag"}),
+}

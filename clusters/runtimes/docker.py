@@ -1,0 +1,287 @@
+"""Nodes as containers on the run's own bridge network; Linux hosts only, nothing is published.
+
+A holder container owns each node's address, so that it outlives the node's restarts; the node joins the
+holder's network namespace. Network rules are set by a short-lived helper in the same namespace, so that no
+broker needs a capability and a paused one can be reached, too.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import ipaddress
+import os
+import shutil
+import subprocess
+import tempfile
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+import docker
+from docker.errors import APIError, DockerException, ImageNotFound, NotFound
+
+from clusters.client_libraries import client_libraries
+from clusters.nodes import Node
+from clusters.paths import CACHE, ROOT, locked
+from clusters.runtimes import CAPABILITIES, NodeState
+from history.errors import BadInput, HarnessError
+
+RUN_LABEL = "plimsoll.run"
+NODE_LABEL = "plimsoll.node"
+BASE_IMAGE = "debian:bookworm-slim"
+DOCKERFILE = ROOT / "clusters" / "image" / "Dockerfile"
+
+
+def daemon_answers() -> bool:
+    """Whether a Docker daemon can be reached."""
+    try:
+        client = docker.from_env(timeout=5)
+    except DockerException:
+        return False
+    try:
+        return bool(client.ping())
+    except DockerException:
+        return False
+    finally:
+        client.close()
+
+
+class DockerRuntime:
+    """The real thing: every fault of the catalogue that the kernel offers."""
+
+    name: Literal["docker"] = "docker"
+    capabilities = CAPABILITIES["docker"]
+
+    def __init__(self, run: Path) -> None:
+        self._run = run
+
+    @cached_property
+    def _docker(self) -> docker.DockerClient:
+        return docker.from_env(timeout=60)
+
+    @property
+    def _network(self) -> str:
+        return f"plimsoll-{self._run.name}"
+
+    def _container_name(self, name: str) -> str:
+        return f"{self._network}-{name}"
+
+    def reserve(self, subnet: str | None) -> str:
+        if subnet is not None:
+            try:
+                network = ipaddress.ip_network(subnet if "/" in subnet else f"{subnet}.0/24")
+            except ValueError:
+                raise BadInput(f"SUBNET={subnet} is no /24 range such as 172.30.7.0/24.") from None
+            if network.prefixlen != 24 or not network.is_private or network.is_loopback:
+                raise BadInput(f"SUBNET={subnet} is no private /24 range such as 172.30.7.0/24.")
+            prefix = str(network.network_address).rpartition(".")[0]
+            if not self._create_network(prefix):
+                raise BadInput(f"SUBNET={subnet} overlaps a network that is in use; name another range or none.")
+            return prefix
+        start = int.from_bytes(hashlib.sha256(self._run.name.encode()).digest()[:2])
+        for attempt in range(64):
+            high, low = divmod((start + attempt) % (12 * 254), 254)
+            prefix = f"172.{high + 20}.{low + 1}"
+            if self._create_network(prefix):
+                return prefix
+        raise HarnessError("64 address ranges were tried and all overlap other networks; run `make clean ALL=1`.")
+
+    def _create_network(self, prefix: str) -> bool:
+        pool = docker.types.IPAMPool(subnet=f"{prefix}.0/24", gateway=f"{prefix}.1")
+        try:
+            self._docker.networks.create(
+                self._network,
+                driver="bridge",
+                ipam=docker.types.IPAMConfig(pool_configs=[pool]),
+                labels={RUN_LABEL: str(self._run)},
+                internal=True,  # the run's traffic stays on its bridge
+            )
+        except APIError as error:
+            if "overlap" in str(error) or "in use" in str(error):
+                return False
+            raise HarnessError(f"Docker could not create the network {self._network}: {error}") from error
+        return True
+
+    def start(self, node: Node) -> None:
+        holder = self._holder(node)
+        self._remove(self._container_name(node.name))
+        mounts = {str(path): {"bind": str(path), "mode": "ro"} for path in node.readable}
+        environment = dict(node.environment)
+        program = node.program
+        if program == "python":
+            program = "python3"
+            libraries = client_libraries()
+            environment["PYTHONPATH"] = f"{ROOT}:{libraries}"
+            for path in (libraries, ROOT / "history", ROOT / "clusters"):
+                mounts[str(path)] = {"bind": str(path), "mode": "ro"}
+        mounts[str(node.folder)] = {"bind": str(node.folder), "mode": "rw"}
+        command = ["sh", "-c", 'exec "$@" >>"$LOG" 2>&1', "sh", program, *node.arguments]
+        container = self._docker.containers.create(
+            node_image(self._docker),
+            command,
+            name=self._container_name(node.name),
+            environment={**environment, "LOG": str(node.log), "HOME": "/tmp", "PYTHONDONTWRITEBYTECODE": "1"},
+            network_mode=f"container:{holder}",
+            user=f"{os.getuid()}:{os.getgid()}",
+            volumes=mounts,
+            working_dir=str(node.folder),
+            labels={RUN_LABEL: str(self._run), NODE_LABEL: node.name},
+            cap_drop=["ALL"],
+        )
+        container.start()
+
+    def _holder(self, node: Node) -> str:
+        """The id of the container that owns the node's address, created when it is not there yet."""
+        name = f"{self._container_name(node.name)}-net"
+        try:
+            return str(self._docker.containers.get(name).id)
+        except NotFound:
+            pass
+        endpoint = self._docker.api.create_endpoint_config(ipv4_address=node.address)
+        holder = self._docker.containers.create(
+            node_image(self._docker),
+            ["tini", "--", "sleep", "infinity"],
+            name=name,
+            hostname=node.name,
+            network=self._network,
+            networking_config={self._network: endpoint},
+            labels={RUN_LABEL: str(self._run)},
+            cap_drop=["ALL"],
+        )
+        holder.start()
+        return str(holder.id)
+
+    def _get(self, name: str) -> Any:
+        return self._docker.containers.get(self._container_name(name))
+
+    def kill(self, name: str, signal: str) -> None:
+        try:
+            self._get(name).kill(signal)
+        except (NotFound, APIError) as error:
+            raise HarnessError(f"{name} cannot be sent {signal}: {error}") from error
+
+    def pause(self, name: str) -> None:
+        self._get(name).pause()
+
+    def resume(self, name: str) -> None:
+        self._get(name).unpause()
+
+    def state(self, name: str) -> NodeState:
+        try:
+            status = self._get(name).status
+        except NotFound:
+            return "absent"
+        if status == "paused":
+            return "paused"
+        return "running" if status == "running" else "exited"
+
+    def limit_ingress(self, node: Node, senders: list[Node], port: int, bytes_per_s: float | None) -> None:
+        for sender in senders:
+            if bytes_per_s is None:
+                script = "tc qdisc del dev eth0 root 2>/dev/null; tc qdisc show dev eth0"
+            else:
+                rate = f"rate {max(int(bytes_per_s * 8), 8)}bit burst 15k"
+                script = (
+                    f"tc class change dev eth0 parent 1: classid 1:10 htb {rate} 2>/dev/null || ("
+                    "tc qdisc replace dev eth0 root handle 1: htb default 0 && "
+                    f"tc class add dev eth0 parent 1: classid 1:10 htb {rate} && "
+                    f"tc filter add dev eth0 parent 1: protocol ip u32 match ip dst {node.address}/32 "
+                    f"match ip sport {port} 0xffff flowid 1:10) && tc class show dev eth0"
+                )
+            self._in_namespace(sender, script)
+
+    def _in_namespace(self, node: Node, script: str) -> str:
+        """Run a shell script with NET_ADMIN in a node's network namespace; returns what it printed."""
+        output = self._docker.containers.run(
+            node_image(self._docker),
+            ["sh", "-c", script],
+            network_mode=f"container:{self._holder(node)}",
+            cap_drop=["ALL"],
+            cap_add=["NET_ADMIN"],
+            labels={RUN_LABEL: str(self._run)},
+            remove=True,
+        )
+        return bytes(output).decode()
+
+    def remove_all(self) -> list[str]:
+        found = self._docker.containers.list(all=True, filters={"label": f"{RUN_LABEL}={self._run}"})
+        # A node goes before the holder whose namespace it shares.
+        names = sorted((str(container.name) for container in found), key=lambda name: name.endswith("-net"))
+        for name in names:
+            self._remove(name)
+        networks = self._docker.networks.list(filters={"label": f"{RUN_LABEL}={self._run}"})
+        for network in networks:
+            network.remove()
+        return sorted(names + [str(network.name) for network in networks])
+
+    def _remove(self, name: str) -> None:
+        try:
+            self._docker.containers.get(name).remove(force=True)
+        except NotFound:
+            pass
+        except APIError as error:
+            if error.status_code != 409:  # 409: its removal is already under way
+                raise
+
+
+def runs_with_leftovers() -> set[Path]:
+    """The run folders that containers or networks are labelled with."""
+    client = docker.from_env(timeout=60)
+    try:
+        everything = [
+            *client.containers.list(all=True, filters={"label": RUN_LABEL}, ignore_removed=True),
+            *client.networks.list(filters={"label": RUN_LABEL}),
+        ]
+        return {Path(_labels(thing)[RUN_LABEL]) for thing in everything}
+    finally:
+        client.close()
+
+
+def _labels(thing: Any) -> dict[str, str]:
+    found: dict[str, str] = thing.attrs.get("Labels") or thing.attrs["Config"]["Labels"]
+    return found
+
+
+def node_image(client: docker.DockerClient) -> str:
+    """The tag of the node image, built when it is not there yet; the tag changes with the Dockerfile.
+
+    Raises:
+        HarnessError: neither a registry nor mmdebstrap can give the base image, or the build failed.
+    """
+    tag = f"plimsoll-node:{hashlib.sha256(DOCKERFILE.read_bytes()).hexdigest()[:12]}"
+    if _has_image(client, tag):
+        return tag
+    with locked(CACHE / ".image.lock"):
+        if not _has_image(client, tag):
+            _base_image(client)
+            try:
+                # The build's own network would be the default bridge, which some hosts do not route.
+                client.images.build(path=str(DOCKERFILE.parent), tag=tag, network_mode="host", rm=True, forcerm=True)
+            except DockerException as error:
+                raise HarnessError(f"The node image could not be built from {DOCKERFILE}: {error}") from error
+    return tag
+
+
+def _has_image(client: docker.DockerClient, tag: str) -> bool:
+    try:
+        client.images.get(tag)
+    except ImageNotFound:
+        return False
+    return True
+
+
+def _base_image(client: docker.DockerClient) -> None:
+    if _has_image(client, BASE_IMAGE):
+        return
+    try:
+        client.images.pull(BASE_IMAGE)
+    except DockerException as error:
+        if not shutil.which("mmdebstrap"):
+            raise HarnessError(
+                f"No registry gave {BASE_IMAGE} ({error}); install Debian's mmdebstrap to build it here."
+            ) from error
+        with tempfile.TemporaryDirectory() as folder:
+            archive = Path(folder) / "base.tar"
+            subprocess.run(["mmdebstrap", "--variant=minbase", "bookworm", str(archive)], check=True)
+            repository, _, version = BASE_IMAGE.partition(":")
+            client.api.import_image(str(archive), repository=repository, tag=version)

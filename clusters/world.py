@@ -1,0 +1,236 @@
+"""The world under test as one object: the plan, the nodes, the runtime, and what the brokers say.
+
+A world is opened anew by every task; what outlives a task is in the run folder.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from clusters import kafka
+from clusters.nodes import Node
+from clusters.ports import PORTS
+from clusters.runtimes import HOST, Runtime, open_runtime
+from clusters.scenario import Scenario
+from clusters.waiting import wait_until
+from clusters.wire import BrokerProbe, ClusterView, Connection, PartitionView, ReplicaSample, TopicPartition, metadata
+from history.errors import EvidenceError, HarnessError
+from history.events import EventLog
+from history.folder import RunFolder, write_atomically
+
+ANSWER_LIMIT_S = 0.5
+START_LIMIT_S = 60.0
+
+
+class Plan(BaseModel):
+    """What was asked for, fully resolved; ``work/plan.json``."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    scenario: Scenario
+    kafka_version: str
+    jars: Path
+    mode: Literal["kraft", "zookeeper"]
+    runtime: Literal["docker", "process"]
+    seed: int
+    subnet: str | None = None
+
+
+class World:
+    """A run's cluster, addressed by broker id and node name."""
+
+    def __init__(self, run: Path) -> None:
+        self.folder = RunFolder(run.resolve())
+        self.events = EventLog(self.folder.events)
+        try:
+            self.plan = Plan.model_validate_json((self.folder.work / "plan.json").read_text())
+        except (OSError, ValidationError) as error:
+            raise EvidenceError(f"{run} is no run that is under way; start a new one with `make run`.") from error
+        self._connections: dict[int, Connection] = {}
+
+    @classmethod
+    @contextmanager
+    def open(cls, run: Path) -> Iterator[World]:
+        """The world of a run, its connections closed at the end."""
+        world = cls(run)
+        try:
+            yield world
+        finally:
+            world.close()
+
+    def close(self) -> None:
+        for connection in self._connections.values():
+            connection.close()
+        self._connections.clear()
+
+    # --- nodes ---------------------------------------------------------------------------------
+
+    @property
+    def scenario(self) -> Scenario:
+        return self.plan.scenario
+
+    @cached_property
+    def runtime(self) -> Runtime:
+        return open_runtime(self.plan.runtime, self.folder.path)
+
+    @cached_property
+    def release(self) -> kafka.Release:
+        return kafka.Release(self.plan.kafka_version, self.plan.jars, self.plan.mode)
+
+    @cached_property
+    def prefix(self) -> str:
+        """The first three bytes of every node's address; reserved once."""
+        return (self.folder.work / "prefix").read_text()
+
+    def reserve_addresses(self) -> None:
+        prefix = self.runtime.reserve(self.plan.subnet)
+        write_atomically(self.folder.work / "prefix", prefix)
+
+    @cached_property
+    def coordinator(self) -> Node:
+        return kafka.coordinator_node(self.release, self.scenario.cluster, f"{self.prefix}.{HOST}", self.folder.work)
+
+    @cached_property
+    def brokers(self) -> dict[int, Node]:
+        ids = self.scenario.cluster.broker_ids.values()
+        return {
+            broker_id: kafka.broker_node(self.release, broker_id, f"{self.prefix}.{HOST + broker_id}", self.folder.work)
+            for broker_id in ids
+        }
+
+    def client_address(self, index: int) -> str:
+        return f"{self.prefix}.{HOST + self.scenario.cluster.brokers + 1 + index}"
+
+    @property
+    def bootstrap(self) -> list[str]:
+        return [f"{node.address}:{PORTS['CLIENT']}" for node in self.brokers.values()]
+
+    def start(self, node: Node) -> None:
+        """Start a node and record which incarnation of it this is."""
+        counts = self._incarnations()
+        counts[node.name] = counts.get(node.name, 0) + 1
+        write_atomically(self.folder.work / "incarnations.json", json.dumps(counts))
+        self.runtime.start(node)
+        self.events.add("node_started", target=node.name, incarnation=counts[node.name], role=node.role)
+
+    def _incarnations(self) -> dict[str, int]:
+        try:
+            found: dict[str, int] = json.loads((self.folder.work / "incarnations.json").read_text())
+        except FileNotFoundError:
+            return {}
+        return found
+
+    def incarnation(self, broker_id: int) -> int:
+        return self._incarnations().get(f"broker-{broker_id}", 0)
+
+    # --- what the brokers say ------------------------------------------------------------------
+
+    @property
+    def partitions(self) -> list[TopicPartition]:
+        return [
+            TopicPartition(name, partition)
+            for name, topic in self.scenario.topics.items()
+            for partition in range(topic.partitions)
+        ]
+
+    def replicas(self, partition: TopicPartition) -> list[int]:
+        """The broker ids of a partition as assigned, preferred leader first."""
+        topic = self.scenario.topics[partition.topic]
+        return topic.assignment(self.scenario.cluster.broker_ids)[partition.partition]
+
+    def connection(self, broker_id: int) -> Connection:
+        """A connection to the broker's PROBE listener, kept for the life of this world."""
+        if broker_id not in self._connections:
+            address = self.brokers[broker_id].address
+            self._connections[broker_id] = Connection(address, PORTS["PROBE"], ANSWER_LIMIT_S, client_id="plimsoll-world")
+        return self._connections[broker_id]
+
+    def view_of(self, broker_id: int) -> ClusterView | None:
+        """The cluster as one broker sees it; None where it does not answer."""
+        try:
+            return metadata(self.connection(broker_id), list(self.scenario.topics))
+        except OSError:
+            return None
+
+    def probe_error(self, broker_id: int) -> str | None:
+        """How a broker fails to answer: ``timeout`` or ``unreachable``; None when it answers."""
+        try:
+            metadata(self.connection(broker_id), [])
+        except TimeoutError:
+            return "timeout"
+        except OSError:
+            return "unreachable"
+        return None
+
+    def partition_view(self, partition: TopicPartition) -> PartitionView | None:
+        """The newest view of a partition that any broker has; its leader's own where it answers."""
+        views = {
+            broker_id: found
+            for broker_id in self.brokers
+            if (cluster := self.view_of(broker_id)) and (found := _find(cluster, partition))
+        }
+        if not views:
+            return None
+        newest = max(views.values(), key=lambda view: view.leader_epoch)
+        of_leader = views.get(newest.leader)
+        return of_leader if of_leader and of_leader.leader_epoch == newest.leader_epoch else newest
+
+    def sample(self, broker_id: int, partition: TopicPartition) -> ReplicaSample | None:
+        """The replica's own offsets, asked now; None where the broker does not answer."""
+        try:
+            return BrokerProbe(self.connection(broker_id), {partition}).sample()[0]
+        except OSError:
+            return None
+
+    def registered(self, broker_id: int) -> bool:
+        """Whether some other broker's metadata lists this broker as alive."""
+        others = (self.view_of(other) for other in self.brokers if other != broker_id)
+        return any(view is not None and broker_id in view.brokers for view in others)
+
+    def wait_for_brokers(self, broker_ids: list[int] | None = None) -> None:
+        """Wait until brokers answer and every one that answers knows them all.
+
+        Raises:
+            WaitTimeout: with the state and the last log lines of the brokers that are missing.
+        """
+        wanted = set(broker_ids or self.brokers)
+
+        def all_known() -> bool:
+            views = [self.view_of(broker_id) for broker_id in wanted]
+            return all(view is not None and wanted <= view.brokers.keys() for view in views)
+
+        wait_until(
+            all_known,
+            limit_s=START_LIMIT_S,
+            what=f"{len(wanted)} brokers to know each other",
+            every_s=0.1,
+            last_seen=lambda: self._missing(wanted),
+        )
+
+    def _missing(self, wanted: set[int]) -> str:
+        silent = [broker_id for broker_id in sorted(wanted) if self.view_of(broker_id) is None]
+        return "; ".join(self.describe_node(self.brokers[broker_id]) for broker_id in silent) or "all answer"
+
+    def describe_node(self, node: Node) -> str:
+        """State and last log lines of a node, for messages that a newcomer can act on."""
+        try:
+            lines = node.log.read_text(errors="replace").splitlines()[-4:]
+        except FileNotFoundError:
+            lines = ["(no log)"]
+        return f"{node.name} is {self.runtime.state(node.name)}, its log ends: {' / '.join(lines)[-700:]}"
+
+    def check_running(self, node: Node) -> None:
+        """Raises HarnessError when a node that should run does not."""
+        if self.runtime.state(node.name) != "running":
+            raise HarnessError(self.describe_node(node))
+
+
+def _find(cluster: ClusterView, partition: TopicPartition) -> PartitionView | None:
+    return next((view for view in cluster.partitions if (view.topic, view.partition) == partition), None)
