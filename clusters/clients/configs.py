@@ -1,0 +1,101 @@
+"""What each client node is told: one JSON file, written by the recording half and read inside the node.
+
+Every client writes its rows to ``<out>/<table>-<client_id>.arrow`` and how it fared to the file ``summary``.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Self
+
+from history.errors import BadInput
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClientConfig:
+    """What all clients need; ``out`` is a folder, ``summary`` the path of ``<client_id>.json``."""
+
+    client_id: str
+    out: str
+    summary: str
+
+    def stream(self, table: str) -> Path:
+        """Where this client's Arrow stream of a table lies."""
+        return Path(self.out) / f"{table}-{self.client_id}.arrow"
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self), indent=1)
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Read a configuration back.
+
+        Raises:
+            BadInput: it is no JSON object, or a setting is missing or unknown.
+        """
+        try:
+            return cls(**cls._revive(json.loads(text)))
+        except (TypeError, ValueError, KeyError, AttributeError) as error:
+            raise BadInput(f"This is no {cls.__name__} in JSON: {error}.") from error
+
+    @classmethod
+    def _revive(cls, settings: dict[str, Any]) -> dict[str, Any]:
+        """Turn back what JSON cannot say."""
+        return settings
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProducerConfig(ClientConfig):
+    """An open-loop producer; ``bootstrap`` holds ``host:port``, ``partitions`` counts those of the topic."""
+
+    bootstrap: list[str]
+    topic: str
+    partitions: int
+    rate_per_s: float
+    record_bytes: int
+    acks: str = "all"  # "0" | "1" | "all"
+    idempotence: bool = True
+    retries: int = 2_147_483_647
+    request_timeout_ms: int = 10_000
+    delivery_timeout_ms: int = 30_000
+    linger_ms: int = 5
+    engine: str = "kafka-python"  # or "confluent-kafka"
+    max_in_flight: int = 20_000  # records without an answer; what comes beyond is never sent
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConsumerConfig(ClientConfig):
+    """A consumer of all partitions (topic → how many) from their beginning, in no group."""
+
+    bootstrap: list[str]
+    topics: dict[str, int]
+    isolation: str = "read_uncommitted"  # or "read_committed"
+
+
+@dataclass(frozen=True, kw_only=True)
+class DrainConfig(ConsumerConfig):
+    """A final drain; after ``limit_s`` it ends with what it has."""
+
+    limit_s: float = 60.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProberConfig(ClientConfig):
+    """The wire probe: ``brokers`` maps ids to ``host:port``, ``assignment`` topic → partition → broker ids."""
+
+    brokers: dict[int, str]
+    assignment: dict[str, dict[int, list[int]]]
+    hz: float = 20.0
+    isr_hz: float = 10.0
+    timeout_ms: int = 250
+
+    @classmethod
+    def _revive(cls, settings: dict[str, Any]) -> dict[str, Any]:
+        brokers = {int(broker): address for broker, address in settings["brokers"].items()}
+        assignment = {
+            topic: {int(partition): ids for partition, ids in partitions.items()}
+            for topic, partitions in settings["assignment"].items()
+        }
+        return {**settings, "brokers": brokers, "assignment": assignment}

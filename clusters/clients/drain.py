@@ -1,0 +1,85 @@
+"""The final drain: ``python -m clusters.clients.drain <config.json>``; reads everything once more and ends.
+
+Each partition is read from its log start to the end offset that holds when the reader gets there: the high
+watermark, or the last stable offset for read_committed.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from kafka import TopicPartition
+from kafka.errors import KafkaError
+
+from clusters.clients.configs import DrainConfig
+from clusters.clients.reading import ASK_MS, Reader
+from clusters.clients.summary import Summary, log_to_stderr
+from history.streams import RowWriter
+from history.tables import POLLS
+
+log = logging.getLogger("drain")
+
+Offsets = dict[TopicPartition, int]
+
+
+def _ask(reader: Reader, which: str, partition: TopicPartition) -> int | None:
+    """One offset; None when no leader answers now. One partition at a time, so that none hides the others."""
+    try:
+        return int(getattr(reader.consumer, which)([partition], ASK_MS)[partition])
+    except KafkaError as error:
+        log.warning("%s of %s: %s", which, partition, error)
+        return None
+
+
+def _position(reader: Reader, partition: TopicPartition) -> int | None:
+    try:
+        return int(reader.consumer.position(partition, timeout_ms=ASK_MS))
+    except KafkaError as error:
+        log.warning("position of %s: %s", partition, error)
+        return None
+
+
+def drain(reader: Reader, writer: RowWriter, deadline: float) -> dict[str, dict[str, Any]]:
+    """Read until every partition is complete or the deadline (monotonic seconds) has passed; say how far it came."""
+    starts: dict[TopicPartition, int | None] = dict.fromkeys(reader.partitions)
+    reached: dict[str, dict[str, Any]] = {}
+    while True:
+        before = reader.rows
+        for row in reader.poll():
+            writer.add(row)
+        late = time.monotonic() >= deadline
+        if reader.rows > before and not late:
+            continue
+        for partition in reader.partitions:
+            if starts[partition] is None:
+                starts[partition] = _ask(reader, "beginning_offsets", partition)
+            reached[f"{partition.topic}-{partition.partition}"] = _reached(reader, partition, starts[partition])
+        if late or all(partition["complete"] for partition in reached.values()):
+            return reached
+
+
+def _reached(reader: Reader, partition: TopicPartition, start: int | None) -> dict[str, Any]:
+    position, end = _position(reader, partition), _ask(reader, "end_offsets", partition)
+    complete = None not in (start, position, end) and position >= end  # type: ignore[operator]  # none of them is None
+    return {"start_offset": start, "position": position, "end_offset": end, "complete": complete}
+
+
+def run(config: DrainConfig) -> None:
+    """Drain once and account for it in the summary."""
+    summary = Summary(config, "drain")
+    deadline = time.monotonic() + config.limit_s
+    reader = Reader(config, "final")
+    with RowWriter(config.stream("polls"), POLLS) as writer:
+        summary.ready()
+        partitions = drain(reader, writer, deadline)
+    summary.end(rows=reader.rows, partitions=partitions)
+    log.info("ended after %d records: %s", reader.rows, partitions)
+
+
+if __name__ == "__main__":
+    log_to_stderr()
+    run(DrainConfig.from_json(Path(sys.argv[1]).read_text()))

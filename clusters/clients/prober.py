@@ -1,0 +1,171 @@
+"""The prober: ``python -m clusters.clients.prober <config.json>``; samples every replica until SIGTERM.
+
+One thread a broker keeps to a fixed schedule of its own; a tick that comes while the broker still owes an
+answer is skipped, never caught up. A broker that does not answer leaves a row that says so for each replica.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from typing import Any
+
+from clusters.clients.configs import ProberConfig
+from clusters.clients.pacing import SECOND_NS, Schedule
+from clusters.clients.summary import Summary, log_to_stderr, stop_on_sigterm
+from clusters.wire import (
+    BrokerProbe,
+    ClusterView,
+    Connection,
+    ReplicaSample,
+    TopicPartition,
+    metadata,
+    transport_error_name,
+)
+from history.streams import RowWriter
+from history.tables import ISR, REPLICAS
+
+log = logging.getLogger("prober")
+
+Row = dict[str, Any]
+
+
+@dataclass
+class BrokerWatch:
+    """Turns one broker's answers into rows; ``isr_every`` counts ticks between two metadata samples."""
+
+    broker_id: int
+    probe: BrokerProbe
+    topics: list[str]
+    isr_every: int
+    _error: str | None = field(default=None, init=False)
+
+    def tick(self, number: int) -> tuple[list[Row], list[Row]]:
+        """Sample once: rows of ``replicas`` and, on every ``isr_every``-th tick, rows of ``isr``."""
+        sent_ns = time.monotonic_ns()
+        try:
+            samples = self.probe.sample()
+        except OSError as error:
+            self._note(transport_error_name(error))
+            return [self._gap(replica, sent_ns) for replica in sorted(self.probe.replicas)], []
+        self._note(None)
+        replicas = [{"broker_id": self.broker_id, **vars(sample)} for sample in samples]
+        return replicas, self._isr() if number % self.isr_every == 0 else []
+
+    def _isr(self) -> list[Row]:
+        try:
+            view = metadata(self.probe.connection, self.topics)
+        except OSError:
+            return []  # the next probe says it
+        self._follow(view)
+        return isr_rows(str(self.broker_id), view)
+
+    def _follow(self, view: ClusterView) -> None:
+        """A reassignment may bring replicas that were not here at the start."""
+        self.probe.replicas |= {
+            TopicPartition(part.topic, part.partition) for part in view.partitions if self.broker_id in part.replicas
+        }
+
+    def _gap(self, replica: TopicPartition, sent_ns: int) -> Row:
+        sample = ReplicaSample(*replica, sent_ns, time.monotonic_ns(), error=self._error)
+        return {"broker_id": self.broker_id, **vars(sample)}
+
+    def _note(self, error: str | None) -> None:
+        if error != self._error:
+            log.info("broker %d: %s", self.broker_id, error or "answers")
+        self._error = error
+
+
+def isr_rows(observer: str, view: ClusterView) -> list[Row]:
+    """A broker's view as rows of ``isr``; Metadata tells neither partition epoch nor ELR."""
+    return [
+        {
+            "observer": observer,
+            "source": "metadata",
+            **vars(part),
+            "sent_ns": view.sent_ns,
+            "received_ns": view.received_ns,
+        }
+        for part in view.partitions
+    ]
+
+
+def _replicas_of(config: ProberConfig, broker_id: int) -> set[TopicPartition]:
+    return {
+        TopicPartition(topic, partition)
+        for topic, partitions in config.assignment.items()
+        for partition, brokers in partitions.items()
+        if broker_id in brokers
+    }
+
+
+def watches(config: ProberConfig) -> Iterator[BrokerWatch]:
+    """One watch a broker."""
+    for broker_id, address in config.brokers.items():
+        host, _, port = address.rpartition(":")
+        connection = Connection(host, int(port), config.timeout_ms / 1000, config.client_id)
+        probe = BrokerProbe(connection, _replicas_of(config, broker_id))
+        isr_every = max(1, round(config.hz / config.isr_hz))
+        yield BrokerWatch(broker_id, probe, sorted(config.assignment), isr_every)
+
+
+def _keep_ticking(
+    watch: BrokerWatch, schedule: Schedule, stop: threading.Event, rows: SimpleQueue[tuple[list[Row], list[Row]]]
+) -> None:
+    number = 0
+    while not stop.wait(max(0, schedule.due_ns(number) - time.monotonic_ns()) / SECOND_NS):
+        rows.put(watch.tick(number))
+        number = max(number + 1, schedule.due_by(time.monotonic_ns()))
+    watch.probe.connection.close()
+
+
+def run(config: ProberConfig, stop: threading.Event) -> None:
+    """Probe until ``stop`` is set; ``clock.jsonl`` beside the streams gets a wall/monotonic pair each second."""
+    summary = Summary(config, "prober")
+    rows: SimpleQueue[tuple[list[Row], list[Row]]] = SimpleQueue()
+    start_ns = time.monotonic_ns()
+    schedule, seconds = Schedule(start_ns, config.hz), Schedule(start_ns, 1.0)
+    threads = [
+        threading.Thread(target=_keep_ticking, args=(watch, schedule, stop, rows), name=f"broker {watch.broker_id}")
+        for watch in watches(config)
+    ]
+    counts = {"replicas": 0, "isr": 0}
+    with ExitStack() as files:
+        writers = (
+            files.enter_context(RowWriter(config.stream("replicas"), REPLICAS)),
+            files.enter_context(RowWriter(config.stream("isr"), ISR)),
+        )
+        clock = files.enter_context((Path(config.out) / "clock.jsonl").open("a", buffering=1))
+        for thread in threads:
+            thread.start()
+        ticks = 0
+        while any(thread.is_alive() for thread in threads) or not rows.empty():
+            if seconds.due_by(time.monotonic_ns()) > ticks:
+                ticks = seconds.due_by(time.monotonic_ns())
+                clock.write(json.dumps({"t_ns": time.monotonic_ns(), "wall": datetime.now(UTC).isoformat()}) + "\n")
+            try:
+                ticked = rows.get(timeout=0.1)
+            except Empty:
+                continue
+            for name, writer, found in zip(counts, writers, ticked, strict=True):
+                counts[name] += len(found)
+                for row in found:
+                    writer.add(row)
+            if any(row["error"] is None for row in ticked[0]):
+                summary.ready()
+    summary.end(rows=counts["replicas"], isr_rows=counts["isr"])
+    log.info("ended: %s", counts)
+
+
+if __name__ == "__main__":
+    log_to_stderr()
+    run(ProberConfig.from_json(Path(sys.argv[1]).read_text()), stop_on_sigterm())

@@ -1,0 +1,169 @@
+"""An open-loop producer: ``python -m clusters.clients.producer <config.json>``.
+
+Records are due at fixed times from the start, whatever the cluster does, and latency counts from the due time.
+What is in flight is bounded; a record that finds no room is ``fail: never_sent``. Every record ends in the
+ledger, those without an answer as ``info: no_answer``. SIGTERM stops the flow and waits for the answers.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from clusters.clients.configs import ProducerConfig
+from clusters.clients.engines import ENGINES, Engine, NotTakenError
+from clusters.clients.ledger import NEVER_SENT, NO_ANSWER, outcome
+from clusters.clients.pacing import SECOND_NS, Schedule
+from clusters.clients.summary import Summary, log_to_stderr, stop_on_sigterm
+from history.payload import encode
+from history.streams import RowWriter
+from history.tables import SENDS
+
+log = logging.getLogger("producer")
+
+TICK_S = 0.001
+FLUSH_NS = 100_000_000  # little and often: converting a second's rows at once would hold up the schedule
+
+
+class _Sent(NamedTuple):
+    due_ns: int
+    sent_ns: int
+
+
+@dataclass
+class OpenLoop:
+    """Sends what is due and writes each record's ledger row once its outcome is known.
+
+    Record ``seq`` goes to partition ``seq`` modulo the number of partitions.
+    """
+
+    config: ProducerConfig
+    schedule: Schedule
+    engine: Engine
+    record: Callable[[Mapping[str, Any]], None]
+    next_seq: int = 0
+    outcomes: Counter[str] = field(default_factory=Counter)
+    never_sent: int = 0
+    _in_flight: dict[int, _Sent] = field(default_factory=dict)
+
+    @property
+    def in_flight(self) -> int:
+        return len(self._in_flight)
+
+    def send_due(self, now_ns: int) -> None:
+        """Hand over everything that is due; after a refusal the rest of it is not even tried, to keep time."""
+        taken = True
+        for seq in range(self.next_seq, max(self.schedule.due_by(now_ns), self.next_seq)):
+            taken = taken and len(self._in_flight) < self.config.max_in_flight and self._send(seq)
+            if not taken:
+                self.never_sent += 1
+                self._write(seq, self.schedule.due_ns(seq), error=NEVER_SENT)
+            self.next_seq = seq + 1
+
+    def _send(self, seq: int) -> bool:
+        value = encode(self.config.client_id, seq, self.config.record_bytes)
+        sent_ns = time.monotonic_ns()
+        self._in_flight[seq] = _Sent(self.schedule.due_ns(seq), sent_ns)
+        try:
+            self.engine.send(seq % self.config.partitions, value, seq)
+        except NotTakenError as error:
+            log.warning("record %d was not taken: %s", seq, error)
+            del self._in_flight[seq]
+            return False
+        return True
+
+    def settle(self) -> None:
+        """Write the rows of all records that were answered by now."""
+        self.engine.poll()
+        answers = self.engine.answers
+        while answers:
+            answer = answers.popleft()
+            sent = self._in_flight.pop(answer.seq)
+            self._write(
+                answer.seq,
+                sent.due_ns,
+                sent_ns=sent.sent_ns,
+                done_ns=answer.done_ns,
+                offset=answer.offset,
+                error=answer.error,
+            )
+
+    def give_up(self) -> None:
+        """Write what is still in flight as unknown."""
+        for seq, sent in self._in_flight.items():
+            self._write(seq, sent.due_ns, sent_ns=sent.sent_ns, error=NO_ANSWER)
+        self._in_flight.clear()
+
+    def _write(self, seq: int, due_ns: int, *, error: str | None, **seen: int | None) -> None:
+        said = outcome(error, may_have_retried=self.config.retries > 0)
+        self.outcomes[said] += 1
+        self.record(
+            {
+                "producer_id": self.config.client_id,
+                "seq": seq,
+                "topic": self.config.topic,
+                "partition": seq % self.config.partitions,
+                "due_ns": due_ns,
+                "outcome": said,
+                "error": error,
+                "acks": self.config.acks,
+                "record_bytes": self.config.record_bytes,
+                **seen,
+            }
+        )
+
+
+def run(config: ProducerConfig, stop: threading.Event) -> None:
+    """Produce until ``stop`` is set, then wait up to the delivery timeout for answers."""
+    summary = Summary(config, "producer")
+    engine = ENGINES[config.engine](config)
+    with RowWriter(config.stream("sends"), SENDS) as writer:
+        loop = OpenLoop(config, Schedule(time.monotonic_ns(), config.rate_per_s), engine, writer.add)
+        flush_due_ns = 0
+
+        def settle() -> None:
+            nonlocal flush_due_ns
+            loop.settle()
+            now_ns = time.monotonic_ns()
+            if now_ns >= flush_due_ns:
+                writer.flush()
+                flush_due_ns = now_ns + FLUSH_NS
+            if loop.outcomes["ok"]:
+                summary.ready()
+
+        log.info("%s sends %g/s to %s over %s", config.client_id, config.rate_per_s, config.topic, config.engine)
+        while not stop.is_set():
+            loop.send_due(time.monotonic_ns())
+            settle()
+            due_in_s = (loop.schedule.due_ns(loop.next_seq) - time.monotonic_ns()) / SECOND_NS
+            stop.wait(max(due_in_s, TICK_S))
+        log.info("stopping with %d in flight", loop.in_flight)
+        deadline_ns = time.monotonic_ns() + config.delivery_timeout_ms * 1_000_000
+        pause = threading.Event()
+        while loop.in_flight and time.monotonic_ns() < deadline_ns:
+            settle()
+            pause.wait(10 * TICK_S)
+        loop.settle()
+        loop.give_up()
+    summary.end(
+        rows=loop.next_seq,
+        last_seq=loop.next_seq - 1,
+        overflowed=loop.never_sent,
+        acked=loop.outcomes["ok"],
+        failed=loop.outcomes["fail"],
+        indeterminate=loop.outcomes["info"],
+    )
+    log.info("ended: %s", dict(loop.outcomes))
+    engine.close()
+
+
+if __name__ == "__main__":
+    log_to_stderr()
+    run(ProducerConfig.from_json(Path(sys.argv[1]).read_text()), stop_on_sigterm())

@@ -1,0 +1,94 @@
+"""What the live consumer and the final drain share: one reader of whole partitions, one kind of row."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from kafka import KafkaConsumer, TopicPartition
+from kafka.errors import KafkaTimeoutError, LogTruncationError, OffsetOutOfRangeError
+
+from clusters.clients.configs import ConsumerConfig
+from history.payload import decode
+
+log = logging.getLogger("consumer")
+
+POLL_MS = 100
+ASK_MS = 2000
+
+
+class Reader:
+    """Reads all partitions from their beginning in assign mode and turns records into rows of ``polls``."""
+
+    def __init__(self, config: ConsumerConfig, which_pass: str) -> None:
+        self.partitions = [TopicPartition(topic, p) for topic, count in config.topics.items() for p in range(count)]
+        self.rows = 0
+        self._constant = {"consumer_id": config.client_id, "pass": which_pass, "isolation": config.isolation}
+        self.consumer = KafkaConsumer(
+            bootstrap_servers=config.bootstrap,
+            client_id=config.client_id,
+            group_id=None,
+            enable_auto_commit=False,
+            auto_offset_reset="none",  # a position that is gone is told and handled here, never skipped in silence
+            isolation_level=config.isolation,
+            fetch_max_wait_ms=POLL_MS,
+            max_poll_records=2000,
+            request_timeout_ms=5000,
+            metadata_max_age_ms=1000,
+            retry_backoff_ms=50,
+            reconnect_backoff_ms=50,
+            reconnect_backoff_max_ms=500,
+            allow_auto_create_topics=False,
+            metrics_enabled=False,
+        )
+        self.consumer.assign(self.partitions)
+        self.consumer.seek_to_beginning(*self.partitions)
+
+    def poll(self) -> Iterator[dict[str, Any]]:
+        """The rows of the records that are there now; waits up to ``POLL_MS`` for the first.
+
+        A record that the broker's or the client's CRC finds damaged raises, as everything unforeseen does.
+        """
+        try:
+            polled = self.consumer.poll(timeout_ms=POLL_MS)
+        except LogTruncationError as error:
+            log.warning("truncated after it was read: %s", error)
+            for partition, safe in error.divergent_offsets.items():
+                self._go_to(partition, safe.offset if safe else 0)
+            return
+        except OffsetOutOfRangeError as error:
+            log.warning("position is gone: %s", error)
+            for partition, offset in error.args[0].items():
+                self._go_to(partition, offset)
+            return
+        received_ns = time.monotonic_ns()
+        for records in polled.values():
+            for record in records:
+                yield self._row(record, received_ns)
+
+    def _go_to(self, partition: TopicPartition, offset: int) -> None:
+        """Seek to the nearest offset that exists."""
+        try:
+            start = self.consumer.beginning_offsets([partition], ASK_MS)[partition]
+            end = self.consumer.end_offsets([partition], ASK_MS)[partition]
+        except KafkaTimeoutError:
+            return  # the next poll says the same again
+        self.consumer.seek(partition, min(max(offset, start), end))
+
+    def _row(self, record: Any, received_ns: int) -> dict[str, Any]:
+        payload = decode(record.value)
+        self.rows += 1
+        return {
+            **self._constant,
+            "position": self.rows - 1,
+            "topic": record.topic,
+            "partition": record.partition,
+            "offset": record.offset,
+            "leader_epoch": record.leader_epoch if record.leader_epoch >= 0 else None,
+            "producer_id": payload.producer_id,
+            "seq": payload.seq,
+            "checksum_ok": payload.checksum_ok,
+            "received_ns": received_ns,
+        }

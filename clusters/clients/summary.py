@@ -1,0 +1,59 @@
+"""A client's account of itself, ``<client_id>.json``: not clean until it says so."""
+
+from __future__ import annotations
+
+import json
+import logging
+import signal
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from clusters.clients.configs import ClientConfig
+from history.folder import write_atomically
+
+
+class Summary:
+    """Rewritten whole at the start, once ready (first ack, record or sample), and at the end."""
+
+    def __init__(self, config: ClientConfig, role: str) -> None:
+        self._path = Path(config.summary)
+        self._fields: dict[str, Any] = {
+            "client_id": config.client_id,
+            "role": role,
+            "started_ns": time.monotonic_ns(),
+            "ready_ns": None,
+            "ended_ns": None,
+            "clean": False,
+            "rows": 0,
+        }
+        self._write()
+
+    def ready(self) -> None:
+        """The first ack, record or sample was seen; later calls change nothing."""
+        if self._fields["ready_ns"] is None:
+            self._fields["ready_ns"] = time.monotonic_ns()
+            self._write()
+
+    def end(self, **fields: Any) -> None:
+        """The client ended as it was meant to."""
+        self._fields |= {"ended_ns": time.monotonic_ns(), "clean": True, **fields}
+        self._write()
+
+    def _write(self) -> None:
+        write_atomically(self._path, json.dumps(self._fields, indent=1))
+
+
+def stop_on_sigterm() -> threading.Event:
+    """An event that SIGTERM (or SIGINT) sets."""
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    return stop
+
+
+def log_to_stderr() -> None:
+    """One line per notable thing; the Kafka libraries speak from WARNING on."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    logging.getLogger("kafka").setLevel(logging.WARNING)
