@@ -1,0 +1,135 @@
+"""Airflow homes of this project: made here, used once or by ``make up``, never the user's own.
+
+Migrating a database takes eleven seconds, so that it is done once per Airflow version and copied; a home
+of its own for each run also keeps SQLite's locks apart.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.metadata import version
+from pathlib import Path
+
+from history.errors import HarnessError
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+CACHE = REPOSITORY / ".cache" / "airflow"
+_LOCK = "lock"
+
+_SETTINGS = {
+    "AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION": "False",  # a run of a paused DAG waits for ever, silently
+    "AIRFLOW__CORE__DAGS_FOLDER": str(REPOSITORY / "dags"),
+    "AIRFLOW__CORE__EXECUTOR": "LocalExecutor",
+    "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+    "AIRFLOW__CORE__PARALLELISM": "4",
+    "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_ALL_ADMINS": "True",
+    "AIRFLOW__LOGGING__COLORED_CONSOLE_LOG": "False",
+    "AIRFLOW__SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.1",
+    "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
+}
+# A machine that outgrew this one names another master in its own AIRFLOW_CONN_SPARK_DEFAULT.
+_SPARK = {"conn_type": "spark", "host": "local[*]"}
+
+
+def environment(home: Path, **more: str) -> dict[str, str]:
+    """The environment of an ``airflow`` command in this home; settings of other Airflows are left out."""
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("AIRFLOW__")}
+    python_path = [str(REPOSITORY), *filter(None, [os.environ.get("PYTHONPATH")])]
+    return {
+        "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps(_SPARK),
+        **inherited,
+        **_SETTINGS,
+        "AIRFLOW_HOME": str(home),
+        "GX_ANALYTICS_ENABLED": "false",
+        "NO_COLOR": "1",
+        "PYTHONPATH": os.pathsep.join(python_path),
+        "PYTHONUNBUFFERED": "1",  # the log is followed while it is written
+        **more,
+    }
+
+
+def airflow(*arguments: str) -> list[str]:
+    """The command line of an ``airflow`` command of this Python."""
+    return [sys.executable, "-m", "airflow", *arguments]
+
+
+def make_home(home: Path) -> Path:
+    """Make an Airflow home with a migrated database; one that is there already is left as it is.
+
+    Raises:
+        HarnessError: the database could not be migrated.
+    """
+    if not (home / "airflow.db").is_file():
+        template = _template()
+        home.mkdir(parents=True, exist_ok=True)
+        # Airflow writes its home into its configuration, beside the secrets that its components share.
+        settings = (template / "airflow.cfg").read_text().replace(str(_partial(template)), str(home))
+        (home / "airflow.cfg").touch(0o600)
+        (home / "airflow.cfg").write_text(settings)
+        shutil.copy2(template / "airflow.db", home / "airflow.db")
+    return home
+
+
+@contextmanager
+def home_of_run(run_id: str) -> Iterator[Path]:
+    """An Airflow home that lives as long as a run; it is held by a lock, so that leftovers can be told apart."""
+    home = CACHE / "runs" / run_id
+    home.mkdir(parents=True, exist_ok=True)
+    with _locked(home / _LOCK):
+        yield make_home(home)
+
+
+def remove_leftovers() -> list[str]:
+    """Remove the homes of runs whose command is gone; returns their run ids."""
+    removed = []
+    for lock in sorted((CACHE / "runs").glob(f"*/{_LOCK}")):
+        try:
+            with _locked(lock, wait=False):
+                shutil.rmtree(lock.parent)
+        except BlockingIOError:
+            continue
+        removed.append(lock.parent.name)
+    return removed
+
+
+def _template() -> Path:
+    settings = json.dumps(_SETTINGS, sort_keys=True)
+    digest = hashlib.sha256(settings.encode()).hexdigest()[:8]
+    template = CACHE / f"{version('apache-airflow')}-{digest}"
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with _locked(CACHE / _LOCK):
+        if not template.is_dir():
+            partial = _partial(template)
+            shutil.rmtree(partial, ignore_errors=True)
+            partial.mkdir()
+            _migrate(partial)
+            partial.rename(template)
+    return template
+
+
+def _partial(template: Path) -> Path:
+    return template.with_name(f".{template.name}")
+
+
+def _migrate(home: Path) -> None:
+    done = subprocess.run(
+        airflow("db", "migrate"), env=environment(home), capture_output=True, text=True, check=False, cwd=REPOSITORY
+    )
+    if done.returncode or not (home / "airflow.cfg").is_file():
+        last = "\n".join((done.stdout + done.stderr).splitlines()[-5:])
+        raise HarnessError(f"airflow db migrate ended with exit code {done.returncode}; its last lines were:\n{last}")
+
+
+@contextmanager
+def _locked(path: Path, *, wait: bool = True) -> Iterator[None]:
+    with path.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        yield

@@ -1,0 +1,59 @@
+"""The step that judges a collected run in Spark."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from airflow.sdk import BaseOperator
+from airflow.sdk.exceptions import AirflowFailException
+
+from history.errors import HarnessError
+from history.folder import RunFolder
+from operators.processes import descendants, send
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+_MEANING = {
+    1: "fail: something that this run's configuration promises did not hold",
+    2: "unknown: the evidence does not suffice",
+    3: "none: this folder cannot be judged",
+}
+
+
+class Judge(BaseOperator):
+    """Judge a run; red unless its verdict is pass, because an unknown verdict must not look green.
+
+    :param run: the run folder
+    """
+
+    template_fields = ("run",)
+
+    def __init__(self, *, run: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.run = run
+
+    def execute(self, context: Context) -> None:  # noqa: ARG002  # Airflow's signature
+        from spark.submit import judge  # heavy: not while a DAG file is parsed
+
+        try:
+            code = judge([Path(self.run)])
+        except BaseException:
+            _kill_spark()
+            raise
+        if code:
+            meaning = _MEANING.get(code, f"none: the judge ended with exit code {code}")
+            raise AirflowFailException(f"Verdict {meaning}; see {RunFolder(Path(self.run)).verdict_file}.")
+
+    def on_kill(self) -> NoReturn:
+        _kill_spark()
+        # Airflow runs on after this; only an exception ends the task.
+        raise HarnessError(f"Task {self.task_id} was told to stop before the verdict was reached.")
+
+
+def _kill_spark() -> None:
+    """A Python driver outlives its spark-submit, so that every process of the judge is ended; none but it has any."""
+    send(signal.SIGKILL, descendants(os.getpid()))

@@ -1,0 +1,29 @@
+"""The step that makes a judged run's page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import BaseOperator
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+
+class Publish(BaseOperator):
+    """Write the run's page; returns its path.
+
+    :param run: the run folder
+    """
+
+    template_fields = ("run",)
+
+    def __init__(self, *, run: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.run = run
+
+    def execute(self, context: Context) -> str:  # noqa: ARG002  # Airflow's signature
+        from reports.run_page import publish  # heavy: not while a DAG file is parsed
+
+        return str(publish(Path(self.run)))

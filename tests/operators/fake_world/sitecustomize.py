@@ -1,0 +1,77 @@
+"""Stands in for Kafka, Spark and the page in other processes: Python imports this file when it starts.
+
+Each call is a line of the file ``FAKE_CALLS``. ``FAKE_BREAK`` names a call that raises, ``FAKE_HANG`` one that
+lasts until it is interrupted, ``FAKE_JUDGE`` is the judge's exit code.
+"""
+
+import json
+import os
+import sys
+import threading
+import types
+from pathlib import Path
+
+CALLS = (
+    "start_cluster create_topics start_clients capture run_phase quiesce stop_producers drain stop_clients tear_down"
+).split()
+
+
+def note(name, *arguments):
+    with Path(os.environ["FAKE_CALLS"]).open("a") as calls:
+        calls.write(" ".join([name, *map(str, arguments)]) + "\n")
+    if name == os.environ.get("FAKE_HANG"):
+        threading.Event().wait()
+    if name == os.environ.get("FAKE_BREAK"):
+        raise RuntimeError(f"{name} broke as asked")
+
+
+def call(name):
+    return lambda run, *arguments: note(name, *arguments)
+
+
+def prepare(scenario, *, kafka, runtime="auto", rate, seed, runs, subnet=None):
+    run = Path(runs) / f"run-of-{Path(scenario).stem.replace('_', '-')}"
+    run.mkdir(parents=True)
+    (run / "manifest.json").write_text("{}")
+    (run / "events.jsonl").touch()
+    note("prepare", kafka)
+    return run
+
+
+def collect(run):
+    from history.folder import RunFolder
+
+    note("collect")
+    RunFolder(run).seal()
+
+
+def judge(runs):
+    note("judge")
+    code = int(os.environ.get("FAKE_JUDGE", "0"))
+    (runs[0] / "verdict").mkdir()
+    (runs[0] / "verdict" / "verdict.json").write_text(json.dumps({"verdict": ["pass", "fail", "unknown"][code]}))
+    return code
+
+
+def publish(run):
+    note("publish")
+    return run / "report" / "index.html"
+
+
+def reap(run_id=None, all_runs=False):
+    note("reap", all_runs)
+    return ["left-over"]
+
+
+def register(name, **functions):
+    module = types.ModuleType(name)
+    vars(module).update(functions)
+    sys.modules[name] = module
+
+
+if "FAKE_CALLS" in os.environ:
+    register(
+        "clusters.experiment", prepare=prepare, collect=collect, reap=reap, **{name: call(name) for name in CALLS}
+    )
+    register("spark.submit", judge=judge)
+    register("reports.run_page", publish=publish)

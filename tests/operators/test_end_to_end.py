@@ -1,0 +1,141 @@
+"""The command behind ``make run`` with a real Airflow; Kafka, Spark and the page are stand-ins."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Event
+
+import pytest
+
+from history.events import read_events
+from history.folder import RunFolder
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+FAKE_WORLD = Path(__file__).parent / "fake_world"
+SETUP = ["prepare 3.9.1", "start_cluster", "create_topics", "capture before", "start_clients"]
+END = ["stop_producers", "quiesce", "drain", "capture after"]
+ALWAYS = ["stop_clients", "collect", "tear_down"]
+AFTERWARDS = ["judge", "publish"]
+
+
+@dataclass(frozen=True)
+class Command:
+    """A started ``run --scenario steady`` and where it notes its calls."""
+
+    process: subprocess.Popen[str]
+    folder: RunFolder
+    calls_file: Path
+
+    @property
+    def calls(self) -> list[str]:
+        return self.calls_file.read_text().splitlines() if self.calls_file.exists() else []
+
+
+def start(tmp_path: Path, **fakes: str) -> Command:
+    calls = tmp_path / "calls"
+    environment = {
+        **os.environ,
+        **fakes,
+        "FAKE_CALLS": str(calls),
+        "PYTHONPATH": os.pathsep.join([str(FAKE_WORLD), str(REPOSITORY)]),
+    }
+    process = subprocess.Popen(
+        [sys.executable, "-m", "operators.cli", "run", "--scenario", "steady", "--kafka", "3.9.1", "--runs", tmp_path],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=REPOSITORY,
+    )
+    return Command(process, RunFolder(tmp_path / "run-of-steady"), calls)
+
+
+def run(tmp_path: Path, **fakes: str) -> tuple[Command, str, str]:
+    command = start(tmp_path, **fakes)
+    output, complaints = command.process.communicate(timeout=120)
+    return command, output, complaints
+
+
+def errors(folder: RunFolder) -> list[tuple[str, str, str]]:
+    return [
+        (event.phase, event.step, event.detail["message"])
+        for event in read_events(folder.events)
+        if event.kind == "error"
+    ]
+
+
+def test_a_run_goes_in_order_and_ends_with_its_verdict(tmp_path: Path) -> None:
+    """Recorded, collected, torn down, only then judged and published; exit code 0 and two lines for machines."""
+    command, output, complaints = run(tmp_path)
+
+    assert SETUP + ["run_phase 0"] + END + ALWAYS + AFTERWARDS == command.calls
+    assert [f"run: {command.folder.path}", "verdict: pass"] == output.splitlines()[-2:]
+    assert "phase 1/1 steady … (about 10 s)" in output
+    assert (0, "") == (command.process.returncode, complaints)
+
+
+def test_a_phase_that_breaks_is_recorded_collected_torn_down_and_judged(tmp_path: Path) -> None:
+    """The rest of the experiment is left out, nothing else is; the sentence says what broke."""
+    command, output, complaints = run(tmp_path, FAKE_BREAK="run_phase", FAKE_JUDGE="2")
+
+    assert SETUP + ["run_phase 0"] + ALWAYS + AFTERWARDS == command.calls
+    assert [("steady", "run_phase", "run_phase broke as asked")] == errors(command.folder)
+    assert "verdict: unknown" == output.splitlines()[-1]
+    assert complaints.startswith("The harness broke in run_phase: run_phase broke as asked\nAirflow's log: ")
+    assert 2 == command.process.returncode
+
+
+def test_a_cluster_that_comes_up_half_is_collected_and_torn_down(tmp_path: Path) -> None:
+    """No teardown follows a setup that failed, so that the setup cleans up itself."""
+    command, _, _ = run(tmp_path, FAKE_BREAK="start_cluster", FAKE_JUDGE="2")
+
+    assert ["prepare 3.9.1", "start_cluster"] + ALWAYS + AFTERWARDS == command.calls
+    assert [("", "start_cluster", "start_cluster broke as asked")] == errors(command.folder)
+    assert 2 == command.process.returncode
+
+
+def test_a_failed_verdict_is_published_and_told_by_the_exit_code(tmp_path: Path) -> None:
+    """The judge's task is red; that is a result, not a broken harness."""
+    command, output, complaints = run(tmp_path, FAKE_JUDGE="1")
+
+    assert AFTERWARDS == command.calls[-2:]
+    assert "verdict: fail" == output.splitlines()[-1]
+    assert (1, "") == (command.process.returncode, complaints)
+
+
+def test_a_failed_teardown_is_not_a_good_run(tmp_path: Path) -> None:
+    """The verdict stands, the exit code says that something was left."""
+    command, output, _ = run(tmp_path, FAKE_BREAK="tear_down")
+
+    assert "verdict: pass" == output.splitlines()[-1]
+    assert 2 == command.process.returncode
+
+
+@pytest.fixture
+def hanging(tmp_path: Path) -> Iterator[Command]:
+    command = start(tmp_path, FAKE_HANG="run_phase")
+    for _ in range(600):
+        if "run_phase 0" in command.calls:
+            break
+        Event().wait(0.1)
+    yield command
+    command.process.kill()
+    command.process.communicate()
+
+
+@pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_run_is_collected_and_torn_down_but_not_published(hanging: Command, by: signal.Signals) -> None:
+    """Ctrl-C in a phase: exit code 130, a sealed folder, and no task after the teardown has its way."""
+    hanging.process.send_signal(by)
+    output, _ = hanging.process.communicate(timeout=60)
+
+    assert SETUP + ["run_phase 0"] + ALWAYS == [call for call in hanging.calls if call not in AFTERWARDS]
+    assert hanging.folder.is_sealed
+    assert f"run: {hanging.folder.path}" == output.splitlines()[-1]
+    assert 130 == hanging.process.returncode
