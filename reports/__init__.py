@@ -1,0 +1,1 @@
+"""Pages and plots that people look at; reads a judged run folder and nothing else."""

@@ -1,0 +1,421 @@
+"""The page's tables: what stands in which cell, and which cells deserve a second look."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from reports.run_data import Row, RunData
+from reports.story import TOLD, Span, faults, told
+
+STORIES = 200
+DASH = "–"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One cell; ``mark`` is a style of the page (pass, fail, unknown, differs, quiet), and never all there is."""
+
+    text: str
+    mark: str = ""
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table with its caption. ``numeric`` holds the columns that are set flush right."""
+
+    caption: str
+    columns: tuple[str, ...]
+    rows: list[tuple[Cell, ...]]
+    numeric: frozenset[int] = frozenset()
+    notes: list[str] = field(default_factory=list)
+
+
+def _cells(*values: Any) -> tuple[Cell, ...]:
+    return tuple(value if isinstance(value, Cell) else Cell(count(value)) for value in values)
+
+
+def count(value: Any) -> str:
+    """A number with thousands separators; a dash for what is not known."""
+    if value is None or value == "":
+        return DASH
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def percent(rate: float | None) -> str:
+    """A rate as a percentage that never rounds something down to zero."""
+    if rate is None:
+        return DASH
+    if rate == 0:
+        return "0 %"
+    return "below 0.0001 %" if rate < 1e-6 else f"{100 * rate:.3g} %" if rate < 0.01 else f"{100 * rate:.2f} %"
+
+
+def milliseconds(value: float | None, *, censored: bool = False) -> str:
+    """A measured time; "≥" where the observation ended before the thing happened."""
+    if value is None:
+        return "not seen" if censored else DASH
+    shown = f"{value:,.1f}" if value < 100 else f"{value:,.0f}"
+    return f"≥ {shown} ms" if censored else f"{shown} ms"
+
+
+def partition_name(row: Row) -> str:
+    """``orders-0``."""
+    return f"{row['topic']}-{row['partition']}"
+
+
+# --- delivery ------------------------------------------------------------------------------------
+
+MEANING = {
+    "sent": "Sends that the open loop was due to make.",
+    "acked": "The broker answered with success.",
+    "indeterminate": "No certain answer; the record may be in the log or not. Never counted as lost.",
+    "failed": "Definitely not written.",
+    "read": "Distinct sent records that the final drain saw.",
+    "lost": "Acknowledged, below what the drain read, and not among it.",
+    "unseen": "Acknowledged, above all that the drain read; split below.",
+    "truncated_ack": "Unseen: no live replica holds it at its acknowledged offset.",
+    "invisible_ack": "Unseen: on a replica, but not below the high watermark or the last stable offset.",
+    "undrained": "Unseen: readable, but the drain stopped early. The test is incomplete, nothing is lost by it.",
+    "unknown_offset_ack": "Unseen: acknowledged without an offset, and in no replica's log.",
+    "duplicated": "Records that stand at more than one offset.",
+    "duplicate_copies": "Copies beyond the first.",
+    "phantom": "Read, but never sent.",
+    "corrupt": "Read with a wrong checksum.",
+    "aborted_read": "Read, although its send had failed.",
+}
+
+
+def delivery(run: RunData) -> Table:
+    """What became of the records: all partitions together, one figure a row."""
+    rows = run.rows("delivery")
+    totals = {name: sum(row[name] for row in rows) for name in MEANING}
+    shown: list[tuple[Cell, ...]] = [
+        (Cell(name.replace("_", " ")), Cell(count(totals[name]), _delivery_mark(name, totals[name])), Cell(meaning))
+        for name, meaning in MEANING.items()
+    ]
+    return Table(
+        "Records of all partitions, counted once each.", ("figure", "records", "meaning"), shown, frozenset({1})
+    )
+
+
+def _delivery_mark(name: str, total: int) -> str:
+    watched = ("lost", "truncated_ack", "unknown_offset_ack", "phantom", "corrupt", "aborted_read")
+    if total and name in watched:
+        return "differs"
+    return "quiet" if total == 0 else ""
+
+
+def delivery_by_partition(run: RunData) -> Table:
+    """The same by partition, with the loss interval of each."""
+    names = ("sent", "acked", "indeterminate", "failed", "read", "lost", "unseen", "duplicated")
+    rows = [
+        _cells(
+            partition_name(row), *(row[name] for name in names), _interval(row["loss_rate_low"], row["loss_rate_high"])
+        )
+        for row in run.rows("delivery")
+    ]
+    columns = ("partition", *(name.replace("_", " ") for name in names), "loss rate")
+    return Table("Delivery by partition.", columns, rows, frozenset(range(1, len(columns))))
+
+
+def _interval(low: float | None, high: float | None) -> str:
+    return DASH if low is None else f"[{percent(low)}, {percent(high)}]"
+
+
+def loss_sentences(run: RunData) -> list[str]:
+    """Loss and duplication in words: the interval, what is unknown in it, and what finding none means."""
+    rows = run.rows("delivery")
+    acked, lost, unseen, copies = (
+        sum(row[name] for row in rows) for name in ("acked", "lost", "unseen", "duplicate_copies")
+    )
+    if not rows:
+        return []
+    if not acked:
+        return ["Nothing was acknowledged, so nothing could be lost: this run shows nothing about loss."]
+    low, high = lost / acked, (lost + unseen) / acked
+    said = [
+        f"Loss rate of this staged fault: {_interval(low, high)} of {acked:,} acknowledged records. "
+        f"{lost:,} {'is' if lost == 1 else 'are'} lost for certain"
+        + (
+            f"; the upper end counts {unseen:,} more that {_unseen_parts(rows)}."
+            if unseen
+            else "; none is left unseen."
+        )
+    ]
+    if not lost and not unseen:
+        said.append(
+            "None was found lost, in one run. 0 of 1 runs with a loss still allows a true rate of up to 95 % (at 95 % "
+            "confidence): the records of one run are no separate trials, so only more runs narrow this."
+        )
+    said.append(
+        f"{copies:,} duplicate {'copy was' if copies == 1 else 'copies were'} found in the log."
+        if copies
+        else "No record stands in the log twice."
+    )
+    return said
+
+
+def _unseen_parts(rows: list[Row]) -> str:
+    words = {
+        "truncated_ack": "no live replica holds",
+        "invisible_ack": "a replica holds but readers cannot see",
+        "undrained": "the drain did not get to",
+        "unknown_offset_ack": "were acknowledged without an offset and are in no log",
+    }
+    totals = {name: sum(row[name] for row in rows) for name in words}
+    parts = [f"{words[name]} ({total:,})" for name, total in totals.items() if total]
+    return ", ".join(parts) or "nobody read"
+
+
+# --- anomalies -----------------------------------------------------------------------------------
+
+
+def anomalies(run: RunData) -> Table:
+    """Cases by kind, and whether this configuration permits them."""
+    cases = Counter(
+        (row["anomaly"], row["severity"], row["allowed"], row["allowed_why"]) for row in run.rows("anomalies")
+    )
+    rows = [
+        _cells(
+            kind.replace("_", " "),
+            severity,
+            number,
+            Cell("yes", "quiet") if allowed else Cell("no", "fail"),
+            why or "This configuration and these faults do not permit it.",
+        )
+        for (kind, severity, allowed, why), number in sorted(cases.items(), key=lambda item: (item[0][2], item[0][:2]))
+    ]
+    columns = ("anomaly", "severity", "cases", "permitted", "why")
+    return Table("Every kind of anomaly that was found.", columns, rows, frozenset({2}))
+
+
+def stories(run: RunData) -> Table:
+    """The first cases one by one, those that nothing permits before the others."""
+    ordered = sorted(
+        run.rows("anomalies"),
+        key=lambda row: (
+            row["allowed"],
+            row["severity"],
+            partition_name(row),
+            row["offset"] is None,
+            row["offset"] or 0,
+        ),
+    )
+    rows = [
+        _cells(
+            row["anomaly"].replace("_", " "),
+            partition_name(row),
+            row["offset"],
+            Cell("yes" if row["allowed"] else "no"),
+            row["story"],
+            Cell(_evidence(row["evidence"]), "quiet"),
+        )
+        for row in ordered[:STORIES]
+    ]
+    total = len(ordered)
+    caption = f"The first {STORIES:,} of {total:,} cases." if total > STORIES else f"All {total:,} cases."
+    columns = ("anomaly", "partition", "offset", "permitted", "story", "evidence")
+    return Table(caption, columns, rows, frozenset({2}))
+
+
+def _evidence(text: str | None) -> str:
+    """A JSON object as ``name value`` pairs; what is no object is shown as it is."""
+    try:
+        values = json.loads(text or "{}")
+    except ValueError:
+        return text or ""
+    return told(values) if isinstance(values, Mapping) else str(values)
+
+
+# --- invariants ----------------------------------------------------------------------------------
+
+
+def invariants(run: RunData) -> Table:
+    """Every invariant that was considered: failed ones first, then unknown ones."""
+    urgency = {"fail": 0, "unknown": 1, "pass": 2}
+    ordered = sorted(
+        run.rows("invariants"), key=lambda row: (urgency.get(row["verdict"], 1), _number(row["invariant"]))
+    )
+    rows = [
+        _cells(
+            row["invariant"],
+            row["title"],
+            row["severity"],
+            row["checked"],
+            row["violations"],
+            Cell(row["verdict"], row["verdict"]),
+            _reason(row),
+        )
+        for row in ordered
+    ]
+    columns = ("id", "invariant", "severity", "checked", "violations", "verdict", "reason")
+    return Table("What must hold of the replicas.", columns, rows, frozenset({3, 4}))
+
+
+def _number(invariant: str) -> tuple[int, str]:
+    digits = "".join(filter(str.isdigit, invariant))
+    return (int(digits) if digits else 0, invariant)
+
+
+def _reason(row: Row) -> str:
+    if row["verdict"] == "fail" and row["evidence"]:
+        return "; ".join(filter(None, (row["reason"], _evidence(row["evidence"]))))
+    return row["reason"] or ""
+
+
+# --- offsets at the captures ---------------------------------------------------------------------
+
+COMPARED = ("log_start_offset", "high_watermark", "log_end_offset", "leader_epoch")
+
+
+def offsets(run: RunData) -> Table:
+    """Every replica at every capture; at ``after``, values on which the replicas of a partition disagree are marked."""
+    order = _capture_order(run.rows("offsets"))
+    ordered = sorted(
+        run.rows("offsets"), key=lambda row: (row["topic"], row["partition"], order[row["capture"]], row["broker_id"])
+    )
+    differing = disagreements(ordered)
+    rows = [_offset_row(row, differing) for row in ordered]
+    notes = [
+        f"{partition}: the replicas disagree on {', '.join(name.replace('_', ' ') for name in names)} at the end."
+        for partition, names in differing.items()
+        if names
+    ]
+    if not notes and "after" in order:
+        notes = ["At the end the replicas of every partition agree."]
+    columns = (
+        "partition",
+        "capture",
+        "broker",
+        "log start",
+        "high watermark",
+        "log end",
+        "leader epoch",
+        "checkpointed high watermark",
+    )
+    return Table("Every replica's offsets at each capture.", columns, rows, frozenset(range(2, 8)), notes)
+
+
+def _capture_order(rows: list[Row]) -> dict[str, int]:
+    first: dict[str, int] = {}
+    for row in rows:
+        first[row["capture"]] = min(first.get(row["capture"], row["received_ns"]), row["received_ns"])
+    ends = {"before": -1, "after": 1}
+    names = sorted(first, key=lambda name: (ends.get(name, 0), first[name]))
+    return {name: index for index, name in enumerate(names)}
+
+
+def disagreements(rows: Iterable[Row]) -> dict[str, list[str]]:
+    """Per partition, the values on which replicas disagree at ``after``; one that did not answer has no say."""
+    seen: dict[str, dict[str, set[int]]] = {}
+    for row in rows:
+        if row["capture"] == "after":
+            values = seen.setdefault(partition_name(row), {name: set() for name in COMPARED})
+            for name in COMPARED:
+                if row[name] is not None:
+                    values[name].add(row[name])
+    return {partition: [name for name in COMPARED if len(values[name]) > 1] for partition, values in seen.items()}
+
+
+def _offset_row(row: Row, differing: dict[str, list[str]]) -> tuple[Cell, ...]:
+    marked = differing.get(partition_name(row), []) if row["capture"] == "after" else []
+
+    def cell(name: str) -> Cell:
+        if row[name] is None:
+            return Cell(row["error"] or DASH, "quiet")
+        return Cell(f"≠ {row[name]:,}", "differs") if name in marked else Cell(f"{row[name]:,}")
+
+    named = (partition_name(row), row["capture"], Cell(str(row["broker_id"])))
+    return _cells(*named, *(cell(name) for name in COMPARED), row["checkpoint_high_watermark"])
+
+
+# --- times ---------------------------------------------------------------------------------------
+
+METRICS = {
+    "detect": "failure noticed",
+    "elect": "new leader elected",
+    "isr_shrink": "out of the ISR",
+    "isr_full": "ISR full again",
+    "write_unavailable": "no acknowledgements",
+    "hw_stall": "high watermark stood still",
+}
+
+
+def recovery(run: RunData) -> Table:
+    """Measured times; censored ones stay in, as lower bounds."""
+    ordered = sorted(run.rows("recovery"), key=lambda row: (row["from_ns"], row["metric"]))
+    rows = [
+        _cells(
+            row["phase"],
+            row["fault"] or "whole phase",
+            partition_name(row),
+            METRICS.get(row["metric"], row["metric"].replace("_", " ")),
+            f"{run.seconds(row['from_ns']):,.1f} s",
+            milliseconds(row["value_ms"], censored=row["censored"]),
+            row["samples"],
+            row["note"],
+        )
+        for row in ordered
+    ]
+    columns = ("phase", "fault", "partition", "time until", "counted from", "value", "samples", "note")
+    return Table("≥: the observation ended first, so the true time is longer.", columns, rows, frozenset({4, 5, 6}))
+
+
+def latency(run: RunData) -> Table:
+    """Open-loop latency by phase."""
+    times = ("p50_ms", "p99_ms", "p999_ms", "max_ms")
+    rows = [
+        _cells(row["phase"], row["acked"], *(milliseconds(row[name]) for name in times)) for row in run.rows("latency")
+    ]
+    columns = ("phase", "acknowledged", "p50", "p99", "p99.9", "max")
+    caption = "Latency of acknowledged sends by phase, counted from the time at which each was due."
+    return Table(caption, columns, rows, frozenset(range(1, 6)))
+
+
+# --- the story -----------------------------------------------------------------------------------
+
+
+def fault_table(run: RunData) -> Table:
+    """The faults by number, with what proved that they bit and how long they lasted."""
+    rows = [
+        _cells(
+            Cell(f"F{fault.number}"),
+            fault.label,
+            fault.target,
+            fault.phase,
+            f"{fault.start_s:,.1f} s",
+            f"{fault.end_s - fault.start_s:,.1f} s",
+            _proof(fault),
+            Cell("yes") if fault.healed else Cell("no proof", "differs"),
+        )
+        for fault in faults(run)
+    ]
+    columns = ("", "fault", "target", "phase", "from", "lasted", "proof that it bit", "healed")
+    return Table("The faults, in order.", columns, rows, frozenset({4, 5}))
+
+
+def _proof(fault: Span) -> Cell:
+    if not fault.bit:
+        return Cell("none recorded", "differs")
+    return Cell(fault.proof or "recorded")
+
+
+def event_table(run: RunData) -> Table:
+    """What was done and seen, in order."""
+    rows = [
+        _cells(
+            f"{run.seconds(event.t_ns):,.1f} s",
+            event.kind.replace("_", " "),
+            event.phase,
+            " ".join(filter(None, (event.step, event.target))),
+            told(event.detail),
+        )
+        for event in run.events
+        if event.kind in TOLD
+    ]
+    columns = ("time", "event", "phase", "step", "detail")
+    return Table("Times are relative to the start of the first phase.", columns, rows, frozenset({0}))

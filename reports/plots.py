@@ -1,0 +1,403 @@
+"""Figures as plain Plotly JSON: ``{"data": […], "layout": {…}}``; the page's script adds colours of the theme.
+
+Every trace carries ``meta.partition``, by which the page's selector shows and hides it. A null in a
+series is a gap and stays one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import groupby, pairwise
+from typing import Any
+
+from reports.run_data import Row, RunData
+from reports.story import Span, end_of_run, faults, phases
+
+Figure = dict[str, Any]
+Trace = dict[str, Any]
+
+# Okabe and Ito's hues, moved to a lightness that stands out on white and on near-black alike.
+PALETTE = ("#2a86d1", "#d97a16", "#149a78", "#b565c4", "#b58900", "#d6497f", "#6b8fa8", "#8a7a5c")
+OK, FAILED, UNKNOWN = "#2a86d1", "#d6497f", "#b58900"
+BAND = "rgba(217, 122, 22, 0.13)"
+BAND_EDGE = "rgba(217, 122, 22, 0.55)"
+QUIET = "rgba(128, 140, 152, 0.75)"
+POINTS = 24_000  # of all replicas together: keeps the page below 2 MB
+TIME_TITLE = "seconds since the first phase began"
+
+
+def figures(run: RunData) -> dict[str, Figure]:
+    """The figures that this run has data for, by name: replicas, isr, sends."""
+    built = {"replicas": replicas_figure(run), "isr": isr_figure(run), "sends": sends_figure(run)}
+    return {name: figure for name, figure in built.items() if figure["data"]}
+
+
+def colour_of(broker_ids: Iterable[int]) -> dict[int, str]:
+    """Broker id → colour, the same in every figure of a page."""
+    return {broker: PALETTE[index % len(PALETTE)] for index, broker in enumerate(sorted(broker_ids))}
+
+
+def brokers_of(run: RunData) -> list[int]:
+    """Every broker that the manifest or the timeline knows."""
+    known = {node.node_id for node in run.manifest.brokers if node.node_id is not None}
+    return sorted(known | {row["broker_id"] for row in run.rows("timeline_replicas")})
+
+
+def _partition(row: Row) -> str:
+    return f"{row['topic']}-{row['partition']}"
+
+
+def _by_partition(rows: list[Row]) -> dict[str, list[Row]]:
+    ordered = sorted(rows, key=lambda row: (row["topic"], row["partition"], row["t_ns"]))
+    return {name: list(group) for name, group in groupby(ordered, key=_partition)}
+
+
+# --- what all figures share ----------------------------------------------------------------------
+
+
+def time_range(run: RunData) -> list[float]:
+    """First and last second that any figure shows."""
+    seen = [run.seconds(row["t_ns"]) for name in ("timeline_replicas", "timeline_isr") for row in run.rows(name)]
+    seen += [run.seconds(row["t_ns"]) + 1 for row in run.rows("timeline_sends")]
+    spans = phases(run)
+    seen += [span.start_s for span in spans] + [span.end_s for span in spans]
+    return [min(seen), max(seen)] if seen else [0.0, max(1.0, end_of_run(run))]
+
+
+def _layout(run: RunData, height: int, **axes: Any) -> dict[str, Any]:
+    return {
+        "height": height,
+        "margin": {"l": 64, "r": 16, "t": 28, "b": 44},
+        "hovermode": "x unified",
+        "hoverlabel": {"namelength": -1},
+        "showlegend": True,
+        "legend": {"orientation": "h", "x": 0, "xanchor": "left", "y": -0.14, "yanchor": "top"},
+        "xaxis": {"range": time_range(run), "title": {"text": TIME_TITLE}},
+        "shapes": [_phase_line(phase) for phase in phases(run)] + [_band(fault) for fault in faults(run)],
+        "annotations": [_band_label(fault) for fault in faults(run)],
+        **axes,
+    }
+
+
+def _phase_line(phase: Span) -> dict[str, Any]:
+    line = {"color": QUIET, "width": 1, "dash": "dot"}
+    where = {"xref": "x", "yref": "paper", "x0": phase.start_s, "x1": phase.start_s, "y0": 0, "y1": 1}
+    return {"type": "line", **where, "line": line}
+
+
+def _band(fault: Span) -> dict[str, Any]:
+    edge = {"color": BAND_EDGE, "width": 1}
+    where = {"xref": "x", "yref": "paper", "x0": fault.start_s, "x1": fault.end_s, "y0": 0, "y1": 1}
+    return {"type": "rect", **where, "fillcolor": BAND, "line": edge, "layer": "below"}
+
+
+def _band_label(fault: Span) -> dict[str, Any]:
+    text = f"F{fault.number} {fault.label}"
+    where = {"xref": "x", "yref": "paper", "x": fault.start_s, "y": 1, "xanchor": "left", "yanchor": "top"}
+    return {**where, "text": text, "showarrow": False, "font": {"size": 11}, "yshift": -14 * fault.lane}
+
+
+def _heading(text: str, top: float) -> dict[str, Any]:
+    where = {"xref": "paper", "yref": "paper", "x": 0, "y": top, "xanchor": "left", "yanchor": "bottom"}
+    return {**where, "text": text, "showarrow": False, "font": {"size": 13}, "yshift": 4}
+
+
+# --- HW and LEO ----------------------------------------------------------------------------------
+
+
+def replicas_figure(run: RunData) -> Figure:
+    """HW and LEO of every replica: above as offsets, below as records behind the furthest LEO seen."""
+    partitions = _by_partition(run.rows("timeline_replicas"))
+    colours = colour_of(brokers_of(run))
+    data = [
+        trace
+        for partition, rows in partitions.items()
+        for trace in _partition_traces(run, partition, rows, colours, POINTS // max(1, len(partitions)))
+    ]
+    layout = _layout(
+        run,
+        640,
+        yaxis={"domain": [0.53, 1], "tickformat": ",d", "rangemode": "tozero"},
+        yaxis2={"domain": [0, 0.44], "tickformat": ",d", "autorange": "reversed", "zeroline": True},
+    )
+    layout["xaxis"]["anchor"] = "y2"
+    layout["annotations"] += [_heading("Offset", 1), _heading("Records behind the furthest LEO", 0.44)]
+    return {"data": data, "layout": layout, "partitions": list(partitions)}
+
+
+def _partition_traces(
+    run: RunData, partition: str, rows: list[Row], colours: dict[int, str], points: int
+) -> list[Trace]:
+    brokers = sorted({row["broker_id"] for row in rows})
+    rows = with_distance(rows)
+    traces: list[Trace] = []
+    for broker in brokers:
+        own = thin([row for row in rows if row["broker_id"] == broker], points // len(brokers))
+        seconds = [run.seconds(row["t_ns"]) for row in own]
+        for short, column, dash in (("LEO", "log_end_offset", "solid"), ("HW", "high_watermark", "dot")):
+            look = {"color": colours[broker], "width": 2, "dash": dash, "shape": "hv"}
+            common = {
+                "type": "scatter",
+                "mode": "lines",
+                "connectgaps": False,
+                "x": seconds,
+                "line": look,
+                "legendgroup": f"{broker} {short}",
+                "hovertemplate": "%{y:,d}",
+            }
+            name = f"broker {broker} {short}"
+            meta = {"partition": partition, "broker": broker, "series": short}
+            for view, axis, key in (("offset", "y", column), ("behind", "y2", f"{column}_behind")):
+                drawn = {"y": [row[key] for row in own], "yaxis": axis, "showlegend": view == "offset"}
+                traces.append({**common, **drawn, "name": name, "meta": {**meta, "view": view}})
+    return traces + _lone_points(traces) + _epoch_markers(run, partition, rows)
+
+
+def with_distance(rows: list[Row]) -> list[Row]:
+    """Adds how many records HW and LEO stand behind the furthest LEO that was last seen on any replica.
+
+    ``rows`` are of one partition. A replica that could not answer counts for nobody until it answers again.
+    """
+    latest: dict[int, int] = {}
+    out: list[Row] = []
+    for _, moment in groupby(sorted(rows, key=lambda row: row["t_ns"]), key=lambda row: row["t_ns"]):
+        group = list(moment)
+        for row in group:
+            if row["log_end_offset"] is None:
+                latest.pop(row["broker_id"], None)
+            else:
+                latest[row["broker_id"]] = row["log_end_offset"]
+        furthest = max(latest.values(), default=None)
+        for row in group:
+            behind = {
+                f"{name}_behind": None if row[name] is None or furthest is None else furthest - row[name]
+                for name in ("high_watermark", "log_end_offset")
+            }
+            out.append({**row, **behind})
+    return out
+
+
+def thin(rows: list[Row], most: int) -> list[Row]:
+    """Leave rows out evenly where there are too many to draw; both sides of every gap stay."""
+    stride = -(-len(rows) // max(1, most))
+    if stride <= 1:
+        return rows
+    seen = [row["log_end_offset"] is not None for row in rows]
+    beside_gap = {i for i, (one, next_one) in enumerate(pairwise(seen)) if one != next_one}
+    beside_gap |= {i + 1 for i in beside_gap}
+    return [row for i, row in enumerate(rows) if i % stride == 0 or i in beside_gap or i == len(rows) - 1]
+
+
+def _lone_points(traces: list[Trace]) -> list[Trace]:
+    """A sample between two gaps has no line to be part of; it is drawn as a dot."""
+    dots = []
+    for trace in traces:
+        y = [None, *trace["y"], None]
+        alone = [i for i in range(len(trace["y"])) if y[i + 1] is not None and y[i] is None and y[i + 2] is None]
+        if alone:
+            marker = {"size": 5, "color": trace["line"]["color"]}
+            points = {"x": [trace["x"][i] for i in alone], "y": [trace["y"][i] for i in alone]}
+            meta = {**trace["meta"], "alone": True}
+            dots.append({**trace, **points, "meta": meta, "mode": "markers", "marker": marker, "showlegend": False})
+    return dots
+
+
+def _epoch_markers(run: RunData, partition: str, rows: list[Row]) -> list[Trace]:
+    """One marker where a leader epoch above all earlier ones was first seen on any replica."""
+    highest: int | None = None
+    first_seen: list[Row] = []
+    for row in rows:
+        epoch = row["leader_epoch"]
+        if epoch is None or row["log_end_offset"] is None or (highest is not None and epoch <= highest):
+            continue
+        if highest is not None:
+            first_seen.append(row)
+        highest = epoch
+    if not first_seen:
+        return []
+    common = {
+        "type": "scatter",
+        "mode": "markers+text",
+        "name": "new leader epoch",
+        "legendgroup": "epoch",
+        "x": [run.seconds(row["t_ns"]) for row in first_seen],
+        "text": [f"epoch {row['leader_epoch']}" for row in first_seen],
+        "textposition": "bottom right",
+        "textfont": {"size": 11},
+        "marker": {"symbol": "diamond", "size": 10, "color": QUIET, "line": {"width": 1}},
+        "hovertemplate": "leader %{text}, first seen on broker %{customdata}",
+        "customdata": [row["broker_id"] for row in first_seen],
+    }
+    views = (("offset", "y", "log_end_offset"), ("behind", "y2", "log_end_offset_behind"))
+    return [
+        {
+            **common,
+            "y": [row[column] for row in first_seen],
+            "yaxis": axis,
+            "meta": {"partition": partition, "series": "epoch", "view": view},
+            "showlegend": view == "offset",
+        }
+        for view, axis, column in views
+    ]
+
+
+# --- ISR -----------------------------------------------------------------------------------------
+
+LANES: dict[str, dict[str, Any]] = {
+    "leads": {"width": 16},
+    "in the ISR": {"width": 7},
+    "out of the ISR": {"width": 2, "dash": "dot"},
+}
+
+
+def authoritative(views: list[Row]) -> tuple[str, list[Row]]:
+    """Whose views the lanes show, and these views in order of time.
+
+    The controller decides what the ISR is; only where its log is missing are brokers' answers taken, without
+    those that tell of an older leader epoch than one seen before.
+    """
+    views = sorted(views, key=lambda row: row["t_ns"])
+    own = [row for row in views if row["observer"] == "controller"]
+    if own:
+        return "controller", own
+    kept: list[Row] = []
+    for row in views:
+        if not kept or (row["leader_epoch"] or 0) >= (kept[-1]["leader_epoch"] or 0):
+            kept.append(row)
+    return "brokers", kept
+
+
+def isr_figure(run: RunData) -> Figure:
+    """One lane per broker: leads, in the ISR, out of it; nothing where nobody had a view."""
+    brokers = brokers_of(run)
+    colours = colour_of(brokers)
+    partitions = _by_partition(run.rows("timeline_isr"))
+    data: list[Trace] = []
+    for partition, rows in partitions.items():
+        observer, views = authoritative(rows)
+        # A controller's view holds until it is changed; a sampled one ends with the last sample.
+        end_s = time_range(run)[1] if observer == "controller" else run.seconds(views[-1]["t_ns"])
+        for broker in brokers:
+            data += _lane(run, broker, views, end_s, {"partition": partition, "colour": colours[broker]})
+        data += _leader_labels(run, partition, views)
+    lanes = {"type": "category", "categoryarray": [f"broker {b}" for b in brokers], "autorange": "reversed"}
+    layout = _layout(run, 110 + 52 * len(brokers), yaxis={**lanes, "range": None})
+    layout |= {"hovermode": "closest", "showlegend": False}
+    return {"data": data, "layout": layout, "partitions": list(partitions)}
+
+
+def _state(broker: int, view: Row) -> str | None:
+    if view["isr"] is None:
+        return None
+    if view["leader"] == broker:
+        return "leads"
+    return "in the ISR" if broker in view["isr"] else "out of the ISR"
+
+
+def _lane(run: RunData, broker: int, views: list[Row], end_s: float, look: dict[str, str]) -> list[Trace]:
+    ends = [run.seconds(view["t_ns"]) for view in views[1:]] + [end_s]
+    traces = []
+    for state, stroke in LANES.items():
+        x: list[float | None] = []
+        text: list[str | None] = []
+        for view, until in zip(views, ends, strict=True):
+            if _state(broker, view) == state:
+                x += [run.seconds(view["t_ns"]), until, None]
+                text += [f"epoch {view['leader_epoch']}, ISR {view['isr']}"] * 2 + [None]
+        y = [None if second is None else f"broker {broker}" for second in x]
+        line = {"color": QUIET if state == "out of the ISR" else look["colour"], **stroke}
+        traces.append(
+            {
+                "type": "scatter",
+                "mode": "lines",
+                "connectgaps": False,
+                "name": f"broker {broker} {state}",
+                "x": x,
+                "y": y,
+                "text": text,
+                "line": line,
+                "hovertemplate": f"broker {broker} {state}<br>%{{text}}<extra></extra>",
+                "meta": {"partition": look["partition"], "broker": broker, "state": state},
+            }
+        )
+    return [trace for trace in traces if trace["x"]]
+
+
+def _leader_labels(run: RunData, partition: str, views: list[Row]) -> list[Trace]:
+    starts = [
+        view
+        for before, view in pairwise([{"leader": None, "leader_epoch": None}, *views])
+        if (view["leader"], view["leader_epoch"]) != (before["leader"], before["leader_epoch"])
+        and view["leader"] not in (None, -1)
+    ]
+    return [
+        {
+            "type": "scatter",
+            "mode": "text",
+            "name": "leader",
+            "x": [run.seconds(view["t_ns"]) for view in starts],
+            "y": [f"broker {view['leader']}" for view in starts],
+            "text": [f"leader, epoch {view['leader_epoch']}" for view in starts],
+            "textposition": "top right",
+            "textfont": {"size": 11},
+            "hoverinfo": "skip",
+            "meta": {"partition": partition, "state": "leader label"},
+        }
+    ]
+
+
+# --- sends ---------------------------------------------------------------------------------------
+
+
+def sends_figure(run: RunData) -> Figure:
+    """Sends by outcome in each second that they were due in, over the latency of the acknowledged ones."""
+    rows = sorted(run.rows("timeline_sends"), key=lambda row: row["t_ns"])
+    middle = [run.seconds(row["t_ns"]) + 0.5 for row in rows]
+    outcomes = (
+        ("acknowledged", "acked", OK, ""),
+        ("failed", "failed", FAILED, "/"),
+        ("unknown", "indeterminate", UNKNOWN, "x"),
+    )
+    bars = [
+        {
+            "type": "bar",
+            "name": name,
+            "x": middle,
+            "y": [row[column] for row in rows],
+            "width": 1,
+            "marker": {"color": colour, "pattern": {"shape": pattern}, "line": {"width": 0}},
+            "hovertemplate": "%{y:,d}",
+            "meta": {"outcome": column},
+        }
+        for name, column, colour, pattern in outcomes
+    ]
+    lines = [
+        {
+            "type": "scatter",
+            "mode": "lines+markers",
+            "connectgaps": False,
+            "name": f"latency {short}",
+            "x": middle,
+            "y": [row[column] for row in rows],
+            "yaxis": "y2",
+            "line": {"color": colour, "width": 2, "dash": dash},
+            "marker": {"size": 4, "symbol": symbol},
+            "hovertemplate": "%{y:,.1f} ms",
+            "meta": {"latency": short},
+        }
+        for short, column, colour, dash, symbol in (
+            ("p50", "p50_ms", "#149a78", "solid", "circle"),
+            ("p99", "p99_ms", "#b565c4", "dot", "square"),
+        )
+    ]
+    layout = _layout(
+        run,
+        520,
+        yaxis={"domain": [0.53, 1], "tickformat": ",d", "rangemode": "tozero"},
+        yaxis2={"domain": [0, 0.43], "type": "log", "ticksuffix": " ms", "dtick": 1},
+        barmode="stack",
+        bargap=0,
+    )
+    layout["xaxis"]["anchor"] = "y2"
+    layout["annotations"] += [_heading("Sends per second", 1), _heading("Latency from the due time (log scale)", 0.43)]
+    return {"data": bars + lines if rows else [], "layout": layout, "partitions": []}
