@@ -17,6 +17,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pyarrow as pa
+
 from clusters.clients.configs import ProducerConfig
 from clusters.clients.engines import ENGINES, Engine, NotTakenError
 from clusters.clients.ledger import NEVER_SENT, NO_ANSWER, outcome
@@ -29,6 +31,7 @@ from history.tables import SENDS
 log = logging.getLogger("producer")
 
 TICK_S = 0.001
+SWITCH_S = 0.001  # the library's own thread hands back the interpreter this soon (Python's default is 5 ms)
 FLUSH_NS = 100_000_000  # little and often: converting a second's rows at once would hold up the schedule
 
 
@@ -123,6 +126,8 @@ class OpenLoop:
 def run(config: ProducerConfig, stop: threading.Event) -> None:
     """Produce until ``stop`` is set, then wait up to the delivery timeout for answers."""
     summary = Summary(config, "producer")
+    pa.array([0])  # pyarrow imports pandas, where there is one, at its first conversion: not while records are due
+    sys.setswitchinterval(SWITCH_S)
     engine = ENGINES[config.engine](config)
     with RowWriter(config.stream("sends"), SENDS) as writer:
         loop = OpenLoop(config, Schedule(time.monotonic_ns(), config.rate_per_s), engine, writer.add)
