@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from clusters.scenario import Scenario
-from operators.timing import EXPECTED_S, expected_phase_s, expected_s
+from operators.timing import AIRFLOW_S, EXPECTED_S, expected_phase_s, expected_s
 
 _WORDS = {
     "start_cluster": "starting the cluster",
@@ -73,6 +73,7 @@ class Progress:
     def begin(self) -> None:
         """Say what is about to run and how long it will take."""
         self.say(f"scenario {self._scenario.name}: about {_rounded(expected_s(self._scenario))} in all")
+        self.say(f"starting Airflow … (about {_rounded(AIRFLOW_S)})")
 
     def look(self) -> None:
         """Say what is new."""
@@ -108,10 +109,8 @@ class Progress:
     def _event(self, event: dict[str, Any]) -> None:
         if event["kind"] not in _EVENTS:
             return
-        parts = [event["step"], event["target"]]
-        if event["kind"] == "error":
-            parts = [event["step"], event["detail"].get("message", "")]
-        self.say(f"  {_EVENTS[event['kind']]}: {' '.join(filter(None, parts))}")
+        what = [event["step"], event["target"], event["detail"].get("message", "")]
+        self.say(f"  {_EVENTS[event['kind']]}: {', '.join(filter(None, what))}")
 
 
 def task_in(line: str) -> tuple[str, str] | None:

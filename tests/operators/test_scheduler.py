@@ -1,0 +1,115 @@
+"""The same run under a real scheduler, as ``make up`` starts it; Kafka, Spark and the page are stand-ins."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import pytest
+
+from history.errors import BadInput
+from operators import service
+from operators.processes import session_members
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+FAKE_WORLD = Path(__file__).parent / "fake_world"
+
+
+@dataclass(frozen=True)
+class Airflow:
+    """A running Airflow's REST interface."""
+
+    url: str
+    calls_file: Path
+
+    def ask(self, path: str, body: dict[str, Any] | None = None) -> Any:
+        with urllib.request.urlopen(f"{self.url}/auth/token") as answer:
+            token = json.load(answer)["access_token"]
+        headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+        data = None if body is None else json.dumps(body).encode()
+        with urllib.request.urlopen(urllib.request.Request(self.url + path, data, headers)) as answer:
+            return json.load(answer)
+
+    def run_dag(self, dag_id: str) -> tuple[str, dict[str, str], list[str]]:
+        """Trigger a DAG and wait; returns the run's state, the tasks' states and the calls that were made."""
+        runs = f"/api/v2/dags/{dag_id}/dagRuns"
+        run_id = self.ask(runs, {"logical_date": None, "conf": {}})["dag_run_id"]
+        state = "queued"
+        for _ in range(240):
+            state = self.ask(f"{runs}/{run_id}")["state"]
+            if state in ("success", "failed"):
+                break
+            Event().wait(0.5)
+        tasks = self.ask(f"{runs}/{run_id}/taskInstances")["task_instances"]
+        return state, {task["task_id"]: task["state"] for task in tasks}, self.calls_file.read_text().splitlines()
+
+
+@pytest.fixture
+def airflow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Iterator[Airflow]:
+    with socket.create_server((service.ADDRESS, 0)) as free:
+        port = free.getsockname()[1]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(FAKE_WORLD), str(REPOSITORY)]))
+    monkeypatch.setenv("FAKE_CALLS", str(tmp_path / "calls"))
+    monkeypatch.setenv("PLIMSOLL_RUNS", str(tmp_path / "runs"))
+    for name, value in getattr(request, "param", {}).items():
+        monkeypatch.setenv(name, value)
+    yield Airflow(service.up(port, tmp_path / "home"), tmp_path / "calls")
+    service.down(tmp_path / "home")
+
+
+@pytest.mark.slow
+def test_a_scheduler_runs_the_tasks_in_the_same_order(airflow: Airflow) -> None:
+    """Nothing depends on how the tasks are run: the calls are those of ``make run``, and all is green."""
+    state, tasks, calls = airflow.run_dag("steady")
+
+    recording = ["prepare 3.9.1", "start_cluster", "create_topics", "capture before", "start_clients", "run_phase 0"]
+    ending = ["stop_producers", "quiesce", "drain", "capture after", "stop_clients", "collect", "tear_down"]
+    assert [*recording, *ending, "judge", "publish"] == calls
+    assert "success" == state
+    assert "skipped" == tasks.pop("watcher")
+    assert {"success"} == set(tasks.values())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("airflow", [{"FAKE_BREAK": "run_phase", "FAKE_JUDGE": "2"}], indirect=True)
+def test_a_scheduler_gives_a_broken_run_the_same_colours(airflow: Airflow) -> None:
+    """A phase that breaks: red, the rest of the experiment left out, the end green, the whole run red."""
+    state, tasks, calls = airflow.run_dag("steady")
+
+    assert ["stop_clients", "collect", "tear_down", "judge", "publish"] == calls[-5:]
+    assert "failed" == state
+    assert ["failed", "upstream_failed", "upstream_failed"] == [
+        tasks[name] for name in ("phase_1_steady", "stop_producers", "capture_after")
+    ]
+    assert ["success", "success", "failed", "success", "failed"] == [
+        tasks[name] for name in ("collect", "tear_down", "judge", "publish", "watcher")
+    ]
+
+
+@pytest.mark.slow
+def test_down_ends_every_process(airflow: Airflow, tmp_path: Path) -> None:
+    """Nothing of the session is left, and a second down finds nothing to do."""
+    home = tmp_path / "home"
+    session = json.loads((home / "up.json").read_text())["session"]
+
+    assert session_members(session)
+    assert service.down(home)
+    assert [] == session_members(session)
+    assert not service.down(home)
+
+
+def test_a_port_in_use_is_refused_before_anything_starts(tmp_path: Path) -> None:
+    """One sentence names the port and what to do; no home is made."""
+    with socket.create_server((service.ADDRESS, 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(BadInput, match=rf"Port {port} .* choose another by PORT="):
+            service.up(port, tmp_path / "home")
+
+    assert not (tmp_path / "home").exists()
