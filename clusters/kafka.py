@@ -28,6 +28,7 @@ _LOGGING = (
     "-Dorg.slf4j.simpleLogger.dateTimeFormat=yyyy-MM-dd'T'HH:mm:ss.SSSZ",
     "-Dorg.slf4j.simpleLogger.defaultLogLevel=info",
 )
+_ZOOKEEPER = ("-Dzookeeper.admin.enableServer=false", "org.apache.zookeeper.server.quorum.QuorumPeerMain")
 # Settings that a scenario needs to be short and its exports small; a scenario may override each.
 _QUICK = {
     "auto.leader.rebalance.enable": "false",
@@ -74,24 +75,27 @@ def cluster_id(run_id: str) -> str:
     return base64.urlsafe_b64encode(hashlib.md5(run_id.encode(), usedforsecurity=False).digest()).decode().rstrip("=")
 
 
-def coordinator_node(release: Release, cluster: Cluster, address: str, work: Path) -> Node:
+def coordinator_node(release: Release, address: str, work: Path) -> Node:
     """The node that elects leaders: a KRaft controller of its own, or ZooKeeper."""
     if release.mode == "zookeeper":
-        return _java_node(release, "zookeeper", "zookeeper", address, work, _zookeeper_main(), None)
-    return _java_node(release, "controller", "controller", address, work, ("kafka.Kafka",), CONTROLLER_ID)
+        return _java_node(release, "zookeeper", "zookeeper", address, work, main=_ZOOKEEPER)
+    return _java_node(release, "controller", "controller", address, work, node_id=CONTROLLER_ID)
 
 
 def broker_node(release: Release, broker_id: int, address: str, work: Path) -> Node:
     """A broker; its configuration file is ``server.properties`` in its folder."""
-    return _java_node(release, f"broker-{broker_id}", "broker", address, work, ("kafka.Kafka",), broker_id)
-
-
-def _zookeeper_main() -> tuple[str, ...]:
-    return ("-Dzookeeper.admin.enableServer=false", "org.apache.zookeeper.server.quorum.QuorumPeerMain")
+    return _java_node(release, f"broker-{broker_id}", "broker", address, work, node_id=broker_id)
 
 
 def _java_node(
-    release: Release, name: str, role: str, address: str, work: Path, main: tuple[str, ...], node_id: int | None
+    release: Release,
+    name: str,
+    role: str,
+    address: str,
+    work: Path,
+    *,
+    main: tuple[str, ...] = ("kafka.Kafka",),
+    node_id: int | None = None,
 ) -> Node:
     folder = work / name
     heap = ("-Xmx256m",) if role != "broker" else ()

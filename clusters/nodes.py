@@ -23,6 +23,7 @@ class Node:
     arguments: tuple[str, ...]
     node_id: int | None = None
     readable: tuple[Path, ...] = ()  # folders outside its own that it reads
+    writable: tuple[Path, ...] = ()  # and writes
     environment: dict[str, str] = field(default_factory=dict)
 
     @property

@@ -327,7 +327,7 @@ def _fetch_request(version: int, partitions: Mapping[TopicPartition, Any]) -> An
     """A fetch outside of any fetch session that never waits."""
     topics = [
         FetchRequest.FetchTopic(topic=topic, partitions=[partitions[replica] for replica in replicas])
-        for topic, replicas in _by_topic(partitions)
+        for topic, replicas in by_topic(partitions)
     ]
     return FetchRequest[version](
         replica_id=CONSUMER,
@@ -353,7 +353,8 @@ def _fetched(reply: Any) -> dict[TopicPartition, Any]:
     }
 
 
-def _by_topic(partitions: Iterable[TopicPartition]) -> Iterator[tuple[str, list[TopicPartition]]]:
+def by_topic(partitions: Iterable[TopicPartition]) -> Iterator[tuple[str, list[TopicPartition]]]:
+    """Partitions as requests list them: topic by topic."""
     topics: dict[str, list[TopicPartition]] = defaultdict(list)
     for replica in partitions:
         topics[replica.topic].append(replica)
@@ -398,7 +399,7 @@ def list_offsets(
                 for replica in replicas
             ],
         )
-        for topic, replicas in _by_topic(partitions)
+        for topic, replicas in by_topic(partitions)
     ]
     request = ListOffsetsRequest[5](replica_id=replica_id, isolation_level=isolation_level, topics=topics)
     return {

@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 from clusters.faults import Evidence
 from clusters.nodes import Node
 from clusters.waiting import wait_until
-from clusters.world import World
+from clusters.world import World, broker_id
 
-STOP_LIMIT_S = 30.0
-START_LIMIT_S = 60.0
+LIMIT_S = 60.0
+
+
+def _wait_for_each(world: World, nodes: list[Node], condition: Callable[[Node], bool], what: str) -> None:
+    for node in nodes:
+        wait_until(
+            partial(condition, node),
+            limit_s=LIMIT_S,
+            what=f"{node.name} to {what}",
+            last_seen=partial(world.describe_node, node),
+        )
 
 
 @dataclass
@@ -20,8 +31,8 @@ class Ended:
 
     world: World
     nodes: list[Node]
-    key: ClassVar[str] = "kill"
-    signal: ClassVar[str] = "SIGKILL"
+    key: ClassVar[str]
+    signal: ClassVar[str]
 
     def inject(self) -> None:
         for node in self.nodes:
@@ -29,14 +40,11 @@ class Ended:
 
     def bit(self) -> Evidence:
         """The broker's PROBE port refuses connections."""
-        for node in self.nodes:
-            wait_until(
-                lambda node=node: self.world.probe_error(_id(node)) == "unreachable",  # type: ignore[misc]  # mypy cannot type a lambda with a default
-                limit_s=STOP_LIMIT_S,
-                what=f"{node.name} to refuse connections after {self.signal}",
-                last_seen=lambda node=node: self.world.describe_node(node),  # type: ignore[misc]  # as above
-            )
-        return {"probe": "connection refused", "state": {n.name: self.world.runtime.state(n.name) for n in self.nodes}}
+        _wait_for_each(self.world, self.nodes, self._refuses, f"refuse connections after {self.signal}")
+        return {"probe": "connection refused"}
+
+    def _refuses(self, node: Node) -> bool:
+        return self.world.probe_error(broker_id(node)) == "unreachable"
 
     def heal(self) -> None:
         for node in self.nodes:
@@ -48,34 +56,30 @@ class Ended:
         others = [other for other in self.world.brokers if other != node.node_id]
         if self.world.plan.mode == "zookeeper" and any(self.world.view_of(other) for other in others):
             wait_until(
-                lambda: not self.world.registered(_id(node)),
+                lambda: not self.world.registered(broker_id(node)),
                 limit_s=2 * self.world.scenario.cluster.session_timeout + 10,
                 what=f"the session of {node.name} to end",
             )
 
     def gone(self) -> Evidence:
-        """The broker answers again and other brokers list it as alive; started again if it died on the way."""
-
-        def back(node: Node) -> bool:
-            if self.world.runtime.state(node.name) == "exited":
-                self.world.start(node)
-            alone = len(self.world.brokers) == 1
-            return self.world.probe_error(_id(node)) is None and (alone or self.world.registered(_id(node)))
-
-        for node in self.nodes:
-            wait_until(
-                lambda node=node: back(node),  # type: ignore[misc]  # mypy cannot type a lambda with a default
-                limit_s=START_LIMIT_S,
-                every_s=0.2,
-                what=f"{node.name} to answer and be registered again",
-                last_seen=lambda node=node: self.world.describe_node(node),  # type: ignore[misc]  # as above
-            )
+        """The broker answers again and other brokers list it as alive."""
+        _wait_for_each(self.world, self.nodes, self._is_back, "answer and be registered again")
         return {"probe": "answers", "registered": True}
+
+    def _is_back(self, node: Node) -> bool:
+        if self.world.runtime.state(node.name) == "exited":  # died on the way, as on a session that had not ended
+            self.world.start(node)
+        alone = len(self.world.brokers) == 1
+        number = broker_id(node)
+        return self.world.probe_error(number) is None and (alone or self.world.registered(number))
 
 
 @dataclass
 class Killed(Ended):
-    """SIGKILL: no controlled shutdown, the page cache keeps what was written."""
+    """SIGKILL: no controlled shutdown; the page cache keeps what was written."""
+
+    key: ClassVar[str] = "kill"
+    signal: ClassVar[str] = "SIGKILL"
 
 
 @dataclass
@@ -100,13 +104,11 @@ class Paused:
 
     def bit(self) -> Evidence:
         """The kernel still accepts, the broker does not answer: time-outs instead of refusals."""
-        for node in self.nodes:
-            wait_until(
-                lambda node=node: self.world.probe_error(_id(node)) == "timeout",  # type: ignore[misc]  # mypy cannot type a lambda with a default
-                limit_s=10,
-                what=f"{node.name} to stop answering",
-            )
+        _wait_for_each(self.world, self.nodes, self._silent, "stop answering")
         return {"probe": "timeout"}
+
+    def _silent(self, node: Node) -> bool:
+        return self.world.probe_error(broker_id(node)) == "timeout"
 
     def heal(self) -> None:
         for node in self.nodes:
@@ -114,15 +116,8 @@ class Paused:
                 self.world.runtime.resume(node.name)
 
     def gone(self) -> Evidence:
-        for node in self.nodes:
-            wait_until(
-                lambda node=node: self.world.probe_error(_id(node)) is None,  # type: ignore[misc]  # mypy cannot type a lambda with a default
-                limit_s=30,
-                what=f"{node.name} to answer again",
-            )
+        _wait_for_each(self.world, self.nodes, self._answers, "answer again")
         return {"probe": "answers"}
 
-
-def _id(node: Node) -> int:
-    assert node.node_id is not None  # brokers always have one
-    return node.node_id
+    def _answers(self, node: Node) -> bool:
+        return self.world.probe_error(broker_id(node)) is None

@@ -114,7 +114,8 @@ class DockerRuntime:
             environment["PYTHONPATH"] = f"{ROOT}:{libraries}"
             for path in (libraries, ROOT / "history", ROOT / "clusters"):
                 mounts[str(path)] = {"bind": str(path), "mode": "ro"}
-        mounts[str(node.folder)] = {"bind": str(node.folder), "mode": "rw"}
+        for path in (node.folder, *node.writable):
+            mounts[str(path)] = {"bind": str(path), "mode": "rw"}
         command = ["sh", "-c", 'exec "$@" >>"$LOG" 2>&1', "sh", program, *node.arguments]
         container = self._docker.containers.create(
             node_image(self._docker),

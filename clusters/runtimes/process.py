@@ -91,9 +91,7 @@ class ProcessRuntime:
             return "exited"
         return "paused" if _process_state(pid) == "T" else "running"
 
-    def limit_ingress(
-        self, node: Node, _senders: list[Node], _port: int, _bytes_per_s: float | None
-    ) -> None:
+    def limit_ingress(self, node: Node, _senders: list[Node], _port: int, _bytes_per_s: float | None) -> None:
         raise HarnessError(f"The process runtime cannot shape traffic into {node.name}; use RUNTIME=docker.")
 
     def remove_all(self) -> list[str]:

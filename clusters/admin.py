@@ -1,0 +1,171 @@
+"""What an operator asks of a cluster: topics, settings, elections, reassignments; over ``clusters.wire``.
+
+Everything goes to the controller where there is one among the brokers (ZooKeeper); in KRaft the brokers pass it on.
+Pinned versions: CreateTopics v4, IncrementalAlterConfigs v0, ElectLeaders v1, AlterPartitionReassignments v0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from kafka.protocol.admin import (
+    AlterPartitionReassignmentsRequest,
+    CreateTopicsRequest,
+    ElectLeadersRequest,
+    IncrementalAlterConfigsRequest,
+)
+
+from clusters.wire import Connection, TopicPartition, by_topic, error_name, metadata
+from history.errors import HarnessError
+
+TIMEOUT_MS = 10_000
+RESOURCES = {"topic": 2, "broker": 4}
+SET, DELETE = 0, 1
+PREFERRED, UNCLEAN = 0, 1
+HARMLESS = {"ELECTION_NOT_NEEDED"}  # it leads already
+
+
+def controller(connection: Connection) -> Connection:
+    """A new connection to the broker that takes these requests, found by asking any broker.
+
+    Raises:
+        HarnessError: the brokers know of no controller now.
+        OSError: the broker did not answer.
+    """
+    view = metadata(connection, [])
+    if view.controller_id not in view.brokers:
+        raise HarnessError(f"{connection.host}:{connection.port} knows of no controller among {sorted(view.brokers)}.")
+    return Connection(*view.brokers[view.controller_id], max(connection.timeout_s, TIMEOUT_MS / 1000))
+
+
+def create_topic(
+    connection: Connection, name: str, assignment: Mapping[int, Sequence[int]], config: Mapping[str, str]
+) -> None:
+    """Create a topic with a fixed assignment: partition → broker ids, preferred leader first.
+
+    Raises:
+        HarnessError: the cluster refused.
+    """
+    topic = CreateTopicsRequest.CreatableTopic
+    request = CreateTopicsRequest[4](
+        topics=[
+            topic(
+                name=name,
+                num_partitions=-1,
+                replication_factor=-1,
+                assignments=[
+                    topic.CreatableReplicaAssignment(partition_index=partition, broker_ids=list(brokers))
+                    for partition, brokers in assignment.items()
+                ],
+                configs=[topic.CreatableTopicConfig(name=key, value=value) for key, value in config.items()],
+            )
+        ],
+        timeout_ms=TIMEOUT_MS,
+        validate_only=False,
+    )
+    for answer in _to_controller(connection, request).topics:
+        _check(f"create topic {name}", answer)
+
+
+def alter_config(
+    connection: Connection, resource: Literal["topic", "broker"], name: str, config: Mapping[str, str | None]
+) -> None:
+    """Set dynamic settings of a topic, or of a broker (its id as text); None takes a setting back.
+
+    Raises:
+        HarnessError: the cluster refused.
+    """
+    alter = IncrementalAlterConfigsRequest.AlterConfigsResource
+    request = IncrementalAlterConfigsRequest[0](
+        resources=[
+            alter(
+                resource_type=RESOURCES[resource],
+                resource_name=name,
+                configs=[
+                    alter.AlterableConfig(name=key, config_operation=DELETE if value is None else SET, value=value)
+                    for key, value in config.items()
+                ],
+            )
+        ],
+        validate_only=False,
+    )
+    # A ZooKeeper broker takes its own dynamic settings only.
+    send = connection.send if resource == "broker" else lambda request: _to_controller(connection, request)
+    for answer in send(request).responses:
+        _check(f"set {dict(config)} on {resource} {name}", answer)
+
+
+def elect_preferred(connection: Connection, partitions: Sequence[TopicPartition]) -> None:
+    """Give leadership back to the first replica of each assignment.
+
+    Raises:
+        HarnessError: the cluster refused.
+    """
+    _elect(connection, partitions, PREFERRED)
+
+
+def elect_unclean(connection: Connection, partitions: Sequence[TopicPartition]) -> None:
+    """Let the first live replica lead where no replica in sync is left; this may lose records.
+
+    Raises:
+        HarnessError: the cluster refused.
+    """
+    _elect(connection, partitions, UNCLEAN)
+
+
+def _elect(connection: Connection, partitions: Sequence[TopicPartition], kind: int) -> None:
+    request = ElectLeadersRequest[1](
+        election_type=kind,
+        topic_partitions=[
+            ElectLeadersRequest.TopicPartitions(topic=topic, partitions=[replica.partition for replica in replicas])
+            for topic, replicas in by_topic(partitions)
+        ],
+        timeout_ms=TIMEOUT_MS,
+    )
+    reply = _to_controller(connection, request)
+    _check("elect leaders", reply)
+    for topic in reply.replica_election_results:
+        for answer in topic.partition_result:
+            _check(f"elect a leader of {topic.topic}-{answer.partition_id}", answer)
+
+
+def reassign(connection: Connection, assignment: Mapping[TopicPartition, Sequence[int]]) -> None:
+    """Start to move partitions to other replicas, or only change their order; returns before the data has moved.
+
+    Raises:
+        HarnessError: the cluster refused.
+    """
+    topic_of = AlterPartitionReassignmentsRequest.ReassignableTopic
+    request = AlterPartitionReassignmentsRequest[0](
+        timeout_ms=TIMEOUT_MS,
+        topics=[
+            topic_of(
+                name=topic,
+                partitions=[
+                    topic_of.ReassignablePartition(
+                        partition_index=replica.partition, replicas=list(assignment[replica])
+                    )
+                    for replica in replicas
+                ],
+            )
+            for topic, replicas in by_topic(assignment)
+        ],
+    )
+    reply = _to_controller(connection, request)
+    _check("reassign", reply)
+    for topic in reply.responses:
+        for answer in topic.partitions:
+            _check(f"reassign {topic.name}-{answer.partition_index}", answer)
+
+
+def _to_controller(connection: Connection, request: Any) -> Any:
+    with controller(connection) as to:
+        return to.send(request)
+
+
+def _check(what: str, answer: Any) -> None:
+    error = error_name(answer.error_code)
+    if error and error not in HARMLESS:
+        why = getattr(answer, "error_message", None) or "no more is said"
+        raise HarnessError(f"Could not {what}: {error} ({why}).")

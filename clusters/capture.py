@@ -1,0 +1,146 @@
+"""Captures every replica's offsets at one moment, and writes fixed batches for ``write`` steps."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from contextlib import closing
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from clusters import scenario as story
+from clusters.nodes import Node
+from clusters.ports import PORTS
+from clusters.wire import Connection, Produced, ReplicaSample, TopicPartition, probe, produce, transport_error_name
+from clusters.world import World
+from history.folder import write_atomically
+from history.payload import encode
+from history.streams import RowWriter
+from history.tables import OFFSETS, SENDS
+
+# The protocol's answers that say a record was not written; everything else is unknown.
+_NOT_WRITTEN = {
+    "never_sent",
+    "MESSAGE_TOO_LARGE",
+    "RECORD_LIST_TOO_LARGE",
+    "TOPIC_AUTHORIZATION_FAILED",
+    "INVALID_RECORD",
+}
+
+
+def capture_offsets(world: World, label: str) -> None:
+    """Write one row per replica to ``offsets/<label>.parquet``; a broker that does not answer has its error there."""
+    rows = [
+        _row(world, label, partition, broker_id)
+        for partition in world.partitions
+        for broker_id in world.replicas(partition)
+    ]
+    folder = world.folder.table("offsets")
+    folder.mkdir(exist_ok=True)
+    name = re.sub(r"[^a-z0-9]+", "-", label.lower())
+    pq.write_table(pa.Table.from_pylist(rows, schema=OFFSETS), folder / f"{name}.parquet")
+    summary = [f"{row['broker_id']}: HW {row['high_watermark']} LEO {row['log_end_offset']}" for row in rows]
+    world.events.add("capture", target=label, replicas=summary)
+
+
+def _row(world: World, label: str, partition: TopicPartition, broker_id: int) -> dict[str, Any]:
+    sample = _sample_or_error(world.connection(broker_id), partition)
+    return {
+        "capture": label,
+        "broker_id": broker_id,
+        "incarnation": world.incarnation(broker_id),
+        **asdict(sample),
+        **read_checkpoints(world.brokers[broker_id].folder / "data", partition),
+    }
+
+
+def _sample_or_error(connection: Connection, partition: TopicPartition) -> ReplicaSample:
+    sent_ns = time.monotonic_ns()
+    try:
+        return probe(connection, *partition)
+    except OSError as error:
+        return ReplicaSample(*partition, sent_ns, time.monotonic_ns(), error=transport_error_name(error))
+
+
+def read_checkpoints(data: Path, partition: TopicPartition) -> dict[str, int | None]:
+    """The values of a replica in its broker's checkpoint files; None where a file has none."""
+    epochs = _read_entries(data / str(partition) / "leader-epoch-checkpoint")
+    epoch, start = (int(value) for value in epochs[-1]) if epochs else (None, None)
+    return {
+        "checkpoint_high_watermark": _offset_in(data / "replication-offset-checkpoint", partition),
+        "checkpoint_log_start_offset": _offset_in(data / "log-start-offset-checkpoint", partition),
+        "checkpoint_recovery_point": _offset_in(data / "recovery-point-offset-checkpoint", partition),
+        "checkpoint_leader_epoch": epoch,
+        "checkpoint_epoch_start_offset": start,
+    }
+
+
+def _offset_in(file: Path, partition: TopicPartition) -> int | None:
+    wanted = [partition.topic, str(partition.partition)]
+    return next((int(entry[2]) for entry in _read_entries(file) if entry[:2] == wanted), None)
+
+
+def _read_entries(file: Path) -> list[list[str]]:
+    """A checkpoint file's entries: a version and a count stand before them; a torn or missing file has none."""
+    try:
+        return [line.split() for line in file.read_text().splitlines()[2:]]
+    except OSError:
+        return []
+
+
+def write_directly(world: World, node: Node, step: story.Write, phase: str) -> None:
+    """Send a fixed batch of records to one broker, no retries, each send in the ledger."""
+    producer_id = direct_producer_id(world.scenario, step)
+    values = [[encode(producer_id, seq, step.record_bytes)] for seq in range(step.records)]
+    started_ns = time.monotonic_ns()
+    with closing(Connection(node.address, PORTS["CLIENT"], 15.0)) as connection:
+        answers = produce(connection, step.topic, step.partition, values, step.acks)
+    streams = world.folder.work / "streams"
+    with RowWriter(streams / f"sends-{producer_id}.arrow", SENDS) as ledger:
+        for seq, answer in enumerate(answers):
+            ledger.add(
+                {
+                    "producer_id": producer_id,
+                    "seq": seq,
+                    "topic": step.topic,
+                    "partition": step.partition,
+                    "due_ns": answer.sent_ns or started_ns,
+                    "sent_ns": answer.sent_ns,
+                    "done_ns": answer.done_ns,
+                    "outcome": direct_outcome(answer, step.acks),
+                    "error": answer.error,
+                    "offset": answer.base_offset,
+                    "acks": step.acks,
+                    "record_bytes": step.record_bytes,
+                }
+            )
+    summary = {
+        "client_id": producer_id,
+        "role": "producer",
+        "started_ns": started_ns,
+        "ended_ns": time.monotonic_ns(),
+        "clean": True,
+        "rows": len(answers),
+        "last_seq": len(answers) - 1,
+    }
+    write_atomically(world.folder.clients / f"{producer_id}.json", json.dumps(summary, indent=1))
+    acked = sum(answer.error is None for answer in answers)
+    world.events.add("step", phase=phase, step="written", target=node.name, acked=acked, sent=len(answers))
+
+
+def direct_outcome(answer: Produced, acks: str) -> str:
+    """``ok`` | ``fail`` | ``info`` of a record that was sent once."""
+    if answer.error in _NOT_WRITTEN:
+        return "fail"
+    return "ok" if answer.error is None and acks != "0" else "info"
+
+
+def direct_producer_id(scenario: story.Scenario, step: story.Write) -> str:
+    """``write-1`` for the first ``write`` step of the scenario, and so on."""
+    writes = [s for phase in scenario.phases for s in phase.steps if isinstance(s, story.Write)]
+    return f"write-{next(index for index, each in enumerate(writes) if each is step) + 1}"

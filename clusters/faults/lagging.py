@@ -1,0 +1,278 @@
+"""A follower that is alive and fetches, but too slowly, held so by a closed loop on its log end offset.
+
+What it fetches arrives late, one large fetch after the other. A fetch offset then reaches the leader's log end
+offset of the previous fetch, which is what keeps a replica caught up (``lastCaughtUpTimeMs``): the follower stays
+in the ISR and drags the high watermark. The same loop with a far smaller share starves it until it is evicted.
+
+Two valves: on docker its incoming traffic is shaped at the senders; on the process runtime it is stopped and
+continued in turn, long stops and short runs.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from clusters.faults import Evidence
+from clusters.nodes import Node
+from clusters.ports import PORTS
+from clusters.waiting import wait_until
+from clusters.wire import TopicPartition
+from clusters.world import World, broker_id
+from history.errors import HarnessError
+
+TICK_S = 0.1
+FETCH_LIMIT_S = 0.5  # a stopped follower has finished its fetch by then, once it runs
+PROTOCOL_OVERHEAD = 1.06  # TCP/IP and fetch headers on top of what stands in the log
+SHARES = (0.3, 2.0)  # least and most of the produce rate that the closed loop lets through
+STARVED_SHARE = 0.1
+# The longest stop that keeps a session alive: heartbeats of ZooKeeper's clients are a third of it apart.
+LONGEST_STOP = 0.65
+
+
+@dataclass(frozen=True)
+class Observation:
+    """What the probes of follower and leader told at about one moment."""
+
+    t_ns: int
+    lag: int
+    leader_hw: int
+    leader_leo: int
+    follower_leo: int
+    in_isr: bool
+
+
+class Valve(Protocol):
+    """Delays what the follower takes in."""
+
+    def tick(self, fault: LagFault) -> None:
+        """One turn of the loop: observe, adjust, and let time pass."""
+        ...
+
+    def open(self) -> None: ...
+
+
+@dataclass
+class LagFault:
+    """Keeps ``node`` about ``records`` behind on ``partition``; None starves it."""
+
+    world: World
+    node: Node
+    partition: TopicPartition
+    records: int | None
+    key: str
+    ended: threading.Event = field(default_factory=threading.Event)
+    _thread: threading.Thread | None = None
+    _seen: deque[Observation] = field(default_factory=lambda: deque(maxlen=3000))
+    _error: BaseException | None = None
+
+    @property
+    def nodes(self) -> list[Node]:
+        return [self.node]
+
+    def inject(self) -> None:
+        self._thread = threading.Thread(target=self._hold, name=f"lag {self.node.name}", daemon=True)
+        self._thread.start()
+
+    def _hold(self) -> None:
+        # Connections are not shared between threads.
+        with World.open(self.world.folder.path) as world:
+            shapes = "shape" in world.runtime.capabilities
+            valve: Valve = ShapedTraffic(world, self) if shapes else DutyCycle(world, self)
+            try:
+                while not self.ended.is_set():
+                    valve.tick(self)
+            except Exception as error:  # noqa: BLE001  # handed to the thread that waits for proof
+                self._error = error
+            finally:
+                valve.open()
+
+    def observe(self, world: World) -> Observation | None:
+        """Observe and keep what was seen."""
+        seen = observe(world, self.node, self.partition)
+        if seen:
+            self._seen.append(seen)
+        return seen
+
+    def bit(self) -> Evidence:
+        """Lag: the follower trails by half of what was asked or more, in the ISR, and holds the high watermark.
+
+        Starved: it trails by a second of traffic or more; its eviction is the step's own condition.
+        """
+        load = self.world.scenario.load
+        wanted, times = (self.records / 2, 3) if self.records else (load.rate if load else 1, 1)
+
+        def trails(seen: Observation) -> bool:
+            held = seen.in_isr and seen.leader_hw < seen.leader_leo
+            return seen.lag >= wanted and (held or self.records is None)
+
+        def proven() -> bool:
+            self._raise_error()
+            return sum(trails(seen) for seen in list(self._seen)[-10:]) >= times
+
+        wait_until(
+            proven,
+            limit_s=20,
+            what=f"{self.node.name} to trail the leader of {self.partition} by {wanted:.0f} records",
+            last_seen=lambda: str(self._seen[-1]) if self._seen else "no sample",
+        )
+        return self.figures()
+
+    def heal(self) -> None:
+        self.ended.set()
+        if self._thread:
+            self._thread.join(timeout=30)
+            if self._thread.is_alive():
+                raise HarnessError(f"The lag of {self.node.name} could not be ended within 30 s.")
+        self._raise_error()
+
+    def gone(self) -> Evidence:
+        """The follower answers and is less than half a second of traffic behind."""
+
+        def caught_up() -> Observation | None:
+            seen = observe(self.world, self.node, self.partition)
+            return seen if seen and seen.lag <= self._small_lag() else None
+
+        seen = wait_until(caught_up, limit_s=30, what=f"{self.node.name} to catch up on {self.partition}")
+        return {"lag": seen.lag, **self.figures()}
+
+    def _small_lag(self) -> float:
+        load = self.world.scenario.load
+        return max(10.0, load.rate * 0.5 if load else 0)
+
+    def figures(self) -> Evidence:
+        """Least, median and most lag while in the ISR, over the samples so far."""
+        lags = sorted(o.lag for o in list(self._seen) if o.in_isr)
+        if not lags:
+            return {"samples": 0}
+        return {"samples": len(lags), "lag_min": lags[0], "lag_median": lags[len(lags) // 2], "lag_max": lags[-1]}
+
+    def _raise_error(self) -> None:
+        if self._error:
+            raise HarnessError(f"The lag of {self.node.name} could not be held: {self._error}") from self._error
+
+
+def share_for(lag: int, records: int) -> float:
+    """The share of the produce rate to let through: 1 at the wanted lag, damped, since a change shows late."""
+    least, most = SHARES
+    return float(min(max((max(lag, 0) / records) ** 0.5, least), most))
+
+
+def observe(world: World, node: Node, partition: TopicPartition) -> Observation | None:
+    """Follower first, then leader, so that the lag is never understated; None unless both answer."""
+    view = world.partition_view(partition)
+    if view is None or view.leader not in world.brokers:
+        return None
+    follower = world.sample(broker_id(node), partition)
+    leader = world.sample(view.leader, partition)
+    if not follower or not leader or follower.log_end_offset is None or leader.log_end_offset is None:
+        return None
+    return Observation(
+        t_ns=leader.received_ns,
+        lag=leader.log_end_offset - follower.log_end_offset,
+        leader_hw=leader.high_watermark or 0,
+        leader_leo=leader.log_end_offset,
+        follower_leo=follower.log_end_offset,
+        in_isr=broker_id(node) in view.isr,
+    )
+
+
+@dataclass
+class ShapedTraffic:
+    """Limits what the other brokers send to the follower's replica fetchers."""
+
+    world: World
+    fault: LagFault
+    _limit: float = 0.0
+    _append_rate: float = 0.0
+
+    def tick(self, fault: LagFault) -> None:
+        if not self._append_rate:
+            self._append_rate = self._measure_append_rate()
+        seen = fault.observe(self.world)
+        if fault.records is None:
+            self._let_through(STARVED_SHARE)
+        elif seen:
+            self._let_through(share_for(seen.lag, fault.records))
+        fault.ended.wait(TICK_S)
+
+    def open(self) -> None:
+        self._shape(None)
+
+    def _let_through(self, share: float) -> None:
+        bytes_per_s = self._append_rate * PROTOCOL_OVERHEAD * share
+        if abs(bytes_per_s - self._limit) > 0.15 * self._limit:  # a change costs a container start
+            self._shape(bytes_per_s)
+            self._limit = bytes_per_s
+
+    def _shape(self, bytes_per_s: float | None) -> None:
+        node = self.fault.node
+        senders = [other for other in self.world.brokers.values() if other != node]
+        self.world.runtime.limit_ingress(node, senders, PORTS["REPLICATION"], bytes_per_s)
+
+    def _measure_append_rate(self) -> float:
+        """Bytes a second by which the partition grows in some broker's log."""
+        logs = [
+            node.folder / "data" / str(self.fault.partition)
+            for node in self.world.brokers.values()
+            if node != self.fault.node
+        ]
+        before, started = sum(map(_log_bytes, logs)), time.monotonic()
+        self.fault.ended.wait(1)
+        grown = (sum(map(_log_bytes, logs)) - before) / len(logs)
+        return max(grown / (time.monotonic() - started), 1000.0)
+
+
+def _log_bytes(folder: Path) -> int:
+    return sum(file.stat().st_size for file in folder.glob("*.log"))
+
+
+@dataclass
+class DutyCycle:
+    """Stops the follower's process for long and lets it run for about one fetch.
+
+    The fetch that ends a run brings what was there when it was asked for, before the stop: after a run the
+    follower is one stop behind, two before the next.
+    """
+
+    world: World
+    fault: LagFault
+    _stop_s: float = 0.0
+
+    def tick(self, fault: LagFault) -> None:
+        self.world.runtime.pause(fault.node.name)
+        fault.ended.wait(self._stop_s or self._first_stop_s())
+        self.world.runtime.resume(fault.node.name)
+        first = fault.observe(self.world)
+        if first is None:
+            return
+        self._adjust(first.lag)
+        deadline = time.monotonic() + FETCH_LIMIT_S
+        while time.monotonic() < deadline and not fault.ended.is_set():
+            seen = fault.observe(self.world)
+            if seen and seen.follower_leo != first.follower_leo:
+                return
+
+    def open(self) -> None:
+        if self.world.runtime.state(self.fault.node.name) == "paused":
+            self.world.runtime.resume(self.fault.node.name)
+
+    def _longest_s(self) -> float:
+        return LONGEST_STOP * self.world.scenario.cluster.session_timeout
+
+    def _first_stop_s(self) -> float:
+        load = self.world.scenario.load
+        if self.fault.records is None or load is None:
+            return self._longest_s()
+        return min(self.fault.records / load.rate, self._longest_s())
+
+    def _adjust(self, lag: int) -> None:
+        """Aim at the wanted lag at the end of a stop, where it is largest."""
+        current = self._stop_s or self._first_stop_s()
+        if self.fault.records is not None:
+            current *= min(max((self.fault.records / max(lag, 1)) ** 0.5, 0.5), 2.0)
+        self._stop_s = min(current, self._longest_s())

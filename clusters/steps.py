@@ -1,0 +1,261 @@
+"""Runs the steps of one phase: binds targets to brokers, injects and heals faults, waits, and records all of it."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from clusters import scenario as story
+from clusters.capture import write_directly
+from clusters.faults import Fault
+from clusters.faults.lagging import LagFault
+from clusters.faults.processes import Killed, Paused, Stopped
+from clusters.nodes import Node
+from clusters.waiting import wait_until
+from clusters.wire import TopicPartition
+from clusters.world import World, broker_id
+from history.errors import HarnessError, WaitTimeout
+
+LEADER_LIMIT_S = 30.0
+
+
+@dataclass
+class PhaseRun:
+    """One phase under way: what its targets were bound to and which faults are in force."""
+
+    world: World
+    phase: story.Phase
+    _bound: dict[str, list[Node]] = field(default_factory=dict)
+    _leaders: dict[str, int] = field(default_factory=dict)
+    _in_force: list[Fault] = field(default_factory=list)
+
+    def run(self) -> None:
+        """Run all steps; whatever happens, heal what is still in force.
+
+        Raises:
+            HarnessError: a step could not be done at all. A wait that runs out is recorded, not raised.
+        """
+        self._leaders = {str(partition): self._leader(partition) for partition in self.world.partitions}
+        try:
+            for step in self.phase.steps:
+                self._record("step", step, **step.model_dump()[step.key])
+                _ACTIONS[type(step)](self, step)
+        finally:
+            self.heal_all()
+
+    def heal_all(self) -> None:
+        for fault in reversed(self._in_force.copy()):
+            self._heal(fault)
+
+    # --- targets -------------------------------------------------------------------------------
+
+    def nodes(self, target: story.Target) -> list[Node]:
+        """The brokers that a target means, bound at its first use in this phase."""
+        name = str(target)
+        if name not in self._bound:
+            self._bound[name] = [self.world.brokers[number] for number in self._resolve(target)]
+        return self._bound[name]
+
+    def node(self, target: story.Target) -> Node:
+        return self.nodes(target)[0]
+
+    def _resolve(self, target: story.Target) -> list[int]:
+        if target.role == "named":
+            return [self.world.scenario.cluster.broker_ids[target.name or ""]]
+        if target.role == "random":
+            return [random.Random(f"{self.world.plan.seed} {self.phase.name}").choice(sorted(self.world.brokers))]
+        if target.role == "controller":
+            return [self._controller()]
+        if target.of is None:
+            raise HarnessError(f"The target {target} names no partition.")
+        partition = TopicPartition(target.of.topic, target.of.partition)
+        assigned = self.world.replicas(partition)
+        if target.role == "preferred leader":
+            return assigned[:1]
+        leader = self._leader(partition)
+        if target.role == "leader":
+            return [leader]
+        followers = [number for number in assigned if number != leader]
+        return followers if target.role == "followers" else followers[-1:]
+
+    def _leader(self, partition: TopicPartition) -> int:
+        view = wait_until(
+            lambda: found if (found := self.world.partition_view(partition)) and found.leader >= 0 else None,
+            limit_s=LEADER_LIMIT_S,
+            what=f"a leader of {partition}",
+        )
+        return view.leader
+
+    def _controller(self) -> int:
+        if self.world.plan.mode == "kraft":
+            raise HarnessError("The controller of this cluster is a node of its own; no broker is the controller.")
+        views = (self.world.view_of(number) for number in self.world.brokers)
+        return wait_until(
+            lambda: next(v.controller_id for v in views if v), limit_s=LEADER_LIMIT_S, what="a controller"
+        )
+
+    # --- faults --------------------------------------------------------------------------------
+
+    def inject(self, fault: Fault, step: story.Step) -> None:
+        """Inject, then record whether it bit; a fault that could not be seen to bite is still healed."""
+        self._in_force.append(fault)
+        names = ", ".join(node.name for node in fault.nodes)
+        self.world.events.add("inject", phase=self.phase.name, step=fault.key, target=names, asked=str(step))
+        fault.inject()
+        self._prove("injected", fault, "bit", fault.bit)
+
+    def _heal(self, fault: Fault) -> None:
+        names = ", ".join(node.name for node in fault.nodes)
+        self.world.events.add("heal", phase=self.phase.name, step=fault.key, target=names)
+        self._in_force.remove(fault)
+        fault.heal()
+        self._prove("healed", fault, "gone", fault.gone)
+
+    def _prove(self, kind: str, fault: Fault, name: str, proof: Callable[[], dict[str, Any]]) -> None:
+        names = ", ".join(node.name for node in fault.nodes)
+        try:
+            detail = {name: True, **proof()}
+        except WaitTimeout as error:
+            detail = {name: False, "why": str(error)}
+        self.world.events.add(kind, phase=self.phase.name, step=fault.key, target=names, **detail)
+
+    def heal_on(self, nodes: list[Node], keys: tuple[str, ...]) -> None:
+        """Heal the faults of some kinds on some nodes.
+
+        Raises:
+            HarnessError: there is none in this phase.
+        """
+        found = [f for f in self._in_force if f.key in keys and any(node in nodes for node in f.nodes)]
+        if not found:
+            raise HarnessError(f"{nodes[0].name} has no {' or '.join(keys)} in force that could be ended.")
+        for fault in found:
+            self._heal(fault)
+
+    # --- waiting -------------------------------------------------------------------------------
+
+    def wait(self, condition: story.Condition, limit_s: float, step: story.Step) -> None:
+        """Wait for a condition and record how it went."""
+        started = time.monotonic()
+        seen = ""
+
+        def holds() -> bool:
+            nonlocal seen
+            met, seen = self._check(condition)
+            return met
+
+        try:
+            wait_until(holds, limit_s=limit_s, what=str(condition), every_s=0.02, last_seen=lambda: seen)
+            kind = "wait_met"
+        except WaitTimeout:
+            kind = "wait_ran_out"
+        waited_ms = round((time.monotonic() - started) * 1000)
+        self._record(kind, step, condition=str(condition), waited_ms=waited_ms, limit_s=limit_s, last_seen=seen)
+
+    def _check(self, condition: story.Condition) -> tuple[bool, str]:
+        if condition.out_of_isr:
+            of = condition.out_of_isr.of
+            partitions = [TopicPartition(of.topic, of.partition)] if of else self.world.partitions
+            numbers = {broker_id(node) for node in self.nodes(condition.out_of_isr)}
+            return self._all(partitions, lambda view: not numbers.intersection(view.isr))
+        topic = condition.isr_full or condition.leader_changed or condition.caught_up
+        partitions = [partition for partition in self.world.partitions if partition.topic == topic]
+        if condition.isr_full:
+            return self._all(partitions, lambda view: set(view.isr) == set(view.replicas))
+        if condition.leader_changed:
+            before = self._leaders
+            return self._all(
+                partitions, lambda view: view.leader >= 0 and view.leader != before[f"{view.topic}-{view.partition}"]
+            )
+        return self._all(partitions, lambda view: self._is_caught_up(TopicPartition(view.topic, view.partition)))
+
+    def _all(self, partitions: list[TopicPartition], holds: Callable[[Any], bool]) -> tuple[bool, str]:
+        views = [self.world.partition_view(partition) for partition in partitions]
+        met = all(view is not None and holds(view) for view in views)
+        return met, "; ".join(
+            f"{v.topic}-{v.partition}: leader {v.leader} epoch {v.leader_epoch} ISR {v.isr}" if v else "no view"
+            for v in views
+        )
+
+    def _is_caught_up(self, partition: TopicPartition) -> bool:
+        samples = [self.world.sample(number, partition) for number in self.world.replicas(partition)]
+        ends = {sample.log_end_offset if sample else None for sample in samples}
+        return None not in ends and max(ends) - min(ends) <= 100  # type: ignore[type-var, operator]  # no None is left
+
+    def _record(self, kind: str, step: story.Step, **detail: Any) -> None:
+        self.world.events.add(kind, phase=self.phase.name, step=step.key, target=_target_of(step), **detail)
+
+
+def _target_of(step: story.Step) -> str:
+    return next((str(value) for _, value in step if isinstance(value, story.Target)), "")
+
+
+def _hold(_run: PhaseRun, step: story.Hold) -> None:
+    threading.Event().wait(step.seconds)  # the experiment's own time, during which the load runs on
+
+
+def _wait(run: PhaseRun, step: story.Wait) -> None:
+    run.wait(step.condition, step.limit, step)
+
+
+def _lag(run: PhaseRun, step: story.Lag) -> None:
+    run.inject(LagFault(run.world, run.node(step.node), _partition(run, step.node), step.records, "lag"), step)
+
+
+def _slow(run: PhaseRun, step: story.Slow) -> None:
+    node = run.node(step.node)
+    held = [fault for fault in run._in_force if fault.key == "lag" and node in fault.nodes]  # noqa: SLF001  # same module
+    if held:
+        run.heal_on([node], ("lag",))
+    run.inject(LagFault(run.world, node, _partition(run, step.node), None, "slow"), step)
+    run.wait(step.until, step.limit, step)
+
+
+def _partition(run: PhaseRun, target: story.Target) -> TopicPartition:
+    return TopicPartition(target.of.topic, target.of.partition) if target.of else run.world.partitions[0]
+
+
+def _pause(run: PhaseRun, step: story.Pause) -> None:
+    run.inject(Paused(run.world, run.nodes(step.node)), step)
+
+
+def _resume(run: PhaseRun, step: story.Resume) -> None:
+    run.heal_on(run.nodes(step.node), ("pause",))
+
+
+def _kill(run: PhaseRun, step: story.Kill) -> None:
+    run.inject(Killed(run.world, run.nodes(step.node)), step)
+
+
+def _stop(run: PhaseRun, step: story.Stop) -> None:
+    run.inject(Stopped(run.world, run.nodes(step.node)), step)
+
+
+def _start(run: PhaseRun, step: story.Start) -> None:
+    run.heal_on(run.nodes(step.node), ("kill", "stop"))
+
+
+def _heal(run: PhaseRun, _step: story.Heal) -> None:
+    run.heal_all()
+
+
+def _write(run: PhaseRun, step: story.Write) -> None:
+    write_directly(run.world, run.node(step.to), step, run.phase.name)
+
+
+_ACTIONS: dict[type[story.Step], Callable[[PhaseRun, Any], None]] = {
+    story.Hold: _hold,
+    story.Wait: _wait,
+    story.Lag: _lag,
+    story.Slow: _slow,
+    story.Pause: _pause,
+    story.Resume: _resume,
+    story.Kill: _kill,
+    story.Stop: _stop,
+    story.Start: _start,
+    story.Heal: _heal,
+    story.Write: _write,
+}
