@@ -1,0 +1,56 @@
+"""Configurations of client nodes as files."""
+
+from __future__ import annotations
+
+import pytest
+
+from clusters.clients.configs import ClientConfig, ConsumerConfig, DrainConfig, ProberConfig, ProducerConfig
+from history.errors import BadInput
+
+PRODUCER = ProducerConfig(
+    client_id="p1",
+    out="/out",
+    summary="/clients/p1.json",
+    bootstrap=["a:9092"],
+    topic="orders",
+    partitions=2,
+    rate_per_s=1000.0,
+    record_bytes=100,
+)
+CONSUMER = ConsumerConfig(client_id="c1", out="o", summary="s", bootstrap=["a:9092"], topics={"orders": 2})
+DRAIN = DrainConfig(client_id="d", out="o", summary="s", bootstrap=["a:9092"], topics={"orders": 2}, limit_s=9.0)
+PROBER = ProberConfig(
+    client_id="pr",
+    out="o",
+    summary="s",
+    brokers={1: "a:9094", 2: "b:9094"},
+    assignment={"orders": {0: [1, 2], 10: [2]}},
+)
+
+
+@pytest.mark.parametrize("config", [PRODUCER, CONSUMER, DRAIN, PROBER])
+def test_a_configuration_survives_its_file(config: ClientConfig) -> None:
+    """What the recording half wrote is what the client reads, broker ids and partitions as numbers."""
+    assert type(config).from_json(config.to_json()) == config
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        PRODUCER.to_json().replace("rate_per_s", "rate"),
+        CONSUMER.to_json(),
+        PROBER.to_json().replace('"brokers"', '"borkers"'),
+        "[1]",
+        "no json",
+    ],
+)
+@pytest.mark.parametrize("kind", [ProducerConfig, ProberConfig])
+def test_another_file_is_refused(kind: type[ClientConfig], text: str) -> None:
+    """A misspelt setting, another client's file, no object and no JSON are each refused with the reason."""
+    with pytest.raises(BadInput, match=f"This is no {kind.__name__} in JSON"):
+        kind.from_json(text)
+
+
+def test_streams_are_named_by_table_and_client() -> None:
+    """Two clients may share one output folder."""
+    assert str(PRODUCER.stream("sends")) == "/out/sends-p1.arrow"

@@ -1,0 +1,49 @@
+"""How the two libraries' words are translated."""
+
+from __future__ import annotations
+
+import kafka.errors
+import pytest
+from confluent_kafka import KafkaError
+
+from clusters.clients import engines
+
+
+@pytest.mark.parametrize(
+    ("error", "name"),
+    [
+        (kafka.errors.NotLeaderForPartitionError(), "NOT_LEADER_OR_FOLLOWER"),
+        (kafka.errors.NotEnoughReplicasAfterAppendError(), "NOT_ENOUGH_REPLICAS_AFTER_APPEND"),
+        (kafka.errors.KafkaTimeoutError("batch expired"), "KafkaTimeoutError"),
+        (kafka.errors.KafkaConnectionError("reset"), "KafkaConnectionError"),
+    ],
+)
+def test_kafka_python_errors(error: Exception, name: str) -> None:
+    """A broker's answer carries the protocol's name, the client's own troubles their class."""
+    assert engines._kafka_python_error(error) == name
+
+
+@pytest.mark.parametrize(
+    ("code", "name"),
+    [(6, "NOT_LEADER_OR_FOLLOWER"), (20, "NOT_ENOUGH_REPLICAS_AFTER_APPEND"), (-192, "_MSG_TIMED_OUT")],
+)
+def test_confluent_kafka_errors(code: int, name: str) -> None:
+    """A broker's code has the same name with either library; librdkafka's own codes are negative."""
+    assert engines._confluent_error(KafkaError(code)) == name
+
+
+@pytest.mark.parametrize(
+    ("offset", "error", "acks", "seen"),
+    [
+        (7, None, "all", (7, None)),
+        (0, None, "1", (0, None)),
+        (-1, None, "all", (None, None)),
+        (-1, None, "0", (None, "no_acknowledgement")),
+        (None, "REQUEST_TIMED_OUT", "all", (None, "REQUEST_TIMED_OUT")),
+    ],
+)
+def test_answers(offset: int | None, error: str | None, acks: str, seen: tuple[int | None, str | None]) -> None:
+    """Offset -1 means none was told; without acknowledgements nothing is ever ok."""
+    answer = engines._answer(3, offset, error, acks)
+
+    assert (answer.seq, answer.offset, answer.error) == (3, *seen)

@@ -1,0 +1,133 @@
+"""The open loop and its ledger, with a library that does as it is told."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import deque
+from collections.abc import Mapping
+from typing import Any
+
+from clusters.clients.configs import ProducerConfig
+from clusters.clients.engines import Answer, NotTakenError
+from clusters.clients.pacing import Schedule
+from clusters.clients.producer import OpenLoop
+from history.payload import decode
+
+CONFIG = ProducerConfig(
+    client_id="p1", out="", summary="", bootstrap=[], topic="t", partitions=2, rate_per_s=1.0, record_bytes=100
+)
+SECOND = 10**9
+
+
+class FakeEngine:
+    """Takes records until told to refuse; answers are put into its queue by the test."""
+
+    def __init__(self) -> None:
+        self.answers: deque[Answer] = deque()
+        self.taken: list[tuple[int, bytes, int]] = []
+        self.refuse = False
+
+    def send(self, partition: int, value: bytes, seq: int) -> None:
+        if self.refuse:
+            raise NotTakenError("no metadata")
+        self.taken.append((partition, value, seq))
+
+    def poll(self) -> None:
+        """Nothing to do."""
+
+    def close(self) -> None:
+        """Nothing to do."""
+
+
+def open_loop(**settings: Any) -> tuple[OpenLoop, FakeEngine, list[Mapping[str, Any]]]:
+    """A loop at one record a second from time 0, its library, and the rows that it writes."""
+    engine, rows = FakeEngine(), list[Mapping[str, Any]]()
+    return OpenLoop(dataclasses.replace(CONFIG, **settings), Schedule(0, 1.0), engine, rows.append), engine, rows
+
+
+def test_what_is_due_is_sent_round_robin_and_no_more() -> None:
+    """After two seconds three records are due; each carries its producer and number, partitions take turns."""
+    loop, engine, rows = open_loop()
+    loop.send_due(2 * SECOND)
+    loop.send_due(2 * SECOND + 1)
+
+    assert [(partition, seq) for partition, _, seq in engine.taken] == [(0, 0), (1, 1), (0, 2)]
+    assert [("p1", seq, True) for seq in range(3)] == [tuple(decode(value)) for _, value, _ in engine.taken]
+    assert rows == []
+
+
+def test_an_acknowledgement_becomes_a_row() -> None:
+    """The row keeps due, sent and done time, and the offset of the acknowledgement."""
+    loop, engine, rows = open_loop()
+    loop.send_due(SECOND)
+    engine.answers.append(Answer(1, 77, 40, None))
+    loop.settle()
+
+    (row,) = rows
+    assert (row["seq"], row["due_ns"], row["done_ns"], row["offset"]) == (1, SECOND, 77, 40)
+    assert (row["outcome"], row["error"], row["partition"]) == ("ok", None, 1)
+    assert row["sent_ns"] > row["due_ns"]
+    assert loop.in_flight == 1
+
+
+def test_an_acknowledgement_without_an_offset_stays_without() -> None:
+    """An offset is never invented."""
+    loop, engine, rows = open_loop()
+    loop.send_due(0)
+    engine.answers.append(Answer(0, 77, None, None))
+    loop.settle()
+
+    assert (rows[0]["outcome"], rows[0]["offset"]) == ("ok", None)
+
+
+def test_overflow_is_never_sent_and_counted() -> None:
+    """With room for two in flight the third is fail, not sent later, and room that comes back is used."""
+    loop, engine, rows = open_loop(max_in_flight=2)
+    loop.send_due(2 * SECOND)
+    engine.answers.append(Answer(0, 77, 0, None))
+    loop.settle()
+    loop.send_due(3 * SECOND)
+
+    assert [seq for _, _, seq in engine.taken] == [0, 1, 3]
+    assert [(row["seq"], row["outcome"], row["error"], row.get("sent_ns")) for row in rows[:1]] == [
+        (2, "fail", "never_sent", None)
+    ]
+    assert loop.never_sent == 1
+
+
+def test_a_refusal_fails_the_rest_of_the_tick_only() -> None:
+    """A library that refuses is not asked again within the tick, so that the schedule holds; the next tick tries."""
+    loop, engine, rows = open_loop()
+    engine.refuse = True
+    loop.send_due(2 * SECOND)
+    engine.refuse = False
+    loop.send_due(3 * SECOND)
+
+    assert [(row["seq"], row["outcome"]) for row in rows] == [(0, "fail"), (1, "fail"), (2, "fail")]
+    assert [seq for _, _, seq in engine.taken] == [3]
+    assert loop.in_flight == 1
+
+
+def test_a_time_out_is_unknown_and_a_refused_record_is_not() -> None:
+    """Errors of the library go through the ledger's table."""
+    loop, engine, rows = open_loop()
+    loop.send_due(SECOND)
+    engine.answers.extend([Answer(0, 7, None, "KafkaTimeoutError"), Answer(1, 8, None, "MESSAGE_TOO_LARGE")])
+    loop.settle()
+
+    assert [row["outcome"] for row in rows] == ["info", "fail"]
+
+
+def test_in_flight_at_the_end_is_unknown() -> None:
+    """A record without an answer has no done time; one that was answered is not written twice."""
+    loop, engine, rows = open_loop()
+    loop.send_due(SECOND)
+    engine.answers.append(Answer(0, 77, 0, None))
+    loop.settle()
+    loop.give_up()
+
+    assert [(row["seq"], row["outcome"], row["error"], row.get("done_ns")) for row in rows] == [
+        (0, "ok", None, 77),
+        (1, "info", "no_answer", None),
+    ]
+    assert loop.in_flight == 0
