@@ -66,7 +66,9 @@ class Reader:
         received_ns = time.monotonic_ns()
         for records in polled.values():
             for record in records:
-                yield self._row(record, received_ns)
+                row = row_of(record, position=self.rows, received_ns=received_ns)
+                self.rows += 1
+                yield self._constant | row
 
     def _go_to(self, partition: TopicPartition, offset: int) -> None:
         """Seek to the nearest offset that exists."""
@@ -77,18 +79,18 @@ class Reader:
             return  # the next poll says the same again
         self.consumer.seek(partition, min(max(offset, start), end))
 
-    def _row(self, record: Any, received_ns: int) -> dict[str, Any]:
-        payload = decode(record.value)
-        self.rows += 1
-        return {
-            **self._constant,
-            "position": self.rows - 1,
-            "topic": record.topic,
-            "partition": record.partition,
-            "offset": record.offset,
-            "leader_epoch": record.leader_epoch if record.leader_epoch >= 0 else None,
-            "producer_id": payload.producer_id,
-            "seq": payload.seq,
-            "checksum_ok": payload.checksum_ok,
-            "received_ns": received_ns,
-        }
+
+def row_of(record: Any, *, position: int, received_ns: int) -> dict[str, Any]:
+    """What one record says, whether or not its value is one of ours."""
+    payload = decode(record.value)
+    return {
+        "position": position,
+        "topic": record.topic,
+        "partition": record.partition,
+        "offset": record.offset,
+        "leader_epoch": record.leader_epoch if record.leader_epoch >= 0 else None,
+        "producer_id": payload.producer_id,
+        "seq": payload.seq,
+        "checksum_ok": payload.checksum_ok,
+        "received_ns": received_ns,
+    }

@@ -1,0 +1,107 @@
+"""When a drain is complete, with a reader that does as it is told."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from kafka import TopicPartition
+from kafka.errors import KafkaTimeoutError
+
+from clusters.clients.drain import drain
+from clusters.clients.reading import row_of
+from history.payload import encode
+
+T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+LATER = time.monotonic() + 3600
+
+
+class FakeConsumer:
+    """Knows log starts, end offsets and positions; a missing end means that no leader answers."""
+
+    def __init__(self, ends: dict[TopicPartition, int]) -> None:
+        self.ends = ends
+        self.positions = {T0: 2, T1: 0}
+
+    def beginning_offsets(self, partitions: list[TopicPartition], timeout_ms: int) -> dict[TopicPartition, int]:
+        return dict.fromkeys(partitions, 0)
+
+    def end_offsets(self, partitions: list[TopicPartition], timeout_ms: int) -> dict[TopicPartition, int]:
+        if partitions[0] not in self.ends:
+            raise KafkaTimeoutError("no leader")
+        return {partitions[0]: self.ends[partitions[0]]}
+
+    def position(self, partition: TopicPartition, timeout_ms: int) -> int:
+        return self.positions[partition]
+
+
+class FakeReader:
+    """Yields a record of partition 0 a poll, as many as it was given."""
+
+    def __init__(self, records: int, ends: dict[TopicPartition, int]) -> None:
+        self.partitions = [T0, T1]
+        self.consumer = FakeConsumer(ends)
+        self.rows = 0
+        self.left = records
+
+    def poll(self) -> Iterator[dict[str, Any]]:
+        if self.left:
+            self.left -= 1
+            self.rows += 1
+            self.consumer.positions[T0] = self.rows
+            yield {"n": self.rows}
+
+
+class Rows(list[Any]):
+    """A writer."""
+
+    add = list.append
+
+
+def drained(reader: FakeReader, deadline: float) -> tuple[dict[str, dict[str, Any]], int]:
+    """What was reached, and how many rows were written."""
+    rows = Rows()
+    return drain(reader, rows, deadline), len(rows)  # type: ignore[arg-type]  # fakes of both
+
+
+def test_every_partition_at_its_end_is_complete() -> None:
+    """All records are read before the ends are asked for; an empty partition is complete at once."""
+    reached, rows = drained(FakeReader(3, {T0: 3, T1: 0}), LATER)
+
+    assert rows == 3
+    assert reached == {
+        "t-0": {"start_offset": 0, "position": 3, "end_offset": 3, "complete": True},
+        "t-1": {"start_offset": 0, "position": 0, "end_offset": 0, "complete": True},
+    }
+
+
+def test_one_record_short_is_incomplete() -> None:
+    """When the time is over, what stands between position and end was not drained."""
+    reached, _ = drained(FakeReader(3, {T0: 4, T1: 0}), time.monotonic())
+
+    assert [reached[name]["complete"] for name in ("t-0", "t-1")] == [False, True]
+
+
+def test_no_leader_is_incomplete_not_empty() -> None:
+    """An end that nobody tells is unknown; it does not hide the other partition."""
+    reached, _ = drained(FakeReader(0, {T0: 2}), time.monotonic())
+
+    assert (reached["t-0"]["complete"], reached["t-1"]["end_offset"], reached["t-1"]["complete"]) == (True, None, False)
+
+
+@pytest.mark.parametrize(
+    ("value", "epoch", "seen"),
+    [
+        (encode("p1", 5, 100)[:-1] + b"!", 3, ("p1", 5, False, 3)),
+        (None, -1, (None, None, False, None)),
+    ],
+)
+def test_a_damaged_or_foreign_record_is_a_row_too(value: bytes | None, epoch: int, seen: tuple[object, ...]) -> None:
+    """Its names are told as far as they can be read, its checksum is not ok, epoch -1 means none."""
+    record = type("R", (), {"topic": "t", "partition": 0, "offset": 9, "leader_epoch": epoch, "value": value})
+    row = row_of(record, position=4, received_ns=7)
+
+    assert (row["producer_id"], row["seq"], row["checksum_ok"], row["leader_epoch"]) == seen
+    assert (row["position"], row["offset"], row["received_ns"]) == (4, 9, 7)

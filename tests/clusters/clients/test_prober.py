@@ -1,0 +1,106 @@
+"""From a broker's answers, or its silence, to rows."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from clusters.clients import prober
+from clusters.clients.configs import ProberConfig
+from clusters.clients.prober import BrokerWatch
+from clusters.wire import ClusterView, PartitionView, ReplicaSample, TopicPartition
+from history.tables import ISR, REPLICAS
+
+T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+SAMPLE = ReplicaSample("t", 0, 10, 20, 3, 0, 5, 5, 7, single_reply=True)
+VIEW = ClusterView(30, 40, 1, {1: ("a", 9094)}, [PartitionView("t", 0, 1, 3, [1, 2], [1], [2])])
+
+
+class FakeProbe:
+    """A probe that answers with one sample, or not at all."""
+
+    connection: Any = None
+
+    def __init__(self, error: OSError | None = None) -> None:
+        self.replicas = {T1, T0}
+        self.error = error
+
+    def sample(self) -> list[ReplicaSample]:
+        if self.error:
+            raise self.error
+        return [SAMPLE]
+
+
+def watch(error: OSError | None = None) -> BrokerWatch:
+    """Broker 1, metadata on every second tick."""
+    return BrokerWatch(1, FakeProbe(error), ["t"], 2)  # type: ignore[arg-type]  # it has what is used
+
+
+@pytest.fixture(autouse=True)
+def _metadata(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(prober, "metadata", lambda connection, topics: VIEW)
+
+
+def test_a_sample_is_a_row_of_its_table() -> None:
+    """All columns are there; the incarnation stays open until the run is collected."""
+    replicas, _ = watch().tick(0)
+    (row,) = pa.RecordBatch.from_pylist(replicas, schema=REPLICAS).to_pylist()
+
+    assert row == {"broker_id": 1, "incarnation": None, **vars(SAMPLE)}
+
+
+def test_metadata_is_asked_on_every_second_tick_only() -> None:
+    """At 20 probes and 10 metadata samples a second."""
+    assert [len(watch().tick(number)[1]) for number in range(4)] == [1, 0, 1, 0]
+
+
+def test_a_view_is_a_row_of_its_table() -> None:
+    """Metadata knows neither partition epoch nor ELR: those stay null, an empty list would be a claim."""
+    (row,) = pa.RecordBatch.from_pylist(watch().tick(0)[1], schema=ISR).to_pylist()
+
+    assert (row["observer"], row["source"], row["leader"], row["leader_epoch"]) == ("1", "metadata", 1, 3)
+    assert (row["replicas"], row["isr"], row["offline"]) == ([1, 2], [1], [2])
+    assert (row["partition_epoch"], row["elr"]) == (None, None)
+
+
+@pytest.mark.parametrize(("error", "name"), [(TimeoutError(), "timeout"), (ConnectionRefusedError(), "unreachable")])
+def test_silence_is_a_row_for_every_replica(error: OSError, name: str) -> None:
+    """The gap is visible: each replica has a row with the reason and without values, and there is no ISR row."""
+    replicas, isr = watch(error).tick(0)
+
+    assert [(row["partition"], row["error"], row["high_watermark"], row["leader_epoch"]) for row in replicas] == [
+        (0, name, None, None),
+        (1, name, None, None),
+    ]
+    assert all(row["received_ns"] >= row["sent_ns"] for row in replicas)
+    assert isr == []
+
+
+def test_each_broker_is_asked_for_its_own_replicas() -> None:
+    """The assignment says who hosts what; a broker without a replica is watched for its metadata."""
+    config = ProberConfig(
+        client_id="p",
+        out="",
+        summary="",
+        brokers={1: "10.0.0.1:9094", 3: "10.0.0.3:9094"},
+        assignment={"t": {0: [1, 2], 1: [2]}},
+        isr_hz=5.0,
+    )
+    first, second = prober.watches(config)
+
+    assert (first.probe.replicas, second.probe.replicas) == ({T0}, set())
+    assert (first.probe.connection.host, first.probe.connection.port, first.isr_every) == ("10.0.0.1", 9094, 4)
+
+
+def test_a_replica_that_moves_in_is_probed_from_then_on() -> None:
+    """A reassignment adds to what the scenario began with; replicas elsewhere are left alone."""
+    moved = SimpleNamespace(
+        partitions=[PartitionView("u", 0, 2, 1, [2, 1], [2], []), PartitionView("u", 1, 2, 1, [2], [2], [])]
+    )
+    broker = watch()
+    broker._follow(moved)  # type: ignore[arg-type]  # it has what is used
+
+    assert broker.probe.replicas == {T0, T1, TopicPartition("u", 0)}

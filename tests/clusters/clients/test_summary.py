@@ -1,0 +1,53 @@
+"""A client's account of itself."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from clusters.clients.configs import ConsumerConfig
+from clusters.clients.summary import Summary
+
+
+def summary_of(folder: Path) -> tuple[Summary, Path]:
+    """A consumer's summary and where it lies."""
+    path = folder / "c1.json"
+    config = ConsumerConfig(client_id="c1", out="", summary=str(path), bootstrap=[], topics={})
+    return Summary(config, "consumer"), path
+
+
+def read(path: Path) -> dict[str, Any]:
+    """The file as it is now."""
+    return dict(json.loads(path.read_text()))
+
+
+def test_a_client_that_is_killed_leaves_no_clean_end(tmp_path: Path) -> None:
+    """From the start there is a file, and it does not claim an end or readiness."""
+    _, path = summary_of(tmp_path)
+    found = read(path)
+
+    assert (found["client_id"], found["role"]) == ("c1", "consumer")
+    assert (found["clean"], found["ready_ns"], found["ended_ns"]) == (False, None, None)
+
+
+def test_ready_is_said_once(tmp_path: Path) -> None:
+    """The time of the first record stays, however often it is said."""
+    summary, path = summary_of(tmp_path)
+    summary.ready()
+    first = read(path)
+    summary.ready()
+
+    assert first["ready_ns"] >= first["started_ns"]
+    assert read(path) == first
+    assert not first["clean"]
+
+
+def test_a_clean_end_carries_the_clients_own_counts(tmp_path: Path) -> None:
+    """The end is written with what the client adds."""
+    summary, path = summary_of(tmp_path)
+    summary.end(rows=7, partitions={})
+    found = read(path)
+
+    assert (found["clean"], found["rows"], found["partitions"]) == (True, 7, {})
+    assert found["ended_ns"] >= found["started_ns"]
