@@ -15,12 +15,11 @@ from typing import NoReturn
 
 from clusters.scenario import load_scenario, scenario_names
 from history.errors import BadInput, PlimsollError
-from history.events import read_events
 from history.folder import RunFolder
 from operators import airflow_home, service
 from operators.dag_run import run_dag
 from operators.progress import Progress
-from operators.steps import runs_folder
+from operators.steps import errors_of, runs_folder
 
 EXIT_CODES = {"pass": 0, "fail": 1, "unknown": 2}
 _INTERRUPTED = 130
@@ -84,9 +83,10 @@ def _run(asked: argparse.Namespace) -> int:
         seed=asked.seed,
         runs=asked.runs.resolve(),
         subnet=asked.subnet,
+        lease="process",
     )
     named = str(Path(asked.scenario).resolve()) if asked.scenario.endswith((".yaml", ".yml")) else asked.scenario
-    with airflow_home.home_of_run(run.name) as home:
+    with experiment.hold_lease(run), airflow_home.home_of_run(run.name) as home:
         log = home / "airflow.log"
         progress = Progress(scenario, log, RunFolder(run).events, _say)
         progress.begin()
@@ -104,9 +104,8 @@ def _run(asked: argparse.Namespace) -> int:
 def _conclude(run: RunFolder, succeeded: bool, log: Path) -> int:
     """End with the two lines that machines read; what broke is said before them."""
     verdict = read_verdict(run)
-    errors = [event for event in read_events(run.events) if event.kind == "error"]
-    for event in errors[:1]:
-        _complain(f"The harness broke in {event.step}: {event.detail.get('message')}")
+    for why in errors_of(run)[:1]:  # the others follow from it
+        _complain(f"The harness broke: {why}")
     code = EXIT_CODES[verdict]
     if code == 0 and not succeeded:  # teardown or the page: the verdict stands, the run is not fine
         code = EXIT_CODES["unknown"]

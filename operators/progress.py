@@ -109,7 +109,8 @@ class Progress:
     def _event(self, event: dict[str, Any]) -> None:
         if event["kind"] not in _EVENTS:
             return
-        what = [event["step"], event["target"], event["detail"].get("message", "")]
+        detail = event["detail"]
+        what = [event["step"], event["target"], detail.get("condition", ""), detail.get("why", "")]
         self.say(f"  {_EVENTS[event['kind']]}: {', '.join(filter(None, what))}")
 
 

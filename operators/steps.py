@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from airflow.sdk import BaseOperator
 
 from history.errors import BadInput, HarnessError, PlimsollError
-from history.events import EventLog
+from history.events import EventLog, read_events
 from history.folder import RunFolder
 
 if TYPE_CHECKING:
@@ -35,9 +35,17 @@ def recorded(run: Path, step: str, phase: str = "") -> Iterator[None]:
         yield
     except BaseException as error:  # time-outs and interrupts of tasks are no Exception
         folder = RunFolder(run)
-        if not folder.is_sealed:
-            EventLog(folder.events).add("error", phase=phase, step=step, type=type(error).__name__, message=str(error))
+        why = f"{type(error).__name__}: {error}"
+        if not folder.is_sealed and not {why, str(error)}.intersection(errors_of(folder)):
+            EventLog(folder.events).add("error", phase=phase, step=step, why=why)
         raise
+
+
+def errors_of(run: RunFolder) -> list[str]:
+    """Why the harness broke, in the words of the run's events; empty when it did not."""
+    if not run.events.exists():
+        return []
+    return [str(event.detail.get("why", "")) for event in read_events(run.events) if event.kind == "error"]
 
 
 def salvage(run: Path) -> None:
@@ -77,9 +85,9 @@ class PrepareRun(BaseOperator):
         if prepared is None:
             return str(experiment.prepare(self.scenario, runs=runs_folder(), **params))
         folder = RunFolder(Path(prepared))
-        if not folder.manifest.is_file():
-            raise BadInput(f"run_dir {prepared} is no prepared run folder; leave run_dir empty to have one made.")
         _refuse_if_sealed(folder, self.task_id)
+        if not folder.work.is_dir():
+            raise BadInput(f"run_dir {prepared} is no prepared run folder; leave run_dir empty to have one made.")
         return str(folder.path)
 
 

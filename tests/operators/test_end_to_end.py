@@ -38,6 +38,7 @@ class Command:
 
 
 def start(tmp_path: Path, **fakes: str) -> Command:
+    """Start the command, with stand-ins told by ``FAKE_…`` variables."""
     calls = tmp_path / "calls"
     environment = {
         **os.environ,
@@ -57,68 +58,70 @@ def start(tmp_path: Path, **fakes: str) -> Command:
 
 
 def run(tmp_path: Path, **fakes: str) -> tuple[Command, str, str]:
+    """Start the command and wait; returns what it said on stdout and stderr."""
     command = start(tmp_path, **fakes)
     output, complaints = command.process.communicate(timeout=120)
     return command, output, complaints
 
 
 def errors(folder: RunFolder) -> list[tuple[str, str, str]]:
-    return [
-        (event.phase, event.step, event.detail["message"])
-        for event in read_events(folder.events)
-        if event.kind == "error"
-    ]
+    """(phase, step, why) of the run's error events."""
+    events = [event for event in read_events(folder.events) if event.kind == "error"]
+    return [(event.phase, event.step, event.detail["why"]) for event in events]
 
 
 def test_a_run_goes_in_order_and_ends_with_its_verdict(tmp_path: Path) -> None:
     """Recorded, collected, torn down, only then judged and published; exit code 0 and two lines for machines."""
     command, output, complaints = run(tmp_path)
 
-    assert SETUP + ["run_phase 0"] + END + ALWAYS + AFTERWARDS == command.calls
+    assert [*SETUP, "run_phase 0", *END, *ALWAYS, *AFTERWARDS] == command.calls
     assert [f"run: {command.folder.path}", "verdict: pass"] == output.splitlines()[-2:]
     assert "phase 1/1 steady … (about 10 s)" in output
-    assert (0, "") == (command.process.returncode, complaints)
+    assert (command.process.returncode, complaints) == (0, "")
 
 
 def test_a_phase_that_breaks_is_recorded_collected_torn_down_and_judged(tmp_path: Path) -> None:
     """The rest of the experiment is left out, nothing else is; the sentence says what broke."""
     command, output, complaints = run(tmp_path, FAKE_BREAK="run_phase", FAKE_JUDGE="2")
 
-    assert SETUP + ["run_phase 0"] + ALWAYS + AFTERWARDS == command.calls
-    assert [("steady", "run_phase", "run_phase broke as asked")] == errors(command.folder)
-    assert "verdict: unknown" == output.splitlines()[-1]
-    assert complaints.startswith("The harness broke in run_phase: run_phase broke as asked\nAirflow's log: ")
-    assert 2 == command.process.returncode
+    assert [*SETUP, "run_phase 0", *ALWAYS, *AFTERWARDS] == command.calls
+    assert errors(command.folder) == [("steady", "run_phase", "RuntimeError: run_phase broke as asked")]
+    assert output.splitlines()[-1] == "verdict: unknown"
+    assert complaints.startswith("The harness broke: RuntimeError: run_phase broke as asked\nAirflow's log: ")
+    assert command.process.returncode == 2
 
 
+@pytest.mark.slow
 def test_a_cluster_that_comes_up_half_is_collected_and_torn_down(tmp_path: Path) -> None:
     """No teardown follows a setup that failed, so that the setup cleans up itself."""
     command, _, _ = run(tmp_path, FAKE_BREAK="start_cluster", FAKE_JUDGE="2")
 
-    assert ["prepare 3.9.1", "start_cluster"] + ALWAYS + AFTERWARDS == command.calls
-    assert [("", "start_cluster", "start_cluster broke as asked")] == errors(command.folder)
-    assert 2 == command.process.returncode
+    assert ["prepare 3.9.1", "start_cluster", *ALWAYS, *AFTERWARDS] == command.calls
+    assert errors(command.folder) == [("", "start_cluster", "RuntimeError: start_cluster broke as asked")]
+    assert command.process.returncode == 2
 
 
 def test_a_failed_verdict_is_published_and_told_by_the_exit_code(tmp_path: Path) -> None:
     """The judge's task is red; that is a result, not a broken harness."""
     command, output, complaints = run(tmp_path, FAKE_JUDGE="1")
 
-    assert AFTERWARDS == command.calls[-2:]
-    assert "verdict: fail" == output.splitlines()[-1]
-    assert (1, "") == (command.process.returncode, complaints)
+    assert command.calls[-2:] == AFTERWARDS
+    assert output.splitlines()[-1] == "verdict: fail"
+    assert (command.process.returncode, complaints) == (1, "")
 
 
+@pytest.mark.slow
 def test_a_failed_teardown_is_not_a_good_run(tmp_path: Path) -> None:
     """The verdict stands, the exit code says that something was left."""
     command, output, _ = run(tmp_path, FAKE_BREAK="tear_down")
 
-    assert "verdict: pass" == output.splitlines()[-1]
-    assert 2 == command.process.returncode
+    assert output.splitlines()[-1] == "verdict: pass"
+    assert command.process.returncode == 2
 
 
 @pytest.fixture
 def hanging(tmp_path: Path) -> Iterator[Command]:
+    """A run that is in its phase and will not leave it."""
     command = start(tmp_path, FAKE_HANG="run_phase")
     for _ in range(600):
         if "run_phase 0" in command.calls:
@@ -129,13 +132,13 @@ def hanging(tmp_path: Path) -> Iterator[Command]:
     command.process.communicate()
 
 
-@pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("by", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
 def test_an_interrupted_run_is_collected_and_torn_down_but_not_published(hanging: Command, by: signal.Signals) -> None:
     """Ctrl-C in a phase: exit code 130, a sealed folder, and no task after the teardown has its way."""
     hanging.process.send_signal(by)
     output, _ = hanging.process.communicate(timeout=60)
 
-    assert SETUP + ["run_phase 0"] + ALWAYS == [call for call in hanging.calls if call not in AFTERWARDS]
+    assert [*SETUP, "run_phase 0", *ALWAYS] == [call for call in hanging.calls if call not in AFTERWARDS]
     assert hanging.folder.is_sealed
     assert f"run: {hanging.folder.path}" == output.splitlines()[-1]
-    assert 130 == hanging.process.returncode
+    assert hanging.process.returncode == 130

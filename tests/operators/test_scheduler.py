@@ -53,6 +53,7 @@ class Airflow:
 
 @pytest.fixture
 def airflow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Iterator[Airflow]:
+    """Airflow on a free port, with a home of its own; ended afterwards."""
     with socket.create_server((service.ADDRESS, 0)) as free:
         port = free.getsockname()[1]
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(FAKE_WORLD), str(REPOSITORY)]))
@@ -72,8 +73,8 @@ def test_a_scheduler_runs_the_tasks_in_the_same_order(airflow: Airflow) -> None:
     recording = ["prepare 3.9.1", "start_cluster", "create_topics", "capture before", "start_clients", "run_phase 0"]
     ending = ["stop_producers", "quiesce", "drain", "capture after", "stop_clients", "collect", "tear_down"]
     assert [*recording, *ending, "judge", "publish"] == calls
-    assert "success" == state
-    assert "skipped" == tasks.pop("watcher")
+    assert state == "success"
+    assert tasks.pop("watcher") == "skipped"
     assert {"success"} == set(tasks.values())
 
 
@@ -83,13 +84,19 @@ def test_a_scheduler_gives_a_broken_run_the_same_colours(airflow: Airflow) -> No
     """A phase that breaks: red, the rest of the experiment left out, the end green, the whole run red."""
     state, tasks, calls = airflow.run_dag("steady")
 
-    assert ["stop_clients", "collect", "tear_down", "judge", "publish"] == calls[-5:]
-    assert "failed" == state
-    assert ["failed", "upstream_failed", "upstream_failed"] == [
-        tasks[name] for name in ("phase_1_steady", "stop_producers", "capture_after")
+    assert calls[-5:] == ["stop_clients", "collect", "tear_down", "judge", "publish"]
+    assert state == "failed"
+    assert [tasks[name] for name in ("phase_1_steady", "stop_producers", "capture_after")] == [
+        "failed",
+        "upstream_failed",
+        "upstream_failed",
     ]
-    assert ["success", "success", "failed", "success", "failed"] == [
-        tasks[name] for name in ("collect", "tear_down", "judge", "publish", "watcher")
+    assert [tasks[name] for name in ("collect", "tear_down", "judge", "publish", "watcher")] == [
+        "success",
+        "success",
+        "failed",
+        "success",
+        "failed",
     ]
 
 
@@ -101,7 +108,7 @@ def test_down_ends_every_process(airflow: Airflow, tmp_path: Path) -> None:
 
     assert session_members(session)
     assert service.down(home)
-    assert [] == session_members(session)
+    assert session_members(session) == []
     assert not service.down(home)
 
 

@@ -4,6 +4,7 @@ Each call is a line of the file ``FAKE_CALLS``. ``FAKE_BREAK`` names a call that
 lasts until it is interrupted, ``FAKE_JUDGE`` is the judge's exit code.
 """
 
+import contextlib
 import json
 import os
 import sys
@@ -12,11 +13,13 @@ import types
 from pathlib import Path
 
 CALLS = (
-    "start_cluster create_topics start_clients capture run_phase quiesce stop_producers drain stop_clients tear_down"
-).split()
+    *("start_cluster", "create_topics", "capture", "start_clients", "run_phase"),
+    *("stop_producers", "quiesce", "drain", "stop_clients", "tear_down"),
+)
 
 
 def note(name, *arguments):
+    """Note a call, and do what was asked of it."""
     with Path(os.environ["FAKE_CALLS"]).open("a") as calls:
         calls.write(" ".join([name, *map(str, arguments)]) + "\n")
     if name == os.environ.get("FAKE_HANG"):
@@ -26,19 +29,20 @@ def note(name, *arguments):
 
 
 def call(name):
+    """A stand-in for a call on a run."""
     return lambda run, *arguments: note(name, *arguments)
 
 
-def prepare(scenario, *, kafka, runtime="auto", rate, seed, runs, subnet=None):
+def prepare(scenario, *, kafka, runtime="auto", rate, seed, runs, subnet=None, lease="time"):
+    """Make an empty run folder."""
     run = Path(runs) / f"run-of-{Path(scenario).stem.replace('_', '-')}"
-    run.mkdir(parents=True)
-    (run / "manifest.json").write_text("{}")
-    (run / "events.jsonl").touch()
+    (run / "work").mkdir(parents=True)
     note("prepare", kafka)
     return run
 
 
 def collect(run):
+    """Seal what there is."""
     from history.folder import RunFolder
 
     note("collect")
@@ -46,6 +50,7 @@ def collect(run):
 
 
 def judge(runs):
+    """Write the verdict that was asked for."""
     note("judge")
     code = int(os.environ.get("FAKE_JUDGE", "0"))
     (runs[0] / "verdict").mkdir()
@@ -54,16 +59,19 @@ def judge(runs):
 
 
 def publish(run):
+    """Write no page."""
     note("publish")
     return run / "report" / "index.html"
 
 
-def reap(run_id=None, all_runs=False):
+def reap(*, all_runs=False):
+    """Find one leftover."""
     note("reap", all_runs)
     return ["left-over"]
 
 
 def register(name, **functions):
+    """Put a module of these functions in the place of the real one."""
     module = types.ModuleType(name)
     vars(module).update(functions)
     sys.modules[name] = module
@@ -71,7 +79,12 @@ def register(name, **functions):
 
 if "FAKE_CALLS" in os.environ:
     register(
-        "clusters.experiment", prepare=prepare, collect=collect, reap=reap, **{name: call(name) for name in CALLS}
+        "clusters.experiment",
+        prepare=prepare,
+        collect=collect,
+        reap=reap,
+        hold_lease=contextlib.nullcontext,
+        **{name: call(name) for name in CALLS},
     )
     register("spark.submit", judge=judge)
     register("reports.run_page", publish=publish)

@@ -1,0 +1,140 @@
+"""The DAGs as Airflow reads them; no database is needed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from airflow.dag_processing.dagbag import DagBag
+from airflow.sdk import DAG
+
+from clusters import experiment
+from clusters.scenario import scenario_names
+from history.errors import BadInput
+from operators.steps import RunStep
+
+DAGS = Path(__file__).resolve().parents[2] / "dags"
+STORY = "follower_lag_then_leader_kill"
+
+
+@pytest.fixture(scope="module")
+def bag() -> DagBag:
+    """All of dags/."""
+    return DagBag(dag_folder=str(DAGS))
+
+
+@pytest.fixture(scope="module")
+def story(bag: DagBag) -> DAG:
+    """The DAG of a scenario with three phases."""
+    return bag.dags[STORY]
+
+
+def in_order(dag: DAG) -> Iterator[str]:
+    """Task ids along the only path on which each task waits for the one before it."""
+    done: set[str] = set()
+    while ready := [t.task_id for t in dag.tasks if t.task_id not in done and t.upstream_task_ids <= done]:
+        assert len(ready) == 1, f"{ready} could run side by side"
+        done.update(ready)
+        yield ready[0]
+
+
+def test_every_file_parses_and_every_scenario_has_a_dag(bag: DagBag) -> None:
+    """No import error; a DAG is called like its scenario."""
+    assert bag.import_errors == {}
+    assert set(scenario_names()) <= bag.dags.keys()
+    assert "reaper" in bag.dags
+
+
+def test_the_tasks_of_a_run_stand_in_one_row(story: DAG) -> None:
+    """Collected before the teardown, torn down before the judge, published and watched at the end."""
+    assert list(in_order(story)) == [
+        *("resolve", "start_cluster", "create_topics", "capture_before", "start_clients"),
+        *("phase_1_steady", "phase_2_follower_lags", "phase_3_leader_dies"),
+        *("stop_producers", "quiesce", "drain", "capture_after", "stop_clients", "collect"),
+        *("tear_down", "judge", "publish", "watcher"),
+    ]
+
+
+def test_setups_and_teardown(story: DAG) -> None:
+    """The teardown belongs to both setups, and the run is red if it fails."""
+    tear_down = story.task_dict["tear_down"]
+
+    assert [task.task_id for task in story.tasks if task.is_setup] == ["start_cluster", "start_clients"]
+    assert [task.task_id for task in story.tasks if task.is_teardown] == ["tear_down"]
+    assert {"start_cluster", "start_clients"} <= tear_down.upstream_task_ids
+    assert tear_down.on_failure_fail_dagrun
+
+
+def test_what_comes_after_a_failure(story: DAG) -> None:
+    """The end of a run goes on whatever failed, the experiment does not, and the watcher sees every failure."""
+    rules = {task.task_id: task.trigger_rule.value for task in story.tasks}
+    always = {task for task, rule in rules.items() if rule == "all_done_min_one_success"}
+
+    assert always == {"stop_clients", "collect", "judge", "publish"}
+    assert rules["phase_2_follower_lags"] == rules["capture_after"] == "all_success"
+    assert rules["watcher"] == "one_failed"
+    assert story.task_dict["watcher"].upstream_task_ids == rules.keys() - {"watcher", "start_cluster", "start_clients"}
+
+
+def test_nothing_is_tried_twice_and_everything_has_a_time_limit(story: DAG) -> None:
+    """A second try would be another experiment; a limit for the whole run would skip the teardown."""
+    assert {task.retries for task in story.tasks} == {0}
+    assert [t.task_id for t in story.tasks if t.execution_timeout is None] == ["watcher"]
+    assert story.dagrun_timeout is None
+    assert story.task_dict["phase_1_steady"].execution_timeout == timedelta(seconds=5 + 120)
+    assert story.task_dict["phase_2_follower_lags"].execution_timeout == timedelta(seconds=12 + 50 + 120)
+
+
+def test_every_step_names_a_call_that_exists(bag: DagBag) -> None:
+    """The DAG spells the calls of clusters.experiment as text."""
+    calls = {t.call for name in scenario_names() for t in bag.dags[name].tasks if isinstance(t, RunStep)}
+
+    assert "run_phase" in calls
+    assert [call for call in calls if not callable(getattr(experiment, call, None))] == []
+
+
+def test_parameters(story: DAG) -> None:
+    """The defaults are valid, and a runtime that does not exist is refused."""
+    assert story.params.validate()["kafka"] == "3.9.1"
+    with pytest.raises(Exception, match="podman"):
+        story.params["runtime"] = "podman"
+
+
+def test_a_single_scenario_can_be_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """``PLIMSOLL_SCENARIO`` names a file anywhere; then no other scenario is read."""
+    mine = tmp_path / "mine.yaml"
+    mine.write_text((DAGS.parent / "scenarios" / "steady.yaml").read_text().replace("name: steady", "name: mine"))
+    monkeypatch.setenv("PLIMSOLL_SCENARIO", str(mine))
+
+    assert DagBag(dag_folder=str(DAGS / "chaos.py")).dags.keys() == {"mine"}
+
+
+def test_a_wrong_scenario_is_an_import_error_with_its_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is wrong shows on Airflow's page."""
+    monkeypatch.setenv("PLIMSOLL_SCENARIO", str(tmp_path / "gone.yaml"))
+    (error,) = DagBag(dag_folder=str(DAGS / "chaos.py")).import_errors.values()
+
+    assert BadInput.__name__ in error
+    assert "There is no scenario" in error
+
+
+def test_parsing_brings_in_no_heavy_library() -> None:
+    """A DAG file is parsed again and again; Spark, Docker and Kafka wait for their tasks."""
+    program = (
+        "import runpy, sys; runpy.run_path('dags/chaos.py');"
+        "print({'pyspark', 'great_expectations', 'docker', 'kafka', 'pyarrow', 'plotly'} & sys.modules.keys())"
+    )
+    parsed = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        cwd=DAGS.parent,
+        env={"PYTHONPATH": "."},
+        check=True,
+    )
+
+    assert parsed.stdout.strip().splitlines()[-1] == "set()"

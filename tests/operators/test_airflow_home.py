@@ -1,0 +1,46 @@
+"""Airflow homes and their environment."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from operators import airflow_home
+
+
+def test_the_environment_is_the_project_s_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Settings of another Airflow are left out; its connections, and a search path, are kept."""
+    monkeypatch.setenv("AIRFLOW__CORE__DAGS_FOLDER", "/elsewhere")
+    monkeypatch.setenv("AIRFLOW__CORE__PARALLELISM_X", "9")
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", "spark://far:7077")
+    monkeypatch.setenv("PYTHONPATH", "/mine")
+    made = airflow_home.environment(tmp_path, PLIMSOLL_SCENARIO="steady")
+
+    assert made["AIRFLOW__CORE__DAGS_FOLDER"] == str(airflow_home.REPOSITORY / "dags")
+    assert "AIRFLOW__CORE__PARALLELISM_X" not in made
+    assert made["AIRFLOW_CONN_SPARK_DEFAULT"] == "spark://far:7077"
+    assert made["PYTHONPATH"] == f"{airflow_home.REPOSITORY}{os.pathsep}/mine"
+    assert (made["AIRFLOW_HOME"], made["PLIMSOLL_SCENARIO"]) == (str(tmp_path), "steady")
+
+
+def test_a_home_is_a_copy_whose_paths_are_its_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The template is migrated once; a home that is there is left as it is."""
+    migrated: list[Path] = []
+
+    def migrate(home: Path) -> None:
+        migrated.append(home)
+        (home / "airflow.cfg").write_text(f"sql_alchemy_conn = sqlite:///{home}/airflow.db\n")
+        (home / "airflow.db").write_text("empty")
+
+    monkeypatch.setattr(airflow_home, "CACHE", tmp_path / "cache")
+    monkeypatch.setattr(airflow_home, "_migrate", migrate)
+    first, second = (airflow_home.make_home(tmp_path / name) for name in ("first", "second"))
+    (first / "airflow.db").write_text("used")
+    airflow_home.make_home(first)
+
+    assert len(migrated) == 1
+    assert (second / "airflow.cfg").read_text() == f"sql_alchemy_conn = sqlite:///{second}/airflow.db\n"
+    assert (first / "airflow.db").read_text() == "used"
+    assert (second / "airflow.cfg").stat().st_mode & 0o077 == 0

@@ -1,0 +1,60 @@
+"""The step that judges."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import types
+from pathlib import Path
+
+import pytest
+from airflow.sdk.exceptions import AirflowFailException
+
+from history.errors import HarnessError
+from operators.judge import Judge
+
+
+def judge_ends_with(monkeypatch: pytest.MonkeyPatch, code: int) -> None:
+    """Put a judge that has this exit code in Spark's place."""
+    fake = types.ModuleType("spark.submit")
+    fake.judge = lambda runs: code  # type: ignore[attr-defined]  # a stand-in's attribute
+    monkeypatch.setitem(sys.modules, "spark.submit", fake)
+
+
+def test_a_passed_run_is_green(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Exit code 0 raises nothing."""
+    judge_ends_with(monkeypatch, 0)
+
+    assert Judge(task_id="judge", run="/runs/x").execute({}) is None
+
+
+@pytest.mark.parametrize(
+    ("code", "says"), [(1, "Verdict fail: "), (2, "Verdict unknown: "), (3, "cannot be judged"), (9, "exit code 9")]
+)
+def test_everything_else_is_red(monkeypatch: pytest.MonkeyPatch, code: int, says: str) -> None:
+    """An unknown verdict must not look green; nobody tries again."""
+    judge_ends_with(monkeypatch, code)
+
+    with pytest.raises(AirflowFailException, match=rf"{says}.*verdict\.json"):
+        Judge(task_id="judge", run="/runs/x").execute({})
+
+
+def test_a_kill_ends_spark_and_what_it_started() -> None:
+    """The driver is a grandchild in a session of its own, and would outlive spark-submit."""
+    program = "import subprocess; subprocess.run(['sleep', '60'], start_new_session=True)"
+    submit = subprocess.Popen([sys.executable, "-c", f"print(flush=True); {program}"], stdout=subprocess.PIPE)
+    assert submit.stdout
+    submit.stdout.readline()
+
+    with pytest.raises(HarnessError, match="told to stop"):
+        Judge(task_id="judge", run="/runs/x").on_kill()
+    assert submit.wait(10) == -9
+    assert submit.stdout.read() == b""  # ends only when nobody holds the pipe
+
+
+def test_the_run_is_a_template_field(tmp_path: Path) -> None:
+    """Airflow puts the path in its place before ``execute``."""
+    step = Judge(task_id="judge", run="{{ params.where }}")
+    step.render_template_fields({"params": {"where": str(tmp_path)}})
+
+    assert step.run == str(tmp_path)

@@ -1,0 +1,19 @@
+"""The step that makes the page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from operators.publish import Publish
+from reports import run_page
+
+
+def test_the_page_is_made_of_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The run's path goes in, the page's path comes out, as text."""
+    monkeypatch.setattr(run_page, "publish", lambda run: run / "report" / "index.html")
+    step = Publish(task_id="publish", run="{{ params.where }}")
+    step.render_template_fields({"params": {"where": "/runs/x"}})
+
+    assert step.execute({}) == str(Path("/runs/x/report/index.html"))
