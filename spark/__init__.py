@@ -1,0 +1,5 @@
+"""The judging half: DataFrames in, DataFrames out, with no Kafka at hand.
+
+spark-submit puts this folder in front of ``sys.path``: no module here may have the name of a standard or a used
+library. The package itself is found through PYTHONPATH, the root of the project.
+"""

@@ -1,0 +1,98 @@
+"""Which anomalies a configuration and its faults permit, each with the reason. Written once; data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from history.manifest import Manifest, ProducerInfo
+from spark.gates import holds
+
+# Steps that can take a partition's leader away from its clients or its followers.
+LEADER_FAULTS = frozenset({"kill", "stop", "pause", "cut", "move_leader", "reassign", "wipe"})
+LOSS = ("lost_write", "truncated_ack", "unknown_offset_ack", "inconsistent_offset")
+
+
+@dataclass(frozen=True)
+class Rule:
+    """``anomalies`` are permitted to a producer with these settings in a run with one of these faults.
+
+    None is "any"; an empty set of faults needs none.
+    """
+
+    anomalies: tuple[str, ...]
+    why: str
+    acks: frozenset[str] | None = None
+    idempotence: bool | None = None
+    unclean_election: bool | None = None
+    strict_min_isr: bool | None = None
+    faults: frozenset[str] = frozenset()
+
+
+ALLOWED = (
+    Rule(
+        LOSS,
+        "acks=0 asks for no answer, so nothing was promised",
+        acks=frozenset({"0"}),
+    ),
+    Rule(
+        LOSS,
+        "acks=1 promises the leader's copy only, and a fault took a leader away before its followers had one",
+        acks=frozenset({"1"}),
+        faults=LEADER_FAULTS,
+    ),
+    Rule(
+        LOSS,
+        "unclean.leader.election.enable=true lets a replica lead that lacks acknowledged records",
+        unclean_election=True,
+        faults=LEADER_FAULTS,
+    ),
+    Rule(
+        ("duplicate",),
+        "without idempotence a retry after a lost answer writes the record again",
+        idempotence=False,
+    ),
+    Rule(
+        ("invisible_ack",),
+        "below min.insync.replicas the high watermark stands still (KIP-966), and acks below all do not wait for it",
+        acks=frozenset({"0", "1"}),
+        strict_min_isr=True,
+        faults=LEADER_FAULTS | {"slow"},
+    ),
+)
+
+
+def allowed_to(manifest: Manifest, producer: ProducerInfo) -> dict[str, str]:
+    """What this producer's configuration and the run's faults permit: anomaly → why."""
+    found: dict[str, str] = {}
+    for rule in ALLOWED:
+        if _applies(rule, manifest, producer):
+            for anomaly in rule.anomalies:
+                found.setdefault(anomaly, rule.why)
+    return found
+
+
+def _applies(rule: Rule, manifest: Manifest, producer: ProducerInfo) -> bool:
+    if rule.anomalies == ("duplicate",) and producer.retries == 0:
+        return False
+    unclean = unclean_election(manifest, producer.topic)
+    strict = holds("strict_min_isr", manifest.kafka_version)
+    return (
+        (rule.acks is None or producer.acks in rule.acks)
+        and (rule.idempotence is None or producer.idempotence == rule.idempotence)
+        and (rule.unclean_election is None or unclean == rule.unclean_election)
+        and (rule.strict_min_isr is None or strict == rule.strict_min_isr)
+        and (not rule.faults or not rule.faults.isdisjoint(manifest.faults))
+    )
+
+
+def unclean_election(manifest: Manifest, topic: str) -> bool:
+    """Whether a replica outside the ISR may lead this topic."""
+    return manifest.topic_setting(topic, "unclean.leader.election.enable", "false").lower() == "true"
+
+
+def allowed(manifest: Manifest) -> dict[str, str]:
+    """What some producer of the run is permitted: anomaly → why."""
+    found: dict[str, str] = {}
+    for producer in manifest.producers:
+        found |= allowed_to(manifest, producer)
+    return dict(sorted(found.items()))

@@ -1,0 +1,259 @@
+"""Is everything there that a verdict needs? One row per item; what is missing makes the verdict unknown."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import Row
+from pyspark.sql import functions as F  # noqa: N812  # the name that Spark's own pages use
+
+from history.events import Event
+from history.manifest import Manifest
+from spark.recorded import Recorded, producers
+from spark.segments import segment_files
+from spark.tables import REPLICA
+
+EVIDENCE = pa.schema(
+    [
+        pa.field("item", pa.string(), nullable=False),
+        pa.field("missing", pa.string()),  # what is missing, in one sentence; null: complete
+    ]
+)
+UNREADABLE = ("bad crc", "compressed", "malformed", "magic")
+
+Item = tuple[str, str | None]
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What the recorded tables hold, counted once. Replicas are (broker_id, topic, partition)."""
+
+    ledgers: dict[str, Row]
+    sampled: set[tuple[int, str, int]]
+    captured: dict[str, set[tuple[int, str, int]]]
+    ends: dict[tuple[int, str, int], int]  # log ends at the capture AFTER
+    logs: set[tuple[int, str, int]]  # replicas with at least one segment file
+    log_ends: dict[tuple[int, str, int], int]  # by the segments
+    log_problems: dict[tuple[int, str, int], list[str]] = field(default_factory=dict)
+
+
+def count(recorded: Recorded) -> Counts:
+    """Collect the few numbers that the evidence items are about."""
+    ledgers = recorded.sends.groupBy("producer_id").agg(
+        F.count("*").alias("rows"),
+        F.count_distinct("seq").alias("numbers"),
+        F.max("seq").alias("last_seq"),
+        F.count_if(F.col("outcome") == "ok").alias("acked"),
+    )
+    good = F.col("error").isNull() & F.col("log_end_offset").isNotNull()
+    captures = recorded.offsets.filter(good).select("capture", *REPLICA, "log_end_offset").collect()
+    logs = recorded.segments.groupBy(*REPLICA).agg(
+        F.max("offset").alias("last_offset"), F.sort_array(F.collect_set("problem")).alias("problems")
+    )
+    found = [(_replica(row), row) for row in logs.collect()]
+    captured: dict[str, set[tuple[int, str, int]]] = {}
+    for row in captures:
+        captured.setdefault(row["capture"], set()).add(_replica(row))
+    return Counts(
+        ledgers={row["producer_id"]: row for row in ledgers.collect()},
+        sampled={_replica(row) for row in recorded.samples.select(*REPLICA).distinct().collect()},
+        captured=captured,
+        ends={_replica(row): row["log_end_offset"] for row in captures if row["capture"] == "after"},
+        logs=set(_exported(recorded)),
+        log_ends={replica: row["last_offset"] + 1 for replica, row in found if row["last_offset"] is not None},
+        log_problems={replica: row["problems"] for replica, row in found if row["problems"]},
+    )
+
+
+def _replica(row: Row) -> tuple[int, str, int]:
+    return row["broker_id"], row["topic"], row["partition"]
+
+
+def _exported(recorded: Recorded) -> Iterator[tuple[int, str, int]]:
+    broker_ids = {node.name: node.node_id for node in recorded.manifest.brokers}
+    for file in segment_files(recorded.folder.brokers):
+        broker_id = broker_ids.get(file.relative_to(recorded.folder.brokers).parts[0])
+        topic, _, partition = file.parent.name.rpartition("-")
+        if broker_id is not None:
+            yield broker_id, topic, int(partition)
+
+
+def assigned(manifest: Manifest) -> set[tuple[int, str, int]]:
+    """Every replica of the run: (broker_id, topic, partition)."""
+    return {
+        (broker_id, name, partition)
+        for name, topic in manifest.topics.items()
+        for partition, broker_ids in topic.assignment.items()
+        for broker_id in broker_ids
+    }
+
+
+def whole_partitions(manifest: Manifest, counts: Counts) -> list[dict[str, Any]]:
+    """Partitions (topic, partition) of which every replica's log could be read from end to end."""
+    broken = {replica for replica in assigned(manifest) if replica not in counts.logs or _unreadable(counts, replica)}
+    lacking = {(topic, partition) for _, topic, partition in broken}
+    return [
+        {"topic": topic, "partition": partition}
+        for topic, partition in sorted({(t, p) for _, t, p in assigned(manifest)} - lacking)
+    ]
+
+
+def _unreadable(counts: Counts, replica: tuple[int, str, int]) -> list[str]:
+    return [problem for problem in counts.log_problems.get(replica, []) if problem.startswith(UNREADABLE)]
+
+
+def evidence(recorded: Recorded, counts: Counts) -> list[Item]:
+    """What the recording half owes the judge."""
+    manifest = recorded.manifest
+    replicas = assigned(manifest)
+    return [
+        ("files readable", _first(recorded.problems)),
+        ("run collected", _collected(recorded.events)),
+        ("no harness error", _first(_errors(recorded.events))),
+        ("faults bit", _first(_did_not_bite(recorded.events, manifest.faults))),
+        ("faults healed", _first(_not_healed(recorded.events))),
+        ("sends ledgered", _first(_ledgers(recorded, counts))),
+        ("something acknowledged", _acknowledged(counts)),
+        ("final drain complete", _first(_drained(recorded))),
+        ("every replica probed", _first(_without(replicas, counts.sampled, "was never seen by the probe"))),
+        ("offsets captured before", _capture("before", replicas, counts)),
+        ("offsets captured after", _capture("after", replicas, counts)),
+        ("segments of every replica", _first(_segments(replicas, counts))),
+        ("broker logs", _first(_broker_logs(recorded))),
+    ]
+
+
+def _first(sentences: Iterable[str]) -> str | None:
+    found = list(sentences)
+    if not found:
+        return None
+    return found[0] if len(found) == 1 else f"{found[0]} ({len(found) - 1} more of this kind)"
+
+
+def _collected(events: list[Event]) -> str | None:
+    return None if any(event.kind == "collected" for event in events) else "The run was never collected to the end."
+
+
+def _errors(events: list[Event]) -> Iterator[str]:
+    for event in events:
+        if event.kind == "error":
+            what = event.detail.get("message") or event.detail.get("error") or dict(event.detail) or "no detail"
+            yield f"The harness failed{f' in {event.phase!r}' if event.phase else ''}: {what}"
+
+
+def _did_not_bite(events: list[Event], faults: list[str]) -> Iterator[str]:
+    bitten: Counter[str] = Counter()
+    for event in events:
+        if event.kind == "injected" and event.detail.get("bit") is True:
+            bitten[event.step] += 1
+        elif event.kind == "injected":
+            yield f"The fault {event.step} of {event.target} did not bite."
+    for step, wanted in Counter(faults).items():
+        if bitten[step] < wanted:
+            yield f"The scenario has {wanted} x {step}, and {bitten[step]} of them took effect."
+
+
+def _not_healed(events: list[Event]) -> Iterator[str]:
+    for event in events:
+        if event.kind == "healed" and event.detail.get("gone") is not True:
+            yield f"The fault {event.step} of {event.target} was not gone after its heal."
+        if event.kind == "injected" and not any(_heals(later, event) for later in events):
+            yield f"The fault {event.step} of {event.target} was never healed."
+
+
+def _heals(later: Event, injected: Event) -> bool:
+    return later.kind == "healed" and later.t_ns >= injected.t_ns and later.target == injected.target
+
+
+def _ledgers(recorded: Recorded, counts: Counts) -> Iterator[str]:
+    words = {client["client_id"]: client for client in recorded.clients}
+    for producer in producers(recorded):
+        name = producer["producer_id"]
+        ledger, last_words = counts.ledgers.get(name), words.get(name, {})
+        if not producer["clean"]:
+            yield f"Producer {name} did not end cleanly: its ledger may lack its last second."
+        if ledger is None:
+            yield f"Producer {name} left no ledger."
+        elif ledger["numbers"] != ledger["rows"]:
+            yield f"The ledger of {name} names {ledger['rows'] - ledger['numbers']} sends twice."
+        elif ledger["rows"] < (last_words.get("rows") or 0):
+            yield f"The ledger of {name} holds {ledger['rows']} of {last_words['rows']} sends."
+
+
+def _acknowledged(counts: Counts) -> str | None:
+    acked = sum(ledger["acked"] for ledger in counts.ledgers.values())
+    return None if acked else "Nothing was acknowledged: an empty history proves nothing."
+
+
+def _drained(recorded: Recorded) -> Iterator[str]:
+    drains = {(row["topic"], row["partition"]): row for row in recorded.drains.collect()}
+    for topic, partition in sorted({(t, p) for _, t, p in assigned(recorded.manifest)}):
+        drain = drains.get((topic, partition))
+        if drain is None:
+            yield f"{topic}-{partition} was not drained."
+        elif not drain["complete"] or drain["end_offset"] is None or (drain["position"] or 0) < drain["end_offset"]:
+            yield f"The drain of {topic}-{partition} stopped at {drain['position']}, before {drain['end_offset']}."
+
+
+def _without(replicas: set[tuple[int, str, int]], found: set[tuple[int, str, int]], what: str) -> Iterator[str]:
+    for broker_id, topic, partition in sorted(replicas - found):
+        yield f"The replica of {topic}-{partition} on broker {broker_id} {what}."
+
+
+def _capture(name: str, replicas: set[tuple[int, str, int]], counts: Counts) -> str | None:
+    return _first(_without(replicas, counts.captured.get(name, set()), f"is missing in the capture {name!r}"))
+
+
+def _segments(replicas: set[tuple[int, str, int]], counts: Counts) -> Iterator[str]:
+    yield from _without(replicas, counts.logs, "has no exported segment")
+    for replica in sorted(replicas & counts.logs):
+        broker_id, topic, partition = replica
+        where = f"The log of {topic}-{partition} on broker {broker_id}"
+        if problems := _unreadable(counts, replica):
+            yield f"{where} cannot be read to the end: {', '.join(problems)}."
+        elif counts.log_ends.get(replica, 0) < counts.ends.get(replica, 0):
+            yield (f"{where} was exported up to {counts.log_ends.get(replica, 0)}; its end was {counts.ends[replica]}.")
+
+
+def _broker_logs(recorded: Recorded) -> Iterator[str]:
+    for node in recorded.manifest.brokers:
+        log = recorded.folder.brokers / node.name / "server.log"
+        if not log.is_file() or log.stat().st_size == 0:
+            yield f"The server log of {node.name} was not collected."
+
+
+def undecided(invariants: Iterable[Row]) -> Item:
+    """Every invariant that was considered must have been decided."""
+    open_ones = (
+        f"{row['invariant']} is undecided: {row['reason']}." for row in invariants if row["verdict"] == "unknown"
+    )
+    return "every invariant decided", _first(open_ones)
+
+
+def undrained(row: dict[str, int]) -> Item:
+    """Acknowledged records of which nobody can say what became of them."""
+    split = ("truncated_ack", "invisible_ack", "unknown_offset_ack")
+    open_ones = row["unseen"] - sum(row[name] for name in split)
+    what = f"What became of {open_ones} acknowledged records cannot be told: the drain or a replica's log ends before."
+    return "every acknowledged record decided", what if open_ones else None
+
+
+def control_seen(control: str | None, found: dict[str, int]) -> Item:
+    """A positive control that does not show its anomaly says that the checker is blind."""
+    families = {"lost_write": ("lost_write", "truncated_ack", "unknown_offset_ack")}
+    seen = control is None or any(found.get(name) for name in families.get(control, (control,)))
+    return "positive control seen", None if seen else f"This control must show {control}, and none was found."
+
+
+def waits_that_ran_out(events: list[Event]) -> list[str]:
+    """Waits that ran out are evidence, not failures: one sentence each."""
+    return [
+        f"In {event.phase!r} the wait for {event.detail.get('condition')} ran out after "
+        f"{event.detail.get('waited_ms')} ms; last seen: {event.detail.get('last_seen')}."
+        for event in events
+        if event.kind == "wait_ran_out"
+    ]

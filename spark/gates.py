@@ -1,0 +1,16 @@
+"""From which Kafka version a rule holds: the one place where a check learns of versions."""
+
+from __future__ import annotations
+
+import re
+
+GATES = {
+    # KAFKA-15583, KIP-966: below min.insync.replicas the high watermark stands still.
+    "strict_min_isr": (3, 7, 0),
+}
+
+
+def holds(gate: str, kafka_version: str) -> bool:
+    """Whether a Kafka version has the behaviour behind a gate; a version that is no number is taken as newest."""
+    numbers = tuple(int(part) for part in re.findall(r"\d+", kafka_version)[:3])
+    return not numbers or numbers >= GATES[gate]

@@ -1,0 +1,28 @@
+"""Intervals for rates and effects over runs. Pure functions; a run is the unit, never a record."""
+
+from __future__ import annotations
+
+from scipy import stats
+
+from history.errors import BadInput
+
+
+def clopper_pearson(events: int, trials: int, confidence: float = 0.95) -> tuple[float, float]:
+    """The exact interval of a rate of ``events`` in ``trials``; [0, 1] for no trials.
+
+    Raises:
+        BadInput: more events than trials, or a negative number.
+    """
+    if not 0 <= events <= trials:
+        raise BadInput(f"{events} events in {trials} trials is no count: events must lie between 0 and the trials.")
+    if trials == 0:
+        return 0.0, 1.0
+    tail = (1 - confidence) / 2
+    low = 0.0 if events == 0 else float(stats.beta.ppf(tail, events, trials - events + 1))
+    high = 1.0 if events == trials else float(stats.beta.ppf(1 - tail, events + 1, trials - events))
+    return low, high
+
+
+def none_in(trials: int, confidence: float = 0.95) -> float:
+    """The one-sided upper bound of a rate after zero events (the exact form of the rule of three)."""
+    return 1.0 if trials == 0 else float(1 - (1 - confidence) ** (1 / trials))

@@ -1,0 +1,267 @@
+"""The Spark application that judges run folders: ``spark-submit spark/job.py RUN [RUN …]``; see spark/submit.py."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, Row, SparkSession
+
+from expectations.suites import MISSING, Outcome, record_expectations, replica_expectations, validate
+from history.errors import EvidenceError
+from history.folder import RunFolder, write_atomically
+from history.manifest import Manifest
+from history.tables import JUDGED
+from spark import anomalies, delivery, evidence, invariants, recorded, recovery, stories, timeline
+from spark.allowed import allowed, allowed_to, unclean_election
+from spark.gates import holds
+from spark.segments import register
+from spark.tables import read_table, rows, write_table
+from spark.verdict import Findings, verdict_of
+
+log = logging.getLogger("plimsoll.judge")
+
+SPANS = pa.schema([("phase", pa.string()), ("from_ns", pa.int64()), ("to_ns", pa.int64())])
+ALLOWED = pa.schema([("producer_id", pa.string()), ("anomaly", pa.string()), ("allowed_why", pa.string())])
+WHOLE = pa.schema([("topic", pa.string()), ("partition", pa.int32())])
+LIMITS = pa.schema([("topic", pa.string()), ("evict_ns", pa.int64()), ("least_isr", pa.int32())])
+
+
+def main(folders: Sequence[str]) -> None:
+    """Judge run folders in one application, each into its own verdict/."""
+    spark = SparkSession.builder.appName("plimsoll judge").getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    register(spark)
+    for folder in folders:
+        judge_folder(spark, RunFolder(Path(folder)))
+    spark.stop()
+
+
+def judge_folder(spark: SparkSession, folder: RunFolder) -> None:
+    """Write ``verdict/`` of one run folder. Evidence that cannot be read makes it unknown, with the reason named."""
+    folder.verdict.mkdir(exist_ok=True)
+    try:
+        _check_seal(folder)
+        _judge(spark, folder)
+    except EvidenceError as error:
+        _unknown(spark, folder, str(error))
+    except PySparkException as error:
+        _unknown(spark, folder, f"The recorded tables could not be read to the end: {str(error).splitlines()[0][:300]}")
+    except Exception as error:  # a checker that crashed has proved nothing, and the next run waits
+        log.exception("judging %s", folder.path)
+        _unknown(spark, folder, f"The judge itself failed: {type(error).__name__}: {error}")
+
+
+def _check_seal(folder: RunFolder) -> None:
+    if broken := folder.check_seal():
+        more = f" and {len(broken) - 3} more" if len(broken) > 3 else ""
+        raise EvidenceError(f"The run folder is not what was sealed: {'; '.join(broken[:3])}{more}.")
+
+
+def _judge(spark: SparkSession, folder: RunFolder) -> None:
+    run = recorded.open_run(spark, folder)
+    counts = evidence.count(run)
+    items = evidence.evidence(run, counts)
+    fates, cases = _records(spark, run, counts)
+    write_table(cases, folder.judged("anomalies"), JUDGED["anomalies"])
+    _write(folder, "delivery", delivery.delivery(fates, read_judged(spark, folder, "anomalies")))
+    _write(folder, "invariants", _invariants(spark, run, items))
+    spans = rows(spark, SPANS, (span._asdict() for span in recovery.phases(run.events)))
+    changes = recorded.isr_changes(run.isr)
+    stalls = recovery.longest_stalls(run.sends, run.samples, spans)
+    _write(folder, "recovery", recovery.recovery(spark, run.manifest, run.events, changes, stalls))
+    _write(folder, "latency", recovery.latency(run.sends, spans))
+    _write(folder, "timeline_replicas", timeline.timeline_replicas(run.samples, run.replicas, run.manifest.probe_hz))
+    _write(folder, "timeline_isr", timeline.timeline_isr(run.isr))
+    _write(folder, "timeline_sends", timeline.timeline_sends(run.sends))
+    _conclude(spark, run, items)
+    fates.unpersist()
+    run.release()
+
+
+def _write(folder: RunFolder, name: str, frame: DataFrame) -> None:
+    write_table(frame, folder.judged(name), JUDGED[name])
+
+
+def read_judged(spark: SparkSession, folder: RunFolder, name: str) -> DataFrame:
+    """A table that was already judged."""
+    return read_table(spark, folder.judged(name), JUDGED[name])[0]
+
+
+def _records(spark: SparkSession, run: recorded.Recorded, counts: evidence.Counts) -> tuple[DataFrame, DataFrame]:
+    """What became of every send, and the anomalies table."""
+    whole = rows(spark, WHOLE, evidence.whole_partitions(run.manifest, counts))
+    producers = rows(spark, recorded.PRODUCERS, recorded.producers(run))
+    permitted = [
+        {"producer_id": producer.producer_id, "anomaly": anomaly, "allowed_why": why}
+        for producer in run.manifest.producers
+        for anomaly, why in allowed_to(run.manifest, producer).items()
+    ]
+    fates = (
+        run.sends.transform(delivery.with_read, run.polls)
+        .transform(delivery.with_index, run.polls)
+        .transform(delivery.with_fate, run.segments, run.drains, whole)
+        .persist()
+    )
+    cases = (
+        anomalies.anomalies(fates, run.sends, run.polls, run.segments, producers)
+        .persist()
+        .transform(stories.with_story, run.samples, recorded.leaders(run.isr), run.epochs, run.manifest.started_ns)
+        .transform(anomalies.with_severity)
+        .transform(anomalies.with_allowed, rows(spark, ALLOWED, permitted))
+    )
+    return fates, cases
+
+
+def _invariants(spark: SparkSession, run: recorded.Recorded, items: list[evidence.Item]) -> DataFrame:
+    """The invariants that this configuration lets us consider, with their verdicts."""
+    clean = [topic for topic in run.manifest.topics if not unclean_election(run.manifest, topic)]
+    is_clean = run.samples["topic"].isin(clean)
+    samples, leaders = run.samples, recorded.leaders(run.isr)
+    checks = {
+        "I1": invariants.i1_bounds(samples),
+        "I2": invariants.i2_hw_below_leo(samples),
+        "I3": invariants.i3_leader_monotonic(samples, leaders),
+        "I10": invariants.i10_quiescence(
+            samples, recorded.isr_changes(run.isr), rows(spark, LIMITS, _limits(run.manifest))
+        ),
+    }
+    if clean:
+        checks["I6"] = invariants.i6_own_floor(samples.filter(is_clean))
+        if _epochs_changed(run):
+            checks["I8"] = invariants.i8_leader_completeness(samples.filter(is_clean), run.epochs)
+    if any(producer.acks == "all" and producer.topic in clean for producer in run.manifest.producers):
+        promised = run.sends.filter(run.sends["topic"].isin(clean))
+        checks["I15"] = invariants.i15_durability(promised, run.segments, recorded.final_isr(run.isr))
+    order = [name for name in invariants.INVARIANTS if name in checks]
+    table = invariants.summary(order[0], checks[order[0]])
+    for name in order[1:]:
+        table = table.union(invariants.summary(name, checks[name]))
+    lacking = [("I15", reason) for item, reason in items if reason and item == "segments of every replica"]
+    return invariants.with_missing_evidence(table, lacking)
+
+
+def _epochs_changed(run: recorded.Recorded) -> bool:
+    """Whether a second leader epoch was seen anywhere: without one there is no election to check."""
+    seen = run.samples.select("topic", "partition", "leader_epoch").union(
+        run.isr.select("topic", "partition", "leader_epoch")
+    )
+    named = seen.union(run.epochs.select("topic", "partition", "leader_epoch")).dropna()
+    return (
+        not named.groupBy("topic", "partition")
+        .agg({"leader_epoch": "min"})
+        .join(named.groupBy("topic", "partition").agg({"leader_epoch": "max"}), ["topic", "partition"], how="inner")
+        .filter("`min(leader_epoch)` < `max(leader_epoch)`")
+        .isEmpty()
+    )
+
+
+def _limits(manifest: Manifest) -> list[dict[str, Any]]:
+    """How long a member of the ISR may hold the high watermark back, and the ISR below which it stands still."""
+    lag = {int(node.config.get("replica.lag.time.max.ms", "30000")) for node in manifest.brokers} or {30_000}
+    strict = holds("strict_min_isr", manifest.kafka_version)
+    return [
+        {
+            "topic": name,
+            "evict_ns": max(lag) * 1_500_000,
+            "least_isr": _least_isr(manifest, name) if strict else 0,
+        }
+        for name in manifest.topics
+    ]
+
+
+def _least_isr(manifest: Manifest, topic: str) -> int:
+    replication = max((len(ids) for ids in manifest.topics[topic].assignment.values()), default=1)
+    return min(int(manifest.topic_setting(topic, "min.insync.replicas", "1")), replication)
+
+
+def _conclude(spark: SparkSession, run: recorded.Recorded, items: list[evidence.Item]) -> None:
+    """Run the suites on the written tables and write verdict.json."""
+    folder = run.folder
+    found = read_judged(spark, folder, "anomalies").groupBy("anomaly", "allowed").count().collect()
+    counted = {name: sum(row["count"] for row in found if row["anomaly"] == name) for name in anomalies.SEVERITY}
+    forbidden = {
+        name: sum(row["count"] for row in found if row["anomaly"] == name and not row["allowed"])
+        for name in anomalies.SEVERITY
+    }
+    judged = read_judged(spark, folder, "invariants").collect()
+    delivered = _delivered(read_judged(spark, folder, "delivery").collect())
+    items = [
+        ("seal intact", None),
+        *items,
+        evidence.undecided(judged),
+        evidence.undrained(delivered),
+        evidence.control_seen(run.manifest.control, counted),
+    ]
+    violated = {row["invariant"]: row["violations"] for row in judged}
+    outcome = _validate(
+        spark,
+        folder,
+        items,
+        [
+            ("records", forbidden, record_expectations(run.manifest, anomalies.SEVERITY, allowed(run.manifest))),
+            (
+                "replicas",
+                violated,
+                replica_expectations(
+                    run.manifest, {row["invariant"]: (row["title"], row["severity"]) for row in judged}
+                ),
+            ),
+        ],
+    )
+    findings = Findings(
+        outcome=outcome,
+        missing=[reason for _, reason in items if reason],
+        anomalies=counted,
+        forbidden=forbidden,
+        invariants=[row.asDict() for row in judged],
+        delivery=delivered,
+        allowed=allowed(run.manifest),
+        waits=evidence.waits_that_ran_out(run.events),
+    )
+    _write_verdict(folder, verdict_of(findings))
+
+
+def _delivered(partitions: list[Row]) -> dict[str, int]:
+    names = [field.name for field in JUDGED["delivery"] if field.type == pa.int64()]
+    return {name: sum(row[name] for row in partitions) for name in names}
+
+
+def _validate(
+    spark: SparkSession,
+    folder: RunFolder,
+    items: Sequence[evidence.Item],
+    tables: Sequence[tuple[str, Mapping[str, int], Any]],
+) -> Outcome:
+    listed = rows(spark, evidence.EVIDENCE, ({"item": item, "missing": reason} for item, reason in items))
+    missing = sum(reason is not None for _, reason in items)
+    wide = []
+    for name, counted, expectations in tables:
+        row = {MISSING: missing, **counted}
+        schema = pa.schema([(column, pa.int64()) for column in row])
+        wide.append((name, rows(spark, schema, [row]), expectations))
+    return validate(listed, len(items), wide, folder.verdict / "data_docs")
+
+
+def _unknown(spark: SparkSession, folder: RunFolder, reason: str) -> None:
+    """No table can be judged: all of them are empty, and the one item of evidence says why."""
+    for name, schema in JUDGED.items():
+        write_table(rows(spark, schema, []), folder.judged(name), schema)
+    outcome = _validate(spark, folder, [("run folder readable", reason)], [])
+    nothing = dict.fromkeys(anomalies.SEVERITY, 0)
+    findings = Findings(outcome, [reason], nothing, nothing, [], _delivered([]), {}, [])
+    _write_verdict(folder, verdict_of(findings))
+
+
+def _write_verdict(folder: RunFolder, verdict: Mapping[str, Any]) -> None:
+    write_atomically(folder.verdict_file, json.dumps(verdict, indent=1, ensure_ascii=False) + "\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,163 @@
+"""What happened to each acknowledged record that is gone, in one sentence with its numbers."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812  # the name that Spark's own pages use
+
+from spark.anomalies import GONE
+from spark.tables import PARTITION, REPLICA, VALUE
+
+_CASE = [*PARTITION, *VALUE]
+
+
+def truncations(samples: DataFrame) -> DataFrame:
+    """Places where a replica's log end fell: (broker_id, topic, partition, t_ns, from_offset, to_offset)."""
+    in_order = Window.partitionBy(*REPLICA).orderBy("sent_ns")
+    return (
+        samples.withColumn("from_offset", F.lag("log_end_offset").over(in_order))
+        .filter(F.col("log_end_offset") < F.col("from_offset"))
+        .select(*REPLICA, F.col("received_ns").alias("t_ns"), "from_offset", F.col("log_end_offset").alias("to_offset"))
+    )
+
+
+def with_leader(cases: DataFrame, leaders: DataFrame) -> DataFrame:
+    """Adds ``by_leader`` and ``by_epoch``: the newest leadership that anyone had seen when the record was acked."""
+    seen = leaders.select(*PARTITION, "leader", "leader_epoch", "seen_ns")
+    then = (
+        cases.join(F.broadcast(seen), PARTITION, how="inner")
+        .filter(F.col("seen_ns") <= F.col("at_ns"))
+        .groupBy(*_CASE)
+        .agg(F.max(F.struct("leader_epoch", "leader")).alias("then"))
+        .select(*_CASE, F.col("then.leader").alias("by_leader"), F.col("then.leader_epoch").alias("by_epoch"))
+    )
+    return cases.join(then, _CASE, how="left")
+
+
+def with_replicas(cases: DataFrame, samples: DataFrame) -> DataFrame:
+    """Adds ``stood``: the last sample of each replica before the acknowledgement, as text."""
+    state = F.struct("high_watermark", "log_end_offset")
+    brokers = samples.select(*REPLICA).distinct()
+    seen = samples.select(
+        *REPLICA,
+        F.col("received_ns").alias("t_ns"),
+        state.alias("state"),
+        F.lit(None).cast("string").alias("producer_id"),
+        F.lit(None).cast("bigint").alias("seq"),
+    )
+    asked = cases.join(F.broadcast(brokers), PARTITION, how="inner").select(
+        *REPLICA, F.col("at_ns").alias("t_ns"), F.lit(None).cast(seen.schema["state"].dataType).alias("state"), *VALUE
+    )
+    up_to_now = Window.partitionBy(*REPLICA).orderBy("t_ns").rangeBetween(Window.unboundedPreceding, 0)
+    text = F.concat(
+        F.lit("broker "),
+        F.col("broker_id"),
+        F.lit(" at HW "),
+        F.col("last.high_watermark"),
+        F.lit(" and LEO "),
+        F.col("last.log_end_offset"),
+    )
+    stood = (
+        seen.union(asked)
+        .withColumn("last", F.last("state", ignorenulls=True).over(up_to_now))
+        .filter(F.col("seq").isNotNull() & F.col("last").isNotNull())
+        .groupBy(*_CASE)
+        .agg(F.array_join(F.sort_array(F.collect_set(text)), ", ").alias("stood"))
+    )
+    return cases.join(stood, _CASE, how="left")
+
+
+def with_removal(cases: DataFrame, leaders: DataFrame, epochs: DataFrame, samples: DataFrame) -> DataFrame:
+    """Adds ``elected``, the first later epoch that started at or below the record, and ``cut``, the first replica
+    whose log end fell below it.
+    """
+    starts = epochs.groupBy(*PARTITION, "leader_epoch").agg(F.min("start_offset").alias("start_offset"))
+    first_leader = leaders.groupBy(*PARTITION, "leader_epoch").agg(F.min("leader").alias("leader"))
+    elections = starts.join(first_leader, [*PARTITION, "leader_epoch"], how="left")
+    elected = (
+        cases.join(F.broadcast(elections), PARTITION, how="inner")
+        .filter((F.col("leader_epoch") > F.col("by_epoch")) & (F.col("start_offset") <= F.col("offset")))
+        .groupBy(*_CASE)
+        .agg(F.min(F.struct("leader_epoch", "leader", "start_offset")).alias("elected"))
+    )
+    cut = (
+        cases.join(F.broadcast(truncations(samples)), PARTITION, how="inner")
+        .filter(
+            (F.col("t_ns") >= F.col("at_ns"))
+            & (F.col("from_offset") > F.col("offset"))
+            & (F.col("to_offset") <= F.col("offset"))
+        )
+        .groupBy(*_CASE)
+        .agg(F.min(F.struct("t_ns", "broker_id", "from_offset", "to_offset")).alias("cut"))
+    )
+    return cases.join(elected, _CASE, how="left").join(cut, _CASE, how="left")
+
+
+def _seconds(column: str, started_ns: int) -> Column:
+    return F.concat(F.lit("+"), F.format_number((F.col(column) - F.lit(started_ns)) / 1e9, 3), F.lit(" s"))
+
+
+def _sentence(started_ns: int) -> Column:
+    nothing = F.lit("")
+    by = F.when(
+        F.col("by_leader").isNotNull(),
+        F.concat(F.lit(" by broker "), F.col("by_leader"), F.lit(", leader in epoch "), F.col("by_epoch")),
+    )
+    at = F.when(F.col("offset").isNotNull(), F.concat(F.lit(" at offset "), F.col("offset")))
+    stood = F.when(F.col("stood").isNotNull(), F.concat(F.lit("; then "), F.col("stood")))
+    elected = F.when(
+        F.col("elected").isNotNull(),
+        F.concat(
+            F.lit("; "),
+            F.coalesce(F.concat(F.lit("broker "), F.col("elected.leader")), F.lit("a leader")),
+            F.lit(" was elected in epoch "),
+            F.col("elected.leader_epoch"),
+            F.lit(" from offset "),
+            F.col("elected.start_offset"),
+            F.lit(" without it"),
+        ),
+    )
+    cut = F.when(
+        F.col("cut").isNotNull(),
+        F.concat(
+            F.lit("; broker "),
+            F.col("cut.broker_id"),
+            F.lit("'s log end fell from "),
+            F.col("cut.from_offset"),
+            F.lit(" to "),
+            F.col("cut.to_offset"),
+            F.lit(" at "),
+            _seconds("cut.t_ns", started_ns),
+        ),
+    )
+    unexplained = F.when(
+        F.col("elected").isNull() & F.col("cut").isNull(), F.lit("; no election or truncation that removed it was seen")
+    )
+    fate = F.when(F.col("anomaly") == "invisible_ack", F.lit("; it is in a log, above the high watermark")).when(
+        F.col("anomaly") == "undrained", F.lit("; it is below the high watermark, and the final drain stopped early")
+    )
+    parts = [F.coalesce(part, nothing) for part in (by, at, stood)]
+    ending = F.coalesce(fate, F.concat(*(F.coalesce(part, nothing) for part in (elected, cut, unexplained))))
+    return F.concat(
+        F.lit("Record "),
+        F.col("producer_id"),
+        F.lit("/"),
+        F.col("seq"),
+        F.lit(" (acks="),
+        F.col("acks"),
+        F.lit(") was acknowledged"),
+        F.coalesce(F.concat(F.lit(" at "), _seconds("at_ns", started_ns)), nothing),
+        *parts,
+        ending,
+        F.lit("."),
+    )
+
+
+def with_story(
+    cases: DataFrame, samples: DataFrame, leaders: DataFrame, epochs: DataFrame, started_ns: int
+) -> DataFrame:
+    """Fills ``story`` for the acknowledged records that were not read; the other cases keep theirs."""
+    open_cases = F.col("anomaly").isin(*GONE, "invisible_ack", "undrained")
+    told = cases.filter(open_cases).transform(with_leader, leaders).transform(with_replicas, samples)
+    told = told.transform(with_removal, leaders, epochs, samples).withColumn("story", _sentence(started_ns))
+    return told.select(*cases.columns).union(cases.filter(~open_cases))

@@ -1,0 +1,168 @@
+"""``python -m spark.submit RUN [RUN …]``: judge run folders with spark-submit; the command behind ``make judge``."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pyspark
+
+from history.errors import BadInput, HarnessError, PlimsollError
+from history.folder import SEAL, RunFolder
+from history.java import java_home
+
+ROOT = Path(__file__).parents[1]
+EXIT_CODES = {"pass": 0, "fail": 1, "unknown": 2}
+BAD_INPUT = BadInput.exit_code
+_CONNECTION = "AIRFLOW_CONN_SPARK_DEFAULT"
+_PACKAGES = ("history", "spark", "expectations")
+
+
+def judge(folders: list[Path]) -> int:
+    """Judge run folders in one Spark application and print two lines for each.
+
+    Returns: 0 when all pass, 1 when one fails, else 2.
+
+    Raises:
+        BadInput: a folder is no run folder, or the Spark connection cannot be read.
+        HarnessError: the application ended without a verdict.
+    """
+    runs = [RunFolder(folder.resolve()) for folder in folders]
+    if not runs:
+        raise BadInput("Say which run folders to judge, for example: python -m spark.submit runs/<run id>.")
+    for run in runs:
+        if not (run.manifest.is_file() or (run.path / SEAL).is_file()):
+            raise BadInput(f"{run.path} is no run folder: it holds neither manifest.json nor {SEAL}.")
+    for run in runs:
+        shutil.rmtree(run.verdict, ignore_errors=True)  # an old verdict must not outlive a judge that dies
+    _submit([str(run.path) for run in runs])
+    verdicts = [_verdict(run) for run in runs]
+    for run, verdict in zip(runs, verdicts, strict=True):
+        print(f"run: {run.path}\nverdict: {verdict}", flush=True)  # noqa: T201  # what machines read
+    return max((EXIT_CODES[verdict] for verdict in verdicts), key=[0, 2, 1].index)
+
+
+def _verdict(run: RunFolder) -> str:
+    if not run.verdict_file.is_file():
+        raise HarnessError(f"The judge ended without a verdict on {run.path}; its messages are above.")
+    verdict = json.loads(run.verdict_file.read_text())
+    print(verdict["sentence"])  # noqa: T201  # what people read
+    return str(verdict["verdict"])
+
+
+def spark_master(environment: Mapping[str, str]) -> tuple[str, dict[str, str]]:
+    """Master URL and further spark-submit options, from Airflow's Spark connection in the environment.
+
+    Raises:
+        BadInput: the connection is no JSON object of type spark.
+    """
+    text = environment.get(_CONNECTION)
+    if text is None:
+        return "local[*]", {}
+    try:
+        connection: dict[str, Any] = json.loads(text)
+        kind, host, port = connection["conn_type"], connection["host"], connection.get("port")
+    except (ValueError, KeyError, TypeError):
+        kind = None
+    if kind != "spark":
+        example = '{"conn_type": "spark", "host": "local[2]"}'
+        raise BadInput(f"{_CONNECTION} must be a JSON object such as {example}, not {text!r}.")
+    extra = connection.get("extra") or {}
+    extra = json.loads(extra) if isinstance(extra, str) else extra
+    options = {name: str(extra[name]) for name in ("deploy-mode", "queue", "namespace") if name in extra}
+    return (f"{host}:{port}" if port else host), options
+
+
+def _submit(folders: list[str]) -> None:
+    master, options = spark_master(os.environ)
+    with tempfile.TemporaryDirectory(prefix="plimsoll-judge-") as scratch:
+        command = [
+            str(Path(pyspark.__file__).parent / "bin" / "spark-submit"),
+            *("--master", master),
+            *(part for name, value in options.items() for part in (f"--{name}", value)),
+            *(part for name, value in _settings(scratch).items() for part in ("--conf", f"{name}={value}")),
+            *([] if master.startswith("local") else ["--py-files", _packed(Path(scratch))]),
+            str(ROOT / "spark" / "job.py"),
+            *folders,
+        ]
+        environment = {
+            **os.environ,
+            "JAVA_HOME": str(java_home()),
+            "PYSPARK_PYTHON": sys.executable,
+            "PYSPARK_DRIVER_PYTHON": sys.executable,
+            "PYTHONPATH": str(ROOT),
+            "SPARK_LOCAL_IP": os.environ.get("SPARK_LOCAL_IP", "127.0.0.1") if master.startswith("local") else "",
+            "GX_ANALYTICS_ENABLED": "false",
+        }
+        with _own_group(command, environment) as process:
+            code = process.wait()
+    if code:
+        raise HarnessError(f"spark-submit on {master} ended with exit code {code}; its messages are above.")
+
+
+def _settings(scratch: str) -> dict[str, str]:
+    logging = (ROOT / "spark" / "log4j2.properties").as_uri()
+    return {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.memory": "2g",
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={logging} -XX:TieredStopAtLevel=1",
+        "spark.local.dir": scratch,
+        "spark.sql.warehouse.dir": f"{scratch}/warehouse",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.adaptive.enabled": "false",
+        "spark.sql.execution.arrow.pyspark.enabled": "true",
+    }
+
+
+def _packed(scratch: Path) -> str:
+    """The packages that executors on other machines need, as one archive."""
+    source = scratch / "packages"
+    for package in _PACKAGES:
+        shutil.copytree(ROOT / package, source / package, ignore=shutil.ignore_patterns("__pycache__"))
+    return shutil.make_archive(str(scratch / "plimsoll"), "zip", source)
+
+
+@contextmanager
+def _own_group(command: list[str], environment: Mapping[str, str]) -> Iterator[subprocess.Popen[bytes]]:
+    """A child in a process group of its own that never outlives the block, with its whole group."""
+    process = subprocess.Popen(command, env=dict(environment), cwd=ROOT, start_new_session=True)
+    before = signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        yield process
+    finally:
+        signal.signal(signal.SIGTERM, before)
+        # The Python driver outlives its spark-submit when only that is killed.
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def _interrupt(number: int, frame: object) -> None:  # noqa: ARG001  # a signal handler takes both
+    raise KeyboardInterrupt
+
+
+def main(arguments: list[str]) -> int:
+    """The command line: 0 pass, 1 fail, 2 unknown, 3 bad input."""
+    try:
+        return judge([Path(argument) for argument in arguments])
+    except BadInput as error:
+        print(error, file=sys.stderr)  # noqa: T201  # the one sentence
+        return BAD_INPUT
+    except PlimsollError as error:
+        print(error, file=sys.stderr)  # noqa: T201  # the one sentence
+        return EXIT_CODES["unknown"]
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

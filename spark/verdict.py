@@ -1,0 +1,87 @@
+"""``verdict.json``: what machines read, and the sentence that a person reads first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from expectations.suites import Outcome
+
+
+@dataclass(frozen=True)
+class Findings:
+    """Everything that the verdict is written from; ``forbidden`` are the anomalies that were not permitted."""
+
+    outcome: Outcome
+    missing: Sequence[str]
+    anomalies: Mapping[str, int]
+    forbidden: Mapping[str, int]
+    invariants: Sequence[Mapping[str, Any]]
+    delivery: Mapping[str, int]
+    allowed: Mapping[str, str]
+    waits: Sequence[str]
+
+
+def verdict_of(findings: Findings) -> dict[str, Any]:
+    """The content of verdict.json; the same findings give the same content."""
+    acked, lost, unseen = (findings.delivery[name] for name in ("acked", "lost", "unseen"))
+    return {
+        "verdict": findings.outcome.verdict,
+        "sentence": _sentence(findings),
+        "reasons": [*_violations(findings), *findings.missing, *findings.waits, *_excused(findings)],
+        "anomalies": {name: count for name, count in findings.anomalies.items() if count},
+        "invariants": {
+            row["invariant"]: {name: row[name] for name in ("verdict", "checked", "violations", "reason")}
+            for row in findings.invariants
+        },
+        "delivery": dict(findings.delivery),
+        "loss_rate": [lost / acked, min((lost + unseen) / acked, 1.0)] if acked else [None, None],
+        "allowed": dict(findings.allowed),
+    }
+
+
+def gone(delivery: Mapping[str, int]) -> int:
+    """Acknowledged records of which it is certain that no reader will ever see them."""
+    return delivery["lost"] + delivery["truncated_ack"] + delivery["unknown_offset_ack"]
+
+
+def _violations(findings: Findings) -> list[str]:
+    records = [
+        f"{count:,} x {name}, which this configuration does not permit."
+        for name, count in findings.forbidden.items()
+        if count
+    ]
+    replicas = [
+        f"{row['invariant']} ({row['title']}) does not hold: {row['violations']:,} of {row['checked']:,} checks, "
+        f"{row['reason']}."
+        for row in findings.invariants
+        if row["violations"]
+    ]
+    return records + replicas
+
+
+def _excused(findings: Findings) -> list[str]:
+    return [
+        f"{count - findings.forbidden[name]:,} x {name} is permitted here: {findings.allowed.get(name, '')}."
+        for name, count in findings.anomalies.items()
+        if count > findings.forbidden[name]
+    ]
+
+
+def _sentence(findings: Findings) -> str:
+    acked, lost = findings.delivery["acked"], gone(findings.delivery)
+    if findings.outcome.verdict == "fail":
+        return f"Something promised did not hold: {_violations(findings)[0]}"
+    if findings.outcome.verdict == "unknown":
+        return f"Nothing can be said for certain: {(list(findings.missing) or ['evidence is missing.'])[0]}"
+    excused = [name for name, count in findings.anomalies.items() if count and name in findings.allowed]
+    if lost:
+        why = findings.allowed[next(name for name in excused if name != "duplicate")]
+        return f"Loss is allowed here ({why}); {lost:,} of {acked:,} acknowledged records are gone."
+    if "duplicate" in excused:
+        copies = findings.delivery["duplicated"]
+        return (
+            f"Nothing is lost; {copies:,} of {acked:,} acknowledged records are there twice or more, which is allowed."
+        )
+    return f"Everything promised held: all {acked:,} acknowledged records are accounted for."
