@@ -35,6 +35,7 @@ from clusters.ports import PORTS
 from clusters.runtimes import CAPABILITIES, choose_runtime, open_runtime
 from clusters.steps import PhaseRun
 from clusters.waiting import wait_until
+from clusters.wire import Connection
 from clusters.world import Plan, World
 from history.errors import BadInput, HarnessError, WaitTimeout
 from history.folder import RunFolder, write_atomically
@@ -295,8 +296,11 @@ def host_fingerprint() -> dict[str, Any]:
 def create_topics(run: Path) -> None:
     """Create the scenario's topics and wait until every broker knows their full ISR."""
     with World.open(run) as world:
-        for name, topic in world.scenario.topics.items():
-            create_topic(world.bootstrap, name, topic.assignment(world.scenario.cluster.broker_ids), topic.config)
+        any_broker = next(iter(world.brokers.values()))
+        with Connection(any_broker.address, PORTS["CLIENT"], READY_LIMIT_S) as connection:
+            for name, topic in world.scenario.topics.items():
+                assignment = topic.assignment(world.scenario.cluster.broker_ids)
+                create_topic(connection, name, assignment, topic.config)
         for partition in world.partitions:
             wait_until(
                 lambda partition=partition: (  # type: ignore[misc]  # mypy cannot type a lambda with a default

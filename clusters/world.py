@@ -162,6 +162,11 @@ class World:
         except OSError:
             return None
 
+    def view(self, broker_id: int, partition: TopicPartition) -> PartitionView | None:
+        """A partition as one broker sees it; None where it does not answer."""
+        cluster = self.view_of(broker_id)
+        return _find(cluster, partition) if cluster else None
+
     def views(self) -> dict[int, ClusterView | None]:
         """Every broker's view, asked at once, so that paused brokers cost one time-out and not one each."""
         with ThreadPoolExecutor(len(self.brokers)) as pool:

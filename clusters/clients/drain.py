@@ -37,10 +37,11 @@ def _ask(reader: Reader, which: str, partition: TopicPartition) -> int | None:
 
 def _position(reader: Reader, partition: TopicPartition) -> int | None:
     try:
-        return int(reader.consumer.position(partition, timeout_ms=ASK_MS))
+        position: int | None = reader.consumer.position(partition, timeout_ms=ASK_MS)
     except KafkaError as error:
         log.warning("position of %s: %s", partition, error)
         return None
+    return position
 
 
 def drain(reader: Reader, writer: RowWriter, deadline: float) -> dict[str, dict[str, Any]]:

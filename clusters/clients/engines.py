@@ -18,6 +18,7 @@ from clusters.wire import error_name
 
 BLOCK_MS = 20  # the longest that handing over one record may take
 
+BATCH_BYTES = 900_000  # below the brokers' message.max.bytes
 START_LIMIT_S = 30.0
 
 
@@ -76,6 +77,8 @@ class KafkaPython:
             request_timeout_ms=config.request_timeout_ms,
             delivery_timeout_ms=config.delivery_timeout_ms,
             linger_ms=config.linger_ms,
+            # An idempotent kafka-python keeps one batch in flight: a small one would cap the rate while HW lags.
+            batch_size=BATCH_BYTES,
             max_block_ms=BLOCK_MS,
             allow_auto_create_topics=False,
             metadata_max_age_ms=1000,

@@ -91,9 +91,9 @@ class LagFault:
             finally:
                 valve.open()
 
-    def observe(self, world: World) -> Observation | None:
-        """Observe and keep what was seen."""
-        seen = observe(world, self.node, self.partition)
+    def observe(self, world: World, follower_leo: int | None = None) -> Observation | None:
+        """Observe and keep what was seen; ``follower_leo`` is told of a follower that is stopped."""
+        seen = observe(world, self.node, self.partition, follower_leo)
         if seen:
             self._seen.append(seen)
         return seen
@@ -162,22 +162,23 @@ def share_for(lag: int, records: int) -> float:
     return float(min(max((max(lag, 0) / records) ** 0.5, least), most))
 
 
-def observe(world: World, node: Node, partition: TopicPartition) -> Observation | None:
-    """Follower first, then leader, so that the lag is never understated; None unless both answer."""
-    view = world.partition_view(partition)
-    if view is None or view.leader not in world.brokers:
-        return None
-    follower = world.sample(broker_id(node), partition)
-    leader = world.sample(view.leader, partition)
-    if not follower or not leader or follower.log_end_offset is None or leader.log_end_offset is None:
+def observe(world: World, node: Node, partition: TopicPartition, follower_leo: int | None = None) -> Observation | None:
+    """Follower first, then leader, so that the lag is never understated; None unless all that is asked answers."""
+    number = broker_id(node)
+    if follower_leo is None:
+        follower = world.sample(number, partition)
+        follower_leo = follower.log_end_offset if follower else None
+    view = next((found for other in world.brokers if other != number and (found := world.view(other, partition))), None)
+    leader = world.sample(view.leader, partition) if view and view.leader in world.brokers else None
+    if view is None or leader is None or leader.log_end_offset is None or follower_leo is None:
         return None
     return Observation(
         t_ns=leader.received_ns,
-        lag=leader.log_end_offset - follower.log_end_offset,
+        lag=leader.log_end_offset - follower_leo,
         leader_hw=leader.high_watermark or 0,
         leader_leo=leader.log_end_offset,
-        follower_leo=follower.log_end_offset,
-        in_isr=broker_id(node) in view.isr,
+        follower_leo=follower_leo,
+        in_isr=number in view.isr,
     )
 
 
@@ -233,10 +234,10 @@ def _log_bytes(folder: Path) -> int:
 
 @dataclass
 class DutyCycle:
-    """Stops the follower's process for long and lets it run for about one fetch.
+    """Stops the follower's process for so long that it trails far enough, then lets it run for about one fetch.
 
-    The fetch that ends a run brings what was there when it was asked for, before the stop: after a run the
-    follower is one stop behind, two before the next.
+    That fetch brings what was there when it was asked for, before the stop; a run that catches a second one
+    brings the follower up to date. Either way the lag at the end of the next stop is what the loop steers.
     """
 
     world: World
@@ -244,25 +245,30 @@ class DutyCycle:
     _stop_s: float = 0.0
 
     def tick(self, fault: LagFault) -> None:
-        self.world.runtime.pause(fault.node.name)
-        fault.ended.wait(self._stop_s or self._first_stop_s())
-        self.world.runtime.resume(fault.node.name)
-        first = fault.observe(self.world)
-        if first is None:
+        before = self._follower_leo()
+        if before is None:
             return
-        self._adjust(first.lag)
+        self.world.runtime.pause(fault.node.name)
+        lag = self._stay_stopped(before)
+        self.world.runtime.resume(fault.node.name)
+        self._adjust(lag)
         deadline = time.monotonic() + FETCH_LIMIT_S
-        while time.monotonic() < deadline and not fault.ended.is_set():
-            seen = fault.observe(self.world)
-            if seen and seen.follower_leo != first.follower_leo:
-                return
+        while time.monotonic() < deadline and self._follower_leo() in (before, None):
+            pass
 
-    def open(self) -> None:
-        if self.world.runtime.state(self.fault.node.name) == "paused":
-            self.world.runtime.resume(self.fault.node.name)
+    def _stay_stopped(self, follower_leo: int) -> int:
+        """Returns the lag at the end."""
+        deadline = time.monotonic() + (self._stop_s or self._first_stop_s())
+        lag = 0
+        while time.monotonic() < deadline and not self.fault.ended.wait(TICK_S):
+            seen = self.fault.observe(self.world, follower_leo)
+            lag = seen.lag if seen else lag
+        return lag
 
-    def _longest_s(self) -> float:
-        return LONGEST_STOP * self.world.scenario.cluster.session_timeout
+    def _adjust(self, lag: int) -> None:
+        if self.fault.records is not None:
+            correction = min(max((self.fault.records / max(lag, 1)) ** 0.5, 0.5), 2.0)
+            self._stop_s = min((self._stop_s or self._first_stop_s()) * correction, self._longest_s())
 
     def _first_stop_s(self) -> float:
         load = self.world.scenario.load
@@ -270,9 +276,17 @@ class DutyCycle:
             return self._longest_s()
         return min(self.fault.records / load.rate, self._longest_s())
 
-    def _adjust(self, lag: int) -> None:
-        """Aim at the wanted lag at the end of a stop, where it is largest."""
-        current = self._stop_s or self._first_stop_s()
-        if self.fault.records is not None:
-            current *= min(max((self.fault.records / max(lag, 1)) ** 0.5, 0.5), 2.0)
-        self._stop_s = min(current, self._longest_s())
+    def _longest_s(self) -> float:
+        """Starving may take what the session allows; lagging must stay well below replica.lag.time.max.ms."""
+        cluster = self.world.scenario.cluster
+        of_session = LONGEST_STOP * cluster.session_timeout
+        lag_time_max_s = float(cluster.config.get("replica.lag.time.max.ms", "30000")) / 1000
+        return of_session if self.fault.records is None else min(of_session, 0.6 * lag_time_max_s)
+
+    def _follower_leo(self) -> int | None:
+        sample = self.world.sample(broker_id(self.fault.node), self.fault.partition)
+        return sample.log_end_offset if sample else None
+
+    def open(self) -> None:
+        if self.world.runtime.state(self.fault.node.name) == "paused":
+            self.world.runtime.resume(self.fault.node.name)
