@@ -1,0 +1,209 @@
+"""The contract with real brokers: every version that is supported must answer the wire probe and the clients.
+
+The fixture ``cluster`` is a running cluster of three brokers, ids 1 to 3, with automatic topic creation off and
+``replica.lag.time.max.ms`` of a few seconds. It has ``brokers: dict[int, str]``, broker id → ``host:port`` as seen
+from the test, and is given once per Kafka version. Each test makes a topic of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Protocol
+
+import pyarrow as pa
+import pytest
+
+from clusters import admin, wire
+from clusters.clients.configs import ClientConfig, ConsumerConfig, DrainConfig, ProberConfig, ProducerConfig
+from clusters.waiting import wait_until
+from clusters.wire import Connection, TopicPartition
+from history.errors import HarnessError
+from history.streams import read_stream
+
+pytestmark = pytest.mark.cluster
+
+ROOT = Path(__file__).resolve().parents[2]
+ASSIGNMENT = {0: [1, 2, 3], 1: [2, 3, 1]}
+
+
+class Cluster(Protocol):
+    """What the fixture gives."""
+
+    brokers: dict[int, str]
+
+
+@pytest.fixture
+def to(cluster: Cluster) -> Iterator[dict[int, Connection]]:
+    """A connection to each broker."""
+    addresses = {broker: address.rpartition(":") for broker, address in cluster.brokers.items()}
+    connections = {broker: Connection(host, int(port), 5.0) for broker, (host, _, port) in addresses.items()}
+    yield connections
+    for connection in connections.values():
+        connection.close()
+
+
+@pytest.fixture
+def topic(to: dict[int, Connection]) -> str:
+    """A new topic with two partitions on all brokers, led by 1 and 2, min.insync.replicas 2."""
+    name = f"contract-{uuid.uuid4().hex[:8]}"
+    admin.create_topic(to[3], name, ASSIGNMENT, {"min.insync.replicas": "2"})
+    wait_until(
+        lambda: all(wire.probe(to[broker], name, p).error is None for p in ASSIGNMENT for broker in ASSIGNMENT[p]),
+        limit_s=20,
+        what=f"all replicas of {name}",
+    )
+    return name
+
+
+def leader(to: dict[int, Connection], topic: str) -> int:
+    """Who leads partition 0, as broker 3 knows it."""
+    return next(part.leader for part in wire.metadata(to[3], [topic]).partitions if part.partition == 0)
+
+
+def settled(to: dict[int, Connection], topic: str, log_end: int) -> list[wire.ReplicaSample]:
+    """All three replicas of partition 0 once they stand at an end offset, high watermark included."""
+
+    def there() -> list[wire.ReplicaSample]:
+        samples = [wire.probe(to[broker], topic, 0) for broker in ASSIGNMENT[0]]
+        return samples if all(sample.high_watermark == sample.log_end_offset == log_end for sample in samples) else []
+
+    return wait_until(there, limit_s=10, what=f"{topic}-0 at {log_end} on every replica")
+
+
+def test_empty_replicas_tell_zeros(to: dict[int, Connection], topic: str) -> None:
+    """Before the first record each replica answers with zeros, with or without an epoch of its own."""
+    samples = [wire.probe(connection, topic, 0) for connection in to.values()]
+
+    assert [(s.log_start_offset, s.high_watermark, s.log_end_offset) for s in samples] == [(0, 0, 0)] * 3
+
+
+def test_every_replica_tells_its_own_offsets_in_one_reply(to: dict[int, Connection], topic: str) -> None:
+    """After a write the leader and both followers tell high watermark and log end together."""
+    produced = wire.produce(to[1], topic, 0, [[b"x" * 100] * 5] * 3, "all")
+    samples = settled(to, topic, 15)
+
+    assert [(p.base_offset, p.error) for p in produced] == [(0, None), (5, None), (10, None)]
+    assert [s.single_reply for s in samples] == [True, True, True]
+    assert {s.leader_epoch for s in samples} == {0}
+
+
+def test_only_the_leader_takes_writes(to: dict[int, Connection], topic: str) -> None:
+    """A follower refuses by name, and nothing is appended."""
+    (refused,) = wire.produce(to[2], topic, 0, [[b"x"]], "all")
+
+    assert (refused.base_offset, refused.error) == (None, "NOT_LEADER_OR_FOLLOWER")
+    assert wire.list_offset(to[1], topic, 0).offset == 0
+
+
+def test_unknown_topic_is_told_by_name(to: dict[int, Connection]) -> None:
+    """A replica that is nowhere has an error and no values."""
+    sample = wire.probe(to[1], "no-such-topic", 0)
+
+    assert (sample.error, sample.log_end_offset) == ("UNKNOWN_TOPIC_OR_PARTITION", None)
+
+
+def test_epoch_without_a_batch_is_seen_through(to: dict[int, Connection], topic: str) -> None:
+    """After leadership moved and nothing was written, followers still tell both offsets in one reply."""
+    wire.produce(to[1], topic, 0, [[b"x"] * 7], "all")
+    settled(to, topic, 7)
+    admin.reassign(to[1], {TopicPartition(topic, 0): [3, 2, 1]})
+    wait_until(lambda: _elected(to, topic, 3), limit_s=20, what=f"3 to lead {topic}-0", every_s=0.2)
+    samples = settled(to, topic, 7)
+
+    assert min(s.leader_epoch or 0 for s in samples) >= 1
+    assert [s.single_reply for s in samples] == [True, True, True]
+
+
+def _elected(to: dict[int, Connection], topic: str, broker: int) -> bool:
+    try:
+        admin.elect_preferred(to[1], [TopicPartition(topic, 0)])
+    except HarnessError:
+        return False  # the reassignment is not known everywhere yet
+    return leader(to, topic) == broker
+
+
+def test_settings_are_altered_and_refusals_told(to: dict[int, Connection], topic: str) -> None:
+    """A sound setting is taken; what is refused carries the broker's name for it."""
+    admin.alter_config(to[1], "topic", topic, {"min.insync.replicas": "3"})
+    admin.alter_config(to[1], "topic", topic, {"min.insync.replicas": None})
+    with pytest.raises(HarnessError, match="TOPIC_ALREADY_EXISTS"):
+        admin.create_topic(to[1], topic, ASSIGNMENT, {})
+    with pytest.raises(HarnessError, match=r"INVALID_CONFIG|INVALID_REQUEST"):
+        admin.alter_config(to[1], "topic", topic, {"min.insync.replicas": "none"})
+
+
+def start(module: str, config: ClientConfig) -> subprocess.Popen[bytes]:
+    """Run a client as its node would."""
+    path = Path(config.out) / f"{config.client_id}.config.json"
+    path.write_text(config.to_json())
+    command = [sys.executable, "-m", f"clusters.clients.{module}", str(path)]
+    return subprocess.Popen(command, cwd=ROOT)
+
+
+def summary(config: ClientConfig) -> dict[str, Any]:
+    """How a client says it fared."""
+    path = Path(config.summary)
+    return dict(json.loads(path.read_text())) if path.exists() else {"ready_ns": None}
+
+
+def rows(config: ClientConfig, table: str) -> list[dict[str, Any]]:
+    """What a client recorded."""
+    return pa.Table.from_batches(read_stream(config.stream(table))).to_pylist()
+
+
+@pytest.mark.parametrize("engine", ["kafka-python", "confluent-kafka"])
+def test_clients_agree_on_every_record(
+    cluster: Cluster, to: dict[int, Connection], topic: str, tmp_path: Path, engine: str
+) -> None:
+    """What the producer was told, both consumers read at the same offsets, and the prober saw every replica."""
+    common = {"out": str(tmp_path)}
+    bootstrap = list(cluster.brokers.values())
+    topics = {topic: len(ASSIGNMENT)}
+
+    def named(client_id: str) -> dict[str, Any]:
+        return {**common, "client_id": client_id, "summary": str(tmp_path / f"{client_id}.json")}
+
+    prober = ProberConfig(**named("prober"), brokers=cluster.brokers, assignment={topic: ASSIGNMENT})
+    consumer = ConsumerConfig(**named("live"), bootstrap=bootstrap, topics=topics)
+    producer = ProducerConfig(
+        **named("p1"), bootstrap=bootstrap, topic=topic, partitions=2, rate_per_s=500.0, record_bytes=100, engine=engine
+    )
+    drain = DrainConfig(**named("final"), bootstrap=bootstrap, topics=topics, limit_s=30.0)
+    clients: list[tuple[ClientConfig, subprocess.Popen[bytes]]] = []
+    try:
+        for module, config in (("prober", prober), ("consumer", consumer), ("producer", producer)):
+            clients.append((config, start(module, config)))
+        for config, _ in clients:
+            wait_until(lambda config=config: summary(config)["ready_ns"], limit_s=30, what=config.client_id)  # type: ignore[misc]  # bound per turn
+        wait_until(lambda: wire.list_offset(to[1], topic, 0).offset or 0, limit_s=10, what="records")
+        _stop(clients[2][1])
+        assert start("drain", drain).wait(60) == 0
+        for _, process in clients[:2]:
+            _stop(process)
+    finally:
+        for _, process in clients:
+            process.kill()
+            process.wait()
+
+    sends = {(row["partition"], row["offset"]): row["seq"] for row in rows(producer, "sends") if row["outcome"] == "ok"}
+    final = {(row["partition"], row["offset"]): row["seq"] for row in rows(drain, "polls")}
+    live = {(row["partition"], row["offset"]): row["seq"] for row in rows(consumer, "polls")}
+    assert len(sends) > 0
+    assert final == sends
+    assert live == sends
+    assert all(partition["complete"] for partition in summary(drain)["partitions"].values())
+    assert all(summary(config)["clean"] for config in (prober, consumer, producer, drain))
+    seen = {(row["broker_id"], row["partition"]) for row in rows(prober, "replicas") if row["error"] is None}
+    assert seen == {(broker, partition) for partition, brokers in ASSIGNMENT.items() for broker in brokers}
+    assert {row["observer"] for row in rows(prober, "isr")} == {"1", "2", "3"}
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(60) == 0
