@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from reports.run_data import Row, RunData
-from reports.story import TOLD, Span, faults, told
+from reports.story import TOLD, Span, faults, phases, told
 
 STORIES = 200
+DETAIL_CHARACTERS = 240
 DASH = "–"
 
 
@@ -139,12 +140,8 @@ def loss_sentences(run: RunData) -> list[str]:
     low, high = lost / acked, (lost + unseen) / acked
     said = [
         f"Loss rate of this staged fault: {_interval(low, high)} of {acked:,} acknowledged records. "
-        f"{lost:,} {'is' if lost == 1 else 'are'} lost for certain"
-        + (
-            f"; the upper end counts {unseen:,} more that {_unseen_parts(rows)}."
-            if unseen
-            else "; none is left unseen."
-        )
+        f"{f'{lost:,}' if lost else 'None'} {'are' if lost > 1 else 'is'} lost for certain; "
+        + (f"the upper end counts those unseen: {_unseen_parts(rows)}." if unseen else "none is left unseen.")
     ]
     if not lost and not unseen:
         said.append(
@@ -154,21 +151,21 @@ def loss_sentences(run: RunData) -> list[str]:
     said.append(
         f"{copies:,} duplicate {'copy was' if copies == 1 else 'copies were'} found in the log."
         if copies
-        else "No record stands in the log twice."
+        else "No record was found at more than one offset."
     )
     return said
 
 
 def _unseen_parts(rows: list[Row]) -> str:
     words = {
-        "truncated_ack": "no live replica holds",
-        "invisible_ack": "a replica holds but readers cannot see",
-        "undrained": "the drain did not get to",
-        "unknown_offset_ack": "were acknowledged without an offset and are in no log",
+        "truncated_ack": "on no live replica",
+        "invisible_ack": "on a replica, but not for readers to see",
+        "undrained": "not reached by the drain",
+        "unknown_offset_ack": "acknowledged without an offset and in no log",
     }
     totals = {name: sum(row[name] for row in rows) for name in words}
-    parts = [f"{words[name]} ({total:,})" for name, total in totals.items() if total]
-    return ", ".join(parts) or "nobody read"
+    parts = [f"{total:,} {words[name]}" for name, total in totals.items() if total]
+    return ", ".join(parts) or "read by nobody"
 
 
 # --- anomalies -----------------------------------------------------------------------------------
@@ -243,16 +240,16 @@ def invariants(run: RunData) -> Table:
     rows = [
         _cells(
             row["invariant"],
+            Cell(row["verdict"], row["verdict"]),
             row["title"],
-            row["severity"],
             row["checked"],
             row["violations"],
-            Cell(row["verdict"], row["verdict"]),
             _reason(row),
+            row["severity"],
         )
         for row in ordered
     ]
-    columns = ("id", "invariant", "severity", "checked", "violations", "verdict", "reason")
+    columns = ("id", "verdict", "invariant", "checked", "violations", "reason", "severity")
     return Table("What must hold of the replicas.", columns, rows, frozenset({3, 4}))
 
 
@@ -269,7 +266,7 @@ def _reason(row: Row) -> str:
 
 # --- offsets at the captures ---------------------------------------------------------------------
 
-COMPARED = ("log_start_offset", "high_watermark", "log_end_offset", "leader_epoch")
+COMPARED = ("high_watermark", "log_end_offset", "leader_epoch", "log_start_offset")
 
 
 def offsets(run: RunData) -> Table:
@@ -288,16 +285,16 @@ def offsets(run: RunData) -> Table:
     if not notes and "after" in order:
         notes = ["At the end the replicas of every partition agree."]
     columns = (
-        "partition",
         "capture",
         "broker",
-        "log start",
         "high watermark",
         "log end",
         "leader epoch",
+        "log start",
         "checkpointed high watermark",
+        "partition",
     )
-    return Table("Every replica's offsets at each capture.", columns, rows, frozenset(range(2, 8)), notes)
+    return Table("Every replica's offsets at each capture.", columns, rows, frozenset(range(1, 7)), notes)
 
 
 def _capture_order(rows: list[Row]) -> dict[str, int]:
@@ -329,8 +326,8 @@ def _offset_row(row: Row, differing: dict[str, list[str]]) -> tuple[Cell, ...]:
             return Cell(row["error"] or DASH, "quiet")
         return Cell(f"≠ {row[name]:,}", "differs") if name in marked else Cell(f"{row[name]:,}")
 
-    named = (partition_name(row), row["capture"], Cell(str(row["broker_id"])))
-    return _cells(*named, *(cell(name) for name in COMPARED), row["checkpoint_high_watermark"])
+    named = (row["capture"], Cell(str(row["broker_id"])))
+    return _cells(*named, *map(cell, COMPARED), row["checkpoint_high_watermark"], partition_name(row))
 
 
 # --- times ---------------------------------------------------------------------------------------
@@ -350,27 +347,27 @@ def recovery(run: RunData) -> Table:
     ordered = sorted(run.rows("recovery"), key=lambda row: (row["from_ns"], row["metric"]))
     rows = [
         _cells(
-            row["phase"],
-            row["fault"] or "whole phase",
-            partition_name(row),
             METRICS.get(row["metric"], row["metric"].replace("_", " ")),
-            f"{run.seconds(row['from_ns']):,.1f} s",
             milliseconds(row["value_ms"], censored=row["censored"]),
+            row["fault"] or "whole phase",
+            row["phase"],
+            partition_name(row),
+            f"{run.seconds(row['from_ns']):,.1f} s",
             row["samples"],
             row["note"],
         )
         for row in ordered
     ]
-    columns = ("phase", "fault", "partition", "time until", "counted from", "value", "samples", "note")
-    return Table("≥: the observation ended first, so the true time is longer.", columns, rows, frozenset({4, 5, 6}))
+    columns = ("time", "value", "fault", "phase", "partition", "counted from", "samples", "note")
+    return Table("≥: the observation ended first, so the true time is longer.", columns, rows, frozenset({1, 5, 6}))
 
 
 def latency(run: RunData) -> Table:
     """Open-loop latency by phase."""
     times = ("p50_ms", "p99_ms", "p999_ms", "max_ms")
-    rows = [
-        _cells(row["phase"], row["acked"], *(milliseconds(row[name]) for name in times)) for row in run.rows("latency")
-    ]
+    order = {phase.label: index for index, phase in enumerate(phases(run))}
+    ordered = sorted(run.rows("latency"), key=lambda row: order.get(row["phase"], len(order)))
+    rows = [_cells(row["phase"], row["acked"], *(milliseconds(row[name]) for name in times)) for row in ordered]
     columns = ("phase", "acknowledged", "p50", "p99", "p99.9", "max")
     caption = "Latency of acknowledged sends by phase, counted from the time at which each was due."
     return Table(caption, columns, rows, frozenset(range(1, 6)))
@@ -386,6 +383,7 @@ def fault_table(run: RunData) -> Table:
             Cell(f"F{fault.number}"),
             fault.label,
             fault.target,
+            fault.asked,
             fault.phase,
             f"{fault.start_s:,.1f} s",
             f"{fault.end_s - fault.start_s:,.1f} s",
@@ -394,14 +392,14 @@ def fault_table(run: RunData) -> Table:
         )
         for fault in faults(run)
     ]
-    columns = ("", "fault", "target", "phase", "from", "lasted", "proof that it bit", "healed")
-    return Table("The faults, in order.", columns, rows, frozenset({4, 5}))
+    columns = ("no.", "fault", "node", "the scenario's step", "phase", "from", "lasted", "seen to bite", "gone again")
+    return Table("The faults, in order.", columns, rows, frozenset({5, 6}))
 
 
 def _proof(fault: Span) -> Cell:
-    if not fault.bit:
-        return Cell("none recorded", "differs")
-    return Cell(fault.proof or "recorded")
+    if fault.bit:
+        return Cell(f"yes: {fault.proof}" if fault.proof else "yes")
+    return Cell(f"no: {fault.proof}" if fault.proof else "no proof", "differs")
 
 
 def event_table(run: RunData) -> Table:
@@ -412,10 +410,14 @@ def event_table(run: RunData) -> Table:
             event.kind.replace("_", " "),
             event.phase,
             " ".join(filter(None, (event.step, event.target))),
-            told(event.detail),
+            _shortened(told(event.detail)),
         )
         for event in run.events
         if event.kind in TOLD
     ]
     columns = ("time", "event", "phase", "step", "detail")
     return Table("Times are relative to the start of the first phase.", columns, rows, frozenset({0}))
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= DETAIL_CHARACTERS else f"{text[:DETAIL_CHARACTERS]} …"

@@ -23,6 +23,7 @@ BAND = "rgba(217, 122, 22, 0.13)"
 BAND_EDGE = "rgba(217, 122, 22, 0.55)"
 QUIET = "rgba(128, 140, 152, 0.75)"
 POINTS = 24_000  # of all replicas together: keeps the page below 2 MB
+LABEL_LINE = 15  # pixels
 TIME_TITLE = "seconds since the first phase began"
 
 
@@ -64,17 +65,25 @@ def time_range(run: RunData) -> list[float]:
     return [min(seen), max(seen)] if seen else [0.0, max(1.0, end_of_run(run))]
 
 
-def _layout(run: RunData, height: int, **axes: Any) -> dict[str, Any]:
+def _layout(run: RunData, height: int, headings: dict[str, float], **axes: Any) -> dict[str, Any]:
+    """What the figures share. Fault labels stand above the plot, a line for each that overlaps, headings above them."""
+    found = faults(run)
+    lines = 1 + max((fault.lane for fault in found), default=-1)
+    margin = {"l": 64, "r": 16, "t": 26 + LABEL_LINE * lines, "b": 44}
+    drawn_height = height - margin["t"] - margin["b"]
+    labels = [_heading(text, top, LABEL_LINE * lines * (top == 1)) for text, top in headings.items()]
+    below = {"orientation": "h", "x": 0, "xanchor": "left", "y": -56 / drawn_height, "yanchor": "top"}
+    lowest = "y2" if "yaxis2" in axes else "y"
     return {
         "height": height,
-        "margin": {"l": 64, "r": 16, "t": 28, "b": 44},
+        "margin": margin,
         "hovermode": "x unified",
         "hoverlabel": {"namelength": -1},
         "showlegend": True,
-        "legend": {"orientation": "h", "x": 0, "xanchor": "left", "y": -0.14, "yanchor": "top"},
-        "xaxis": {"range": time_range(run), "title": {"text": TIME_TITLE}},
-        "shapes": [_phase_line(phase) for phase in phases(run)] + [_band(fault) for fault in faults(run)],
-        "annotations": [_band_label(fault) for fault in faults(run)],
+        "legend": {**below, "traceorder": "normal"},
+        "xaxis": {"range": time_range(run), "title": {"text": TIME_TITLE, "standoff": 6}, "anchor": lowest},
+        "shapes": [_phase_line(phase) for phase in phases(run)] + [_band(fault) for fault in found],
+        "annotations": labels + [_band_label(fault) for fault in found],
         **axes,
     }
 
@@ -92,14 +101,14 @@ def _band(fault: Span) -> dict[str, Any]:
 
 
 def _band_label(fault: Span) -> dict[str, Any]:
+    where = {"xref": "x", "yref": "paper", "x": fault.start_s, "y": 1, "xanchor": "left", "yanchor": "bottom"}
     text = f"F{fault.number} {fault.label}"
-    where = {"xref": "x", "yref": "paper", "x": fault.start_s, "y": 1, "xanchor": "left", "yanchor": "top"}
-    return {**where, "text": text, "showarrow": False, "font": {"size": 11}, "yshift": -14 * fault.lane}
+    return {**where, "text": text, "showarrow": False, "font": {"size": 11}, "yshift": LABEL_LINE * fault.lane - 2}
 
 
-def _heading(text: str, top: float) -> dict[str, Any]:
+def _heading(text: str, top: float, above: int) -> dict[str, Any]:
     where = {"xref": "paper", "yref": "paper", "x": 0, "y": top, "xanchor": "left", "yanchor": "bottom"}
-    return {**where, "text": text, "showarrow": False, "font": {"size": 13}, "yshift": 4}
+    return {**where, "text": f"<b>{text}</b>", "showarrow": False, "font": {"size": 13}, "yshift": 2 + above}
 
 
 # --- HW and LEO ----------------------------------------------------------------------------------
@@ -116,12 +125,11 @@ def replicas_figure(run: RunData) -> Figure:
     ]
     layout = _layout(
         run,
-        640,
+        660,
+        {"Offset": 1, "Records behind the furthest LEO": 0.44},
         yaxis={"domain": [0.53, 1], "tickformat": ",d", "rangemode": "tozero"},
         yaxis2={"domain": [0, 0.44], "tickformat": ",d", "autorange": "reversed", "zeroline": True},
     )
-    layout["xaxis"]["anchor"] = "y2"
-    layout["annotations"] += [_heading("Offset", 1), _heading("Records behind the furthest LEO", 0.44)]
     return {"data": data, "layout": layout, "partitions": list(partitions)}
 
 
@@ -131,11 +139,13 @@ def _partition_traces(
     brokers = sorted({row["broker_id"] for row in rows})
     rows = with_distance(rows)
     traces: list[Trace] = []
-    for broker in brokers:
+    for index, broker in enumerate(brokers):
+        # Replicas mostly stand at the same offset: the first line is the widest, so that each shows beside the next.
+        width = 1.6 + min(1.4 * (len(brokers) - 1 - index), 4.2)
         own = thin([row for row in rows if row["broker_id"] == broker], points // len(brokers))
         seconds = [run.seconds(row["t_ns"]) for row in own]
         for short, column, dash in (("LEO", "log_end_offset", "solid"), ("HW", "high_watermark", "dot")):
-            look = {"color": colours[broker], "width": 2, "dash": dash, "shape": "hv"}
+            look = {"color": colours[broker], "width": width, "dash": dash, "shape": "hv"}
             common = {
                 "type": "scatter",
                 "mode": "lines",
@@ -143,6 +153,7 @@ def _partition_traces(
                 "x": seconds,
                 "line": look,
                 "legendgroup": f"{broker} {short}",
+                "legendrank": 1 if short == "LEO" else 2,
                 "hovertemplate": "%{y:,d}",
             }
             name = f"broker {broker} {short}"
@@ -150,6 +161,8 @@ def _partition_traces(
             for view, axis, key in (("offset", "y", column), ("behind", "y2", f"{column}_behind")):
                 drawn = {"y": [row[key] for row in own], "yaxis": axis, "showlegend": view == "offset"}
                 traces.append({**common, **drawn, "name": name, "meta": {**meta, "view": view}})
+    # A high watermark lies under the log ends: where it equals them there is nothing to tell.
+    traces.sort(key=lambda trace: trace["meta"]["series"] == "LEO")
     return traces + _lone_points(traces) + _epoch_markers(run, partition, rows)
 
 
@@ -220,6 +233,7 @@ def _epoch_markers(run: RunData, partition: str, rows: list[Row]) -> list[Trace]
         "mode": "markers+text",
         "name": "new leader epoch",
         "legendgroup": "epoch",
+        "legendrank": 3,
         "x": [run.seconds(row["t_ns"]) for row in first_seen],
         "text": [f"epoch {row['leader_epoch']}" for row in first_seen],
         "textposition": "bottom right",
@@ -250,8 +264,8 @@ LANES: dict[str, dict[str, Any]] = {
 }
 
 
-def authoritative(views: list[Row]) -> tuple[str, list[Row]]:
-    """Whose views the lanes show, and these views in order of time.
+def authoritative(views: list[Row]) -> list[Row]:
+    """The views that the lanes show, in order of time.
 
     The controller decides what the ISR is; only where its log is missing are brokers' answers taken, without
     those that tell of an older leader epoch than one seen before.
@@ -259,31 +273,43 @@ def authoritative(views: list[Row]) -> tuple[str, list[Row]]:
     views = sorted(views, key=lambda row: row["t_ns"])
     own = [row for row in views if row["observer"] == "controller"]
     if own:
-        return "controller", own
+        return own
     kept: list[Row] = []
     for row in views:
         if not kept or (row["leader_epoch"] or 0) >= (kept[-1]["leader_epoch"] or 0):
             kept.append(row)
-    return "brokers", kept
+    return kept
 
 
 def isr_figure(run: RunData) -> Figure:
-    """One lane per broker: leads, in the ISR, out of it; nothing where nobody had a view."""
+    """One lane per broker, the first on top: leads, in the ISR, out of it; nothing before the first view."""
     brokers = brokers_of(run)
     colours = colour_of(brokers)
     partitions = _by_partition(run.rows("timeline_isr"))
     data: list[Trace] = []
     for partition, rows in partitions.items():
-        observer, views = authoritative(rows)
-        # A controller's view holds until it is changed; a sampled one ends with the last sample.
-        end_s = time_range(run)[1] if observer == "controller" else run.seconds(views[-1]["t_ns"])
-        for broker in brokers:
-            data += _lane(run, broker, views, end_s, {"partition": partition, "colour": colours[broker]})
-        data += _leader_labels(run, partition, views)
-    lanes = {"type": "category", "categoryarray": [f"broker {b}" for b in brokers], "autorange": "reversed"}
-    layout = _layout(run, 110 + 52 * len(brokers), yaxis={**lanes, "range": None})
+        views = authoritative(rows)
+        for lane, broker in enumerate(brokers):
+            data += _lane(run, broker, views, {"partition": partition, "colour": colours[broker], "lane": lane})
+        data.append(_leader_labels(run, partition, views, brokers))
+    names = {"tickvals": list(range(len(brokers))), "ticktext": [f"broker {broker}" for broker in brokers]}
+    lanes = {**names, "range": [len(brokers) - 0.6, -0.8], "showgrid": False, "zeroline": False}
+    layout = _layout(run, 120 + 56 * len(brokers), {}, yaxis=lanes)
     layout |= {"hovermode": "closest", "showlegend": False}
-    return {"data": data, "layout": layout, "partitions": list(partitions)}
+    table = {name: _isr_table(run, rows) for name, rows in partitions.items()}
+    return {"data": data, "layout": layout, "partitions": list(partitions), "table": table}
+
+
+def _isr_table(run: RunData, rows: list[Row]) -> dict[str, Any]:
+    head = ["time (s)", "observer", "leader", "leader epoch", "ISR"]
+    lines = [
+        [run.seconds(row["t_ns"]), row["observer"], row["leader"], row["leader_epoch"], _isr_text(row)] for row in rows
+    ]
+    return {"head": head, "rows": lines}
+
+
+def _isr_text(row: Row) -> str:
+    return "not known" if row["isr"] is None else ", ".join(map(str, row["isr"])) or "empty"
 
 
 def _state(broker: int, view: Row) -> str | None:
@@ -294,56 +320,63 @@ def _state(broker: int, view: Row) -> str | None:
     return "in the ISR" if broker in view["isr"] else "out of the ISR"
 
 
-def _lane(run: RunData, broker: int, views: list[Row], end_s: float, look: dict[str, str]) -> list[Trace]:
-    ends = [run.seconds(view["t_ns"]) for view in views[1:]] + [end_s]
+def _lane(run: RunData, broker: int, views: list[Row], look: dict[str, Any]) -> list[Trace]:
+    """One broker's states; a view holds until the observer has another one."""
+    ends = [run.seconds(view["t_ns"]) for view in views[1:]] + [time_range(run)[1]]
     traces = []
     for state, stroke in LANES.items():
         x: list[float | None] = []
         text: list[str | None] = []
         for view, until in zip(views, ends, strict=True):
             if _state(broker, view) == state:
-                x += [run.seconds(view["t_ns"]), until, None]
-                text += [f"epoch {view['leader_epoch']}, ISR {view['isr']}"] * 2 + [None]
-        y = [None if second is None else f"broker {broker}" for second in x]
-        line = {"color": QUIET if state == "out of the ISR" else look["colour"], **stroke}
-        traces.append(
-            {
-                "type": "scatter",
-                "mode": "lines",
-                "connectgaps": False,
-                "name": f"broker {broker} {state}",
-                "x": x,
-                "y": y,
-                "text": text,
-                "line": line,
-                "hovertemplate": f"broker {broker} {state}<br>%{{text}}<extra></extra>",
-                "meta": {"partition": look["partition"], "broker": broker, "state": state},
-            }
-        )
-    return [trace for trace in traces if trace["x"]]
+                start = run.seconds(view["t_ns"])
+                told = f"epoch {view['leader_epoch']}, ISR {_isr_text(view)}"
+                if x and x[-2] == start:  # the same state goes on in another view: one bar
+                    x[-1:], text[-2:] = [until, None], [told, told, None]
+                else:
+                    x += [start, until, None]
+                    text += [told, told, None]
+        trace = {
+            "type": "scatter",
+            "mode": "lines",
+            "connectgaps": False,
+            "name": f"broker {broker} {state}",
+            "x": x,
+            "y": [None if second is None else look["lane"] for second in x],
+            "text": text,
+            "line": {"color": QUIET if state == "out of the ISR" else look["colour"], **stroke},
+            "hovertemplate": f"broker {broker} {state}<br>%{{text}}<extra></extra>",
+            "meta": {"partition": look["partition"], "broker": broker, "state": state},
+        }
+        if x:
+            traces.append(trace)
+    return traces
 
 
-def _leader_labels(run: RunData, partition: str, views: list[Row]) -> list[Trace]:
+def _leader_labels(run: RunData, partition: str, views: list[Row], brokers: list[int]) -> Trace:
+    """The words over the lane of each new leader."""
+    before: list[Row | None] = [None, *views]
     starts = [
         view
-        for before, view in pairwise([{"leader": None, "leader_epoch": None}, *views])
-        if (view["leader"], view["leader_epoch"]) != (before["leader"], before["leader_epoch"])
-        and view["leader"] not in (None, -1)
+        for earlier, view in zip(before, views, strict=False)
+        if view["leader"] in brokers and (earlier is None or _reign(earlier) != _reign(view))
     ]
-    return [
-        {
-            "type": "scatter",
-            "mode": "text",
-            "name": "leader",
-            "x": [run.seconds(view["t_ns"]) for view in starts],
-            "y": [f"broker {view['leader']}" for view in starts],
-            "text": [f"leader, epoch {view['leader_epoch']}" for view in starts],
-            "textposition": "top right",
-            "textfont": {"size": 11},
-            "hoverinfo": "skip",
-            "meta": {"partition": partition, "state": "leader label"},
-        }
-    ]
+    return {
+        "type": "scatter",
+        "mode": "text",
+        "name": "leader",
+        "x": [run.seconds(view["t_ns"]) for view in starts],
+        "y": [brokers.index(view["leader"]) - 0.34 for view in starts],
+        "text": [f"leads, epoch {view['leader_epoch']}" for view in starts],
+        "textposition": "middle right",
+        "textfont": {"size": 11},
+        "hoverinfo": "skip",
+        "meta": {"partition": partition, "state": "label"},
+    }
+
+
+def _reign(view: Row) -> tuple[int | None, int | None]:
+    return view["leader"], view["leader_epoch"]
 
 
 # --- sends ---------------------------------------------------------------------------------------
@@ -365,7 +398,12 @@ def sends_figure(run: RunData) -> Figure:
             "x": middle,
             "y": [row[column] for row in rows],
             "width": 1,
-            "marker": {"color": colour, "pattern": {"shape": pattern}, "line": {"width": 0}},
+            "marker": {
+                "color": colour,
+                "opacity": 0.55 if column == "acked" else 1,
+                "pattern": {"shape": pattern, "fillmode": "overlay", "size": 5},
+                "line": {"width": 0},
+            },
             "hovertemplate": "%{y:,d}",
             "meta": {"outcome": column},
         }
@@ -392,12 +430,11 @@ def sends_figure(run: RunData) -> Figure:
     ]
     layout = _layout(
         run,
-        520,
+        540,
+        {"Sends per second": 1, "Latency from the due time (log scale)": 0.43},
         yaxis={"domain": [0.53, 1], "tickformat": ",d", "rangemode": "tozero"},
         yaxis2={"domain": [0, 0.43], "type": "log", "ticksuffix": " ms", "dtick": 1},
         barmode="stack",
         bargap=0,
     )
-    layout["xaxis"]["anchor"] = "y2"
-    layout["annotations"] += [_heading("Sends per second", 1), _heading("Latency from the due time (log scale)", 0.43)]
     return {"data": bars + lines if rows else [], "layout": layout, "partitions": []}

@@ -6,6 +6,7 @@ The page opens from disk and asks no network for anything; plotly.js lies beside
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import sys
 from datetime import datetime
@@ -15,7 +16,7 @@ from typing import Any
 from urllib.parse import quote
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from history.errors import PlimsollError
 from history.events import Event
@@ -68,7 +69,7 @@ def render(run: RunData) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["embedded"] = embedded
+    environment.filters |= {"embedded": embedded, "unbroken": unbroken}
     return environment.get_template("run.html").render(**_view(run))
 
 
@@ -76,6 +77,11 @@ def embedded(value: Any) -> Markup:
     """JSON for a script element: nothing in it can end the element."""
     text = json.dumps(value, allow_nan=False, separators=(",", ":"), ensure_ascii=False)
     return Markup(text.replace("<", "\\u003c"))
+
+
+def unbroken(text: str) -> Markup:
+    """Text in which no line ends inside a name such as ``orders-0``."""
+    return Markup(re.sub(r"[\w.]+-\d+", r'<span class="unbroken">\g<0></span>', str(escape(text))))
 
 
 def _view(run: RunData) -> dict[str, Any]:

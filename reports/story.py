@@ -18,6 +18,7 @@ TOLD = {
     "heal",
     "healed",
     "node_exited",
+    "step",
     "capture",
     "quiesced",
     "collected",
@@ -29,8 +30,9 @@ TOLD = {
 class Span:
     """A phase or a fault, in seconds since the start of the first phase.
 
-    ``end_s`` of a fault that was never healed is the end of its phase. ``lane`` keeps the labels of
-    overlapping faults apart. ``proof`` is None where nobody saw the fault bite.
+    ``asked`` is the scenario's step, ``target`` the nodes that it was bound to. ``end_s`` of a fault that was
+    never healed is the end of its phase. ``proof`` is None where nobody looked whether the fault bit.
+    ``lane`` keeps the labels of overlapping faults apart.
     """
 
     label: str
@@ -38,8 +40,10 @@ class Span:
     start_s: float
     end_s: float
     target: str = ""
+    asked: str = ""
     proof: str | None = None
     bit: bool = False
+    over: bool = False
     healed: bool = False
     lane: int = 0
     number: int = 0
@@ -68,11 +72,12 @@ def faults(run: RunData) -> list[Span]:
     for event in run.events:
         if event.kind == "inject":
             end_s = phase_end.get(event.phase, end_of_run(run))
-            found.append(Span(event.step, event.phase, run.seconds(event.t_ns), end_s, event.target))
+            asked = str(event.detail.get("asked", ""))
+            found.append(Span(event.step, event.phase, run.seconds(event.t_ns), end_s, event.target, asked))
         elif event.kind == "injected":
-            _update(found, event, bit=True, proof=told(event.detail) or None)
+            _update(found, event, bit=event.detail.get("bit", True), proof=told(event.detail))
         elif event.kind == "healed":
-            _update(found, event, healed=True, end_s=run.seconds(event.t_ns))
+            _update(found, event, over=True, healed=event.detail.get("gone", True), end_s=run.seconds(event.t_ns))
     return _with_lanes(found)
 
 
@@ -80,9 +85,9 @@ def _update(found: list[Span], event: Event, **change: Any) -> None:
     """Apply a later event to the faults that it speaks of.
 
     Faults of its phase that are still in force; among them those of its target, if it names one, and of
-    its step, if one of them has that step (a killed node is healed by ``start``, another step).
+    its step, if one of them has that step.
     """
-    chosen = [i for i, span in enumerate(found) if span.phase == event.phase and not span.healed]
+    chosen = [i for i, span in enumerate(found) if span.phase == event.phase and not span.over]
     if event.target:
         chosen = [i for i in chosen if found[i].target == event.target]
     chosen = [i for i in chosen if found[i].label == event.step] or chosen
@@ -105,12 +110,15 @@ def moments(run: RunData) -> list[tuple[float, Event]]:
 
 
 def told(detail: Mapping[str, Any]) -> str:
-    """An event's detail in one line: ``proof`` first and bare, the rest as ``name value``."""
-    rest = [f"{name.replace('_', ' ')} {_flat(value)}" for name, value in detail.items() if name != "proof"]
-    return "; ".join([str(detail["proof"]), *rest] if "proof" in detail else rest)
+    """An event's detail in one line of ``name value``; what is told by a column of its own is left out."""
+    named = [(name, value) for name, value in detail.items() if name not in {"asked", "bit", "gone", "why"}]
+    why = [str(detail["why"])] if detail.get("why") else []
+    return "; ".join(why + [f"{name.replace('_', ' ')} {_flat(value)}" for name, value in named])
 
 
 def _flat(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     if isinstance(value, list):
         return ", ".join(map(_flat, value))
     if isinstance(value, Mapping):

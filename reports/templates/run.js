@@ -31,7 +31,7 @@
     layout.xaxis.title.font = { color: colour("soft") };
     if (range) layout.xaxis.range = range;
     if (narrow.matches) {
-      layout.margin = { ...layout.margin, l: 44, r: 10 };
+      layout.margin = { ...layout.margin, l: 56, r: 12 };
       layout.xaxis.nticks = 5;
       if (layout.hovermode === "x unified") layout.hovermode = "closest";
       const legendRows = layout.showlegend ? figure.data.filter((trace) => shown(trace) && trace.showlegend !== false).length / 2 : 0;
@@ -68,31 +68,22 @@
   // --- the table behind a figure, made when it is first opened -----------------------------------
   const show = (value) => (value === null || value === undefined ? "–" : typeof value === "number" ? value.toLocaleString("en") : String(value));
 
-  function spans(traces) {
-    const rows = [];
-    for (const trace of traces.filter((one) => one.line)) {
-      for (let i = 0; i + 1 < trace.x.length; i += 3) rows.push([trace.x[i], trace.x[i + 1], trace.name, trace.text[i]]);
-    }
-    return { head: ["from (s)", "until (s)", "state", "view"], rows: rows.sort((a, b) => a[0] - b[0]) };
-  }
-
+  // One row for each moment of each broker; a figure without brokers has one group.
   function samples(traces) {
     const series = traces.filter((trace) => !trace.meta.alone && trace.meta.series !== "epoch");
-    const moments = new Map();
-    series.forEach((trace, column) => trace.x.forEach((second, i) => {
-      if (!moments.has(second)) moments.set(second, Array(series.length).fill(undefined));
-      moments.get(second)[column] = trace.y[i];
-    }));
-    const head = ["time (s)", ...series.map((trace) => trace.name + (trace.meta.view === "behind" ? ", behind" : ""))];
-    return { head, rows: [...moments].sort((a, b) => a[0] - b[0]).map(([second, values]) => [second, ...values]) };
+    const groups = Map.groupBy(series, (trace) => trace.meta.broker);
+    const named = !groups.has(undefined);
+    const title = (trace) => (trace.meta.series ? trace.meta.series + (trace.meta.view === "behind" ? " behind the furthest LEO" : "") : trace.name);
+    const head = ["time (s)", ...(named ? ["broker"] : []), ...[...groups.values()][0].map(title)];
+    const rows = [...groups].flatMap(([broker, group]) => group[0].x.map((second, i) => [second, ...(named ? [broker] : []), ...group.map((trace) => trace.y[i])]));
+    return { head, rows: rows.sort((a, b) => a[0] - b[0]) };
   }
 
   function fill(details) {
     const name = details.dataset.table;
-    const traces = figures[name].data.filter(shown);
-    const { head, rows } = name === "isr" ? spans(traces) : samples(traces);
+    const { head, rows } = figures[name].table?.[partition ?? figures[name].partitions[0]] ?? samples(figures[name].data.filter(shown));
     details.querySelector(".scroll")?.remove();
-    const box = Object.assign(document.createElement("div"), { className: "scroll", tabIndex: 0 });
+    const box = Object.assign(document.createElement("div"), { className: "scroll tall", tabIndex: 0 });
     box.setAttribute("role", "region");
     box.setAttribute("aria-label", "The data of this figure");
     const table = box.appendChild(document.createElement("table"));
@@ -140,9 +131,10 @@
   }
   draw(Plotly.newPlot).then(() => {
     link();
-    const again = () => draw(Plotly.react, plots[0]?.layout.xaxis.range);
+    const done = () => { document.body.dataset.drawn = dark.matches ? "dark" : "light"; };
+    const again = () => draw(Plotly.react, plots[0]?.layout.xaxis.range).then(done);
     dark.addEventListener("change", again);
     narrow.addEventListener("change", again);
-    document.body.dataset.drawn = "yes";
+    done();
   });
 })();

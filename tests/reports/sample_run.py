@@ -68,10 +68,10 @@ def _replica(broker: int, t: float, acks1: bool) -> tuple[int, int, int] | None:
     return epoch, max(0, min(leo, end - slowest - (0 if broker == 1 else 3))), leo
 
 
-def _timeline_replicas(acks1: bool) -> Iterable[Row]:
+def _timeline_replicas(acks1: bool, samples_per_s: int) -> Iterable[Row]:
     for broker in (1, 2, 3):
-        for tick in range(int(END_S * 10) + 1):
-            t = tick / 10
+        for tick in range(int(END_S) * samples_per_s + 1):
+            t = tick / samples_per_s
             seen = _replica(broker, t, acks1) or (None, None, None)
             values = dict(zip(("leader_epoch", "high_watermark", "log_end_offset"), seen, strict=True))
             yield {**PARTITION, "broker_id": broker, "t_ns": at(t), **values}
@@ -223,41 +223,42 @@ def _latency(acks1: bool) -> Iterable[Row]:
 
 
 def _events() -> Iterable[tuple[float, str, str, str, str, Row]]:
-    lag, kill = "follower of orders-0", "leader of orders-0"
+    lags, dies = "follower lags", "leader dies"
+    slow = {"asked": "slow node follower of orders-0, until out of isr: follower of orders-0, limit 20.0"}
+    rule = "no rule left"
     return [
         (-9.0, "run_started", "", "", "", {}),
-        (-1.0, "capture", "", "", "", {"capture": "before"}),
+        (-1.0, "capture", "", "", "before", {"replicas": [{"broker": n, "log_end_offset": 0} for n in (1, 2, 3)]}),
         (0.0, "phase_started", "steady", "", "", {}),
         (5.0, "phase_ended", "steady", "", "", {}),
-        (5.0, "phase_started", "follower lags", "", "", {}),
-        (5.0, "inject", "follower lags", "lag", lag, {"records": 2000}),
+        (5.0, "phase_started", lags, "", "", {}),
+        (5.0, "inject", lags, "lag", "broker-3", {"asked": "lag node follower of orders-0, records 2000"}),
+        (6.9, "injected", lags, "lag", "broker-3", {"bit": True, "lag": 2011, "in_isr": True}),
+        (8.0, "heal", lags, "lag", "broker-3", {}),
+        (8.1, "healed", lags, "lag", "broker-3", {"gone": True, "rules": rule}),
+        (8.0, "inject", lags, "slow", "broker-3", slow),
+        (9.5, "injected", lags, "slow", "broker-3", {"bit": True, "isr": [1, 2]}),
+        (15.0, "heal", lags, "slow", "broker-3", {}),
+        (15.2, "healed", lags, "slow", "broker-3", {"gone": True, "rules": rule}),
+        (17.0, "wait_met", lags, "wait", "", {"condition": "isr full: orders", "waited_ms": 1790, "limit_s": 30.0}),
+        (20.0, "phase_ended", lags, "", "", {}),
+        (20.0, "phase_started", dies, "", "", {}),
+        (KILL_S, "inject", dies, "kill", "broker-1", {"asked": "kill node leader of orders-0"}),
+        (KILL_S + 0.1, "injected", dies, "kill", "broker-1", {"bit": True, "probe": "connection refused"}),
+        (ELECTED_S, "wait_met", dies, "wait", "", {"condition": "leader changed: orders", "waited_ms": 880}),
+        (BACK_S, "heal", dies, "kill", "broker-1", {}),
+        (BACK_S + 0.4, "healed", dies, "kill", "broker-1", {"gone": True, "probe": "answers", "registered": True}),
         (
-            5.9,
-            "injected",
-            "follower lags",
-            "lag",
-            lag,
-            {"brokers": [3], "proof": "2011 records behind, still in the ISR"},
+            35.0,
+            "wait_ran_out",
+            dies,
+            "wait",
+            "",
+            {"condition": "caught up: orders", "last_seen": "broker 3: 17 behind"},
         ),
-        (8.0, "inject", "follower lags", "slow", lag, {}),
-        (9.5, "wait_met", "follower lags", "slow", lag, {"condition": "out of isr: follower of orders-0"}),
-        (9.5, "injected", "follower lags", "slow", lag, {"brokers": [3], "proof": "ISR is [1, 2]"}),
-        (15.0, "heal", "follower lags", "slow", lag, {}),
-        (15.0, "heal", "follower lags", "lag", lag, {}),
-        (15.2, "healed", "follower lags", "slow", lag, {"proof": "no rule left"}),
-        (15.2, "healed", "follower lags", "lag", lag, {"proof": "no rule left"}),
-        (17.0, "wait_met", "follower lags", "wait", "", {"condition": "isr full: orders"}),
-        (20.0, "phase_ended", "follower lags", "", "", {}),
-        (20.0, "phase_started", "leader dies", "", "", {}),
-        (KILL_S, "inject", "leader dies", "kill", kill, {}),
-        (KILL_S + 0.1, "injected", "leader dies", "kill", kill, {"brokers": [1], "proof": "process 412 is gone"}),
-        (ELECTED_S, "wait_met", "leader dies", "wait", "", {"condition": "leader changed: orders"}),
-        (BACK_S, "heal", "leader dies", "kill", kill, {}),
-        (BACK_S + 0.4, "healed", "leader dies", "kill", kill, {"proof": "broker 1 answers, incarnation 2"}),
-        (35.0, "wait_ran_out", "leader dies", "wait", "", {"condition": "caught up: orders", "last_seen": "17 behind"}),
-        (36.0, "phase_ended", "leader dies", "", "", {}),
-        (37.0, "quiesced", "", "", "", {}),
-        (40.0, "capture", "", "", "", {"capture": "after"}),
+        (36.0, "phase_ended", dies, "", "", {}),
+        (37.0, "quiesced", "", "quiesce", "", {}),
+        (40.0, "capture", "", "", "after", {}),
         (44.0, "collected", "", "", "", {}),
     ]
 
@@ -338,7 +339,7 @@ def write_table(place: Path, rows: Iterable[Row], schema: pa.Schema) -> None:
     pq.write_table(pa.Table.from_pylist(list(rows), schema=schema), place / "part-00000.parquet")
 
 
-def write_sample_run(path: Path, *, acks1: bool = False) -> Path:
+def write_sample_run(path: Path, *, acks1: bool = False, samples_per_s: int = 10) -> Path:
     """Write the run folder of one of the two stories; ``path`` becomes the run folder."""
     folder = RunFolder(path)
     for place in (path / "brokers" / "broker-1", folder.verdict / "data_docs"):
@@ -356,7 +357,7 @@ def write_sample_run(path: Path, *, acks1: bool = False) -> Path:
         "invariants": _invariants(acks1),
         "recovery": _recovery(),
         "latency": _latency(acks1),
-        "timeline_replicas": _timeline_replicas(acks1),
+        "timeline_replicas": _timeline_replicas(acks1, samples_per_s),
         "timeline_isr": _timeline_isr(),
         "timeline_sends": _timeline_sends(acks1),
     }

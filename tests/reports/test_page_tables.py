@@ -1,0 +1,142 @@
+"""Cells say what is known, and name what is not."""
+
+from pathlib import Path
+
+import pytest
+
+from reports.page_tables import (
+    anomalies,
+    disagreements,
+    invariants,
+    loss_sentences,
+    milliseconds,
+    offsets,
+    percent,
+    recovery,
+    stories,
+)
+from reports.run_data import Row, RunData, read_run
+from tests.reports.sample_run import write_sample_run
+
+
+def _after(broker: int, end: int | None, *, capture: str = "after") -> Row:
+    values = {"high_watermark": 7, "log_end_offset": end, "leader_epoch": 5, "log_start_offset": 0}
+    return {"topic": "orders", "partition": 0, "broker_id": broker, "capture": capture, **values}
+
+
+@pytest.fixture
+def clean(tmp_path: Path) -> RunData:
+    """The run that lost nothing."""
+    return read_run(write_sample_run(tmp_path / "run-1"))
+
+
+@pytest.fixture
+def lossy(tmp_path: Path) -> RunData:
+    """The run that lost 900 records with acks=1."""
+    return read_run(write_sample_run(tmp_path / "run-2", acks1=True))
+
+
+def test_a_censored_time_is_a_lower_bound() -> None:
+    """A time that was cut off by the end of the observation is never shown as if it were measured."""
+    assert milliseconds(4000.0, censored=True) == "≥ 4,000 ms"
+    assert milliseconds(4000.0) == "4,000 ms"
+
+
+def test_a_time_that_was_never_seen_is_no_number() -> None:
+    """Not seen before the end, and not measured at all, are two things."""
+    assert milliseconds(None, censored=True) == "not seen"
+    assert milliseconds(None) == "–"
+
+
+def test_a_small_rate_is_not_rounded_to_zero() -> None:
+    """One in ten thousand is not nothing; nothing is."""
+    assert percent(0.0001) == "0.01 %"
+    assert percent(1e-9) == "below 0.0001 %"
+    assert percent(0.0) == "0 %"
+
+
+def test_replicas_that_end_apart_disagree() -> None:
+    """Another log end offset at ``after`` is a disagreement, on that value only."""
+    assert disagreements([_after(1, 9), _after(2, 9), _after(3, 10)]) == {"orders-0": ["log_end_offset"]}
+
+
+def test_replicas_may_differ_before_the_end() -> None:
+    """The same difference at a phase boundary is no disagreement, and a silent replica has no say."""
+    rows = [_after(1, 9), _after(2, None), _after(3, 10, capture="steady")]
+
+    assert disagreements(rows) == {"orders-0": []}
+
+
+def test_disagreement_is_said_in_words_and_in_the_cell(lossy: RunData, clean: RunData) -> None:
+    """The mark does not rest on colour alone."""
+    marked = [cell.text for row in offsets(lossy).rows for cell in row if cell.mark == "differs"]
+
+    assert marked == ["≠ 39,026", "≠ 39,026", "≠ 39,043"]
+    assert offsets(lossy).notes == ["orders-0: the replicas disagree on log end offset at the end."]
+    assert offsets(clean).notes == ["At the end the replicas of every partition agree."]
+
+
+def test_loss_is_an_interval_whose_unknown_part_is_named(lossy: RunData) -> None:
+    """900 are lost, and 17 more that the drain did not reach are neither lost nor fine."""
+    said = loss_sentences(lossy)[0]
+
+    assert "[2.25 %, 2.30 %] of 39,926 acknowledged" in said
+    assert "900 are lost for certain; the upper end counts those unseen: 17 not reached by the drain." in said
+
+
+def test_finding_no_loss_comes_with_what_it_means(clean: RunData) -> None:
+    """Zero of one run is a weak statement, and the page says so."""
+    said = " ".join(loss_sentences(clean))
+
+    assert "None is lost for certain; none is left unseen." in said
+    assert "0 of 1 runs with a loss still allows a true rate of up to 95 %" in said
+
+
+def test_unseen_records_are_not_called_a_clean_run(clean: RunData) -> None:
+    """One undrained record is enough to hold back the sentence about zero."""
+    clean.tables["delivery"][0].update(unseen=1, undrained=1)
+
+    assert "0 of 1 runs" not in " ".join(loss_sentences(clean))
+
+
+def test_nothing_acknowledged_shows_nothing_about_loss(clean: RunData) -> None:
+    """No rate is made up where there is nothing to divide by."""
+    clean.tables["delivery"][0].update(acked=0, loss_rate_low=None, loss_rate_high=None)
+
+    assert loss_sentences(clean) == [
+        "Nothing was acknowledged, so nothing could be lost: this run shows nothing about loss."
+    ]
+
+
+def test_cases_are_counted_by_kind_and_permission(lossy: RunData) -> None:
+    """What nothing permits stands first."""
+    shown = [tuple(cell.text for cell in row[:4]) for row in anomalies(lossy).rows]
+
+    assert shown == [("inconsistent offset", "S1", "1", "no"), ("lost write", "S1", "900", "yes")]
+
+
+def test_the_first_200_stories_are_shown(lossy: RunData) -> None:
+    """The caption says how many there are; the case that nothing permits is among those shown."""
+    shown = stories(lossy)
+
+    assert len(shown.rows) == 200
+    assert shown.caption == "The first 200 of 901 cases."
+    assert shown.rows[0][0].text == "inconsistent offset"
+    assert shown.rows[1][4].text.startswith("producer-1 #21100 was acknowledged at offset 21100 by broker 1 in epoch 4")
+
+
+def test_failed_and_unknown_invariants_stand_first(lossy: RunData) -> None:
+    """They stand in numerical order within a verdict: I2 before I12."""
+    shown = [(row[0].text, row[1].text) for row in invariants(lossy).rows]
+
+    assert shown[:3] == [("I10", "fail"), ("I15", "unknown"), ("I1", "pass")]
+    assert shown.index(("I2", "pass")) < shown.index(("I12", "pass"))
+
+
+def test_recovery_keeps_censored_times(clean: RunData) -> None:
+    """Every measured or cut-off time is a row."""
+    values = {row[0].text: row[1].text for row in recovery(clean).rows}
+
+    assert values["new leader elected"] == "912 ms"
+    assert values["high watermark stood still"] == "≥ 4,000 ms"
+    assert values["caught up"] == "not seen"

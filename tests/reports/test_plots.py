@@ -1,0 +1,118 @@
+"""Figures show what was seen and leave out what was not."""
+
+from pathlib import Path
+
+import pytest
+
+from reports.plots import authoritative, figures, thin, with_distance
+from reports.run_data import Row, read_run
+from tests.reports.sample_run import BACK_S, KILL_S, at, write_sample_run
+
+
+def _sample(broker: int, t: int, end: int | None, high: int | None = None) -> Row:
+    return {"broker_id": broker, "t_ns": t, "log_end_offset": end, "high_watermark": high, "leader_epoch": 4}
+
+
+def _view(t: int, observer: str, epoch: int, isr: list[int]) -> Row:
+    return {"t_ns": t, "observer": observer, "leader": 1, "leader_epoch": epoch, "isr": isr}
+
+
+def test_distance_is_measured_from_the_furthest_replica_of_that_moment() -> None:
+    """A follower 2,000 behind is 2,000 behind, whichever row of the moment comes first."""
+    rows = with_distance([_sample(3, 7, 1_000, 990), _sample(1, 7, 3_000, 1_000)])
+
+    assert [(row["log_end_offset_behind"], row["high_watermark_behind"]) for row in rows] == [
+        (2_000, 2_010),
+        (0, 2_000),
+    ]
+
+
+def test_a_replica_that_does_not_answer_is_no_reference() -> None:
+    """Once the furthest replica is gone, the others are measured among themselves, and it has no distance."""
+    rows = with_distance([_sample(1, 1, 500), _sample(2, 1, 400), _sample(1, 2, None), _sample(2, 3, 410)])
+
+    assert [row["log_end_offset_behind"] for row in rows] == [0, 100, None, 0]
+
+
+def test_thinning_keeps_both_sides_of_a_gap() -> None:
+    """A tenth of the rows is kept, and still the last row before a gap, the gap and the first row after it."""
+    rows = [_sample(1, t, None if t in {43, 44} else t) for t in range(100)]
+
+    kept = [row["t_ns"] for row in thin(rows, 10)]
+
+    assert {42, 43, 44, 45} <= set(kept)
+    assert len(kept) < 20
+
+
+def test_few_rows_are_not_thinned() -> None:
+    """What fits is drawn as it is."""
+    rows = [_sample(1, t, t) for t in range(10)]
+
+    assert rows == thin(rows, 10)
+
+
+def test_the_controller_decides_what_the_isr_is() -> None:
+    """Where the controller's views exist, a broker's later and older view is not drawn."""
+    own = _view(1, "controller", 4, [1, 2])
+
+    assert [own] == authoritative([own, _view(2, "3", 4, [1, 2, 3])])
+
+
+def test_without_the_controller_a_stale_epoch_is_left_out() -> None:
+    """A broker that still tells of epoch 4 after another told of epoch 5 is behind, not right."""
+    old, new, stale = _view(1, "1", 4, [1, 2]), _view(2, "2", 5, [2]), _view(3, "3", 4, [1, 2])
+
+    assert [old, new] == authoritative([old, new, stale])
+
+
+@pytest.fixture(scope="module")
+def drawn(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict]:  # type: ignore[type-arg]  # plain JSON
+    """The figures of the run that lost nothing."""
+    folder: Path = tmp_path_factory.mktemp("runs") / "run-1"
+    return figures(read_run(write_sample_run(folder)))
+
+
+def test_a_dead_brokers_line_has_a_gap(drawn: dict) -> None:  # type: ignore[type-arg]
+    """While broker 1 is dead its series are null, the other brokers' are not, and no line joins the ends."""
+    lines = [trace for trace in drawn["replicas"]["data"] if trace["meta"]["series"] in {"LEO", "HW"}]
+
+    for trace in lines:
+        dead = [y for x, y in zip(trace["x"], trace["y"], strict=True) if KILL_S <= x < BACK_S]
+        assert (trace["meta"]["broker"] == 1) == all(y is None for y in dead)
+        assert trace["connectgaps"] is False
+        assert trace["line"]["shape"] == "hv"
+
+
+def test_the_new_leader_epoch_is_marked_once(drawn: dict) -> None:  # type: ignore[type-arg]
+    """Epoch 4, with which the run began, is no change; epoch 5 is, once in each view."""
+    marked = [trace for trace in drawn["replicas"]["data"] if trace["meta"]["series"] == "epoch"]
+
+    assert [trace["text"] for trace in marked] == [["epoch 5"], ["epoch 5"]]
+
+
+def test_faults_are_shaded_and_named_in_every_figure(drawn: dict) -> None:  # type: ignore[type-arg]
+    """Three faults: three bands and three labels, numbered alike in each figure."""
+    for figure in drawn.values():
+        texts = [note["text"] for note in figure["layout"]["annotations"]]
+        bands = [shape for shape in figure["layout"]["shapes"] if shape["type"] == "rect"]
+        assert {"F1 lag", "F2 slow", "F3 kill"} <= set(texts)
+        assert len(bands) == 3
+
+
+def test_isr_lanes_tell_leading_from_following_from_out(drawn: dict) -> None:  # type: ignore[type-arg]
+    """Broker 3 is out from 9.5 s to 17 s and never leads; broker 2 leads from the election on."""
+    lanes = {(t["meta"].get("broker"), t["meta"]["state"]): t["x"] for t in drawn["isr"]["data"]}
+
+    assert lanes[3, "out of the ISR"] == [9.5, 17.0, None]
+    assert (3, "leads") not in lanes
+    assert lanes[2, "leads"][0] == 22.9
+
+
+def test_nothing_seen_draws_nothing(tmp_path: Path) -> None:
+    """A run whose timelines are missing has no figures at all."""
+    run = read_run(write_sample_run(tmp_path / "run-1"))
+    for name in ("timeline_replicas", "timeline_isr", "timeline_sends"):
+        del run.tables[name]
+
+    assert figures(run) == {}
+    assert at(0) == run.origin_ns

@@ -1,0 +1,86 @@
+"""What cannot be read is named; what is empty is empty."""
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from history.errors import EvidenceError
+from reports.run_data import read_run
+from tests.reports.sample_run import write_sample_run
+
+
+def test_a_whole_run_misses_nothing(tmp_path: Path) -> None:
+    """Every table is read, also the one without rows."""
+    run = read_run(write_sample_run(tmp_path / "run-1"))
+
+    assert run.missing == []
+    assert run.tables["anomalies"] == []
+
+
+def test_a_table_that_was_not_written_is_named(tmp_path: Path) -> None:
+    """A missing table is not an empty one."""
+    folder = write_sample_run(tmp_path / "run-1")
+    (folder / "verdict" / "anomalies" / "part-00000.parquet").unlink()
+
+    run = read_run(folder)
+
+    assert run.missing == ["verdict/anomalies: the table was not written"]
+    assert "anomalies" not in run.tables
+
+
+def test_a_table_that_was_finished_without_files_is_empty(tmp_path: Path) -> None:
+    """Spark leaves nothing but ``_SUCCESS`` for a table without partitions."""
+    folder = write_sample_run(tmp_path / "run-1")
+    (folder / "verdict" / "anomalies" / "part-00000.parquet").unlink()
+    (folder / "verdict" / "anomalies" / "_SUCCESS").touch()
+
+    assert read_run(folder).tables["anomalies"] == []
+
+
+def test_a_table_that_lacks_a_column_is_named(tmp_path: Path) -> None:
+    """A table of another shape is not shown with holes."""
+    folder = write_sample_run(tmp_path / "run-1")
+    pq.write_table(pa.table({"phase": ["steady"]}), folder / "verdict" / "latency" / "part-00000.parquet")
+
+    assert read_run(folder).missing == ["verdict/latency: part-00000.parquet lacks the column acked"]
+
+
+def test_a_run_that_was_not_judged_is_unknown(tmp_path: Path) -> None:
+    """Without a verdict there is none, and that is said."""
+    folder = write_sample_run(tmp_path / "run-1")
+    (folder / "verdict" / "verdict.json").unlink()
+
+    run = read_run(folder)
+
+    assert run.verdict["verdict"] == "unknown"
+    assert run.missing == ["verdict/verdict.json: the run was not judged"]
+
+
+def test_a_word_that_is_no_verdict_is_unknown(tmp_path: Path) -> None:
+    """Only pass, fail and unknown are verdicts."""
+    folder = write_sample_run(tmp_path / "run-1")
+    (folder / "verdict" / "verdict.json").write_text(json.dumps({"verdict": "passed"}))
+
+    run = read_run(folder)
+
+    assert run.verdict["verdict"] == "unknown"
+    assert run.missing == ["verdict/verdict.json: 'passed' is no verdict"]
+
+
+def test_a_rate_that_is_no_number_is_not_known(tmp_path: Path) -> None:
+    """NaN, which JSON does not know, becomes a null."""
+    folder = write_sample_run(tmp_path / "run-1")
+    place = folder / "verdict" / "delivery" / "part-00000.parquet"
+    rows = pq.read_table(place).to_pylist()
+    pq.write_table(pa.Table.from_pylist([{**rows[0], "duplicate_rate": float("nan")}]), place)
+
+    assert read_run(folder).tables["delivery"][0]["duplicate_rate"] is None
+
+
+def test_a_folder_without_a_manifest_is_no_run(tmp_path: Path) -> None:
+    """There is nothing to make a page of."""
+    with pytest.raises(EvidenceError, match=r"manifest\.json is missing"):
+        read_run(tmp_path)

@@ -1,0 +1,257 @@
+"""The page of one run: whole without a network, and honest about what is missing."""
+
+import json
+import re
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from reports.run_page import TITLES, embedded, main, publish
+from tests.reports.sample_run import BACK_S, KILL_S, write_sample_run
+
+ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
+LARGEST_BYTES = 2_000_000
+
+
+def _text(folder: Path) -> str:
+    return publish(folder).read_text()
+
+
+def _figure(html: str, name: str) -> dict[str, Any]:
+    found = re.search(rf'<script type="application/json" id="figure-{name}">(.*?)</script>', html, re.DOTALL)
+    assert found, f"there is no figure {name}"
+    figure: dict[str, Any] = json.loads(found[1])
+    return figure
+
+
+# --- the page as text ------------------------------------------------------------------------------
+
+
+def test_the_verdict_stands_first(tmp_path: Path) -> None:
+    """The first heading is the verdict's sentence, and a machine finds the verdict in the body."""
+    html = _text(write_sample_run(tmp_path / "run-1"))
+    heading = re.search(r"<h1[^>]*>(.*?)</h1>", html)
+
+    assert heading
+    assert heading[1].startswith("Every acknowledged record survived")
+    assert '<body data-verdict="pass">' in html
+
+
+def test_every_section_is_there_in_order(tmp_path: Path) -> None:
+    """All ten parts follow the verdict, each once."""
+    html = _text(write_sample_run(tmp_path / "run-1"))
+
+    assert re.findall(r'<h2 id="(\w+)">', html) == list(TITLES)
+
+
+def test_every_figure_has_its_data_behind_it(tmp_path: Path) -> None:
+    """Three figures, each with its JSON and a way to its table."""
+    html = _text(write_sample_run(tmp_path / "run-1"))
+
+    for name in ("replicas", "isr", "sends"):
+        assert _figure(html, name)["data"]
+        assert f'<details data-table="{name}">' in html
+
+
+def test_lost_records_tell_their_story(tmp_path: Path) -> None:
+    """The failed run shows 200 of its 901 cases and says where the others are."""
+    html = _text(write_sample_run(tmp_path / "run-1", acks1=True))
+
+    assert "producer-1 #21100 was acknowledged at offset 21100 by broker 1 in epoch 4" in html
+    assert "The first 200 of 901 cases are shown" in html
+    assert 'href="../verdict/anomalies/"' in html
+    assert html.count("was acknowledged at offset") == 199  # and one inconsistent offset
+
+
+def test_no_anomaly_found_is_not_the_same_as_none_looked_for(tmp_path: Path) -> None:
+    """An empty table of anomalies and a missing one give different pages."""
+    folder = write_sample_run(tmp_path / "run-1")
+    looked_for = _text(folder)
+    shutil.rmtree(folder / "verdict" / "anomalies")
+    missing = _text(folder)
+
+    assert "No anomaly was found" in looked_for
+    assert "No anomaly was found" not in missing
+    assert "the table <code>verdict/anomalies</code> is missing" in missing
+
+
+def test_a_run_that_was_not_judged_gives_a_page(tmp_path: Path) -> None:
+    """With no verdict folder at all the page says unknown, lists what is missing and shows the offsets it has."""
+    folder = write_sample_run(tmp_path / "run-1")
+    shutil.rmtree(folder / "verdict")
+
+    html = _text(folder)
+
+    assert '<body data-verdict="unknown">' in html
+    assert html.count(": the table was not written</li>") == 8
+    assert 'id="table-offsets"' in html
+
+
+def test_text_of_a_run_cannot_become_markup(tmp_path: Path) -> None:
+    """A story or a phase name that looks like a script is shown, not run."""
+    html = _text(write_sample_run(tmp_path / "run-1", acks1=True))
+
+    assert "&lt;script&gt;alert(1)" in html
+    assert "<script>alert(1)" not in html
+    assert json.loads(embedded("</script>")) == "</script>"
+    assert "<" not in embedded("</script>")
+
+
+def test_the_page_names_no_address_but_its_neighbours(tmp_path: Path) -> None:
+    """Nothing is loaded or linked from anywhere but the run folder, and no path of this machine is told."""
+    html = _text(write_sample_run(tmp_path / "run-1"))
+
+    addresses = re.findall(r'(?:src|href)="([^"#][^"]*)"', html)
+
+    assert addresses
+    assert all(address.startswith("../") or address == "plotly.min.js" for address in addresses)
+    assert str(tmp_path) not in html
+
+
+def test_every_link_leads_somewhere(tmp_path: Path) -> None:
+    """What does not exist is not linked."""
+    page = publish(write_sample_run(tmp_path / "run-1"))
+
+    for address in re.findall(r'href="([^"#][^"]*)"', page.read_text()):
+        assert (page.parent / address).exists(), address
+
+
+def test_the_page_stays_small(tmp_path: Path) -> None:
+    """Twice as many samples as are drawn do not make a page that is slow to open."""
+    folder = write_sample_run(tmp_path / "run-1", acks1=True, samples_per_s=400)
+
+    assert publish(folder).stat().st_size < LARGEST_BYTES
+
+
+def test_a_folder_that_is_no_run_is_bad_input(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One sentence and exit code 3; a run gives its page's path and 0."""
+    run = write_sample_run(tmp_path / "run-1")
+
+    assert main([str(tmp_path)]) == 3
+    assert "manifest.json is missing" in capsys.readouterr().err
+    assert main([str(run)]) == 0
+    assert capsys.readouterr().out == f"report: {run / 'report' / 'index.html'}\n"
+
+
+# --- the page in a browser -------------------------------------------------------------------------
+
+
+@dataclass
+class Opened:
+    """A page that was opened from disk, and what it asked for and complained about."""
+
+    page: Page
+    requests: list[str] = field(default_factory=list)
+    complaints: list[str] = field(default_factory=list)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """The machine's Chromium."""
+    found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    assert found, "no Chromium on PATH: install chromium, chromium-browser or google-chrome"
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=found, args=ARGUMENTS)
+        yield chromium
+        chromium.close()
+
+
+def _open(browser: Browser, folder: Path, width: int = 1280, scheme: str = "light") -> Opened:
+    page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)  # type: ignore[arg-type]  # a literal
+    opened = Opened(page)
+    page.on("request", lambda request: opened.requests.append(request.url))
+    page.on("console", lambda message: opened.complaints.append(message.text))
+    page.on("pageerror", lambda error: opened.complaints.append(str(error)))
+    page.goto(publish(folder).as_uri())
+    page.wait_for_selector("body[data-drawn]", state="attached")
+    return opened
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 390])
+def test_the_page_opens_from_disk_without_a_network(browser: Browser, tmp_path: Path, width: int, scheme: str) -> None:
+    """Nothing but files is asked for, nothing is complained of, and nothing is wider than the window."""
+    opened = _open(browser, write_sample_run(tmp_path / "run-1", acks1=True), width, scheme)
+
+    assert opened.page.evaluate("document.body.dataset.verdict") == "fail"
+    assert opened.complaints == []
+    assert len(opened.requests) == 2
+    assert all(address.startswith("file:") for address in opened.requests)
+    assert opened.page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+@pytest.mark.browser
+def test_what_is_drawn_is_what_was_seen(browser: Browser, tmp_path: Path) -> None:
+    """The drawn series of the killed broker has its gap, and that of its neighbour has none."""
+    opened = _open(browser, write_sample_run(tmp_path / "run-1"))
+    drawn = opened.page.evaluate(
+        "document.getElementById('plot-replicas').data"
+        ".filter((trace) => trace.meta.series === 'LEO' && trace.meta.view === 'offset')"
+        ".map((trace) => ({broker: trace.meta.broker, x: [...trace.x], y: [...trace.y]}))"
+    )
+
+    assert [line["broker"] for line in drawn] == [1, 2, 3]
+    for line in drawn:
+        dead = [y for x, y in zip(line["x"], line["y"], strict=True) if KILL_S <= x < BACK_S]
+        assert dead
+        assert all(y is None for y in dead) == (line["broker"] == 1)
+
+
+@pytest.mark.browser
+def test_the_table_behind_a_figure_opens(browser: Browser, tmp_path: Path) -> None:
+    """Opening the details fills in the rows, a gap as a dash."""
+    page = _open(browser, write_sample_run(tmp_path / "run-1")).page
+
+    page.click("details[data-table=replicas] summary")
+    rows = page.locator("details[data-table=replicas] tbody tr")
+
+    rows.first.wait_for()
+    assert rows.count() == 1_000
+    assert "–" in rows.filter(has_text=re.compile(r"^22.51")).first.inner_text()
+
+
+@pytest.mark.browser
+def test_the_filter_leaves_the_matching_stories(browser: Browser, tmp_path: Path) -> None:
+    """Every word must be in the row; the number left is told."""
+    page = _open(browser, write_sample_run(tmp_path / "run-1", acks1=True)).page
+
+    page.fill("#filter", "lost #21150")
+
+    assert page.locator("#table-stories tbody tr:visible").count() == 1
+    assert page.inner_text("#filter-count") == "1 of 200 shown"
+
+
+@pytest.mark.browser
+def test_figures_follow_the_theme(browser: Browser, tmp_path: Path) -> None:
+    """Changing from light to dark redraws the text in the dark page's ink."""
+    page = _open(browser, write_sample_run(tmp_path / "run-1")).page
+    ink = "document.getElementById('plot-sends').layout.font.color"
+    light = page.evaluate(ink)
+
+    page.emulate_media(color_scheme="dark")
+    page.wait_for_selector("body[data-drawn=dark]", state="attached")
+
+    assert page.evaluate(ink) != light
+    assert page.evaluate(ink) == page.evaluate("getComputedStyle(document.documentElement).getPropertyValue('--ink')")
+
+
+@pytest.mark.browser
+def test_a_page_alone_says_what_it_lacks(browser: Browser, tmp_path: Path) -> None:
+    """Moved away from plotly.min.js, the page keeps its words and tables and says why there are no figures."""
+    alone = tmp_path / "alone.html"
+    alone.write_text(_text(write_sample_run(tmp_path / "run-1")))
+    page = browser.new_page()
+
+    page.goto(alone.as_uri())
+
+    assert "plotly.min.js does not lie beside this page" in page.inner_text("#plot-isr")
+    page.click("details[data-table=isr] summary")
+    rows = page.locator("details[data-table=isr] tbody tr")
+    rows.first.wait_for()
+    assert rows.count() == 10

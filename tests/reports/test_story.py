@@ -1,0 +1,91 @@
+"""Phases and faults are told from the events as they were recorded."""
+
+from pathlib import Path
+from typing import Any
+
+from history.events import Event
+from history.folder import RunFolder
+from reports.run_data import RunData
+from reports.story import faults, phases, told
+from tests.reports.sample_run import _manifest, at
+
+
+def _run(*events: tuple[float, str, str, str, dict[str, Any]]) -> RunData:
+    told_by = [Event(at(t), "", kind, "chaos", step, target, detail) for t, kind, step, target, detail in events]
+    return RunData(RunFolder(Path("run-1")), _manifest("run-1", acks1=False), told_by, {}, {}, [])
+
+
+def test_times_count_from_the_first_phase() -> None:
+    """A phase that begins two seconds after the run began starts at zero."""
+    run = _run((2, "phase_started", "", "", {}), (9, "phase_ended", "", "", {}))
+
+    assert [(phase.start_s, phase.end_s) for phase in phases(run)] == [(0.0, 7.0)]
+
+
+def test_a_phase_that_never_ended_lasts_until_the_last_event() -> None:
+    """A harness error in a phase leaves it open; it is drawn until the last thing that was seen."""
+    run = _run((0, "phase_started", "", "", {}), (4, "error", "kill", "", {"why": "no such node"}))
+
+    assert [phase.end_s for phase in phases(run)] == [4.0]
+
+
+def test_a_fault_lasts_from_the_order_until_it_was_seen_gone() -> None:
+    """Neither the proof nor the order to heal ends a fault, only the proof that it is gone."""
+    run = _run(
+        (0, "phase_started", "", "", {}),
+        (1, "inject", "kill", "broker-1", {"asked": "kill node leader of orders-0"}),
+        (2, "injected", "kill", "broker-1", {"bit": True, "probe": "connection refused"}),
+        (5, "heal", "kill", "broker-1", {}),
+        (6, "healed", "kill", "broker-1", {"gone": True}),
+        (8, "phase_ended", "", "", {}),
+    )
+
+    (fault,) = faults(run)
+
+    assert (fault.start_s, fault.end_s) == (1.0, 6.0)
+    assert (fault.bit, fault.healed, fault.proof) == (True, True, "probe connection refused")
+
+
+def test_a_fault_that_did_not_bite_is_not_taken_for_one_that_did() -> None:
+    """``bit: false`` and ``gone: false`` are kept, with the reason."""
+    run = _run(
+        (0, "phase_started", "", "", {}),
+        (1, "inject", "pause", "broker-1", {}),
+        (2, "injected", "pause", "broker-1", {"bit": False, "why": "broker-1 still answers"}),
+        (6, "healed", "pause", "broker-1", {"gone": False, "why": "no answer"}),
+    )
+
+    (fault,) = faults(run)
+
+    assert (fault.bit, fault.healed, fault.proof) == (False, False, "broker-1 still answers")
+
+
+def test_healing_one_node_leaves_the_fault_on_another() -> None:
+    """Two kills at a time: the one whose node came back ends, the other lasts until the phase ends."""
+    run = _run(
+        (0, "phase_started", "", "", {}),
+        (1, "inject", "kill", "broker-1", {}),
+        (2, "inject", "kill", "broker-2", {}),
+        (3, "healed", "kill", "broker-1", {"gone": True}),
+        (9, "phase_ended", "", "", {}),
+    )
+
+    assert [(fault.end_s, fault.healed, fault.lane) for fault in faults(run)] == [(3.0, True, 0), (9.0, False, 1)]
+
+
+def test_the_same_fault_again_is_another_fault() -> None:
+    """The second kill of a node does not reopen the first, and both labels stand on the same line."""
+    run = _run(
+        (0, "phase_started", "", "", {}),
+        (1, "inject", "kill", "broker-1", {}),
+        (2, "healed", "kill", "broker-1", {"gone": True}),
+        (4, "inject", "kill", "broker-1", {}),
+        (6, "healed", "kill", "broker-1", {"gone": True}),
+    )
+
+    assert [(f.number, f.start_s, f.end_s, f.lane) for f in faults(run)] == [(1, 1.0, 2.0, 0), (2, 4.0, 6.0, 0)]
+
+
+def test_detail_is_told_in_words() -> None:
+    """Names lose their underscores, truth is yes or no, and lists are spelled out."""
+    assert told({"bit": True, "in_isr": True, "isr": [1, 2]}) == "in isr yes; isr 1, 2"
