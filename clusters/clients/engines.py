@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, NamedTuple, Protocol
 
 from confluent_kafka import KafkaException, Producer
@@ -112,7 +113,8 @@ class KafkaPython:
         """Nothing to do: the background thread reports."""
 
     def close(self) -> None:
-        self._producer.close(timeout=0)
+        with suppress(KafkaError):  # it complains of records in flight, which the ledger holds already
+            self._producer.close(timeout=0)
 
 
 def _kafka_python_error(error: BaseException) -> str:

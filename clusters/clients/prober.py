@@ -41,16 +41,15 @@ Row = dict[str, Any]
 
 @dataclass
 class BrokerWatch:
-    """Turns one broker's answers into rows; ``isr_every`` counts ticks between two metadata samples."""
+    """Turns one broker's answers into rows."""
 
     broker_id: int
     probe: BrokerProbe
     topics: list[str]
-    isr_every: int
     _error: str | None = field(default=None, init=False)
 
-    def tick(self, number: int) -> tuple[list[Row], list[Row]]:
-        """Sample once: rows of ``replicas`` and, on every ``isr_every``-th tick, rows of ``isr``."""
+    def tick(self, *, with_isr: bool) -> tuple[list[Row], list[Row]]:
+        """Sample once: rows of ``replicas`` and, where asked for, rows of ``isr``."""
         sent_ns = time.monotonic_ns()
         try:
             samples = self.probe.sample()
@@ -59,7 +58,7 @@ class BrokerWatch:
             return [self._gap(replica, sent_ns) for replica in sorted(self.probe.replicas)], []
         self._note(None)
         replicas = [{"broker_id": self.broker_id, **vars(sample)} for sample in samples]
-        return replicas, self._isr() if number % self.isr_every == 0 else []
+        return replicas, self._isr() if with_isr else []
 
     def _isr(self) -> list[Row]:
         try:
@@ -114,17 +113,22 @@ def watches(config: ProberConfig) -> Iterator[BrokerWatch]:
         host, _, port = address.rpartition(":")
         connection = Connection(host, int(port), config.timeout_ms / 1000, config.client_id)
         probe = BrokerProbe(connection, _replicas_of(config, broker_id))
-        isr_every = max(1, round(config.hz / config.isr_hz))
-        yield BrokerWatch(broker_id, probe, sorted(config.assignment), isr_every)
+        yield BrokerWatch(broker_id, probe, sorted(config.assignment))
 
 
 def _keep_ticking(
-    watch: BrokerWatch, schedule: Schedule, stop: threading.Event, rows: SimpleQueue[tuple[list[Row], list[Row]]]
+    watch: BrokerWatch,
+    schedules: tuple[Schedule, Schedule],
+    stop: threading.Event,
+    rows: SimpleQueue[tuple[list[Row], list[Row]]],
 ) -> None:
-    number = 0
-    while not stop.wait(max(0, schedule.due_ns(number) - time.monotonic_ns()) / SECOND_NS):
-        rows.put(watch.tick(number))
-        number = max(number + 1, schedule.due_by(time.monotonic_ns()))
+    probes, views = schedules
+    tick = viewed = 0
+    while not stop.wait(max(0, probes.due_ns(tick) - time.monotonic_ns()) / SECOND_NS):
+        due = views.due_by(time.monotonic_ns())
+        rows.put(watch.tick(with_isr=due > viewed))
+        viewed = due
+        tick = max(tick + 1, probes.due_by(time.monotonic_ns()))
     watch.probe.connection.close()
 
 
@@ -133,9 +137,9 @@ def run(config: ProberConfig, stop: threading.Event) -> None:
     summary = Summary(config, "prober")
     rows: SimpleQueue[tuple[list[Row], list[Row]]] = SimpleQueue()
     start_ns = time.monotonic_ns()
-    schedule, seconds = Schedule(start_ns, config.hz), Schedule(start_ns, 1.0)
+    schedules, seconds = (Schedule(start_ns, config.hz), Schedule(start_ns, config.isr_hz)), Schedule(start_ns, 1.0)
     threads = [
-        threading.Thread(target=_keep_ticking, args=(watch, schedule, stop, rows), name=f"broker {watch.broker_id}")
+        threading.Thread(target=_keep_ticking, args=(watch, schedules, stop, rows), name=f"broker {watch.broker_id}")
         for watch in watches(config)
     ]
     counts = {"replicas": 0, "isr": 0}

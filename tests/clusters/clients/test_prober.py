@@ -35,8 +35,8 @@ class FakeProbe:
 
 
 def watch(error: OSError | None = None) -> BrokerWatch:
-    """Broker 1, metadata on every second tick."""
-    return BrokerWatch(1, FakeProbe(error), ["t"], 2)  # type: ignore[arg-type]  # it has what is used
+    """Broker 1."""
+    return BrokerWatch(1, FakeProbe(error), ["t"])  # type: ignore[arg-type]  # it has what is used
 
 
 @pytest.fixture(autouse=True)
@@ -46,20 +46,20 @@ def _metadata(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_sample_is_a_row_of_its_table() -> None:
     """All columns are there; the incarnation stays open until the run is collected."""
-    replicas, _ = watch().tick(0)
+    replicas, _ = watch().tick(with_isr=True)
     (row,) = pa.RecordBatch.from_pylist(replicas, schema=REPLICAS).to_pylist()
 
     assert row == {"broker_id": 1, "incarnation": None, **vars(SAMPLE)}
 
 
-def test_metadata_is_asked_on_every_second_tick_only() -> None:
-    """At 20 probes and 10 metadata samples a second."""
-    assert [len(watch().tick(number)[1]) for number in range(4)] == [1, 0, 1, 0]
+def test_metadata_is_sampled_when_asked_for() -> None:
+    """At 20 probes and 10 metadata samples a second every other tick brings a view."""
+    assert [len(watch().tick(with_isr=asked)[1]) for asked in (True, False)] == [1, 0]
 
 
 def test_a_view_is_a_row_of_its_table() -> None:
     """Metadata knows neither partition epoch nor ELR: those stay null, an empty list would be a claim."""
-    (row,) = pa.RecordBatch.from_pylist(watch().tick(0)[1], schema=ISR).to_pylist()
+    (row,) = pa.RecordBatch.from_pylist(watch().tick(with_isr=True)[1], schema=ISR).to_pylist()
 
     assert (row["observer"], row["source"], row["leader"], row["leader_epoch"]) == ("1", "metadata", 1, 3)
     assert (row["replicas"], row["isr"], row["offline"]) == ([1, 2], [1], [2])
@@ -69,7 +69,7 @@ def test_a_view_is_a_row_of_its_table() -> None:
 @pytest.mark.parametrize(("error", "name"), [(TimeoutError(), "timeout"), (ConnectionRefusedError(), "unreachable")])
 def test_silence_is_a_row_for_every_replica(error: OSError, name: str) -> None:
     """The gap is visible: each replica has a row with the reason and without values, and there is no ISR row."""
-    replicas, isr = watch(error).tick(0)
+    replicas, isr = watch(error).tick(with_isr=True)
 
     assert [(row["partition"], row["error"], row["high_watermark"], row["leader_epoch"]) for row in replicas] == [
         (0, name, None, None),
@@ -87,12 +87,11 @@ def test_each_broker_is_asked_for_its_own_replicas() -> None:
         summary="",
         brokers={1: "10.0.0.1:9094", 3: "10.0.0.3:9094"},
         assignment={"t": {0: [1, 2], 1: [2]}},
-        isr_hz=5.0,
     )
     first, second = prober.watches(config)
 
     assert (first.probe.replicas, second.probe.replicas) == ({T0}, set())
-    assert (first.probe.connection.host, first.probe.connection.port, first.isr_every) == ("10.0.0.1", 9094, 4)
+    assert (first.probe.connection.host, first.probe.connection.port) == ("10.0.0.1", 9094)
 
 
 def test_a_replica_that_moves_in_is_probed_from_then_on() -> None:
