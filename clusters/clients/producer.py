@@ -55,6 +55,7 @@ class OpenLoop:
     outcomes: Counter[str] = field(default_factory=Counter)
     never_sent: int = 0
     _in_flight: dict[int, _Sent] = field(default_factory=dict)
+    _trouble: str = ""
 
     @property
     def in_flight(self) -> int:
@@ -77,10 +78,17 @@ class OpenLoop:
         try:
             self.engine.send(seq % self.config.partitions, value, seq)
         except NotTakenError as error:
-            log.warning("record %d was not taken: %s", seq, error)
+            self._note(f"record {seq} was not taken: {error}")
             del self._in_flight[seq]
             return False
+        self._note("")
         return True
+
+    def _note(self, trouble: str) -> None:
+        """One line when the library begins to refuse, not one a record."""
+        if trouble and not self._trouble:
+            log.warning(trouble)
+        self._trouble = trouble
 
     def settle(self) -> None:
         """Write the rows of all records that were answered by now."""

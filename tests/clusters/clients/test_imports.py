@@ -1,0 +1,30 @@
+"""What the client nodes have on board."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+ABSENT = ["pydantic", "structlog", "yaml", "docker", "airflow", "pyspark", "pandas", "numpy", "scipy"]
+
+
+def run_without(modules: list[str], code: str) -> str:
+    """Run code in an interpreter where some modules cannot be imported; what it said on stderr."""
+    blocked = f"import sys; sys.modules.update(dict.fromkeys({modules!r})); {code}"
+    done = subprocess.run([sys.executable, "-c", blocked], cwd=ROOT, capture_output=True, text=True, check=False)
+    return done.stderr if done.returncode else ""
+
+
+@pytest.mark.parametrize("client", ["producer", "consumer", "drain", "prober"])
+def test_a_client_needs_the_node_libraries_only(client: str) -> None:
+    """kafka-python, confluent-kafka and pyarrow are there; the rest of the project's libraries are not."""
+    assert run_without(ABSENT, f"import clusters.clients.{client}") == ""
+
+
+def test_the_recording_half_would_not_start_there() -> None:
+    """The near miss: a module that needs pydantic is found out."""
+    assert "pydantic" in run_without(["pydantic"], "import clusters.scenario")
