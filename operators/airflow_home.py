@@ -14,19 +14,19 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.metadata import version
 from pathlib import Path
 
+from clusters.paths import CACHE, ROOT, locked
 from history.errors import HarnessError
 
-REPOSITORY = Path(__file__).resolve().parent.parent
-CACHE = REPOSITORY / ".cache" / "airflow"
+HOMES = CACHE / "airflow"
 _LOCK = "lock"
 
 _SETTINGS = {
     "AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION": "False",  # a run of a paused DAG waits for ever, silently
-    "AIRFLOW__CORE__DAGS_FOLDER": str(REPOSITORY / "dags"),
+    "AIRFLOW__CORE__DAGS_FOLDER": str(ROOT / "dags"),
     "AIRFLOW__CORE__EXECUTOR": "LocalExecutor",
     "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
     "AIRFLOW__CORE__PARALLELISM": "4",
@@ -42,7 +42,7 @@ _SPARK = {"conn_type": "spark", "host": "local[*]"}
 def environment(home: Path, **more: str) -> dict[str, str]:
     """The environment of an ``airflow`` command in this home; settings of other Airflows are left out."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("AIRFLOW__")}
-    python_path = [str(REPOSITORY), *filter(None, [os.environ.get("PYTHONPATH")])]
+    python_path = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     return {
         "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps(_SPARK),
         **inherited,
@@ -81,31 +81,27 @@ def make_home(home: Path) -> Path:
 @contextmanager
 def home_of_run(run_id: str) -> Iterator[Path]:
     """An Airflow home that lives as long as a run; it is held by a lock, so that leftovers can be told apart."""
-    home = CACHE / "runs" / run_id
-    home.mkdir(parents=True, exist_ok=True)
-    with _locked(home / _LOCK):
+    home = HOMES / "runs" / run_id
+    with locked(home / _LOCK):
         yield make_home(home)
 
 
 def remove_leftovers() -> list[str]:
     """Remove the homes of runs whose command is gone; returns their run ids."""
     removed = []
-    for lock in sorted((CACHE / "runs").glob(f"*/{_LOCK}")):
-        try:
-            with _locked(lock, wait=False):
-                shutil.rmtree(lock.parent)
-        except BlockingIOError:
-            continue
-        removed.append(lock.parent.name)
+    for lock in sorted((HOMES / "runs").glob(f"*/{_LOCK}")):
+        with lock.open() as file, suppress(BlockingIOError):  # its command lives
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(lock.parent)
+            removed.append(lock.parent.name)
     return removed
 
 
 def _template() -> Path:
     settings = json.dumps(_SETTINGS, sort_keys=True)
     digest = hashlib.sha256(settings.encode()).hexdigest()[:8]
-    template = CACHE / f"{version('apache-airflow')}-{digest}"
-    CACHE.mkdir(parents=True, exist_ok=True)
-    with _locked(CACHE / _LOCK):
+    template = HOMES / f"{version('apache-airflow')}-{digest}"
+    with locked(HOMES / _LOCK):
         if not template.is_dir():
             partial = _partial(template)
             shutil.rmtree(partial, ignore_errors=True)
@@ -121,15 +117,8 @@ def _partial(template: Path) -> Path:
 
 def _migrate(home: Path) -> None:
     done = subprocess.run(
-        airflow("db", "migrate"), env=environment(home), capture_output=True, text=True, check=False, cwd=REPOSITORY
+        airflow("db", "migrate"), env=environment(home), capture_output=True, text=True, check=False, cwd=ROOT
     )
     if done.returncode or not (home / "airflow.cfg").is_file():
         last = "\n".join((done.stdout + done.stderr).splitlines()[-5:])
         raise HarnessError(f"airflow db migrate ended with exit code {done.returncode}; its last lines were:\n{last}")
-
-
-@contextmanager
-def _locked(path: Path, *, wait: bool = True) -> Iterator[None]:
-    with path.open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-        yield

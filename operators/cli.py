@@ -94,6 +94,7 @@ def _run(asked: argparse.Namespace) -> int:
             succeeded = run_dag(run, scenario.name, named, home=home, log=log, progress=progress)
         except KeyboardInterrupt:
             _say(f"run: {run}\n")
+            shutil.rmtree(home)
             raise
         code = _conclude(RunFolder(run), succeeded, log)
         if code in (EXIT_CODES["pass"], EXIT_CODES["fail"]):

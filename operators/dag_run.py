@@ -9,8 +9,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from clusters.paths import ROOT
 from history.folder import RunFolder
-from operators.airflow_home import REPOSITORY, airflow, environment
+from operators.airflow_home import airflow, environment
 from operators.processes import kill_tree
 from operators.progress import Progress
 from operators.steps import salvage
@@ -34,7 +35,7 @@ def run_dag(run: Path, dag_id: str, scenario: str, *, home: Path, log: Path, pro
             env=environment(home, PLIMSOLL_SCENARIO=scenario),
             stdout=log_file,
             stderr=subprocess.STDOUT,
-            cwd=REPOSITORY,
+            cwd=ROOT,
             start_new_session=True,  # an interrupt at the terminal must reach this command alone
         )
     try:

@@ -39,21 +39,12 @@ class Judge(BaseOperator):
     def execute(self, context: Context) -> None:  # noqa: ARG002  # Airflow's signature
         from spark.submit import judge  # heavy: not while a DAG file is parsed
 
-        try:
-            code = judge([Path(self.run)])
-        except BaseException:
-            _kill_spark()
-            raise
+        code = judge([Path(self.run)])
         if code:
             meaning = _MEANING.get(code, f"none: the judge ended with exit code {code}")
             raise AirflowFailException(f"Verdict {meaning}; see {RunFolder(Path(self.run)).verdict_file}.")
 
     def on_kill(self) -> NoReturn:
-        _kill_spark()
+        send(signal.SIGKILL, descendants(os.getpid()))  # a Python driver outlives its spark-submit; nobody else does
         # Airflow runs on after this; only an exception ends the task.
         raise HarnessError(f"Task {self.task_id} was told to stop before the verdict was reached.")
-
-
-def _kill_spark() -> None:
-    """A Python driver outlives its spark-submit, so that every process of the judge is ended; none but it has any."""
-    send(signal.SIGKILL, descendants(os.getpid()))

@@ -17,11 +17,12 @@ from pathlib import Path
 from threading import Event
 from typing import Any
 
+from clusters.paths import ROOT
 from history.errors import BadInput, HarnessError
-from operators.airflow_home import REPOSITORY, airflow, environment, make_home
+from operators.airflow_home import airflow, environment, make_home
 from operators.processes import send, session_members
 
-HOME = REPOSITORY / ".airflow"
+HOME = ROOT / ".airflow"
 ADDRESS = "127.0.0.1"
 _COMPONENTS = ("api-server", "scheduler", "dag-processor")
 _UP_LIMIT_S = 120.0
@@ -57,7 +58,7 @@ def up(port: int, home: Path = HOME) -> str:
             stdin=subprocess.DEVNULL,
             stdout=log_file,
             stderr=subprocess.STDOUT,
-            cwd=REPOSITORY,
+            cwd=ROOT,
             start_new_session=True,
         )
     _state_file(home).write_text(json.dumps({"session": process.pid, "port": port, "boot_id": _boot_id()}))

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from airflow.sdk import BaseOperator
 
+from clusters.paths import ROOT
 from history.errors import BadInput, HarnessError, PlimsollError
 from history.events import EventLog, read_events
 from history.folder import RunFolder
@@ -20,12 +21,10 @@ from history.folder import RunFolder
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-REPOSITORY = Path(__file__).resolve().parent.parent
-
 
 def runs_folder() -> Path:
     """Where runs that nobody prepared are put: ``PLIMSOLL_RUNS``, else ``runs/`` of the project."""
-    return Path(os.environ.get("PLIMSOLL_RUNS", REPOSITORY / "runs"))
+    return Path(os.environ.get("PLIMSOLL_RUNS", ROOT / "runs"))
 
 
 @contextmanager

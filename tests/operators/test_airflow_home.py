@@ -18,10 +18,10 @@ def test_the_environment_is_the_project_s_own(monkeypatch: pytest.MonkeyPatch, t
     monkeypatch.setenv("PYTHONPATH", "/mine")
     made = airflow_home.environment(tmp_path, PLIMSOLL_SCENARIO="steady")
 
-    assert made["AIRFLOW__CORE__DAGS_FOLDER"] == str(airflow_home.REPOSITORY / "dags")
+    assert made["AIRFLOW__CORE__DAGS_FOLDER"] == str(airflow_home.ROOT / "dags")
     assert "AIRFLOW__CORE__PARALLELISM_X" not in made
     assert made["AIRFLOW_CONN_SPARK_DEFAULT"] == "spark://far:7077"
-    assert made["PYTHONPATH"] == f"{airflow_home.REPOSITORY}{os.pathsep}/mine"
+    assert made["PYTHONPATH"] == f"{airflow_home.ROOT}{os.pathsep}/mine"
     assert (made["AIRFLOW_HOME"], made["PLIMSOLL_SCENARIO"]) == (str(tmp_path), "steady")
 
 
@@ -34,7 +34,7 @@ def test_a_home_is_a_copy_whose_paths_are_its_own(monkeypatch: pytest.MonkeyPatc
         (home / "airflow.cfg").write_text(f"sql_alchemy_conn = sqlite:///{home}/airflow.db\n")
         (home / "airflow.db").write_text("empty")
 
-    monkeypatch.setattr(airflow_home, "CACHE", tmp_path / "cache")
+    monkeypatch.setattr(airflow_home, "HOMES", tmp_path / "cache")
     monkeypatch.setattr(airflow_home, "_migrate", migrate)
     first, second = (airflow_home.make_home(tmp_path / name) for name in ("first", "second"))
     (first / "airflow.db").write_text("used")

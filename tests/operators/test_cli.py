@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from clusters import experiment
+from clusters.paths import locked
 from clusters.scenario import scenario_names
 from history.errors import BadInput, HarnessError
 from history.folder import RunFolder
@@ -97,11 +98,11 @@ def test_clean_spares_live_runs_unless_told_otherwise(
     """Homes of commands that are gone go, too."""
     asked: list[bool] = []
     monkeypatch.setattr(experiment, "reap", lambda *, all_runs: asked.append(all_runs) or ["old-run"])
-    monkeypatch.setattr(airflow_home, "CACHE", tmp_path)
+    monkeypatch.setattr(airflow_home, "HOMES", tmp_path)
     for name in ("gone", "live"):
         (tmp_path / "runs" / name).mkdir(parents=True)
         (tmp_path / "runs" / name / "lock").touch()
-    with airflow_home._locked(tmp_path / "runs" / "live" / "lock"):
+    with locked(tmp_path / "runs" / "live" / "lock"):
         assert cli.main(arguments) == 0
 
     assert asked == [everything]

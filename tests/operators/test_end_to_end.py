@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import secrets
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,6 +17,7 @@ import pytest
 
 from history.events import read_events
 from history.folder import RunFolder
+from operators.airflow_home import HOMES
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 FAKE_WORLD = Path(__file__).parent / "fake_world"
@@ -22,6 +25,15 @@ SETUP = ["prepare 3.9.1", "start_cluster", "create_topics", "capture before", "s
 END = ["stop_producers", "quiesce", "drain", "capture after"]
 ALWAYS = ["stop_clients", "collect", "tear_down"]
 AFTERWARDS = ["judge", "publish"]
+
+
+@pytest.fixture(autouse=True)
+def no_homes_left() -> Iterator[None]:
+    """Homes that commands kept for their log go after the test."""
+    before = set((HOMES / "runs").glob("test-*"))
+    yield
+    for home in set((HOMES / "runs").glob("test-*")) - before:
+        shutil.rmtree(home)
 
 
 @dataclass(frozen=True)
@@ -40,10 +52,12 @@ class Command:
 def start(tmp_path: Path, **fakes: str) -> Command:
     """Start the command, with stand-ins told by ``FAKE_…`` variables."""
     calls = tmp_path / "calls"
+    run_id = f"test-{secrets.token_hex(4)}"
     environment = {
         **os.environ,
         **fakes,
         "FAKE_CALLS": str(calls),
+        "FAKE_RUN": run_id,
         "PYTHONPATH": os.pathsep.join([str(FAKE_WORLD), str(REPOSITORY)]),
     }
     process = subprocess.Popen(
@@ -54,13 +68,16 @@ def start(tmp_path: Path, **fakes: str) -> Command:
         text=True,
         cwd=REPOSITORY,
     )
-    return Command(process, RunFolder(tmp_path / "run-of-steady"), calls)
+    return Command(process, RunFolder(tmp_path / run_id), calls)
 
 
 def run(tmp_path: Path, **fakes: str) -> tuple[Command, str, str]:
     """Start the command and wait; returns what it said on stdout and stderr."""
     command = start(tmp_path, **fakes)
-    output, complaints = command.process.communicate(timeout=120)
+    try:
+        output, complaints = command.process.communicate(timeout=120)
+    finally:
+        command.process.kill()
     return command, output, complaints
 
 
@@ -78,6 +95,7 @@ def test_a_run_goes_in_order_and_ends_with_its_verdict(tmp_path: Path) -> None:
     assert [f"run: {command.folder.path}", "verdict: pass"] == output.splitlines()[-2:]
     assert "phase 1/1 steady … (about 10 s)" in output
     assert (command.process.returncode, complaints) == (0, "")
+    assert not (HOMES / "runs" / command.folder.run_id).exists()
 
 
 def test_a_phase_that_breaks_is_recorded_collected_torn_down_and_judged(tmp_path: Path) -> None:
@@ -89,6 +107,7 @@ def test_a_phase_that_breaks_is_recorded_collected_torn_down_and_judged(tmp_path
     assert output.splitlines()[-1] == "verdict: unknown"
     assert complaints.startswith("The harness broke: RuntimeError: run_phase broke as asked\nAirflow's log: ")
     assert command.process.returncode == 2
+    assert (HOMES / "runs" / command.folder.run_id / "airflow.log").is_file()
 
 
 @pytest.mark.slow

@@ -35,7 +35,7 @@ def call(name):
 
 def prepare(scenario, *, kafka, runtime="auto", rate, seed, runs, subnet=None, lease="time"):
     """Make an empty run folder."""
-    run = Path(runs) / f"run-of-{Path(scenario).stem.replace('_', '-')}"
+    run = Path(runs) / os.environ.get("FAKE_RUN", f"run-of-{scenario}")
     (run / "work").mkdir(parents=True)
     note("prepare", kafka)
     return run
