@@ -3,7 +3,7 @@
   const dark = matchMedia("(prefers-color-scheme: dark)");
   const narrow = matchMedia("(max-width: 600px)");
   const touch = matchMedia("(pointer: coarse)");
-  const MOST_ROWS = 1000;
+  const MOST_ROWS = 5000;
   const plots = [...document.querySelectorAll(".plot")];
   const figures = Object.fromEntries(
     plots.map((plot) => [plot.dataset.figure, JSON.parse(document.getElementById(`figure-${plot.dataset.figure}`).textContent)]),
@@ -20,6 +20,7 @@
     layout.paper_bgcolor = layout.plot_bgcolor = "rgba(0,0,0,0)";
     layout.font = { family: getComputedStyle(document.body).fontFamily, size: narrow.matches ? 11 : 12.5, color: ink };
     layout.hoverlabel = { ...layout.hoverlabel, bgcolor: colour("raised"), bordercolor: colour("rule"), font: { color: ink } };
+    layout.modebar = { bgcolor: "rgba(0,0,0,0)", color: colour("soft"), activecolor: colour("water") };
     layout.dragmode = touch.matches || narrow.matches ? false : "zoom";
     for (const name of Object.keys(layout).filter((key) => /^[xy]axis/.test(key))) {
       Object.assign(layout[name], {
@@ -42,7 +43,7 @@
   }
 
   function draw(how, range) {
-    const config = { displaylogo: false, responsive: true, displayModeBar: narrow.matches ? false : "hover", modeBarButtonsToRemove: ["lasso2d", "select2d"] };
+    const config = { displaylogo: false, responsive: true, displayModeBar: narrow.matches ? false : "hover", modeBarButtons: [["toImage", "zoom2d", "pan2d", "resetScale2d"]] };
     return Promise.all(plots.map((plot) => {
       const figure = figures[plot.dataset.figure];
       const traces = figure.data.map((trace) => ({ ...trace, visible: shown(trace) }));

@@ -339,8 +339,11 @@ def write_table(place: Path, rows: Iterable[Row], schema: pa.Schema) -> None:
     pq.write_table(pa.Table.from_pylist(list(rows), schema=schema), place / "part-00000.parquet")
 
 
-def write_sample_run(path: Path, *, acks1: bool = False, samples_per_s: int = 10) -> Path:
-    """Write the run folder of one of the two stories; ``path`` becomes the run folder."""
+def write_sample_run(path: Path, *, acks1: bool = False, samples_per_s: int = 10, partitions: int = 1) -> Path:
+    """Write the run folder of one of the two stories; ``path`` becomes the run folder.
+
+    Every further partition is drawn like partition 0; what was counted stays that of partition 0.
+    """
     folder = RunFolder(path)
     for place in (path / "brokers" / "broker-1", folder.verdict / "data_docs"):
         place.mkdir(parents=True)
@@ -362,5 +365,7 @@ def write_sample_run(path: Path, *, acks1: bool = False, samples_per_s: int = 10
         "timeline_sends": _timeline_sends(acks1),
     }
     for name, rows in judged.items():
-        write_table(folder.judged(name), rows, JUDGED[name])
+        copies = partitions if name in {"timeline_replicas", "timeline_isr"} else 1
+        told = [row if copy == 0 else {**row, "partition": copy} for row in rows for copy in range(copies)]
+        write_table(folder.judged(name), told, JUDGED[name])
     return path

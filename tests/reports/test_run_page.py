@@ -92,6 +92,12 @@ def test_a_run_that_was_not_judged_gives_a_page(tmp_path: Path) -> None:
     assert 'id="table-offsets"' in html
 
 
+def test_a_single_partition_needs_no_choice(tmp_path: Path) -> None:
+    """The selector appears with the second partition."""
+    assert "data-choose>" not in _text(write_sample_run(tmp_path / "run-1"))
+    assert "data-choose>" in _text(write_sample_run(tmp_path / "run-2", partitions=2))
+
+
 def test_text_of_a_run_cannot_become_markup(tmp_path: Path) -> None:
     """A story or a phase name that looks like a script is shown, not run."""
     html = _text(write_sample_run(tmp_path / "run-1", acks1=True))
@@ -212,8 +218,50 @@ def test_the_table_behind_a_figure_opens(browser: Browser, tmp_path: Path) -> No
     rows = page.locator("details[data-table=replicas] tbody tr")
 
     rows.first.wait_for()
-    assert rows.count() == 1_000
+    assert rows.count() == 1_203
     assert "–" in rows.filter(has_text=re.compile(r"^22.51")).first.inner_text()
+
+
+@pytest.mark.browser
+def test_a_partition_is_chosen_for_all_figures(browser: Browser, tmp_path: Path) -> None:
+    """Only the chosen partition is drawn, in every figure that has partitions."""
+    page = _open(browser, write_sample_run(tmp_path / "run-1", partitions=2)).page
+    drawn = (
+        "['replicas', 'isr'].map((name) => [...new Set(document.getElementById(`plot-${name}`).data"
+        ".filter((trace) => trace.visible !== false).map((trace) => trace.meta.partition))].join())"
+    )
+
+    assert page.evaluate(drawn) == ["orders-0", "orders-0"]
+    page.select_option("section:has(#isr) [data-choose]", "orders-1")
+    assert page.input_value("section:has(#replicas) [data-choose]") == "orders-1"
+    assert page.evaluate(drawn) == ["orders-1", "orders-1"]
+
+
+@pytest.mark.browser
+def test_the_figures_share_their_time_axis(browser: Browser, tmp_path: Path) -> None:
+    """Zooming into one figure zooms the others."""
+    page = _open(browser, write_sample_run(tmp_path / "run-1")).page
+
+    zoomed = page.evaluate(
+        """() => {
+          const sends = document.getElementById("plot-sends");
+          const told = new Promise((done) => sends.on("plotly_relayout", () => done([...sends.layout.xaxis.range])));
+          Plotly.relayout("plot-isr", {"xaxis.range[0]": 5, "xaxis.range[1]": 15});
+          return told;
+        }"""
+    )
+
+    assert zoomed == [5, 15]
+
+
+@pytest.mark.browser
+def test_no_tool_of_a_figure_sends_it_anywhere(browser: Browser, tmp_path: Path) -> None:
+    """Plotly's own tool bar can upload a chart; this one saves an image, zooms, moves and goes back."""
+    page = _open(browser, write_sample_run(tmp_path / "run-1")).page
+    tools = page.locator("#plot-isr .modebar-btn").evaluate_all("(all) => all.map((one) => one.dataset.title)")
+
+    assert len(tools) == 4
+    assert not [title for title in tools if re.search("cloud|share|edit|upload", title, re.IGNORECASE)]
 
 
 @pytest.mark.browser
