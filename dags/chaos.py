@@ -48,8 +48,8 @@ def build(name: str) -> DAG:
 
         start_cluster = step("start_cluster", kind=StartCluster)
         create_topics = step("create_topics")
-        capture_before = step("capture_before", "before", call="capture")
         start_clients = step("start_clients")
+        capture_before = step("capture_before", "before", call="capture")  # with load on: an empty topic shows nothing
         phases = [
             RunStep(
                 task_id=f"phase_{number}_{re.sub('[^a-z0-9]+', '_', phase.name.lower()).strip('_')}",
@@ -79,7 +79,7 @@ def build(name: str) -> DAG:
             trigger_rule=TriggerRule.ALL_DONE_MIN_ONE_SUCCESS,
             execution_timeout=task_limit("publish"),
         )
-        chain(resolve, start_cluster, create_topics, capture_before, start_clients, *phases, *end, stop_clients)
+        chain(resolve, start_cluster, create_topics, start_clients, capture_before, *phases, *end, stop_clients)
         chain(stop_clients, collect, tear_down, judge, publish)
         tear_down.as_teardown(setups=[start_cluster, start_clients], on_failure_fail_dagrun=True)
         work = [task for task in dag.tasks if not task.is_setup]  # what follows a failed setup is red, too

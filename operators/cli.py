@@ -58,6 +58,10 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--runs", type=Path, default=runs_folder(), help="where run folders are put")
     run.set_defaults(command=_run)
 
+    judge = commands.add_parser("judge", help="judge recorded runs again and write their pages anew")
+    judge.add_argument("folders", nargs="+", type=Path, metavar="RUN")
+    judge.set_defaults(command=_judge)
+
     clean = commands.add_parser("clean", help="remove what runs left behind")
     clean.add_argument("--all", action="store_true", help="also of runs that live")
     clean.set_defaults(command=_clean)
@@ -124,6 +128,16 @@ def read_verdict(run: RunFolder) -> str:
     except (FileNotFoundError, ValueError, KeyError):
         return "unknown"
     return verdict if verdict in EXIT_CODES else "unknown"
+
+
+def _judge(asked: argparse.Namespace) -> int:
+    from reports.run_page import publish  # heavy
+    from spark.submit import judge
+
+    code = judge(asked.folders)
+    for folder in asked.folders:
+        publish(folder.resolve())
+    return code
 
 
 def _clean(asked: argparse.Namespace) -> int:

@@ -61,7 +61,8 @@ class DockerRuntime:
 
     @property
     def _network(self) -> str:
-        return f"plimsoll-{self._run.name}"
+        # Docker's own DNS answers no reverse look-up of a name of more than 63 characters; ZooKeeper's client asks.
+        return f"plimsoll-{self._run.name[:15]}-{self._run.name[-4:]}"
 
     def _container_name(self, name: str) -> str:
         return f"{self._network}-{name}"

@@ -52,7 +52,7 @@ def test_every_file_parses_and_every_scenario_has_a_dag(bag: DagBag) -> None:
 def test_the_tasks_of_a_run_stand_in_one_row(story: DAG) -> None:
     """Collected before the teardown, torn down before the judge, published and watched at the end."""
     assert list(in_order(story)) == [
-        *("resolve", "start_cluster", "create_topics", "capture_before", "start_clients"),
+        *("resolve", "start_cluster", "create_topics", "start_clients", "capture_before"),
         *("phase_1_steady", "phase_2_follower_lags", "phase_3_leader_dies"),
         *("stop_producers", "quiesce", "drain", "capture_after", "stop_clients", "collect"),
         *("tear_down", "judge", "publish", "watcher"),

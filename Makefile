@@ -1,0 +1,91 @@
+# Every command a person runs. Bare `make` lists them; each target fetches what it needs, once.
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+.ONESHELL:
+.SHELLFLAGS := -euo pipefail -c
+MAKEFLAGS += --no-print-directory
+
+PYTHON ?= python3
+VENV := .venv
+PY := $(VENV)/bin/python
+
+SCENARIO ?= follower_lag_then_leader_kill
+KAFKA ?= 3.9.1
+RUNTIME ?= auto
+RATE ?=
+SEED ?=
+SUBNET ?=
+RUN ?=
+PORT ?= 8080
+ALL ?=
+
+export GX_ANALYTICS_ENABLED := false
+export PYTHONPATH := $(CURDIR)
+
+.PHONY: help
+help: ## List the targets
+	@echo "Plimsoll: where the water stands on every replica while things break."
+	echo
+	grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+	echo
+	echo "Settings of run: SCENARIO=$(SCENARIO) KAFKA=$(KAFKA) RUNTIME=auto|docker|process RATE=<records/s> SEED=<n> SUBNET=<range>"
+
+$(VENV)/.ready: requirements.lock
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 14))' || { echo "Python 3.11 to 3.13 is needed; $(PYTHON) is $$($(PYTHON) --version 2>&1)." >&2; exit 3; }
+	[ -x $(PY) ] || $(PYTHON) -m venv $(VENV) || { echo "$(PYTHON) cannot make a virtual environment; install its venv module (Debian: python3-venv)." >&2; exit 3; }
+	echo "Setting up: fetching the Python packages of requirements.lock (about 1.5 GB on disk, once)."
+	uv=$$(grep -oE '^uv==[0-9.]+' requirements.lock)
+	$(VENV)/bin/pip install --quiet --disable-pip-version-check "$$uv"
+	$(VENV)/bin/uv pip sync --quiet --python $(PY) --require-hashes requirements.lock
+	touch $@
+
+.PHONY: setup
+setup: $(VENV)/.ready ## Fetch the Python packages (done by every target that needs them)
+
+.PHONY: demo
+demo: $(VENV)/.ready ## Set everything up and run the main scenario: a lagging follower, then a killed leader
+	@exec $(PY) -m operators.cli run --scenario follower_lag_then_leader_kill --kafka $(KAFKA) --runtime $(RUNTIME)
+
+.PHONY: run
+run: $(VENV)/.ready ## Run one scenario: SCENARIO=… KAFKA=… RUNTIME=… RATE=… SEED=… SUBNET=…
+	@exec $(PY) -m operators.cli run --scenario "$(SCENARIO)" --kafka "$(KAFKA)" --runtime "$(RUNTIME)" $(if $(RATE),--rate="$(RATE)") $(if $(SEED),--seed="$(SEED)") $(if $(SUBNET),--subnet "$(SUBNET)")
+
+.PHONY: scenarios
+scenarios: $(VENV)/.ready ## List the scenarios and what each is for
+	@exec $(PY) -m operators.cli scenarios
+
+.PHONY: judge
+judge: $(VENV)/.ready ## Judge recorded runs again: RUN=<folder> [RUN="<folder> <folder>"]
+	@[ -n "$(RUN)" ] || { echo "make judge needs RUN=<folder>, such as RUN=runs/<run id>." >&2; exit 3; }
+	exec $(PY) -m operators.cli judge $(RUN)
+
+.PHONY: test
+test: $(VENV)/.ready ## Run the tests: first without a cluster, then against real brokers
+	@exec $(PY) -m tests.run
+
+.PHONY: test-slow
+test-slow: $(VENV)/.ready ## Run the tests that take many minutes
+	@exec $(PY) -m pytest -m slow tests
+
+.PHONY: lint
+lint: $(VENV)/.ready ## Check style and types
+	@$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/mypy
+
+.PHONY: lock
+lock: $(VENV)/.ready ## Write requirements.lock anew from pyproject.toml
+	@$(VENV)/bin/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --group dev -o requirements.lock pyproject.toml
+
+.PHONY: up
+up: $(VENV)/.ready ## Start Airflow with its web page on PORT=8080 of this machine
+	@exec $(PY) -m operators.cli up --port "$(PORT)"
+
+.PHONY: down
+down: ## Stop Airflow again
+	@[ ! -x $(PY) ] || exec $(PY) -m operators.cli down
+
+.PHONY: clean
+clean: ## Remove what interrupted runs left behind (ALL=1: of running ones, too)
+	@[ ! -x $(PY) ] || exec $(PY) -m operators.cli clean $(if $(ALL),--all)
