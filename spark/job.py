@@ -81,7 +81,6 @@ def _judge(spark: SparkSession, folder: RunFolder) -> None:
     _write(folder, "timeline_isr", timeline.timeline_isr(run.isr))
     _write(folder, "timeline_sends", timeline.timeline_sends(run.sends))
     _conclude(spark, run, items)
-    fates.unpersist()
     run.release()
 
 
@@ -107,16 +106,17 @@ def _records(spark: SparkSession, run: recorded.Recorded, counts: evidence.Count
         run.sends.transform(delivery.with_read, run.polls)
         .transform(delivery.with_index, run.polls)
         .transform(delivery.with_fate, run.segments, run.drains, whole)
-        .persist()
+        .localCheckpoint()  # what follows is planned from here on: planning costs more than these rows
     )
-    cases = (
-        anomalies.anomalies(fates, run.sends, run.polls, run.segments, producers)
-        .persist()
-        .transform(stories.with_story, run.samples, recorded.leaders(run.isr), run.epochs, run.manifest.started_ns)
-        .transform(anomalies.with_severity)
-        .transform(anomalies.with_allowed, rows(spark, ALLOWED, permitted))
+    found = anomalies.anomalies(fates, run.sends, run.polls, run.segments, producers).localCheckpoint()
+    told = (
+        stories.with_story(found, run.samples, recorded.leaders(run.isr), run.epochs, run.manifest.started_ns)
+        if not found.isEmpty()
+        else found
     )
-    return fates, cases
+    return fates, told.transform(anomalies.with_severity).transform(
+        anomalies.with_allowed, rows(spark, ALLOWED, permitted)
+    )
 
 
 def _invariants(spark: SparkSession, run: recorded.Recorded, items: list[evidence.Item]) -> DataFrame:

@@ -164,8 +164,8 @@ class _Reader(DataSourceReader):
         files = segment_files(self._folder)
         return [_Segment(file.relative_to(self._folder).parts[0], str(file)) for file in files]
 
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        if partition.value is None:  # the folder holds no segment
+    def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
+        if partition is None:  # Spark's stand-in for an empty list: the folder holds no segment
             return
         node, file = partition.value
         yield read_segment(node, Path(file))

@@ -24,6 +24,7 @@ ROOT = Path(__file__).parents[1]
 EXIT_CODES = {"pass": 0, "fail": 1, "unknown": 2}
 BAD_INPUT = BadInput.exit_code
 _CONNECTION = "AIRFLOW_CONN_SPARK_DEFAULT"
+_SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # the JVM lives for half a minute
 _PACKAGES = ("history", "spark", "expectations")
 
 
@@ -115,12 +116,13 @@ def _settings(scratch: str) -> dict[str, str]:
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.memory": "2g",
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={logging} -XX:TieredStopAtLevel=1",
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={logging} {_SHORT_LIVED}",
         "spark.local.dir": scratch,
         "spark.sql.warehouse.dir": f"{scratch}/warehouse",
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.adaptive.enabled": "false",
+        "spark.sql.codegen.wholeStage": "false",  # compiling costs more than these rows
         "spark.sql.execution.arrow.pyspark.enabled": "true",
     }
 

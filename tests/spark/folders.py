@@ -75,13 +75,27 @@ def isr_view(t_ns, leader, epoch, isr, *, observer="1", **other):
 
 def event(t_ns, kind, **other):
     """A line of events.jsonl."""
-    return {"t_ns": t_ns, "wall": "2026-01-01T00:00:00+00:00", "kind": kind, "phase": "", "step": "", "target": "", "detail": {}} | other
+    return {
+        "t_ns": t_ns,
+        "wall": "2026-01-01T00:00:00+00:00",
+        "kind": kind,
+        "phase": "",
+        "step": "",
+        "target": "",
+        "detail": {},
+    } | other
 
 
 def manifest(*, acks="all", idempotence=True, faults=(), control=None, config=None, version="4.3.0", retries=5):
     """Three brokers, one topic with one partition, one producer."""
     brokers = [
-        NodeInfo(name=f"broker-{n}", role="broker", address=f"10.0.0.{n}", node_id=n, config={"replica.lag.time.max.ms": "3000"})
+        NodeInfo(
+            name=f"broker-{n}",
+            role="broker",
+            address=f"10.0.0.{n}",
+            node_id=n,
+            config={"replica.lag.time.max.ms": "3000"},
+        )
         for n in (1, 2, 3)
     ]
     producer = ProducerInfo(
@@ -121,7 +135,13 @@ class History:
         captured = {row["broker_id"]: row for row in self.replicas if row["error"] is None}
         offsets = [{"capture": "before", **row, "high_watermark": 0, "log_end_offset": 0} for row in captured.values()]
         offsets += [{"capture": "after", **row} for row in captured.values()]
-        tables = {"sends": self.sends, "polls": self.polls, "replicas": self.replicas, "isr": self.isr, "offsets": offsets}
+        tables = {
+            "sends": self.sends,
+            "polls": self.polls,
+            "replicas": self.replicas,
+            "isr": self.isr,
+            "offsets": offsets,
+        }
         for name, rows in tables.items():
             folder.table(name).mkdir()
             pq.write_table(pa.Table.from_pylist(rows, RECORDED[name]), folder.table(name) / "all.parquet")
@@ -199,7 +219,11 @@ def truncated(**settings) -> History:
     history.end_offset = 40
     before = [sample(1, 10 * S + n * 10 * MS + 3 * MS, min(n + 1, 30), n + 1) for n in range(40)]
     before += [sample(b, 10 * S + n * 10 * MS + 3 * MS, n, n + 1) for n in range(30) for b in (2, 3)]
-    after = [sample(b, 15 * S + n * 100 * MS, 40, 40, epoch=1, incarnation=2 if b == 1 else 1) for n in range(50) for b in (1, 2, 3)]
+    after = [
+        sample(b, 15 * S + n * 100 * MS, 40, 40, epoch=1, incarnation=2 if b == 1 else 1)
+        for n in range(50)
+        for b in (1, 2, 3)
+    ]
     returned = [sample(1, 14 * S, 30, 30, epoch=1, incarnation=2)]
     history.replicas = before + returned + after
     history.isr = [

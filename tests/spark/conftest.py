@@ -1,0 +1,29 @@
+"""One small Spark session for all tests of the judging half."""
+
+import os
+import sys
+
+import pytest
+from pyspark.sql import SparkSession
+
+from history.java import java_home
+from spark.segments import register
+
+
+@pytest.fixture(scope="session")
+def spark():
+    """A local session with one core and one shuffle partition."""
+    os.environ |= {"JAVA_HOME": str(java_home()), "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.sql.shuffle.partitions": "1",
+        "spark.sql.adaptive.enabled": "false",
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    }
+    session = SparkSession.builder.master("local[1]").config(map=settings).getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    register(session)
+    yield session
+    session.stop()

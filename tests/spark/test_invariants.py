@@ -1,0 +1,159 @@
+"""Every replica invariant on a handful of samples: a violation, and what looks like one and is legal."""
+
+import json
+
+from history.tables import ISR, REPLICAS, SENDS
+from spark import invariants
+from spark.recorded import EPOCHS, final_isr, isr_changes, leaders
+from spark.tables import rows
+from tests.spark.folders import MS, TP, S, isr_view, sample, sent
+from tests.spark.test_anomalies import logged
+
+
+def verdicts(checks):
+    """(checked, violations) of some checks."""
+    found = [row["violated"] for row in checks.collect()]
+    return len(found), sum(found)
+
+
+def samples(spark, *literal):
+    """Samples as a DataFrame."""
+    return rows(spark, REPLICAS, literal)
+
+
+def test_i1_log_start_above_the_high_watermark(spark):
+    """A log start above HW is out of bounds; equal to it is not, and a reply without it is not checked."""
+    assert verdicts(invariants.i1_bounds(samples(spark, sample(1, 0, 5, 9, log_start_offset=6)))) == (1, 1)
+    assert verdicts(invariants.i1_bounds(samples(spark, sample(1, 0, 5, 9, log_start_offset=5)))) == (1, 0)
+    assert verdicts(invariants.i1_bounds(samples(spark, sample(1, 0, 5, 9, log_start_offset=None)))) == (0, 0)
+
+
+def test_i2_high_watermark_above_the_log_end(spark):
+    """HW 6 with LEO 5 in one reply is a violation; read the other way round it proves nothing."""
+    assert verdicts(invariants.i2_hw_below_leo(samples(spark, sample(1, 0, 6, 5)))) == (1, 1)
+    assert verdicts(invariants.i2_hw_below_leo(samples(spark, sample(1, 0, 5, 5)))) == (1, 0)
+    assert verdicts(invariants.i2_hw_below_leo(samples(spark, sample(1, 0, 6, 5, single_reply=False)))) == (0, 0)
+
+
+def test_i2_across_two_samples_of_one_incarnation(spark):
+    """An earlier HW above a later LEO counts within one incarnation only."""
+    first, later = sample(1, 0, 6, 6, single_reply=False), sample(1, 5 * MS, 5, 5, single_reply=False)
+
+    assert verdicts(invariants.i2_hw_below_leo(samples(spark, first, later))) == (1, 1)
+    assert verdicts(invariants.i2_hw_below_leo(samples(spark, first, {**later, "incarnation": 2}))) == (0, 0)
+
+
+def test_i3_a_leader_goes_back(spark):
+    """HW falls on the leader of the epoch; on a follower, or in the next epoch, it may."""
+    led = leaders(rows(spark, ISR, [isr_view(0, 1, 0, [1, 2, 3])]))
+
+    def check(*literal):
+        return verdicts(invariants.i3_leader_monotonic(samples(spark, *literal), led))
+
+    assert check(sample(1, 0, 6, 9), sample(1, 5 * MS, 5, 9)) == (1, 1)
+    assert check(sample(2, 0, 6, 9), sample(2, 5 * MS, 5, 9)) == (0, 0)
+    assert check(sample(1, 0, 6, 9), sample(1, 5 * MS, 5, 9, epoch=1)) == (0, 0)
+    assert check(sample(1, 0, 6, 9), sample(1, MS // 2, 5, 9)) == (0, 0)  # the two probes overlap
+
+
+def test_i6_a_log_end_below_its_own_high_watermark(spark):
+    """Truncated below a HW that it showed in an earlier life; another replica's HW proves nothing."""
+
+    def check(*literal):
+        return verdicts(invariants.i6_own_floor(samples(spark, *literal)))
+
+    assert check(sample(1, 0, 6, 9), sample(1, S, 0, 5, epoch=1, incarnation=2)) == (1, 1)
+    assert check(sample(1, 0, 6, 9), sample(1, S, 0, 6, epoch=1, incarnation=2)) == (1, 0)
+    assert check(sample(2, 0, 8, 9), sample(1, 0, 4, 9), sample(1, S, 0, 5, epoch=1)) == (1, 0)
+
+
+def test_i8_an_epoch_that_starts_below_an_earlier_high_watermark(spark):
+    """Epoch 1 starts at 5: HW 6 in epoch 0 was lost, HW 5 was not. A HW that dips within epoch 1 is legal."""
+    starts = [
+        {**TP, "broker_id": b, "leader_epoch": e, "start_offset": o} for b, e, o in [(2, 0, 0), (2, 1, 5), (3, 1, 7)]
+    ]
+    epochs = rows(spark, EPOCHS, starts)
+
+    def check(*literal):
+        return verdicts(invariants.i8_leader_completeness(samples(spark, *literal), epochs))
+
+    assert check(sample(1, 0, 6, 9)) == (1, 1)
+    assert check(sample(1, 0, 5, 9), sample(2, S, 3, 9, epoch=1)) == (1, 0)
+
+
+def quiet(spark, leader_hw, seconds, *, isr=(1, 2), least_isr=1, follower=(9, 9)):
+    """A leader whose LEO stands at 9, its HW, and a follower, over some seconds; eviction takes 4.5 s."""
+    literal = [sample(1, t * S, leader_hw, 9) for t in range(seconds + 1)]
+    literal += [sample(2, t * S + S // 2, *follower) for t in range(seconds)]
+    changes = isr_changes(rows(spark, ISR, [isr_view(-S, 1, 0, list(isr))]))
+    limits = spark.createDataFrame([("orders", 4_500_000_000, least_isr)], "topic string, evict_ns long, least_isr int")
+    return verdicts(invariants.i10_quiescence(samples(spark, *literal), changes, limits))
+
+
+def test_i10_a_high_watermark_that_stays_behind(spark):
+    """Stuck for longer than an eviction takes is a violation; reached is a pass; too short says nothing."""
+    assert quiet(spark, 5, 10) == (1, 1)
+    assert quiet(spark, 9, 10) == (1, 0)
+    assert quiet(spark, 5, 4) == (0, 0)
+
+
+def test_i10_counts_the_followers_of_the_isr_only(spark):
+    """An in-sync follower must follow; one outside the ISR may stay behind; under min ISR nothing is asked."""
+    assert quiet(spark, 9, 10, follower=(5, 9)) == (1, 1)
+    assert quiet(spark, 9, 10, follower=(5, 5), isr=(1,)) == (1, 0)
+    assert quiet(spark, 5, 10, isr=(1,), least_isr=2) == (0, 0)
+
+
+def test_i15_a_promised_record_that_an_isr_member_lacks(spark):
+    """Broker 2 lacks record 1; acks=1 promised nothing; broker 3 is out of the ISR."""
+    members = final_isr(rows(spark, ISR, [isr_view(0, 1, 0, [1, 2], observer=o) for o in "12"]))
+    segments = [{**logged(n, n), "broker_id": b} for b, n in [(1, 0), (1, 1), (2, 0)]]
+    held = spark.createDataFrame(
+        [(r["broker_id"], "orders", 0, r["offset"], "load-1", r["seq"]) for r in segments],
+        "broker_id int, topic string, partition int, offset long, producer_id string, seq long",
+    )
+
+    def check(*sends):
+        return verdicts(invariants.i15_durability(rows(spark, SENDS, sends), held, members))
+
+    assert check(sent(0, offset=0), sent(1, offset=1)) == (4, 1)
+    assert check(sent(0, offset=0), sent(1, offset=1, acks="1"), sent(2, outcome="info")) == (2, 0)
+
+
+def test_views_behind_a_newer_epoch_are_passed_over(spark):
+    """A broker that still shows epoch 0 after epoch 1 was seen changes nothing; the final ISR needs all views."""
+    views = [isr_view(0, 1, 0, [1, 2, 3]), isr_view(S, 2, 1, [2, 3], observer="2"), isr_view(2 * S, 1, 0, [1, 2, 3])]
+    isr = rows(spark, ISR, [*views, isr_view(3 * S, 2, 1, [3], observer="3")])
+
+    assert [(row["leader_epoch"], row["isr"]) for row in isr_changes(isr).orderBy("received_ns").collect()] == [
+        (0, [1, 2, 3]),
+        (1, [2, 3]),
+        (1, [3]),
+    ]
+    assert [row["broker_id"] for row in final_isr(isr).collect()] == [3]
+
+
+def test_nothing_checked_is_unknown(spark):
+    """A summary of no checks is unknown, of good ones a pass, of a bad one a failure with its evidence."""
+    bad, good = sample(1, 0, 6, 5), sample(1, S, 5, 5)
+    found = [
+        invariants.summary("I2", invariants.i2_hw_below_leo(samples(spark, *literal))).collect()[0]
+        for literal in ((), (good,), (good, bad))
+    ]
+
+    assert [(row["verdict"], row["checked"], row["violations"]) for row in found] == [
+        ("unknown", 0, 0),
+        ("pass", 1, 0),
+        ("fail", 2, 1),
+    ]
+    assert json.loads(found[2]["evidence"])["log_end_offset"] == 5
+
+
+def test_a_missing_log_turns_a_pass_into_unknown(spark):
+    """Missing evidence changes a pass, and never a failure."""
+    table = spark.createDataFrame(
+        [("I15", "pass", None), ("I2", "fail", "x")], "invariant string, verdict string, reason string"
+    )
+    found = invariants.with_missing_evidence(table, [("I15", "no segments"), ("I2", "no segments")])
+
+    assert [tuple(row) for row in found.collect()] == [("I15", "unknown", "no segments"), ("I2", "fail", "x")]

@@ -1,0 +1,94 @@
+"""Segments are read record by record, and damage is reported where it stands."""
+
+import pytest
+
+from spark.segments import batches, read_segment, records, segment_files
+from tests.spark.folders import batch, values
+
+TWO = batch(0, values(0, 1)) + batch(2, values(2), epoch=1)
+
+
+def segment(folder, data, replica="orders-0"):
+    """A segment file of one replica of broker-1."""
+    path = folder / "broker-1" / "data" / replica
+    path.mkdir(parents=True)
+    file = path / f"{0:020}.log"
+    file.write_bytes(data)
+    return file
+
+
+def problems(data):
+    """The problems of a segment's batches, None for a sound one."""
+    return [found.problem for found in batches(data)]
+
+
+def test_offsets_epochs_and_values_come_back():
+    """Each record has its offset, its batch's leader epoch and its value."""
+    found = [(offset, b.leader_epoch, value) for b in batches(TWO) for offset, value in records(b)]
+
+    assert found == [
+        (offset, epoch, value) for offset, epoch, value in zip((0, 1, 2), (0, 0, 1), values(0, 1, 2), strict=True)
+    ]
+
+
+@pytest.mark.parametrize("cut", [1, 40, 100])
+def test_a_torn_tail_is_reported_and_the_rest_read(cut):
+    """A segment that ends within a batch keeps the batches before it."""
+    assert problems(TWO[:-cut]) == [None, "torn tail"]
+
+
+def test_a_changed_byte_is_a_bad_crc_and_the_next_batch_is_read():
+    """One flipped bit below the checksum shows; the batch's epoch is not covered by it."""
+    damaged = bytearray(TWO)
+    damaged[90] ^= 1
+    moved = bytearray(TWO)
+    moved[15] ^= 1  # partitionLeaderEpoch
+
+    assert problems(bytes(damaged)) == ["bad crc", None]
+    assert problems(bytes(moved)) == [None, None]
+
+
+def test_a_compressed_batch_is_reported():
+    """A codec in the attributes is a problem, not a guess."""
+    assert problems(batch(0, values(0), attributes=1)) == ["compressed"]
+
+
+def test_a_control_batch_holds_no_records():
+    """Transaction markers are not records of ours."""
+    marker = next(batches(batch(0, [b"marker"], attributes=0x20)))
+
+    assert marker.problem is None
+    assert list(records(marker)) == []
+
+
+def test_records_that_do_not_fill_their_batch_are_malformed(tmp_path):
+    """A batch that promises more records than it holds, under a right checksum, is one row with a problem."""
+    lying = bytearray(batch(0, values(0)))
+    lying[60] = 2  # recordCount
+    import google_crc32c
+
+    lying[17:21] = google_crc32c.value(bytes(lying[21:])).to_bytes(4, "big")
+
+    assert read_segment("broker-1", segment(tmp_path, bytes(lying))).column("problem").to_pylist()[-1] == "malformed"
+
+
+def test_internal_topics_are_left_out(tmp_path):
+    """Only the run's own topics are listed."""
+    kept = segment(tmp_path, b"")
+    segment(tmp_path, b"", replica="__consumer_offsets-0")
+
+    assert segment_files(tmp_path) == [kept]
+
+
+def test_spark_reads_a_folder_of_segments(spark, tmp_path):
+    """The format kafka_log gives one row a record with the payload decoded."""
+    segment(tmp_path, TWO)
+    found = spark.read.format("kafka_log").load(str(tmp_path)).orderBy("offset")
+
+    rows = [tuple(row) for row in found.select("node", "topic", "partition", "offset", "seq", "checksum_ok").collect()]
+    assert rows == [("broker-1", "orders", 0, n, n, True) for n in range(3)]
+
+
+def test_spark_reads_a_folder_without_segments(spark, tmp_path):
+    """No segment is no row and no error."""
+    assert spark.read.format("kafka_log").load(str(tmp_path)).collect() == []
