@@ -1,0 +1,59 @@
+"""What a configuration permits follows from its settings and faults, and from nothing else."""
+
+import pytest
+
+from spark.allowed import allowed, unclean_election
+from spark.gates import holds
+from tests.spark.folders import manifest
+
+LOSS = {"lost_write", "truncated_ack", "unknown_offset_ack", "inconsistent_offset"}
+
+
+def permitted(**settings):
+    """Names of what some producer is permitted."""
+    return set(allowed(manifest(**settings)))
+
+
+def test_acks_all_with_a_clean_election_permits_nothing():
+    """Idempotent acks=all may neither lose nor double, whatever the faults."""
+    assert permitted(faults=["kill", "pause", "slow"]) == set()
+
+
+def test_acks_1_permits_loss_when_a_leader_can_go():
+    """A kill permits loss under acks=1; a follower's lag alone does not."""
+    assert permitted(acks="1", idempotence=False, faults=["kill"]) >= LOSS
+    assert LOSS.isdisjoint(permitted(acks="1", idempotence=False, faults=["lag"]))
+
+
+def test_acks_0_promises_nothing():
+    """acks=0 permits loss without any fault."""
+    assert permitted(acks="0", idempotence=False) >= LOSS
+
+
+def test_unclean_election_permits_loss_under_acks_all():
+    """A replica that lacks records may lead, if the topic says so."""
+    unclean = {"unclean.leader.election.enable": "true"}
+
+    assert unclean_election(manifest(config=unclean), "orders")
+    assert permitted(config=unclean, faults=["kill"]) == LOSS
+    assert permitted(config=unclean) == set()
+
+
+def test_duplicates_need_retries_without_idempotence():
+    """Retries may double a record unless idempotence or no retries forbid it."""
+    assert permitted(idempotence=False) == {"duplicate"}
+    assert permitted(idempotence=False, retries=0) == set()
+    assert permitted(idempotence=True) == set()
+
+
+@pytest.mark.parametrize(
+    ("version", "expected"), [("2.8.2", False), ("3.6.2", False), ("3.7.0", True), ("4.3.0", True)]
+)
+def test_a_gate_opens_with_its_version(version, expected):
+    """Strict min ISR holds from 3.7.0."""
+    assert holds("strict_min_isr", version) is expected
+
+
+def test_every_rule_has_a_reason():
+    """Nothing is permitted without saying why."""
+    assert all(allowed(manifest(acks="1", idempotence=False, faults=["kill"])).values())

@@ -1,0 +1,98 @@
+"""Missing evidence is named; complete evidence is silent."""
+
+import pytest
+from pyspark.sql import Row
+
+from history.errors import EvidenceError
+from history.events import Event
+from history.folder import RunFolder
+from spark import evidence
+from spark.recorded import open_run
+from tests.spark.folders import S, clean, event, truncated
+
+
+def missing(spark, history, path, spoil=None):
+    """item → what is missing, of a written history; ``spoil`` damages the folder first."""
+    folder = history.write(path)
+    if spoil:
+        spoil(folder)
+    run = open_run(spark, folder)
+    return {item: what for item, what in evidence.evidence(run, evidence.count(run)) if what}
+
+
+def test_a_complete_run_lacks_nothing(spark, tmp_path):
+    """Everything that a verdict needs is there."""
+    assert missing(spark, truncated(), tmp_path / "run") == {}
+
+
+def test_everything_that_can_be_missing_is_named(spark, tmp_path):
+    """One run with most of its evidence gone: each item says what."""
+    history = clean(faults=["kill"])
+    history.events = [event(S, "error", detail={"message": "the disk is full"})]
+    history.sends = []
+    history.replicas = [row for row in history.replicas if row["broker_id"] != 3]
+    history.logs[2] = [(0, 0, [b"short"])]
+    history.clients = {"load-1": {"role": "producer", "clean": False}, "drain-1": {"role": "drain", "clean": True}}
+
+    def spoil(folder: RunFolder):
+        (folder.brokers / "broker-1" / "server.log").unlink()
+        (folder.table("polls") / "all.parquet").write_bytes(b"PAR1")
+
+    found = missing(spark, history, tmp_path / "run", spoil)
+
+    assert set(found) == {
+        "files readable", "run collected", "no harness error", "faults bit", "sends ledgered", "something acknowledged",
+        "final drain complete", "every replica probed", "offsets captured before", "offsets captured after",
+        "segments of every replica", "broker logs",
+    }  # fmt: skip
+    assert "the disk is full" in found["no harness error"]
+    assert "exported up to 1; its end was 50" in found["segments of every replica"]
+    assert "on broker 3 was never seen" in found["every replica probed"]
+
+
+def of(kind, t_ns=0, **detail):
+    """An event about a pause of broker-1."""
+    return Event(t_ns, "", kind, "p", "pause", "broker-1", detail)
+
+
+def test_a_fault_must_bite_and_heal():
+    """Without a proven bite or heal the item is missing; with both it is not."""
+    bit, gone = of("injected", bit=True), of("healed", 1, gone=True)
+
+    assert list(evidence._did_not_bite([bit], ["pause"])) == []
+    assert len(list(evidence._did_not_bite([bit], ["pause", "pause"]))) == 1
+    assert len(list(evidence._did_not_bite([of("injected", bit=False)], ["pause"]))) == 2
+    assert list(evidence._not_healed([bit, gone])) == []
+    assert len(list(evidence._not_healed([bit]))) == 1
+    assert len(list(evidence._not_healed([bit, of("healed", 1, gone=False)]))) == 1
+
+
+def test_undecided_things_are_evidence_that_is_missing():
+    """An undecided invariant, an undrained record and an unseen control each make an item incomplete."""
+    row = {"unseen": 3, "truncated_ack": 1, "invisible_ack": 1, "unknown_offset_ack": 1}
+
+    assert evidence.undecided([Row(invariant="I1", verdict="pass", reason=None)])[1] is None
+    assert "I1" in evidence.undecided([Row(invariant="I1", verdict="unknown", reason="no samples")])[1]
+    assert evidence.undrained(row)[1] is None
+    assert "of 1 acknowledged" in evidence.undrained({**row, "invisible_ack": 0})[1]
+    assert evidence.control_seen("lost_write", {"truncated_ack": 4})[1] is None
+    assert evidence.control_seen(None, {})[1] is None
+    assert "must show duplicate" in evidence.control_seen("duplicate", {"lost_write": 1})[1]
+
+
+def test_a_wait_that_ran_out_is_told():
+    """The sentence names the condition and what was seen last."""
+    ran_out = of("wait_ran_out", condition="isr full: orders", waited_ms=30000, last_seen="[1, 2]")
+
+    assert evidence.waits_that_ran_out([ran_out, of("wait_met")]) == [
+        "In 'p' the wait for isr full: orders ran out after 30000 ms; last seen: [1, 2]."
+    ]
+
+
+def test_events_that_are_no_events_are_bad_evidence(spark, tmp_path):
+    """A line that is no event is refused with the file's name."""
+    folder = clean().write(tmp_path / "run")
+    folder.events.write_text("{}\n")
+
+    with pytest.raises(EvidenceError, match="cannot be read as events"):
+        open_run(spark, folder)
