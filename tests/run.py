@@ -7,8 +7,8 @@ import sys
 import time
 
 PARTS = {
-    "without any cluster": ["-m", "not cluster and not slow"],
-    "against real brokers": ["-m", "cluster and not slow"],
+    "without any cluster": ["-m", "not cluster and not pipeline and not slow"],
+    "with real brokers, Spark applications and Airflow": ["-m", "(cluster or pipeline) and not slow"],
 }
 
 

@@ -21,7 +21,9 @@ from operators.airflow_home import HOMES
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 FAKE_WORLD = Path(__file__).parent / "fake_world"
-SETUP = ["prepare 3.9.1", "start_cluster", "create_topics", "capture before", "start_clients"]
+pytestmark = pytest.mark.pipeline
+
+SETUP = ["prepare 3.9.1", "start_cluster", "create_topics", "start_clients", "capture before"]
 END = ["stop_producers", "quiesce", "drain", "capture after"]
 ALWAYS = ["stop_clients", "collect", "tear_down"]
 AFTERWARDS = ["judge", "publish"]
