@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import logging
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -70,22 +72,30 @@ def _judge(spark: SparkSession, folder: RunFolder) -> None:
     items = evidence.evidence(run, counts)
     fates, cases = _records(spark, run, counts)
     write_table(cases, folder.judged("anomalies"), JUDGED["anomalies"])
-    _write(folder, "delivery", delivery.delivery(fates, read_judged(spark, folder, "anomalies")))
-    _write(folder, "invariants", _invariants(spark, run, items))
     spans = rows(spark, SPANS, (span._asdict() for span in recovery.phases(run.events)))
     changes = recorded.isr_changes(run.isr)
     stalls = recovery.longest_stalls(run.sends, run.samples, spans)
-    _write(folder, "recovery", recovery.recovery(spark, run.manifest, run.events, changes, stalls))
-    _write(folder, "latency", recovery.latency(run.sends, spans))
-    _write(folder, "timeline_replicas", timeline.timeline_replicas(run.samples, run.replicas, run.manifest.probe_hz))
-    _write(folder, "timeline_isr", timeline.timeline_isr(run.isr))
-    _write(folder, "timeline_sends", timeline.timeline_sends(run.sends))
+    tables: dict[str, Callable[[], DataFrame]] = {
+        "invariants": lambda: _invariants(spark, run, items),
+        "delivery": lambda: delivery.delivery(fates, read_judged(spark, folder, "anomalies")),
+        "recovery": lambda: recovery.recovery(spark, run.manifest, run.events, changes, stalls),
+        "latency": lambda: recovery.latency(run.sends, spans),
+        "timeline_replicas": lambda: timeline.timeline_replicas(run.samples, run.replicas, run.manifest.probe_hz),
+        "timeline_isr": lambda: timeline.timeline_isr(run.isr),
+        "timeline_sends": lambda: timeline.timeline_sends(run.sends),
+    }
+    # A partition's history is one task, so side by side the tables keep more than one core busy.
+    with ThreadPoolExecutor(max_workers=3) as pool:
+        preload = pool.submit(import_module, "great_expectations")
+        for written in [pool.submit(_write, folder, name, build) for name, build in tables.items()]:
+            written.result()
+        preload.result()
     _conclude(spark, run, items)
     run.release()
 
 
-def _write(folder: RunFolder, name: str, frame: DataFrame) -> None:
-    write_table(frame, folder.judged(name), JUDGED[name])
+def _write(folder: RunFolder, name: str, build: Callable[[], DataFrame]) -> None:
+    write_table(build(), folder.judged(name), JUDGED[name])
 
 
 def read_judged(spark: SparkSession, folder: RunFolder, name: str) -> DataFrame:
@@ -190,7 +200,8 @@ def _conclude(spark: SparkSession, run: recorded.Recorded, items: list[evidence.
         name: sum(row["count"] for row in found if row["anomaly"] == name and not row["allowed"])
         for name in anomalies.SEVERITY
     }
-    judged = read_judged(spark, folder, "invariants").collect()
+    order = list(invariants.INVARIANTS).index
+    judged = sorted(read_judged(spark, folder, "invariants").collect(), key=lambda row: order(row["invariant"]))
     delivered = _delivered(read_judged(spark, folder, "delivery").collect())
     items = [
         ("seal intact", None),
