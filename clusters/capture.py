@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
@@ -35,17 +36,20 @@ _NOT_WRITTEN = {
 
 def capture_offsets(world: World, label: str) -> None:
     """Write one row per replica to ``offsets/<label>.parquet``; a broker that does not answer has its error there."""
-    rows = [
-        _row(world, label, partition, broker_id)
-        for partition in world.partitions
-        for broker_id in world.replicas(partition)
-    ]
+    with ThreadPoolExecutor(len(world.brokers)) as pool:  # at about one moment, and one time-out for all
+        of_brokers = list(pool.map(lambda broker_id: _rows(world, label, broker_id), world.brokers))
+    rows = sorted((row for rows in of_brokers for row in rows), key=lambda row: (row["topic"], row["partition"]))
     folder = world.folder.table("offsets")
     folder.mkdir(exist_ok=True)
     name = re.sub(r"[^a-z0-9]+", "-", label.lower())
     pq.write_table(pa.Table.from_pylist(rows, schema=OFFSETS), folder / f"{name}.parquet")
     summary = [f"{row['broker_id']}: HW {row['high_watermark']} LEO {row['log_end_offset']}" for row in rows]
     world.events.add("capture", target=label, replicas=summary)
+
+
+def _rows(world: World, label: str, broker_id: int) -> list[dict[str, Any]]:
+    own = [partition for partition in world.partitions if broker_id in world.replicas(partition)]
+    return [_row(world, label, partition, broker_id) for partition in own]
 
 
 def _row(world: World, label: str, partition: TopicPartition, broker_id: int) -> dict[str, Any]:

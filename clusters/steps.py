@@ -6,11 +6,12 @@ import random
 import threading
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
 from clusters import scenario as story
-from clusters.capture import write_directly
+from clusters.capture import capture_offsets, write_directly
 from clusters.faults import Fault
 from clusters.faults.lagging import LagFault
 from clusters.faults.processes import Killed, Paused, Stopped
@@ -48,8 +49,10 @@ class PhaseRun:
             self.heal_all()
 
     def heal_all(self) -> None:
-        for fault in reversed(self._in_force.copy()):
-            self._heal(fault)
+        """Heal, last injected first; one that cannot be healed does not keep the others from it."""
+        with ExitStack() as healing:
+            for fault in self._in_force.copy():
+                healing.callback(self._heal, fault)
 
     # --- targets -------------------------------------------------------------------------------
 
@@ -107,6 +110,7 @@ class PhaseRun:
         self.world.events.add("inject", phase=self.phase.name, step=fault.key, target=names, asked=str(step))
         fault.inject()
         self._prove("injected", fault, "bit", fault.bit)
+        capture_offsets(self.world, f"{self.phase.name}: {fault.key} in force")
 
     def _heal(self, fault: Fault) -> None:
         names = ", ".join(node.name for node in fault.nodes)

@@ -1,0 +1,72 @@
+"""Every fault on real brokers, on both runtimes: it bites, it is seen to bite, it is gone afterwards."""
+
+from __future__ import annotations
+
+import pytest
+
+from clusters import scenario as story
+from clusters.steps import PhaseRun
+from clusters.waiting import wait_until
+from clusters.world import World
+from history.events import Event, read_events
+
+pytestmark = pytest.mark.cluster
+
+STEPS = {
+    "pause": [{"pause": "follower of orders-0"}, {"hold": "1s"}],
+    "kill": [{"kill": "leader of orders-0"}, {"wait": {"for": {"leader_changed": "orders"}, "limit": "20s"}}],
+    "stop": [{"stop": "leader of orders-0"}, {"wait": {"for": {"leader_changed": "orders"}, "limit": "10s"}}],
+    "lag": [{"lag": {"node": "follower of orders-0", "records": 500}}, {"hold": "4s"}],
+    "slow": [
+        {"slow": {"node": "follower of orders-0", "until": {"out_of_isr": "follower of orders-0"}, "limit": "20s"}}
+    ],
+}
+
+
+def _run(world: World, name: str, steps: list[dict[str, object]]) -> list[Event]:
+    """Run one phase and return its events."""
+    before = len(list(read_events(world.folder.events)))
+    wait_until(lambda: _isr_is_full(world), limit_s=60, what="a full ISR to begin with")
+    PhaseRun(world, story.Phase.model_validate({"name": name, "steps": steps})).run()
+    return list(read_events(world.folder.events))[before:]
+
+
+def _isr_is_full(world: World) -> bool:
+    view = world.partition_view(world.partitions[0])
+    return view is not None and len(view.isr) == 3
+
+
+def _detail(events: list[Event], kind: str) -> dict[str, object]:
+    return dict(next(event for event in events if event.kind == kind).detail)
+
+
+@pytest.mark.parametrize("fault", STEPS)
+def test_a_fault_bites_and_is_gone_again(world: World, fault: str) -> None:
+    """The probe and other brokers' metadata show both; afterwards the ISR is full again."""
+    events = _run(world, fault, STEPS[fault])
+
+    assert _detail(events, "injected")["bit"] is True
+    assert _detail(events, "healed")["gone"] is True
+    assert not [event for event in events if event.kind == "wait_ran_out"]
+    wait_until(lambda: _isr_is_full(world), limit_s=60, what="the ISR to be full again")
+
+
+def test_a_lagging_follower_stays_in_the_isr_and_holds_the_high_watermark(world: World) -> None:
+    """Within the ISR it trails by about what was asked for, for as long as the fault lasts."""
+    steps = [{"lag": {"node": "follower of orders-0", "records": 500}}, {"hold": "8s"}]
+
+    seen = _detail(_run(world, "lag for long", steps), "healed")
+
+    assert int(str(seen["lag_median"])) > 200
+    view = world.partition_view(world.partitions[0])
+    assert view is not None
+    assert len(view.isr) == 3
+
+
+def test_a_wait_that_runs_out_is_recorded_and_the_phase_goes_on(world: World) -> None:
+    """The leader does not change by itself; the step after the wait runs all the same."""
+    steps = [{"wait": {"for": {"leader_changed": "orders"}, "limit": "1s"}}, {"hold": "10ms"}]
+
+    kinds = [(event.kind, event.step) for event in _run(world, "waits in vain", steps)]
+
+    assert [("step", "wait"), ("wait_ran_out", "wait"), ("step", "hold")] == kinds
