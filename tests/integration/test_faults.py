@@ -69,4 +69,4 @@ def test_a_wait_that_runs_out_is_recorded_and_the_phase_goes_on(world: World) ->
 
     kinds = [(event.kind, event.step) for event in _run(world, "waits in vain", steps)]
 
-    assert [("step", "wait"), ("wait_ran_out", "wait"), ("step", "hold")] == kinds
+    assert kinds == [("step", "wait"), ("wait_ran_out", "wait"), ("step", "hold")]
