@@ -16,7 +16,8 @@ from kafka.protocol.admin import (
     IncrementalAlterConfigsRequest,
 )
 
-from clusters.wire import Connection, TopicPartition, by_topic, error_name, metadata
+from clusters.partition import TopicPartition
+from clusters.wire import Connection, by_topic, error_name, metadata
 from history.errors import HarnessError
 
 TIMEOUT_MS = 10_000

@@ -15,33 +15,27 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from clusters import scenario as story
+from clusters.clients.ledger import NO_ACKNOWLEDGEMENT, outcome
 from clusters.nodes import Node
+from clusters.partition import TopicPartition
 from clusters.ports import PORTS
-from clusters.wire import Connection, Produced, ReplicaSample, TopicPartition, probe, produce, transport_error_name
+from clusters.wire import Connection, ReplicaSample, probe, produce, transport_error_name
 from clusters.world import World
 from history.folder import write_atomically
 from history.payload import encode
 from history.streams import RowWriter
 from history.tables import OFFSETS, SENDS
 
-# The protocol's answers that say a record was not written; everything else is unknown.
-_NOT_WRITTEN = {
-    "never_sent",
-    "MESSAGE_TOO_LARGE",
-    "RECORD_LIST_TOO_LARGE",
-    "TOPIC_AUTHORIZATION_FAILED",
-    "INVALID_RECORD",
-}
-
 
 def capture_offsets(world: World, label: str) -> None:
-    """Write one row per replica to ``offsets/<label>.parquet``; a broker that does not answer has its error there."""
+    """Write one row per replica to a file of its own; a broker that does not answer has its error there."""
     with ThreadPoolExecutor(len(world.brokers)) as pool:  # at about one moment, and one time-out for all
         of_brokers = list(pool.map(lambda broker_id: _rows(world, label, broker_id), world.brokers))
     rows = sorted((row for rows in of_brokers for row in rows), key=lambda row: (row["topic"], row["partition"]))
     folder = world.folder.table("offsets")
     folder.mkdir(exist_ok=True)
-    name = re.sub(r"[^a-z0-9]+", "-", label.lower())
+    # Numbered: one fault may be in force twice in a phase, and two labels may differ in their signs only.
+    name = f"{len(list(folder.iterdir())):02}-{re.sub('[^a-z0-9]+', '-', label.lower())}"
     pq.write_table(pa.Table.from_pylist(rows, schema=OFFSETS), folder / f"{name}.parquet")
     summary = [f"{row['broker_id']}: HW {row['high_watermark']} LEO {row['log_end_offset']}" for row in rows]
     world.events.add("capture", target=label, replicas=summary)
@@ -104,9 +98,11 @@ def write_directly(world: World, node: Node, step: story.Write, phase: str) -> N
     started_ns = time.monotonic_ns()
     with closing(Connection(node.address, PORTS["CLIENT"], 15.0)) as connection:
         answers = produce(connection, step.topic, step.partition, values, step.acks)
+    silent = NO_ACKNOWLEDGEMENT if step.acks == "0" else None
+    errors = [answer.error or silent for answer in answers]
     streams = world.folder.work / "streams"
     with RowWriter(streams / f"sends-{producer_id}.arrow", SENDS) as ledger:
-        for seq, answer in enumerate(answers):
+        for seq, (answer, error) in enumerate(zip(answers, errors, strict=True)):
             ledger.add(
                 {
                     "producer_id": producer_id,
@@ -116,8 +112,8 @@ def write_directly(world: World, node: Node, step: story.Write, phase: str) -> N
                     "due_ns": answer.sent_ns or started_ns,
                     "sent_ns": answer.sent_ns,
                     "done_ns": answer.done_ns,
-                    "outcome": direct_outcome(answer, step.acks),
-                    "error": answer.error,
+                    "outcome": outcome(error, may_have_retried=False),
+                    "error": error,
                     "offset": answer.base_offset,
                     "acks": step.acks,
                     "record_bytes": step.record_bytes,
@@ -133,15 +129,8 @@ def write_directly(world: World, node: Node, step: story.Write, phase: str) -> N
         "last_seq": len(answers) - 1,
     }
     write_atomically(world.folder.clients / f"{producer_id}.json", json.dumps(summary, indent=1))
-    acked = sum(answer.error is None for answer in answers)
-    world.events.add("step", phase=phase, step="written", target=node.name, acked=acked, sent=len(answers))
-
-
-def direct_outcome(answer: Produced, acks: str) -> str:
-    """``ok`` | ``fail`` | ``info`` of a record that was sent once."""
-    if answer.error in _NOT_WRITTEN:
-        return "fail"
-    return "ok" if answer.error is None and acks != "0" else "info"
+    sent = {"acked": errors.count(None), "sent": len(answers)}
+    world.events.add("step", phase=phase, step="written", target=node.name, **sent)
 
 
 def direct_producer_id(scenario: story.Scenario, step: story.Write) -> str:

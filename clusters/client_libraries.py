@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import shutil
 import subprocess
 import sys
@@ -23,16 +24,13 @@ def locked_requirements(lock: str, names: tuple[str, ...]) -> str:
     Raises:
         HarnessError: a package is not in it.
     """
-    blocks = {}
-    for block in lock.split("\n"):
-        if block and not block.startswith((" ", "#")):
-            current = block.partition("==")[0].partition("[")[0]
-            blocks[current] = [block]
-        elif block.lstrip().startswith("--hash"):
-            blocks[current].append(block)
-    if missing := [name for name in names if name not in blocks]:
-        raise HarnessError(f"requirements.lock has no {missing[0]}; run `make lock`.")
-    return "\n".join(line for name in names for line in blocks[name]).replace(" ;", " ;") + "\n"
+    blocks = []
+    for name in names:
+        block = re.search(rf"^{re.escape(name)}==.*\n(?: +--hash.*\n)*", lock, re.MULTILINE)
+        if block is None:
+            raise HarnessError(f"requirements.lock has no {name}; run `make lock`.")
+        blocks.append(block[0])
+    return "".join(blocks)
 
 
 @cache

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import math
 import os
 import platform
 import secrets
@@ -16,6 +17,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal
@@ -31,6 +33,7 @@ from clusters.clients.configs import ClientConfig, ConsumerConfig, DrainConfig, 
 from clusters.collect import collect_clients, collect_servers, write_tables
 from clusters.jars import jars_digest, kafka_jars
 from clusters.nodes import Node
+from clusters.partition import TopicPartition
 from clusters.ports import PORTS
 from clusters.runtimes import CAPABILITIES, choose_runtime, open_runtime
 from clusters.steps import PhaseRun
@@ -78,7 +81,8 @@ def prepare(
     plan = _plan(scenario, kafka, runtime=runtime, rate=rate, seed=seed, subnet=subnet)
     now = datetime.now(UTC)
     name = plan.scenario.name.replace("_", "-")
-    run_id = f"{now:%Y%m%d-%H%M%S}-{name}-{kafka.replace('.', '-')}-{secrets.token_hex(2)}"[:62]
+    stem = f"{now:%Y%m%d-%H%M%S}-{name}-{kafka.replace('.', '-')}"[:57].rstrip("-")
+    run_id = f"{stem}-{secrets.token_hex(2)}"
     folder = RunFolder(runs.resolve() / run_id)
     folder.work.mkdir(parents=True)
     write_atomically(folder.work / "plan.json", plan.model_dump_json(indent=1))
@@ -94,6 +98,11 @@ def _plan(
     if rate is not None:
         told = _with_rate(told, rate)
     mode = kafka.choose_mode(version_wanted, told.cluster.mode)
+    if mode == "kraft" and told.aims_at_controller:
+        raise BadInput(
+            f"Scenario {told.name} aims at the controller, which is no broker in KRaft mode; "
+            "use mode: zookeeper with Kafka before 4.0, or aim at a broker."
+        )
     chosen = choose_runtime(runtime)
     if lacking := told.needs - CAPABILITIES[chosen]:
         raise BadInput(
@@ -115,7 +124,7 @@ def _plan(
 def _with_rate(told: story.Scenario, rate: float) -> story.Scenario:
     if told.load is None:
         raise BadInput(f"RATE={rate:g} was given, but scenario {told.name} has no load.")
-    if rate <= 0:
+    if not 0 < rate < math.inf:
         raise BadInput(f"RATE={rate:g} is no rate; give records a second above 0.")
     return told.model_copy(update={"load": told.load.model_copy(update={"rate": rate})})
 
@@ -132,15 +141,10 @@ def _check_subnet(runtime: str, subnet: str | None) -> None:
 
 def expected_seconds(scenario: story.Scenario) -> float:
     """About how long a run takes when every wait takes half of its limit."""
-    total = 45.0
-    for phase in scenario.phases:
-        for step in phase.steps:
-            total += phase_step_seconds(step)
-    return total
+    return 45.0 + sum(_step_seconds(step) for phase in scenario.phases for step in phase.steps)
 
 
-def phase_step_seconds(step: story.Step) -> float:
-    """About how long a step takes."""
+def _step_seconds(step: story.Step) -> float:
     if isinstance(step, story.Hold):
         return step.seconds
     if isinstance(step, story.Wait | story.Slow):
@@ -303,12 +307,15 @@ def create_topics(run: Path) -> None:
                 create_topic(connection, name, assignment, topic.config)
         for partition in world.partitions:
             wait_until(
-                lambda partition=partition: (  # type: ignore[misc]  # mypy cannot type a lambda with a default
-                    (view := world.partition_view(partition)) and set(view.isr) == set(world.replicas(partition))
-                ),
+                partial(_has_full_isr, world, partition),
                 limit_s=READY_LIMIT_S,
                 what=f"the ISR of {partition} to be full",
             )
+
+
+def _has_full_isr(world: World, partition: TopicPartition) -> bool:
+    view = world.partition_view(partition)
+    return view is not None and set(view.isr) == set(world.replicas(partition))
 
 
 def start_clients(run: Path) -> None:
@@ -322,16 +329,17 @@ def start_clients(run: Path) -> None:
         (world.folder.work / "streams").mkdir(exist_ok=True)
         names = [PROBER, *([CONSUMER, PRODUCER] if world.scenario.load else [])]
         try:
-            for name in names:
-                world.start(_client_node(world, name))
-            for name in names:
+            nodes = [_client_node(world, name) for name in names]
+            for node in nodes:
+                world.start(node)
+            for node in nodes:
                 wait_until(
-                    lambda name=name: _summary(world, name).get("ready_ns"),  # type: ignore[misc]  # mypy cannot type a lambda with a default
+                    partial(_is_ready, world, node.name),
                     limit_s=READY_LIMIT_S,
-                    what=f"the first success of {name}",
-                    last_seen=lambda name=name: world.describe_node(_client_node(world, name)),  # type: ignore[misc]  # as above
+                    what=f"the first success of {node.name}",
+                    last_seen=partial(world.describe_node, node),
                 )
-        except WaitTimeout as error:
+        except HarnessError as error:
             world.events.add("error", step="start_clients", why=str(error))
             _stop_clients(world, names)
             raise
@@ -400,6 +408,18 @@ def _summary(world: World, name: str) -> dict[str, Any]:
     return found
 
 
+def _is_ready(world: World, name: str) -> bool:
+    return _summary(world, name).get("ready_ns") is not None
+
+
+def _has_ended(world: World, name: str) -> bool:
+    return world.runtime.state(name) in ("exited", "absent")
+
+
+def _record_exit(world: World, name: str) -> None:
+    world.events.add("node_exited", target=name, clean=_summary(world, name).get("clean", False))
+
+
 # --- the experiment ----------------------------------------------------------------------------
 
 
@@ -449,15 +469,11 @@ def _stop_clients(world: World, names: list[str], limit_s: float = 15) -> None:
         world.runtime.kill(name, "SIGTERM")
     for name in live:
         try:
-            wait_until(
-                lambda name=name: world.runtime.state(name) in ("exited", "absent"),  # type: ignore[misc]  # mypy cannot type a lambda with a default
-                limit_s=limit_s,
-                what=f"{name} to end",
-            )
+            wait_until(partial(_has_ended, world, name), limit_s=limit_s, what=f"{name} to end")
         except WaitTimeout as error:
             world.runtime.kill(name, "SIGKILL")
             world.events.add("error", step="stop_clients", target=name, why=str(error))
-        world.events.add("node_exited", target=name, clean=_summary(world, name).get("clean", False))
+        _record_exit(world, name)
 
 
 def quiesce(run: Path) -> None:
@@ -494,12 +510,10 @@ def drain(run: Path) -> None:
         node = _client_node(world, DRAIN)
         world.start(node)
         try:
-            wait_until(
-                lambda: world.runtime.state(DRAIN) == "exited", limit_s=DRAIN_LIMIT_S + 30, what="the drain to end"
-            )
+            wait_until(partial(_has_ended, world, DRAIN), limit_s=DRAIN_LIMIT_S + 30, what="the drain to end")
         except WaitTimeout as error:
             world.events.add("error", step="drain", target=DRAIN, why=str(error))
-        world.events.add("node_exited", target=DRAIN, clean=_summary(world, DRAIN).get("clean", False))
+        _record_exit(world, DRAIN)
 
 
 # --- the end -----------------------------------------------------------------------------------
@@ -568,5 +582,5 @@ def _is_leased(run: Path) -> bool:
             except BlockingIOError:
                 return True
             return time.time() < expires
-    except (OSError, ValueError):
+    except (OSError, ValueError, LookupError, TypeError):
         return False

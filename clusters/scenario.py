@@ -25,6 +25,7 @@ from pydantic import (
     model_validator,
 )
 
+from clusters.partition import TopicPartition
 from history.errors import BadInput
 
 SCENARIOS = Path(__file__).resolve().parent.parent / "scenarios"
@@ -61,23 +62,28 @@ def _setting(value: object) -> object:
     return str(value) if isinstance(value, int | float) else value
 
 
-Seconds = Annotated[float, Field(gt=0), BeforeValidator(_seconds)]
-PerSecond = Annotated[float, Field(gt=0), BeforeValidator(_per_second)]
+def _acks(value: object) -> object:
+    """YAML reads ``acks: 1`` as a number."""
+    return str(value) if isinstance(value, int) else value
+
+
+Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False), BeforeValidator(_seconds)]
+PerSecond = Annotated[float, Field(gt=0, allow_inf_nan=False), BeforeValidator(_per_second)]
+Acks = Annotated[Literal["0", "1", "all"], BeforeValidator(_acks)]
 Settings = dict[str, Annotated[str, BeforeValidator(_setting)]]
 
 
 class _Model(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-
-class TopicPartition(_Model):
-    """``orders-0``."""
-
-    topic: str
-    partition: int
-
-    def __str__(self) -> str:
-        return f"{self.topic}-{self.partition}"
+    @model_validator(mode="before")
+    @classmethod
+    def _known_fields(cls, value: object) -> object:
+        """Pydantic's own refusal of an unknown field does not tell the known ones."""
+        known = [field.alias or name for name, field in cls.model_fields.items()]
+        if isinstance(value, dict) and (unknown := [name for name in value if name not in known]):
+            raise ValueError(f"unknown field {unknown[0]!r}; known: {', '.join(known)}")
+        return value
 
 
 class Target(_Model):
@@ -102,7 +108,7 @@ def _target(value: object) -> object:
     if not isinstance(value, str):
         return value
     if match := re.fullmatch(r"(preferred leader|leader|followers?) of ([\w.-]+)-(\d+)", value):
-        return Target(role=match[1], of=TopicPartition(topic=match[2], partition=int(match[3])))  # type: ignore[arg-type]  # one of the four
+        return {"role": match[1], "of": TopicPartition(match[2], int(match[3]))}
     if value == "controller":
         return Target(role="controller")
     if value == "random broker":
@@ -132,7 +138,7 @@ class Condition(_Model):
     def _exactly_one(self) -> Condition:
         if len(self.model_fields_set) != 1:
             allowed = ", ".join(type(self).model_fields)
-            raise ValueError(f"a condition is exactly one of {allowed}")
+            raise ValueError(f"a condition is exactly one of {allowed}, not {sorted(self.model_fields_set)}")
         return self
 
     @model_serializer(mode="wrap")
@@ -169,6 +175,22 @@ class Step(_Model):
     @model_serializer(mode="wrap")
     def _keyed(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         return {self.key: {name: value for name, value in handler(self).items() if value is not None}}
+
+    @property
+    def targets(self) -> list[Target]:
+        """The targets that it names, its condition's included."""
+        named = [condition.out_of_isr for condition in self._conditions]
+        return [value for value in (*dict(self).values(), *named) if isinstance(value, Target)]
+
+    @property
+    def partitions(self) -> list[TopicPartition]:
+        """The partitions that it names beside those of its targets; a topic stands for its first one."""
+        topics = (c.isr_full or c.leader_changed or c.caught_up for c in self._conditions)
+        return [TopicPartition(topic, 0) for topic in topics if topic]
+
+    @property
+    def _conditions(self) -> list[Condition]:
+        return [value for _, value in self if isinstance(value, Condition)]
 
     def __str__(self) -> str:
         named = ((name, getattr(self, name)) for name in type(self).model_fields)
@@ -277,10 +299,14 @@ class Write(Step):
     key = "write"
     to: Node
     topic: str
-    partition: int = 0
+    partition: int = Field(default=0, ge=0)
     records: int = Field(gt=0)
-    acks: Literal["0", "1", "all"] = "all"
+    acks: Acks = "all"
     record_bytes: int = Field(default=100, ge=64)
+
+    @property
+    def partitions(self) -> list[TopicPartition]:
+        return [TopicPartition(self.topic, self.partition)]
 
 
 STEPS: dict[str, type[Step]] = {
@@ -337,32 +363,28 @@ class Load(_Model):
     topic: str
     rate: PerSecond = 1000.0
     record_bytes: int = Field(default=100, ge=64)
-    acks: Literal["0", "1", "all"] = "all"
+    acks: Acks = "all"
     idempotence: bool = True
     retries: int = Field(default=2_147_483_647, ge=0)
     request_timeout: Seconds = 10.0
     delivery_timeout: Seconds = 30.0
-    linger: Annotated[float, Field(ge=0), BeforeValidator(_seconds)] = 0.005
+    linger: Annotated[float, Field(ge=0, allow_inf_nan=False), BeforeValidator(_seconds)] = 0.005
     engine: Literal["kafka-python", "confluent-kafka"] = "kafka-python"
-
-    @model_validator(mode="before")
-    @classmethod
-    def _acks_as_text(cls, value: object) -> object:
-        if isinstance(value, dict) and isinstance(value.get("acks"), int):
-            return {**value, "acks": str(value["acks"])}
-        return value
 
     @model_validator(mode="after")
     def _idempotence_needs_all(self) -> Load:
         if self.idempotence and (self.acks != "all" or self.retries == 0):
-            raise ValueError("idempotence needs acks: all and retries above 0; set idempotence: false")
+            raise ValueError(
+                f"idempotence needs acks: all and retries above 0, not acks: {self.acks} and retries: {self.retries}; "
+                "set idempotence: false"
+            )
         return self
 
 
 class Phase(_Model):
     """A named list of steps; one Airflow task."""
 
-    name: str
+    name: str = Field(min_length=1)
     steps: list[AnyStep] = Field(min_length=1)
 
 
@@ -386,7 +408,7 @@ class Scenario(_Model):
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9_]{0,40}$")
     why: str
     cluster: Cluster
-    topics: dict[str, Topic] = Field(min_length=1)
+    topics: dict[Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,249}$")], Topic] = Field(min_length=1)
     load: Load | None = None
     phases: list[AnyPhase] = Field(min_length=1)
     control: Literal["lost_write", "duplicate"] | None = None  # the anomaly that a sound checker must see here
@@ -397,9 +419,9 @@ class Scenario(_Model):
             self._check_topic(name, topic)
         if self.load and self.load.topic not in self.topics:
             raise ValueError(f"load names topic {self.load.topic!r}, which is not under topics")
-        names = [phase.name for phase in self.phases]
-        if len(set(names)) != len(names):
-            raise ValueError("two phases have the same name")
+        names = ["before", "after", *(phase.name for phase in self.phases)]  # the labels of captures
+        if twice := [name for name in names if names.count(name) > 1]:
+            raise ValueError(f"the phase name {twice[0]!r} is taken; each differs from the others, before and after")
         for phase in self.phases:
             for step in phase.steps:
                 self._check_step(phase.name, step)
@@ -417,28 +439,30 @@ class Scenario(_Model):
         if len(set(topic.replicas)) != replication_factor:
             raise ValueError(f"topic {name} names a broker twice in replicas")
         setting = "min.insync.replicas"
-        min_isr = int(topic.config.get(setting, self.cluster.config.get(setting, "1")))
-        if min_isr > replication_factor:
+        min_isr = topic.config.get(setting, self.cluster.config.get(setting, "1"))
+        if not re.fullmatch("[1-9][0-9]*", min_isr):
+            raise ValueError(f"topic {name} has {setting} {min_isr}, which is no number from 1 on")
+        if int(min_isr) > replication_factor:
             raise ValueError(f"topic {name} has {setting} {min_isr}, above its replication factor {replication_factor}")
 
     def _check_step(self, phase: str, step: Step) -> None:
-        targets = [value for _, value in step if isinstance(value, Target)]
-        conditions = [value for _, value in step if isinstance(value, Condition)]
-        topics = {target.of.topic: target.of.partition for target in targets if target.of}
-        for condition in conditions:
-            if condition.out_of_isr and condition.out_of_isr.of:
-                topics[condition.out_of_isr.of.topic] = condition.out_of_isr.of.partition
-            for name in (condition.isr_full, condition.leader_changed, condition.caught_up):
-                if name:
-                    topics[name] = 0
-        if isinstance(step, Write):
-            topics[step.topic] = step.partition
-        for topic, partition in topics.items():
+        where = f"phase {phase!r}, step {step.key}"
+        targets = step.targets
+        for topic, partition in [target.of for target in targets if target.of] + step.partitions:
             if topic not in self.topics or partition >= self.topics[topic].partitions:
-                raise ValueError(f"phase {phase!r}, step {step.key}: there is no partition {topic}-{partition}")
+                raise ValueError(f"{where}: there is no partition {topic}-{partition}")
+        letters = self.cluster.broker_ids
         for target in targets:
-            if target.name and target.name not in self.cluster.broker_ids:
-                raise ValueError(f"phase {phase!r}, step {step.key}: there is no broker {target.name}")
+            if target.name and target.name not in letters:
+                raise ValueError(f"{where}: there is no broker {target.name}; this cluster has {', '.join(letters)}")
+            if target.of and target.role.startswith("follower") and len(self.topics[target.of.topic].replicas) == 1:
+                raise ValueError(f"{where}: {target.of} has one replica, so it has no follower")
+
+    @property
+    def aims_at_controller(self) -> bool:
+        """Whether some step means the broker that is the controller; KRaft's controller is a node of its own."""
+        targets = (target for phase in self.phases for step in phase.steps for target in step.targets)
+        return any(target.role == "controller" for target in targets)
 
     @property
     def faults(self) -> list[str]:
@@ -467,11 +491,11 @@ def parse_scenario(text: str, where: str) -> Scenario:
         raise BadInput(f"{where} is no YAML: {' '.join(str(error).split())}.") from error
     except ValidationError as error:
         first = error.errors()[0]
-        path = ".".join(str(part) for part in first["loc"])
-        what = first["msg"].removeprefix("Value error, ")
-        if first["type"] == "extra_forbidden":
-            what = "unknown field"
-        raise BadInput(f"{where}: {path + ': ' if path else ''}{what} (got {first['input']!r:.80}).") from error
+        path = ".".join(map(str, first["loc"]))
+        # Our own sentences name the value; pydantic's do not.
+        own = first["type"] == "value_error"
+        what = first["msg"].removeprefix("Value error, ") if own else f"{first['msg']} (got {first['input']!r:.80})"
+        raise BadInput(f"{where}: {path + ': ' if path else ''}{what}.") from error
 
 
 def scenario_names() -> list[str]:

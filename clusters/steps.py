@@ -12,16 +12,18 @@ from typing import Any
 
 from clusters import scenario as story
 from clusters.capture import capture_offsets, write_directly
-from clusters.faults import Fault
+from clusters.faults import Evidence, Fault
 from clusters.faults.lagging import LagFault
 from clusters.faults.processes import Killed, Paused, Stopped
 from clusters.nodes import Node
+from clusters.partition import TopicPartition
 from clusters.waiting import wait_until
-from clusters.wire import TopicPartition
+from clusters.wire import PartitionView
 from clusters.world import World, broker_id
 from history.errors import HarnessError, WaitTimeout
 
 LEADER_LIMIT_S = 30.0
+CAUGHT_UP_RECORDS = 100  # samples of one moment are some milliseconds of traffic apart
 
 
 @dataclass
@@ -31,7 +33,7 @@ class PhaseRun:
     world: World
     phase: story.Phase
     _bound: dict[str, list[Node]] = field(default_factory=dict)
-    _leaders: dict[str, int] = field(default_factory=dict)
+    _leaders: dict[TopicPartition, int] = field(default_factory=dict)
     _in_force: list[Fault] = field(default_factory=list)
 
     def run(self) -> None:
@@ -40,7 +42,7 @@ class PhaseRun:
         Raises:
             HarnessError: a step could not be done at all. A wait that runs out is recorded, not raised.
         """
-        self._leaders = {str(partition): self._leader(partition) for partition in self.world.partitions}
+        self._leaders = {partition: self._leader_before(partition) for partition in self.world.partitions}
         try:
             for step in self.phase.steps:
                 self._record("step", step, **step.model_dump()[step.key])
@@ -75,11 +77,10 @@ class PhaseRun:
             return [self._controller()]
         if target.of is None:
             raise HarnessError(f"The target {target} names no partition.")
-        partition = TopicPartition(target.of.topic, target.of.partition)
-        assigned = self.world.replicas(partition)
+        assigned = self.world.replicas(target.of)
         if target.role == "preferred leader":
             return assigned[:1]
-        leader = self._leader(partition)
+        leader = self._leader(target.of)
         if target.role == "leader":
             return [leader]
         followers = [number for number in assigned if number != leader]
@@ -93,39 +94,50 @@ class PhaseRun:
         )
         return view.leader
 
+    def _leader_before(self, partition: TopicPartition) -> int:
+        """The leader as the phase begins; -1 for a partition that the phase before left without one."""
+        try:
+            return self._leader(partition)
+        except WaitTimeout:
+            return -1
+
     def _controller(self) -> int:
-        if self.world.plan.mode == "kraft":
-            raise HarnessError("The controller of this cluster is a node of its own; no broker is the controller.")
-        views = (self.world.view_of(number) for number in self.world.brokers)
-        return wait_until(
-            lambda: next(v.controller_id for v in views if v), limit_s=LEADER_LIMIT_S, what="a controller"
-        )
+        def known() -> int | None:
+            told = (view.controller_id for view in self.world.views().values() if view)
+            return next((number for number in told if number in self.world.brokers), None)
+
+        return wait_until(known, limit_s=LEADER_LIMIT_S, what="a broker that is the controller")
 
     # --- faults --------------------------------------------------------------------------------
 
     def inject(self, fault: Fault, step: story.Step) -> None:
         """Inject, then record whether it bit; a fault that could not be seen to bite is still healed."""
         self._in_force.append(fault)
-        names = ", ".join(node.name for node in fault.nodes)
-        self.world.events.add("inject", phase=self.phase.name, step=fault.key, target=names, asked=str(step))
+        self._record_fault("inject", fault, asked=str(step))
         fault.inject()
         self._prove("injected", fault, "bit", fault.bit)
         capture_offsets(self.world, f"{self.phase.name}: {fault.key} in force")
 
     def _heal(self, fault: Fault) -> None:
-        names = ", ".join(node.name for node in fault.nodes)
-        self.world.events.add("heal", phase=self.phase.name, step=fault.key, target=names)
+        self._record_fault("heal", fault)
         self._in_force.remove(fault)
         fault.heal()
         self._prove("healed", fault, "gone", fault.gone)
 
-    def _prove(self, kind: str, fault: Fault, name: str, proof: Callable[[], dict[str, Any]]) -> None:
-        names = ", ".join(node.name for node in fault.nodes)
+    def _prove(self, kind: str, fault: Fault, name: str, proof: Callable[[], Evidence]) -> None:
         try:
             detail = {name: True, **proof()}
         except WaitTimeout as error:
             detail = {name: False, "why": str(error)}
+        self._record_fault(kind, fault, **detail)
+
+    def _record_fault(self, kind: str, fault: Fault, **detail: Any) -> None:
+        names = ", ".join(node.name for node in fault.nodes)
         self.world.events.add(kind, phase=self.phase.name, step=fault.key, target=names, **detail)
+
+    def in_force(self, nodes: list[Node], keys: tuple[str, ...]) -> list[Fault]:
+        """The faults of some kinds on some nodes that this phase has not healed yet."""
+        return [f for f in self._in_force if f.key in keys and any(node in nodes for node in f.nodes)]
 
     def heal_on(self, nodes: list[Node], keys: tuple[str, ...]) -> None:
         """Heal the faults of some kinds on some nodes.
@@ -133,7 +145,7 @@ class PhaseRun:
         Raises:
             HarnessError: there is none in this phase.
         """
-        found = [f for f in self._in_force if f.key in keys and any(node in nodes for node in f.nodes)]
+        found = self.in_force(nodes, keys)
         if not found:
             raise HarnessError(f"{nodes[0].name} has no {' or '.join(keys)} in force that could be ended.")
         for fault in found:
@@ -162,21 +174,17 @@ class PhaseRun:
     def _check(self, condition: story.Condition) -> tuple[bool, str]:
         if condition.out_of_isr:
             of = condition.out_of_isr.of
-            partitions = [TopicPartition(of.topic, of.partition)] if of else self.world.partitions
             numbers = {broker_id(node) for node in self.nodes(condition.out_of_isr)}
-            return self._all(partitions, lambda view: not numbers.intersection(view.isr))
+            return self._all([of] if of else self.world.partitions, lambda view: not numbers.intersection(view.isr))
         topic = condition.isr_full or condition.leader_changed or condition.caught_up
         partitions = [partition for partition in self.world.partitions if partition.topic == topic]
         if condition.isr_full:
             return self._all(partitions, lambda view: set(view.isr) == set(view.replicas))
         if condition.leader_changed:
-            before = self._leaders
-            return self._all(
-                partitions, lambda view: view.leader >= 0 and view.leader != before[f"{view.topic}-{view.partition}"]
-            )
-        return self._all(partitions, lambda view: self._is_caught_up(TopicPartition(view.topic, view.partition)))
+            return self._all(partitions, lambda view: view.leader not in (-1, self._leaders[_partition_of(view)]))
+        return self._all(partitions, lambda view: self._is_caught_up(_partition_of(view)))
 
-    def _all(self, partitions: list[TopicPartition], holds: Callable[[Any], bool]) -> tuple[bool, str]:
+    def _all(self, partitions: list[TopicPartition], holds: Callable[[PartitionView], bool]) -> tuple[bool, str]:
         views = [self.world.partition_view(partition) for partition in partitions]
         met = all(view is not None and holds(view) for view in views)
         return met, "; ".join(
@@ -186,11 +194,15 @@ class PhaseRun:
 
     def _is_caught_up(self, partition: TopicPartition) -> bool:
         samples = [self.world.sample(number, partition) for number in self.world.replicas(partition)]
-        ends = {sample.log_end_offset if sample else None for sample in samples}
-        return None not in ends and max(ends) - min(ends) <= 100  # type: ignore[type-var, operator]  # no None is left
+        ends = [sample.log_end_offset for sample in samples if sample and sample.log_end_offset is not None]
+        return len(ends) == len(samples) and max(ends) - min(ends) <= CAUGHT_UP_RECORDS
 
     def _record(self, kind: str, step: story.Step, **detail: Any) -> None:
         self.world.events.add(kind, phase=self.phase.name, step=step.key, target=_target_of(step), **detail)
+
+
+def _partition_of(view: PartitionView) -> TopicPartition:
+    return TopicPartition(view.topic, view.partition)
 
 
 def _target_of(step: story.Step) -> str:
@@ -211,15 +223,14 @@ def _lag(run: PhaseRun, step: story.Lag) -> None:
 
 def _slow(run: PhaseRun, step: story.Slow) -> None:
     node = run.node(step.node)
-    held = [fault for fault in run._in_force if fault.key == "lag" and node in fault.nodes]  # noqa: SLF001  # same module
-    if held:
+    if run.in_force([node], ("lag",)):
         run.heal_on([node], ("lag",))
     run.inject(LagFault(run.world, node, _partition(run, step.node), None, "slow"), step)
     run.wait(step.until, step.limit, step)
 
 
 def _partition(run: PhaseRun, target: story.Target) -> TopicPartition:
-    return TopicPartition(target.of.topic, target.of.partition) if target.of else run.world.partitions[0]
+    return target.of or run.world.partitions[0]
 
 
 def _pause(run: PhaseRun, step: story.Pause) -> None:

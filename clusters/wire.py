@@ -25,6 +25,8 @@ from kafka.protocol.parser import KafkaProtocol
 from kafka.protocol.producer import ProduceRequest
 from kafka.record import MemoryRecordsBuilder
 
+from clusters.partition import TopicPartition
+
 CONSUMER = -1
 DEBUGGING_CONSUMER = -2  # ListOffsets: any replica answers, up to its log end offset
 LATEST, EARLIEST = -1, -2  # timestamps of ListOffsets
@@ -35,16 +37,6 @@ MAX_ROUNDS = 12  # of one probe; each moves the guess of the cached epoch by one
 NONE, OFFSET_OUT_OF_RANGE = 0, 1
 _NAMES = {-1: "UNKNOWN_SERVER_ERROR", 6: "NOT_LEADER_OR_FOLLOWER"}  # kafka-python has other names for these
 UNREACHABLE, TIMEOUT, NEVER_SENT = "unreachable", "timeout", "never_sent"
-
-
-class TopicPartition(NamedTuple):
-    """A partition; prints as ``orders-0``."""
-
-    topic: str
-    partition: int
-
-    def __str__(self) -> str:
-        return f"{self.topic}-{self.partition}"
 
 
 def error_name(code: int) -> str | None:

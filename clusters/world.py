@@ -17,11 +17,12 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from clusters import kafka
 from clusters.nodes import Node
+from clusters.partition import TopicPartition
 from clusters.ports import PORTS
 from clusters.runtimes import HOST, Runtime, open_runtime
 from clusters.scenario import Scenario
 from clusters.waiting import wait_until
-from clusters.wire import BrokerProbe, ClusterView, Connection, PartitionView, ReplicaSample, TopicPartition, metadata
+from clusters.wire import BrokerProbe, ClusterView, Connection, PartitionView, ReplicaSample, metadata
 from history.errors import EvidenceError, HarnessError
 from history.events import EventLog
 from history.folder import RunFolder, write_atomically
@@ -100,10 +101,9 @@ class World:
 
     @cached_property
     def brokers(self) -> dict[int, Node]:
-        ids = self.scenario.cluster.broker_ids.values()
         return {
-            broker_id: kafka.broker_node(self.release, broker_id, f"{self.prefix}.{HOST + broker_id}", self.folder.work)
-            for broker_id in ids
+            number: kafka.broker_node(self.release, number, f"{self.prefix}.{HOST + number}", self.folder.work)
+            for number in self.scenario.cluster.broker_ids.values()
         }
 
     def client_address(self, index: int) -> str:

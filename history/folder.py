@@ -84,9 +84,7 @@ class RunFolder:
     def seal(self) -> None:
         """List every recorded file with its SHA-256; from here on the recorded part never changes."""
         digests = {str(file.relative_to(self.path)): _sha256(file) for file in self._sealed_files()}
-        partial = self.path / f".{SEAL}"
-        partial.write_text(json.dumps(digests, indent=1))
-        partial.rename(self.path / SEAL)
+        write_atomically(self.path / SEAL, json.dumps(digests, indent=1))
 
     @property
     def is_sealed(self) -> bool:
@@ -102,8 +100,8 @@ class RunFolder:
         if not seal.is_file():
             raise EvidenceError(f"{self.path} is no run folder that was collected to the end: {SEAL} is missing.")
         try:
-            sealed: dict[str, str] = json.loads(seal.read_text())
-        except ValueError as error:
+            sealed: dict[str, str] = dict(json.loads(seal.read_bytes()))
+        except (ValueError, TypeError) as error:
             raise EvidenceError(f"{seal} cannot be read as a list of files: {error}.") from error
         found = {str(file.relative_to(self.path)) for file in self._sealed_files()}
         missing = [f"{name} is missing" for name in sealed.keys() - found]

@@ -96,7 +96,7 @@ def read_manifest(path: Path) -> Manifest:
         EvidenceError: the file is missing, or is no manifest of this format.
     """
     try:
-        return Manifest.model_validate_json(path.read_text())
+        return Manifest.model_validate_json(path.read_bytes())
     except FileNotFoundError:
         raise EvidenceError(f"{path.parent} is no run folder: manifest.json is missing.") from None
     except ValidationError as error:

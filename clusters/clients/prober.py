@@ -22,12 +22,12 @@ from typing import Any
 from clusters.clients.configs import ProberConfig
 from clusters.clients.pacing import SECOND_NS, Schedule
 from clusters.clients.summary import Summary, log_to_stderr, stop_on_sigterm
+from clusters.partition import TopicPartition
 from clusters.wire import (
     BrokerProbe,
     ClusterView,
     Connection,
     ReplicaSample,
-    TopicPartition,
     metadata,
     transport_error_name,
 )

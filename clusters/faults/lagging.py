@@ -19,9 +19,9 @@ from typing import Protocol
 
 from clusters.faults import Evidence
 from clusters.nodes import Node
+from clusters.partition import TopicPartition
 from clusters.ports import PORTS
 from clusters.waiting import wait_until
-from clusters.wire import TopicPartition
 from clusters.world import World, broker_id
 from history.errors import HarnessError
 
@@ -49,7 +49,7 @@ class Observation:
 class Valve(Protocol):
     """Delays what the follower takes in."""
 
-    def tick(self, fault: LagFault) -> None:
+    def tick(self) -> None:
         """One turn of the loop: observe, adjust, and let time pass."""
         ...
 
@@ -85,7 +85,7 @@ class LagFault:
             valve: Valve = ShapedTraffic(world, self) if shapes else DutyCycle(world, self)
             try:
                 while not self.ended.is_set():
-                    valve.tick(self)
+                    valve.tick()
             except Exception as error:  # noqa: BLE001  # handed to the thread that waits for proof
                 self._error = error
             finally:
@@ -191,15 +191,15 @@ class ShapedTraffic:
     _limit: float = 0.0
     _append_rate: float = 0.0
 
-    def tick(self, fault: LagFault) -> None:
+    def tick(self) -> None:
         if not self._append_rate:
             self._append_rate = self._measure_append_rate()
-        seen = fault.observe(self.world)
-        if fault.records is None:
+        seen = self.fault.observe(self.world)
+        if self.fault.records is None:
             self._let_through(STARVED_SHARE)
         elif seen:
-            self._let_through(share_for(seen.lag, fault.records))
-        fault.ended.wait(TICK_S)
+            self._let_through(share_for(seen.lag, self.fault.records))
+        self.fault.ended.wait(TICK_S)
 
     def open(self) -> None:
         self._shape(None)
@@ -222,9 +222,10 @@ class ShapedTraffic:
             for node in self.world.brokers.values()
             if node != self.fault.node
         ]
-        before, started = sum(map(_log_bytes, logs)), time.monotonic()
+        before, started = [_log_bytes(log) for log in logs], time.monotonic()
         self.fault.ended.wait(1)
-        grown = (sum(map(_log_bytes, logs)) - before) / len(logs)
+        # Not every broker has a replica, and a replica may be down.
+        grown = max(_log_bytes(log) - size for log, size in zip(logs, before, strict=True))
         return max(grown / (time.monotonic() - started), 1000.0)
 
 
@@ -244,13 +245,14 @@ class DutyCycle:
     fault: LagFault
     _stop_s: float = 0.0
 
-    def tick(self, fault: LagFault) -> None:
+    def tick(self) -> None:
         before = self._follower_leo()
         if before is None:
+            self.fault.ended.wait(TICK_S)
             return
-        self.world.runtime.pause(fault.node.name)
+        self.world.runtime.pause(self.fault.node.name)
         lag = self._stay_stopped(before)
-        self.world.runtime.resume(fault.node.name)
+        self.world.runtime.resume(self.fault.node.name)
         self._adjust(lag)
         deadline = time.monotonic() + FETCH_LIMIT_S
         while time.monotonic() < deadline and self._follower_leo() in (before, None):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
@@ -11,6 +12,7 @@ from clusters.faults import Evidence
 from clusters.nodes import Node
 from clusters.waiting import wait_until
 from clusters.world import World, broker_id
+from history.errors import WaitTimeout
 
 LIMIT_S = 60.0
 
@@ -52,14 +54,18 @@ class Ended:
             self.world.start(node)
 
     def _await_session_end(self, node: Node) -> None:
-        """A ZooKeeper broker that comes back before its session ended dies with NodeExistsException."""
+        """A ZooKeeper broker that comes back before its session ended dies with NodeExistsException.
+
+        ``gone`` starts such a broker again, so that a session which lasts longer is no reason not to try.
+        """
         others = [other for other in self.world.brokers if other != node.node_id]
         if self.world.plan.mode == "zookeeper" and any(self.world.view_of(other) for other in others):
-            wait_until(
-                lambda: not self.world.registered(broker_id(node)),
-                limit_s=2 * self.world.scenario.cluster.session_timeout + 10,
-                what=f"the session of {node.name} to end",
-            )
+            with suppress(WaitTimeout):
+                wait_until(
+                    lambda: not self.world.registered(broker_id(node)),
+                    limit_s=2 * self.world.scenario.cluster.session_timeout + 10,
+                    what=f"the session of {node.name} to end",
+                )
 
     def gone(self) -> Evidence:
         """The broker answers again and other brokers list it as alive."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal, Protocol
 
@@ -10,6 +12,10 @@ from history.errors import BadInput
 
 NodeState = Literal["running", "paused", "exited", "absent"]
 HOST = 10  # the first node's last address byte
+CAPABILITIES = {
+    "docker": frozenset({"kill", "pause", "lag", "shape"}),
+    "process": frozenset({"kill", "pause", "lag"}),
+}
 
 
 class Runtime(Protocol):
@@ -50,6 +56,14 @@ class Runtime(Protocol):
         ...
 
 
+def candidate_prefixes(run: Path, first_byte: int, second_bytes: int) -> Iterator[str]:
+    """64 address ranges to try (their first three bytes), beginning at one that follows from the run's name."""
+    start = int.from_bytes(hashlib.sha256(run.name.encode()).digest()[:2])
+    for attempt in range(64):
+        high, low = divmod((start + attempt) % (second_bytes * 254), 254)
+        yield f"{first_byte}.{high + 20}.{low + 1}"
+
+
 def open_runtime(name: str, run: Path) -> Runtime:
     """The runtime of a run by its name."""
     if name == "docker":
@@ -67,20 +81,14 @@ def choose_runtime(wanted: str) -> Literal["docker", "process"]:
     Raises:
         BadInput: docker was asked for and no daemon answers, or there is no such runtime.
     """
-    from clusters.runtimes.docker import daemon_answers
-
     if wanted not in ("auto", "docker", "process"):
         raise BadInput(f"RUNTIME={wanted} is unknown; it is auto, docker or process.")
     if wanted == "process":
         return "process"
+    from clusters.runtimes.docker import daemon_answers
+
     if daemon_answers():
         return "docker"
     if wanted == "docker":
         raise BadInput("RUNTIME=docker, but no Docker daemon answers; start it, or use RUNTIME=process.")
     return "process"
-
-
-CAPABILITIES = {
-    "docker": frozenset({"kill", "pause", "lag", "shape"}),
-    "process": frozenset({"kill", "pause", "lag"}),
-}

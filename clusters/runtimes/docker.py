@@ -23,7 +23,7 @@ from docker.errors import APIError, DockerException, ImageNotFound, NotFound
 from clusters.client_libraries import client_libraries
 from clusters.nodes import Node
 from clusters.paths import CACHE, ROOT, locked
-from clusters.runtimes import CAPABILITIES, NodeState
+from clusters.runtimes import CAPABILITIES, NodeState, candidate_prefixes
 from history.errors import BadInput, HarnessError
 
 RUN_LABEL = "plimsoll.run"
@@ -70,7 +70,7 @@ class DockerRuntime:
     def reserve(self, subnet: str | None) -> str:
         if subnet is not None:
             try:
-                network = ipaddress.ip_network(subnet if "/" in subnet else f"{subnet}.0/24")
+                network = ipaddress.IPv4Network(subnet if "/" in subnet else f"{subnet}.0/24")
             except ValueError:
                 raise BadInput(f"SUBNET={subnet} is no /24 range such as 172.30.7.0/24.") from None
             if network.prefixlen != 24 or not network.is_private or network.is_loopback:
@@ -79,10 +79,7 @@ class DockerRuntime:
             if not self._create_network(prefix):
                 raise BadInput(f"SUBNET={subnet} overlaps a network that is in use; name another range or none.")
             return prefix
-        start = int.from_bytes(hashlib.sha256(self._run.name.encode()).digest()[:2])
-        for attempt in range(64):
-            high, low = divmod((start + attempt) % (12 * 254), 254)
-            prefix = f"172.{high + 20}.{low + 1}"
+        for prefix in candidate_prefixes(self._run, 172, 12):
             if self._create_network(prefix):
                 return prefix
         raise HarnessError("64 address ranges were tried and all overlap other networks; run `make clean ALL=1`.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
+import ipaddress
 import os
 import signal as signals
 import socket
@@ -15,7 +15,7 @@ from typing import Literal
 from clusters.nodes import Node
 from clusters.paths import ROOT
 from clusters.ports import PORTS
-from clusters.runtimes import CAPABILITIES, HOST, NodeState
+from clusters.runtimes import CAPABILITIES, HOST, NodeState, candidate_prefixes
 from clusters.waiting import wait_until
 from history.errors import BadInput, HarnessError
 from history.java import java_home
@@ -36,15 +36,12 @@ class ProcessRuntime:
 
     def reserve(self, subnet: str | None) -> str:
         if subnet is not None:
-            if not (subnet.startswith("127.") and subnet.count(".") == 2):
+            if not _is_loopback_range(subnet):
                 raise BadInput(f"SUBNET={subnet} is no loopback range such as 127.30.7 (three numbers).")
             if busy := _busy_address(subnet):
                 raise BadInput(f"SUBNET={subnet}: the address {busy} is in use; name another range or none.")
             return subnet
-        start = int.from_bytes(hashlib.sha256(self._run.name.encode()).digest()[:2])
-        for attempt in range(64):
-            chosen = divmod((start + attempt) % (200 * 254), 254)
-            prefix = f"127.{chosen[0] + 20}.{chosen[1] + 1}"
+        for prefix in candidate_prefixes(self._run, 127, 200):
             if not _busy_address(prefix):
                 return prefix
         raise HarnessError("64 loopback ranges were tried and all are in use; run `make clean ALL=1`.")
@@ -73,9 +70,11 @@ class ProcessRuntime:
 
     def kill(self, name: str, signal: str) -> None:
         pid = self._pid(name)
-        if pid is None:
-            raise HarnessError(f"{name} cannot be sent {signal}: it does not run.")
-        os.kill(pid, signals.Signals[signal])
+        with suppress(ProcessLookupError):
+            if pid is not None:
+                os.kill(pid, signals.Signals[signal])
+                return
+        raise HarnessError(f"{name} cannot be sent {signal}: it does not run.")
 
     def pause(self, name: str) -> None:
         self.kill(name, "SIGSTOP")
@@ -146,6 +145,13 @@ def _process_state(pid: int) -> str:
 def _started(pid: int) -> int:
     fields = _stat(pid)
     return int(fields[19]) if fields else -1
+
+
+def _is_loopback_range(prefix: str) -> bool:
+    try:
+        return ipaddress.IPv4Address(f"{prefix}.0").is_loopback
+    except ValueError:
+        return False
 
 
 def _busy_address(prefix: str) -> str | None:

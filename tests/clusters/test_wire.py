@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from clusters import wire
-from clusters.wire import BrokerProbe, Connection, ListedOffset, TopicPartition
+from clusters.partition import TopicPartition
+from clusters.wire import BrokerProbe, Connection, ListedOffset
 
 T0 = TopicPartition("t", 0)
 

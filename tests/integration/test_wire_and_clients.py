@@ -21,8 +21,9 @@ import pytest
 
 from clusters import admin, wire
 from clusters.clients.configs import ClientConfig, ConsumerConfig, DrainConfig, ProberConfig, ProducerConfig
+from clusters.partition import TopicPartition
 from clusters.waiting import wait_until
-from clusters.wire import Connection, TopicPartition
+from clusters.wire import Connection
 from history.errors import HarnessError
 from history.streams import read_stream
 

@@ -11,7 +11,8 @@ import pytest
 from clusters.clients import prober
 from clusters.clients.configs import ProberConfig
 from clusters.clients.prober import BrokerWatch
-from clusters.wire import ClusterView, PartitionView, ReplicaSample, TopicPartition
+from clusters.partition import TopicPartition
+from clusters.wire import ClusterView, PartitionView, ReplicaSample
 from history.tables import ISR, REPLICAS
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
