@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from history.errors import EvidenceError
 from history.folder import write_atomically
+
+Origin = Literal["recorded", "operations", "verifiable", "ledger", "jepsen"]
 
 
 class _Model(BaseModel):
@@ -40,7 +42,7 @@ class ProducerInfo(_Model):
     acks: Literal["0", "1", "all"]
     idempotence: bool
     retries: int
-    engine: Literal["kafka-python", "confluent-kafka", "raw"]
+    engine: Literal["kafka-python", "confluent-kafka", "raw", "foreign"]
     rate_per_s: float | None = None
     record_bytes: int
 
@@ -50,9 +52,12 @@ class Manifest(_Model):
 
     ``scenario`` is the scenario file fully resolved (defaults filled in); ``faults`` lists the kinds of
     fault steps in it, in order; ``control`` names the anomaly that a positive control must produce.
+    ``origin`` is how the history came to be: recorded by a run, or imported from a file of that format; nobody
+    knows the mode and the runtime of an imported one.
     """
 
     format: Literal[1] = 1
+    origin: Origin = "recorded"
     run_id: str
     scenario_name: str
     scenario: dict[str, Any]
@@ -61,8 +66,8 @@ class Manifest(_Model):
     faults: list[str]
     kafka_version: str
     kafka_jars_digest: str
-    mode: Literal["kraft", "zookeeper"]
-    runtime: Literal["docker", "process"]
+    mode: Literal["kraft", "zookeeper"] | None = None
+    runtime: Literal["docker", "process"] | None = None
     seed: int
     started_at: str
     started_ns: int
@@ -72,6 +77,17 @@ class Manifest(_Model):
     topics: dict[str, TopicInfo]
     producers: list[ProducerInfo]
     host: dict[str, Any]
+
+    @model_validator(mode="after")
+    def _recorded_runs_name_their_cluster(self) -> Self:
+        if not self.foreign and (self.mode is None or self.runtime is None):
+            raise ValueError("a recorded run names its mode and its runtime")
+        return self
+
+    @property
+    def foreign(self) -> bool:
+        """Whether the history was imported: no probe, no drain and no segments belong to it."""
+        return self.origin != "recorded"
 
     @property
     def brokers(self) -> list[NodeInfo]:

@@ -35,7 +35,8 @@ SENDS = pa.schema(
     ]
 )
 
-# One row per record that a consumer saw. pass: live | final. isolation: read_uncommitted | read_committed.
+# One row per record that a consumer saw. pass: live | final | incomplete (imported: its operation failed, or nobody
+# knows how it ended). isolation: read_uncommitted | read_committed.
 POLLS = pa.schema(
     [
         _required("consumer_id", pa.string()),
@@ -98,6 +99,18 @@ OFFSETS = pa.schema(
         pa.field("checkpoint_recovery_point", pa.int64()),
         pa.field("checkpoint_leader_epoch", pa.int32()),  # last entry of leader-epoch-checkpoint
         pa.field("checkpoint_epoch_start_offset", pa.int64()),
+    ]
+)
+
+# What an imported history called its records; only its run folder has this table.
+IMPORTED = pa.schema(
+    [
+        *_PARTITION,
+        _required("producer_id", pa.string()),
+        _required("seq", pa.int64()),
+        _required("key", pa.string()),  # JSON: what stood for the partition
+        _required("value", pa.string()),  # JSON
+        pa.field("operation", pa.int64()),  # records that one atomic operation sent have its number
     ]
 )
 
