@@ -1,0 +1,214 @@
+"""Whole runs by the command behind ``make run``: what they show, how they end, and that nothing stays behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow.parquet as pq
+import pytest
+from playwright.sync_api import sync_playwright
+
+from clusters import experiment
+from clusters.paths import ROOT
+from clusters.runtimes.docker import daemon_answers, runs_with_leftovers
+from clusters.runtimes.process import processes_of
+from clusters.waiting import wait_until
+from history.events import Event, read_events
+from tests.conftest import browser
+from tests.recount import judged, recount
+
+pytestmark = pytest.mark.cluster
+
+SHORT = """
+name: short
+why: One phase for a test.
+cluster: {{brokers: 3}}
+topics:
+  orders: {{partitions: 1, replicas: [A, B, C], config: {{min.insync.replicas: 2}}}}
+load: {{topic: orders, rate: 200/s}}
+phases:
+  - only: {steps}
+  - after: [{{hold: 1s}}]
+"""
+
+
+class Ended(NamedTuple):
+    """How a command ended."""
+
+    code: int
+    stdout: str
+    stderr: str
+
+    @property
+    def run(self) -> Path:
+        """The folder that the last line but one names."""
+        return Path(self.stdout.splitlines()[-2].removeprefix("run: "))
+
+    @property
+    def verdict(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads((self.run / "verdict" / "verdict.json").read_text())
+        assert f"verdict: {found['verdict']}" == self.stdout.splitlines()[-1]
+        return found
+
+    @property
+    def events(self) -> list[Event]:
+        return list(read_events(self.run / "events.jsonl"))
+
+
+def command(folder: Path, scenario: str, runtime: str, kafka: str = "3.9.1") -> list[str]:
+    """The command behind ``make run``."""
+    asked = ["--scenario", scenario, "--kafka", kafka, "--runtime", runtime, "--runs", str(folder)]
+    return [sys.executable, "-m", "operators.cli", "run", *asked]
+
+
+def ended(folder: Path, scenario: str, runtime: str, kafka: str = "3.9.1") -> Ended:
+    """Run a scenario to its end."""
+    done = subprocess.run(
+        command(folder, scenario, runtime, kafka), cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert leftovers(folder) == []
+    return Ended(done.returncode, done.stdout, done.stderr)
+
+
+def leftovers(folder: Path) -> list[str]:
+    """Nodes, containers and networks of the runs under a folder."""
+    processes = [name for name in processes_of().values() if name.startswith(str(folder))]
+    runs = runs_with_leftovers() if daemon_answers() else set()
+    return processes + [str(run) for run in runs if folder in run.parents]
+
+
+def rows(run: Path, table: str) -> list[dict[str, Any]]:
+    """A recorded table in the order of its samples."""
+    found: list[dict[str, Any]] = pq.read_table(run / table).to_pylist()
+    return sorted(found, key=lambda row: row["received_ns"])
+
+
+@pytest.mark.docker
+@pytest.mark.browser
+def test_the_main_scenario_shows_the_lag_the_release_and_the_new_epoch(tmp_path: Path) -> None:
+    """HW is held at the lagging follower, let go when the ISR shrank, and all converge under a new leader."""
+    done = ended(tmp_path, "follower_lag_then_leader_kill", "docker")
+
+    assert done.code == 0, done.stderr
+    assert done.verdict["anomalies"] == {}
+    assert recount(done.run) == judged(done.run)
+    lag = _window(done.events, "lag")
+    trailing, above = _leader_against_follower(done.run, lag)
+    assert sum(lag >= 500 for lag in trailing) >= 20
+    assert above == 0, "HW of the leader passed the log end of a follower in the ISR"
+    _, released = _leader_against_follower(done.run, _window(done.events, "slow"))
+    assert released > 0, "HW was not let go when the ISR shrank"
+    epochs = [row["leader_epoch"] for row in rows(done.run, "replicas") if row["leader_epoch"] is not None]
+    assert epochs[-1] > epochs[0]
+    after = [row for row in rows(done.run, "offsets") if row["capture"] == "after"]
+    assert len({(row["high_watermark"], row["log_end_offset"]) for row in after}) == 1
+    _check_page(done.run)
+
+
+def _window(events: list[Event], fault: str) -> tuple[int, int]:
+    injected = next(event.t_ns for event in events if event.kind == "injected" and event.step == fault)
+    return injected, next(event.t_ns for event in events if event.kind == "heal" and event.step == fault)
+
+
+def _leader_against_follower(run: Path, window: tuple[int, int]) -> tuple[list[int], int]:
+    """The follower's lag at each sample of the leader, and how often the leader's HW was above its later LEO."""
+    seen = [row for row in rows(run, "replicas") if window[0] <= row["received_ns"] <= window[1] and not row["error"]]
+    leader = [row for row in seen if row["broker_id"] == 1]
+    follower = [row for row in seen if row["broker_id"] == 3]
+    lags, above = [], 0
+    for row in leader:
+        later = next((other for other in follower if other["sent_ns"] >= row["received_ns"]), None)
+        if later:
+            lags.append(row["log_end_offset"] - later["log_end_offset"])
+            above += row["high_watermark"] > later["log_end_offset"]
+    return lags, above
+
+
+def _check_page(run: Path) -> None:
+    """The page opens from disk in a real browser, with the verdict and a gap where the dead broker is."""
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=browser(), args=["--no-sandbox", "--disable-gpu"])
+        page = chromium.new_page()
+        said: list[str] = []
+        page.on("console", lambda message: said.append(message.text))
+        page.goto((run / "report" / "index.html").as_uri())
+        assert page.evaluate("document.body.dataset.verdict") == "pass"
+        figure = json.loads(page.locator("#figure-replicas").text_content() or "")
+        chromium.close()
+    assert said == []
+    of_killed = next(trace for trace in figure["data"] if "1 LEO" in trace["name"])
+    assert None in of_killed["y"]
+    assert max(value for value in of_killed["y"] if value is not None) > 10_000
+
+
+@pytest.mark.parametrize(
+    ("scenario", "runtime", "anomaly"),
+    [
+        ("acks1_lag_leader_kill", "process", "lost_write"),
+        pytest.param("retry_duplicates", "docker", "duplicate", marks=pytest.mark.docker),
+    ],
+)
+def test_a_positive_control_is_seen_and_agrees_with_the_recount(
+    tmp_path: Path, scenario: str, runtime: str, anomaly: str
+) -> None:
+    """The anomaly is there, allowed by the configuration, and counted alike by other code."""
+    done = ended(tmp_path, scenario, runtime)
+
+    assert done.code == 0, done.stderr
+    assert done.verdict["anomalies"][anomaly] > 0
+    assert anomaly in done.verdict["allowed"]
+    assert recount(done.run) == judged(done.run)
+
+
+def test_a_harness_error_in_a_phase_is_collected_judged_and_torn_down(tmp_path: Path) -> None:
+    """Starting a broker that nobody stopped is an error of the story: verdict unknown, evidence kept."""
+    scenario = tmp_path / "broken.yaml"
+    scenario.write_text(SHORT.format(steps="[{hold: 1s}, {start: leader of orders-0}]"))
+
+    done = ended(tmp_path, str(scenario), "process")
+
+    assert done.code == 2
+    assert done.verdict["verdict"] == "unknown"
+    assert any("no kill or stop in force" in reason for reason in done.verdict["reasons"])
+    assert recount(done.run)["sent"] > 200
+    assert (done.run / "report" / "index.html").exists()
+
+
+def test_a_wait_that_runs_out_is_evidence_and_no_error(tmp_path: Path) -> None:
+    """The leader does not change by itself: the run goes on, passes, and says which wait ran out."""
+    scenario = tmp_path / "vain.yaml"
+    scenario.write_text(SHORT.format(steps="[{wait: {for: {leader_changed: orders}, limit: 1s}}]"))
+
+    done = ended(tmp_path, str(scenario), "process")
+
+    assert done.code == 0, done.stderr
+    assert any("leader changed" in reason for reason in done.verdict["reasons"])
+    assert [event.kind for event in done.events].count("phase_ended") == 2
+
+
+@pytest.mark.parametrize("runtime", ["process", pytest.param("docker", marks=pytest.mark.docker)])
+def test_a_killed_run_leaves_what_clean_removes(tmp_path: Path, runtime: str) -> None:
+    """SIGKILL of the whole command leaves nodes behind; ``reap`` finds and removes them all."""
+    process = subprocess.Popen(
+        command(tmp_path, "steady", runtime),
+        cwd=ROOT,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    wait_until(lambda: list(tmp_path.glob("*/clients/producer.json")), limit_s=120, what="the run to be under load")
+    held = experiment.reap()
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    assert not [name for name in held if str(tmp_path) in name]
+    assert leftovers(tmp_path)
+
+    wait_until(lambda: experiment.reap() or not leftovers(tmp_path), limit_s=30, what="the leftovers to be removed")
+
+    assert leftovers(tmp_path) == []
