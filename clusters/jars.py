@@ -16,6 +16,8 @@ from history.java import java_home
 
 OLDEST = (2, 8, 0)
 _VERSION = re.compile(r"(\d+)\.(\d+)\.(\d+)")
+# Ivy says "not found" of a module, too, when it was not allowed to look; these stand beside it then.
+_UNREACHABLE = ("SERVER ERROR", "Server access error", "Host ")
 
 
 def version_tuple(version: str) -> tuple[int, int, int]:
@@ -88,6 +90,8 @@ def _retrieve(organisation: str, module: str, version: str, folder: Path) -> Non
     if done.returncode == 0 and list(folder.glob(f"{module}-{version}.jar")):
         return
     output = done.stdout + done.stderr
-    if "not found" in output and "SERVER ERROR" not in output and "Host " not in output:
+    broken = [line.strip() for line in output.splitlines() if any(sign in line for sign in _UNREACHABLE)]
+    if "not found" in output and not broken:
         raise BadInput(f"KAFKA={version}: Maven Central has no {organisation}:{module}:{version}.")
-    raise HarnessError(f"Ivy could not fetch {organisation}:{module}:{version}: {output[-800:].strip()}")
+    why = broken[0] if broken else output[-800:].strip()
+    raise HarnessError(f"Ivy could not fetch {organisation}:{module}:{version}: {why}")
