@@ -1,0 +1,45 @@
+"""Wall-clock times of brokers' files on the run's monotonic clock."""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from statistics import median_low
+
+NEIGHBOURS = 2  # pairs on each side: one pair may have been torn apart by a busy scheduler
+
+
+@dataclass(frozen=True)
+class Clock:
+    """Pairs of one moment on both clocks, in order: (wall_ns since 1970, t_ns)."""
+
+    pairs: Sequence[tuple[int, int]]
+
+    def monotonic_ns(self, wall_ns: int) -> int | None:
+        """The monotonic time of a wall-clock time; None when the run recorded no pair."""
+        at = bisect_left(self.pairs, (wall_ns, 0))
+        near = self.pairs[max(at - NEIGHBOURS, 0) : at + NEIGHBOURS]
+        if not near:
+            return None
+        return wall_ns - median_low([wall - t for wall, t in near])
+
+
+def read_clock(file: Path) -> Clock:
+    """The clock of a run folder's ``clock.jsonl``; a missing file or a torn line gives fewer pairs."""
+    pairs = []
+    for line in file.read_text().splitlines() if file.is_file() else ():
+        try:
+            pair = json.loads(line)
+            pairs.append((wall_ns(datetime.fromisoformat(pair["wall"])), int(pair["t_ns"])))
+        except (ValueError, KeyError, TypeError):
+            continue
+    return Clock(sorted(pairs))
+
+
+def wall_ns(moment: datetime) -> int:
+    """Nanoseconds since 1970, without the rounding of a float."""
+    return int(moment.timestamp()) * 1_000_000_000 + moment.microsecond * 1000

@@ -1,0 +1,58 @@
+"""A partition's states in the order in which the controller decided them: the authority on ISR and elections."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import pyarrow as pa
+
+_INT_LIST = pa.list_(pa.int32())
+
+# source: metadata_log | znode. A state holds until the next one of its partition.
+STATES = pa.schema(
+    [
+        pa.field("topic", pa.string(), nullable=False),
+        pa.field("partition", pa.int32(), nullable=False),
+        pa.field("source", pa.string(), nullable=False),
+        pa.field("position", pa.int64(), nullable=False),  # offset in the metadata log, or zxid
+        pa.field("t_ns", pa.int64()),  # when the controller wrote it; null: the run has no pair of clocks
+        pa.field("leader", pa.int32(), nullable=False),  # -1: none
+        pa.field("leader_epoch", pa.int32(), nullable=False),
+        pa.field("partition_epoch", pa.int32(), nullable=False),
+        pa.field("replicas", _INT_LIST, nullable=False),  # preferred leader first
+        pa.field("isr", _INT_LIST, nullable=False),
+        pa.field("elr", _INT_LIST, nullable=False),
+        pa.field("last_known_elr", _INT_LIST, nullable=False),
+        pa.field("adding", _INT_LIST, nullable=False),
+        pa.field("removing", _INT_LIST, nullable=False),
+        pa.field("recovering", pa.bool_(), nullable=False),  # the leader was elected uncleanly
+    ]
+)
+
+
+class State(NamedTuple):
+    """A row of ``STATES``."""
+
+    topic: str
+    partition: int
+    source: str
+    position: int
+    t_ns: int | None
+    leader: int
+    leader_epoch: int
+    partition_epoch: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    elr: tuple[int, ...] = ()
+    last_known_elr: tuple[int, ...] = ()
+    adding: tuple[int, ...] = ()
+    removing: tuple[int, ...] = ()
+    recovering: bool = False
+
+
+def by_partition(states: list[State]) -> dict[tuple[str, int], list[State]]:
+    """The states of each partition, in order."""
+    found: dict[tuple[str, int], list[State]] = {}
+    for state in sorted(states, key=lambda state: state.position):
+        found.setdefault((state.topic, state.partition), []).append(state)
+    return found
