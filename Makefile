@@ -37,7 +37,8 @@ $(VENV)/.ready: requirements.lock
 	echo "Setting up: fetching the Python packages of requirements.lock (about 1.5 GB on disk, once)."
 	uv=$$(grep -oE '^uv==[0-9.]+' requirements.lock)
 	$(VENV)/bin/pip install --quiet --disable-pip-version-check "$$uv"
-	$(VENV)/bin/uv pip sync --quiet --python $(PY) --require-hashes requirements.lock
+	UV_CACHE_DIR=.cache/uv $(VENV)/bin/uv pip sync --quiet --python $(PY) --require-hashes requirements.lock
+	rm -rf .cache/uv  # twice the size of what is installed
 	touch $@
 
 .PHONY: setup

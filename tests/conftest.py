@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from typing import TypeVar
 
 import pytest
 
 from clusters.runtimes.docker import daemon_answers
 
 FORBID_SKIPS = "PLIMSOLL_FORBID_SKIPS"
+# Facts of a host that nothing can be installed against: the only reasons to skip that are never forbidden.
+HOST_FACTS = ("the kernel has no sch_netem",)
+_Report = TypeVar("_Report", pytest.TestReport, pytest.CollectReport)
 
 
 def browser() -> str | None:
@@ -26,10 +30,30 @@ LACKING: dict[str, tuple[Callable[[], object], str]] = {
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Skip tests whose marker names something that is not here."""
-    if os.environ.get(FORBID_SKIPS):
-        return
     for name, (found, why) in LACKING.items():
         marked = [item for item in items if item.get_closest_marker(name)]
         if marked and not found():
             for item in marked:
                 item.add_marker(pytest.mark.skip(reason=why))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Every skip of a test passes here, whoever asked for it."""
+    return _refuse_skip((yield))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """And every skip of a whole file."""
+    return _refuse_skip((yield))
+
+
+def _refuse_skip(report: _Report) -> _Report:
+    """A skip becomes a failure where skipping is forbidden; an expected failure is no skip."""
+    if os.environ.get(FORBID_SKIPS) and report.skipped and not hasattr(report, "wasxfail"):
+        why = str(report.longrepr)
+        if not any(fact in why for fact in HOST_FACTS):
+            report.outcome = "failed"
+            report.longrepr = f"{why} (skipping is forbidden by {FORBID_SKIPS})"
+    return report
