@@ -118,10 +118,15 @@ class ProcessRuntime:
 
 
 def processes_of(run: Path | None = None) -> dict[int, str]:
-    """Process id → "run folder's name/node" of every node process of a run, or of all runs."""
+    """Process id → "run folder/node" of every node process of a run, or of all runs.
+
+    Those of a container or chroot are left out: their folders, and so their leases, cannot be seen from here.
+    """
     found = {}
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
+            if not (process / "root").samefile("/"):
+                continue
             lines = (process / "environ").read_bytes().decode(errors="replace").split("\0")
             variables = dict(line.split("=", 1) for line in lines if "=" in line)
             owner = variables.get(RUN_VARIABLE)
