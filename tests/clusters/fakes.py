@@ -1,0 +1,121 @@
+"""A world without processes or sockets, whose brokers do what signals make them do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from clusters.nodes import Node
+from clusters.partition import TopicPartition
+from clusters.scenario import Scenario
+from clusters.wire import PartitionView, ReplicaSample
+from history.errors import HarnessError
+from history.events import Event, EventLog, read_events
+from history.folder import RunFolder
+
+T0 = TopicPartition("orders", 0)
+
+
+def scenario(*phases: list[dict[str, Any]], **change: Any) -> Scenario:
+    """Three brokers, orders-0 on all of them, and these phases."""
+    told = {
+        "name": "s",
+        "why": "w",
+        "cluster": {"brokers": 3},
+        "topics": {"orders": {"replicas": ["A", "B", "C"]}},
+        "phases": [{f"phase {number}": steps} for number, steps in enumerate(phases, start=1)],
+    }
+    return Scenario.model_validate({**told, **change})
+
+
+class FakeRuntime:
+    """Keeps each node's state."""
+
+    capabilities = frozenset({"kill", "pause", "lag"})
+
+    def __init__(self, names: list[str]) -> None:
+        self.states = dict.fromkeys(names, "running")
+        self.stubborn: set[str] = set()  # nodes on which signals have no effect
+
+    def kill(self, name: str, signal: str) -> None:
+        if self.states[name] == "exited":
+            raise HarnessError(f"{name} cannot be sent {signal}: it does not run.")
+        self._become(name, "exited")
+
+    def pause(self, name: str) -> None:
+        self._become(name, "paused")
+
+    def resume(self, name: str) -> None:
+        self._become(name, "running")
+
+    def state(self, name: str) -> str:
+        return self.states[name]
+
+    def _become(self, name: str, state: str) -> None:
+        if name not in self.stubborn:
+            self.states[name] = state
+
+
+class FakeWorld:
+    """The lowest running broker leads; what runs is in the ISR."""
+
+    def __init__(self, path: Path, told: Scenario, mode: str = "kraft") -> None:
+        self.folder = RunFolder(path)
+        self.events = EventLog(self.folder.events)
+        self.scenario = told
+        self.plan = SimpleNamespace(seed=7, mode=mode)
+        self.brokers = {
+            number: Node(f"broker-{number}", "broker", f"127.9.9.{number}", path, "java", (), node_id=number)
+            for number in told.cluster.broker_ids.values()
+        }
+        self.runtime = FakeRuntime([node.name for node in self.brokers.values()])
+        self.partitions = [T0]
+        self.isr: list[int] | None = None  # told instead of what runs
+        self.ends: dict[int, int | None] = {}  # log end offsets, 500 where nothing is told
+        self.started: list[str] = []
+
+    def running(self) -> list[int]:
+        return [number for number, node in self.brokers.items() if self.runtime.state(node.name) == "running"]
+
+    def replicas(self, partition: TopicPartition) -> list[int]:
+        return self.scenario.topics[partition.topic].assignment(self.scenario.cluster.broker_ids)[partition.partition]
+
+    def start(self, node: Node) -> None:
+        self.started.append(node.name)
+        self.runtime.resume(node.name)
+
+    def partition_view(self, partition: TopicPartition) -> PartitionView | None:
+        running = self.running()
+        if not running:
+            return None
+        isr = running if self.isr is None else self.isr
+        return PartitionView(*partition, running[0], 1, self.replicas(partition), isr, [])
+
+    def view(self, broker_id: int, partition: TopicPartition) -> PartitionView | None:
+        return self.partition_view(partition) if broker_id in self.running() else None
+
+    def view_of(self, broker_id: int) -> Any:
+        return SimpleNamespace(controller_id=self.running()[-1]) if broker_id in self.running() else None
+
+    def views(self) -> dict[int, Any]:
+        return {number: self.view_of(number) for number in self.brokers}
+
+    def sample(self, broker_id: int, partition: TopicPartition) -> ReplicaSample | None:
+        if broker_id not in self.running():
+            return None
+        return ReplicaSample(*partition, 5, 6, high_watermark=400, log_end_offset=self.ends.get(broker_id, 500))
+
+    def probe_error(self, broker_id: int) -> str | None:
+        state = self.runtime.state(self.brokers[broker_id].name)
+        return {"exited": "unreachable", "paused": "timeout"}.get(state)
+
+    def registered(self, broker_id: int) -> bool:
+        return broker_id in self.running()
+
+    def describe_node(self, node: Node) -> str:
+        return f"{node.name} is {self.runtime.state(node.name)}"
+
+    def seen(self, *kinds: str) -> list[Event]:
+        """The recorded events of some kinds."""
+        return [event for event in read_events(self.folder.events) if event.kind in kinds]

@@ -1,0 +1,255 @@
+"""The lagging follower: its closed loop, and the proof that it lags."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from clusters.faults import lagging
+from clusters.faults.lagging import (
+    PROTOCOL_OVERHEAD,
+    SHARES,
+    DutyCycle,
+    LagFault,
+    Observation,
+    ShapedTraffic,
+    observe,
+    share_for,
+)
+from clusters.waiting import wait_until
+from history.errors import HarnessError, WaitTimeout
+from tests.clusters.fakes import T0, FakeWorld, scenario
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Any:
+    """Three brokers under a load of 1,000 records a second; replica.lag.time.max.ms is 3 s."""
+    cluster = {"brokers": 3, "session_timeout": "9s", "config": {"replica.lag.time.max.ms": 3000}}
+    return FakeWorld(tmp_path, scenario([{"hold": 1}], cluster=cluster, load={"topic": "orders", "rate": "1000/s"}))
+
+
+def fault(world: Any, records: int | None = 2000) -> LagFault:
+    """A lag of broker 3."""
+    return LagFault(world, world.brokers[3], T0, records, "lag" if records else "slow")
+
+
+def seen(lag: int, *, in_isr: bool = True, held: bool = True) -> Observation:
+    """What the probes would tell of a lag."""
+    return Observation(0, lag, leader_hw=0 if held else lag, leader_leo=lag, follower_leo=0, in_isr=in_isr)
+
+
+# --- the loop ----------------------------------------------------------------------------------
+
+
+@settings(deadline=None)
+@given(st.integers(-(10**6), 10**9), st.integers(1, 10**6))
+def test_the_share_stays_between_its_bounds(lag: int, records: int) -> None:
+    """Never so small that the follower starves, never so large that it catches up at once."""
+    assert SHARES[0] <= share_for(lag, records) <= SHARES[1]
+
+
+@settings(deadline=None)
+@given(st.integers(0, 10**6), st.integers(0, 10**6), st.integers(1, 10**5))
+def test_who_trails_further_gets_no_less(one: int, other: int, records: int) -> None:
+    """The loop pushes back."""
+    assert share_for(min(one, other), records) <= share_for(max(one, other), records)
+
+
+@pytest.mark.parametrize("records", [1, 500, 2000])
+def test_at_the_wanted_lag_all_that_is_produced_goes_through(records: int) -> None:
+    """So that it stays as it is."""
+    assert share_for(records, records) == 1
+
+
+# --- observing ---------------------------------------------------------------------------------
+
+
+def test_the_lag_is_between_the_leaders_end_and_the_followers(world: Any) -> None:
+    """Broker 1 leads."""
+    world.ends = {1: 900, 3: 650}
+    found = observe(world, world.brokers[3], T0)
+
+    assert found
+    assert (found.lag, found.leader_leo, found.follower_leo, found.in_isr) == (250, 900, 650, True)
+
+
+def test_a_stopped_followers_end_is_told(world: Any) -> None:
+    """It cannot be asked; its end does not move while it is stopped."""
+    world.isr = [1, 2, 3]
+    world.runtime.pause("broker-3")
+
+    assert observe(world, world.brokers[3], T0) is None
+    found = observe(world, world.brokers[3], T0, follower_leo=100)
+    assert found
+    assert found.lag == 400
+
+
+def test_without_a_leader_nothing_is_observed(world: Any) -> None:
+    """A wrong lag would steer the loop."""
+    world.partition_view = lambda _: None
+
+    assert observe(world, world.brokers[3], T0) is None
+
+
+# --- the proof ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("records", "samples"),
+    [
+        (2000, [seen(1000)] * 3),
+        (2000, [seen(10), seen(1500), seen(20), seen(1500), seen(1500)]),
+        (None, [seen(1000, in_isr=False, held=False)]),
+    ],
+)
+def test_a_lag_that_was_seen_is_proven(world: Any, records: int | None, samples: list[Observation]) -> None:
+    """Half of what was asked, three times, in the ISR and dragging the high watermark; starved: a second, once."""
+    lagged = fault(world, records)
+    lagged._seen.extend(samples)
+
+    assert lagged.bit() == lagged.figures()
+
+
+@pytest.mark.parametrize(
+    ("records", "samples"),
+    [
+        (2000, [seen(999)] * 5),
+        (2000, [seen(1500)] * 2),
+        (2000, [seen(1500, in_isr=False)] * 5),
+        (2000, [seen(1500, held=False)] * 5),
+        (2000, [seen(1500)] * 3 + [seen(0)] * 10),
+        (None, [seen(999)]),
+        (None, []),
+    ],
+)
+def test_a_lag_that_was_not_seen_is_not_proven(
+    world: Any, records: int | None, samples: list[Observation], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Too little, too seldom, outside the ISR, without effect on the high watermark, or over again."""
+    monkeypatch.setattr(lagging, "wait_until", lambda *args, limit_s, **rest: wait_until(*args, limit_s=0, **rest))
+    lagged = fault(world, records)
+    lagged._seen.extend(samples)
+
+    with pytest.raises(WaitTimeout, match="for broker-3 to trail the leader of orders-0 by 1000 records; last seen: "):
+        lagged.bit()
+
+
+def test_figures_are_of_the_samples_in_the_isr(world: Any) -> None:
+    """Least, median, most; the eviction is another story."""
+    lagged = fault(world)
+    assert lagged.figures() == {"samples": 0}
+
+    lagged._seen.extend([seen(30), seen(10), seen(20), seen(9000, in_isr=False)])
+    assert lagged.figures() == {"samples": 3, "lag_min": 10, "lag_median": 20, "lag_max": 30}
+
+
+def test_a_follower_that_caught_up_is_healed(world: Any) -> None:
+    """Within half a second of traffic."""
+    world.ends = {1: 1000, 3: 500}
+
+    assert fault(world).gone()["lag"] == 500
+
+
+def test_the_thread_ends_with_its_fault_and_opens_the_valve(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stopped follower runs again."""
+    monkeypatch.setattr(lagging.World, "open", lambda _: nullcontext(world))
+    lagged = fault(world)
+    lagged.inject()
+    wait_until(lambda: lagged._seen, limit_s=10, what="the first observation", every_s=0.01)
+    lagged.heal()
+
+    assert lagged._thread
+    assert not lagged._thread.is_alive()
+    assert world.runtime.state("broker-3") == "running"
+
+
+def test_what_breaks_in_the_thread_is_told_to_who_waits(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither the proof nor the heal hides it."""
+
+    def broken(_name: str) -> None:
+        raise OSError("no such process")
+
+    monkeypatch.setattr(lagging.World, "open", lambda _: nullcontext(world))
+    monkeypatch.setattr(world.runtime, "pause", broken)
+    lagged = fault(world)
+    lagged.inject()
+
+    for call in (lagged.bit, lagged.heal):
+        with pytest.raises(HarnessError, match="The lag of broker-3 could not be held: no such process"):
+            call()
+
+
+# --- the valves --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("records", "stop_s"),
+    [(1000, 1.0), (10_000, 1.8), (None, 5.85)],
+)
+def test_the_first_stop_is_as_long_as_the_lag_takes(world: Any, records: int | None, stop_s: float) -> None:
+    """Below replica.lag.time.max.ms, so that the ISR keeps it; starving only has to keep the session."""
+    assert DutyCycle(world, fault(world, records))._first_stop_s() == pytest.approx(stop_s)
+
+
+def test_stops_grow_until_the_lag_is_reached(world: Any) -> None:
+    """And shrink beyond it; never past the longest."""
+    cycle = DutyCycle(world, fault(world, 1000))
+    lengths = []
+    for lag in (250, 4000, 1, 1, 1):
+        cycle._adjust(lag)
+        lengths.append(cycle._stop_s)
+
+    assert lengths == pytest.approx([1.8, 0.9, 1.8, 1.8, 1.8])
+
+
+def test_a_follower_that_does_not_answer_is_not_stopped(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The loop waits a moment and tries again."""
+    world.runtime.kill("broker-3", "SIGKILL")
+    lagged = fault(world)
+    waited: list[float] = []
+    monkeypatch.setattr(lagged.ended, "wait", waited.append)
+    DutyCycle(world, lagged).tick()
+
+    assert waited == [lagging.TICK_S]
+    assert world.runtime.state("broker-3") == "exited"
+
+
+def test_traffic_is_shaped_at_the_other_brokers(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """To the measured rate times the share; small changes are not worth a helper container; open lifts it."""
+    calls: list[tuple[str, list[str], int, float | None]] = []
+    world.runtime.limit_ingress = lambda node, senders, port, limit: calls.append(
+        (node.name, [sender.name for sender in senders], port, limit)
+    )
+    lagged = fault(world, 2000)
+    shaped = ShapedTraffic(world, lagged, _append_rate=100_000.0)
+    monkeypatch.setattr(lagged.ended, "wait", lambda _: None)
+    for lag in (2000, 2100, 500):
+        world.ends = {1: 5000, 3: 5000 - lag}
+        shaped.tick()
+    shaped.open()
+
+    assert [call[:3] for call in calls] == [("broker-3", ["broker-1", "broker-2"], 9091)] * 3
+    full = 100_000 * PROTOCOL_OVERHEAD
+    assert [call[3] for call in calls] == [pytest.approx(full), pytest.approx(full / 2), None]
+
+
+def test_the_append_rate_is_that_of_the_log_that_grows(
+    world: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A broker without a replica, or with one that is down, does not halve it."""
+    for number in (1, 2):
+        world.brokers[number] = lagging.Node(f"broker-{number}", "broker", "x", tmp_path / str(number), "java", ())
+    log = tmp_path / "1" / "data" / "orders-0" / "00.log"
+    log.parent.mkdir(parents=True)
+    log.write_bytes(b"x" * 100)
+    lagged = fault(world)
+    now = iter([10.0, 11.0])
+    monkeypatch.setattr(lagging.time, "monotonic", lambda: next(now))
+    monkeypatch.setattr(lagged.ended, "wait", lambda _: log.write_bytes(b"x" * 50_100))
+
+    assert ShapedTraffic(world, lagged)._measure_append_rate() == 50_000

@@ -1,0 +1,113 @@
+"""Faults of a broker's process, on a world that is played."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clusters.faults import processes
+from clusters.faults.processes import Ended, Killed, Paused, Stopped
+from history.errors import WaitTimeout
+from tests.clusters.fakes import FakeWorld, scenario
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Three running brokers; nothing is waited for."""
+    monkeypatch.setattr(processes, "LIMIT_S", 0.0)
+    return FakeWorld(tmp_path, scenario([{"hold": 1}], cluster={"brokers": 3, "session_timeout": "1ms"}))
+
+
+@pytest.mark.parametrize(("fault", "signal"), [(Killed, "SIGKILL"), (Stopped, "SIGTERM")])
+def test_an_ended_broker_refuses_and_comes_back(
+    world: Any, monkeypatch: pytest.MonkeyPatch, fault: type[Ended], signal: str
+) -> None:
+    """Each by its own signal; the proof is what the port and the other brokers say."""
+    sent: list[str] = []
+    kill = world.runtime.kill
+    monkeypatch.setattr(world.runtime, "kill", lambda name, given: (sent.append(given), kill(name, given)))
+    ended = fault(world, [world.brokers[1], world.brokers[2]])
+
+    ended.inject()
+    assert sent == [signal, signal]
+    assert ended.bit() == {"probe": "connection refused"}
+    ended.heal()
+    assert ended.gone() == {"probe": "answers", "registered": True}
+    assert world.started == ["broker-1", "broker-2"]
+
+
+def test_a_paused_broker_is_silent_and_runs_on(world: Any) -> None:
+    """Silence is a time-out; a refusal would be a dead broker."""
+    paused = Paused(world, [world.brokers[2]])
+
+    paused.inject()
+    assert paused.bit() == {"probe": "timeout"}
+    paused.heal()
+    assert paused.gone() == {"probe": "answers"}
+
+
+@pytest.mark.parametrize("fault", [Killed, Stopped, Paused])
+def test_a_fault_without_effect_has_no_proof(world: Any, fault: Any) -> None:
+    """The sentence names the broker and its state; one of two is not enough."""
+    world.runtime.stubborn.add("broker-2")
+    on_both = fault(world, [world.brokers[1], world.brokers[2]])
+    on_both.inject()
+
+    with pytest.raises(WaitTimeout, match=r"for broker-2 to .*; last seen: broker-2 is running"):
+        on_both.bit()
+
+
+def test_a_pause_is_no_kill(world: Any) -> None:
+    """The proof of one fault is none of the other."""
+    killed, paused = Killed(world, [world.brokers[1]]), Paused(world, [world.brokers[2]])
+    paused.inject()
+    killed.inject()
+
+    with pytest.raises(WaitTimeout):
+        Killed(world, [world.brokers[2]]).bit()
+    with pytest.raises(WaitTimeout):
+        Paused(world, [world.brokers[1]]).bit()
+
+
+def test_a_broker_that_dies_on_the_way_back_is_started_again(world: Any) -> None:
+    """As one of ZooKeeper does whose session had not ended."""
+    killed = Killed(world, [world.brokers[1]])
+    killed.inject()
+    killed.heal()
+    world.runtime.kill("broker-1", "SIGKILL")
+
+    assert killed.gone() == {"probe": "answers", "registered": True}
+    assert world.started == ["broker-1", "broker-1"]
+
+
+def test_a_session_that_does_not_end_is_no_reason_not_to_start(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Heal waits for it under ZooKeeper and then tries all the same."""
+    waits: list[str] = []
+
+    def runs_out(_condition: object, *, what: str, **_: object) -> None:
+        waits.append(what)
+        raise WaitTimeout(what)
+
+    world.plan.mode = "zookeeper"
+    killed = Killed(world, [world.brokers[1]])
+    killed.inject()
+    monkeypatch.setattr(processes, "wait_until", runs_out)
+    killed.heal()
+
+    assert waits == ["the session of broker-1 to end"]
+    assert world.started == ["broker-1"]
+
+
+def test_a_broker_alone_need_not_be_registered_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """There is no other broker to ask."""
+    monkeypatch.setattr(processes, "LIMIT_S", 0.0)
+    story = scenario([{"hold": 1}], cluster={"brokers": 1}, topics={"orders": {"replicas": ["A"]}})
+    world: Any = FakeWorld(tmp_path, story)
+    monkeypatch.setattr(world, "registered", lambda _: False)
+    killed = Killed(world, [world.brokers[1]])
+    killed.inject()
+    killed.heal()
+
+    assert killed.gone()["registered"] is True

@@ -1,0 +1,129 @@
+"""The docker runtime, with the daemon's answers played."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from docker.errors import APIError, DockerException
+
+from clusters.nodes import Node
+from clusters.runtimes import docker as module
+from clusters.runtimes.docker import DockerRuntime, daemon_answers
+from history.errors import BadInput, HarnessError
+
+
+class Networks:
+    """Docker's networks, of which some ranges are taken."""
+
+    def __init__(self, taken: set[str], error: str = "Pool overlaps with other one on this address space") -> None:
+        self.taken, self.error = taken, error
+        self.created: list[dict[str, Any]] = []
+
+    def create(self, name: str, *, ipam: Any, **settings: Any) -> None:
+        subnet = ipam["Config"][0]["Subnet"]
+        if subnet in self.taken:
+            raise APIError(self.error)
+        self.created.append({"name": name, "subnet": subnet, **settings})
+
+
+class Daemon:
+    """As much of a client as reserving needs."""
+
+    def __init__(self, networks: Networks) -> None:
+        self.networks = networks
+
+
+def runtime(networks: Networks, run: str = "/runs/20260101-120000-a-scenario-3-9-1-beef") -> DockerRuntime:
+    """The runtime of a run, talking to a played daemon."""
+    opened = DockerRuntime(Path(run))
+    opened.__dict__["_docker"] = Daemon(networks)  # in the place of the cached client
+    return opened
+
+
+@pytest.mark.parametrize("subnet", ["172.30.7.0/24", "172.30.7", "10.1.2.0/24", "192.168.77"])
+def test_a_private_range_is_taken_as_asked(subnet: str) -> None:
+    """The network is internal and carries the run's label, by which it is found again."""
+    networks = Networks(set())
+    prefix = runtime(networks).reserve(subnet)
+
+    assert prefix == subnet.removesuffix(".0/24")
+    assert networks.created[0]["subnet"] == f"{prefix}.0/24"
+    assert networks.created[0]["internal"] is True
+    assert networks.created[0]["labels"] == {"plimsoll.run": "/runs/20260101-120000-a-scenario-3-9-1-beef"}
+
+
+@pytest.mark.parametrize(
+    "subnet",
+    ["", "here", "172.30.7.5/24", "172.30.0.0/16", "172.30.7.0/25", "8.8.8.0/24", "127.0.0", "fd00::/24"],
+)
+def test_what_is_no_private_range_is_refused(subnet: str) -> None:
+    """A host's address, another size, a public one, the loopback: the sentence says what is allowed."""
+    networks = Networks(set())
+
+    with pytest.raises(BadInput, match=r"is no (private )?/24 range such as 172\.30\.7\.0/24") as refused:
+        runtime(networks).reserve(subnet)
+    assert str(refused.value).startswith(f"SUBNET={subnet} ")
+    assert networks.created == []
+
+
+def test_a_range_in_use_is_refused_when_asked_for() -> None:
+    """It is never replaced silently by another one."""
+    networks = Networks({"172.30.7.0/24"})
+
+    with pytest.raises(BadInput, match=r"172\.30\.7 overlaps a network that is in use; name another range or none"):
+        runtime(networks).reserve("172.30.7")
+    assert networks.created == []
+
+
+def test_without_a_wish_the_next_free_range_is_taken() -> None:
+    """Those in use are passed over."""
+    first = runtime(Networks(set())).reserve(None)
+    second = runtime(Networks({f"{first}.0/24"})).reserve(None)
+
+    assert first != second
+    assert second == runtime(Networks({f"{first}.0/24"})).reserve(None)
+
+
+def test_another_error_of_the_daemon_is_no_range_in_use() -> None:
+    """64 more tries would hide it."""
+    networks = Networks({"172.30.7.0/24"}, error="permission denied")
+
+    with pytest.raises(HarnessError, match=r"Docker could not create the network plimsoll-.*permission denied"):
+        runtime(networks).reserve("172.30.7")
+
+
+def test_names_stay_short_enough_for_dns() -> None:
+    """Docker's DNS answers no reverse look-up beyond 63 characters; the run's token stays in the name."""
+    networks = Networks(set())
+    runtime(networks, "/runs/20260101-120000-" + "x" * 40 + "-beef").reserve("172.30.7")
+
+    name = networks.created[0]["name"]
+    assert name == "plimsoll-20260101-120000-beef"
+    assert len(f"{name}-controller-net") <= 63
+
+
+def test_shaping_is_set_at_every_sender(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a follower receives is limited where it is sent, by address and port; None takes it away."""
+    scripts: list[tuple[str, str]] = []
+    monkeypatch.setattr(DockerRuntime, "_in_namespace", lambda _self, node, script: scripts.append((node.name, script)))
+    a, b, c = (Node(name, "broker", f"172.30.7.{n}", Path("/w"), "java", ()) for n, name in enumerate("abc", 11))
+    shaper = runtime(Networks(set()))
+    shaper.limit_ingress(a, [b, c], 9091, 1000.0)
+    shaper.limit_ingress(a, [b, c], 9091, None)
+
+    assert [name for name, _ in scripts] == ["b", "c", "b", "c"]
+    assert all("match ip dst 172.30.7.11/32" in script for _, script in scripts[:2])
+    assert all("match ip sport 9091" in script and "rate 8000bit" in script for _, script in scripts[:2])
+    assert all("tc qdisc del" in script for _, script in scripts[2:])
+
+
+def test_no_daemon_is_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether the socket is missing or does not answer."""
+
+    def nobody(**_: object) -> None:
+        raise DockerException("no socket")
+
+    monkeypatch.setattr(module.docker, "from_env", nobody)
+    assert daemon_answers() is False

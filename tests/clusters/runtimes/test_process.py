@@ -1,0 +1,185 @@
+"""The process runtime, with small real processes."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from clusters.nodes import Node
+from clusters.ports import PORTS
+from clusters.runtimes import process as module
+from clusters.runtimes.process import ProcessRuntime, processes_of
+from clusters.waiting import wait_until
+from history.errors import BadInput, HarnessError
+
+SLEEPS = "import time; time.sleep(60)"
+HAS_A_CHILD = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {SLEEPS!r}])"
+
+
+@pytest.fixture
+def runtime(tmp_path: Path) -> Iterator[ProcessRuntime]:
+    """The runtime of a run; whatever a test started is gone afterwards."""
+    opened = ProcessRuntime(tmp_path / "a-run")
+    yield opened
+    opened.remove_all()
+
+
+def node(runtime: ProcessRuntime, name: str = "broker-1", code: str = SLEEPS) -> Node:
+    """A node that runs a line of Python."""
+    folder = runtime._run / "work" / name
+    folder.mkdir(parents=True, exist_ok=True)
+    return Node(name, "broker", "127.77.7.11", folder, "python", ("-c", code), environment={"COLOUR": "blue"})
+
+
+def await_state(runtime: ProcessRuntime, name: str, state: str) -> None:
+    """Signals take a moment."""
+    wait_until(lambda: runtime.state(name) == state, limit_s=10, what=f"{name} to be {state}", every_s=0.01)
+
+
+def test_a_node_lives_through_its_states(runtime: ProcessRuntime) -> None:
+    """Absent, running, paused, running again, and exited after a kill."""
+    assert runtime.state("broker-1") == "absent"
+    runtime.start(node(runtime))
+    assert runtime.state("broker-1") == "running"
+
+    runtime.pause("broker-1")
+    await_state(runtime, "broker-1", "paused")
+    runtime.resume("broker-1")
+    await_state(runtime, "broker-1", "running")
+    runtime.kill("broker-1", "SIGKILL")
+    await_state(runtime, "broker-1", "exited")
+
+
+def test_a_paused_node_can_be_killed(runtime: ProcessRuntime) -> None:
+    """SIGKILL does not wait for SIGCONT."""
+    runtime.start(node(runtime))
+    runtime.pause("broker-1")
+    runtime.kill("broker-1", "SIGKILL")
+
+    await_state(runtime, "broker-1", "exited")
+
+
+def test_a_killed_node_can_be_started_again(runtime: ProcessRuntime) -> None:
+    """Its log goes on where it ended."""
+    runtime.start(node(runtime, code="print('first')"))
+    await_state(runtime, "broker-1", "exited")
+    runtime.start(node(runtime, code="print('second')"))
+    await_state(runtime, "broker-1", "exited")
+
+    assert node(runtime).log.read_text() == "first\nsecond\n"
+
+
+def test_a_node_has_its_environment_and_folder(runtime: ProcessRuntime) -> None:
+    """And imports the project."""
+    runtime.start(node(runtime, code="import os, clusters.nodes; print(os.environ['COLOUR'], os.getcwd())"))
+    await_state(runtime, "broker-1", "exited")
+
+    assert node(runtime).log.read_text() == f"blue {node(runtime).folder}\n"
+
+
+def test_another_object_finds_the_nodes_again(runtime: ProcessRuntime) -> None:
+    """As another task does, in another process; a zombie that it cannot reap has exited."""
+    runtime.start(node(runtime))
+    other = ProcessRuntime(runtime._run)
+    assert other.state("broker-1") == "running"
+
+    other.kill("broker-1", "SIGKILL")
+    await_state(other, "broker-1", "exited")
+    assert runtime.state("broker-1") == "exited"
+
+
+@pytest.mark.parametrize("signal", ["SIGKILL", "SIGTERM"])
+def test_a_node_that_does_not_run_cannot_be_signalled(runtime: ProcessRuntime, signal: str) -> None:
+    """Neither one that ended nor one that never was."""
+    runtime.start(node(runtime, code="pass"))
+    await_state(runtime, "broker-1", "exited")
+
+    for name in ("broker-1", "broker-2"):
+        with pytest.raises(HarnessError, match=f"{name} cannot be sent {signal}: it does not run"):
+            runtime.kill(name, signal)
+
+
+def test_a_process_id_that_was_given_again_is_not_the_node(runtime: ProcessRuntime) -> None:
+    """The moment of its start tells them apart; the stranger here is this test."""
+    folder = node(runtime).folder
+    own = module._started(os.getpid())
+    (folder / "pid").write_text(f"{os.getpid()} {own}")
+    assert runtime.state("broker-1") == "running"
+
+    (folder / "pid").write_text(f"{os.getpid()} {own - 1}")
+    assert runtime.state("broker-1") == "exited"
+
+
+def test_everything_of_the_run_is_removed_and_nothing_else(runtime: ProcessRuntime, tmp_path: Path) -> None:
+    """Paused nodes and children of nodes, too, by another object; calling it again is no error."""
+    neighbour = ProcessRuntime(tmp_path / "another-run")
+    try:
+        neighbour.start(node(neighbour))
+        runtime.start(node(runtime))
+        runtime.start(node(runtime, "broker-2", HAS_A_CHILD))
+        runtime.pause("broker-1")
+        wait_until(lambda: len(processes_of(runtime._run)) == 3, limit_s=10, what="a child of broker-2")
+
+        removed = ProcessRuntime(runtime._run).remove_all()
+        assert removed == [f"{runtime._run}/{name}" for name in ("broker-1", "broker-2", "broker-2")]
+        assert runtime.remove_all() == []
+        assert runtime.state("broker-1") == runtime.state("broker-2") == "exited"
+        assert neighbour.state("broker-1") == "running"
+    finally:
+        neighbour.remove_all()
+
+
+def test_processes_of_all_runs_are_found(runtime: ProcessRuntime) -> None:
+    """The reaper asks so, and learns the run from the name."""
+    runtime.start(node(runtime))
+
+    assert f"{runtime._run}/broker-1" in processes_of().values()
+    assert processes_of(runtime._run / "not-this-one") == {}
+
+
+def test_traffic_cannot_be_shaped(runtime: ProcessRuntime) -> None:
+    """A scenario that needs it is refused beforehand; this is for who comes here all the same."""
+    assert "shape" not in runtime.capabilities
+    with pytest.raises(HarnessError, match="cannot shape traffic into broker-1; use RUNTIME=docker"):
+        runtime.limit_ingress(node(runtime), [], 9091, 1000.0)
+
+
+# --- addresses ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("subnet", ["", "127.30", "127.30.7.0", "127.30.7.0/24", "127.300.1", "127.a.b", "172.30.7"])
+def test_what_is_no_loopback_range_is_refused(runtime: ProcessRuntime, subnet: str) -> None:
+    """The sentence says what is allowed, and never that such an address is in use."""
+    with pytest.raises(BadInput) as refused:
+        runtime.reserve(subnet)
+    assert str(refused.value) == f"SUBNET={subnet} is no loopback range such as 127.30.7 (three numbers)."
+
+
+def test_a_range_in_use_is_refused_when_asked_for(runtime: ProcessRuntime) -> None:
+    """The sentence names the address and port; freed, the range is taken."""
+    prefix = runtime.reserve(None)
+    with socket.create_server((f"{prefix}.11", PORTS["CLIENT"])):
+        said = f"SUBNET={prefix}: the address {prefix}.11:9092 is in use; name another range or none"
+        with pytest.raises(BadInput, match=said):
+            runtime.reserve(prefix)
+
+    assert runtime.reserve(prefix) == prefix
+
+
+def test_without_a_wish_the_next_free_range_is_taken(runtime: ProcessRuntime) -> None:
+    """A neighbour's range is passed over."""
+    prefix = runtime.reserve(None)
+    with socket.create_server((f"{prefix}.10", PORTS["CONTROLLER"])):
+        assert runtime.reserve(None) != prefix
+
+
+def test_a_host_without_free_ranges_is_told(runtime: ProcessRuntime, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It does not try for ever."""
+    monkeypatch.setattr(module, "_busy_address", lambda prefix: f"{prefix}.10:9091")
+
+    with pytest.raises(HarnessError, match="64 loopback ranges were tried and all are in use; run `make clean ALL=1`"):
+        runtime.reserve(None)

@@ -1,0 +1,80 @@
+"""Choosing a runtime, and the address ranges that runtimes try."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from clusters.runtimes import CAPABILITIES, candidate_prefixes, choose_runtime, docker, open_runtime
+from history.errors import BadInput
+
+
+@pytest.mark.parametrize(
+    ("wanted", "answers", "chosen"),
+    [
+        ("auto", True, "docker"),
+        ("auto", False, "process"),
+        ("docker", True, "docker"),
+        ("process", True, "process"),
+        ("process", False, "process"),
+    ],
+)
+def test_auto_is_docker_where_a_daemon_answers(
+    wanted: str, answers: bool, chosen: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was asked for by name is taken as asked."""
+    monkeypatch.setattr(docker, "daemon_answers", lambda: answers)
+
+    assert choose_runtime(wanted) == chosen
+
+
+def test_docker_without_a_daemon_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is never replaced silently by the lesser runtime."""
+    monkeypatch.setattr(docker, "daemon_answers", lambda: False)
+
+    with pytest.raises(BadInput, match="RUNTIME=docker, but no Docker daemon answers; start it, or use RUNTIME=p"):
+        choose_runtime("docker")
+
+
+@pytest.mark.parametrize("wanted", ["podman", "", "Docker"])
+def test_an_unknown_runtime_is_refused(wanted: str) -> None:
+    """The sentence lists the three."""
+    with pytest.raises(BadInput, match=f"RUNTIME={wanted} is unknown; it is auto, docker or process"):
+        choose_runtime(wanted)
+
+
+@pytest.mark.parametrize("name", ["docker", "process"])
+def test_a_runtime_is_opened_by_its_name(name: str) -> None:
+    """Without reaching for a daemon, and it offers what was promised for its name."""
+    runtime = open_runtime(name, Path("/runs/a"))
+
+    assert runtime.name == name
+    assert runtime.capabilities == CAPABILITIES[name]
+
+
+def test_docker_can_do_all_that_processes_can() -> None:
+    """So that no scenario is for the process runtime alone."""
+    assert CAPABILITIES["process"] < CAPABILITIES["docker"]
+
+
+@settings(deadline=None)
+@given(st.text("abc-123", min_size=1), st.sampled_from([(127, 200), (172, 12)]))
+def test_a_run_tries_64_ranges_of_its_network(run_name: str, network: tuple[int, int]) -> None:
+    """All differ, and each is a /24 within the bytes that were given; the same run tries the same ones."""
+    first, seconds = network
+    found = list(candidate_prefixes(Path("/runs") / run_name, first, seconds))
+    parts = [[int(part) for part in prefix.split(".")] for prefix in found]
+
+    assert len(set(found)) == 64
+    assert all(a == first and 20 <= b < 20 + seconds and 1 <= c <= 254 for a, b, c in parts)
+    assert found == list(candidate_prefixes(Path("/elsewhere") / run_name, first, seconds))
+
+
+def test_two_runs_begin_elsewhere() -> None:
+    """So that runs side by side seldom meet."""
+    one, other = (next(candidate_prefixes(Path(name), 127, 200)) for name in ("run-a", "run-b"))
+
+    assert one != other

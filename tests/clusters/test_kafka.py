@@ -1,0 +1,184 @@
+"""Configurations and command lines of Kafka's nodes."""
+
+from __future__ import annotations
+
+import base64
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clusters import kafka
+from clusters.kafka import (
+    CONTROLLER_ID,
+    Mode,
+    Release,
+    broker_config,
+    broker_node,
+    choose_mode,
+    cluster_id,
+    coordinator_config,
+    coordinator_node,
+    format_storage,
+    render,
+)
+from clusters.nodes import Node
+from clusters.scenario import Cluster
+from history.errors import BadInput, HarnessError
+
+CLUSTER = Cluster.model_validate({"brokers": 2, "session_timeout": "9s", "config": {"auto.create.topics.enable": True}})
+
+
+def nodes(mode: Mode, work: Path = Path("/w")) -> tuple[Release, Node, Node]:
+    """A release, its coordinator and broker 1."""
+    release = Release("3.9.1", Path("/jars"), mode)
+    return release, coordinator_node(release, "127.1.1.10", work), broker_node(release, 1, "127.1.1.11", work)
+
+
+@pytest.mark.parametrize(
+    ("version", "wanted", "mode"),
+    [
+        ("2.8.0", None, "zookeeper"),
+        ("3.2.3", None, "zookeeper"),
+        ("3.3.0", None, "kraft"),
+        ("4.3.0", None, "kraft"),
+        ("3.9.1", "zookeeper", "zookeeper"),
+        ("3.3.0", "kraft", "kraft"),
+    ],
+)
+def test_the_mode_follows_the_version_unless_told(version: str, wanted: Mode | None, mode: Mode) -> None:
+    """ZooKeeper before 3.3, KRaft from there; both where both exist."""
+    assert choose_mode(version, wanted) == mode
+
+
+@pytest.mark.parametrize(
+    ("version", "wanted", "said"),
+    [
+        ("4.0.0", "zookeeper", r"Kafka 4\.0\.0 has no ZooKeeper mode \(removed in 4\.0\); use mode: kraft"),
+        ("3.2.3", "kraft", r"Kafka 3\.2\.3 has KRaft as a preview only; use mode: zookeeper, or 3\.3\.0"),
+        ("2.7.0", None, "KAFKA=2.7.0 is too old"),
+    ],
+)
+def test_a_mode_that_a_version_lacks_is_refused(version: str, wanted: Mode | None, said: str) -> None:
+    """The sentence says what to use instead."""
+    with pytest.raises(BadInput, match=said):
+        choose_mode(version, wanted)
+
+
+def test_a_cluster_id_is_16_bytes_and_follows_from_the_run() -> None:
+    """Kafka takes base64 without padding."""
+    identity = cluster_id("20260101-a-run")
+
+    assert len(base64.urlsafe_b64decode(identity + "==")) == 16
+    assert identity == cluster_id("20260101-a-run") != cluster_id("20260101-b-run")
+
+
+@pytest.mark.parametrize("mode", ["kraft", "zookeeper"])
+def test_every_broker_listens_three_times_on_its_own_address(mode: Mode) -> None:
+    """PROBE apart from CLIENT and REPLICATION, so that faults by port spare it."""
+    release, coordinator, broker = nodes(mode)
+    config = broker_config(release, CLUSTER, broker, coordinator)
+
+    wanted = "REPLICATION://127.1.1.11:9091,CLIENT://127.1.1.11:9092,PROBE://127.1.1.11:9093"
+    assert config["listeners"] == config["advertised.listeners"] == wanted
+    assert config["inter.broker.listener.name"] == "REPLICATION"
+    assert config["log.dirs"] == "/w/broker-1/data"
+
+
+def test_the_session_timeout_has_the_name_of_its_mode() -> None:
+    """And never the other mode's, which 4.x would refuse."""
+    release, coordinator, broker = nodes("kraft")
+    config = broker_config(release, CLUSTER, broker, coordinator)
+    assert config["broker.session.timeout.ms"] == "9000"
+    assert not any("zookeeper" in name for name in config)
+
+    release, coordinator, broker = nodes("zookeeper")
+    config = broker_config(release, CLUSTER, broker, coordinator)
+    assert config["zookeeper.session.timeout.ms"] == "9000"
+    assert config["zookeeper.connect"] == "127.1.1.10:2181"
+    assert not any(
+        "quorum" in name or "session.timeout" in name for name in config.keys() - {"zookeeper.session.timeout.ms"}
+    )
+
+
+def test_kraft_has_one_voter_that_all_know() -> None:
+    """The controller is a node of its own with an id that no broker has."""
+    release, coordinator, broker = nodes("kraft")
+    controller = coordinator_config(release, CLUSTER, coordinator)
+    config = broker_config(release, CLUSTER, broker, coordinator)
+
+    assert controller["controller.quorum.voters"] == config["controller.quorum.voters"] == "100@127.1.1.10:9094"
+    assert (controller["process.roles"], config["process.roles"]) == ("controller", "broker")
+    assert (controller["node.id"], config["node.id"]) == ("100", "1")
+
+
+@pytest.mark.parametrize("node", ["controller", "broker"])
+def test_the_scenario_has_the_last_word(node: str) -> None:
+    """Its settings go over the project's own; elections are the controller's, so it gets them, too."""
+    release, coordinator, broker = nodes("kraft")
+    configs = {
+        "controller": coordinator_config(release, CLUSTER, coordinator),
+        "broker": broker_config(release, CLUSTER, broker, coordinator),
+    }
+
+    assert configs[node]["auto.create.topics.enable"] == "true"
+
+
+@pytest.mark.parametrize(("brokers", "factor"), [(1, "1"), (3, "3"), (5, "3")])
+def test_internal_topics_fit_the_cluster(brokers: int, factor: str) -> None:
+    """Three replicas at most, and never more than there are brokers."""
+    release, coordinator, broker = nodes("zookeeper")
+    config = broker_config(release, Cluster(brokers=brokers), broker, coordinator)
+
+    assert config["offsets.topic.replication.factor"] == factor
+
+
+def test_a_node_runs_java_on_its_configuration() -> None:
+    """The class path is the mounted jar folder, so that two versions differ in nothing else."""
+    _, coordinator, broker = nodes("zookeeper")
+
+    assert broker.program == "java"
+    assert broker.arguments[-2:] == ("kafka.Kafka", "/w/broker-1/server.properties")
+    assert coordinator.arguments[-1] == "/w/zookeeper/server.properties"
+    assert "org.apache.zookeeper.server.quorum.QuorumPeerMain" in coordinator.arguments
+    assert broker.arguments[broker.arguments.index("-cp") + 1] == "/jars/*"
+    assert broker.readable == (Path("/jars"),)
+
+
+def test_a_configuration_file_has_a_line_per_setting() -> None:
+    """Sorted, so that two runs compare line by line."""
+    assert render({"b": "2", "a": "x=y"}) == "a=x=y\nb=2\n"
+
+
+def test_storage_is_formatted_at_once_and_each_node_keeps_its_id(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kafka's tool writes the controller's id everywhere; afterwards every folder has its own."""
+    release, controller, broker = nodes("kraft", tmp_path)
+    for node in (controller, broker):
+        (node.folder / "data").mkdir(parents=True)
+
+    def tool(command: list[str], **_: Any) -> subprocess.CompletedProcess[str]:
+        told = dict(line.split("=", 1) for line in Path(command[-1]).read_text().splitlines())
+        for folder in told["log.dirs"].split(","):
+            (Path(folder) / "meta.properties").write_text(f"cluster.id=x\nnode.id={told['node.id']}\n")
+        return subprocess.CompletedProcess(command, 0, "", "")
+
+    monkeypatch.setattr(subprocess, "run", tool)
+    monkeypatch.setattr(kafka, "java_home", lambda: Path("/java"))
+    format_storage(release, controller, [broker], "an-id")
+
+    ids = [(node.folder / "data" / "meta.properties").read_text().split()[-1] for node in (controller, broker)]
+    assert ids == [f"node.id={CONTROLLER_ID}", "node.id=1"]
+
+
+def test_a_storage_tool_that_fails_tells_what_it_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its output is the only hint."""
+    release, controller, _ = nodes("kraft", tmp_path)
+    controller.folder.mkdir()
+    monkeypatch.setattr(subprocess, "run", lambda command, **_: subprocess.CompletedProcess(command, 1, "", "No space"))
+    monkeypatch.setattr(kafka, "java_home", lambda: Path("/java"))
+
+    with pytest.raises(HarnessError, match="Kafka's storage tool failed: No space"):
+        format_storage(release, controller, [], "an-id")

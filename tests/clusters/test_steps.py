@@ -1,0 +1,211 @@
+"""One phase: targets, faults, waits, on a world that is played."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clusters import steps
+from clusters.faults import processes
+from clusters.steps import PhaseRun
+from history.errors import HarnessError
+from tests.clusters.fakes import T0, FakeWorld, scenario
+
+LEADER = "leader of orders-0"
+
+
+@pytest.fixture(autouse=True)
+def captures(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Short limits; captures are noted and not made."""
+    made: list[str] = []
+    monkeypatch.setattr(steps, "capture_offsets", lambda _world, label: made.append(label))
+    monkeypatch.setattr(processes, "LIMIT_S", 0.0)
+    monkeypatch.setattr(steps, "LEADER_LIMIT_S", 0.0)
+    return made
+
+
+def run(path: Path, *told: dict[str, Any], world: FakeWorld | None = None) -> FakeWorld:
+    """Run one phase of these steps; the world afterwards."""
+    story = scenario(list(told))
+    played: Any = world or FakeWorld(path, story)
+    PhaseRun(played, story.phases[0]).run()
+    return played  # type: ignore[no-any-return]  # it plays a World
+
+
+def test_a_target_is_bound_once_per_phase(tmp_path: Path) -> None:
+    """``start: leader`` means the broker that was killed, although another one leads by then."""
+    world = run(tmp_path, {"kill": LEADER}, {"wait": {"for": {"leader_changed": "orders"}}}, {"start": LEADER})
+
+    assert [(e.kind, e.step, e.target) for e in world.seen("inject", "injected", "heal", "healed")] == [
+        ("inject", "kill", "broker-1"),
+        ("injected", "kill", "broker-1"),
+        ("heal", "kill", "broker-1"),
+        ("healed", "kill", "broker-1"),
+    ]
+    assert [event.detail["condition"] for event in world.seen("wait_met")] == ["leader changed: orders"]
+    assert world.started == ["broker-1"]
+
+
+def test_the_next_phase_binds_anew(tmp_path: Path) -> None:
+    """By then another broker leads."""
+    story = scenario([{"kill": LEADER}, {"heal": "all"}], [{"kill": LEADER}])
+    world: Any = FakeWorld(tmp_path, story)
+    PhaseRun(world, story.phases[0]).run()
+    world.runtime.states["broker-1"] = "exited"
+    PhaseRun(world, story.phases[1]).run()
+
+    assert [event.target for event in world.seen("inject")] == ["broker-1", "broker-2"]
+
+
+@pytest.mark.parametrize(
+    ("target", "bound"),
+    [
+        (LEADER, "broker-1"),
+        ("follower of orders-0", "broker-3"),
+        ("followers of orders-0", "broker-2, broker-3"),
+        ("preferred leader of orders-0", "broker-2"),
+        ("C", "broker-3"),
+        ("controller", "broker-3"),
+    ],
+)
+def test_a_role_is_bound_to_its_brokers(tmp_path: Path, target: str, bound: str) -> None:
+    """Broker 1 leads, broker 2 stands first in the assignment, broker 3 is ZooKeeper's controller."""
+    story = scenario([{"pause": target}], topics={"orders": {"replicas": ["B", "A", "C"]}})
+    world: Any = FakeWorld(tmp_path, story, mode="zookeeper")
+    PhaseRun(world, story.phases[0]).run()
+
+    assert [event.target for event in world.seen("inject")] == [bound]
+
+
+def test_a_random_broker_follows_from_the_seed(tmp_path: Path) -> None:
+    """The same seed and phase choose the same one."""
+    chosen = set()
+    for attempt in ("a", "b"):
+        (tmp_path / attempt).mkdir()
+        chosen.add(run(tmp_path / attempt, {"pause": "random broker"}).seen("inject")[0].target)
+
+    assert len(chosen) == 1
+
+
+def test_a_controller_is_awaited(tmp_path: Path) -> None:
+    """A cluster that is between two controllers names none of its brokers; the wait then runs out with a sentence."""
+    story = scenario([{"kill": "controller"}])
+    world: Any = FakeWorld(tmp_path, story, mode="zookeeper")
+    world.view_of = lambda _: type("View", (), {"controller_id": -1})
+
+    with pytest.raises(HarnessError, match="Waited 0 s for a broker that is the controller"):
+        PhaseRun(world, story.phases[0]).run()
+
+
+def test_what_is_in_force_is_healed_at_the_end(tmp_path: Path, captures: list[str]) -> None:
+    """The last injected first; each has its capture while it is in force."""
+    world = run(tmp_path, {"pause": "A"}, {"kill": "B"})
+
+    assert [(event.step, event.target) for event in world.seen("healed")] == [
+        ("kill", "broker-2"),
+        ("pause", "broker-1"),
+    ]
+    assert set(world.runtime.states.values()) == {"running"}
+    assert captures == ["phase 1: pause in force", "phase 1: kill in force"]
+
+
+def test_healed_faults_are_not_healed_again(tmp_path: Path) -> None:
+    """Neither at the end nor by ``heal: all``."""
+    world = run(tmp_path, {"pause": "A"}, {"resume": "A"}, {"kill": "B"}, {"heal": "all"}, {"heal": "all"})
+
+    assert [event.step for event in world.seen("healed")] == ["pause", "kill"]
+
+
+def test_a_step_that_cannot_be_done_leaves_no_fault(tmp_path: Path) -> None:
+    """The phase fails; the cluster is whole again."""
+    world = FakeWorld(tmp_path, scenario([{"hold": 1}]))
+    with pytest.raises(HarnessError, match="broker-2 has no pause in force that could be ended"):
+        run(tmp_path, {"pause": "A"}, {"resume": "B"}, world=world)
+
+    assert [event.target for event in world.seen("healed")] == ["broker-1"]
+    assert set(world.runtime.states.values()) == {"running"}
+
+
+def test_one_that_cannot_be_healed_does_not_keep_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All are tried, and the error passes on."""
+    world = FakeWorld(tmp_path, scenario([{"hold": 1}]))
+
+    def broken(_node: object) -> None:
+        raise HarnessError("no disk")
+
+    monkeypatch.setattr(world, "start", broken)
+    with pytest.raises(HarnessError, match="no disk"):
+        run(tmp_path, {"pause": "A"}, {"kill": "B"}, world=world)
+
+    assert [event.target for event in world.seen("healed")] == ["broker-1"]
+
+
+def test_a_fault_that_did_not_bite_is_recorded_and_healed(tmp_path: Path) -> None:
+    """It is evidence, and the run goes on."""
+    world = FakeWorld(tmp_path, scenario([{"hold": 1}]))
+    world.runtime.stubborn.add("broker-1")
+    run(tmp_path, {"pause": "A"}, {"pause": "B"}, world=world)
+
+    first, second = world.seen("injected")
+    assert first.detail["bit"] is False
+    assert "Waited 0 s for broker-1 to stop answering; last seen: broker-1 is running" in first.detail["why"]
+    assert second.detail == {"bit": True, "probe": "timeout"}
+    assert sorted(event.target for event in world.seen("healed")) == ["broker-1", "broker-2"]
+
+
+def test_a_wait_that_runs_out_is_recorded_and_the_run_goes_on(tmp_path: Path) -> None:
+    """With what was last seen."""
+    world = FakeWorld(tmp_path, scenario([{"hold": 1}]))
+    world.isr = [1, 2]
+    told = {"for": {"isr_full": "orders"}, "limit": "1ms"}
+    run(tmp_path, {"wait": told}, {"pause": "A"}, world=world)
+
+    (ran_out,) = world.seen("wait_ran_out")
+    assert ran_out.detail["condition"] == "isr full: orders"
+    assert ran_out.detail["last_seen"] == "orders-0: leader 1 epoch 1 ISR [1, 2]"
+    assert [event.target for event in world.seen("injected")] == ["broker-1"]
+
+
+@pytest.mark.parametrize(
+    ("condition", "isr", "ends", "kind"),
+    [
+        ({"isr_full": "orders"}, [3, 2, 1], {}, "wait_met"),
+        ({"isr_full": "orders"}, [1, 2], {}, "wait_ran_out"),
+        ({"out_of_isr": "C"}, [1, 2], {}, "wait_met"),
+        ({"out_of_isr": "C"}, [1, 2, 3], {}, "wait_ran_out"),
+        ({"out_of_isr": "followers of orders-0"}, [1, 2], {}, "wait_ran_out"),
+        ({"leader_changed": "orders"}, None, {}, "wait_ran_out"),
+        ({"caught_up": "orders"}, None, {3: 400}, "wait_met"),
+        ({"caught_up": "orders"}, None, {3: 399}, "wait_ran_out"),
+        ({"caught_up": "orders"}, None, {3: None}, "wait_ran_out"),
+    ],
+)
+def test_conditions_hold_or_not(
+    tmp_path: Path, condition: dict[str, str], isr: list[int] | None, ends: dict[int, int | None], kind: str
+) -> None:
+    """Each beside its near miss."""
+    world = FakeWorld(tmp_path, scenario([{"hold": 1}]))
+    world.isr, world.ends = isr, ends
+    run(tmp_path, {"wait": {"for": condition, "limit": "1ms"}}, world=world)
+
+    assert [event.kind for event in world.seen("wait_met", "wait_ran_out")] == [kind]
+
+
+def test_a_partition_without_leader_does_not_end_the_run(tmp_path: Path) -> None:
+    """As one phase may leave it to the next; any leader is then a change."""
+    world: Any = FakeWorld(tmp_path, scenario([{"wait": {"for": {"leader_changed": "orders"}, "limit": "1ms"}}]))
+    view = world.partition_view(T0)
+    answers = iter([None])
+    world.partition_view = lambda _: next(answers, view)
+    PhaseRun(world, world.scenario.phases[0]).run()
+
+    assert len(world.seen("wait_met")) == 1
+
+
+def test_every_step_is_recorded_as_it_was_told(tmp_path: Path) -> None:
+    """With its settings, so that the page shows the story."""
+    (step,) = run(tmp_path, {"hold": "1ms"}).seen("step")
+
+    assert (step.phase, step.step, step.detail) == ("phase 1", "hold", {"seconds": 0.001})

@@ -1,0 +1,134 @@
+"""The run folder and its seal."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from history.errors import EvidenceError
+from history.folder import SEAL, RunFolder, write_atomically
+
+FILES = {
+    "manifest.json": b"{}",
+    "events.jsonl": b"",
+    "sends/sends-producer.parquet": b"PAR1",
+    "brokers/broker-1/data/orders-0/00.log": bytes(range(200)),
+    "brokers/broker-1/data/verdict/odd.log": b"a topic may be named like a folder of ours",
+}
+
+
+def sealed_folder(path: Path) -> RunFolder:
+    """A small run, collected and sealed."""
+    for name, content in FILES.items():
+        (path / name).parent.mkdir(parents=True, exist_ok=True)
+        (path / name).write_bytes(content)
+    folder = RunFolder(path)
+    folder.seal()
+    return folder
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> RunFolder:
+    """A small run, collected and sealed."""
+    return sealed_folder(tmp_path / "a-run")
+
+
+def test_a_whole_folder_has_no_differences(folder: RunFolder) -> None:
+    """Sealing itself adds nothing that the seal would have to name."""
+    assert folder.is_sealed
+    assert folder.check_seal() == []
+
+
+def test_verdict_report_and_work_may_change(folder: RunFolder) -> None:
+    """They are rebuilt or removed after the seal."""
+    for place in (folder.verdict, folder.report, folder.work):
+        place.mkdir()
+        (place / "anything").write_text("x")
+
+    assert folder.check_seal() == []
+
+
+@settings(max_examples=40, deadline=None)
+@given(data=st.data())
+def test_any_change_removal_or_addition_is_named(data: st.DataObject) -> None:
+    """Every touched file is named, and no other."""
+    with tempfile.TemporaryDirectory() as path:
+        folder = sealed_folder(Path(path))
+        names = st.sampled_from(sorted(FILES))
+        actions = data.draw(st.dictionaries(names, st.sampled_from(["change", "remove"]), max_size=3))
+        added = data.draw(st.sets(st.sampled_from(["extra", "sends/extra.parquet", "brokers/x/y", ".hidden"])))
+        for name, action in actions.items():
+            file = folder.path / name
+            if action == "remove":
+                file.unlink()
+            else:
+                content = file.read_bytes()
+                at = data.draw(st.integers(0, len(content)))
+                file.write_bytes(content[:at] + b"~" + content[at:])
+        for name in added:
+            (folder.path / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder.path / name).touch()
+
+        expected = [
+            f"{name} {'is missing' if done == 'remove' else 'was changed after sealing'}"
+            for name, done in actions.items()
+        ]
+        expected += [f"{name} was added after sealing" for name in added]
+        assert sorted(expected) == folder.check_seal()
+
+
+def test_one_flipped_bit_is_a_change(folder: RunFolder) -> None:
+    """The length alone would not show it."""
+    log = folder.path / "brokers/broker-1/data/orders-0/00.log"
+    content = bytearray(log.read_bytes())
+    content[100] ^= 1
+    log.write_bytes(content)
+
+    assert folder.check_seal() == ["brokers/broker-1/data/orders-0/00.log was changed after sealing"]
+
+
+def test_an_interrupted_seal_can_be_done_again(tmp_path: Path) -> None:
+    """What the first try left aside is a file like any other."""
+    (tmp_path / f".{SEAL}.77").write_text("{")
+    folder = sealed_folder(tmp_path)
+
+    assert folder.check_seal() == []
+
+
+def test_a_folder_that_was_never_sealed_is_no_evidence(tmp_path: Path) -> None:
+    """The sentence says which folder, and what is missing."""
+    with pytest.raises(EvidenceError, match=r"a-run is no run folder .*: sealed\.json is missing\."):
+        RunFolder(tmp_path / "a-run").check_seal()
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[1, 2]", b"7", b"\xff\xfe{}"])
+def test_a_damaged_seal_is_no_evidence(folder: RunFolder, content: bytes) -> None:
+    """Torn, foreign, or not even text."""
+    (folder.path / SEAL).write_bytes(content)
+
+    with pytest.raises(EvidenceError, match=r"sealed\.json cannot be read as a list of files"):
+        folder.check_seal()
+
+
+def test_writing_aside_leaves_one_file(tmp_path: Path) -> None:
+    """The old text is replaced, and nothing else lies there."""
+    file = tmp_path / "manifest.json"
+    write_atomically(file, "old")
+    write_atomically(file, "new")
+
+    assert [file] == list(tmp_path.iterdir())
+    assert file.read_text() == "new"
+
+
+def test_places_lie_in_the_folder() -> None:
+    """What the judge writes lies under verdict/, what was recorded does not."""
+    folder = RunFolder(Path("/runs/20260101-a"))
+
+    assert folder.run_id == "20260101-a"
+    assert folder.table("sends") == Path("/runs/20260101-a/sends")
+    assert folder.judged("delivery") == Path("/runs/20260101-a/verdict/delivery")
+    assert folder.verdict_file == Path("/runs/20260101-a/verdict/verdict.json")

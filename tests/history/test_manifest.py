@@ -1,0 +1,107 @@
+"""The manifest."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from history.errors import EvidenceError
+from history.manifest import Manifest, read_manifest
+
+SETTING = "min.insync.replicas"
+
+
+def manifest(brokers: list[dict[str, str]], topic: dict[str, str]) -> Manifest:
+    """A manifest with brokers and a topic of these configurations, and a controller that says otherwise."""
+    nodes: list[dict[str, Any]] = [
+        {"name": f"broker-{n}", "role": "broker", "address": f"127.0.0.{n}", "node_id": n, "config": config}
+        for n, config in enumerate(brokers, start=1)
+    ]
+    nodes.append({"name": "controller", "role": "controller", "address": "127.0.0.9", "config": {SETTING: "9"}})
+    fields: dict[str, Any] = {
+        "run_id": "r",
+        "scenario_name": "s",
+        "scenario": {},
+        "scenario_digest": "d",
+        "faults": ["kill"],
+        "kafka_version": "3.9.1",
+        "kafka_jars_digest": "j",
+        "mode": "kraft",
+        "runtime": "process",
+        "seed": 7,
+        "started_at": "2026-01-01",
+        "started_ns": 1,
+        "boot_id": "b",
+        "probe_hz": 20.0,
+        "host": {"cores": 2},
+        "nodes": nodes,
+        "topics": {"orders": {"assignment": {0: [1, 2]}, "config": topic}},
+        "producers": [],
+    }
+    return Manifest.model_validate(fields)
+
+
+def test_what_is_written_is_read(tmp_path: Path) -> None:
+    """Partition numbers stay numbers although JSON's keys are texts."""
+    written = manifest([{}, {}], {})
+    written.write(tmp_path / "manifest.json")
+
+    assert written == read_manifest(tmp_path / "manifest.json")
+    assert written.topics["orders"].assignment == {0: [1, 2]}
+
+
+@pytest.mark.parametrize(
+    ("brokers", "topic", "effective"),
+    [
+        ([{}, {}], {}, "1"),
+        ([{SETTING: "2"}, {SETTING: "2"}], {}, "2"),
+        ([{SETTING: "2"}, {SETTING: "2"}], {SETTING: "3"}, "3"),
+        ([{SETTING: "2"}, {SETTING: "3"}], {}, "1"),
+    ],
+)
+def test_a_topic_setting_is_its_own_else_the_brokers(
+    brokers: list[dict[str, str]], topic: dict[str, str], effective: str
+) -> None:
+    """Else Kafka's default; brokers that disagree say nothing, and the controller is not asked."""
+    assert effective == manifest(brokers, topic).topic_setting("orders", SETTING, "1")
+
+
+def test_brokers_are_the_nodes_of_that_role() -> None:
+    """The controller is none of them."""
+    assert [node.name for node in manifest([{}, {}], {}).brokers] == ["broker-1", "broker-2"]
+
+
+def test_a_folder_without_manifest_is_no_run(tmp_path: Path) -> None:
+    """The sentence names the folder."""
+    with pytest.raises(EvidenceError, match=f"{tmp_path} is no run folder: manifest.json is missing"):
+        read_manifest(tmp_path / "manifest.json")
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"format": 2}, "format: Input should be 1"),
+        ({"mode": "raft"}, "mode: Input should be 'kraft' or 'zookeeper'"),
+        ({"colour": "red"}, "colour: Extra inputs are not permitted"),
+        ({"seed": None}, "seed: Input should be a valid integer"),
+    ],
+)
+def test_another_format_is_refused(tmp_path: Path, change: dict[str, object], said: str) -> None:
+    """The sentence names the field and what it should be."""
+    file = tmp_path / "manifest.json"
+    file.write_text(json.dumps({**json.loads(manifest([{}], {}).model_dump_json()), **change}))
+
+    with pytest.raises(EvidenceError, match=f"is no manifest of this format: {said}"):
+        read_manifest(file)
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"\xff\xfe"])
+def test_a_torn_manifest_is_refused(tmp_path: Path, content: bytes) -> None:
+    """Torn, or not even text."""
+    (tmp_path / "manifest.json").write_bytes(content)
+
+    with pytest.raises(EvidenceError, match="is no manifest of this format: the file: Invalid JSON"):
+        read_manifest(tmp_path / "manifest.json")

@@ -1,0 +1,99 @@
+"""Arrow streams while a client runs, Parquet afterwards."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from history import streams
+from history.streams import RowWriter, read_stream, streams_to_parquet
+
+SCHEMA = pa.schema([pa.field("seq", pa.int64(), nullable=False), pa.field("error", pa.string())])
+
+
+def rows(path: Path) -> list[int]:
+    """The sequence numbers that a stream holds."""
+    return [row["seq"] for batch in read_stream(path) for row in batch.to_pylist()]
+
+
+def write(path: Path, *batches: list[int]) -> list[int]:
+    """Write some batches and close; the file's size after the start, each batch, and the end."""
+    writer = RowWriter(path, SCHEMA)
+    sizes = [path.stat().st_size]
+    for batch in batches:
+        for seq in batch:
+            writer.add({"seq": seq, "error": None})
+        writer.flush()
+        sizes.append(path.stat().st_size)
+    writer.close()
+    return [*sizes, path.stat().st_size]
+
+
+def test_a_stream_torn_at_any_byte_keeps_its_whole_batches(tmp_path: Path) -> None:
+    """A killed writer loses what it had not flushed; no byte of the rest is lost or misread."""
+    whole, torn = tmp_path / "whole.arrow", tmp_path / "torn.arrow"
+    batches = [[0, 1, 2], [3]]
+    sizes = write(whole, *batches)
+    content = whole.read_bytes()
+    for size in range(len(content) + 1):
+        torn.write_bytes(content[:size])
+        kept = [batch for batch, end in zip(batches, sizes[1:], strict=False) if end <= size]
+
+        assert [seq for batch in kept for seq in batch] == rows(torn), f"torn after {size} bytes"
+
+
+def test_rows_are_flushed_when_a_second_has_passed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not before: a batch per row would be ten times the bytes."""
+    now_ns = 5_000_000_000
+    monkeypatch.setattr(streams.time, "monotonic_ns", lambda: now_ns)
+    writer = RowWriter(tmp_path / "a.arrow", SCHEMA)
+    now_ns += streams.FLUSH_NS - 1
+    writer.add({"seq": 0, "error": None})
+    assert rows(tmp_path / "a.arrow") == []
+
+    now_ns += 1
+    writer.flush_if_due()
+    assert rows(tmp_path / "a.arrow") == [0]
+    writer.close()
+
+
+def test_leaving_the_block_writes_the_rest(tmp_path: Path) -> None:
+    """Also when it is left by an exception."""
+
+    def interrupted() -> None:
+        with RowWriter(tmp_path / "a.arrow", SCHEMA) as writer:
+            writer.add({"seq": 7, "error": "REQUEST_TIMED_OUT"})
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        interrupted()
+    assert rows(tmp_path / "a.arrow") == [7]
+
+
+def test_each_stream_becomes_one_file(tmp_path: Path) -> None:
+    """Rows, nulls and column types stay; a stream without a single batch gives an empty table."""
+    write(tmp_path / "sends-a.arrow", [1, 2])
+    write(tmp_path / "sends-b.arrow")
+    found = streams_to_parquet(sorted(tmp_path.glob("*.arrow")), tmp_path / "sends", SCHEMA)
+
+    tables = {file.name: pq.read_table(file) for file in (tmp_path / "sends").iterdir()}
+    assert found == 2
+    assert {name: table.num_rows for name, table in tables.items()} == {"sends-a.parquet": 2, "sends-b.parquet": 0}
+    assert all(table.schema.equals(SCHEMA) for table in tables.values())
+    assert tables["sends-a.parquet"].to_pylist() == [{"seq": 1, "error": None}, {"seq": 2, "error": None}]
+
+
+def test_no_streams_are_an_empty_table(tmp_path: Path) -> None:
+    """A run without load has the folder all the same."""
+    assert streams_to_parquet([], tmp_path / "sends", SCHEMA) == 0
+    assert (tmp_path / "sends").is_dir()
+
+
+def test_bytes_that_are_no_stream_have_no_rows(tmp_path: Path) -> None:
+    """As a client that died before its first byte leaves it."""
+    (tmp_path / "a.arrow").write_bytes(b"not a stream at all")
+
+    assert rows(tmp_path / "a.arrow") == []
