@@ -1,0 +1,356 @@
+"""The pages say what the code says: names, tables, settings, commands and links."""
+
+import re
+import tomllib
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+import yaml
+
+from clusters.runtimes import CAPABILITIES
+from clusters.scenario import (
+    STEPS,
+    Cluster,
+    Condition,
+    Load,
+    Scenario,
+    Topic,
+    load_scenario,
+    parse_scenario,
+    scenario_names,
+)
+from history.tables import JUDGED, RECORDED
+from operators.progress import Progress
+from operators.timing import EXPECTED_S
+from spark.allowed import ALLOWED
+from spark.anomalies import SEVERITY
+from spark.invariants import INVARIANTS
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs"
+CODE = sorted(
+    folder.name
+    for folder in ROOT.iterdir()
+    if folder.is_dir() and folder.name not in ("tests", "runs") and folder.name[0] != "." and any(folder.rglob("*.py"))
+)
+PAGES = sorted(
+    page
+    for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *DOCS.rglob("*.md")]
+    if not page.with_suffix(".json").exists()  # generated
+)
+LARGEST_IMAGE_BYTES = 300_000
+MACHINE_PATH = re.compile(r"(?<![\w.…])/(?:home|root|work|mnt|srv)/|shared/")
+SCENARIO = """
+name: page
+why: The frame around a page's example.
+cluster: {{brokers: 3}}
+topics: {{orders: {{partitions: 1, replicas: [A, B, C]}}}}
+phases:
+  - example:
+{steps}
+"""
+
+
+def page(name: str) -> str:
+    """The text of a page in docs/."""
+    return (DOCS / name).read_text()
+
+
+def blocks(text: str, language: str) -> list[str]:
+    """The fenced blocks of a language."""
+    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+
+
+def rows(text: str) -> list[list[str]]:
+    """The cells of every table row, without backticks."""
+    return [
+        [cell.strip().replace("`", "") for cell in line.strip("|").split("|")]
+        for line in text.splitlines()
+        if line.startswith("|")
+    ]
+
+
+def section(text: str, title: str) -> str:
+    """What stands below a heading, up to the next one."""
+    found = re.search(rf"^#+ {re.escape(title)}\n(.*?)(?=^#|\Z)", text, re.DOTALL | re.MULTILINE)
+    assert found, f"there is no section {title!r}"
+    return found[1]
+
+
+def anchors(text: str) -> set[str]:
+    """The anchors of a page's headings, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.+)$", re.sub(r"^```.*?^```$", "", text, flags=re.DOTALL | re.MULTILINE), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def modules() -> set[str]:
+    """Every Python file of the code but empty ones."""
+    files = [file for folder in CODE for file in (ROOT / folder).rglob("*.py")]
+    return {
+        str(file.relative_to(ROOT))
+        for file in files
+        if file.name != "__init__.py" or "class " in file.read_text()  # others hold no more than a sentence
+    }
+
+
+# --- what all pages share --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_links_lead_somewhere(path: Path) -> None:
+    """Every relative link has its file, and every anchor its heading."""
+    for target in re.findall(r"\]\(([^)\s]+)\)", path.read_text()):
+        if target.startswith("https://"):
+            continue
+        name, _, anchor = target.partition("#")
+        file = (path.parent / name).resolve() if name else path
+        assert file.exists(), f"{path.name} links to {target}"
+        assert not anchor or anchor in anchors(file.read_text()), f"{path.name} links to {target}"
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_pages_know_no_machine(path: Path) -> None:
+    """No path or address of the machine on which a page was written; a claim about others has its date."""
+    text = path.read_text()
+
+    assert not MACHINE_PATH.search(text)
+    assert "no other tool" not in text.lower() or re.search(r"no other tool[^.]*\(20\d\d-\d\d\)", text, re.IGNORECASE)
+
+
+@pytest.mark.parametrize(
+    ("text", "is_one"),
+    [("see /home/me/runs", True), ("see …/runs/x", False), ("cd /work/main", True), ("under docs/adr/", False)],
+)
+def test_a_machine_path_is_told_from_one_of_the_project(text: str, is_one: bool) -> None:
+    """The pattern of the test above hits and misses what it should."""
+    assert bool(MACHINE_PATH.search(text)) == is_one
+
+
+def test_commands_exist() -> None:
+    """Every make target that a page names is in the Makefile."""
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    named = {name for path in PAGES for name in re.findall(r"(?:`|^)make ([a-z-]+)", path.read_text(), re.MULTILINE)}
+
+    assert named - targets == set()
+    assert {"demo", "test", "run", "judge", "up", "down"} <= named
+
+
+def test_pages_that_the_code_names_exist() -> None:
+    """A comment or message that sends the reader to docs/ sends him to a page."""
+    files = [ROOT / "Makefile", *(file for folder in CODE for file in (ROOT / folder).rglob("*.py"))]
+    named = {name for file in files for name in re.findall(r"docs/[\w/-]+\.md", file.read_text())}
+    generated = {str(path.relative_to(ROOT)) for path in DOCS.rglob("*.md")} | {"docs/reliability.md"}
+
+    assert named - generated == set()
+
+
+# --- README ----------------------------------------------------------------------------------------
+
+
+def test_the_readme_tells_every_scenario() -> None:
+    """Its table has one row for each file in scenarios/."""
+    table = rows(section((ROOT / "README.md").read_text(), "The other scenarios"))
+
+    assert sorted(row[0] for row in table[2:]) == scenario_names()
+
+
+def test_the_demo_output_is_what_a_run_says(tmp_path: Path) -> None:
+    """Every announced step stands in the README in the words, and with the times, that a run uses."""
+    scenario = load_scenario("follower_lag_then_leader_kill")
+    phases = [f"phase_{number}_x" for number, _ in enumerate(scenario.phases, 1)]
+    said: list[str] = []
+    log = tmp_path / "log"
+    log.write_text("".join(f"[DAG TEST] starting task_id={task_id}\n" for task_id in [*EXPECTED_S, *phases]))
+    progress = Progress(scenario, log, tmp_path / "events.jsonl", said.append)
+    progress.begin()
+    progress.look()
+    spoken = {line.strip().partition("] ")[2] for line in said}
+
+    output = next(block for block in blocks((ROOT / "README.md").read_text(), "") if block.startswith("[00:00]"))
+    told = {line.partition("] ")[2] for line in output.splitlines() if "(about" in line or "in all" in line}
+    assert told == spoken
+    assert output.splitlines()[-1] == "verdict: pass"
+
+
+def test_images_are_small() -> None:
+    """A clone stays quick."""
+    images = list((DOCS / "images").iterdir())
+
+    assert images
+    assert [image.name for image in images if image.stat().st_size > LARGEST_IMAGE_BYTES] == []
+
+
+# --- the map ---------------------------------------------------------------------------------------
+
+
+def test_the_map_names_every_module_once_and_none_that_is_gone() -> None:
+    """One bullet a module."""
+    named = re.findall(r"^- `([\w/]+\.py)`: .+$", page("README.md"), re.MULTILINE)
+
+    assert sorted(named) == sorted(modules())
+
+
+def test_the_map_names_every_page() -> None:
+    """Pages and decisions can be found from the map."""
+    linked = {(DOCS / name).resolve() for name in re.findall(r"\]\(([\w/-]+\.md)\)", page("README.md"))}
+    pages = {path for path in PAGES if DOCS in path.parents} - {DOCS / "README.md"}
+
+    assert pages - linked == set()
+
+
+# --- scenarios -------------------------------------------------------------------------------------
+
+
+def test_examples_of_the_scenario_language_parse() -> None:
+    """Each block is a scenario or a list of steps, and each step and condition has an example."""
+    steps, conditions = set(), set()
+    for block in blocks(page("scenarios.md"), "yaml"):
+        whole = not block.startswith("- ")
+        indented = "".join(f"      {line}\n" for line in block.splitlines())
+        scenario = parse_scenario(block if whole else SCENARIO.format(steps=indented), "docs/scenarios.md")
+        for step in (step for phase in scenario.phases for step in phase.steps):
+            steps.add(step.key)
+            conditions |= {name for _, value in step if isinstance(value, Condition) for name in value.model_fields_set}
+
+    assert steps == STEPS.keys()
+    assert conditions == Condition.model_fields.keys()
+
+
+def test_fields_of_the_scenario_language_are_explained() -> None:
+    """Every field of a scenario, its cluster, its topics and its load; every field of a step in an example."""
+    text = page("scenarios.md")
+    fields = [*Scenario.model_fields, *Topic.model_fields, *Load.model_fields]
+    of_cluster = [f"cluster.{name}" for name in Cluster.model_fields]
+    in_steps = {field.alias or name for step in STEPS.values() for name, field in step.model_fields.items()}
+    shorthand = {step.shorthand for step in STEPS.values()}
+
+    assert [name for name in [*fields, *of_cluster] if f"`{name}`" not in text] == []
+    assert [name for name in in_steps - shorthand if not re.search(rf"\b{name}:", text)] == []
+
+
+def test_targets_in_the_table_are_targets() -> None:
+    """Each target of the table can be aimed at."""
+    targets = [row[0] for row in rows(section(page("scenarios.md"), "Targets"))[2:]]
+    for target in targets:
+        steps = f"      - pause: {yaml.safe_dump(target).splitlines()[0]}"
+        assert str(parse_scenario(SCENARIO.format(steps=steps), target).phases[0].steps[0].targets[0]) == target
+
+    assert len(targets) == 7
+
+
+# --- the run folder --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", [*RECORDED, *JUDGED])
+def test_every_column_is_explained(name: str) -> None:
+    """A table's columns stand in their order, with type and whether they may be null."""
+    schema = {**RECORDED, **JUDGED}[name]
+    told = [row[:2] for row in rows(section(page("run-folder.md"), f"`{name}`"))[2:]]
+    kinds = [str(field.type).replace("list<item: int32>", "list of int32") for field in schema]
+    ends = ["" if field.nullable else ", never null" for field in schema]
+
+    assert told == [[name, kind + end] for name, kind, end in zip(schema.names, kinds, ends, strict=True)]
+
+
+def test_every_kind_of_event_is_explained() -> None:
+    """Kinds that the code writes stand in the table of events.jsonl."""
+    told = {kind for row in rows(section(page("run-folder.md"), "`events.jsonl`"))[2:] for kind in row[0].split(", ")}
+    written = {
+        kind
+        for folder in ("clusters", "operators")
+        for file in (ROOT / folder).rglob("*.py")
+        for kind in re.findall(r'(?:\.add|_record(?:_fault)?|_prove)\(\s*"(\w+)"', file.read_text())
+    }
+
+    assert {"inject", "injected", "capture", "error"} <= written
+    assert written - told == set()
+
+
+# --- verdicts --------------------------------------------------------------------------------------
+
+
+def test_every_anomaly_is_explained_with_its_severity() -> None:
+    """The table of anomalies is that of the code, in its order."""
+    told = [tuple(row[:2]) for row in rows(section(page("verdicts.md"), "Anomalies"))[2:]]
+
+    assert told == list(SEVERITY.items())
+
+
+def test_every_invariant_is_stated() -> None:
+    """The table of invariants is that of the code, in its order."""
+    told = [tuple(row) for row in rows(section(page("verdicts.md"), "Invariants of the replicas"))[2:]]
+
+    assert told == [(name, invariant.title) for name, invariant in INVARIANTS.items()]
+
+
+def test_every_rule_of_what_is_permitted_is_told() -> None:
+    """One row a rule: its anomalies and its reason, in its order."""
+    told = rows(section(page("verdicts.md"), "What must hold follows from the configuration"))[2:]
+
+    assert [(row[0], row[-1]) for row in told] == [(", ".join(rule.anomalies), rule.why) for rule in ALLOWED]
+
+
+# --- runtimes, Airflow, dependencies, decisions ------------------------------------------------------
+
+
+def test_capabilities_are_those_of_the_runtimes() -> None:
+    """The table says yes where a runtime has a capability, and no where not."""
+    head, _, *told = rows(section(page("runtimes.md"), "What each can do"))
+    every = frozenset().union(*CAPABILITIES.values())
+
+    assert {row[0]: row[1:] for row in told} == {
+        name: ["yes" if name in CAPABILITIES[runtime] else "no" for runtime in head[1:]] for name in every
+    }
+
+
+def test_every_task_is_explained() -> None:
+    """The table has the tasks of a run beside its phases."""
+    told = {row[0] for row in rows(section(page("airflow.md"), "The DAGs"))[2:]}
+
+    assert {name for name in told if not name.startswith("phase_")} == {*EXPECTED_S, "watcher"}
+
+
+def test_every_parameter_is_explained() -> None:
+    """The table has the params of dags/chaos.py."""
+    source = (ROOT / "dags" / "chaos.py").read_text()
+    params = re.findall(r'^    "(\w+)": Param\(', source, re.MULTILINE)
+
+    assert [row[0] for row in rows(section(page("airflow.md"), "Parameters"))[2:]] == params
+    assert params
+
+
+def test_every_direct_dependency_has_a_reason() -> None:
+    """One row for each dependency of pyproject.toml, and none for what is gone."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+
+    for title, wanted in (
+        ("To run", project["project"]["dependencies"]),
+        ("To develop", project["dependency-groups"]["dev"]),
+    ):
+        names = {re.split(r"[^\w-]", requirement)[0].lower() for requirement in wanted}
+        table = {row[0]: row[1] for row in rows(section(page("dependencies.md"), title))[2:]}
+        assert table.keys() == names
+        assert all(table.values())
+
+
+def test_decisions_are_numbered_and_have_their_three_parts() -> None:
+    """Numbers without a hole; context, decision, consequences; short."""
+    decisions = sorted((DOCS / "adr").glob("*.md"))
+
+    assert [int(path.name[:4]) for path in decisions] == list(range(1, len(decisions) + 1))
+    for path in decisions:
+        text = path.read_text()
+        assert re.findall(r"^## (\w+)$", text, re.MULTILINE) == ["Context", "Decision", "Consequences"]
+        assert text.startswith(f"# {int(path.name[:4])}. ")
+        assert len(text.splitlines()) < 60
+
+
+def test_the_changelog_begins_with_what_is_unreleased() -> None:
+    """Keep a Changelog: Unreleased first, and only its kinds of change below."""
+    titles = re.findall(r"^(##+) (.+)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+
+    assert titles[0] == ("##", "[Unreleased]")
+    kinds = {title for level, title in titles if level == "###"}
+    assert kinds <= {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}
+    assert all(later != earlier for earlier, later in pairwise(titles))
