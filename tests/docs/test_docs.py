@@ -20,7 +20,7 @@ from clusters.scenario import (
     parse_scenario,
     scenario_names,
 )
-from history.tables import JUDGED, RECORDED
+from history.tables import IMPORTED, JUDGED, RECORDED
 from operators.progress import Progress
 from operators.timing import EXPECTED_S
 from spark.allowed import ALLOWED
@@ -242,10 +242,13 @@ def test_targets_in_the_table_are_targets() -> None:
 # --- the run folder --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", [*RECORDED, *JUDGED])
+TABLES = {**RECORDED, "imported": IMPORTED, **JUDGED}
+
+
+@pytest.mark.parametrize("name", TABLES)
 def test_every_column_is_explained(name: str) -> None:
     """A table's columns stand in their order, with type and whether they may be null."""
-    schema = {**RECORDED, **JUDGED}[name]
+    schema = TABLES[name]
     told = [row[:2] for row in rows(section(page("run-folder.md"), f"`{name}`"))[2:]]
     kinds = [str(field.type).replace("list<item: int32>", "list of int32") for field in schema]
     ends = ["" if field.nullable else ", never null" for field in schema]
