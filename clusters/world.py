@@ -239,11 +239,6 @@ class World:
             lines = ["(no log)"]
         return f"{node.name} is {self.runtime.state(node.name)}, its log ends: {' / '.join(lines)[-700:]}"
 
-    def check_running(self, node: Node) -> None:
-        """Raises HarnessError when a node that should run does not."""
-        if self.runtime.state(node.name) != "running":
-            raise HarnessError(self.describe_node(node))
-
 
 def _find(cluster: ClusterView, partition: TopicPartition) -> PartitionView | None:
     return next((view for view in cluster.partitions if (view.topic, view.partition) == partition), None)

@@ -5,13 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import re
 from dataclasses import dataclass
 from pathlib import Path
 
 from history.errors import EvidenceError
 
-RUN_ID = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 SEAL = "sealed.json"
 
 

@@ -1,0 +1,344 @@
+"""Before a run starts, and after it: preparing, leases, removing what is left."""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+import time
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clusters import experiment
+from clusters.experiment import collect, expected_seconds, hold_lease, prepare, reap, run_phase, tear_down
+from clusters.ports import PORTS
+from clusters.runtimes import docker
+from clusters.world import Plan, World
+from history.errors import BadInput, EvidenceError, HarnessError, WaitTimeout
+from history.folder import RunFolder
+from tests.clusters.fakes import FakeWorld, scenario
+
+SCENARIO = """
+name: small
+why: A sound one.
+cluster: {brokers: 2}
+topics: {orders: {replicas: [A, B]}}
+load: {topic: orders, rate: 500/s}
+phases:
+  - steady: [{hold: 4s}, {wait: {for: {isr_full: orders}, limit: 20s}}, {pause: A}]
+"""
+
+
+@pytest.fixture(autouse=True)
+def host(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A host without Docker on which every version's jars are there."""
+    monkeypatch.setattr(docker, "daemon_answers", lambda: False)
+    monkeypatch.setattr(experiment, "kafka_jars", lambda version: Path("/jars") / version)
+
+
+@pytest.fixture
+def told(tmp_path: Path) -> str:
+    """The path of a small scenario."""
+    (tmp_path / "small.yaml").write_text(SCENARIO)
+    return str(tmp_path / "small.yaml")
+
+
+def prepared(told: str, tmp_path: Path, **change: Any) -> Path:
+    """Prepare a run as asked, under ``runs/``."""
+    return prepare(told, **{"kafka": "3.9.1", "runs": tmp_path / "runs", **change})
+
+
+def left_under_runs(tmp_path: Path) -> list[Path]:
+    """What a refused run left behind."""
+    return list((tmp_path / "runs").rglob("*"))
+
+
+# --- prepare -----------------------------------------------------------------------------------
+
+
+def test_a_prepared_run_is_a_folder_with_its_plan(told: str, tmp_path: Path) -> None:
+    """Fully resolved; nothing else is there yet."""
+    run = prepared(told, tmp_path, rate=50.0, seed=7)
+    plan = World(run).plan
+
+    assert sorted(path.name for path in (run / "work").iterdir()) == ["lease", "plan.json"]
+    assert (plan.kafka_version, plan.mode, plan.runtime, plan.seed) == ("3.9.1", "kraft", "process", 7)
+    assert plan.jars == Path("/jars/3.9.1")
+    assert plan.scenario.load
+    assert plan.scenario.load.rate == 50.0
+
+
+def test_without_rate_and_seed_the_scenario_decides_and_chance(told: str, tmp_path: Path) -> None:
+    """The seed that was drawn is in the plan."""
+    plans = [World(prepared(told, tmp_path)).plan for _ in range(2)]
+
+    assert {plan.scenario.load.rate for plan in plans if plan.scenario.load} == {500.0}
+    assert len({plan.seed for plan in plans}) == 2
+
+
+@pytest.mark.parametrize("name", ["small", "a" * 41])
+def test_a_run_id_is_fit_for_folders_and_containers(tmp_path: Path, name: str) -> None:
+    """Even of the longest name it keeps the token that tells two runs of one second apart."""
+    file = tmp_path / "x.yaml"
+    file.write_text(SCENARIO.replace("name: small", f"name: {name}"))
+    runs = [prepared(str(file), tmp_path).name for _ in range(2)]
+
+    assert all(re.fullmatch(r"\d{8}-\d{6}-[a-z0-9-]+-[0-9a-f]{4}", run) and len(run) <= 62 for run in runs)
+    assert runs[0] != runs[1]
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"kafka": "latest"}, "KAFKA=latest is no version; give a released one from 2.8.0 on, such as 3.9.1"),
+        ({"kafka": "2.7.0"}, "KAFKA=2.7.0 is too old; 2.8.0 is the oldest"),
+        ({"runtime": "docker"}, "RUNTIME=docker, but no Docker daemon answers"),
+        ({"runtime": "podman"}, "RUNTIME=podman is unknown; it is auto, docker or process"),
+        ({"rate": -5.0}, "RATE=-5 is no rate; give records a second above 0"),
+        ({"rate": 0.0}, "RATE=0 is no rate; give records a second above 0"),
+        ({"rate": float("nan")}, "RATE=nan is no rate; give records a second above 0"),
+        ({"rate": float("inf")}, "RATE=inf is no rate; give records a second above 0"),
+        ({"subnet": "here"}, "SUBNET=here is no loopback range such as 127.30.7"),
+    ],
+)
+def test_what_cannot_be_done_is_refused(told: str, tmp_path: Path, change: dict[str, Any], said: str) -> None:
+    """One sentence with the value and what is allowed; no folder under runs/."""
+    with pytest.raises(BadInput, match=re.escape(said)):
+        prepared(told, tmp_path, **change)
+    assert left_under_runs(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "kafka", "said"),
+    [
+        ("brokers: 2}", "brokers: 2, mode: zookeeper}", "4.3.0", "Kafka 4.3.0 has no ZooKeeper mode"),
+        ("brokers: 2}", "brokers: 2, mode: kraft}", "2.8.2", "Kafka 2.8.2 has KRaft as a preview only"),
+        (
+            "{pause: A}",
+            "{pause: controller}",
+            "3.9.1",
+            "aims at the controller, which is no broker in KRaft mode; use",
+        ),
+        ("{pause: A}", "{explode: A}", "3.9.1", "unknown step 'explode'; known: "),
+        ("brokers: 2", "brokers: 1", "3.9.1", "replication factor 2, above 1 brokers"),
+    ],
+)
+def test_a_scenario_that_cannot_run_is_refused(  # noqa: PLR0917  # a change, and what it leads to
+    told: str, tmp_path: Path, old: str, new: str, kafka: str, said: str
+) -> None:
+    """Before anything starts, and without a folder."""
+    Path(told).write_text(SCENARIO.replace(old, new))
+
+    with pytest.raises(BadInput, match=re.escape(said)):
+        prepared(told, tmp_path, kafka=kafka)
+    assert left_under_runs(tmp_path) == []
+
+
+def test_a_controller_among_the_brokers_may_be_aimed_at(told: str, tmp_path: Path) -> None:
+    """In ZooKeeper mode it is one of them."""
+    Path(told).write_text(SCENARIO.replace("{pause: A}", "{pause: controller}"))
+
+    assert prepared(told, tmp_path, kafka="2.8.2").is_dir()
+
+
+def test_a_fault_that_the_runtime_cannot_do_is_refused(
+    told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The sentence names the capability and the runtime that has it."""
+    monkeypatch.setitem(experiment.CAPABILITIES, "process", frozenset({"kill"}))
+
+    with pytest.raises(BadInput, match="Scenario small needs pause, which the process runtime cannot do; use RUNTIME"):
+        prepared(told, tmp_path)
+    assert left_under_runs(tmp_path) == []
+
+
+def test_a_rate_without_a_load_is_refused(told: str, tmp_path: Path) -> None:
+    """There is nothing that it could change."""
+    Path(told).write_text(SCENARIO.replace("load: {topic: orders, rate: 500/s}\n", ""))
+
+    with pytest.raises(BadInput, match="RATE=100 was given, but scenario small has no load"):
+        prepared(told, tmp_path, rate=100.0)
+
+
+def test_an_address_in_use_is_refused(told: str, tmp_path: Path) -> None:
+    """The same range is taken once it is free."""
+    with (
+        socket.create_server(("127.91.17.12", PORTS["PROBE"])),
+        pytest.raises(BadInput, match=r"SUBNET=127\.91\.17: the address 127\.91\.17\.12:9093 is in use; name another"),
+    ):
+        prepared(told, tmp_path, subnet="127.91.17")
+    assert left_under_runs(tmp_path) == []
+
+    assert World(prepared(told, tmp_path, subnet="127.91.17")).plan.subnet == "127.91.17"
+
+
+def test_a_run_takes_about_as_long_as_its_steps() -> None:
+    """Holds as told, waits half of their limit, two seconds for the rest."""
+    steps: list[dict[str, Any]] = [{"hold": 4}, {"wait": {"for": {"isr_full": "orders"}, "limit": 20}}, {"pause": "A"}]
+
+    assert expected_seconds(scenario(steps)) == 45 + 4 + 10 + 2
+
+
+# --- leases, reaping, removing -----------------------------------------------------------------
+
+
+@pytest.fixture
+def removed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Replaces the runtimes' removal; the names of the runs that were removed."""
+    runs: list[str] = []
+
+    def remove(run: Path) -> list[str]:
+        runs.append(run.name)
+        return [f"{run.name}/broker-1"]
+
+    monkeypatch.setattr(experiment, "_remove_all", remove)
+    return runs
+
+
+def leftovers(monkeypatch: pytest.MonkeyPatch, *runs: Path) -> None:
+    """Let these runs have processes."""
+    monkeypatch.setattr(experiment, "_runs_with_leftovers", lambda: list(runs))
+
+
+def test_a_held_lease_spares_the_run(
+    told: str, tmp_path: Path, removed: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For as long as it is held; the near miss is the moment after."""
+    run = prepared(told, tmp_path, lease="process")
+    leftovers(monkeypatch, run)
+
+    with hold_lease(run):
+        assert reap() == []
+    assert reap() == [f"{run.name}/broker-1"]
+
+
+def test_a_lease_by_time_spares_the_run_until_it_is_up(
+    told: str, tmp_path: Path, removed: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three times what the run is expected to take, and a quarter of an hour."""
+    run = prepared(told, tmp_path, lease="time")
+    leftovers(monkeypatch, run)
+    expires = json.loads((run / "work" / "lease").read_text())["expires"]
+    assert expires == pytest.approx(time.time() + 3 * 61 + 900, abs=60)
+
+    assert reap() == []
+    monkeypatch.setattr(experiment.time, "time", lambda: expires + 1)
+    assert removed == []
+    assert reap() == [f"{run.name}/broker-1"]
+
+
+def test_all_runs_are_all(told: str, tmp_path: Path, removed: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those in use, too, when asked so."""
+    held, free = (prepared(told, tmp_path, lease="process") for _ in range(2))
+    leftovers(monkeypatch, held, free)
+
+    with hold_lease(held):
+        assert reap() == [f"{free.name}/broker-1"]
+        reap(all_runs=True)
+    assert removed == [free.name, held.name, free.name]
+
+
+@pytest.mark.parametrize("lease", [None, "", "{", "[]", "7", "{}", '{"expires": null}', '{"expires": "x"}'])
+def test_a_run_without_a_sound_lease_is_nobodys(
+    tmp_path: Path, removed: list[str], monkeypatch: pytest.MonkeyPatch, lease: str | None
+) -> None:
+    """Its folder may even be gone."""
+    run = tmp_path / "a-run"
+    if lease is not None:
+        (run / "work").mkdir(parents=True)
+        (run / "work" / "lease").write_text(lease)
+    leftovers(monkeypatch, run)
+
+    assert reap() == ["a-run/broker-1"]
+
+
+def test_work_goes_once_the_run_is_sealed(told: str, tmp_path: Path, removed: list[str]) -> None:
+    """Before that it is the only evidence; calling it again is no error."""
+    run = prepared(told, tmp_path)
+    tear_down(run)
+    assert (run / "work" / "plan.json").exists()
+
+    RunFolder(run).seal()
+    tear_down(run)
+    tear_down(run)
+    assert not (run / "work").exists()
+    assert RunFolder(run).check_seal() == []
+
+
+def test_a_collected_run_stays_as_it_is(told: str, tmp_path: Path) -> None:
+    """Collecting again changes nothing, and no phase runs in it any more."""
+    run = prepared(told, tmp_path)
+    RunFolder(run).seal()
+    collect(run)
+
+    with pytest.raises(HarnessError, match=f"{run.name} is collected and over; a phase cannot be run again"):
+        run_phase(run, 0)
+    assert RunFolder(run).check_seal() == []
+
+
+def test_a_folder_without_a_plan_is_no_run(tmp_path: Path) -> None:
+    """The sentence says which, and how to get one."""
+    with pytest.raises(EvidenceError, match=r"nothing is no run that is under way; start a new one with `make run`"):
+        World(tmp_path / "nothing")
+
+
+def test_a_plan_survives_its_file(told: str, tmp_path: Path) -> None:
+    """Every task reads it again."""
+    plan = World(prepared(told, tmp_path, subnet="127.91.18")).plan
+
+    assert Plan.model_validate_json(plan.model_dump_json()) == plan
+
+
+# --- phases and clients, on a world that is played ---------------------------------------------
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A world of three brokers and two phases; captures are noted as events."""
+    played: Any = FakeWorld(tmp_path / "a-run", scenario([{"hold": "1ms"}], [{"resume": "A"}]))
+    played.folder.path.mkdir()
+    monkeypatch.setattr(experiment.World, "open", lambda _run: nullcontext(played))
+    monkeypatch.setattr(experiment, "capture_offsets", lambda world, label: world.events.add("capture", target=label))
+    return played
+
+
+def test_a_phase_is_framed_and_captured(world: Any) -> None:
+    """Every replica at its end."""
+    run_phase(world.folder.path, 0)
+
+    kinds = [event.kind for event in world.seen("phase_started", "step", "capture", "phase_ended", "error")]
+    assert kinds == ["phase_started", "step", "capture", "phase_ended"]
+
+
+def test_a_phase_that_breaks_is_captured_all_the_same(world: Any) -> None:
+    """The error is recorded with its phase and passes on."""
+    with pytest.raises(HarnessError, match="broker-1 has no pause in force"):
+        run_phase(world.folder.path, 1)
+
+    found = world.seen("error", "capture", "phase_ended")
+    assert [event.kind for event in found] == ["error", "capture", "phase_ended"]
+    assert found[0].phase == "phase 2"
+
+
+def test_a_client_that_does_not_end_is_killed(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is recorded, and the next one is stopped, too; one that does not run is left alone."""
+    sent: list[tuple[str, str]] = []
+    states = {"prober": "running", "consumer": "running", "producer": "exited"}
+    world.runtime.state = lambda name: states[name]
+    world.runtime.kill = lambda name, signal: sent.append((name, signal))
+
+    def wait(condition: Any, *, what: str, **_: Any) -> None:
+        if what.startswith("prober"):
+            raise WaitTimeout(what)
+        states["consumer"] = "exited"
+        assert condition()
+
+    monkeypatch.setattr(experiment, "wait_until", wait)
+    experiment.stop_clients(world.folder.path)
+
+    assert sent == [("prober", "SIGTERM"), ("consumer", "SIGTERM"), ("prober", "SIGKILL")]
+    assert [event.target for event in world.seen("error")] == ["prober"]
+    assert [event.target for event in world.seen("node_exited")] == ["prober", "consumer"]
