@@ -27,6 +27,7 @@ from reports.run_data import RunData, read_run
 from reports.story import Span, end_of_run, faults, moments, phases
 
 PLOTLY = "plotly.min.js"
+SHOWN_KEYS = 8
 VERDICT_MEANS = {
     "pass": "Everything that had to hold was checked, and held.",
     "fail": "Something that had to hold did not.",
@@ -129,16 +130,31 @@ def _tables(run: RunData) -> dict[str, page_tables.Table]:
 def _facts(run: RunData) -> list[tuple[str, str]]:
     manifest = run.manifest
     ack = sorted({f"acks={producer.acks}" + ", idempotent" * producer.idempotence for producer in manifest.producers})
-    facts = [
+    cluster = [
         ("Kafka", f"{manifest.kafka_version}, {'KRaft' if manifest.mode == 'kraft' else 'ZooKeeper'}"),
         ("Brokers", f"{len(manifest.brokers)}, {manifest.runtime} runtime"),
-        ("Producers", "; ".join(ack)),
         ("Seed", str(manifest.seed)),
         ("Started", _when(manifest.started_at)),
+    ]
+    told = [
+        ("History", f"imported, format {manifest.origin}"),
+        ("Kafka", manifest.kafka_version),
+        ("Keys", ", ".join(f"{place} is {key}" for place, key in _keys(manifest.scenario))),
+        ("Imported", _when(manifest.started_at)),
+    ]
+    facts = [
+        *(told if manifest.foreign else cluster),
+        ("Producers", "; ".join(ack)),
         ("Lasted", _how_long(run)),
         ("Run", manifest.run_id),
     ]
     return [(name, value) for name, value in facts if value]
+
+
+def _keys(scenario: dict[str, Any]) -> list[tuple[str, str]]:
+    """The first keys of an imported history by the partition that stands for them, where their names differ."""
+    named = [(place, key) for place, key in scenario.get("keys", {}).items() if key != json.dumps(place)]
+    return named[:SHOWN_KEYS] + ([("…", "in manifest.json")] if len(named) > SHOWN_KEYS else [])
 
 
 def _when(started_at: str) -> str:

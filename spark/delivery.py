@@ -23,7 +23,8 @@ def with_read(sends: DataFrame, polls: DataFrame) -> DataFrame:
     An indeterminate send that any reader saw was written; one that none saw was not: both are legal.
     """
     ours = polls.filter(F.col("producer_id").isNotNull())
-    is_final = F.col("pass") == "final"
+    # A foreign read whose operation did not end well proves that the record is there, and nothing about others.
+    is_final = F.col("pass").isin("final", "incomplete")
     seen = ours.groupBy(*PARTITION, *VALUE).agg(
         F.max(is_final).alias("read"),
         F.sort_array(F.collect_set(F.when(is_final, F.col("offset")))).alias("found_at"),

@@ -147,7 +147,8 @@ def open_run(spark: SparkSession, folder: RunFolder) -> Recorded:
         problems += unreadable
     clients = _read_clients(folder)
     segments = spark.read.format("kafka_log").load(str(folder.brokers))
-    broker_ids = F.create_map(*(F.lit(part) for node in manifest.brokers for part in (node.name, node.node_id)))
+    pairs = [F.lit(part) for node in manifest.brokers for part in (node.name, node.node_id)]
+    broker_id = F.create_map(*pairs)[F.col("node")] if pairs else F.lit(None).cast("int")
     return Recorded(
         folder=folder,
         manifest=manifest,
@@ -158,7 +159,7 @@ def open_run(spark: SparkSession, folder: RunFolder) -> Recorded:
         replicas=tables["replicas"].persist(),
         isr=tables["isr"].persist(),
         offsets=tables["offsets"],
-        segments=segments.withColumn("broker_id", broker_ids[F.col("node")]).persist(),
+        segments=segments.withColumn("broker_id", broker_id).persist(),
         epochs=rows(spark, EPOCHS, _epoch_starts(folder, manifest)),
         drains=rows(spark, DRAINS, _drains(clients)),
         problems=problems,
@@ -169,7 +170,7 @@ def producers(recorded: Recorded) -> list[dict[str, Any]]:
     """Each producer and whether it ended cleanly (a row of ``PRODUCERS``); a ``write`` step's does by its nature."""
     ended = {client["client_id"]: client.get("clean") is True for client in recorded.clients}
     return [
-        {"producer_id": p.producer_id, "clean": ended.get(p.producer_id, p.engine == "raw")}
+        {"producer_id": p.producer_id, "clean": ended.get(p.producer_id, p.engine in {"raw", "foreign"})}
         for p in recorded.manifest.producers
     ]
 

@@ -14,7 +14,7 @@ _SERIES = ["leader_epoch", "high_watermark", "log_end_offset"]
 
 def gap_limit_ns(probe_hz: float) -> int:
     """A replica was unseen when no good sample came for this long."""
-    return max(GAP_NS, int(3e9 / probe_hz))
+    return max(GAP_NS, int(3e9 / probe_hz)) if probe_hz else GAP_NS
 
 
 def timeline_replicas(samples: DataFrame, replicas: DataFrame, probe_hz: float) -> DataFrame:

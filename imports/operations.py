@@ -1,0 +1,225 @@
+"""Histories of operations: invocations and completions of processes that send, poll, assign and subscribe.
+
+An operation is judged by its completion; one that has none is ``info``. Its micro-operations (mops) are atomic:
+all of its sends were written, or none. docs/imports.md describes the file format.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from imports.lines import Line, json_lines, json_text
+from imports.records import History, Read, Send, places_of
+
+Type = Literal["invoke", "ok", "fail", "info"]
+TYPES = get_args(Type)
+DATA = ("send", "poll", "txn")
+ASSIGNING = ("assign", "subscribe")
+FUNCTIONS = (*DATA, *ASSIGNING, "crash")
+
+
+@dataclass(frozen=True)
+class Sent:
+    """A send mop."""
+
+    key: Any
+    value: Any
+    offset: int | None
+
+
+@dataclass(frozen=True)
+class Polled:
+    """A record that a poll mop returned."""
+
+    key: Any
+    offset: int
+    value: Any
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One line of the history. ``keys`` are those of an assignment; None: it does not say."""
+
+    line: Line
+    index: int
+    process: str
+    type: Type
+    f: str
+    time_ns: int
+    mops: tuple[Sent | Polled, ...] = ()
+    keys: tuple[Any, ...] | None = None
+    from_beginning: bool = False  # the assignment went back to the first record
+    rebalanced: tuple[Any, ...] = ()  # keys that were handed around while it ran
+    error: str | None = None
+
+
+@dataclass(frozen=True)
+class Pair:
+    """An operation's invocation and completion, either of which the history may lack."""
+
+    invoked: Operation | None
+    completed: Operation | None
+
+    @property
+    def last(self) -> Operation:
+        found = self.completed or self.invoked
+        assert found is not None
+        return found
+
+    @property
+    def outcome(self) -> Literal["ok", "fail", "info"]:
+        return self.completed.type if self.completed and self.completed.type != "invoke" else "info"
+
+    @property
+    def sends(self) -> list[Sent]:
+        """What the completion says was sent, and what the invocation asked for and the completion leaves out."""
+        told = [mop for mop in self.last.mops if isinstance(mop, Sent)]
+        known = {(json_text(mop.key), json_text(mop.value)) for mop in told}
+        asked = [mop for mop in (self.invoked.mops if self.invoked else ()) if isinstance(mop, Sent)]
+        return told + [mop for mop in asked if (json_text(mop.key), json_text(mop.value)) not in known]
+
+
+def read(paths: Sequence[Path]) -> History:
+    """Read files of operations, JSON lines.
+
+    Raises:
+        BadInput: a file cannot be read, or a line of it is no operation.
+    """
+    return history_of(_operation(line, row) for path in paths for line, row in json_lines(path))
+
+
+def _operation(line: Line, row: dict[str, Any]) -> Operation:
+    process, kind, f = (line.field(row, name) for name in ("process", "type", "f"))
+    if kind not in TYPES:
+        line.refuse(f"type must be one of {', '.join(TYPES)}, not {kind!r}.")
+    if f not in FUNCTIONS:
+        line.refuse(f"f must be one of {', '.join(FUNCTIONS)}, not {f!r}.")
+    operation = Operation(
+        line=line,
+        index=line.integer(line.field(row, "index"), "index"),
+        process=str(line.scalar(process, "process")),
+        type=kind,
+        f=f,
+        time_ns=line.integer(line.field(row, "time"), "time"),
+        error=None if row.get("error") is None else str(row["error"]),
+    )
+    if f in DATA:
+        return replace(operation, mops=tuple(_mops(line, line.field(row, "mops"))))
+    keys = row.get("keys", row.get("mops"))
+    if keys is not None and not isinstance(keys, list):
+        line.refuse(f"the keys of {f} must be a list.")
+    return replace(
+        operation,
+        keys=tuple(line.scalar(key, "key") for key in keys) if keys is not None else None,
+        from_beginning=row.get("from_beginning") is True,
+    )
+
+
+def _mops(line: Line, mops: Any) -> Iterator[Sent | Polled]:
+    if not isinstance(mops, list | None):
+        line.refuse("mops must be a list.")
+    for mop in mops or ():
+        if not isinstance(mop, dict):
+            line.refuse(f"a mop must be an object such as {{'op': 'send', …}}, not {mop!r}.")
+        if (op := line.field(mop, "op")) == "send":
+            key, value = (line.scalar(line.field(mop, name), name) for name in ("key", "value"))
+            yield Sent(key, value, line.offset(mop.get("offset")))
+        elif op == "poll":
+            yield from _polled(line, mop.get("records"))
+        else:
+            line.refuse(f"op must be send or poll, not {op!r}.")
+
+
+def _polled(line: Line, records: Any) -> Iterator[Polled]:
+    if not isinstance(records, list | None):
+        line.refuse("the records of a poll must be a list, or null.")
+    for record in records or ():
+        if not isinstance(record, dict):
+            line.refuse(f"a polled record must be an object with key, offset and value, not {record!r}.")
+        key, value = (line.scalar(line.field(record, name), name) for name in ("key", "value"))
+        offset = line.offset(line.field(record, "offset"))
+        if offset is None:
+            line.refuse("a polled record must have an offset.")
+        yield Polled(key, offset, value)
+
+
+def history_of(operations: Iterable[Operation]) -> History:
+    """Sends and reads of a history of operations, in the order of their completions."""
+    found = list(pairs(operations))
+    sends = [send for number, pair in enumerate(found) for send in _sends(number, pair)]
+    reads = list(_reads(found))
+    keys = [key for pair in found for key in _keys(pair)]
+    transactional = frozenset(pair.last.process for pair in found if pair.last.f == "txn" and pair.sends)
+    return History(sends, reads, places_of(keys), transactional)
+
+
+def pairs(operations: Iterable[Operation]) -> Iterator[Pair]:
+    """Each completion with its process's open invocation; invocations that were never completed follow."""
+    open_ones: dict[str, Operation] = {}
+    for operation in sorted(operations, key=lambda each: each.index):
+        before = open_ones.pop(operation.process, None)
+        if operation.type != "invoke":
+            yield Pair(before, operation)
+            continue
+        if before is not None:
+            yield Pair(before, None)
+        open_ones[operation.process] = operation
+    for operation in open_ones.values():
+        yield Pair(operation, None)
+
+
+def _keys(pair: Pair) -> Iterator[Any]:
+    yield from (mop.key for mop in (*pair.sends, *pair.last.mops))
+
+
+def _sends(number: int, pair: Pair) -> Iterator[Send]:
+    sends = pair.sends
+    for mop in sends:
+        yield Send(
+            line=pair.last.line,
+            process=pair.last.process,
+            key=mop.key,
+            value=mop.value,
+            outcome=pair.outcome,
+            offset=mop.offset,
+            error=pair.last.error,
+            due_ns=(pair.invoked or pair.last).time_ns,
+            sent_ns=pair.invoked.time_ns if pair.invoked else None,
+            done_ns=pair.completed.time_ns if pair.completed else None,
+            operation=number if len(sends) > 1 else None,
+        )
+
+
+def _reads(found: Iterable[Pair]) -> Iterator[Read]:
+    """What the polls returned. A key that was not in a process's hands all the time is read by another consumer."""
+    turns: dict[tuple[str, str], int] = {}
+
+    def begin_anew(process: str, keys: Iterable[str]) -> None:
+        for key in keys:
+            if (process, key) in turns:
+                turns[process, key] += 1
+
+    for pair in found:
+        last = pair.last
+        held = [key for process, key in turns if process == last.process]
+        rebalanced = [json_text(key) for key in last.rebalanced]
+        begin_anew(last.process, held if last.f == "crash" else rebalanced)
+        if last.f in ASSIGNING:
+            begin_anew(last.process, _given_up(pair, held))
+        for mop in last.mops:
+            if isinstance(mop, Polled):
+                turn = turns.setdefault((last.process, json_text(mop.key)), 0)
+                consumer = f"{last.process}~{turn}" if turn else last.process
+                yield Read(consumer, mop.key, mop.offset, mop.value, pair.outcome == "ok", last.time_ns)
+        begin_anew(last.process, rebalanced)
+
+
+def _given_up(pair: Pair, held: Iterable[str]) -> list[str]:
+    """Keys that an assignment took away or put back to their beginning."""
+    said = [each for each in (pair.completed, pair.invoked) if each is not None]
+    keys = next((each.keys for each in said if each.keys is not None), ())
+    kept = set() if any(each.from_beginning for each in said) else {json_text(key) for key in keys}
+    return [key for key in held if key not in kept]

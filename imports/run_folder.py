@@ -1,0 +1,142 @@
+"""Writes an imported history as a sealed run folder."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import secrets
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from history.events import Event
+from history.folder import RunFolder
+from history.manifest import Manifest, Origin, ProducerInfo, TopicInfo
+from history.tables import IMPORTED, RECORDED
+from imports.records import NOBODY, Row, Tables
+
+_WEAKEST: tuple[Literal["0", "1", "all"], ...] = ("0", "1", "all")
+_RETRIES = 2**31 - 1  # Kafka's default since KIP-91: retries are bounded by time, not by number
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How the history's cluster and clients were configured, as far as whoever imports it knows."""
+
+    acks: Literal["0", "1", "all"] = "all"
+    idempotence: bool | None = None  # None: only where the history shows transactions
+    unclean_election: bool = False
+    isolation: Literal["read_uncommitted", "read_committed"] = "read_uncommitted"
+    faults: tuple[str, ...] = ()
+    kafka_version: str = "unknown"
+
+
+def write(runs: Path, origin: Origin, sources: Sequence[Path], tables: Tables, settings: Settings) -> RunFolder:
+    """Write a run folder below ``runs`` and seal it; when that fails, nothing is left of it."""
+    now = datetime.now(UTC)
+    run_id = f"{now:%Y%m%d-%H%M%S}-import-{origin}-{secrets.token_hex(2)}"
+    partial = RunFolder(runs / f".{run_id}")
+    partial.path.mkdir(parents=True)
+    try:
+        manifest = _manifest(run_id, now, origin=origin, sources=sources, tables=tables, settings=settings)
+        manifest.write(partial.manifest)
+        _write_events(partial, manifest, tables)
+        for name, rows in {"sends": tables.sends, "polls": tables.polls}.items():
+            _write_table(partial.table(name), rows, RECORDED[name])
+        _write_table(partial.table("imported"), tables.imported, IMPORTED)
+        partial.seal()
+        return RunFolder(partial.path.rename(runs / run_id))
+    except BaseException:
+        shutil.rmtree(partial.path)
+        raise
+
+
+def _write_table(folder: Path, rows: list[Row], schema: pa.Schema) -> None:
+    folder.mkdir()
+    pq.write_table(pa.Table.from_pylist(rows, schema=schema), folder / "imported.parquet", compression="zstd")
+
+
+def _manifest(
+    run_id: str, now: datetime, *, origin: Origin, sources: Sequence[Path], tables: Tables, settings: Settings
+) -> Manifest:
+    digests = {str(source.name): hashlib.sha256(source.read_bytes()).hexdigest() for source in sources}
+    names = [source.name for source in sources]
+    return Manifest(
+        origin=origin,
+        run_id=run_id,
+        scenario_name=", ".join(names),
+        scenario={
+            "why": f"An imported history of the format {origin}.",
+            "format": origin,
+            "files": digests,
+            "keys": tables.keys,
+        },
+        scenario_digest=hashlib.sha256(json.dumps(digests, sort_keys=True).encode()).hexdigest(),
+        faults=list(settings.faults),
+        kafka_version=settings.kafka_version,
+        kafka_jars_digest="",
+        seed=0,
+        started_at=now.isoformat(),
+        started_ns=_times(tables)[0],
+        boot_id="",
+        probe_hz=0,
+        nodes=[],
+        topics=_topics(tables, settings),
+        producers=_producers(tables, settings),
+        host={},
+    )
+
+
+def _topics(tables: Tables, settings: Settings) -> dict[str, TopicInfo]:
+    """Topics and partitions that the history names; nobody knows their replicas."""
+    partitions: dict[str, set[int]] = {}
+    for row in (*tables.sends, *tables.polls):
+        partitions.setdefault(row["topic"], set()).add(row["partition"])
+    config = {"unclean.leader.election.enable": str(settings.unclean_election).lower()}
+    return {
+        topic: TopicInfo(assignment={number: [] for number in sorted(numbers)}, config=config)
+        for topic, numbers in sorted(partitions.items())
+    }
+
+
+def _producers(tables: Tables, settings: Settings) -> list[ProducerInfo]:
+    topics: dict[str, str] = {}
+    acks: dict[str, set[str]] = {}
+    for row in tables.sends:
+        topics.setdefault(row["producer_id"], row["topic"])
+        acks.setdefault(row["producer_id"], set()).add(row["acks"])
+    return [
+        ProducerInfo(
+            producer_id=name,
+            topic=topic,
+            acks=next(weak for weak in _WEAKEST if weak in acks[name]),
+            idempotence=name in tables.transactional if settings.idempotence is None else settings.idempotence,
+            retries=_RETRIES,
+            engine="foreign",
+            record_bytes=0,
+        )
+        for name, topic in topics.items()
+        if name != NOBODY
+    ]
+
+
+def _times(tables: Tables) -> tuple[int, int]:
+    """First and last moment of the history, by its own clock."""
+    sent = (row[name] for row in tables.sends for name in ("due_ns", "done_ns") if row[name] is not None)
+    times = [*sent, *(row["received_ns"] for row in tables.polls)]
+    return (min(times), max(times)) if times else (0, 0)
+
+
+def _write_events(folder: RunFolder, manifest: Manifest, tables: Tables) -> None:
+    first, last = _times(tables)
+    started = Event(first, manifest.started_at, "run_started", detail={"imported": manifest.scenario_name})
+    gaps = [Event(last, manifest.started_at, "gap", detail={"message": gap}) for gap in tables.gaps]
+    counts: dict[str, Any] = {"sends": len(tables.sends), "polls": len(tables.polls)}
+    events = [started, *gaps, Event(last, manifest.started_at, "collected", detail=counts)]
+    folder.events.write_text("".join(json.dumps(vars(event)) + "\n" for event in events))

@@ -1,0 +1,222 @@
+"""What Kafka's VerifiableProducer and VerifiableConsumer print: one JSON object a line.
+
+The producer tells each send's end; a send error says nothing about whether the record was written (a retry may
+have left it), nor to which partition. The consumer names values only when it runs with ``--verbose``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from imports.lines import Line, json_lines, json_text
+from imports.records import NO_PARTITION, History, Read, Send, Unnamed
+
+_NS_PER_MS = 1_000_000
+_NUMBER = re.compile(r"(?:(.*)\.)?(\d+)")  # "<prefix>.<n>" or "<n>", as the producer counts
+Place = tuple[str, int]
+Row = Mapping[str, Any]
+
+
+@dataclass
+class _Tool:
+    """What one file tells, as far as it was read."""
+
+    name: str
+    acked: list[tuple[Line, Row]] = field(default_factory=list)
+    errors: list[tuple[Line, Row]] = field(default_factory=list)
+    reads: list[Read] = field(default_factory=list)
+    ranges: list[Read] = field(default_factory=list)  # of a consumer that did not name values
+    turns: dict[Place, int] = field(default_factory=dict)
+    claimed: int | None = None  # acknowledgements that the producer says it had
+    ended: bool = False
+    gaps: list[str] = field(default_factory=list)
+
+    def consumer(self, place: Place) -> str:
+        turn = self.turns.setdefault(place, 0)
+        return f"consumer-{self.name}~{turn}" if turn else f"consumer-{self.name}"
+
+
+def read(paths: Sequence[Path]) -> History:
+    """Read the output of producers and consumers, in one file or several.
+
+    Raises:
+        BadInput: a file cannot be read, or a line of it lacks what its event needs.
+    """
+    tools = [_read(str(number), path) for number, path in enumerate(paths, start=1)]
+    reads = [read for tool in tools for read in (tool.reads or tool.ranges)]
+    read_at = {(_topic(each.key), json_text(each.value)): each.key for each in reads if each.value is not Unnamed}
+    sends = [send for tool in tools for send in _sends(tool, read_at)]
+    sends += _in_flight(tools, sends, reads)
+    keys = {send.key for send in sends} | {each.key for each in reads}
+    gaps = [gap for tool in tools for gap in (*tool.gaps, *_claims(tool))]
+    return History(sends, reads, {json_text(key): _place(key) for key in sorted(keys)}, gaps=gaps)
+
+
+def _read(name: str, path: Path) -> _Tool:
+    tool = _Tool(name)
+    for line, row in json_lines(path):
+        event = line.field(row, "name")
+        if handle := _EVENTS.get(event):
+            handle(tool, line, row)
+    return tool
+
+
+def _success(tool: _Tool, line: Line, row: Row) -> None:
+    _partition(line, row)
+    line.field(row, "value")
+    line.field(row, "offset")
+    tool.acked.append((line, row))
+
+
+def _error(tool: _Tool, line: Line, row: Row) -> None:
+    line.field(row, "topic")
+    line.field(row, "value")
+    tool.errors.append((line, row))
+
+
+def _record(tool: _Tool, line: Line, row: Row) -> None:
+    place = _partition(line, row)
+    offset = line.offset(line.field(row, "offset"))
+    if offset is None:
+        line.refuse("a record that was read must have an offset.")
+    value = line.scalar(line.field(row, "value"), "value")
+    tool.reads.append(Read(tool.consumer(place), _key(*place), offset, value, True, _time(line, row)))
+
+
+def _consumed(tool: _Tool, line: Line, row: Row) -> None:
+    """Offsets of a batch whose values were not told; known only where the batch has no gap."""
+    for part in _parts(line, row, "partitions"):
+        place = _partition(line, part)
+        first, last = (line.offset(line.field(part, name)) for name in ("minOffset", "maxOffset"))
+        count = line.integer(line.field(part, "count"), "count")
+        if first is None or last is None or count == 0:
+            continue
+        offsets = range(first, last + 1)
+        if len(offsets) != count:
+            tool.gaps.append(
+                f"{_key(*place)}: {count} records were read between the offsets {first} and {last}; "
+                "which of the offsets they were was not told."
+            )
+            offsets = range(0)
+        time_ns = _time(line, row)
+        tool.ranges += [Read(tool.consumer(place), _key(*place), offset, Unnamed, True, time_ns) for offset in offsets]
+
+
+def _revoked(tool: _Tool, line: Line, row: Row) -> None:
+    for part in _parts(line, row, "partitions"):
+        place = _partition(line, part)
+        if place in tool.turns:
+            tool.turns[place] += 1
+
+
+def _tool_data(tool: _Tool, line: Line, row: Row) -> None:
+    tool.claimed = line.integer(line.field(row, "acked"), "acked")
+
+
+def _shutdown(tool: _Tool, _line: Line, _row: Row) -> None:
+    tool.ended = True
+
+
+_EVENTS = {
+    "producer_send_success": _success,
+    "producer_send_error": _error,
+    "record_data": _record,
+    "records_consumed": _consumed,
+    "partitions_revoked": _revoked,
+    "tool_data": _tool_data,
+    "shutdown_complete": _shutdown,
+}
+
+
+def _parts(line: Line, row: Row, name: str) -> Iterator[Row]:
+    parts = line.field(row, name)
+    if not isinstance(parts, list) or not all(isinstance(part, dict) for part in parts):
+        line.refuse(f"{name} must be a list of objects.")
+    yield from parts
+
+
+def _partition(line: Line, row: Row) -> Place:
+    topic, partition = line.field(row, "topic"), line.integer(line.field(row, "partition"), "partition")
+    if not isinstance(topic, str) or not 0 <= partition < 2**31:
+        line.refuse(f"topic must be a string and partition not negative, not {topic!r} and {partition}.")
+    return topic, partition
+
+
+def _time(line: Line, row: Row) -> int:
+    time_ms = row.get("timestamp", row.get("time_ms", 0))  # Kafka's tools, and older look-alikes
+    return line.integer(time_ms, "timestamp") * _NS_PER_MS
+
+
+def _key(topic: str, partition: int) -> str:
+    return f"{topic}-{partition}" if partition != NO_PARTITION else f"{topic}-?"
+
+
+def _topic(key: str) -> str:
+    return key.rpartition("-")[0]
+
+
+def _place(key: str) -> Place:
+    topic, _, partition = key.rpartition("-")
+    return topic, NO_PARTITION if partition == "?" else int(partition)
+
+
+def _sends(tool: _Tool, read_at: Mapping[tuple[str, str], str]) -> Iterator[Send]:
+    for line, row in tool.acked:
+        yield _send(tool, line, row, _key(*_partition(line, row)), offset=line.offset(row["offset"]))
+    for line, row in tool.errors:
+        topic = str(row["topic"])
+        key = read_at.get((topic, json_text(row["value"])), _key(topic, NO_PARTITION))
+        yield _send(tool, line, row, key, error=str(row.get("message") or row.get("exception") or "no error named"))
+
+
+def _send(tool: _Tool, line: Line, row: Row, key: str, *, offset: int | None = None, error: str | None = None) -> Send:
+    return Send(
+        line=line,
+        process=f"producer-{tool.name}",
+        key=key,
+        value=line.scalar(row["value"], "value"),
+        outcome="ok" if error is None else "info",
+        offset=offset,
+        error=error,
+        due_ns=_time(line, row),
+        sent_ns=None,
+        done_ns=_time(line, row),
+    )
+
+
+def _claims(tool: _Tool) -> Iterator[str]:
+    if tool.claimed is not None and tool.claimed != len(tool.acked):
+        yield f"A producer says that {tool.claimed} of its records were acknowledged, and lists {len(tool.acked)}."
+
+
+def _in_flight(tools: Iterable[_Tool], sends: Sequence[Send], reads: Sequence[Read]) -> list[Send]:
+    """Sends of a producer that was killed before it could tell how they ended, and that were read.
+
+    It numbers its values, so these are the values beyond the last one that it told of.
+    """
+    known = {(_topic(send.key), json_text(send.value)) for send in sends}
+    found: dict[tuple[str, str], Send] = {}
+    for tool in tools:
+        told = [row for _, row in (*tool.acked, *tool.errors)]
+        if tool.ended or not told:
+            continue
+        last: dict[tuple[str, str | None], int] = {}
+        for row in told:
+            if match := _NUMBER.fullmatch(str(row["value"])):
+                last[row["topic"], match[1]] = max(last.get((row["topic"], match[1]), -1), int(match[2]))
+        line = (tool.acked or tool.errors)[-1][0]
+        for each in reads:
+            match = None if each.value is Unnamed else _NUMBER.fullmatch(str(each.value))
+            name = _topic(each.key), json_text(each.value) if match else ""
+            if (
+                match
+                and name not in known | found.keys()
+                and int(match[2]) > last.get((name[0], match[1]), int(match[2]))
+            ):
+                row = {"value": each.value, "timestamp": each.received_ns // _NS_PER_MS}
+                found[name] = _send(tool, line, row, each.key, error="the producer ended before it told")
+    return list(found.values())
