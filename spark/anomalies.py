@@ -156,10 +156,17 @@ def inconsistent_offset(fates: DataFrame, polls: DataFrame) -> DataFrame:
         )
         .filter(F.size("values") > 1)
         .withColumn("victim", F.coalesce(F.get(other, F.lit(0)), F.get("values", F.lit(0))))
-        .select(*PARTITION, "offset", "values", "victim.producer_id", "victim.seq")
+        .select(*PARTITION, "offset", "values", "stands", "victim.producer_id", "victim.seq")
     )
-    held_by = F.array_join(F.transform("values", lambda v: F.concat(v.producer_id, F.lit("/"), v.seq)), " and ")
-    story = F.concat(F.lit("Offset "), F.col("offset"), F.lit(" was given to records "), held_by, F.lit("."))
+    given = F.filter("values", lambda v: ~v.eqNullSafe(F.col("stands")))
+    held_by = F.array_join(F.transform(given, lambda v: F.concat(v.producer_id, F.lit("/"), v.seq)), " and ")
+    now = F.coalesce(
+        F.concat(
+            F.lit(" and holds record "), F.col("stands.producer_id"), F.lit("/"), F.col("stands.seq"), F.lit(" now")
+        ),
+        F.lit(" and was not read at the end"),
+    )
+    story = F.concat(F.lit("Offset "), F.col("offset"), F.lit(" was that of record "), held_by, now, F.lit("."))
     return _cases(clashes, "inconsistent_offset", story, values=F.col("values"))
 
 

@@ -111,9 +111,10 @@ def evidence(recorded: Recorded, counts: Counts) -> list[Item]:
     manifest = recorded.manifest
     replicas = assigned(manifest)
     return [
+        ("no harness error", _first(_errors(recorded.events))),
         ("files readable", _first(recorded.problems)),
         ("run collected", _collected(recorded.events)),
-        ("no harness error", _first(_errors(recorded.events))),
+        ("every phase run", _first(_phases_left(recorded.events, manifest))),
         ("faults bit", _first(_did_not_bite(recorded.events, manifest.faults))),
         ("faults healed", _first(_not_healed(recorded.events))),
         ("sends ledgered", _first(_ledgers(recorded, counts))),
@@ -141,8 +142,17 @@ def _collected(events: list[Event]) -> str | None:
 def _errors(events: list[Event]) -> Iterator[str]:
     for event in events:
         if event.kind == "error":
-            what = event.detail.get("message") or event.detail.get("error") or dict(event.detail) or "no detail"
-            yield f"The harness failed{f' in {event.phase!r}' if event.phase else ''}: {what}"
+            what = next((event.detail[name] for name in ("why", "message", "error") if event.detail.get(name)), None)
+            where = f" in {event.phase!r}" if event.phase else f" at {event.step}" if event.step else ""
+            yield f"The harness failed{where}: {what or dict(event.detail) or 'no detail'}"
+
+
+def _phases_left(events: list[Event], manifest: Manifest) -> Iterator[str]:
+    ended = {event.phase for event in events if event.kind == "phase_ended"}
+    begun = {event.phase for event in events if event.kind == "phase_started"}
+    for name in (name for phase in manifest.scenario.get("phases", []) for name in phase):
+        if name not in ended:
+            yield f"The phase {name!r} {'was not run to its end' if name in begun else 'was never begun'}."
 
 
 def _did_not_bite(events: list[Event], faults: list[str]) -> Iterator[str]:

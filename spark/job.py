@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as F  # noqa: N812  # the name that Spark's own pages use
 
 from expectations.suites import MISSING, Outcome, record_expectations, replica_expectations, validate
 from history.errors import EvidenceError
@@ -74,7 +75,8 @@ def _judge(spark: SparkSession, folder: RunFolder) -> None:
     write_table(cases, folder.judged("anomalies"), JUDGED["anomalies"])
     spans = rows(spark, SPANS, (span._asdict() for span in recovery.phases(run.events)))
     changes = recorded.isr_changes(run.isr)
-    stalls = recovery.longest_stalls(run.sends, run.samples, spans)
+    loads = [producer.producer_id for producer in run.manifest.producers if producer.rate_per_s]
+    stalls = recovery.longest_stalls(run.sends.filter(F.col("producer_id").isin(loads)), run.samples, spans)
     tables: dict[str, Callable[[], DataFrame]] = {
         "invariants": lambda: _invariants(spark, run, items),
         "delivery": lambda: delivery.delivery(fates, read_judged(spark, folder, "anomalies")),
@@ -120,13 +122,18 @@ def _records(spark: SparkSession, run: recorded.Recorded, counts: evidence.Count
     )
     found = anomalies.anomalies(fates, run.sends, run.polls, run.segments, producers).localCheckpoint()
     told = (
-        stories.with_story(found, run.samples, recorded.leaders(run.isr), run.epochs, run.manifest.started_ns)
+        stories.with_story(found, run.samples, recorded.leaders(run.isr), run.epochs, _origin_ns(run))
         if not found.isEmpty()
         else found
     )
     return fates, told.transform(anomalies.with_severity).transform(
         anomalies.with_allowed, rows(spark, ALLOWED, permitted)
     )
+
+
+def _origin_ns(run: recorded.Recorded) -> int:
+    """From where stories count their seconds, as the page does: the start of the first phase."""
+    return next((span.from_ns for span in recovery.phases(run.events)), run.manifest.started_ns)
 
 
 def _invariants(spark: SparkSession, run: recorded.Recorded, items: list[evidence.Item]) -> DataFrame:

@@ -1,7 +1,8 @@
 """How long each fault was felt: detection, election, ISR, writes, high watermark; and latency by phase.
 
-Times count from the moment of injection (or of the heal, for ``isr_full``) on the host's monotonic clock, as seen
-in ISR views and acknowledgements. What was not seen before its phase ended is censored: at least that long.
+Times count from the order to inject (``catch_up``: from the order to heal) on the host's monotonic clock, as seen in
+ISR views and acknowledgements. What was not seen before the fault or its phase ended is censored: at least that long.
+An ISR that never lost a target has nothing to make full.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-from pyspark.sql import DataFrame, Row, SparkSession, Window
+from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812  # the name that Spark's own pages use
 
 from history.events import Event
@@ -44,34 +45,38 @@ def recovery(
 
     ``changes`` (the partition's states in order) is small and collected; ``stalls`` comes from ``longest_stalls``.
     """
-    states: dict[tuple[str, int], list[Row]] = {}
-    for row in changes.orderBy("received_ns").collect():
-        states.setdefault((row["topic"], row["partition"]), []).append(row)
+    states = changes.orderBy("received_ns").collect()
+    return rows(spark, RECOVERY, fault_times(manifest, events, states)).union(stalls.select(*RECOVERY.names))
+
+
+def fault_times(manifest: Manifest, events: list[Event], states: Iterable[Any]) -> Iterator[dict[str, Any]]:
+    """Rows of the recovery table for each fault and partition; ``states`` are rows of ``isr_changes`` in order."""
+    seen: dict[tuple[str, int], list[Any]] = {}
+    for row in states:
+        seen.setdefault((row["topic"], row["partition"]), []).append(row)
     spans = phases(events)
-    measured = [
-        row
-        for fault in (event for event in events if event.kind == "injected")
-        for partition, seen in states.items()
-        for row in _of_fault(fault, events, spans, manifest, (*partition, seen))
-    ]
-    return rows(spark, RECOVERY, measured).union(stalls.select(*RECOVERY.names))
+    for fault in (event for event in events if event.kind == "injected"):
+        for partition, of_partition in seen.items():
+            yield from _of_fault(fault, events, spans, manifest, (*partition, of_partition))
 
 
 def _of_fault(
-    fault: Event, events: list[Event], spans: list[Span], manifest: Manifest, where: tuple[str, int, list[Row]]
+    fault: Event, events: list[Event], spans: list[Span], manifest: Manifest, where: tuple[str, int, list[Any]]
 ) -> Iterator[dict[str, Any]]:
+    """The times of one fault on one partition; a fault that is over can cause no more: there its times are censored."""
     topic, partition, seen = where
-    limit_ns = next((span.to_ns for span in spans if span.phase == fault.phase), events[-1].t_ns)
+    phase_ends = next((span.to_ns for span in spans if span.phase == fault.phase), events[-1].t_ns)
     from_ns = max((e.t_ns for e in events if e.kind == "inject" and _same(e, fault)), default=fault.t_ns)
+    over_ns = _first_after(fault, "healed", events) or phase_ends
     targets = {n.node_id for n in manifest.brokers if n.name in fault.target.replace(",", " ").split()}
     before = [row for row in seen if row["received_ns"] <= from_ns]
-    after = [row for row in seen if row["received_ns"] > from_ns]
     assigned = set(manifest.topics[topic].assignment[partition]) if topic in manifest.topics else set()
     if not before or not targets & assigned:
         return
 
-    def measure(metric: str, start_ns: int, found: Iterable[Row], note: str | None = None) -> dict[str, Any]:
+    def measure(metric: str, start_ns: int, found: Iterable[Any], limit_ns: int) -> dict[str, Any]:
         first_ns = next((row["received_ns"] for row in found), None)
+        what = "the fault" if limit_ns == over_ns != phase_ends else "the phase"
         end_ns = max(limit_ns, start_ns) if first_ns is None else first_ns
         return {
             "phase": fault.phase,
@@ -82,41 +87,45 @@ def _of_fault(
             "from_ns": start_ns,
             "value_ms": (end_ns - start_ns) / 1e6,
             "censored": first_ns is None,
-            "samples": len(seen),
-            "note": note,
+            "note": None if first_ns is not None else f"not seen before {what} ended",
         }
 
-    last = before[-1]
-    if last["leader"] in targets and fault.step in {"kill", "stop", "pause"}:
-        yield measure("detect", from_ns, (r for r in after if r["leader"] != last["leader"]))
-        elected = (r for r in after if r["leader"] >= 0 and r["leader_epoch"] > last["leader_epoch"])
-        yield measure("elect", from_ns, elected)
+    last, after = before[-1], [row for row in seen if row["received_ns"] > from_ns]
+    during = [row for row in after if row["received_ns"] <= over_ns]
+    if last["leader"] in targets and fault.step in {"kill", "stop", "pause", "cut"}:
+        yield measure("detect", from_ns, (r for r in during if r["leader"] != last["leader"]), over_ns)
+        elected = (r for r in during if r["leader"] >= 0 and r["leader_epoch"] > last["leader_epoch"])
+        yield measure("elect", from_ns, elected, over_ns)
     if targets & set(last["isr"]):
-        yield measure("isr_shrink", from_ns, (r for r in after if not targets <= set(r["isr"])))
-    healed = [e.t_ns for e in events if e.kind == "healed" and e.t_ns >= fault.t_ns and e.target == fault.target]
-    if healed:
-        full = [r for r in seen if r["received_ns"] > healed[0] and set(r["isr"]) >= assigned]
-        at_heal = [r for r in seen if r["received_ns"] <= healed[0]]
-        if at_heal and set(at_heal[-1]["isr"]) >= assigned:
-            yield {
-                **measure("isr_full", healed[0], [], "the ISR was full at the heal"),
-                "value_ms": 0.0,
-                "censored": False,
-            }
-        else:
-            yield measure("isr_full", healed[0], full)
+        yield measure("isr_shrink", from_ns, (r for r in during if not targets <= set(r["isr"])), over_ns)
+    shrunk_ns = next((row["received_ns"] for row in [last, *during] if not targets <= set(row["isr"])), None)
+    if shrunk_ns is not None:
+        full = [row for row in after if row["received_ns"] > shrunk_ns and set(row["isr"]) >= assigned]
+        yield measure("isr_full", from_ns, full, phase_ends)
+        ordered_ns = _first_after(fault, "heal", events)
+        if ordered_ns is not None and not any(row["received_ns"] <= ordered_ns for row in full):
+            yield measure("catch_up", ordered_ns, full, phase_ends)
 
 
 def _same(inject: Event, injected: Event) -> bool:
     return (inject.step, inject.target) == (injected.step, injected.target) and inject.t_ns <= injected.t_ns
 
 
+def _first_after(fault: Event, kind: str, events: list[Event]) -> int | None:
+    """When this fault's heal was ordered (``heal``) or proven (``healed``)."""
+    own = (e for e in events if e.kind == kind and (e.step, e.target) == (fault.step, fault.target))
+    return next((e.t_ns for e in own if e.t_ns >= fault.t_ns), None)
+
+
 def longest_stalls(sends: DataFrame, samples: DataFrame, spans: DataFrame) -> DataFrame:
     """Per phase and partition: the longest time without an acknowledgement, and without the HW growing.
 
-    ``spans`` is (phase, from_ns, to_ns). The stretch to the phase's end counts and is censored.
+    ``spans`` is (phase, from_ns, to_ns), ``sends`` those of open loops, which never pause by themselves. The
+    stretches from the phase's start and to its end count; the one to the end is censored.
     """
-    acks = sends.filter("outcome = 'ok' AND done_ns IS NOT NULL").select(*PARTITION, F.col("done_ns").alias("t_ns"))
+    acked = F.when((F.col("outcome") == "ok"), F.col("done_ns"))
+    acks = sends.select(*PARTITION, acked.alias("t_ns"))
+    samples = samples.join(F.broadcast(sends.select(*PARTITION).distinct()), PARTITION, how="left_semi")
     so_far = Window.partitionBy(*PARTITION).orderBy("received_ns").rowsBetween(Window.unboundedPreceding, -1)
     grown = samples.withColumn("top", F.max("high_watermark").over(so_far)).filter(
         F.col("top").isNull() | (F.col("high_watermark") > F.col("top"))
@@ -127,13 +136,19 @@ def longest_stalls(sends: DataFrame, samples: DataFrame, spans: DataFrame) -> Da
 
 def _longest_gap(moments: DataFrame, spans: DataFrame, metric: str) -> DataFrame:
     in_order = Window.partitionBy("phase", *PARTITION).orderBy("t_ns")
-    within = moments.join(F.broadcast(spans), F.col("t_ns").between(F.col("from_ns"), F.col("to_ns")), how="inner")
+    starts = moments.select(*PARTITION).distinct().crossJoin(F.broadcast(spans))
+    inside = F.col("t_ns").between(F.col("from_ns"), F.col("to_ns"))
+    within = (
+        moments.join(F.broadcast(spans), inside, how="inner")
+        .withColumn("seen", F.lit(1))
+        .unionByName(starts.withColumns({"t_ns": F.col("from_ns"), "seen": F.lit(0)}))
+    )
     next_ns = F.lead("t_ns").over(in_order)
     gaps = within.withColumns({"gap_ns": F.coalesce(next_ns, "to_ns") - F.col("t_ns"), "open": next_ns.isNull()})
     longest = F.max(F.struct("gap_ns", "t_ns", "open"))
     return (
         gaps.groupBy("phase", *PARTITION)
-        .agg(longest.alias("longest"), F.count("*").alias("samples"))
+        .agg(longest.alias("longest"), F.sum("seen").alias("samples"))
         .select(
             "phase",
             F.lit("").alias("fault"),

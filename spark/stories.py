@@ -9,6 +9,7 @@ from spark.anomalies import GONE
 from spark.tables import PARTITION, REPLICA, VALUE
 
 _CASE = [*PARTITION, *VALUE]
+OLD_NS = 500_000_000  # a sample that is older than this says so: its broker could not be asked since
 
 
 def truncations(samples: DataFrame) -> DataFrame:
@@ -35,8 +36,8 @@ def with_leader(cases: DataFrame, leaders: DataFrame) -> DataFrame:
 
 
 def with_replicas(cases: DataFrame, samples: DataFrame) -> DataFrame:
-    """Adds ``stood``: the last sample of each replica before the acknowledgement, as text."""
-    state = F.struct("high_watermark", "log_end_offset")
+    """Adds ``stood``: the last sample of each replica before the acknowledgement, as text, an old one with its age."""
+    state = F.struct("high_watermark", "log_end_offset", "received_ns")
     brokers = samples.select(*REPLICA).distinct()
     seen = samples.select(
         *REPLICA,
@@ -49,6 +50,7 @@ def with_replicas(cases: DataFrame, samples: DataFrame) -> DataFrame:
         *REPLICA, F.col("at_ns").alias("t_ns"), F.lit(None).cast(seen.schema["state"].dataType).alias("state"), *VALUE
     )
     up_to_now = Window.partitionBy(*REPLICA).orderBy("t_ns").rangeBetween(Window.unboundedPreceding, 0)
+    age_ns = F.col("t_ns") - F.col("last.received_ns")
     text = F.concat(
         F.lit("broker "),
         F.col("broker_id"),
@@ -56,6 +58,9 @@ def with_replicas(cases: DataFrame, samples: DataFrame) -> DataFrame:
         F.col("last.high_watermark"),
         F.lit(" and LEO "),
         F.col("last.log_end_offset"),
+        F.when(
+            age_ns >= OLD_NS, F.concat(F.lit(" ("), F.format_number(age_ns / 1e9, 1), F.lit(" s before)"))
+        ).otherwise(""),
     )
     stood = (
         seen.union(asked)
@@ -68,18 +73,29 @@ def with_replicas(cases: DataFrame, samples: DataFrame) -> DataFrame:
 
 
 def with_removal(cases: DataFrame, leaders: DataFrame, epochs: DataFrame, samples: DataFrame) -> DataFrame:
-    """Adds ``elected``, the first later epoch that started at or below the record, and ``cut``, the first replica
-    whose log end fell below it.
+    """Adds ``elected``, the first later epoch that started at or below the record, ``cut``, where a log end was seen
+    to fall below it (that of the acknowledging leader, if it was seen), and ``own``, the later epoch that this
+    leader's own log now has from there.
     """
     starts = epochs.groupBy(*PARTITION, "leader_epoch").agg(F.min("start_offset").alias("start_offset"))
-    first_leader = leaders.groupBy(*PARTITION, "leader_epoch").agg(F.min("leader").alias("leader"))
+    first = F.min(F.struct("seen_ns", "leader"))
+    first_leader = leaders.groupBy(*PARTITION, "leader_epoch").agg(first.alias("first"))
+    first_leader = first_leader.select(*PARTITION, "leader_epoch", "first.leader", "first.seen_ns")
     elections = starts.join(first_leader, [*PARTITION, "leader_epoch"], how="left")
     elected = (
         cases.join(F.broadcast(elections), PARTITION, how="inner")
         .filter((F.col("leader_epoch") > F.col("by_epoch")) & (F.col("start_offset") <= F.col("offset")))
         .groupBy(*_CASE)
-        .agg(F.min(F.struct("leader_epoch", "leader", "start_offset")).alias("elected"))
+        .agg(F.min(F.struct("leader_epoch", "leader", "start_offset", "seen_ns")).alias("elected"))
     )
+    own = (
+        cases.join(F.broadcast(epochs), PARTITION, how="inner")
+        .filter((F.col("broker_id") == F.col("by_leader")) & (F.col("leader_epoch") > F.col("by_epoch")))
+        .filter(F.col("start_offset") <= F.col("offset"))
+        .groupBy(*_CASE)
+        .agg(F.min(F.struct("leader_epoch", "start_offset")).alias("own"))
+    )
+    elsewhere = (~F.col("broker_id").eqNullSafe(F.col("by_leader"))).alias("elsewhere")
     cut = (
         cases.join(F.broadcast(truncations(samples)), PARTITION, how="inner")
         .filter(
@@ -88,33 +104,34 @@ def with_removal(cases: DataFrame, leaders: DataFrame, epochs: DataFrame, sample
             & (F.col("to_offset") <= F.col("offset"))
         )
         .groupBy(*_CASE)
-        .agg(F.min(F.struct("t_ns", "broker_id", "from_offset", "to_offset")).alias("cut"))
+        .agg(F.min(F.struct(elsewhere, "t_ns", "broker_id", "from_offset", "to_offset")).alias("cut"))
     )
-    return cases.join(elected, _CASE, how="left").join(cut, _CASE, how="left")
+    return cases.join(elected, _CASE, how="left").join(own, _CASE, how="left").join(cut, _CASE, how="left")
 
 
-def _seconds(column: str, started_ns: int) -> Column:
-    return F.concat(F.lit("+"), F.format_number((F.col(column) - F.lit(started_ns)) / 1e9, 3), F.lit(" s"))
+def _seconds(column: str, origin_ns: int) -> Column:
+    return F.concat(F.lit("+"), F.format_number((F.col(column) - F.lit(origin_ns)) / 1e9, 3), F.lit(" s"))
 
 
-def _sentence(started_ns: int) -> Column:
+def _sentence(origin_ns: int) -> Column:
     nothing = F.lit("")
     by = F.when(
         F.col("by_leader").isNotNull(),
-        F.concat(F.lit(" by broker "), F.col("by_leader"), F.lit(", leader in epoch "), F.col("by_epoch")),
+        F.concat(F.lit(" while broker "), F.col("by_leader"), F.lit(" led epoch "), F.col("by_epoch")),
     )
     at = F.when(F.col("offset").isNotNull(), F.concat(F.lit(" at offset "), F.col("offset")))
-    stood = F.when(F.col("stood").isNotNull(), F.concat(F.lit("; then "), F.col("stood")))
+    stood = F.when(F.col("stood").isNotNull(), F.concat(F.lit("; last seen before that: "), F.col("stood")))
     elected = F.when(
         F.col("elected").isNotNull(),
         F.concat(
             F.lit("; "),
             F.coalesce(F.concat(F.lit("broker "), F.col("elected.leader")), F.lit("a leader")),
-            F.lit(" was elected in epoch "),
+            F.lit(" began epoch "),
             F.col("elected.leader_epoch"),
-            F.lit(" from offset "),
+            F.lit(" at offset "),
             F.col("elected.start_offset"),
             F.lit(" without it"),
+            F.coalesce(F.concat(F.lit(", seen at "), _seconds("elected.seen_ns", origin_ns)), nothing),
         ),
     )
     cut = F.when(
@@ -127,17 +144,29 @@ def _sentence(started_ns: int) -> Column:
             F.lit(" to "),
             F.col("cut.to_offset"),
             F.lit(" at "),
-            _seconds("cut.t_ns", started_ns),
+            _seconds("cut.t_ns", origin_ns),
+        ),
+    )
+    own = F.when(
+        F.col("own").isNotNull() & F.coalesce(F.col("cut.elsewhere"), F.lit(True)),
+        F.concat(
+            F.lit("; broker "),
+            F.col("by_leader"),
+            F.lit("'s own log now has epoch "),
+            F.col("own.leader_epoch"),
+            F.lit(" from offset "),
+            F.col("own.start_offset"),
         ),
     )
     unexplained = F.when(
-        F.col("elected").isNull() & F.col("cut").isNull(), F.lit("; no election or truncation that removed it was seen")
+        F.col("elected").isNull() & F.col("cut").isNull() & F.col("own").isNull(),
+        F.lit("; no election or truncation that removed it was seen"),
     )
     fate = F.when(F.col("anomaly") == "invisible_ack", F.lit("; it is in a log, above the high watermark")).when(
         F.col("anomaly") == "undrained", F.lit("; it is below the high watermark, and the final drain stopped early")
     )
     parts = [F.coalesce(part, nothing) for part in (by, at, stood)]
-    ending = F.coalesce(fate, F.concat(*(F.coalesce(part, nothing) for part in (elected, cut, unexplained))))
+    ending = F.coalesce(fate, F.concat(*(F.coalesce(part, nothing) for part in (elected, cut, own, unexplained))))
     return F.concat(
         F.lit("Record "),
         F.col("producer_id"),
@@ -146,7 +175,7 @@ def _sentence(started_ns: int) -> Column:
         F.lit(" (acks="),
         F.col("acks"),
         F.lit(") was acknowledged"),
-        F.coalesce(F.concat(F.lit(" at "), _seconds("at_ns", started_ns)), nothing),
+        F.coalesce(F.concat(F.lit(" at "), _seconds("at_ns", origin_ns)), nothing),
         *parts,
         ending,
         F.lit("."),
@@ -154,10 +183,10 @@ def _sentence(started_ns: int) -> Column:
 
 
 def with_story(
-    cases: DataFrame, samples: DataFrame, leaders: DataFrame, epochs: DataFrame, started_ns: int
+    cases: DataFrame, samples: DataFrame, leaders: DataFrame, epochs: DataFrame, origin_ns: int
 ) -> DataFrame:
     """Fills ``story`` for the acknowledged records that were not read; the other cases keep theirs."""
     open_cases = F.col("anomaly").isin(*GONE, "invisible_ack", "undrained")
     told = cases.filter(open_cases).transform(with_leader, leaders).transform(with_replicas, samples)
-    told = told.transform(with_removal, leaders, epochs, samples).withColumn("story", _sentence(started_ns))
+    told = told.transform(with_removal, leaders, epochs, samples).withColumn("story", _sentence(origin_ns))
     return told.select(*cases.columns).union(cases.filter(~open_cases))

@@ -24,7 +24,9 @@ ROOT = Path(__file__).parents[1]
 EXIT_CODES = {"pass": 0, "fail": 1, "unknown": 2}
 BAD_INPUT = BadInput.exit_code
 _CONNECTION = "AIRFLOW_CONN_SPARK_DEFAULT"
-_SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # the JVM lives for half a minute
+# The JVM lives for half a minute; Spark's generated classes overflow the code cache that comes with one tier, and a
+# full one ends all compiling.
+_SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC"
 _PACKAGES = ("history", "spark", "expectations")
 
 
@@ -123,6 +125,7 @@ def _settings(scratch: str) -> dict[str, str]:
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.adaptive.enabled": "false",
         "spark.sql.codegen.wholeStage": "false",  # compiling costs more than these rows
+        "spark.sql.codegen.cache.maxEntries": "10000",  # what one run had compiled serves the next
         "spark.sql.execution.arrow.pyspark.enabled": "true",
     }
 

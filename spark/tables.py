@@ -18,9 +18,9 @@ REPLICA = ["broker_id", *PARTITION]
 
 def rows(spark: SparkSession, schema: pa.Schema, rows: Iterable[Mapping[str, Any]]) -> DataFrame:
     """A DataFrame of literal rows; what a row does not name is null."""
-    return spark.createDataFrame(
-        [tuple(row.get(name) for name in schema.names) for row in rows], from_arrow_schema(schema)
-    )
+    # From Arrow it is a local relation: no job and no Python worker reads it.
+    literal = pa.Table.from_pylist([dict(row) for row in rows], schema=schema)
+    return spark.createDataFrame(literal, from_arrow_schema(schema))
 
 
 def read_table(spark: SparkSession, folder: Path, schema: pa.Schema) -> tuple[DataFrame, list[str]]:

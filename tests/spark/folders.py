@@ -135,6 +135,8 @@ class History:
         captured = {row["broker_id"]: row for row in self.replicas if row["error"] is None}
         offsets = [{"capture": "before", **row, "high_watermark": 0, "log_end_offset": 0} for row in captured.values()]
         offsets += [{"capture": "after", **row} for row in captured.values()]
+        silent = dict.fromkeys(("leader_epoch", "log_start_offset", "high_watermark", "log_end_offset"))
+        offsets += [{"capture": "steady: kill in force", **captured[1], **silent, "error": "connection refused"}]
         tables = {
             "sends": self.sends,
             "polls": self.polls,

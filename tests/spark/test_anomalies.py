@@ -1,4 +1,6 @@
-"""Every record anomaly, with a near miss beside each hit."""
+"""Every record anomaly, with a near miss beside each hit; histories are judged side by side, a partition each."""
+
+from dataclasses import dataclass
 
 import pytest
 
@@ -17,104 +19,94 @@ def logged(offset, seq, *, node="broker-1", **other):
     return row | {"leader_epoch": 0, "producer_id": "load-1", "seq": seq, "checksum_ok": True} | other
 
 
-@pytest.fixture
-def find(spark):
-    """(anomaly, offset, seq) of every case in a history."""
+@dataclass
+class Case:
+    """A history of one partition; ``found`` is what is expected: (offset, seq) of each case of ``kind``, or of any."""
 
-    def found(kind, sends, polls, logs=(), clean=True):
-        sent_rows, poll_rows, segments = (
-            rows(spark, SENDS, sends),
-            rows(spark, POLLS, polls),
-            rows(spark, SEGMENTS, logs),
-        )
-        drains = rows(spark, DRAINS, [{**TP, "position": 10, "end_offset": 10, "complete": True}])
-        producers = rows(spark, PRODUCERS, [{"producer_id": "load-1", "clean": clean}])
-        reads = anomalies.all_reads(poll_rows, segments)
-
-        def fates():
-            indexed = sent_rows.transform(delivery.with_read, poll_rows).transform(delivery.with_index, poll_rows)
-            return indexed.transform(delivery.with_fate, segments, drains, rows(spark, WHOLE, [TP]))
-
-        cases = {
-            "unread": lambda: anomalies.unread_acknowledged(fates()),
-            "duplicate": lambda: anomalies.duplicate(sent_rows.transform(delivery.with_read, poll_rows)),
-            "phantom": lambda: anomalies.phantom_record(sent_rows, reads, producers),
-            "corrupt": lambda: anomalies.corrupt_record(reads, segments),
-            "aborted": lambda: anomalies.aborted_read(sent_rows, poll_rows),
-            "inconsistent": lambda: anomalies.inconsistent_offset(
-                sent_rows.transform(delivery.with_read, poll_rows), poll_rows
-            ),
-            "any": lambda: anomalies.anomalies(fates().localCheckpoint(), sent_rows, poll_rows, segments, producers),
-        }[kind]()
-        return sorted(((row["anomaly"], row["offset"], row["seq"]) for row in cases.collect()), key=str)
-
-    return found
+    behaviour: str
+    found: list
+    sends: list
+    polls: list
+    logs: tuple = ()
+    kind: str | None = None
+    clean: bool = True
 
 
-def test_a_clean_history_has_none(find):
-    """Acknowledged once, read once, live and finally."""
-    assert find("any", [sent(0, offset=0)], [polled(0, 0), polled(0, 0, final=False)], [logged(0, 0)]) == []
+DAMAGED_BATCH = logged(None, None, problem="bad crc", batch_offset=4, producer_id=None, checksum_ok=None)
+TAIL = [sent(0, offset=0), sent(2, offset=2)]
+ONE = [sent(0, offset=0)]
+CASES = [
+    Case("acknowledged once, read once, live and finally", [], ONE, [polled(0, 0), polled(0, 0, final=False)],
+         (logged(0, 0),)),
+    Case("a record that a later read has passed is lost", [(0, 0)], [sent(0, offset=0), sent(1, offset=1)],
+         [polled(1, 1)], (logged(1, 1),), "lost_write"),
+    Case("an acknowledged record in no log, behind the drain's end, was truncated", [(12, 1)],
+         [*ONE, sent(1, offset=12)], [polled(0, 0)], (), "truncated_ack"),
+    Case("an acknowledged record above the drain's end is invisible", [(12, 1)],
+         [*ONE, sent(1, offset=12)], [polled(0, 0)], (logged(12, 1),), "invisible_ack"),
+    Case("a record at two offsets is a duplicate", [(1, 0)], ONE, [polled(0, 0), polled(1, 0)], (), "duplicate"),
+    Case("an offset that was read twice is none", [], ONE, [polled(0, 0), polled(0, 0)]),
+    Case("a record that nobody sent is a phantom", [(1, 7)], ONE, [polled(0, 0), polled(1, 7)], (), "phantom_record"),
+    Case("a record that nobody sent is a phantom in a replica's log, too", [(1, 7)], ONE, [polled(0, 0)],
+         (logged(0, 0), logged(1, 7)), "phantom_record"),
+    Case("what a dead producer sent after the end of its ledger is no phantom", [], TAIL,
+         [polled(0, 0), polled(2, 2), polled(3, 3)], (), "phantom_record", clean=False),
+    Case("a gap within a dead producer's ledger is one", [(1, 1)], TAIL, [polled(0, 0), polled(1, 1), polled(2, 2)],
+         (), "phantom_record", clean=False),
+    Case("a payload that does not fit its checksum, once however many saw it", [(0, 0)], ONE,
+         [polled(0, 0, checksum_ok=False)], (logged(0, 0, checksum_ok=False),), "corrupt_record"),
+    Case("a batch with a wrong CRC is corrupt", [(4, None)], ONE, [polled(0, 0)], (DAMAGED_BATCH,), "corrupt_record"),
+    Case("a torn tail is not", [], ONE, [polled(0, 0)], ({**DAMAGED_BATCH, "problem": "torn tail"},)),
+    Case("a send that failed for good and was read", [(0, 0)], [sent(0, outcome="fail", error="TOO_LARGE")],
+         [polled(0, 0)], (), "aborted_read"),
+    Case("an indeterminate send may be read", [], [sent(0, outcome="info")], [polled(0, 0)]),
+    Case("of two records acknowledged at one offset the one that is not there is named", [(0, 0)],
+         [sent(0, offset=0), sent(1, offset=0)], [polled(0, 1)], (), "inconsistent_offset"),
+    Case("two records at two offsets are consistent", [], [sent(0, offset=0), sent(1, offset=1)],
+         [polled(0, 0), polled(1, 1)]),
+]  # fmt: skip
 
 
-def test_lost_write(find):
-    """An acknowledged record that a later read has passed."""
-    assert find("unread", [sent(0, offset=0), sent(1, offset=1)], [polled(1, 1)]) == [("lost_write", 0, 0)]
+@pytest.fixture(scope="module")
+def found(spark):
+    """The cases found, by partition, which is the number of the case; each history has a producer of its own."""
+
+    def at(number, row):
+        own = {"producer_id": f"load-{number}"} if row.get("producer_id") else {}
+        return row | own | {"partition": number}
+
+    sends, polls, logs = (
+        [at(number, row) for number, case in enumerate(CASES) for row in getattr(case, name)]
+        for name in ("sends", "polls", "logs")
+    )
+    where = [TP | {"partition": number} for number in range(len(CASES))]
+    drains = [{**partition, "position": 10, "end_offset": 10, "complete": True} for partition in where]
+    producers = [{"producer_id": f"load-{number}", "clean": case.clean} for number, case in enumerate(CASES)]
+    sent_rows, read, held = rows(spark, SENDS, sends), rows(spark, POLLS, polls), rows(spark, SEGMENTS, logs)
+    fates = (
+        sent_rows.transform(delivery.with_read, read)
+        .transform(delivery.with_index, read)
+        .transform(delivery.with_fate, held, rows(spark, DRAINS, drains), rows(spark, WHOLE, where))
+        .localCheckpoint()
+    )
+    return anomalies.anomalies(fates, sent_rows, read, held, rows(spark, PRODUCERS, producers)).collect()
 
 
-def test_duplicate(find):
-    """The same record at two offsets, but not the same offset read twice."""
-    assert find("duplicate", [sent(0, offset=0)], [polled(0, 0), polled(1, 0)]) == [("duplicate", 1, 0)]
-    assert find("duplicate", [sent(0, offset=0)], [polled(0, 0), polled(0, 0)]) == []
+@pytest.mark.parametrize("number", range(len(CASES)), ids=[case.behaviour for case in CASES])
+def test_a_history_shows_its_anomaly_and_no_other_history_does(found, number):
+    """Each case's behaviour is its name."""
+    case = CASES[number]
+    shown = [row for row in found if row["partition"] == number and case.kind in {None, row["anomaly"]}]
+
+    assert case.found == [(row["offset"], row["seq"]) for row in shown]
 
 
-def test_phantom_record(find):
-    """A record that was never sent, whether a consumer or a replica's log shows it."""
-    assert find("phantom", [sent(0, offset=0)], [polled(0, 0), polled(1, 7)]) == [("phantom_record", 1, 7)]
-    assert find("phantom", [sent(0, offset=0)], [polled(0, 0)], [logged(0, 0), logged(1, 7)]) == [
-        ("phantom_record", 1, 7)
-    ]
+def test_an_offset_that_was_given_twice_says_what_it_holds_now(found):
+    """The sentence names the record that is gone and the one that stands there."""
+    (story,) = [row["story"] for row in found if row["anomaly"] == "inconsistent_offset"]
+    number = next(number for number, case in enumerate(CASES) if case.kind == "inconsistent_offset")
 
-
-def test_the_lost_tail_of_a_dead_producers_ledger_is_no_phantom(find):
-    """A producer that died may have sent what it could not write down; within its ledger a gap stays a phantom."""
-    sends = [sent(0, offset=0), sent(2, offset=2)]
-
-    assert find("phantom", sends, [polled(0, 0), polled(2, 2), polled(3, 3)], clean=False) == []
-    assert find("phantom", sends, [polled(0, 0), polled(1, 1), polled(2, 2)], clean=False) == [("phantom_record", 1, 1)]
-
-
-def test_corrupt_record(find):
-    """A payload with a wrong checksum, or a batch with a wrong CRC; one case for each offset."""
-    damaged = polled(0, 0, checksum_ok=False)
-    bad = logged(None, None, problem="bad crc", batch_offset=4, producer_id=None, checksum_ok=None)
-
-    assert find("corrupt", [sent(0, offset=0)], [damaged], [logged(0, 0, checksum_ok=False)]) == [
-        ("corrupt_record", 0, 0)
-    ]
-    assert find("corrupt", [sent(0, offset=0)], [polled(0, 0)], [bad]) == [("corrupt_record", 4, None)]
-    assert find("corrupt", [sent(0, offset=0)], [polled(0, 0)], [{**bad, "problem": "torn tail"}]) == []
-
-
-def test_aborted_read(find):
-    """A send that failed for good and was read; an indeterminate one may be."""
-    assert find("aborted", [sent(0, outcome="fail", error="TOO_LARGE")], [polled(0, 0)]) == [("aborted_read", None, 0)]
-    assert find("aborted", [sent(0, outcome="info")], [polled(0, 0)]) == []
-
-
-def test_inconsistent_offset(find):
-    """Two records acknowledged at one offset; the one that is not there is named."""
-    sends = [sent(0, offset=0), sent(1, offset=0)]
-
-    assert find("inconsistent", sends, [polled(0, 1)]) == [("inconsistent_offset", 0, 0)]
-    assert find("inconsistent", [sent(0, offset=0), sent(1, offset=1)], [polled(0, 0), polled(1, 1)]) == []
-
-
-def test_an_unread_tail_is_named_by_its_fate(find):
-    """The drain reached offset 10: a record acknowledged at 12 and in no log was truncated."""
-    assert find("unread", [sent(0, offset=0), sent(1, offset=12)], [polled(0, 0)]) == [("truncated_ack", 12, 1)]
-    assert find("unread", [sent(0, offset=0), sent(1, offset=12)], [polled(0, 0)], [logged(12, 1)]) == [
-        ("invisible_ack", 12, 1)
-    ]
+    assert story == f"Offset 0 was that of record load-{number}/0 and holds record load-{number}/1 now."
 
 
 def test_delivery_counts_what_was_found(spark):
@@ -127,9 +119,8 @@ def test_delivery_counts_what_was_found(spark):
         .transform(delivery.with_index, polls)
         .transform(delivery.with_fate, rows(spark, SEGMENTS, []), rows(spark, DRAINS, []), rows(spark, WHOLE, []))
     )
-    row = delivery.delivery(fates, spark.createDataFrame([], "anomaly string, topic string, partition int")).collect()[
-        0
-    ]
+    none = spark.createDataFrame([], "anomaly string, topic string, partition int")
+    row = delivery.delivery(fates, none).collect()[0]
 
     assert (row["sent"], row["acked"], row["indeterminate"], row["failed"], row["read"]) == (5, 3, 1, 1, 2)
     assert (row["lost"], row["unseen"], row["duplicated"], row["duplicate_copies"]) == (1, 0, 1, 1)

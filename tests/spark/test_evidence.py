@@ -8,7 +8,7 @@ from history.events import Event
 from history.folder import RunFolder
 from spark import evidence
 from spark.recorded import open_run
-from tests.spark.folders import S, clean, event, truncated
+from tests.spark.folders import S, clean, event, manifest, truncated
 
 
 def missing(spark, history, path, spoil=None):
@@ -38,14 +38,18 @@ def test_everything_that_can_be_missing_is_named(spark, tmp_path):
         (folder.brokers / "broker-1" / "server.log").unlink()
         (folder.table("polls") / "all.parquet").write_bytes(b"PAR1")
 
+    history.manifest = history.manifest.model_copy(update={"scenario": {"phases": [{"steady": []}]}})
     found = missing(spark, history, tmp_path / "run", spoil)
 
+    assert next(iter(found)) == "no harness error"
     assert set(found) == {
-        "files readable", "run collected", "no harness error", "faults bit", "sends ledgered", "something acknowledged",
+        "files readable", "run collected", "no harness error", "every phase run",
+        "faults bit", "sends ledgered", "something acknowledged",
         "final drain complete", "every replica probed", "offsets captured before", "offsets captured after",
         "segments of every replica", "broker logs",
     }  # fmt: skip
     assert "the disk is full" in found["no harness error"]
+    assert "'steady' was never begun" in found["every phase run"]
     assert "exported up to 1; its end was 50" in found["segments of every replica"]
     assert "on broker 3 was never seen" in found["every replica probed"]
 
@@ -65,6 +69,15 @@ def test_a_fault_must_bite_and_heal():
     assert list(evidence._not_healed([bit, gone])) == []
     assert len(list(evidence._not_healed([bit]))) == 1
     assert len(list(evidence._not_healed([bit, of("healed", 1, gone=False)]))) == 1
+
+
+def test_a_phase_must_be_run_to_its_end():
+    """A phase that was begun and not ended is named; one that ended is not."""
+    config = manifest().model_copy(update={"scenario": {"phases": [{"p": []}]}})
+    begun, ended = Event(0, "", "phase_started", "p"), Event(1, "", "phase_ended", "p")
+
+    assert list(evidence._phases_left([begun, ended], config)) == []
+    assert list(evidence._phases_left([begun], config)) == ["The phase 'p' was not run to its end."]
 
 
 def test_undecided_things_are_evidence_that_is_missing():

@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 from history.tables import ISR, REPLICAS, SENDS
 from spark import invariants
 from spark.recorded import EPOCHS, final_isr, isr_changes, leaders
@@ -21,87 +23,112 @@ def samples(spark, *literal):
     return rows(spark, REPLICAS, literal)
 
 
-def test_i1_log_start_above_the_high_watermark(spark):
+def side_by_side(*histories):
+    """The rows of several histories, each as a partition of its own."""
+    return [row | {"partition": number} for number, history in enumerate(histories) for row in history]
+
+
+def of_each(checks, histories):
+    """(checked, violations) of each history."""
+    found = [(row["partition"], row["violated"]) for row in checks.collect()]
+    return [
+        (sum(of == number for of, _ in found), sum(bad for of, bad in found if of == number))
+        for number in range(histories)
+    ]
+
+
+@pytest.fixture
+def judge(spark):
+    """(checked, violations) of each history of samples, judged side by side by one invariant."""
+
+    def judged(invariant, *histories, also=()):
+        return of_each(invariant(samples(spark, *side_by_side(*histories)), *also), len(histories))
+
+    return judged
+
+
+def test_i1_log_start_above_the_high_watermark(judge):
     """A log start above HW is out of bounds; equal to it is not, and a reply without it is not checked."""
-    assert verdicts(invariants.i1_bounds(samples(spark, sample(1, 0, 5, 9, log_start_offset=6)))) == (1, 1)
-    assert verdicts(invariants.i1_bounds(samples(spark, sample(1, 0, 5, 9, log_start_offset=5)))) == (1, 0)
-    assert verdicts(invariants.i1_bounds(samples(spark, sample(1, 0, 5, 9, log_start_offset=None)))) == (0, 0)
+    above, equal, silent = ([sample(1, 0, 5, 9, log_start_offset=start)] for start in (6, 5, None))
+
+    assert judge(invariants.i1_bounds, above, equal, silent) == [(1, 1), (1, 0), (0, 0)]
 
 
-def test_i2_high_watermark_above_the_log_end(spark):
-    """HW 6 with LEO 5 in one reply is a violation; read the other way round it proves nothing."""
-    assert verdicts(invariants.i2_hw_below_leo(samples(spark, sample(1, 0, 6, 5)))) == (1, 1)
-    assert verdicts(invariants.i2_hw_below_leo(samples(spark, sample(1, 0, 5, 5)))) == (1, 0)
-    assert verdicts(invariants.i2_hw_below_leo(samples(spark, sample(1, 0, 6, 5, single_reply=False)))) == (0, 0)
-
-
-def test_i2_across_two_samples_of_one_incarnation(spark):
-    """An earlier HW above a later LEO counts within one incarnation only."""
+def test_i2_high_watermark_above_the_log_end(judge):
+    """HW 6 with LEO 5 in one reply is a violation, and so is an earlier HW above a later LEO of one incarnation;
+    read the other way round, or across incarnations, they prove nothing.
+    """
     first, later = sample(1, 0, 6, 6, single_reply=False), sample(1, 5 * MS, 5, 5, single_reply=False)
+    above, equal, turned = [sample(1, 0, 6, 5)], [sample(1, 0, 5, 5)], [sample(1, 0, 6, 5, single_reply=False)]
+    restarted = [first, {**later, "incarnation": 2}]
 
-    assert verdicts(invariants.i2_hw_below_leo(samples(spark, first, later))) == (1, 1)
-    assert verdicts(invariants.i2_hw_below_leo(samples(spark, first, {**later, "incarnation": 2}))) == (0, 0)
-
-
-def test_i3_a_leader_goes_back(spark):
-    """HW falls on the leader of the epoch; on a follower, or in the next epoch, it may."""
-    led = leaders(rows(spark, ISR, [isr_view(0, 1, 0, [1, 2, 3])]))
-
-    def check(*literal):
-        return verdicts(invariants.i3_leader_monotonic(samples(spark, *literal), led))
-
-    assert check(sample(1, 0, 6, 9), sample(1, 5 * MS, 5, 9)) == (1, 1)
-    assert check(sample(2, 0, 6, 9), sample(2, 5 * MS, 5, 9)) == (0, 0)
-    assert check(sample(1, 0, 6, 9), sample(1, 5 * MS, 5, 9, epoch=1)) == (0, 0)
-    assert check(sample(1, 0, 6, 9), sample(1, MS // 2, 5, 9)) == (0, 0)  # the two probes overlap
+    assert judge(invariants.i2_hw_below_leo, above, equal, turned, [first, later], restarted) == [
+        (1, 1),
+        (1, 0),
+        (0, 0),
+        (1, 1),
+        (0, 0),
+    ]
 
 
-def test_i6_a_log_end_below_its_own_high_watermark(spark):
+def test_i3_a_leader_goes_back(spark, judge):
+    """HW falls on the leader of the epoch; on a follower, in the next epoch, or in overlapping probes it may."""
+    leader = [sample(1, 0, 6, 9), sample(1, 5 * MS, 5, 9)]
+    follower = [sample(2, 0, 6, 9), sample(2, 5 * MS, 5, 9)]
+    next_epoch = [sample(1, 0, 6, 9), sample(1, 5 * MS, 5, 9, epoch=1)]
+    overlapping = [sample(1, 0, 6, 9), sample(1, MS // 2, 5, 9)]
+    led = leaders(rows(spark, ISR, side_by_side(*[[isr_view(0, 1, 0, [1, 2, 3])]] * 4)))
+
+    found = judge(invariants.i3_leader_monotonic, leader, follower, next_epoch, overlapping, also=[led])
+    assert found == [(1, 1), (0, 0), (0, 0), (0, 0)]
+
+
+def test_i6_a_log_end_below_its_own_high_watermark(judge):
     """Truncated below a HW that it showed in an earlier life; another replica's HW proves nothing."""
+    below, kept = ([sample(1, 0, 6, 9), sample(1, S, 0, leo, epoch=1, incarnation=2)] for leo in (5, 6))
+    anothers = [sample(2, 0, 8, 9), sample(1, 0, 4, 9), sample(1, S, 0, 5, epoch=1)]
 
-    def check(*literal):
-        return verdicts(invariants.i6_own_floor(samples(spark, *literal)))
-
-    assert check(sample(1, 0, 6, 9), sample(1, S, 0, 5, epoch=1, incarnation=2)) == (1, 1)
-    assert check(sample(1, 0, 6, 9), sample(1, S, 0, 6, epoch=1, incarnation=2)) == (1, 0)
-    assert check(sample(2, 0, 8, 9), sample(1, 0, 4, 9), sample(1, S, 0, 5, epoch=1)) == (1, 0)
+    assert judge(invariants.i6_own_floor, below, kept, anothers) == [(1, 1), (1, 0), (1, 0)]
 
 
-def test_i8_an_epoch_that_starts_below_an_earlier_high_watermark(spark):
+def test_i8_an_epoch_that_starts_below_an_earlier_high_watermark(spark, judge):
     """Epoch 1 starts at 5: HW 6 in epoch 0 was lost, HW 5 was not. A HW that dips within epoch 1 is legal."""
     starts = [
         {**TP, "broker_id": b, "leader_epoch": e, "start_offset": o} for b, e, o in [(2, 0, 0), (2, 1, 5), (3, 1, 7)]
     ]
-    epochs = rows(spark, EPOCHS, starts)
+    epochs = rows(spark, EPOCHS, side_by_side(starts, starts))
+    lost, kept = [sample(1, 0, 6, 9)], [sample(1, 0, 5, 9), sample(2, S, 3, 9, epoch=1)]
 
-    def check(*literal):
-        return verdicts(invariants.i8_leader_completeness(samples(spark, *literal), epochs))
-
-    assert check(sample(1, 0, 6, 9)) == (1, 1)
-    assert check(sample(1, 0, 5, 9), sample(2, S, 3, 9, epoch=1)) == (1, 0)
+    assert judge(invariants.i8_leader_completeness, lost, kept, also=[epochs]) == [(1, 1), (1, 0)]
 
 
-def quiet(spark, leader_hw, seconds, *, isr=(1, 2), least_isr=1, follower=(9, 9)):
+def quiet(leader_hw, seconds, *, isr=(1, 2), topic="orders", follower=(9, 9)):
     """A leader whose LEO stands at 9, its HW, and a follower, over some seconds; eviction takes 4.5 s."""
-    literal = [sample(1, t * S, leader_hw, 9) for t in range(seconds + 1)]
-    literal += [sample(2, t * S + S // 2, *follower) for t in range(seconds)]
-    changes = isr_changes(rows(spark, ISR, [isr_view(-S, 1, 0, list(isr))]))
-    limits = spark.createDataFrame([("orders", 4_500_000_000, least_isr)], "topic string, evict_ns long, least_isr int")
-    return verdicts(invariants.i10_quiescence(samples(spark, *literal), changes, limits))
+    literal = [sample(1, t * S, leader_hw, 9, topic=topic) for t in range(seconds + 1)]
+    literal += [sample(2, t * S + S // 2, *follower, topic=topic) for t in range(seconds)]
+    return literal, [isr_view(-S, 1, 0, list(isr), topic=topic)]
 
 
 def test_i10_a_high_watermark_that_stays_behind(spark):
-    """Stuck for longer than an eviction takes is a violation; reached is a pass; too short says nothing."""
-    assert quiet(spark, 5, 10) == (1, 1)
-    assert quiet(spark, 9, 10) == (1, 0)
-    assert quiet(spark, 5, 4) == (0, 0)
+    """Stuck for longer than an eviction takes is a violation, reached is a pass, too short says nothing. An in-sync
+    follower must follow, one outside the ISR may stay behind, and below min ISR (topic strict) nothing is asked.
+    """
+    histories = [
+        quiet(5, 10),
+        quiet(9, 10),
+        quiet(5, 4),
+        quiet(9, 10, follower=(5, 9)),
+        quiet(9, 10, follower=(5, 5), isr=(1,)),
+        quiet(5, 10, isr=(1,), topic="strict"),
+    ]
+    changes = isr_changes(rows(spark, ISR, side_by_side(*(views for _, views in histories))))
+    limits = spark.createDataFrame(
+        [("orders", 4_500_000_000, 1), ("strict", 4_500_000_000, 2)], "topic string, evict_ns long, least_isr int"
+    )
+    literal = side_by_side(*(of_history for of_history, _ in histories))
+    checks = invariants.i10_quiescence(samples(spark, *literal), changes, limits)
 
-
-def test_i10_counts_the_followers_of_the_isr_only(spark):
-    """An in-sync follower must follow; one outside the ISR may stay behind; under min ISR nothing is asked."""
-    assert quiet(spark, 9, 10, follower=(5, 9)) == (1, 1)
-    assert quiet(spark, 9, 10, follower=(5, 5), isr=(1,)) == (1, 0)
-    assert quiet(spark, 5, 10, isr=(1,), least_isr=2) == (0, 0)
+    assert of_each(checks, len(histories)) == [(1, 1), (1, 0), (0, 0), (1, 1), (1, 0), (0, 0)]
 
 
 def test_i15_a_promised_record_that_an_isr_member_lacks(spark):

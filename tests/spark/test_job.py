@@ -6,14 +6,17 @@ import shutil
 import pyarrow.parquet as pq
 import pytest
 
-from history.tables import JUDGED
+from history.folder import RunFolder
+from history.tables import JUDGED, RECORDED
 from spark.submit import judge
-from tests.spark.folders import clean, truncated
+from tests.spark.folders import S, clean, event, truncated
+
+pytestmark = pytest.mark.pipeline
 
 
 @pytest.fixture(scope="module")
 def judged(tmp_path_factory):
-    """Four folders judged in one application: exit code, and verdict.json by folder."""
+    """Folders of every kind judged in one application: exit code, and verdict.json by folder."""
     root = tmp_path_factory.mktemp("runs")
     clean().write(root / "clean")
     truncated().write(root / "truncated")
@@ -23,7 +26,11 @@ def judged(tmp_path_factory):
     promised.sends = [{**row, "acks": "all"} for row in promised.sends]
     promised.write(root / "promised")
     shutil.copytree(root / "promised", root / "again")
-    folders = [root / name for name in ("clean", "truncated", "promised", "again")]
+    clean().write(root / "nameless", seal=False)
+    (root / "nameless" / "manifest.json").unlink()
+    RunFolder(root / "nameless").seal()
+    _start_failed(root / "unstarted")
+    folders = [root / name for name in ("clean", "truncated", "promised", "again", "nameless", "unstarted")]
     code = judge(folders)
     return (
         root,
@@ -32,8 +39,24 @@ def judged(tmp_path_factory):
     )
 
 
+def _start_failed(path):
+    """What a run leaves whose cluster did not start: a manifest, events, and tables without a file."""
+    history = clean()
+    history.events = [
+        history.events[0],
+        event(9 * S + 1, "error", step="start_cluster", detail={"why": "broker-1 is exited"}),
+        event(40 * S, "collected"),
+    ]
+    folder = history.write(path, seal=False)
+    for table in RECORDED:
+        (folder.table(table) / "all.parquet").unlink()
+    for left in (folder.clients, folder.brokers, folder.table("offsets")):
+        shutil.rmtree(left)
+    folder.seal()
+
+
 def test_verdicts(judged):
-    """A clean run passes, a changed one is unknown, a broken promise fails; the worst makes the exit code."""
+    """A clean run passes, a broken promise fails, what cannot be judged is unknown; the worst makes the exit code."""
     _, code, verdicts = judged
 
     assert {name: v["verdict"] for name, v in verdicts.items()} == {
@@ -41,9 +64,13 @@ def test_verdicts(judged):
         "truncated": "unknown",
         "promised": "fail",
         "again": "fail",
+        "nameless": "unknown",
+        "unstarted": "unknown",
     }
     assert code == 1
     assert "events.jsonl was changed after sealing" in verdicts["truncated"]["reasons"][0]
+    assert "manifest.json is missing" in verdicts["nameless"]["sentence"]
+    assert verdicts["unstarted"]["reasons"][0] == "The harness failed at start_cluster: broker-1 is exited"
 
 
 def test_a_broken_promise_is_counted_and_told(judged):
@@ -62,9 +89,10 @@ def test_a_broken_promise_is_counted_and_told(judged):
     assert found["invariants"]["I15"]["verdict"] == "fail"
     assert len(stories) == 10
     assert (
-        "Record load-1/39 (acks=all) was acknowledged at +1.392 s by broker 1, leader in epoch 0 at offset 39; then "
-        "broker 1 at HW 30 and LEO 39, broker 2 at HW 29 and LEO 30, broker 3 at HW 29 and LEO 30; broker 2 was "
-        "elected in epoch 1 from offset 30 without it; broker 1's log end fell from 40 to 30 at +5.001 s."
+        "Record load-1/39 (acks=all) was acknowledged at +0.392 s while broker 1 led epoch 0 at offset 39; last seen "
+        "before that: broker 1 at HW 30 and LEO 39, broker 2 at HW 29 and LEO 30, broker 3 at HW 29 and LEO 30; "
+        "broker 2 began epoch 1 at offset 30 without it, seen at +0.400 s; broker 1's log end fell from 40 to 30 at "
+        "+4.001 s."
     ) in stories
 
 

@@ -1,75 +1,107 @@
-"""Recovery times count from the injection, and what was not seen is censored."""
+"""Recovery times count from the order to inject, and what was not seen is censored."""
 
 from history.events import Event
-from history.tables import ISR, REPLICAS, SENDS
+from history.tables import REPLICAS, SENDS
 from spark import recovery
-from spark.recorded import isr_changes
 from spark.tables import rows
-from tests.spark.folders import S, isr_view, manifest, sample, sent
+from tests.spark.folders import TP, S, manifest, sample, sent
 
 SPANS = "phase string, from_ns long, to_ns long"
 
 
-def events(*, until):
-    """A kill of broker-1 at 10 s, healed at 14 s, in a phase that ends at ``until`` s."""
-    fault = {"phase": "p", "step": "kill", "target": "broker-1"}
+def events(*, step="kill", target="broker-1", healed=14, until=20):
+    """A fault at 10 s, ordered to heal at 13 s and seen to be gone at ``healed`` s, in a phase until ``until`` s."""
+    fault = {"phase": "p", "step": step, "target": target}
     return [
         Event(9 * S, "", "phase_started", "p"),
         Event(10 * S, "", "inject", **fault),
         Event(10 * S + 1, "", "injected", **fault, detail={"bit": True}),
-        Event(14 * S, "", "healed", **fault, detail={"gone": True}),
+        Event(13 * S, "", "heal", **fault),
+        Event(healed * S, "", "healed", **fault, detail={"gone": True}),
         Event(until * S, "", "phase_ended", "p"),
     ]
 
 
-def measured(spark, views, until=20):
+def state(seconds, leader, epoch, isr):
+    """A state of the partition from some second on."""
+    return {**TP, "received_ns": seconds * S, "leader": leader, "leader_epoch": epoch, "isr": isr}
+
+
+def measured(states, **settings):
     """metric → (ms, censored)."""
-    nothing = recovery.longest_stalls(
-        rows(spark, SENDS, []), rows(spark, REPLICAS, []), spark.createDataFrame([], SPANS)
-    )
-    changes = isr_changes(rows(spark, ISR, views))
-    found = recovery.recovery(spark, manifest(), events(until=until), changes, nothing).collect()
-    return {row["metric"]: (round(row["value_ms"]), row["censored"]) for row in found}
+    found = recovery.fault_times(manifest(), events(**settings), states)
+    return {row["metric"]: (row["value_ms"], row["censored"]) for row in found}
 
 
-def test_a_killed_leader(spark):
-    """Elected after 2 s, out of the ISR with it, and back 1 s after the heal."""
-    views = [isr_view(S, 1, 0, [1, 2, 3]), isr_view(12 * S, 2, 1, [2, 3]), isr_view(15 * S, 2, 1, [1, 2, 3])]
+def test_a_killed_leader():
+    """Elected after 2 s, out of the ISR with it, back after 5 s, which is 2 s after the order to start it again."""
+    states = [state(1, 1, 0, [1, 2, 3]), state(12, 2, 1, [2, 3]), state(15, 2, 1, [1, 2, 3])]
 
-    assert measured(spark, views) == {
-        "detect": (2001, False),
-        "elect": (2001, False),
-        "isr_shrink": (2001, False),
-        "isr_full": (1001, False),
+    assert measured(states) == {
+        "detect": (2000, False),
+        "elect": (2000, False),
+        "isr_shrink": (2000, False),
+        "isr_full": (5000, False),
+        "catch_up": (2000, False),
     }
 
 
-def test_what_never_came_is_censored_at_the_end_of_the_phase(spark):
-    """Nobody else led, the ISR stayed: at least as long as the phase lasted."""
-    found = measured(spark, [isr_view(S, 1, 0, [1, 2, 3])])
+def test_a_return_that_is_seen_before_its_proof_still_took_its_time():
+    """The ISR was full again before the heal was proven: the time counts from the order, and is not zero."""
+    states = [state(1, 1, 0, [1, 2, 3]), state(12, 2, 1, [2, 3]), state(15, 2, 1, [1, 2, 3])]
 
-    assert found["elect"] == (10000, True)
-    assert found["isr_shrink"] == (10000, True)
-    assert found["isr_full"] == (0, False)
+    assert measured(states, healed=19)["catch_up"] == (2000, False)
 
 
-def test_a_killed_follower_elects_nobody(spark):
+def test_what_never_came_is_censored_when_the_fault_is_over():
+    """Nobody else led while the fault lasted; an ISR that stayed full has nothing to make full."""
+    assert measured([state(1, 1, 0, [1, 2, 3])]) == {
+        "detect": (4000, True),
+        "elect": (4000, True),
+        "isr_shrink": (4000, True),
+    }
+
+
+def test_what_a_later_fault_did_is_not_the_earlier_ones():
+    """A lag that the ISR bore until its heal is censored there, whatever became of the follower later."""
+    states = [state(1, 1, 0, [1, 2, 3]), state(16, 1, 0, [1, 2]), state(18, 1, 0, [1, 2, 3])]
+
+    assert measured(states, step="lag", target="broker-3") == {"isr_shrink": (4000, True)}
+
+
+def test_an_isr_that_stays_short_is_censored_at_the_end_of_the_phase():
+    """Out of the ISR and not back within the phase."""
+    states = [state(1, 1, 0, [1, 2, 3]), state(12, 1, 0, [1, 2])]
+
+    assert measured(states, step="slow", target="broker-3") == {
+        "isr_shrink": (2000, False),
+        "isr_full": (10000, True),
+        "catch_up": (7000, True),
+    }
+
+
+def test_a_killed_follower_elects_nobody():
     """Where another broker leads there is nothing to elect."""
-    views = [isr_view(S, 2, 0, [1, 2, 3]), isr_view(12 * S, 2, 0, [2, 3])]
+    states = [state(1, 2, 0, [1, 2, 3]), state(12, 2, 0, [2, 3]), state(12.5, 2, 0, [1, 2, 3])]
 
-    assert set(measured(spark, views)) == {"isr_shrink", "isr_full"}
+    assert set(measured(states)) == {"isr_shrink", "isr_full"}
 
 
 def test_the_longest_stall_of_a_phase(spark):
-    """Writes stood for 3 s between two acknowledgements; the high watermark from 2 s to the end."""
-    spans = spark.createDataFrame([("p", 0, 9 * S)], SPANS)
+    """Writes stood for 3 s between two acknowledgements, the high watermark from 2 s to the end; a phase in which
+    nothing came is one stall from its start to its end.
+    """
+    spans = spark.createDataFrame([("p", 0, 9 * S), ("q", 10 * S, 12 * S)], SPANS)
     sends = [sent(n, offset=n, at_ns=t * S) for n, t in enumerate((1, 4, 7, 8))]
     samples = [sample(1, S, 5, 9), sample(2, 2 * S, 6, 9), sample(1, 3 * S, 6, 9)]
+    samples += [sample(1, t * S, t, 9, topic="idle") for t in (1, 2)]
     found = recovery.longest_stalls(rows(spark, SENDS, sends), rows(spark, REPLICAS, samples), spans).collect()
 
-    assert {row["metric"]: (row["value_ms"], row["censored"]) for row in found} == {
-        "write_unavailable": (3000.0, False),
-        "hw_stall": (6999.0, True),
+    assert {(row["phase"], row["topic"], row["metric"]): (row["value_ms"], row["censored"]) for row in found} == {
+        ("p", "orders", "write_unavailable"): (3000.0, False),
+        ("p", "orders", "hw_stall"): (6999.0, True),
+        ("q", "orders", "write_unavailable"): (2000.0, True),
+        ("q", "orders", "hw_stall"): (2000.0, True),
     }
 
 
