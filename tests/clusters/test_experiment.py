@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from clusters import experiment
+from clusters import client_nodes, experiment, planning
+from clusters import leftovers as leftovers_module
 from clusters.experiment import collect, expected_seconds, hold_lease, prepare, reap, run_phase, tear_down
 from clusters.ports import PORTS
 from clusters.runtimes import docker
@@ -36,7 +37,7 @@ phases:
 def host(monkeypatch: pytest.MonkeyPatch) -> None:
     """A host without Docker on which every version's jars are there."""
     monkeypatch.setattr(docker, "daemon_answers", lambda: False)
-    monkeypatch.setattr(experiment, "kafka_jars", lambda version: Path("/jars") / version)
+    monkeypatch.setattr(planning, "kafka_jars", lambda version: Path("/jars") / version)
 
 
 @pytest.fixture
@@ -148,7 +149,7 @@ def test_a_fault_that_the_runtime_cannot_do_is_refused(
     told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The sentence names the capability and the runtime that has it."""
-    monkeypatch.setitem(experiment.CAPABILITIES, "process", frozenset({"kill"}))
+    monkeypatch.setitem(planning.CAPABILITIES, "process", frozenset({"kill"}))
 
     with pytest.raises(BadInput, match="Scenario small needs pause, which the process runtime cannot do; use RUNTIME"):
         prepared(told, tmp_path)
@@ -194,13 +195,13 @@ def removed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         runs.append(run.name)
         return [f"{run.name}/broker-1"]
 
-    monkeypatch.setattr(experiment, "_remove_all", remove)
+    monkeypatch.setattr(leftovers_module, "_remove_all", remove)
     return runs
 
 
 def leftovers(monkeypatch: pytest.MonkeyPatch, *runs: Path) -> None:
     """Let these runs have processes."""
-    monkeypatch.setattr(experiment, "_runs_with_leftovers", lambda: list(runs))
+    monkeypatch.setattr(leftovers_module, "_runs_with_leftovers", lambda: list(runs))
 
 
 def test_a_held_lease_spares_the_run(
@@ -225,7 +226,7 @@ def test_a_lease_by_time_spares_the_run_until_it_is_up(
     assert expires == pytest.approx(time.time() + 3 * 61 + 900, abs=60)
 
     assert reap() == []
-    monkeypatch.setattr(experiment.time, "time", lambda: expires + 1)
+    monkeypatch.setattr(leftovers_module.time, "time", lambda: expires + 1)
     assert removed == []
     assert reap() == [f"{run.name}/broker-1"]
 
@@ -336,7 +337,7 @@ def test_a_client_that_does_not_end_is_killed(world: Any, monkeypatch: pytest.Mo
         states["consumer"] = "exited"
         assert condition()
 
-    monkeypatch.setattr(experiment, "wait_until", wait)
+    monkeypatch.setattr(client_nodes, "wait_until", wait)
     experiment.stop_clients(world.folder.path)
 
     assert sent == [("prober", "SIGTERM"), ("consumer", "SIGTERM"), ("prober", "SIGKILL")]

@@ -1,0 +1,76 @@
+"""Who holds a run, and the removal of what nobody holds any more."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from clusters.runtimes import choose_runtime, open_runtime
+from history.folder import RunFolder
+
+
+@contextmanager
+def hold_lease(run: Path) -> Iterator[None]:
+    """Spare the run from ``reap`` for as long as this process lives."""
+    with (RunFolder(run).work / "lease").open() as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def tear_down(run: Path) -> list[str]:
+    """Remove everything of the run but its folder; safe to call again.
+
+    The folder's ``work/`` goes too once the run is sealed; before that it is the only evidence.
+    """
+    folder = RunFolder(run.resolve())
+    removed = _remove_all(folder.path)
+    if folder.is_sealed:
+        shutil.rmtree(folder.work, ignore_errors=True)
+    return removed
+
+
+def _remove_all(run: Path) -> list[str]:
+    removed = open_runtime("process", run).remove_all()
+    if choose_runtime("auto") == "docker":
+        removed += open_runtime("docker", run).remove_all()
+    return removed
+
+
+def reap(*, all_runs: bool = False) -> list[str]:
+    """Remove what is left of runs that nobody holds any more; ``all_runs`` takes those in use, too.
+
+    A run is in use while a process holds its lease, or until its time is up (runs of a scheduler).
+    """
+    removed = []
+    for run in _runs_with_leftovers():
+        if all_runs or not _is_leased(run):
+            removed += tear_down(run)
+    return removed
+
+
+def _runs_with_leftovers() -> list[Path]:
+    from clusters.runtimes.docker import runs_with_leftovers
+    from clusters.runtimes.process import processes_of
+
+    found = {Path(owner).parent for owner in processes_of().values()}
+    if choose_runtime("auto") == "docker":
+        found |= runs_with_leftovers()
+    return sorted(found)
+
+
+def _is_leased(run: Path) -> bool:
+    try:
+        with (run / "work" / "lease").open() as file:
+            expires: float = json.load(file)["expires"]
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return True
+            return time.time() < expires
+    except (OSError, ValueError, LookupError, TypeError):
+        return False

@@ -1,0 +1,113 @@
+"""Checks everything that was asked for and makes the run's folder, before anything starts."""
+
+from __future__ import annotations
+
+import json
+import math
+import secrets
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal
+
+from clusters import scenario as story
+from clusters.jars import kafka_jars
+from clusters.kafka import choose_mode
+from clusters.runtimes import CAPABILITIES, choose_runtime, open_runtime
+from clusters.world import Plan
+from history.errors import BadInput
+from history.folder import RunFolder, write_atomically
+
+Lease = Literal["process", "time"]
+
+
+def prepare(
+    scenario: str,
+    *,
+    kafka: str,
+    runtime: str = "auto",
+    rate: float | None = None,
+    seed: int | None = None,
+    runs: Path,
+    subnet: str | None = None,
+    lease: Lease = "time",
+) -> Path:
+    """Check everything that was asked for and make the run's folder; nothing is started.
+
+    ``lease`` says what spares the run from ``reap``: the life of the calling process (``hold_lease``), or time.
+
+    Raises:
+        BadInput: something cannot be done; no folder is left behind.
+    """
+    plan = _plan(scenario, kafka, runtime=runtime, rate=rate, seed=seed, subnet=subnet)
+    now = datetime.now(UTC)
+    name = plan.scenario.name.replace("_", "-")
+    stem = f"{now:%Y%m%d-%H%M%S}-{name}-{kafka.replace('.', '-')}"[:57].rstrip("-")
+    run_id = f"{stem}-{secrets.token_hex(2)}"
+    folder = RunFolder(runs.resolve() / run_id)
+    folder.work.mkdir(parents=True)
+    write_atomically(folder.work / "plan.json", plan.model_dump_json(indent=1))
+    expires = time.time() + 3 * expected_seconds(plan.scenario) + 900 if lease == "time" else 0
+    write_atomically(folder.work / "lease", json.dumps({"expires": expires}))
+    return folder.path
+
+
+def _plan(
+    scenario: str, version_wanted: str, *, runtime: str, rate: float | None, seed: int | None, subnet: str | None
+) -> Plan:
+    told = story.load_scenario(scenario)
+    if rate is not None:
+        told = _with_rate(told, rate)
+    mode = choose_mode(version_wanted, told.cluster.mode)
+    if mode == "kraft" and told.aims_at_controller:
+        raise BadInput(
+            f"Scenario {told.name} aims at the controller, which is no broker in KRaft mode; "
+            "use mode: zookeeper with Kafka before 4.0, or aim at a broker."
+        )
+    chosen = choose_runtime(runtime)
+    if lacking := told.needs - CAPABILITIES[chosen]:
+        raise BadInput(
+            f"Scenario {told.name} needs {', '.join(sorted(lacking))}, which the {chosen} runtime cannot do; "
+            "use RUNTIME=docker."
+        )
+    _check_subnet(chosen, subnet)
+    return Plan(
+        scenario=told,
+        kafka_version=version_wanted,
+        jars=kafka_jars(version_wanted),
+        mode=mode,
+        runtime=chosen,
+        seed=secrets.randbelow(2**31) if seed is None else seed,
+        subnet=subnet,
+    )
+
+
+def _with_rate(told: story.Scenario, rate: float) -> story.Scenario:
+    if told.load is None:
+        raise BadInput(f"RATE={rate:g} was given, but scenario {told.name} has no load.")
+    if not 0 < rate < math.inf:
+        raise BadInput(f"RATE={rate:g} is no rate; give records a second above 0.")
+    return told.model_copy(update={"load": told.load.model_copy(update={"rate": rate})})
+
+
+def _check_subnet(runtime: str, subnet: str | None) -> None:
+    """Try the subnet that was asked for, so that one in use is refused before anything starts."""
+    if subnet is not None:
+        trial = open_runtime(runtime, Path("/nonexistent") / f"trial-{secrets.token_hex(4)}")
+        try:
+            trial.reserve(subnet)
+        finally:
+            trial.remove_all()
+
+
+def expected_seconds(scenario: story.Scenario) -> float:
+    """About how long a run takes when every wait takes half of its limit."""
+    return 45.0 + sum(_step_seconds(step) for phase in scenario.phases for step in phase.steps)
+
+
+def _step_seconds(step: story.Step) -> float:
+    if isinstance(step, story.Hold):
+        return step.seconds
+    if isinstance(step, story.Wait | story.Slow):
+        return step.limit / 2
+    return 2.0
