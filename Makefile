@@ -17,6 +17,9 @@ RATE ?=
 SEED ?=
 SUBNET ?=
 RUN ?=
+HISTORY ?=
+FORMAT ?=
+OPTIONS ?=
 PORT ?= 8080
 ALL ?=
 
@@ -60,6 +63,10 @@ scenarios: $(VENV)/.ready ## List the scenarios and what each is for
 judge: $(VENV)/.ready ## Judge recorded runs again: RUN=<folder> [RUN="<folder> <folder>"]
 	@[ -n "$(RUN)" ] || { echo "make judge needs RUN=<folder>, such as RUN=runs/<run id>." >&2; exit 3; }
 	exec $(PY) -m operators.cli judge $(RUN)
+
+.PHONY: import
+import: $(VENV)/.ready ## Judge a history from elsewhere: HISTORY=<file> FORMAT=operations|verifiable|ledger|jepsen OPTIONS="--acks 1 …"
+	@exec $(PY) -m imports.cli --history="$(HISTORY)" --format="$(FORMAT)" $(OPTIONS)
 
 .PHONY: test
 test: $(VENV)/.ready ## Run the tests: first without a cluster, then against real brokers

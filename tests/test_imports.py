@@ -1,4 +1,7 @@
-"""Imports go one way: dags → operators → clusters → history; spark → expectations → history; reports → history."""
+"""Imports go one way: dags → operators → clusters → history; spark → expectations → history; reports → history.
+
+Imports of foreign histories know only the run folder; their command also has it judged and published.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +20,7 @@ MAY_IMPORT = {
     "expectations": {"history"},
     "spark": {"expectations", "history"},
     "reports": {"history"},
+    "imports": {"history", "spark", "reports"},
     "operators": {"clusters", "spark", "reports", "history"},
     "dags": {"operators", "clusters", "history"},
 }
@@ -26,6 +30,7 @@ NEVER = {
     "expectations": {"airflow", "docker", "kafka", "confluent_kafka"},
     "spark": {"airflow", "docker", "kafka", "confluent_kafka"},
     "reports": {"airflow", "pyspark", "great_expectations", "docker", "kafka", "confluent_kafka"},
+    "imports": {"airflow", "pyspark", "great_expectations", "docker", "kafka", "confluent_kafka"},
     "operators": {"pyspark", "great_expectations", "docker", "kafka", "confluent_kafka"},
 }
 

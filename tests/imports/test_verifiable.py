@@ -1,0 +1,145 @@
+"""The output of Kafka's verifiable producer and consumer."""
+
+import json
+
+import pytest
+
+from history.errors import BadInput
+from imports import verifiable
+from imports.records import NO_PARTITION, Unnamed, tables
+
+
+def sent(value, offset, partition=0):
+    """A line of an acknowledged send."""
+    row = {"timestamp": 5, "name": "producer_send_success", "key": None, "value": value, "offset": offset}
+    return row | {"topic": "t", "partition": partition}
+
+
+def failed(value):
+    """A line of a send that ended with an error; the producer does not say to which partition it was."""
+    row = {"name": "producer_send_error", "topic": "t", "key": None, "value": value, "timestamp": 6}
+    return row | {"exception": "class org.apache.kafka.common.errors.TimeoutException", "message": "Expiring 1 record"}
+
+
+def consumed(value, offset, partition=0):
+    """A line of a verbose consumer."""
+    row = {"timestamp": 7, "name": "record_data", "key": None, "value": value, "offset": offset}
+    return row | {"topic": "t", "partition": partition}
+
+
+def batch(count, first, last, partition=0):
+    """A line of any consumer: offsets of what it read."""
+    part = {"topic": "t", "partition": partition, "count": count, "minOffset": first, "maxOffset": last}
+    return {"timestamp": 7, "name": "records_consumed", "count": count, "partitions": [part]}
+
+
+ENDED = {"timestamp": 9, "name": "shutdown_complete"}
+
+
+@pytest.fixture
+def read(tmp_path):
+    """Reads lists of lines, one file each."""
+
+    def of(*files):
+        paths = [tmp_path / f"{number}.json" for number in range(len(files))]
+        for path, lines in zip(paths, files, strict=True):
+            path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        return verifiable.read(paths)
+
+    return of
+
+
+def test_one_file_or_two_say_the_same(read):
+    """Producer and consumer may share a file; what the history does not use is passed over."""
+    produced = [{"timestamp": 1, "name": "startup_complete"}, sent("0", 0), sent("1", 3, partition=1)]
+    read_back = [{"name": "offsets_committed", "offsets": [], "success": True}, consumed("0", 0), batch(1, 0, 0)]
+
+    for history in (read([*produced, *read_back]), read(produced, read_back)):
+        assert [(s.key, s.value, s.outcome, s.offset, s.done_ns) for s in history.sends] == [
+            ("t-0", "0", "ok", 0, 5_000_000),
+            ("t-1", "1", "ok", 3, 5_000_000),
+        ]
+        assert [(r.key, r.offset, r.value) for r in history.reads] == [("t-0", 0, "0")]
+        assert history.places == {'"t-0"': ("t", 0), '"t-1"': ("t", 1)}
+
+
+def test_a_send_error_is_unknown(read):
+    """Never a failure: the record may be in the log. It stands where it was read, else in no partition."""
+    history = read([failed("0"), failed("1"), sent("2", 0)], [consumed("0", 9, partition=3)])
+
+    assert {s.value: (s.key, s.outcome, s.offset) for s in history.sends} == {
+        "0": ("t-3", "info", None),
+        "1": ("t-?", "info", None),
+        "2": ("t-0", "ok", 0),
+    }
+    assert history.places['"t-?"'] == ("t", NO_PARTITION)
+    assert history.sends[1].error == "Expiring 1 record"
+
+
+def test_acks_0_has_no_offset(read):
+    """The producer prints -1, and no offset is made of it."""
+    assert [s.offset for s in read([sent("0", -1), sent("1", 0)]).sends] == [None, 0]
+
+
+def test_without_values_only_offsets_are_known(read):
+    """A batch without gaps names its offsets; of one with gaps nobody knows which they were."""
+    history = read([sent("0", 0)], [batch(2, 0, 1), batch(2, 5, 8)])
+
+    assert [(r.offset, r.value) for r in history.reads] == [(0, Unnamed), (1, Unnamed)]
+    assert "between the offsets 5 and 8" in history.gaps[0]
+    assert [row["producer_id"] for row in tables(history, "all", "read_uncommitted").polls] == [None, None]
+
+
+def test_a_partition_that_was_revoked_is_read_by_another_consumer(read):
+    """Its committed offset may lie before what was read."""
+    revoked = {"name": "partitions_revoked", "partitions": [{"topic": "t", "partition": 0}]}
+    history = read([consumed("0", 0), consumed("9", 0, partition=1), revoked, consumed("0", 0), consumed("8", 1, 1)])
+
+    assert [r.consumer for r in history.reads] == ["consumer-1", "consumer-1", "consumer-1~1", "consumer-1"]
+
+
+def test_a_killed_producer_may_have_had_sends_in_flight(read):
+    """Values beyond its last are its own; after a shutdown, or below its last, they are nobody's."""
+    produced = [sent("4", 0), sent("6", 1)]
+    read_back = [consumed("7", 2), consumed("5", 3), consumed("x", 4)]
+    killed, ended = read(produced, read_back), read([*produced, ENDED], read_back)
+
+    assert [(s.value, s.outcome, s.key) for s in killed.sends[2:]] == [("7", "info", "t-0")]
+    assert len(ended.sends) == 2
+
+
+def test_prefixed_values_are_counted_by_prefix(read):
+    """With --value-prefix the values are <prefix>.<n>; another prefix is another producer's."""
+    killed = read([sent("1.4", 0)], [consumed("1.5", 1), consumed("2.5", 2)])
+
+    assert [s.value for s in killed.sends] == ["1.4", "1.5"]
+
+
+def test_a_producer_that_acknowledged_more_than_it_lists_leaves_a_gap(read):
+    """tool_data is its own count."""
+    counted = {"name": "tool_data", "sent": 2, "acked": 2, "target_throughput": -1, "avg_throughput": 1.0}
+
+    assert "2 of its records" in read([sent("0", 0), counted]).gaps[0]
+    assert list(read([sent("0", 0), sent("1", 1), counted]).gaps) == []
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("[2026-01-01] WARN", "not JSON"),
+        ('{"value": "0"}', "'name' is missing"),
+        ('{"name": "producer_send_success", "topic": "t", "partition": 0, "value": "0"}', "'offset' is missing"),
+        ('{"name": "producer_send_success", "topic": "t", "offset": 0, "value": "0"}', "'partition' is missing"),
+        ('{"name": "producer_send_error", "topic": "t"}', "'value' is missing"),
+        ('{"name": "record_data", "topic": "t", "partition": 0, "value": "0", "offset": -1}', "must have an offset"),
+        ('{"name": "records_consumed", "partitions": 1}', "must be a list"),
+    ],
+)
+def test_a_bad_line_is_named(tmp_path, line, says):
+    """One sentence with the number of the line."""
+    path = tmp_path / "producer.json"
+    path.write_text('{"name": "startup_complete"}\n' + line + "\n")
+
+    with pytest.raises(BadInput, match="line 2: ") as refused:
+        verifiable.read([path])
+    assert says in str(refused.value)
