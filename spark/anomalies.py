@@ -10,7 +10,7 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  # the name that Spark's own pages use
 
-from spark.delivery import with_read
+from spark.delivery import UNSEEN, with_read
 from spark.tables import PARTITION, VALUE
 
 # S1 breaks a promise that Kafka made under this configuration; S2 is liveness, or trouble worth a look.
@@ -20,6 +20,7 @@ SEVERITY = {
     "unknown_offset_ack": "S1",
     "invisible_ack": "S2",
     "undrained": "S2",
+    "unseen": "S2",
     "inconsistent_offset": "S1",
     "duplicate": "S1",
     "phantom_record": "S1",
@@ -51,20 +52,16 @@ def unread_acknowledged(fates: DataFrame) -> DataFrame:
 
     Their sentences are written by spark/stories.py.
     """
-    cases = fates.filter(F.col("fate").isin("lost_write", "truncated_ack", "invisible_ack", "undrained") | _no_offset())
+    cases = fates.filter(F.col("fate").isin("lost_write", *UNSEEN))
     return _cases(
         cases.withColumn("at_ns", F.col("done_ns")),
-        F.col("fate"),
+        F.when(F.col("fate") == "undecided", "unseen").otherwise(F.col("fate")),
         F.lit(""),
         acked_ns=F.col("done_ns"),
         acked_offset=F.col("offset"),
         held_offset=F.col("held_offset"),
         outcome=F.col("outcome"),
     )
-
-
-def _no_offset() -> Column:
-    return F.col("fate") == "unknown_offset_ack"
 
 
 def duplicate(fates: DataFrame) -> DataFrame:
@@ -131,6 +128,7 @@ def corrupt_record(reads: DataFrame, segments: DataFrame) -> DataFrame:
 def aborted_read(sends: DataFrame, polls: DataFrame) -> DataFrame:
     """A send that was reported as definitely not written, and that a consumer saw all the same."""
     seen = with_read(sends.filter("outcome = 'fail'"), polls).filter("seen").withColumn("at_ns", F.col("done_ns"))
+    seen = seen.withColumn("offset", F.coalesce("offset", F.get("found_at", F.lit(0))))
     story = F.concat(
         _name(), F.lit(" failed for good ("), F.coalesce("error", F.lit("no error named")), F.lit(") and was read.")
     )

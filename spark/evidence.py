@@ -109,6 +109,8 @@ def _unreadable(counts: Counts, replica: tuple[int, str, int]) -> list[str]:
 def evidence(recorded: Recorded, counts: Counts) -> list[Item]:
     """What the recording half owes the judge."""
     manifest = recorded.manifest
+    if manifest.foreign:
+        return _of_foreign(recorded, counts)
     replicas = assigned(manifest)
     return [
         ("no harness error", _first(_errors(recorded.events))),
@@ -125,6 +127,21 @@ def evidence(recorded: Recorded, counts: Counts) -> list[Item]:
         ("offsets captured after", _capture("after", replicas, counts)),
         ("segments of every replica", _first(_segments(replicas, counts))),
         ("broker logs", _first(_broker_logs(recorded))),
+    ]
+
+
+def _of_foreign(recorded: Recorded, counts: Counts) -> list[Item]:
+    """What an imported history can hold at all: it has no probe, no drain and no segments."""
+    by_pass = recorded.polls.groupBy("pass").agg(F.count_if(F.col("producer_id").isNull()).alias("unnamed")).collect()
+    completed = any(row["pass"] != "incomplete" for row in by_pass)
+    unnamed = sum(row["unnamed"] for row in by_pass)
+    return [
+        ("files readable", _first(recorded.problems)),
+        ("run collected", _collected(recorded.events)),
+        ("history whole", _first(str(event.detail["message"]) for event in recorded.events if event.kind == "gap")),
+        ("something acknowledged", _acknowledged(counts)),
+        ("something read", None if completed else "The history holds no completed read of a record."),
+        ("every value told", f"{unnamed} records were read without their values being told." if unnamed else None),
     ]
 
 
@@ -248,7 +265,7 @@ def undrained(row: dict[str, int]) -> Item:
     """Acknowledged records of which nobody can say what became of them."""
     split = ("truncated_ack", "invisible_ack", "unknown_offset_ack")
     open_ones = row["unseen"] - sum(row[name] for name in split)
-    what = f"What became of {open_ones} acknowledged records cannot be told: the drain or a replica's log ends before."
+    what = f"What became of {open_ones} acknowledged records cannot be told: the reads or a replica's log end before."
     return "every acknowledged record decided", what if open_ones else None
 
 

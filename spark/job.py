@@ -21,7 +21,7 @@ from history.errors import EvidenceError
 from history.folder import RunFolder, write_atomically
 from history.manifest import Manifest
 from history.tables import JUDGED
-from spark import anomalies, delivery, evidence, invariants, recorded, recovery, stories, timeline
+from spark import anomalies, delivery, evidence, foreign, invariants, recorded, recovery, stories, timeline
 from spark.allowed import allowed, allowed_to, unclean_election
 from spark.gates import holds
 from spark.segments import register
@@ -114,18 +114,23 @@ def _records(spark: SparkSession, run: recorded.Recorded, counts: evidence.Count
         for producer in run.manifest.producers
         for anomaly, why in allowed_to(run.manifest, producer).items()
     ]
+    polls = foreign.as_drain(run.polls) if run.manifest.foreign else run.polls
+    read = run.sends.transform(delivery.with_read, polls)
+    if run.manifest.foreign:
+        names = foreign.imported(spark, run.folder)
+        read = read.transform(foreign.with_operations, names).transform(foreign.with_acknowledged_place)
     fates = (
-        run.sends.transform(delivery.with_read, run.polls)
-        .transform(delivery.with_index, run.polls)
+        read.transform(delivery.with_index, polls)
         .transform(delivery.with_fate, run.segments, run.drains, whole)
         .localCheckpoint()  # what follows is planned from here on: planning costs more than these rows
     )
-    found = anomalies.anomalies(fates, run.sends, run.polls, run.segments, producers).localCheckpoint()
-    told = (
-        stories.with_story(found, run.samples, recorded.leaders(run.isr), run.epochs, _origin_ns(run))
-        if not found.isEmpty()
-        else found
-    )
+    found = anomalies.anomalies(fates, run.sends, polls, run.segments, producers).localCheckpoint()
+    if run.manifest.foreign:
+        told = foreign.with_names(found, names)
+    elif found.isEmpty():
+        told = found
+    else:
+        told = stories.with_story(found, run.samples, recorded.leaders(run.isr), run.epochs, _origin_ns(run))
     return fates, told.transform(anomalies.with_severity).transform(
         anomalies.with_allowed, rows(spark, ALLOWED, permitted)
     )
@@ -138,6 +143,8 @@ def _origin_ns(run: recorded.Recorded) -> int:
 
 def _invariants(spark: SparkSession, run: recorded.Recorded, items: list[evidence.Item]) -> DataFrame:
     """The invariants that this configuration lets us consider, with their verdicts."""
+    if run.manifest.foreign:  # nobody saw its replicas
+        return rows(spark, JUDGED["invariants"], [])
     clean = [topic for topic in run.manifest.topics if not unclean_election(run.manifest, topic)]
     is_clean = run.samples["topic"].isin(clean)
     samples, leaders = run.samples, recorded.leaders(run.isr)

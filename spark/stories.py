@@ -162,8 +162,10 @@ def _sentence(origin_ns: int) -> Column:
         F.col("elected").isNull() & F.col("cut").isNull() & F.col("own").isNull(),
         F.lit("; no election or truncation that removed it was seen"),
     )
-    fate = F.when(F.col("anomaly") == "invisible_ack", F.lit("; it is in a log, above the high watermark")).when(
-        F.col("anomaly") == "undrained", F.lit("; it is below the high watermark, and the final drain stopped early")
+    fate = (
+        F.when(F.col("anomaly") == "invisible_ack", F.lit("; it is in a log, above the high watermark"))
+        .when(F.col("anomaly") == "undrained", F.lit("; it is below the high watermark; the final drain stopped early"))
+        .when(F.col("anomaly") == "unseen", F.lit("; nobody read it, and not every log can tell whether it is there"))
     )
     parts = [F.coalesce(part, nothing) for part in (by, at, stood)]
     ending = F.coalesce(fate, F.concat(*(F.coalesce(part, nothing) for part in (elected, cut, own, unexplained))))
@@ -186,7 +188,7 @@ def with_story(
     cases: DataFrame, samples: DataFrame, leaders: DataFrame, epochs: DataFrame, origin_ns: int
 ) -> DataFrame:
     """Fills ``story`` for the acknowledged records that were not read; the other cases keep theirs."""
-    open_cases = F.col("anomaly").isin(*GONE, "invisible_ack", "undrained")
+    open_cases = F.col("anomaly").isin(*GONE, "invisible_ack", "undrained", "unseen")
     told = cases.filter(open_cases).transform(with_leader, leaders).transform(with_replicas, samples)
     told = told.transform(with_removal, leaders, epochs, samples).withColumn("story", _sentence(origin_ns))
     return told.select(*cases.columns).union(cases.filter(~open_cases))
