@@ -50,7 +50,8 @@ _KINDS = {
     ),
     "leader_started": re.compile(
         r"\[Broker id=\d+\] Leader (?P<tp>\S+) (?:with topic id \S+ )?starts at leader epoch (?P<epoch>\d+) from "
-        r"offset (?P<leo>\d+) with (?:partition epoch (?P<pe>\d+), )?high watermark (?P<hw>\d+),? ISR \[(?P<isr>[\d,]*)\]"
+        r"offset (?P<leo>\d+) with (?:partition epoch (?P<pe>\d+), )?high watermark (?P<hw>\d+),? "
+        r"ISR \[(?P<isr>[\d,]*)\]"
     ),
     "follower_started": re.compile(
         r"\[Broker id=\d+\] Follower (?P<tp>\S+) (?:with topic id \S+ )?starts at leader epoch (?P<epoch>\d+) from "
@@ -82,17 +83,16 @@ def parse(line: str) -> dict[str, Any] | None:
             continue
         said = found.groupdict()
         topic, _, partition = said["tp"].rpartition("-")
-        values: dict[str, Any] = {
-            name: int(said[group]) for group, name in _NUMBERS.items() if said.get(group) is not None
-        }
-        if said.get("isr") is not None:
-            values |= {"isr": sorted(int(broker_id) for broker_id in said["isr"].split(",") if broker_id)}
+        known = {group: text for group, text in said.items() if text is not None}
+        values: dict[str, Any] = {name: int(known[group]) for group, name in _NUMBERS.items() if group in known}
+        if "isr" in known:
+            values["isr"] = sorted(int(broker_id) for broker_id in known["isr"].split(",") if broker_id)
         return {
             "wall_ns": wall_ns(datetime.strptime(stamped[1], "%Y-%m-%dT%H:%M:%S.%f%z")),
             "kind": kind,
             "topic": topic,
             "partition": int(partition),
-            "under_min_isr": bool(said.get("under")) if kind == "isr_updated" else None,
+            "under_min_isr": "under" in known if kind == "isr_updated" else None,
             "text": stamped[2],
             **values,
         }

@@ -1,0 +1,246 @@
+"""The checks that rest on the replicas' other sources, run: more rows of the invariants and the anomalies table."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import pairwise
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812  # the name that Spark's own pages use
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from spark import agreement, elections, watermarks
+from spark.checks import TALLIES, Check, summaries, tally
+from spark.invariants import Invariant
+from spark.sources import Partition, Sources
+from spark.tables import PARTITION
+from spark.watermarks import Sample
+
+INVARIANTS = {
+    "I4": Invariant("a replica's high watermark falls at most once within an epoch"),
+    "I7": Invariant("every member of the ISR holds all that a leader has shown as committed"),
+    "I9": Invariant("no follower's high watermark is ahead of its leader's"),
+    "I11": Invariant("below min.insync.replicas the high watermark stands still"),
+    "I12": Invariant("below their high watermarks all replicas hold the same bytes"),
+    "I13": Invariant("a batch of one offset and epoch, and all before it, is the same on every replica"),
+    "I14": Invariant("leader epochs go up, and each batch carries the one of its replica's epoch file"),
+    "I16": Invariant("what a consumer read stands in the final log"),
+    "I17": Invariant("an idempotent producer's sequence numbers follow one another"),
+    "I19": Invariant("a leader epoch has one leader"),
+    "I20": Invariant("a new leader comes from the ISR, first in the assignment's order"),
+    "I21": Invariant("leader, ISR, ELR and epochs make sense in the controller's own history"),
+    "I22": Invariant("a new leader's high watermark soon reaches its epoch's start", "S2"),
+    "I23": Invariant("a follower that stopped leaves the ISR in time", "S2"),
+    "I24": Invariant("a replica that joins the ISR has caught up with the high watermark"),
+    "I25": Invariant("a boot takes its high watermark from its checkpoint, within its own log"),
+}
+# Of the rest, a run of our own owes the evidence; these are about something that need not happen in a run.
+_OCCASIONAL = {"I11", "I20", "I22", "I23", "I24"}
+_NEED_HISTORY = {"I7", "I9", "I20", "I21", "I24"}
+_NEED_SEGMENTS = {"I12", "I13", "I14", "I17"}
+_COLUMNS = ["broker_id", "incarnation", "leader_epoch", "sent_ns", "received_ns", "high_watermark", "log_end_offset"]
+
+
+def invariants(spark: SparkSession, sources: Sources, lacking_segments: str | None = None) -> list[dict[str, Any]]:
+    """Rows of the invariants table. ``lacking_segments`` says why a replica's log cannot be trusted to be whole."""
+    tallies = [*on_samples(sources), *on_logs(spark, sources), *on_history(sources), *phantoms(sources)]
+    lacking = dict.fromkeys(_NEED_SEGMENTS, lacking_segments) if lacking_segments else {}
+    if sources.owes_history and not sources.states:
+        what = (
+            "ZooKeeper's transaction log" if sources.manifest.mode == "zookeeper" else "the controller's metadata log"
+        )
+        lacking |= dict.fromkeys(_NEED_HISTORY, f"{what} was not collected, or does not know the run's topics")
+    counts: dict[str, int] = {}
+    for each in tallies:
+        counts[each["invariant"]] = counts.get(each["invariant"], 0) + each["checked"]
+    listed = {
+        name: invariant
+        for name, invariant in INVARIANTS.items()
+        if name in counts and (counts[name] or (sources.owes_history and name not in _OCCASIONAL))
+    }
+    return summaries(tallies, listed, {name: why for name, why in lacking.items() if why})
+
+
+def on_samples(sources: Sources) -> list[dict[str, Any]]:
+    """The checks of ``spark.watermarks``, all partitions in one pass: rows of ``TALLIES``."""
+    facts = {where: sources.facts(where) for where in sources.partitions if sources.clean(where[0])}
+    if not facts:
+        return []
+
+    def judge(key: tuple[Any, ...], table: pa.Table) -> pa.Table:
+        where = key[0].as_py(), key[1].as_py()
+        known = facts.get(where)
+        samples = samples_of(table)
+        found = (
+            [] if known is None else [tally(name, check(samples, known)) for name, check in watermarks.CHECKS.items()]
+        )
+        return pa.Table.from_pylist(found, schema=TALLIES)
+
+    asked = sources.run.samples.select(*PARTITION, *_COLUMNS).groupBy(*PARTITION)
+    return [row.asDict() for row in asked.applyInArrow(judge, from_arrow_schema(TALLIES)).collect()]
+
+
+def samples_of(table: pa.Table) -> list[Sample]:
+    """A partition's samples in the order in which they were asked for; one without an epoch is no use here."""
+    columns = [table.column(name).to_pylist() for name in _COLUMNS]
+    found = [Sample(*values) for values in zip(*columns, strict=True) if values[2] is not None]
+    return sorted(found, key=lambda sample: (sample.sent_ns, sample.broker_id))
+
+
+def on_logs(spark: SparkSession, sources: Sources) -> list[dict[str, Any]]:
+    """The checks of ``spark.agreement``, one task a partition: rows of ``TALLIES``."""
+    logs = list(sources.logs.values())
+    if not logs:
+        return []
+    idempotent = {producer.topic for producer in sources.manifest.producers if producer.idempotence}
+    found = spark.sparkContext.parallelize(logs, len(logs)).flatMap(tallies_of_logs).collect()
+    return [each for each in found if each["invariant"] != "I17" or idempotent]
+
+
+def tallies_of_logs(logs: agreement.Logs) -> list[dict[str, Any]]:
+    """One partition's logs compared: rows of ``TALLIES``."""
+    checks: dict[str, list[Check]] = {}
+    for name, check in agreement.compare(logs):
+        checks.setdefault(name, []).append(check)
+    return [tally(name, found) for name, found in checks.items()]
+
+
+def on_history(sources: Sources) -> list[dict[str, Any]]:
+    """The checks of ``spark.elections``: rows of ``TALLIES``."""
+    states = [state for history in sources.states.values() for state in history]
+    clean = {where: history for where, history in sources.states.items() if sources.clean(where[0])}
+    found = [
+        tally("I19", elections.i19_one_leader_per_epoch(states, sources.lines, sources.views)),
+        *(tally("I20", elections.i20_clean_election(history)) for history in clean.values()),
+        *(
+            tally("I21", elections.i21_history_in_order(history, sources.least_isr(where)))
+            for where, history in sources.states.items()
+        ),
+    ]
+    if any(sources.clean(topic) for topic in sources.manifest.topics):
+        found.append(tally("I25", elections.i25_boot_high_watermark(*_of_clean(sources))))
+    return [*found, *([] if sources.states else [tally("I21", [])])]
+
+
+def _of_clean(sources: Sources) -> tuple[list[Mapping[str, Any]], list[Mapping[str, Any]]]:
+    def clean(rows: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+        return [row for row in rows if row["topic"] in sources.manifest.topics and sources.clean(row["topic"])]
+
+    return clean(sources.lines), clean(sources.captures)
+
+
+def i16_no_phantom_read(polls: DataFrame, segments: DataFrame, final: DataFrame) -> DataFrame:
+    """I16, all versions, clean topics; serves C2, C13 and C46. A record that a consumer was given at an offset is at
+    that offset in the partition's final log: it was below a high watermark, so it was committed.
+
+    ``final`` names the replica whose log counts and where that log starts (topic, partition, broker_id,
+    log_start_offset). Found broken by KAFKA-14704 (2.8.0 to 3.4.0), where a follower served what it was about to cut.
+    """
+    value = F.struct("producer_id", "seq")
+    stands = (
+        segments.filter(F.col("offset").isNotNull())
+        .join(F.broadcast(final), [*PARTITION, "broker_id"], how="inner")
+        .select(*PARTITION, "offset", value.alias("stands"))
+    )
+    read = (
+        polls.filter(F.col("producer_id").isNotNull())
+        .join(F.broadcast(final), PARTITION, how="inner")
+        .filter(F.col("offset") >= F.col("log_start_offset"))
+        .select(*PARTITION, "offset", value.alias("read"), "consumer_id", F.col("received_ns").alias("t_ns"))
+    )
+    found = read.join(stands, [*PARTITION, "offset"], how="left")
+    violated = F.col("stands").isNull() | (F.col("stands") != F.col("read"))
+    facts = F.when(violated, F.to_json(F.struct("consumer_id", "offset", "read", "stands", "t_ns")))
+    return found.withColumns({"violated": violated, "evidence": facts}).select(
+        *PARTITION, "t_ns", "violated", "evidence"
+    )
+
+
+def phantoms(sources: Sources) -> list[dict[str, Any]]:
+    """I16 on all clean topics: a row of ``TALLIES``, or none where no topic is clean."""
+    logs = [logs for logs in sources.logs.values() if logs.clean and logs.final is not None]
+    if not logs:
+        return []
+    run = sources.run
+    final = run.polls.sparkSession.createDataFrame(
+        [(each.topic, each.partition, each.final, _start(each)) for each in logs],
+        "topic string, partition int, broker_id int, log_start_offset bigint",
+    )
+    first = F.min(F.when(F.col("violated"), F.struct("t_ns", *PARTITION, "evidence"))).alias("first")
+    counted = i16_no_phantom_read(run.polls, run.segments, final).agg(
+        F.count("*").alias("checked"), F.count_if("violated").alias("violations"), first
+    )
+    return [counted.select(F.lit("I16").alias("invariant"), "checked", "violations", "first.*").collect()[0].asDict()]
+
+
+def _start(logs: agreement.Logs) -> int:
+    return next((r.log_start_offset or 0 for r in logs.replicas if r.broker_id == logs.final), 0)
+
+
+# --- findings that break no promise -------------------------------------------------------------
+
+
+def anomalies(sources: Sources) -> list[dict[str, Any]]:
+    """Rows of the anomalies table: sources that disagree, and behaviour that a later version changed."""
+    found = [row for where in sources.partitions for row in _disagreements(sources, where)]
+    return found + [row for where in sources.partitions for row in _changes(sources, where)]
+
+
+def _disagreements(sources: Sources, where: Partition) -> Iterator[dict[str, Any]]:
+    def own(rows: Iterable[dict[str, Any]]) -> list[Mapping[str, Any]]:
+        return [row for row in rows if (row["topic"], row["partition"]) == where]
+
+    told = elections.disagreements(
+        sources.states.get(where, []), own(sources.lines), own(sources.views), sources.starts(where)
+    )
+    for story, evidence in told:
+        yield _row("source_disagreement", where, story, evidence)
+
+
+def _changes(sources: Sources, where: Partition) -> Iterator[dict[str, Any]]:
+    for before, after in pairwise(sources.states.get(where, [])):
+        if elections.last_known_leader(before, after):
+            yield _row(
+                "behaviour_change",
+                where,
+                f"Broker {after.leader} was elected in epoch {after.leader_epoch} as the last known leader, "
+                "with nobody left in ISR and ELR.",
+                {"leader": after.leader, "leader_epoch": after.leader_epoch, "position": after.position},
+                why="with ELR the last known leader may lead again, without unclean.leader.election.enable (KIP-966)",
+            )
+    facts = sources.facts(where)
+    if facts.strict_min_isr or not any(len(state.isr) < facts.least_isr for state in facts.states):
+        return
+    chosen = sources.run.samples.filter((F.col("topic") == where[0]) & (F.col("partition") == where[1]))
+    for check in watermarks.hw_below_min_isr(samples_of(chosen.select(*_COLUMNS).toArrow()), facts):
+        if check.violated:
+            told = check.evidence
+            yield _row(
+                "behaviour_change",
+                where,
+                f"The high watermark went from {told['from_hw']} to {told['to_hw']} with ISR {told['isr']}, below "
+                f"min.insync.replicas={told['least_isr']}.",
+                told,
+                why="up to 3.6 the high watermark goes on below min.insync.replicas; from 3.7 it stands (KAFKA-15583)",
+            )
+
+
+def _row(
+    anomaly: str, where: Partition, story: str, evidence: Mapping[str, Any], why: str | None = None
+) -> dict[str, Any]:
+    return {
+        "anomaly": anomaly,
+        "severity": "S2",
+        "topic": where[0],
+        "partition": where[1],
+        "offset": None,
+        "producer_id": None,
+        "seq": None,
+        "allowed": why is not None,
+        "allowed_why": why,
+        "story": story,
+        "evidence": json.dumps(evidence, sort_keys=True),
+    }

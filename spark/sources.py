@@ -1,0 +1,179 @@
+"""What a run folder tells of the replicas beside its tables: each source opened once, in plain Python.
+
+The controller's history is the authority on leaders and ISR. A run whose manifest names a controller or a ZooKeeper
+node owes it; of any other (a foreign history) nothing is asked that needs it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from pyspark.sql import functions as F  # noqa: N812  # the name that Spark's own pages use
+
+from history.events import Event
+from history.manifest import Manifest
+from spark import agreement
+from spark.allowed import unclean_election
+from spark.broker_log import read_broker_logs
+from spark.clock import Clock, read_clock
+from spark.gates import holds
+from spark.metadata_log import read_metadata_log
+from spark.recorded import Recorded
+from spark.segments import segment_files
+from spark.states import State, by_partition
+from spark.tables import PARTITION
+from spark.watermarks import Facts, Fault
+from spark.znodes import read_znodes
+
+_DISKS_GIVE_WAY = {"wipe", "corrupt"}
+_STOPS = {"kill", "stop", "pause"}
+
+Partition = tuple[str, int]
+
+
+@dataclass(frozen=True)
+class Sources:
+    """What a run folder holds beside its tables, each source in plain Python."""
+
+    run: Recorded
+
+    @property
+    def manifest(self) -> Manifest:
+        return self.run.manifest
+
+    @cached_property
+    def clock(self) -> Clock:
+        """Pairs of wall and monotonic time."""
+        return read_clock(self.run.folder.path / "clock.jsonl")
+
+    @cached_property
+    def states(self) -> dict[Partition, list[State]]:
+        """The controller's history by partition."""
+        read = read_znodes if self.manifest.mode == "zookeeper" else read_metadata_log
+        return by_partition([s for s in read(self.run.folder.brokers, self.clock) if s.topic in self.manifest.topics])
+
+    @cached_property
+    def lines(self) -> list[dict[str, Any]]:
+        """The brokers' own words (rows of ``BROKER_LOG``)."""
+        return list(read_broker_logs(self.run.folder.brokers, self.manifest, self.clock))
+
+    @cached_property
+    def captures(self) -> list[dict[str, Any]]:
+        """The captures that got an answer."""
+        return [row.asDict() for row in self.run.offsets.filter("error IS NULL").collect()]
+
+    @cached_property
+    def views(self) -> list[dict[str, Any]]:
+        """Each observer's last metadata view of each leader and epoch."""
+        last = F.max(F.struct("received_ns", "sent_ns", "isr")).alias("last")
+        found = self.run.isr.groupBy(*PARTITION, "observer", "leader", "leader_epoch").agg(last)
+        return [
+            row.asDict() for row in found.select(*PARTITION, "observer", "leader", "leader_epoch", "last.*").collect()
+        ]
+
+    @cached_property
+    def logs(self) -> dict[Partition, agreement.Logs]:
+        """The files of every replica, with what the last capture saw of it."""
+        ends = {(r["topic"], r["partition"], r["broker_id"]): r for r in self.captures if r["capture"] == "after"}
+        broker_ids = {node.name: node.node_id for node in self.manifest.brokers if node.node_id is not None}
+        files: dict[tuple[str, int, int], list[Any]] = {}
+        for file in segment_files(self.run.folder.brokers):
+            topic, _, partition = file.parent.name.rpartition("-")
+            node = file.relative_to(self.run.folder.brokers).parts[0]
+            if topic in self.manifest.topics and node in broker_ids:
+                files.setdefault((topic, int(partition), broker_ids[node]), []).append(file)
+        found: dict[Partition, list[agreement.Replica]] = {}
+        for (topic, number, broker_id), segments in sorted(files.items()):
+            end = ends.get((topic, number, broker_id), {})
+            found.setdefault((topic, number), []).append(
+                agreement.Replica(
+                    broker_id,
+                    segments,
+                    agreement.read_epochs(segments[0].parent / "leader-epoch-checkpoint"),
+                    end.get("log_start_offset"),
+                    end.get("high_watermark"),
+                )
+            )
+        return {
+            where: agreement.Logs(
+                *where, replicas, self.clean(where[0]), self.kept(where[0]), self.final(where, replicas)
+            )
+            for where, replicas in found.items()
+        }
+
+    def starts(self, where: Partition) -> dict[int, int]:
+        """Where each epoch of a partition begins: a replica's file may name a later start, never an earlier one."""
+        found: dict[int, int] = {}
+        for replica in self.logs[where].replicas if where in self.logs else ():
+            for epoch, start in replica.epochs or ():
+                found[epoch] = min(start, found.get(epoch, start))
+        return found
+
+    def final(self, where: Partition, replicas: Sequence[agreement.Replica]) -> int | None:
+        """The replica whose log is the partition's: the last leader, else the one with the highest watermark."""
+        history = self.states.get(where)
+        if history and history[-1].leader >= 0:
+            return history[-1].leader
+        known = [replica for replica in replicas if replica.high_watermark is not None]
+        return max(known, key=lambda replica: replica.high_watermark or 0).broker_id if known else None
+
+    def clean(self, topic: str) -> bool:
+        """Whether a committed record of the topic has to survive: no unclean election, and disks that were spared."""
+        return not unclean_election(self.manifest, topic) and _DISKS_GIVE_WAY.isdisjoint(self.manifest.faults)
+
+    def kept(self, topic: str) -> bool:
+        """Whether the topic's batches stay as they were written."""
+        return self.manifest.topic_setting(topic, "cleanup.policy", "delete") == "delete"
+
+    def least_isr(self, where: Partition) -> int:
+        """min(min.insync.replicas, replicas)."""
+        replicas = len(self.manifest.topics[where[0]].assignment.get(where[1], [])) or 1
+        return min(int(self.manifest.topic_setting(where[0], "min.insync.replicas", "1")), replicas)
+
+    @property
+    def partitions(self) -> list[Partition]:
+        """Every partition of the run."""
+        return [(name, number) for name, topic in self.manifest.topics.items() for number in topic.assignment]
+
+    @property
+    def owes_history(self) -> bool:
+        """Whether the run had a controller of its own whose history it had to bring along."""
+        return any(node.role in {"controller", "zookeeper"} for node in self.manifest.nodes)
+
+    def facts(self, where: Partition) -> Facts:
+        """What the checks on samples are told of a partition."""
+        return Facts(
+            *where,
+            states=self.states.get(where, ()),
+            starts=self.starts(where),
+            faults=tuple(faults(self.run.events, self.manifest)),
+            evict_ns=_evict_ns(self.manifest),
+            least_isr=self.least_isr(where),
+            strict_min_isr=holds("strict_min_isr", self.manifest.kafka_version),
+        )
+
+
+def _evict_ns(manifest: Manifest) -> int:
+    lags = [int(node.config.get("replica.lag.time.max.ms", "30000")) for node in manifest.brokers] or [30_000]
+    sessions = [int(n.config.get("zookeeper.session.timeout.ms", "18000")) for n in manifest.brokers] or [18_000]
+    # A stopped follower may have been ZooKeeper's controller: then nobody takes an ISR change until its session ends.
+    return max(lags) * 1_500_000 + (max(sessions) * 1_000_000 if manifest.mode == "zookeeper" else 0)
+
+
+def faults(events: Sequence[Event], manifest: Manifest) -> Iterator[Fault]:
+    """The brokers that a fault stopped, with the times at which it was asked for, in force and healed."""
+    broker_ids = {node.name: node.node_id for node in manifest.brokers}
+    for event in events:
+        if event.kind != "injected" or event.step not in _STOPS:
+            continue
+        same = [other for other in events if (other.step, other.target) == (event.step, event.target)]
+        asked = [other.t_ns for other in same if other.kind == "inject" and other.t_ns <= event.t_ns]
+        healed = [other.t_ns for other in same if other.kind in {"heal", "healed"} and other.t_ns >= event.t_ns]
+        for name in event.target.replace(",", " ").split():
+            broker_id = broker_ids.get(name)
+            if broker_id is not None:
+                asked_ns = max(asked, default=event.t_ns)
+                yield Fault(broker_id, asked_ns, event.t_ns, min(healed, default=2**63 - 1))
