@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,6 +45,9 @@ PRODUCERS = pa.schema(
         pa.field("clean", pa.bool_(), nullable=False),  # false: its ledger may lack its last second
     ]
 )
+
+
+SMALL_BYTES = 500_000_000
 
 
 @dataclass(frozen=True)
@@ -146,6 +149,7 @@ def open_run(spark: SparkSession, folder: RunFolder) -> Recorded:
         tables[name], unreadable = read_table(spark, where, schema)
         problems += unreadable
     clients = _read_clients(folder)
+    whole = _in_one_piece(spark, folder)
     segments = spark.read.format("kafka_log").load(str(folder.brokers))
     pairs = [F.lit(part) for node in manifest.brokers for part in (node.name, node.node_id)]
     broker_id = F.create_map(*pairs)[F.col("node")] if pairs else F.lit(None).cast("int")
@@ -154,16 +158,26 @@ def open_run(spark: SparkSession, folder: RunFolder) -> Recorded:
         manifest=manifest,
         events=_read_events(folder),
         clients=clients,
-        sends=tables["sends"].persist(),
-        polls=tables["polls"].persist(),
-        replicas=tables["replicas"].persist(),
-        isr=tables["isr"].persist(),
+        sends=tables["sends"].transform(whole).persist(),
+        polls=tables["polls"].transform(whole).persist(),
+        replicas=tables["replicas"].transform(whole).persist(),
+        isr=tables["isr"].transform(whole).persist(),
         offsets=tables["offsets"],
-        segments=segments.withColumn("broker_id", broker_id).persist(),
+        segments=segments.withColumn("broker_id", broker_id).transform(whole).persist(),
         epochs=rows(spark, EPOCHS, _epoch_starts(folder, manifest)),
         drains=rows(spark, DRAINS, _drains(clients)),
         problems=problems,
     )
+
+
+def _in_one_piece(spark: SparkSession, folder: RunFolder) -> Callable[[DataFrame], DataFrame]:
+    """What keeps the tables of a small run in one piece: nothing is shuffled then, and a query is one task.
+
+    Of a run of some minutes, starting tasks costs more than all of its rows.
+    """
+    small = sum(file.stat().st_size for file in folder.path.rglob("*") if file.is_file()) < SMALL_BYTES
+    spark.conf.set("spark.sql.shuffle.partitions", 1 if small else 2 * spark.sparkContext.defaultParallelism)
+    return lambda frame: frame.coalesce(1) if small else frame
 
 
 def producers(recorded: Recorded) -> list[dict[str, Any]]:
