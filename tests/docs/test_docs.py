@@ -23,9 +23,9 @@ from clusters.scenario import (
 from history.tables import IMPORTED, JUDGED, RECORDED
 from operators.progress import Progress
 from operators.timing import EXPECTED_S
+from spark import invariants, replica_checks
 from spark.allowed import ALLOWED
 from spark.anomalies import SEVERITY
-from spark.invariants import INVARIANTS
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -281,10 +281,19 @@ def test_every_anomaly_is_explained_with_its_severity() -> None:
 
 
 def test_every_invariant_is_stated() -> None:
-    """The table of invariants is that of the code, in its order."""
+    """The table of invariants is that of the code, in order of their numbers."""
+    every = {**invariants.INVARIANTS, **replica_checks.INVARIANTS}
     told = [tuple(row) for row in rows(section(page("verdicts.md"), "Invariants of the replicas"))[2:]]
 
-    assert told == [(name, invariant.title) for name, invariant in INVARIANTS.items()]
+    assert told == [(name, every[name].severity, every[name].title) for name in sorted(every, key=lambda i: int(i[1:]))]
+
+
+def test_findings_that_break_no_promise_are_explained() -> None:
+    """The names of the rows that spark/replica_checks.py adds to the anomalies."""
+    source = (ROOT / "spark" / "replica_checks.py").read_text()
+    added = set(re.findall(r'_row\(\s*"(\w+)"', source))
+
+    assert set(re.findall(r"^- `(\w+)`", section(page("verdicts.md"), "Findings that break no promise"), re.M)) == added
 
 
 def test_every_rule_of_what_is_permitted_is_told() -> None:
