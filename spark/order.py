@@ -1,0 +1,261 @@
+"""Cases in which clients' own views contradict the order that a log promises: reads, acknowledgements and real time.
+
+Consumers read in assign mode, each partition from its beginning, so that every step in a consumer's own sequence is
+the log's. Every function returns the ``CASE`` columns of ``spark.anomalies``; one row per case.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812  # the name that Spark's own pages use
+
+from spark.anomalies import _cases as cases_of
+from spark.tables import PARTITION, REPLICA, VALUE
+
+# S1 breaks a promise that Kafka made under this configuration; S2 is trouble worth a look.
+SEVERITY = {
+    "poll_skip": "S1",
+    "nonmonotonic_poll": "S1",
+    "nonrepeatable_read": "S1",
+    "precommitted_read": "S1",
+    "realtime_order_violation": "S1",
+    "nonmonotonic_send": "S1",
+    "bad_ack_offset": "S2",
+    "leader_epoch_regression": "S2",
+}
+BUFFERED_NS = 5_000_000_000  # for so long a consumer may hold a fetched record before it hands it out
+
+
+def _steps(polls: DataFrame) -> DataFrame:
+    """Each record with the one that the same consumer saw before it in the partition."""
+    in_order = Window.partitionBy("consumer_id", "pass", *PARTITION).orderBy("position")
+    before = F.lag(F.struct("offset", "leader_epoch")).over(in_order)
+    return polls.withColumn("before", before).filter(F.col("before").isNotNull())
+
+
+def poll_skip(polls: DataFrame) -> DataFrame:
+    """A consumer went past a record that the final drain found between two of its reads; serves C2.
+
+    Sound because an offset that lies below one that was read was filled by then. A gap that holds nothing of ours
+    (control records) is legal. The row names the first record passed over.
+    """
+    gaps = (
+        _steps(polls)
+        .filter(F.col("offset") > F.col("before.offset") + 1)
+        .select(
+            *PARTITION, "consumer_id", F.col("before.offset").alias("from_offset"), F.col("offset").alias("to_offset")
+        )
+    )
+    drained = polls.filter((F.col("pass") == "final") & F.col("producer_id").isNotNull())
+    passed = (
+        drained.select(*PARTITION, "offset", *VALUE)
+        .join(F.broadcast(gaps), PARTITION, how="inner")
+        .filter((F.col("offset") > F.col("from_offset")) & (F.col("offset") < F.col("to_offset")))
+        .groupBy(*PARTITION, "consumer_id", "from_offset", "to_offset")
+        .agg(F.min(F.struct("offset", *VALUE)).alias("first"), F.count("*").alias("records"))
+        .select("*", "first.*")
+    )
+    story = F.format_string(
+        "Consumer %s went from offset %s to %s past %s records that are in the log.",
+        F.col("consumer_id"),
+        F.col("from_offset"),
+        F.col("to_offset"),
+        F.col("records"),
+    )
+    names = ("consumer_id", "from_offset", "records", "to_offset")
+    return cases_of(passed, "poll_skip", story, **{name: F.col(name) for name in names})
+
+
+def nonmonotonic_poll(polls: DataFrame) -> DataFrame:
+    """A consumer was given an offset at or below the one before it; serves C2 and C46."""
+    back = _steps(polls).filter(F.col("offset") <= F.col("before.offset"))
+    story = F.format_string(
+        "Consumer %s went back from offset %s to %s.", F.col("consumer_id"), F.col("before.offset"), F.col("offset")
+    )
+    return cases_of(back, "nonmonotonic_poll", story, consumer_id=F.col("consumer_id"), before=F.col("before.offset"))
+
+
+def leader_epoch_regression(polls: DataFrame) -> DataFrame:
+    """Further up in the log a consumer was given a batch of an older leader epoch; serves C26.
+
+    Along a log the leader epoch never falls, as each leader appends behind all that it has.
+    """
+    fell = _steps(polls).filter(
+        (F.col("offset") > F.col("before.offset")) & (F.col("leader_epoch") < F.col("before.leader_epoch"))
+    )
+    story = F.format_string(
+        "Consumer %s read epoch %s at offset %s, after epoch %s at %s.",
+        F.col("consumer_id"),
+        F.col("leader_epoch"),
+        F.col("offset"),
+        F.col("before.leader_epoch"),
+        F.col("before.offset"),
+    )
+    return cases_of(
+        fell,
+        "leader_epoch_regression",
+        story,
+        consumer_id=F.col("consumer_id"),
+        leader_epoch=F.col("leader_epoch"),
+        before=F.col("before"),
+    )
+
+
+def nonrepeatable_read(polls: DataFrame, drains: DataFrame) -> DataFrame:
+    """An offset that was read with two values, or read and then passed empty by a complete drain; serves C2 and C46.
+
+    What a consumer is given is below a high watermark and so committed: it stays, but for a deletion, which only
+    moves the log's start.
+    """
+    ours = polls.filter(F.col("producer_id").isNotNull())
+    is_final = F.col("pass") == "final"
+    value = F.struct(*VALUE)
+    began = ours.filter(is_final).groupBy(*PARTITION).agg(F.min("offset").alias("drained_from"))
+    places = (
+        ours.groupBy(*PARTITION, "offset")
+        .agg(
+            F.sort_array(F.collect_set(value)).alias("values"),
+            F.max(is_final).alias("drained"),
+            F.sort_array(F.collect_set("consumer_id")).alias("readers"),
+        )
+        .join(F.broadcast(drains.filter("complete")), PARTITION, how="left")
+        .join(F.broadcast(began), PARTITION, how="left")
+    )
+    vanished = ~F.col("drained") & (F.col("offset") >= F.col("drained_from")) & (F.col("offset") < F.col("position"))
+    changed = F.size("values") > 1
+    found = places.filter(changed | F.coalesce(vanished, F.lit(False))).select(
+        "*", F.get("values", F.lit(0)).alias("one")
+    )
+    story = F.when(
+        changed, F.format_string("Offset %s was read with %s different values.", F.col("offset"), F.size("values"))
+    ).otherwise(F.format_string("The record at offset %s was read, and is not there any more.", F.col("offset")))
+    return cases_of(
+        found.select("*", "one.*"), "nonrepeatable_read", story, values=F.col("values"), readers=F.col("readers")
+    )
+
+
+def precommitted_read(polls: DataFrame, samples: DataFrame, leaders: DataFrame) -> DataFrame:
+    """A record was given out although its leader's high watermark, asked later, was still at or below it; serves C2.
+
+    Sound within one epoch, as a leader's HW never falls (I3): the epoch has to have been under way for
+    ``BUFFERED_NS`` when the consumer handed the record out, so that no earlier leader can have served it.
+    """
+    led = leaders.groupBy(*PARTITION, "leader_epoch").agg(
+        F.min("leader").alias("broker_id"), F.min("seen_ns").alias("since_ns")
+    )
+    asked = samples.join(F.broadcast(led), [*REPLICA, "leader_epoch"], how="inner").select(
+        *PARTITION,
+        F.col("sent_ns").alias("t_ns"),
+        F.struct("high_watermark", "broker_id", "leader_epoch", "since_ns", "sent_ns").alias("sample"),
+        F.lit(None).cast("bigint").alias("offset"),
+        *(F.lit(None).cast(kind).alias(name) for name, kind in (("producer_id", "string"), ("seq", "bigint"))),
+        F.lit(None).cast("string").alias("consumer_id"),
+    )
+    read = polls.select(
+        *PARTITION,
+        F.col("received_ns").alias("t_ns"),
+        F.lit(None).cast(asked.schema["sample"].dataType).alias("sample"),
+        "offset",
+        *VALUE,
+        "consumer_id",
+    )
+    later = Window.partitionBy(*PARTITION).orderBy(F.desc("t_ns")).rowsBetween(Window.unboundedPreceding, -1)
+    following = F.last("sample", ignorenulls=True).over(later)
+    early = (
+        asked.union(read)
+        .withColumn("next", following)
+        .filter(F.col("offset").isNotNull() & (F.col("next.high_watermark") <= F.col("offset")))
+        .filter(F.col("next.since_ns") + BUFFERED_NS <= F.col("t_ns"))
+    )
+    story = F.format_string(
+        "Consumer %s was given offset %s while broker %s, leader in epoch %s, was at HW %s.",
+        F.col("consumer_id"),
+        F.col("offset"),
+        F.col("next.broker_id"),
+        F.col("next.leader_epoch"),
+        F.col("next.high_watermark"),
+    )
+    return cases_of(early, "precommitted_read", story, sample=F.col("next"), received_ns=F.col("t_ns"))
+
+
+def realtime_order_violation(sends: DataFrame, polls: DataFrame) -> DataFrame:
+    """A record was acknowledged at or below an offset that was known to be filled before it was sent; serves C7."""
+    null = F.lit(None).cast("bigint")
+    nobody = (
+        F.lit(None).cast("string").alias("producer_id"),
+        null.alias("seq"),
+        F.lit(None).cast("string").alias("acks"),
+    )
+    acked = sends.filter("outcome = 'ok' AND offset >= 0 AND acks <> '0'")
+    known = acked.filter("done_ns IS NOT NULL").select(
+        *PARTITION, F.col("done_ns").alias("t_ns"), F.col("offset").alias("known"), null.alias("offset"), *nobody
+    )
+    read = polls.select(
+        *PARTITION, F.col("received_ns").alias("t_ns"), F.col("offset").alias("known"), null.alias("offset"), *nobody
+    )
+    sent = acked.filter("sent_ns IS NOT NULL").select(
+        *PARTITION, F.col("sent_ns").alias("t_ns"), null.alias("known"), "offset", *VALUE, "acks"
+    )
+    earlier = Window.partitionBy(*PARTITION).orderBy("t_ns").rangeBetween(Window.unboundedPreceding, -1)
+    late = (
+        known.union(read)
+        .union(sent)
+        .withColumn("top", F.max("known").over(earlier))
+        .filter(F.col("offset").isNotNull() & (F.col("offset") <= F.col("top")))
+    )
+    story = F.format_string(
+        "Record %s/%s was acknowledged at offset %s; offset %s was known to be filled before it was sent.",
+        F.col("producer_id"),
+        F.col("seq"),
+        F.col("offset"),
+        F.col("top"),
+    )
+    return cases_of(late, "realtime_order_violation", story, known_offset=F.col("top"), sent_ns=F.col("t_ns"))
+
+
+def _acked_in_order(sends: DataFrame) -> DataFrame:
+    """A producer's acknowledged records in the order of their numbers, each with the largest offset before it."""
+    earlier = Window.partitionBy("producer_id", *PARTITION).orderBy("seq").rowsBetween(Window.unboundedPreceding, -1)
+    acked = sends.filter("outcome = 'ok' AND acks <> '0'").withColumn("at_ns", F.col("done_ns"))
+    return acked.withColumn("top", F.max(F.struct("offset", "seq")).over(earlier))
+
+
+def nonmonotonic_send(sends: DataFrame) -> DataFrame:
+    """A producer's later record was acknowledged below an earlier one of the same partition; serves C27."""
+    back = _acked_in_order(sends).filter((F.col("offset") >= 0) & (F.col("offset") <= F.col("top.offset")))
+    story = F.format_string(
+        "Record %s/%s was acknowledged at offset %s, after %s/%s at %s.",
+        F.col("producer_id"),
+        F.col("seq"),
+        F.col("offset"),
+        F.col("producer_id"),
+        F.col("top.seq"),
+        F.col("top.offset"),
+    )
+    return cases_of(back, "nonmonotonic_send", story, earlier=F.col("top"))
+
+
+def bad_ack_offset(sends: DataFrame) -> DataFrame:
+    """An acknowledgement with no offset, -1, or 0 after a larger one of the same producer; serves C7."""
+    zero = (F.col("offset") == 0) & (F.col("top.offset") > 0)
+    bad = _acked_in_order(sends).filter(F.col("offset").isNull() | (F.col("offset") < 0) | zero)
+    what = F.when(F.col("offset").isNull(), "no offset").otherwise(F.format_string("offset %s", F.col("offset")))
+    story = F.format_string("Record %s/%s was acknowledged with %s.", F.col("producer_id"), F.col("seq"), what)
+    return cases_of(bad, "bad_ack_offset", story, offset=F.col("offset"), earlier=F.col("top"))
+
+
+def cases(sends: DataFrame, polls: DataFrame, samples: DataFrame, leaders: DataFrame, drains: DataFrame) -> DataFrame:
+    """Every case of every kind."""
+    found = [
+        poll_skip(polls),
+        nonmonotonic_poll(polls),
+        leader_epoch_regression(polls),
+        nonrepeatable_read(polls, drains),
+        precommitted_read(polls, samples, leaders),
+        realtime_order_violation(sends, polls),
+        nonmonotonic_send(sends),
+        bad_ack_offset(sends),
+    ]
+    return reduce(DataFrame.union, found)

@@ -1,0 +1,130 @@
+"""Clients' views against the order that a log promises: each case, and what looks like one and is legal."""
+
+from history.tables import ISR, POLLS, REPLICAS, SENDS
+from spark import order
+from spark.recorded import DRAINS, leaders
+from spark.tables import rows
+from tests.spark.folders import MS, TP, S, isr_view, polled, sample, sent
+
+
+def found(cases):
+    """The offsets of some cases, and the first one's sentence."""
+    listed = sorted(cases.collect(), key=lambda row: (row["offset"] is None, row["offset"]))
+    return [row["offset"] for row in listed], listed[0]["story"] if listed else None
+
+
+def polls(spark, *literal):
+    """Records that consumers saw."""
+    return rows(spark, POLLS, literal)
+
+
+def live(position, offset, seq=None, **other):
+    """A record that the live consumer saw as its ``position``-th."""
+    return polled(offset, offset if seq is None else seq, final=False, position=position, **other)
+
+
+def test_poll_skip(spark):
+    """From 0 to 3 past 1 and 2, which the drain found; a gap that holds nothing of ours is legal."""
+    drain = [polled(offset, offset) for offset in (0, 1, 2, 3, 5)]
+
+    assert found(order.poll_skip(polls(spark, *drain, live(0, 0), live(1, 3), live(2, 5)))) == (
+        [1],
+        "Consumer consumer-1 went from offset 0 to 3 past 2 records that are in the log.",
+    )
+    assert found(order.poll_skip(polls(spark, *drain, live(0, 2), live(1, 3), live(2, 5)))) == ([], None)
+
+
+def test_nonmonotonic_poll(spark):
+    """Offset 1 after 2, and 2 again; another consumer's sequence is its own."""
+    assert found(order.nonmonotonic_poll(polls(spark, live(0, 2), live(1, 1), live(2, 2), live(3, 2)))) == (
+        [1, 2],
+        "Consumer consumer-1 went back from offset 2 to 1.",
+    )
+    assert found(order.nonmonotonic_poll(polls(spark, live(0, 2), live(1, 1, consumer_id="other")))) == ([], None)
+
+
+def test_leader_epoch_regression(spark):
+    """Epoch 0 above epoch 1; after going back an older epoch is legal, and an unknown one says nothing."""
+
+    def check(*literal):
+        return found(order.leader_epoch_regression(polls(spark, *literal)))[0]
+
+    assert check(live(0, 1, leader_epoch=1), live(1, 2, leader_epoch=0)) == [2]
+    assert check(live(0, 1, leader_epoch=0), live(1, 2, leader_epoch=1), live(2, 1, leader_epoch=0)) == []
+    assert check(live(0, 1, leader_epoch=1), live(1, 2, leader_epoch=None)) == []
+
+
+def test_nonrepeatable_read(spark):
+    """Offset 1 had two values and offset 2 is gone; what lies above the drain or before its first record is not."""
+    drained = rows(spark, DRAINS, [{**TP, "position": 4, "end_offset": 4, "complete": True}])
+    early = rows(spark, DRAINS, [{**TP, "position": 2, "end_offset": 4, "complete": False}])
+    seen = polls(spark, polled(0, 0), polled(1, 1), polled(3, 3), live(0, 0), live(1, 1, seq=9), live(2, 2), live(3, 4))
+
+    assert found(order.nonrepeatable_read(seen, drained))[0] == [1, 2]
+    assert found(order.nonrepeatable_read(seen, early))[0] == [1]
+    assert found(order.nonrepeatable_read(polls(spark, polled(3, 3), live(0, 2), live(1, 3)), drained))[0] == []
+
+
+def test_precommitted_read(spark):
+    """Offset 5 was given out at 20 s while the leader, asked later, was at HW 5; HW 6 would have covered it."""
+    led = leaders(rows(spark, ISR, [isr_view(0, 1, 0, [1, 2, 3]), isr_view(18 * S, 2, 1, [2, 3])]))
+
+    def check(*samples, at=20 * S):
+        read = polls(spark, live(0, 5, received_ns=at))
+        return found(order.precommitted_read(read, rows(spark, REPLICAS, samples), led))[0]
+
+    assert check(sample(1, 21 * S, 5, 9)) == [5]
+    assert check(sample(1, 21 * S, 6, 9)) == []
+    assert check(sample(1, 19 * S, 5, 9), sample(1, 21 * S, 6, 9)) == []  # asked before the read
+    assert check(sample(3, 21 * S, 5, 9)) == []  # a follower's may lag
+    assert check(sample(2, 21 * S, 5, 9, epoch=1)) == []  # the leader before may have served it
+    assert check(sample(2, 26 * S, 5, 9, epoch=1), at=25 * S) == [5]
+
+
+def test_realtime_order_violation(spark):
+    """Offset 3 acknowledged although 4 was acknowledged (or read) before it was sent; overlapping sends are legal."""
+    first, later = sent(0, offset=4, at_ns=10 * S), sent(1, offset=3, at_ns=10 * S + 5 * MS)
+
+    def check(*sends, seen=()):
+        return found(order.realtime_order_violation(rows(spark, SENDS, sends), polls(spark, *seen)))
+
+    assert check(first, later) == (
+        [3],
+        "Record load-1/1 was acknowledged at offset 3; offset 4 was known to be filled before it was sent.",
+    )
+    assert check(first, {**later, "sent_ns": 10 * S + MS})[0] == []
+    assert check(first, {**later, "outcome": "info"})[0] == []
+    assert check(later, seen=[live(0, 3, received_ns=9 * S)])[0] == [3]
+
+
+def test_nonmonotonic_send(spark):
+    """A producer's second record below its first; another producer's may be."""
+    first, second = sent(0, offset=4), sent(1, offset=3)
+
+    def check(*sends):
+        return found(order.nonmonotonic_send(rows(spark, SENDS, sends)))[0]
+
+    assert check(first, second) == [3]
+    assert check(first, {**second, "offset": 5}) == []
+    assert check(first, {**second, "producer_id": "load-2"}) == []
+
+
+def test_bad_ack_offset(spark):
+    """No offset, -1, or 0 after 4; offset 0 first and acks=0 without one are as they should be."""
+
+    def check(*sends):
+        return found(order.bad_ack_offset(rows(spark, SENDS, sends)))
+
+    assert check(sent(0, offset=None)) == ([None], "Record load-1/0 was acknowledged with no offset.")
+    assert check(sent(0, offset=-1))[0] == [-1]
+    assert check(sent(0, offset=4), sent(1, offset=0))[0] == [0]
+    assert check(sent(0, offset=0), sent(1, offset=4), sent(2, outcome="info"), sent(3, acks="0"))[0] == []
+
+
+def test_every_kind_has_a_severity(spark):
+    """The union of all cases has the columns of a case, and each function's name is listed."""
+    nothing = [rows(spark, schema, []) for schema in (SENDS, POLLS, REPLICAS)]
+    led, drains = leaders(rows(spark, ISR, [])), rows(spark, DRAINS, [])
+
+    assert order.cases(*nothing, led, drains).collect() == []
+    assert all(callable(getattr(order, name)) for name in order.SEVERITY)
