@@ -132,9 +132,10 @@ def evidence(recorded: Recorded, counts: Counts) -> list[Item]:
 
 def _of_foreign(recorded: Recorded, counts: Counts) -> list[Item]:
     """What an imported history can hold at all: it has no probe, no drain and no segments."""
-    by_pass = recorded.polls.groupBy("pass").agg(F.count_if(F.col("producer_id").isNull()).alias("unnamed")).collect()
-    completed = any(row["pass"] != "incomplete" for row in by_pass)
-    unnamed = sum(row["unnamed"] for row in by_pass)
+    reads = recorded.polls.groupBy((F.col("pass") != "incomplete").alias("completed"))
+    read = reads.agg(F.count_if(F.col("producer_id").isNull()).alias("unnamed")).collect()
+    completed = any(row["completed"] for row in read)
+    unnamed = sum(row["unnamed"] for row in read)
     return [
         ("files readable", _first(recorded.problems)),
         ("run collected", _collected(recorded.events)),
