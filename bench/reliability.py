@@ -1,29 +1,37 @@
-"""How often a scenario shows what it must: repeated whole runs, counted in docs/reliability.json.
+"""How often a scenario shows what it must: repeated runs, counted in docs/reliability.json.
 
-``python -m bench.reliability TRIES`` brings every row of CAMPAIGN to that many tries and renders the page. It may
-be interrupted and started again: what is counted stays counted.
+``python -m bench.reliability TRIES`` brings every row of CAMPAIGN to that many tries and renders the page. Runs are
+recorded two at a time by the calls that the DAG's tasks make, then judged together in one Spark application. It may
+be interrupted and started again: what is counted stays counted, and what is recorded is judged.
 """
 
 from __future__ import annotations
 
 import json
 import shutil
-import subprocess
 import sys
-import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from scipy.stats import beta
 
+from clusters import experiment
+from clusters.scenario import load_scenario
+from history.folder import RunFolder
+from history.manifest import read_manifest
+from spark.submit import judge
 from tests.recount import judged, recount
 
 ROOT = Path(__file__).resolve().parent.parent
+RUNS = ROOT / "runs" / "reliability"
 RESULTS = ROOT / "docs" / "reliability.json"
 PAGE = ROOT / "docs" / "reliability.md"
 KAFKA = "3.9.1"
+AT_ONCE = 2
+TOGETHER = 6  # runs that one application judges
 
 
 class Claim(NamedTuple):
@@ -40,42 +48,66 @@ CAMPAIGN = {
 }
 
 
-def main(tries: int) -> int:
-    """Run what is missing, one scenario after the other in turn; returns 1 when some run had no verdict."""
+def main(tries: int) -> None:
+    """Record what is missing, then judge and count whatever is recorded."""
     rows: list[dict[str, Any]] = json.loads(RESULTS.read_text()) if RESULTS.exists() else []
-    for _ in range(tries):
-        for scenario in CAMPAIGN:
-            if sum(row["scenario"] == scenario for row in rows) < tries:
-                rows.append(one_run(scenario))
-                RESULTS.write_text(json.dumps(rows, indent=1) + "\n")
-                PAGE.write_text(render(rows))
-                print(rows[-1], flush=True)
-    return int(any("lost" not in row for row in rows))
-
-
-def one_run(scenario: str) -> dict[str, Any]:
-    """The command behind ``make run``, then the recount."""
-    started = time.monotonic()
-    command = [sys.executable, "-m", "operators.cli", "run", "--scenario", scenario, "--kafka", KAFKA]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    said = dict(line.split(": ", 1) for line in done.stdout.splitlines()[-2:] if ": " in line)
-    row: dict[str, Any] = {
-        "scenario": scenario,
-        "kafka": KAFKA,
-        "date": f"{datetime.now(UTC):%Y-%m-%d}",
-        "seconds": round(time.monotonic() - started),
-        "exit_code": done.returncode,
-        "verdict": said.get("verdict", "none"),
-    }
-    run = Path(said["run"]) if "run" in said else None
-    if run and (run / "verdict" / "verdict.json").exists():
-        verdict = json.loads((run / "verdict" / "verdict.json").read_text())
-        row |= {"runtime": json.loads((run / "manifest.json").read_text())["runtime"]}
-        row |= {"reasons": verdict["reasons"], "anomalies": verdict["anomalies"], **recount(run)}
-        row["recount_agrees"] = recount(run) == judged(run)
-        if row["verdict"] == "pass":
+    missing = [name for _ in range(tries) for name in CAMPAIGN]
+    for row in [*rows, *({"scenario": read_manifest(run / "manifest.json").scenario_name} for run in recorded())]:
+        missing.remove(row["scenario"])
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        list(pool.map(record, missing))
+    while batch := recorded()[:TOGETHER]:
+        judge(batch)
+        rows += [counted(run) for run in batch]
+        RESULTS.write_text(json.dumps(rows, indent=1) + "\n")
+        PAGE.write_text(render(rows))
+        for run in batch:
             shutil.rmtree(run)
-    return row
+
+
+def recorded() -> list[Path]:
+    """Sealed runs that are not counted yet."""
+    return sorted(path.parent for path in RUNS.glob("*/sealed.json"))
+
+
+def record(scenario: str) -> None:
+    """One run, as the DAG's tasks would make it."""
+    run = experiment.prepare(scenario, kafka=KAFKA, runs=RUNS, lease="process")
+    with experiment.hold_lease(run):
+        try:
+            experiment.start_cluster(run)
+            experiment.create_topics(run)
+            experiment.start_clients(run)
+            experiment.capture(run, "before")
+            for index in range(len(load_scenario(scenario).phases)):
+                experiment.run_phase(run, index)
+            experiment.stop_producers(run)
+            experiment.quiesce(run)
+            experiment.drain(run)
+            experiment.capture(run, "after")
+            experiment.stop_clients(run)
+        finally:
+            experiment.collect(run)
+            experiment.tear_down(run)
+    print(f"recorded {run.name}", flush=True)
+
+
+def counted(run: Path) -> dict[str, Any]:
+    """What the judge and the recount say of a run."""
+    verdict = json.loads(RunFolder(run).verdict_file.read_text())
+    manifest = read_manifest(RunFolder(run).manifest)
+    own = recount(run)
+    return {
+        "scenario": manifest.scenario_name,
+        "kafka": manifest.kafka_version,
+        "runtime": manifest.runtime,
+        "date": f"{datetime.now(UTC):%Y-%m-%d}",
+        "verdict": verdict["verdict"],
+        "reasons": verdict["reasons"],
+        "anomalies": verdict["anomalies"],
+        **own,
+        "recount_agrees": own == judged(run),
+    }
 
 
 def render(rows: list[dict[str, Any]]) -> str:
@@ -83,7 +115,7 @@ def render(rows: list[dict[str, Any]]) -> str:
     lines = [
         "# How often a scenario shows what it must",
         "",
-        "Whole runs by the command behind `make run`, each recounted from the raw ledgers by `tests/recount.py`.",
+        "Runs recorded by the calls that the DAG's tasks make, and recounted from the raw ledgers by `tests/recount.py`.",
         "Written by `python -m bench.reliability`; every run is a row of `reliability.json`.",
         "",
         "| scenario | must show | shown | at least, at 95 % | recount agrees | figures |",
@@ -91,9 +123,9 @@ def render(rows: list[dict[str, Any]]) -> str:
     ]
     for scenario, claim in CAMPAIGN.items():
         own = [row for row in rows if row["scenario"] == scenario]
-        shown = sum("lost" in row and claim.shown(row) for row in own)
-        agreeing = sum(row.get("recount_agrees", False) for row in own)
-        figures = ", ".join(str(row.get("lost", "?")) + " / " + str(row.get("duplicate_copies", "?")) for row in own)
+        shown = sum(claim.shown(row) for row in own)
+        agreeing = sum(row["recount_agrees"] for row in own)
+        figures = ", ".join(f"{row['lost']} / {row['duplicate_copies']}" for row in own)
         lines.append(
             f"| {scenario} | {claim.words} | {shown} of {len(own)} | {lower_bound(shown, len(own)):.0%} "
             f"| {agreeing} of {len(own)} | lost / copies: {figures} |"
@@ -107,4 +139,4 @@ def lower_bound(shown: int, tries: int) -> float:
 
 
 if __name__ == "__main__":
-    sys.exit(main(int(sys.argv[1])))
+    main(int(sys.argv[1]))
