@@ -11,15 +11,19 @@ import hashlib
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
 from clusters.paths import CACHE, ROOT, locked
+from clusters.waiting import wait_until
 from history.errors import HarnessError
+from operators.processes import send, with_variable
 
 HOMES = CACHE / "airflow"
 _LOCK = "lock"
@@ -87,14 +91,27 @@ def home_of_run(run_id: str) -> Iterator[Path]:
 
 
 def remove_leftovers() -> list[str]:
-    """Remove the homes of runs whose command is gone; returns their run ids."""
+    """Remove the homes of runs whose command is gone, and what still runs in them; returns what was there.
+
+    Raises:
+        WaitTimeout: a process cannot be killed.
+    """
     removed = []
     for lock in sorted((HOMES / "runs").glob(f"*/{_LOCK}")):
         with lock.open() as file, suppress(BlockingIOError):  # its command lives
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            shutil.rmtree(lock.parent)
-            removed.append(lock.parent.name)
+            home = lock.parent
+            wait_until(partial(_is_deserted, home), limit_s=10, what=f"the processes of {home} to end")
+            shutil.rmtree(home)
+            removed.append(f"{home.name}/airflow")
     return removed
+
+
+def _is_deserted(home: Path) -> bool:
+    """Whether nothing runs in this home; what does is killed, and may have started more meanwhile."""
+    found = with_variable("AIRFLOW_HOME", str(home))
+    send(signal.SIGKILL, found)
+    return not found
 
 
 def _template() -> Path:

@@ -143,8 +143,8 @@ def _judge(asked: argparse.Namespace) -> int:
 def _clean(asked: argparse.Namespace) -> int:
     from clusters import experiment  # heavy
 
-    removed = experiment.reap(all_runs=asked.all)
-    airflow_home.remove_leftovers()
+    removed = airflow_home.remove_leftovers()  # first: an Airflow that outlived its command would start nodes anew
+    removed += experiment.reap(all_runs=asked.all)
     _say(f"removed what was left of: {', '.join(removed) or 'no run'}\n")
     return 0
 

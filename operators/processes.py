@@ -44,6 +44,17 @@ def session_members(session: int) -> list[int]:
     return members
 
 
+def with_variable(name: str, value: str) -> list[int]:
+    """The pids of processes that were started with this environment variable and have not ended."""
+    wanted = os.fsencode(f"{name}={value}")
+    found = []
+    for environ in Path("/proc").glob("[0-9]*/environ"):
+        with suppress(OSError):  # gone, or another user's
+            if wanted in environ.read_bytes().split(b"\0"):
+                found.append(int(environ.parent.name))
+    return found
+
+
 def send(what: signal.Signals, pids: list[int]) -> None:
     """Signal processes; those that are gone are left out."""
     for pid in pids:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
 
+from clusters.paths import locked
 from operators import airflow_home
 
 
@@ -44,3 +46,24 @@ def test_a_home_is_a_copy_whose_paths_are_its_own(monkeypatch: pytest.MonkeyPatc
     assert (second / "airflow.cfg").read_text() == f"sql_alchemy_conn = sqlite:///{second}/airflow.db\n"
     assert (first / "airflow.db").read_text() == "used"
     assert (second / "airflow.cfg").stat().st_mode & 0o077 == 0
+
+
+def test_what_outlived_its_command_goes_with_its_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """An Airflow whose command was killed is killed, too; that of a live command is not."""
+    monkeypatch.setattr(airflow_home, "HOMES", tmp_path)
+    homes = [tmp_path / "runs" / name for name in ("gone", "live")]
+    with locked(homes[0] / "lock"):
+        pass  # its command is gone
+    with locked(homes[1] / "lock"):
+        sleepers = [subprocess.Popen(["sleep", "60"], env=airflow_home.environment(home)) for home in homes]
+        try:
+            removed = airflow_home.remove_leftovers()
+            ended = [sleeper.poll() for sleeper in sleepers]
+        finally:
+            for sleeper in sleepers:
+                sleeper.kill()
+                sleeper.wait()
+
+    assert removed == ["gone/airflow"]
+    assert ended == [-9, None]
+    assert [home.exists() for home in homes] == [False, True]

@@ -106,5 +106,5 @@ def test_clean_spares_live_runs_unless_told_otherwise(
         assert cli.main(arguments) == 0
 
     assert asked == [everything]
-    assert capsys.readouterr().out == "removed what was left of: old-run\n"
+    assert capsys.readouterr().out == "removed what was left of: gone/airflow, old-run\n"
     assert [home.name for home in (tmp_path / "runs").iterdir()] == ["live"]
