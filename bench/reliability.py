@@ -115,7 +115,8 @@ def render(rows: list[dict[str, Any]]) -> str:
     lines = [
         "# How often a scenario shows what it must",
         "",
-        "Runs recorded by the calls that the DAG's tasks make, and recounted from the raw ledgers by `tests/recount.py`.",
+        "Runs recorded by the calls that the DAG's tasks make, each recounted from its raw ledgers by",
+        "`tests/recount.py`.",
         "Written by `python -m bench.reliability`; every run is a row of `reliability.json`.",
         "",
         "| scenario | must show | shown | at least, at 95 % | recount agrees | figures |",
