@@ -9,7 +9,15 @@ from spark.gates import holds
 
 # Steps that can take a partition's leader away from its clients or its followers.
 LEADER_FAULTS = frozenset({"kill", "stop", "pause", "cut", "move_leader", "reassign", "wipe"})
-LOSS = ("lost_write", "truncated_ack", "unknown_offset_ack", "inconsistent_offset")
+# What is gone gives its offset to other records, which then come late in real time and in their producer's order.
+LOSS = (
+    "lost_write",
+    "truncated_ack",
+    "unknown_offset_ack",
+    "inconsistent_offset",
+    "realtime_order_violation",
+    "nonmonotonic_send",
+)
 
 
 @dataclass(frozen=True)
@@ -47,8 +55,19 @@ ALLOWED = (
         faults=LEADER_FAULTS,
     ),
     Rule(
+        ("nonrepeatable_read", "nonmonotonic_poll", "poll_skip"),
+        "unclean.leader.election.enable=true takes records away that consumers have read, and they go back",
+        unclean_election=True,
+        faults=LEADER_FAULTS,
+    ),
+    Rule(
         ("duplicate",),
         "without idempotence a retry after a lost answer writes the record again",
+        idempotence=False,
+    ),
+    Rule(
+        ("nonmonotonic_send",),
+        "without idempotence a batch that is sent again may be overtaken by a later one",
         idempotence=False,
     ),
     Rule(
@@ -72,7 +91,7 @@ def allowed_to(manifest: Manifest, producer: ProducerInfo) -> dict[str, str]:
 
 
 def _applies(rule: Rule, manifest: Manifest, producer: ProducerInfo) -> bool:
-    if rule.anomalies == ("duplicate",) and producer.retries == 0:
+    if rule.idempotence is False and producer.retries == 0:  # what it permits comes of sending again
         return False
     unclean = unclean_election(manifest, producer.topic)
     strict = holds("strict_min_isr", manifest.kafka_version)

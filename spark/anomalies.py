@@ -26,12 +26,22 @@ SEVERITY = {
     "phantom_record": "S1",
     "corrupt_record": "S1",
     "aborted_read": "S1",
+    # spark/order.py
+    "poll_skip": "S1",
+    "nonmonotonic_poll": "S1",
+    "nonrepeatable_read": "S1",
+    "precommitted_read": "S1",
+    "realtime_order_violation": "S1",
+    "nonmonotonic_send": "S1",
+    "bad_ack_offset": "S2",
+    "leader_epoch_regression": "S2",
 }
 GONE = ("lost_write", "truncated_ack", "unknown_offset_ack")
 CASE = ["anomaly", *PARTITION, "offset", *VALUE, "acks", "at_ns", "evidence", "story"]
 
 
-def _cases(frame: DataFrame, anomaly: str | Column, story: Column, **evidence: Column) -> DataFrame:
+def cases_of(frame: DataFrame, anomaly: str | Column, story: Column, **evidence: Column) -> DataFrame:
+    """A frame's rows as ``CASE`` columns; ``evidence`` becomes a JSON object."""
     named = F.lit(anomaly) if isinstance(anomaly, str) else anomaly
     facts = F.to_json(F.struct(*(value.alias(name) for name, value in sorted(evidence.items()))))
     absent = [F.lit(None).cast(kind).alias(n) for n, kind in (("acks", "string"), ("at_ns", "bigint"))]
@@ -53,7 +63,7 @@ def unread_acknowledged(fates: DataFrame) -> DataFrame:
     Their sentences are written by spark/stories.py.
     """
     cases = fates.filter(F.col("fate").isin("lost_write", *UNSEEN))
-    return _cases(
+    return cases_of(
         cases.withColumn("at_ns", F.col("done_ns")),
         F.when(F.col("fate") == "undecided", "unseen").otherwise(F.col("fate")),
         F.lit(""),
@@ -70,7 +80,7 @@ def duplicate(fates: DataFrame) -> DataFrame:
     story = F.concat(
         _name(), F.lit(" was sent once and stands at offsets "), F.array_join("found_at", ", "), F.lit(".")
     )
-    return _cases(twice, "duplicate", story, offsets=F.col("found_at"), outcome=F.col("outcome"))
+    return cases_of(twice, "duplicate", story, offsets=F.col("found_at"), outcome=F.col("outcome"))
 
 
 def phantom_record(sends: DataFrame, reads: DataFrame, producers: DataFrame) -> DataFrame:
@@ -93,7 +103,7 @@ def phantom_record(sends: DataFrame, reads: DataFrame, producers: DataFrame) -> 
         .agg(F.min("offset").alias("offset"), F.sort_array(F.collect_set("reader")).alias("readers"))
     )
     story = F.concat(_name(), F.lit(" stands at offset "), F.col("offset"), F.lit(" and was never sent there."))
-    return _cases(unsent, "phantom_record", story, readers=F.col("readers"))
+    return cases_of(unsent, "phantom_record", story, readers=F.col("readers"))
 
 
 def corrupt_record(reads: DataFrame, segments: DataFrame) -> DataFrame:
@@ -122,7 +132,7 @@ def corrupt_record(reads: DataFrame, segments: DataFrame) -> DataFrame:
         F.array_join("readers", ", "),
         F.lit("."),
     )
-    return _cases(places, "corrupt_record", story, readers=F.col("readers"))
+    return cases_of(places, "corrupt_record", story, readers=F.col("readers"))
 
 
 def aborted_read(sends: DataFrame, polls: DataFrame) -> DataFrame:
@@ -132,7 +142,7 @@ def aborted_read(sends: DataFrame, polls: DataFrame) -> DataFrame:
     story = F.concat(
         _name(), F.lit(" failed for good ("), F.coalesce("error", F.lit("no error named")), F.lit(") and was read.")
     )
-    return _cases(seen, "aborted_read", story, error=F.col("error"), offsets=F.col("found_at"))
+    return cases_of(seen, "aborted_read", story, error=F.col("error"), offsets=F.col("found_at"))
 
 
 def inconsistent_offset(fates: DataFrame, polls: DataFrame) -> DataFrame:
@@ -165,7 +175,7 @@ def inconsistent_offset(fates: DataFrame, polls: DataFrame) -> DataFrame:
         F.lit(" and was not read at the end"),
     )
     story = F.concat(F.lit("Offset "), F.col("offset"), F.lit(" was that of record "), held_by, now, F.lit("."))
-    return _cases(clashes, "inconsistent_offset", story, values=F.col("values"))
+    return cases_of(clashes, "inconsistent_offset", story, values=F.col("values"))
 
 
 def all_reads(polls: DataFrame, segments: DataFrame) -> DataFrame:

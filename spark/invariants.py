@@ -50,7 +50,9 @@ def _sampled(samples: DataFrame) -> DataFrame:
 
 
 def i1_bounds(samples: DataFrame) -> DataFrame:
-    """I1, all versions: within one reply 0 <= log start <= HW.
+    """I1, all versions; serves C14 and C43.
+
+    Within one reply 0 <= log start <= HW.
 
     Sound because a Fetch captures HW before the log start's next move, and HW is clamped to the log start. The
     last stable offset is read later than HW and proves nothing.
@@ -61,7 +63,9 @@ def i1_bounds(samples: DataFrame) -> DataFrame:
 
 
 def i2_hw_below_leo(samples: DataFrame) -> DataFrame:
-    """I2, all versions: HW <= LEO on one replica.
+    """I2, all versions; serves C14.
+
+    HW <= LEO on one replica.
 
     Sound where HW was read first: in one reply, or in an earlier sample of the same incarnation and epoch. LEO
     only grows between the two, but for a truncation, which never cuts below a replica's own HW.
@@ -85,7 +89,9 @@ def i2_hw_below_leo(samples: DataFrame) -> DataFrame:
 
 
 def i3_leader_monotonic(samples: DataFrame, leaders: DataFrame) -> DataFrame:
-    """I3, all versions: a leader's HW and LEO do not fall within one incarnation and epoch.
+    """I3, all versions; serves C7 and C8.
+
+    A leader's HW and LEO do not fall within one incarnation and epoch.
 
     Sound because a leader never truncates its own log and never lowers its HW; who led an epoch is in the ISR
     views, and an epoch has one leader.
@@ -106,7 +112,9 @@ def i3_leader_monotonic(samples: DataFrame, leaders: DataFrame) -> DataFrame:
 
 
 def i6_own_floor(samples: DataFrame) -> DataFrame:
-    """I6, all versions: LEO of a replica >= the largest HW that it has ever shown, over all incarnations.
+    """I6, all versions; serves C39 and C40.
+
+    LEO of a replica >= the largest HW that it has ever shown, over all incarnations.
 
     Sound because a HW says that everything below is committed, and nobody elected cleanly lacks it. Other
     replicas' HWs prove nothing here: a former leader's divergent end may legally be cut below them.
@@ -125,7 +133,9 @@ def i6_own_floor(samples: DataFrame) -> DataFrame:
 
 
 def i8_leader_completeness(samples: DataFrame, epochs: DataFrame) -> DataFrame:
-    """I8, all versions: for every HW shown in epoch E and every later epoch E', E' starts at or above it.
+    """I8, all versions; serves C6 and C46.
+
+    For every HW shown in epoch E and every later epoch E', E' starts at or above it.
 
     Order-free, because the probe pins E. A replica's epoch file may name a later start than the election's
     (never an earlier one), so the smallest over the replicas is taken.
@@ -152,7 +162,9 @@ def i8_leader_completeness(samples: DataFrame, epochs: DataFrame) -> DataFrame:
 
 
 def i10_quiescence(samples: DataFrame, changes: DataFrame, limits: DataFrame) -> DataFrame:
-    """I10, all versions: with no produce, HW = LEO on the leader, and every in-sync replica follows, within a limit.
+    """I10, all versions; serves C4, C12, C18 and C25.
+
+    With no produce, HW = LEO on the leader, and every in-sync replica follows, within a limit.
 
     Checked on stretches in which the leader's LEO stood still. A member that has stopped fetching holds HW back
     until it is evicted, after at most 1.5 x replica.lag.time.max.ms, so a stuck HW is a violation only if the
@@ -228,7 +240,9 @@ def _last_of_members(samples: DataFrame, stretches: DataFrame) -> DataFrame:
 
 
 def i15_durability(sends: DataFrame, segments: DataFrame, members: DataFrame) -> DataFrame:
-    """I15, all versions: a record acknowledged with acks=all stands at its offset on every replica of the final ISR.
+    """I15, all versions; serves C1 and C27.
+
+    A record acknowledged with acks=all stands at its offset on every replica of the final ISR.
 
     Sound with any min.insync.replicas while disks survive: the acknowledgement waited for every member of its
     ISR, and a clean election and every later join need the committed prefix. Reads each replica's log itself.

@@ -21,10 +21,23 @@ from history.errors import EvidenceError
 from history.folder import RunFolder, write_atomically
 from history.manifest import Manifest
 from history.tables import JUDGED
-from spark import anomalies, delivery, evidence, foreign, invariants, recorded, recovery, stories, timeline
+from spark import (
+    anomalies,
+    delivery,
+    evidence,
+    foreign,
+    invariants,
+    order,
+    recorded,
+    recovery,
+    replica_checks,
+    stories,
+    timeline,
+)
 from spark.allowed import allowed, allowed_to, unclean_election
 from spark.gates import holds
 from spark.segments import register
+from spark.sources import Sources
 from spark.tables import read_table, rows, write_table
 from spark.verdict import Findings, verdict_of
 
@@ -71,14 +84,19 @@ def _judge(spark: SparkSession, folder: RunFolder) -> None:
     run = recorded.open_run(spark, folder)
     counts = evidence.count(run)
     items = evidence.evidence(run, counts)
+    sources = Sources(run)
     fates, cases = _records(spark, run, counts)
+    if not run.manifest.foreign:  # nobody saw the replicas of an imported history
+        cases = cases.select(*JUDGED["anomalies"].names).union(
+            rows(spark, JUDGED["anomalies"], replica_checks.anomalies(sources))
+        )
     write_table(cases, folder.judged("anomalies"), JUDGED["anomalies"])
     spans = rows(spark, SPANS, (span._asdict() for span in recovery.phases(run.events)))
     changes = recorded.isr_changes(run.isr)
     loads = [producer.producer_id for producer in run.manifest.producers if producer.rate_per_s]
     stalls = recovery.longest_stalls(run.sends.filter(F.col("producer_id").isin(loads)), run.samples, spans)
     tables: dict[str, Callable[[], DataFrame]] = {
-        "invariants": lambda: _invariants(spark, run, items),
+        "invariants": lambda: _invariants(spark, sources, items),
         "delivery": lambda: delivery.delivery(fates, read_judged(spark, folder, "anomalies")),
         "recovery": lambda: recovery.recovery(spark, run.manifest, run.events, changes, stalls),
         "latency": lambda: recovery.latency(run.sends, spans),
@@ -124,7 +142,10 @@ def _records(spark: SparkSession, run: recorded.Recorded, counts: evidence.Count
         .transform(delivery.with_fate, run.segments, run.drains, whole)
         .localCheckpoint()  # what follows is planned from here on: planning costs more than these rows
     )
-    found = anomalies.anomalies(fates, run.sends, polls, run.segments, producers).localCheckpoint()
+    found = anomalies.anomalies(fates, run.sends, polls, run.segments, producers)
+    if not run.manifest.foreign:
+        found = found.union(order.cases(run.sends, polls, run.samples, recorded.leaders(run.isr), run.drains))
+    found = found.localCheckpoint()
     if run.manifest.foreign:
         told = foreign.with_names(found, names)
     elif found.isEmpty():
@@ -141,8 +162,9 @@ def _origin_ns(run: recorded.Recorded) -> int:
     return next((span.from_ns for span in recovery.phases(run.events)), run.manifest.started_ns)
 
 
-def _invariants(spark: SparkSession, run: recorded.Recorded, items: list[evidence.Item]) -> DataFrame:
+def _invariants(spark: SparkSession, sources: Sources, items: list[evidence.Item]) -> DataFrame:
     """The invariants that this configuration lets us consider, with their verdicts."""
+    run = sources.run
     if run.manifest.foreign:  # nobody saw its replicas
         return rows(spark, JUDGED["invariants"], [])
     clean = [topic for topic in run.manifest.topics if not unclean_election(run.manifest, topic)]
@@ -163,12 +185,13 @@ def _invariants(spark: SparkSession, run: recorded.Recorded, items: list[evidenc
     if any(producer.acks == "all" and producer.topic in clean for producer in run.manifest.producers):
         promised = run.sends.filter(run.sends["topic"].isin(clean))
         checks["I15"] = invariants.i15_durability(promised, run.segments, recorded.final_isr(run.isr))
-    order = [name for name in invariants.INVARIANTS if name in checks]
-    table = invariants.summary(order[0], checks[order[0]])
-    for name in order[1:]:
+    listed = [name for name in invariants.INVARIANTS if name in checks]
+    table = invariants.summary(listed[0], checks[listed[0]])
+    for name in listed[1:]:
         table = table.union(invariants.summary(name, checks[name]))
-    lacking = [("I15", reason) for item, reason in items if reason and item == "segments of every replica"]
-    return invariants.with_missing_evidence(table, lacking)
+    lacking = next((reason for item, reason in items if item == "segments of every replica"), None)
+    table = invariants.with_missing_evidence(table, [("I15", lacking)] if lacking else [])
+    return table.union(rows(spark, JUDGED["invariants"], replica_checks.invariants(spark, sources, lacking)))
 
 
 def _epochs_changed(run: recorded.Recorded) -> bool:
@@ -214,8 +237,7 @@ def _conclude(spark: SparkSession, run: recorded.Recorded, items: list[evidence.
         name: sum(row["count"] for row in found if row["anomaly"] == name and not row["allowed"])
         for name in anomalies.SEVERITY
     }
-    order = list(invariants.INVARIANTS).index
-    judged = sorted(read_judged(spark, folder, "invariants").collect(), key=lambda row: order(row["invariant"]))
+    judged = sorted(read_judged(spark, folder, "invariants").collect(), key=lambda row: int(row["invariant"][1:]))
     delivered = _delivered(read_judged(spark, folder, "delivery").collect())
     items = [
         ("seal intact", None),

@@ -11,20 +11,9 @@ from functools import reduce
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812  # the name that Spark's own pages use
 
-from spark.anomalies import _cases as cases_of
+from spark.anomalies import cases_of
 from spark.tables import PARTITION, REPLICA, VALUE
 
-# S1 breaks a promise that Kafka made under this configuration; S2 is trouble worth a look.
-SEVERITY = {
-    "poll_skip": "S1",
-    "nonmonotonic_poll": "S1",
-    "nonrepeatable_read": "S1",
-    "precommitted_read": "S1",
-    "realtime_order_violation": "S1",
-    "nonmonotonic_send": "S1",
-    "bad_ack_offset": "S2",
-    "leader_epoch_regression": "S2",
-}
 BUFFERED_NS = 5_000_000_000  # for so long a consumer may hold a fetched record before it hands it out
 
 

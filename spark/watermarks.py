@@ -76,7 +76,7 @@ class Facts:
     def stretches(self) -> Iterator[tuple[State, int, int]]:
         """Every state with the time in which it certainly held."""
         dated = self.dated
-        for state, following in zip(dated, [*dated[1:], None], strict=True):
+        for state, following in zip(dated, [*dated[1:], None], strict=False):
             until = 2**63 - 1 if following is None else (following.t_ns or 0) - SLACK_NS
             yield state, (state.t_ns or 0) + SLACK_NS, until
 

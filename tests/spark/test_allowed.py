@@ -6,7 +6,9 @@ from spark.allowed import allowed, unclean_election
 from spark.gates import holds
 from tests.spark.folders import manifest
 
-LOSS = {"lost_write", "truncated_ack", "unknown_offset_ack", "inconsistent_offset"}
+GONE = {"lost_write", "truncated_ack", "unknown_offset_ack", "inconsistent_offset", "realtime_order_violation"}
+LOSS = GONE | {"nonmonotonic_send"}
+READ_BEFORE = {"nonrepeatable_read", "nonmonotonic_poll", "poll_skip"}
 
 
 def permitted(**settings):
@@ -22,7 +24,7 @@ def test_acks_all_with_a_clean_election_permits_nothing():
 def test_acks_1_permits_loss_when_a_leader_can_go():
     """A kill permits loss under acks=1; a follower's lag alone does not."""
     assert permitted(acks="1", idempotence=False, faults=["kill"]) >= LOSS
-    assert LOSS.isdisjoint(permitted(acks="1", idempotence=False, faults=["lag"]))
+    assert GONE.isdisjoint(permitted(acks="1", idempotence=False, faults=["lag"]))
 
 
 def test_acks_0_promises_nothing():
@@ -35,13 +37,13 @@ def test_unclean_election_permits_loss_under_acks_all():
     unclean = {"unclean.leader.election.enable": "true"}
 
     assert unclean_election(manifest(config=unclean), "orders")
-    assert permitted(config=unclean, faults=["kill"]) == LOSS
+    assert permitted(config=unclean, faults=["kill"]) == LOSS | READ_BEFORE
     assert permitted(config=unclean) == set()
 
 
 def test_duplicates_need_retries_without_idempotence():
-    """Retries may double a record unless idempotence or no retries forbid it."""
-    assert permitted(idempotence=False) == {"duplicate"}
+    """Retries may double a record, or put it behind later ones, unless idempotence or no retries forbid it."""
+    assert permitted(idempotence=False) == {"duplicate", "nonmonotonic_send"}
     assert permitted(idempotence=False, retries=0) == set()
     assert permitted(idempotence=True) == set()
 

@@ -161,3 +161,11 @@ def test_i24_asks_within_the_state():
     """A high watermark shown after the join, and a sample after the state has ended, prove nothing."""
     assert verdict("I24", *joined(seen(1, 6 * S, 15, 20, epoch=1), seen(3, 7 * S, 9, 12, epoch=1))) == (1, 0)
     assert verdict("I24", *joined(seen(1, 4 * S, 12, 20, epoch=1), seen(3, 10 * S, 9, 11, epoch=1))) == (0, 0)
+
+
+def test_without_a_history_little_is_said():
+    """No state of the controller's, no statement that needs one; I4 needs none."""
+    samples = [seen(1, 1 * S, 6, 9), seen(2, 2 * S, 4, 5), seen(2, 3 * S, 4, 5)]
+    known = Facts("orders", 0)
+
+    assert {name for name in watermarks.CHECKS if verdict(name, samples, known)[0]} == {"I4"}

@@ -1,0 +1,99 @@
+"""The sources of a run folder opened, and the checks on them run."""
+
+import json
+
+import pyarrow as pa
+import pytest
+
+from history.events import Event
+from history.manifest import NodeInfo
+from history.tables import POLLS
+from spark import replica_checks
+from spark.recorded import open_run
+from spark.replica_checks import i16_no_phantom_read, samples_of
+from spark.segments import SEGMENTS
+from spark.sources import Sources, faults
+from spark.tables import rows
+from spark.watermarks import Fault
+from tests.spark.folders import TP, S, clean, event, manifest, polled, sample
+
+
+def verdict(spark, *polls):
+    """(checked, violations) of I16 on a log of broker 1 that holds record 0 at offset 0, and 1 at offset 1."""
+    schema = SEGMENTS.append(pa.field("broker_id", pa.int32()))
+    held = [{"node": f"broker-{b}", **TP, "segment": "0.log", "position": 0, "broker_id": b} for b in (1, 2)]
+    logs = [{**held[0], "offset": n, "producer_id": "load-1", "seq": n} for n in (0, 1)]
+    logs.append({**held[1], "offset": 2, "producer_id": "load-1", "seq": 2})
+    final = spark.createDataFrame(
+        [("orders", 0, 1, 0)], "topic string, partition int, broker_id int, log_start_offset long"
+    )
+    found = [
+        row["violated"]
+        for row in i16_no_phantom_read(rows(spark, POLLS, polls), rows(spark, schema, logs), final).collect()
+    ]
+    return len(found), sum(found)
+
+
+def test_i16_a_read_that_does_not_stand(spark):
+    """Another record at offset 1, and one that only broker 2's log holds: both were given out and did not stay."""
+    assert verdict(spark, polled(0, 0), polled(1, 1)) == (2, 0)
+    assert verdict(spark, polled(0, 0), polled(1, 7)) == (2, 1)
+    assert verdict(spark, polled(0, 0, final=False), polled(2, 2, final=False)) == (2, 1)
+    assert verdict(spark, polled(5, 5, producer_id=None)) == (0, 0)
+
+
+def test_a_fault_has_three_times():
+    """Asked for, in force, healed; another step is none, and one that was never healed lasts."""
+    where = {"phase": "p", "step": "pause", "target": "broker-2"}
+    told = [
+        event(1 * S, "inject", **where),
+        event(2 * S, "injected", **where),
+        event(3 * S, "injected", phase="p", step="slow", target="broker-1"),
+        event(5 * S, "heal", **where),
+        event(6 * S, "inject", **(where | {"step": "kill"})),
+        event(7 * S, "injected", **(where | {"step": "kill"})),
+    ]
+
+    assert list(faults([Event(**each) for each in told], manifest())) == [
+        Fault(2, 1 * S, 2 * S, 5 * S),
+        Fault(2, 6 * S, 7 * S, 2**63 - 1),
+    ]
+
+
+def test_samples_come_in_the_order_of_their_questions():
+    """And without those that name no epoch."""
+    literal = [sample(1, 5, 1, 1), sample(2, 3, 1, 1), sample(3, 4, 1, 1, epoch=None)]
+
+    assert [(s.broker_id, s.sent_ns) for s in samples_of(pa.Table.from_pylist(literal))] == [(2, 3), (1, 5)]
+
+
+@pytest.fixture
+def judged(spark, tmp_path):
+    """Rows of the invariants table of a clean run by name; ``nodes`` are added to its manifest."""
+
+    def run(*nodes):
+        history = clean()
+        history.manifest = history.manifest.model_copy(update={"nodes": [*history.manifest.nodes, *nodes]})
+        sources = Sources(open_run(spark, history.write(tmp_path / f"run-{len(nodes)}")))
+        return {row["invariant"]: row for row in replica_checks.invariants(spark, sources)}
+
+    return run
+
+
+def test_a_history_that_is_not_owed_is_not_asked_for(judged):
+    """Without a controller in the manifest only what samples, logs and views tell is judged; all of it holds."""
+    found = judged()
+
+    assert {name: row["verdict"] for name, row in found.items()} == dict.fromkeys(
+        ["I4", "I12", "I13", "I14", "I16", "I19"], "pass"
+    )
+
+
+def test_a_history_that_is_owed_and_missing_is_unknown(judged):
+    """The manifest names a controller: its log has to be there."""
+    found = judged(NodeInfo(name="controller", role="controller", address="10.0.0.9", node_id=100))
+
+    assert found["I12"]["verdict"] == "pass"
+    assert found["I21"]["verdict"] == "unknown"
+    assert found["I7"]["reason"] == "the controller's metadata log was not collected, or does not know the run's topics"
+    assert not any(json.loads(row["evidence"] or "{}") for row in found.values())
