@@ -24,10 +24,12 @@ from clusters.client_libraries import client_libraries
 from clusters.nodes import Node
 from clusters.paths import CACHE, ROOT, locked
 from clusters.runtimes import CAPABILITIES, NodeState, candidate_prefixes
+from clusters.waiting import wait_until
 from history.errors import BadInput, HarnessError
 
 RUN_LABEL = "plimsoll.run"
 NODE_LABEL = "plimsoll.node"
+FREEZE_LIMIT_S = 10.0
 BASE_IMAGE = "debian:bookworm-slim"
 DOCKERFILE = ROOT / "clusters" / "image" / "Dockerfile"
 
@@ -160,7 +162,19 @@ class DockerRuntime:
             raise HarnessError(f"{name} cannot be sent {signal}: {error}") from error
 
     def pause(self, name: str) -> None:
-        self._get(name).pause()
+        wait_until(
+            lambda: self._is_frozen(name), limit_s=FREEZE_LIMIT_S, every_s=0.02, what=f"the kernel to freeze {name}"
+        )
+
+    def _is_frozen(self, name: str) -> bool:
+        """Freeze; false when the kernel gave up, as it does while a busy host cannot stop every thread in time."""
+        try:
+            self._get(name).pause()
+        except APIError as error:
+            if "unable to freeze" in str(error):
+                return False
+            raise
+        return True
 
     def resume(self, name: str) -> None:
         self._get(name).unpause()

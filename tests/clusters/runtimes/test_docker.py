@@ -127,3 +127,27 @@ def test_no_daemon_is_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(module.docker, "from_env", nobody)
     assert daemon_answers() is False
+
+
+class Freezer:
+    """A container that the kernel freezes at the third try only, or that Docker refuses to pause."""
+
+    def __init__(self, error: str) -> None:
+        self.error, self.tries = error, 0
+
+    def pause(self) -> None:
+        self.tries += 1
+        if self.tries < 3:
+            raise APIError(self.error)
+
+
+def test_a_freeze_that_the_kernel_gave_up_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A busy host cannot stop every thread in time; any other refusal passes on at once."""
+    busy, refused = Freezer("OCI runtime pause failed: unable to freeze: unknown"), Freezer("is not running")
+    monkeypatch.setattr(DockerRuntime, "_get", lambda _self, name: {"busy": busy, "refused": refused}[name])
+
+    runtime(Networks(set())).pause("busy")
+    with pytest.raises(APIError, match="is not running"):
+        runtime(Networks(set())).pause("refused")
+
+    assert (busy.tries, refused.tries) == (3, 1)
