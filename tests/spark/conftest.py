@@ -1,5 +1,6 @@
 """One small Spark session for all tests of the judging half."""
 
+import logging
 import os
 import sys
 
@@ -28,3 +29,4 @@ def spark():
     register(session)
     yield session
     session.stop()
+    logging.getLogger("py4j").setLevel(logging.WARNING)  # it says goodbye after pytest closed its streams
