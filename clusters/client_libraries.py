@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import re
 import shutil
 import subprocess
@@ -13,6 +14,8 @@ from pathlib import Path
 
 from clusters.paths import CACHE, ROOT, locked
 from history.errors import HarnessError
+
+log = logging.getLogger("plimsoll.client_libraries")
 
 LIBRARIES = ("confluent-kafka", "kafka-python", "pyarrow")
 IMAGE_PYTHON = "3.11"  # Debian bookworm's, which the node image has
@@ -44,6 +47,7 @@ def client_libraries() -> Path:
     folder = CACHE / "clients" / hashlib.sha256(requirements.encode()).hexdigest()[:12]
     with locked(CACHE / "clients" / ".lock"):
         if not folder.is_dir():
+            log.info("fetching the libraries of the client nodes, once (a few seconds)")
             aside = Path(tempfile.mkdtemp(prefix=".clients-", dir=folder.parent))
             aside.chmod(0o755)
             wanted = aside / "requirements.txt"

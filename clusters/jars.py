@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import re
 import shutil
 import subprocess
@@ -13,6 +14,8 @@ from pathlib import Path
 from clusters.paths import CACHE, locked
 from history.errors import BadInput, HarnessError
 from history.java import java_home
+
+log = logging.getLogger("plimsoll.jars")
 
 OLDEST = (2, 8, 0)
 _VERSION = re.compile(r"(\d+)\.(\d+)\.(\d+)")
@@ -60,6 +63,7 @@ def jars_digest(folder: Path) -> str:
 
 
 def _fetch(version: str, folder: Path) -> None:
+    log.info("fetching Kafka %s from Maven Central, once (5 to 40 s)", version)
     aside = Path(tempfile.mkdtemp(prefix=f".{version}-", dir=folder.parent))
     try:
         _retrieve("org.apache.kafka", "kafka_2.13", version, aside)

@@ -71,10 +71,15 @@ def _plan(
             "use RUNTIME=docker."
         )
     _check_subnet(chosen, subnet)
+    jars = kafka_jars(version_wanted)
+    if chosen == "docker":
+        from clusters.runtimes.docker import fetch_what_nodes_need
+
+        fetch_what_nodes_need()
     return Plan(
         scenario=told,
         kafka_version=version_wanted,
-        jars=kafka_jars(version_wanted),
+        jars=jars,
         mode=mode,
         runtime=chosen,
         seed=secrets.randbelow(2**31) if seed is None else seed,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import json
+import logging
 import os
 import shutil
 import signal
@@ -24,6 +25,8 @@ from clusters.paths import CACHE, ROOT, locked
 from clusters.waiting import wait_until
 from history.errors import HarnessError
 from operators.processes import send, with_variable
+
+log = logging.getLogger("plimsoll.airflow_home")
 
 HOMES = CACHE / "airflow"
 _LOCK = "lock"
@@ -123,6 +126,7 @@ def _template() -> Path:
             partial = _partial(template)
             shutil.rmtree(partial, ignore_errors=True)
             partial.mkdir()
+            log.info("preparing Airflow's database, once (about 15 s)")
             _migrate(partial)
             partial.rename(template)
     return template

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import logging
 import shutil
 import signal
 import sys
@@ -33,6 +34,7 @@ class _Parser(argparse.ArgumentParser):
 def main(arguments: list[str] | None = None) -> int:
     """Run one command; returns its exit code, and says in one sentence what was wrong."""
     signal.signal(signal.SIGTERM, _as_interrupt)
+    _show_what_is_fetched()
     try:
         asked = _parser().parse_args(arguments)
         code: int = asked.command(asked)
@@ -42,6 +44,15 @@ def main(arguments: list[str] | None = None) -> int:
         _complain(str(error))
         return getattr(error, "exit_code", EXIT_CODES["unknown"])
     return code
+
+
+def _show_what_is_fetched() -> None:
+    """The first run waits for downloads; the parts that fetch say so under the logger ``plimsoll``."""
+    lines = logging.StreamHandler()
+    lines.setFormatter(logging.Formatter("%(message)s"))
+    logger = logging.getLogger("plimsoll")
+    logger.handlers = [lines]
+    logger.setLevel(logging.INFO)
 
 
 def _parser() -> argparse.ArgumentParser:

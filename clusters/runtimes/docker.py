@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import ipaddress
+import logging
 import os
 import shutil
 import subprocess
@@ -27,6 +28,8 @@ from clusters.runtimes import CAPABILITIES, NodeState, candidate_prefixes
 from clusters.waiting import wait_until
 from history.errors import BadInput, HarnessError
 
+log = logging.getLogger("plimsoll.docker")
+
 RUN_LABEL = "plimsoll.run"
 NODE_LABEL = "plimsoll.node"
 FREEZE_LIMIT_S = 10.0
@@ -44,6 +47,20 @@ def daemon_answers() -> bool:
         return bool(client.ping())
     except DockerException:
         return False
+    finally:
+        client.close()
+
+
+def fetch_what_nodes_need() -> None:
+    """Build the node image and fetch the client libraries where they are missing, so that no start waits for them.
+
+    Raises:
+        HarnessError: one of them cannot be had.
+    """
+    client = docker.from_env(timeout=600)
+    try:
+        node_image(client)
+        client_libraries()
     finally:
         client.close()
 
@@ -266,6 +283,7 @@ def node_image(client: docker.DockerClient) -> str:
         return tag
     with locked(CACHE / ".image.lock"):
         if not _has_image(client, tag):
+            log.info("building the node image, once (about 15 s, or 2 min where no image registry answers)")
             _base_image(client)
             try:
                 # The build's own network would be the default bridge, which some hosts do not route.
