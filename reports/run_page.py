@@ -5,6 +5,7 @@ The page opens from disk and asks no network for anything; plotly.js lies beside
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 import shutil
@@ -27,6 +28,7 @@ from reports.run_data import RunData, read_run
 from reports.story import Span, end_of_run, faults, moments, phases
 
 PLOTLY = "plotly.min.js"
+CASES = "cases.csv"
 SHOWN_KEYS = 8
 VERDICT_MEANS = {
     "pass": "Everything that had to hold was checked, and held.",
@@ -57,8 +59,29 @@ def publish(folder: Path) -> Path:
     run.folder.report.mkdir(exist_ok=True)
     page = run.folder.report / "index.html"
     shutil.copyfile(str(files("plotly") / "package_data" / PLOTLY), run.folder.report / PLOTLY)
+    _write_cases(run)
     write_atomically(page, render(run))
     return page
+
+
+def _write_cases(run: RunData) -> None:
+    """Every case with its story, for readers without a Parquet reader."""
+    columns = (
+        "anomaly",
+        "severity",
+        "topic",
+        "partition",
+        "offset",
+        "producer_id",
+        "seq",
+        "allowed",
+        "story",
+        "evidence",
+    )
+    with (run.folder.report / CASES).open("w", newline="") as file:
+        writer = csv.DictWriter(file, columns, extrasaction="ignore")
+        writer.writeheader()
+        writer.writerows(page_tables.ordered_cases(run))
 
 
 def render(run: RunData) -> str:
@@ -105,6 +128,7 @@ def _view(run: RunData) -> dict[str, Any]:
         "anomaly_total": len(run.rows("anomalies")),
         "stories_shown": min(page_tables.STORIES, len(run.rows("anomalies"))),
         "plotly": PLOTLY,
+        "cases": CASES,
     }
 
 

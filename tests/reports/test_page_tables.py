@@ -11,6 +11,7 @@ from reports.page_tables import (
     loss_sentences,
     milliseconds,
     offsets,
+    ordered_cases,
     percent,
     recovery,
     stories,
@@ -123,6 +124,14 @@ def test_the_first_200_stories_are_shown(lossy: RunData) -> None:
     assert shown.caption == "The first 200 of 901 cases."
     assert shown.rows[0][0].text == "inconsistent offset"
     assert shown.rows[1][4].text.startswith("producer-1 #21100 was acknowledged at offset 21100 by broker 1 in epoch 4")
+
+
+def test_what_is_lost_stands_before_what_follows_from_it(lossy: RunData) -> None:
+    """Among cases that are permitted alike; the near miss is a duplicate, which stands between."""
+    of = {"severity": "S1", "topic": "orders", "partition": 0, "offset": 1, "allowed": True}
+    lossy.tables["anomalies"] = [{"anomaly": name, **of} for name in ("inconsistent_offset", "duplicate", "lost_write")]
+
+    assert [row["anomaly"] for row in ordered_cases(lossy)] == ["lost_write", "duplicate", "inconsistent_offset"]
 
 
 def test_failed_and_unknown_invariants_stand_first(lossy: RunData) -> None:

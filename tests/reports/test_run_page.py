@@ -1,5 +1,6 @@
 """The page of one run: whole without a network, and honest about what is missing."""
 
+import csv
 import json
 import re
 import shutil
@@ -64,8 +65,11 @@ def test_lost_records_tell_their_story(tmp_path: Path) -> None:
 
     assert "producer-1 #21100 was acknowledged at offset 21100 by broker 1 in epoch 4" in html
     assert "The first 200 of 901 cases are shown" in html
-    assert 'href="../verdict/anomalies/"' in html
+    assert 'href="cases.csv"' in html
     assert html.count("was acknowledged at offset") == 199  # and one inconsistent offset
+    with (tmp_path / "run-1" / "report" / "cases.csv").open() as file:
+        told = [row["anomaly"] for row in csv.DictReader(file)]
+    assert told == ["inconsistent_offset"] + ["lost_write"] * 900  # what nothing permits stands first
 
 
 def test_no_anomaly_found_is_not_the_same_as_none_looked_for(tmp_path: Path) -> None:
