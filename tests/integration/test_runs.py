@@ -34,7 +34,7 @@ topics:
 load: {{topic: orders, rate: 200/s}}
 phases:
   - only: {steps}
-  - after: [{{hold: 1s}}]
+  - then: [{{hold: 1s}}]
 """
 
 
