@@ -33,7 +33,8 @@ class _Parser(argparse.ArgumentParser):
 
 def main(arguments: list[str] | None = None) -> int:
     """Run one command; returns its exit code, and says in one sentence what was wrong."""
-    signal.signal(signal.SIGTERM, _as_interrupt)
+    for number in (signal.SIGINT, signal.SIGTERM):  # a shell's background job has SIGINT ignored, and so would Airflow
+        signal.signal(number, _as_interrupt)
     _show_what_is_fetched()
     try:
         asked = _parser().parse_args(arguments)
