@@ -30,6 +30,7 @@ log = logging.getLogger("plimsoll.airflow_home")
 
 HOMES = CACHE / "airflow"
 _LOCK = "lock"
+_DATABASE_LIMIT_S = 60
 
 _SETTINGS = {
     "AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION": "False",  # a run of a paused DAG waits for ever, silently
@@ -54,6 +55,8 @@ def environment(home: Path, **more: str) -> dict[str, str]:
         "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps(_SPARK),
         **inherited,
         **_SETTINGS,
+        # SQLite has one writer at a time: on a busy disk its own 5 s run out ("database is locked").
+        "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{home}/airflow.db?timeout={_DATABASE_LIMIT_S}",
         "AIRFLOW_HOME": str(home),
         "GX_ANALYTICS_ENABLED": "false",
         "NO_COLOR": "1",

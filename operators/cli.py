@@ -52,7 +52,7 @@ def _show_what_is_fetched() -> None:
     lines = logging.StreamHandler()
     lines.setFormatter(logging.Formatter("%(message)s"))
     logger = logging.getLogger("plimsoll")
-    logger.handlers = [lines]
+    logger.handlers, logger.propagate = [lines], False  # Airflow logs whatever reaches the root
     logger.setLevel(logging.INFO)
 
 
