@@ -17,7 +17,7 @@ _INTRODUCTION = """\
 
 Written by `python -m spark.describe` from the docstrings of the checks; change those, not this page. Each entry says
 what is checked, from which version and under which configuration it may speak, why it is sound, and which of the
-claims C1 to C48 about Kafka's replication it serves. What the verdicts do with them stands in
+[claims C1 to C48](claims.md) it serves. What the verdicts do with them stands in
 [verdicts](verdicts.md).
 
 A topic is *clean* when nothing committed may be missing from it: unclean elections are off, and no fault took a disk's

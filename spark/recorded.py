@@ -19,7 +19,7 @@ from history.manifest import Manifest, read_manifest
 from history.tables import RECORDED
 from spark.tables import PARTITION, read_table, rows
 
-# Where an epoch starts, as a replica's leader-epoch-checkpoint says; FACTS of the file: one "<epoch> <start>" a line.
+# Where an epoch starts, as a replica's leader-epoch-checkpoint says; the file has one "<epoch> <start>" a line.
 EPOCHS = pa.schema(
     [
         pa.field("topic", pa.string(), nullable=False),
