@@ -1,8 +1,9 @@
 """How often a scenario shows what it must: repeated runs, counted in docs/reliability.json.
 
-``python -m bench.reliability TRIES`` brings every row of CAMPAIGN to that many tries and renders the page. Runs are
-recorded two at a time by the calls that the DAG's tasks make, then judged together in one Spark application. It may
-be interrupted and started again: what is counted stays counted, and what is recorded is judged.
+``python -m bench.reliability TRIES [SCENARIO …]`` brings every row of CAMPAIGN, or those of some scenarios, to that
+many tries and renders the page. Runs are recorded two at a time by the calls that the DAG's tasks make, then judged
+together in one Spark application. It may be interrupted and started again: what is counted stays counted, and what is
+recorded is judged.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
@@ -29,33 +31,46 @@ ROOT = Path(__file__).resolve().parent.parent
 RUNS = ROOT / "runs" / "reliability"
 RESULTS = ROOT / "docs" / "reliability.json"
 PAGE = ROOT / "docs" / "reliability.md"
-KAFKA = "3.9.1"
+VERSIONS = ("2.8.2", "3.9.1", "4.3.0")
 AT_ONCE = 2
 TOGETHER = 6  # runs that one application judges
 
 
 class Claim(NamedTuple):
-    """What a run of a scenario must show."""
+    """What a run of a scenario on a version of Kafka must show."""
 
+    scenario: str
+    kafka: str
     words: str
     shown: Callable[[dict[str, Any]], bool]
 
 
-CAMPAIGN = {
-    "steady": Claim("verdict pass, 0 anomalies", lambda row: row["verdict"] == "pass" and not row["anomalies"]),
-    "acks1_lag_leader_kill": Claim("acknowledged records lost", lambda row: row["lost"] > 0),
-    "retry_duplicates": Claim("duplicates", lambda row: row["duplicate_copies"] > 0),
-}
+def _nothing_found(row: dict[str, Any]) -> bool:
+    return row["verdict"] == "pass" and not row["anomalies"]
 
 
-def main(tries: int) -> None:
+CAMPAIGN = [
+    Claim("steady", "3.9.1", "verdict pass, 0 anomalies", _nothing_found),
+    *(Claim("survived_faults", kafka, "verdict pass, 0 anomalies", _nothing_found) for kafka in VERSIONS),
+    Claim("acks1_lag_leader_kill", "3.9.1", "acknowledged records lost", lambda row: row["lost"] > 0),
+    Claim("retry_duplicates", "3.9.1", "duplicates", lambda row: row["duplicate_copies"] > 0),
+]
+
+
+def main(tries: int, scenarios: list[str]) -> None:
     """Record what is missing, then judge and count whatever is recorded."""
     rows: list[dict[str, Any]] = json.loads(RESULTS.read_text()) if RESULTS.exists() else []
-    missing = [name for _ in range(tries) for name in CAMPAIGN]
-    for row in [*rows, *({"scenario": read_manifest(run / "manifest.json").scenario_name} for run in recorded())]:
-        missing.remove(row["scenario"])
+    manifests = [read_manifest(RunFolder(run).manifest) for run in recorded()]
+    done = Counter((row["scenario"], row["kafka"]) for row in rows)
+    done.update((manifest.scenario_name, manifest.kafka_version) for manifest in manifests)
+    chosen = [claim for claim in CAMPAIGN if not scenarios or claim.scenario in scenarios]
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        list(pool.map(record, missing))
+        list(
+            pool.map(
+                lambda claim: record(claim.scenario, claim.kafka),
+                (claim for turn in range(tries) for claim in chosen if done[claim.scenario, claim.kafka] <= turn),
+            )
+        )
     while batch := recorded()[:TOGETHER]:
         judge(batch)
         rows += [counted(run) for run in batch]
@@ -70,9 +85,9 @@ def recorded() -> list[Path]:
     return sorted(path.parent for path in RUNS.glob("*/sealed.json"))
 
 
-def record(scenario: str) -> None:
-    """One run, as the DAG's tasks would make it."""
-    run = experiment.prepare(scenario, kafka=KAFKA, runs=RUNS, lease="process")
+def record(scenario: str, kafka: str, runs: Path = RUNS) -> Path:
+    """One run, as the DAG's tasks would make it; returns its folder."""
+    run = experiment.prepare(scenario, kafka=kafka, runs=runs, lease="process")
     with experiment.hold_lease(run):
         try:
             experiment.start_cluster(run)
@@ -90,6 +105,7 @@ def record(scenario: str) -> None:
             experiment.collect(run)
             experiment.tear_down(run)
     print(f"recorded {run.name}", flush=True)
+    return run
 
 
 def counted(run: Path) -> dict[str, Any]:
@@ -119,16 +135,16 @@ def render(rows: list[dict[str, Any]]) -> str:
         "`tests/recount.py`.",
         "Written by `python -m bench.reliability`; every run is a row of `reliability.json`.",
         "",
-        "| scenario | must show | shown | at least, at 95 % | recount agrees | figures |",
-        "|---|---|---|---|---|---|",
+        "| scenario | Kafka | must show | shown | at least, at 95 % | recount agrees | figures |",
+        "|---|---|---|---|---|---|---|",
     ]
-    for scenario, claim in CAMPAIGN.items():
-        own = [row for row in rows if row["scenario"] == scenario]
+    for claim in CAMPAIGN:
+        own = [row for row in rows if (row["scenario"], row["kafka"]) == (claim.scenario, claim.kafka)]
         shown = sum(claim.shown(row) for row in own)
         agreeing = sum(row["recount_agrees"] for row in own)
         figures = ", ".join(f"{row['lost']} / {row['duplicate_copies']}" for row in own)
         lines.append(
-            f"| {scenario} | {claim.words} | {shown} of {len(own)} | {lower_bound(shown, len(own)):.0%} "
+            f"| {claim.scenario} | {claim.kafka} | {claim.words} | {shown} of {len(own)} | {lower_bound(shown, len(own)):.0%} "
             f"| {agreeing} of {len(own)} | lost / copies: {figures} |"
         )
     return "\n".join(lines) + "\n"
@@ -140,4 +156,4 @@ def lower_bound(shown: int, tries: int) -> float:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]))
+    main(int(sys.argv[1]), sys.argv[2:])
