@@ -144,8 +144,8 @@ def render(rows: list[dict[str, Any]]) -> str:
         agreeing = sum(row["recount_agrees"] for row in own)
         figures = ", ".join(f"{row['lost']} / {row['duplicate_copies']}" for row in own)
         lines.append(
-            f"| {claim.scenario} | {claim.kafka} | {claim.words} | {shown} of {len(own)} | {lower_bound(shown, len(own)):.0%} "
-            f"| {agreeing} of {len(own)} | lost / copies: {figures} |"
+            f"| {claim.scenario} | {claim.kafka} | {claim.words} | {shown} of {len(own)} "
+            f"| {lower_bound(shown, len(own)):.0%} | {agreeing} of {len(own)} | lost / copies: {figures} |"
         )
     return "\n".join(lines) + "\n"
 
