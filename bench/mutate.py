@@ -1,0 +1,186 @@
+"""What the judge finds of known damage: ``make mutate``, counted in docs/mutation.json and docs/mutation.md.
+
+Clean runs of ``survived_faults`` on three versions of Kafka (recorded once, kept in runs/mutate/clean) are damaged in
+every way of ``bench.mutations.kinds``, and judged. ``python -m bench.mutate [--places N] [--kinds NAME …] [RUN …]``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from scipy.stats import beta
+
+from bench.mutations.kinds import KINDS, Kind
+from bench.mutations.recording import NoPlaceError, Recording
+from bench.reliability import RESULTS as CLEAN_RUNS
+from bench.reliability import VERSIONS, record
+from history.folder import RunFolder
+from history.manifest import read_manifest
+from spark.submit import judge
+
+ROOT = Path(__file__).resolve().parent.parent
+RUNS = ROOT / "runs" / "mutate"
+RESULTS = ROOT / "docs" / "mutation.json"
+PAGE = ROOT / "docs" / "mutation.md"
+SCENARIO = "survived_faults"
+TOGETHER = 24  # folders that one application judges
+UNDAMAGED = Kind("undamaged", "Nothing is damaged: the copy alone.", (), None, lambda _: "nowhere")
+
+
+class Copy(NamedTuple):
+    """A damaged copy, and what was done to it."""
+
+    kind: Kind
+    version: str
+    folder: RunFolder
+    where: str
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Damage, judge, count; 0 when everything was seen and no clean copy was accused."""
+    parser = argparse.ArgumentParser(prog="make mutate", description=__doc__)
+    parser.add_argument("runs", nargs="*", type=Path, help="clean run folders instead of runs/mutate/clean")
+    parser.add_argument("--places", type=int, default=1, help="places to damage in each run, for each kind")
+    parser.add_argument("--kinds", nargs="+", default=[], help="these kinds only; the page is not written then")
+    asked = parser.parse_args(arguments)
+    runs = asked.runs or list(clean_runs())
+    kinds = [kind for kind in [UNDAMAGED, *KINDS] if not asked.kinds or kind.name in asked.kinds]
+    planned = [(kind, run, place) for kind in kinds for run in runs for place in range(asked.places)]
+    rows: list[dict[str, Any]] = []
+    started = time.monotonic()
+    for at in range(0, len(planned), TOGETHER):
+        rows += judged_batch(planned[at : at + TOGETHER])
+        done = min(at + TOGETHER, len(planned))
+        left = (time.monotonic() - started) / done * (len(planned) - done)
+        print(f"{done} of {len(planned)} judged, about {left / 60:.0f} min left", flush=True)
+    print(table(rows))
+    if not asked.kinds:
+        RESULTS.write_text(json.dumps(rows, indent=1) + "\n")
+        PAGE.write_text(render(rows, json.loads(CLEAN_RUNS.read_text())))
+    return 0 if all(row["seen"] for row in rows) else 1
+
+
+def clean_runs() -> Iterator[Path]:
+    """One clean run on each version, recorded where there is none yet."""
+    kept = RUNS / "clean"
+    for version in VERSIONS:
+        found = [file.parent for file in kept.glob("*/sealed.json") if _version(file.parent) == version]
+        yield found[0] if found else record(SCENARIO, version, kept)
+
+
+def _version(run: Path) -> str:
+    return read_manifest(RunFolder(run).manifest).kafka_version
+
+
+def judged_batch(planned: list[tuple[Kind, Path, int]]) -> list[dict[str, Any]]:
+    """Make the copies, judge them in one application, and say what was seen of each."""
+    shutil.rmtree(RUNS / "damaged", ignore_errors=True)
+    copies = [copy for kind, run, place in planned if (copy := damaged(kind, run, place)) is not None]
+    if copies:
+        judge([copy.folder.path for copy in copies])
+    rows = [outcome(copy) for copy in copies]
+    shutil.rmtree(RUNS / "damaged", ignore_errors=True)
+    return rows
+
+
+def damaged(kind: Kind, run: Path, place: int) -> Copy | None:
+    """A sealed copy with one damage; None where the recording holds no place for it."""
+    to = RUNS / "damaged" / f"{kind.name}-{_version(run)}-{place}"
+    recording = Recording.copy(run, to, f"{kind.name} {place}")
+    try:
+        where = kind.damage(recording)
+    except NoPlaceError:
+        shutil.rmtree(to)
+        return None
+    recording.folder.seal()
+    return Copy(kind, _version(run), recording.folder, where)
+
+
+def outcome(copy: Copy) -> dict[str, Any]:
+    """A row of mutation.json."""
+    verdict = json.loads(copy.folder.verdict_file.read_text())
+    broken = sorted(name for name, found in verdict["invariants"].items() if found["violations"])
+    reported = [*sorted(verdict["anomalies"]), *sorted(broken, key=lambda name: int(name[1:]))]
+    return {
+        "kind": copy.kind.name,
+        "kafka": copy.version,
+        "where": copy.where,
+        "verdict": verdict["verdict"],
+        "reported": reported,
+        "reasons": verdict["reasons"][:3],
+        "seen": seen(copy.kind, verdict, reported),
+    }
+
+
+def seen(kind: Kind, verdict: dict[str, Any], reported: list[str]) -> bool:
+    """Whether the verdict shows the damage by one of its names; of missing evidence, whether it is named as such."""
+    if kind is UNDAMAGED:
+        return verdict["verdict"] == "pass" and not reported
+    if kind.reason is None:
+        return bool(set(kind.found_by) & set(reported))
+    named = any(re.search(kind.reason, reason) for reason in verdict["reasons"])
+    return verdict["verdict"] != "pass" and named and (not kind.found_by or bool(set(kind.found_by) & set(reported)))
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    """One line for each kind."""
+    lines = ["| damage | what is done | seen as | seen | of |", "|---|---|---|---|---|"]
+    for kind in KINDS:
+        own = [row for row in rows if row["kind"] == kind.name]
+        if own:
+            names = [f"`{name}`" for name in kind.found_by] or [f"{_verdicts(own)}, naming the {kind.reason}"]
+            lines.append(
+                f"| {kind.name} | {kind.words} | {', '.join(names).replace('|', ' or ')} "
+                f"| {sum(row['seen'] for row in own)} | {len(own)} |"
+            )
+    return "\n".join(lines)
+
+
+def _verdicts(rows: list[dict[str, Any]]) -> str:
+    return " or ".join(sorted({row["verdict"] for row in rows}))
+
+
+def render(rows: list[dict[str, Any]], counted: list[dict[str, Any]]) -> str:
+    """The page."""
+    damage = [row for row in rows if row["kind"] != UNDAMAGED.name]
+    clean = [row for row in counted if row["scenario"] in {SCENARIO, "steady"}]
+    alarms = sum(row["verdict"] != "pass" or bool(row["anomalies"]) for row in clean)
+    versions = sorted({row["kafka"] for row in clean})
+    return "\n".join(
+        [
+            "# What the judge finds of known damage",
+            "",
+            "Written by `make mutate`; every try is a row of `mutation.json`. Recorded runs are damaged in their raw",
+            "files, one way at a time, at places that a seed chooses, then sealed and judged like any other.",
+            "",
+            f"- **{sum(row['seen'] for row in damage)} of {len(damage)}** damaged copies, of "
+            f"{len({row['kind'] for row in damage})} kinds, were seen for what they are.",
+            f"- **{alarms} false alarms in {len(clean)} clean runs** on Kafka {', '.join(versions)}: at most "
+            f"{upper_bound(alarms, len(clean)):.1%}",
+            f"  at 95 % confidence. {sum(row['scenario'] == SCENARIO for row in clean)} of them have leader kills, "
+            "freezes and restarts in them ([reliability](reliability.md)).",
+            "",
+            table(rows),
+            "",
+            "A kind is left out on a version where the recording holds no place for it: before Kafka 3.7 the high",
+            "watermark may move below min.insync.replicas, and with ZooKeeper the timed limits are longer than the",
+            "phases. A new kind is a function of about ten lines in `bench/mutations/kinds.py`.",
+            "",
+        ]
+    )
+
+
+def upper_bound(found: int, tries: int) -> float:
+    """One-sided Clopper-Pearson bound at 95 %."""
+    return float(beta.ppf(0.95, found + 1, tries - found)) if found < tries else 1.0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,1 @@
+"""Damage to recorded runs: every way in which a checker claims to see something."""

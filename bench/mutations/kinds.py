@@ -1,0 +1,712 @@
+"""The kinds of damage: each a function that damages a recording and says where, and what must see it.
+
+``found_by`` names anomalies and invariants, any of which counts as seen; ``reason`` is, for evidence that is taken
+away, what the verdict ``unknown`` must say.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+from bench.mutations.recording import NoPlaceError, Recording, Row, header, runs_of, with_crc, with_field
+from spark.gates import holds
+
+SECOND_NS = 1_000_000_000
+
+
+class Kind(NamedTuple):
+    """One way to damage a recording."""
+
+    name: str
+    words: str
+    found_by: tuple[str, ...]
+    reason: str | None
+    damage: Callable[[Recording], str]
+
+
+KINDS: list[Kind] = []
+
+
+def kind(
+    *found_by: str, reason: str | None = None
+) -> Callable[[Callable[[Recording], str]], Callable[[Recording], str]]:
+    """Register a function as a kind; its docstring is what the table says of it."""
+
+    def register(damage: Callable[[Recording], str]) -> Callable[[Recording], str]:
+        words = " ".join((damage.__doc__ or "").split())
+        KINDS.append(Kind(damage.__name__, words, found_by, reason, damage))
+        return damage
+
+    return register
+
+
+def _value(row: Row) -> tuple[Any, Any]:
+    return row["producer_id"], row["seq"]
+
+
+def _swap(one: Row, other: Row, *names: str) -> None:
+    for name in names:
+        one[name], other[name] = other[name], one[name]
+
+
+def _two(run: Recording, rows: list[Row]) -> tuple[Row, Row]:
+    """Two rows from the middle, some way apart."""
+    at = run.choose(range(len(rows) // 10, len(rows) // 2))
+    return rows[at], rows[at + run.choose(range(20, len(rows) // 4))]
+
+
+def _middle(rows: list[Any]) -> list[Any]:
+    return rows[len(rows) // 10 : -(len(rows) // 10)]
+
+
+# --- what clients sent and read --------------------------------------------------------------------
+
+
+@kind("lost_write")
+def acknowledged_record_lost(run: Recording) -> str:
+    """An acknowledged record in the middle of the log is seen by no reader."""
+    victim = run.choose(_middle(run.acked()))
+    run.put("polls", [row for row in run.rows("polls") if _value(row) != _value(victim)])
+    return f"offset {victim['offset']}"
+
+
+@kind("truncated_ack")
+def acknowledged_tail_cut(run: Recording) -> str:
+    """The last acknowledged records are on no replica's log, and nobody read them."""
+    cut = header(run.batches(1)[-run.choose(range(1, 4))])["base_offset"]
+    for broker_id in run.brokers:
+        run.put_batches(broker_id, [b for b in run.batches(broker_id) if header(b)["base_offset"] < cut])
+    run.put("polls", [row for row in run.rows("polls") if row["offset"] < cut])
+    run.drained_to(cut, cut)
+    return f"from offset {cut}"
+
+
+@kind("invisible_ack")
+def acknowledged_tail_invisible(run: Recording) -> str:
+    """The last acknowledged records lie above the high watermark at which the final drain ended."""
+    cut = run.acked()[-run.choose(range(1, 9))]["offset"]
+    run.put("polls", [row for row in run.rows("polls") if row["offset"] < cut])
+    run.drained_to(cut, cut)
+    return f"from offset {cut}"
+
+
+@kind("undrained", reason="drain")
+def drain_stopped_early(run: Recording) -> str:
+    """The final drain stopped before the high watermark."""
+    cut, end = run.acked()[-run.choose(range(50, 500))]["offset"], len(run.reads("final"))
+    run.put("polls", [row for row in run.rows("polls") if row["offset"] < cut])
+    run.drained_to(cut, end)
+    return f"at offset {cut}"
+
+
+@kind("duplicate")
+def record_doubled(run: Recording) -> str:
+    """The final drain returned a record a second time, at the log's end."""
+    final = run.reads("final")
+    victim, last = run.choose(final), final[-1]
+    again = {**victim, "offset": last["offset"] + 1, "position": last["position"] + 1}
+    run.put("polls", [*run.rows("polls"), again])
+    run.drained_to(again["offset"] + 1, again["offset"] + 1)
+    return f"offset {victim['offset']} again at {again['offset']}"
+
+
+@kind("phantom_record")
+def record_never_sent(run: Recording) -> str:
+    """The final drain returned a sound record that no ledger holds, at the log's end."""
+    last = run.reads("final")[-1]
+    phantom = {**last, "seq": 10**6 + run.choose(range(1000))}
+    phantom |= {"offset": last["offset"] + 1, "position": last["position"] + 1}
+    run.put("polls", [*run.rows("polls"), phantom])
+    run.drained_to(phantom["offset"] + 1, phantom["offset"] + 1)
+    return f"number {phantom['seq']}"
+
+
+@kind("phantom_record")
+def ledger_row_missing(run: Recording) -> str:
+    """The ledger lacks a send whose record was read."""
+    victim = run.choose(_middle(run.acked()))
+    run.put("sends", [row for row in run.rows("sends") if row is not victim])
+    return f"number {victim['seq']}"
+
+
+@kind("corrupt_record")
+def payload_damaged(run: Recording) -> str:
+    """A record's payload did not fit its checksum when it was read."""
+    victim = run.choose(run.reads("final"))
+    victim["checksum_ok"] = False
+    run.put("polls", run.rows("polls"))
+    return f"offset {victim['offset']}"
+
+
+@kind("aborted_read")
+def failed_send_read(run: Recording) -> str:
+    """A send that was reported as not written was read."""
+    victim = run.choose(run.acked())
+    victim |= {"outcome": "fail", "error": "MessageSizeTooLargeError", "offset": None}
+    run.put("sends", run.rows("sends"))
+    return f"number {victim['seq']}"
+
+
+@kind("inconsistent_offset")
+def records_swapped(run: Recording) -> str:
+    """The final drain found two records at each other's offsets."""
+    one, other = _two(run, run.reads("final"))
+    _swap(one, other, "producer_id", "seq")
+    run.put("polls", run.rows("polls"))
+    return f"offsets {one['offset']} and {other['offset']}"
+
+
+@kind("poll_skip")
+def consumer_skipped(run: Recording) -> str:
+    """The live consumer was not given some records between two that it read."""
+    live = run.reads("live")
+    at = run.choose(range(len(live) // 10, len(live) // 2))
+    skipped = {row["position"] for row in live[at : at + run.choose(range(1, 20))]}
+    run.put("polls", [row for row in run.rows("polls") if row["pass"] != "live" or row["position"] not in skipped])
+    return f"{len(skipped)} records from offset {live[at]['offset']}"
+
+
+@kind("nonmonotonic_poll")
+def consumer_went_back(run: Recording) -> str:
+    """The live consumer was given two records in the wrong order."""
+    one, other = _two(run, run.reads("live"))
+    _swap(one, other, "position", "received_ns")
+    run.put("polls", run.rows("polls"))
+    return f"offsets {one['offset']} and {other['offset']}"
+
+
+@kind("nonrepeatable_read")
+def read_again_differs(run: Recording) -> str:
+    """The live consumer read other values at two offsets than the final drain."""
+    one, other = _two(run, run.reads("live"))
+    _swap(one, other, "producer_id", "seq")
+    run.put("polls", run.rows("polls"))
+    return f"offsets {one['offset']} and {other['offset']}"
+
+
+@kind("precommitted_read")
+def read_above_high_watermark(run: Recording) -> str:
+    """The live consumer had a record before its leader's high watermark was above it."""
+    begun: dict[int, int] = {}
+    for view in run.rows("isr"):
+        epoch = view["leader_epoch"]
+        begun[epoch] = min(view["received_ns"], begun.get(epoch, view["received_ns"]))
+    sample = run.choose([row for row in run.of_leader() if row["sent_ns"] > begun[row["leader_epoch"]] + 6 * SECOND_NS])
+    later = [row for row in run.reads("live") if row["offset"] >= sample["high_watermark"]]
+    if not later:
+        raise NoPlaceError
+    later[0]["received_ns"] = sample["sent_ns"] - SECOND_NS // 1000
+    run.put("polls", run.rows("polls"))
+    return f"offset {later[0]['offset']}"
+
+
+@kind("realtime_order_violation")
+def sent_after_a_later_one(run: Recording) -> str:
+    """A record was sent after one behind it had been acknowledged."""
+    one, other = _two(run, run.acked())
+    one |= {"sent_ns": other["done_ns"] + 1, "done_ns": other["done_ns"] + SECOND_NS // 1000}
+    run.put("sends", run.rows("sends"))
+    return f"offset {one['offset']} after {other['offset']}"
+
+
+@kind("nonmonotonic_send")
+def acknowledged_out_of_order(run: Recording) -> str:
+    """Two records were acknowledged at each other's offsets."""
+    one, other = _two(run, run.acked())
+    _swap(one, other, "offset")
+    run.put("sends", run.rows("sends"))
+    return f"offsets {one['offset']} and {other['offset']}"
+
+
+@kind("bad_ack_offset")
+def acknowledged_without_place(run: Recording) -> str:
+    """A record was acknowledged at offset -1."""
+    victim = run.choose(_middle(run.acked()))
+    victim["offset"] = -1
+    run.put("sends", run.rows("sends"))
+    return f"number {victim['seq']}"
+
+
+@kind("leader_epoch_regression")
+def older_epoch_read(run: Recording) -> str:
+    """A consumer was given a batch of an older leader epoch behind one of a newer."""
+    live = run.reads("live")
+    same = [b for a, b in pairwise(live) if a["leader_epoch"] == b["leader_epoch"] > 0]
+    victim = run.choose(same)
+    victim["leader_epoch"] -= 1
+    run.put("polls", run.rows("polls"))
+    return f"offset {victim['offset']}"
+
+
+# --- what the probe saw of the replicas ------------------------------------------------------------
+
+
+def _place(sample: Row) -> str:
+    return f"broker {sample['broker_id']} in epoch {sample['leader_epoch']}"
+
+
+def _earlier(run: Recording, sample: Row) -> list[Row]:
+    """Samples of the same replica, life and epoch that were answered before this one was asked for."""
+    life = ("broker_id", "incarnation", "leader_epoch")
+    same = (row for row in run.samples() if all(row[name] == sample[name] for name in life))
+    return [row for row in same if row["received_ns"] <= sample["sent_ns"]]
+
+
+@kind("I1")
+def log_start_above_high_watermark(run: Recording) -> str:
+    """One sample shows a log that starts above its high watermark."""
+    sample = run.choose(run.samples())
+    sample["log_start_offset"] = sample["high_watermark"] + 1
+    run.put("replicas", run.rows("replicas"))
+    return _place(sample)
+
+
+@kind("I2")
+def high_watermark_above_log_end(run: Recording) -> str:
+    """One sample shows a high watermark above the log end."""
+    sample = run.choose([row for row in run.samples() if row["single_reply"]])
+    sample["high_watermark"] = sample["log_end_offset"] + 1
+    run.put("replicas", run.rows("replicas"))
+    return _place(sample)
+
+
+@kind("I3")
+def leader_high_watermark_fell(run: Recording) -> str:
+    """A leader's high watermark fell within its epoch."""
+    sample = run.first(run.of_leader(), lambda row: len(_earlier(run, row)) > 5)
+    sample["high_watermark"] = max(row["high_watermark"] for row in _earlier(run, sample)) - run.choose([1, 7, 100])
+    run.put("replicas", run.rows("replicas"))
+    return _place(sample)
+
+
+@kind("I4")
+def follower_high_watermark_fell_twice(run: Recording) -> str:
+    """A follower's high watermark fell twice within one epoch."""
+    leading = [id(row) for row in run.of_leader()]
+    followers = [row for row in run.samples() if id(row) not in leading and row["high_watermark"] > 100]
+    lives = runs_of(
+        sorted(followers, key=lambda row: (row["broker_id"], row["incarnation"] or 0, row["leader_epoch"])),
+        lambda row: (row["broker_id"], row["incarnation"], row["leader_epoch"]),
+    )
+    life = run.choose([life for life in lives if len(life) > 20])
+    at = run.choose(range(5, len(life) - 10))
+    for sample, before in ((life[at], life[at - 1]), (life[at + 5], life[at + 4])):
+        sample["high_watermark"] = before["high_watermark"] - 3
+    run.put("replicas", run.rows("replicas"))
+    return _place(life[at])
+
+
+@kind("I6")
+def log_end_fell_below_high_watermark(run: Recording) -> str:
+    """A replica's log ended below a high watermark that it had shown."""
+    sample = run.first(run.samples(), lambda row: len(_earlier(run, row)) > 5)
+    sample["log_end_offset"] = max(row["high_watermark"] for row in _earlier(run, sample)) - 1
+    sample["high_watermark"] = min(sample["high_watermark"], sample["log_end_offset"])
+    run.put("replicas", run.rows("replicas"))
+    return _place(sample)
+
+
+@kind("I7")
+def in_sync_replica_incomplete(run: Recording) -> str:
+    """A member of the ISR lacked what its leader had shown as committed."""
+
+    def shown(sample: Row) -> int:
+        before = (r["high_watermark"] for r in run.of_leader() if r["received_ns"] < sample["sent_ns"] - SECOND_NS)
+        return max(before, default=0)
+
+    followers = [row for row in run.samples() if run.leaders.get(row["leader_epoch"]) != row["broker_id"]]
+    sample = run.first(followers, lambda row: len(run.isr_at(row["sent_ns"])) == len(run.brokers) and shown(row) > 100)
+    sample["log_end_offset"] = shown(sample) - 1
+    sample["high_watermark"] = min(sample["high_watermark"], sample["log_end_offset"])
+    run.put("replicas", run.rows("replicas"))
+    return _place(sample)
+
+
+@kind("I8")
+def epoch_begun_below_high_watermark(run: Recording) -> str:
+    """The epoch files have an epoch begin below a high watermark of the epoch before."""
+    entries = re.findall(r"^(\d+) (\d+)$", run.epoch_files()[0].read_text(), re.MULTILINE)
+    epoch, start = run.choose([(e, s) for e, s in entries if int(s) > 1000])
+    earlier = int(start) - run.choose([50, 200])
+    for file in run.epoch_files():
+        run.edit(file, lambda text: text.replace(f"\n{epoch} {start}\n", f"\n{epoch} {earlier}\n"))
+    return f"epoch {epoch} at {earlier} instead of {start}"
+
+
+@kind("I9")
+def follower_ahead_of_its_leader(run: Recording) -> str:
+    """A follower's high watermark was ahead of its leader's next one."""
+    leading = [id(row) for row in run.of_leader()]
+    last = max(row["sent_ns"] for row in run.samples()) - 5 * SECOND_NS
+    sample = run.choose(
+        [row for row in run.samples() if id(row) not in leading and row["high_watermark"] and row["sent_ns"] < last]
+    )
+    sample["high_watermark"] += 5000
+    sample["log_end_offset"] = sample["high_watermark"] + 1
+    run.put("replicas", run.rows("replicas"))
+    return _place(sample)
+
+
+@kind("I10")
+def high_watermark_stuck(run: Recording) -> str:
+    """With nothing produced the high watermark stood below the log end, all replicas being in sync."""
+    full = [row for row in run.samples() if len(run.isr_at(row["sent_ns"])) == len(run.brokers)]
+    quiet = [
+        rows
+        for rows in runs_of(full, lambda row: row["leader_epoch"])
+        if rows[-1]["sent_ns"] - rows[0]["sent_ns"] > 7 * SECOND_NS
+        and max(b["sent_ns"] - a["sent_ns"] for a, b in pairwise(rows)) < SECOND_NS
+    ]
+    chosen = run.choose(quiet)
+    end = min(row["log_end_offset"] for row in chosen)
+    for row in chosen:
+        row |= {"log_end_offset": end, "high_watermark": end - 2}
+    run.put("replicas", run.rows("replicas"))
+    return f"epoch {chosen[0]['leader_epoch']}, log end {end}"
+
+
+@kind("I11")
+def high_watermark_moved_below_min_isr(run: Recording) -> str:
+    """The high watermark moved while the ISR was smaller than min.insync.replicas."""
+    alone = [row for row in run.of_leader() if len(run.isr_at(row["sent_ns"])) == 1]
+    if not holds("strict_min_isr", run.manifest.kafka_version) or len(alone) < 20:
+        raise NoPlaceError
+    for row in alone[-run.choose(range(5, 15)) :]:
+        row["high_watermark"] += 2
+        row["log_end_offset"] = max(row["log_end_offset"], row["high_watermark"])
+    run.put("replicas", run.rows("replicas"))
+    return _place(alone[-1])
+
+
+@kind("I22")
+def high_watermark_never_reached_epoch(run: Recording) -> str:
+    """A new leader's high watermark stayed below the start of its epoch."""
+    if run.manifest.mode == "zookeeper":  # no state of this recording lasts longer than an eviction may take there
+        raise NoPlaceError
+    starts = dict(re.findall(r"^(\d+) (\d+)$", run.epoch_files()[0].read_text(), re.MULTILINE))
+    epoch = max(run.leaders)
+    for row in run.samples():
+        if row["leader_epoch"] == epoch:
+            row["high_watermark"] = int(starts[str(epoch)]) - 1
+    run.put("replicas", run.rows("replicas"))
+    return f"epoch {epoch}"
+
+
+@kind("I23")
+def follower_kept_in_isr(run: Recording) -> str:
+    """A follower that stopped stayed in the ISR for longer than it may."""
+    if run.manifest.mode == "zookeeper":  # its limit is longer than the phase before
+        raise NoPlaceError
+    begun = next(event for event in run.events if event.kind == "inject" and event.step == "pause")
+    moved = [
+        replace(event, t_ns=event.t_ns - 7 * SECOND_NS)
+        if event.kind in {"inject", "injected"} and (event.phase, event.step) == (begun.phase, begun.step)
+        else event
+        for event in run.events
+    ]
+    run.put_events(moved)
+    return f"{begun.target}, paused 7 s earlier"
+
+
+@kind("I24")
+def joined_without_catching_up(run: Recording) -> str:
+    """A replica joined the ISR with a log end below the leader's high watermark."""
+    views = sorted((row for row in run.rows("isr") if row["isr"]), key=lambda row: int(row["received_ns"]))
+    joins = [
+        (after["received_ns"], (set(after["isr"]) - set(before["isr"])).pop())
+        for before, after in pairwise(views)
+        if len(set(after["isr"]) - set(before["isr"])) == 1 and before["leader"] == after["leader"]
+    ]
+    at_ns, broker_id = run.choose(joins)
+    shown = max(row["high_watermark"] for row in run.of_leader() if row["received_ns"] < at_ns - 2 * SECOND_NS)
+    for row in run.samples():
+        if row["broker_id"] == broker_id and abs(row["sent_ns"] - at_ns) < 2 * SECOND_NS:
+            row["log_end_offset"] = min(row["log_end_offset"], shown - 10)
+            row["high_watermark"] = min(row["high_watermark"], row["log_end_offset"])
+    run.put("replicas", run.rows("replicas"))
+    return f"broker {broker_id}"
+
+
+# --- what stands in the replicas' files ------------------------------------------------------------
+
+
+@kind("corrupt_record")
+def bit_flipped(run: Recording) -> str:
+    """One bit of one replica's log is flipped."""
+    broker_id = run.choose(list(run.brokers))
+    found = run.batches(broker_id)
+    batch = run.choose(found)
+    batch[run.choose(range(70, len(batch)))] ^= 1 << run.choose(range(8))
+    run.put_batches(broker_id, found)
+    return f"broker {broker_id} at offset {header(batch)['base_offset']}"
+
+
+@kind("I12")
+def committed_batch_differs(run: Recording) -> str:
+    """A committed batch of one replica carries another time stamp, with a checksum that fits."""
+    broker_id = run.choose(list(run.brokers))
+    found = run.batches(broker_id)
+    at = run.choose(range(len(found)))
+    found[at] = with_field(found[at], "base_timestamp", header(found[at])["base_timestamp"] + 1)
+    run.put_batches(broker_id, found)
+    return f"broker {broker_id} at offset {header(found[at])['base_offset']}"
+
+
+@kind("I13")
+def records_of_one_replica_differ(run: Recording) -> str:
+    """A batch of one replica holds other records of the same epoch, with a checksum that fits."""
+    broker_id = run.choose(list(run.brokers))
+    found = run.batches(broker_id)
+    at = run.choose(range(len(found)))
+    found[at][-12] ^= 1
+    found[at] = with_crc(found[at])
+    run.put_batches(broker_id, found)
+    return f"broker {broker_id} at offset {header(found[at])['base_offset']}"
+
+
+@kind("I14")
+def batch_of_another_epoch(run: Recording) -> str:
+    """A batch of one replica carries another leader epoch than its epoch file gives."""
+    broker_id = run.choose(list(run.brokers))
+    found = run.batches(broker_id)
+    at = run.choose(range(len(found)))
+    found[at] = with_field(found[at], "leader_epoch", header(found[at])["leader_epoch"] + 1)
+    run.put_batches(broker_id, found)
+    return f"broker {broker_id} at offset {header(found[at])['base_offset']}"
+
+
+@kind("I14")
+def epoch_file_out_of_order(run: Recording) -> str:
+    """Two entries of one replica's epoch file stand in the wrong order."""
+    file = run.choose(run.epoch_files())
+    lines = file.read_text().splitlines()
+    at = run.choose(range(2, len(lines) - 1))
+    lines[at], lines[at + 1] = lines[at + 1], lines[at]
+    run.edit(file, lambda _: "\n".join(lines) + "\n")
+    return file.parts[-4]
+
+
+@kind("I15")
+def in_sync_log_lacks_a_batch(run: Recording) -> str:
+    """One replica of the final ISR lacks a batch of acknowledged records."""
+    broker_id = run.choose(list(run.brokers))
+    found = run.batches(broker_id)
+    gone = found.pop(run.choose(range(1, len(found) - 1)))
+    run.put_batches(broker_id, found)
+    return f"broker {broker_id} at offset {header(gone)['base_offset']}"
+
+
+@kind("I16")
+def read_record_in_no_log(run: Recording) -> str:
+    """Records that consumers were given are in no replica's log."""
+    at = run.choose(_middle([header(batch)["base_offset"] for batch in run.batches(1)]))
+    for broker_id in run.brokers:
+        run.put_batches(broker_id, [b for b in run.batches(broker_id) if header(b)["base_offset"] != at])
+    return f"offset {at}"
+
+
+@kind("I17")
+def sequence_repeated(run: Recording) -> str:
+    """An idempotent producer's sequence numbers repeat, in all logs alike."""
+    at = run.choose(_middle([header(batch)["base_offset"] for batch in run.batches(1)]))
+    for broker_id in run.brokers:
+        found = run.batches(broker_id)
+        changed = [
+            with_field(b, "base_sequence", header(b)["base_sequence"] - 1) if header(b)["base_offset"] == at else b
+            for b in found
+        ]
+        run.put_batches(broker_id, changed)
+    return f"offset {at}"
+
+
+# --- what the controller and the brokers said ------------------------------------------------------
+
+_STARTED = re.compile(
+    r"^.*\[Broker id=(\d+)\] Leader orders-0 .*?starts at leader epoch (\d+) from offset (\d+).*\n", re.M
+)
+
+
+@kind("I19")
+def two_leaders_in_one_epoch(run: Recording) -> str:
+    """A second broker's log says that it began to lead in an epoch of another."""
+    logs = run.server_logs()
+    found = [match for file in logs.values() for match in _STARTED.finditer(file.read_text())]
+    match = run.choose(found)
+    other = run.choose([broker_id for broker_id in logs if str(broker_id) != match[1]])
+    line = match[0].replace(f"[Broker id={match[1]}]", f"[Broker id={other}]")
+    run.edit(logs[other], lambda text: text + line)
+    return f"brokers {match[1]} and {other} in epoch {match[2]}"
+
+
+@kind("I19")
+def view_of_another_leader(run: Recording) -> str:
+    """One broker's metadata names another leader in one epoch."""
+    view = run.choose([row for row in run.rows("isr") if (row["leader"] or -1) > 0])
+    view["leader"] = run.choose([broker_id for broker_id in run.brokers if broker_id != view["leader"]])
+    run.put("isr", run.rows("isr"))
+    return f"epoch {view['leader_epoch']}"
+
+
+@kind("I20")
+def wrong_leader_elected(run: Recording) -> str:
+    """The controller elected a member of the ISR that is not the first of the assignment."""
+    run.edit_history(lambda isr, leader: (isr, next(broker_id for broker_id in isr if broker_id != leader)))
+    return "one election"
+
+
+@kind("I21")
+def isr_outside_assignment(run: Recording) -> str:
+    """The controller wrote an ISR with a broker that holds no replica."""
+    run.edit_history(lambda isr, leader: ([9 if broker_id != leader else leader for broker_id in isr], leader))
+    return "one election"
+
+
+@kind("I25")
+def boot_above_log_end(run: Recording) -> str:
+    """A replica booted with a high watermark above its log end."""
+    boot = re.compile(r"(Log loaded for partition orders-0 with initial high watermark )(\d+)")
+    logs = {broker_id: file for broker_id, file in run.server_logs().items() if boot.search(file.read_text())}
+    broker_id = run.choose(list(logs))
+    run.edit(logs[broker_id], lambda text: boot.sub(r"\g<1>9\2", text))
+    return f"broker {broker_id}"
+
+
+@kind("source_disagreement")
+def leader_began_elsewhere(run: Recording) -> str:
+    """A broker's log has its epoch begin at another offset than the epoch files."""
+    logs = run.server_logs()
+    broker_id = run.choose([broker_id for broker_id, file in logs.items() if _STARTED.search(file.read_text())])
+    run.edit(logs[broker_id], lambda text: re.sub(r"(Leader orders-0 .*? from offset )(\d+)", r"\g<1>1\2", text))
+    return f"broker {broker_id}"
+
+
+# --- evidence that is not there --------------------------------------------------------------------
+
+
+@kind(reason="probe")
+def no_probe(run: Recording) -> str:
+    """The probe's samples are missing."""
+    run.put("replicas", [])
+    return "all of them"
+
+
+@kind(reason="probe")
+def replica_never_probed(run: Recording) -> str:
+    """One replica was never seen by the probe."""
+    broker_id = run.choose(list(run.brokers))
+    run.put("replicas", [row for row in run.rows("replicas") if row["broker_id"] != broker_id])
+    return f"broker {broker_id}"
+
+
+@kind(reason="server log")
+def no_broker_log(run: Recording) -> str:
+    """One broker's log was not collected."""
+    broker_id = run.choose(list(run.brokers))
+    run.server_logs()[broker_id].unlink()
+    return f"broker {broker_id}"
+
+
+@kind(reason="segment")
+def no_segments(run: Recording) -> str:
+    """No replica's segments were exported."""
+    for broker_id in run.brokers:
+        run.segment(broker_id).unlink()
+    return "all of them"
+
+
+@kind(reason="segment")
+def segments_of_one_replica_missing(run: Recording) -> str:
+    """One replica's segments were not exported."""
+    broker_id = run.choose(list(run.brokers))
+    run.segment(broker_id).unlink()
+    return f"broker {broker_id}"
+
+
+@kind(reason="log of orders-0")
+def segment_torn(run: Recording) -> str:
+    """One replica's segment was exported in part."""
+    broker_id = run.choose(list(run.brokers))
+    whole = run.segment(broker_id).read_bytes()
+    run.replace(run.segment(broker_id), whole[: len(whole) * run.choose(range(2, 9)) // 10 + 7])
+    return f"broker {broker_id}"
+
+
+@kind(reason="drain")
+def no_final_drain(run: Recording) -> str:
+    """Nobody read the log to its end."""
+    run.put("polls", [row for row in run.rows("polls") if row["pass"] != "final"])
+    (run.folder.clients / "drain.json").unlink()
+    return "all of it"
+
+
+@kind(reason="controller|ZooKeeper")
+def no_history(run: Recording) -> str:
+    """The controller's own history was not collected."""
+    names = ("__cluster_metadata-0", "version-2")
+    for folder in [path for name in names for path in run.folder.brokers.rglob(name)]:
+        shutil.rmtree(folder)
+    return "all copies"
+
+
+@kind(reason="capture")
+def capture_missing(run: Recording) -> str:
+    """The capture of all offsets before the first phase, or the one at the end, is missing."""
+    chosen = run.choose(["before", "after"])
+    run.put("offsets", [row for row in run.rows("offsets") if row["capture"] != chosen])
+    return chosen
+
+
+@kind(reason="ledger")
+def ledger_cut_short(run: Recording) -> str:
+    """The ledger lacks the last sends, and so do the logs and the readers."""
+    cut = run.acked()[-run.choose(range(10, 100))]
+    run.put("sends", [row for row in run.rows("sends") if row["seq"] < cut["seq"]])
+    run.put("polls", [row for row in run.rows("polls") if row["offset"] < cut["offset"]])
+    run.drained_to(cut["offset"], cut["offset"])
+    return f"from number {cut['seq']}"
+
+
+@kind(reason="read")
+def table_damaged(run: Recording) -> str:
+    """A recorded table's file is cut in two."""
+    file = run.choose(sorted(run.folder.table("sends").glob("*.parquet")))
+    run.replace(file, file.read_bytes()[: file.stat().st_size // 2])
+    return file.name
+
+
+@kind(reason="bite")
+def fault_did_not_bite(run: Recording) -> str:
+    """One fault was not proven to have bitten."""
+    event = run.choose([event for event in run.events if event.kind == "injected"])
+    changed = replace(event, detail={**event.detail, "bit": False})
+    run.put_events([changed if each is event else each for each in run.events])
+    return f"{event.step} of {event.target}"
+
+
+@kind(reason="heal")
+def fault_never_healed(run: Recording) -> str:
+    """One fault was never proven to be gone."""
+    event = [event for event in run.events if event.kind == "healed"][-1]
+    run.put_events([each for each in run.events if each is not event])
+    return f"{event.step} of {event.target}"
+
+
+@kind(reason="phase")
+def phase_missing(run: Recording) -> str:
+    """One phase of the scenario was not run to its end."""
+    event = run.choose([event for event in run.events if event.kind == "phase_ended"])
+    run.put_events([each for each in run.events if each is not event])
+    return event.phase
+
+
+@kind(reason="harness")
+def harness_failed(run: Recording) -> str:
+    """The harness recorded an error of its own."""
+    event = run.choose(run.events)
+    run.put_events([*run.events, replace(event, kind="error", detail={"why": "the daemon went away"})])
+    return event.kind

@@ -1,0 +1,267 @@
+"""A copy of a recorded run that may be damaged: raw files only, sealed anew as its collector would have."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from random import Random
+from typing import Any, TypeVar
+
+import google_crc32c
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from history.events import Event, read_events
+from history.folder import RunFolder, write_atomically
+from history.manifest import Manifest, read_manifest
+from history.tables import RECORDED
+from spark.segments import HEADER, batches
+
+T = TypeVar("T")
+Row = dict[str, Any]
+Election = Callable[[list[int], int], tuple[list[int], int]]
+_CRC_AT, _CRC_FROM = 17, 21
+HEADER_FIELDS = {"leader_epoch": 2, "base_timestamp": 7, "base_sequence": 11}
+
+
+class NoPlaceError(Exception):
+    """This recording holds nothing that could be damaged in this way."""
+
+
+@dataclass(frozen=True)
+class Recording:
+    """A run folder to be damaged, and the dice that choose where."""
+
+    folder: RunFolder
+    dice: Random
+    topic: str = "orders"
+    partition: int = 0
+    _read: dict[str, list[Row]] = field(default_factory=dict)
+
+    @classmethod
+    def copy(cls, run: Path, to: Path, seed: str) -> Recording:
+        """A copy whose files are links to the original's: every edit writes a file anew."""
+        shutil.copytree(
+            run, to, copy_function=os.link, ignore=lambda where, _: ["verdict", "report"] if where == str(run) else []
+        )
+        return cls(RunFolder(to), Random(seed))  # to be repeated, not to be secret
+
+    @cached_property
+    def manifest(self) -> Manifest:
+        return read_manifest(self.folder.manifest)
+
+    def choose(self, places: Sequence[T]) -> T:
+        """One of the places.
+
+        Raises:
+            NoPlaceError: there is none.
+        """
+        if not places:
+            raise NoPlaceError
+        return self.dice.choice(places)
+
+    def first(self, rows: list[Row], fits: Callable[[Row], bool]) -> Row:
+        """A row that fits, the dice having chosen the order of asking.
+
+        Raises:
+            NoPlaceError: none does.
+        """
+        found = next((row for row in self.dice.sample(rows, len(rows)) if fits(row)), None)
+        if found is None:
+            raise NoPlaceError
+        return found
+
+    # --- tables ----------------------------------------------------------------------------------
+
+    def rows(self, table: str) -> list[Row]:
+        """A recorded table's rows, to be changed in place and written by ``put``."""
+        if table not in self._read:
+            files = sorted(self.folder.table(table).glob("*.parquet"))
+            self._read[table] = [row for file in files for row in pq.read_table(file).to_pylist()]
+        return self._read[table]
+
+    def put(self, table: str, rows: list[Row]) -> None:
+        """Write a table anew, in one file."""
+        shutil.rmtree(self.folder.table(table), ignore_errors=True)
+        self.folder.table(table).mkdir()
+        pq.write_table(pa.Table.from_pylist(rows, RECORDED[table]), self.folder.table(table) / f"{table}.parquet")
+        self._read[table] = rows
+
+    def reads(self, of: str) -> list[Row]:
+        """What consumers read, in order: ``live`` or ``final``."""
+        return sorted((row for row in self.rows("polls") if row["pass"] == of), key=lambda row: int(row["position"]))
+
+    def acked(self) -> list[Row]:
+        return [row for row in self.rows("sends") if row["outcome"] == "ok"]
+
+    def samples(self) -> list[Row]:
+        """The probe's good answers in the order of the questions."""
+        good = (row for row in self.rows("replicas") if row["error"] is None and row["leader_epoch"] is not None)
+        return sorted(good, key=lambda row: int(row["sent_ns"]))
+
+    @cached_property
+    def leaders(self) -> dict[int, int]:
+        """Who led which epoch."""
+        return {row["leader_epoch"]: row["leader"] for row in self.rows("isr") if (row["leader"] or -1) >= 0}
+
+    def of_leader(self) -> list[Row]:
+        """The samples of each epoch's leader."""
+        return [row for row in self.samples() if self.leaders.get(row["leader_epoch"]) == row["broker_id"]]
+
+    def isr_at(self, t_ns: int) -> list[int]:
+        """The ISR as every observer shows it for a second around a moment; empty: they differ."""
+        seen = {tuple(sorted(r["isr"])) for r in self.rows("isr") if r["isr"] and abs(r["received_ns"] - t_ns) < 10**9}
+        return list(seen.pop()) if len(seen) == 1 else []
+
+    # --- files -----------------------------------------------------------------------------------
+
+    def edit(self, file: Path, change: Callable[[str], str]) -> None:
+        """Change a text file."""
+        write_atomically(file, change(file.read_text()))
+
+    def edit_json(self, file: Path, change: Callable[[Any], None]) -> None:
+        """Change what a JSON file holds, in place."""
+        held = json.loads(file.read_text())
+        change(held)
+        write_atomically(file, json.dumps(held, indent=1))
+
+    def replace(self, file: Path, content: bytes) -> None:
+        """Write a file anew, leaving the original to which it is a link."""
+        file.unlink()
+        file.write_bytes(content)
+
+    @cached_property
+    def events(self) -> list[Event]:
+        return list(read_events(self.folder.events))
+
+    def put_events(self, events: list[Event]) -> None:
+        lines = [json.dumps(vars(event)) for event in events]
+        write_atomically(self.folder.events, "\n".join(lines) + "\n")
+
+    def drained_to(self, position: int, end_offset: int) -> None:
+        """The drain's last words: how far it came, and the high watermark that it saw."""
+
+        def change(words: Any) -> None:
+            reached = words["partitions"][f"{self.topic}-{self.partition}"]
+            reached |= {"position": position, "end_offset": end_offset, "complete": position >= end_offset}
+
+        self.edit_json(self.folder.clients / "drain.json", change)
+
+    # --- replicas' files -------------------------------------------------------------------------
+
+    @property
+    def brokers(self) -> dict[int, Path]:
+        """Each broker's exported folder."""
+        return {node.node_id: self.folder.brokers / node.name for node in self.manifest.brokers if node.node_id}
+
+    def segment(self, broker_id: int) -> Path:
+        """The replica's only segment.
+
+        Raises:
+            NoPlaceError: it has several.
+        """
+        found = sorted(self.brokers[broker_id].rglob(f"{self.topic}-{self.partition}/*.log"))
+        if len(found) != 1:
+            raise NoPlaceError
+        return found[0]
+
+    def batches(self, broker_id: int) -> list[bytearray]:
+        """The replica's log, batch by batch."""
+        return split(self.segment(broker_id).read_bytes())
+
+    def put_batches(self, broker_id: int, found: list[bytearray]) -> None:
+        self.replace(self.segment(broker_id), b"".join(found))
+
+    def epoch_files(self) -> list[Path]:
+        return sorted(self.folder.brokers.rglob(f"{self.topic}-{self.partition}/leader-epoch-checkpoint"))
+
+    def server_logs(self) -> dict[int, Path]:
+        return {broker_id: folder / "server.log" for broker_id, folder in self.brokers.items()}
+
+    # --- the controller's history ----------------------------------------------------------------
+
+    def edit_history(self, change: Election) -> None:
+        """Change ISR and leader of one election, in every copy of the controller's history.
+
+        Raises:
+            NoPlaceError: it holds no election that names both.
+        """
+        if self.manifest.mode == "zookeeper":
+            self._edit_znodes(change)
+        else:
+            self._edit_metadata(change)
+
+    def _edit_znodes(self, change: Election) -> None:
+        state = re.compile(rb'"leader":(\d),"version":1,"leader_epoch":([1-9]\d*),"isr":\[([\d,]+)\]')
+        files = sorted(self.folder.brokers.rglob("version-2/log.*"))
+        found = [(file, match) for file in files for match in state.finditer(file.read_bytes().rstrip(b"\0"))]
+        file, match = self.choose([(f, m) for f, m in found if b"," in m[3]])
+        isr, leader = change([int(broker_id) for broker_id in match[3].split(b",")], int(match[1]))
+        text = b'"leader":%d,"version":1,"leader_epoch":%s,"isr":[%s]' % (
+            leader,
+            match[2],
+            ",".join(map(str, isr)).encode(),
+        )
+        data = file.read_bytes()
+        self.replace(file, data[: match.start()] + text + data[match.end() :])
+
+    def _edit_metadata(self, change: Election) -> None:
+        copies = sorted(self.folder.brokers.rglob("__cluster_metadata-0/*.log"))
+        # A change's tagged fields 0 (ISR) and 1 (leader), as the controller writes an election.
+        election = re.compile(
+            rb"\x01\x05[\x00-\x02]\x00{3}.{17}.\x00.([\x03-\x05])((?:\x00{3}.)+)\x01\x04(\x00{3}.)", re.DOTALL
+        )
+        places = [m.group() for m in election.finditer(copies[0].read_bytes()) if len(m[2]) == 4 * (m[1][0] - 1)]
+        chosen = self.choose(places)
+        match = election.fullmatch(chosen)
+        assert match is not None
+        isr, leader = change([match[2][at + 3] for at in range(0, len(match[2]), 4)], match[3][3])
+        ids = b"".join(broker_id.to_bytes(4, "big") for broker_id in isr)
+        new = chosen[: match.start(2)] + ids + chosen[match.end(2) : match.start(3)] + leader.to_bytes(4, "big")
+        for file in copies:
+            found = [bytearray(batch.replace(chosen, new)) for batch in split(file.read_bytes())]
+            self.replace(file, b"".join(with_crc(batch) for batch in found))
+
+
+def split(segment: bytes) -> list[bytearray]:
+    """A segment's batches, each with its header."""
+    starts = [batch.position for batch in batches(segment)]
+    return [bytearray(segment[a:b]) for a, b in zip(starts, [*starts[1:], len(segment)], strict=True)]
+
+
+def header(batch: bytearray) -> dict[str, int]:
+    """The fields that damage is about, with ``base_offset`` and ``last_offset``."""
+    values = HEADER.unpack_from(batch)
+    named = {name: int(values[at]) for name, at in HEADER_FIELDS.items()}
+    return {"base_offset": values[0], "last_offset": values[0] + values[6], **named}
+
+
+def with_field(batch: bytearray, name: str, value: int) -> bytearray:
+    """A batch with another value in its header, and the checksum that fits it."""
+    values = list(HEADER.unpack_from(batch))
+    values[HEADER_FIELDS[name]] = value
+    return with_crc(bytearray(HEADER.pack(*values)) + batch[HEADER.size :])
+
+
+def with_crc(batch: bytearray) -> bytearray:
+    """A batch with the checksum that fits its bytes."""
+    crc: int = google_crc32c.value(bytes(batch[_CRC_FROM:]))
+    return batch[:_CRC_AT] + crc.to_bytes(4, "big") + batch[_CRC_FROM:]
+
+
+def runs_of(rows: list[Row], key: Callable[[Row], Any]) -> Iterator[list[Row]]:
+    """Neighbouring rows of one key."""
+    found: list[Row] = []
+    for row in rows:
+        if found and key(found[-1]) != key(row):
+            yield found
+            found = []
+        found.append(row)
+    if found:
+        yield found
