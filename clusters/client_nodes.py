@@ -9,6 +9,7 @@ from typing import Any
 from clusters.clients.configs import ClientConfig, ConsumerConfig, DrainConfig, ProberConfig, ProducerConfig
 from clusters.nodes import Node
 from clusters.ports import PORTS
+from clusters.scenario import Transaction
 from clusters.waiting import wait_until
 from clusters.world import World
 from history.errors import HarnessError, WaitTimeout
@@ -51,11 +52,13 @@ def _client_config(world: World, name: str) -> ClientConfig:
         ids = scenario.cluster.broker_ids
         assignment = {topic: settings.assignment(ids) for topic, settings in scenario.topics.items()}
         return ProberConfig(**common, brokers=brokers, assignment=assignment, hz=PROBE_HZ, isr_hz=ISR_HZ)
-    if name == CONSUMER:
-        return ConsumerConfig(**common, bootstrap=world.bootstrap, topics=topics)
-    if name == DRAIN:
-        return DrainConfig(**common, bootstrap=world.bootstrap, topics=topics, limit_s=DRAIN_LIMIT_S)
     load = scenario.load
+    isolation = load.isolation if load else "read_uncommitted"
+    reads: dict[str, Any] = {"bootstrap": world.bootstrap, "topics": topics, "isolation": isolation}
+    if name == CONSUMER:
+        return ConsumerConfig(**common, **reads)
+    if name == DRAIN:
+        return DrainConfig(**common, **reads, limit_s=DRAIN_LIMIT_S)
     if load is None:
         raise HarnessError(f"Scenario {scenario.name} has no load, so there is no producer to start.")
     return ProducerConfig(
@@ -72,7 +75,18 @@ def _client_config(world: World, name: str) -> ClientConfig:
         delivery_timeout_ms=int(load.delivery_timeout * 1000),
         linger_ms=int(load.linger * 1000),
         engine=load.engine,
+        **_transaction_settings(load.transaction),
     )
+
+
+def _transaction_settings(transaction: Transaction | None) -> dict[str, Any]:
+    if transaction is None:
+        return {}
+    return {
+        "transaction_records": transaction.records,
+        "abort_every": transaction.abort_every,
+        "transaction_timeout_ms": int(transaction.timeout * 1000),
+    }
 
 
 def _summary(world: World, name: str) -> dict[str, Any]:

@@ -57,7 +57,7 @@ __all__ = [
 ]
 
 READY_LIMIT_S = 60.0
-QUIESCE_LIMIT_S = 30.0
+QUIESCE_LIMIT_S = 30.0  # beyond the time-out of transactions, which the coordinator looks at every 10 s
 
 
 # --- setting up --------------------------------------------------------------------------------
@@ -198,16 +198,22 @@ def stop_clients(run: Path) -> None:
 
 
 def quiesce(run: Path) -> None:
-    """Wait until every in-sync replica stands at the leader's end and the high watermark with it."""
+    """Wait until every in-sync replica stands at the leader's end, and both watermarks with it.
+
+    A transaction that was left open holds the last stable offset back until the coordinator aborts it.
+    """
     with World.open(run) as world:
         started = time.monotonic()
+        load = world.scenario.load
+        limit_s = QUIESCE_LIMIT_S + (load.transaction.timeout if load and load.transaction else 0)
         try:
-            wait_until(lambda: _is_quiet(world), limit_s=QUIESCE_LIMIT_S, what="all in-sync replicas to be equal")
+            wait_until(lambda: _is_quiet(world), limit_s=limit_s, what="all in-sync replicas to be equal")
             kind = "quiesced"
         except WaitTimeout:
             kind = "wait_ran_out"
         waited_ms = round((time.monotonic() - started) * 1000)
-        world.events.add(kind, step="quiesce", condition="HW = LEO on every in-sync replica", waited_ms=waited_ms)
+        condition = "HW = LEO on every in-sync replica, and no open transaction"
+        world.events.add(kind, step="quiesce", condition=condition, waited_ms=waited_ms)
 
 
 def _is_quiet(world: World) -> bool:
@@ -215,12 +221,15 @@ def _is_quiet(world: World) -> bool:
         view = world.partition_view(partition)
         if view is None or view.leader not in view.isr:
             return False
-        samples = [world.sample(number, partition) for number in view.isr]
+        samples = {number: world.sample(number, partition) for number in view.isr}
         ends = {
             (sample.high_watermark, sample.log_end_offset) if sample and not sample.error else (None, -1)
-            for sample in samples
+            for sample in samples.values()
         }
         if len(ends) != 1 or any(watermark != end for watermark, end in ends):
+            return False
+        of_leader = samples[view.leader]
+        if of_leader is None or of_leader.last_stable_offset != of_leader.high_watermark:
             return False
     return True
 

@@ -85,6 +85,7 @@ def _producers(scenario: story.Scenario) -> list[ProducerInfo]:
                 engine=load.engine,
                 rate_per_s=load.rate,
                 record_bytes=load.record_bytes,
+                transaction_timeout_ms=int(load.transaction.timeout * 1000) if load.transaction else None,
             )
         )
     writes = [step for phase in scenario.phases for step in phase.steps if isinstance(step, story.Write)]

@@ -357,6 +357,14 @@ class Topic(_Model):
         return {p: ids[p % turn :] + ids[: p % turn] for p in range(self.partitions)}
 
 
+class Transaction(_Model):
+    """Records go out in transactions of so many, one after the other; every ``abort_every``th is aborted on purpose."""
+
+    records: int = Field(default=20, gt=0)
+    abort_every: int | None = Field(default=None, ge=2)
+    timeout: Seconds = 60.0  # transaction.timeout.ms
+
+
 class Load(_Model):
     """The open-loop producer and its live consumer, running through all phases."""
 
@@ -370,6 +378,29 @@ class Load(_Model):
     delivery_timeout: Seconds = 30.0
     linger: Annotated[float, Field(ge=0, allow_inf_nan=False), BeforeValidator(_seconds)] = 0.005
     engine: Literal["kafka-python", "confluent-kafka"] = "kafka-python"
+    transaction: Transaction | None = None
+
+    @property
+    def isolation(self) -> str:
+        """How the load's readers read; what a transaction wrote counts once it is committed."""
+        return "read_committed" if self.transaction else "read_uncommitted"
+
+    @model_validator(mode="after")
+    def _transactions_need(self) -> Load:
+        if self.transaction is None:
+            return self
+        if self.engine != "confluent-kafka":
+            raise ValueError(
+                f"transaction needs engine: confluent-kafka; {self.engine} cannot give up a commit in time"
+            )
+        if not self.idempotence:
+            raise ValueError("transaction needs idempotence: true, not idempotence: false")
+        if self.transaction.timeout < self.delivery_timeout:
+            raise ValueError(
+                f"transaction has timeout {self.transaction.timeout:g}s, below delivery_timeout "
+                f"{self.delivery_timeout:g}s; a record must not outlive its transaction"
+            )
+        return self
 
     @model_validator(mode="after")
     def _idempotence_needs_all(self) -> Load:

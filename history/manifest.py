@@ -45,6 +45,7 @@ class ProducerInfo(_Model):
     engine: Literal["kafka-python", "confluent-kafka", "raw", "foreign"]
     rate_per_s: float | None = None
     record_bytes: int
+    transaction_timeout_ms: int | None = None  # None: it has no transactions, or nobody knows
 
 
 class Manifest(_Model):

@@ -32,8 +32,10 @@ SENDS = pa.schema(
         pa.field("offset", pa.int64()),  # null unless the acknowledgement carried one
         _required("acks", pa.string()),  # "0" | "1" | "all"
         _required("record_bytes", pa.int32()),
+        pa.field("transaction", pa.int64()),  # the producer's own count of them, from 0; null: in none
     ]
 )
+LATER = frozenset({"transaction"})  # nullable columns that run folders of an earlier date lack
 
 # One row per record that a consumer saw. pass: live | final | incomplete (imported: its operation failed, or nobody
 # knows how it ended). isolation: read_uncommitted | read_committed.

@@ -11,6 +11,8 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from history.tables import LATER
+
 PARTITION = ["topic", "partition"]
 VALUE = ["producer_id", "seq"]
 REPLICA = ["broker_id", *PARTITION]
@@ -40,7 +42,8 @@ def _problem(file: Path, schema: pa.Schema) -> str | None:
     except (pa.ArrowException, OSError) as error:
         return f"{name} cannot be read as Parquet: {' '.join(str(error).split())[:160]}."
     types = {field.name: field.type for field in found}
-    wrong = [field.name for field in schema if not _compatible(types.get(field.name), field.type)]
+    owed = [field for field in schema if field.name in types or field.name not in LATER]
+    wrong = [field.name for field in owed if not _compatible(types.get(field.name), field.type)]
     return f"{name} is no table of this format: column {wrong[0]} is missing or of another type." if wrong else None
 
 

@@ -63,6 +63,9 @@ class ProducerConfig(ClientConfig):
     linger_ms: int = 5
     engine: str = "kafka-python"  # or "confluent-kafka"
     max_in_flight: int = 20_000  # records without an answer; what comes beyond is never sent
+    transaction_records: int | None = None  # None: no transactions
+    abort_every: int | None = None
+    transaction_timeout_ms: int = 60_000
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -41,12 +41,19 @@ class Engine(Protocol):
 
     answers: deque[Answer]
 
-    def send(self, partition: int, value: bytes, seq: int) -> None:
-        """Hand over a record without waiting.
+    @property
+    def ready(self) -> bool:
+        """False: records have to wait, as a transaction is coming to its end."""
+
+    def send(self, partition: int, value: bytes, seq: int) -> int | None:
+        """Hand over a record without waiting; returns the number of its transaction, if it is in one.
 
         Raises:
             NotTakenError: it was not taken.
         """
+
+    def finish(self) -> None:
+        """No record will follow: what is open may end."""
 
     def poll(self) -> None:
         """Give the library a chance to report answers."""
@@ -64,6 +71,8 @@ def _answer(seq: int, offset: int | None, error: str | None, acks: str) -> Answe
 
 class KafkaPython:
     """kafka-python; a background thread sends and answers."""
+
+    ready = True
 
     def __init__(self, config: ProducerConfig) -> None:
         self.answers: deque[Answer] = deque()
@@ -103,6 +112,9 @@ class KafkaPython:
             raise NotTakenError(str(error)) from error
         future.add_both(self._done, seq)
 
+    def finish(self) -> None:
+        """Nothing is open."""
+
     def _done(self, seq: int, result: Any) -> None:
         if isinstance(result, BaseException):
             self.answers.append(_answer(seq, None, _kafka_python_error(result), self._acks))
@@ -125,39 +137,26 @@ def _kafka_python_error(error: BaseException) -> str:
 class ConfluentKafka:
     """confluent-kafka (librdkafka)."""
 
+    ready = True
+
     def __init__(self, config: ProducerConfig) -> None:
         self.answers: deque[Answer] = deque()
         self._topic = config.topic
         self._acks = config.acks
-        self._producer = Producer(
-            {
-                "bootstrap.servers": ",".join(config.bootstrap),
-                "client.id": config.client_id,
-                "acks": config.acks,
-                "enable.idempotence": config.idempotence,
-                "retries": config.retries,
-                "request.timeout.ms": config.request_timeout_ms,
-                "socket.timeout.ms": config.request_timeout_ms + 1000,
-                "delivery.timeout.ms": config.delivery_timeout_ms,
-                "linger.ms": config.linger_ms,
-                "queue.buffering.max.messages": config.max_in_flight + 1000,
-                "allow.auto.create.topics": False,
-                "topic.metadata.refresh.interval.ms": 1000,
-                "retry.backoff.ms": 50,
-                "reconnect.backoff.ms": 50,
-                "reconnect.backoff.max.ms": 500,
-            }
-        )
+        self._producer = Producer(confluent_settings(config))
 
     def send(self, partition: int, value: bytes, seq: int) -> None:
         def done(error: Any, message: Any) -> None:
-            name = _confluent_error(error) if error else None
+            name = confluent_error(error) if error else None
             self.answers.append(_answer(seq, None if error else message.offset(), name, self._acks))
 
         try:
             self._producer.produce(self._topic, value, partition=partition, on_delivery=done)
         except (KafkaException, BufferError) as error:
             raise NotTakenError(str(error)) from error
+
+    def finish(self) -> None:
+        """Nothing is open."""
 
     def poll(self) -> None:
         self._producer.poll(0)
@@ -166,7 +165,28 @@ class ConfluentKafka:
         """Nothing to do: librdkafka ends with its process."""
 
 
-def _confluent_error(error: Any) -> str:
+def confluent_settings(config: ProducerConfig) -> dict[str, Any]:
+    """The settings of librdkafka."""
+    return {
+        "bootstrap.servers": ",".join(config.bootstrap),
+        "client.id": config.client_id,
+        "acks": config.acks,
+        "enable.idempotence": config.idempotence,
+        "retries": config.retries,
+        "request.timeout.ms": config.request_timeout_ms,
+        "socket.timeout.ms": config.request_timeout_ms + 1000,
+        "delivery.timeout.ms": config.delivery_timeout_ms,
+        "linger.ms": config.linger_ms,
+        "queue.buffering.max.messages": config.max_in_flight + 1000,
+        "allow.auto.create.topics": False,
+        "topic.metadata.refresh.interval.ms": 1000,
+        "retry.backoff.ms": 50,
+        "reconnect.backoff.ms": 50,
+        "reconnect.backoff.max.ms": 500,
+    }
+
+
+def confluent_error(error: Any) -> str:
     """Brokers' codes are positive; librdkafka's own are negative and have names such as ``_MSG_TIMED_OUT``."""
     return error_name(error.code()) or "" if error.code() > 0 else str(error.name())
 

@@ -3,6 +3,7 @@
 Records are due at fixed times from the start, whatever the cluster does, and latency counts from the due time.
 What is in flight is bounded; a record that finds no room is ``fail: never_sent``. Every record ends in the
 ledger, those without an answer as ``info: no_answer``. SIGTERM stops the flow and waits for the answers.
+A record that belongs to a transaction has its answer when the transaction has ended.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from clusters.clients.engines import ENGINES, Engine, NotTakenError
 from clusters.clients.ledger import NEVER_SENT, NO_ANSWER, outcome
 from clusters.clients.pacing import SECOND_NS, Schedule
 from clusters.clients.summary import Summary, log_to_stderr, stop_on_sigterm
+from clusters.clients.transactions import Transactional
 from history.payload import encode
 from history.streams import RowWriter
 from history.tables import SENDS
@@ -38,6 +40,7 @@ FLUSH_NS = 100_000_000  # little and often: converting a second's rows at once w
 class _Sent(NamedTuple):
     due_ns: int
     sent_ns: int
+    transaction: int | None
 
 
 @dataclass
@@ -62,25 +65,41 @@ class OpenLoop:
         return len(self._in_flight)
 
     def send_due(self, now_ns: int) -> None:
-        """Hand over everything that is due; after a refusal the rest of it is not even tried, to keep time."""
+        """Hand over everything that is due; after a refusal the rest of it is not even tried, to keep time.
+
+        While a transaction ends, what is due waits, up to as many records as there is room for in flight.
+        """
         taken = True
-        for seq in range(self.next_seq, max(self.schedule.due_by(now_ns), self.next_seq)):
-            taken = taken and len(self._in_flight) < self.config.max_in_flight and self._send(seq)
+        due = max(self.schedule.due_by(now_ns), self.next_seq)
+        for seq in range(self.next_seq, due):
+            ready = self.engine.ready
+            if not ready and due - seq <= self.config.max_in_flight:
+                return
+            taken = ready and taken and len(self._in_flight) < self.config.max_in_flight and self._send(seq)
             if not taken:
-                self.never_sent += 1
-                self._write(seq, self.schedule.due_ns(seq), error=NEVER_SENT)
+                self._refuse(seq)
             self.next_seq = seq + 1
+
+    def finish(self, now_ns: int) -> None:
+        """No more sends: what is due and still waits is never sent, and an open transaction ends."""
+        for seq in range(self.next_seq, self.schedule.due_by(now_ns)):
+            self._refuse(seq)
+            self.next_seq = seq + 1
+        self.engine.finish()
+
+    def _refuse(self, seq: int) -> None:
+        self.never_sent += 1
+        self._write(seq, self.schedule.due_ns(seq), error=NEVER_SENT)
 
     def _send(self, seq: int) -> bool:
         value = encode(self.config.client_id, seq, self.config.record_bytes)
         sent_ns = time.monotonic_ns()
-        self._in_flight[seq] = _Sent(self.schedule.due_ns(seq), sent_ns)
         try:
-            self.engine.send(seq % self.config.partitions, value, seq)
+            transaction = self.engine.send(seq % self.config.partitions, value, seq)
         except NotTakenError as error:
             self._note(f"record {seq} was not taken: {error}")
-            del self._in_flight[seq]
             return False
+        self._in_flight[seq] = _Sent(self.schedule.due_ns(seq), sent_ns, transaction)
         self._note("")
         return True
 
@@ -104,12 +123,13 @@ class OpenLoop:
                 done_ns=answer.done_ns,
                 offset=answer.offset,
                 error=answer.error,
+                transaction=sent.transaction,
             )
 
     def give_up(self) -> None:
         """Write what is still in flight as unknown."""
         for seq, sent in self._in_flight.items():
-            self._write(seq, sent.due_ns, sent_ns=sent.sent_ns, error=NO_ANSWER)
+            self._write(seq, sent.due_ns, sent_ns=sent.sent_ns, error=NO_ANSWER, transaction=sent.transaction)
         self._in_flight.clear()
 
     def _write(self, seq: int, due_ns: int, *, error: str | None, **seen: int | None) -> None:
@@ -136,7 +156,7 @@ def run(config: ProducerConfig, stop: threading.Event) -> None:
     summary = Summary(config, "producer")
     pa.array([0])  # pyarrow imports pandas, where there is one, at its first conversion: not while records are due
     sys.setswitchinterval(SWITCH_S)
-    engine = ENGINES[config.engine](config)
+    engine = Transactional(config) if config.transaction_records else ENGINES[config.engine](config)
     with RowWriter(config.stream("sends"), SENDS) as writer:
         loop = OpenLoop(config, Schedule(time.monotonic_ns(), config.rate_per_s), engine, writer.add)
         flush_due_ns = 0
@@ -157,6 +177,7 @@ def run(config: ProducerConfig, stop: threading.Event) -> None:
             settle()
             due_in_s = (loop.schedule.due_ns(loop.next_seq) - time.monotonic_ns()) / SECOND_NS
             stop.wait(max(due_in_s, TICK_S))
+        loop.finish(time.monotonic_ns())
         log.info("stopping with %d in flight", loop.in_flight)
         deadline_ns = time.monotonic_ns() + config.delivery_timeout_ms * 1_000_000
         pause = threading.Event()

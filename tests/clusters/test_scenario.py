@@ -15,6 +15,7 @@ from clusters.partition import TopicPartition
 from clusters.scenario import (
     STEPS,
     Cluster,
+    Load,
     PerSecond,
     Scenario,
     Seconds,
@@ -385,3 +386,33 @@ def test_an_unknown_scenario_is_refused_with_the_known(name: str) -> None:
     with pytest.raises(BadInput, match=f"There is no scenario {name!r}; known: .*steady.*, or give a path") as refused:
         load_scenario(name)
     assert all(known in str(refused.value) for known in scenario_names())
+
+
+TRANSACTIONAL = {"topic": "orders", "engine": "confluent-kafka", "transaction": {"records": 5, "abort_every": 2}}
+
+
+def test_a_transactional_load() -> None:
+    """Its defaults are Kafka's, and what it wrote is read once it is committed."""
+    load = Scenario.model_validate(plain(load=TRANSACTIONAL)).load
+
+    assert load is not None
+    assert load.transaction is not None
+    assert (load.transaction.records, load.transaction.abort_every, load.transaction.timeout) == (5, 2, 60.0)
+    assert (load.acks, load.idempotence, load.isolation) == ("all", True, "read_committed")
+    assert Load(topic="orders").isolation == "read_uncommitted"
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"engine": "kafka-python"}, "transaction needs engine: confluent-kafka; kafka-python cannot give up a commit"),
+        ({"idempotence": False}, "transaction needs idempotence: true"),
+        ({"acks": 1}, "idempotence needs acks: all"),
+        ({"transaction": {"timeout": "29s"}}, "transaction has timeout 29s, below delivery_timeout 30s"),
+        ({"transaction": {"abort_every": 1}}, "greater than or equal to 2"),
+        ({"transaction": {"records": 0}}, "greater than 0"),
+    ],
+)
+def test_a_transactional_load_that_cannot_be(change: dict[str, Any], sentence: str) -> None:
+    """Each is refused with its reason."""
+    assert sentence in refusal(plain(load={**TRANSACTIONAL, **change}))

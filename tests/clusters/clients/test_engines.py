@@ -29,7 +29,7 @@ def test_kafka_python_errors(error: Exception, name: str) -> None:
 )
 def test_confluent_kafka_errors(code: int, name: str) -> None:
     """A broker's code has the same name with either library; librdkafka's own codes are negative."""
-    assert engines._confluent_error(KafkaError(code)) == name
+    assert engines.confluent_error(KafkaError(code)) == name
 
 
 @pytest.mark.parametrize(

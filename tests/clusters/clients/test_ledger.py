@@ -13,7 +13,8 @@ def test_success_is_ok() -> None:
 
 
 @pytest.mark.parametrize(
-    "error", ["never_sent", "MESSAGE_TOO_LARGE", "TOPIC_AUTHORIZATION_FAILED", "INVALID_TOPIC_EXCEPTION"]
+    "error",
+    ["never_sent", "transaction_aborted", "MESSAGE_TOO_LARGE", "TOPIC_AUTHORIZATION_FAILED", "INVALID_TOPIC_EXCEPTION"],
 )
 def test_refused_for_good_is_fail(error: str) -> None:
     """What every attempt meets alike, before the append, is definitely not in the log."""
@@ -36,6 +37,8 @@ def test_refused_for_good_is_fail(error: str) -> None:
         "no_answer",
         "no_acknowledgement",
         "an error of tomorrow",
+        "commit _TIMED_OUT",
+        "commit TOPIC_AUTHORIZATION_FAILED",
     ],
 )
 @pytest.mark.parametrize("may_have_retried", [True, False])

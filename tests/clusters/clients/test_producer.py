@@ -9,6 +9,7 @@ from typing import Any
 
 from clusters.clients.configs import ProducerConfig
 from clusters.clients.engines import Answer, NotTakenError
+from clusters.clients.ledger import ABORTED
 from clusters.clients.pacing import Schedule
 from clusters.clients.producer import OpenLoop
 from history.payload import decode
@@ -26,11 +27,18 @@ class FakeEngine:
         self.answers: deque[Answer] = deque()
         self.taken: list[tuple[int, bytes, int]] = []
         self.refuse = False
+        self.ready = True
+        self.transaction: int | None = None
+        self.finished = False
 
-    def send(self, partition: int, value: bytes, seq: int) -> None:
+    def send(self, partition: int, value: bytes, seq: int) -> int | None:
         if self.refuse:
             raise NotTakenError("no metadata")
         self.taken.append((partition, value, seq))
+        return self.transaction
+
+    def finish(self) -> None:
+        self.finished = True
 
     def poll(self) -> None:
         """Nothing to do."""
@@ -131,3 +139,32 @@ def test_in_flight_at_the_end_is_unknown() -> None:
         (1, "info", "no_answer", None),
     ]
     assert loop.in_flight == 0
+
+
+def test_what_is_due_waits_while_a_transaction_ends() -> None:
+    """Nothing is refused; once the engine is ready again, late records keep the time at which they were due."""
+    loop, engine, rows = open_loop()
+    engine.ready = False
+    loop.send_due(2 * SECOND)
+    assert (engine.taken, rows) == ([], [])
+
+    engine.ready, engine.transaction = True, 7
+    loop.send_due(3 * SECOND)
+    engine.answers.extend(Answer(seq, 77, None, ABORTED) for seq in range(4))
+    loop.settle()
+
+    assert [(row["seq"], row["due_ns"], row["transaction"], row["outcome"]) for row in rows] == [
+        (seq, seq * SECOND, 7, "fail") for seq in range(4)
+    ]
+
+
+def test_more_than_there_is_room_for_does_not_wait() -> None:
+    """Of four that are due with room for two the first two are never sent; at the end the waiting ones, too."""
+    loop, engine, rows = open_loop(max_in_flight=2)
+    engine.ready = False
+    loop.send_due(3 * SECOND)
+    assert [(row["seq"], row["error"]) for row in rows] == [(0, "never_sent"), (1, "never_sent")]
+
+    loop.finish(4 * SECOND)
+    assert [row["seq"] for row in rows] == [0, 1, 2, 3, 4]
+    assert engine.finished

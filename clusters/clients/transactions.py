@@ -1,0 +1,146 @@
+"""A producer whose records go out in transactions, one after the other (KIP-98), by confluent-kafka.
+
+A transaction ends in the background once it holds its number of records; until then no further record is taken.
+All of its records get its outcome at that moment. Some are aborted on purpose, with their records in the log.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from confluent_kafka import KafkaException, Producer
+
+from clusters.clients.configs import ProducerConfig
+from clusters.clients.engines import START_LIMIT_S, Answer, NotTakenError, confluent_error, confluent_settings
+from clusters.clients.ledger import ABORTED
+from history.errors import HarnessError
+
+log = logging.getLogger("producer")
+
+AGAIN_S = 0.1
+ASK_S = 5.0
+
+
+class Transactional:
+    """An engine of ``clusters.clients.producer``; ``transactional.id`` is the client's id."""
+
+    def __init__(self, config: ProducerConfig) -> None:
+        self.answers: deque[Answer] = deque()
+        self._config = config
+        self._number = 0
+        self._begun = False
+        self._ending = False
+        self._seqs: list[int] = []
+        self._offsets: dict[int, int] = {}
+        self._producer = self._new_producer(START_LIMIT_S)
+
+    @property
+    def ready(self) -> bool:
+        return not self._ending
+
+    def send(self, partition: int, value: bytes, seq: int) -> int:
+        def done(error: Any, message: Any) -> None:
+            if error is None and message.offset() >= 0:
+                self._offsets[seq] = message.offset()
+
+        number = self._number
+        try:
+            if not self._begun:
+                self._producer.begin_transaction()
+                self._begun = True
+            self._producer.produce(self._config.topic, value, partition=partition, on_delivery=done)
+        except (KafkaException, BufferError) as error:
+            self._end_aside()  # a producer or a transaction that takes nothing more has to be cleared away
+            raise NotTakenError(str(error)) from error
+        self._seqs.append(seq)
+        if len(self._seqs) == self._config.transaction_records:
+            self._end_aside()
+        return number
+
+    def poll(self) -> None:
+        if self.ready:
+            self._producer.poll(0)
+
+    def finish(self) -> None:
+        if self._begun and self.ready:
+            self._end_aside()
+
+    def close(self) -> None:
+        """Nothing to do: librdkafka ends with its process."""
+
+    def _end_aside(self) -> None:
+        self._ending = True
+        threading.Thread(target=self._end, name=f"transaction {self._number}", daemon=True).start()
+
+    def _end(self) -> None:
+        """Commit or abort, answer all records, and be ready for the next transaction."""
+        every = self._config.abort_every
+        on_purpose = every is not None and (self._number + 1) % every == 0
+        error, usable = self._abort() if on_purpose else self._commit()
+        done_ns = time.monotonic_ns()
+        self.answers.extend(Answer(seq, done_ns, self._offsets.get(seq), error) for seq in self._seqs)
+        if not usable:
+            self._producer = self._new_producer(None)
+        self._number += 1
+        self._seqs, self._offsets = [], {}
+        self._begun = self._ending = False
+
+    def _commit(self) -> tuple[str | None, bool]:
+        """How it ended (None: committed), and whether the producer can go on."""
+        failed = self._insist(self._producer.commit_transaction)
+        if failed is None:
+            return None, True
+        log.warning("transaction %d was not committed: %s", self._number, failed)
+        if failed.txn_requires_abort() and self._insist(self._producer.abort_transaction) is None:
+            return ABORTED, True
+        # Named so that it is no error of a record: nobody knows whether the coordinator took the request.
+        return f"commit {confluent_error(failed)}", False
+
+    def _abort(self) -> tuple[str, bool]:
+        """Abort with the records in the log. It is aborted even if the answer fails: nobody asked for a commit."""
+        self._producer.flush(self._config.delivery_timeout_ms / 1000)
+        failed = self._insist(self._producer.abort_transaction)
+        if failed is not None:
+            log.warning("transaction %d: the abort failed: %s", self._number, failed)
+        return ABORTED, failed is None
+
+    def _insist(self, act: Callable[[], None], limit_s: float | None = None) -> Any | None:
+        """Call until it succeeds (None) or fails for good (the error); what timed out is resumed by calling again."""
+        limit_s = self._config.transaction_timeout_ms / 1000 if limit_s is None else limit_s
+        deadline = time.monotonic() + limit_s
+        pause = threading.Event()
+        while True:
+            try:
+                act()
+            except KafkaException as error:
+                failed = error.args[0]
+                if not failed.retriable() or time.monotonic() >= deadline:
+                    return failed
+                pause.wait(AGAIN_S)
+            else:
+                return None
+
+    def _new_producer(self, limit_s: float | None) -> Producer:
+        """A producer under the same transactional id; whatever its predecessor left open is aborted by this.
+
+        Raises:
+            HarnessError: no coordinator answered within ``limit_s`` (None: try for as long as it takes).
+        """
+        settings = confluent_settings(self._config) | {
+            "transactional.id": self._config.client_id,
+            "transaction.timeout.ms": self._config.transaction_timeout_ms,
+        }
+        while True:
+            producer = Producer(settings)
+            failed = self._insist(partial(producer.init_transactions, ASK_S), limit_s)
+            if failed is None:
+                return producer
+            if limit_s is not None:
+                raise HarnessError(f"No transaction coordinator took {self._config.client_id}: {failed}.")
+            log.warning("no new producer yet: %s", failed)
