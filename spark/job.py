@@ -35,6 +35,7 @@ from spark import (
     timeline,
 )
 from spark.allowed import allowed, allowed_to, unclean_election
+from spark.broker_log import BROKER_LOG
 from spark.gates import holds
 from spark.segments import register
 from spark.sources import Sources
@@ -85,7 +86,7 @@ def _judge(spark: SparkSession, folder: RunFolder) -> None:
     counts = evidence.count(run)
     items = evidence.evidence(run, counts)
     sources = Sources(run)
-    fates, cases = _records(spark, run, counts)
+    fates, cases = _records(spark, sources, counts)
     if not run.manifest.foreign:  # nobody saw the replicas of an imported history
         cases = cases.select(*JUDGED["anomalies"].names).union(
             rows(spark, JUDGED["anomalies"], replica_checks.anomalies(sources))
@@ -123,8 +124,9 @@ def read_judged(spark: SparkSession, folder: RunFolder, name: str) -> DataFrame:
     return read_table(spark, folder.judged(name), JUDGED[name])[0]
 
 
-def _records(spark: SparkSession, run: recorded.Recorded, counts: evidence.Counts) -> tuple[DataFrame, DataFrame]:
+def _records(spark: SparkSession, sources: Sources, counts: evidence.Counts) -> tuple[DataFrame, DataFrame]:
     """What became of every send, and the anomalies table."""
+    run = sources.run
     whole = rows(spark, WHOLE, evidence.whole_partitions(run.manifest, counts))
     producers = rows(spark, recorded.PRODUCERS, recorded.producers(run))
     permitted = [
@@ -151,7 +153,8 @@ def _records(spark: SparkSession, run: recorded.Recorded, counts: evidence.Count
     elif found.isEmpty():
         told = found
     else:
-        told = stories.with_story(found, run.samples, recorded.leaders(run.isr), run.epochs, _origin_ns(run))
+        leaders, lines = recorded.leaders(run.isr), rows(spark, BROKER_LOG, sources.lines)
+        told = stories.with_story(found, stories.Witnesses(run.samples, leaders, run.epochs, lines), _origin_ns(run))
     return fates, told.transform(anomalies.with_severity).transform(
         anomalies.with_allowed, rows(spark, ALLOWED, permitted)
     )

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import reduce
+from typing import NamedTuple
+
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812  # the name that Spark's own pages use
 
@@ -10,6 +13,17 @@ from spark.tables import PARTITION, REPLICA, VALUE
 
 _CASE = [*PARTITION, *VALUE]
 OLD_NS = 500_000_000  # a sample that is older than this says so: its broker could not be asked since
+
+
+class Witnesses(NamedTuple):
+    """What tells of a record's end: the probe's good samples, who led which epoch, the epoch files, and the brokers'
+    own lines (``BROKER_LOG``).
+    """
+
+    samples: DataFrame
+    leaders: DataFrame
+    epochs: DataFrame
+    lines: DataFrame
 
 
 def truncations(samples: DataFrame) -> DataFrame:
@@ -72,21 +86,24 @@ def with_replicas(cases: DataFrame, samples: DataFrame) -> DataFrame:
     return cases.join(stood, _CASE, how="left")
 
 
-def with_removal(cases: DataFrame, leaders: DataFrame, epochs: DataFrame, samples: DataFrame) -> DataFrame:
+def with_removal(cases: DataFrame, seen: Witnesses) -> DataFrame:
     """Adds ``elected``, the first later epoch that started at or below the record, ``cut``, where a log end was seen
-    to fall below it (that of the acknowledging leader, if it was seen), and ``own``, the later epoch that this
-    leader's own log now has from there.
+    to fall below it (that of the acknowledging leader, if it was seen), ``said``, that leader's own word of having
+    cut its log there, and ``own``, the later epoch that its log now has from there.
     """
+    samples, leaders, epochs, lines = seen
+    began = lines.filter("kind = 'leader_started'").groupBy(*PARTITION, "leader_epoch").agg(F.min("line").alias("line"))
     starts = epochs.groupBy(*PARTITION, "leader_epoch").agg(F.min("start_offset").alias("start_offset"))
     first = F.min(F.struct("seen_ns", "leader"))
     first_leader = leaders.groupBy(*PARTITION, "leader_epoch").agg(first.alias("first"))
     first_leader = first_leader.select(*PARTITION, "leader_epoch", "first.leader", "first.seen_ns")
-    elections = starts.join(first_leader, [*PARTITION, "leader_epoch"], how="left")
+    epoch = [*PARTITION, "leader_epoch"]
+    elections = starts.join(first_leader, epoch, how="left").join(began, epoch, how="left")
     elected = (
         cases.join(F.broadcast(elections), PARTITION, how="inner")
         .filter((F.col("leader_epoch") > F.col("by_epoch")) & (F.col("start_offset") <= F.col("offset")))
         .groupBy(*_CASE)
-        .agg(F.min(F.struct("leader_epoch", "leader", "start_offset", "seen_ns")).alias("elected"))
+        .agg(F.min(F.struct("leader_epoch", "leader", "start_offset", "seen_ns", "line")).alias("elected"))
     )
     own = (
         cases.join(F.broadcast(epochs), PARTITION, how="inner")
@@ -106,7 +123,16 @@ def with_removal(cases: DataFrame, leaders: DataFrame, epochs: DataFrame, sample
         .groupBy(*_CASE)
         .agg(F.min(F.struct(elsewhere, "t_ns", "broker_id", "from_offset", "to_offset")).alias("cut"))
     )
-    return cases.join(elected, _CASE, how="left").join(own, _CASE, how="left").join(cut, _CASE, how="left")
+    cuts = lines.filter("kind = 'truncating'").select(
+        *PARTITION, F.col("broker_id").alias("by_leader"), "t_ns", "line", F.col("log_end_offset").alias("to_offset")
+    )
+    said = (
+        cases.join(F.broadcast(cuts), [*PARTITION, "by_leader"], how="inner")
+        .filter((F.col("t_ns") >= F.col("at_ns")) & (F.col("to_offset") <= F.col("offset")))
+        .groupBy(*_CASE)
+        .agg(F.min(F.struct("t_ns", "line", "to_offset")).alias("said"))
+    )
+    return reduce(lambda told, found: told.join(found, _CASE, how="left"), (elected, own, cut, said), cases)
 
 
 def _seconds(column: str, origin_ns: int) -> Column:
@@ -132,6 +158,7 @@ def _sentence(origin_ns: int) -> Column:
             F.col("elected.start_offset"),
             F.lit(" without it"),
             F.coalesce(F.concat(F.lit(", seen at "), _seconds("elected.seen_ns", origin_ns)), nothing),
+            F.coalesce(F.concat(F.lit(" (its server.log, line "), F.col("elected.line"), F.lit(")")), nothing),
         ),
     )
     cut = F.when(
@@ -147,6 +174,20 @@ def _sentence(origin_ns: int) -> Column:
             _seconds("cut.t_ns", origin_ns),
         ),
     )
+    said = F.when(
+        F.col("said").isNotNull(),
+        F.concat(
+            F.lit("; broker "),
+            F.col("by_leader"),
+            F.lit(" logged at "),
+            _seconds("said.t_ns", origin_ns),
+            F.lit(' "Truncating to offset '),
+            F.col("said.to_offset"),
+            F.lit('" (server.log, line '),
+            F.col("said.line"),
+            F.lit(")"),
+        ),
+    )
     own = F.when(
         F.col("own").isNotNull() & F.coalesce(F.col("cut.elsewhere"), F.lit(True)),
         F.concat(
@@ -159,7 +200,7 @@ def _sentence(origin_ns: int) -> Column:
         ),
     )
     unexplained = F.when(
-        F.col("elected").isNull() & F.col("cut").isNull() & F.col("own").isNull(),
+        F.coalesce("elected.leader_epoch", "cut.to_offset", "said.to_offset", "own.start_offset").isNull(),
         F.lit("; no election or truncation that removed it was seen"),
     )
     fate = (
@@ -168,7 +209,7 @@ def _sentence(origin_ns: int) -> Column:
         .when(F.col("anomaly") == "unseen", F.lit("; nobody read it, and not every log can tell whether it is there"))
     )
     parts = [F.coalesce(part, nothing) for part in (by, at, stood)]
-    ending = F.coalesce(fate, F.concat(*(F.coalesce(part, nothing) for part in (elected, cut, own, unexplained))))
+    ending = F.coalesce(fate, F.concat(*(F.coalesce(part, nothing) for part in (elected, cut, said, own, unexplained))))
     return F.concat(
         F.lit("Record "),
         F.col("producer_id"),
@@ -184,11 +225,9 @@ def _sentence(origin_ns: int) -> Column:
     )
 
 
-def with_story(
-    cases: DataFrame, samples: DataFrame, leaders: DataFrame, epochs: DataFrame, origin_ns: int
-) -> DataFrame:
+def with_story(cases: DataFrame, seen: Witnesses, origin_ns: int) -> DataFrame:
     """Fills ``story`` for the acknowledged records that were not read; the other cases keep theirs."""
     open_cases = F.col("anomaly").isin(*GONE, "invisible_ack", "undrained", "unseen")
-    told = cases.filter(open_cases).transform(with_leader, leaders).transform(with_replicas, samples)
-    told = told.transform(with_removal, leaders, epochs, samples).withColumn("story", _sentence(origin_ns))
+    told = cases.filter(open_cases).transform(with_leader, seen.leaders).transform(with_replicas, seen.samples)
+    told = told.transform(with_removal, seen).withColumn("story", _sentence(origin_ns))
     return told.select(*cases.columns).union(cases.filter(~open_cases))
