@@ -51,7 +51,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--acks", choices=["0", "1", "all"], default="all")
     parser.add_argument("--idempotence", choices=["true", "false"], help="default: true where there are transactions")
     parser.add_argument("--unclean-election", choices=["true", "false"], default="false")
-    parser.add_argument("--isolation", choices=["read_uncommitted", "read_committed"], default="read_uncommitted")
+    parser.add_argument("--isolation", choices=["read_uncommitted", "read_committed"], default="read_committed")
     parser.add_argument("--faults", default="", help="what was done to the cluster, such as kill,pause")
     parser.add_argument("--kafka", default="unknown", help="the cluster's version")
     runs = Path(os.environ.get("PLIMSOLL_RUNS", Path(__file__).parents[1] / "runs"))

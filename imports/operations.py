@@ -189,7 +189,7 @@ def _sends(number: int, pair: Pair) -> Iterator[Send]:
             due_ns=(pair.invoked or pair.last).time_ns,
             sent_ns=pair.invoked.time_ns if pair.invoked else None,
             done_ns=pair.completed.time_ns if pair.completed else None,
-            operation=number if len(sends) > 1 else None,
+            operation=number if len(sends) > 1 or pair.last.f == "txn" else None,
         )
 
 

@@ -32,7 +32,7 @@ class Settings:
     acks: Literal["0", "1", "all"] = "all"
     idempotence: bool | None = None  # None: only where the history shows transactions
     unclean_election: bool = False
-    isolation: Literal["read_uncommitted", "read_committed"] = "read_uncommitted"
+    isolation: Literal["read_uncommitted", "read_committed"] = "read_committed"
     faults: tuple[str, ...] = ()
     kafka_version: str = "unknown"
 

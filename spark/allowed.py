@@ -14,6 +14,7 @@ LOSS = (
     "lost_write",
     "truncated_ack",
     "unknown_offset_ack",
+    "torn_transaction",
     "inconsistent_offset",
     "realtime_order_violation",
     "nonmonotonic_send",
@@ -33,6 +34,7 @@ class Rule:
     idempotence: bool | None = None
     unclean_election: bool | None = None
     strict_min_isr: bool | None = None
+    transactional: bool | None = None
     faults: frozenset[str] = frozenset()
 
 
@@ -58,6 +60,13 @@ ALLOWED = (
         ("nonrepeatable_read", "nonmonotonic_poll", "poll_skip"),
         "unclean.leader.election.enable=true takes records away that consumers have read, and they go back",
         unclean_election=True,
+        faults=LEADER_FAULTS,
+    ),
+    Rule(
+        ("aborted_read", "hanging_transaction"),
+        "unclean.leader.election.enable=true takes the end of a transaction away, and a later one's end stands for it",
+        unclean_election=True,
+        transactional=True,
         faults=LEADER_FAULTS,
     ),
     Rule(
@@ -100,6 +109,7 @@ def _applies(rule: Rule, manifest: Manifest, producer: ProducerInfo) -> bool:
         and (rule.idempotence is None or producer.idempotence == rule.idempotence)
         and (rule.unclean_election is None or unclean == rule.unclean_election)
         and (rule.strict_min_isr is None or strict == rule.strict_min_isr)
+        and (rule.transactional is None or (producer.transaction_timeout_ms is not None) == rule.transactional)
         and (not rule.faults or not rule.faults.isdisjoint(manifest.faults))
     )
 

@@ -26,6 +26,9 @@ SEVERITY = {
     "phantom_record": "S1",
     "corrupt_record": "S1",
     "aborted_read": "S1",
+    # spark/transactions.py
+    "torn_transaction": "S1",
+    "hanging_transaction": "S1",
     # spark/order.py
     "poll_skip": "S1",
     "nonmonotonic_poll": "S1",
@@ -136,7 +139,11 @@ def corrupt_record(reads: DataFrame, segments: DataFrame) -> DataFrame:
 
 
 def aborted_read(sends: DataFrame, polls: DataFrame) -> DataFrame:
-    """A send that was reported as definitely not written, and that a consumer saw all the same."""
+    """A send that was reported as definitely not written, and that a consumer saw all the same.
+
+    A record of a transaction counts where a ``read_committed`` consumer saw it, and the transaction was aborted: its
+    abort was confirmed, or nobody ever asked to commit it.
+    """
     seen = with_read(sends.filter("outcome = 'fail'"), polls).filter("seen").withColumn("at_ns", F.col("done_ns"))
     seen = seen.withColumn("offset", F.coalesce("offset", F.get("found_at", F.lit(0))))
     story = F.concat(

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from spark import agreement, anomalies, elections, invariants, order, replica_checks, watermarks
+from spark import agreement, anomalies, elections, invariants, order, replica_checks, transactions, watermarks
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "checks.md"
 _INTRODUCTION = """\
@@ -53,7 +53,7 @@ def _invariants() -> Iterator[str]:
 
 
 def _anomalies() -> Iterator[str]:
-    for function in functions((anomalies, order)):
+    for function in functions((anomalies, transactions, order)):
         name = function.__name__
         if name in anomalies.SEVERITY:
             yield f"### {name} ({anomalies.SEVERITY[name]})\n\n{_text(function)}\n"

@@ -52,7 +52,8 @@ def count(recorded: Recorded) -> Counts:
     good = F.col("error").isNull() & F.col("log_end_offset").isNotNull()
     captures = recorded.offsets.filter(good).select("capture", *REPLICA, "log_end_offset").collect()
     logs = recorded.segments.groupBy(*REPLICA).agg(
-        F.max("offset").alias("last_offset"), F.sort_array(F.collect_set("problem")).alias("problems")
+        F.max(F.when(F.col("problem").isNull(), F.col("last_offset"))).alias("last_offset"),
+        F.sort_array(F.collect_set("problem")).alias("problems"),
     )
     found = [(_replica(row), row) for row in logs.collect()]
     captured: dict[str, set[tuple[int, str, int]]] = {}

@@ -28,12 +28,11 @@ def as_drain(polls: DataFrame) -> DataFrame:
 
 
 def with_operations(sends: DataFrame, imported: DataFrame) -> DataFrame:
-    """Widens ``committed``: an indeterminate operation of which one send was seen wrote all of its sends."""
+    """An atomic operation that sent several records is a transaction."""
     whole = imported.filter(F.col("operation").isNotNull()).select(*PARTITION, *VALUE, "operation")
-    any_seen = F.max("seen").over(Window.partitionBy("operation")) & F.col("operation").isNotNull()
     return (
         sends.join(whole, [*PARTITION, *VALUE], how="left")
-        .withColumn("committed", F.col("committed") | ((F.col("outcome") == "info") & any_seen))
+        .withColumn("transaction", F.coalesce("transaction", "operation"))
         .drop("operation")
     )
 

@@ -37,6 +37,7 @@ INVARIANTS = {
     "I8": Invariant("a new leader's log starts its epoch at or above every earlier high watermark"),
     "I10": Invariant("without produce the high watermark reaches the log end on every in-sync replica"),
     "I15": Invariant("a record acknowledged with acks=all is on every replica of the final ISR"),
+    "I26": Invariant("log start <= last stable offset <= every later high watermark of the same leader"),
 }
 
 
@@ -259,6 +260,32 @@ def i15_durability(sends: DataFrame, segments: DataFrame, members: DataFrame) ->
 def summary(name: str, checks: DataFrame) -> DataFrame:
     """One row of the invariants table; nothing checked is unknown, never pass."""
     invariant = INVARIANTS[name]
+def i26_stable_offset(samples: DataFrame, leaders: DataFrame) -> DataFrame:
+    """I26, all versions, transactional producers; serves C2 and C43.
+
+    A leader's last stable offset lies at or above its log start, and at or below every HW that it shows later in the
+    same incarnation and epoch.
+
+    Sound because it is the smaller of HW and the first open transaction's offset, and a leader's HW never falls (I3).
+    One reply proves nothing against HW, which is read before it. That it falls is not checked: it is read in two
+    steps, HW last, and a transaction may begin between them.
+    """
+    led = leaders.select(*PARTITION, "leader_epoch", F.col("leader").alias("broker_id")).distinct()
+    in_order = Window.partitionBy(*REPLICA, "incarnation", "leader_epoch").orderBy("sent_ns")
+    pairs = (
+        _sampled(samples)
+        .join(F.broadcast(led), [*REPLICA, "leader_epoch"], how="left_semi")
+        .withColumn("before", F.lag(F.struct("last_stable_offset", "received_ns")).over(in_order))
+        .filter(F.col("last_stable_offset").isNotNull() & (F.col("before.received_ns") <= F.col("sent_ns")))
+    )
+    violated = (F.col("before.last_stable_offset") > F.col("high_watermark")) | (
+        F.col("last_stable_offset") < F.col("log_start_offset")
+    )
+    return _checks(
+        pairs, violated, "broker_id", "leader_epoch", "before", "last_stable_offset", "high_watermark", "t_ns"
+    )
+
+
     counted = checks.agg(
         F.count("*").alias("checked"),
         F.count_if("violated").alias("violations"),

@@ -33,12 +33,13 @@ from spark import (
     replica_checks,
     stories,
     timeline,
+    transactions,
 )
 from spark.allowed import allowed, allowed_to, unclean_election
 from spark.broker_log import BROKER_LOG
 from spark.gates import holds
 from spark.segments import register
-from spark.sources import Sources
+from spark.sources import Sources, evict_ns
 from spark.tables import read_table, rows, write_table
 from spark.verdict import Findings, verdict_of
 
@@ -134,19 +135,32 @@ def _records(spark: SparkSession, sources: Sources, counts: evidence.Counts) -> 
         for producer in run.manifest.producers
         for anomaly, why in allowed_to(run.manifest, producer).items()
     ]
-    polls = foreign.as_drain(run.polls) if run.manifest.foreign else run.polls
-    read = run.sends.transform(delivery.with_read, polls)
+    sends, polls = run.sends, run.polls
     if run.manifest.foreign:
         names = foreign.imported(spark, run.folder)
-        read = read.transform(foreign.with_operations, names).transform(foreign.with_acknowledged_place)
+        sends, polls = foreign.with_operations(sends, names), foreign.as_drain(polls)
+    atomic = transactions.transactional(run.manifest)
+    if atomic:
+        polls = transactions.stable(polls, sends)
+    read = sends.transform(delivery.with_read, polls)
+    if atomic:
+        read = read.transform(transactions.with_siblings)
+    if run.manifest.foreign:
+        read = read.transform(foreign.with_acknowledged_place)
     fates = (
         read.transform(delivery.with_index, polls)
         .transform(delivery.with_fate, run.segments, run.drains, whole)
         .localCheckpoint()  # what follows is planned from here on: planning costs more than these rows
     )
-    found = anomalies.anomalies(fates, run.sends, polls, run.segments, producers)
+    found = anomalies.anomalies(fates, sends, polls, run.segments, producers)
+    if atomic:
+        found = found.union(transactions.torn_transaction(fates))
     if not run.manifest.foreign:
-        found = found.union(order.cases(run.sends, polls, run.samples, recorded.leaders(run.isr), run.drains))
+        leaders = recorded.leaders(run.isr)
+        found = found.union(order.cases(sends, run.polls, run.samples, leaders, run.drains))
+        if atomic:
+            limit_ns, faults = transactions.limit_ns(run.manifest), transactions.faults(run.events)
+            found = found.union(transactions.hanging_transaction(run.samples, leaders, sends, limit_ns, faults))
     found = found.localCheckpoint()
     if run.manifest.foreign:
         told = foreign.with_names(found, names)
@@ -181,6 +195,8 @@ def _invariants(spark: SparkSession, sources: Sources, items: list[evidence.Item
             samples, recorded.isr_changes(run.isr), rows(spark, LIMITS, _limits(run.manifest))
         ),
     }
+    if transactions.transactional(run.manifest):
+        checks["I26"] = invariants.i26_stable_offset(samples, leaders)
     if clean:
         checks["I6"] = invariants.i6_own_floor(samples.filter(is_clean))
         if _epochs_changed(run):
@@ -214,12 +230,11 @@ def _epochs_changed(run: recorded.Recorded) -> bool:
 
 def _limits(manifest: Manifest) -> list[dict[str, Any]]:
     """How long a member of the ISR may hold the high watermark back, and the ISR below which it stands still."""
-    lag = {int(node.config.get("replica.lag.time.max.ms", "30000")) for node in manifest.brokers} or {30_000}
     strict = holds("strict_min_isr", manifest.kafka_version)
     return [
         {
             "topic": name,
-            "evict_ns": max(lag) * 1_500_000,
+            "evict_ns": evict_ns(manifest),
             "least_isr": _least_isr(manifest, name) if strict else 0,
         }
         for name in manifest.topics

@@ -96,23 +96,30 @@ def nonrepeatable_read(polls: DataFrame, drains: DataFrame) -> DataFrame:
     """An offset that was read with two values, or read and then passed empty by a complete drain; serves C2 and C46.
 
     What a consumer is given is below a high watermark and so committed: it stays, but for a deletion, which only
-    moves the log's start.
+    moves the log's start. A ``read_committed`` drain rightly passes what only ``read_uncommitted`` readers were given.
     """
     ours = polls.filter(F.col("producer_id").isNotNull())
     is_final = F.col("pass") == "final"
     value = F.struct(*VALUE)
-    began = ours.filter(is_final).groupBy(*PARTITION).agg(F.min("offset").alias("drained_from"))
+    stable = F.max(F.col("isolation") == "read_committed")
+    began = (
+        ours.filter(is_final)
+        .groupBy(*PARTITION)
+        .agg(F.min("offset").alias("drained_from"), stable.alias("drained_stable"))
+    )
     places = (
         ours.groupBy(*PARTITION, "offset")
         .agg(
             F.sort_array(F.collect_set(value)).alias("values"),
             F.max(is_final).alias("drained"),
+            stable.alias("stable"),
             F.sort_array(F.collect_set("consumer_id")).alias("readers"),
         )
         .join(F.broadcast(drains.filter("complete")), PARTITION, how="left")
         .join(F.broadcast(began), PARTITION, how="left")
     )
-    vanished = ~F.col("drained") & (F.col("offset") >= F.col("drained_from")) & (F.col("offset") < F.col("position"))
+    passed = (F.col("offset") >= F.col("drained_from")) & (F.col("offset") < F.col("position"))
+    vanished = ~F.col("drained") & passed & (F.col("stable") | ~F.col("drained_stable"))
     changed = F.size("values") > 1
     found = places.filter(changed | F.coalesce(vanished, F.lit(False))).select(
         "*", F.get("values", F.lit(0)).alias("one")
@@ -127,6 +134,7 @@ def nonrepeatable_read(polls: DataFrame, drains: DataFrame) -> DataFrame:
 
 def precommitted_read(polls: DataFrame, samples: DataFrame, leaders: DataFrame) -> DataFrame:
     """A record was given out although its leader's high watermark, asked later, was still at or below it; serves C2.
+    To a ``read_committed`` consumer: although the last stable offset was.
 
     Sound within one epoch, as a leader's HW never falls (I3): the epoch has to have been under way for
     ``BUFFERED_NS`` when the consumer handed the record out, so that no earlier leader can have served it.

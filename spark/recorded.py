@@ -35,7 +35,7 @@ DRAINS = pa.schema(
         pa.field("topic", pa.string(), nullable=False),
         pa.field("partition", pa.int32(), nullable=False),
         pa.field("position", pa.int64()),
-        pa.field("end_offset", pa.int64()),  # the high watermark seen at the end of the drain
+        pa.field("end_offset", pa.int64()),  # where readers stopped: the high watermark, or the last stable offset
         pa.field("complete", pa.bool_(), nullable=False),
     ]
 )

@@ -1,8 +1,9 @@
 """Kafka's log segments as a DataFrame: ``spark.read.format("kafka_log").load(folder)``.
 
-One row per record of every ``<node>/…/<topic>-<partition>/<base offset>.log`` below the folder, and one row
-per place that could not be read (``problem`` is set, the record's columns are null). Internal topics (``__…``)
-are left out. Format: record batches v2, KIP-98; the CRC-32C covers everything from the attributes on.
+One row per record of every ``<node>/…/<topic>-<partition>/<base offset>.log`` below the folder, one row per control
+batch (``marker`` is set), and one row per place that could not be read (``problem`` is set); in both the record's
+columns are null. Internal topics (``__…``) are left out. Format: record batches v2, KIP-98; the CRC-32C covers
+everything from the attributes on.
 """
 
 from __future__ import annotations
@@ -37,6 +38,10 @@ SEGMENTS = pa.schema(
         pa.field("checksum_ok", pa.bool_()),
         pa.field("crc", pa.int64()),
         pa.field("problem", pa.string()),  # torn tail | bad crc | compressed | malformed | magic
+        pa.field("last_offset", pa.int64()),  # of the batch
+        pa.field("kafka_producer_id", pa.int64()),  # null: neither idempotent nor transactional
+        pa.field("transactional", pa.bool_()),
+        pa.field("marker", pa.string()),  # commit | abort | other: a control batch, a row without a record
     ]
 )
 # baseOffset, batchLength, partitionLeaderEpoch, magic, crc, attributes, lastOffsetDelta, baseTimestamp,
@@ -45,7 +50,9 @@ HEADER = struct.Struct(">qiibIhiqqqhii")
 _CRC_FROM = 21
 _LENGTH_FROM = 12
 _COMPRESSION = 0x07
+_TRANSACTIONAL = 0x10
 _CONTROL = 0x20
+_MARKERS = {0: "abort", 1: "commit"}
 _SEGMENT = re.compile(r"\d{20}\.log")
 _REPLICA = re.compile(r"(?P<topic>(?!__).+)-(?P<partition>\d+)")
 
@@ -61,6 +68,8 @@ class Batch(NamedTuple):
     record_count: int = 0
     records: memoryview = memoryview(b"")
     problem: str | None = None
+    last_offset: int | None = None
+    producer_id: int = -1
 
 
 def batches(data: bytes) -> Iterator[Batch]:
@@ -70,13 +79,14 @@ def batches(data: bytes) -> Iterator[Batch]:
         if len(data) - at < HEADER.size:
             yield Batch(at, problem="torn tail")
             return
-        base, length, epoch, magic, crc, attributes, *_, count = HEADER.unpack_from(data, at)
+        base, length, epoch, magic, crc, attributes, delta, _, _, producer_id, *_, count = HEADER.unpack_from(data, at)
         end = at + _LENGTH_FROM + length
         if length < HEADER.size - _LENGTH_FROM or end > len(data):
             yield Batch(at, base, problem="torn tail")
             return
         problem = _problem(magic, crc, attributes, view[at + _CRC_FROM : end])
-        yield Batch(at, base, epoch, crc, attributes, count, view[at + HEADER.size : end], problem)
+        rest = view[at + HEADER.size : end]
+        yield Batch(at, base, epoch, crc, attributes, count, rest, problem, base + delta, producer_id)
         at = end
 
 
@@ -111,6 +121,24 @@ def records(batch: Batch) -> Iterator[tuple[int, bytes | None]]:
         raise ValueError("the records do not fill their batch") from None
 
 
+def marker(batch: Batch) -> str | None:
+    """How a control batch ends its producer's transaction: ``commit``, ``abort`` or ``other``; None: no control batch.
+
+    The key of its one record is a version and the kind, two bytes each (KIP-98).
+    """
+    if not batch.attributes & _CONTROL:
+        return None
+    try:
+        _, cursor = _varint(batch.records, 0)
+        _, cursor = _varint(batch.records, cursor + 1)  # after the attributes: timestamp delta
+        _, cursor = _varint(batch.records, cursor)
+        length, cursor = _varint(batch.records, cursor)
+        _, kind = struct.unpack_from(">hh", batch.records[cursor : cursor + length])
+    except (IndexError, struct.error):
+        return "other"
+    return _MARKERS.get(kind, "other")
+
+
 def _varint(data: memoryview, at: int) -> tuple[int, int]:
     result = shift = 0
     while True:
@@ -136,15 +164,20 @@ def read_segment(node: str, file: Path) -> pa.RecordBatch:
     rows: list[tuple[Any, ...]] = []
     for batch in batches(file.read_bytes()):
         head = (*where, batch.position, batch.base_offset)
-        if batch.problem:
-            rows.append((*head, None, batch.leader_epoch, None, None, None, batch.crc, batch.problem))
+        producer_id = batch.producer_id if batch.producer_id >= 0 else None
+        tail = (batch.last_offset, producer_id, bool(batch.attributes & _TRANSACTIONAL))
+        no_record = (None, batch.leader_epoch, None, None, None, batch.crc)
+        ends = None if batch.problem else marker(batch)
+        if batch.problem or ends:
+            rows.append((*head, *no_record, batch.problem, *tail, ends))
             continue
         try:
             rows += [
-                (*head, offset, batch.leader_epoch, *decode(value), batch.crc, None) for offset, value in records(batch)
+                (*head, offset, batch.leader_epoch, *decode(value), batch.crc, None, *tail, None)
+                for offset, value in records(batch)
             ]
         except ValueError:
-            rows.append((*head, None, batch.leader_epoch, None, None, None, batch.crc, "malformed"))
+            rows.append((*head, *no_record, "malformed", *tail, None))
     columns = list(zip(*rows, strict=True)) or [()] * len(SEGMENTS)
     return pa.record_batch(
         [pa.array(column, field.type) for column, field in zip(columns, SEGMENTS, strict=True)], schema=SEGMENTS

@@ -86,7 +86,9 @@ def event(t_ns, kind, **other):
     } | other
 
 
-def manifest(*, acks="all", idempotence=True, faults=(), control=None, config=None, version="4.3.0", retries=5):
+def manifest(
+    *, acks="all", idempotence=True, faults=(), control=None, config=None, version="4.3.0", retries=5, **of_producer
+):
     """Three brokers, one topic with one partition, one producer."""
     brokers = [
         NodeInfo(
@@ -100,7 +102,7 @@ def manifest(*, acks="all", idempotence=True, faults=(), control=None, config=No
     ]
     producer = ProducerInfo(
         producer_id="load-1", topic="orders", acks=acks, idempotence=idempotence, retries=retries,
-        engine="kafka-python", rate_per_s=100, record_bytes=100,
+        engine="kafka-python", rate_per_s=100, record_bytes=100, **of_producer,
     )  # fmt: skip
     return Manifest(
         run_id="synthetic", scenario_name="synthetic", scenario={}, scenario_digest="0", control=control,

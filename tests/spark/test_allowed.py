@@ -7,7 +7,7 @@ from spark.gates import holds
 from tests.spark.folders import manifest
 
 GONE = {"lost_write", "truncated_ack", "unknown_offset_ack", "inconsistent_offset", "realtime_order_violation"}
-LOSS = GONE | {"nonmonotonic_send"}
+LOSS = GONE | {"nonmonotonic_send", "torn_transaction"}
 READ_BEFORE = {"nonrepeatable_read", "nonmonotonic_poll", "poll_skip"}
 
 
@@ -39,6 +39,15 @@ def test_unclean_election_permits_loss_under_acks_all():
     assert unclean_election(manifest(config=unclean), "orders")
     assert permitted(config=unclean, faults=["kill"]) == LOSS | READ_BEFORE
     assert permitted(config=unclean) == set()
+
+
+def test_an_unclean_election_may_take_the_end_of_a_transaction():
+    """Only a producer that has transactions may then see an aborted record read."""
+    unclean = {"unclean.leader.election.enable": "true"}
+    ends = {"aborted_read", "hanging_transaction"}
+
+    assert permitted(config=unclean, faults=["kill"], transaction_timeout_ms=20_000) == LOSS | READ_BEFORE | ends
+    assert permitted(faults=["kill"], transaction_timeout_ms=20_000) == set()
 
 
 def test_duplicates_need_retries_without_idempotence():

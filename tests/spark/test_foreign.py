@@ -9,6 +9,7 @@ from imports import cli
 from imports.run_folder import Settings
 from spark import evidence, job, recorded
 from spark.allowed import allowed_to
+from spark.sources import Sources
 from tests.imports.histories import invoked, poll, send, write
 
 # What happens to keys of the case's own name.
@@ -46,6 +47,25 @@ CASES = {
         send(1, "info", ("not proven", "a", None), ("not proven too", "b", 0)),
         send(1, "ok", ("not proven too", "c", 1)),
         poll(2, "ok", ("not proven too", 1, "c")),
+    ],
+    "acknowledged in part": [
+        send(1, "ok", ("acknowledged in part", "a", 0), ("acknowledged in part", "b", 1), f="txn"),
+        send(1, "ok", ("acknowledged in part", "c", 2)),
+        poll(2, "ok", ("acknowledged in part", 0, "a"), ("acknowledged in part", 2, "c")),
+    ],
+    "lost as a whole": [
+        send(1, "ok", ("lost as a whole", "a", 0), ("lost as a whole", "b", 1), f="txn"),
+        send(1, "ok", ("lost as a whole", "c", 2)),
+        poll(2, "ok", ("lost as a whole", 2, "c")),
+    ],
+    "read in part": [
+        send(1, "ok", ("read in part", "a", 0), ("read in part", "b", 1), f="txn"),
+        poll(2, "ok", ("read in part", 0, "a")),
+    ],
+    "aborted in part": [
+        send(1, "fail", ("aborted in part", "a", 0), ("aborted in part", "b", 1), f="txn"),
+        send(1, "ok", ("aborted in part", "c", 2)),
+        poll(2, "ok", ("aborted in part", 0, "a"), ("aborted in part", 2, "c")),
     ],
     "seen by a failure": [
         send(1, "ok", ("seen by a failure", "a", 0)),
@@ -101,7 +121,7 @@ def found(spark, tmp_path_factory):
     """The anomalies of every case above, as one history."""
     operations = [operation for case in CASES.values() for operation in case]
     run = recorded.open_run(spark, folder_of(tmp_path_factory.mktemp("imported"), *operations))
-    _, cases = job._records(spark, run, evidence.count(run))
+    _, cases = job._records(spark, Sources(run), evidence.count(run))
     yield cases.collect()
     run.release()
 
@@ -111,17 +131,24 @@ def test_hits_are_found_and_near_misses_are_not(found):
     told = [(row, json.loads(row["evidence"])) for row in found]
 
     assert sorted((row["anomaly"], facts["key"], row["offset"], facts["value"]) for row, facts in told) == [
+        ("aborted_read", "aborted in part", 0, "a"),
         ("aborted_read", "failed", 4, "a"),
         ("duplicate", "elsewhere", 1, "a"),
         ("duplicate", "twice", 3, "a"),
         ("inconsistent_offset", "given twice", 0, "a"),
+        ("lost_write", "acknowledged in part", 1, "b"),
         ("lost_write", "atomic too", 0, "b"),
         ("lost_write", "given twice", 0, "a"),
         ("lost_write", "lost", 0, "a"),
+        ("lost_write", "lost as a whole", 0, "a"),
+        ("lost_write", "lost as a whole", 1, "b"),
         ("phantom_record", "phantom", 1, "ghost"),
         ("phantom_record", "phantom elsewhere", 1, "1"),
+        ("torn_transaction", "acknowledged in part", 1, "b"),
+        ("torn_transaction", "atomic too", 0, "b"),
         ("unseen", "bound by a failure", 0, "a"),
         ("unseen", "no offset", None, "a"),
+        ("unseen", "read in part", 1, "b"),
         ("unseen", "unseen", 1, "b"),
     ]
 

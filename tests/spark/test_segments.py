@@ -1,9 +1,10 @@
 """Segments are read record by record, and damage is reported where it stands."""
 
+import google_crc32c
 import pytest
 
 from spark.segments import batches, read_segment, records, segment_files
-from tests.spark.folders import batch, values
+from tests.spark.folders import batch, values, varint
 
 TWO = batch(0, values(0, 1)) + batch(2, values(2), epoch=1)
 
@@ -53,20 +54,33 @@ def test_a_compressed_batch_is_reported():
     assert problems(batch(0, values(0), attributes=1)) == ["compressed"]
 
 
-def test_a_control_batch_holds_no_records():
-    """Transaction markers are not records of ours."""
-    marker = next(batches(batch(0, [b"marker"], attributes=0x20)))
+def control(base_offset, key):
+    """A control batch: one record with this key."""
+    plain = batch(base_offset, [b"12345678"], attributes=0x30)
+    body = b"\0" + varint(0) + varint(0) + varint(len(key)) + key + varint(4) + b"\0" * 4 + varint(0)
+    covered = plain[21:61] + varint(len(body)) + body
+    head = plain[12:17] + google_crc32c.value(covered).to_bytes(4, "big")
+    return plain[:8] + (len(head) + len(covered)).to_bytes(4, "big") + head + covered
 
-    assert marker.problem is None
-    assert list(records(marker)) == []
+
+@pytest.mark.parametrize(
+    ("key", "kind"),
+    [(b"\0\0\0\1", "commit"), (b"\0\0\0\0", "abort"), (b"\0\0\0\2", "other"), (b"\0", "other")],
+)
+def test_a_control_batch_is_a_marker_and_holds_no_records(tmp_path, key, kind):
+    """It has a row of its own, which tells how far the log goes; beside it a record has no marker."""
+    data = batch(0, values(0), attributes=0x10) + control(1, key)
+    assert [list(records(found)) for found in batches(data)][1] == []
+
+    rows = read_segment("broker-1", segment(tmp_path, data)).to_pylist()
+    told = [[row[name] for name in ("offset", "last_offset", "transactional", "marker", "problem")] for row in rows]
+    assert told == [[0, 0, True, None, None], [None, 1, True, kind, None]]
 
 
 def test_records_that_do_not_fill_their_batch_are_malformed(tmp_path):
     """A batch that promises more records than it holds, under a right checksum, is one row with a problem."""
     lying = bytearray(batch(0, values(0)))
     lying[60] = 2  # recordCount
-    import google_crc32c
-
     lying[17:21] = google_crc32c.value(bytes(lying[21:])).to_bytes(4, "big")
 
     assert read_segment("broker-1", segment(tmp_path, bytes(lying))).column("problem").to_pylist()[-1] == "malformed"
