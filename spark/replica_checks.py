@@ -13,6 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812  # the name that Spark's ow
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from spark import agreement, elections, watermarks
+from spark.anomalies import SEVERITY
 from spark.checks import TALLIES, Check, summaries, tally
 from spark.invariants import Invariant
 from spark.sources import Partition, Sources
@@ -233,7 +234,7 @@ def _row(
 ) -> dict[str, Any]:
     return {
         "anomaly": anomaly,
-        "severity": "S2",
+        "severity": SEVERITY[anomaly],
         "topic": where[0],
         "partition": where[1],
         "offset": None,

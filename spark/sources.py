@@ -150,13 +150,14 @@ class Sources:
             states=self.states.get(where, ()),
             starts=self.starts(where),
             faults=tuple(faults(self.run.events, self.manifest)),
-            evict_ns=_evict_ns(self.manifest),
+            evict_ns=evict_ns(self.manifest),
             least_isr=self.least_isr(where),
             strict_min_isr=holds("strict_min_isr", self.manifest.kafka_version),
         )
 
 
-def _evict_ns(manifest: Manifest) -> int:
+def evict_ns(manifest: Manifest) -> int:
+    """The longest that a member of the ISR may lag."""
     lags = [int(node.config.get("replica.lag.time.max.ms", "30000")) for node in manifest.brokers] or [30_000]
     sessions = [int(n.config.get("zookeeper.session.timeout.ms", "18000")) for n in manifest.brokers] or [18_000]
     # A stopped follower may have been ZooKeeper's controller: then nobody takes an ISR change until its session ends.

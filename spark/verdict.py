@@ -7,13 +7,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from expectations.suites import Outcome
+from spark.anomalies import SEVERITY
 
 OPEN = ("undrained", "unseen")  # nobody knows what became of these: evidence is missing, no promise is broken
 
 
 @dataclass(frozen=True)
 class Findings:
-    """Everything that the verdict is written from; ``forbidden`` are the anomalies that were not permitted."""
+    """Everything that the verdict is written from; ``forbidden`` are the anomalies that were not permitted, and
+    ``excused`` the others: (anomaly, why, count).
+    """
 
     outcome: Outcome
     missing: Sequence[str]
@@ -23,6 +26,7 @@ class Findings:
     delivery: Mapping[str, int]
     allowed: Mapping[str, str]
     waits: Sequence[str]
+    excused: Sequence[tuple[str, str, int]] = ()
 
 
 def verdict_of(findings: Findings) -> dict[str, Any]:
@@ -31,7 +35,13 @@ def verdict_of(findings: Findings) -> dict[str, Any]:
     return {
         "verdict": findings.outcome.verdict,
         "sentence": _sentence(findings),
-        "reasons": [*_violations(findings), *findings.missing, *findings.waits, *_excused(findings)],
+        "reasons": [
+            *_violations(findings, "S1"),
+            *findings.missing,
+            *_violations(findings, "S2"),
+            *findings.waits,
+            *_excused(findings),
+        ],
         "anomalies": {name: count for name, count in findings.anomalies.items() if count},
         "invariants": {
             row["invariant"]: {name: row[name] for name in ("verdict", "checked", "violations", "reason")}
@@ -48,35 +58,40 @@ def gone(delivery: Mapping[str, int]) -> int:
     return delivery["lost"] + delivery["truncated_ack"] + delivery["unknown_offset_ack"]
 
 
-def _violations(findings: Findings) -> list[str]:
-    records = [
-        f"{count:,} x {name}, which this configuration does not permit."
-        for name, count in findings.forbidden.items()
-        if count and name not in OPEN
-    ]
+def _violations(findings: Findings, severity: str) -> list[str]:
+    what = "which this configuration does not permit" if severity == "S1" else "which is worth a look"
+    records = [f"{count:,} x {name}, {what}." for name, count in _forbidden(findings, severity)]
     replicas = [
         f"{row['invariant']} ({row['title']}) does not hold: {row['violations']:,} of {row['checked']:,} checks, "
         f"{row['reason']}."
         for row in findings.invariants
-        if row["violations"]
+        if row["violations"] and row["severity"] == severity
     ]
     return records + replicas
 
 
-def _excused(findings: Findings) -> list[str]:
+def _forbidden(findings: Findings, severity: str) -> list[tuple[str, int]]:
     return [
-        f"{count - findings.forbidden[name]:,} x {name} is permitted here: {findings.allowed.get(name, '')}."
-        for name, count in findings.anomalies.items()
-        if count > findings.forbidden[name]
+        (name, count)
+        for name, count in findings.forbidden.items()
+        if count and name not in OPEN and SEVERITY[name] == severity
     ]
 
 
+def _excused(findings: Findings) -> list[str]:
+    return [f"{count:,} x {name} is permitted here: {why}." for name, why, count in findings.excused]
+
+
 def _sentence(findings: Findings) -> str:
-    acked, lost = findings.delivery["acked"], gone(findings.delivery)
     if findings.outcome.verdict == "fail":
-        return f"Something promised did not hold: {_violations(findings)[0]}"
+        return f"Something promised did not hold: {_violations(findings, 'S1')[0]}"
     if findings.outcome.verdict == "unknown":
         return f"Nothing can be said for certain: {(list(findings.missing) or ['evidence is missing.'])[0]}"
+    return " ".join([_delivered(findings), *_worth_a_look(findings)])
+
+
+def _delivered(findings: Findings) -> str:
+    acked, lost = findings.delivery["acked"], gone(findings.delivery)
     excused = [name for name, count in findings.anomalies.items() if count and name in findings.allowed]
     if lost:
         why = findings.allowed[next(name for name in excused if name != "duplicate")]
@@ -87,3 +102,9 @@ def _sentence(findings: Findings) -> str:
             f"Nothing is lost; {copies:,} of {acked:,} acknowledged records are there twice or more, which is allowed."
         )
     return f"Everything promised held: all {acked:,} acknowledged records are accounted for."
+
+
+def _worth_a_look(findings: Findings) -> list[str]:
+    found = [f"{count:,} x {name}" for name, count in _forbidden(findings, "S2")]
+    found += [row["invariant"] for row in findings.invariants if row["violations"] and row["severity"] == "S2"]
+    return [f"Worth a look, and no broken promise: {', '.join(found)}."] if found else []

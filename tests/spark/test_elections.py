@@ -74,10 +74,11 @@ def test_i20_with_an_empty_isr_the_eligible_replicas_count():
 
 
 def test_i21_a_history_in_order():
-    """A leader that left and another one in a new epoch."""
+    """A leader that left and another one in a new epoch; not in the same one."""
     history = [state(0, 1, 0, [1, 2, 3]), state(1, 2, 1, [2, 3]), state(2, 2, 1, [1, 2, 3])]
 
     assert verdict(elections.i21_history_in_order(history, 2)) == (3, 0)
+    assert verdict(elections.i21_history_in_order([history[0], state(1, 2, 0, [2, 3])], 2)) == (2, 1)
 
 
 def test_i21_what_is_wrong_with_a_history():
@@ -134,7 +135,7 @@ def told(lines=(), views=(), starts=None):
     return [sentence for sentence, _ in elections.disagreements(history, lines, views, starts or {})]
 
 
-def test_a_view_that_never_caught_up_disagrees():
+def test_source_disagreement_of_a_view_that_never_caught_up():
     """Two seconds after the last change a broker still shows the old leader; sooner it may, and an equal one agrees."""
     old, new = (1, 0, [1, 2, 3]), (2, 1, [3, 2])
 
@@ -146,7 +147,7 @@ def test_a_view_that_never_caught_up_disagrees():
     assert told(views=[view("3", *old, sent_ns=13 * 10**9), view("3", *new, sent_ns=14 * 10**9)]) == []
 
 
-def test_a_brokers_own_words_may_disagree():
+def test_source_disagreement_in_a_brokers_own_words():
     """About who leads, and about where its epoch starts."""
     said = line("leader_started", 2, leader_epoch=1, log_end_offset=30)
 

@@ -67,19 +67,32 @@ def test_nonrepeatable_read(spark):
 
 
 def test_precommitted_read(spark):
-    """Offset 5 was given out at 20 s while the leader, asked later, was at HW 5; HW 6 would have covered it."""
+    """Offset 5 was given out at 10 s while the leader, asked later, was at HW 5; HW 6 would have covered it."""
     led = leaders(rows(spark, ISR, [isr_view(0, 1, 0, [1, 2, 3]), isr_view(18 * S, 2, 1, [2, 3])]))
 
-    def check(*samples, at=20 * S):
-        read = polls(spark, live(0, 5, received_ns=at))
+    def check(*samples, at=10 * S, epoch=0):
+        read = polls(spark, live(0, 5, received_ns=at, leader_epoch=epoch))
         return found(order.precommitted_read(read, rows(spark, REPLICAS, samples), led))[0]
 
-    assert check(sample(1, 21 * S, 5, 9)) == [5]
-    assert check(sample(1, 21 * S, 6, 9)) == []
-    assert check(sample(1, 19 * S, 5, 9), sample(1, 21 * S, 6, 9)) == []  # asked before the read
-    assert check(sample(3, 21 * S, 5, 9)) == []  # a follower's may lag
-    assert check(sample(2, 21 * S, 5, 9, epoch=1)) == []  # the leader before may have served it
-    assert check(sample(2, 26 * S, 5, 9, epoch=1), at=25 * S) == [5]
+    assert check(sample(1, 11 * S, 5, 9)) == [5]
+    assert check(sample(1, 11 * S, 6, 9)) == []
+    assert check(sample(1, 9 * S, 5, 9), sample(1, 11 * S, 6, 9)) == []  # asked before the read
+    assert check(sample(3, 11 * S, 5, 9)) == []  # a follower's may lag
+    assert check(sample(2, 26 * S, 5, 9, epoch=1), at=25 * S) == []  # the leader before had committed it
+    assert check(sample(2, 26 * S, 5, 9, epoch=1), at=25 * S, epoch=1) == [5]
+
+
+def test_a_leader_that_was_cut_off_serves_nobody(spark):
+    """Broker 1 goes on in epoch 0 at HW 5; what was read since broker 2 leads may be from there."""
+    led = leaders(rows(spark, ISR, [isr_view(0, 1, 0, [1, 2, 3]), isr_view(18 * S, 2, 1, [2, 3])]))
+
+    def check(at):
+        read = polls(spark, live(0, 5, received_ns=at))
+        return found(order.precommitted_read(read, rows(spark, REPLICAS, [sample(1, 20 * S, 5, 9)]), led))[0]
+
+    assert check(19 * S) == []
+    assert check(17 * S) == []  # it may have been elected some time before anyone saw it
+    assert check(15 * S) == [5]
 
 
 def test_realtime_order_violation(spark):
@@ -96,6 +109,10 @@ def test_realtime_order_violation(spark):
     assert check(first, {**later, "sent_ns": 10 * S + MS})[0] == []
     assert check(first, {**later, "outcome": "info"})[0] == []
     assert check(later, seen=[live(0, 3, received_ns=9 * S)])[0] == [3]
+    alone = first | {"acks": "1"}  # only a leader that was lost had it
+    assert check(alone, later)[0] == []
+    assert check(alone, later, seen=[live(0, 4, received_ns=10 * S + 4 * MS)])[0] == [3]
+    assert check(alone, later | {"acks": "1"})[0] == [3]
 
 
 def test_nonmonotonic_send(spark):

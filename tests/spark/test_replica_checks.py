@@ -1,6 +1,7 @@
 """The sources of a run folder opened, and the checks on them run."""
 
 import json
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
@@ -13,8 +14,9 @@ from spark.recorded import open_run
 from spark.replica_checks import i16_no_phantom_read, samples_of
 from spark.segments import SEGMENTS
 from spark.sources import Sources, faults
+from spark.states import State
 from spark.tables import rows
-from spark.watermarks import Fault
+from spark.watermarks import Facts, Fault
 from tests.spark.folders import TP, S, clean, event, manifest, polled, sample
 
 
@@ -78,6 +80,22 @@ def judged(spark, tmp_path):
         return {row["invariant"]: row for row in replica_checks.invariants(spark, sources)}
 
     return run
+
+
+def test_behaviour_change_is_permitted_and_source_disagreement_is_not():
+    """The last known leader led again, and a broker began its epoch elsewhere than the epoch files say."""
+    where = "orders", 0
+    before = State(*where, "metadata_log", 0, 0, -1, 1, 0, (1, 2, 3), (), last_known_elr=(3,))
+    after = State(*where, "metadata_log", 1, S, 3, 2, 1, (1, 2, 3), (3,), recovering=True)
+    said = {"kind": "leader_started", "broker_id": 3, **TP, "leader_epoch": 2, "log_end_offset": 30, "line": 7}
+
+    def found(states, start):
+        told = SimpleNamespace(partitions=[where], states={where: states}, lines=[said], views=[])
+        told.starts, told.facts = lambda _: {2: start}, lambda _: Facts(*where, states=states)
+        return [(row["anomaly"], row["severity"], row["allowed"]) for row in replica_checks.anomalies(told)]
+
+    assert found([before, after], 29) == [("source_disagreement", "S2", False), ("behaviour_change", "S2", True)]
+    assert found([before, after._replace(recovering=False)], 30) == []
 
 
 def test_a_history_that_is_not_owed_is_not_asked_for(judged):

@@ -98,7 +98,7 @@ def test_i11_hw_moves_below_min_isr():
     assert verdict("I11", *below_min_isr(*moved, until=11 * S)) == (0, 0)
 
 
-def test_hw_below_min_isr_is_a_change_of_behaviour():
+def test_behaviour_change_of_the_high_watermark_below_min_isr():
     """Up to 3.6 the same movement is by design: told, and no violation."""
     moved = (seen(1, 8 * S, 5, 9), seen(1, 12 * S, 6, 9))
 

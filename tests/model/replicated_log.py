@@ -1,0 +1,735 @@
+"""A small model of one Kafka partition with three replicas, against which the judge is tested.
+
+It is written from Kafka's own rules (KIP-101, KIP-279, KIP-497, KIP-966) and imports nothing of this project, so that
+a mistake of the judge is not repeated here. A script of steps drives it, tick by tick; what a prober, clients, the
+controller and the brokers' files would tell of it is a ``History``. A ``flaw`` breaks one rule, and only that.
+
+Times are nanoseconds. Simplified: offsets start at 0 and nothing is deleted; a broker that is cut off hears neither
+brokers nor controller, but clients and the prober reach it; one batch of a producer is in flight.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+MS = 1_000_000
+TICK_NS = 100 * MS
+LAG_NS = 1_000 * MS  # replica.lag.time.max.ms
+EVICT_NS = LAG_NS * 3 // 2
+SESSION_NS = 800 * MS  # broker.session.timeout.ms
+REQUEST_NS = 400 * MS  # request.timeout.ms
+DELIVERY_NS = 1_500 * MS  # delivery.timeout.ms
+BROKERS = (1, 2, 3)  # as assigned, preferred leader first
+NOBODY = -1
+VERBS = (
+    "write", "write", "write", "poll", "poll_follower", "wait", "wait", "lose_answer", "slow", "fast",
+    "kill", "stop", "restart", "pause", "resume", "cut", "join", "move",
+)  # fmt: skip
+
+Step = tuple[str, int, int]  # verb, whom it is about (any number), how much
+
+
+class Batch(NamedTuple):
+    """A record batch; ``producer_epoch`` and ``base_sequence`` are -1 without idempotence."""
+
+    base: int
+    epoch: int
+    producer: str
+    seqs: tuple[int, ...]
+    producer_epoch: int = -1
+    base_sequence: int = -1
+
+    @property
+    def end(self) -> int:
+        return self.base + len(self.seqs)
+
+
+class State(NamedTuple):
+    """What the controller decided."""
+
+    t_ns: int
+    leader: int
+    epoch: int
+    partition_epoch: int
+    isr: frozenset[int]
+
+
+class Remote(NamedTuple):
+    """What a leader knows of a follower; ``leo`` is -1 until it has fetched in this epoch."""
+
+    leo: int = -1
+    leader_leo: int = 0
+    fetched_ns: int = 0
+    caught_up_ns: int = 0
+
+
+class Reply(NamedTuple):
+    """An answer to a fetch, on its way; ``diverges`` is (epoch, end offset), and then there is nothing else."""
+
+    epoch: int
+    hw: int = 0
+    batches: tuple[Batch, ...] = ()
+    diverges: tuple[int, int] | None = None
+
+
+@dataclass
+class Replica:
+    """One broker's copy, and what it believes."""
+
+    broker_id: int
+    log: list[Batch] = field(default_factory=list)
+    epochs: list[tuple[int, int]] = field(default_factory=list)
+    hw: int = 0
+    checkpoint: int = 0
+    incarnation: int = 1
+    up: bool = True
+    starting: bool = False
+    paused: bool = False
+    cut: bool = False
+    slow: bool = False
+    told: State | None = None
+    isr: frozenset[int] = frozenset()
+    joining: frozenset[int] = frozenset()  # proposed: they hold HW back already (KIP-497)
+    proposal: tuple[int, frozenset[int]] | None = None
+    epoch_start: int = 0
+    remote: dict[int, Remote] = field(default_factory=dict)
+    reply: Reply | None = None
+    unread: list[Sending] = field(default_factory=list)  # requests that came while it was paused
+
+    @property
+    def leo(self) -> int:
+        return self.log[-1].end if self.log else 0
+
+    @property
+    def runs(self) -> bool:
+        return self.up and not self.paused
+
+    @property
+    def leads(self) -> bool:
+        return self.told is not None and self.told.leader == self.broker_id
+
+    def append(self, batch: Batch) -> None:
+        self.log.append(batch)
+        if not self.epochs or self.epochs[-1][0] < batch.epoch:
+            self.begin_epoch(batch.epoch, batch.base)
+
+    def begin_epoch(self, epoch: int, start: int) -> None:
+        """An epoch without a batch leaves the file as soon as the next one begins at its place."""
+        self.epochs = [(e, s) for e, s in self.epochs if e < epoch and s < start] + [(epoch, start)]
+
+    def end_of(self, epoch: int) -> tuple[int, int]:
+        """The latest epoch up to this one, and where it ends."""
+        known = [e for e, _ in self.epochs if e <= epoch]
+        after = [s for e, s in self.epochs if e > epoch]
+        return (known[-1] if known else epoch), (after[0] if after else self.leo)
+
+    def truncate(self, end: int) -> None:
+        self.log = [batch for batch in self.log if batch.end <= end]
+        self.epochs = [(e, s) for e, s in self.epochs if s < end]
+        self.hw = min(self.hw, self.leo)
+
+
+@dataclass
+class Sending:
+    """A batch on its way: sequence numbers are given at the first try; ``answer`` is (leader, epoch, base, end)."""
+
+    producer: str
+    seqs: tuple[int, ...]
+    due_ns: int
+    sent_ns: int | None = None
+    asked_ns: int = 0
+    attempts: int = 0
+    in_flight: bool = False
+    maybe_written: bool = False
+    producer_epoch: int = -1
+    base_sequence: int = -1
+    answer: tuple[int, int, int, int] | None = None
+
+
+@dataclass
+class Producer:
+    """A client that writes to whom it believes to lead."""
+
+    name: str
+    acks: str = "all"
+    idempotent: bool = True
+    retries: int = 5
+    epoch: int = 0
+    sequence: int = 0
+    next_seq: int = 0
+    believes: int = 1
+    queue: list[Sending] = field(default_factory=list)
+
+
+@dataclass
+class History:
+    """What could be recorded of the partition, in plain rows; ``drain_end`` is where the last reader stopped."""
+
+    producers: list[Producer]
+    least_isr: int
+    strict_min_isr: bool
+    samples: list[dict[str, Any]] = field(default_factory=list)
+    states: list[State] = field(default_factory=list)
+    views: list[dict[str, Any]] = field(default_factory=list)
+    lines: list[dict[str, Any]] = field(default_factory=list)
+    captures: list[dict[str, Any]] = field(default_factory=list)
+    faults: list[list[int]] = field(default_factory=list)  # broker, asked, in force, healed
+    sends: list[dict[str, Any]] = field(default_factory=list)
+    polls: list[dict[str, Any]] = field(default_factory=list)
+    logs: dict[int, list[Batch]] = field(default_factory=dict)
+    epochs: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
+    high_watermarks: dict[int, int] = field(default_factory=dict)
+    leader: int = NOBODY
+    drain_end: int = 0
+
+    def final_log(self) -> Iterator[tuple[int, str, int]]:
+        """(offset, producer, seq) of what the last leader holds as committed."""
+        for batch in self.logs[self.leader]:
+            for n, seq in enumerate(batch.seqs):
+                if batch.base + n < self.high_watermarks[self.leader]:
+                    yield batch.base + n, batch.producer, seq
+
+    def lost(self) -> set[tuple[str, int]]:
+        """Acknowledged records that are gone."""
+        acked = {(row["producer_id"], row["seq"]) for row in self.sends if row["outcome"] == "ok"}
+        return acked - {(producer, seq) for _, producer, seq in self.final_log()}
+
+    def doubled(self) -> set[tuple[str, int]]:
+        """Records that stand at more than one offset."""
+        found = [(producer, seq) for _, producer, seq in self.final_log()]
+        return {value for value in found if found.count(value) > 1}
+
+
+class Partition:
+    """The partition, its controller and its clients, at one moment."""
+
+    def __init__(
+        self, producers: Iterable[Producer], *, least_isr: int = 2, strict_min_isr: bool = True, flaw: str = ""
+    ) -> None:
+        self.now = self.ticks = 0
+        self.flaw = flaw
+        self.replicas = {broker_id: Replica(broker_id) for broker_id in BROKERS}
+        self.history = History(list(producers), least_isr, strict_min_isr)
+        self.producers = {producer.name: producer for producer in self.history.producers}
+        self.heard = dict.fromkeys(BROKERS, 0)
+        self.fenced: set[int] = set()
+        self.lose_answers = 0
+        self.read_from, self.read_next, self.reads = 1, 0, 0
+        self.state = State(0, 1, 0, 0, frozenset(BROKERS))
+        self.history.states.append(self.state)
+        for replica in self.replicas.values():
+            self._learn(replica)
+
+    # --- the script ---------------------------------------------------------------------------------
+
+    def play(self, steps: Iterable[Step]) -> History:
+        """Take every step, heal everything, come to rest, read everything once more."""
+        self._capture("before")
+        for verb, whom, amount in steps:
+            getattr(self, f"_{verb}")(self.replicas[BROKERS[whom % 3]], whom, amount)
+            self._tick()
+        for replica in self.replicas.values():
+            for heal in (self._resume, self._restart, self._join, self._fast):
+                heal(replica, 0, 0)
+        for _ in range(60):
+            self._tick()
+        self._capture("after")
+        self._finish()
+        return self.history
+
+    def _write(self, _: Replica, whom: int, amount: int) -> None:
+        """A producer's next batches, one record longer each."""
+        producer = self.history.producers[whom % len(self.history.producers)]
+        for size in range(1, amount + 1):
+            seqs = tuple(range(producer.next_seq, producer.next_seq + size))
+            producer.next_seq += size
+            producer.queue.append(Sending(producer.name, seqs, self.now))
+
+    def _poll(self, _: Replica, __: int, ___: int) -> None:
+        source = self.replicas[self.read_from]
+        if not source.up or not (source.paused or source.leads):
+            self.read_from = self.state.leader if self.state.leader != NOBODY else self.read_from
+        elif source.runs:
+            self._read(source)
+
+    def _poll_follower(self, replica: Replica, _: int, __: int) -> None:
+        if replica.runs and replica.told is not None:
+            self._read(replica)
+
+    def _wait(self, _: Replica, __: int, amount: int) -> None:
+        for _tick in range(3 * amount):
+            self._tick()
+
+    def _lose_answer(self, _: Replica, __: int, ___: int) -> None:
+        self.lose_answers = 1
+
+    def _slow(self, replica: Replica, _: int, __: int) -> None:
+        replica.slow = True
+
+    def _fast(self, replica: Replica, _: int, __: int) -> None:
+        replica.slow = False
+
+    def _cut(self, replica: Replica, _: int, __: int) -> None:
+        replica.cut = True
+
+    def _join(self, replica: Replica, _: int, __: int) -> None:
+        replica.cut = False
+
+    def _kill(self, replica: Replica, _: int, __: int) -> None:
+        if replica.up:
+            self._fault(replica)
+            self._exit(replica)
+
+    def _stop(self, replica: Replica, _: int, __: int) -> None:
+        """SIGTERM: the controller moves leadership and ISR first, and the high watermark is written down."""
+        if replica.runs and not replica.cut and replica.told is not None:
+            self._fault(replica)
+            self._leave(replica.broker_id)
+            replica.checkpoint = replica.hw
+            self._exit(replica)
+
+    def _exit(self, replica: Replica) -> None:
+        replica.up = replica.paused = replica.starting = False
+        replica.told = replica.reply = replica.proposal = None
+        replica.unread = []
+
+    def _restart(self, replica: Replica, _: int, __: int) -> None:
+        replica.starting = not replica.up
+
+    def _pause(self, replica: Replica, _: int, __: int) -> None:
+        if replica.runs:
+            self._fault(replica)
+            replica.paused = True
+
+    def _resume(self, replica: Replica, _: int, __: int) -> None:
+        if replica.paused:
+            replica.paused = False
+            self._healed(replica)
+
+    def _move(self, _: Replica, __: int, ___: int) -> None:
+        """A preferred election."""
+        preferred = BROKERS[0]
+        if self.state.leader not in {preferred, NOBODY} and preferred in self.state.isr - self.fenced:
+            self._decide(preferred, self.state.isr)
+
+    def _fault(self, replica: Replica) -> None:
+        self._healed(replica)
+        self.history.faults.append([replica.broker_id, self.now, self._later(), 2**63 - 1])
+
+    def _healed(self, replica: Replica) -> None:
+        for fault in self.history.faults:
+            if fault[0] == replica.broker_id:
+                fault[3] = min(fault[3], self.now)
+
+    # --- time -----------------------------------------------------------------------------------------
+
+    def _later(self) -> int:
+        self.now += MS
+        return self.now
+
+    def _tick(self) -> None:
+        """A tenth of a second of everybody's work; who is asked by the prober in between changes from tick to tick."""
+        begun = self.now
+        self.ticks += 1
+        self._each(self._deliver, self._fetch)
+        self._probe(0)
+        self._each(self._keep_isr)
+        self._rule()
+        self._each(self._take_late_requests)
+        self._probe(1)
+        for producer in self.history.producers:
+            self._work(producer)
+        self._probe(2)
+        if self.ticks % 3 == 0:
+            self._each(self._view)
+            self._capture("in between")
+        if self.ticks % 5 == 0:
+            self._each(self._write_checkpoint)
+        self.now = max(begun + TICK_NS, self._later())
+
+    def _each(self, *works: Any) -> None:
+        turn = self.ticks % 3
+        for broker_id in (*BROKERS[turn:], *BROKERS[:turn]):
+            for work in works:
+                if self.replicas[broker_id].runs:
+                    self._later()
+                    work(self.replicas[broker_id])
+
+    def _write_checkpoint(self, replica: Replica) -> None:
+        replica.checkpoint = replica.hw
+
+    # --- replication ----------------------------------------------------------------------------------
+
+    def _fetch(self, follower: Replica) -> None:
+        told = follower.told
+        if told is None or told.leader in {NOBODY, follower.broker_id} or (follower.slow and self.ticks % 8):
+            return
+        leader = self.replicas[told.leader]
+        reachable = leader.runs and not leader.cut and not follower.cut
+        if not reachable or not leader.leads or leader.told is None or leader.told.epoch != told.epoch:
+            return
+        last = follower.epochs[-1][0] if follower.epochs else None
+        if last is not None:
+            found, end = leader.end_of(last)
+            if found < last or end < follower.leo:
+                follower.reply = Reply(told.epoch, diverges=(found, end))
+                return
+        hw = leader.hw  # captured before this request's offset counts
+        self._hear(leader, follower)
+        missing = [batch for batch in leader.log if batch.base >= follower.leo]
+        follower.reply = Reply(told.epoch, hw, tuple(missing[:1] if follower.slow else missing))
+
+    def _deliver(self, follower: Replica) -> None:
+        reply, follower.reply = follower.reply, None
+        if reply is None or follower.told is None or reply.epoch != follower.told.epoch or follower.leads:
+            return
+        if reply.diverges is not None:
+            epoch, end = reply.diverges
+            found, own_end = follower.end_of(epoch)
+            cut_to = min(own_end, follower.leo) if found != epoch else min(own_end, end, follower.leo)
+            follower.truncate(cut_to - 3 if self.flaw == "truncates_below_hw" else cut_to)
+            return
+        for batch in reply.batches:
+            follower.append(batch)
+        hw = follower.leo if self.flaw == "follower_hw_is_leo" else reply.hw
+        if self.flaw == "follower_hw_falls" and self.ticks % 2:
+            hw -= 1
+        follower.hw = max(0, min(hw, follower.leo))
+
+    def _hear(self, leader: Replica, follower: Replica) -> None:
+        """A fetch from an offset says that everything below it is there."""
+        known = leader.remote[follower.broker_id]
+        caught_up_ns = known.caught_up_ns
+        if follower.leo >= leader.leo:
+            caught_up_ns = self.now
+        elif follower.leo >= known.leader_leo:
+            caught_up_ns = max(caught_up_ns, known.fetched_ns)
+        leader.remote[follower.broker_id] = Remote(follower.leo, leader.leo, self.now, caught_up_ns)
+        caught_up = follower.leo >= leader.hw and follower.leo >= leader.epoch_start
+        may = follower.broker_id not in self.fenced and leader.proposal is None and leader.told is not None
+        if may and follower.broker_id not in leader.isr and (caught_up or self.flaw == "joins_behind"):
+            leader.joining = frozenset({follower.broker_id})
+            leader.proposal = leader.told.partition_epoch, leader.isr | leader.joining
+        if follower.leo != known.leo:
+            self._raise_hw(leader)
+
+    def _raise_hw(self, leader: Replica) -> None:
+        if self.flaw == "hw_ignores_followers":
+            leader.hw = leader.leo
+        strict = self.history.strict_min_isr and self.flaw != "hw_ignores_min_isr"
+        stuck = self.flaw == "new_leaders_hw_stays" and leader.told is not None and leader.told.epoch > 0
+        if stuck or (strict and len(leader.isr) < self.history.least_isr):
+            return
+        waits = [leader.remote[b].leo for b in leader.isr | leader.joining if b != leader.broker_id]
+        if self.flaw == "joins_behind":
+            waits = [leo for leo in waits if leo >= leader.hw]
+        for broker_id, remote in leader.remote.items():
+            recent = remote.leo == leader.leo or self.now - remote.caught_up_ns <= LAG_NS
+            if remote.leo >= 0 and recent and broker_id not in self.fenced:  # it will be back soon
+                waits.append(remote.leo)
+        leader.hw = max(leader.hw, min([leader.leo, *waits]))
+
+    def _keep_isr(self, leader: Replica) -> None:
+        """Every half of the lag time: who has not been at the end of the log for that time has to go."""
+        if leader.told is None or not leader.leads or self.ticks % 5 or leader.proposal is not None:
+            return
+        late = {
+            b
+            for b, remote in leader.remote.items()
+            if b in leader.isr and remote.leo != leader.leo and self.now - remote.caught_up_ns > LAG_NS
+        }
+        if late and self.flaw != "never_evicts":
+            leader.proposal = leader.told.partition_epoch, leader.isr - late
+
+    # --- the controller -------------------------------------------------------------------------------
+
+    def _rule(self) -> None:
+        for broker_id, replica in self.replicas.items():
+            if replica.starting and broker_id in self.fenced:
+                self._boot(replica)
+            if replica.runs and not replica.cut:
+                self.heard[broker_id] = self.now
+                self._unfence(broker_id)
+            elif broker_id not in self.fenced and self.now - self.heard[broker_id] > SESSION_NS:
+                self._expire(broker_id)
+            if replica.leads and replica.runs and not replica.cut and replica.proposal is not None:
+                self._answer_proposal(replica)
+        self._each(self._publish)
+
+    def _boot(self, replica: Replica) -> None:
+        replica.starting, replica.up = False, True
+        replica.incarnation += 1
+        replica.hw = min(replica.checkpoint, replica.leo) + (5 if self.flaw == "boots_above_its_log" else 0)
+        self._healed(replica)
+        self._line(replica, "log_loaded", high_watermark=replica.hw)
+
+    def _unfence(self, broker_id: int) -> None:
+        self.fenced.discard(broker_id)
+        if self.state.leader == NOBODY:
+            self._elect(self.state.isr)
+
+    def _expire(self, broker_id: int) -> None:
+        if self.flaw == "never_evicts" and self.state.leader != broker_id:
+            return
+        self._leave(broker_id)
+
+    def _leave(self, broker_id: int) -> None:
+        """Out of the ISR, unless it is the last member; if it led, another member leads."""
+        self.fenced.add(broker_id)
+        isr = self.state.isr - {broker_id} or self.state.isr
+        if self.state.leader == broker_id:
+            self._elect(isr)
+        elif isr != self.state.isr:
+            self._decide(self.state.leader, isr)
+
+    def _elect(self, isr: frozenset[int]) -> None:
+        eligible = [b for b in BROKERS if b in isr and b not in self.fenced]
+        if self.flaw == "elects_last":
+            eligible = eligible[::-1]
+        if self.flaw == "elects_outsiders":
+            outsiders = [b for b in BROKERS if b not in self.state.isr and b not in self.fenced]
+            if outsiders:
+                eligible, isr = outsiders, frozenset(outsiders[:1])
+        leader = eligible[0] if eligible else NOBODY
+        if (leader, isr) != (self.state.leader, self.state.isr):
+            self._decide(leader, isr)
+
+    def _decide(self, leader: int, isr: frozenset[int]) -> None:
+        epoch = self.state.epoch + (leader != self.state.leader)
+        if self.flaw == "epoch_stays":
+            epoch = self.state.epoch
+        if self.flaw == "epoch_falls" and leader != self.state.leader:
+            epoch = self.state.epoch - 1
+        skipped = self.flaw == "partition_epoch_skips"
+        self.state = State(self._later(), leader, epoch, self.state.partition_epoch + 1 + skipped, isr)
+        self.history.states.append(self.state)
+
+    def _answer_proposal(self, leader: Replica) -> None:
+        assert leader.proposal is not None
+        (known, isr), leader.proposal = leader.proposal, None
+        current = leader.told is not None and leader.told.epoch == self.state.epoch
+        if current and known == self.state.partition_epoch and not isr & self.fenced:
+            self._decide(self.state.leader, isr)
+            self._learn(leader)
+        leader.joining = frozenset()
+
+    def _publish(self, replica: Replica) -> None:
+        """Everybody hears of a decision, one of the brokers a tick later than the others."""
+        late = self.now - self.state.t_ns < TICK_NS // 2 and replica.broker_id % 3 == self.state.partition_epoch % 3
+        if not replica.cut and not late and (replica.told is None or replica.told != self.state):
+            self._learn(replica)
+
+    def _learn(self, replica: Replica) -> None:
+        before, replica.told = replica.told, self.state
+        replica.proposal, replica.joining = None, frozenset()
+        new_epoch = before is None or (before.epoch, before.leader) != (self.state.epoch, self.state.leader)
+        if replica.leads:
+            replica.isr = self.state.isr
+            if new_epoch:
+                self._lead(replica)
+            if self.flaw != "hw_waits_for_appends" or new_epoch:
+                self._raise_hw(replica)
+        elif new_epoch:
+            self._line(replica, "follower_started", **self._offsets(replica))
+
+    def _lead(self, replica: Replica) -> None:
+        replica.epoch_start = replica.leo
+        replica.begin_epoch(self.state.epoch, replica.leo)
+        replica.remote = {
+            b: Remote(caught_up_ns=self.now if b in self.state.isr else -LAG_NS)
+            for b in BROKERS
+            if b != replica.broker_id
+        }
+        self._line(replica, "leader_started", **self._offsets(replica))
+
+    # --- clients --------------------------------------------------------------------------------------
+
+    def _work(self, producer: Producer) -> None:
+        """One request, one answer, or one time-out."""
+        if not producer.queue:
+            return
+        sending = producer.queue[0]
+        self._later()
+        if sending.in_flight:
+            self._await(producer, sending)
+        if producer.queue[:1] == [sending] and not sending.in_flight:
+            if self.now - sending.due_ns > DELIVERY_NS or sending.attempts > producer.retries:
+                self._give_up(producer, sending)
+            else:
+                self._request(producer, sending)
+
+    def _request(self, producer: Producer, sending: Sending) -> None:
+        target = self.replicas[producer.believes]
+        if not target.up:
+            producer.believes = self.state.leader if self.state.leader != NOBODY else producer.believes
+            return
+        self._number(producer, sending)
+        sending.sent_ns = sending.sent_ns or self.now
+        sending.asked_ns, sending.in_flight, sending.answer = self.now, True, None
+        sending.attempts += 1
+        if target.paused:
+            sending.maybe_written = True
+            target.unread.append(sending)
+        elif not self._append(target, sending):
+            sending.in_flight = False
+            producer.believes = self.state.leader if self.state.leader != NOBODY else producer.believes
+        elif self.lose_answers:
+            self.lose_answers, sending.answer = 0, None
+        elif producer.acks == "1":
+            self._acknowledge(producer, sending)
+
+    def _number(self, producer: Producer, sending: Sending) -> None:
+        if producer.idempotent and sending.base_sequence < 0:
+            sending.producer_epoch, sending.base_sequence = producer.epoch, producer.sequence
+            producer.sequence += len(sending.seqs)
+
+    def _append(self, leader: Replica, sending: Sending) -> bool:
+        """Whether a broker took the batch; a repetition of an idempotent one is answered like the first."""
+        acks = self.producers[sending.producer].acks
+        if not leader.leads or leader.told is None or (acks == "all" and len(leader.isr) < self.history.least_isr):
+            return False
+        own = [b for b in leader.log if b.producer == sending.producer and b.producer_epoch >= 0]
+        sent = sending.producer_epoch, sending.base_sequence
+        known = next((b for b in own if (b.producer_epoch, b.base_sequence) == sent), None)
+        if own and own[-1].producer_epoch > sending.producer_epoch >= 0:
+            return False
+        if known is None or self.flaw == "appends_twice":
+            epoch = leader.told.epoch - (self.flaw == "stamps_old_epochs" and leader.told.epoch > 0)
+            known = Batch(leader.leo, epoch, sending.producer, sending.seqs, *sent)
+            leader.append(known)
+            self._raise_hw(leader)
+        sending.maybe_written = True
+        sending.answer = leader.broker_id, leader.told.epoch, known.base, known.end
+        return True
+
+    def _take_late_requests(self, replica: Replica) -> None:
+        """What came while it was paused; nobody waits for the answers any more."""
+        late, replica.unread = replica.unread, []
+        for sending in late:
+            waited_for = sending.in_flight
+            self._append(replica, sending)
+            if not waited_for:
+                sending.answer = None
+
+    def _await(self, producer: Producer, sending: Sending) -> None:
+        if sending.answer is not None:
+            broker_id, epoch, _, end = sending.answer
+            leader = self.replicas[broker_id]
+            if leader.runs and (leader.told is None or leader.told.epoch != epoch or not leader.leads):
+                sending.in_flight = False  # NOT_LEADER_OR_FOLLOWER
+                producer.believes = self.state.leader if self.state.leader != NOBODY else producer.believes
+                return
+            early = self.flaw == "acknowledges_early"
+            if leader.runs and (producer.acks == "1" or leader.hw >= end or early):
+                if producer.acks == "1" or len(leader.isr | leader.joining) >= self.history.least_isr or early:
+                    self._acknowledge(producer, sending)
+                else:
+                    sending.in_flight = False  # NOT_ENOUGH_REPLICAS_AFTER_APPEND
+                return
+        if self.now - sending.asked_ns > REQUEST_NS:
+            sending.in_flight = False
+            producer.believes = self.state.leader if self.state.leader != NOBODY else producer.believes
+
+    def _acknowledge(self, producer: Producer, sending: Sending) -> None:
+        assert sending.answer is not None
+        self._settle(producer, sending, "ok", sending.answer[2])
+
+    def _give_up(self, producer: Producer, sending: Sending) -> None:
+        if sending.base_sequence >= 0:  # the next batch must not wait for this one's number (KIP-360)
+            producer.epoch, producer.sequence = producer.epoch + 1, 0
+        self._settle(producer, sending, "info" if sending.maybe_written else "fail", None)
+
+    def _settle(self, producer: Producer, sending: Sending, outcome: str, base: int | None) -> None:
+        producer.queue.pop(0)
+        sending.in_flight = False
+        for n, seq in enumerate(sending.seqs):
+            self.history.sends.append(
+                {
+                    "producer_id": producer.name,
+                    "seq": seq,
+                    "due_ns": sending.due_ns,
+                    "sent_ns": sending.sent_ns,
+                    "done_ns": self.now,
+                    "outcome": outcome,
+                    "error": None if outcome == "ok" else "timeout",
+                    "offset": None if base is None else base + n,
+                    "acks": producer.acks,
+                    "record_bytes": 100,
+                }
+            )
+
+    def _read(self, source: Replica) -> None:
+        end = source.leo if self.flaw == "serves_uncommitted" else source.hw
+        for batch in list(source.log):
+            for n, seq in enumerate(batch.seqs):
+                if self.read_next <= batch.base + n < end:
+                    self._polled("live", self.reads, batch, n, seq)
+                    self.reads, self.read_next = self.reads + 1, batch.base + n + 1
+
+    def _polled(self, name: str, position: int, batch: Batch, n: int, seq: int) -> None:
+        self.history.polls.append(
+            {
+                "consumer_id": "drain-1" if name == "final" else "consumer-1",
+                "pass": name,
+                "position": position,
+                "offset": batch.base + n,
+                "leader_epoch": batch.epoch,
+                "producer_id": batch.producer,
+                "seq": seq,
+                "checksum_ok": True,
+                "received_ns": self.now,
+                "isolation": "read_uncommitted",
+            }
+        )
+
+    # --- observers ------------------------------------------------------------------------------------
+
+    def _probe(self, turn: int) -> None:
+        """The prober's question to one broker; the others are asked at other points of the tick."""
+        replica = self.replicas[BROKERS[(self.ticks + turn) % 3]]
+        sent_ns = self._later()
+        if replica.runs and replica.told is not None:
+            row = {"broker_id": replica.broker_id, "incarnation": replica.incarnation} | self._offsets(replica)
+            row |= {"sent_ns": sent_ns, "received_ns": self._later(), "log_start_offset": 0, "single_reply": True}
+            self.history.samples.append(row | {"last_stable_offset": replica.hw})
+
+    def _offsets(self, replica: Replica) -> dict[str, Any]:
+        epoch = None if replica.told is None else replica.told.epoch
+        return {"leader_epoch": epoch, "high_watermark": replica.hw, "log_end_offset": replica.leo}
+
+    def _view(self, replica: Replica) -> None:
+        if replica.told is not None:
+            seen = {"observer": str(replica.broker_id), "leader": replica.told.leader}
+            seen |= {"leader_epoch": replica.told.epoch, "isr": sorted(replica.told.isr)}
+            self.history.views.append(seen | {"sent_ns": self.now, "received_ns": self._later()})
+
+    def _line(self, replica: Replica, kind: str, **said: Any) -> None:
+        line = {"broker_id": replica.broker_id, "kind": kind, "line": len(self.history.lines) + 1, "t_ns": self.now}
+        self.history.lines.append(line | said)
+
+    def _capture(self, name: str) -> None:
+        for replica in self.replicas.values():
+            row = {"capture": name, "broker_id": replica.broker_id, "sent_ns": self.now, "received_ns": self._later()}
+            row |= {"checkpoint_high_watermark": replica.checkpoint}
+            self.history.captures.append(row | {"log_end_offset": replica.leo if replica.runs else None})
+
+    def _finish(self) -> None:
+        history = self.history
+        history.leader = self.state.leader
+        for broker_id, replica in self.replicas.items():
+            history.logs[broker_id] = replica.log
+            history.epochs[broker_id] = replica.epochs
+            history.high_watermarks[broker_id] = replica.hw
+        for producer in history.producers:  # a producer that ends hears of nothing any more
+            for sending in list(producer.queue):
+                self._give_up(producer, sending)
+        last = self.replicas[history.leader]
+        history.drain_end = last.hw
+        position = 0
+        for batch in last.log:
+            for n, seq in enumerate(batch.seqs):
+                if batch.base + n < last.hw:
+                    self._polled("final", position, batch, n, seq)
+                    position += 1
