@@ -38,6 +38,9 @@ SEVERITY = {
     "nonmonotonic_send": "S1",
     "bad_ack_offset": "S2",
     "leader_epoch_regression": "S2",
+    # spark/replica_checks.py
+    "source_disagreement": "S2",
+    "behaviour_change": "S2",
 }
 GONE = ("lost_write", "truncated_ack", "unknown_offset_ack")
 CASE = ["anomaly", *PARTITION, "offset", *VALUE, "acks", "at_ns", "evidence", "story"]

@@ -24,6 +24,10 @@ A topic is *clean* when nothing committed may be missing from it: unclean electi
 contents away. Sample A is before sample B when A's answer came before B's question, on one clock.
 """
 _INVARIANT = re.compile(r"i(\d+)_\w+")
+_OF_REPLICAS: dict[str, tuple[Callable[..., Any], ...]] = {
+    "source_disagreement": (elections.disagreements,),
+    "behaviour_change": (watermarks.hw_below_min_isr, elections.last_known_leader),
+}
 
 
 def functions(modules: tuple[ModuleType, ...]) -> Iterator[Callable[..., Any]]:
@@ -57,8 +61,10 @@ def _anomalies() -> Iterator[str]:
         name = function.__name__
         if name in anomalies.SEVERITY:
             yield f"### {name} ({anomalies.SEVERITY[name]})\n\n{_text(function)}\n"
-    for function in (anomalies.unread_acknowledged, elections.disagreements, watermarks.hw_below_min_isr):
-        yield f"### {function.__name__}\n\n{_text(function)}\n"
+    yield f"### unread_acknowledged\n\n{_text(anomalies.unread_acknowledged)}\n"
+    for name, checks in _OF_REPLICAS.items():
+        yield f"### {name} ({anomalies.SEVERITY[name]})\n"
+        yield from (f"{_text(check)}\n" for check in checks)
 
 
 def _text(function: Callable[..., Any]) -> str:

@@ -169,9 +169,9 @@ def i10_quiescence(samples: DataFrame, changes: DataFrame, limits: DataFrame) ->
 
     Checked on stretches in which the leader's LEO stood still. A member that has stopped fetching holds HW back
     until it is evicted, after at most 1.5 x replica.lag.time.max.ms, so a stuck HW is a violation only if the
-    same ISR was seen for longer than that and the settling time; a shorter stretch that did not converge proves
-    nothing and is left out. From 3.7 (KIP-966) HW stands still by design below min.insync.replicas: ``limits``
-    (topic, evict_ns, least_isr) sets least_isr to 0 where that gate is closed.
+    same ISR was seen for longer than that and the settling time, even if something cured it later; a shorter
+    stretch that did not converge proves nothing and is left out. From 3.7 (KIP-966) HW stands still by design
+    below min.insync.replicas: ``limits`` (topic, evict_ns, least_isr) sets least_isr to 0 where that gate is closed.
     """
     led = _leader_samples(samples, changes).join(F.broadcast(limits), "topic", how="inner")
     in_order = Window.partitionBy(*PARTITION, "since_ns").orderBy("received_ns")
@@ -184,20 +184,22 @@ def i10_quiescence(samples: DataFrame, changes: DataFrame, limits: DataFrame) ->
             F.max("received_ns").alias("t_ns"),
             F.max("log_end_offset").alias("log_end_offset"),
             F.max("high_watermark").alias("leader_hw"),
+            F.min(F.when(F.col("high_watermark") == F.col("log_end_offset"), F.col("received_ns"))).alias("reached_ns"),
             F.first("broker_id").alias("leader"),
         )
         .withColumn("quiet_ns", F.col("t_ns") - F.col("from_ns"))
+        .withColumn("waited_ns", F.coalesce("reached_ns", "t_ns") - F.col("from_ns"))
         .filter((F.col("quiet_ns") >= STRETCH_NS) & (F.size("isr") >= F.col("least_isr")))
     )
     joined = stretches.join(_last_of_members(samples, stretches), [*PARTITION, "from_ns"], how="left")
-    converged = (F.col("leader_hw") == F.col("log_end_offset")) & F.coalesce(
-        F.forall(
-            "members",
-            lambda m: (m.log_end_offset == F.col("log_end_offset")) & (m.high_watermark == F.col("leader_hw")),
-        ),
-        F.lit(True),
+    limit_ns = F.col("evict_ns") + SETTLE_NS
+    followed = F.forall(
+        "members",
+        lambda m: (m.log_end_offset == F.col("log_end_offset")) & (m.high_watermark == F.col("leader_hw")),
     )
-    stuck = F.col("quiet_ns") > F.col("evict_ns") + SETTLE_NS
+    in_time = F.col("reached_ns").isNotNull() & (F.col("waited_ns") <= limit_ns)
+    converged = in_time & F.coalesce(followed, F.lit(True))
+    stuck = F.col("quiet_ns") > limit_ns
     return _checks(
         joined.filter(converged | stuck),
         ~converged,
@@ -207,6 +209,7 @@ def i10_quiescence(samples: DataFrame, changes: DataFrame, limits: DataFrame) ->
         "log_end_offset",
         "members",
         "quiet_ns",
+        "waited_ns",
     )
 
 
@@ -257,9 +260,6 @@ def i15_durability(sends: DataFrame, segments: DataFrame, members: DataFrame) ->
     return _checks(found, F.col("held").isNull(), "broker_id", "offset", *VALUE)
 
 
-def summary(name: str, checks: DataFrame) -> DataFrame:
-    """One row of the invariants table; nothing checked is unknown, never pass."""
-    invariant = INVARIANTS[name]
 def i26_stable_offset(samples: DataFrame, leaders: DataFrame) -> DataFrame:
     """I26, all versions, transactional producers; serves C2 and C43.
 
@@ -286,6 +286,9 @@ def i26_stable_offset(samples: DataFrame, leaders: DataFrame) -> DataFrame:
     )
 
 
+def summary(name: str, checks: DataFrame) -> DataFrame:
+    """One row of the invariants table; nothing checked is unknown, never pass."""
+    invariant = INVARIANTS[name]
     counted = checks.agg(
         F.count("*").alias("checked"),
         F.count_if("violated").alias("violations"),

@@ -249,7 +249,7 @@ def _least_isr(manifest: Manifest, topic: str) -> int:
 def _conclude(spark: SparkSession, run: recorded.Recorded, items: list[evidence.Item]) -> None:
     """Run the suites on the written tables and write verdict.json."""
     folder = run.folder
-    found = read_judged(spark, folder, "anomalies").groupBy("anomaly", "allowed").count().collect()
+    found = read_judged(spark, folder, "anomalies").groupBy("anomaly", "allowed", "allowed_why").count().collect()
     counted = {name: sum(row["count"] for row in found if row["anomaly"] == name) for name in anomalies.SEVERITY}
     forbidden = {
         name: sum(row["count"] for row in found if row["anomaly"] == name and not row["allowed"])
@@ -289,6 +289,7 @@ def _conclude(spark: SparkSession, run: recorded.Recorded, items: list[evidence.
         delivery=delivered,
         allowed=allowed(run.manifest),
         waits=evidence.waits_that_ran_out(run.events),
+        excused=sorted((row["anomaly"], row["allowed_why"], row["count"]) for row in found if row["allowed"]),
     )
     _write_verdict(folder, verdict_of(findings))
 

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F  # noqa: N812  # the name that Spark's ow
 from spark.anomalies import cases_of
 from spark.tables import PARTITION, REPLICA, VALUE
 
-BUFFERED_NS = 5_000_000_000  # for so long a consumer may hold a fetched record before it hands it out
+STALE_NS = 2_000_000_000  # for so long nobody may have seen a new epoch whose leader serves already
 
 
 def _steps(polls: DataFrame) -> DataFrame:
@@ -136,70 +136,95 @@ def precommitted_read(polls: DataFrame, samples: DataFrame, leaders: DataFrame) 
     """A record was given out although its leader's high watermark, asked later, was still at or below it; serves C2.
     To a ``read_committed`` consumer: although the last stable offset was.
 
-    Sound within one epoch, as a leader's HW never falls (I3): the epoch has to have been under way for
-    ``BUFFERED_NS`` when the consumer handed the record out, so that no earlier leader can have served it.
+    Sound within one epoch, as a leader's HW never falls (I3), nor do the first open transactions' offsets: the record's
+    batch is of the sample's epoch, so no earlier leader can have served it, and no later epoch was seen until
+    ``STALE_NS`` after the read, so no later one can; a leader that was cut off goes on showing its old HW.
     """
-    led = leaders.groupBy(*PARTITION, "leader_epoch").agg(
-        F.min("leader").alias("broker_id"), F.min("seen_ns").alias("since_ns")
+    until = F.lead("since_ns", default=2**63 - 1).over(Window.partitionBy(*PARTITION).orderBy("leader_epoch"))
+    led = (
+        leaders.groupBy(*PARTITION, "leader_epoch")
+        .agg(F.min("leader").alias("broker_id"), F.min("seen_ns").alias("since_ns"))
+        .withColumn("until_ns", until)
     )
     asked = samples.join(F.broadcast(led), [*REPLICA, "leader_epoch"], how="inner").select(
         *PARTITION,
         F.col("sent_ns").alias("t_ns"),
-        F.struct("high_watermark", "broker_id", "leader_epoch", "since_ns", "sent_ns").alias("sample"),
+        F.struct("high_watermark", "last_stable_offset", "broker_id", "leader_epoch", "until_ns", "sent_ns").alias(
+            "sample"
+        ),
         F.lit(None).cast("bigint").alias("offset"),
+        F.lit(None).cast("int").alias("batch_epoch"),
         *(F.lit(None).cast(kind).alias(name) for name, kind in (("producer_id", "string"), ("seq", "bigint"))),
-        F.lit(None).cast("string").alias("consumer_id"),
+        *(F.lit(None).cast("string").alias(name) for name in ("consumer_id", "isolation")),
     )
     read = polls.select(
         *PARTITION,
         F.col("received_ns").alias("t_ns"),
         F.lit(None).cast(asked.schema["sample"].dataType).alias("sample"),
         "offset",
+        F.col("leader_epoch").alias("batch_epoch"),
         *VALUE,
         "consumer_id",
+        "isolation",
     )
+    readable = F.when(F.col("isolation") == "read_committed", F.col("next.last_stable_offset"))
+    limit = F.coalesce(readable, F.col("next.high_watermark"))
     later = Window.partitionBy(*PARTITION).orderBy(F.desc("t_ns")).rowsBetween(Window.unboundedPreceding, -1)
     following = F.last("sample", ignorenulls=True).over(later)
     early = (
         asked.union(read)
         .withColumn("next", following)
-        .filter(F.col("offset").isNotNull() & (F.col("next.high_watermark") <= F.col("offset")))
-        .filter(F.col("next.since_ns") + BUFFERED_NS <= F.col("t_ns"))
+        .filter(F.col("offset").isNotNull() & (limit <= F.col("offset")))
+        .filter(F.col("batch_epoch") == F.col("next.leader_epoch"))
+        .filter(F.col("t_ns") + STALE_NS < F.col("next.until_ns"))
     )
     story = F.format_string(
-        "Consumer %s was given offset %s while broker %s, leader in epoch %s, was at HW %s.",
+        "Consumer %s was given offset %s while broker %s, leader in epoch %s, was at HW %s, last stable offset %s.",
         F.col("consumer_id"),
         F.col("offset"),
         F.col("next.broker_id"),
         F.col("next.leader_epoch"),
         F.col("next.high_watermark"),
+        F.col("next.last_stable_offset"),
     )
     return cases_of(early, "precommitted_read", story, sample=F.col("next"), received_ns=F.col("t_ns"))
 
 
 def realtime_order_violation(sends: DataFrame, polls: DataFrame) -> DataFrame:
-    """A record was acknowledged at or below an offset that was known to be filled before it was sent; serves C7."""
+    """A record was acknowledged at or below an offset that was known to be filled before it was sent; serves C7.
+
+    An offset is known to be filled when it was read, or acknowledged with acks=all. One that was acknowledged with
+    acks=1 may be given again to a record with acks=all after a leader was lost, so it counts for acks=1 only.
+    """
     null = F.lit(None).cast("bigint")
-    nobody = (
-        F.lit(None).cast("string").alias("producer_id"),
-        null.alias("seq"),
-        F.lit(None).cast("string").alias("acks"),
-    )
+    nobody = (F.lit(None).cast("string").alias("producer_id"), null.alias("seq"))
     acked = sends.filter("outcome = 'ok' AND offset >= 0 AND acks <> '0'")
     known = acked.filter("done_ns IS NOT NULL").select(
-        *PARTITION, F.col("done_ns").alias("t_ns"), F.col("offset").alias("known"), null.alias("offset"), *nobody
+        *PARTITION,
+        F.col("done_ns").alias("t_ns"),
+        F.col("offset").alias("known"),
+        null.alias("offset"),
+        *nobody,
+        "acks",
     )
     read = polls.select(
-        *PARTITION, F.col("received_ns").alias("t_ns"), F.col("offset").alias("known"), null.alias("offset"), *nobody
+        *PARTITION,
+        F.col("received_ns").alias("t_ns"),
+        F.col("offset").alias("known"),
+        null.alias("offset"),
+        *nobody,
+        F.lit("all").alias("acks"),
     )
     sent = acked.filter("sent_ns IS NOT NULL").select(
         *PARTITION, F.col("sent_ns").alias("t_ns"), null.alias("known"), "offset", *VALUE, "acks"
     )
     earlier = Window.partitionBy(*PARTITION).orderBy("t_ns").rangeBetween(Window.unboundedPreceding, -1)
+    kept = F.max(F.when(F.col("acks") == "all", F.col("known"))).over(earlier)
+    top = F.when(F.col("acks") == "all", kept).otherwise(F.max("known").over(earlier))
     late = (
         known.union(read)
         .union(sent)
-        .withColumn("top", F.max("known").over(earlier))
+        .withColumn("top", top)
         .filter(F.col("offset").isNotNull() & (F.col("offset") <= F.col("top")))
     )
     story = F.format_string(
