@@ -74,7 +74,7 @@ MEANING = {
     "sent": "Sends that the open loop was due to make.",
     "acked": "The broker answered with success.",
     "indeterminate": "No certain answer; the record may be in the log or not. Never counted as lost.",
-    "failed": "Definitely not written.",
+    "failed": "Definitely not written, or in a transaction that was aborted.",
     "read": "Distinct sent records that the final drain saw.",
     "lost": "Acknowledged, below what the drain read, and not among it.",
     "unseen": "Acknowledged, above all that the drain read; split below.",
