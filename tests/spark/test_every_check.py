@@ -17,7 +17,7 @@ FIRES = re.compile(r"\(\d+, [1-9]\d*\)|== \(?\[[^]]")
 MUST_NOT = re.compile(r"\([1-9]\d*, 0\)|== \(?\[\]")
 FATE_NAMED = {"undecided": "unseen"}
 # Their histories lie side by side in tables of their own; a test that bears their name is all that is asked for.
-SIDE_BY_SIDE = {"I26", "torn_transaction", "hanging_transaction"}
+SIDE_BY_SIDE = {"I26", "I27", "torn_transaction", "hanging_transaction"}
 EVERY = sorted({*invariants.INVARIANTS, *replica_checks.INVARIANTS, *SEVERITY})
 
 

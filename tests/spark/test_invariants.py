@@ -1,8 +1,10 @@
 """Every replica invariant on a handful of samples: a violation, and what looks like one and is legal."""
 
 import json
+from functools import reduce
 
 import pytest
+from pyspark.sql import DataFrame
 
 from history.tables import ISR, REPLICAS, SENDS
 from spark import invariants
@@ -186,6 +188,17 @@ def test_nothing_checked_is_unknown(spark):
         ("fail", 2, 1),
     ]
     assert json.loads(found[2]["evidence"])["log_end_offset"] == 5
+
+
+def test_nothing_checked_is_unknown_whatever_the_invariant(spark):
+    """Each of the checks in Spark, with nothing to check."""
+    nothing = spark.createDataFrame([], "topic string, partition int, t_ns long, violated boolean, evidence string")
+    summaries = [invariants.summary(name, nothing) for name in invariants.INVARIANTS]
+    found = {row["invariant"]: row for row in reduce(DataFrame.union, summaries).collect()}
+
+    assert {name: (row["verdict"], row["reason"]) for name, row in found.items()} == dict.fromkeys(
+        invariants.INVARIANTS, ("unknown", "nothing that was recorded could be checked")
+    )
 
 
 def test_a_missing_log_turns_a_pass_into_unknown(spark):

@@ -1,21 +1,35 @@
-"""Run folders judged from end to end, through spark-submit."""
+"""Run folders judged from end to end, through spark-submit, where neither Kafka nor Docker can be imported."""
 
 import json
+import os
 import shutil
+import subprocess
+import sys
 
 import pyarrow.parquet as pq
 import pytest
 
 from history.folder import RunFolder
 from history.tables import JUDGED, RECORDED
-from spark.submit import judge
+from spark import submit
 from tests.spark.folders import S, clean, event, truncated
 
 pytestmark = pytest.mark.pipeline
 
 
 @pytest.fixture(scope="module")
-def judged(tmp_path_factory):
+def judging_half(tmp_path_factory):
+    """A copy of the repository that holds the judging half alone, with a Docker and a Kafka that cannot be imported."""
+    root = tmp_path_factory.mktemp("judging")
+    for package in ("spark", "history", "expectations"):
+        (root / package).symlink_to(submit.ROOT / package)
+    for library in ("docker", "kafka", "confluent_kafka"):
+        (root / f"{library}.py").write_text("raise ImportError('the judge needs no cluster')\n")
+    return root
+
+
+@pytest.fixture(scope="module")
+def judged(tmp_path_factory, judging_half):
     """Folders of every kind judged in one application: exit code, and verdict.json by folder."""
     root = tmp_path_factory.mktemp("runs")
     clean().write(root / "clean")
@@ -30,8 +44,13 @@ def judged(tmp_path_factory):
     (root / "nameless" / "manifest.json").unlink()
     RunFolder(root / "nameless").seal()
     _start_failed(root / "unstarted")
-    folders = [root / name for name in ("clean", "truncated", "promised", "again", "nameless", "unstarted")]
-    code = judge(folders)
+    restless = clean()
+    restless.replicas = [row for row in restless.replicas if row["sent_ns"] < 15 * S]  # never quiet for long enough
+    restless.write(root / "restless")
+    folders = [root / name for name in ("clean", "truncated", "promised", "again", "nameless", "unstarted", "restless")]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(submit, "ROOT", judging_half)
+        code = submit.judge(folders)
     return (
         root,
         code,
@@ -66,11 +85,33 @@ def test_verdicts(judged):
         "again": "fail",
         "nameless": "unknown",
         "unstarted": "unknown",
+        "restless": "unknown",
     }
     assert code == 1
     assert "events.jsonl was changed after sealing" in verdicts["truncated"]["reasons"][0]
     assert "manifest.json is missing" in verdicts["nameless"]["sentence"]
     assert verdicts["unstarted"]["reasons"][0] == "The harness failed at start_cluster: broker-1 is exited"
+
+
+def test_an_invariant_without_anything_to_check_is_unknown(judged):
+    """I10 alone of all invariants had nothing to look at, and the verdict says so."""
+    *_, verdicts = judged
+    found = verdicts["restless"]
+
+    assert [name for name, row in found["invariants"].items() if row["checked"] == 0] == ["I10"]
+    assert found["reasons"] == ["I10 is undecided: nothing that was recorded could be checked."]
+    assert found["sentence"] == f"Nothing can be said for certain: {found['reasons'][0]}"
+
+
+@pytest.mark.parametrize("library", ["docker", "kafka", "confluent_kafka"])
+def test_what_judged_had_no_cluster_at_hand(judging_half, library):
+    """In the place from which these folders were judged the library cannot be imported."""
+    command = [sys.executable, "-c", f"import {library}"]
+    found = subprocess.run(
+        command, env=os.environ | {"PYTHONPATH": str(judging_half)}, capture_output=True, text=True, check=False
+    )
+
+    assert "the judge needs no cluster" in found.stderr
 
 
 def test_a_broken_promise_is_counted_and_told(judged):

@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from expectations.suites import Outcome
-from spark import replica_checks
+from expectations.suites import Outcome, outcome
+from spark import evidence, invariants, replica_checks
 from spark.anomalies import SEVERITY
+from spark.checks import summaries, tally
 from spark.verdict import Findings, verdict_of
 
 DELIVERED = {"acked": 50, "lost": 0, "unseen": 0, "truncated_ack": 0, "unknown_offset_ack": 0, "duplicated": 0}
@@ -71,6 +72,25 @@ def test_a_failure_names_a_broken_promise_first():
 def test_a_timed_invariant_that_failed_is_worth_a_look():
     """I23 alone (S2) leaves a pass, whose sentence names it."""
     assert judged("pass", invariants=[broken("I23", "S2")])["sentence"].endswith("no broken promise: I23.")
+
+
+@pytest.mark.parametrize("name", [*invariants.INVARIANTS, *replica_checks.INVARIANTS])
+def test_an_invariant_that_checked_nothing_makes_the_verdict_unknown(name):
+    """From an empty tally to the sentence; with one good check the same invariant leaves a pass."""
+    every = invariants.INVARIANTS | replica_checks.INVARIANTS
+
+    def concluded(tallied):
+        rows = summaries([tallied], {name: every[name]}, {})
+        _, lacking = evidence.undecided(rows)
+        missing = [lacking] if lacking else []
+        return judged(outcome([("missing", "critical", not missing)]).verdict, invariants=rows, missing=missing)
+
+    nothing = concluded(tally(name, []))
+    why = f"{name} is undecided: nothing that was recorded could be checked."
+    assert (nothing["verdict"], nothing["reasons"][0]) == ("unknown", why)
+    assert nothing["invariants"][name]["verdict"] == "unknown"
+    assert nothing["sentence"] == f"Nothing can be said for certain: {why}"
+    assert concluded(tally(name, []) | {"checked": 1})["verdict"] == "pass"
 
 
 def test_unknown_says_what_is_missing():
