@@ -38,6 +38,7 @@ INVARIANTS = {
     "I10": Invariant("without produce the high watermark reaches the log end on every in-sync replica"),
     "I15": Invariant("a record acknowledged with acks=all is on every replica of the final ISR"),
     "I26": Invariant("log start <= last stable offset <= every later high watermark of the same leader"),
+    "I27": Invariant("a transaction's records stand before the marker that its outcome names, in every log"),
 }
 
 
@@ -284,6 +285,35 @@ def i26_stable_offset(samples: DataFrame, leaders: DataFrame) -> DataFrame:
     return _checks(
         pairs, violated, "broker_id", "leader_epoch", "before", "last_stable_offset", "high_watermark", "t_ns"
     )
+
+
+def i27_markers(sends: DataFrame, segments: DataFrame) -> DataFrame:
+    """I27, all versions, transactional producers, clean topics; serves C2.
+
+    In every replica's log the next marker of a record's Kafka producer id is a commit if the record's transaction was
+    committed, and an abort if it was aborted; where nobody knows, it is the same for all records of the transaction.
+
+    Sound because a producer's transactions follow one another, and the coordinator's decision is durable before the
+    first marker is written. A record without a marker behind it (a log that ends there) is not checked. Reads the logs
+    themselves, so that it needs no reader. An old request that arrives late would break it (KAFKA-17754).
+    """
+    behind = Window.partitionBy(*REPLICA, "kafka_producer_id").orderBy("last_offset")
+    of_transaction = Window.partitionBy("producer_id", "transaction")
+    ended = (
+        segments.filter("transactional AND problem IS NULL")
+        .withColumn("ends", F.first("marker", ignorenulls=True).over(behind.rangeBetween(1, Window.unboundedFollowing)))
+        .filter(F.col("offset").isNotNull() & F.col("ends").isNotNull())
+        .select(*REPLICA, *VALUE, F.col("offset").alias("held_offset"), "ends")
+    )
+    known = F.when(F.col("outcome") == "ok", "commit").when(F.col("outcome") == "fail", "abort")
+    found = (
+        sends.filter("transaction IS NOT NULL")
+        .select(*PARTITION, *VALUE, "transaction", "outcome", F.col("done_ns").alias("t_ns"))
+        .join(ended, [*PARTITION, *VALUE], how="inner")
+        .withColumn("owed", F.coalesce(known, F.min("ends").over(of_transaction)))
+    )
+    violated = F.col("ends") != F.col("owed")
+    return _checks(found, violated, "broker_id", "held_offset", *VALUE, "transaction", "outcome", "ends", "owed")
 
 
 def summary(name: str, checks: DataFrame) -> DataFrame:

@@ -201,6 +201,8 @@ def _invariants(spark: SparkSession, sources: Sources, items: list[evidence.Item
         checks["I6"] = invariants.i6_own_floor(samples.filter(is_clean))
         if _epochs_changed(run):
             checks["I8"] = invariants.i8_leader_completeness(samples.filter(is_clean), run.epochs)
+        if transactions.transactional(run.manifest):
+            checks["I27"] = invariants.i27_markers(run.sends.filter(run.sends["topic"].isin(clean)), run.segments)
     if any(producer.acks == "all" and producer.topic in clean for producer in run.manifest.producers):
         promised = run.sends.filter(run.sends["topic"].isin(clean))
         checks["I15"] = invariants.i15_durability(promised, run.segments, recorded.final_isr(run.isr))
@@ -209,7 +211,8 @@ def _invariants(spark: SparkSession, sources: Sources, items: list[evidence.Item
     for name in listed[1:]:
         table = table.union(invariants.summary(name, checks[name]))
     lacking = next((reason for item, reason in items if item == "segments of every replica"), None)
-    table = invariants.with_missing_evidence(table, [("I15", lacking)] if lacking else [])
+    unknown = [(name, lacking) for name in ("I15", "I27")] if lacking else []
+    table = invariants.with_missing_evidence(table, unknown)
     return table.union(rows(spark, JUDGED["invariants"], replica_checks.invariants(spark, sources, lacking)))
 
 

@@ -50,8 +50,7 @@ def with_siblings(sends: DataFrame) -> DataFrame:
 
 
 def torn_transaction(fates: DataFrame) -> DataFrame:
-    """Of one transaction the final drain returned some records, while others are gone; also found by Jepsen
-    (KAFKA-17754).
+    """Of one transaction the final drain returned some records, while others are gone, as in KAFKA-17754.
 
     Sound because a record counts as gone only where a completed read went past it or no replica's log has it: what
     lies above the bound of its partition, or above the last stable offset, is not judged. A transaction without a

@@ -2,6 +2,7 @@
 
 import json
 
+import pyarrow as pa
 import pytest
 
 from history.events import Event
@@ -258,3 +259,42 @@ def test_a_committed_reader_stops_at_the_last_stable_offset(spark):
     found = order.precommitted_read(rows(spark, POLLS, given), samples, led).collect()
 
     assert sorted(row["seq"] for row in found) == [0, 3]
+
+
+def in_log(*batches, broker_id=1, pid=7):
+    """A log's rows: (offset, producer's name) for a record, (offset, None, kind) for a marker."""
+    found = []
+    for offset, name, *kind in batches:
+        row = logged(offset, 0, producer_id=name, last_offset=offset, transactional=True, kafka_producer_id=pid)
+        if name is None:
+            row |= {"offset": None, "seq": None, "checksum_ok": None, "marker": kind[0]}
+        found.append(row | {"broker_id": broker_id})
+    return found
+
+
+def test_i27_markers_agree_with_the_outcome(spark):
+    """Of each replica's log: the next marker of the same Kafka producer id, where there is one."""
+    sends = [
+        *of("ok", "ok", (0, 0)),
+        *of("fail", "fail", (0, 0)),
+        *of("info", "info", (0, 0)),
+        *of("mixed", "info", (0, 0)),
+        sent(0, producer_id="plain"),
+    ]
+    sends += [row | {"partition": 1} for row in of("mixed", "info", (0, 0))]
+    logs = [
+        *in_log((0, "ok"), (1, None, "commit"), (2, "fail"), (3, None, "abort"), (4, "plain"), (5, None, "abort")),
+        *in_log((0, "ok"), (2, "fail"), (3, None, "abort"), (4, "ok"), broker_id=2),
+        *in_log((6, "info"), (8, None, "abort"), (9, "mixed"), (10, None, "abort"), pid=8),
+        *in_log((7, None, "commit"), (20, "fail"), pid=9),
+        *(row | {"partition": 1} for row in in_log((0, "mixed"), (1, None, "commit"))),
+    ]
+    segments = rows(spark, pa.schema([*SEGMENTS, pa.field("broker_id", pa.int32())]), logs)
+    found = invariants.i27_markers(rows(spark, SENDS, sends), segments).collect()
+    wrong = [json.loads(row["evidence"]) for row in found if row["violated"]]
+
+    assert len(found) == 7
+    assert sorted((row["producer_id"], row["broker_id"], row["held_offset"], row["ends"]) for row in wrong) == [
+        ("mixed", 1, 0, "commit"),
+        ("ok", 2, 0, "abort"),
+    ]
