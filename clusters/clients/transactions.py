@@ -135,6 +135,8 @@ class Transactional:
         settings = confluent_settings(self._config) | {
             "transactional.id": self._config.client_id,
             "transaction.timeout.ms": self._config.transaction_timeout_ms,
+            # librdkafka wants it to be no longer than the transaction.
+            "socket.timeout.ms": min(self._config.request_timeout_ms + 1000, self._config.transaction_timeout_ms),
         }
         while True:
             producer = Producer(settings)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import pytest
@@ -124,6 +125,16 @@ def test_records_are_answered_when_their_transaction_ends(made: list[FakeProduce
     assert answered(engine)[4:] == [(4, 14, "transaction_aborted"), (5, 15, "transaction_aborted")]
     assert made[0].calls[-2:] == ["flush", "abort"]
     assert made[0].settings["transactional.id"] == "p1"
+
+
+@pytest.mark.parametrize(("timeout_ms", "socket_ms"), [(5_000, 5_000), (60_000, 11_000)])
+def test_no_answer_is_awaited_for_longer_than_a_transaction(
+    made: list[FakeProducer], timeout_ms: int, socket_ms: int
+) -> None:
+    """librdkafka refuses such settings; a request's own time-out is 10 s."""
+    Transactional(dataclasses.replace(CONFIG, transaction_timeout_ms=timeout_ms))
+
+    assert made[0].settings["socket.timeout.ms"] == socket_ms
 
 
 def test_an_open_transaction_is_committed_at_the_end(made: list[FakeProducer]) -> None:
