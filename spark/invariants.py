@@ -173,6 +173,7 @@ def i10_quiescence(samples: DataFrame, changes: DataFrame, limits: DataFrame) ->
     same ISR was seen for longer than that and the settling time, even if something cured it later; a shorter
     stretch that did not converge proves nothing and is left out. From 3.7 (KIP-966) HW stands still by design
     below min.insync.replicas: ``limits`` (topic, evict_ns, least_isr) sets least_isr to 0 where that gate is closed.
+    ``changes`` are the controller's own states where it left any: a leader that was cut off from it shows an old ISR.
     """
     led = _leader_samples(samples, changes).join(F.broadcast(limits), "topic", how="inner")
     in_order = Window.partitionBy(*PARTITION, "since_ns").orderBy("received_ns")

@@ -191,9 +191,7 @@ def _invariants(spark: SparkSession, sources: Sources, items: list[evidence.Item
         "I1": invariants.i1_bounds(samples),
         "I2": invariants.i2_hw_below_leo(samples),
         "I3": invariants.i3_leader_monotonic(samples, leaders),
-        "I10": invariants.i10_quiescence(
-            samples, recorded.isr_changes(run.isr), rows(spark, LIMITS, _limits(run.manifest))
-        ),
+        "I10": invariants.i10_quiescence(samples, sources.changes, rows(spark, LIMITS, _limits(run.manifest))),
     }
     if transactions.transactional(run.manifest):
         checks["I26"] = invariants.i26_stable_offset(samples, leaders)

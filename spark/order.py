@@ -260,8 +260,11 @@ def nonmonotonic_send(sends: DataFrame) -> DataFrame:
 
 
 def bad_ack_offset(sends: DataFrame) -> DataFrame:
-    """An acknowledgement with no offset, -1, or 0 after a larger one of the same producer; serves C7."""
-    zero = (F.col("offset") == 0) & (F.col("top.offset") > 0)
+    """An acknowledgement with no offset, -1, or, with acks=all, 0 after a larger one of the same producer; serves C7.
+
+    With acks=1 the whole log may have been lost, so that its offsets begin again.
+    """
+    zero = (F.col("offset") == 0) & (F.col("top.offset") > 0) & (F.col("acks") == "all")
     bad = _acked_in_order(sends).filter(F.col("offset").isNull() | (F.col("offset") < 0) | zero)
     what = F.when(F.col("offset").isNull(), "no offset").otherwise(F.format_string("offset %s", F.col("offset")))
     story = F.format_string("Record %s/%s was acknowledged with %s.", F.col("producer_id"), F.col("seq"), what)

@@ -6,11 +6,13 @@ node owes it; of any other (a foreign history) nothing is asked that needs it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  # the name that Spark's own pages use
 
 from history.events import Event
@@ -21,15 +23,28 @@ from spark.broker_log import read_broker_logs
 from spark.clock import Clock, read_clock
 from spark.gates import holds
 from spark.metadata_log import read_metadata_log
-from spark.recorded import Recorded
+from spark.recorded import Recorded, isr_changes
 from spark.segments import segment_files
 from spark.states import State, by_partition
-from spark.tables import PARTITION
+from spark.tables import PARTITION, rows
 from spark.watermarks import Facts, Fault
 from spark.znodes import read_znodes
 
 _DISKS_GIVE_WAY = {"wipe", "corrupt"}
 _STOPS = {"kill", "stop", "pause"}
+
+# The columns of ``spark.recorded.isr_changes``.
+CHANGES = pa.schema(
+    [
+        pa.field("topic", pa.string(), nullable=False),
+        pa.field("partition", pa.int32(), nullable=False),
+        pa.field("received_ns", pa.int64(), nullable=False),
+        pa.field("leader", pa.int32()),
+        pa.field("leader_epoch", pa.int32()),
+        pa.field("isr", pa.list_(pa.int32())),
+        pa.field("observer", pa.string()),
+    ]
+)
 
 Partition = tuple[str, int]
 
@@ -54,6 +69,13 @@ class Sources:
         """The controller's history by partition."""
         read = read_znodes if self.manifest.mode == "zookeeper" else read_metadata_log
         return by_partition([s for s in read(self.run.folder.brokers, self.clock) if s.topic in self.manifest.topics])
+
+    @property
+    def changes(self) -> DataFrame:
+        """The partitions' states in order (``CHANGES``): the controller's own; where it left none, metadata's."""
+        own = [state for history in self.states.values() for state in history if state.t_ns is not None]
+        isr = self.run.isr
+        return decided(isr.sparkSession, own) if own else isr_changes(isr)
 
     @cached_property
     def lines(self) -> list[dict[str, Any]]:
@@ -154,6 +176,26 @@ class Sources:
             least_isr=self.least_isr(where),
             strict_min_isr=holds("strict_min_isr", self.manifest.kafka_version),
         )
+
+
+def decided(spark: SparkSession, states: Iterable[State]) -> DataFrame:
+    """Dated states of the controller as rows of ``CHANGES``; metadata of a broker that was cut off is older."""
+    return rows(
+        spark,
+        CHANGES,
+        (
+            {
+                "topic": state.topic,
+                "partition": state.partition,
+                "received_ns": state.t_ns,
+                "leader": state.leader,
+                "leader_epoch": state.leader_epoch,
+                "isr": sorted(state.isr),
+                "observer": state.source,
+            }
+            for state in states
+        ),
+    )
 
 
 def evict_ns(manifest: Manifest) -> int:

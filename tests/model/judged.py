@@ -22,6 +22,7 @@ from spark.checks import Check
 from spark.job import LIMITS, WHOLE
 from spark.replica_checks import i16_no_phantom_read
 from spark.segments import SEGMENTS
+from spark.sources import decided
 from spark.states import State
 from spark.tables import rows
 from spark.watermarks import Facts, Fault, Sample
@@ -177,6 +178,11 @@ class Tables:
         return self.spark.createDataFrame(where, FINAL)
 
     @cached_property
+    def changes(self) -> DataFrame:
+        every = (state._replace(topic=f"t{n}") for n, history in enumerate(self.histories) for state in states(history))
+        return decided(self.spark, every)
+
+    @cached_property
     def limits(self) -> DataFrame:
         return self._all(
             LIMITS, lambda h: [{"evict_ns": EVICT_NS, "least_isr": h.least_isr if h.strict_min_isr else 0}]
@@ -207,7 +213,7 @@ class Tables:
             "I3": invariants.i3_leader_monotonic(self.samples, leaders),
             "I6": invariants.i6_own_floor(self.samples),
             "I8": invariants.i8_leader_completeness(self.samples, self.epochs),
-            "I10": invariants.i10_quiescence(self.samples, recorded.isr_changes(self.isr), self.limits),
+            "I10": invariants.i10_quiescence(self.samples, self.changes, self.limits),
             "I15": invariants.i15_durability(self.sends, self.segments, recorded.final_isr(self.isr)),
             "I16": i16_no_phantom_read(self.polls, self.segments, self.final),
         }

@@ -9,6 +9,8 @@ from pyspark.sql import DataFrame
 from history.tables import ISR, REPLICAS, SENDS
 from spark import invariants
 from spark.recorded import EPOCHS, final_isr, isr_changes, leaders
+from spark.sources import decided
+from spark.states import State
 from spark.tables import rows
 from tests.spark.folders import MS, TP, S, isr_view, sample, sent
 from tests.spark.test_anomalies import logged
@@ -143,6 +145,17 @@ def test_i10_a_high_watermark_that_stays_behind(spark):
 
     found = of_each(checks, len(histories))
     assert found == [(1, 1), (1, 0), (0, 0), (1, 1), (1, 0), (0, 0), (1, 1), (1, 0)]
+
+
+def test_i10_a_leader_that_was_cut_off_is_judged_by_the_controller(spark):
+    """Metadata shows ISR [1, 2] all the time; the controller chose another leader after 3 seconds, or did not."""
+    cut, stuck = quiet(5, 10), quiet(5, 10)
+    first = State("orders", 0, "metadata_log", 0, -S, 1, 0, 0, (1, 2), (1, 2))
+    states = [first, first._replace(t_ns=3 * S, leader=2, leader_epoch=1, isr=(2,)), first._replace(partition=1)]
+    limits = spark.createDataFrame([("orders", 4_500_000_000, 1)], "topic string, evict_ns long, least_isr int")
+    checks = invariants.i10_quiescence(samples(spark, *side_by_side(cut[0], stuck[0])), decided(spark, states), limits)
+
+    assert of_each(checks, 2) == [(0, 0), (1, 1)]
 
 
 def test_i15_a_promised_record_that_an_isr_member_lacks(spark):

@@ -136,6 +136,7 @@ def test_bad_ack_offset(spark):
     assert check(sent(0, offset=None)) == ([None], "Record load-1/0 was acknowledged with no offset.")
     assert check(sent(0, offset=-1))[0] == [-1]
     assert check(sent(0, offset=4), sent(1, offset=0))[0] == [0]
+    assert check(sent(0, offset=4, acks="1"), sent(1, offset=0, acks="1"))[0] == []
     assert check(sent(0, offset=0), sent(1, offset=4), sent(2, outcome="info"), sent(3, acks="0"))[0] == []
 
 
