@@ -281,8 +281,9 @@ def control_seen(control: str | None, found: dict[str, int]) -> Item:
 def waits_that_ran_out(events: list[Event]) -> list[str]:
     """Waits that ran out are evidence, not failures: one sentence each."""
     return [
-        f"In {event.phase!r} the wait for {event.detail.get('condition')} ran out after "
-        f"{event.detail.get('waited_ms')} ms; last seen: {event.detail.get('last_seen')}."
+        f"{f'In {event.phase!r}' if event.phase else f'At {event.step}'} the wait for "
+        f"{event.detail.get('condition')} ran out after {event.detail.get('waited_ms')} ms; "
+        f"last seen: {event.detail.get('last_seen')}."
         for event in events
         if event.kind == "wait_ran_out"
     ]

@@ -204,7 +204,7 @@ def _sentence(origin_ns: int) -> Column:
         F.lit("; no election or truncation that removed it was seen"),
     )
     fate = (
-        F.when(F.col("anomaly") == "invisible_ack", F.lit("; it is in a log, above the high watermark"))
+        F.when(F.col("anomaly") == "invisible_ack", F.lit("; it is in a log, above where readers stop"))
         .when(F.col("anomaly") == "undrained", F.lit("; it is below the high watermark; the final drain stopped early"))
         .when(F.col("anomaly") == "unseen", F.lit("; nobody read it, and not every log can tell whether it is there"))
     )

@@ -1,5 +1,7 @@
 """Missing evidence is named; complete evidence is silent."""
 
+from dataclasses import replace
+
 import pytest
 from pyspark.sql import Row
 
@@ -100,6 +102,8 @@ def test_a_wait_that_ran_out_is_told():
     assert evidence.waits_that_ran_out([ran_out, of("wait_met")]) == [
         "In 'p' the wait for isr full: orders ran out after 30000 ms; last seen: [1, 2]."
     ]
+    at_the_end = replace(ran_out, phase="", step="quiesce")
+    assert evidence.waits_that_ran_out([at_the_end])[0].startswith("At quiesce the wait for isr full")
 
 
 def test_events_that_are_no_events_are_bad_evidence(spark, tmp_path):
