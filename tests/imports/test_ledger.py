@@ -10,6 +10,7 @@ from imports import ledger
 SEND = {
     "table": "sends", "producer_id": "p", "seq": 0, "topic": "t", "partition": 0, "due_ns": 1, "sent_ns": 1,
     "done_ns": 2, "outcome": "ok", "error": None, "offset": 0, "acks": "all", "record_bytes": 100,
+    "transaction": 3,
 }  # fmt: skip
 POLL = {
     "table": "polls", "consumer_id": "c", "pass": "live", "position": 0, "topic": "t", "partition": 0, "offset": 0,
@@ -32,12 +33,12 @@ def read(tmp_path):
 
 def test_rows_are_taken_as_they_are(read):
     """Nullable columns may be left out, and -1 is no offset."""
-    short = {name: value for name, value in SEND.items() if name not in {"error", "sent_ns"}}
+    short = {name: value for name, value in SEND.items() if name not in {"error", "sent_ns", "transaction"}}
     found = read(SEND, POLL, {**short, "seq": 1, "offset": -1})
 
     without_table = {name: value for name, value in SEND.items() if name != "table"}
     assert found.sends[0] == without_table
-    assert found.sends[1] == without_table | {"seq": 1, "offset": None, "sent_ns": None}
+    assert found.sends[1] == without_table | {"seq": 1, "offset": None, "sent_ns": None, "transaction": None}
     assert found.polls == [{name: value for name, value in POLL.items() if name != "table"}]
     assert found.imported == []
 
