@@ -68,6 +68,10 @@ judge: $(VENV)/.ready ## Judge recorded runs again: RUN=<folder> [RUN="<folder> 
 import: $(VENV)/.ready ## Judge a history from elsewhere: HISTORY=<file> FORMAT=operations|verifiable|ledger|jepsen OPTIONS="--acks 1 …"
 	@exec $(PY) -m imports.cli --history="$(HISTORY)" --format="$(FORMAT)" $(OPTIONS)
 
+.PHONY: mutate
+mutate: $(VENV)/.ready ## Damage clean recorded runs in every way a checker claims to see, and count what is found
+	@exec $(PY) -m bench.mutate
+
 .PHONY: test
 test: $(VENV)/.ready ## Run the tests: first without a cluster, then against real brokers
 	@exec $(PY) -m tests.run

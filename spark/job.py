@@ -27,6 +27,7 @@ from spark import (
     evidence,
     foreign,
     invariants,
+    known_bugs,
     order,
     recorded,
     recovery,
@@ -211,7 +212,8 @@ def _invariants(spark: SparkSession, sources: Sources, items: list[evidence.Item
     lacking = next((reason for item, reason in items if item == "segments of every replica"), None)
     unknown = [(name, lacking) for name in ("I15", "I27")] if lacking else []
     table = invariants.with_missing_evidence(table, unknown)
-    return table.union(rows(spark, JUDGED["invariants"], replica_checks.invariants(spark, sources, lacking)))
+    found = [row.asDict() for row in table.collect()] + replica_checks.invariants(spark, sources, lacking)
+    return rows(spark, JUDGED["invariants"], known_bugs.named(found, run.manifest.kafka_version, sources.lines))
 
 
 def _epochs_changed(run: recorded.Recorded) -> bool:

@@ -1,0 +1,86 @@
+"""A copy of a recorded run: damaged in its own files, never in the original's."""
+
+import json
+
+import pyarrow.parquet as pq
+import pytest
+
+from bench.mutations.recording import NoPlaceError, Recording, header, runs_of, split, with_crc, with_field
+from history.folder import RunFolder
+from spark.segments import batches
+from tests.spark.folders import batch, clean
+
+
+@pytest.fixture
+def original(tmp_path):
+    """A sealed run folder."""
+    return clean(10).write(tmp_path / "original")
+
+
+@pytest.fixture
+def copy(original, tmp_path):
+    """A copy of it, to be damaged."""
+    return Recording.copy(original.path, tmp_path / "copy", "seed")
+
+
+def test_an_edit_leaves_the_original_alone(original, copy):
+    """Files are linked, not copied; each edit writes its file anew."""
+    copy.put("polls", copy.rows("polls")[:3])
+    copy.put_batches(2, [])
+    copy.edit_json(copy.folder.clients / "drain-1.json", lambda words: words.update(clean=False))
+    copy.put_events(copy.events[:1])
+
+    assert original.check_seal() == []
+    assert len(copy.folder.check_seal()) == 5  # four files changed or gone, one added
+    copy.folder.seal()
+    assert copy.folder.check_seal() == []
+
+
+def test_tables_stay_what_the_judge_reads(copy):
+    """A table that is written back unchanged holds the same rows in the same schema."""
+    before = pq.read_table(copy.folder.table("sends"))
+    copy.put("sends", copy.rows("sends"))
+
+    assert pq.read_table(copy.folder.table("sends")).equals(before)
+
+
+def test_the_same_seed_chooses_the_same_place(original, tmp_path):
+    """And nothing to choose from is no place at all."""
+    one, again = (Recording.copy(original.path, tmp_path / name, "seed") for name in ("one", "again"))
+
+    assert [one.choose(range(1000)) for _ in range(5)] == [again.choose(range(1000)) for _ in range(5)]
+    with pytest.raises(NoPlaceError):
+        one.choose([])
+    with pytest.raises(NoPlaceError):
+        one.first(one.rows("sends"), lambda row: False)
+
+
+def test_a_verdict_is_not_copied(original, tmp_path):
+    """The judge begins anew."""
+    original.verdict.mkdir()
+    original.verdict_file.write_text(json.dumps({"verdict": "pass"}))
+
+    assert not Recording.copy(original.path, tmp_path / "copy", "seed").folder.verdict.exists()
+    assert RunFolder(tmp_path / "copy").manifest.is_file()
+
+
+def test_batches_are_split_and_changed_with_a_checksum_that_fits():
+    """Only a change behind the checksum's back is seen as damage of its own."""
+    segment = batch(0, [b"a", b"b"], epoch=3) + batch(2, [b"c"], epoch=4)
+    first, second = split(segment)
+
+    assert (header(first)["leader_epoch"], header(first)["last_offset"]) == (3, 1)
+    assert header(second)["base_offset"] == 2
+    changed = with_field(second, "base_timestamp", 77)
+    assert header(changed)["base_timestamp"] == 77
+    assert [found.problem for found in batches(bytes(first + changed))] == [None, None]
+    changed[-3] ^= 1
+    assert [found.problem for found in batches(bytes(changed))] == ["bad crc"]
+    assert [found.problem for found in batches(bytes(with_crc(changed)))] == [None]
+
+
+def test_rows_fall_into_runs():
+    """Neighbours of one key, not all of one key."""
+    rows = [{"epoch": epoch} for epoch in (0, 0, 1, 0)]
+
+    assert [len(run) for run in runs_of(rows, lambda row: row["epoch"])] == [2, 1, 1]

@@ -1,0 +1,55 @@
+"""What counts as seen, and the page that says so."""
+
+import json
+
+import pytest
+
+from bench.mutate import PAGE, RESULTS, UNDAMAGED, render, seen, upper_bound
+from bench.mutations.kinds import KINDS
+from bench.reliability import RESULTS as CLEAN_RUNS
+
+BY_NAME = {kind.name: kind for kind in KINDS}
+
+
+def verdict(said, *reasons):
+    """The part of a verdict that is looked at."""
+    return {"verdict": said, "reasons": list(reasons)}
+
+
+@pytest.mark.parametrize(
+    ("kind", "said", "reported", "is_seen"),
+    [
+        ("acknowledged_record_lost", verdict("fail"), ["lost_write", "I15"], True),
+        ("acknowledged_record_lost", verdict("fail"), ["I15"], False),
+        ("no_probe", verdict("unknown", "The replica was never seen by the probe"), [], True),
+        ("no_probe", verdict("unknown", "The run was never collected to the end."), [], False),
+        ("no_probe", verdict("pass", "the probe"), [], False),
+        ("drain_stopped_early", verdict("unknown", "The drain stopped at 5"), ["undrained"], True),
+        ("drain_stopped_early", verdict("unknown", "The drain stopped at 5"), [], False),
+    ],
+)
+def test_damage_is_seen_by_its_own_name(kind, said, reported, is_seen):
+    """Another finding, another reason, or a pass is not enough."""
+    assert seen(BY_NAME[kind], said, reported) is is_seen
+
+
+def test_a_clean_copy_must_pass_with_nothing_reported():
+    """A finding without damage is a false alarm, whatever the verdict."""
+    assert seen(UNDAMAGED, verdict("pass"), [])
+    assert not seen(UNDAMAGED, verdict("pass"), ["duplicate"])
+    assert not seen(UNDAMAGED, verdict("unknown"), [])
+
+
+def test_no_alarm_in_thirty_runs_is_at_most_one_in_ten():
+    """The exact one-sided bound, which falls with the number of runs."""
+    assert upper_bound(0, 30) == pytest.approx(0.095, abs=0.001)
+    assert upper_bound(0, 60) < upper_bound(0, 30) < upper_bound(1, 30)
+    assert upper_bound(3, 3) == 1.0
+
+
+def test_the_page_is_what_was_counted():
+    """docs/mutation.md follows from mutation.json and reliability.json."""
+    rows = json.loads(RESULTS.read_text())
+
+    assert render(rows, json.loads(CLEAN_RUNS.read_text())) == PAGE.read_text()
+    assert {row["kind"] for row in rows} == {UNDAMAGED.name, *BY_NAME}
