@@ -1,7 +1,7 @@
 """What the judge finds of known damage: ``make mutate``, counted in docs/mutation.json and docs/mutation.md.
 
-Clean runs of ``survived_faults`` on three versions of Kafka (recorded once, kept in runs/mutate/clean) are damaged in
-every way of ``bench.mutations.kinds``, and judged. ``python -m bench.mutate [--places N] [--kinds NAME …] [RUN …]``.
+Clean runs of SCENARIOS on several versions of Kafka (recorded once, kept in runs/mutate/clean) are damaged in every
+way of ``bench.mutations.kinds``, and judged. ``python -m bench.mutate [--places N] [--kinds NAME …] [RUN …]``.
 It may be interrupted and started again: what is judged stays judged.
 """
 
@@ -33,9 +33,12 @@ CLEAN = RUNS / "clean"
 SO_FAR = RUNS / "rows.json"
 RESULTS = ROOT / "docs" / "mutation.json"
 PAGE = ROOT / "docs" / "mutation.md"
-SCENARIO = "survived_faults"
+SCENARIOS = {"survived_faults": VERSIONS, "transactions": ("3.9.1", "4.3.0")}
 TOGETHER = 24  # folders that one application judges
-UNDAMAGED = Kind("undamaged", "Nothing is damaged: the copy alone.", (), None, lambda _: "nowhere")
+UNDAMAGED = [
+    Kind(f"undamaged_{name}", "Nothing is damaged: the copy alone.", (), None, lambda _: "nowhere", name)
+    for name in SCENARIOS
+]
 
 
 class Copy(NamedTuple):
@@ -55,14 +58,14 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--places", type=int, default=1, help="places to damage in each run, for each kind")
     parser.add_argument("--kinds", nargs="+", default=[], help="these kinds only; the page is not written then")
     asked = parser.parse_args(arguments)
-    runs = asked.runs or list(clean_runs())
-    kinds = [kind for kind in [UNDAMAGED, *KINDS] if not asked.kinds or kind.name in asked.kinds]
+    kinds = [kind for kind in [*UNDAMAGED, *KINDS] if not asked.kinds or kind.name in asked.kinds]
+    runs = {name: [run for run in asked.runs if _scenario(run) == name] or list(clean_runs(name)) for name in SCENARIOS}
     rows: list[dict[str, Any]] = json.loads(SO_FAR.read_text()) if SO_FAR.is_file() and not asked.kinds else []
     done = {(row["kind"], row["kafka"], row["place"]) for row in rows}
     planned = [
         (kind, run, place)
         for kind in kinds
-        for run in runs
+        for run in runs[kind.scenario]
         for place in range(asked.places)
         if (kind.name, _version(run), place) not in done
     ]
@@ -81,31 +84,36 @@ def main(arguments: list[str] | None = None) -> int:
     return 0 if all(row["seen"] for row in rows) else 1
 
 
-def clean_runs() -> Iterator[Path]:
-    """One clean run on each version, recorded where there is none yet."""
-    for version in VERSIONS:
-        found = [file.parent for file in CLEAN.glob("*/sealed.json") if _version(file.parent) == version]
-        yield found[0] if found else recorded_clean(version)
+def clean_runs(scenario: str) -> Iterator[Path]:
+    """One clean run of a scenario on each version, recorded where there is none yet."""
+    kept = [file.parent for file in CLEAN.glob("*/sealed.json") if _scenario(file.parent) == scenario]
+    for version in SCENARIOS[scenario]:
+        found = [run for run in kept if _version(run) == version]
+        yield found[0] if found else recorded_clean(scenario, version)
 
 
-def recorded_clean(version: str) -> Path:
+def recorded_clean(scenario: str, version: str) -> Path:
     """A run that passes; a version's own bugs may take more than one try.
 
     Raises:
         HarnessError: none of five tries passed.
     """
     for _ in range(5):
-        run = record(SCENARIO, version, RUNS)
+        run = record(scenario, version, RUNS)
         judge([run])
         if json.loads(RunFolder(run).verdict_file.read_text())["verdict"] == "pass":
             CLEAN.mkdir(parents=True, exist_ok=True)
             return run.rename(CLEAN / run.name)
         shutil.rmtree(run)
-    raise HarnessError(f"None of five runs of {SCENARIO} on Kafka {version} passed, so there is nothing to damage.")
+    raise HarnessError(f"None of five runs of {scenario} on Kafka {version} passed, so there is nothing to damage.")
 
 
 def _version(run: Path) -> str:
     return read_manifest(RunFolder(run).manifest).kafka_version
+
+
+def _scenario(run: Path) -> str:
+    return read_manifest(RunFolder(run).manifest).scenario_name
 
 
 def judged_batch(planned: list[tuple[Kind, Path, int]]) -> list[dict[str, Any]]:
@@ -151,7 +159,7 @@ def outcome(copy: Copy) -> dict[str, Any]:
 
 def seen(kind: Kind, verdict: dict[str, Any], reported: list[str]) -> bool:
     """Whether the verdict shows the damage by one of its names; of missing evidence, whether it is named as such."""
-    if kind is UNDAMAGED:
+    if not kind.found_by and not kind.reason:  # nothing was damaged
         return verdict["verdict"] == "pass" and not reported
     if kind.reason is None:
         return bool(set(kind.found_by) & set(reported))
@@ -179,8 +187,8 @@ def _verdicts(rows: list[dict[str, Any]]) -> str:
 
 def render(rows: list[dict[str, Any]], counted: list[dict[str, Any]]) -> str:
     """The page."""
-    damage = [row for row in rows if row["kind"] != UNDAMAGED.name]
-    clean = [row for row in counted if row["scenario"] in {SCENARIO, "steady"}]
+    damage = [row for row in rows if row["kind"] not in {kind.name for kind in UNDAMAGED}]
+    clean = [row for row in counted if row["scenario"] in {*SCENARIOS, "steady"}]
     alarms = sum(not nothing_found(row) for row in clean)
     true = sum(bool(row.get("known_bugs")) for row in clean)
     versions = sorted({row["kafka"] for row in clean})
@@ -195,7 +203,7 @@ def render(rows: list[dict[str, Any]], counted: list[dict[str, Any]]) -> str:
             f"{len({row['kind'] for row in damage})} kinds, were seen for what they are.",
             f"- **{alarms} false alarms in {len(clean)} clean runs** on Kafka {', '.join(versions)}: at most "
             f"{upper_bound(alarms, len(clean)):.1%}",
-            f"  at 95 % confidence. {sum(row['scenario'] == SCENARIO for row in clean)} of them have leader kills, "
+            f"  at 95 % confidence. {sum(row['scenario'] in SCENARIOS for row in clean)} of them have leader kills, "
             "freezes and restarts in them ([reliability](reliability.md)).",
             f"  In {true} of them an invariant was broken by a bug that this version of Kafka has, and the broker's",
             "  own log says so: those are findings, not alarms.",

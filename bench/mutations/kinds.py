@@ -19,27 +19,29 @@ from spark.gates import holds
 SECOND_NS = 1_000_000_000
 
 
+Damage = Callable[[Recording], str]
+
+
 class Kind(NamedTuple):
-    """One way to damage a recording."""
+    """One way to damage a recording of a scenario."""
 
     name: str
     words: str
     found_by: tuple[str, ...]
     reason: str | None
-    damage: Callable[[Recording], str]
+    damage: Damage
+    scenario: str = "survived_faults"
 
 
 KINDS: list[Kind] = []
 
 
-def kind(
-    *found_by: str, reason: str | None = None
-) -> Callable[[Callable[[Recording], str]], Callable[[Recording], str]]:
+def kind(*found_by: str, reason: str | None = None, scenario: str = "survived_faults") -> Callable[[Damage], Damage]:
     """Register a function as a kind; its docstring is what the table says of it."""
 
-    def register(damage: Callable[[Recording], str]) -> Callable[[Recording], str]:
+    def register(damage: Damage) -> Damage:
         words = " ".join((damage.__doc__ or "").split())
-        KINDS.append(Kind(damage.__name__, words, found_by, reason, damage))
+        KINDS.append(Kind(damage.__name__, words, found_by, reason, damage, scenario))
         return damage
 
     return register
@@ -430,6 +432,54 @@ def joined_without_catching_up(run: Recording) -> str:
             row["high_watermark"] = min(row["high_watermark"], row["log_end_offset"])
     run.put("replicas", run.rows("replicas"))
     return f"broker {broker_id}"
+
+
+# --- transactions ----------------------------------------------------------------------------------
+
+
+def _committed(run: Recording) -> list[Row]:
+    """The records of one committed transaction from the middle."""
+    number = run.choose(_middle(sorted({row["transaction"] for row in run.acked() if row["transaction"] is not None})))
+    return [row for row in run.acked() if row["transaction"] == number]
+
+
+@kind("torn_transaction", scenario="transactions")
+def transaction_read_in_part(run: Recording) -> str:
+    """One record of a committed transaction was returned by no reader, the others were."""
+    victim = run.choose(_committed(run))
+    run.put("polls", [row for row in run.rows("polls") if _value(row) != _value(victim)])
+    return f"transaction {victim['transaction']}"
+
+
+@kind("aborted_read", scenario="transactions")
+def aborted_transaction_read(run: Recording) -> str:
+    """A transaction that readers were given was aborted, as its producer was told."""
+    chosen = _committed(run)
+    for row in chosen:
+        row |= {"outcome": "fail", "error": "aborted"}
+    run.put("sends", run.rows("sends"))
+    return f"transaction {chosen[0]['transaction']}"
+
+
+@kind("I27", scenario="transactions")
+def aborted_transaction_committed_in_logs(run: Recording) -> str:
+    """The logs end an aborted transaction, which nobody read, with a commit."""
+    chosen = _committed(run)
+    values = {_value(row) for row in chosen}
+    for row in chosen:
+        row |= {"outcome": "fail", "error": "aborted"}
+    run.put("sends", run.rows("sends"))
+    run.put("polls", [row for row in run.rows("polls") if _value(row) not in values])
+    return f"transaction {chosen[0]['transaction']}"
+
+
+@kind("I26", scenario="transactions")
+def stable_offset_above_high_watermark(run: Recording) -> str:
+    """A leader's last stable offset was above the high watermark that it showed next."""
+    sample = run.first(run.of_leader()[:-200], lambda row: bool(_earlier(run, row)))
+    sample["last_stable_offset"] = sample["high_watermark"] + 5000
+    run.put("replicas", run.rows("replicas"))
+    return _place(sample)
 
 
 # --- what stands in the replicas' files ------------------------------------------------------------

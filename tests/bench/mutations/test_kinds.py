@@ -4,13 +4,11 @@ from bench.mutations.kinds import KINDS
 from spark import invariants, replica_checks
 from spark.anomalies import SEVERITY
 
-# What no damage to a run of survived_faults can show.
+# What no damage to these recordings can show.
 ELSEWHERE = {
     "unseen",  # follows from missing logs, which are kinds of their own
     "unknown_offset_ack",  # our producers' acknowledgements carry an offset; imported histories may not
-    "torn_transaction",  # that scenario has no transactions
-    "hanging_transaction",
-    "I26",
+    "hanging_transaction",  # needs longer without a fault than a transaction may be open
     "behaviour_change",  # by design of a version, not by damage
 }
 
