@@ -150,10 +150,11 @@ def history_of(operations: Iterable[Operation]) -> History:
     """Sends and reads of a history of operations, in the order of their completions."""
     found = list(pairs(operations))
     sends = [send for number, pair in enumerate(found) for send in _sends(number, pair)]
-    reads = list(_reads(found))
+    subscribed: set[str] = set()
+    reads = list(_reads(found, subscribed))
     keys = [key for pair in found for key in _keys(pair)]
     transactional = frozenset(pair.last.process for pair in found if pair.last.f == "txn" and pair.sends)
-    return History(sends, reads, places_of(keys), transactional)
+    return History(sends, reads, places_of(keys), transactional, frozenset(subscribed))
 
 
 def pairs(operations: Iterable[Operation]) -> Iterator[Pair]:
@@ -193,9 +194,15 @@ def _sends(number: int, pair: Pair) -> Iterator[Send]:
         )
 
 
-def _reads(found: Iterable[Pair]) -> Iterator[Read]:
-    """What the polls returned. A key that was not in a process's hands all the time is read by another consumer."""
+def _reads(found: Iterable[Pair], subscribed: set[str]) -> Iterator[Read]:
+    """What the polls returned. A key that was not in a process's hands all the time is read by another consumer, and
+    so is one of which a poll did not end well: nobody knows how far it went. Adds to ``subscribed``.
+    """
     turns: dict[tuple[str, str], int] = {}
+    modes: dict[str, str] = {}
+
+    def held(process: str) -> list[str]:
+        return [key for each, key in turns if each == process]
 
     def begin_anew(process: str, keys: Iterable[str]) -> None:
         for key in keys:
@@ -204,17 +211,20 @@ def _reads(found: Iterable[Pair]) -> Iterator[Read]:
 
     for pair in found:
         last = pair.last
-        held = [key for process, key in turns if process == last.process]
         rebalanced = [json_text(key) for key in last.rebalanced]
-        begin_anew(last.process, held if last.f == "crash" else rebalanced)
+        begin_anew(last.process, held(last.process) if last.f == "crash" else rebalanced)
         if last.f in ASSIGNING:
-            begin_anew(last.process, _given_up(pair, held))
+            modes[last.process] = last.f
+            begin_anew(last.process, _given_up(pair, held(last.process)))
         for mop in last.mops:
             if isinstance(mop, Polled):
                 turn = turns.setdefault((last.process, json_text(mop.key)), 0)
                 consumer = f"{last.process}~{turn}" if turn else last.process
+                if modes.get(last.process) == "subscribe":
+                    subscribed.add(consumer)
                 yield Read(consumer, mop.key, mop.offset, mop.value, pair.outcome == "ok", last.time_ns)
-        begin_anew(last.process, rebalanced)
+        lost_track = pair.outcome != "ok" and last.f in ("poll", "txn")
+        begin_anew(last.process, held(last.process) if lost_track else rebalanced)
 
 
 def _given_up(pair: Pair, held: Iterable[str]) -> list[str]:

@@ -60,6 +60,7 @@ class History:
     reads: Sequence[Read]
     places: Mapping[str, tuple[str, int]]
     transactional: frozenset[str] = frozenset()  # processes that sent in transactions
+    subscribed: frozenset[str] = frozenset()  # consumers that may be rebalanced without a word
     gaps: Sequence[str] = ()
 
 
@@ -72,6 +73,7 @@ class Tables:
     imported: list[Row] = field(default_factory=list)
     keys: dict[str, str] = field(default_factory=dict)  # "topic-partition" → key as JSON
     transactional: frozenset[str] = frozenset()
+    subscribed: frozenset[str] = frozenset()
     gaps: Sequence[str] = ()
 
 
@@ -124,7 +126,7 @@ def tables(history: History, acks: str, isolation: str) -> Tables:
         polls.append(row | {"isolation": isolation})
         position[read.consumer] += 1
     keys = {f"{topic}-{partition}": key for key, (topic, partition) in history.places.items()}
-    return Tables(sends, polls, imported, keys, history.transactional, history.gaps)
+    return Tables(sends, polls, imported, keys, history.transactional, history.subscribed, history.gaps)
 
 
 def _send_row(send: Send, producer_id: str, seq: int, place: tuple[str, int], acks: str) -> Row:

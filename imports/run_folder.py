@@ -76,6 +76,7 @@ def _manifest(
             "format": origin,
             "files": digests,
             "keys": tables.keys,
+            "subscribed": sorted(tables.subscribed),
         },
         scenario_digest=hashlib.sha256(json.dumps(digests, sort_keys=True).encode()).hexdigest(),
         faults=list(settings.faults),

@@ -53,7 +53,8 @@ def read(paths: Sequence[Path]) -> History:
     sends += _in_flight(tools, sends, reads)
     keys = {send.key for send in sends} | {each.key for each in reads}
     gaps = [gap for tool in tools for gap in (*tool.gaps, *_claims(tool))]
-    return History(sends, reads, {json_text(key): _place(key) for key in sorted(keys)}, gaps=gaps)
+    places = {json_text(key): _place(key) for key in sorted(keys)}
+    return History(sends, reads, places, subscribed=frozenset(each.consumer for each in reads), gaps=gaps)
 
 
 def _read(name: str, path: Path) -> _Tool:

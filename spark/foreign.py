@@ -5,11 +5,14 @@ Every completed read counts as a drain does in a run of our own, and what lies a
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812  # the name that Spark's own pages use
 
 from history.folder import RunFolder
 from history.tables import IMPORTED
+from spark.order import PLACED
 from spark.tables import PARTITION, VALUE, read_table
 
 _VALUES = "array<struct<producer_id: string, seq: bigint>>"
@@ -34,6 +37,27 @@ def with_operations(sends: DataFrame, imported: DataFrame) -> DataFrame:
         sends.join(whole, [*PARTITION, *VALUE], how="left")
         .withColumn("transaction", F.coalesce("transaction", "operation"))
         .drop("operation")
+    )
+
+
+def standing(sends: DataFrame, polls: DataFrame) -> DataFrame:
+    """The records that are known to be in the log, with their places (``spark.order.PLACED``): read by anybody and not
+    reported as failed, or acknowledged at an offset.
+    """
+    failed = sends.filter("outcome = 'fail'").select(*PARTITION, *VALUE)
+    read = polls.filter(F.col("producer_id").isNotNull()).select(*PLACED)
+    acked = sends.filter("outcome = 'ok' AND offset >= 0").select(*PLACED)
+    return read.join(failed, [*PARTITION, *VALUE], how="left_anti").select(*PLACED).union(acked).distinct()
+
+
+def with_rebalances(cases: DataFrame, subscribed: Sequence[str]) -> DataFrame:
+    """Permits a step back or ahead to consumers that subscribe: a rebalance may put them anywhere."""
+    moved = F.get_json_object("evidence", "$.consumer_id").isin(*subscribed) & F.col("anomaly").isin(
+        "poll_skip", "nonmonotonic_poll"
+    )
+    why = F.when(moved, "a subscribed consumer may be given its partitions anew at any time")
+    return cases.withColumn("allowed_why", F.coalesce("allowed_why", why)).withColumn(
+        "allowed", F.col("allowed_why").isNotNull()
     )
 
 

@@ -156,7 +156,9 @@ def _records(spark: SparkSession, sources: Sources, counts: evidence.Counts) -> 
     found = anomalies.anomalies(fates, sends, polls, run.segments, producers)
     if atomic:
         found = found.union(transactions.torn_transaction(fates))
-    if not run.manifest.foreign:
+    if run.manifest.foreign:
+        found = found.union(order.imported_cases(sends, run.polls, foreign.standing(sends, run.polls)))
+    else:
         leaders = recorded.leaders(run.isr)
         found = found.union(order.cases(sends, run.polls, run.samples, leaders, run.drains))
         if atomic:
@@ -170,9 +172,9 @@ def _records(spark: SparkSession, sources: Sources, counts: evidence.Counts) -> 
     else:
         leaders, lines = recorded.leaders(run.isr), rows(spark, BROKER_LOG, sources.lines)
         told = stories.with_story(found, stories.Witnesses(run.samples, leaders, run.epochs, lines), _origin_ns(run))
-    return fates, told.transform(anomalies.with_severity).transform(
-        anomalies.with_allowed, rows(spark, ALLOWED, permitted)
-    )
+    told = told.transform(anomalies.with_severity).transform(anomalies.with_allowed, rows(spark, ALLOWED, permitted))
+    subscribed = run.manifest.scenario.get("subscribed", [])
+    return fates, told.transform(foreign.with_rebalances, subscribed) if subscribed else told
 
 
 def _origin_ns(run: recorded.Recorded) -> int:

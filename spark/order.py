@@ -14,6 +14,7 @@ from pyspark.sql import functions as F  # noqa: N812  # the name that Spark's ow
 from spark.anomalies import cases_of
 from spark.tables import PARTITION, REPLICA, VALUE
 
+PLACED = [*PARTITION, "offset", *VALUE]
 STALE_NS = 2_000_000_000  # for so long nobody may have seen a new epoch whose leader serves already
 
 
@@ -24,11 +25,17 @@ def _steps(polls: DataFrame) -> DataFrame:
     return polls.withColumn("before", before).filter(F.col("before").isNotNull())
 
 
-def poll_skip(polls: DataFrame) -> DataFrame:
-    """A consumer went past a record that the final drain found between two of its reads; serves C2.
+def drained(polls: DataFrame) -> DataFrame:
+    """The records of ours that the final drain found (``PLACED``)."""
+    return polls.filter((F.col("pass") == "final") & F.col("producer_id").isNotNull()).select(*PLACED)
+
+
+def poll_skip(polls: DataFrame, standing: DataFrame) -> DataFrame:
+    """A consumer went past a record that is known to be in the log between two of its reads; serves C2.
 
     Sound because an offset that lies below one that was read was filled by then. A gap that holds nothing of ours
-    (control records) is legal. The row names the first record passed over.
+    (control records) is legal. ``standing`` (``PLACED``) is what the final drain found; of an imported history, what
+    anybody read or was acknowledged. The row names the first record passed over.
     """
     gaps = (
         _steps(polls)
@@ -37,10 +44,8 @@ def poll_skip(polls: DataFrame) -> DataFrame:
             *PARTITION, "consumer_id", F.col("before.offset").alias("from_offset"), F.col("offset").alias("to_offset")
         )
     )
-    drained = polls.filter((F.col("pass") == "final") & F.col("producer_id").isNotNull())
     passed = (
-        drained.select(*PARTITION, "offset", *VALUE)
-        .join(F.broadcast(gaps), PARTITION, how="inner")
+        standing.join(F.broadcast(gaps), PARTITION, how="inner")
         .filter((F.col("offset") > F.col("from_offset")) & (F.col("offset") < F.col("to_offset")))
         .groupBy(*PARTITION, "consumer_id", "from_offset", "to_offset")
         .agg(F.min(F.struct("offset", *VALUE)).alias("first"), F.count("*").alias("records"))
@@ -274,7 +279,7 @@ def bad_ack_offset(sends: DataFrame) -> DataFrame:
 def cases(sends: DataFrame, polls: DataFrame, samples: DataFrame, leaders: DataFrame, drains: DataFrame) -> DataFrame:
     """Every case of every kind."""
     found = [
-        poll_skip(polls),
+        poll_skip(polls, drained(polls)),
         nonmonotonic_poll(polls),
         leader_epoch_regression(polls),
         nonrepeatable_read(polls, drains),
@@ -283,4 +288,10 @@ def cases(sends: DataFrame, polls: DataFrame, samples: DataFrame, leaders: DataF
         nonmonotonic_send(sends),
         bad_ack_offset(sends),
     ]
+    return reduce(DataFrame.union, found)
+
+
+def imported_cases(sends: DataFrame, polls: DataFrame, standing: DataFrame) -> DataFrame:
+    """The kinds that an imported history can show: each client's own order, which needs no clock and no epochs."""
+    found = [poll_skip(polls, standing), nonmonotonic_poll(polls), nonmonotonic_send(sends)]
     return reduce(DataFrame.union, found)

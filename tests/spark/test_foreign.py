@@ -96,6 +96,50 @@ CASES = {
         poll(2, "ok", ("read again", 0, "a")),
         poll(3, "ok", ("read again", 0, "a")),
     ],
+    "skipped": [
+        *(send(1, "ok", ("skipped", value, offset)) for offset, value in enumerate("abc")),
+        poll(2, "ok", ("skipped", 0, "a"), ("skipped", 2, "c")),
+        poll(3, "ok", ("skipped", 0, "a"), ("skipped", 1, "b"), ("skipped", 2, "c")),
+    ],
+    "skipped by two polls": [
+        *(send(1, "ok", ("skipped by two polls", value, offset)) for offset, value in enumerate("abc")),
+        poll(6, "ok", ("skipped by two polls", 0, "a")),
+        poll(6, "ok", ("skipped by two polls", 2, "c")),
+        poll(3, "ok", ("skipped by two polls", 1, "b")),
+    ],
+    "lost track": [
+        *(send(1, "ok", ("lost track", value, offset)) for offset, value in enumerate("abc")),
+        poll(5, "ok", ("lost track", 0, "a")),
+        poll(5, "info"),
+        poll(5, "ok", ("lost track", 2, "c")),
+        poll(3, "ok", ("lost track", 1, "b")),
+    ],
+    "skipped a failure": [
+        send(1, "ok", ("skipped a failure", "a", 0)),
+        send(1, "fail", ("skipped a failure", "b", 1)),
+        send(1, "ok", ("skipped a failure", "c", 2)),
+        poll(2, "ok", ("skipped a failure", 0, "a"), ("skipped a failure", 2, "c")),
+    ],
+    "back": [
+        send(1, "ok", ("back", "a", 0), ("back", "b", 1)),
+        poll(2, "ok", ("back", 0, "a"), ("back", 1, "b")),
+        poll(2, "ok", ("back", 0, "a")),
+    ],
+    "back in other hands": [
+        send(1, "ok", ("back in other hands", "a", 0), ("back in other hands", "b", 1)),
+        poll(2, "ok", ("back in other hands", 0, "a"), ("back in other hands", 1, "b")),
+        poll(3, "ok", ("back in other hands", 0, "a")),
+    ],
+    "sent back": [
+        send(1, "ok", ("sent back", "a", 1)),
+        send(1, "ok", ("sent back", "b", 0)),
+        poll(2, "ok", ("sent back", 0, "b"), ("sent back", 1, "a")),
+    ],
+    "sent back by two": [
+        send(1, "ok", ("sent back by two", "a", 1)),
+        send(6, "ok", ("sent back by two", "b", 0)),
+        poll(2, "ok", ("sent back by two", 0, "b"), ("sent back by two", 1, "a")),
+    ],
     "failed": [send(1, "fail", ("failed", "a", None)), poll(2, "ok", ("failed", 4, "a"))],
     "failed for good": [
         send(1, "fail", ("failed for good", "a", None)),
@@ -142,8 +186,14 @@ def test_hits_are_found_and_near_misses_are_not(found):
         ("lost_write", "lost", 0, "a"),
         ("lost_write", "lost as a whole", 0, "a"),
         ("lost_write", "lost as a whole", 1, "b"),
+        ("nonmonotonic_poll", "back", 0, "a"),
+        ("nonmonotonic_send", "given twice", 0, "b"),
+        ("nonmonotonic_send", "sent back", 0, "b"),
         ("phantom_record", "phantom", 1, "ghost"),
         ("phantom_record", "phantom elsewhere", 1, "1"),
+        ("poll_skip", "acknowledged in part", 1, "b"),
+        ("poll_skip", "skipped", 1, "b"),
+        ("poll_skip", "skipped by two polls", 1, "b"),
         ("torn_transaction", "acknowledged in part", 1, "b"),
         ("torn_transaction", "atomic too", 0, "b"),
         ("unseen", "bound by a failure", 0, "a"),
@@ -151,6 +201,22 @@ def test_hits_are_found_and_near_misses_are_not(found):
         ("unseen", "read in part", 1, "b"),
         ("unseen", "unseen", 1, "b"),
     ]
+
+
+def test_a_subscribed_consumer_may_be_moved(spark, tmp_path):
+    """What is a broken promise to a consumer that was assigned its keys is permitted to one that subscribed."""
+    steps = [send(1, "ok", ("k", "a", 0), ("k", "b", 1), ("k", "c", 2))]
+    steps += [{"process": 2, "type": "ok", "f": "assign", "mops": ["k"]}, poll(2, "ok", ("k", 0, "a"), ("k", 2, "c"))]
+    steps += [{"process": 3, "type": "ok", "f": "subscribe", "mops": ["k"]}, poll(3, "ok", ("k", 1, "b"))]
+    steps += [poll(3, "ok", ("k", 0, "a"))]
+    run = recorded.open_run(spark, folder_of(tmp_path, *steps))
+    _, cases = job._records(spark, Sources(run), evidence.count(run))
+
+    assert sorted((row["anomaly"], row["allowed"], row["allowed_why"]) for row in cases.collect()) == [
+        ("nonmonotonic_poll", True, "a subscribed consumer may be given its partitions anew at any time"),
+        ("poll_skip", False, None),
+    ]
+    run.release()
 
 
 def test_every_story_names_key_and_value(found):
