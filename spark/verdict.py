@@ -101,6 +101,8 @@ def _delivered(findings: Findings) -> str:
         return (
             f"Nothing is lost; {copies:,} of {acked:,} acknowledged records are there twice or more, which is allowed."
         )
+    if hidden := findings.delivery["unseen"]:
+        return f"No promise was broken; {hidden:,} of {acked:,} acknowledged records are where no reader gets yet."
     return f"Everything promised held: all {acked:,} acknowledged records are accounted for."
 
 

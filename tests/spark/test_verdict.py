@@ -42,6 +42,14 @@ def broken(name, severity):
     return row | {"checked": 3, "violations": 1}
 
 
+def test_a_record_that_nobody_can_read_yet_is_not_accounted_for():
+    """Present and above the high watermark: no promise is broken, and the sentence says what is not seen."""
+    told = judged("pass", delivered={"unseen": 5}, invisible_ack=5)["sentence"]
+
+    assert told.startswith("No promise was broken; 5 of 50 acknowledged records are where no reader gets yet.")
+    assert judged("pass")["sentence"] == HELD
+
+
 def test_sources_that_disagree_are_named_and_do_not_fail():
     """Counted, among the reasons, and at the end of the sentence; without one the sentence ends before."""
     found = judged("pass", source_disagreement=3)
