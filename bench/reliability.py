@@ -150,19 +150,22 @@ def render(rows: list[dict[str, Any]]) -> str:
         "`tests/recount.py`.",
         "Written by `python -m bench.reliability`; every run is a row of `reliability.json`.",
         "",
-        "| scenario | Kafka | must show | shown | at least, at 95 % | recount agrees | figures |",
+        "| scenario | Kafka | must show | shown | at least, at 95 % | recount agrees | records lost / copies |",
         "|---|---|---|---|---|---|---|",
     ]
     for claim in CAMPAIGN:
         own = [row for row in rows if (row["scenario"], row["kafka"]) == (claim.scenario, claim.kafka)]
+        if not own:
+            continue
         shown = sum(claim.shown(row) for row in own)
         agreeing = sum(row["recount_agrees"] for row in own)
-        figures = ", ".join(f"{row['lost']} / {row['duplicate_copies']}" for row in own)
+        counts = [f"{row['lost']} / {row['duplicate_copies']}" for row in own]
+        figures = "none" if set(counts) == {"0 / 0"} else ", ".join(counts)
         bugs = Counter(issue for row in own for issue in row.get("known_bugs", []))
         named = "".join(f"; {issue} in {count}" for issue, count in bugs.items())
         lines.append(
             f"| {claim.scenario} | {claim.kafka} | {claim.words} | {shown} of {len(own)}{named} "
-            f"| {lower_bound(shown, len(own)):.0%} | {agreeing} of {len(own)} | lost / copies: {figures} |"
+            f"| {lower_bound(shown, len(own)):.0%} | {agreeing} of {len(own)} | {figures} |"
         )
     return "\n".join(lines) + "\n"
 
