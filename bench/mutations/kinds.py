@@ -357,6 +357,8 @@ def follower_ahead_of_its_leader(run: Recording) -> str:
 @kind("I10")
 def high_watermark_stuck(run: Recording) -> str:
     """With nothing produced the high watermark stood below the log end, all replicas being in sync."""
+    if run.manifest.mode == "zookeeper":  # an eviction may take longer there than any quiet stretch
+        raise NoPlaceError
     full = [row for row in run.samples() if len(run.isr_at(row["sent_ns"])) == len(run.brokers)]
     quiet = [
         rows
