@@ -164,7 +164,7 @@ def seen(kind: Kind, verdict: dict[str, Any], reported: list[str]) -> bool:
     if kind.reason is None:
         return bool(set(kind.found_by) & set(reported))
     named = any(re.search(kind.reason, reason) for reason in verdict["reasons"])
-    return verdict["verdict"] != "pass" and named and (not kind.found_by or bool(set(kind.found_by) & set(reported)))
+    return verdict["verdict"] == "unknown" and named and (not kind.found_by or bool(set(kind.found_by) & set(reported)))
 
 
 def table(rows: list[dict[str, Any]]) -> str:

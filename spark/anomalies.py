@@ -92,8 +92,8 @@ def duplicate(fates: DataFrame) -> DataFrame:
 def phantom_record(sends: DataFrame, reads: DataFrame, producers: DataFrame) -> DataFrame:
     """A sound payload that nobody is known to have sent to this partition.
 
-    The ledger of a producer that died may lack its last second: of such a producer only a number within its
-    ledger can be a phantom.
+    The ledger of a producer that died may lack its last second, and one that was cut short its end: of such a
+    producer only a number within its ledger can be a phantom.
     """
     known = sends.select(*PARTITION, *VALUE).distinct()
     last = sends.groupBy("producer_id").agg(F.max("seq").alias("last_seq"))

@@ -213,6 +213,18 @@ def _ledgers(recorded: Recorded, counts: Counts) -> Iterator[str]:
             yield f"The ledger of {name} holds {ledger['rows']} of {last_words['rows']} sends."
 
 
+def ledgers(recorded: Recorded, counts: Counts) -> list[dict[str, Any]]:
+    """Each producer, and whether its ledger is known to be whole (a row of ``PRODUCERS``): it ended cleanly, and as
+    many sends were read as it told of in its last words.
+    """
+    told = {client["client_id"]: client.get("rows") or 0 for client in recorded.clients}
+    read = {name: ledger["rows"] for name, ledger in counts.ledgers.items()}
+    return [
+        each | {"clean": each["clean"] and read.get(each["producer_id"], 0) >= told.get(each["producer_id"], 0)}
+        for each in producers(recorded)
+    ]
+
+
 def _acknowledged(counts: Counts) -> str | None:
     acked = sum(ledger["acked"] for ledger in counts.ledgers.values())
     return None if acked else "Nothing was acknowledged: an empty history proves nothing."

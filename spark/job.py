@@ -130,7 +130,7 @@ def _records(spark: SparkSession, sources: Sources, counts: evidence.Counts) -> 
     """What became of every send, and the anomalies table."""
     run = sources.run
     whole = rows(spark, WHOLE, evidence.whole_partitions(run.manifest, counts))
-    producers = rows(spark, recorded.PRODUCERS, recorded.producers(run))
+    producers = rows(spark, recorded.PRODUCERS, evidence.ledgers(run, counts))
     permitted = [
         {"producer_id": producer.producer_id, "anomaly": anomaly, "allowed_why": why}
         for producer in run.manifest.producers

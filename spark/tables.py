@@ -40,7 +40,7 @@ def _problem(file: Path, schema: pa.Schema) -> str | None:
     try:
         found = pq.read_schema(file)
     except (pa.ArrowException, OSError) as error:
-        return f"{name} cannot be read as Parquet: {' '.join(str(error).split())[:160]}."
+        return f"{name} cannot be read as Parquet: {' '.join(str(error).split())[:160].rstrip('.')}."
     types = {field.name: field.type for field in found}
     owed = [field for field in schema if field.name in types or field.name not in LATER]
     wrong = [field.name for field in owed if not _compatible(types.get(field.name), field.type)]

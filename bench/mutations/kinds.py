@@ -252,11 +252,15 @@ def _place(sample: Row) -> str:
     return f"broker {sample['broker_id']} in epoch {sample['leader_epoch']}"
 
 
+def _of_life(run: Recording, sample: Row) -> list[Row]:
+    """Samples of the same replica, life and epoch."""
+    life = ("partition", "broker_id", "incarnation", "leader_epoch")
+    return [row for row in run.samples() if all(row[name] == sample[name] for name in life)]
+
+
 def _earlier(run: Recording, sample: Row) -> list[Row]:
-    """Samples of the same replica, life and epoch that were answered before this one was asked for."""
-    life = ("broker_id", "incarnation", "leader_epoch")
-    same = (row for row in run.samples() if all(row[name] == sample[name] for name in life))
-    return [row for row in same if row["received_ns"] <= sample["sent_ns"]]
+    """Those of them that were answered before this one was asked for."""
+    return [row for row in _of_life(run, sample) if row["received_ns"] <= sample["sent_ns"]]
 
 
 @kind("I1")
@@ -321,7 +325,7 @@ def in_sync_replica_incomplete(run: Recording) -> str:
         before = (r["high_watermark"] for r in run.of_leader() if r["received_ns"] < sample["sent_ns"] - SECOND_NS)
         return max(before, default=0)
 
-    followers = [row for row in run.samples() if run.leaders.get(row["leader_epoch"]) != row["broker_id"]]
+    followers = [row for row in run.samples() if not run.leads(row)]
     sample = run.first(followers, lambda row: len(run.isr_at(row["sent_ns"])) == len(run.brokers) and shown(row) > 100)
     sample["log_end_offset"] = shown(sample) - 1
     sample["high_watermark"] = min(sample["high_watermark"], sample["log_end_offset"])
@@ -393,7 +397,7 @@ def high_watermark_never_reached_epoch(run: Recording) -> str:
     if run.manifest.mode == "zookeeper":  # no state of this recording lasts longer than an eviction may take there
         raise NoPlaceError
     starts = dict(re.findall(r"^(\d+) (\d+)$", run.epoch_files()[0].read_text(), re.MULTILINE))
-    epoch = max(run.leaders)
+    epoch = max(epoch for _, epoch in run.leaders)
     for row in run.samples():
         if row["leader_epoch"] == epoch:
             row["high_watermark"] = int(starts[str(epoch)]) - 1
@@ -478,7 +482,9 @@ def aborted_transaction_committed_in_logs(run: Recording) -> str:
 @kind("I26", scenario="transactions")
 def stable_offset_above_high_watermark(run: Recording) -> str:
     """A leader's last stable offset was above the high watermark that it showed next."""
-    sample = run.first(run.of_leader()[:-200], lambda row: bool(_earlier(run, row)))
+    sample = run.first(
+        run.of_leader(), lambda row: any(row["received_ns"] <= later["sent_ns"] for later in _of_life(run, row))
+    )
     sample["last_stable_offset"] = sample["high_watermark"] + 5000
     run.put("replicas", run.rows("replicas"))
     return _place(sample)

@@ -106,13 +106,18 @@ class Recording:
         return sorted(good, key=lambda row: int(row["sent_ns"]))
 
     @cached_property
-    def leaders(self) -> dict[int, int]:
-        """Who led which epoch."""
-        return {row["leader_epoch"]: row["leader"] for row in self.rows("isr") if (row["leader"] or -1) >= 0}
+    def leaders(self) -> dict[tuple[int, int], int]:
+        """Who led which epoch of which partition."""
+        named = (row for row in self.rows("isr") if (row["leader"] or -1) >= 0)
+        return {(row["partition"], row["leader_epoch"]): row["leader"] for row in named}
+
+    def leads(self, sample: Row) -> bool:
+        """Whether a sample is one of its epoch's leader."""
+        return bool(self.leaders.get((sample["partition"], sample["leader_epoch"])) == sample["broker_id"])
 
     def of_leader(self) -> list[Row]:
         """The samples of each epoch's leader."""
-        return [row for row in self.samples() if self.leaders.get(row["leader_epoch"]) == row["broker_id"]]
+        return [row for row in self.samples() if self.leads(row)]
 
     def isr_at(self, t_ns: int) -> list[int]:
         """The ISR as every observer shows it for a second around a moment; empty: they differ."""

@@ -24,6 +24,7 @@ def verdict(said, *reasons):
         ("no_probe", verdict("unknown", "The replica was never seen by the probe"), [], True),
         ("no_probe", verdict("unknown", "The run was never collected to the end."), [], False),
         ("no_probe", verdict("pass", "the probe"), [], False),
+        ("no_probe", verdict("fail", "1 x lost_write", "the probe"), ["lost_write"], False),
         ("drain_stopped_early", verdict("unknown", "The drain stopped at 5"), ["undrained"], True),
         ("drain_stopped_early", verdict("unknown", "The drain stopped at 5"), [], False),
     ],

@@ -113,3 +113,14 @@ def test_events_that_are_no_events_are_bad_evidence(spark, tmp_path):
 
     with pytest.raises(EvidenceError, match="cannot be read as events"):
         open_run(spark, folder)
+
+
+@pytest.mark.parametrize(("kept", "rows", "whole"), [(50, 50, True), (49, 50, False), (0, 50, False), (50, 49, True)])
+def test_a_ledger_that_was_cut_short_is_not_whole(spark, tmp_path, kept, rows, whole):
+    """Fewer sends than its producer told of: what lies beyond its end cannot be called a phantom."""
+    history = clean()
+    history.sends = history.sends[:kept]
+    history.clients = {"load-1": {"role": "producer", "clean": True, "rows": rows, "last_seq": 49}}
+    run = open_run(spark, history.write(tmp_path / "run"))
+
+    assert evidence.ledgers(run, evidence.count(run)) == [{"producer_id": "load-1", "clean": whole}]
