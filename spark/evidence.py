@@ -103,6 +103,18 @@ def whole_partitions(manifest: Manifest, counts: Counts) -> list[dict[str, Any]]
     ]
 
 
+def whole_logs(manifest: Manifest, counts: Counts) -> list[dict[str, Any]]:
+    """Replicas (topic, partition, broker_id) whose log was exported and can be read up to the end that the last capture
+    saw: only of these does absence prove anything.
+    """
+    return [
+        {"topic": topic, "partition": partition, "broker_id": broker_id}
+        for broker_id, topic, partition in sorted(assigned(manifest) & counts.logs)
+        if not _unreadable(counts, (broker_id, topic, partition))
+        and counts.log_ends.get((broker_id, topic, partition), 0) >= counts.ends.get((broker_id, topic, partition), 0)
+    ]
+
+
 def _unreadable(counts: Counts, replica: tuple[int, str, int]) -> list[str]:
     return [problem for problem in counts.log_problems.get(replica, []) if problem.startswith(UNREADABLE)]
 

@@ -251,7 +251,8 @@ def i15_durability(sends: DataFrame, segments: DataFrame, members: DataFrame) ->
     A record acknowledged with acks=all stands at its offset on every replica of the final ISR.
 
     Sound with any min.insync.replicas while disks survive: the acknowledgement waited for every member of its
-    ISR, and a clean election and every later join need the committed prefix. Reads each replica's log itself.
+    ISR, and a clean election and every later join need the committed prefix. Reads each replica's log itself;
+    a log that was not exported to its end is not asked, as absence proves nothing there.
     """
     promised = sends.filter("outcome = 'ok' AND acks = 'all' AND offset IS NOT NULL").select(
         *PARTITION, *VALUE, "offset", F.col("done_ns").alias("t_ns")

@@ -41,7 +41,7 @@ from spark.broker_log import BROKER_LOG
 from spark.gates import holds
 from spark.segments import register
 from spark.sources import Sources, evict_ns
-from spark.tables import read_table, rows, write_table
+from spark.tables import REPLICA, read_table, rows, write_table
 from spark.verdict import Findings, verdict_of
 
 log = logging.getLogger("plimsoll.judge")
@@ -49,6 +49,7 @@ log = logging.getLogger("plimsoll.judge")
 SPANS = pa.schema([("phase", pa.string()), ("from_ns", pa.int64()), ("to_ns", pa.int64())])
 ALLOWED = pa.schema([("producer_id", pa.string()), ("anomaly", pa.string()), ("allowed_why", pa.string())])
 WHOLE = pa.schema([("topic", pa.string()), ("partition", pa.int32())])
+WHOLE_LOGS = pa.schema([("topic", pa.string()), ("partition", pa.int32()), ("broker_id", pa.int32())])
 LIMITS = pa.schema([("topic", pa.string()), ("evict_ns", pa.int64()), ("least_isr", pa.int32())])
 
 
@@ -99,7 +100,7 @@ def _judge(spark: SparkSession, folder: RunFolder) -> None:
     loads = [producer.producer_id for producer in run.manifest.producers if producer.rate_per_s]
     stalls = recovery.longest_stalls(run.sends.filter(F.col("producer_id").isin(loads)), run.samples, spans)
     tables: dict[str, Callable[[], DataFrame]] = {
-        "invariants": lambda: _invariants(spark, sources, items),
+        "invariants": lambda: _invariants(spark, sources, counts, items),
         "delivery": lambda: delivery.delivery(fates, read_judged(spark, folder, "anomalies")),
         "recovery": lambda: recovery.recovery(spark, run.manifest, run.events, changes, stalls),
         "latency": lambda: recovery.latency(run.sends, spans),
@@ -182,7 +183,9 @@ def _origin_ns(run: recorded.Recorded) -> int:
     return next((span.from_ns for span in recovery.phases(run.events)), run.manifest.started_ns)
 
 
-def _invariants(spark: SparkSession, sources: Sources, items: list[evidence.Item]) -> DataFrame:
+def _invariants(
+    spark: SparkSession, sources: Sources, counts: evidence.Counts, items: list[evidence.Item]
+) -> DataFrame:
     """The invariants that this configuration lets us consider, with their verdicts."""
     run = sources.run
     if run.manifest.foreign:  # nobody saw its replicas
@@ -206,7 +209,9 @@ def _invariants(spark: SparkSession, sources: Sources, items: list[evidence.Item
             checks["I27"] = invariants.i27_markers(run.sends.filter(run.sends["topic"].isin(clean)), run.segments)
     if any(producer.acks == "all" and producer.topic in clean for producer in run.manifest.producers):
         promised = run.sends.filter(run.sends["topic"].isin(clean))
-        checks["I15"] = invariants.i15_durability(promised, run.segments, recorded.final_isr(run.isr))
+        whole = rows(spark, WHOLE_LOGS, evidence.whole_logs(run.manifest, counts))
+        members = recorded.final_isr(run.isr).join(whole, REPLICA, how="left_semi")
+        checks["I15"] = invariants.i15_durability(promised, run.segments, members)
     listed = [name for name in invariants.INVARIANTS if name in checks]
     table = invariants.summary(listed[0], checks[listed[0]])
     for name in listed[1:]:

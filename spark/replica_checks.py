@@ -41,13 +41,15 @@ INVARIANTS = {
 # Of the rest, a run of our own owes the evidence; these are about something that need not happen in a run.
 _OCCASIONAL = {"I11", "I20", "I22", "I23", "I24"}
 _NEED_HISTORY = {"I7", "I9", "I20", "I21", "I24"}
-_NEED_SEGMENTS = {"I12", "I13", "I14", "I17"}
+_NEED_SEGMENTS = {"I12", "I13", "I14", "I16", "I17"}
 _COLUMNS = ["broker_id", "incarnation", "leader_epoch", "sent_ns", "received_ns", "high_watermark", "log_end_offset"]
 
 
 def invariants(spark: SparkSession, sources: Sources, lacking_segments: str | None = None) -> list[dict[str, Any]]:
     """Rows of the invariants table. ``lacking_segments`` says why a replica's log cannot be trusted to be whole."""
-    tallies = [*on_samples(sources), *on_logs(spark, sources), *on_history(sources), *phantoms(sources)]
+    # A log that is not whole cannot say that a record is missing from it.
+    read = [tally("I16", [])] if lacking_segments else phantoms(sources)
+    tallies = [*on_samples(sources), *on_logs(spark, sources), *on_history(sources), *read]
     lacking = dict.fromkeys(_NEED_SEGMENTS, lacking_segments) if lacking_segments else {}
     if sources.owes_history and not sources.states:
         what = (

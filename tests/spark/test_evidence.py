@@ -124,3 +124,15 @@ def test_a_ledger_that_was_cut_short_is_not_whole(spark, tmp_path, kept, rows, w
     run = open_run(spark, history.write(tmp_path / "run"))
 
     assert evidence.ledgers(run, evidence.count(run)) == [{"producer_id": "load-1", "clean": whole}]
+
+
+def test_a_log_that_was_not_exported_to_its_end_proves_no_absence(spark, tmp_path):
+    """Only of whole logs may a record be missing; one that is too short, or not there, is not asked."""
+    history = clean()
+    history.logs[2] = [(0, 0, history.logs[2][0][2][:10])]
+    run = open_run(spark, history.write(tmp_path / "run"))
+    for file in (run.folder.brokers / "broker-3").rglob("*.log"):
+        file.unlink()
+
+    whole = evidence.whole_logs(run.manifest, evidence.count(run))
+    assert [row["broker_id"] for row in whole] == [1]
