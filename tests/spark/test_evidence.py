@@ -12,6 +12,8 @@ from spark import evidence
 from spark.recorded import open_run
 from tests.spark.folders import S, clean, event, manifest, truncated
 
+pytestmark = pytest.mark.pipeline  # many queries: it belongs to the part that may take long
+
 
 def missing(spark, history, path, spoil=None):
     """item → what is missing, of a written history; ``spoil`` damages the folder first."""

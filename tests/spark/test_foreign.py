@@ -12,6 +12,8 @@ from spark.allowed import allowed_to
 from spark.sources import Sources
 from tests.imports.histories import invoked, poll, send, write
 
+pytestmark = pytest.mark.pipeline  # many queries: it belongs to the part that may take long
+
 # What happens to keys of the case's own name.
 CASES = {
     "lost": [send(1, "ok", ("lost", "a", 0)), send(1, "ok", ("lost", "b", 1)), poll(2, "ok", ("lost", 1, "b"))],

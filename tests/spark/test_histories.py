@@ -18,6 +18,8 @@ from tests.model.judged import Tables, checks, disagreements
 from tests.model.replicated_log import MS, VERBS, Batch, History, Partition, Producer, Step
 from tests.spark.folders import manifest
 
+pytestmark = pytest.mark.pipeline  # many queries: it belongs to the part that may take long
+
 STEPS = st.lists(st.tuples(st.sampled_from(VERBS), st.integers(0, 5), st.integers(1, 4)), max_size=40)
 PLAIN = {"acks": "1", "idempotent": False}
 # Everything that the model can do, in a story of half a minute; producer 0 has acks=all, producer 1 acks=1.

@@ -10,6 +10,8 @@ from spark.stories import Witnesses, with_story
 from spark.tables import rows
 from tests.spark.folders import TP, S, isr_view, sample
 
+pytestmark = pytest.mark.pipeline  # many queries: it belongs to the part that may take long
+
 LOST = dict.fromkeys(CASE) | TP | {"anomaly": "lost_write", "producer_id": "load-1", "seq": 7, "offset": 7, "acks": "1"}
 LINE = {**TP, "t_ns": 22 * S, "line": 31, "text": ""}
 

@@ -16,6 +16,8 @@ from tests.spark.folders import TP, S, isr_view, manifest, polled, sample, sent
 from tests.spark.test_anomalies import logged
 from tests.spark.test_delivery import WHOLE
 
+pytestmark = pytest.mark.pipeline  # many queries: it belongs to the part that may take long
+
 COMMITTED = {"isolation": "read_committed"}
 P0, P1 = {"partition": 0}, {"partition": 1}
 
