@@ -71,8 +71,13 @@ def choose_mode(version: str, wanted: Mode | None) -> Mode:
 
 
 def cluster_id(run_id: str) -> str:
-    """A cluster id (16 bytes, base64 without padding) that follows from the run's id."""
-    return base64.urlsafe_b64encode(hashlib.md5(run_id.encode(), usedforsecurity=False).digest()).decode().rstrip("=")
+    """A cluster id (16 bytes, base64 without padding) that follows from the run's id.
+
+    It never begins with a dash, which Kafka's storage tool would take for an option: one id in 64 would.
+    """
+    digest = hashlib.md5(run_id.encode(), usedforsecurity=False).digest()
+    identity = base64.urlsafe_b64encode(digest).decode().rstrip("=")
+    return f"A{identity[1:]}" if identity.startswith("-") else identity
 
 
 def coordinator_node(release: Release, address: str, work: Path) -> Node:

@@ -74,6 +74,13 @@ def test_a_cluster_id_is_16_bytes_and_follows_from_the_run() -> None:
     assert identity == cluster_id("20260101-a-run") != cluster_id("20260101-b-run")
 
 
+def test_a_cluster_id_never_looks_like_an_option() -> None:
+    """Kafka's storage tool would take an id that begins with a dash for an option (run-232 hashes to one)."""
+    assert cluster_id("run-232").startswith("A")
+    assert len(base64.urlsafe_b64decode(cluster_id("run-232") + "==")) == 16
+    assert not any(cluster_id(f"run-{number}").startswith("-") for number in range(300))
+
+
 @pytest.mark.parametrize("mode", ["kraft", "zookeeper"])
 def test_every_broker_listens_three_times_on_its_own_address(mode: Mode) -> None:
     """PROBE apart from CLIENT and REPLICATION, so that faults by port spare it."""
