@@ -16,8 +16,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from scipy.stats import beta
-
 from bench.mutations.kinds import KINDS, Kind
 from bench.mutations.recording import NoPlaceError, Recording
 from bench.reliability import RESULTS as CLEAN_RUNS
@@ -25,6 +23,7 @@ from bench.reliability import VERSIONS, nothing_found, record
 from history.errors import HarnessError
 from history.folder import RunFolder
 from history.manifest import read_manifest
+from spark.intervals import clopper_pearson
 from spark.submit import judge
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -220,7 +219,7 @@ def render(rows: list[dict[str, Any]], counted: list[dict[str, Any]]) -> str:
 
 def upper_bound(found: int, tries: int) -> float:
     """One-sided Clopper-Pearson bound at 95 %."""
-    return float(beta.ppf(0.95, found + 1, tries - found)) if found < tries else 1.0
+    return clopper_pearson(found, tries, confidence=0.90)[1]  # two sides of 5 %
 
 
 if __name__ == "__main__":

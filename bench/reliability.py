@@ -19,12 +19,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from scipy.stats import beta
-
 from clusters import experiment
 from clusters.scenario import load_scenario
 from history.folder import RunFolder
 from history.manifest import read_manifest
+from spark.intervals import clopper_pearson
 from spark.submit import judge
 from tests.recount import judged, recount
 
@@ -172,7 +171,7 @@ def render(rows: list[dict[str, Any]]) -> str:
 
 def lower_bound(shown: int, tries: int) -> float:
     """One-sided Clopper-Pearson bound at 95 %."""
-    return float(beta.ppf(0.05, shown, tries - shown + 1)) if shown else 0.0
+    return clopper_pearson(shown, tries, confidence=0.90)[0]  # two sides of 5 %
 
 
 if __name__ == "__main__":

@@ -110,9 +110,13 @@ def whole_logs(manifest: Manifest, counts: Counts) -> list[dict[str, Any]]:
     return [
         {"topic": topic, "partition": partition, "broker_id": broker_id}
         for broker_id, topic, partition in sorted(assigned(manifest) & counts.logs)
-        if not _unreadable(counts, (broker_id, topic, partition))
-        and counts.log_ends.get((broker_id, topic, partition), 0) >= counts.ends.get((broker_id, topic, partition), 0)
+        if not _unreadable(counts, (broker_id, topic, partition)) and not _cut(counts, (broker_id, topic, partition))
     ]
+
+
+def _cut(counts: Counts, replica: tuple[int, str, int]) -> bool:
+    """Whether a log was exported only to below the end that the last capture saw."""
+    return counts.log_ends.get(replica, 0) < counts.ends.get(replica, 0)
 
 
 def _unreadable(counts: Counts, replica: tuple[int, str, int]) -> list[str]:
@@ -268,7 +272,7 @@ def _segments(replicas: set[tuple[int, str, int]], counts: Counts) -> Iterator[s
         where = f"The log of {topic}-{partition} on broker {broker_id}"
         if problems := _unreadable(counts, replica):
             yield f"{where} cannot be read to the end: {', '.join(problems)}."
-        elif counts.log_ends.get(replica, 0) < counts.ends.get(replica, 0):
+        elif _cut(counts, replica):
             yield (f"{where} was exported up to {counts.log_ends.get(replica, 0)}; its end was {counts.ends[replica]}.")
 
 

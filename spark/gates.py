@@ -12,5 +12,10 @@ GATES = {
 
 def holds(gate: str, kafka_version: str) -> bool:
     """Whether a Kafka version has the behaviour behind a gate; a version that is no number is taken as newest."""
-    numbers = tuple(int(part) for part in re.findall(r"\d+", kafka_version)[:3])
+    numbers = version(kafka_version)
     return not numbers or numbers >= GATES[gate]
+
+
+def version(text: str) -> tuple[int, ...]:
+    """A version's numbers, three at the most; none for a version that is no number."""
+    return tuple(int(part) for part in re.findall(r"\d+", text)[:3])

@@ -15,6 +15,7 @@ from typing import NamedTuple
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812  # the name that Spark's own pages use
 
+from spark.recorded import of_leaders
 from spark.tables import PARTITION, REPLICA, VALUE
 
 CHECK = [*PARTITION, "t_ns", "violated", "evidence"]
@@ -98,12 +99,10 @@ def i3_leader_monotonic(samples: DataFrame, leaders: DataFrame) -> DataFrame:
     Sound because a leader never truncates its own log and never lowers its HW; who led an epoch is in the ISR
     views, and an epoch has one leader.
     """
-    led = leaders.select(*PARTITION, "leader_epoch", F.col("leader").alias("broker_id")).distinct()
     in_order = Window.partitionBy(*REPLICA, "incarnation", "leader_epoch").orderBy("sent_ns")
     state = F.struct("high_watermark", "log_end_offset", "received_ns")
     pairs = (
-        _sampled(samples)
-        .join(F.broadcast(led), [*REPLICA, "leader_epoch"], how="left_semi")
+        of_leaders(_sampled(samples), leaders)
         .withColumn("before", F.lag(state).over(in_order))
         .filter(F.col("before.received_ns") <= F.col("sent_ns"))
     )
@@ -273,11 +272,9 @@ def i26_stable_offset(samples: DataFrame, leaders: DataFrame) -> DataFrame:
     One reply proves nothing against HW, which is read before it. That it falls is not checked: it is read in two
     steps, HW last, and a transaction may begin between them.
     """
-    led = leaders.select(*PARTITION, "leader_epoch", F.col("leader").alias("broker_id")).distinct()
     in_order = Window.partitionBy(*REPLICA, "incarnation", "leader_epoch").orderBy("sent_ns")
     pairs = (
-        _sampled(samples)
-        .join(F.broadcast(led), [*REPLICA, "leader_epoch"], how="left_semi")
+        of_leaders(_sampled(samples), leaders)
         .withColumn("before", F.lag(F.struct("last_stable_offset", "received_ns")).over(in_order))
         .filter(F.col("last_stable_offset").isNotNull() & (F.col("before.received_ns") <= F.col("sent_ns")))
     )

@@ -137,7 +137,7 @@ def _records(spark: SparkSession, sources: Sources, counts: evidence.Counts) -> 
         for producer in run.manifest.producers
         for anomaly, why in allowed_to(run.manifest, producer).items()
     ]
-    sends, polls = run.sends, run.polls
+    sends, polls, leaders = run.sends, run.polls, recorded.leaders(run.isr)
     if run.manifest.foreign:
         names = foreign.imported(spark, run.folder)
         sends, polls = foreign.with_operations(sends, names), foreign.as_drain(polls)
@@ -160,7 +160,6 @@ def _records(spark: SparkSession, sources: Sources, counts: evidence.Counts) -> 
     if run.manifest.foreign:
         found = found.union(order.imported_cases(sends, run.polls, foreign.standing(sends, run.polls)))
     else:
-        leaders = recorded.leaders(run.isr)
         found = found.union(order.cases(sends, run.polls, run.samples, leaders, run.drains))
         if atomic:
             limit_ns, faults = transactions.limit_ns(run.manifest), transactions.faults(run.events)
@@ -171,8 +170,8 @@ def _records(spark: SparkSession, sources: Sources, counts: evidence.Counts) -> 
     elif found.isEmpty():
         told = found
     else:
-        leaders, lines = recorded.leaders(run.isr), rows(spark, BROKER_LOG, sources.lines)
-        told = stories.with_story(found, stories.Witnesses(run.samples, leaders, run.epochs, lines), _origin_ns(run))
+        seen = stories.Witnesses(run.samples, leaders, run.epochs, rows(spark, BROKER_LOG, sources.lines))
+        told = stories.with_story(found, seen, _origin_ns(run))
     told = told.transform(anomalies.with_severity).transform(anomalies.with_allowed, rows(spark, ALLOWED, permitted))
     subscribed = run.manifest.scenario.get("subscribed", [])
     return fates, told.transform(foreign.with_rebalances, subscribed) if subscribed else told

@@ -6,10 +6,11 @@ A named bug stays a failure: the record says which one it is, and in which versi
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+from spark.gates import version
 
 Row = Mapping[str, Any]
 Version = tuple[int, ...]
@@ -46,8 +47,8 @@ def named(invariants: Iterable[Row], kafka_version: str, lines: Sequence[Row]) -
 
     ``lines`` are ``spark.broker_log.BROKER_LOG``. What is named is the first violation, which the evidence is about.
     """
-    version = tuple(int(part) for part in re.findall(r"\d+", kafka_version)[:3])
-    bugs = [bug for bug in KNOWN_BUGS if any(since <= version < fixed for since, fixed in bug.affected)]
+    numbers = version(kafka_version)
+    bugs = [bug for bug in KNOWN_BUGS if any(since <= numbers < fixed for since, fixed in bug.affected)]
     return [_with_name(dict(row), bugs, lines) for row in invariants]
 
 

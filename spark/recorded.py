@@ -17,7 +17,7 @@ from history.events import Event, read_events
 from history.folder import RunFolder
 from history.manifest import Manifest, read_manifest
 from history.tables import RECORDED
-from spark.tables import PARTITION, read_table, rows
+from spark.tables import PARTITION, REPLICA, read_table, rows
 
 # Where an epoch starts, as a replica's leader-epoch-checkpoint says; the file has one "<epoch> <start>" a line.
 EPOCHS = pa.schema(
@@ -89,6 +89,12 @@ def leaders(isr: DataFrame) -> DataFrame:
     """Who led in which epoch: (topic, partition, leader_epoch, leader, seen_ns)."""
     named = isr.filter((F.col("leader") >= 0) & F.col("leader_epoch").isNotNull())
     return named.groupBy(*PARTITION, "leader_epoch", "leader").agg(F.min("received_ns").alias("seen_ns"))
+
+
+def of_leaders(samples: DataFrame, leaders: DataFrame) -> DataFrame:
+    """The samples of each epoch's own leader; ``leaders`` as above."""
+    led = leaders.select(*PARTITION, "leader_epoch", F.col("leader").alias("broker_id")).distinct()
+    return samples.join(F.broadcast(led), [*REPLICA, "leader_epoch"], how="left_semi")
 
 
 def isr_changes(isr: DataFrame) -> DataFrame:

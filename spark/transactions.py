@@ -15,7 +15,8 @@ from pyspark.sql import functions as F  # noqa: N812  # the name that Spark's ow
 from history.events import Event
 from history.manifest import Manifest
 from spark.anomalies import GONE, cases_of
-from spark.tables import PARTITION, REPLICA, VALUE, rows
+from spark.recorded import of_leaders
+from spark.tables import PARTITION, VALUE, rows
 
 TRANSACTION = ["producer_id", "transaction"]
 SETTLE_NS = 10_000_000_000  # for the markers of an abort, after the coordinator has noticed
@@ -90,7 +91,7 @@ def hanging_transaction(
     (``limit_ns``) counts. The last stable offset is the first open transaction's first record, so that one value is
     one transaction. The bugs behind KIP-890 leave such transactions, at which ``read_committed`` readers stop for good.
     """
-    held = _of_leaders(samples, leaders).filter(F.col("last_stable_offset") < F.col("high_watermark"))
+    held = of_leaders(samples, leaders).filter(F.col("last_stable_offset") < F.col("high_watermark"))
     stretches = (
         held.groupBy(*PARTITION, F.col("last_stable_offset").alias("offset"))
         .agg(
@@ -130,11 +131,6 @@ def longest_quiet_ns(from_ns: int, to_ns: int, faults: Sequence[tuple[int, int]]
             break
         longest, since_ns = max(longest, begin_ns - since_ns), end_ns
     return max(longest, to_ns - since_ns)
-
-
-def _of_leaders(samples: DataFrame, leaders: DataFrame) -> DataFrame:
-    led = leaders.select(*PARTITION, "leader_epoch", F.col("leader").alias("broker_id")).distinct()
-    return samples.join(F.broadcast(led), [*REPLICA, "leader_epoch"], how="left_semi")
 
 
 def transactional(manifest: Manifest) -> bool:

@@ -493,49 +493,53 @@ def stable_offset_above_high_watermark(run: Recording) -> str:
 # --- what stands in the replicas' files ------------------------------------------------------------
 
 
+def _in_one_batch(run: Recording, change: Callable[[bytearray], bytearray]) -> str:
+    """Change one batch of one replica's log; says which."""
+    broker_id = run.choose(list(run.brokers))
+    found = run.batches(broker_id)
+    at = run.choose(range(len(found)))
+    found[at] = change(found[at])
+    run.put_batches(broker_id, found)
+    return f"broker {broker_id} at offset {header(found[at])['base_offset']}"
+
+
+def _moved(batch: bytearray, name: str, by: int) -> bytearray:
+    """A batch with a number of its header moved, and a checksum that fits."""
+    return with_field(batch, name, header(batch)[name] + by)
+
+
 @kind("corrupt_record")
 def bit_flipped(run: Recording) -> str:
     """One bit of one replica's log is flipped."""
-    broker_id = run.choose(list(run.brokers))
-    found = run.batches(broker_id)
-    batch = run.choose(found)
-    batch[run.choose(range(70, len(batch)))] ^= 1 << run.choose(range(8))
-    run.put_batches(broker_id, found)
-    return f"broker {broker_id} at offset {header(batch)['base_offset']}"
+
+    def flipped(batch: bytearray) -> bytearray:
+        batch[run.choose(range(70, len(batch)))] ^= 1 << run.choose(range(8))
+        return batch
+
+    return _in_one_batch(run, flipped)
 
 
 @kind("I12")
 def committed_batch_differs(run: Recording) -> str:
     """A committed batch of one replica carries another time stamp, with a checksum that fits."""
-    broker_id = run.choose(list(run.brokers))
-    found = run.batches(broker_id)
-    at = run.choose(range(len(found)))
-    found[at] = with_field(found[at], "base_timestamp", header(found[at])["base_timestamp"] + 1)
-    run.put_batches(broker_id, found)
-    return f"broker {broker_id} at offset {header(found[at])['base_offset']}"
+    return _in_one_batch(run, lambda batch: _moved(batch, "base_timestamp", 1))
 
 
 @kind("I13")
 def records_of_one_replica_differ(run: Recording) -> str:
     """A batch of one replica holds other records of the same epoch, with a checksum that fits."""
-    broker_id = run.choose(list(run.brokers))
-    found = run.batches(broker_id)
-    at = run.choose(range(len(found)))
-    found[at][-12] ^= 1
-    found[at] = with_crc(found[at])
-    run.put_batches(broker_id, found)
-    return f"broker {broker_id} at offset {header(found[at])['base_offset']}"
+
+    def other(batch: bytearray) -> bytearray:
+        batch[-12] ^= 1
+        return with_crc(batch)
+
+    return _in_one_batch(run, other)
 
 
 @kind("I14")
 def batch_of_another_epoch(run: Recording) -> str:
     """A batch of one replica carries another leader epoch than its epoch file gives."""
-    broker_id = run.choose(list(run.brokers))
-    found = run.batches(broker_id)
-    at = run.choose(range(len(found)))
-    found[at] = with_field(found[at], "leader_epoch", header(found[at])["leader_epoch"] + 1)
-    run.put_batches(broker_id, found)
-    return f"broker {broker_id} at offset {header(found[at])['base_offset']}"
+    return _in_one_batch(run, lambda batch: _moved(batch, "leader_epoch", 1))
 
 
 @kind("I14")
@@ -574,10 +578,7 @@ def sequence_repeated(run: Recording) -> str:
     at = run.choose(_middle([header(batch)["base_offset"] for batch in run.batches(1)]))
     for broker_id in run.brokers:
         found = run.batches(broker_id)
-        changed = [
-            with_field(b, "base_sequence", header(b)["base_sequence"] - 1) if header(b)["base_offset"] == at else b
-            for b in found
-        ]
+        changed = [_moved(b, "base_sequence", -1) if header(b)["base_offset"] == at else b for b in found]
         run.put_batches(broker_id, changed)
     return f"offset {at}"
 

@@ -6,6 +6,7 @@ By name: tests of invariant I7 begin with ``test_i7_``, tests of an anomaly with
 
 import ast
 import re
+from functools import cache
 from pathlib import Path
 
 from spark import invariants, replica_checks
@@ -27,6 +28,7 @@ def source_of(check: str, files: dict[str, str]) -> str:
     return "\n".join(text for name, text in files.items() if name.startswith(begins))
 
 
+@cache
 def functions() -> dict[str, str]:
     """The test functions of this folder with their source."""
     return {
@@ -38,6 +40,7 @@ def functions() -> dict[str, str]:
     }
 
 
+@cache
 def tabled() -> tuple[set[str], set[str]]:
     """The anomalies that the tables of cases fire, and those that they narrowly miss.
 
