@@ -1,0 +1,88 @@
+"""A campaign: the list of runs that was fixed before the first of them, and the folder of its result."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from history.errors import BadInput
+from history.folder import write_atomically
+
+Kind = Literal["compare", "nightly", "capacity"]
+FOLDERS: dict[Kind, str] = {"compare": "comparisons", "nightly": "nights", "capacity": "plans"}
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Item(_Model):
+    """One run of a campaign.
+
+    ``changes`` is a JSON merge patch (RFC 7396) on the scenario's file. ``labels`` go with the run into its manifest
+    and into the archive; ``campaign`` and ``item`` are added to them.
+    """
+
+    name: str = Field(pattern=r"^[a-z0-9][a-z0-9._-]*$")
+    scenario: str
+    kafka: str
+    changes: dict[str, Any] = Field(default_factory=dict)
+    seed: int | None = None
+    labels: dict[str, str] = Field(default_factory=dict)
+
+
+class Campaign(_Model):
+    """What is to be run and why; ``campaign.json``, never changed once written.
+
+    ``settings`` is the question as it was asked, defaults filled in: versions, margins, targets.
+    """
+
+    format: Literal[1] = 1
+    campaign_id: str
+    kind: Kind
+    created_at: str
+    seed: int
+    settings: dict[str, Any]
+    items: list[Item]
+
+
+class CampaignFolder:
+    """``site/<kind>/<campaign id>/``: the plan, the result for machines, and the page for people."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.plan = path / "campaign.json"
+        self.result = path / "result.json"
+        self.page = path / "index.html"
+
+    @classmethod
+    def of(cls, site: Path, kind: Kind, campaign_id: str) -> CampaignFolder:
+        return cls(site / FOLDERS[kind] / campaign_id)
+
+    def write_plan(self, campaign: Campaign) -> None:
+        """Write the plan of a new campaign.
+
+        Raises:
+            BadInput: there is another plan already.
+        """
+        if self.plan.exists():
+            if self.read_plan() == campaign:
+                return
+            raise BadInput(f"{self.plan} holds another plan; a campaign's plan never changes, give a new name.")
+        self.path.mkdir(parents=True, exist_ok=True)
+        write_atomically(self.plan, campaign.model_dump_json(indent=1))
+
+    def read_plan(self) -> Campaign:
+        """The plan.
+
+        Raises:
+            BadInput: it is missing, or is no plan of this format.
+        """
+        try:
+            return Campaign.model_validate_json(self.plan.read_bytes())
+        except FileNotFoundError:
+            raise BadInput(f"{self.path} is no campaign: {self.plan.name} is missing.") from None
+        except ValidationError as error:
+            raise BadInput(f"{self.plan} is no plan of this format: {error.errors()[0]['msg']}.") from error
