@@ -5,62 +5,14 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
+from reports.cells import DASH, Cell, Table, cells, count, milliseconds, percent
 from reports.run_data import Row, RunData
 from reports.story import TOLD, Span, faults, phases, told
 
 STORIES = 200
 DETAIL_CHARACTERS = 240
-DASH = "–"
-
-
-@dataclass(frozen=True)
-class Cell:
-    """One cell; ``mark`` is a style of the page (pass, fail, unknown, differs, quiet), and never all there is."""
-
-    text: str
-    mark: str = ""
-
-
-@dataclass(frozen=True)
-class Table:
-    """A table with its caption. ``numeric`` holds the columns that are set flush right."""
-
-    caption: str
-    columns: tuple[str, ...]
-    rows: list[tuple[Cell, ...]]
-    numeric: frozenset[int] = frozenset()
-    notes: list[str] = field(default_factory=list)
-
-
-def _cells(*values: Any) -> tuple[Cell, ...]:
-    return tuple(value if isinstance(value, Cell) else Cell(count(value)) for value in values)
-
-
-def count(value: Any) -> str:
-    """A number with thousands separators; a dash for what is not known."""
-    if value is None or value == "":
-        return DASH
-    return f"{value:,}" if isinstance(value, int) else str(value)
-
-
-def percent(rate: float | None) -> str:
-    """A rate as a percentage that never rounds something down to zero."""
-    if rate is None:
-        return DASH
-    if rate == 0:
-        return "0 %"
-    return "below 0.0001 %" if rate < 1e-6 else f"{100 * rate:.3g} %" if rate < 0.01 else f"{100 * rate:.2f} %"
-
-
-def milliseconds(value: float | None, *, censored: bool = False) -> str:
-    """A measured time; "≥" where the observation ended before the thing happened."""
-    if value is None:
-        return "not seen" if censored else DASH
-    shown = f"{value:,.1f}" if value < 100 else f"{value:,.0f}"
-    return f"≥ {shown} ms" if censored else f"{shown} ms"
 
 
 def partition_name(row: Row) -> str:
@@ -114,7 +66,7 @@ def delivery_by_partition(run: RunData) -> Table:
     """The same by partition, with the loss interval of each."""
     names = ("sent", "acked", "indeterminate", "failed", "read", "lost", "unseen", "duplicated")
     rows = [
-        _cells(
+        cells(
             partition_name(row), *(row[name] for name in names), _interval(row["loss_rate_low"], row["loss_rate_high"])
         )
         for row in run.rows("delivery")
@@ -177,7 +129,7 @@ def anomalies(run: RunData) -> Table:
         (row["anomaly"], row["severity"], row["allowed"], row["allowed_why"]) for row in run.rows("anomalies")
     )
     rows = [
-        _cells(
+        cells(
             kind.replace("_", " "),
             severity,
             number,
@@ -214,7 +166,7 @@ def stories(run: RunData) -> Table:
     """The first cases one by one."""
     ordered = ordered_cases(run)
     rows = [
-        _cells(
+        cells(
             row["anomaly"].replace("_", " "),
             partition_name(row),
             row["offset"],
@@ -249,7 +201,7 @@ def invariants(run: RunData) -> Table:
         run.rows("invariants"), key=lambda row: (urgency.get(row["verdict"], 1), _number(row["invariant"]))
     )
     rows = [
-        _cells(
+        cells(
             row["invariant"],
             Cell(row["verdict"], row["verdict"]),
             row["title"],
@@ -338,7 +290,7 @@ def _offset_row(row: Row, differing: dict[str, list[str]]) -> tuple[Cell, ...]:
         return Cell(f"≠ {row[name]:,}", "differs") if name in marked else Cell(f"{row[name]:,}")
 
     named = (row["capture"], Cell(str(row["broker_id"])))
-    return _cells(*named, *map(cell, COMPARED), row["checkpoint_high_watermark"], partition_name(row))
+    return cells(*named, *map(cell, COMPARED), row["checkpoint_high_watermark"], partition_name(row))
 
 
 # --- times ---------------------------------------------------------------------------------------
@@ -357,7 +309,7 @@ def recovery(run: RunData) -> Table:
     """Measured times; censored ones stay in, as lower bounds."""
     ordered = sorted(run.rows("recovery"), key=lambda row: (row["from_ns"], row["metric"]))
     rows = [
-        _cells(
+        cells(
             METRICS.get(row["metric"], row["metric"].replace("_", " ")),
             milliseconds(row["value_ms"], censored=row["censored"]),
             row["fault"] or "whole phase",
@@ -378,7 +330,7 @@ def latency(run: RunData) -> Table:
     times = ("p50_ms", "p99_ms", "p999_ms", "max_ms")
     order = {phase.label: index for index, phase in enumerate(phases(run))}
     ordered = sorted(run.rows("latency"), key=lambda row: order.get(row["phase"], len(order)))
-    rows = [_cells(row["phase"], row["acked"], *(milliseconds(row[name]) for name in times)) for row in ordered]
+    rows = [cells(row["phase"], row["acked"], *(milliseconds(row[name]) for name in times)) for row in ordered]
     columns = ("phase", "acknowledged", "p50", "p99", "p99.9", "max")
     caption = "Latency of acknowledged sends by phase, counted from the time at which each was due."
     return Table(caption, columns, rows, frozenset(range(1, 6)))
@@ -390,7 +342,7 @@ def latency(run: RunData) -> Table:
 def fault_table(run: RunData) -> Table:
     """The faults by number, with what proved that they bit and how long they lasted."""
     rows = [
-        _cells(
+        cells(
             Cell(f"F{fault.number}"),
             fault.label,
             fault.target,
@@ -416,7 +368,7 @@ def _proof(fault: Span) -> Cell:
 def event_table(run: RunData) -> Table:
     """What was done and seen, in order."""
     rows = [
-        _cells(
+        cells(
             f"{run.seconds(event.t_ns):,.1f} s",
             event.kind.replace("_", " "),
             event.phase,

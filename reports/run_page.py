@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import csv
 import json
-import re
 import shutil
 import sys
 from datetime import datetime
@@ -16,18 +15,16 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup, escape
-
 from history.errors import PlimsollError
 from history.events import Event
 from history.folder import write_atomically
 from reports import page_tables
+from reports.cells import Table
 from reports.plots import figures, time_range
 from reports.run_data import RunData, read_run
+from reports.site import PLOTLY, environment
 from reports.story import Span, end_of_run, faults, moments, phases
 
-PLOTLY = "plotly.min.js"
 CASES = "cases.csv"
 SHOWN_KEYS = 8
 VERDICT_MEANS = {
@@ -86,26 +83,7 @@ def _write_cases(run: RunData) -> None:
 
 def render(run: RunData) -> str:
     """The page as HTML."""
-    environment = Environment(
-        loader=PackageLoader("reports"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= {"embedded": embedded, "unbroken": unbroken}
-    return environment.get_template("run.html").render(**_view(run))
-
-
-def embedded(value: Any) -> Markup:
-    """JSON for a script element: nothing in it can end the element."""
-    text = json.dumps(value, allow_nan=False, separators=(",", ":"), ensure_ascii=False)
-    return Markup(text.replace("<", "\\u003c"))
-
-
-def unbroken(text: str) -> Markup:
-    """Text in which no line ends inside a name such as ``orders-0``."""
-    return Markup(re.sub(r"[\w.]+-\d+", r'<span class="unbroken">\g<0></span>', str(escape(text))))
+    return environment().get_template("run.html").render(**_view(run))
 
 
 def _view(run: RunData) -> dict[str, Any]:
@@ -132,7 +110,7 @@ def _view(run: RunData) -> dict[str, Any]:
     }
 
 
-def _tables(run: RunData) -> dict[str, page_tables.Table]:
+def _tables(run: RunData) -> dict[str, Table]:
     built = {
         "faults": page_tables.fault_table(run),
         "events": page_tables.event_table(run),

@@ -1,8 +1,5 @@
 "use strict";
 (() => {
-  const dark = matchMedia("(prefers-color-scheme: dark)");
-  const narrow = matchMedia("(max-width: 600px)");
-  const touch = matchMedia("(pointer: coarse)");
   const MOST_ROWS = 5000;
   const plots = [...document.querySelectorAll(".plot")];
   const figures = Object.fromEntries(
@@ -10,44 +7,13 @@
   );
   let partition = document.querySelector("[data-choose]")?.value;
 
-  const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
   const shown = (trace) => !partition || !trace.meta.partition || trace.meta.partition === partition;
 
-  // The figures hold no colour of the page; those follow the theme, and the margins follow the width.
-  function themed(figure, range) {
-    const layout = structuredClone(figure.layout);
-    const ink = colour("ink");
-    layout.paper_bgcolor = layout.plot_bgcolor = "rgba(0,0,0,0)";
-    layout.font = { family: getComputedStyle(document.body).fontFamily, size: narrow.matches ? 11 : 12.5, color: ink };
-    layout.hoverlabel = { ...layout.hoverlabel, bgcolor: colour("raised"), bordercolor: colour("rule"), font: { color: ink } };
-    layout.modebar = { bgcolor: "rgba(0,0,0,0)", color: colour("soft"), activecolor: colour("water") };
-    layout.dragmode = touch.matches || narrow.matches ? false : "zoom";
-    for (const name of Object.keys(layout).filter((key) => /^[xy]axis/.test(key))) {
-      Object.assign(layout[name], {
-        gridcolor: colour("grid"), linecolor: colour("rule"), zerolinecolor: colour("rule"),
-        tickfont: { color: colour("soft") }, automargin: false, fixedrange: name.startsWith("y"),
-      });
-      if (narrow.matches && layout[name].tickformat) layout[name].tickformat = "~s";
-    }
-    layout.xaxis.title.font = { color: colour("soft") };
-    if (range) layout.xaxis.range = range;
-    if (narrow.matches) {
-      layout.margin = { ...layout.margin, l: 56, r: 12 };
-      layout.xaxis.nticks = 5;
-      if (layout.hovermode === "x unified") layout.hovermode = "closest";
-      const legendRows = layout.showlegend ? figure.data.filter((trace) => shown(trace) && trace.showlegend !== false).length / 2 : 0;
-      layout.height += Math.ceil(legendRows) * 18;
-      layout.margin.b += Math.ceil(legendRows) * 18;
-    }
-    return layout;
-  }
-
   function draw(how, range) {
-    const config = { displaylogo: false, responsive: true, displayModeBar: narrow.matches ? false : "hover", modeBarButtons: [["toImage", "zoom2d", "pan2d", "resetScale2d"]] };
     return Promise.all(plots.map((plot) => {
       const figure = figures[plot.dataset.figure];
       const traces = figure.data.map((trace) => ({ ...trace, visible: shown(trace) }));
-      return how(plot, traces, themed(figure, range), config);
+      return how(plot, traces, Theme.themed(figure, range, shown), Theme.config());
     }));
   }
 
@@ -124,18 +90,11 @@
   }
 
   if (!window.Plotly) {
-    for (const plot of plots) {
-      plot.style.minHeight = "";
-      plot.append(Object.assign(document.createElement("p"), { className: "absent", textContent: "The figure cannot be drawn: plotly.min.js does not lie beside this page. Its data is below." }));
-    }
+    Theme.absent(plots);
     return;
   }
-  draw(Plotly.newPlot).then(() => {
-    link();
-    const done = () => { document.body.dataset.drawn = dark.matches ? "dark" : "light"; };
-    const again = () => draw(Plotly.react, plots[0]?.layout.xaxis.range).then(done);
-    dark.addEventListener("change", again);
-    narrow.addEventListener("change", again);
-    done();
-  });
+  Theme.keepDrawn(
+    () => draw(Plotly.newPlot).then(link),
+    () => draw(Plotly.react, plots[0]?.layout.xaxis.range),
+  );
 })();

@@ -4,18 +4,17 @@ import csv
 import json
 import re
 import shutil
-from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser
 
-from reports.run_page import TITLES, embedded, main, publish
+from reports.run_page import TITLES, main, publish
+from reports.site import embedded
+from tests.reports.in_browser import Opened, open_page
 from tests.reports.sample_run import BACK_S, KILL_S, write_sample_run
 
-ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
 LARGEST_BYTES = 2_000_000
 
 
@@ -151,35 +150,8 @@ def test_a_folder_that_is_no_run_is_bad_input(tmp_path: Path, capsys: pytest.Cap
 # --- the page in a browser -------------------------------------------------------------------------
 
 
-@dataclass
-class Opened:
-    """A page that was opened from disk, and what it asked for and complained about."""
-
-    page: Page
-    requests: list[str] = field(default_factory=list)
-    complaints: list[str] = field(default_factory=list)
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    """The machine's Chromium."""
-    found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    assert found, "no Chromium on PATH: install chromium, chromium-browser or google-chrome"
-    with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=found, args=ARGUMENTS)
-        yield chromium
-        chromium.close()
-
-
 def _open(browser: Browser, folder: Path, width: int = 1280, scheme: str = "light") -> Opened:
-    page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)  # type: ignore[arg-type]  # a literal
-    opened = Opened(page)
-    page.on("request", lambda request: opened.requests.append(request.url))
-    page.on("console", lambda message: opened.complaints.append(message.text))
-    page.on("pageerror", lambda error: opened.complaints.append(str(error)))
-    page.goto(publish(folder).as_uri())
-    page.wait_for_selector("body[data-drawn]", state="attached")
-    return opened
+    return open_page(browser, publish(folder), width, scheme)
 
 
 @pytest.mark.browser
@@ -194,6 +166,13 @@ def test_the_page_opens_from_disk_without_a_network(browser: Browser, tmp_path: 
     assert len(opened.requests) == 2
     assert all(address.startswith("file:") for address in opened.requests)
     assert opened.page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_page_is_accessible(browser: Browser, tmp_path: Path, scheme: str) -> None:
+    """axe-core finds nothing serious, with every folded part open."""
+    assert _open(browser, write_sample_run(tmp_path / "run-1", acks1=True), 1280, scheme).inaccessible() == []
 
 
 @pytest.mark.browser
