@@ -6,9 +6,10 @@ import json
 import math
 import secrets
 import time
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from clusters import scenario as story
 from clusters.jars import kafka_jars
@@ -31,15 +32,19 @@ def prepare(
     runs: Path,
     subnet: str | None = None,
     lease: Lease = "time",
+    changes: Mapping[str, Any] | None = None,
+    labels: Mapping[str, str] | None = None,
 ) -> Path:
     """Check everything that was asked for and make the run's folder; nothing is started.
 
+    ``changes`` is a JSON merge patch (RFC 7396) on the scenario's file; ``labels`` stand in the manifest.
     ``lease`` says what spares the run from ``reap``: the life of the calling process (``hold_lease``), or time.
 
     Raises:
         BadInput: something cannot be done; no folder is left behind.
     """
-    plan = _plan(scenario, kafka, runtime=runtime, rate=rate, seed=seed, subnet=subnet)
+    told = _told(scenario, changes, rate)
+    plan = _plan(told, kafka, runtime=runtime, seed=seed, subnet=subnet, labels=labels or {})
     now = datetime.now(UTC)
     name = plan.scenario.name.replace("_", "-")
     stem = f"{now:%Y%m%d-%H%M%S}-{name}-{kafka.replace('.', '-')}"[:57].rstrip("-")
@@ -52,12 +57,20 @@ def prepare(
     return folder.path
 
 
+def _told(scenario: str, changes: Mapping[str, Any] | None, rate: float | None) -> story.Scenario:
+    told = story.load_scenario(scenario, changes)
+    return told if rate is None else _with_rate(told, rate)
+
+
 def _plan(
-    scenario: str, version_wanted: str, *, runtime: str, rate: float | None, seed: int | None, subnet: str | None
+    told: story.Scenario,
+    version_wanted: str,
+    *,
+    runtime: str,
+    seed: int | None,
+    subnet: str | None,
+    labels: Mapping[str, str],
 ) -> Plan:
-    told = story.load_scenario(scenario)
-    if rate is not None:
-        told = _with_rate(told, rate)
     mode = choose_mode(version_wanted, told.cluster.mode)
     if mode == "kraft" and told.aims_at_controller:
         raise BadInput(
@@ -84,6 +97,7 @@ def _plan(
         runtime=chosen,
         seed=secrets.randbelow(2**31) if seed is None else seed,
         subnet=subnet,
+        labels=dict(labels),
     )
 
 

@@ -67,6 +67,7 @@ def manifest_of(world: World, configs: dict[str, dict[str, str]]) -> Manifest:
             topics=topics,
             producers=_producers(scenario),
             host=host_fingerprint(),
+            labels=plan.labels,
         )
     except ValidationError as error:
         raise HarnessError(f"The manifest of {world.folder.run_id} could not be made: {error}") from error

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -510,14 +511,15 @@ class Scenario(_Model):
         return hashlib.sha256(json.dumps(self.model_dump(), sort_keys=True).encode()).hexdigest()
 
 
-def parse_scenario(text: str, where: str) -> Scenario:
-    """Read a scenario from YAML.
+def parse_scenario(text: str, where: str, changes: Mapping[str, Any] | None = None) -> Scenario:
+    """Read a scenario from YAML, with ``changes`` merged into it first (``merge_patch``).
 
     Raises:
         BadInput: it is no YAML or no scenario; the message names the first thing wrong.
     """
     try:
-        return Scenario.model_validate(yaml.safe_load(text))
+        told = yaml.safe_load(text)
+        return Scenario.model_validate(merge_patch(told, changes) if changes else told)
     except yaml.YAMLError as error:
         raise BadInput(f"{where} is no YAML: {' '.join(str(error).split())}.") from error
     except ValidationError as error:
@@ -526,7 +528,19 @@ def parse_scenario(text: str, where: str) -> Scenario:
         # Our own sentences name the value; pydantic's do not.
         own = first["type"] == "value_error"
         what = first["msg"].removeprefix("Value error, ") if own else f"{first['msg']} (got {first['input']!r:.80})"
-        raise BadInput(f"{where}: {path + ': ' if path else ''}{what}.") from error
+        changed = ", as changed" if changes else ""
+        raise BadInput(f"{where}{changed}: {path + ': ' if path else ''}{what}.") from error
+
+
+def merge_patch(told: object, changes: Mapping[str, Any]) -> dict[str, Any]:
+    """A JSON merge patch (RFC 7396): mappings are merged, null drops a key, anything else is replaced whole."""
+    merged = dict(told) if isinstance(told, Mapping) else {}
+    for key, value in changes.items():
+        if value is None:
+            merged.pop(key, None)
+        else:
+            merged[key] = merge_patch(merged.get(key), value) if isinstance(value, Mapping) else value
+    return merged
 
 
 def scenario_names() -> list[str]:
@@ -534,8 +548,8 @@ def scenario_names() -> list[str]:
     return sorted(path.stem for path in SCENARIOS.glob("*.yaml"))
 
 
-def load_scenario(name_or_path: str) -> Scenario:
-    """Load ``scenarios/<name>.yaml``, or a file by its path.
+def load_scenario(name_or_path: str, changes: Mapping[str, Any] | None = None) -> Scenario:
+    """Load ``scenarios/<name>.yaml``, or a file by its path, with changes merged into it.
 
     Raises:
         BadInput: there is no such scenario, or it is wrong.
@@ -544,4 +558,4 @@ def load_scenario(name_or_path: str) -> Scenario:
     if not path.is_file():
         known = ", ".join(scenario_names())
         raise BadInput(f"There is no scenario {name_or_path!r}; known: {known}, or give a path to a .yaml file.")
-    return parse_scenario(path.read_text(), str(name_or_path))
+    return parse_scenario(path.read_text(), str(name_or_path), changes)

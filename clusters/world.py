@@ -13,7 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from clusters import kafka
 from clusters.nodes import Node
@@ -43,6 +43,7 @@ class Plan(BaseModel):
     runtime: Literal["docker", "process"]
     seed: int
     subnet: str | None = None
+    labels: dict[str, str] = Field(default_factory=dict)
 
 
 class World:

@@ -54,7 +54,7 @@ class Manifest(_Model):
     ``scenario`` is the scenario file fully resolved (defaults filled in); ``faults`` lists the kinds of
     fault steps in it, in order; ``control`` names the anomaly that a positive control must produce.
     ``origin`` is how the history came to be: recorded by a run, or imported from a file of that format; nobody
-    knows the mode and the runtime of an imported one.
+    knows the mode and the runtime of an imported one. ``labels`` say what the run is for, as its campaign named it.
     """
 
     format: Literal[1] = 1
@@ -78,6 +78,7 @@ class Manifest(_Model):
     topics: dict[str, TopicInfo]
     producers: list[ProducerInfo]
     host: dict[str, Any]
+    labels: dict[str, str] = Field(default_factory=dict)
 
     @model_validator(mode="after")
     def _recorded_runs_name_their_cluster(self) -> Self:

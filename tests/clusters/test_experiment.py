@@ -156,6 +156,32 @@ def test_a_fault_that_the_runtime_cannot_do_is_refused(
     assert left_under_runs(tmp_path) == []
 
 
+def test_changes_are_merged_into_the_scenario(told: str, tmp_path: Path) -> None:
+    """Before it is checked: a field is replaced, its neighbours stay, null takes one away; the digest follows."""
+    changes = {"load": {"rate": None, "acks": "1", "idempotence": False}, "phases": [{"calm": [{"hold": "1s"}]}]}
+    plain, changed = (World(prepared(told, tmp_path, changes=c)).scenario for c in (None, changes))
+
+    assert changed.load
+    assert (changed.name, changed.load.topic, changed.load.rate, changed.load.acks) == ("small", "orders", 1000, "1")
+    assert [phase.name for phase in changed.phases] == ["calm"]
+    assert changed.digest != plain.digest
+    assert World(prepared(told, tmp_path, changes={})).scenario.digest == plain.digest
+
+
+def test_changes_that_do_not_fit_are_refused(told: str, tmp_path: Path) -> None:
+    """The sentence says that the file was changed; no folder is left."""
+    with pytest.raises(BadInput, match=r"small\.yaml, as changed: load: unknown field 'rat'; known: "):
+        prepared(told, tmp_path, changes={"load": {"rat": 5}})
+    assert left_under_runs(tmp_path) == []
+
+
+def test_labels_go_with_the_run(told: str, tmp_path: Path) -> None:
+    """Without any it has none."""
+    plans = [World(prepared(told, tmp_path, **change)).plan for change in ({"labels": {"role": "base"}}, {})]
+
+    assert [plan.labels for plan in plans] == [{"role": "base"}, {}]
+
+
 def test_a_rate_without_a_load_is_refused(told: str, tmp_path: Path) -> None:
     """There is nothing that it could change."""
     Path(told).write_text(SCENARIO.replace("load: {topic: orders, rate: 500/s}\n", ""))

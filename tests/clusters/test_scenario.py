@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import string
 from typing import Any
 
@@ -22,6 +23,7 @@ from clusters.scenario import (
     Target,
     Topic,
     load_scenario,
+    merge_patch,
     parse_scenario,
     scenario_names,
 )
@@ -107,6 +109,30 @@ def test_what_is_no_rate_is_refused(rate: object) -> None:
     """Zero, negative, NaN, infinite, per minute; a text needs its unit."""
     with pytest.raises(ValidationError):
         Measured(rate=rate)
+
+
+# --- changes -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("told", "patch", "merged"),
+    [
+        ({"a": "b"}, {"a": "c"}, {"a": "c"}),
+        ({"a": "b"}, {"b": "c"}, {"a": "b", "b": "c"}),
+        ({"a": "b", "b": "c"}, {"a": None}, {"b": "c"}),
+        ({"a": ["b"]}, {"a": ["c", "d"]}, {"a": ["c", "d"]}),
+        ({"a": {"b": "c"}}, {"a": {"b": "d", "c": None}}, {"a": {"b": "d"}}),
+        ({"a": ["b"]}, {"a": {"c": 1}}, {"a": {"c": 1}}),
+        ({"e": None}, {"a": 1}, {"e": None, "a": 1}),
+        ({}, {"a": {"bb": {"ccc": None}}}, {"a": {"bb": {}}}),
+        ("no mapping", {"a": 1}, {"a": 1}),
+    ],
+)
+def test_a_merge_patch_is_that_of_its_rfc(told: object, patch: dict[str, Any], merged: object) -> None:
+    """The examples of RFC 7396 whose patch is an object; what was told is left as it was."""
+    before = copy.deepcopy(told)
+
+    assert (merge_patch(told, patch), told) == (merged, before)
 
 
 # --- round trip --------------------------------------------------------------------------------

@@ -53,6 +53,15 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     assert written.topics["orders"].assignment == {0: [1, 2]}
 
 
+def test_an_earlier_manifest_is_read(tmp_path: Path) -> None:
+    """It names no labels; a run without a campaign has none either."""
+    earlier = json.loads(manifest([{}], {}).model_dump_json())
+    del earlier["labels"]
+    (tmp_path / "manifest.json").write_text(json.dumps(earlier))
+
+    assert read_manifest(tmp_path / "manifest.json").labels == {}
+
+
 @pytest.mark.parametrize(
     ("brokers", "topic", "effective"),
     [
