@@ -1,0 +1,68 @@
+"""The metrics of the archive: which way is better, in which unit, and in which words."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+
+class Metric(NamedTuple):
+    """``better`` is None for what explains a difference, or was asked for, and is never judged by itself.
+
+    A ``time`` may be censored: the observation ended first. Of a ``count`` the runs are counted that have any.
+    """
+
+    better: Literal["lower", "higher"] | None
+    unit: str
+    words: str
+    kind: Literal["value", "time", "count"] = "value"
+
+
+_RECOVERY = {
+    "detect": "time until a fault was noticed",
+    "elect": "time until a new leader was elected",
+    "shrink": "time until the ISR shrank",
+    "catch_up": "time until the ISR was full again",
+    "rebalanced": "time until leadership was balanced again",
+    "unavailability": "time in which nothing was acknowledged",
+    "hw_stall": "time in which the high watermark stood still",
+}
+_REQUESTS = {"produce": "produce requests", "fetch_follower": "followers' fetch requests"}
+_REQUEST_PARTS = {
+    "": "time of {}",
+    "_queue": "time of {} in the request queue",
+    "_local": "time of {} at the leader",
+    "_remote": "time of {} waiting for other brokers",
+    "_send": "time of {} in sending the response",
+}
+METRICS: dict[str, Metric] = {
+    "latency_p50_ms": Metric("lower", "ms", "median latency"),
+    "latency_p99_ms": Metric("lower", "ms", "p99 latency"),
+    "latency_p999_ms": Metric("lower", "ms", "p99.9 latency"),
+    "sustainable_rate_per_s": Metric("higher", "/s", "sustainable rate at the p99 limit"),
+    "broker_cpu_s_per_gb": Metric("lower", "s/GB", "broker CPU per GB"),
+    "broker_memory_peak_mb": Metric("lower", "MB", "peak memory of the brokers"),
+    **{f"{name}_s": Metric("lower", "s", words, "time") for name, words in _RECOVERY.items()},
+    "loss_ratio": Metric("lower", "", "share of acknowledged records lost", "count"),
+    "duplication_ratio": Metric("lower", "", "share of records that are copies", "count"),
+    "offered_per_s": Metric(None, "/s", "offered load"),
+    "acked_per_s": Metric(None, "/s", "acknowledged load"),
+    "achieved_ratio": Metric(None, "", "share of the offered load that was achieved"),
+    "network_in_mb_per_s": Metric(None, "MB/s", "network in"),
+    "network_out_mb_per_s": Metric(None, "MB/s", "network out"),
+    "disk_read_mb_per_s": Metric(None, "MB/s", "disk read"),
+    "disk_write_mb_per_s": Metric(None, "MB/s", "disk written"),
+    "gc_ms": Metric(None, "ms", "garbage collection of the brokers"),
+    **{
+        f"request_{request}{part}_ms": Metric(None, "ms", words.format(whose))
+        for request, whose in _REQUESTS.items()
+        for part, words in _REQUEST_PARTS.items()
+    },
+    "host_pressure_cpu_ratio": Metric(None, "", "share of time in which something waited for a CPU"),
+    "host_pressure_io_ratio": Metric(None, "", "share of time in which something waited for a disk"),
+    "host_steal_ratio": Metric(None, "", "share of CPU time taken by other machines"),
+}
+
+
+def metric_of(name: str) -> Metric:
+    """What is known of a metric; one that the table lacks is shown by its name and never judged."""
+    return METRICS.get(name, Metric(None, "", name))

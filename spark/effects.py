@@ -1,0 +1,208 @@
+"""Effects between two arms of runs. Pure functions; a run is the unit, and two runs side by side are a pair.
+
+Effects are means of log-ratios, head against base: symmetric, and free of units. docs/comparison.md explains them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from statistics import fmean, stdev
+from typing import Literal, NamedTuple
+
+import numpy as np
+from scipy import optimize, stats
+
+from history.errors import BadInput
+
+ALPHA = 0.05
+POWER = 0.8  # what "can be seen" means: found in four of five comparisons
+Verdict = Literal["regression", "improvement", "equivalent", "inconclusive"]
+Better = Literal["lower", "higher"]
+
+
+class Effect(NamedTuple):
+    """Mean and standard deviation of ``n`` log-ratios, the t interval of the mean at 1 - ALPHA, two-sided p."""
+
+    n: int
+    mean: float
+    sd: float
+    low: float
+    high: float
+    p: float
+
+
+def log_ratio(base: float, head: float) -> float:
+    """How head compares with base: 0 for equal, log 2 for twice as much.
+
+    Raises:
+        BadInput: there is no such ratio.
+    """
+    if not (base > 0 and head > 0):
+        raise BadInput(f"{head:g} against {base:g} is no ratio that has a logarithm: both must be above 0.")
+    return math.log(head) - math.log(base)
+
+
+def percent(log: float) -> float:
+    """A log-ratio as a change in percent."""
+    return 100 * math.expm1(log)
+
+
+def paired_effect(log_ratios: Sequence[float]) -> Effect | None:
+    """The paired t interval on log-ratios, one for each pair; None for fewer than two pairs."""
+    n = len(log_ratios)
+    if n < 2:
+        return None
+    mean, sd = fmean(log_ratios), stdev(log_ratios)
+    error = sd / math.sqrt(n)
+    half = float(stats.t.ppf(1 - ALPHA / 2, n - 1)) * error
+    p = 2 * float(stats.t.sf(abs(mean) / error, n - 1)) if error else float(mean == 0)
+    return Effect(n, mean, sd, mean - half, mean + half, p)
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Holm's adjusted p-values of a family, in the order given."""
+    order = sorted(range(len(p_values)), key=lambda index: p_values[index])
+    adjusted = [0.0] * len(p_values)
+    least = 0.0
+    for rank, index in enumerate(order):
+        least = max(least, min(1.0, (len(p_values) - rank) * p_values[index]))
+        adjusted[index] = least
+    return adjusted
+
+
+def verdict_of(effect: Effect, *, margin: float, better: Better, p_adjusted: float) -> Verdict:
+    """One of the four verdicts; ``margin`` is a ratio's distance from 1, such as 0.05.
+
+    A difference needs an interval without 0, an estimate beyond the margin, and a p that survives Holm. Equivalent
+    needs the whole interval inside the margins: two one-sided tests, each at ALPHA / 2.
+    """
+    bound = math.log1p(margin)
+    excludes_0 = effect.low > 0 or effect.high < 0
+    if excludes_0 and abs(effect.mean) > bound and p_adjusted < ALPHA:
+        return _direction(effect.mean, better)
+    return "equivalent" if -bound < effect.low and effect.high < bound else "inconclusive"
+
+
+def _direction(log: float, better: Better) -> Verdict:
+    return "regression" if (log > 0) == (better == "lower") else "improvement"
+
+
+# --- what could be seen at all -------------------------------------------------------------------
+
+
+def sd_interval(sd: float, n: int) -> tuple[float, float]:
+    """The interval of a standard deviation that was estimated from ``n`` values, at 1 - ALPHA."""
+    low, high = (sd * math.sqrt((n - 1) / float(stats.chi2.ppf(tail, n - 1))) for tail in (1 - ALPHA / 2, ALPHA / 2))
+    return low, high
+
+
+def detection_rate(log: float, *, sd: float, pairs: int, margin: float, tests: int = 1) -> float:
+    """How often a true worsening by ``log`` is called a regression, log-ratios being normal with that ``sd``.
+
+    ``tests`` is the number of primary metrics: Holm's first step asks for ALPHA / tests.
+    """
+    if sd == 0:
+        return float(log > math.log1p(margin))
+    error = sd / math.sqrt(pairs)
+    needed = float(stats.t.ppf(1 - ALPHA / (2 * tests), pairs - 1))
+    # Mean and variance of a normal sample are independent: for each mean, how often is the variance small enough?
+    means = np.linspace(0, 1, 2_001) * 16 * error + max(math.log1p(margin), log - 8 * error)
+    small_enough = stats.chi2.cdf((pairs - 1) * (means / (needed * error)) ** 2, pairs - 1)
+    return float(np.trapezoid(stats.norm.pdf(means, log, error) * small_enough, means))
+
+
+def smallest_effect(*, sd: float, pairs: int, margin: float, tests: int = 1) -> float | None:
+    """The smallest worsening, as a log-ratio, that is called a regression with POWER; None for fewer than two pairs."""
+    if pairs < 2:
+        return None
+    bound = math.log1p(margin)
+    if sd == 0:
+        return bound
+    top = bound + sd
+    while detection_rate(top, sd=sd, pairs=pairs, margin=margin, tests=tests) < POWER:
+        top *= 2
+    return float(
+        optimize.brentq(
+            lambda log: detection_rate(log, sd=sd, pairs=pairs, margin=margin, tests=tests) - POWER, 0.0, top
+        )
+    )
+
+
+# --- counts of runs, and times whose end was not always seen ---------------------------------------
+
+
+def fisher(head_events: int, head_runs: int, base_events: int, base_runs: int) -> float:
+    """Fisher's exact p, two-sided, of events in so many runs of each arm; 1 where an arm has no run."""
+    table = [[head_events, head_runs - head_events], [base_events, base_runs - base_events]]
+    return float(stats.fisher_exact(table).pvalue) if head_runs and base_runs else 1.0
+
+
+class Times(NamedTuple):
+    """One arm's times: how many ended, Kaplan-Meier median (None: not reached), mean up to a common limit."""
+
+    runs: int
+    ended: int
+    median: float | None
+    restricted_mean: float
+
+
+class CensoredEffect(NamedTuple):
+    """Both arms up to ``limit``, to which both were observed; ``p`` is that of the log-rank test.
+
+    ``log`` compares the restricted means; None where one of them is 0.
+    """
+
+    base: Times
+    head: Times
+    limit: float
+    log: float | None
+    p: float
+
+
+def censored_effect(base: Sequence[tuple[float, bool]], head: Sequence[tuple[float, bool]]) -> CensoredEffect | None:
+    """Compare times, some of which are censored: (value, whether it is at least that), a pair per run.
+
+    The arms are compared as a whole: a ratio of two times of which one is a bound is no ratio. None for an empty arm.
+    """
+    if not base or not head:
+        return None
+    limit = min(_observed_to(base), _observed_to(head))
+    if math.isinf(limit):
+        limit = max(value for value, _ in (*base, *head))
+    of_base, of_head = _times(base, limit), _times(head, limit)
+    known = of_base.restricted_mean > 0 and of_head.restricted_mean > 0
+    log = log_ratio(of_base.restricted_mean, of_head.restricted_mean) if known else None
+    with np.errstate(invalid="ignore"):  # 0 / 0 where no moment had both a time that ended and one that did not
+        p = float(stats.logrank(_data(head), _data(base)).pvalue)
+    return CensoredEffect(of_base, of_head, limit, log, 1.0 if math.isnan(p) else p)
+
+
+def censored_verdict(effect: CensoredEffect, *, margin: float, better: Better, p_adjusted: float) -> Verdict:
+    """A difference needs log-rank and the margin; nothing here shows that two arms are equivalent."""
+    beyond = effect.log is None or abs(effect.log) > math.log1p(margin)
+    difference = effect.head.restricted_mean - effect.base.restricted_mean
+    return _direction(difference, better) if beyond and difference and p_adjusted < ALPHA else "inconclusive"
+
+
+def _observed_to(arm: Sequence[tuple[float, bool]]) -> float:
+    """Up to when it is known how many times had ended: for ever, unless the longest is censored."""
+    value, censored = max(arm)
+    return value if censored else math.inf
+
+
+def _data(arm: Sequence[tuple[float, bool]]) -> stats.CensoredData:
+    return stats.CensoredData(
+        uncensored=[value for value, censored in arm if not censored],
+        right=[value for value, censored in arm if censored],
+    )
+
+
+def _times(arm: Sequence[tuple[float, bool]], limit: float) -> Times:
+    survival = stats.ecdf(_data(arm)).sf
+    steps = [(float(t), float(s)) for t, s in zip(survival.quantiles, survival.probabilities, strict=True)]
+    median = next((t for t, still in steps if still <= 0.5), None)
+    inside = [(0.0, 1.0), *((t, still) for t, still in steps if t < limit)]
+    ends = [t for t, _ in inside[1:]] + [limit]
+    mean = sum(still * (end - start) for (start, still), end in zip(inside, ends, strict=True))
+    return Times(len(arm), sum(not censored for _, censored in arm), median, mean)

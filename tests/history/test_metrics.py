@@ -1,0 +1,41 @@
+"""What the archive's metrics are called, and which way is better."""
+
+import re
+
+from history.metrics import METRICS, metric_of
+
+
+def test_a_metrics_name_ends_in_its_unit():
+    """One look at the name gives the unit; ratios have none."""
+    endings = {
+        "ms": "_ms",
+        "s": "_s",
+        "/s": "_per_s",
+        "s/GB": "_s_per_gb",
+        "MB": "_mb",
+        "MB/s": "_mb_per_s",
+        "": "_ratio",
+    }
+
+    assert [name for name, metric in METRICS.items() if not name.endswith(endings[metric.unit])] == []
+    assert [name for name in METRICS if not re.fullmatch("[a-z0-9_]+", name)] == []
+
+
+def test_what_is_judged_has_a_direction_and_what_explains_has_none():
+    """Latency is judged; the time in the request queue explains it; nobody knows a metric that is not in the table."""
+    assert metric_of("latency_p99_ms").better == "lower"
+    assert metric_of("sustainable_rate_per_s").better == "higher"
+    assert metric_of("request_produce_queue_ms") == (
+        None,
+        "ms",
+        "time of produce requests in the request queue",
+        "value",
+    )
+    assert metric_of("colour") == (None, "", "colour", "value")
+
+
+def test_only_times_and_counts_are_special():
+    """Recovery times may be censored; losses are counted in runs."""
+    assert {name for name, metric in METRICS.items() if metric.kind == "count"} == {"loss_ratio", "duplication_ratio"}
+    assert metric_of("elect_s").kind == "time"
+    assert metric_of("broker_cpu_s_per_gb").kind == "value"
