@@ -38,7 +38,7 @@ def collect_servers(world: World) -> None:
 
 def _copy_server(node: Node, target: Path) -> None:
     target.mkdir(parents=True, exist_ok=True)
-    for name in ("server.log", "server.properties", "data"):
+    for name in ("server.log", "gc.log", "server.properties", "data"):
         source = node.folder / name
         if source.exists():
             # Index files are preallocated and mostly holes.

@@ -22,7 +22,19 @@ CONTROLLER_ID = 100
 _LISTENERS = ("REPLICATION", "CLIENT", "PROBE")
 
 # Small heaps and a quick start: for scenarios about correctness, never for a benchmark.
-_JVM = ("-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.awt.headless=true")
+_QUICK_JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+# kafka-run-class.sh, called by kafka-server-start.sh; the MaxInlineLevel=15 of some versions is Java 17's default.
+_STOCK_JVM = (
+    "-server",
+    "-XX:+UseG1GC",
+    "-XX:MaxGCPauseMillis=20",
+    "-XX:InitiatingHeapOccupancyPercent=35",
+    "-XX:+ExplicitGCInvokesConcurrent",
+    "-Xlog:gc*:file=gc.log:time,tags:filecount=10,filesize=100M",
+)
+_HEADLESS = "-Djava.awt.headless=true"
+_STOCK_HEAPS = {"broker": "1G", "controller": "1G", "zookeeper": "512M"}  # the three start scripts' own
+_QUICK_HEAPS = {"broker": "384m", "controller": "256m", "zookeeper": "256m"}
 _LOGGING = (
     "-Dorg.slf4j.simpleLogger.showDateTime=true",
     "-Dorg.slf4j.simpleLogger.dateTimeFormat=yyyy-MM-dd'T'HH:mm:ss.SSSZ",
@@ -80,22 +92,22 @@ def cluster_id(run_id: str) -> str:
     return f"A{identity[1:]}" if identity.startswith("-") else identity
 
 
-def coordinator_node(release: Release, address: str, work: Path) -> Node:
+def coordinator_node(release: Release, cluster: Cluster, address: str, work: Path) -> Node:
     """The node that elects leaders: a KRaft controller of its own, or ZooKeeper."""
     if release.mode == "zookeeper":
-        return _java_node(release, "zookeeper", "zookeeper", address, work, main=_ZOOKEEPER)
-    return _java_node(release, "controller", "controller", address, work, node_id=CONTROLLER_ID)
+        return _java_node(release, cluster, "zookeeper", address, work, main=_ZOOKEEPER)
+    return _java_node(release, cluster, "controller", address, work, node_id=CONTROLLER_ID)
 
 
-def broker_node(release: Release, broker_id: int, address: str, work: Path) -> Node:
+def broker_node(release: Release, cluster: Cluster, broker_id: int, address: str, work: Path) -> Node:
     """A broker; its configuration file is ``server.properties`` in its folder."""
-    return _java_node(release, f"broker-{broker_id}", "broker", address, work, node_id=broker_id)
+    return _java_node(release, cluster, f"broker-{broker_id}", address, work, node_id=broker_id)
 
 
 def _java_node(
     release: Release,
+    cluster: Cluster,
     name: str,
-    role: str,
     address: str,
     work: Path,
     *,
@@ -103,17 +115,31 @@ def _java_node(
     node_id: int | None = None,
 ) -> Node:
     folder = work / name
-    heap = ("-Xmx256m",) if role != "broker" else ()
+    role = name.partition("-")[0]
+    flags = _jvm_flags(cluster, role)
     return Node(
         name=name,
         role=role,
         address=address,
         folder=folder,
         program="java",
-        arguments=(*_JVM, *heap, *_LOGGING, "-cp", release.class_path, *main, str(folder / "server.properties")),
+        arguments=(*flags, *_LOGGING, "-cp", release.class_path, *main, str(folder / "server.properties")),
         node_id=node_id,
         readable=(release.jars,),
     )
+
+
+def _jvm_flags(cluster: Cluster, role: str) -> tuple[str, ...]:
+    own = cluster.heap if role == "broker" else None
+    if cluster.jvm == "stock":
+        heap = own or _STOCK_HEAPS[role]
+        return (f"-Xmx{heap}", f"-Xms{heap}", *_STOCK_JVM, _HEADLESS)
+    return (f"-Xmx{own or _QUICK_HEAPS[role]}", *_QUICK_JVM, _HEADLESS)
+
+
+def jvm_flags(node: Node) -> list[str]:
+    """What a server's JVM is told, apart from the class path and what it runs."""
+    return list(node.arguments[: node.arguments.index("-cp")])
 
 
 def coordinator_config(release: Release, cluster: Cluster, node: Node) -> dict[str, str]:
@@ -212,7 +238,14 @@ def format_storage(release: Release, controller: Node, brokers: list[Node], iden
     )
     done = subprocess.run(
         [
-            *(str(java_home() / "bin" / "java"), *_JVM, "-cp", release.class_path, "kafka.tools.StorageTool"),
+            *(
+                str(java_home() / "bin" / "java"),
+                *_QUICK_JVM,
+                _HEADLESS,
+                "-cp",
+                release.class_path,
+                "kafka.tools.StorageTool",
+            ),
             *("format", "-t", identity, "-c", str(together)),
         ],
         capture_output=True,

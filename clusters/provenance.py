@@ -17,6 +17,7 @@ from clusters import scenario as story
 from clusters.capture import direct_producer_id
 from clusters.client_nodes import PROBE_HZ, PRODUCER
 from clusters.jars import jars_digest
+from clusters.kafka import jvm_flags
 from clusters.world import World
 from history.errors import HarnessError
 from history.java import java_home
@@ -38,6 +39,7 @@ def manifest_of(world: World, configs: dict[str, dict[str, str]]) -> Manifest:
                 "address": node.address,
                 "node_id": node.node_id,
                 "config": configs[node.name],
+                "jvm_flags": jvm_flags(node),
             }
         )
         for node in (world.coordinator, *world.brokers.values())

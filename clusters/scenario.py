@@ -332,11 +332,16 @@ AnyStep = Annotated[Step, BeforeValidator(_step), PlainSerializer(lambda step: s
 
 
 class Cluster(_Model):
-    """``session_timeout`` becomes broker.session.timeout.ms (KRaft) or zookeeper.session.timeout.ms."""
+    """``session_timeout`` becomes broker.session.timeout.ms (KRaft) or zookeeper.session.timeout.ms.
+
+    ``jvm``: quick starts within seconds and is no basis for a benchmark; stock is what Kafka's own scripts give.
+    """
 
     brokers: int = Field(ge=1, le=26)
     mode: Literal["kraft", "zookeeper"] | None = None  # None: by version
     session_timeout: Seconds = 9.0
+    jvm: Literal["quick", "stock"] = "quick"
+    heap: str | None = Field(default=None, pattern=r"^[1-9]\d*[mMgG]$")  # of a broker; None: by jvm
     config: Settings = Field(default_factory=dict)
 
     @property

@@ -98,13 +98,14 @@ class World:
 
     @cached_property
     def coordinator(self) -> Node:
-        return kafka.coordinator_node(self.release, f"{self.prefix}.{HOST}", self.folder.work)
+        return kafka.coordinator_node(self.release, self.scenario.cluster, f"{self.prefix}.{HOST}", self.folder.work)
 
     @cached_property
     def brokers(self) -> dict[int, Node]:
+        cluster = self.scenario.cluster
         return {
-            number: kafka.broker_node(self.release, number, f"{self.prefix}.{HOST + number}", self.folder.work)
-            for number in self.scenario.cluster.broker_ids.values()
+            number: kafka.broker_node(self.release, cluster, number, f"{self.prefix}.{HOST + number}", self.folder.work)
+            for number in cluster.broker_ids.values()
         }
 
     def client_address(self, index: int) -> str:

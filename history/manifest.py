@@ -18,13 +18,14 @@ class _Model(BaseModel):
 
 
 class NodeInfo(_Model):
-    """A node as it was started; ``config`` is the effective configuration file of a broker or controller."""
+    """A node as it was started: the effective configuration file and the JVM's flags of a broker or controller."""
 
     name: str
     role: Literal["broker", "controller", "zookeeper", "producer", "consumer", "prober"]
     address: str
     node_id: int | None = None
     config: dict[str, str] = Field(default_factory=dict)
+    jvm_flags: list[str] = Field(default_factory=list)
 
 
 class TopicInfo(_Model):

@@ -21,6 +21,7 @@ from clusters.kafka import (
     coordinator_config,
     coordinator_node,
     format_storage,
+    jvm_flags,
     render,
 )
 from clusters.nodes import Node
@@ -33,7 +34,11 @@ CLUSTER = Cluster.model_validate({"brokers": 2, "session_timeout": "9s", "config
 def nodes(mode: Mode, work: Path = Path("/w")) -> tuple[Release, Node, Node]:
     """A release, its coordinator and broker 1."""
     release = Release("3.9.1", Path("/jars"), mode)
-    return release, coordinator_node(release, "127.1.1.10", work), broker_node(release, 1, "127.1.1.11", work)
+    return (
+        release,
+        coordinator_node(release, CLUSTER, "127.1.1.10", work),
+        broker_node(release, CLUSTER, 1, "127.1.1.11", work),
+    )
 
 
 @pytest.mark.parametrize(
@@ -151,6 +156,29 @@ def test_a_node_runs_java_on_its_configuration() -> None:
     assert "org.apache.zookeeper.server.quorum.QuorumPeerMain" in coordinator.arguments
     assert broker.arguments[broker.arguments.index("-cp") + 1] == "/jars/*"
     assert broker.readable == (Path("/jars"),)
+
+
+@pytest.mark.parametrize(
+    ("told", "heaps", "collector"),
+    [
+        ({}, (["-Xmx384m"], ["-Xmx256m"]), "-XX:+UseSerialGC"),
+        ({"heap": "2G"}, (["-Xmx2G"], ["-Xmx256m"]), "-XX:+UseSerialGC"),
+        ({"jvm": "stock"}, (["-Xmx1G", "-Xms1G"], ["-Xmx512M", "-Xms512M"]), "-XX:+UseG1GC"),
+        ({"jvm": "stock", "heap": "768m"}, (["-Xmx768m", "-Xms768m"], ["-Xmx512M", "-Xms512M"]), "-XX:+UseG1GC"),
+    ],
+)
+def test_the_jvm_is_quick_or_as_kafkas_scripts_start_it(
+    told: dict[str, str], heaps: tuple[list[str], list[str]], collector: str
+) -> None:
+    """A heap that is asked for is the brokers'; what is said of a node is what stands before its class path."""
+    cluster = Cluster.model_validate({"brokers": 1, **told})
+    release = Release("3.9.1", Path("/jars"), "zookeeper")
+    broker = jvm_flags(broker_node(release, cluster, 1, "127.1.1.11", Path("/w")))
+    zookeeper = jvm_flags(coordinator_node(release, cluster, "127.1.1.10", Path("/w")))
+
+    assert tuple([flag for flag in flags if flag.startswith("-Xm")] for flags in (broker, zookeeper)) == heaps
+    assert all(collector in flags and "-cp" not in flags for flags in (broker, zookeeper))
+    assert ("-XX:TieredStopAtLevel=1" in broker) == ("jvm" not in told)
 
 
 def test_a_configuration_file_has_a_line_per_setting() -> None:
