@@ -5,6 +5,8 @@ It outlives the run folders, and is rebuilt from them: ``make archive REBUILD=1`
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -13,16 +15,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-# What was measured. A row without a value says that nothing was seen, and `note` says why.
-METRIC = [
-    pa.field("metric", pa.string(), nullable=False),  # a name of docs/metrics.md, with its unit as its ending
-    pa.field("phase", pa.string(), nullable=False),  # "" for the whole run
-    pa.field("value", pa.float64()),
-    pa.field("samples", pa.int64()),  # records, sends or probes behind the value
-    pa.field("censored", pa.bool_(), nullable=False),  # at least the value: the observation ended first
-    pa.field("trusted", pa.bool_(), nullable=False),  # false: no basis for a comparison, for the reason in `note`
-    pa.field("note", pa.string()),
-]
+from history.errors import EvidenceError
+from history.folder import RunFolder
+from history.manifest import read_manifest
+from history.tables import METRICS
+
 _RUN = [
     pa.field("run_id", pa.string(), nullable=False),
     pa.field("started_at", pa.string(), nullable=False),  # ISO 8601, UTC
@@ -41,7 +38,50 @@ _RUN = [
     pa.field("broken", pa.list_(pa.string()), nullable=False),  # invariants that did not hold
     pa.field("labels", pa.map_(pa.string(), pa.string()), nullable=False),  # campaign, item, and the campaign's own
 ]
-ARCHIVE = pa.schema([*_RUN, *METRIC])
+ARCHIVE = pa.schema([*_RUN, *METRICS])
+
+
+def rows_of(run: RunFolder) -> list[dict[str, Any]]:
+    """The archive's rows of a judged run; one row without a metric where nothing was measured.
+
+    Raises:
+        EvidenceError: the folder holds no manifest or no verdict.
+    """
+    manifest = read_manifest(run.manifest)
+    try:
+        verdict = json.loads(run.verdict_file.read_text())
+        measured = pq.read_table(run.judged("metrics"), schema=METRICS).to_pylist()
+    except (OSError, ValueError) as error:
+        raise EvidenceError(
+            f"{run.path} holds no verdict with metrics ({error}); judge it: make judge RUN=…"
+        ) from error
+    cluster = manifest.scenario.get("cluster", {})
+    of_run = {
+        **{name: getattr(manifest, name) for name in ("run_id", "started_at", "scenario_digest", "kafka_version")},
+        **{name: getattr(manifest, name) for name in ("kafka_jars_digest", "seed", "labels")},
+        "scenario": manifest.scenario_name,
+        "mode": manifest.mode or "",
+        "runtime": manifest.runtime or "",
+        "jvm": cluster.get("jvm", "quick"),
+        "host": host_digest(manifest.host),
+        "verdict": verdict["verdict"],
+        "sentence": verdict["sentence"],
+        "anomalies": verdict["anomalies"],
+        "broken": [name for name, found in verdict["invariants"].items() if found["violations"]],
+    }
+    nothing = {"metric": "", "phase": "", "censored": False, "trusted": False, "note": "nothing was measured"}
+    return [{**of_run, **row} for row in measured or [nothing]]
+
+
+def host_digest(host: Mapping[str, Any]) -> str:
+    """What runs must share to be compared: machine, kernel, Java and the clients' libraries."""
+    libraries = host.get("libraries", {})
+    told = {
+        **{name: host.get(name) for name in ("cpu", "cores", "kernel", "java")},
+        "memory_gib": round(host.get("memory_bytes", 0) / 2**30),
+        **{name: libraries.get(name) for name in ("confluent-kafka", "kafka-python")},
+    }
+    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:12]
 
 
 def add(archive: Path, rows: Iterable[Mapping[str, Any]]) -> Path:

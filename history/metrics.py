@@ -59,6 +59,7 @@ METRICS: dict[str, Metric] = {
     },
     "host_pressure_cpu_ratio": Metric(None, "", "share of time in which something waited for a CPU"),
     "host_pressure_io_ratio": Metric(None, "", "share of time in which something waited for a disk"),
+    "host_other_cpu_ratio": Metric(None, "", "share of CPU time that was neither idle nor any node's of the run"),
     "host_steal_ratio": Metric(None, "", "share of CPU time taken by other machines"),
 }
 

@@ -194,15 +194,31 @@ RECOVERY = pa.schema(
     ]
 )
 
-# Latency of acknowledged sends, counted from the due time, by phase.
+# Open-loop load by phase; latency of acknowledged sends, counted from the due time.
 LATENCY = pa.schema(
     [
         _required("phase", pa.string()),
-        _required("acked", pa.int64()),
+        _required("seconds", pa.float64()),
+        _required("due", pa.int64()),  # sends that were due in the phase, however they ended
+        _required("acked", pa.int64()),  # of those, acknowledged at any time
+        _required("arrived", pa.int64()),  # acknowledgements that arrived in the phase
         pa.field("p50_ms", pa.float64()),
         pa.field("p99_ms", pa.float64()),
         pa.field("p999_ms", pa.float64()),
         pa.field("max_ms", pa.float64()),
+    ]
+)
+
+# What was measured, for comparisons. A row without a value says that nothing was seen, and `note` says why.
+METRICS = pa.schema(
+    [
+        _required("metric", pa.string()),  # a name of history.metrics.METRICS, its unit as its ending
+        _required("phase", pa.string()),  # "" for the whole run
+        pa.field("value", pa.float64()),
+        pa.field("samples", pa.int64()),  # records, sends or probes behind the value
+        _required("censored", pa.bool_()),  # at least the value: the observation ended first
+        _required("trusted", pa.bool_()),  # false: no basis for a comparison, for the reason in `note`
+        pa.field("note", pa.string()),
     ]
 )
 
@@ -248,6 +264,7 @@ JUDGED = {
     "invariants": INVARIANTS,
     "recovery": RECOVERY,
     "latency": LATENCY,
+    "metrics": METRICS,
     "timeline_replicas": TIMELINE_REPLICAS,
     "timeline_isr": TIMELINE_ISR,
     "timeline_sends": TIMELINE_SENDS,

@@ -326,14 +326,23 @@ def recovery(run: RunData) -> Table:
 
 
 def latency(run: RunData) -> Table:
-    """Open-loop latency by phase."""
+    """Open-loop load and latency by phase."""
     times = ("p50_ms", "p99_ms", "p999_ms", "max_ms")
     order = {phase.label: index for index, phase in enumerate(phases(run))}
     ordered = sorted(run.rows("latency"), key=lambda row: order.get(row["phase"], len(order)))
-    rows = [cells(row["phase"], row["acked"], *(milliseconds(row[name]) for name in times)) for row in ordered]
-    columns = ("phase", "acknowledged", "p50", "p99", "p99.9", "max")
-    caption = "Latency of acknowledged sends by phase, counted from the time at which each was due."
-    return Table(caption, columns, rows, frozenset(range(1, 6)))
+    rows = [
+        cells(
+            row["phase"],
+            f"{row['due'] / row['seconds']:,.0f}/s",
+            f"{row['arrived'] / row['seconds']:,.0f}/s",
+            row["acked"],
+            *(milliseconds(row[name]) for name in times),
+        )
+        for row in ordered
+    ]
+    columns = ("phase", "offered", "acknowledged", "of them acknowledged at all", "p50", "p99", "p99.9", "max")
+    caption = "Load and latency of sends by the phase in which they were due; latency counts from the due time."
+    return Table(caption, columns, rows, frozenset(range(1, 8)))
 
 
 # --- the story -----------------------------------------------------------------------------------

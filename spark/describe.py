@@ -1,4 +1,4 @@
-"""``python -m spark.describe`` writes docs/checks.md: every check in the words of its own docstring."""
+"""``python -m spark.describe`` writes docs/checks.md and docs/metrics.md, in the code's own words."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from spark import agreement, anomalies, elections, invariants, order, replica_checks, transactions, watermarks
+from history.metrics import METRICS
+from spark import agreement, anomalies, elections, invariants, metrics, order, replica_checks, transactions, watermarks
 
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "checks.md"
+DOCS = Path(__file__).resolve().parents[1] / "docs"
 _INTRODUCTION = """\
 # The checks, one by one
 
@@ -37,8 +38,12 @@ def functions(modules: tuple[ModuleType, ...]) -> Iterator[Callable[..., Any]]:
         yield from sorted((f for f in own if not f.__name__.startswith("_")), key=lambda f: f.__code__.co_firstlineno)
 
 
-def page() -> str:
-    """The page as it should be."""
+def pages() -> dict[str, str]:
+    """The pages as they should be, by the name of their file."""
+    return {"checks.md": _checks(), "metrics.md": _metrics()}
+
+
+def _checks() -> str:
     return "\n".join(
         [_INTRODUCTION, "## Invariants of the replicas\n", *_invariants(), "## Anomalies\n", *_anomalies()]
     )
@@ -71,5 +76,42 @@ def _text(function: Callable[..., Any]) -> str:
     return inspect.cleandoc(function.__doc__ or "").replace("``", "`")
 
 
+_OF_METRICS = """\
+# The metrics, one by one
+
+Written by `python -m spark.describe`. What a run measured stands in `verdict/metrics` and, for good, in the archive;
+the ending of a name is its unit. Latency, load and times are given for each phase, the others for the phase or the
+whole run.
+
+- Latency counts from the time at which a send was due, whatever the cluster did then. It is trusted only where at least
+  {achieved:.1%} of the phase's offered load was acknowledged within the phase, and on {p50:,}, {p99:,} and {p999:,}
+  samples for p50, p99 and p99.9.
+- The sustainable rate is where p99 crosses the scenario's `p99_limit`, between the last offered rate that kept it and
+  the first that did not; log p99 is taken as linear between them.
+- A time may be censored: the observation ended first, and the true time is longer.
+- A phase takes as long as the last of its partitions.
+- Where the host disturbed a phase (more than {steal:.0%} of CPU time stolen, {other:.0%} used by others than the run's
+  nodes, or {io:.0%} of the time somebody waiting for a disk) nothing that was measured in it is trusted; counts of
+  records are. Waiting for a CPU is shown and is no such gate, because brokers under a quota cause it themselves.
+- Counters of brokers and host are read at the boundaries of phases. One that fell (a broker that was started anew)
+  or was not there at one of its boundaries gives no figure.
+
+| metric | better | what it is |
+|---|---|---|
+"""
+
+
+def _metrics() -> str:
+    head = _OF_METRICS.format(
+        achieved=metrics.LEAST_ACHIEVED,
+        steal=metrics.MOST_STEAL,
+        other=metrics.MOST_OTHER_CPU,
+        io=metrics.MOST_IO_PRESSURE,
+        **{name: metrics.LEAST_SAMPLES[f"latency_{name}_ms"] for name in ("p50", "p99", "p999")},
+    )
+    return head + "".join(f"| `{name}` | {of.better or '–'} | {of.words} |\n" for name, of in METRICS.items())
+
+
 if __name__ == "__main__":
-    PAGE.write_text(page())
+    for _name, _text_of_page in pages().items():
+        (DOCS / _name).write_text(_text_of_page)

@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  # the name that Spark's own pages use
 
 from expectations.suites import MISSING, Outcome, record_expectations, replica_expectations, validate
@@ -28,6 +28,7 @@ from spark import (
     foreign,
     invariants,
     known_bugs,
+    metrics,
     order,
     recorded,
     recovery,
@@ -114,6 +115,7 @@ def _judge(spark: SparkSession, folder: RunFolder) -> None:
         for written in [pool.submit(_write, folder, name, build) for name, build in tables.items()]:
             written.result()
         preload.result()
+    _write(folder, "metrics", lambda: rows(spark, JUDGED["metrics"], metrics.metrics(_measured(spark, run))))
     _conclude(spark, run, items)
     run.release()
 
@@ -125,6 +127,16 @@ def _write(folder: RunFolder, name: str, build: Callable[[], DataFrame]) -> None
 def read_judged(spark: SparkSession, folder: RunFolder, name: str) -> DataFrame:
     """A table that was already judged."""
     return read_table(spark, folder.judged(name), JUDGED[name])[0]
+
+
+def _measured(spark: SparkSession, run: recorded.Recorded) -> metrics.Measured:
+    found = {
+        name: [row.asDict() for row in read_judged(spark, run.folder, name).collect()]
+        for name in ("latency", "recovery", "delivery")
+    }
+    return metrics.Measured(
+        run.manifest, run.events, found["latency"], found["recovery"], _delivered(found["delivery"])
+    )
 
 
 def _records(spark: SparkSession, sources: Sources, counts: evidence.Counts) -> tuple[DataFrame, DataFrame]:
@@ -303,7 +315,7 @@ def _conclude(spark: SparkSession, run: recorded.Recorded, items: list[evidence.
     _write_verdict(folder, verdict_of(findings))
 
 
-def _delivered(partitions: list[Row]) -> dict[str, int]:
+def _delivered(partitions: Sequence[Any]) -> dict[str, int]:
     names = [field.name for field in JUDGED["delivery"] if field.type == pa.int64()]
     return {name: sum(row[name] for row in partitions) for name in names}
 

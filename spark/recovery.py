@@ -1,8 +1,9 @@
 """How long each fault was felt: detection, election, ISR, writes, high watermark; and latency by phase.
 
 Times count from the order to inject (``catch_up``: from the order to heal) on the host's monotonic clock, as seen in
-ISR views and acknowledgements. What was not seen before the fault or its phase ended is censored: at least that long.
-An ISR that never lost a target has nothing to make full.
+ISR views and acknowledgements. ``rebalanced``: from the order to heal until the ISR is full and the preferred leader,
+who led before, leads again. What was not seen before the fault or its phase ended is censored: at least that long. An
+ISR that never lost a target has nothing to make full.
 """
 
 from __future__ import annotations
@@ -105,6 +106,9 @@ def _of_fault(
         ordered_ns = _first_after(fault, "heal", events)
         if ordered_ns is not None and not any(row["received_ns"] <= ordered_ns for row in full):
             yield measure("catch_up", ordered_ns, full, phase_ends)
+            preferred = manifest.topics[topic].assignment[partition][0]
+            if last["leader"] == preferred and any(row["leader"] != preferred for row in during):
+                yield measure("rebalanced", ordered_ns, (r for r in full if r["leader"] == preferred), phase_ends)
 
 
 def _same(inject: Event, injected: Event) -> bool:
@@ -164,15 +168,32 @@ def _longest_gap(moments: DataFrame, spans: DataFrame, metric: str) -> DataFrame
 
 
 def latency(sends: DataFrame, spans: DataFrame) -> DataFrame:
-    """Latency of acknowledged sends by the phase in which they were due, counted from the due time."""
-    acked = sends.filter("outcome = 'ok' AND done_ns IS NOT NULL").join(
-        F.broadcast(spans), (F.col("due_ns") >= F.col("from_ns")) & (F.col("due_ns") < F.col("to_ns")), how="inner"
-    )
-    taken_ms = (F.col("done_ns") - F.col("due_ns")) / 1e6
+    """Load and latency by phase: sends by the phase in which they were due, acknowledgements by that of their arrival.
+
+    Latency counts from the due time, whatever the cluster did then; ``spans`` is (phase, from_ns, to_ns).
+    """
+    taken_ms = F.when(F.col("outcome") == "ok", (F.col("done_ns") - F.col("due_ns")) / 1e6)
     quantiles = F.percentile(taken_ms, F.array(F.lit(0.5), F.lit(0.99), F.lit(0.999)))
+    arrivals = (
+        _within(sends.filter("outcome = 'ok'"), "done_ns", spans).groupBy("phase").agg(F.count("*").alias("came"))
+    )
     return (
-        acked.groupBy("phase")
-        .agg(F.count("*").alias("acked"), quantiles.alias("q"), F.max(taken_ms).alias("max_ms"))
+        _within(sends, "due_ns", spans)
+        .groupBy("phase", "from_ns", "to_ns")
+        .agg(
+            F.count("*").alias("due"),
+            F.count(taken_ms).alias("acked"),
+            quantiles.alias("q"),
+            F.max(taken_ms).alias("max_ms"),
+        )
+        .join(arrivals, "phase", how="left")
         .withColumns({"p50_ms": F.col("q")[0], "p99_ms": F.col("q")[1], "p999_ms": F.col("q")[2]})
+        .withColumn("arrived", F.coalesce("came", F.lit(0)))
+        .withColumn("seconds", (F.col("to_ns") - F.col("from_ns")) / 1e9)
         .select(*LATENCY.names)
     )
+
+
+def _within(sends: DataFrame, moment: str, spans: DataFrame) -> DataFrame:
+    inside = (F.col(moment) >= F.col("from_ns")) & (F.col(moment) < F.col("to_ns"))
+    return sends.join(F.broadcast(spans), inside, how="inner")

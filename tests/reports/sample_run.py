@@ -214,12 +214,13 @@ def _recovery() -> Iterable[Row]:
 
 
 def _latency(acks1: bool) -> Iterable[Row]:
-    for phase, acked, p50, p99 in (
-        ("steady", 5_000, 4.1, 11.0),
-        ("follower lags", 15_000, 5.0 if acks1 else 1850.0, 14.0 if acks1 else 2390.0),
-        ("leader dies", 19_940, 5.2, 930.0),
+    for phase, seconds, acked, p50, p99 in (
+        ("steady", 5.0, 5_000, 4.1, 11.0),
+        ("follower lags", 15.0, 15_000, 5.0 if acks1 else 1850.0, 14.0 if acks1 else 2390.0),
+        ("leader dies", 20.0, 19_940, 5.2, 930.0),
     ):
-        yield {"phase": phase, "acked": acked, "p50_ms": p50, "p99_ms": p99, "p999_ms": p99 * 1.3, "max_ms": p99 * 1.5}
+        load = {"phase": phase, "seconds": seconds, "due": round(1_000 * seconds), "acked": acked, "arrived": acked}
+        yield {**load, "p50_ms": p50, "p99_ms": p99, "p999_ms": p99 * 1.3, "max_ms": p99 * 1.5}
 
 
 def _events() -> Iterable[tuple[float, str, str, str, str, Row]]:

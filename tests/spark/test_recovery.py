@@ -43,7 +43,16 @@ def test_a_killed_leader():
         "isr_shrink": (2000, False),
         "isr_full": (5000, False),
         "catch_up": (2000, False),
+        "rebalanced": (7000, True),
     }
+
+
+def test_recovered_is_when_the_preferred_leader_leads_again():
+    """The ISR was full 2 s after the order, and leadership back after 4 s; who did not lead before owes nothing."""
+    states = [state(1, 1, 0, [1, 2, 3]), state(12, 2, 1, [2, 3]), state(15, 2, 1, [1, 2, 3])]
+
+    assert measured([*states, state(17, 1, 2, [1, 2, 3])])["rebalanced"] == (4000, False)
+    assert "rebalanced" not in measured([state(1, 2, 0, [1, 2, 3]), state(12, 2, 0, [2, 3]), states[2]])
 
 
 def test_a_return_that_is_seen_before_its_proof_still_took_its_time():
@@ -112,3 +121,16 @@ def test_latency_by_phase(spark):
     found = recovery.latency(rows(spark, SENDS, sends), spans).orderBy("phase").collect()
 
     assert [(row["phase"], row["acked"], row["p99_ms"]) for row in found] == [("p", 1, 2.0), ("q", 1, 2.0)]
+    assert [(row["seconds"], row["due"], row["arrived"]) for row in found] == [(2.0, 2, 1), (1.0, 1, 1)]
+
+
+def test_latency_of_a_phase_that_answered_late(spark):
+    """A send that was due in one phase and acknowledged in the next is the load of one and the yield of the other."""
+    spans = spark.createDataFrame([("p", 0, 2 * S), ("q", 2 * S, 3 * S)], SPANS)
+    late = {**sent(0, offset=0, at_ns=S), "done_ns": 2 * S + 1}
+    found = recovery.latency(rows(spark, SENDS, [late, sent(1, offset=1, at_ns=2 * S)]), spans).orderBy("phase")
+
+    assert [(row["phase"], row["due"], row["acked"], row["arrived"]) for row in found.collect()] == [
+        ("p", 1, 1, 0),
+        ("q", 1, 1, 2),
+    ]

@@ -1,0 +1,97 @@
+"""The archive: a file per run, immutable but for a run that is judged anew."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from history.archive import ARCHIVE, add, host_digest, read, rows_of
+from history.errors import EvidenceError
+from history.folder import RunFolder
+from history.tables import METRICS
+from tests.reports.sample_run import write_sample_run
+
+METRIC = {"metric": "latency_p99_ms", "phase": "steady", "value": 12.5, "samples": 5_000}
+HOST = {"cpu": "one", "cores": 2, "memory_bytes": 24 * 2**30, "kernel": "6.1", "libraries": {"pyarrow": "21"}}
+
+
+def _row(run_id: str, **other: Any) -> dict[str, Any]:
+    usual: dict[str, Any] = {field.name: "x" for field in ARCHIVE if field.type == pa.string()}
+    told = {"run_id": run_id, "seed": 1, "anomalies": {"lost_write": 2}, "broken": ["I6"], "labels": {"campaign": "c1"}}
+    return usual | told | METRIC | {"censored": False, "trusted": True, "note": None} | other
+
+
+def _judged(folder: Path) -> RunFolder:
+    run = RunFolder(write_sample_run(folder))
+    verdict = json.loads(run.verdict_file.read_text())
+    invariants = {"I6": {"violations": 1}, "I1": {"violations": 0}}
+    run.verdict_file.write_text(json.dumps(verdict | {"invariants": invariants}))
+    run.judged("metrics").mkdir(exist_ok=True)
+    rows = [METRIC | {"censored": False, "trusted": True, "note": None}]
+    pq.write_table(pa.Table.from_pylist(rows, schema=METRICS), run.judged("metrics") / "part-0.parquet")
+    return run
+
+
+def test_what_is_added_is_read_again(tmp_path: Path) -> None:
+    """Maps come back as dictionaries; the oldest run first; nothing is left aside."""
+    add(tmp_path, [_row("20260102-b"), _row("20260102-b", metric="catch_up_s")])
+    add(tmp_path, [_row("20260101-a")])
+
+    assert [found["run_id"] for found in read(tmp_path)] == ["20260101-a", "20260102-b", "20260102-b"]
+    assert read(tmp_path)[0] == _row("20260101-a")
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["20260101-a.parquet", "20260102-b.parquet"]
+
+
+def test_runs_are_found_by_their_labels(tmp_path: Path) -> None:
+    """All labels asked for must be there; one that differs is another campaign's."""
+    add(tmp_path, [_row("a", labels={"campaign": "c1", "role": "base"})])
+    add(tmp_path, [_row("b", labels={"campaign": "c2", "role": "base"})])
+
+    assert [found["run_id"] for found in read(tmp_path, campaign="c1")] == ["a"]
+    assert read(tmp_path, campaign="c1", role="head") == []
+
+
+def test_a_run_that_is_judged_anew_replaces_itself(tmp_path: Path) -> None:
+    """And nobody else."""
+    add(tmp_path, [_row("a", value=1.0)])
+    add(tmp_path, [_row("b", value=2.0)])
+    add(tmp_path, [_row("a", value=3.0)])
+
+    assert [(found["run_id"], found["value"]) for found in read(tmp_path)] == [("a", 3.0), ("b", 2.0)]
+
+
+def test_rows_follow_from_the_run_folder(tmp_path: Path) -> None:
+    """Manifest, verdict and metrics make them, so that the archive can be built again."""
+    run = _judged(tmp_path / "run-1")
+    found = rows_of(run)
+
+    assert [(r["run_id"], r["metric"], r["value"]) for r in found] == [(run.run_id, "latency_p99_ms", 12.5)]
+    assert (found[0]["jvm"], found[0]["broken"]) == ("quick", ["I6"])
+    assert add(tmp_path / "archive", found).is_file()
+
+
+def test_a_run_that_was_not_judged_has_no_rows(tmp_path: Path) -> None:
+    """The message says which, and what to do."""
+    run = _judged(tmp_path / "run-1")
+    run.verdict_file.unlink()
+
+    with pytest.raises(EvidenceError, match=r"run-1 holds no verdict with metrics .* make judge"):
+        rows_of(run)
+
+
+@pytest.mark.parametrize(
+    ("changed", "same"),
+    [
+        ({"kernel": "6.2"}, False),
+        ({"cores": 4}, False),
+        ({"libraries": {"confluent-kafka": "3"}}, False),
+        ({"libraries": {"pyarrow": "22"}}, True),  # judges, and does not measure
+        ({"memory_bytes": 24 * 2**30 - 4096}, True),
+    ],
+)
+def test_a_host_is_what_runs_must_share(changed: dict[str, Any], same: bool) -> None:
+    """Machine, kernel, Java and the clients' libraries; not what only judges."""
+    assert (host_digest(HOST) == host_digest(HOST | changed)) == same

@@ -1,0 +1,150 @@
+"""What a run measured: each figure from hand-made rows, and no figure where there is no basis for one."""
+
+from typing import Any
+
+import pytest
+
+from history.events import Event
+from history.manifest import Manifest
+from spark.metrics import Measured, crossing, metrics
+from tests.spark.folders import S, manifest
+
+STEADY = {"phase": "steady", "seconds": 10.0, "due": 20_000, "acked": 20_000, "arrived": 19_990}
+STEADY |= {"p50_ms": 4.0, "p99_ms": 12.0, "p999_ms": 40.0, "max_ms": 50.0}
+WHOLE = {"acked": 1_000, "lost": 0, "truncated_ack": 0, "unknown_offset_ack": 0, "duplicate_copies": 0}
+
+
+def _measured(**parts: Any) -> dict[tuple[str, str], dict[str, Any]]:
+    usual: dict[str, Any] = {"manifest": manifest(), "events": [], "latency": [], "recovery": [], "delivery": WHOLE}
+    return {(row["metric"], row["phase"]): row for row in metrics(Measured(**(usual | parts)))}
+
+
+def _with_limit(limit_s: float) -> Manifest:
+    told = manifest()
+    scenario = {**told.scenario, "load": {**(told.scenario.get("load") or {}), "p99_limit": limit_s}}
+    return told.model_copy(update={"scenario": scenario})
+
+
+def test_load_and_latency_of_a_phase() -> None:
+    """Rates count what was due and what came; quantiles carry their samples."""
+    found = _measured(latency=[STEADY])
+
+    assert found["offered_per_s", "steady"]["value"] == 2_000
+    assert found["acked_per_s", "steady"]["value"] == 1_999
+    assert found["latency_p99_ms", "steady"] | {"note": None} == {
+        "metric": "latency_p99_ms",
+        "phase": "steady",
+        "value": 12.0,
+        "samples": 20_000,
+        "censored": False,
+        "trusted": True,
+        "note": None,
+    }
+
+
+@pytest.mark.parametrize(("arrived", "trusted"), [(19_900, True), (19_899, False)])
+def test_a_load_that_was_missed_has_no_latency(arrived: int, trusted: bool) -> None:
+    """Below 99.5 % of the offered load the latencies are of another load; the throughput stands."""
+    found = _measured(latency=[STEADY | {"arrived": arrived}])
+
+    assert found["latency_p99_ms", "steady"]["trusted"] is trusted
+    assert found["acked_per_s", "steady"]["trusted"]
+
+
+def test_a_rare_quantile_needs_many_samples() -> None:
+    """5,000 sends are a basis for p99 and none for p99.9."""
+    found = _measured(latency=[STEADY | {"due": 5_000, "acked": 5_000, "arrived": 5_000}])
+
+    assert found["latency_p99_ms", "steady"]["trusted"]
+    assert found["latency_p999_ms", "steady"]["note"] == "5000 samples; 10000 are needed"
+
+
+def test_the_rate_that_keeps_the_limit() -> None:
+    """p99 of 50 ms at 1,000/s and 200 ms at 2,000/s crosses 100 ms half-way, on a logarithmic scale."""
+    assert crossing([(1_000.0, 50.0), (2_000.0, 200.0)], 100) == (pytest.approx(1_500), False, None)
+    assert crossing([(1_000.0, 50.0), (2_000.0, 99.0)], 100)[:2] == (2_000.0, True)
+    assert crossing([(1_000.0, 101.0), (2_000.0, 99.0)], 100)[:2] == (None, False)
+
+
+def test_sustainable_rate_is_of_the_stepped_phases_alone() -> None:
+    """A warm-up that offered no rate of its own is no step; without a limit there is no such figure."""
+    steps = [STEADY | {"phase": "a", "p99_ms": 50.0}, STEADY | {"phase": "b", "due": 40_000, "p99_ms": 200.0}]
+    offered = [Event(t_ns=S, wall="", kind="offered", phase=name) for name in ("a", "b")]
+    rows = [STEADY | {"p99_ms": 900.0}, *steps]
+
+    found = _measured(manifest=_with_limit(0.1), events=offered, latency=rows)
+
+    assert found["sustainable_rate_per_s", ""]["value"] == pytest.approx(3_000)
+    assert ("sustainable_rate_per_s", "") not in _measured(events=offered, latency=rows)
+
+
+def test_a_phase_takes_as_long_as_its_last_partition() -> None:
+    """The longest time counts, and it is censored when any is."""
+    times = [
+        {"phase": "p", "metric": "catch_up", "value_ms": ms, "censored": c} for ms, c in ((500, True), (900, False))
+    ]
+    found = _measured(recovery=[*times, {"phase": "p", "metric": "isr_full", "value_ms": 1, "censored": False}])
+
+    assert (found["catch_up_s", "p"]["value"], found["catch_up_s", "p"]["censored"]) == (0.9, True)
+    assert not [key for key in found if key[0] == "isr_full_s"]
+
+
+def test_records_that_are_gone_or_doubled() -> None:
+    """As shares of what was acknowledged; a run that acknowledged nothing has neither."""
+    found = _measured(delivery=WHOLE | {"lost": 4, "truncated_ack": 1, "duplicate_copies": 20})
+
+    assert (found["loss_ratio", ""]["value"], found["duplication_ratio", ""]["value"]) == (0.005, 0.02)
+    assert ("loss_ratio", "") not in _measured(delivery=WHOLE | {"acked": 0})
+
+
+def _usage(label: str, t_s: float, source: str, **values: float) -> list[dict[str, Any]]:
+    return [
+        {"t_ns": int(t_s * S), "label": label, "source": source, "name": name, "value": value}
+        for name, value in values.items()
+    ]
+
+
+def _brokers_used(label: str, t_s: float, cpu_s: float) -> list[dict[str, Any]]:
+    names = [node.name for node in manifest().brokers]
+    return [row for name in names for row in _usage(label, t_s, name, cpu_ns=cpu_s * 1e9 / len(names))]
+
+
+def test_cpu_per_gigabyte_of_a_phase() -> None:
+    """Two CPU seconds for 20,000 records of 100 bytes are 1,000 s a GB; a broker that was not seen makes it unknown."""
+    rows = [*_brokers_used("before", 0, 1), *_brokers_used("steady", 10, 3)]
+    found = _measured(latency=[STEADY | {"arrived": 20_000}], usage=rows)
+
+    assert found["broker_cpu_s_per_gb", "steady"]["value"] == pytest.approx(1_000)
+    assert ("broker_cpu_s_per_gb", "steady") not in _measured(latency=[STEADY], usage=rows[:-1])
+
+
+def test_a_counter_that_fell_says_nothing() -> None:
+    """A broker that was started anew begins at zero."""
+    rows = [*_brokers_used("before", 0, 3), *_brokers_used("steady", 10, 1)]
+
+    assert ("broker_cpu_s_per_gb", "steady") not in _measured(latency=[STEADY], usage=rows)
+
+
+@pytest.mark.parametrize(("steal_s", "trusted"), [(0.5, True), (0.7, False)])
+def test_a_host_under_pressure_measures_nothing(steal_s: float, trusted: bool) -> None:
+    """Above 5 % of stolen time there is no performance figure; records are records all the same."""
+    rows = _usage("before", 0, "host", steal_ns=0.0, busy_ns=0.0, idle_ns=0.0)
+    rows += _usage("steady", 10, "host", steal_ns=steal_s * 1e9, busy_ns=4e9, idle_ns=6e9)
+    found = _measured(latency=[STEADY], usage=rows)
+
+    assert found["latency_p99_ms", "steady"]["trusted"] is trusted
+    assert found["loss_ratio", ""]["trusted"]
+
+
+@pytest.mark.parametrize(("own_s", "other"), [(7, 0.05), (2, 0.3)])
+def test_what_else_ran_on_the_host(own_s: float, other: float) -> None:
+    """CPU time that was neither idle nor any node's of this run; more than a quarter of the host is too much."""
+    rows = [*_usage("before", 0, "host", steal_ns=0.0, busy_ns=0.0, idle_ns=0.0), *_brokers_used("before", 0, 0)]
+    rows += [
+        *_usage("steady", 10, "host", steal_ns=0.0, busy_ns=8e9, idle_ns=12e9),
+        *_brokers_used("steady", 10, own_s),
+    ]
+    found = _measured(latency=[STEADY], usage=rows)
+
+    assert found["host_other_cpu_ratio", "steady"]["value"] == pytest.approx(other)
+    assert found["latency_p99_ms", "steady"]["trusted"] is (other < 0.25)
