@@ -11,6 +11,7 @@ from pathlib import Path
 
 from clusters import kafka
 from clusters.admin import create_topic
+from clusters.allowances import allow_clients, allow_cluster, end_allowance
 from clusters.capture import capture_offsets
 from clusters.client_nodes import (
     CLIENTS,
@@ -95,6 +96,7 @@ def _start_cluster(world: World) -> None:
     for node in (world.coordinator, *world.brokers.values()):
         world.start(node)
     world.wait_for_brokers()
+    allow_cluster(world)
 
 
 def _server_configs(world: World) -> dict[str, dict[str, str]]:
@@ -148,6 +150,7 @@ def start_clients(run: Path) -> None:
                     what=f"the first success of {node.name}",
                     last_seen=partial(world.describe_node, node),
                 )
+            allow_clients(world, nodes)
         except HarnessError as error:
             world.events.add("error", step="start_clients", why=str(error))
             end_clients(world, names)
@@ -189,6 +192,7 @@ def stop_producers(run: Path) -> None:
     with World.open(run) as world:
         if world.scenario.load:
             end_clients(world, [PRODUCER], limit_s=world.scenario.load.delivery_timeout + 15)
+        end_allowance(world)
 
 
 def stop_clients(run: Path) -> None:

@@ -126,6 +126,7 @@ def _java_node(
         arguments=(*flags, *_LOGGING, "-cp", release.class_path, *main, str(folder / "server.properties")),
         node_id=node_id,
         readable=(release.jars,),
+        disk_read=cluster.allowance.disk_read if cluster.allowance and role == "broker" else None,
     )
 
 

@@ -24,6 +24,7 @@ class Node:
     node_id: int | None = None
     readable: tuple[Path, ...] = ()  # folders outside its own that it reads
     writable: tuple[Path, ...] = ()  # and writes
+    disk_read: float | None = None  # bytes a second that it may read from its disk (capability allowance)
     environment: dict[str, str] = field(default_factory=dict)
 
     @property

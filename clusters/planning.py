@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import secrets
 import time
 from collections.abc import Mapping
@@ -45,6 +46,7 @@ def prepare(
     """
     told = _told(scenario, changes, rate)
     plan = _plan(told, kafka, runtime=runtime, seed=seed, subnet=subnet, labels=labels or {})
+    _check_allowance(plan.scenario, runs)
     now = datetime.now(UTC)
     name = plan.scenario.name.replace("_", "-")
     stem = f"{now:%Y%m%d-%H%M%S}-{name}-{kafka.replace('.', '-')}"[:57].rstrip("-")
@@ -107,6 +109,21 @@ def _with_rate(told: story.Scenario, rate: float) -> story.Scenario:
     if not 0 < rate < math.inf:
         raise BadInput(f"RATE={rate:g} is no rate; give records a second above 0.")
     return told.model_copy(update={"load": told.load.model_copy(update={"rate": rate})})
+
+
+def _check_allowance(told: story.Scenario, runs: Path) -> None:
+    """Docker would refuse these in the middle of the run."""
+    allowance = told.cluster.allowance
+    if allowance is None:
+        return
+    here = os.sched_getaffinity(0)
+    for cpu_set in (allowance.cpu_set, allowance.clients_cpu_set):
+        if cpu_set is not None and not story.cpus_of(cpu_set) <= here:
+            raise BadInput(f"Scenario {told.name} asks for CPUs {cpu_set}; this host has {sorted(here)}.")
+    if allowance.disk_read is not None:
+        from clusters.runtimes.docker import block_device
+
+        block_device(runs.resolve())
 
 
 def _check_subnet(runtime: str, subnet: str | None) -> None:

@@ -56,6 +56,16 @@ def _per_second(value: object) -> object:
     return value
 
 
+def _bytes_per_second(value: object) -> object:
+    """``20MB/s`` → 20000000.0."""
+    if isinstance(value, str):
+        match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kMG]?)B\s*/\s*s", value)
+        if not match:
+            raise ValueError(f"{value!r} is no data rate such as 20MB/s")
+        return float(match[1]) * {"": 1, "k": 1e3, "M": 1e6, "G": 1e9}[match[2]]
+    return value
+
+
 def _setting(value: object) -> object:
     """A Kafka setting as Kafka's own files spell it."""
     if isinstance(value, bool):
@@ -70,6 +80,8 @@ def _acks(value: object) -> object:
 
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False), BeforeValidator(_seconds)]
 PerSecond = Annotated[float, Field(gt=0, allow_inf_nan=False), BeforeValidator(_per_second)]
+BytesPerSecond = Annotated[float, Field(ge=1000, allow_inf_nan=False), BeforeValidator(_bytes_per_second)]
+CpuSet = Annotated[str, Field(pattern=r"^\d+(-\d+)?(,\d+(-\d+)?)*$")]
 Acks = Annotated[Literal["0", "1", "all"], BeforeValidator(_acks)]
 Settings = dict[str, Annotated[str, BeforeValidator(_setting)]]
 
@@ -331,6 +343,22 @@ AnyStep = Annotated[Step, BeforeValidator(_step), PlainSerializer(lambda step: s
 # --- the scenario ------------------------------------------------------------------------------
 
 
+class Allowance(_Model):
+    """What each broker may use of its host; the CPU sets are shared, one by all brokers, one by all other nodes."""
+
+    cpus: float | None = Field(default=None, ge=0.05, allow_inf_nan=False)  # CPU seconds a second
+    cpu_set: CpuSet | None = None
+    clients_cpu_set: CpuSet | None = None
+    network: BytesPerSecond | None = None  # what it sends
+    disk_read: BytesPerSecond | None = None  # what is not in the page cache
+
+
+def cpus_of(cpu_set: str) -> set[int]:
+    """``0,2-3`` → {0, 2, 3}."""
+    ends = (part.partition("-") for part in cpu_set.split(","))
+    return {cpu for first, _, last in ends for cpu in range(int(first), int(last or first) + 1)}
+
+
 class Cluster(_Model):
     """``session_timeout`` becomes broker.session.timeout.ms (KRaft) or zookeeper.session.timeout.ms.
 
@@ -342,6 +370,7 @@ class Cluster(_Model):
     session_timeout: Seconds = 9.0
     jvm: Literal["quick", "stock"] = "quick"
     heap: str | None = Field(default=None, pattern=r"^[1-9]\d*[mMgG]$")  # of a broker; None: by jvm
+    allowance: Allowance | None = None
     config: Settings = Field(default_factory=dict)
 
     @property
@@ -508,8 +537,9 @@ class Scenario(_Model):
 
     @property
     def needs(self) -> frozenset[str]:
-        """Runtime capabilities that the steps need."""
-        return frozenset().union(*(step.needs for phase in self.phases for step in phase.steps))
+        """Runtime capabilities that the cluster and the steps need."""
+        of_cluster = frozenset({"allowance"} if self.cluster.allowance else ())
+        return of_cluster.union(*(step.needs for phase in self.phases for step in phase.steps))
 
     @property
     def digest(self) -> str:

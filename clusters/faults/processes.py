@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
 
+from clusters.allowances import allow_brokers
 from clusters.faults import Evidence
 from clusters.nodes import Node
 from clusters.waiting import wait_until
@@ -70,6 +71,7 @@ class Ended:
     def gone(self) -> Evidence:
         """The broker answers again and other brokers list it as alive."""
         _wait_for_each(self.world, self.nodes, self._is_back, "answer and be registered again")
+        allow_brokers(self.world, self.nodes)
         return {"probe": "answers", "registered": True}
 
     def _is_back(self, node: Node) -> bool:

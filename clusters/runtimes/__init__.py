@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from clusters.nodes import Node
 from history.errors import BadInput
@@ -13,7 +13,7 @@ from history.errors import BadInput
 NodeState = Literal["running", "paused", "exited", "absent"]
 HOST = 10  # the first node's last address byte
 CAPABILITIES = {
-    "docker": frozenset({"kill", "pause", "lag", "shape"}),
+    "docker": frozenset({"kill", "pause", "lag", "shape", "allowance"}),
     "process": frozenset({"kill", "pause", "lag"}),
 }
 
@@ -49,6 +49,18 @@ class Runtime(Protocol):
 
     def limit_ingress(self, node: Node, senders: list[Node], port: int, bytes_per_s: float | None, /) -> None:
         """Limit what ``senders`` send from ``port`` to a node; None lifts the limit (capability ``shape``)."""
+        ...
+
+    def limit_egress(self, node: Node, bytes_per_s: float) -> None:
+        """Limit what a node sends, whoever to, for as long as the run lasts (capability ``allowance``)."""
+        ...
+
+    def limit_cpu(self, name: str, cpus: float | None, cpu_set: str | None) -> None:
+        """Limit a running node's CPU time (None: no limit) and where it may run (None: as it is; ``allowance``)."""
+        ...
+
+    def limits(self, node: Node) -> dict[str, Any]:
+        """What the kernel says of a node's limits and of what they held back (``allowance``)."""
         ...
 
     def remove_all(self) -> list[str]:

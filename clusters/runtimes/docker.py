@@ -24,7 +24,7 @@ from docker.errors import APIError, DockerException, ImageNotFound, NotFound
 from clusters.client_libraries import client_libraries
 from clusters.nodes import Node
 from clusters.paths import CACHE, ROOT, locked
-from clusters.runtimes import CAPABILITIES, NodeState, candidate_prefixes
+from clusters.runtimes import CAPABILITIES, NodeState, candidate_prefixes, cgroups
 from clusters.waiting import wait_until
 from history.errors import BadInput, HarnessError
 
@@ -33,6 +33,9 @@ log = logging.getLogger("plimsoll.docker")
 RUN_LABEL = "plimsoll.run"
 NODE_LABEL = "plimsoll.node"
 FREEZE_LIMIT_S = 10.0
+CPU_PERIOD_US = 20_000  # Docker's own 100 ms would let a broker with a small quota stand still for most of them
+EGRESS_BURST = "64k"  # as large as what the kernel hands over in one piece
+HAS_ALLOWANCE = "tc class show dev eth0 | grep -q 'htb 1:1 '"
 BASE_IMAGE = "debian:bookworm-slim"
 DOCKERFILE = ROOT / "clusters" / "image" / "Dockerfile"
 
@@ -145,6 +148,10 @@ class DockerRuntime:
             working_dir=str(node.folder),
             labels={RUN_LABEL: str(self._run), NODE_LABEL: node.name},
             cap_drop=["ALL"],
+            # Docker takes this limit at the creation only, and of a device only.
+            device_read_bps=[{"Path": block_device(node.folder), "Rate": int(node.disk_read)}]
+            if node.disk_read
+            else None,
         )
         container.start()
 
@@ -206,19 +213,61 @@ class DockerRuntime:
         return "running" if status == "running" else "exited"
 
     def limit_ingress(self, node: Node, senders: list[Node], port: int, bytes_per_s: float | None) -> None:
+        # Below the class of the sender's own allowance, where it has one, so that its traffic counts there, too.
+        parent = f"parent=1:; {HAS_ALLOWANCE} && parent=1:1; "
         for sender in senders:
             if bytes_per_s is None:
-                script = "tc qdisc del dev eth0 root 2>/dev/null; tc qdisc show dev eth0"
+                script = (
+                    f"if {HAS_ALLOWANCE}; then tc filter del dev eth0 parent 1: && tc class del dev eth0 classid 1:10; "
+                    "else tc qdisc del dev eth0 root; fi 2>/dev/null; tc qdisc show dev eth0"
+                )
             else:
                 rate = f"rate {max(int(bytes_per_s * 8), 8)}bit burst 15k"
-                script = (
-                    f"tc class change dev eth0 parent 1: classid 1:10 htb {rate} 2>/dev/null || ("
-                    "tc qdisc replace dev eth0 root handle 1: htb default 0 && "
-                    f"tc class add dev eth0 parent 1: classid 1:10 htb {rate} && "
+                script = parent + (
+                    f"tc class change dev eth0 parent $parent classid 1:10 htb {rate} 2>/dev/null || ("
+                    "(test $parent = 1:1 || tc qdisc replace dev eth0 root handle 1: htb default 0) && "
+                    f"tc class add dev eth0 parent $parent classid 1:10 htb {rate} && "
                     f"tc filter add dev eth0 parent 1: protocol ip u32 match ip dst {node.address}/32 "
                     f"match ip sport {port} 0xffff flowid 1:10) && tc class show dev eth0"
                 )
             self._in_namespace(sender, script)
+
+    def limit_egress(self, node: Node, bytes_per_s: float) -> None:
+        most = int(bytes_per_s * 8)
+        # The leaf has little of its own and borrows the rest, so that a lag's class beside it does not add to the sum.
+        script = (
+            "tc qdisc add dev eth0 root handle 1: htb default 2 && "
+            f"tc class add dev eth0 parent 1: classid 1:1 htb rate {most}bit burst {EGRESS_BURST} && "
+            f"tc class add dev eth0 parent 1:1 classid 1:2 htb rate {most // 10}bit ceil {most}bit "
+            f"burst {EGRESS_BURST} cburst {EGRESS_BURST}"
+        )
+        self._in_namespace(node, script)
+
+    def limit_cpu(self, name: str, cpus: float | None, cpu_set: str | None) -> None:
+        quota = -1 if cpus is None else int(cpus * CPU_PERIOD_US)
+        changes: dict[str, Any] = {"cpu_period": CPU_PERIOD_US, "cpu_quota": quota}
+        if cpu_set is not None:
+            changes["cpuset_cpus"] = cpu_set
+        try:
+            self._get(name).update(**changes)
+        except (NotFound, APIError) as error:
+            raise HarnessError(f"The CPU time of {name} cannot be limited to {cpus} on {cpu_set}: {error}") from error
+
+    def limits(self, node: Node) -> dict[str, Any]:
+        pid = self.pid(node.name)
+        shown: Any = self._docker.containers.get(self._holder(node)).exec_run(
+            ["tc", "-s", "class", "show", "dev", "eth0"]
+        )
+        said: dict[str, Any] = {"network": " ".join(shown.output.decode().split())}
+        if pid is not None:
+            said |= {**cgroups.cpu_limits(pid), **cgroups.cpu_counters(pid), "disk_read": cgroups.read_limit(pid)}
+        return {name: value for name, value in said.items() if value not in (None, "")}
+
+    def pid(self, name: str) -> int | None:
+        try:
+            return int(self._get(name).attrs["State"]["Pid"]) or None
+        except NotFound:
+            return None
 
     def _in_namespace(self, node: Node, script: str) -> str:
         """Run a shell script with NET_ADMIN in a node's network namespace; returns what it printed."""
@@ -252,6 +301,22 @@ class DockerRuntime:
         except APIError as error:
             if error.status_code != 409:  # 409: its removal is already under way
                 raise
+
+
+def block_device(folder: Path) -> str:
+    """The disk on which a folder lies (or will lie), such as ``/dev/sda``.
+
+    Raises:
+        BadInput: it lies on none that the kernel could limit.
+    """
+    number = next(path for path in (folder, *folder.parents) if path.exists()).stat().st_dev
+    known = Path(f"/sys/dev/block/{os.major(number)}:{os.minor(number)}").resolve()
+    disk = known.parent if (known / "partition").exists() else known
+    if not disk.exists():
+        raise BadInput(
+            f"disk_read cannot be limited: {folder} lies on no block device (a network or layered file system?)."
+        )
+    return f"/dev/{disk.name}"
 
 
 def runs_with_leftovers() -> set[Path]:

@@ -10,7 +10,7 @@ import subprocess
 import sys
 from contextlib import suppress
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from clusters.nodes import Node
 from clusters.paths import ROOT
@@ -92,6 +92,15 @@ class ProcessRuntime:
 
     def limit_ingress(self, node: Node, _senders: list[Node], _port: int, _bytes_per_s: float | None) -> None:
         raise HarnessError(f"The process runtime cannot shape traffic into {node.name}; use RUNTIME=docker.")
+
+    def limit_egress(self, node: Node, _bytes_per_s: float) -> None:
+        raise HarnessError(f"The process runtime cannot limit what {node.name} sends; use RUNTIME=docker.")
+
+    def limit_cpu(self, name: str, _cpus: float | None, _cpu_set: str | None) -> None:
+        raise HarnessError(f"The process runtime cannot limit the CPU time of {name}; use RUNTIME=docker.")
+
+    def limits(self, _node: Node) -> dict[str, Any]:
+        return {}
 
     def remove_all(self) -> list[str]:
         found = processes_of(self._run)

@@ -182,6 +182,27 @@ def test_labels_go_with_the_run(told: str, tmp_path: Path) -> None:
     assert [plan.labels for plan in plans] == [{"role": "base"}, {}]
 
 
+def test_an_allowance_needs_a_network_of_its_own(told: str, tmp_path: Path) -> None:
+    """Local processes have none; refused before anything starts."""
+    with pytest.raises(BadInput, match="Scenario small needs allowance, which the process runtime cannot do; use RUN"):
+        prepared(told, tmp_path, changes={"cluster": {"allowance": {"cpus": 0.5}}})
+    assert left_under_runs(tmp_path) == []
+
+
+def test_an_allowance_of_cpus_that_are_not_there_is_refused(
+    told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """CPU 0 and its like are; Docker would refuse the others in the middle of the run."""
+    monkeypatch.setattr(planning, "choose_runtime", lambda _: "docker")
+    monkeypatch.setattr(docker, "fetch_what_nodes_need", lambda: None)
+    monkeypatch.setattr(planning.os, "sched_getaffinity", lambda _: {0, 1})
+
+    with pytest.raises(BadInput, match=r"Scenario small asks for CPUs 0,2-3; this host has \[0, 1\]"):
+        prepared(told, tmp_path, changes={"cluster": {"allowance": {"cpu_set": "0,2-3"}}})
+    assert left_under_runs(tmp_path) == []
+    assert prepared(told, tmp_path, changes={"cluster": {"allowance": {"cpu_set": "0-1"}}}).is_dir()
+
+
 def test_a_rate_without_a_load_is_refused(told: str, tmp_path: Path) -> None:
     """There is nothing that it could change."""
     Path(told).write_text(SCENARIO.replace("load: {topic: orders, rate: 500/s}\n", ""))

@@ -10,7 +10,7 @@ from docker.errors import APIError, DockerException
 
 from clusters.nodes import Node
 from clusters.runtimes import docker as module
-from clusters.runtimes.docker import DockerRuntime, daemon_answers
+from clusters.runtimes.docker import DockerRuntime, block_device, daemon_answers
 from history.errors import BadInput, HarnessError
 
 
@@ -117,6 +117,63 @@ def test_shaping_is_set_at_every_sender(monkeypatch: pytest.MonkeyPatch) -> None
     assert all("match ip dst 172.30.7.11/32" in script for _, script in scripts[:2])
     assert all("match ip sport 9091" in script and "rate 8000bit" in script for _, script in scripts[:2])
     assert all("tc qdisc del" in script for _, script in scripts[2:])
+
+
+def test_an_allowance_and_a_lag_share_one_tree(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The lag's class goes below the sender's own where there is one, and only that class is taken away again."""
+    scripts: list[str] = []
+    monkeypatch.setattr(DockerRuntime, "_in_namespace", lambda _self, _node, script: scripts.append(script))
+    a, b = (Node(name, "broker", f"172.30.7.{n}", Path("/w"), "java", ()) for n, name in enumerate("ab", 11))
+    shaper = runtime(Networks(set()))
+    shaper.limit_egress(b, 1_000_000.0)
+    shaper.limit_ingress(a, [b], 9091, 1000.0)
+    shaper.limit_ingress(a, [b], 9091, None)
+    own, lag, lifted = scripts
+
+    assert "parent 1: classid 1:1 htb rate 8000000bit" in own
+    assert "parent 1:1 classid 1:2 htb rate 800000bit ceil 8000000bit" in own
+    assert "grep -q 'htb 1:1 ' && parent=1:1" in lag
+    assert "parent $parent classid 1:10" in lag
+    assert "grep -q 'htb 1:1 '; then tc filter del dev eth0 parent 1: && tc class del dev eth0 classid 1:10" in lifted
+
+
+class Updated:
+    """A container whose limits Docker changes."""
+
+    def __init__(self) -> None:
+        self.changes: list[dict[str, Any]] = []
+
+    def update(self, **change: Any) -> None:
+        self.changes.append(change)
+
+
+def test_cpu_time_is_a_quota_of_short_periods(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without one it is unlimited; CPUs that nobody names stay as they are."""
+    container = Updated()
+    monkeypatch.setattr(DockerRuntime, "_get", lambda _self, _name: container)
+    runtime(Networks(set())).limit_cpu("broker-1", 0.3, "0")
+    runtime(Networks(set())).limit_cpu("broker-1", None, None)
+
+    assert container.changes == [
+        {"cpu_period": 20_000, "cpu_quota": 6000, "cpuset_cpus": "0"},
+        {"cpu_period": 20_000, "cpu_quota": -1},
+    ]
+
+
+def test_a_folder_lies_on_a_disk_or_on_none(tmp_path: Path) -> None:
+    """One that will be made lies where its parent does; /proc is no disk."""
+    with pytest.raises(BadInput, match="disk_read cannot be limited: /proc/x lies on no block device"):
+        block_device(Path("/proc/x"))
+
+
+def test_a_partition_is_limited_by_its_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel limits whole disks only."""
+    (tmp_path / "sda" / "sda1").mkdir(parents=True)
+    monkeypatch.setattr(Path, "resolve", lambda _self: tmp_path / "sda" / "sda1")
+    assert block_device(tmp_path) == "/dev/sda1"
+
+    (tmp_path / "sda" / "sda1" / "partition").touch()
+    assert block_device(tmp_path) == "/dev/sda"
 
 
 def test_no_daemon_is_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,59 @@
+"""What the kernel says of a container's control group, read on the host: version 1 or 2 of cgroups."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+ROOT = Path("/sys/fs/cgroup")
+PROC = Path("/proc")
+_THROTTLED = {"nr_periods": "cpu_periods", "nr_throttled": "cpu_throttled_periods"}
+
+
+def cpu_limits(pid: int) -> dict[str, str]:
+    """The CPU quota as ``"<µs> <period µs>"`` (``max``: none) and the CPUs; what the kernel does not say is absent."""
+    quota = _read(pid, "cpu.max")
+    if quota is None:
+        parts = [_read(pid, f"cpu.cfs_{name}_us", "cpu") for name in ("quota", "period")]
+        quota = " ".join("max" if part == "-1" else part for part in parts if part is not None) or None
+    cpus = _read(pid, "cpuset.cpus.effective", "cpuset") or _read(pid, "cpuset.cpus", "cpuset")
+    return {name: said for name, said in (("cpu_quota", quota), ("cpu_set", cpus)) if said is not None}
+
+
+def read_limit(pid: int) -> str | None:
+    """The limits on reading block devices, as the kernel spells them."""
+    return _read(pid, "blkio.throttle.read_bps_device", "blkio") or _read(pid, "io.max")
+
+
+def cpu_counters(pid: int) -> dict[str, float]:
+    """CPU time and throttling since the container began: ``cpu_ns``, ``cpu_periods``, ``cpu_throttled_periods``,
+    ``cpu_throttled_ns``; what the kernel does not count is absent.
+    """
+    stat = dict(line.split() for line in (_read(pid, "cpu.stat", "cpu") or "").splitlines())
+    found = {name: float(stat[key]) for key, name in _THROTTLED.items() if key in stat}
+    for name, key, unit_ns in (
+        ("cpu_throttled_ns", "throttled_time", 1),
+        ("cpu_throttled_ns", "throttled_usec", 1000),
+        ("cpu_ns", "usage_usec", 1000),
+    ):
+        if key in stat:
+            found[name] = float(stat[key]) * unit_ns
+    if usage := _read(pid, "cpuacct.usage", "cpuacct"):
+        found["cpu_ns"] = float(usage)
+    return found
+
+
+def _read(pid: int, file: str, controller: str | None = None) -> str | None:
+    """A file of the control group that a process is in: of a controller's hierarchy, else of the unified one."""
+    try:
+        lines = (PROC / str(pid) / "cgroup").read_text().splitlines()
+    except OSError:
+        return None
+    groups = {name: path for _, names, path in (line.split(":", 2) for line in lines) for name in names.split(",")}
+    if controller is not None and controller in groups:
+        where = ROOT / controller / groups[controller].lstrip("/")
+    else:
+        where = ROOT / groups.get("", "/").lstrip("/")
+    try:
+        return (where / file).read_text().strip()
+    except OSError:
+        return None

@@ -1,0 +1,81 @@
+"""Control groups of both versions, laid out in a folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from clusters.runtimes import cgroups
+
+
+def laid_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, membership: str, files: dict[str, str]) -> None:
+    """A host on which process 7 is in these groups, and the groups have these files."""
+    (tmp_path / "proc" / "7").mkdir(parents=True)
+    (tmp_path / "proc" / "7" / "cgroup").write_text(membership)
+    for name, content in files.items():
+        (tmp_path / "cgroup" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "cgroup" / name).write_text(content)
+    monkeypatch.setattr(cgroups, "PROC", tmp_path / "proc")
+    monkeypatch.setattr(cgroups, "ROOT", tmp_path / "cgroup")
+
+
+V1 = "5:cpuset:/docker/x\n4:cpu,cpuacct:/docker/x\n3:blkio:/docker/x\n0::/docker/x\n"
+
+
+def test_version_1_has_a_hierarchy_per_controller(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Throttled time is in nanoseconds there, CPU time in a file of its own."""
+    files = {
+        "cpu/docker/x/cpu.cfs_quota_us": "6000\n",
+        "cpu/docker/x/cpu.cfs_period_us": "20000\n",
+        "cpu/docker/x/cpu.stat": "nr_periods 50\nnr_throttled 13\nthrottled_time 61\n",
+        "cpuacct/docker/x/cpuacct.usage": "900\n",
+        "cpuset/docker/x/cpuset.cpus": "0\n",
+        "blkio/docker/x/blkio.throttle.read_bps_device": "254:0 5000000\n",
+    }
+    laid_out(tmp_path, monkeypatch, V1, files)
+
+    assert cgroups.cpu_limits(7) == {"cpu_quota": "6000 20000", "cpu_set": "0"}
+    assert cgroups.read_limit(7) == "254:0 5000000"
+    assert cgroups.cpu_counters(7) == {
+        "cpu_periods": 50,
+        "cpu_throttled_periods": 13,
+        "cpu_throttled_ns": 61,
+        "cpu_ns": 900,
+    }
+
+
+def test_version_2_has_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its times are microseconds."""
+    files = {
+        "docker/x/cpu.max": "6000 20000\n",
+        "docker/x/cpuset.cpus.effective": "0-1\n",
+        "docker/x/cpu.stat": "usage_usec 9\nnr_periods 50\nnr_throttled 13\nthrottled_usec 61\n",
+        "docker/x/io.max": "254:0 rbps=5000000 wbps=max\n",
+    }
+    laid_out(tmp_path, monkeypatch, "0::/docker/x\n", files)
+
+    assert cgroups.cpu_limits(7) == {"cpu_quota": "6000 20000", "cpu_set": "0-1"}
+    assert cgroups.read_limit(7) == "254:0 rbps=5000000 wbps=max"
+    assert cgroups.cpu_counters(7) == {
+        "cpu_periods": 50,
+        "cpu_throttled_periods": 13,
+        "cpu_throttled_ns": 61_000,
+        "cpu_ns": 9000,
+    }
+
+
+def test_no_quota_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Version 1 says -1 where version 2 says max."""
+    files = {"cpu/docker/x/cpu.cfs_quota_us": "-1\n", "cpu/docker/x/cpu.cfs_period_us": "100000\n"}
+    laid_out(tmp_path, monkeypatch, V1, files)
+
+    assert cgroups.cpu_limits(7) == {"cpu_quota": "max 100000"}
+
+
+def test_what_the_kernel_does_not_say_is_absent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a process that is gone nothing is known; it is never zero."""
+    laid_out(tmp_path, monkeypatch, "0::/docker/x\n", {})
+
+    for pid in (7, 8):
+        assert (cgroups.cpu_limits(pid), cgroups.read_limit(pid), cgroups.cpu_counters(pid)) == ({}, None, {})
