@@ -1,0 +1,74 @@
+"""The page over everything: what there is, newest first, and what to do where there is nothing yet."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser
+
+from reports.index_page import render
+from reports.site import PLOTLY
+from tests.reports.in_browser import SCHEMES, WIDTHS, open_page
+
+
+def _run(run_id: str, day: int, verdict: str = "pass", scenario: str = "steady") -> dict[str, Any]:
+    told = {"run_id": run_id, "started_at": f"2026-01-{day:02}T02:00:00+00:00", "scenario": scenario}
+    return told | {"kafka_version": "3.9.1", "runtime": "docker", "verdict": verdict, "sentence": f"{run_id} in words."}
+
+
+RUNS = [_run("run-1", 1), _run("run-1", 1), _run("run-2", 2, "fail", "acks1_lag_leader_kill"), _run("run-3", 3)]
+NIGHT = {"kind": "nightly", "campaign_id": "night-1", "created_at": "2026-01-02T01:00:00+00:00", "state": "fail"}
+NIGHT |= {"sentence": "Tonight: 1 correctness failure.", "address": "nights/night-1/index.html"}
+LINKS = {"run-3": "../runs/run-3/report/index.html"}
+
+
+def _write(folder: Path, html: str) -> Path:
+    from plotly import offline
+
+    (folder / PLOTLY).write_text(offline.get_plotlyjs())
+    (folder / "index.html").write_text(html)
+    return folder / "index.html"
+
+
+def test_runs_are_counted_once_and_stand_newest_first() -> None:
+    """A run has a row for each metric in the archive and one on the page; only a folder that exists is linked."""
+    html = render(RUNS, [NIGHT], LINKS)
+
+    assert "3 runs: 2 pass, 1 fail; 1 nights." in html
+    table = html[html.index('id="table-all-runs"') :]
+    assert table.index("run-3") < table.index("run-2") < table.index("run-1")
+    assert '<a href="../runs/run-3/report/index.html">run-3</a>' in table
+    assert "<td>run-1</td>" in table
+
+
+def test_campaigns_say_their_sentence() -> None:
+    """Each with its state and its address; a kind of which there is none says how to get one."""
+    html = render(RUNS, [NIGHT], {})
+
+    assert '<a href="nights/night-1/index.html">night-1</a>' in html
+    assert "Tonight: 1 correctness failure." in html
+    assert "make compare BASE=… HEAD=…" in html
+    assert "No night has run yet" not in html
+
+
+def test_an_empty_archive_says_how_to_begin() -> None:
+    """And draws nothing."""
+    html = render([], [], {})
+
+    assert "make demo records the first" in html
+    assert "plot-verdicts" not in html
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("width", WIDTHS)
+def test_it_opens_from_disk_for_everybody(browser: Browser, tmp_path: Path, width: int, scheme: str) -> None:
+    """No network, no complaint, not too wide, accessible; the figure holds what its table holds."""
+    opened = open_page(browser, _write(tmp_path, render(RUNS, [NIGHT], LINKS)), width, scheme)
+
+    assert (opened.complaints, opened.strangers, opened.overflow) == ([], [], 0)
+    assert opened.inaccessible() == []
+    drawn = {
+        (x, y, trace["name"]) for trace in opened.drawn("verdicts") for x, y in zip(trace["x"], trace["y"], strict=True)
+    }
+    assert drawn == {tuple(row) for row in opened.table("verdicts")}
