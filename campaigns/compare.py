@@ -1,0 +1,329 @@
+"""Two versions of Kafka against each other: which runs, in which order. docs/comparison.md says what comes of it."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from campaigns.campaign import Campaign, Item
+from campaigns.compare_effects import compared, noise, phases
+from campaigns.compare_findings import behaviour, correctness, counts
+from campaigns.compare_runs import pairs_of, refusals, runs_of, sides
+from campaigns.compare_words import correctness_sentence, first_sentence
+from clusters.kafka import choose_mode
+from clusters.scenario import Scenario, load_scenario
+from history.errors import BadInput
+from history.metrics import METRICS
+
+# The first phase of a scenario is the one without a fault.
+USUAL_PRIMARY = {"latency_p99_ms": 0.10, "broker_cpu_s_per_gb": 0.05}
+BENCHMARK = {"jvm": "stock", "metrics": True}
+LONGER_WAITS_S = 60.0
+# Kafka's own values of timers that this project shortens for all scenarios (clusters/kafka.py).
+_SHIPPED = {
+    "auto.leader.rebalance.enable": "true",
+    "controlled.shutdown.retry.backoff.ms": "5000",
+    "replica.high.watermark.checkpoint.interval.ms": "5000",
+}
+_SHIPPED_OF_MODE: dict[str, dict[str, Any]] = {
+    "kraft": {"session_timeout": "9s", "config": {"broker.heartbeat.interval.ms": "2000"}},
+    "zookeeper": {"session_timeout": "18s"},  # since 2.5 (KIP-537)
+}
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Side(_Model):
+    """A version, and a merge patch (RFC 7396) on the scenario's file that only this side has."""
+
+    kafka: str
+    name: str = ""
+    changes: dict[str, Any] = Field(default_factory=dict)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_version(cls, value: object) -> object:
+        return {"kafka": value} if isinstance(value, str) else value
+
+
+class Plant(_Model):
+    """A slowdown that is put into head on purpose, to see whether it is found: in which metric, and how."""
+
+    metric: str
+    changes: dict[str, Any]
+    words: str
+
+
+class Settings(_Model):
+    """The question. ``primary`` maps ``<metric>@<phase>``, or ``<metric>`` of the whole run, to its margin.
+
+    ``changes`` are made on both sides, and each broker of either gets ``allowance``. The view ``matched`` keeps the
+    scenario's own settings and shows the code's effect; ``shipped`` drops its short timers and shows what somebody who
+    upgrades sees.
+    """
+
+    base: Side
+    head: Side
+    scenarios: list[str] = Field(min_length=1)
+    pairs: int = Field(default=10, ge=2)
+    aa_pairs: int = Field(default=5, ge=2)
+    primary: dict[str, float] = Field(default_factory=dict)
+    secondary_margin: float = Field(default=0.10, gt=0)
+    view: Literal["matched", "shipped"] = "matched"
+    changes: dict[str, Any] = Field(default_factory=dict)
+    allowance: dict[str, Any] | None = Field(default_factory=lambda: {"cpus": 1.0})
+    plant: Plant | None = None
+    runtime: str = "docker"
+
+    @field_validator("scenarios", mode="before")
+    @classmethod
+    def _one_or_many(cls, value: object) -> object:
+        return [name.strip() for name in value.split(",")] if isinstance(value, str) else value
+
+    @field_validator("primary")
+    @classmethod
+    def _primary_metrics_are_judged(cls, value: dict[str, float]) -> dict[str, float]:
+        judged = [name for name, metric in METRICS.items() if metric.better and metric.kind != "count"]
+        for key, margin in value.items():
+            if key.partition("@")[0] not in judged:
+                raise ValueError(f"primary names {key!r}; known: {', '.join(judged)}, each with @ and a phase's name")
+            if not 0 < margin < 1:
+                raise ValueError(f"the margin of {key} is {margin:g}; it is a share such as 0.05")
+        return value
+
+    @field_validator("runtime")
+    @classmethod
+    def _only_docker(cls, value: str) -> str:
+        if value != "docker":
+            raise ValueError(
+                f"runtime {value} has no fixed allowance for each broker; comparisons need the docker runtime"
+            )
+        return value
+
+    @model_validator(mode="after")
+    def _sides_are_told_apart(self) -> Self:
+        sides = (self.base.kafka, self.base.changes), (self.head.kafka, self.head.changes)
+        if sides[0] == sides[1] and self.plant is None:
+            raise ValueError("base and head are the same; give two versions, changes on one side, or a plant")
+        for what in (self.changes, self.base.changes, self.head.changes, self.plant.changes if self.plant else {}):
+            if what.get("cluster", {}).get("jvm", "stock") != "stock":
+                raise ValueError("the quick JVM flags are for scenarios about correctness; comparisons need jvm: stock")
+        return self
+
+
+def plan(settings: Mapping[str, Any], *, campaign_id: str, created_at: str, seed: int) -> Campaign:
+    """All runs in their order: base against itself first, then base and head in ABBA order.
+
+    Raises:
+        BadInput: one sentence says what is wrong with the settings.
+    """
+    asked = _checked(settings)
+    rng = random.Random(seed)
+    items = [
+        *_pairs("calibration", ("base", "base2"), asked.aa_pairs, asked, rng),
+        *_pairs("comparison", ("base", "head"), asked.pairs, asked, rng),
+    ]
+    return Campaign(
+        campaign_id=campaign_id,
+        kind="compare",
+        created_at=created_at,
+        seed=seed,
+        settings=asked.model_dump(),
+        items=items,
+    )
+
+
+def follow_up(campaign: Campaign, rows: Sequence[Mapping[str, Any]]) -> list[Item]:  # noqa: ARG001 - as of every kind
+    """Nothing: all runs of a comparison are fixed beforehand, whatever the first ones show."""
+    return []
+
+
+def result(campaign: Campaign, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """What the runs say together, as JSON; ``rows`` are those of the archive. docs/comparison.md explains its parts."""
+    settings, runs = campaign.settings, runs_of(campaign, rows)
+    refused = refusals(runs)
+    between = [] if refused else pairs_of(campaign, runs, "comparison", ("base", "head"))
+    of_base = [] if refused else pairs_of(campaign, runs, "calibration", ("base", "base2"))
+    recorded = {run.label("item") for run in runs}
+    effects = compared(settings, between)
+    found: dict[str, Any] = {
+        "format": 1,
+        "kind": "compare",
+        "campaign_id": campaign.campaign_id,
+        "created_at": campaign.created_at,
+        "seed": campaign.seed,
+        "settings": settings,
+        "sides": sides(settings, runs),
+        "hosts": sorted({str(run.about["host"]) for run in runs}),
+        "runs": {
+            "planned": len(campaign.items),
+            "recorded": len(runs),
+            "missing": [item.name for item in campaign.items if item.name not in recorded],
+        },
+        "refusals": refused,
+        "correctness": correctness(runs),
+        "effects": effects,
+        "noise": noise(settings, of_base, effects),
+        "phases": phases(between),
+        "counts": counts(runs),
+        "behaviour": behaviour(runs),
+        "plant": _plant(settings["plant"], effects),
+    }
+    found["verdict"] = _overall(found)
+    found["correctness"]["sentence"] = correctness_sentence(found)
+    return {**found, "sentence": first_sentence(found)}
+
+
+def _plant(plant: Mapping[str, Any] | None, effects: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+    if plant is None:
+        return None
+    own = [
+        effect for effect in effects if plant["metric"] in (f"{effect['metric']}@{effect['phase']}", effect["metric"])
+    ]
+    found = any(effect["verdict"] == "regression" for effect in own if effect["role"] == "primary")
+    return {**plant, "found": found}
+
+
+def _overall(found: Mapping[str, Any]) -> str:
+    """One word for machines; the worst that was found."""
+    if found["correctness"]["verdict"] == "regression":
+        return "correctness regression"
+    told = {effect["verdict"] for effect in found["effects"] if effect["role"] == "primary"}
+    for verdict in ("regression", "inconclusive", "improvement"):
+        if verdict in told:
+            return verdict
+    return "equivalent" if told else "inconclusive"
+
+
+# --- settings --------------------------------------------------------------------------------------
+
+
+def _checked(settings: Mapping[str, Any]) -> Settings:
+    """The settings with what was left open filled in."""
+    try:
+        asked = Settings.model_validate(dict(settings))
+    except ValidationError as error:
+        first = error.errors()[0]
+        path = ".".join(map(str, first["loc"]))
+        own = first["type"] == "value_error"
+        what = first["msg"].removeprefix("Value error, ") if own else f"{first['msg']} (got {first['input']!r:.80})"
+        raise BadInput(f"The comparison cannot be planned: {path + ': ' if path else ''}{what}.") from error
+    told = [_story(asked, "head", name) for name in asked.scenarios]
+    primary = asked.primary or {
+        f"{metric}@{scenario.phases[0].name}": margin for scenario in told for metric, margin in USUAL_PRIMARY.items()
+    }
+    _check_phases(primary, told)
+    if asked.plant and asked.plant.metric not in primary:
+        raise BadInput(f"The planted metric is {asked.plant.metric!r}; name a primary one: {', '.join(primary)}.")
+    base, head = _named(asked)
+    return asked.model_copy(update={"primary": primary, "base": base, "head": head})
+
+
+def _check_phases(primary: Mapping[str, float], told: Sequence[Scenario]) -> None:
+    known = {phase.name for scenario in told for phase in scenario.phases}
+    for key in primary:
+        phase = key.partition("@")[2]
+        if phase and phase not in known:
+            raise BadInput(f"primary names {key!r}; there is no phase {phase!r}, known: {', '.join(sorted(known))}.")
+
+
+def _named(asked: Settings) -> tuple[Side, Side]:
+    """Two names that differ: versions, unless they are the same."""
+    base, head = asked.base, asked.head
+    planted = f", planted: {asked.plant.words}" if asked.plant else ""
+    other = planted or (", changed" if base.kafka == head.kafka else "")
+    return (
+        base.model_copy(update={"name": base.name or f"Kafka {base.kafka}"}),
+        head.model_copy(update={"name": head.name or f"Kafka {head.kafka}{other}"}),
+    )
+
+
+# --- items -----------------------------------------------------------------------------------------
+
+
+def _pairs(part: str, roles: tuple[str, str], pairs: int, asked: Settings, rng: random.Random) -> Iterator[Item]:
+    """AB BA AB BA …, or BA AB …: a host that drifts steadily favours neither."""
+    first = rng.randrange(2)
+    stories = {name: _story(asked, "base", name).name for name in asked.scenarios}
+    for pair in range(1, pairs + 1):
+        in_order = roles if (pair + first) % 2 else roles[::-1]
+        for scenario, called in stories.items():
+            seed = rng.randrange(2**31)  # the same targets on both sides
+            for order, role in enumerate(in_order, 1):
+                side = asked.head if role == "head" else asked.base
+                yield Item(
+                    name=f"{called}-{part}-{pair:02}-{order}-{role}",
+                    scenario=scenario,
+                    kafka=side.kafka,
+                    changes=_changes(asked, role, scenario),
+                    seed=seed,
+                    labels={"part": part, "role": role, "pair": str(pair), "order": str(order)},
+                )
+
+
+def _story(asked: Settings, role: str, scenario: str) -> Scenario:
+    """The scenario as this side will run it; its mode must be one that the version has.
+
+    Raises:
+        BadInput: it cannot be run so.
+    """
+    told = load_scenario(scenario, _changes(asked, role, scenario))
+    _mode(asked.head if role == "head" else asked.base, told)
+    return told
+
+
+def _changes(asked: Settings, role: str, scenario: str) -> dict[str, Any]:
+    side = asked.head if role == "head" else asked.base
+    planted = asked.plant.changes if asked.plant and role == "head" else {}
+    made: dict[str, Any] = {"cluster": {**BENCHMARK, "allowance": asked.allowance}}
+    for patch in (_view(asked, side, scenario), asked.changes, side.changes, planted):
+        made = combined(made, patch)
+    return made
+
+
+def combined(first: Mapping[str, Any], then: Mapping[str, Any]) -> dict[str, Any]:
+    """One merge patch that does what two do one after the other; a null stays, for it drops a key of the file."""
+    both = dict(first)
+    for key, value in then.items():
+        below = both.get(key)
+        both[key] = combined(below, value) if isinstance(below, Mapping) and isinstance(value, Mapping) else value
+    return both
+
+
+def _view(asked: Settings, side: Side, scenario: str) -> dict[str, Any]:
+    if asked.view == "matched":
+        return {}
+    told = load_scenario(scenario)
+    own = load_scenario(scenario, combined(asked.changes, side.changes))
+    timers = {name: None for name in told.cluster.config if name.endswith(".ms")}
+    of_mode = _SHIPPED_OF_MODE[_mode(side, own)]
+    phases = [_patient(phase) for phase in told.model_dump()["phases"]]
+    config = {**timers, **_SHIPPED, **of_mode.get("config", {})}
+    return {"cluster": {"session_timeout": of_mode["session_timeout"], "config": config}, "phases": phases}
+
+
+def _mode(side: Side, told: Scenario) -> str:
+    """KRaft or ZooKeeper. A folder, an archive or an image has no version before it is looked into."""
+    if re.search("[/:]", side.kafka):
+        return told.cluster.mode or "kraft"
+    return choose_mode(side.kafka, told.cluster.mode)
+
+
+def _patient(phase: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
+    """The phase with time in each wait for what a longer timer puts off."""
+    return {
+        name: [
+            {
+                key: {**value, "limit": value["limit"] + LONGER_WAITS_S} if "limit" in value else value
+                for key, value in step.items()
+            }
+            for step in steps
+        ]
+        for name, steps in phase.items()
+    }

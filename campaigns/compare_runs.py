@@ -1,0 +1,149 @@
+"""The runs of a comparison as the archive has them: by side, in pairs, and what keeps them from being compared."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+from campaigns.campaign import Campaign
+from history.metrics import METRICS, metric_of
+
+Row = Mapping[str, Any]
+Arm = Literal["base", "head"]
+ARMS: tuple[Arm, Arm] = ("base", "head")
+
+
+class Key(NamedTuple):
+    """A metric where it was measured; the phase "" is the whole run."""
+
+    scenario: str
+    metric: str
+    phase: str
+
+
+@dataclass(frozen=True)
+class Run:
+    """A judged run of the campaign; ``about`` is any of its rows, ``measured`` its rows by metric and phase."""
+
+    about: Row
+    measured: Mapping[tuple[str, str], Row]
+
+    @property
+    def run_id(self) -> str:
+        return str(self.about["run_id"])
+
+    @property
+    def arm(self) -> Arm:
+        """Calibration runs are base, too."""
+        return "head" if self.label("role") == "head" else "base"
+
+    @property
+    def verdict(self) -> str:
+        return str(self.about["verdict"])
+
+    def label(self, name: str) -> str:
+        return str(self.about["labels"][name])
+
+    def value(self, metric: str, phase: str = "") -> float | None:
+        row = self.measured.get((metric, phase))
+        return None if row is None else row["value"]
+
+    def why_not(self, metric: str, phase: str) -> str | None:
+        """Why this value is no basis for a comparison; a broken promise is neither slow nor fast."""
+        if self.verdict != "pass":
+            return f"its verdict is {self.verdict}: {self.about['sentence']}"
+        row = self.measured.get((metric, phase))
+        if row is None or row["value"] is None:
+            return "not measured" if row is None else row["note"] or "not measured"
+        if not row["trusted"]:
+            return str(row["note"] or "not trusted")
+        if row["censored"] and metric_of(metric).kind != "time":
+            return "at least this value: the observation ended first"
+        return None
+
+
+class Pair(NamedTuple):
+    """Two runs side by side, first and second by role; one that is not recorded is None."""
+
+    scenario: str
+    number: str
+    first: Run | None
+    second: Run | None
+
+    @property
+    def runs(self) -> list[Run]:
+        return [run for run in (self.first, self.second) if run]
+
+
+def runs_of(campaign: Campaign, rows: Iterable[Row]) -> list[Run]:
+    """The first judged run of each item, in the order of the plan: there are no second tries."""
+    by_run: dict[str, list[Row]] = {}
+    for row in rows:
+        if row["labels"].get("campaign") == campaign.campaign_id:
+            by_run.setdefault(row["run_id"], []).append(row)
+    by_item: dict[str, list[Row]] = {}
+    for of_run in sorted(by_run.values(), key=lambda of_run: of_run[0]["started_at"]):
+        by_item.setdefault(of_run[0]["labels"]["item"], of_run)
+    found = [by_item[item.name] for item in campaign.items if item.name in by_item]
+    return [Run(of_run[0], {(row["metric"], row["phase"]): row for row in of_run}) for of_run in found]
+
+
+def pairs_of(campaign: Campaign, runs: Sequence[Run], part: str, roles: tuple[str, str]) -> list[Pair]:
+    """The pairs of a part of the campaign, "calibration" or "comparison", recorded or not."""
+    by_item = {run.label("item"): run for run in runs}
+    found: dict[tuple[str, str], dict[str, Run | None]] = {}
+    for item in campaign.items:
+        if item.labels["part"] == part:
+            place = found.setdefault((item.scenario, item.labels["pair"]), {})
+            place[item.labels["role"]] = by_item.get(item.name)
+    return [Pair(scenario, pair, of[roles[0]], of[roles[1]]) for (scenario, pair), of in found.items()]
+
+
+def keys_of(pairs: Sequence[Pair]) -> list[Key]:
+    """Everything that a run of these pairs measured: in the order of the table of metrics, then of the phases."""
+    found = {Key(pair.scenario, *place): None for pair in pairs for run in pair.runs for place in run.measured}
+    rank = {name: index for index, name in enumerate(METRICS)}
+    return sorted(found, key=lambda key: rank.get(key.metric, len(rank)))
+
+
+def refusals(runs: Sequence[Run]) -> list[str]:
+    """What makes the runs of a campaign no comparison; a sentence each."""
+    found = []
+    hosts = {run.about["host"] for run in runs}
+    if len(hosts) > 1:
+        found.append(f"The runs come from {len(hosts)} hosts; only runs of one host can be compared.")
+    for arm in ARMS:
+        own = [run for run in runs if run.arm == arm]
+        if len({run.about["kafka_jars_digest"] for run in own}) > 1:
+            found.append(f"The jars of {arm} changed between its runs; a version under comparison must stay the same.")
+        stories = {(run.about["scenario"], run.about["scenario_digest"]) for run in own}
+        if len(stories) > len({scenario for scenario, _ in stories}):
+            found.append(f"A scenario of {arm} changed between its runs; compare again with one that stays as it is.")
+    for what, wanted in (("jvm", "stock"), ("runtime", "docker")):
+        if other := sorted({run.about[what] for run in runs} - {wanted}):
+            found.append(f"Some runs have {what} {other[0]}; a comparison needs {what} {wanted}.")
+    return found
+
+
+def sides(settings: Mapping[str, Any], runs: Sequence[Run]) -> dict[str, dict[str, Any]]:
+    """What each side was; ZooKeeper and KRaft are named where one is compared with the other."""
+    differ = len({run.about["mode"] for run in runs}) > 1
+    return {arm: _side(settings[arm], [run for run in runs if run.arm == arm], differ) for arm in ARMS}
+
+
+def _side(asked: Mapping[str, Any], runs: Sequence[Run], modes_differ: bool) -> dict[str, Any]:
+    def seen(what: str) -> list[str]:
+        return sorted({str(run.about[what]) for run in runs})
+
+    mode = ", ".join({"kraft": "KRaft", "zookeeper": "ZooKeeper"}.get(mode, mode) for mode in seen("mode"))
+    return {
+        "name": f"{asked['name']} ({mode})" if modes_differ and mode else asked["name"],
+        "kafka": asked["kafka"],
+        "changes": asked["changes"],
+        "versions": seen("kafka_version"),
+        "jars": seen("kafka_jars_digest"),
+        "mode": mode,
+        "jvm": seen("jvm"),
+        "runtime": seen("runtime"),
+    }

@@ -1,0 +1,174 @@
+"""Effects of pairs of runs, and what is left out of them."""
+
+import math
+
+import pytest
+
+from campaigns.compare_effects import compared, noise, phases
+from campaigns.compare_runs import pairs_of, runs_of
+from tests.campaigns.comparison import CPU, NOISE, P99, campaign, rows
+
+PLAN = campaign()
+ELECT = ("elect_s", "storm")
+
+
+def pairs(found, plan=PLAN, part="comparison"):
+    """The pairs of these rows."""
+    other = "head" if part == "comparison" else "base2"
+    return pairs_of(plan, runs_of(plan, found), part, ("base", other))
+
+
+def effects(found, plan=PLAN):
+    """The effects of these rows by metric."""
+    return {effect["metric"]: effect for effect in compared(plan.settings, pairs(found, plan))}
+
+
+def item(pair, role):
+    """The name of a run of the comparison."""
+    return next(i.name for i in PLAN.items if i.name.endswith(role) and f"comparison-{pair:02}" in i.name)
+
+
+@pytest.mark.parametrize(
+    ("change", "verdict"),
+    [(0.10, "regression"), (0.055, "regression"), (0.04, "inconclusive"), (0.03, "equivalent"), (-0.10, "improvement")],
+)
+def test_the_verdict_of_a_primary_metric(change, verdict):
+    """Ten pairs, intervals of 1.4 % to both sides, a margin of 5 %: 5.5 % lies beyond it, 4 % on it, 3 % inside."""
+    effect = effects(rows(PLAN, change))["latency_p99_ms"]
+
+    assert (effect["role"], effect["n"], effect["verdict"]) == ("primary", 10, verdict)
+    assert effect["mean"] == pytest.approx(100 * change)
+    assert effect["low"] == pytest.approx(100 * ((1 + change) * math.exp(-0.014307) - 1), abs=1e-3)  # t = 2.26216
+    assert (effect["why"] is None) == (verdict != "inconclusive")
+
+
+def test_where_more_is_better_less_is_a_regression():
+    """A sustainable rate that falls by 10 %."""
+    place = ("sustainable_rate_per_s", "")
+    plan = campaign(primary={"sustainable_rate_per_s": 0.05})
+
+    assert effects(rows(plan, -0.10, place=place), plan)["sustainable_rate_per_s"]["verdict"] == "regression"
+
+
+def test_a_pair_with_an_unusable_run_is_left_out_and_named():
+    """A run under host pressure and one that failed: eight pairs are left, and both runs are told with the reason."""
+    about = {
+        item(2, "head"): {"trusted": False, "note": "host_steal_ratio was 9%"},
+        item(5, "base"): {"verdict": "fail", "sentence": "Lost."},
+    }
+    effect = effects(rows(PLAN, 0.10, about=about))["latency_p99_ms"]
+
+    assert effect["n"] == 8
+    assert [pair["pair"] for pair in effect["pairs"]] == ["1", "3", "4", "6", "7", "8", "9", "10"]
+    assert [(left["pair"], left["run"], left["why"]) for left in effect["left_out"]] == [
+        ("2", f"run-{item(2, 'head')}", "host_steal_ratio was 9%"),
+        ("5", f"run-{item(5, 'base')}", "its verdict is fail: Lost."),
+    ]
+
+
+def test_one_pair_is_no_comparison():
+    """Nine pairs under pressure leave one, and two are needed; a metric that nobody measured has none."""
+    about = {item(pair, "head"): {"trusted": False, "note": "pressure"} for pair in range(2, 11)}
+    one = effects(rows(PLAN, 0.10, about=about))["latency_p99_ms"]
+    none = effects([])["latency_p99_ms"]
+
+    assert (one["verdict"], one["why"]) == ("inconclusive", "1 of 10 pairs can be used, and 2 are needed")
+    assert (none["verdict"], none["why"]) == ("inconclusive", "0 of 10 pairs can be used, and 2 are needed")
+
+
+def test_two_primary_metrics_share_the_error():
+    """p is 0.04 for both, so that Holm's is 0.08: neither is called; the one that stands alone is."""
+    spread = 0.0612 * 10**0.5 / 2.3984  # t of 9 degrees of freedom at 0.04
+    noise_of_one = [value / 0.02 * spread for value in NOISE]
+    change = math.expm1(0.0612)
+    two = campaign(primary={"latency_p99_ms@steady": 0.05, "broker_cpu_s_per_gb@steady": 0.05})
+    found = rows(two, change, noise=noise_of_one) + rows(two, change, noise=noise_of_one, place=CPU)
+
+    alone = effects(rows(PLAN, change, noise=noise_of_one))["latency_p99_ms"]
+    shared = effects(found, two)["latency_p99_ms"]
+
+    assert alone["p"] == pytest.approx(0.04, abs=1e-5)
+    assert (alone["verdict"], shared["verdict"]) == ("regression", "inconclusive")
+    assert shared["p_holm"] == pytest.approx(0.08, abs=2e-5)
+    assert "0.08 after Holm" in shared["why"]
+
+
+def test_what_explains_is_not_judged():
+    """Other metrics are secondary, with their own Holm; the time in the request queue has an effect and no verdict."""
+    found = effects(
+        rows(PLAN) + rows(PLAN, 0.3, place=CPU) + rows(PLAN, 0.5, place=("request_produce_queue_ms", "steady"))
+    )
+
+    assert (found["broker_cpu_s_per_gb"]["role"], found["broker_cpu_s_per_gb"]["verdict"]) == (
+        "secondary",
+        "regression",
+    )
+    assert found["broker_cpu_s_per_gb"]["p_holm"] == found["broker_cpu_s_per_gb"]["p"]
+    queue = found["request_produce_queue_ms"]
+    assert (queue["role"], queue["verdict"], queue["p_holm"]) == ("why", None, None)
+    assert queue["mean"] == pytest.approx(50)
+
+
+def test_zero_has_no_ratio_and_its_pair_is_not_dropped():
+    """To leave out what is 0 would choose pairs by their result: the metric is inconclusive instead."""
+    effect = effects(rows(PLAN, 0.10, about={item(3, "head"): {"value": 0.0}}))["latency_p99_ms"]
+
+    assert (effect["verdict"], effect["why"]) == (
+        "inconclusive",
+        "in 1 of 10 pairs a value is 0, which has no ratio",
+    )
+
+
+def test_censored_times_are_compared_as_a_whole():
+    """Elections that had not ended after 30 s: log-rank and restricted means, and no ratio of a bound."""
+    plan = campaign(primary={"elect_s@storm": 0.10})
+    late = {i.name: {"value": 30.0, "censored": True} for i in plan.items if i.labels["role"] == "head"}
+    effect = effects(rows(plan, place=ELECT, about=late), plan)["elect_s"]
+    never = effects(rows(plan, 0.0, place=ELECT), plan)["elect_s"]
+
+    assert (effect["method"], effect["n"], effect["verdict"]) == ("log-rank", 10, "regression")
+    assert effect["survival"]["limit"] == 30
+    assert effect["survival"]["head"] == {"runs": 10, "ended": 0, "median": None, "restricted_mean": 30}
+    assert all(pair["log"] is None for pair in effect["pairs"])
+    assert never["method"] == "paired"  # nothing censored: pairs as usual
+
+
+def test_a_scenario_of_its_own_is_an_effect_of_its_own():
+    """Pairs of one scenario are no pairs of another."""
+    plan = campaign(scenarios=["steady", "storm"])
+    others = [i.model_copy(update={"scenario": "storm", "name": f"storm-{i.name}"}) for i in plan.items]
+    plan = plan.model_copy(update={"items": [*plan.items, *others]})
+    in_both = compared(plan.settings, pairs(rows(plan, 0.10), plan))
+
+    assert [(effect["scenario"], effect["n"]) for effect in in_both] == [("steady", 10), ("storm", 10)]
+
+
+def test_the_noise_of_the_host():
+    """Base against itself: three pairs, their spread, and what ten pairs of such noise can find."""
+    found = rows(PLAN)
+    (own,) = noise(PLAN.settings, pairs(found, part="calibration"), compared(PLAN.settings, pairs(found)))
+
+    spread = 0.02 * 0.9**0.5 * 2 / 3**0.5  # of 1, -1 and -1 times NOISE[0]
+    assert (own["n"], own["role"], own["verdict"]) == (3, "primary", "inconclusive")
+    assert own["sd"] == pytest.approx(100 * math.expm1(spread))
+    assert own["smallest_low"] < own["smallest"] < own["smallest_high"]
+    assert own["smallest"] == pytest.approx(5.61, abs=0.01)  # log 1.05, and 0.842 standard errors of 0.0069
+    assert own["detection"]["3%"] < 0.01
+    assert own["detection"]["10%"] > 0.99
+
+
+def test_without_calibration_nothing_is_said_of_noise():
+    """No pair of base against itself is there yet."""
+    found = [row for row in rows(PLAN) if row["labels"]["part"] == "comparison"]
+
+    assert noise(PLAN.settings, pairs(found, part="calibration"), compared(PLAN.settings, pairs(found))) == []
+
+
+def test_latency_by_phase_has_every_usable_run():
+    """Both arms' values, without the run that has no valid latency."""
+    found = rows(PLAN, 0.10, about={item(1, "head"): {"trusted": False, "note": "load missed"}}) + rows(PLAN, place=CPU)
+    (phase,) = phases(pairs(found))
+
+    assert (phase["metric"], phase["phase"]) == P99
+    assert (len(phase["base"]), len(phase["head"])) == (10, 9)
+    assert phase["base"] == [10.0] * 10

@@ -1,0 +1,98 @@
+"""Promises, losses and behaviour are counted in runs."""
+
+import pytest
+
+from campaigns.compare_findings import behaviour, correctness, counts
+from campaigns.compare_runs import runs_of
+from tests.campaigns.comparison import campaign, rows
+
+PLAN = campaign(pairs=10, aa_pairs=5)
+LOST = {"verdict": "fail", "sentence": "12 x lost_write.", "anomalies": {"lost_write": 12}}
+OLD_BUG = {"verdict": "fail", "sentence": "I6 does not hold.", "broken": ["I6"]}
+
+
+def runs(head=(), base=(), place=("latency_p99_ms", "steady")):
+    """Ten runs of head and twenty of base; the first ones of each are as given."""
+    special = {"head": list(head), "base": list(base)}
+    about = {}
+    for item in PLAN.items:
+        of_arm = special["head" if item.labels["role"] == "head" else "base"]
+        about[item.name] = of_arm.pop(0) if of_arm else {}
+    return runs_of(PLAN, rows(PLAN, about=about, place=place))
+
+
+@pytest.mark.parametrize(
+    ("head", "base", "verdict"),
+    [
+        ([], [], "none"),
+        ([LOST], [], "regression"),  # once is enough
+        ([], [LOST], "improvement"),
+        ([LOST], [LOST], "both"),
+        ([OLD_BUG] * 2, [OLD_BUG] * 6, "both"),
+        ([OLD_BUG, LOST], [OLD_BUG] * 6, "regression"),  # the old bug hides no new one
+        ([OLD_BUG] * 9, [OLD_BUG] * 2, "regression"),  # far more often than chance allows
+        ([OLD_BUG] * 3, [OLD_BUG] * 2, "both"),
+        ([{"verdict": "unknown"}] * 10, [], "unknown"),
+    ],
+)
+def test_a_promise_that_base_keeps(head, base, verdict):
+    """A regression is what head breaks and base keeps; missing evidence of one side is no verdict."""
+    assert correctness(runs(head, base))["verdict"] == verdict
+
+
+def test_counts_stand_behind_a_correctness_regression():
+    """Five of ten against none of twenty: Fisher's p is C(10,5) / C(30,5), and every failing run is named."""
+    found = correctness(runs([LOST] * 5))
+    (lost,) = found["findings"]
+
+    assert found["arms"]["head"] == {"runs": 10, "pass": 5, "fail": 5, "unknown": 0}
+    assert found["p"] == pytest.approx(252 / 142_506)
+    assert (lost["what"], len(lost["head"]["with"]), lost["base"]) == ("lost_write", 5, {"runs": 20, "with": []})
+    assert [told["sentence"] for told in found["failed"]] == ["12 x lost_write."] * 5
+
+
+def test_what_passing_runs_have_is_not_blamed():
+    """A duplicate that this configuration permits broke nothing; what was not drained is no finding either."""
+    permitted = {"anomalies": {"duplicate": 3}}
+    failing = {**LOST, "anomalies": {"lost_write": 12, "duplicate": 3, "undrained": 1, "behaviour_change": 1}}
+
+    assert [f["what"] for f in correctness(runs([failing, permitted]))["findings"]] == ["lost_write"]
+    assert [f["what"] for f in correctness(runs([failing]))["findings"]] == ["duplicate", "lost_write"]
+
+
+def test_losses_are_counted_in_runs():
+    """A share above zero in two of ten runs, and the largest; no run measured it: no row."""
+    found = counts(
+        runs([{"value": 0.01}, {"value": 0.02}] + [{"value": 0.0}] * 8, [{"value": 0.0}] * 20, ("loss_ratio", ""))
+    )
+
+    (row,) = found
+    assert (row["what"], len(row["head"]["with"]), row["head"]["largest"], row["base"]["largest"]) == (
+        "loss_ratio",
+        2,
+        0.02,
+        0.0,
+    )
+    assert counts(runs()) == []
+
+
+def test_behaviour_that_changed_by_design():
+    """Found in base's runs (a high watermark that moves below min ISR before 3.7), none in head's."""
+    found = behaviour(runs(base=[{"anomalies": {"behaviour_change": 2}}] * 20))
+
+    assert [(row["what"], len(row["base"]["with"]), len(row["head"]["with"])) for row in found] == [
+        ("behaviour_change", 20, 0)
+    ]
+    assert behaviour(runs()) == []
+
+
+def test_what_only_one_side_shows():
+    """Permitted anomalies and censored times of one side; what both show is no difference."""
+    one = behaviour(runs(head=[{"anomalies": {"duplicate": 1}}, {"censored": True}], place=("elect_s", "storm")))
+    both = behaviour(runs([{"anomalies": {"duplicate": 1}}], [{"anomalies": {"duplicate": 1}}], ("elect_s", "storm")))
+
+    assert [row["what"] for row in one] == [
+        "duplicate",
+        "time until a new leader was elected in phase storm: not over when the observation ended",
+    ]
+    assert both == []

@@ -1,0 +1,92 @@
+"""Runs become pairs, or it is said why not."""
+
+import pytest
+
+from campaigns.compare_runs import pairs_of, refusals, runs_of, sides
+from tests.campaigns.comparison import campaign, rows, run_rows
+
+PLAN = campaign(pairs=2, aa_pairs=2)
+
+
+def runs(**about):
+    """The runs of the plan, some with other columns."""
+    return runs_of(PLAN, rows(PLAN, about={item.name: about.get(item.labels["role"], {}) for item in PLAN.items}))
+
+
+def test_runs_of_other_campaigns_are_left_alone():
+    """Only this campaign's rows are read, in the order of the plan."""
+    own = rows(PLAN)
+    others = [{**row, "run_id": "x", "labels": {**row["labels"], "campaign": "c2"}} for row in own]
+    bare = [{**row, "run_id": "y", "labels": {}} for row in own]
+
+    assert [run.label("item") for run in runs_of(PLAN, others + own[::-1] + bare)] == [i.name for i in PLAN.items]
+
+
+def test_there_are_no_second_tries():
+    """Of two judged runs of one item the earlier one counts, whatever the later one shows."""
+    item = PLAN.items[0]
+    first = run_rows(item, {("latency_p99_ms", "steady"): 50.0}, run_id="first")
+    again = run_rows(item, {("latency_p99_ms", "steady"): 5.0}, run_id="again", started_at="2026-11-01T10:00:00Z")
+
+    (run,) = runs_of(PLAN, again + first)
+
+    assert run.run_id == "first"
+    assert run.value("latency_p99_ms", "steady") == 50.0
+    assert run.value("latency_p99_ms") is None
+
+
+def test_pairs_are_those_of_the_plan():
+    """By role, whoever ran first; a run that is not there leaves its place empty."""
+    found = pairs_of(PLAN, runs(), "comparison", ("base", "head"))
+    missing = pairs_of(PLAN, [run for run in runs() if run.arm == "base"], "comparison", ("base", "head"))
+
+    assert [[run.label("role") for run in pair.runs] for pair in found] == [["base", "head"]] * 2
+    assert [pair.first.label("order") for pair in found if pair.first] == ["1", "2"]
+    assert [pair.second for pair in missing] == [None, None]
+
+
+@pytest.mark.parametrize(
+    ("about", "why"),
+    [
+        ({"verdict": "fail", "sentence": "Lost."}, "its verdict is fail: Lost."),
+        ({"verdict": "unknown", "sentence": "Who knows."}, "its verdict is unknown: Who knows."),
+        ({"trusted": False, "note": "host_steal_ratio was 9%"}, "host_steal_ratio was 9%"),
+        ({"value": None, "note": "no send was acknowledged"}, "no send was acknowledged"),
+        ({"censored": True}, "at least this value: the observation ended first"),
+        ({}, None),
+    ],
+)
+def test_what_is_no_basis_for_a_comparison_says_why(about, why):
+    """Broken promises, missing evidence, host pressure, nothing measured, a bound."""
+    run = runs(base=about)[0]
+
+    assert run.why_not("latency_p99_ms", "steady") == why
+    assert run.why_not("latency_p99_ms", "storm") == why if about.get("verdict") else "not measured"
+
+
+@pytest.mark.parametrize(
+    ("about", "why"),
+    [
+        ({"head": {"host": "other"}}, "come from 2 hosts"),
+        ({"head": {"runtime": "process"}}, "runtime process; a comparison needs runtime docker"),
+        ({"base2": {"jvm": "quick"}}, "jvm quick; a comparison needs jvm stock"),
+        ({"base2": {"kafka_jars_digest": "rebuilt"}}, "jars of base changed"),
+        ({"base2": {"scenario_digest": "edited"}}, "scenario of base changed"),
+    ],
+)
+def test_runs_that_are_no_comparison_are_refused(about, why):
+    """One sentence; other jars and another scenario on head's side alone are what is compared."""
+    (told,) = refusals(runs(**about))
+
+    assert why in told
+    assert refusals(runs(head={"kafka_jars_digest": "rebuilt", "scenario_digest": "changed"})) == []
+
+
+def test_zookeeper_against_kraft_is_called_what_it_is():
+    """The modes stand in the names where they differ, and only there."""
+    differ = sides(PLAN.settings, runs(base={"mode": "zookeeper"}, base2={"mode": "zookeeper"}))
+    same = sides(PLAN.settings, runs())
+
+    assert (differ["base"]["name"], differ["head"]["name"]) == ("Kafka 3.9.0 (ZooKeeper)", "Kafka 3.9.1 (KRaft)")
+    assert same["head"]["name"] == "Kafka 3.9.1"
+    assert same["head"]["jars"] == ["jars-3.9.1"]

@@ -1,0 +1,146 @@
+"""The first sentence of a comparison: what somebody who upgrades should know."""
+
+import json
+
+import pytest
+
+from campaigns.compare import result
+from campaigns.compare_words import change, p_value
+from tests.campaigns.comparison import CPU, NOISE, campaign, rows
+
+PLAN = campaign()
+LOST = {"verdict": "fail", "sentence": "12 x lost_write.", "anomalies": {"lost_write": 12}}
+
+
+def heads(about):
+    """The same for every run of head."""
+    return {item.name: about for item in PLAN.items if item.labels["role"] == "head"}
+
+
+@pytest.mark.parametrize(
+    ("percent", "shown"), [(12.34, "+12 %"), (3.42, "+3.4 %"), (-3.42, "−3.4 %"), (-0.01, "+0.0 %"), (1234, "+1,234 %")]
+)
+def test_a_change_has_a_sign(percent, shown):
+    """A decimal below 10 %; nothing is minus zero."""
+    assert change(percent) == shown
+
+
+def test_no_p_value_is_zero():
+    """Very small ones are bounded."""
+    assert (p_value(0.0), p_value(0.0132)) == ("p < 0.0001", "p = 0.013")
+
+
+def test_a_regression_is_told_with_its_interval():
+    """Which version, which metric, where, how much, from how many pairs."""
+    found = result(PLAN, rows(PLAN, 0.10))
+
+    assert found["verdict"] == "regression"
+    assert found["sentence"] == (
+        "Kafka 3.9.1 is worse than Kafka 3.9.0: p99 latency in phase steady +10 % (95 % interval +8.4 % to +12 %, "
+        "10 pairs), beyond the margin that was set."
+    )
+
+
+def test_an_improvement_and_an_equivalence_are_told():
+    """Better by 10 %, and the same within 5 %."""
+    better, same = (result(PLAN, rows(PLAN, change)) for change in (-0.10, 0.0))
+
+    assert better["sentence"].startswith("Kafka 3.9.1 is better than Kafka 3.9.0: p99 latency in phase steady −10 %")
+    assert same["sentence"].startswith("Kafka 3.9.1 is equivalent to Kafka 3.9.0 within the margins that were set: p99")
+    assert (better["verdict"], same["verdict"]) == ("improvement", "equivalent")
+
+
+def test_what_is_not_known_says_what_could_have_been_seen():
+    """Noise of 20 %: neither worse nor the same; the host's noise tells what so many pairs find."""
+    found = result(PLAN, rows(PLAN, 0.03, noise=[10 * value for value in NOISE]))
+
+    assert found["verdict"] == "inconclusive"
+    assert found["sentence"].startswith(
+        "These runs do not tell Kafka 3.9.1 from Kafka 3.9.0: p99 latency in phase steady"
+    )
+    assert "10 pairs on this host find a worsening of " in found["sentence"]
+    assert "the interval holds 0 and reaches beyond the margin of ±5 %" in found["effects"][0]["why"]
+
+
+def test_one_worse_one_better():
+    """The worse one first; the overall verdict is the worst."""
+    two = campaign(primary={"latency_p99_ms@steady": 0.05, "broker_cpu_s_per_gb@steady": 0.05})
+    found = result(two, rows(two, -0.10) + rows(two, 0.10, place=CPU))
+
+    assert found["verdict"] == "regression"
+    assert found["sentence"].startswith(
+        "Kafka 3.9.1 is worse than Kafka 3.9.0: broker CPU per GB in phase steady +10 %"
+    )
+    assert "It is better in p99 latency in phase steady −10 %" in found["sentence"]
+
+
+def test_correctness_comes_before_speed():
+    """Head loses records in every run: no latency of it is worth a word."""
+    found = result(PLAN, rows(PLAN, -0.5, about=heads(LOST)))
+
+    assert found["verdict"] == "correctness regression"
+    assert found["sentence"] == (
+        "Kafka 3.9.1 breaks a promise that Kafka 3.9.0 keeps (lost_write): 10 of 10 runs fail against 0 of 16 runs "
+        "(Fisher's exact p < 0.0001). Do not upgrade before that is understood."
+    )
+    assert found["effects"][0]["verdict"] == "inconclusive"
+
+
+def test_a_promise_that_only_base_breaks_is_told_after_the_effects():
+    """It is no reason to stay."""
+    about = {PLAN.items[0].name: LOST}
+    found = result(PLAN, rows(PLAN, about=about))
+
+    assert found["verdict"] == "equivalent"
+    assert found["sentence"].endswith(
+        "Kafka 3.9.1 keeps a promise that Kafka 3.9.0 breaks (lost_write): 0 of 10 runs fail against 1 of 16 runs "
+        "(Fisher's exact p = 1)."
+    )
+
+
+def test_two_hosts_are_not_compared():
+    """Nothing is paired, and the first sentence says why."""
+    found = result(PLAN, rows(PLAN, 0.10, about=heads({"host": "other"})))
+
+    assert found["sentence"] == (
+        "Kafka 3.9.1 is not compared with Kafka 3.9.0. "
+        "The runs come from 2 hosts; only runs of one host can be compared."
+    )
+    assert found["verdict"] == "inconclusive"
+
+
+def test_an_unfinished_comparison_says_so_first():
+    """Ten of 26 runs are there; what is there is told, and what is missing listed."""
+    some = [row for row in rows(PLAN) if row["labels"]["item"] in {item.name for item in PLAN.items[:10]}]
+    found = result(PLAN, some)
+
+    assert found["sentence"].startswith("Not finished, 10 of 26 runs are recorded: ")
+    assert len(found["runs"]["missing"]) == 16
+    assert json.loads(json.dumps(found)) == found
+
+
+def test_nothing_recorded_is_a_result_too():
+    """A page can be made before the first run has ended."""
+    found = result(PLAN, [])
+
+    assert found["sentence"].startswith("Not finished, 0 of 26 runs are recorded: These runs do not tell")
+    assert found["sentence"].endswith(
+        "Correctness is not known: 0 of 0 runs of base and 0 of 0 runs of head could be judged."
+    )
+
+
+def test_a_host_that_differs_from_itself_is_doubted():
+    """Calibration pairs that are all 10 % apart: whatever head shows, this metric is told with doubt."""
+    drifted = {i.name: {"value": 11.0} for i in PLAN.items if i.labels["role"] == "base2"}
+    found = result(PLAN, rows(PLAN, 0.10, about=drifted))
+
+    assert "But Kafka 3.9.0 differs from itself in p99 latency in phase steady on this host" in found["sentence"]
+
+
+@pytest.mark.parametrize(("slower", "told"), [(0.10, "and was found."), (0.02, "and was not found.")])
+def test_a_planted_slowdown_is_told(slower, told):
+    """Whether the metric that was named beforehand is called a regression."""
+    plant = {"metric": "latency_p99_ms@steady", "changes": {}, "words": "half a CPU"}
+    plan = campaign(plant=plant)
+
+    assert result(plan, rows(plan, slower))["sentence"].endswith(f"A slowdown was planted here (half a CPU) {told}")
