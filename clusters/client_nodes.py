@@ -6,17 +6,27 @@ import json
 from functools import partial
 from typing import Any
 
-from clusters.clients.configs import ClientConfig, ConsumerConfig, DrainConfig, ProberConfig, ProducerConfig
+from clusters.clients.configs import (
+    OFFER,
+    OFFERED,
+    ClientConfig,
+    ConsumerConfig,
+    DrainConfig,
+    ProberConfig,
+    ProducerConfig,
+)
 from clusters.nodes import Node
 from clusters.ports import PORTS
 from clusters.scenario import Transaction
 from clusters.waiting import wait_until
 from clusters.world import World
 from history.errors import HarnessError, WaitTimeout
+from history.folder import write_atomically
 
 PROBE_HZ = 20.0
 ISR_HZ = 10.0
 DRAIN_LIMIT_S = 120.0
+OFFER_LIMIT_S = 10.0
 PRODUCER, CONSUMER, PROBER, DRAIN = "producer", "consumer", "prober", "drain"
 CLIENTS = (PRODUCER, CONSUMER, PROBER, DRAIN)
 
@@ -74,7 +84,9 @@ def _client_config(world: World, name: str) -> ClientConfig:
         request_timeout_ms=int(load.request_timeout * 1000),
         delivery_timeout_ms=int(load.delivery_timeout * 1000),
         linger_ms=int(load.linger * 1000),
+        compression=load.compression,
         engine=load.engine,
+        control=str(world.folder.work / name),
         **_transaction_settings(load.transaction),
     )
 
@@ -87,6 +99,21 @@ def _transaction_settings(transaction: Transaction | None) -> dict[str, Any]:
         "abort_every": transaction.abort_every,
         "transaction_timeout_ms": int(transaction.timeout * 1000),
     }
+
+
+def offer(world: World, rate_per_s: float) -> dict[str, Any]:
+    """Let the producer that runs change its rate; returns its answer: ``rate_per_s`` and ``from_ns``.
+
+    Raises:
+        WaitTimeout: it does not answer.
+    """
+    folder = world.folder.work / PRODUCER
+    answer = folder / OFFERED
+    answer.unlink(missing_ok=True)
+    write_atomically(folder / OFFER, json.dumps({"rate_per_s": rate_per_s}))
+    wait_until(answer.exists, limit_s=OFFER_LIMIT_S, every_s=0.005, what=f"the producer to offer {rate_per_s:g}/s")
+    taken: dict[str, Any] = json.loads(answer.read_text())
+    return taken
 
 
 def _summary(world: World, name: str) -> dict[str, Any]:

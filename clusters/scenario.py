@@ -218,6 +218,14 @@ class Hold(Step):
     seconds: Seconds
 
 
+class Offer(Step):
+    """Let the load that runs go on at another rate, from now on and into the phases after this one."""
+
+    key = "offer"
+    shorthand = "rate"
+    rate: PerSecond
+
+
 class Wait(Step):
     """Wait for a condition; running out of time is evidence, not an error."""
 
@@ -323,7 +331,7 @@ class Write(Step):
 
 
 STEPS: dict[str, type[Step]] = {
-    step.key: step for step in (Hold, Wait, Lag, Slow, Pause, Resume, Kill, Stop, Start, Heal, Write)
+    step.key: step for step in (Hold, Offer, Wait, Lag, Slow, Pause, Resume, Kill, Stop, Start, Heal, Write)
 }
 
 
@@ -412,6 +420,7 @@ class Load(_Model):
     request_timeout: Seconds = 10.0
     delivery_timeout: Seconds = 30.0
     linger: Annotated[float, Field(ge=0, allow_inf_nan=False), BeforeValidator(_seconds)] = 0.005
+    compression: Literal["none", "gzip"] = "none"
     engine: Literal["kafka-python", "confluent-kafka"] = "kafka-python"
     transaction: Transaction | None = None
 
@@ -517,6 +526,8 @@ class Scenario(_Model):
         for topic, partition in [target.of for target in targets if target.of] + step.partitions:
             if topic not in self.topics or partition >= self.topics[topic].partitions:
                 raise ValueError(f"{where}: there is no partition {topic}-{partition}")
+        if isinstance(step, Offer) and self.load is None:
+            raise ValueError(f"{where}: there is no load whose rate it could change")
         letters = self.cluster.broker_ids
         for target in targets:
             if target.name and target.name not in letters:

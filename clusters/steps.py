@@ -12,6 +12,7 @@ from typing import Any
 
 from clusters import scenario as story
 from clusters.capture import capture_offsets, write_directly
+from clusters.client_nodes import offer
 from clusters.faults import Evidence, Fault
 from clusters.faults.lagging import LagFault
 from clusters.faults.processes import Killed, Paused, Stopped
@@ -213,6 +214,10 @@ def _hold(_run: PhaseRun, step: story.Hold) -> None:
     threading.Event().wait(step.seconds)  # the experiment's own time, during which the load runs on
 
 
+def _offer(run: PhaseRun, step: story.Offer) -> None:
+    run.world.events.add("offered", phase=run.phase.name, step=step.key, **offer(run.world, step.rate))
+
+
 def _wait(run: PhaseRun, step: story.Wait) -> None:
     run.wait(step.condition, step.limit, step)
 
@@ -263,6 +268,7 @@ def _write(run: PhaseRun, step: story.Write) -> None:
 
 _ACTIONS: dict[type[story.Step], Callable[[PhaseRun, Any], None]] = {
     story.Hold: _hold,
+    story.Offer: _offer,
     story.Wait: _wait,
     story.Lag: _lag,
     story.Slow: _slow,

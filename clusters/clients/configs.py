@@ -12,6 +12,9 @@ from typing import Any, Self
 
 from history.errors import BadInput
 
+OFFER = "offer.json"  # {"rate_per_s"}, put there whole: the rate that is wanted from now on
+OFFERED = "offered.json"  # {"rate_per_s", "from_ns"}, the producer's answer: its first record at that rate is due then
+
 
 @dataclass(frozen=True, kw_only=True)
 class ClientConfig:
@@ -61,7 +64,9 @@ class ProducerConfig(ClientConfig):
     request_timeout_ms: int = 10_000
     delivery_timeout_ms: int = 30_000
     linger_ms: int = 5
+    compression: str = "none"  # or "gzip"
     engine: str = "kafka-python"  # or "confluent-kafka"
+    control: str | None = None  # a folder in which another rate may be asked for, see OFFER
     max_in_flight: int = 20_000  # records without an answer; what comes beyond is never sent
     transaction_records: int | None = None  # None: no transactions
     abort_every: int | None = None

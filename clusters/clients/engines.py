@@ -87,6 +87,7 @@ class KafkaPython:
             request_timeout_ms=config.request_timeout_ms,
             delivery_timeout_ms=config.delivery_timeout_ms,
             linger_ms=config.linger_ms,
+            compression_type=None if config.compression == "none" else config.compression,
             # An idempotent kafka-python keeps one batch in flight: a small one would cap the rate while HW lags.
             batch_size=BATCH_BYTES,
             max_block_ms=BLOCK_MS,
@@ -177,6 +178,7 @@ def confluent_settings(config: ProducerConfig) -> dict[str, Any]:
         "socket.timeout.ms": config.request_timeout_ms + 1000,
         "delivery.timeout.ms": config.delivery_timeout_ms,
         "linger.ms": config.linger_ms,
+        "compression.type": config.compression,
         "queue.buffering.max.messages": config.max_in_flight + 1000,
         "allow.auto.create.topics": False,
         "topic.metadata.refresh.interval.ms": 1000,

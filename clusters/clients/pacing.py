@@ -9,21 +9,22 @@ SECOND_NS = 1_000_000_000
 
 @dataclass(frozen=True)
 class Schedule:
-    """Thing number i is due i / rate seconds after the start."""
+    """Thing number ``first`` is due at the start, number ``first + i`` is due i / rate seconds after it."""
 
     start_ns: int
     rate_per_s: float
+    first: int = 0
 
     def due_ns(self, index: int) -> int:
-        return self.start_ns + int(index * SECOND_NS / self.rate_per_s)
+        return self.start_ns + int((index - self.first) * SECOND_NS / self.rate_per_s)
 
     def due_by(self, now_ns: int) -> int:
-        """How many things were due at or before ``now_ns``; counting starts at the start itself."""
+        """The number of the first thing that is due after ``now_ns``; one is due at the start itself."""
         if now_ns < self.start_ns:
-            return 0
-        count = int((now_ns - self.start_ns) * self.rate_per_s / SECOND_NS) + 1
+            return self.first
+        count = self.first + int((now_ns - self.start_ns) * self.rate_per_s / SECOND_NS) + 1
         # Floating point may be off by one at an exact due time.
-        while count > 0 and self.due_ns(count - 1) > now_ns:
+        while count > self.first and self.due_ns(count - 1) > now_ns:
             count -= 1
         while self.due_ns(count) <= now_ns:
             count += 1

@@ -1,6 +1,7 @@
 """An open-loop producer: ``python -m clusters.clients.producer <config.json>``.
 
 Records are due at fixed times from the start, whatever the cluster does, and latency counts from the due time.
+Another rate may be asked for while it runs; the records after that are due at fixed times from then on.
 What is in flight is bounded; a record that finds no room is ``fail: never_sent``. Every record ends in the
 ledger, those without an answer as ``info: no_answer``. SIGTERM stops the flow and waits for the answers.
 A record that belongs to a transaction has its answer when the transaction has ended.
@@ -8,6 +9,7 @@ A record that belongs to a transaction has its answer when the transaction has e
 
 from __future__ import annotations
 
+import json
 import logging
 import sys
 import threading
@@ -20,12 +22,13 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from clusters.clients.configs import ProducerConfig
+from clusters.clients.configs import OFFER, OFFERED, ProducerConfig
 from clusters.clients.engines import ENGINES, Engine, NotTakenError
 from clusters.clients.ledger import NEVER_SENT, NO_ANSWER, outcome
 from clusters.clients.pacing import SECOND_NS, Schedule
 from clusters.clients.summary import Summary, log_to_stderr, stop_on_sigterm
 from clusters.clients.transactions import Transactional
+from history.folder import write_atomically
 from history.payload import encode
 from history.streams import RowWriter
 from history.tables import SENDS
@@ -79,6 +82,13 @@ class OpenLoop:
             if not taken:
                 self._refuse(seq)
             self.next_seq = seq + 1
+
+    def change_rate(self, now_ns: int, rate_per_s: float) -> bool:
+        """The next record is due now and those after it at another rate; False while records that are due wait."""
+        if self.next_seq < self.schedule.due_by(now_ns):
+            return False
+        self.schedule = Schedule(now_ns, rate_per_s, first=self.next_seq)
+        return True
 
     def finish(self, now_ns: int) -> None:
         """No more sends: what is due and still waits is never sent, and an open transaction ends."""
@@ -151,6 +161,31 @@ class OpenLoop:
         )
 
 
+class Offers:
+    """Watches for another rate; ``control`` is a folder, None where nobody will ask."""
+
+    def __init__(self, control: str | None) -> None:
+        self._control = Path(control) if control else None
+        self._seen: tuple[int, int] | None = None
+
+    def look(self, loop: OpenLoop) -> None:
+        """Change the loop's rate when another one was asked for since the last look, and answer from when it holds."""
+        if self._control is None:
+            return
+        try:
+            stat = (self._control / OFFER).stat()
+        except FileNotFoundError:
+            return
+        if self._seen == (stat.st_ino, stat.st_mtime_ns):
+            return
+        rate_per_s = json.loads((self._control / OFFER).read_text())["rate_per_s"]
+        now_ns = time.monotonic_ns()
+        if loop.change_rate(now_ns, rate_per_s):
+            self._seen = (stat.st_ino, stat.st_mtime_ns)
+            write_atomically(self._control / OFFERED, json.dumps({"rate_per_s": rate_per_s, "from_ns": now_ns}))
+            log.info("%g/s from %d ns on", rate_per_s, now_ns)
+
+
 def run(config: ProducerConfig, stop: threading.Event) -> None:
     """Produce until ``stop`` is set, then wait up to the delivery timeout for answers."""
     summary = Summary(config, "producer")
@@ -172,8 +207,10 @@ def run(config: ProducerConfig, stop: threading.Event) -> None:
                 summary.ready()
 
         log.info("%s sends %g/s to %s over %s", config.client_id, config.rate_per_s, config.topic, config.engine)
+        offers = Offers(config.control)
         while not stop.is_set():
             loop.send_due(time.monotonic_ns())
+            offers.look(loop)
             settle()
             due_in_s = (loop.schedule.due_ns(loop.next_seq) - time.monotonic_ns()) / SECOND_NS
             stop.wait(max(due_in_s, TICK_S))

@@ -178,11 +178,13 @@ LOADS = st.fixed_dictionaries(
 @st.composite
 def scenarios(draw: st.DrawFn) -> dict[str, Any]:
     """Sound scenarios of every step and condition."""
+    load = draw(st.none() | LOADS)
+    step = STEP | st.fixed_dictionaries({"offer": SECONDS}) if load else STEP
     names = draw(st.lists(st.text("abc de", min_size=1), min_size=1, max_size=3, unique=True))
     return plain(
         topics={"orders": {"partitions": 3, "replicas": list(draw(st.permutations(LETTERS)))}},
-        load=draw(st.none() | LOADS),
-        phases=[{name: draw(st.lists(STEP, min_size=1, max_size=4))} for name in names],
+        load=load,
+        phases=[{name: draw(st.lists(step, min_size=1, max_size=4))} for name in names],
     )
 
 
@@ -319,7 +321,10 @@ ORDERS = {"replicas": ["A", "B", "C"]}
         (plain(cluster={"brokers": 3, "rack": 1}), "cluster: unknown field 'rack'; known: brokers, mode, session_"),
         (story({"pause": {"nodee": "A"}}), "phases.0.steps.0: unknown field 'nodee'; known: node"),
         (story({"wait": {"form": 1}}), "phases.0.steps.0: unknown field 'form'; known: for, limit"),
-        (story({"explode": "A"}), "unknown step 'explode'; known: heal, hold, kill, lag, pause, resume, slow, start"),
+        (
+            story({"explode": "A"}),
+            "unknown step 'explode'; known: heal, hold, kill, lag, offer, pause, resume, slow, start",
+        ),
         (story("hold"), "a step is one key and its settings, such as 'hold: 5s', not 'hold'"),
         (story({"kill": "A", "hold": "1s"}), "a step is one key and its settings"),
         (story({"hold": "soon"}), "'soon' is no duration such as 500ms, 5s or 2m"),
@@ -363,6 +368,14 @@ ORDERS = {"replicas": ["A", "B", "C"]}
         (story({"wait": {"for": {"isr_full": "sales"}}}), "step wait: there is no partition sales-0"),
         (story({"write": {"to": "A", "topic": "orders", "partition": 1, "records": 1}}), "no partition orders-1"),
         (story({"write": {"to": "A", "topic": "orders", "partition": -1, "records": 1}}), "greater than or equal to 0"),
+        (
+            {k: v for k, v in story({"offer": "5/s"}).items() if k != "load"},
+            "phase 'one', step offer: there is no load whose rate it could change",
+        ),
+        (story({"offer": "5"}), "rate: '5' is no rate such as 1000/s"),
+        (plain(cluster={"brokers": 3, "allowance": {"network": "5"}}), "'5' is no data rate such as 20MB/s"),
+        (plain(cluster={"brokers": 3, "allowance": {"cpus": 0}}), "greater than or equal to 0.05"),
+        (plain(cluster={"brokers": 3, "allowance": {"cpu_set": "one"}}), "should match pattern"),
         (plain(name="Bad Name"), "name: String should match pattern"),
         ([], "Input should be a valid dictionary"),
         (None, "Input should be a valid dictionary"),

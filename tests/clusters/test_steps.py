@@ -26,9 +26,12 @@ def captures(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return made
 
 
+LOAD = {"topic": "orders"}
+
+
 def run(path: Path, *told: dict[str, Any], world: FakeWorld | None = None) -> FakeWorld:
     """Run one phase of these steps; the world afterwards."""
-    story = scenario(list(told))
+    story = scenario(list(told), load=LOAD)
     played: Any = world or FakeWorld(path, story)
     PhaseRun(played, story.phases[0]).run()
     return played  # type: ignore[no-any-return]  # it plays a World
@@ -46,6 +49,16 @@ def test_a_target_is_bound_once_per_phase(tmp_path: Path) -> None:
     ]
     assert [event.detail["condition"] for event in world.seen("wait_met")] == ["leader changed: orders"]
     assert world.started == ["broker-1"]
+
+
+def test_an_offer_is_recorded_with_the_moment_it_holds_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the producer answered, not as it was asked."""
+    monkeypatch.setattr(steps, "offer", lambda _world, rate: {"rate_per_s": rate, "from_ns": 77})
+    world = run(tmp_path, {"offer": "3000/s"})
+
+    assert [(event.step, event.detail) for event in world.seen("offered")] == [
+        ("offer", {"rate_per_s": 3000.0, "from_ns": 77})
+    ]
 
 
 def test_the_next_phase_binds_anew(tmp_path: Path) -> None:

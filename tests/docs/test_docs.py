@@ -46,6 +46,7 @@ name: page
 why: The frame around a page's example.
 cluster: {{brokers: 3}}
 topics: {{orders: {{partitions: 1, replicas: [A, B, C]}}}}
+load: {{topic: orders}}
 phases:
   - example:
 {steps}

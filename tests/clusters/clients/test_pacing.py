@@ -31,3 +31,11 @@ def test_due_time_and_count_agree(rate: float, index: int) -> None:
 
     assert schedule.due_by(due_ns) == index + 1
     assert schedule.due_by(due_ns - 1) == index
+
+
+def test_a_schedule_may_begin_at_a_later_number() -> None:
+    """That one is due at the start; before it nothing more than what came before."""
+    schedule = Schedule(1000, 4.0, first=7)
+
+    assert [schedule.due_by(now_ns) for now_ns in (999, 1000, 1000 + 250_000_000)] == [7, 8, 9]
+    assert schedule.due_ns(9) == 1000 + 500_000_000

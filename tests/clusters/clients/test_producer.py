@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections import deque
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
-from clusters.clients.configs import ProducerConfig
+from clusters.clients.configs import OFFER, OFFERED, ProducerConfig
 from clusters.clients.engines import Answer, NotTakenError
 from clusters.clients.ledger import ABORTED
 from clusters.clients.pacing import Schedule
-from clusters.clients.producer import OpenLoop
+from clusters.clients.producer import Offers, OpenLoop
+from history.folder import write_atomically
 from history.payload import decode
 
 CONFIG = ProducerConfig(
@@ -168,3 +171,52 @@ def test_more_than_there_is_room_for_does_not_wait() -> None:
     loop.finish(4 * SECOND)
     assert [row["seq"] for row in rows] == [0, 1, 2, 3, 4]
     assert engine.finished
+
+
+# --- another rate ------------------------------------------------------------------------------
+
+
+def test_another_rate_holds_from_the_moment_it_is_taken() -> None:
+    """The next record is due then, the others at the new distance; what was sent keeps its due time."""
+    loop, engine, rows = open_loop()
+    loop.send_due(SECOND)
+    assert loop.change_rate(SECOND + SECOND // 2, 4.0)
+    loop.send_due(2 * SECOND)
+    engine.answers.extend(Answer(seq, 77, seq, None) for seq in range(5))
+    loop.settle()
+
+    assert [row["due_ns"] / SECOND for row in rows] == [0.0, 1.0, 1.5, 1.75, 2.0]
+
+
+def test_the_rate_stays_while_due_records_wait() -> None:
+    """They belong to the old schedule; once they are sent the new one begins."""
+    loop, engine, _ = open_loop()
+    engine.ready = False
+    loop.send_due(SECOND)
+    assert not loop.change_rate(SECOND, 4.0)
+
+    engine.ready = True
+    loop.send_due(SECOND)
+    assert loop.change_rate(SECOND, 4.0)
+    assert loop.schedule.first == 2
+
+
+def test_an_offer_is_taken_once_and_answered(tmp_path: Path) -> None:
+    """The same rate may be asked for again; without a file the loop goes on as it was."""
+    loop, _, _ = open_loop()
+    loop.send_due(SECOND)
+    offers = Offers(str(tmp_path))
+    offers.look(loop)
+    assert loop.schedule.rate_per_s == 1.0
+
+    answers = []
+    for rate in (4.0, 4.0):
+        loop.next_seq = loop.schedule.due_by(2**62)
+        write_atomically(tmp_path / OFFER, json.dumps({"rate_per_s": rate}))
+        offers.look(loop)
+        answers.append(json.loads((tmp_path / OFFERED).read_text()))
+        (tmp_path / OFFERED).unlink()
+        offers.look(loop)
+        assert not (tmp_path / OFFERED).exists()
+    assert answers[0]["rate_per_s"] == answers[1]["rate_per_s"] == loop.schedule.rate_per_s == 4.0
+    assert answers[0]["from_ns"] < answers[1]["from_ns"] == loop.schedule.start_ns
