@@ -13,7 +13,7 @@ from campaigns.campaign import Campaign, Item
 from campaigns.compare_effects import compared, noise, phases
 from campaigns.compare_findings import behaviour, correctness, counts
 from campaigns.compare_runs import pairs_of, refusals, runs_of, sides
-from campaigns.compare_words import correctness_sentence, first_sentence
+from campaigns.compare_words import correctness_sentence, first_sentence, further_sentences
 from clusters.kafka import choose_mode
 from clusters.scenario import Scenario, load_scenario
 from history.errors import BadInput
@@ -32,6 +32,14 @@ _SHIPPED = {
 _SHIPPED_OF_MODE: dict[str, dict[str, Any]] = {
     "kraft": {"session_timeout": "9s", "config": {"broker.heartbeat.interval.ms": "2000"}},
     "zookeeper": {"session_timeout": "18s"},  # since 2.5 (KIP-537)
+}
+# How a verdict looks on the page over all campaigns.
+_STATES = {
+    "correctness regression": "fail",
+    "regression": "fail",
+    "inconclusive": "unknown",
+    "improvement": "pass",
+    "equivalent": "pass",
 }
 
 
@@ -176,8 +184,10 @@ def result(campaign: Campaign, rows: Sequence[Mapping[str, Any]]) -> dict[str, A
         "plant": _plant(settings["plant"], effects),
     }
     found["verdict"] = _overall(found)
+    found["state"] = _STATES[found["verdict"]]
     found["correctness"]["sentence"] = correctness_sentence(found)
-    return {**found, "sentence": first_sentence(found)}
+    found |= {"sentence": first_sentence(found), "further": further_sentences(found)}
+    return found
 
 
 def _plant(plant: Mapping[str, Any] | None, effects: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:

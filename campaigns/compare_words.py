@@ -56,79 +56,88 @@ def inconclusive(effect: Found) -> str:
     return f"the interval holds 0 and reaches beyond the margin of {margin}"
 
 
-# --- the first sentence ----------------------------------------------------------------------------
+# --- the first sentence, and what comes after it -----------------------------------------------------
 
 
 def first_sentence(found: Found) -> str:
-    """What somebody who upgrades should know, in one breath; what is missing comes with it."""
-    parts = [_unfinished(found), _result(found), _promises(found), _restless(found), _planted(found)]
-    return " ".join(part for part in parts if part)
-
-
-def _unfinished(found: Found) -> str:
-    runs = found["runs"]
-    left = runs["planned"] - runs["recorded"]
-    return f"Not finished, {runs['recorded']} of {runs['planned']} runs are recorded:" if left else ""
-
-
-def _result(found: Found) -> str:
+    """What somebody who upgrades should know, in one breath."""
     base, head = (found["sides"][arm]["name"] for arm in ("base", "head"))
+    by_verdict = _primary(found)
+    worse, better, same, open_ = (_listed(found, own) for own in by_verdict.values())
     if found["correctness"]["verdict"] == "regression":
-        return str(found["correctness"]["sentence"])
-    if found["refusals"]:
-        return f"{head} is not compared with {base}. {found['refusals'][0]}"
+        said = str(found["correctness"]["sentence"])
+    elif found["refusals"]:
+        said = f"{head} is not compared with {base}: {_lower(found['refusals'][0])}"
+    elif worse:
+        said = f"{head} is worse than {base}: {worse}."
+    elif open_ and not better:
+        said = f"These runs do not tell {head} from {base}: {open_}."
+    elif better:
+        said = f"{head} is better than {base}: {better}."
+    else:
+        said = f"{head} is equivalent to {base} within the margins: {same}."
+    runs = found["runs"]
+    if runs["recorded"] == runs["planned"]:
+        return said
+    return f"Not finished, {runs['recorded']} of {runs['planned']} runs are recorded: {_lower(said)}"
+
+
+def further_sentences(found: Found) -> list[str]:
+    """What belongs to the first sentence and would make it too long."""
+    told = found["correctness"]
+    worse, better, same, open_ = (_listed(found, own) for own in _primary(found).values())
+    advice = "Do not upgrade before the broken promise is understood; how fast it is comes second."
+    parts = [
+        advice if told["verdict"] == "regression" else told["sentence"],
+        f"Worse: {worse}." if worse and told["verdict"] == "regression" else "",
+        f"Better: {better}." if better and worse else "",
+        f"Undecided: {open_}." if open_ and (worse or better) else "",
+        f"Equivalent within its margin: {same}." if same and (worse or better or open_) else "",
+        _seen(found),
+        _restless(found),
+        _planted(found),
+    ]
+    return [part for part in parts if part]
+
+
+def _lower(sentence: str) -> str:
+    """To go on after a colon; a name keeps its capital."""
+    return sentence[0].lower() + sentence[1:] if sentence.startswith(("The", "Some", "A ")) else sentence
+
+
+def _primary(found: Found) -> dict[str, list[Found]]:
+    """The primary effects by verdict, the worst first."""
+    verdicts = ("regression", "improvement", "equivalent", "inconclusive")
     primary = [effect for effect in found["effects"] if effect["role"] == "primary"]
-    of = {
-        verdict: [effect for effect in primary if effect["verdict"] == verdict]
-        for verdict in ("regression", "improvement", "equivalent", "inconclusive")
-    }
+    return {verdict: [effect for effect in primary if effect["verdict"] == verdict] for verdict in verdicts}
+
+
+def _listed(found: Found, effects: Sequence[Found]) -> str:
     several = len(found["settings"]["scenarios"]) > 1
-    worse, better, same, open_ = (_listed(own, several=several) for own in of.values())
-    if worse:
-        also = f" It is better in {better}." if better else ""
-        return f"{head} is worse than {base}: {worse}, beyond the margin that was set.{also}{_open(open_)}"
-    if better:
-        return f"{head} is better than {base}: {better}, beyond the margin that was set.{_open(open_)}"
-    if open_:
-        settled = f" Equivalent within its margin: {same}." if same else ""
-        return f"These runs do not tell {head} from {base}: {open_}.{_seen(found)}{settled}"
-    return f"{head} is equivalent to {base} within the margins that were set: {same}."
-
-
-def _listed(effects: Sequence[Found], *, several: bool) -> str:
     named = [f"{metric(effect, several=several)} {estimate(effect)}" for effect in effects[:MOST_NAMED]]
     more = len(effects) - len(named)
     return "; ".join(named) + (f"; and {more} more" if more else "")
 
 
-def _open(listed: str) -> str:
-    return f" Undecided: {listed}." if listed else ""
-
-
 def _seen(found: Found) -> str:
-    """What these runs could have shown, where calibration says it."""
-    known = {(own["scenario"], own["metric"], own["phase"]): own for own in found["noise"]}
-    for effect in found["effects"]:
-        own = known.get((effect["scenario"], effect["metric"], effect["phase"]))
-        if effect["role"] == "primary" and effect["verdict"] == "inconclusive" and own:
-            pairs = found["settings"]["pairs"]
-            return f" {pairs} pairs on this host find a worsening of {change(own['smallest'])[1:]} four times of five."
-    return ""
-
-
-def _promises(found: Found) -> str:
-    told = found["correctness"]
-    return str(told["sentence"]) if told["verdict"] in ("both", "improvement", "unknown") else ""
+    """What these runs could have shown, where something is open and calibration says it."""
+    open_ = {(effect["scenario"], effect["metric"], effect["phase"]) for effect in _primary(found)["inconclusive"]}
+    own = [own for own in found["noise"] if (own["scenario"], own["metric"], own["phase"]) in open_]
+    if not own:
+        return ""
+    could = "; ".join(f"of {change(each['smallest'])[1:]} in {metric(each)}" for each in own)
+    return (
+        f"With the noise of this host, {found['settings']['pairs']} pairs find a worsening {could}, four times of five."
+    )
 
 
 def _restless(found: Found) -> str:
-    called = [
-        own for own in found["noise"] if own["role"] == "primary" and own["verdict"] in ("regression", "improvement")
-    ]
+    differs = ("regression", "improvement")
+    called = [own for own in found["noise"] if own["role"] == "primary" and own["verdict"] in differs]
     if not called:
         return ""
     base = found["sides"]["base"]["name"]
-    return f"But {base} differs from itself in {metric(called[0])} on this host, so take that metric with doubt."
+    return f"{base} differs from itself in {metric(called[0])} on this host, so take that metric with doubt."
 
 
 def _planted(found: Found) -> str:
@@ -149,10 +158,7 @@ def correctness_sentence(found: Found) -> str:
     p = f"Fisher's exact {p_value(told['p'])}"
     named = _findings(told["findings"])
     if told["verdict"] == "regression":
-        return (
-            f"{head} breaks a promise that {base} keeps{named}: {of['head']} fail against {of['base']} ({p}). "
-            "Do not upgrade before that is understood."
-        )
+        return f"{head} breaks a promise that {base} keeps{named}: {of['head']} fail against {of['base']} ({p})."
     if told["verdict"] == "improvement":
         return f"{head} keeps a promise that {base} breaks{named}: {of['head']} fail against {of['base']} ({p})."
     if told["verdict"] == "both":
