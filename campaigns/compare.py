@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from campaigns.campaign import Campaign, Item
 from campaigns.compare_effects import compared, noise, phases
 from campaigns.compare_findings import behaviour, correctness, counts
-from campaigns.compare_runs import pairs_of, refusals, runs_of, sides
+from campaigns.compare_runs import pairs_of, refusals, runs_of, sides, told
 from campaigns.compare_words import correctness_sentence, first_sentence, further_sentences
 from clusters.kafka import choose_mode
 from clusters.scenario import Scenario, load_scenario
@@ -158,7 +158,6 @@ def result(campaign: Campaign, rows: Sequence[Mapping[str, Any]]) -> dict[str, A
     refused = refusals(runs)
     between = [] if refused else pairs_of(campaign, runs, "comparison", ("base", "head"))
     of_base = [] if refused else pairs_of(campaign, runs, "calibration", ("base", "base2"))
-    recorded = {run.label("item") for run in runs}
     effects = compared(settings, between)
     found: dict[str, Any] = {
         "format": 1,
@@ -169,11 +168,7 @@ def result(campaign: Campaign, rows: Sequence[Mapping[str, Any]]) -> dict[str, A
         "settings": settings,
         "sides": sides(settings, runs),
         "hosts": sorted({str(run.about["host"]) for run in runs}),
-        "runs": {
-            "planned": len(campaign.items),
-            "recorded": len(runs),
-            "missing": [item.name for item in campaign.items if item.name not in recorded],
-        },
+        "runs": told(campaign, runs),
         "refusals": refused,
         "correctness": correctness(runs),
         "effects": effects,

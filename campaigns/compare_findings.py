@@ -8,6 +8,7 @@ from typing import Any
 from campaigns.compare_runs import ARMS, Run
 from history.metrics import METRICS, metric_of
 from spark.effects import ALPHA, fisher
+from spark.intervals import none_in
 
 OPEN = {"undrained", "unseen"}  # evidence that is missing, no promise that is broken
 BY_DESIGN = "behaviour_change"
@@ -32,7 +33,8 @@ def correctness(runs: Sequence[Run]) -> dict[str, Any]:
     """Broken promises by arm.
 
     ``verdict`` is regression, improvement, both, none or unknown. A single run that breaks a promise which base keeps
-    is a regression: Kafka promises it always, not on average. ``p`` says what chance makes of the counts.
+    is a regression: Kafka promises it always, not on average. ``p`` says what chance makes of the counts, ``at_most``
+    how often an arm that never failed may still fail, at 95 %.
     """
     failed = [run for run in runs if run.verdict == "fail"]
     findings = [
@@ -45,6 +47,7 @@ def correctness(runs: Sequence[Run]) -> dict[str, Any]:
         "verdict": _promise(arms["base"], arms["head"], findings, p),
         "arms": arms,
         "p": p,
+        "at_most": {arm: none_in(_decided(own)) for arm, own in arms.items() if not own["fail"]},
         "findings": findings,
         "failed": [_told(run) for run in failed],
         "unknown": [_told(run) for run in runs if run.verdict == "unknown"],

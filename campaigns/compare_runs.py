@@ -89,6 +89,22 @@ def runs_of(campaign: Campaign, rows: Iterable[Row]) -> list[Run]:
     return [Run(of_run[0], {(row["metric"], row["phase"]): row for row in of_run}) for of_run in found]
 
 
+def told(campaign: Campaign, runs: Sequence[Run]) -> dict[str, Any]:
+    """How many runs there are, which, and what of the plan is missing."""
+    labels = ("item", "part", "role", "pair", "order")
+    columns = ("run_id", "started_at", "scenario", "kafka_version", "verdict", "sentence")
+    recorded = {run.label("item") for run in runs}
+    return {
+        "planned": len(campaign.items),
+        "recorded": len(runs),
+        "missing": [item.name for item in campaign.items if item.name not in recorded],
+        "each": [
+            {**{name: run.label(name) for name in labels}, **{name: run.about[name] for name in columns}}
+            for run in runs
+        ],
+    }
+
+
 def pairs_of(campaign: Campaign, runs: Sequence[Run], part: str, roles: tuple[str, str]) -> list[Pair]:
     """The pairs of a part of the campaign, "calibration" or "comparison", recorded or not."""
     by_item = {run.label("item"): run for run in runs}

@@ -6,22 +6,11 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from reports.cells import change, p_value
 from spark.effects import ALPHA
 
 Found = Mapping[str, Any]
 MOST_NAMED = 3
-
-
-def change(percent: float) -> str:
-    """A change with its sign, such as +12 % and +3.4 %."""
-    digits = 0 if abs(percent) >= 9.95 else 1
-    shown = f"{abs(percent):,.{digits}f}"
-    return f"{'−' if percent < 0 and float(shown.replace(',', '')) else '+'}{shown} %"
-
-
-def p_value(p: float) -> str:
-    """A p-value that never reads as zero."""
-    return "p < 0.0001" if p < 0.0001 else f"p = {p:.2g}"
 
 
 def metric(effect: Found, *, several: bool = False) -> str:

@@ -55,3 +55,15 @@ def milliseconds(value: float | None, *, censored: bool = False) -> str:
         return "not seen" if censored else DASH
     shown = f"{value:,.1f}" if value < 100 else f"{value:,.0f}"
     return f"≥ {shown} ms" if censored else f"{shown} ms"
+
+
+def change(percent: float) -> str:
+    """A change in percent with its sign, such as +12 % and +3.4 %."""
+    digits = 0 if abs(percent) >= 9.95 else 1
+    shown = f"{abs(percent):,.{digits}f}"
+    return f"{'−' if percent < 0 and float(shown.replace(',', '')) else '+'}{shown} %"
+
+
+def p_value(p: float) -> str:
+    """A p-value that never reads as zero."""
+    return "p < 0.0001" if p < 0.0001 else f"p = {p:.2g}"

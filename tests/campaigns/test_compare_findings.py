@@ -45,6 +45,7 @@ def test_counts_stand_behind_a_correctness_regression():
     found = correctness(runs([LOST] * 5))
     (lost,) = found["findings"]
 
+    assert found["at_most"] == {"base": pytest.approx(1 - 0.05 ** (1 / 20))}  # head did fail
     assert found["arms"]["head"] == {"runs": 10, "pass": 5, "fail": 5, "unknown": 0}
     assert found["p"] == pytest.approx(252 / 142_506)
     assert (lost["what"], len(lost["head"]["with"]), lost["base"]) == ("lost_write", 5, {"runs": 20, "with": []})

@@ -5,7 +5,6 @@ import json
 import pytest
 
 from campaigns.compare import result
-from campaigns.compare_words import change, p_value
 from tests.campaigns.comparison import CPU, NOISE, campaign, rows
 
 PLAN = campaign()
@@ -15,19 +14,6 @@ LOST = {"verdict": "fail", "sentence": "12 x lost_write.", "anomalies": {"lost_w
 def heads(about):
     """The same for every run of head."""
     return {item.name: about for item in PLAN.items if item.labels["role"] == "head"}
-
-
-@pytest.mark.parametrize(
-    ("percent", "shown"), [(12.34, "+12 %"), (3.42, "+3.4 %"), (-3.42, "−3.4 %"), (-0.01, "+0.0 %"), (1234, "+1,234 %")]
-)
-def test_a_change_has_a_sign(percent, shown):
-    """A decimal below 10 %; nothing is minus zero."""
-    assert change(percent) == shown
-
-
-def test_no_p_value_is_zero():
-    """Very small ones are bounded."""
-    assert (p_value(0.0), p_value(0.0132)) == ("p < 0.0001", "p = 0.013")
 
 
 def test_a_regression_is_told_with_its_interval():

@@ -1,0 +1,18 @@
+"""Numbers as tables show them."""
+
+import pytest
+
+from reports.cells import change, p_value
+
+
+@pytest.mark.parametrize(
+    ("percent", "shown"), [(12.34, "+12 %"), (3.42, "+3.4 %"), (-3.42, "−3.4 %"), (-0.01, "+0.0 %"), (1234, "+1,234 %")]
+)
+def test_a_change_has_a_sign(percent, shown):
+    """A decimal below 10 %; nothing is minus zero."""
+    assert change(percent) == shown
+
+
+def test_no_p_value_is_zero():
+    """Very small ones are bounded."""
+    assert (p_value(0.0), p_value(0.0132)) == ("p < 0.0001", "p = 0.013")
