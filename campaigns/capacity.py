@@ -1,0 +1,291 @@
+"""How much a cluster carries: its load steps and catch-up runs. docs/capacity.md says what follows from them."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Any, NamedTuple, Self
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from campaigns import capacity_result
+from campaigns.campaign import Campaign, Item
+from campaigns.capacity_result import AWAY_PHASE, phase_of
+from clusters.scenario import Allowance, load_scenario
+from history.errors import BadInput
+
+TOPIC = "orders"
+AWAY = "A"  # the broker that goes
+SHORTEST_DOWN_S = 12.0  # the controller misses a broker after its session time-out of 9 s
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+Steps = dict[str, list[dict[str, Any]]]  # a phase as a scenario's file has it: its name and its steps
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+def _range(value: object) -> object:
+    return (value, value) if isinstance(value, int | float) else value
+
+
+class Question(_Model):
+    """What is to be carried, and how well. MB are 10^6 bytes after compression.
+
+    ``burst`` is the peak over the mean; ``downtime_s`` how long a broker is away when it goes; ``growth_per_month`` a
+    share such as 0.03, or the smallest and the largest.
+    """
+
+    write_mb_per_s: Positive
+    brokers: int = Field(ge=2, le=26)
+    replication_factor: int = Field(default=3, ge=2)
+    partitions: int = Field(default=6, ge=1)
+    consumer_groups: int = Field(default=1, ge=0)
+    record_bytes: int = Field(default=1000, ge=64)
+    compression: str = "none"
+    tls: bool = False
+    target_p99_ms: Positive
+    target_recovery_s: Positive
+    downtime_s: Positive = 30.0
+    burst: float = Field(default=1.0, ge=1)
+    growth_per_month: Annotated[tuple[float, float], BeforeValidator(_range)] = (0.0, 0.0)
+    horizon_months: int = Field(default=6, ge=0)
+    retention_hours: Positive = 24.0
+
+    @field_validator("tls")
+    @classmethod
+    def _no_tls(cls, value: bool) -> bool:
+        if value:
+            raise ValueError(
+                "true is not measured: TLS adds CPU and takes zero-copy away; plan without, and leave room"
+            )
+        return value
+
+    @field_validator("compression")
+    @classmethod
+    def _no_compression(cls, value: str) -> str:
+        if value != "none":
+            raise ValueError(
+                f"{value} is not measured: the records' padding compresses better than real data, so MB after "
+                "compression would mean nothing; say the compressed size in record_bytes, and none"
+            )
+        return value
+
+    @field_validator("growth_per_month")
+    @classmethod
+    def _growth_is_a_range(cls, value: tuple[float, float]) -> tuple[float, float]:
+        if not -0.5 < value[0] <= value[1] < 2:
+            raise ValueError(f"{value[0]:g} to {value[1]:g} is no growth; give a share such as 0.03, the smaller first")
+        return value
+
+
+class Target(NamedTuple):
+    """A point of the plane of load and downtime."""
+
+    write_mb_per_s: float
+    down_s: float
+
+
+class Grid(_Model):
+    """Every load with every downtime, each so many times."""
+
+    write_mb_per_s: list[Positive] = Field(min_length=2)
+    down_s: list[Annotated[float, Field(ge=SHORTEST_DOWN_S)]] = Field(min_length=2)
+    repetitions: int = Field(default=1, ge=1)
+
+    @property
+    def points(self) -> list[Target]:
+        return [Target(load, down_s) for load in self.write_mb_per_s for down_s in self.down_s]
+
+    def surrounds(self, point: Target) -> bool:
+        """Whether a point lies between the fitted ones, where any smooth curve would predict it."""
+        loads, downs = self.write_mb_per_s, self.down_s
+        return min(loads) <= point.write_mb_per_s <= max(loads) and min(downs) <= point.down_s <= max(downs)
+
+
+class Measurement(_Model):
+    """What is run, on as many brokers as a partition has replicas. ``allowance`` is what each broker may use."""
+
+    kafka: str
+    runtime: str = "docker"
+    allowance: Allowance
+    load_steps: list[Positive] = Field(min_length=3)  # MB/s
+    degraded_steps: list[Positive] = Field(default_factory=list, validate_default=True)  # none: the same
+    repetitions: int = Field(default=3, ge=1)
+    warm_up_s: Positive = 20.0
+    step_s: Positive = 30.0
+    grid: Grid
+    held_out: list[Target] = Field(default_factory=list)
+    give_up_s: Positive = 240.0
+
+    @field_validator("runtime")
+    @classmethod
+    def _only_docker(cls, value: str) -> str:
+        if value != "docker":
+            raise ValueError(
+                f"runtime {value} gives no broker a fixed share of the host, so killing one makes the others faster; "
+                "capacity needs the docker runtime"
+            )
+        return value
+
+    @model_validator(mode="after")
+    def _held_out_points_are_outside(self) -> Self:
+        if inside := [point for point in self.held_out if self.grid.surrounds(point)]:
+            raise ValueError(
+                f"held_out has {inside[0].write_mb_per_s:g} MB/s for {inside[0].down_s:g} s, which lies inside the "
+                "grid; a model proves itself outside"
+            )
+        return self
+
+
+class Settings(_Model):
+    """``capacity.yaml``."""
+
+    question: Question
+    measurement: Measurement
+
+    @model_validator(mode="after")
+    def _replicas_fit(self) -> Self:
+        if self.question.replication_factor > self.question.brokers:
+            raise ValueError(
+                f"replication_factor {self.question.replication_factor} is above the {self.question.brokers} brokers"
+            )
+        return self
+
+
+def plan(settings: Mapping[str, Any], *, campaign_id: str, created_at: str, seed: int) -> Campaign:
+    """Load steps first, then the grid in random order so that a drifting host is no slope, held-out points last.
+
+    Raises:
+        BadInput: one sentence says what is wrong with the settings.
+    """
+    asked = _checked(settings)
+    rng = random.Random(seed)
+    items = [*_knees(asked, rng), *_grid(asked, rng), *_held_out(asked, rng)]
+    for item in {item.labels["role"]: item for item in items}.values():
+        load_scenario(item.scenario, item.changes)  # refuses what cannot be run
+    return Campaign(
+        campaign_id=campaign_id,
+        kind="capacity",
+        created_at=created_at,
+        seed=seed,
+        settings=asked.model_dump(mode="json"),
+        items=items,
+    )
+
+
+def follow_up(campaign: Campaign, rows: Sequence[Mapping[str, Any]]) -> list[Item]:  # noqa: ARG001 - as of every kind
+    """Nothing: points chosen after looking would no longer test the model."""
+    return []
+
+
+def result(campaign: Campaign, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The plan that the campaign's runs support; ``rows`` are those of the archive."""
+    return capacity_result.result(campaign, rows)
+
+
+def _checked(settings: Mapping[str, Any]) -> Settings:
+    try:
+        return Settings.model_validate(dict(settings))
+    except ValidationError as error:
+        first = error.errors()[0]
+        path = ".".join(map(str, first["loc"]))
+        own = first["type"] == "value_error"
+        what = first["msg"].removeprefix("Value error, ") if own else f"{first['msg']} (got {first['input']!r:.80})"
+        raise BadInput(f"The capacity plan cannot be made: {path + ': ' if path else ''}{what}.") from error
+
+
+# --- items -----------------------------------------------------------------------------------------
+
+
+def _knees(asked: Settings, rng: random.Random) -> Iterator[Item]:
+    """Healthy and degraded in turn, so that both see the same host."""
+    measured = asked.measurement
+    phases = {
+        "knee": _steps(asked, measured.load_steps),
+        "degraded": _degraded_steps(asked, measured.degraded_steps or measured.load_steps),
+    }
+    for turn in range(1, measured.repetitions + 1):
+        for role, steps in phases.items():
+            yield _item(asked, rng, f"{role}-{turn}", "load_steps", steps, role=role)
+
+
+def _steps(asked: Settings, loads: Sequence[float]) -> list[Steps]:
+    return [
+        _warm_up(asked, min(loads)),
+        *({phase_of("knee", load): [_offer(asked, load), _hold(asked.measurement.step_s)]} for load in sorted(loads)),
+    ]
+
+
+def _degraded_steps(asked: Settings, loads: Sequence[float]) -> list[Steps]:
+    """A phase for each load, as a fault ends with its phase; latency counts from the offer until the broker is back."""
+    gone: list[dict[str, Any]] = [{"stop": AWAY}, {"wait": {"for": {"out_of_isr": AWAY}, "limit": 60}}]
+    back = [{"start": AWAY}, _isr_full(asked)]
+    return [
+        _warm_up(asked, min(loads)),
+        *(
+            {phase_of("degraded", load): [*gone, _offer(asked, load), _hold(asked.measurement.step_s), *back]}
+            for load in sorted(loads)
+        ),
+    ]
+
+
+def _grid(asked: Settings, rng: random.Random) -> Iterator[Item]:
+    for turn in range(1, asked.measurement.grid.repetitions + 1):
+        points = asked.measurement.grid.points
+        rng.shuffle(points)
+        yield from (_catch_up(asked, rng, f"catch-up-{turn}", "catch_up", point) for point in points)
+
+
+def _held_out(asked: Settings, rng: random.Random) -> Iterator[Item]:
+    for number, point in enumerate(asked.measurement.held_out, 1):
+        yield _catch_up(asked, rng, f"held-out-{number}", "held_out", point)
+
+
+def _catch_up(asked: Settings, rng: random.Random, name: str, role: str, point: Target) -> Item:
+    phases = [
+        _warm_up(asked, point.write_mb_per_s),
+        {AWAY_PHASE: [{"kill": AWAY}, _hold(point.down_s), {"start": AWAY}, _isr_full(asked)]},
+    ]
+    load, down_s = f"{point.write_mb_per_s:g}", f"{point.down_s:g}"
+    called = f"{name}-{load}mb-{down_s}s"
+    return _item(asked, rng, called, "catch_up", phases, role=role, write_mb_per_s=load, down_s=down_s)
+
+
+def _warm_up(asked: Settings, write_mb_per_s: float) -> Steps:
+    return {"warm up": [_offer(asked, write_mb_per_s), _hold(asked.measurement.warm_up_s)]}
+
+
+def _offer(asked: Settings, write_mb_per_s: float) -> dict[str, Any]:
+    return {"offer": f"{round(1e6 * write_mb_per_s / asked.question.record_bytes)}/s"}
+
+
+def _hold(seconds: float) -> dict[str, Any]:
+    return {"hold": seconds}
+
+
+def _isr_full(asked: Settings) -> dict[str, Any]:
+    return {"wait": {"for": {"isr_full": TOPIC}, "limit": asked.measurement.give_up_s}}
+
+
+def _item(
+    asked: Settings, rng: random.Random, name: str, scenario: str, phases: Sequence[Steps], **labels: str
+) -> Item:
+    question, measured = asked.question, asked.measurement
+    letters = [chr(ord("A") + index) for index in range(question.replication_factor)]
+    allowance = measured.allowance.model_dump(exclude_none=True)
+    return Item(
+        name=name,
+        scenario=scenario,
+        kafka=measured.kafka,
+        changes={
+            "cluster": {"brokers": len(letters), "jvm": "stock", "allowance": allowance},
+            "topics": {TOPIC: {"partitions": question.partitions, "replicas": letters}},
+            "load": {"record_bytes": question.record_bytes},
+            "phases": list(phases),
+        },
+        seed=rng.randrange(2**31),
+        labels=labels,
+    )

@@ -1,0 +1,231 @@
+"""A capacity plan in sentences: the answer, and what it does not say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+RESOURCES = {
+    "cpu": "CPU",
+    "network_in": "network in",
+    "network_out": "network out",
+    "disk_write": "disk write",
+    "disk_read": "disk read",
+    "catch_up_out": "network out while a broker catches up",
+    "catch_up_disk_read": "disk read while a broker catches up",
+}
+EXPLAINS = 0.7  # Cruise Control's own capacity threshold of a CPU: below it, a resource is not what ends the curve
+_Told = Mapping[str, Any]
+
+
+def sentence(told: _Told) -> str:
+    """The answer in one sentence, with its condition."""
+    question = told["settings"]["question"]
+    if told["plan"] is None:
+        return f"Nothing can be promised yet: {_lower(told['missing'][0]) if told['missing'] else 'nothing was run.'}"
+    plan, have = told["plan"], question["brokers"]
+    peak, safe = plan["peak_mb_per_s"], plan["safe_latency_mb_per_s"]
+    aim = f"p99 under {question['target_p99_ms']:g} ms while one is away"
+    if safe < peak:
+        answer = f"{have} brokers are not sure to carry {amount(peak)} MB/s with {aim}, only {amount(safe)} MB/s"
+    else:
+        answer = f"{have} brokers carry {amount(peak)} MB/s with {aim}, {_recovery(plan, question)}"
+    return f"{answer}{_instead(told)}."
+
+
+def told(result: _Told) -> dict[str, Any]:
+    """Everything else that the page says in words, and the plan as a table."""
+    spoken = {"model_check": model_check(result)}
+    if result["plan"] is not None:
+        spoken |= {
+            "recommendation": recommendation(result),
+            "bottleneck": bottleneck(result),
+            "exhaustion": exhaustion(result),
+            "throttle": throttle(result),
+        }
+    table = list(_plan_table(result)) if result["plan"] is not None else []
+    return {"words": spoken, "plan_table": table, "limits": list(_limits(result))}
+
+
+def _recovery(plan: _Told, question: _Told) -> str:
+    back_s, target_s = plan["longest_down_s"]["low"], question["target_recovery_s"]
+    if back_s is None:
+        return f"and recover within {target_s:g} s whenever it comes back"
+    if back_s <= 0:
+        return f"but are not sure to recover within {target_s:g} s however soon it comes back"
+    return f"and recover within {target_s:g} s, but only if it is back within {seconds(back_s)}"
+
+
+def _instead(told: _Told) -> str:
+    """What other number of brokers would be right, today or at the end of the horizon."""
+    found, question = told["recommendation"], told["settings"]["question"]
+    have, needed, now = question["brokers"], found["brokers"], found["brokers_now"]
+    if found["verdict"] == "right":
+        return ""
+    if needed is None:
+        return "; no number of brokers meets both targets"
+    if needed < have:
+        return f"; {needed} would do"
+    if now == needed:
+        return f"; {needed} do"
+    return f"; {amount(told['plan']['later_mb_per_s'])} MB/s in {question['horizon_months']} months take {needed}"
+
+
+def recommendation(told: _Told) -> str:
+    """How many brokers, how sure, and what the horizon asks for."""
+    found, question = told["recommendation"], told["settings"]["question"]
+    have, needed = question["brokers"], found["brokers"]
+    what = {
+        "right": f"Keep {have} brokers",
+        "under": f"{have} brokers are too few: plan {needed}" if needed else f"{have} brokers are too few",
+        "over": f"{needed} of the {have} brokers would do",
+    }[found["verdict"]]
+    later = f"{amount(told['plan']['later_mb_per_s'])} MB/s at the peak in {question['horizon_months']} months"
+    none = "; no number of brokers meets both targets" if needed is None else ""
+    return f"{what} for {later}{none}. Confidence: {found['confidence']}."
+
+
+def model_check(told: _Told) -> str:
+    """How many held-out runs the model predicted within its own interval."""
+    found = told["model_check"]
+    if not found["of"]:
+        return "The catch-up model has not been tried on a run that it was not fitted on."
+    of, bounds = found["of"], f"{found['low']:.0%} to {found['high']:.0%}"
+    waiting = f"; {found['planned'] - of} more were planned" if found["planned"] > of else ""
+    return (
+        f"{found['inside']} of {of} held-out runs lie inside their own 90 % prediction interval (rate {bounds} at 95 %)"
+        f"{waiting}."
+    )
+
+
+def bottleneck(told: _Told) -> str:
+    """Which resource ends the load, as far as the limits that were set can tell."""
+    found = told.get("bottleneck")
+    if found is None:
+        return "No limit was set on any resource, so no bottleneck can be named."
+    name, use = RESOURCES[found["resource"]], f"{found['use']:.0%}"
+    where = f"at {amount(found['write_mb_per_s'])} MB/s with one broker away"
+    if found["use"] >= EXPLAINS:
+        return f"The bottleneck is {name}: {use} of its allowance {where}."
+    return (
+        f"No measured resource explains where latency leaves its target: the nearest is {name} at {use} of its "
+        f"allowance {where}."
+    )
+
+
+def exhaustion(told: _Told) -> str:
+    """When growth uses up what is safe."""
+    found, growth = told["exhaustion"], told["settings"]["question"]["growth_per_month"]
+    if growth[1] <= 0:
+        return "The load was said not to grow, so nothing runs out."
+    rate = " to ".join(f"{100 * share:.3g} %" for share in dict.fromkeys(growth))
+    if found["first"] is None:
+        return f"Growing by {rate} a month, the load stays below what is safe for a century."
+    last = f"between {found['first']} and {found['last']}" if found["last"] else f"not before {found['first']}"
+    return f"Growing by {rate} a month, the load leaves what is safe {last}."
+
+
+def throttle(told: _Told) -> str:
+    """Which replication throttle makes sense for the returning broker."""
+    bounds = told["throttle"]
+    least, most = bounds["target"], bounds["latency"]
+    progress = f"Below {amount(bounds['progress'])} MB/s a throttle never lets the broker catch up"
+    if least is None:
+        return f"{progress}; no throttle meets the target recovery."
+    if most is None or most >= least:
+        return (
+            f"{progress}; for the target recovery it takes {amount(least)} MB/s, and the peers can spare "
+            f"{'any rate' if most is None else f'up to {amount(most)} MB/s'}."
+        )
+    return (
+        f"{progress}. The target recovery takes {amount(least)} MB/s, but above {amount(most)} MB/s the peers may "
+        "leave the target latency: no throttle meets both."
+    )
+
+
+def _plan_table(told: _Told) -> Iterator[dict[str, str]]:
+    """The plan, a line for each figure: what, its value, its interval, and what it was taken from."""
+    plan, question, catch_up = told["plan"], told["settings"]["question"], told["catch_up"]
+    runs = f"{catch_up['fitted_runs']} runs with a broker away"
+    steps = "load steps, by each broker's share"
+    yield _line("peak load today", f"{amount(plan['peak_mb_per_s'])} MB/s", "", "load times burst")
+    yield _line(
+        f"peak load in {question['horizon_months']} months", f"{amount(plan['later_mb_per_s'])} MB/s", "", "growth"
+    )
+    yield _of("healthy knee", plan["healthy_knee"], "MB/s", steps)
+    yield _of("degraded knee, one broker away", plan["degraded_knee"], "MB/s", steps)
+    yield _line("what the others take over", f"× {amount(plan['failure_factor'])}", "", "B / (B - 1)")
+    yield _line("safe by latency", f"{amount(plan['safe_latency_mb_per_s'])} MB/s", "", "lower bound, degraded")
+    yield _line("safe by recovery", f"{amount(plan['safe_recovery_mb_per_s'])} MB/s", "", "upper bound of T")
+    yield _of("R, largest catch-up ingest of a broker", catch_up["rate"], "MB/s", runs)
+    yield _of("T0, start until it fetches", catch_up["start_s"], "s", runs)
+    yield _of(f"T after {seconds(question['downtime_s'])} away", plan["catch_up_s"], "s", "model, one new run")
+    yield _of("under-replicated window D + T", plan["window_s"], "s", "model, one new run")
+    kept = f"target less {catch_up['leadership_s']:.1f} s for leadership"
+    yield _of("longest tolerable downtime", plan["longest_down_s"], "s", kept)
+    yield _line(
+        "headroom R/w",
+        f"{amount(plan['headroom'])}",
+        f"needed {amount(plan['needed_headroom'])}",
+        "(T* + D) / (T* - T0)",
+    )
+    spare = plan["peer_spare_mb_per_s"]
+    yield _line("spare of each peer for it", f"{amount(spare)} MB/s", "", "(R - w) / (B - 1)")
+    yield _line("with an empty disk", seconds(plan["rebuild_s"]), "", f"{question['retention_hours']:g} h stored")
+    yield _line("replication throttle, above", f"{amount(told['throttle']['progress'])} MB/s", "", "progress: w")
+    yield _line("replication throttle, target", f"{amount(told['throttle']['target'])} MB/s", "", "target recovery")
+    yield _line("replication throttle, below", f"{amount(told['throttle']['latency'])} MB/s", "", "spare of the peers")
+    ends = told["exhaustion"]
+    yield _line("safe load is used up", ends["first"] or "–", f"to {ends['last']}" if ends["last"] else "", "growth")
+
+
+def _line(what: str, value: str, interval: str, source: str) -> dict[str, str]:
+    return {"what": what, "value": value, "interval": interval, "from": source}
+
+
+def _of(what: str, interval: _Told, unit: str, source: str) -> dict[str, str]:
+    """An estimate with its interval; a bound that does not exist is said to be open."""
+    low, high = (amount(interval[name]) if interval[name] is not None else "open" for name in ("low", "high"))
+    value = "none finite" if interval["estimate"] is None else f"{amount(interval['estimate'])} {unit}"
+    return _line(what, value, f"{low} to {high}", source)
+
+
+def _limits(told: _Told) -> Iterator[str]:
+    question, runs = told["settings"]["question"], told["runs"]
+    yield (
+        "All brokers shared one host and its page cache. The figures hold against each other and against this "
+        "allowance; on other machines the shape may be trusted, the numbers must be measured again."
+    )
+    if runs["first"]:
+        yield f"Measured from {runs['first'][:10]} to {runs['last'][:10]} on Kafka {', '.join(runs['kafka'])}."
+    yield (
+        f"Records of {question['record_bytes']} bytes, not compressed; another size or codec has other costs per MB."
+    )
+    yield "TLS was not measured: it adds CPU to every byte, and brokers no longer send from the page cache as it is."
+    yield "Catching up was measured from the page cache; a backlog that has left it is read from disk, with another R."
+    yield (
+        "A broker gets its CPU allowance once it is registered, so T0 holds the start of an unhindered JVM; logs were "
+        "small, so their recovery after a kill takes longer in production."
+    )
+    if told["plan"] is not None and told["catch_up"]["balanced_runs"] == 0:
+        yield "Leadership was never seen to be balanced again; recovery here ends when the ISR is full."
+    if told["catch_up"]["rate"] and told["catch_up"]["rate"]["high"] is None:
+        yield "R has no upper bound: the start explains every catch-up time, so the load was too small to show R."
+
+
+def amount(value: float | None) -> str:
+    """A rate or a load; a dash where it is not known."""
+    return "–" if value is None else f"{value:.3g}"
+
+
+def seconds(value: float | None) -> str:
+    """A time, in the unit in which people say it."""
+    if value is None:
+        return "–"
+    if value < 120:
+        return f"{value:.0f} s"
+    return f"{value / 60:.0f} min" if value < 7200 else f"{value / 3600:.3g} h"
+
+
+def _lower(text: str) -> str:
+    return text[:1].lower() + text[1:]
