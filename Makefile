@@ -22,6 +22,13 @@ FORMAT ?=
 OPTIONS ?=
 PORT ?= 8080
 ALL ?=
+BASE ?=
+HEAD ?=
+PAIRS ?=
+NAME ?=
+SETTINGS ?=
+REBUILD ?=
+CAMPAIGN = $(if $(NAME),--name "$(NAME)") $(if $(SETTINGS),--file "$(SETTINGS)") $(if $(SEED),--seed="$(SEED)")
 
 export GX_ANALYTICS_ENABLED := false
 export PYTHONPATH := $(CURDIR)
@@ -67,6 +74,22 @@ judge: $(VENV)/.ready ## Judge recorded runs again: RUN=<folder> [RUN="<folder> 
 .PHONY: import
 import: $(VENV)/.ready ## Judge a history from elsewhere: HISTORY=<file> FORMAT=operations|verifiable|ledger|jepsen OPTIONS="--acks 1 …"
 	@exec $(PY) -m imports.cli --history="$(HISTORY)" --format="$(FORMAT)" $(OPTIONS)
+
+.PHONY: compare
+compare: $(VENV)/.ready ## Compare two versions: BASE=3.0.2 HEAD=3.1.2 SCENARIO=… PAIRS=10 [NAME=…] [SETTINGS=<file>]
+	@exec $(PY) -m operators.cli compare $(if $(BASE),--base "$(BASE)") $(if $(HEAD),--head "$(HEAD)") $(if $(filter command% environment%,$(origin SCENARIO)),--scenario "$(SCENARIO)") $(if $(PAIRS),--pairs="$(PAIRS)") $(CAMPAIGN)
+
+.PHONY: nightly
+nightly: $(VENV)/.ready ## Run the nightly matrix, screen it, confirm what changed: [NAME=…] [SETTINGS=nightly.yaml]
+	@exec $(PY) -m operators.cli nightly $(CAMPAIGN)
+
+.PHONY: capacity
+capacity: $(VENV)/.ready ## Measure how much load is safe and plan for it: [NAME=…] [SETTINGS=capacity.yaml]
+	@exec $(PY) -m operators.cli capacity $(CAMPAIGN)
+
+.PHONY: archive
+archive: $(VENV)/.ready ## List the archive and write the page over everything (REBUILD=1: from the run folders)
+	@exec $(PY) -m operators.cli archive $(if $(REBUILD),--rebuild)
 
 .PHONY: mutate
 mutate: $(VENV)/.ready ## Damage clean recorded runs in every way a checker claims to see, and count what is found

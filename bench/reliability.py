@@ -19,8 +19,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from campaigns import runner
 from clusters import experiment
-from clusters.scenario import load_scenario
 from history.folder import RunFolder
 from history.manifest import read_manifest
 from spark.intervals import clopper_pearson
@@ -94,22 +94,7 @@ def recorded() -> list[Path]:
 def record(scenario: str, kafka: str, runs: Path = RUNS) -> Path:
     """One run, as the DAG's tasks would make it; returns its folder."""
     run = experiment.prepare(scenario, kafka=kafka, runs=runs, lease="process")
-    with experiment.hold_lease(run):
-        try:
-            experiment.start_cluster(run)
-            experiment.create_topics(run)
-            experiment.start_clients(run)
-            experiment.capture(run, "before")
-            for index in range(len(load_scenario(scenario).phases)):
-                experiment.run_phase(run, index)
-            experiment.stop_producers(run)
-            experiment.quiesce(run)
-            experiment.drain(run)
-            experiment.capture(run, "after")
-            experiment.stop_clients(run)
-        finally:
-            experiment.collect(run)
-            experiment.tear_down(run)
+    runner.record(run)
     print(f"recorded {run.name}", flush=True)
     return run
 

@@ -12,10 +12,13 @@ import json
 import os
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+
+from history.folder import RunFolder
 
 
 @dataclass(frozen=True)
@@ -54,3 +57,23 @@ def read_events(path: Path) -> Iterator[Event]:
         for line in lines:
             if line.endswith("\n"):
                 yield Event(**json.loads(line))
+
+
+def errors_of(run: RunFolder) -> list[str]:
+    """Why the harness broke, in the words of the run's events; empty when it did not."""
+    if not run.events.exists():
+        return []
+    return [str(event.detail.get("why", "")) for event in read_events(run.events) if event.kind == "error"]
+
+
+@contextmanager
+def recorded(run: Path, step: str, phase: str = "") -> Iterator[None]:
+    """Write what breaks inside into the run's events, so that the judge hears of it, and let it pass on."""
+    try:
+        yield
+    except BaseException as error:  # time-outs and interrupts of tasks are no Exception
+        folder = RunFolder(run)
+        why = f"{type(error).__name__}: {error}"
+        if not folder.is_sealed and not {why, str(error)}.intersection(errors_of(folder)):
+            EventLog(folder.events).add("error", phase=phase, step=step, why=why)
+        raise

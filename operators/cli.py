@@ -8,20 +8,33 @@ from __future__ import annotations
 import argparse
 import json
 import logging
+import secrets
 import shutil
 import signal
 import sys
+from functools import partial
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
+from clusters.host_lock import beside_others
 from clusters.scenario import load_scenario, scenario_names
 from history.errors import BadInput, PlimsollError
+from history.events import errors_of
 from history.folder import RunFolder
 from operators import airflow_home, service
+from operators.campaign_progress import CampaignProgress
 from operators.dag_run import run_dag
 from operators.progress import Progress
-from operators.steps import errors_of, runs_folder
+from operators.steps import runs_folder, salvage
 
+if TYPE_CHECKING:
+    from campaigns.campaign import Item
+
+_CAMPAIGNS = {
+    "compare": "compare two versions of Kafka",
+    "nightly": "run the nightly matrix and screen it for changes",
+    "capacity": "measure how much load is safe",
+}
 EXIT_CODES = {"pass": 0, "fail": 1, "unknown": 2}
 _INTERRUPTED = 130
 
@@ -80,6 +93,24 @@ def _parser() -> argparse.ArgumentParser:
 
     commands.add_parser("scenarios", help="list the scenarios").set_defaults(command=_scenarios)
 
+    for kind in ("compare", "nightly", "capacity"):
+        campaign = commands.add_parser(kind, help=f"{_CAMPAIGNS[kind]}; docs/README.md leads to its page")
+        campaign.add_argument("--name", help="one that is there already goes on where it stopped")
+        campaign.add_argument("--file", type=Path, help="the settings, as YAML")
+        campaign.add_argument("--seed", type=int)
+        campaign.add_argument("--runs", type=Path, default=runs_folder(), help="where run folders are put")
+        if kind == "compare":
+            campaign.add_argument("--base", help="the version that is compared with")
+            campaign.add_argument("--head", help="the version that is judged, or a folder or tarball of jars")
+            campaign.add_argument("--scenario", help="a name, or the path of a .yaml file")
+            campaign.add_argument("--pairs", type=int, help="fresh clusters on each side")
+        campaign.set_defaults(command=_campaign, kind=kind)
+
+    archive = commands.add_parser("archive", help="list what the archive holds")
+    archive.add_argument("--rebuild", action="store_true", help="write it anew from the run folders first")
+    archive.add_argument("--runs", type=Path, default=runs_folder())
+    archive.set_defaults(command=_archive)
+
     up = commands.add_parser("up", help="start Airflow with its web page")
     up.add_argument("--port", type=int, default=8080)
     up.set_defaults(command=_up)
@@ -102,12 +133,20 @@ def _run(asked: argparse.Namespace) -> int:
         lease="process",
     )
     named = str(Path(asked.scenario).resolve()) if asked.scenario.endswith((".yaml", ".yml")) else asked.scenario
-    with experiment.hold_lease(run), airflow_home.home_of_run(run.name) as home:
+    with beside_others(), experiment.hold_lease(run), airflow_home.home_of_run(run.name) as home:
         log = home / "airflow.log"
         progress = Progress(scenario, log, RunFolder(run).events, _say)
         progress.begin()
         try:
-            succeeded = run_dag(run, scenario.name, named, home=home, log=log, progress=progress)
+            succeeded = run_dag(
+                scenario.name,
+                {"run_dir": str(run)},
+                home=home,
+                log=log,
+                progress=progress,
+                salvage=partial(_salvage_unsealed, run),
+                PLIMSOLL_SCENARIO=named,
+            )
         except KeyboardInterrupt:
             _say(f"run: {run}\n")
             shutil.rmtree(home)
@@ -116,6 +155,12 @@ def _run(asked: argparse.Namespace) -> int:
         if code in (EXIT_CODES["pass"], EXIT_CODES["fail"]):
             shutil.rmtree(home)
     return code
+
+
+def _salvage_unsealed(run: Path) -> None:
+    """Collect and remove what Airflow left when it broke off."""
+    if not RunFolder(run).is_sealed:
+        salvage(run)
 
 
 def _conclude(run: RunFolder, succeeded: bool, log: Path) -> int:
@@ -143,13 +188,73 @@ def read_verdict(run: RunFolder) -> str:
 
 
 def _judge(asked: argparse.Namespace) -> int:
-    from reports.run_page import publish  # heavy
+    from campaigns.site import publish  # heavy
     from spark.submit import judge
 
     code = judge(asked.folders)
     for folder in asked.folders:
         publish(folder.resolve())
     return code
+
+
+def _campaign(asked: argparse.Namespace) -> int:
+    from campaigns import runner  # heavy
+    from campaigns.asked import settings_of
+    from campaigns.site import Places
+    from clusters import experiment
+
+    places = Places.beside(asked.runs.resolve())
+    settings = settings_of(asked.kind, vars(asked))
+    seed = secrets.randbelow(2**31) if asked.seed is None else asked.seed
+    folder = runner.plan(asked.kind, settings, name=asked.name, seed=seed, places=places)
+    campaign = folder.read_plan()
+
+    def listed(follow_up: bool) -> list[Item]:
+        items = runner.follow_up(folder, places) if follow_up else campaign.items
+        return runner.outstanding(campaign, items, places)
+
+    with airflow_home.home_of_run(f"{asked.kind}-{campaign.campaign_id}") as home:
+        log = home / "airflow.log"
+        progress = CampaignProgress(log, _say, listed, runner.expected_seconds)
+        todo = listed(False)
+        progress.say(f"{asked.kind} {campaign.campaign_id}: {len(todo)} of {len(campaign.items)} runs to record")
+        try:
+            run_dag(
+                asked.kind,
+                {"campaign": str(folder.path)},
+                home=home,
+                log=log,
+                progress=progress,
+                salvage=experiment.reap,  # a run that broke off has lost its lease with its process
+                PLIMSOLL_RUNS=str(places.runs),
+                PLIMSOLL_SCENARIO="steady",  # this DAG needs no scenario's
+            )
+        finally:
+            _say(f"campaign: {folder.path}\n")
+        return _conclude_campaign(folder.result, folder.page, log)
+
+
+def _conclude_campaign(result: Path, page: Path, log: Path) -> int:
+    """End with the lines that machines read."""
+    if not result.is_file():
+        _complain(f"The campaign came to no result. Airflow's log: {log}")
+        return EXIT_CODES["unknown"]
+    found = json.loads(result.read_text())
+    _say(f"{found['sentence']}\npage: {page}\nstate: {found['state'] or 'none'}\n")
+    return EXIT_CODES.get(found["state"], 0)
+
+
+def _archive(asked: argparse.Namespace) -> int:
+    from campaigns import site  # heavy
+
+    places = site.Places.beside(asked.runs.resolve())
+    if asked.rebuild:
+        for sentence in site.rebuild(places):
+            _complain(sentence)
+    site.write_index(places)
+    for line in site.archived(places):
+        _say(f"{line}\n")
+    return 0
 
 
 def _clean(asked: argparse.Namespace) -> int:

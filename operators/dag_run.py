@@ -1,4 +1,4 @@
-"""Runs a scenario's DAG to its end by ``airflow dags test``, in an Airflow home made for this run."""
+"""Runs a DAG to its end by ``airflow dags test``, in an Airflow home made for it."""
 
 from __future__ import annotations
 
@@ -6,33 +6,50 @@ import json
 import signal
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any, Protocol
 
 from clusters.paths import ROOT
-from history.folder import RunFolder
 from operators.airflow_home import airflow, environment
 from operators.processes import kill_tree
-from operators.progress import Progress
-from operators.steps import salvage
 
 _LOOK_S = 0.2
 _INTERRUPT_LIMIT_S = 90.0  # to fail the task at hand, collect and tear down
 
 
-def run_dag(run: Path, dag_id: str, scenario: str, *, home: Path, log: Path, progress: Progress) -> bool:
-    """Run the DAG on a prepared run folder; says whether every task succeeded.
+class Follower(Protocol):
+    """Whoever tells a person how far the DAG is."""
 
-    Leaves no process and no node behind, however it ends. An interrupt fails the task at hand; the run
-    still collects and tears down, and is not judged.
+    running: str  # the task at hand, or nothing
+    torn_down: bool  # whether what the DAG started is gone once the task at hand has ended
+
+    def look(self) -> None: ...
+    def say(self, text: str) -> None: ...
+
+
+def run_dag(
+    dag_id: str,
+    conf: Mapping[str, Any],
+    *,
+    home: Path,
+    log: Path,
+    progress: Follower,
+    salvage: Callable[[], object],
+    **variables: str,
+) -> bool:
+    """Run a DAG; says whether every task succeeded.
+
+    Leaves no process behind, however it ends; ``salvage`` is then called and removes what else is left. An interrupt
+    fails the task at hand; what the DAG started is still collected and torn down.
 
     Raises:
         KeyboardInterrupt: after an interrupt, once everything is removed.
     """
     with log.open("wb") as log_file:
         process = subprocess.Popen(
-            airflow("dags", "test", dag_id, "--conf", json.dumps({"run_dir": str(run)})),
-            env=environment(home, PLIMSOLL_SCENARIO=scenario),
+            airflow("dags", "test", dag_id, "--conf", json.dumps(conf)),
+            env=environment(home, **variables),
             stdout=log_file,
             stderr=subprocess.STDOUT,
             cwd=ROOT,
@@ -47,12 +64,11 @@ def run_dag(run: Path, dag_id: str, scenario: str, *, home: Path, log: Path, pro
     finally:
         kill_tree(process.pid)
         process.wait()
-        if not RunFolder(run).is_sealed:  # Airflow itself broke off
-            salvage(run)
+        salvage()
     return process.returncode == 0
 
 
-def _follow(process: subprocess.Popen[bytes], progress: Progress, until: Callable[[], bool] = lambda: False) -> None:
+def _follow(process: subprocess.Popen[bytes], progress: Follower, until: Callable[[], bool] = lambda: False) -> None:
     while not until():
         try:
             process.wait(_LOOK_S)
@@ -63,7 +79,7 @@ def _follow(process: subprocess.Popen[bytes], progress: Progress, until: Callabl
             return
 
 
-def _interrupt(process: subprocess.Popen[bytes], progress: Progress) -> None:
+def _interrupt(process: subprocess.Popen[bytes], progress: Follower) -> None:
     deadline = time.monotonic() + _INTERRUPT_LIMIT_S
     progress.look()
     at_hand = progress.running

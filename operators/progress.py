@@ -72,8 +72,8 @@ class Progress:
 
     def begin(self) -> None:
         """Say what is about to run and how long it will take."""
-        self.say(f"scenario {self._scenario.name}: about {_rounded(expected_s(self._scenario))} in all")
-        self.say(f"starting Airflow … (about {_rounded(AIRFLOW_S)})")
+        self.say(f"scenario {self._scenario.name}: about {rounded(expected_s(self._scenario))} in all")
+        self.say(f"starting Airflow … (about {rounded(AIRFLOW_S)})")
 
     def look(self) -> None:
         """Say what is new."""
@@ -90,7 +90,7 @@ class Progress:
     def _task(self, line: str) -> None:
         if not (found := task_in(line)):
             return
-        what, task_id = found
+        what, task_id, _ = found
         self.running = task_id if what == "starting" else ""
         self.torn_down = self.torn_down or (what == "end" and task_id == "tear_down")
         if self.running and (words := self._words(task_id)):
@@ -100,11 +100,11 @@ class Progress:
         if match := re.match(r"phase_(\d+)_", task_id):
             number = int(match[1])
             phase = self._scenario.phases[number - 1]
-            how_long = _rounded(expected_phase_s(phase))
+            how_long = rounded(expected_phase_s(phase))
             return f"phase {number}/{len(self._scenario.phases)} {phase.name} … (about {how_long})"
         if task_id not in _WORDS:
             return ""
-        return f"{_WORDS[task_id]} … (about {_rounded(EXPECTED_S[task_id])})"
+        return f"{_WORDS[task_id]} … (about {rounded(EXPECTED_S[task_id])})"
 
     def _event(self, event: dict[str, Any]) -> None:
         if event["kind"] not in _EVENTS:
@@ -114,13 +114,14 @@ class Progress:
         self.say(f"  {_EVENTS[event['kind']]}: {', '.join(filter(None, what))}")
 
 
-def task_in(line: str) -> tuple[str, str] | None:
-    """``("starting" | "end", task id)`` of a line of ``airflow dags test``'s log that says so."""
-    match = re.search(r"\[DAG TEST\] (starting|end task) task_id=(\S+)", line)
-    return (match[1].removesuffix(" task"), match[2]) if match else None
+def task_in(line: str) -> tuple[str, str, int] | None:
+    """``("starting" | "end", task id, map index)`` of a line of ``airflow dags test``'s log that says so."""
+    match = re.search(r"\[DAG TEST\] (starting|end task) task_id=(\S+)(?: map_index=(-?\d+))?", line)
+    return (match[1].removesuffix(" task"), match[2], int(match[3] or -1)) if match else None
 
 
-def _rounded(seconds: float) -> str:
+def rounded(seconds: float) -> str:
+    """A duration as a person says it."""
     if seconds < 100:
         return f"{max(1, round(seconds))} s"
     return f"{round(seconds / 60)} min" if seconds >= 600 else f"{seconds / 60:.1f} min"

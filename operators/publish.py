@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Publish(BaseOperator):
-    """Write the run's page; returns its path.
+    """Write the run's page, and its rows into the archive where it was judged; returns the page's path.
 
     :param run: the run folder
     """
@@ -24,6 +24,6 @@ class Publish(BaseOperator):
         self.run = run
 
     def execute(self, context: Context) -> str:  # noqa: ARG002  # Airflow's signature
-        from reports.run_page import publish  # heavy: not while a DAG file is parsed
+        from campaigns.site import publish  # heavy: not while a DAG file is parsed
 
         return str(publish(Path(self.run)))

@@ -6,8 +6,7 @@ A step knows its run by the folder's path; nothing else passes between tasks.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -15,7 +14,7 @@ from airflow.sdk import BaseOperator
 
 from clusters.paths import ROOT
 from history.errors import BadInput, HarnessError, PlimsollError
-from history.events import EventLog, read_events
+from history.events import recorded
 from history.folder import RunFolder
 
 if TYPE_CHECKING:
@@ -25,26 +24,6 @@ if TYPE_CHECKING:
 def runs_folder() -> Path:
     """Where runs that nobody prepared are put: ``PLIMSOLL_RUNS``, else ``runs/`` of the project."""
     return Path(os.environ.get("PLIMSOLL_RUNS", ROOT / "runs"))
-
-
-@contextmanager
-def recorded(run: Path, step: str, phase: str = "") -> Iterator[None]:
-    """Write what breaks inside into the run's events, so that the judge hears of it, and let it pass on."""
-    try:
-        yield
-    except BaseException as error:  # time-outs and interrupts of tasks are no Exception
-        folder = RunFolder(run)
-        why = f"{type(error).__name__}: {error}"
-        if not folder.is_sealed and not {why, str(error)}.intersection(errors_of(folder)):
-            EventLog(folder.events).add("error", phase=phase, step=step, why=why)
-        raise
-
-
-def errors_of(run: RunFolder) -> list[str]:
-    """Why the harness broke, in the words of the run's events; empty when it did not."""
-    if not run.events.exists():
-        return []
-    return [str(event.detail.get("why", "")) for event in read_events(run.events) if event.kind == "error"]
 
 
 def salvage(run: Path) -> None:

@@ -15,6 +15,8 @@ from airflow.sdk import DAG
 from clusters import experiment
 from clusters.scenario import scenario_names
 from history.errors import BadInput
+from operators.airflow_home import BENCHMARK_POOL
+from operators.campaign_dag import ARCHIVE
 from operators.steps import RunStep
 
 DAGS = Path(__file__).resolve().parents[2] / "dags"
@@ -138,3 +140,41 @@ def test_parsing_brings_in_no_heavy_library() -> None:
     )
 
     assert parsed.stdout.strip().splitlines()[-1] == "set()"
+
+
+# --- campaigns -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["compare", "nightly", "capacity"])
+def test_the_tasks_of_a_campaign_stand_in_one_row(bag: DagBag, kind: str) -> None:
+    """Recorded, judged, looked at whether more is needed, and concluded."""
+    assert list(in_order(bag.dags[kind])) == [
+        *("plan", "items", "record", "judge", "items_follow_up", "record_follow_up", "judge_follow_up"),
+        *("conclude", "watcher"),
+    ]
+
+
+@pytest.mark.parametrize("kind", ["compare", "nightly", "capacity"])
+def test_benchmark_runs_queue_up(bag: DagBag, kind: str) -> None:
+    """One slot for the runs of all campaigns, one DAG run of a kind at a time; judging needs no slot."""
+    dag = bag.dags[kind]
+
+    assert dag.max_active_runs == 1
+    assert {task.task_id for task in dag.tasks if task.pool == BENCHMARK_POOL} == {"record", "record_follow_up"}
+
+
+def test_a_campaign_goes_on_without_a_run_that_broke(bag: DagBag) -> None:
+    """What was recorded is judged and concluded; the watcher keeps the failure from turning green."""
+    rules = {task.task_id: task.trigger_rule.value for task in bag.dags["compare"].tasks}
+
+    assert {name for name, rule in rules.items() if rule == "all_done"} == {
+        *("judge", "items_follow_up", "judge_follow_up", "conclude")
+    }
+    assert rules["watcher"] == "one_failed"
+
+
+def test_the_nights_have_a_schedule_and_the_pages_follow_the_archive(bag: DagBag) -> None:
+    """Comparisons and plans are made when somebody asks."""
+    assert bag.dags["nightly"].schedule == "0 2 * * *"
+    assert bag.dags["compare"].schedule is bag.dags["capacity"].schedule is None
+    assert bag.dags["pages"].schedule == [ARCHIVE]

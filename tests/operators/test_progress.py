@@ -17,12 +17,13 @@ ENDS = "2026-01-01T00:00:00Z [info     ] [DAG TEST] end task task_id={} map_inde
 @pytest.mark.parametrize(
     ("line", "found"),
     [
-        (STARTS.format("drain"), ("starting", "drain")),
-        (ENDS.format("drain"), ("end", "drain")),
+        (STARTS.format("drain"), ("starting", "drain", -1)),
+        (ENDS.format("drain"), ("end", "drain", -1)),
+        ("[DAG TEST] starting task_id=record map_index=12 [airflow]", ("starting", "record", 12)),
         ("[DAG TEST] running task <TaskInstance: steady.drain>", None),
     ],
 )
-def test_tasks_are_read_from_the_log(line: str, found: tuple[str, str] | None) -> None:
+def test_tasks_are_read_from_the_log(line: str, found: tuple[str, str, int] | None) -> None:
     """Starts and ends are told from other lines of the same task."""
     assert task_in(line) == found
 

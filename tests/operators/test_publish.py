@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from campaigns import site
 from operators.publish import Publish
-from reports import run_page
 
 
 def test_the_page_is_made_of_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     """The run's path goes in, the page's path comes out, as text."""
-    monkeypatch.setattr(run_page, "publish", lambda run: run / "report" / "index.html")
+    monkeypatch.setattr(site, "publish", lambda run: run / "report" / "index.html")
     step = Publish(task_id="publish", run="{{ params.where }}")
     step.render_template_fields({"params": {"where": "/runs/x"}})
 

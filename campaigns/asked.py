@@ -1,0 +1,49 @@
+"""From what was asked for, by make or in Airflow's form, to a campaign's settings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from campaigns.campaign import Kind
+from campaigns.nightly_settings import read_settings
+from clusters.paths import ROOT
+from clusters.scenario import merge_patch
+from history.errors import BadInput
+
+
+def settings_of(kind: Kind, asked: Mapping[str, Any]) -> dict[str, Any]:
+    """A settings file (the kind's own, or ``file``), patched by ``settings`` and then by the short names that are set.
+
+    ``asked`` holds ``file``, ``settings`` and, of a comparison, ``base``, ``head``, ``scenario`` and ``pairs``.
+
+    Raises:
+        BadInput: the file is missing or no YAML mapping.
+    """
+    file, more = asked.get("file"), asked.get("settings") or {}
+    told: dict[str, Any] = {}
+    if kind == "nightly":
+        told = read_settings(Path(file or ROOT / "nightly.yaml"))
+    elif kind == "capacity" or file:
+        told = _mapping(Path(file or ROOT / "capacity.yaml"))
+    short = {name: asked[name] for name in ("base", "head", "pairs") if asked.get(name) is not None}
+    if asked.get("scenario"):
+        short["scenarios"] = [asked["scenario"]]
+    return merge_patch(merge_patch(told, more), short)
+
+
+def _mapping(path: Path) -> dict[str, Any]:
+    try:
+        told = yaml.safe_load(path.read_text())
+    except OSError as error:
+        raise BadInput(
+            f"The settings {path} cannot be read: {error.strerror}; give the path of a YAML file."
+        ) from error
+    except yaml.YAMLError as error:
+        raise BadInput(f"{path} is no YAML: {' '.join(str(error).split())}.") from error
+    if not isinstance(told, dict):
+        raise BadInput(f"{path} holds no settings; a mapping such as 'pairs: 10' is needed.")
+    return told

@@ -1,0 +1,100 @@
+"""What is kept and shown: a run's page and its rows in the archive, and the page over everything."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from campaigns.campaign import FOLDERS, CampaignFolder
+from history import archive
+from history.errors import EvidenceError
+from history.folder import RunFolder, write_atomically
+from reports import index_page, run_page
+
+
+class Places(NamedTuple):
+    """Where runs, their archived rows and the pages of campaigns are."""
+
+    runs: Path
+    archive: Path
+    site: Path
+
+    @classmethod
+    def beside(cls, runs: Path) -> Places:
+        """The archive and the site lie beside the folder of the runs."""
+        return cls(runs, runs.parent / "archive", runs.parent / "site")
+
+
+def publish(run: Path) -> Path:
+    """Write a run's page, and its rows into the archive where it was judged; returns the page.
+
+    Raises:
+        EvidenceError: it is no run folder.
+    """
+    page = run_page.publish(run)
+    if RunFolder(run).verdict_file.is_file():
+        with suppress(EvidenceError):  # judged by an earlier version: it has no metrics
+            archive.add(Places.beside(run.parent).archive, archive.rows_of(RunFolder(run)))
+    return page
+
+
+def rebuild(places: Places) -> list[str]:
+    """Write the archived rows of every run folder anew; returns a sentence for each that has none."""
+    problems = []
+    for seal in sorted(places.runs.glob("*/sealed.json")):
+        try:
+            archive.add(places.archive, archive.rows_of(RunFolder(seal.parent)))
+        except EvidenceError as error:
+            problems.append(str(error))
+    return problems
+
+
+def archived(places: Places) -> list[str]:
+    """A line for each archived run, oldest first: id, Kafka, verdict, how many metrics, campaign."""
+    runs: dict[str, list[Mapping[str, Any]]] = {}
+    for row in archive.read(places.archive):
+        runs.setdefault(row["run_id"], []).append(row)
+    return [
+        f"{run_id:62}  {rows[0]['kafka_version']:8}  {rows[0]['verdict']:8}  {len(rows):3} metrics  "
+        f"{rows[0]['labels'].get('campaign', '')}".rstrip()
+        for run_id, rows in runs.items()
+    ]
+
+
+def links_from(page: Path, rows: Sequence[Mapping[str, Any]], places: Places) -> dict[str, str]:
+    """Run id → the address of the run's page, relative to another page; for runs whose folder is still there."""
+    pages = {row["run_id"]: places.runs / row["run_id"] / "report" / "index.html" for row in rows}
+    return {run_id: os.path.relpath(path, page.parent) for run_id, path in pages.items() if path.is_file()}
+
+
+def results(places: Places) -> list[dict[str, Any]]:
+    """What every campaign said, newest first: kind, campaign_id, created_at, sentence, state, address."""
+    found = []
+    for kind, name in FOLDERS.items():
+        for result in (places.site / name).glob("*/result.json"):
+            told = json.loads(result.read_text())
+            plan_of_it = CampaignFolder(result.parent).read_plan()
+            found.append(
+                {
+                    "kind": kind,
+                    "campaign_id": plan_of_it.campaign_id,
+                    "created_at": plan_of_it.created_at,
+                    "sentence": told["sentence"],
+                    "state": told["state"],
+                    "address": f"{name}/{result.parent.name}/index.html",
+                }
+            )
+    return sorted(found, key=lambda each: str(each["created_at"]), reverse=True)
+
+
+def write_index(places: Places) -> Path:
+    """The page over all runs and campaigns."""
+    page = places.site / "index.html"
+    rows = archive.read(places.archive)
+    places.site.mkdir(parents=True, exist_ok=True)
+    write_atomically(page, index_page.render(rows, results(places), links_from(page, rows, places)))
+    return page

@@ -1,0 +1,44 @@
+"""Who may load this host: one benchmark alone, or correctness runs side by side.
+
+The lock is the host's, not the project's, because two checkouts share the same CPUs; it goes with its process.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+log = logging.getLogger("plimsoll.host")
+
+LOCK = Path(tempfile.gettempdir()) / "plimsoll-host.lock"
+
+
+@contextmanager
+def alone(lock: Path = LOCK) -> Iterator[None]:
+    """Hold the host for a benchmark; waits until nobody else uses it."""
+    with _held(lock, fcntl.LOCK_EX, "waiting until this host's other runs have ended: a benchmark runs alone"):
+        yield
+
+
+@contextmanager
+def beside_others(lock: Path = LOCK) -> Iterator[None]:
+    """Use the host for a run about correctness; waits until no benchmark runs."""
+    with _held(lock, fcntl.LOCK_SH, "waiting until this host's benchmark has ended"):
+        yield
+
+
+@contextmanager
+def _held(lock: Path, how: int, words: str) -> Iterator[None]:
+    with lock.open("a") as file:
+        with suppress(PermissionError):  # it is another user's, who has done this already
+            lock.chmod(0o666)
+        try:
+            fcntl.flock(file, how | fcntl.LOCK_NB)
+        except BlockingIOError:
+            log.info(words)
+            fcntl.flock(file, how)
+        yield

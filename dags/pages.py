@@ -1,0 +1,20 @@
+"""The page over all runs and campaigns, written anew whenever the archive grows."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from airflow.sdk import DAG
+
+from operators.campaign import WriteIndex
+from operators.campaign_dag import ARCHIVE
+
+with DAG(
+    "pages",
+    description="The page over everything, written whenever the archive grows.",
+    schedule=[ARCHIVE],
+    max_active_runs=1,
+    default_args={"retries": 0},
+    tags=["upkeep"],
+) as dag:
+    WriteIndex(task_id="index", execution_timeout=timedelta(minutes=10))

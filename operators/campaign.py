@@ -1,0 +1,148 @@
+"""Airflow steps of a campaign, each a few lines around one call of ``campaigns.runner``.
+
+A run of a campaign is one task: its own grid would be the fifteen tasks of a scenario's DAG times dozens of runs.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from airflow.sdk import BaseOperator
+from airflow.sdk.exceptions import AirflowFailException
+
+from history.errors import BadInput, HarnessError
+from operators.processes import descendants, send
+from operators.steps import runs_folder
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from campaigns.campaign import CampaignFolder, Kind
+    from campaigns.site import Places
+
+
+def places() -> Places:
+    """Where this Airflow's runs, archive and pages are."""
+    from campaigns.site import Places  # heavy: not while a DAG file is parsed
+
+    return Places.beside(runs_folder())
+
+
+class CampaignStep(BaseOperator):
+    """A step that knows its campaign by the folder's path.
+
+    :param campaign: the campaign's folder
+    """
+
+    template_fields: tuple[str, ...] = ("campaign",)
+
+    def __init__(self, *, campaign: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.campaign = campaign
+
+    @property
+    def folder(self) -> CampaignFolder:
+        from campaigns.campaign import CampaignFolder  # heavy: not while a DAG file is parsed
+
+        return CampaignFolder(Path(self.campaign))
+
+    def on_kill(self) -> NoReturn:
+        send(signal.SIGKILL, descendants(os.getpid()))  # a Spark driver outlives its spark-submit; nobody else does
+        # Airflow runs on after this; only an exception ends the task, and lets a run be collected and torn down.
+        raise HarnessError(f"Task {self.task_id} was told to stop before it was done.")
+
+
+class PlanCampaign(BaseOperator):
+    """Fix what will be run; returns the campaign's folder.
+
+    :param kind: compare, nightly or capacity
+    """
+
+    def __init__(self, *, kind: Kind, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.kind = kind
+
+    def execute(self, context: Context) -> str:
+        from campaigns import runner  # heavy: not while a DAG file is parsed
+        from campaigns.asked import settings_of
+        from campaigns.campaign import CampaignFolder
+
+        params = dict(context["params"])
+        prepared = params.pop("campaign", None)
+        if prepared is not None:
+            folder = CampaignFolder(Path(prepared))
+            if folder.read_plan().kind != self.kind:
+                raise BadInput(f"{prepared} is no campaign of kind {self.kind}; leave campaign empty to plan one.")
+            return str(folder.path)
+        name, seed = params.pop("name", None), params.pop("seed", None)
+        return str(runner.plan(self.kind, settings_of(self.kind, params), name=name, seed=seed, places=places()).path)
+
+
+class ListItems(CampaignStep):
+    """The names of the items that are neither recorded nor archived yet.
+
+    :param follow_up: of the runs that the first results made necessary, instead of the plan
+    """
+
+    def __init__(self, *, follow_up: bool = False, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.follow_up = follow_up
+
+    def execute(self, context: Context) -> list[str]:  # noqa: ARG002  # Airflow's signature
+        from campaigns import runner  # heavy: not while a DAG file is parsed
+
+        here, plan = places(), self.folder.read_plan()
+        items = runner.follow_up(self.folder, here) if self.follow_up else plan.items
+        return [item.name for item in runner.outstanding(plan, items, here)]
+
+
+class RecordItem(CampaignStep):
+    """Record one run of the campaign while nothing else loads this host; returns its folder.
+
+    :param item: the item's name
+    """
+
+    template_fields = ("campaign", "item")
+
+    def __init__(self, *, item: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.item = item
+
+    def execute(self, context: Context) -> str:  # noqa: ARG002  # Airflow's signature
+        from campaigns import runner  # heavy: not while a DAG file is parsed
+
+        item = runner.item_named(self.folder, self.item)
+        return str(runner.record_item(self.folder, item, places()))
+
+
+class JudgeItems(CampaignStep):
+    """Judge, publish and archive what was recorded; returns the run ids."""
+
+    def execute(self, context: Context) -> list[str]:  # noqa: ARG002  # Airflow's signature
+        from campaigns import runner  # heavy: not while a DAG file is parsed
+
+        return runner.judge_recorded(self.folder, places())
+
+
+class Conclude(CampaignStep):
+    """Write the result, its page and the index; red unless the result's state is pass."""
+
+    def execute(self, context: Context) -> str:  # noqa: ARG002  # Airflow's signature
+        from campaigns import runner  # heavy: not while a DAG file is parsed
+
+        found = runner.conclude(self.folder, places())
+        if found["state"] == "fail":
+            raise AirflowFailException(f"{found['sentence']} See {self.folder.page}.")
+        return str(self.folder.page)
+
+
+class WriteIndex(BaseOperator):
+    """Write the page over all runs and campaigns anew; returns its path."""
+
+    def execute(self, context: Context) -> str:  # noqa: ARG002  # Airflow's signature
+        from campaigns.site import write_index  # heavy: not while a DAG file is parsed
+
+        return str(write_index(places()))

@@ -1,0 +1,115 @@
+"""The notifier posts a night's summary to a server on this machine, or says why it did not."""
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from campaigns.campaign import CampaignFolder
+from history.errors import BadInput, HarnessError
+from operators.notify import NightlyWebhook, post
+from tests.campaigns.nights import campaign_of, history
+
+Posted = list[tuple[str, str, dict[str, Any]]]
+
+
+class Server(HTTPServer):
+    """Keeps what it was sent; answers 500 below /broken."""
+
+    posted: Posted
+
+
+class Handler(BaseHTTPRequestHandler):
+    """One POST at a time."""
+
+    server: Server
+
+    def do_POST(self) -> None:  # http.server's name
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.server.posted.append((self.path, self.headers["Content-Type"], json.loads(body)))
+        self.send_response(500 if self.path == "/broken" else 204)
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    """A server on loopback, on any free port."""
+    running = Server(("127.0.0.1", 0), Handler)
+    running.posted = []
+    thread = threading.Thread(target=running.serve_forever)
+    thread.start()
+    yield running
+    running.shutdown()
+    thread.join()
+    running.server_close()
+
+
+def address(server: Server, path: str = "/hook") -> str:
+    """Where it listens."""
+    return f"http://127.0.0.1:{server.server_port}{path}"
+
+
+@pytest.fixture
+def night(tmp_path: Path) -> Path:
+    """The folder of a first night that is done."""
+    from campaigns import nightly
+
+    campaign = campaign_of(0)
+    folder = CampaignFolder.of(tmp_path, "nightly", campaign.campaign_id)
+    folder.write_plan(campaign)
+    folder.result.write_text(json.dumps(nightly.result(campaign, history(1))))
+    return folder.path
+
+
+def test_a_night_is_posted_as_airflow_would(night: Path, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Called with a context, it renders its templates and posts to the address in the variable of the settings."""
+    monkeypatch.setenv("PLIMSOLL_WEBHOOK", address(server))
+
+    NightlyWebhook(campaign="{{ folder }}")({"folder": str(night)})
+
+    [(path, kind, message)] = server.posted
+    assert (path, kind) == ("/hook", "application/json")
+    assert message["text"].startswith("Tonight: 4 runs, 0 correctness failures")
+    assert (message["campaign"], message["state"]) == ("night-00", "pass")
+
+
+def test_an_address_that_is_given_comes_first(night: Path, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It wins over the variable."""
+    monkeypatch.setenv("PLIMSOLL_WEBHOOK", address(server))
+
+    NightlyWebhook(campaign=str(night), url=address(server, "/mine"))({})
+
+    assert [path for path, *_ in server.posted] == ["/mine"]
+
+
+def test_nothing_is_posted_without_an_address_or_a_result(
+    night: Path, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither is an error: a night that was cut short has no result, and a webhook is nobody's duty."""
+    monkeypatch.delenv("PLIMSOLL_WEBHOOK", raising=False)
+    NightlyWebhook(campaign=str(night))({})
+    (night / "result.json").unlink()
+    NightlyWebhook(campaign=str(night), url=address(server))({})
+
+    assert server.posted == []
+
+
+def test_a_refusal_is_told_without_the_address(server: Server) -> None:
+    """A webhook's address is often a secret, and task logs are read by many."""
+    with pytest.raises(HarnessError, match="500") as refused:
+        post(address(server, "/broken"), {"text": "x"})
+
+    assert "/broken" not in str(refused.value)
+
+
+def test_only_web_addresses_are_taken(tmp_path: Path) -> None:
+    """A file is no webhook."""
+    with pytest.raises(BadInput, match="must begin with http"):
+        post(f"file://{tmp_path}", {})
