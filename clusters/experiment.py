@@ -33,11 +33,13 @@ from clusters.planning import expected_seconds, prepare
 from clusters.ports import PORTS
 from clusters.provenance import manifest_of
 from clusters.steps import PhaseRun
+from clusters.usage import record_usage
 from clusters.waiting import wait_until
 from clusters.wire import Connection
 from clusters.world import World
 from history.errors import HarnessError, WaitTimeout
 from history.folder import RunFolder
+from history.tables import PHASE_START
 
 __all__ = [
     "capture",
@@ -161,8 +163,9 @@ def start_clients(run: Path) -> None:
 
 
 def capture(run: Path, label: str) -> None:
-    """Capture every replica's offsets under a label: before, a phase's name, after."""
+    """Capture every replica's offsets, and what all nodes used, under a label: before, after."""
     with World.open(run) as world:
+        record_usage(world, label)
         capture_offsets(world, label)
 
 
@@ -176,6 +179,7 @@ def run_phase(run: Path, index: int) -> None:
         raise HarnessError(f"{run.name} is collected and over; a phase cannot be run again, start a new run.")
     with World.open(run) as world:
         phase = world.scenario.phases[index]
+        record_usage(world, f"{phase.name}{PHASE_START}")
         world.events.add("phase_started", phase=phase.name, index=index)
         try:
             PhaseRun(world, phase).run()
@@ -183,6 +187,7 @@ def run_phase(run: Path, index: int) -> None:
             world.events.add("error", phase=phase.name, step="run_phase", why=f"{type(error).__name__}: {error}")
             raise
         finally:
+            record_usage(world, phase.name)
             capture_offsets(world, phase.name)
             world.events.add("phase_ended", phase=phase.name, index=index)
 

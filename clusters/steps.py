@@ -15,9 +15,10 @@ from clusters.capture import capture_offsets, write_directly
 from clusters.client_nodes import offer
 from clusters.faults import Evidence, Fault
 from clusters.faults.lagging import LagFault
-from clusters.faults.processes import Killed, Paused, Stopped
+from clusters.faults.processes import Ended, Killed, Paused, Stopped
 from clusters.nodes import Node
 from clusters.partition import TopicPartition
+from clusters.usage import carry_usage
 from clusters.waiting import wait_until
 from clusters.wire import PartitionView
 from clusters.world import World, broker_id
@@ -114,6 +115,8 @@ class PhaseRun:
     def inject(self, fault: Fault, step: story.Step) -> None:
         """Inject, then record whether it bit; a fault that could not be seen to bite is still healed."""
         self._in_force.append(fault)
+        if isinstance(fault, Ended):
+            carry_usage(self.world, fault.nodes)
         self._record_fault("inject", fault, asked=str(step))
         fault.inject()
         self._prove("injected", fault, "bit", fault.bit)

@@ -104,6 +104,19 @@ OFFSETS = pa.schema(
     ]
 )
 
+# One row per counter at a boundary. label: before | <phase name>: start | <phase name> (its end) | after.
+# source: a node's name | host. Counters grow from the node's first start on; what could not be read has no row.
+USAGE = pa.schema(
+    [
+        _required("t_ns", pa.int64()),
+        _required("label", pa.string()),
+        _required("source", pa.string()),
+        _required("name", pa.string()),
+        _required("value", pa.float64()),
+    ]
+)
+PHASE_START = ": start"
+
 # What an imported history called its records; only its run folder has this table.
 IMPORTED = pa.schema(
     [
@@ -257,7 +270,7 @@ TIMELINE_SENDS = pa.schema(
     ]
 )
 
-RECORDED = {"sends": SENDS, "polls": POLLS, "replicas": REPLICAS, "isr": ISR, "offsets": OFFSETS}
+RECORDED = {"sends": SENDS, "polls": POLLS, "replicas": REPLICAS, "isr": ISR, "offsets": OFFSETS, "usage": USAGE}
 JUDGED = {
     "delivery": DELIVERY,
     "anomalies": ANOMALIES,

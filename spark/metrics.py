@@ -13,6 +13,7 @@ from typing import Any
 
 from history.events import Event
 from history.manifest import Manifest
+from history.tables import PHASE_START
 from spark.verdict import gone
 
 Row = Mapping[str, Any]
@@ -177,6 +178,8 @@ def _stretches(usage: Sequence[Row]) -> Iterator[_Stretch]:
     for before, after in pairwise(in_order):
         keys = [(source, name) for label, source, name in values if label == after and (before, source, name) in values]
         grown = {key: values[after, *key] - values[before, *key] for key in keys}
+        if after.endswith(PHASE_START):
+            continue  # between phases
         seconds = (labels[after] - labels[before]) / 1e9
         yield _Stretch(after, seconds, {key: value for key, value in grown.items() if value >= 0})
 

@@ -63,6 +63,10 @@ class Runtime(Protocol):
         """What the kernel says of a node's limits and of what they held back (``allowance``)."""
         ...
 
+    def usage(self, name: str) -> dict[str, float]:
+        """What a node has used since its process began (``clusters.counters``); of one that does not run, nothing."""
+        ...
+
     def remove_all(self) -> list[str]:
         """Remove everything of the run; returns what was there. Safe to call again."""
         ...

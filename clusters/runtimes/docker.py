@@ -21,6 +21,7 @@ from typing import Any, Literal
 import docker
 from docker.errors import APIError, DockerException, ImageNotFound, NotFound
 
+from clusters import counters
 from clusters.client_libraries import client_libraries
 from clusters.nodes import Node
 from clusters.paths import CACHE, ROOT, locked
@@ -281,6 +282,12 @@ class DockerRuntime:
             remove=True,
         )
         return bytes(output).decode()
+
+    def usage(self, name: str) -> dict[str, float]:
+        pid = self.pid(name)
+        if pid is None:
+            return {}
+        return {**counters.of_process(pid), **counters.of_network(pid), **cgroups.cpu_counters(pid)}
 
     def remove_all(self) -> list[str]:
         found = self._docker.containers.list(all=True, filters={"label": f"{RUN_LABEL}={self._run}"})

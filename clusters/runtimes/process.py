@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
 
+from clusters import counters
 from clusters.nodes import Node
 from clusters.paths import ROOT
 from clusters.ports import PORTS
@@ -101,6 +102,10 @@ class ProcessRuntime:
 
     def limits(self, _node: Node) -> dict[str, Any]:
         return {}
+
+    def usage(self, name: str) -> dict[str, float]:
+        pid = self._pid(name)
+        return counters.of_process(pid) if pid is not None else {}  # its network is the host's
 
     def remove_all(self) -> list[str]:
         found = processes_of(self._run)

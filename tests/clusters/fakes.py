@@ -36,6 +36,7 @@ class FakeRuntime:
 
     def __init__(self, names: list[str]) -> None:
         self.states = dict.fromkeys(names, "running")
+        self.used: dict[str, dict[str, float]] = {}
         self.stubborn: set[str] = set()  # nodes on which signals have no effect
 
     def kill(self, name: str, signal: str) -> None:
@@ -52,6 +53,9 @@ class FakeRuntime:
     def state(self, name: str) -> str:
         return self.states[name]
 
+    def usage(self, name: str) -> dict[str, float]:
+        return dict(self.used.get(name, {})) if self.states.get(name) == "running" else {}
+
     def _become(self, name: str, state: str) -> None:
         if name not in self.stubborn:
             self.states[name] = state
@@ -62,6 +66,7 @@ class FakeWorld:
 
     def __init__(self, path: Path, told: Scenario, mode: str = "kraft") -> None:
         self.folder = RunFolder(path)
+        self.folder.work.mkdir(parents=True, exist_ok=True)
         self.events = EventLog(self.folder.events)
         self.scenario = told
         self.plan = SimpleNamespace(seed=7, mode=mode)

@@ -347,9 +347,9 @@ def test_a_plan_survives_its_file(told: str, tmp_path: Path) -> None:
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """A world of three brokers and two phases; captures are noted as events."""
     played: Any = FakeWorld(tmp_path / "a-run", scenario([{"hold": "1ms"}], [{"resume": "A"}]))
-    played.folder.path.mkdir()
     monkeypatch.setattr(experiment.World, "open", lambda _run: nullcontext(played))
     monkeypatch.setattr(experiment, "capture_offsets", lambda world, label: world.events.add("capture", target=label))
+    monkeypatch.setattr(experiment, "record_usage", lambda world, label: world.events.add("usage", target=label))
     return played
 
 
@@ -357,8 +357,9 @@ def test_a_phase_is_framed_and_captured(world: Any) -> None:
     """Every replica at its end."""
     run_phase(world.folder.path, 0)
 
-    kinds = [event.kind for event in world.seen("phase_started", "step", "capture", "phase_ended", "error")]
-    assert kinds == ["phase_started", "step", "capture", "phase_ended"]
+    kinds = [event.kind for event in world.seen("phase_started", "step", "capture", "phase_ended", "error", "usage")]
+    assert kinds == ["usage", "phase_started", "step", "usage", "capture", "phase_ended"]
+    assert [event.target for event in world.seen("usage")] == ["phase 1: start", "phase 1"]
 
 
 def test_a_phase_that_breaks_is_captured_all_the_same(world: Any) -> None:

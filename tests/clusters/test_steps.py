@@ -61,6 +61,22 @@ def test_an_offer_is_recorded_with_the_moment_it_holds_from(tmp_path: Path, monk
     ]
 
 
+@pytest.mark.parametrize(("fault", "carried"), [("kill", ["broker-1"]), ("stop", ["broker-1"]), ("pause", [])])
+def test_what_an_ended_broker_used_is_read_before_it_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str, carried: list[str]
+) -> None:
+    """Before the moment from which the fault counts; a paused one keeps its process."""
+    read: list[str] = []
+    world = FakeWorld(tmp_path, scenario([{fault: LEADER}], load=LOAD))
+    monkeypatch.setattr(steps, "carry_usage", lambda w, nodes: read.extend(n.name for n in nodes if not seen(w)))
+
+    def seen(played: FakeWorld) -> bool:
+        return played.folder.events.exists() and bool(played.seen("inject"))
+
+    run(tmp_path, {fault: LEADER}, world=world)
+    assert read == carried
+
+
 def test_the_next_phase_binds_anew(tmp_path: Path) -> None:
     """By then another broker leads."""
     story = scenario([{"kill": LEADER}, {"heal": "all"}], [{"kill": LEADER}])
