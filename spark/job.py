@@ -97,6 +97,7 @@ def _judge(spark: SparkSession, folder: RunFolder) -> None:
         )
     write_table(cases, folder.judged("anomalies"), JUDGED["anomalies"])
     spans = rows(spark, SPANS, (span._asdict() for span in recovery.phases(run.events)))
+    load_spans = rows(spark, SPANS, (span._asdict() for span in recovery.load_spans(run.events)))
     changes = recorded.isr_changes(run.isr)
     loads = [producer.producer_id for producer in run.manifest.producers if producer.rate_per_s]
     stalls = recovery.longest_stalls(run.sends.filter(F.col("producer_id").isin(loads)), run.samples, spans)
@@ -104,7 +105,7 @@ def _judge(spark: SparkSession, folder: RunFolder) -> None:
         "invariants": lambda: _invariants(spark, sources, counts, items),
         "delivery": lambda: delivery.delivery(fates, read_judged(spark, folder, "anomalies")),
         "recovery": lambda: recovery.recovery(spark, run.manifest, run.events, changes, stalls),
-        "latency": lambda: recovery.latency(run.sends, spans),
+        "latency": lambda: recovery.latency(run.sends, load_spans),
         "timeline_replicas": lambda: timeline.timeline_replicas(run.samples, run.replicas, run.manifest.probe_hz),
         "timeline_isr": lambda: timeline.timeline_isr(run.isr),
         "timeline_sends": lambda: timeline.timeline_sends(run.sends),

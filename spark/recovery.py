@@ -39,6 +39,26 @@ def phases(events: Iterable[Event]) -> list[Span]:
     ]
 
 
+def load_spans(events: Iterable[Event]) -> list[Span]:
+    """The phases, each from the last load that it offers itself, if any.
+
+    A load that is offered while a fault is in force is a step of the degraded cluster: it ends as the heal is ordered.
+    """
+    known = list(events)
+    return [_load_span(span, [event for event in known if event.phase == span.phase]) for span in phases(known)]
+
+
+def _load_span(span: Span, events: list[Event]) -> Span:
+    offered = next((event for event in reversed(events) if event.kind == "offered"), None)
+    if offered is None:
+        return span
+    from_ns = int(offered.detail.get("from_ns", offered.t_ns))
+    faults = [event for event in events if event.kind == "injected" and event.t_ns < from_ns]
+    heals = (_first_after(fault, "heal", events) for fault in faults)
+    ends = [heal_ns for heal_ns in heals if heal_ns is not None and heal_ns > from_ns]
+    return Span(span.phase, from_ns, min([span.to_ns, *ends]))
+
+
 def recovery(
     spark: SparkSession, manifest: Manifest, events: list[Event], changes: DataFrame, stalls: DataFrame
 ) -> DataFrame:

@@ -55,6 +55,19 @@ def test_recovered_is_when_the_preferred_leader_leads_again():
     assert "rebalanced" not in measured([state(1, 2, 0, [1, 2, 3]), state(12, 2, 0, [2, 3]), states[2]])
 
 
+def test_an_offered_load_counts_from_its_offer_until_the_fault_that_it_met_is_healed():
+    """Offered at 11 s with a broker away, healed from 13 s; offered before the fault, it lasts as long as the phase."""
+
+    def offered(at_s):
+        known = [*events(), Event(at_s * S, "", "offered", "p", detail={"from_ns": at_s * S + 5})]
+        return recovery.load_spans(sorted(known, key=lambda event: event.t_ns))
+
+    assert recovery.load_spans(events()) == [("p", 9 * S, 20 * S)]
+    assert offered(11) == [("p", 11 * S + 5, 13 * S)]
+    assert offered(9.5) == [("p", 9.5 * S + 5, 20 * S)]
+    assert offered(15) == [("p", 15 * S + 5, 20 * S)]
+
+
 def test_a_return_that_is_seen_before_its_proof_still_took_its_time():
     """The ISR was full again before the heal was proven: the time counts from the order, and is not zero."""
     states = [state(1, 1, 0, [1, 2, 3]), state(12, 2, 1, [2, 3]), state(15, 2, 1, [1, 2, 3])]
