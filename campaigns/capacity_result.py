@@ -34,12 +34,16 @@ def phase_of(role: str, write_mb_per_s: float) -> str:
 
 
 class CaughtUp(NamedTuple):
-    """A run with a broker away, and after how long leadership was balanced again, if that was seen."""
+    """A run with a broker away, and after how long leadership was balanced again, if that was seen.
+
+    ``cold``: what it missed had left the page cache of its peers.
+    """
 
     point: Point
     write: float
     role: str
     recovered_s: float | None
+    cold: bool
 
 
 @dataclass(frozen=True)
@@ -117,7 +121,8 @@ class Study:
         self.steps = {role: list(self._steps(role)) for role in ("knee", "degraded")}
         self.caught_up = list(self._caught_up())
         self.knees = {role: self._knee(role) for role in self.steps}
-        self.fitted = self._fitted()
+        self.fitted = self._fitted(cold=False)
+        self.fitted_cold = self._fitted(cold=True) if any(run.cold for run in self.caught_up) else None
 
     @cached_property
     def measured(self) -> Measured | None:
@@ -187,14 +192,19 @@ class Study:
         balanced = run.found("rebalanced_s", AWAY_PHASE)
         recovered = None if balanced is None or balanced["censored"] else max(balanced["value"], row["value"])
         point = Point(load, down_s, float(row["value"]), bool(row["censored"]), run.run_id)
-        return CaughtUp(point, write, run.role, recovered)
+        return CaughtUp(point, write, run.role, recovered, run.about["labels"].get("backlog") == "cold")
 
-    def _fitted(self) -> CatchUp | None:
+    def _fitted(self, *, cold: bool) -> CatchUp | None:
+        """Two fits, for reads from the page cache and from the disk are two rates."""
         try:
-            return capacity.fit([run.point for run in self.caught_up if run.role == "catch_up"])
+            return capacity.fit([run.point for run in self.caught_up if run.role == "catch_up" and run.cold == cold])
         except BadInput as error:
-            self.missing.append(str(error))
+            self.missing.append(f"Cold: {error}" if cold else str(error))
             return None
+
+    def _predicted(self, run: CaughtUp) -> Interval | None:
+        fitted = self.fitted_cold if run.cold else self.fitted
+        return fitted.predict(run.point.load, run.point.down_s) if fitted else None
 
     @property
     def leadership_s(self) -> float:
@@ -238,6 +248,7 @@ class Study:
             "rate": as_json(fitted.rate()) if fitted else None,
             "start_s": as_json(fitted.start()) if fitted else None,
             "noise": fitted.noise() if fitted else None,
+            "cold_rate": as_json(self.fitted_cold.rate()) if self.fitted_cold else None,
             "fitted_runs": fitted.runs if fitted else 0,
             "censored_runs": fitted.censored if fitted else 0,
             "leadership_s": self.leadership_s,
@@ -246,10 +257,11 @@ class Study:
         }
 
     def _point_as_json(self, run: CaughtUp) -> dict[str, Any]:
-        predicted = self.fitted.predict(run.point.load, run.point.down_s) if self.fitted else None
+        predicted = self._predicted(run)
         return {
             "run_id": run.point.run_id,
             "role": run.role,
+            "cold": run.cold,
             "write_mb_per_s": run.write,
             "load_mb_per_s": run.point.load,
             "down_s": run.point.down_s,
@@ -264,7 +276,7 @@ class Study:
         """Predicted T over the load for each downtime that was measured."""
         to_write = self.brokers / self.question["replication_factor"]
         loads = [run.point.load for run in self.caught_up]
-        for down_s in sorted({run.point.down_s for run in self.caught_up}):
+        for down_s in sorted({run.point.down_s for run in self.caught_up if not run.cold}):
             rows = [
                 {"write_mb_per_s": float(load) * to_write, **as_json(fitted.predict(float(load), down_s))}
                 for load in np.linspace(min(loads), 1.05 * max(loads), CURVE_POINTS)
@@ -273,9 +285,9 @@ class Study:
 
     def model_check(self) -> dict[str, Any]:
         """Held-out runs inside their own prediction interval; one that was given up is inside if T may be longer."""
-        held_out = [run.point for run in self.caught_up if run.role == "held_out"]
-        judged = held_out if self.fitted else []
-        inside = sum(_inside(point, self.fitted.predict(point.load, point.down_s)) for point in judged if self.fitted)
+        held_out = [(run.point, self._predicted(run)) for run in self.caught_up if run.role == "held_out"]
+        judged = [_inside(point, predicted) for point, predicted in held_out if predicted is not None]
+        inside = sum(judged)
         low, high = clopper_pearson(inside, len(judged))
         planned = len(self.measurement["held_out"])
         return {"inside": inside, "of": len(judged), "planned": planned, "low": low, "high": high}
@@ -328,6 +340,7 @@ class Plan:
                 "safe_mb_per_s": self._safe(self.have),
                 "target_catch_up_s": self.target_s,
                 "catch_up_s": as_json(fitted.predict(load, self.down_s)),
+                "cold_catch_up_s": self._cold(load),
                 "window_s": as_json(Interval(*(self.down_s + took for took in fitted.predict(load, self.down_s)))),
                 "longest_down_s": as_json(self._longest(self.have)),
                 "headroom": finite(fitted.rate().estimate / load),
@@ -355,6 +368,10 @@ class Plan:
 
     def _stored_mb(self, load: float) -> float:
         return load * 3600 * float(self.question["retention_hours"])
+
+    def _cold(self, load: float) -> dict[str, Any] | None:
+        fitted = self.study.fitted_cold
+        return as_json(fitted.predict(load, self.down_s)) if fitted else None
 
     def _longest(self, brokers: int, write: float | None = None) -> Interval:
         if self.target_s <= 0:

@@ -159,6 +159,9 @@ def _plan_table(told: _Told) -> Iterator[dict[str, str]]:
     yield _line("safe by recovery", f"{amount(plan['safe_recovery_mb_per_s'])} MB/s", "", "upper bound of T")
     yield _of("R, largest catch-up ingest of a broker", catch_up["rate"], "MB/s", runs)
     yield _of("T0, start until it fetches", catch_up["start_s"], "s", runs)
+    if catch_up["cold_rate"] is not None:
+        yield _of("R from disk", catch_up["cold_rate"], "MB/s", "cold runs")
+        yield _of(f"T after {seconds(question['downtime_s'])} away, cold", plan["cold_catch_up_s"], "s", "cold runs")
     yield _of(f"T after {seconds(question['downtime_s'])} away", plan["catch_up_s"], "s", "model, one new run")
     yield _of("under-replicated window D + T", plan["window_s"], "s", "model, one new run")
     kept = f"target less {catch_up['leadership_s']:.1f} s for leadership"
@@ -202,7 +205,10 @@ def _limits(told: _Told) -> Iterator[str]:
         f"Records of {question['record_bytes']} bytes, not compressed; another size or codec has other costs per MB."
     )
     yield "TLS was not measured: it adds CPU to every byte, and brokers no longer send from the page cache as it is."
-    yield "Catching up was measured from the page cache; a backlog that has left it is read from disk, with another R."
+    if told["catch_up"]["cold_rate"] is None:
+        yield "Catching up was measured from the page cache; what has left it is read from disk, with another R."
+    else:
+        yield "The plan counts on a backlog in the page cache of the peers; R from disk stands beside it."
     yield (
         "A broker gets its CPU allowance once it is registered, so T0 holds the start of an unhindered JVM; logs were "
         "small, so their recovery after a kill takes longer in production."

@@ -215,9 +215,9 @@ def _catch_up(result: Told, links: Mapping[str, str]) -> Iterator[Block]:
         "catch-up",
         {"data": _catch_up_traces(told), "layout": _logarithmic(_layout(LOAD_TITLE, "time to catch up, s"))},
         "Time to catch up against the write load for each downtime, with the model's prediction intervals",
-        "Dots are runs that the model was fitted on, diamonds held-out runs, triangles runs that were given up: at "
-        "least so long. Lines are the model's medians, bands hold nine of ten new runs. A line that ends has no finite "
-        "catch-up beyond.",
+        "Dots are runs that the model was fitted on, diamonds held-out runs, squares runs whose backlog was read from "
+        "disk, triangles runs that were given up: at least so long. Lines are the model's medians, bands hold nine of "
+        "ten new runs. A line that ends has no finite catch-up beyond.",
         _catch_up_table(told, links),
     )
     if told["rate"]:
@@ -243,10 +243,17 @@ def _catch_up_traces(told: Told) -> list[dict[str, Any]]:
 def _kinds() -> list[tuple[str, str, Any]]:
     """Name and symbol of each kind of point, and which points are of it."""
     return [
-        ("fitted runs", "circle", lambda point: point["role"] == "catch_up" and not point["censored"]),
-        ("held-out runs", "diamond", lambda point: point["role"] == "held_out" and not point["censored"]),
-        ("given up", "triangle-up", lambda point: point["censored"]),
+        ("fitted runs", "circle", lambda point: _kind(point) == "fitted"),
+        ("held-out runs", "diamond", lambda point: _kind(point) == "held out"),
+        ("cold runs", "square", lambda point: _kind(point) == "cold"),
+        ("given up", "triangle-up", lambda point: _kind(point) == "given up"),
     ]
+
+
+def _kind(point: Told) -> str:
+    if point["censored"]:
+        return "given up"
+    return "held out" if point["role"] == "held_out" else "cold" if point["cold"] else "fitted"
 
 
 def _catch_up_table(told: Told, links: Mapping[str, str]) -> Table:
@@ -257,7 +264,7 @@ def _catch_up_table(told: Told, links: Mapping[str, str]) -> Table:
         rows.append(
             cells(
                 _run(point["run_id"], links),
-                {"held_out": "held out"}.get(point["role"], "fitted"),
+                ("held out" if point["role"] == "held_out" else "fitted") + (", cold" if point["cold"] else ""),
                 _number(point["write_mb_per_s"]),
                 _number(point["down_s"]),
                 took,
@@ -284,6 +291,8 @@ def _model_table(told: Told) -> Table:
         cells("spread of runs about the model", _number(told["noise"]), "", "", "of ln T"),
         cells("leadership balanced after the ISR is full, longest", _number(told["leadership_s"]), "", "", "s"),
     ]
+    if told["cold_rate"]:
+        rows.insert(1, row("R from disk", told["cold_rate"], "MB/s"))
     caption = f"Fitted on {told['fitted_runs']} runs, {told['censored_runs']} of them given up; 90 % intervals"
     return Table(caption, ("what", "estimate", "low", "high", "unit"), rows, frozenset({1, 2, 3}))
 
