@@ -137,5 +137,5 @@ def embedded(value: Any) -> Markup:
 
 
 def unbroken(text: str) -> Markup:
-    """Text in which no line ends inside a name such as ``orders-0``."""
-    return Markup(re.sub(r"[\w.]+-\d+", r'<span class="unbroken">\g<0></span>', str(escape(text))))
+    """Text in which no line ends inside a name such as ``orders-0`` or a share such as ``5 %``."""
+    return Markup(re.sub(r"[\w.]+-\d+|[+−±]?[\d.,]+ %", r'<span class="unbroken">\g<0></span>', str(escape(text))))

@@ -1,0 +1,207 @@
+"""The figures of a comparison as plain Plotly JSON: effects, pairs, and latency by phase."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping, Sequence
+from statistics import median
+from typing import Any
+
+Figure = dict[str, Any]
+Found = Mapping[str, Any]
+
+BASE, HEAD, QUIET = "#2a86d1", "#d97a16", "rgba(128, 140, 152, 0.75)"
+WASH = "rgba(128, 140, 152, 0.28)"
+LOOKS = {
+    "regression": ("#d6497f", "x"),
+    "improvement": ("#149a78", "star"),
+    "equivalent": ("#2a86d1", "circle"),
+    "inconclusive": ("#b58900", "diamond"),
+}
+ROW = 46  # pixels
+SMALLEST_RANGE = 12.0  # percent to each side
+LABEL = 18  # characters of a phase's name in a line
+LINE = 40  # characters that a phone has room for
+
+
+def forest(effects: Sequence[Found], labels: Sequence[str]) -> Figure:
+    """A row per effect, the first on top: margin, interval, estimate; its name stands above it."""
+    rows = range(len(effects))
+    margins: dict[str, list[float | None]] = {"x": [], "y": []}
+    for row, effect in zip(rows, effects, strict=True):
+        low, high = _margin(effect)
+        margins["x"] += [low, high, None]
+        margins["y"] += [row, row, None]
+    band = {"type": "scatter", "mode": "lines", "name": "margin", "line": {"color": WASH, "width": 16}, **margins}
+    traces = [{**band, "connectgaps": False, "hoverinfo": "skip"}]
+    for verdict, (colour, symbol) in LOOKS.items():
+        own = [row for row in rows if effects[row]["verdict"] == verdict and effects[row]["mean"] is not None]
+        if own:
+            traces.append(_estimates(verdict, [effects[row] for row in own], own, colour, symbol))
+    above = {"xref": "paper", "x": 0, "xanchor": "left", "yanchor": "bottom", "yshift": 9, "font": {"size": 12}}
+    names = [{**above, "y": row, "text": _short(label), "showarrow": False} for row, label in enumerate(labels)]
+    return {
+        "data": traces,
+        "layout": {
+            "height": 120 + ROW * len(effects),
+            "margin": {"l": 16, "r": 16, "t": 8, "b": 84},
+            "showlegend": True,
+            "legend": {"orientation": "h", "x": 0, "y": -52 / (ROW * len(effects) + 28), "yanchor": "top"},
+            "hovermode": "closest",
+            "xaxis": {"title": {"text": "change from base to head"}, "range": _range(effects), "ticksuffix": " %"},
+            "yaxis": {
+                "range": [len(effects) - 0.5, -0.8],
+                "showticklabels": False,
+                "showgrid": False,
+                "zeroline": False,
+            },
+            "shapes": [_line({"xref": "x", "yref": "paper", "x0": 0, "x1": 0, "y0": 0, "y1": 1})],
+            "annotations": names,
+        },
+    }
+
+
+def _estimates(verdict: str, effects: Sequence[Found], rows: Sequence[int], colour: str, symbol: str) -> Figure:
+    above = [0.0 if effect["high"] is None else effect["high"] - effect["mean"] for effect in effects]
+    below = [0.0 if effect["low"] is None else effect["mean"] - effect["low"] for effect in effects]
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "name": verdict,
+        "x": [effect["mean"] for effect in effects],
+        "y": list(rows),
+        "error_x": {
+            "array": above,
+            "arrayminus": below,
+            "symmetric": False,
+            "color": colour,
+            "thickness": 2,
+            "width": 5,
+        },
+        "marker": {"color": colour, "symbol": symbol, "size": 10},
+        "hovertemplate": "%{x:+.1f} %<extra></extra>",
+    }
+
+
+def _margin(effect: Found) -> tuple[float, float]:
+    """The same factor to both sides, in percent."""
+    return 100 / (1 + effect["margin"]) - 100, 100 * effect["margin"]
+
+
+def _range(effects: Sequence[Found]) -> list[float]:
+    """Wide enough for margins, estimates and most intervals: one that says nothing must not flatten the others."""
+    ends = sorted(abs(effect[end]) for effect in effects for end in ("low", "high") if effect[end] is not None)
+    estimates = [abs(effect["mean"]) for effect in effects if effect["mean"] is not None]
+    usual = 2 * ends[int(0.8 * (len(ends) - 1))] if ends else 0.0
+    seen = [min(max(ends, default=0.0), usual), *estimates, *(100 * effect["margin"] for effect in effects)]
+    reach = 1.15 * max(SMALLEST_RANGE, *seen)
+    return [-reach, reach]
+
+
+def _line(where: Mapping[str, Any]) -> dict[str, Any]:
+    return {"type": "line", **where, "line": {"color": QUIET, "width": 1.5}}
+
+
+def pairs_figure(effect: Found, label: str) -> Figure:
+    """The change in each pair, told apart by who ran first; the mean with its interval, and the margin."""
+    shown = [pair for pair in effect["pairs"] if pair["change"] is not None]
+    traces = []
+    for side, name, colour, symbol in ((0, "base ran first", BASE, "circle"), (1, "head ran first", HEAD, "diamond")):
+        own = [pair for pair in shown if pair["ran_first"] == side]
+        points = {"x": [int(pair["pair"]) for pair in own], "y": [pair["change"] for pair in own]}
+        look = {
+            "marker": {"color": colour, "symbol": symbol, "size": 10},
+            "hovertemplate": "pair %{x}: %{y:+.1f} %<extra></extra>",
+        }
+        if own:
+            traces.append({"type": "scatter", "mode": "markers", "name": name, **points, **look})
+    low, high = _margin(effect)
+    across = {"xref": "paper", "yref": "y", "x0": 0, "x1": 1}
+    shapes = [
+        {"type": "rect", **across, "y0": low, "y1": high, "fillcolor": WASH, "line": {"width": 0}, "layer": "below"},
+        _line({**across, "y0": 0, "y1": 0}),
+    ]
+    if effect["low"] is not None:
+        wash = LOOKS.get(effect["verdict"], (QUIET, ""))[0]
+        interval = {**across, "y0": effect["low"], "y1": effect["high"], "line": {"width": 0}, "layer": "below"}
+        shapes.append({"type": "rect", **interval, "fillcolor": wash, "opacity": 0.22})
+        shapes.append(
+            {"type": "line", **across, "y0": effect["mean"], "y1": effect["mean"], "line": {"color": wash, "width": 2}}
+        )
+    return {
+        "data": traces,
+        "layout": {
+            "height": 330,
+            "margin": {"l": 64, "r": 16, "t": 50, "b": 84},
+            "showlegend": True,
+            "legend": {"orientation": "h", "x": 0, "y": -0.24, "yanchor": "top"},
+            "hovermode": "closest",
+            "xaxis": {"title": {"text": "pair"}, "dtick": 1 if len(shown) <= 20 else 5, "range": _pair_range(shown)},
+            "yaxis": {"ticksuffix": " %", "zeroline": False},
+            "shapes": shapes,
+            "annotations": [_heading(label)],
+        },
+    }
+
+
+def _pair_range(shown: Sequence[Found]) -> list[float]:
+    numbers = [int(pair["pair"]) for pair in shown]
+    return [min(numbers) - 0.6, max(numbers) + 0.6]
+
+
+def _heading(text: str) -> dict[str, Any]:
+    where = {"xref": "paper", "yref": "paper", "x": 0, "y": 1, "xanchor": "left", "yanchor": "bottom", "yshift": 6}
+    return {
+        **where,
+        "text": f"<b>{'<br>'.join(textwrap.wrap(text, LINE))}</b>",
+        "align": "left",
+        "showarrow": False,
+        "font": {"size": 13},
+    }
+
+
+def _short(text: str) -> str:
+    return textwrap.shorten(text, LINE + 8, placeholder="…")
+
+
+def latency(rows: Sequence[Found], percentiles: Mapping[str, str]) -> Figure:
+    """Medians over runs by phase, each percentile of each side, with the least and the largest run."""
+    phases = list(dict.fromkeys(row["phase"] for row in rows))
+    dashes = dict(zip(percentiles, ("dot", "solid", "dash"), strict=True))
+    traces = []
+    for arm, colour, symbol, shift in (("base", BASE, "circle", -0.06), ("head", HEAD, "diamond", 0.06)):
+        for metric, percentile in percentiles.items():
+            own = [row for row in rows if row["metric"] == metric and row[arm]]
+            if not own:
+                continue
+            middle = [median(row[arm]) for row in own]
+            spread = {
+                "array": [max(row[arm]) - value for row, value in zip(own, middle, strict=True)],
+                "arrayminus": [value - min(row[arm]) for row, value in zip(own, middle, strict=True)],
+            }
+            traces.append(
+                {
+                    "type": "scatter",
+                    "mode": "lines+markers",
+                    "name": f"{arm} {percentile}",
+                    "x": [phases.index(row["phase"]) + shift for row in own],
+                    "y": middle,
+                    "error_y": {**spread, "symmetric": False, "color": colour, "thickness": 1.2, "width": 3},
+                    "line": {"color": colour, "dash": dashes[metric], "width": 1.6},
+                    "marker": {"color": colour, "symbol": symbol, "size": 8},
+                    "hovertemplate": "%{y:.3g} ms<extra></extra>",
+                }
+            )
+    wrapped = ["<br>".join(textwrap.wrap(phase or "whole run", LABEL)) for phase in phases]
+    return {
+        "data": traces,
+        "layout": {
+            "height": 420,
+            "margin": {"l": 64, "r": 16, "t": 10, "b": 120},
+            "showlegend": True,
+            "legend": {"orientation": "h", "x": 0, "y": -0.2, "yanchor": "top"},
+            "hovermode": "closest",
+            "xaxis": {"tickvals": list(range(len(phases))), "ticktext": wrapped, "range": [-0.5, len(phases) - 0.5]},
+            "yaxis": {"type": "log", "title": {"text": "latency (ms)"}, "dtick": 1},
+        },
+    }

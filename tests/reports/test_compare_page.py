@@ -1,0 +1,181 @@
+"""The page of a comparison: the first sentence first, figures that hold what their tables hold, limits said."""
+
+import re
+import shutil
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser
+
+from campaigns.compare import result
+from reports.compare_page import render
+from reports.compare_plots import LOOKS, forest, pairs_figure
+from tests.campaigns.comparison import campaign, rows
+from tests.reports.in_browser import SCHEMES, WIDTHS, Opened, open_page
+from tests.reports.sample_comparison import a_result
+
+RESULT = a_result()
+LINKS = {run["run_id"]: f"../../../runs/{run['run_id']}/report/index.html" for run in RESULT["runs"]["each"]}
+SECTIONS = ["summary", "effects", "pairs", "phases", "correctness", "behaviour", "noise", "why", "limits", "runs"]
+
+
+# --- the page as text ------------------------------------------------------------------------------
+
+
+def test_the_first_heading_is_the_first_sentence():
+    """What somebody who upgrades should know; a machine finds the state in the body."""
+    html = render(RESULT, LINKS)
+    heading = re.search(r"<h1[^>]*>(.*?)</h1>", html)
+
+    assert heading
+    assert re.sub("<.*?>", "", heading[1]) == RESULT["sentence"]
+    assert '<body data-verdict="fail">' in html
+    assert "<strong>regression</strong>" in html
+
+
+def test_every_section_is_there_in_order():
+    """Also for a comparison of which no run is recorded yet; then each says what it lacks."""
+    empty = render(result(campaign(), []), {})
+
+    assert re.findall(r'<h2 id="([\w-]+)">', render(RESULT, LINKS)) == SECTIONS
+    assert re.findall(r'<h2 id="([\w-]+)">', empty) == SECTIONS
+    assert empty.count('class="absent"') >= 5
+
+
+def test_runs_are_linked_where_their_pages_are():
+    """Each value of a pair leads to its run; a run without a page is named without a link."""
+    html, bare = render(RESULT, LINKS), render(RESULT, {})
+    run = RESULT["effects"][0]["pairs"][0]["runs"][0]
+
+    assert html.count(f'href="../../../runs/{run}/report/index.html"') >= 2
+    assert "report/index.html" not in bare
+    assert run in bare
+
+
+def test_versions_host_and_view_are_told():
+    """What was compared, where, with which flags."""
+    html = render(RESULT, LINKS)
+
+    for fact in ("3.9.0, KRaft, jars jars-3.9.0", "matched", "10, after 5 of base with itself", "30 of 30", "stock"):
+        assert f"<dd>{fact}</dd>" in html
+    assert "a difference is the code" in html
+    assert "a difference is what an upgrade brings" in render(a_result(view="shipped"), LINKS)
+
+
+def test_what_was_left_out_is_told_with_its_reason():
+    """The run under pressure and the unknown one, each once, not once a metric."""
+    html = render(RESULT, LINKS)
+    table = html[html.index('id="table-left-out"') :].partition("</table>")[0]
+
+    assert table.count("<tr>") == 3
+    assert "host_steal_ratio was 9%, above 5%" in table
+    assert "its verdict is unknown: Nothing can be said for certain: the drain ended early." in table
+
+
+def test_zookeeper_against_kraft_is_called_what_it_is():
+    """In the names and in a sentence; two KRaft clusters need none."""
+    plan = campaign()
+    about = {item.name: {"mode": "zookeeper"} for item in plan.items if item.labels["role"] != "head"}
+    html = render(result(plan, rows(plan, about=about)), {})
+
+    assert "Kafka 3.9.1 (KRaft) is equivalent to Kafka 3.9.0 (ZooKeeper)" in re.sub("<.*?>", "", html)
+    assert "this compares two ways to run a cluster" in html
+    assert "two ways to run a cluster" not in render(RESULT, LINKS)
+
+
+def test_text_of_a_run_cannot_become_markup():
+    """A sentence that looks like a script is shown, not run."""
+    plan = campaign()
+    about = {plan.items[0].name: {"verdict": "unknown", "sentence": "<script>alert(1)</script>"}}
+
+    assert "<script>alert(1)" not in render(result(plan, rows(plan, about=about)), {})
+
+
+def test_every_verdict_has_a_mark_of_its_own():
+    """Colour is never all there is."""
+    assert len({symbol for _, symbol in LOOKS.values()}) == len({colour for colour, _ in LOOKS.values()}) == 4
+
+
+def test_an_interval_that_says_nothing_does_not_flatten_the_others():
+    """One metric of nine is known to a factor of a hundred at best: the axis stays with the others."""
+    known = {"mean": 1.0, "low": -2.0, "high": 4.0, "margin": 0.05, "verdict": "equivalent"}
+    wild = {"mean": 5.0, "low": -99.0, "high": 9_900.0, "margin": 0.05, "verdict": "inconclusive"}
+
+    low, high = forest([known] * 8 + [wild], ["x"] * 9)["layout"]["xaxis"]["range"]
+    assert (low, high) == pytest.approx((-13.8, 13.8))
+
+
+def test_a_mark_is_drawn_for_each_pair_that_has_a_ratio():
+    """Told apart by who ran first; the pairs with a censored time have none."""
+    elections = next(effect for effect in RESULT["effects"] if effect["metric"] == "elect_s")
+    data = pairs_figure(elections, "elections")["data"]
+
+    assert [(trace["name"], trace["x"]) for trace in data] == [
+        ("base ran first", [3, 5, 9]),
+        ("head ran first", [6, 8, 10]),
+    ]
+
+
+# --- the page in a browser -------------------------------------------------------------------------
+
+
+def _open(browser: Browser, site: Path, width: int = 1280, scheme: str = "light") -> Opened:
+    page = site / "comparisons" / "c1" / "index.html"
+    page.parent.mkdir(parents=True)
+    shutil.copyfile(str(files("plotly") / "package_data" / "plotly.min.js"), site / "plotly.min.js")
+    page.write_text(render(RESULT, LINKS))
+    return open_page(browser, page, width, scheme)
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("width", WIDTHS)
+def test_it_opens_from_disk_for_everybody(browser: Browser, tmp_path: Path, width: int, scheme: str) -> None:
+    """No network, no complaint, nothing wider than the window, nothing that axe-core calls serious."""
+    opened = _open(browser, tmp_path, width, scheme)
+
+    assert (opened.complaints, opened.strangers, opened.overflow) == ([], [], 0)
+    assert opened.inaccessible() == []
+
+
+def _percent(cell: str) -> float:
+    return float(cell.removesuffix(" %").replace("−", "-").replace(",", ""))
+
+
+@pytest.mark.browser
+def test_figures_hold_what_their_tables_hold(browser: Browser, tmp_path: Path) -> None:
+    """Effects and pairs, to the digits of the tables; medians by phase."""
+    opened = _open(browser, tmp_path)
+
+    for role in ("primary", "secondary"):
+        table = opened.table(f"effects-{role}")
+        marks = {
+            y: (x, t["name"])
+            for t in opened.drawn(f"effects-{role}")
+            if t["name"] in LOOKS
+            for x, y in zip(t["x"], t["y"], strict=True)
+        }
+        assert len(marks) == len(table) > 2
+        for row, (drawn, verdict) in marks.items():
+            assert table[row][1] == verdict
+            assert drawn == pytest.approx(_percent(table[row][2]), abs=0.5)
+    pairs = {int(row[0]): (row[1], _percent(row[4])) for row in opened.table("pairs-0")}
+    drawn_pairs = {x: (t["name"], y) for t in opened.drawn("pairs-0") for x, y in zip(t["x"], t["y"], strict=True)}
+    assert drawn_pairs.keys() == pairs.keys() == {1, 2, 3, 5, 6, 8, 9, 10}
+    for number, (first, change) in pairs.items():
+        assert drawn_pairs[number][0] == f"{first} ran first"
+        assert drawn_pairs[number][1] == pytest.approx(change, abs=0.5)
+    medians = sorted(float(cell.replace(",", "")) for row in opened.table("latency-0") for cell in (row[2], row[6]))
+    drawn_medians = sorted(y for trace in opened.drawn("latency-0") for y in trace["y"])
+    assert drawn_medians == pytest.approx(medians, rel=0.01)
+
+
+@pytest.mark.browser
+def test_runs_can_be_searched(browser: Browser, tmp_path: Path) -> None:
+    """Every word must be in the row."""
+    opened = _open(browser, tmp_path)
+
+    opened.page.fill("#filter-runs", "comparison head unknown")
+
+    assert opened.page.locator("#table-runs tbody tr:visible").count() == 1
