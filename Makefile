@@ -21,6 +21,7 @@ HISTORY ?=
 FORMAT ?=
 OPTIONS ?=
 PORT ?= 8080
+DB ?=
 ALL ?=
 BASE ?=
 HEAD ?=
@@ -114,8 +115,8 @@ lock: $(VENV)/.ready ## Write requirements.lock anew from pyproject.toml
 	@$(VENV)/bin/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --group dev -o requirements.lock pyproject.toml
 
 .PHONY: up
-up: $(VENV)/.ready ## Start Airflow with its web page on PORT=8080 of this machine
-	@exec $(PY) -m operators.cli up --port "$(PORT)"
+up: $(VENV)/.ready ## Start Airflow with its web page on PORT=8080 of this machine [DB=postgresql://…]
+	@exec $(PY) -m operators.cli up --port "$(PORT)" $(if $(DB),--db "$(DB)")
 
 .PHONY: down
 down: ## Stop Airflow again

@@ -131,7 +131,7 @@ def _template() -> Path:
             shutil.rmtree(partial, ignore_errors=True)
             partial.mkdir()
             log.info("preparing Airflow's database, once (about 15 s)")
-            _migrate(partial)
+            migrate(partial)
             partial.rename(template)
     return template
 
@@ -140,10 +140,15 @@ def _partial(template: Path) -> Path:
     return template.with_name(f".{template.name}")
 
 
-def _migrate(home: Path) -> None:
+def migrate(home: Path, **variables: str) -> None:
+    """Bring the database to this Airflow's version, with the pool that benchmark runs share; safe to do again.
+
+    Raises:
+        HarnessError: Airflow could not.
+    """
     for command in (("db", "migrate"), ("pools", "set", BENCHMARK_POOL, "1", "benchmark runs, one after the other")):
         done = subprocess.run(
-            airflow(*command), env=environment(home), capture_output=True, text=True, check=False, cwd=ROOT
+            airflow(*command), env=environment(home, **variables), capture_output=True, text=True, check=False, cwd=ROOT
         )
         if done.returncode or not (home / "airflow.cfg").is_file():
             last = "\n".join((done.stdout + done.stderr).splitlines()[-5:])

@@ -113,6 +113,7 @@ def _parser() -> argparse.ArgumentParser:
 
     up = commands.add_parser("up", help="start Airflow with its web page")
     up.add_argument("--port", type=int, default=8080)
+    up.add_argument("--db", help="a PostgreSQL database, as postgresql://…; else SQLite")
     up.set_defaults(command=_up)
     commands.add_parser("down", help="end it").set_defaults(command=_down)
     return parser
@@ -276,7 +277,8 @@ def _scenarios(_: argparse.Namespace) -> int:
 
 def _up(asked: argparse.Namespace) -> int:
     _say("starting Airflow … (about 15 s)\n")
-    _say(f"Airflow is up: {service.up(asked.port)} (make down ends it)\n")
+    _say(f"Airflow is up: {service.up(asked.port, database=asked.db)} (make down ends it)\n")
+    _say(f"runs, nights, comparisons and plans: http://{service.ADDRESS}:{asked.port + 1}\n")
     return 0
 
 

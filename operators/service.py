@@ -1,4 +1,4 @@
-"""Airflow with its web page, in the background: ``make up`` and ``make down``.
+"""Airflow with its web page, and the pages of runs and campaigns beside it: ``make up`` and ``make down``.
 
 The api-server, the scheduler and the dag-processor share one session, by which ``down`` finds them all,
 and the workers that a dead scheduler left (they ignore SIGTERM).
@@ -11,6 +11,7 @@ import shlex
 import signal
 import socket
 import subprocess
+import sys
 import time
 import urllib.request
 from pathlib import Path
@@ -19,8 +20,9 @@ from typing import Any
 
 from clusters.paths import ROOT
 from history.errors import BadInput, HarnessError
-from operators.airflow_home import airflow, environment, make_home
+from operators.airflow_home import airflow, environment, make_home, migrate
 from operators.processes import send, session_members
+from operators.steps import runs_folder
 
 HOME = ROOT / ".airflow"
 ADDRESS = "127.0.0.1"
@@ -30,11 +32,13 @@ _DOWN_LIMIT_S = 15.0
 _LOOK_S = 0.5
 
 
-def up(port: int, home: Path = HOME) -> str:
+def up(port: int, home: Path = HOME, database: str | None = None) -> str:
     """Start Airflow unless it runs; returns the address of its page once all of it is healthy.
 
+    ``database`` is the address of a PostgreSQL database that exists; without it SQLite in ``home`` serves.
+
     Raises:
-        BadInput: the port is in use.
+        BadInput: the port is in use, or the address is no PostgreSQL's.
         HarnessError: it did not come up; nothing of it is left.
     """
     url = f"http://{ADDRESS}:{port}"
@@ -42,11 +46,17 @@ def up(port: int, home: Path = HOME) -> str:
     if state and session_members(state["session"]):
         return f"http://{ADDRESS}:{state['port']}"
     _check_free(port)
+    _check_free(port + 1)
+    variables = _database(database)
     make_home(home)
+    if variables:
+        migrate(home, **variables)
     log = home / "airflow.log"
+    # Links between pages lead from site/ to runs/, so that the folder of both is the server's.
+    pages = [sys.executable, "-m", "operators.pages_server", str(port + 1), str(runs_folder().resolve().parent)]
     with log.open("wb") as log_file:
         process = subprocess.Popen(
-            ["/bin/sh", "-c", " & ".join(shlex.join(airflow(name)) for name in _COMPONENTS) + " & wait"],
+            ["/bin/sh", "-c", " & ".join(map(shlex.join, [*map(airflow, _COMPONENTS), pages])) + " & wait"],
             env=environment(
                 home,
                 AIRFLOW__API__BASE_URL=url,
@@ -54,6 +64,7 @@ def up(port: int, home: Path = HOME) -> str:
                 AIRFLOW__API__PORT=str(port),
                 AIRFLOW__API__WORKERS="1",
                 AIRFLOW__CORE__EXECUTION_API_SERVER_URL=f"{url}/execution/",
+                **variables,
             ),
             stdin=subprocess.DEVNULL,
             stdout=log_file,
@@ -68,6 +79,14 @@ def up(port: int, home: Path = HOME) -> str:
         down(home)
         raise
     return url
+
+
+def _database(address: str | None) -> dict[str, str]:
+    if address is None:
+        return {}
+    if not address.startswith("postgresql://"):
+        raise BadInput(f"DB={address} is no address of a PostgreSQL database, such as postgresql://user@host/airflow.")
+    return {"AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": address.replace("postgresql://", "postgresql+psycopg2://", 1)}
 
 
 def down(home: Path = HOME) -> bool:

@@ -37,7 +37,7 @@ def test_a_home_is_a_copy_whose_paths_are_its_own(monkeypatch: pytest.MonkeyPatc
         (home / "airflow.db").write_text("empty")
 
     monkeypatch.setattr(airflow_home, "HOMES", tmp_path / "cache")
-    monkeypatch.setattr(airflow_home, "_migrate", migrate)
+    monkeypatch.setattr(airflow_home, "migrate", migrate)
     first, second = (airflow_home.make_home(tmp_path / name) for name in ("first", "second"))
     (first / "airflow.db").write_text("used")
     airflow_home.make_home(first)

@@ -43,7 +43,7 @@ def server() -> Iterator[Server]:
     """A server on loopback, on any free port."""
     running = Server(("127.0.0.1", 0), Handler)
     running.posted = []
-    thread = threading.Thread(target=running.serve_forever)
+    thread = threading.Thread(target=running.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     yield running
     running.shutdown()

@@ -7,6 +7,7 @@ import os
 import socket
 import urllib.request
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
@@ -52,11 +53,19 @@ class Airflow:
         return state, {task["task_id"]: task["state"] for task in tasks}, calls
 
 
+def _two_free_ports() -> int:
+    """A free port whose neighbour, for the pages, is free as well."""
+    while True:
+        with socket.create_server((service.ADDRESS, 0)) as free:
+            port: int = free.getsockname()[1]
+            with suppress(OSError), socket.create_server((service.ADDRESS, port + 1)):
+                return port
+
+
 @pytest.fixture
 def airflow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Iterator[Airflow]:
     """Airflow on a free port, with a home of its own; ended afterwards."""
-    with socket.create_server((service.ADDRESS, 0)) as free:
-        port = free.getsockname()[1]
+    port = _two_free_ports()
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(FAKE_WORLD), str(REPOSITORY)]))
     monkeypatch.setenv("FAKE_CALLS", str(tmp_path / "calls"))
     monkeypatch.setenv("PLIMSOLL_RUNS", str(tmp_path / "runs"))

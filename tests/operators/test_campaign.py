@@ -1,0 +1,86 @@
+"""The steps of a campaign, by ``execute`` with the runner's calls patched."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from airflow.sdk.exceptions import AirflowFailException
+
+from campaigns import runner
+from campaigns.campaign import Campaign, CampaignFolder, Item
+from history.errors import BadInput, HarnessError
+from operators.campaign import Conclude, JudgeItems, ListItems, PlanCampaign, RecordItem
+
+ITEMS = [Item(name=name, scenario="steady", kafka="3.9.1") for name in ("one", "two")]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CampaignFolder:
+    """A planned comparison of two runs."""
+    monkeypatch.setenv("PLIMSOLL_RUNS", str(tmp_path / "runs"))
+    made = CampaignFolder.of(tmp_path / "site", "compare", "c1")
+    made.write_plan(
+        Campaign(campaign_id="c1", kind="compare", created_at="2026-01-01", seed=1, settings={}, items=ITEMS)
+    )
+    return made
+
+
+def test_a_campaign_that_is_planned_already_is_taken_up(folder: CampaignFolder) -> None:
+    """Only by its own kind's DAG."""
+    params = {"params": {"campaign": str(folder.path)}}
+
+    assert PlanCampaign(task_id="plan", kind="compare").execute(params) == str(folder.path)  # type: ignore[arg-type]  # a context's part
+    with pytest.raises(BadInput, match="no campaign of kind capacity"):
+        PlanCampaign(task_id="plan", kind="capacity").execute(params)  # type: ignore[arg-type]  # a context's part
+
+
+def test_a_question_becomes_a_campaign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Name, seed and question go in, the folder's path comes out."""
+    monkeypatch.setenv("PLIMSOLL_RUNS", str(tmp_path / "runs"))
+    asked = {"base": "3.9.0", "head": "3.9.1", "scenario": "steady", "pairs": 2, "settings": {}, "name": "c", "seed": 7}
+    path = PlanCampaign(task_id="plan", kind="compare").execute({"params": asked})  # type: ignore[arg-type]  # a context's part
+
+    assert path == str(tmp_path / "site" / "comparisons" / "c")
+    assert CampaignFolder(Path(path)).read_plan().seed == 7
+
+
+def test_items_of_the_plan_and_of_what_follows(folder: CampaignFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that are not done yet, by name."""
+    monkeypatch.setattr(runner, "outstanding", lambda _plan, items, _places: items[1:])
+    monkeypatch.setattr(runner, "follow_up", lambda *_: [*ITEMS, ITEMS[0]])
+
+    assert ListItems(task_id="i", campaign=str(folder.path)).execute({}) == ["two"]
+    assert ListItems(task_id="i", campaign=str(folder.path), follow_up=True).execute({}) == ["two", "one"]
+
+
+def test_an_item_is_recorded_by_its_name(folder: CampaignFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Airflow puts a name in; the run's folder comes out."""
+    monkeypatch.setattr(runner, "record_item", lambda _folder, item, _places: Path("/runs") / item.name)
+    step = RecordItem(task_id="record", campaign="{{ params.where }}", item="{{ params.which }}")
+    step.render_template_fields({"params": {"where": str(folder.path), "which": "two"}})
+
+    assert step.execute({}) == "/runs/two"
+
+
+@pytest.mark.parametrize("state", ["pass", "unknown", "", "fail"])
+def test_a_failed_result_is_red_and_written_all_the_same(
+    folder: CampaignFolder, monkeypatch: pytest.MonkeyPatch, state: str
+) -> None:
+    """The sentence says why; what is merely unknown leaves the task green."""
+    found: dict[str, Any] = {"state": state, "sentence": "3.9.1 loses records."}
+    monkeypatch.setattr(runner, "conclude", lambda *_: found)
+    step = Conclude(task_id="conclude", campaign=str(folder.path))
+
+    if state == "fail":
+        with pytest.raises(AirflowFailException, match=r"3\.9\.1 loses records"):
+            step.execute({})
+    else:
+        assert step.execute({}) == str(folder.page)
+
+
+def test_a_step_that_is_told_to_stop_ends_its_call(folder: CampaignFolder) -> None:
+    """Airflow's on_kill raises, so that a run is collected and torn down."""
+    with pytest.raises(HarnessError, match="judge was told to stop"):
+        JudgeItems(task_id="judge", campaign=str(folder.path)).on_kill()
