@@ -8,6 +8,8 @@ import re
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -18,6 +20,7 @@ from history.java import java_home
 log = logging.getLogger("plimsoll.jars")
 
 OLDEST = (2, 8, 0)
+AGENT, AGENT_VERSION = "jmx_prometheus_javaagent", "1.0.1"
 _VERSION = re.compile(r"(\d+)\.(\d+)\.(\d+)")
 # Ivy says "not found" of a module, too, when it was not allowed to look; these stand beside it then.
 _UNREACHABLE = ("SERVER ERROR", "Server access error", "Host ")
@@ -53,6 +56,21 @@ def kafka_jars(version: str) -> Path:
     return folder
 
 
+def metrics_agent() -> Path:
+    """The Prometheus JMX agent's jar, fetched once into ``.cache/kafka/jmx-<version>``.
+
+    Raises:
+        HarnessError: it could not be fetched.
+    """
+    folder = CACHE / "kafka" / f"jmx-{AGENT_VERSION}"
+    with locked(CACHE / "kafka" / f".{folder.name}.lock"):
+        if not folder.is_dir():
+            log.info("fetching the Prometheus JMX agent %s from Maven Central, once", AGENT_VERSION)
+            with _aside(folder) as aside:
+                _retrieve("io.prometheus.jmx", AGENT, AGENT_VERSION, aside)
+    return folder / f"{AGENT}-{AGENT_VERSION}.jar"
+
+
 def jars_digest(folder: Path) -> str:
     """SHA-256 over the names and contents of the jars."""
     digest = hashlib.sha256()
@@ -64,12 +82,19 @@ def jars_digest(folder: Path) -> str:
 
 def _fetch(version: str, folder: Path) -> None:
     log.info("fetching Kafka %s from Maven Central, once (5 to 40 s)", version)
-    aside = Path(tempfile.mkdtemp(prefix=f".{version}-", dir=folder.parent))
-    try:
+    with _aside(folder) as aside:
         _retrieve("org.apache.kafka", "kafka_2.13", version, aside)
         # Without a binding of slf4j the brokers would write no log at all.
         (api,) = aside.glob("slf4j-api-*.jar")
         _retrieve("org.slf4j", "slf4j-simple", api.stem.removeprefix("slf4j-api-"), aside)
+
+
+@contextmanager
+def _aside(folder: Path) -> Iterator[Path]:
+    """A folder that takes its name once it is complete."""
+    aside = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+    try:
+        yield aside
         aside.chmod(0o755)
         aside.rename(folder)
     finally:

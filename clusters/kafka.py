@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 from clusters.jars import version_tuple
+from clusters.metrics import RULES
 from clusters.nodes import Node
 from clusters.ports import PORTS
 from clusters.scenario import Cluster
@@ -60,6 +61,7 @@ class Release:
     version: str
     jars: Path
     mode: Mode
+    agent: Path | None = None  # exports the brokers' metrics
 
     @property
     def class_path(self) -> str:
@@ -116,7 +118,10 @@ def _java_node(
 ) -> Node:
     folder = work / name
     role = name.partition("-")[0]
+    agent = release.agent if role == "broker" else None
     flags = _jvm_flags(cluster, role)
+    if agent:
+        flags += (f"-javaagent:{agent}={address}:{PORTS['METRICS']}:{RULES}",)
     return Node(
         name=name,
         role=role,
@@ -125,7 +130,7 @@ def _java_node(
         program="java",
         arguments=(*flags, *_LOGGING, "-cp", release.class_path, *main, str(folder / "server.properties")),
         node_id=node_id,
-        readable=(release.jars,),
+        readable=(release.jars, *((agent, RULES) if agent else ())),
         disk_read=cluster.allowance.disk_read if cluster.allowance and role == "broker" else None,
     )
 

@@ -22,7 +22,7 @@ class Node:
     program: str
     arguments: tuple[str, ...]
     node_id: int | None = None
-    readable: tuple[Path, ...] = ()  # folders outside its own that it reads
+    readable: tuple[Path, ...] = ()  # folders and files outside its own that it reads
     writable: tuple[Path, ...] = ()  # and writes
     disk_read: float | None = None  # bytes a second that it may read from its disk (capability allowance)
     environment: dict[str, str] = field(default_factory=dict)

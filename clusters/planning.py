@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from clusters import scenario as story
-from clusters.jars import kafka_jars
+from clusters.jars import kafka_jars, metrics_agent
 from clusters.kafka import choose_mode
 from clusters.runtimes import CAPABILITIES, choose_runtime, open_runtime
 from clusters.world import Plan
@@ -95,6 +95,7 @@ def _plan(
         scenario=told,
         kafka_version=version_wanted,
         jars=jars,
+        agent=metrics_agent() if told.cluster.metrics else None,
         mode=mode,
         runtime=chosen,
         seed=secrets.randbelow(2**31) if seed is None else seed,

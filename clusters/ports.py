@@ -3,4 +3,4 @@
 PROBE is never cut by a fault, so that an isolated broker stays observable.
 """
 
-PORTS = {"REPLICATION": 9091, "CLIENT": 9092, "PROBE": 9093, "CONTROLLER": 9094, "ZOOKEEPER": 2181}
+PORTS = {"REPLICATION": 9091, "CLIENT": 9092, "PROBE": 9093, "CONTROLLER": 9094, "METRICS": 9095, "ZOOKEEPER": 2181}

@@ -379,6 +379,7 @@ class Cluster(_Model):
     jvm: Literal["quick", "stock"] = "quick"
     heap: str | None = Field(default=None, pattern=r"^[1-9]\d*[mMgG]$")  # of a broker; None: by jvm
     allowance: Allowance | None = None
+    metrics: bool = False  # brokers tell of their requests and garbage collection
     config: Settings = Field(default_factory=dict)
 
     @property

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 
 from clusters import counters
 from clusters.client_nodes import CONSUMER, PROBER, PRODUCER
+from clusters.metrics import scrape
 from clusters.nodes import Node
 from clusters.world import World
 from history.folder import write_atomically
@@ -53,7 +54,11 @@ def _sampled(world: World, label: str, name: str) -> list[dict[str, object]]:
 
 def _counted(world: World, name: str, carried: dict[str, dict[str, float]]) -> dict[str, float]:
     before = carried.get(name, {})
-    return {key: value + before.get(key, 0.0) for key, value in world.runtime.usage(name).items()}
+    now = world.runtime.usage(name)
+    if now and world.scenario.cluster.metrics:
+        address = next((node.address for node in world.brokers.values() if node.name == name), None)
+        now |= scrape(address) if address else {}
+    return {key: value + before.get(key, 0.0) for key, value in now.items()}
 
 
 def _rows(label: str, source: str, counted: dict[str, float]) -> list[dict[str, object]]:

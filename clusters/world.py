@@ -39,6 +39,7 @@ class Plan(BaseModel):
     scenario: Scenario
     kafka_version: str
     jars: Path
+    agent: Path | None = None
     mode: Literal["kraft", "zookeeper"]
     runtime: Literal["docker", "process"]
     seed: int
@@ -85,7 +86,7 @@ class World:
 
     @cached_property
     def release(self) -> kafka.Release:
-        return kafka.Release(self.plan.kafka_version, self.plan.jars, self.plan.mode)
+        return kafka.Release(self.plan.kafka_version, self.plan.jars, self.plan.mode, self.plan.agent)
 
     @cached_property
     def prefix(self) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from clusters import jars
-from clusters.jars import jars_digest, kafka_jars, version_tuple
+from clusters.jars import jars_digest, kafka_jars, metrics_agent, version_tuple
 from history.errors import BadInput, HarnessError
 
 
@@ -67,6 +67,16 @@ def test_jars_are_fetched_once(ivy: list[list[str]], tmp_path: Path) -> None:
         "slf4j-simple-1.7.36.jar",
     ]
     assert sorted(path.name for path in folder.parent.iterdir()) == [".3.9.1.lock", "3.9.1"]
+
+
+def test_the_agent_is_fetched_once(ivy: list[list[str]], tmp_path: Path) -> None:
+    """Into a folder of its own, so that it is on no class path."""
+    jar = metrics_agent()
+
+    assert metrics_agent() == jar
+    assert len(ivy) == 1
+    assert jar.is_file()
+    assert jar.parent.parent == tmp_path / "kafka"
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,7 @@ from clusters.kafka import (
     jvm_flags,
     render,
 )
+from clusters.metrics import RULES
 from clusters.nodes import Node
 from clusters.scenario import Cluster
 from history.errors import BadInput, HarnessError
@@ -179,6 +180,17 @@ def test_the_jvm_is_quick_or_as_kafkas_scripts_start_it(
     assert tuple([flag for flag in flags if flag.startswith("-Xm")] for flags in (broker, zookeeper)) == heaps
     assert all(collector in flags and "-cp" not in flags for flags in (broker, zookeeper))
     assert ("-XX:TieredStopAtLevel=1" in broker) == ("jvm" not in told)
+
+
+def test_brokers_carry_the_agent_that_is_there() -> None:
+    """It listens on the broker's own address; the controller has none."""
+    release = Release("3.9.1", Path("/jars"), "kraft", Path("/jmx/agent.jar"))
+    broker = broker_node(release, CLUSTER, 1, "127.1.1.11", Path("/w"))
+    controller = coordinator_node(release, CLUSTER, "127.1.1.10", Path("/w"))
+
+    assert f"-javaagent:/jmx/agent.jar=127.1.1.11:9095:{RULES}" in jvm_flags(broker)
+    assert broker.readable == (Path("/jars"), Path("/jmx/agent.jar"), RULES)
+    assert not [flag for flag in jvm_flags(controller) if "agent" in flag]
 
 
 def test_a_configuration_file_has_a_line_per_setting() -> None:

@@ -8,8 +8,9 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from clusters import counters
+from clusters import counters, usage
 from clusters.nodes import Node
+from clusters.scenario import Cluster
 from clusters.usage import carry_usage, record_usage
 from history.tables import USAGE
 from tests.clusters.fakes import FakeWorld, scenario
@@ -55,6 +56,20 @@ def test_counters_go_on_in_a_brokers_next_process(world: Any) -> None:
         ("broker-1", "network_in_bytes"): 3,
         ("host", "busy_ns"): 9,
     }
+
+
+def test_brokers_that_tell_of_themselves_are_asked(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that run; what they tell is carried into their next process like what the kernel counts."""
+    monkeypatch.setattr(usage, "scrape", lambda address: {"gc_ms": 4.0, "under_replicated_partitions": 1.0})
+    world.scenario = world.scenario.model_copy(update={"cluster": Cluster(brokers=3, metrics=True)})
+    world.runtime.used["controller"] = {"cpu_ns": 1.0}
+    world.runtime.states["controller"] = "running"
+    carry_usage(world, [world.brokers[1]])
+    record_usage(world, "after")
+
+    found = values(world, "after")
+    assert (found["broker-1", "gc_ms"], found["broker-1", "under_replicated_partitions"]) == (8, 1)
+    assert [source for source, name in found if name == "gc_ms"] == ["broker-1"]
 
 
 def test_a_broker_that_is_down_has_no_rows(world: Any) -> None:
