@@ -1,0 +1,151 @@
+"""Which runs a comparison makes, in which order."""
+
+import pytest
+
+from campaigns.compare import combined, follow_up, plan
+from clusters.scenario import load_scenario
+from history.errors import BadInput
+
+WHEN = {"campaign_id": "c1", "created_at": "2026-11-01T08:00:00Z", "seed": 7}
+ASKED = {"base": "3.9.0", "head": "3.9.1", "scenarios": "steady", "pairs": 4, "aa_pairs": 2}
+
+
+def made(**more):
+    """The plan for these settings."""
+    return plan({**ASKED, **more}, **WHEN)
+
+
+def test_base_runs_against_itself_first_and_then_head_in_abba_order():
+    """Two calibration pairs, four pairs; whoever runs first in one pair runs second in the next."""
+    items = made().items
+    parts = [item.labels["part"] for item in items]
+    first = [item.labels["role"] for item in items if item.labels["order"] == "1"]
+
+    assert parts == ["calibration"] * 4 + ["comparison"] * 8
+    assert first[:2] in (["base", "base2"], ["base2", "base"])
+    assert first[2:] in (["base", "head"] * 2, ["head", "base"] * 2)
+    assert [item.labels["pair"] for item in items] == ["1", "1", "2", "2", "1", "1", "2", "2", "3", "3", "4", "4"]
+    assert len({item.name for item in items}) == 12
+
+
+def test_who_begins_is_up_to_the_seed():
+    """The same seed gives the same plan; over some seeds both sides begin."""
+    plans = [plan(ASKED, **{**WHEN, "seed": seed}) for seed in range(6)]
+
+    assert plans[3] == plan(ASKED, **{**WHEN, "seed": 3})
+    assert {found.items[4].labels["role"] for found in plans} == {"base", "head"}
+
+
+def test_both_runs_of_a_pair_aim_at_the_same_targets():
+    """Their seed is one, that of the next pair another."""
+    seeds = [item.seed for item in made().items]
+
+    assert seeds[::2] == seeds[1::2]
+    assert len(set(seeds)) == 6
+
+
+def test_every_run_has_the_stock_jvm_and_records_why():
+    """On both sides, whatever else is changed; each broker has its allowance; base2 is base."""
+    found = made(head={"kafka": "3.9.1", "changes": {"load": {"rate": 200}}}, changes={"load": {"record_bytes": 200}})
+    by_role = {item.labels["role"]: item for item in found.items}
+    usual = {"jvm": "stock", "metrics": True, "allowance": {"cpus": 1.0}}
+
+    assert by_role["base"].changes == by_role["base2"].changes == {"cluster": usual, "load": {"record_bytes": 200}}
+    assert by_role["head"].changes == {"cluster": usual, "load": {"record_bytes": 200, "rate": 200}}
+    assert (by_role["base2"].kafka, by_role["head"].kafka) == ("3.9.0", "3.9.1")
+
+
+def test_what_was_left_open_is_filled_in():
+    """Names and primary metrics: those of the scenario's first phase."""
+    found = made().settings
+
+    assert (found["base"]["name"], found["head"]["name"]) == ("Kafka 3.9.0", "Kafka 3.9.1")
+    assert found["primary"] == {"latency_p99_ms@steady": 0.10, "broker_cpu_s_per_gb@steady": 0.05}
+    assert found["scenarios"] == ["steady"]
+
+
+def test_matched_keeps_the_short_timers_and_shipped_drops_them():
+    """Shipped: Kafka's own lag time, session and heartbeat, and waits that are long enough for them."""
+    name = "follower_lag_then_leader_kill"
+    matched, shipped = (
+        load_scenario(name, made(scenarios=name, view=view).items[-1].changes) for view in ("matched", "shipped")
+    )
+
+    assert matched.cluster.config == {"replica.lag.time.max.ms": "4000"}
+    assert shipped.cluster.config == {
+        "auto.leader.rebalance.enable": "true",
+        "broker.heartbeat.interval.ms": "2000",
+        "controlled.shutdown.retry.backoff.ms": "5000",
+        "replica.high.watermark.checkpoint.interval.ms": "5000",
+    }
+    assert [phase.steps[-2].limit for phase in matched.phases[2:]] == [60]
+    assert [phase.steps[-2].limit for phase in shipped.phases[2:]] == [120]
+    assert matched.topics == shipped.topics
+
+
+def test_each_side_is_shipped_with_the_timers_of_its_own_mode():
+    """ZooKeeper's session is 18 s, KRaft's 9 s."""
+    found = made(base="2.8.2", scenarios="survived_faults", view="shipped").items
+    timeouts = {item.kafka: item.changes["cluster"]["session_timeout"] for item in found}
+
+    assert timeouts == {"2.8.2": "18s", "3.9.1": "9s"}
+
+
+def test_a_slowdown_is_planted_into_head_alone():
+    """The planted metric is a primary one, named before the first run; the two sides may be the same version."""
+    plant = {
+        "metric": "broker_cpu_s_per_gb@steady",
+        "changes": {"cluster": {"allowance": {"cpus": 0.5}}},
+        "words": "half a CPU",
+    }
+    found = made(head="3.9.0", plant=plant)
+    cpus = {item.labels["role"]: item.changes["cluster"]["allowance"]["cpus"] for item in found.items}
+
+    assert cpus == {"base": 1.0, "base2": 1.0, "head": 0.5}
+    assert found.settings["head"]["name"] == "Kafka 3.9.0, planted: half a CPU"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "why"),
+    [
+        ({"scenarios": "no_such"}, "no scenario 'no_such'"),
+        ({"pairs": 1}, "pairs.*greater than or equal to 2"),
+        ({"colour": "red"}, "colour"),
+        ({"base": "3.9.1"}, "base and head are the same"),
+        ({"head": "nonsense"}, "nonsense is no version"),
+        ({"base": {"kafka": "2.8.2", "changes": {"cluster": {"mode": "kraft"}}}}, "KRaft as a preview only"),
+        ({"runtime": "process"}, "comparisons need the docker runtime"),
+        ({"changes": {"cluster": {"jvm": "quick"}}}, "comparisons need jvm: stock"),
+        ({"primary": {"loss_ratio": 0.1}}, "primary names 'loss_ratio'"),
+        ({"primary": {"gc_ms@steady": 0.1}}, "primary names 'gc_ms@steady'"),
+        ({"primary": {"latency_p99_ms@storm": 0.1}}, "no phase 'storm', known: steady"),
+        ({"primary": {"latency_p99_ms@steady": 5}}, "is a share such as 0.05"),
+        ({"plant": {"metric": "elect_s", "changes": {}, "words": "x"}}, "planted metric is 'elect_s'"),
+        ({"changes": {"load": {"rate": "fast"}}}, "no rate such as 1000/s"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused(wrong, why):
+    """One sentence with the value, before anything starts; the settings without the mistake are taken."""
+    assert made().items
+    with pytest.raises(BadInput, match=why):
+        made(**wrong)
+
+
+def test_nothing_follows_up():
+    """All runs are fixed beforehand; adding some after a look at the first would spoil the intervals."""
+    assert follow_up(made(), []) == []
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "both"),
+    [
+        ({"a": {"b": 1}}, {"a": {"c": 2}}, {"a": {"b": 1, "c": 2}}),
+        ({"a": {"b": 1}}, {"a": {"b": None}}, {"a": {"b": None}}),  # the file may have b, too
+        ({"a": None}, {"a": {"b": 1}}, {"a": {"b": 1}}),
+        ({"a": {"b": 1}}, {"a": 2}, {"a": 2}),
+        ({"a": [1, 2]}, {"a": [3]}, {"a": [3]}),
+    ],
+)
+def test_two_patches_become_one(first, then, both):
+    """The later one wins, key by key; a null stays, for it drops what the file has."""
+    assert combined(first, then) == both
