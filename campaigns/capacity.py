@@ -245,10 +245,10 @@ def _held_out(asked: Settings, rng: random.Random) -> Iterator[Item]:
 
 
 def _catch_up(asked: Settings, rng: random.Random, name: str, role: str, point: Target) -> Item:
-    phases = [
-        _warm_up(asked, point.write_mb_per_s),
-        {AWAY_PHASE: [{"kill": AWAY}, _hold(point.down_s), {"start": AWAY}, _isr_full(asked)]},
-    ]
+    away: list[dict[str, Any]] = [{"kill": AWAY}, _hold(point.down_s)]
+    balanced = [{"elect": "preferred"}, {"wait": {"for": {"balanced": TOPIC}, "limit": 30}}]
+    back = [{"start": AWAY}, _isr_full(asked), *balanced]
+    phases = [_warm_up(asked, point.write_mb_per_s), {AWAY_PHASE: [*away, *back]}]
     load, down_s = f"{point.write_mb_per_s:g}", f"{point.down_s:g}"
     called = f"{name}-{load}mb-{down_s}s"
     return _item(asked, rng, called, "catch_up", phases, role=role, write_mb_per_s=load, down_s=down_s)
@@ -283,7 +283,7 @@ def _item(
         changes={
             "cluster": {"brokers": len(letters), "jvm": "stock", "allowance": allowance},
             "topics": {TOPIC: {"partitions": question.partitions, "replicas": letters}},
-            "load": {"record_bytes": question.record_bytes},
+            "load": {"record_bytes": question.record_bytes, "p99_limit": question.target_p99_ms / 1000},
             "phases": list(phases),
         },
         seed=rng.randrange(2**31),

@@ -127,7 +127,7 @@ class Study:
     @cached_property
     def measured(self) -> Measured | None:
         healthy, degraded = self.knees["knee"], self.knees["degraded"]
-        if healthy is None or degraded is None or self.fitted is None:
+        if healthy is None or degraded is None or self.fitted is None or min(healthy.runs, degraded.runs) < 2:
             return None
         return Measured(self.brokers, self.question["replication_factor"], healthy, degraded, self.fitted)
 
@@ -164,11 +164,17 @@ class Study:
         self.left_out.append({"run_id": run.run_id, "phase": phase, "why": why or "it is not trusted"})
 
     def _knee(self, role: str) -> Knee | None:
+        state = "healthy" if role == "knee" else "degraded"
         try:
-            return capacity.knee(self.steps[role], self.question["target_p99_ms"])
+            found = capacity.knee(self.steps[role], self.question["target_p99_ms"])
         except BadInput:
-            self.missing.append(f"No {'healthy' if role == 'knee' else 'degraded'} load step can be used.")
+            self.missing.append(f"No {state} load step can be used.")
             return None
+        if found.runs < 2:
+            self.missing.append(
+                f"A {state} load step has one usable run, which has no interval; it takes two at least."
+            )
+        return found
 
     # --- catching up ---
 
@@ -335,6 +341,7 @@ class Plan:
                 "peak_mb_per_s": self.peak,
                 "later_mb_per_s": self.later,
                 "load_mb_per_s": load,
+                "rate_mb_per_s": finite(fitted.rate().estimate),
                 "safe_latency_mb_per_s": self.measured.safe_latency_load(self.have),
                 "safe_recovery_mb_per_s": self._safe_recovery(self.have),
                 "safe_mb_per_s": self._safe(self.have),
@@ -462,10 +469,13 @@ class Plan:
     def _bottleneck(self) -> dict[str, Any] | None:
         """The resource nearest to its limit where latency leaves its target, with one broker away."""
         knee = self.measured.degraded.load.estimate
+        if knee == 0:
+            return None
         at = knee if math.isfinite(knee) else self.measured.degraded.offered
         live = [row for row in self._rows(at, self.study.brokers) if not row.resource.startswith("catch_up")]
         found = capacity.bottleneck(live)
-        return None if found is None else {"resource": found.resource, "use": found.use, "write_mb_per_s": at}
+        told = {"write_mb_per_s": at, "reached": math.isfinite(knee)}
+        return None if found is None else {"resource": found.resource, "use": found.use, **told}
 
     # --- reserves ---
 

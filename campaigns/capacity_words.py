@@ -26,7 +26,9 @@ def sentence(told: _Told) -> str:
     plan, have = told["plan"], question["brokers"]
     peak, safe = plan["peak_mb_per_s"], plan["safe_latency_mb_per_s"]
     aim = f"p99 under {question['target_p99_ms']:g} ms while one is away"
-    if safe < peak:
+    if safe == 0:
+        answer = f"{have} brokers are not sure to carry any load that was offered with {aim}"
+    elif safe < peak:
         answer = f"{have} brokers are not sure to carry {amount(peak)} MB/s with {aim}, only {amount(safe)} MB/s"
     else:
         answer = f"{have} brokers carry {amount(peak)} MB/s with {aim}, {_recovery(plan, question)}"
@@ -48,7 +50,12 @@ def told(result: _Told) -> dict[str, Any]:
 
 
 def _recovery(plan: _Told, question: _Told) -> str:
-    back_s, target_s = plan["longest_down_s"]["low"], question["target_recovery_s"]
+    back_s, target_s, took = plan["longest_down_s"]["low"], question["target_recovery_s"], plan["catch_up_s"]
+    if took["estimate"] is None:
+        return (
+            f"but there is no finite catch-up: a broker takes in {amount(plan['rate_mb_per_s'])} MB/s at most, and "
+            f"{amount(plan['load_mb_per_s'])} MB/s are written to it"
+        )
     if back_s is None:
         return f"and recover within {target_s:g} s whenever it comes back"
     if back_s <= 0:
@@ -100,17 +107,16 @@ def model_check(told: _Told) -> str:
 
 def bottleneck(told: _Told) -> str:
     """Which resource ends the load, as far as the limits that were set can tell."""
-    found = told.get("bottleneck")
+    found = told["bottleneck"]
     if found is None:
-        return "No limit was set on any resource, so no bottleneck can be named."
-    name, use = RESOURCES[found["resource"]], f"{found['use']:.0%}"
+        return "No bottleneck can be named: no limit was set, or the smallest load left the target already."
+    name, use = RESOURCES[found["resource"]], f"{100 * found['use']:.0f} % of its allowance"
     where = f"at {amount(found['write_mb_per_s'])} MB/s with one broker away"
+    if not found["reached"]:
+        return f"Latency kept its target at every load that was offered. Nearest to its limit is {name}: {use} {where}."
     if found["use"] >= EXPLAINS:
-        return f"The bottleneck is {name}: {use} of its allowance {where}."
-    return (
-        f"No measured resource explains where latency leaves its target: the nearest is {name} at {use} of its "
-        f"allowance {where}."
-    )
+        return f"The bottleneck is {name}: {use} {where}."
+    return f"No measured resource explains where latency leaves its target: the nearest is {name}, {use} {where}."
 
 
 def exhaustion(told: _Told) -> str:
@@ -121,25 +127,31 @@ def exhaustion(told: _Told) -> str:
     rate = " to ".join(f"{100 * share:.3g} %" for share in dict.fromkeys(growth))
     if found["first"] is None:
         return f"Growing by {rate} a month, the load stays below what is safe for a century."
+    today = told["created_at"][:10]
+    if found["last"] == today:
+        return "The peak load is above what is safe already."
+    if found["first"] == today:
+        later = f"; growing by {rate} a month it is by {found['last']}" if found["last"] else ""
+        return f"The peak load may be above what is safe already{later}."
     last = f"between {found['first']} and {found['last']}" if found["last"] else f"not before {found['first']}"
     return f"Growing by {rate} a month, the load leaves what is safe {last}."
 
 
 def throttle(told: _Told) -> str:
     """Which replication throttle makes sense for the returning broker."""
-    bounds = told["throttle"]
+    bounds, rate = told["throttle"], told["plan"]["rate_mb_per_s"]
     least, most = bounds["target"], bounds["latency"]
     progress = f"Below {amount(bounds['progress'])} MB/s a throttle never lets the broker catch up"
-    if least is None:
-        return f"{progress}; no throttle meets the target recovery."
-    if most is None or most >= least:
-        return (
-            f"{progress}; for the target recovery it takes {amount(least)} MB/s, and the peers can spare "
-            f"{'any rate' if most is None else f'up to {amount(most)} MB/s'}."
-        )
+    if least is None or (rate is not None and least > rate):
+        return f"{progress}; the target recovery is out of reach even without one."
+    needed = f"the target recovery takes {amount(least)} MB/s"
+    if most is None:
+        return f"{progress}; {needed}, and the peers can spare any rate."
+    if most >= least:
+        return f"{progress}; {needed}, and the peers can spare {amount(most)} MB/s by a cautious estimate."
     return (
-        f"{progress}. The target recovery takes {amount(least)} MB/s, but above {amount(most)} MB/s the peers may "
-        "leave the target latency: no throttle meets both."
+        f"{progress}; {needed}, but above {amount(most)} MB/s the peers may leave the target latency, by a cautious "
+        "estimate: no throttle is sure to meet both."
     )
 
 

@@ -240,7 +240,7 @@ class Knee:
     """The largest offered load at which p99 stays within its target.
 
     ``load.low`` is where the upper bound of p99 leaves the target; ``offered`` the largest load that was tried: where
-    the interval has no end there, nothing is known beyond it.
+    the interval has no end there, nothing is known beyond it. ``runs`` is the fewest of any step up to the knee.
     """
 
     load: Interval
@@ -273,7 +273,7 @@ def knee(steps: Iterable[Step], target_ms: float, confidence: float = CONFIDENCE
     return Knee(
         load=Interval(crossings["estimate"], crossings["high"], crossings["low"]),
         offered=curve[-1]["load"],
-        runs=min(len(found) for found in by_load.values()),
+        runs=min(len(found) for load, found in by_load.items() if load <= max(crossings["estimate"], min(by_load))),
         curve=curve,
     )
 
