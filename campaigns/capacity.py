@@ -246,9 +246,9 @@ def _held_out(asked: Settings, rng: random.Random) -> Iterator[Item]:
 
 def _catch_up(asked: Settings, rng: random.Random, name: str, role: str, point: Target) -> Item:
     away: list[dict[str, Any]] = [{"kill": AWAY}, _hold(point.down_s)]
-    balanced = [{"elect": "preferred"}, {"wait": {"for": {"balanced": TOPIC}, "limit": 30}}]
+    balanced: list[dict[str, Any]] = [{"elect": "preferred"}, {"wait": {"for": {"balanced": TOPIC}, "limit": 30}}]
     back = [{"start": AWAY}, _isr_full(asked), *balanced]
-    phases = [_warm_up(asked, point.write_mb_per_s), {AWAY_PHASE: [*away, *back]}]
+    phases: list[Steps] = [_warm_up(asked, point.write_mb_per_s), {AWAY_PHASE: [*away, *back]}]
     load, down_s = f"{point.write_mb_per_s:g}", f"{point.down_s:g}"
     called = f"{name}-{load}mb-{down_s}s"
     return _item(asked, rng, called, "catch_up", phases, role=role, write_mb_per_s=load, down_s=down_s)
