@@ -92,7 +92,7 @@ class Settings(_Model):
     @field_validator("scenarios", mode="before")
     @classmethod
     def _one_or_many(cls, value: object) -> object:
-        return [name.strip() for name in value.split(",")] if isinstance(value, str) else value
+        return value.split(",") if isinstance(value, str) else value
 
     @field_validator("primary")
     @classmethod

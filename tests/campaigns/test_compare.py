@@ -1,8 +1,12 @@
 """Which runs a comparison makes, in which order."""
 
-import pytest
+import re
 
-from campaigns.compare import combined, follow_up, plan
+import pytest
+import yaml
+
+from campaigns.compare import Settings, combined, follow_up, plan
+from clusters.paths import ROOT
 from clusters.scenario import load_scenario
 from history.errors import BadInput
 
@@ -149,3 +153,13 @@ def test_nothing_follows_up():
 def test_two_patches_become_one(first, then, both):
     """The later one wins, key by key; a null stays, for it drops what the file has."""
     assert combined(first, then) == both
+
+
+def test_the_example_of_the_page_is_a_comparison():
+    """Its settings are planned as they stand, and every field of the settings is explained."""
+    page = (ROOT / "docs" / "comparison.md").read_text()
+    (example,) = re.findall(r"^```yaml\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
+    table = " ".join(re.findall(r"^\| (`.*?) \|", page, re.MULTILINE))
+
+    assert len(plan(yaml.safe_load(example), **WHEN).items) == 2 * 2 * (5 + 10)
+    assert [name for name in Settings.model_fields if f"`{name}`" not in table] == []

@@ -1,0 +1,208 @@
+"""What a comparison of ten pairs finds and what it imagines, simulated: ``python -m bench.power`` writes docs/power.md.
+
+Nothing here is measured on Kafka: runs are drawn with known noise on a host that behaves in a known way, and judged by
+the very functions that judge comparisons.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from spark.effects import detection_rate, holm, paired_effect, verdict_of
+from spark.intervals import clopper_pearson
+
+ROOT = Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "docs" / "power.json"
+PAGE = ROOT / "docs" / "power.md"
+
+SIMULATIONS = 4_000
+PAIRS = 10
+MARGIN = 0.05
+SLOWDOWNS = (0.0, 0.03, 0.05, 0.10, 0.20)
+NOISES = (0.02, 0.05, 0.10)  # standard deviation of a run's logarithm
+STEP = 0.02  # a wandering host's, from run to run
+SLOWER = 0.20  # how much a drifting host slows down from the first run to the last
+HOSTS = {
+    "steady": "nothing but the noise of each run",
+    "drifting": f"slower by {SLOWER:.0%} from the first run to the last, at a steady pace",
+    "wandering": f"a random walk with steps of {STEP:.0%} from run to run",
+}
+FAMILY = 3  # primary metrics of one comparison, where Holm is looked at
+Logs = np.ndarray[Any, Any]
+
+
+def host(rng: np.random.Generator, kind: str, runs: int) -> Logs:
+    """How much slower the host is at each of its runs, as logarithms."""
+    if kind == "drifting":
+        return np.linspace(0, math.log1p(SLOWER), runs)
+    return np.cumsum(rng.normal(0, STEP, runs)) if kind == "wandering" else np.zeros(runs)
+
+
+def comparison(
+    rng: np.random.Generator, kind: str, noise: float, slowdown: float, *, interleaved: bool = True
+) -> list[float]:
+    """Log-ratios of ten pairs, head being slower by ``slowdown``: in ABBA order with a random start, or base first."""
+    runs = host(rng, kind, 2 * PAIRS) + rng.normal(0, noise, 2 * PAIRS)
+    first, second = (runs[::2], runs[1::2]) if interleaved else (runs[:PAIRS], runs[PAIRS:])
+    turned = (np.arange(PAIRS) + rng.integers(2)) % 2 if interleaved else np.zeros(PAIRS)
+    return [float(log) for log in np.where(turned, first - second, second - first) + math.log1p(slowdown)]
+
+
+def verdicts(
+    seed: int,
+    kind: str,
+    noise: float,
+    slowdown: float,
+    *,
+    simulations: int = SIMULATIONS,
+    interleaved: bool = True,
+) -> Counter[str]:
+    """How often each verdict was given to a single primary metric of which less is better."""
+    rng = np.random.default_rng(seed)
+    found: Counter[str] = Counter()
+    for _ in range(simulations):
+        effect = paired_effect(comparison(rng, kind, noise, slowdown, interleaved=interleaved))
+        if effect:
+            found[verdict_of(effect, margin=MARGIN, better="lower", p_adjusted=effect.p)] += 1
+    return found
+
+
+def family_false_alarms(seed: int, noise: float, margin: float, simulations: int = SIMULATIONS) -> int:
+    """In how many comparisons without a difference some of FAMILY primary metrics is called worse or better."""
+    rng = np.random.default_rng(seed)
+    alarms = 0
+    for _ in range(simulations):
+        drawn = [paired_effect(comparison(rng, "steady", noise, 0.0)) for _ in range(FAMILY)]
+        effects = [effect for effect in drawn if effect]
+        adjusted = holm([effect.p for effect in effects])
+        told = {
+            verdict_of(effect, margin=margin, better="lower", p_adjusted=p)
+            for effect, p in zip(effects, adjusted, strict=True)
+        }
+        alarms += bool(told & {"regression", "improvement"})
+    return alarms
+
+
+def rows(simulations: int = SIMULATIONS) -> Iterator[dict[str, Any]]:
+    """A row for each host, noise and slowdown; what the formula behind the page's figures says beside it."""
+    seed = 0
+    for kind in HOSTS:
+        for noise in NOISES:
+            for slowdown in SLOWDOWNS:
+                seed += 1
+                found = verdicts(seed, kind, noise, slowdown, simulations=simulations)
+                sd = noise * math.sqrt(2)  # of a difference of two runs
+                computed = detection_rate(math.log1p(slowdown), sd=sd, pairs=PAIRS, margin=MARGIN)
+                yield {
+                    "host": kind,
+                    "noise": noise,
+                    "slowdown": slowdown,
+                    "simulations": simulations,
+                    **{word: found[word] for word in ("regression", "improvement", "equivalent", "inconclusive")},
+                    "interval": clopper_pearson(found["regression"], simulations),
+                    "computed": computed if kind == "steady" else None,
+                }
+
+
+def blocks(simulations: int = SIMULATIONS) -> Iterator[dict[str, Any]]:
+    """False alarms without a difference where all runs of base come before those of head, beside ABBA's."""
+    for index, kind in enumerate(HOSTS):
+        row: dict[str, Any] = {"host": kind, "noise": NOISES[1], "simulations": simulations}
+        for name, interleaved in (("blocks", False), ("abba", True)):
+            found = verdicts(2_000 + index, kind, NOISES[1], 0.0, simulations=simulations, interleaved=interleaved)
+            row[name] = found["regression"] + found["improvement"]
+        yield row
+
+
+def families(simulations: int = SIMULATIONS) -> Iterator[dict[str, Any]]:
+    """False alarms of whole comparisons, with the margin and with hardly any."""
+    for index, margin in enumerate((MARGIN, 1e-9)):
+        alarms = family_false_alarms(1_000 + index, NOISES[1], margin, simulations)
+        interval = clopper_pearson(alarms, simulations)
+        yield {"margin": margin, "simulations": simulations, "alarms": alarms, "interval": interval}
+
+
+# --- the page --------------------------------------------------------------------------------------
+
+
+def share(events: int, of: int) -> str:
+    """A rate with its exact interval at 95 %."""
+    low, high = clopper_pearson(events, of)
+    return f"{100 * events / of:.1f} % ({100 * low:.1f} to {100 * high:.1f})"
+
+
+def render(found: list[dict[str, Any]], of_blocks: list[dict[str, Any]], of_families: list[dict[str, Any]]) -> str:
+    """The page: how often each slowdown is called a regression, by noise and host."""
+    simulations = found[0]["simulations"]
+    lines = [
+        "# What a comparison of ten pairs can find, simulated",
+        "",
+        "Written by `python -m bench.power`; every row is one of `power.json`. **These figures are simulated**, none",
+        "is measured on Kafka: runs are drawn with known noise and judged by the functions that judge comparisons",
+        f"(`spark/effects.py`). {simulations:,} comparisons a row; {PAIRS} ABBA pairs; one primary metric with a",
+        f"margin of {MARGIN:.0%}. Rates with exact 95 % intervals. What real runs on a real host show stands on the",
+        "page of each comparison ([how to read it](comparison.md)).",
+        "",
+        "Noise is the standard deviation of the logarithm of one run; that of a pair's ratio is 1.41 times as large.",
+        "With no slowdown base is compared with itself, and what is then called a regression is a false alarm. A",
+        "slowdown as large as the margin is called one half of the time at best, for the estimate must lie beyond it.",
+        "Computed is what the formula says that gives each comparison its smallest detectable worsening.",
+    ]
+    for kind, words in HOSTS.items():
+        lines += ["", f"## A {kind} host", "", f"It has {words}." if kind == "steady" else f"It is {words}.", ""]
+        lines += [
+            "| noise of a run | slowdown | called a regression | computed | improvement | equivalent | inconclusive |"
+        ]
+        lines += ["|---|---|---|---|---|---|---|"]
+        for row in (row for row in found if row["host"] == kind):
+            computed = "–" if row["computed"] is None else f"{100 * row['computed']:.1f} %"
+            others = " | ".join(
+                f"{row[word] / simulations:.1%}" for word in ("improvement", "equivalent", "inconclusive")
+            )
+            slowdown = f"{row['slowdown']:.0%}" if row["slowdown"] else "none"
+            called = share(row["regression"], simulations)
+            lines.append(f"| {row['noise']:.0%} | {slowdown} | {called} | {computed} | {others} |")
+    lines += [
+        "",
+        "## Why runs are interleaved",
+        "",
+        f"No difference, noise of {NOISES[1]:.0%}: how often one is seen all the same, worse or better, when all runs",
+        "of base come before those of head, and in ABBA order.",
+        "",
+        "| host | base first | ABBA |",
+        "|---|---|---|",
+        *(
+            f"| {row['host']} | {share(row['blocks'], row['simulations'])} | {share(row['abba'], row['simulations'])} |"
+            for row in of_blocks
+        ),
+        "",
+        "## Several primary metrics",
+        "",
+        f"{FAMILY} primary metrics without any difference, noise of {NOISES[1]:.0%}, Holm over them: in how many",
+        "comparisons some metric is called a regression or an improvement.",
+        "",
+        "| margin | false alarms |",
+        "|---|---|",
+    ]
+    for row in of_families:
+        margin = f"{row['margin']:.0%}" if row["margin"] >= 0.01 else "none"
+        lines.append(f"| {margin} | {share(row['alarms'], row['simulations'])} |")
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    """Simulate and write both files."""
+    told = {"rows": list(rows()), "blocks": list(blocks()), "families": list(families())}
+    RESULTS.write_text(json.dumps(told, indent=1) + "\n")
+    PAGE.write_text(render(told["rows"], told["blocks"], told["families"]))
+
+
+if __name__ == "__main__":
+    main()
