@@ -6,6 +6,7 @@ Every step may be made again: an item that was recorded is not recorded twice, a
 from __future__ import annotations
 
 import json
+import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -27,6 +28,7 @@ from history.manifest import read_manifest
 from spark.submit import judge
 
 Rows = Sequence[Mapping[str, Any]]
+_TRIED = "tried.json"
 TOGETHER = 6  # runs that one Spark application judges
 
 
@@ -55,8 +57,10 @@ def _page(kind: Kind) -> PageOfKind:
 # --- the plan ------------------------------------------------------------------------------------
 
 
-def plan(kind: Kind, settings: Mapping[str, Any], *, name: str | None, seed: int, places: Places) -> CampaignFolder:
-    """Fix what will be run; a campaign of the same name and question is taken up where it stopped.
+def plan(
+    kind: Kind, settings: Mapping[str, Any], *, name: str | None, seed: int | None, places: Places
+) -> CampaignFolder:
+    """Fix what will be run; a campaign of the same name and question is taken up where it stopped, seed included.
 
     Raises:
         BadInput: the settings are wrong, or another campaign has this name.
@@ -64,7 +68,11 @@ def plan(kind: Kind, settings: Mapping[str, Any], *, name: str | None, seed: int
     now = datetime.now(UTC)
     campaign_id = name or f"{now:%Y%m%d-%H%M%S}"
     folder = CampaignFolder.of(places.site, kind, campaign_id)
-    created_at = folder.read_plan().created_at if folder.plan.exists() else now.isoformat(timespec="seconds")
+    created_at = now.isoformat(timespec="seconds")
+    if folder.plan.exists():
+        begun = folder.read_plan()
+        created_at, seed = begun.created_at, begun.seed if seed is None else seed
+    seed = secrets.randbelow(2**31) if seed is None else seed
     folder.write_plan(_kind(kind).plan(settings, campaign_id=campaign_id, created_at=created_at, seed=seed))
     return folder
 
@@ -90,11 +98,37 @@ def recorded_runs(campaign: Campaign, places: Places) -> dict[str, Path]:
     return found
 
 
-def outstanding(campaign: Campaign, items: Iterable[Item], places: Places) -> list[Item]:
-    """The items that were neither recorded nor archived yet, in their order."""
+def outstanding(folder: CampaignFolder, items: Iterable[Item], places: Places) -> list[Item]:
+    """The items that were neither recorded nor archived yet, in their order; those that broke before come last."""
+    campaign, tried = folder.read_plan(), _tried(folder)
     rows = archive.read(places.archive, campaign=campaign.campaign_id)
     done = recorded_runs(campaign, places).keys() | {row["labels"]["item"] for row in rows}
-    return [item for item in items if item.name not in done]
+    return sorted((item for item in items if item.name not in done), key=lambda item: tried.get(item.name, 0))
+
+
+def next_item(folder: CampaignFolder, items: Iterable[Item], places: Places) -> Item | None:
+    """The item whose turn it is, noted as tried, so that one that breaks does not keep its place."""
+    left = outstanding(folder, items, places)
+    if not left:
+        return None
+    tried = _tried(folder)
+    tried[left[0].name] = tried.get(left[0].name, 0) + 1
+    write_atomically(folder.path / _TRIED, json.dumps(tried))
+    return left[0]
+
+
+def _tried(folder: CampaignFolder) -> dict[str, int]:
+    """Item → how often recording it was begun."""
+    try:
+        found: dict[str, int] = json.loads((folder.path / _TRIED).read_text())
+    except FileNotFoundError:
+        return {}
+    return found
+
+
+def items_of(folder: CampaignFolder, places: Places, *, more: bool) -> list[Item]:
+    """The items of the plan, or those that its results made necessary."""
+    return follow_up(folder, places) if more else folder.read_plan().items
 
 
 def follow_up(folder: CampaignFolder, places: Places) -> list[Item]:
@@ -105,13 +139,6 @@ def follow_up(folder: CampaignFolder, places: Places) -> list[Item]:
         items = _kind(campaign.kind).follow_up(campaign, archive.read(places.archive))
         write_atomically(kept, json.dumps([item.model_dump() for item in items], indent=1))
     return [Item.model_validate(item) for item in json.loads(kept.read_text())]
-
-
-def item_named(folder: CampaignFolder, name: str) -> Item:
-    """An item of the plan or of its follow-up."""
-    kept = folder.path / "follow_up.json"
-    more = json.loads(kept.read_text()) if kept.exists() else []
-    return next(item for item in (*folder.read_plan().items, *map(Item.model_validate, more)) if item.name == name)
 
 
 # --- recording, judging --------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowFailException
 
 from history.errors import BadInput, HarnessError
+from operators.campaign_progress import RECORDING
 from operators.processes import descendants, send
 from operators.steps import runs_folder
 
@@ -81,8 +82,8 @@ class PlanCampaign(BaseOperator):
         return str(runner.plan(self.kind, settings_of(self.kind, params), name=name, seed=seed, places=places()).path)
 
 
-class ListItems(CampaignStep):
-    """The names of the items that are neither recorded nor archived yet.
+class CountItems(CampaignStep):
+    """A number for each item that is neither recorded nor archived yet.
 
     :param follow_up: of the runs that the first results made necessary, instead of the plan
     """
@@ -91,30 +92,36 @@ class ListItems(CampaignStep):
         super().__init__(**kwargs)
         self.follow_up = follow_up
 
-    def execute(self, context: Context) -> list[str]:  # noqa: ARG002  # Airflow's signature
+    def execute(self, context: Context) -> list[int]:  # noqa: ARG002  # Airflow's signature
         from campaigns import runner  # heavy: not while a DAG file is parsed
 
-        here, plan = places(), self.folder.read_plan()
-        items = runner.follow_up(self.folder, here) if self.follow_up else plan.items
-        return [item.name for item in runner.outstanding(plan, items, here)]
+        items = runner.items_of(self.folder, places(), more=self.follow_up)
+        return list(range(len(runner.outstanding(self.folder, items, places()))))
 
 
 class RecordItem(CampaignStep):
-    """Record one run of the campaign while nothing else loads this host; returns its folder.
+    """Record the run whose turn it is while nothing else loads this host; returns its folder.
 
-    :param item: the item's name
+    Airflow starts mapped tasks in any order, and the order of a campaign's runs is part of its plan: so that each takes
+    whichever run comes next, whatever its own number.
+
+    :param number: which of the mapped tasks this is
+    :param follow_up: of the runs that the first results made necessary, instead of the plan
     """
 
-    template_fields = ("campaign", "item")
-
-    def __init__(self, *, item: str, **kwargs: Any) -> None:
+    def __init__(self, *, number: int, follow_up: bool = False, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.item = item
+        self.number = number
+        self.follow_up = follow_up
 
-    def execute(self, context: Context) -> str:  # noqa: ARG002  # Airflow's signature
+    def execute(self, context: Context) -> str | None:
         from campaigns import runner  # heavy: not while a DAG file is parsed
 
-        item = runner.item_named(self.folder, self.item)
+        item = runner.next_item(self.folder, runner.items_of(self.folder, places(), more=self.follow_up), places())
+        if item is None:
+            return None
+        self.log.info("%s %s", RECORDING, item.name)
+        context["item"] = item.name  # type: ignore[typeddict-unknown-key]  # what the grid shows
         return str(runner.record_item(self.folder, item, places()))
 
 

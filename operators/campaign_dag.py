@@ -10,7 +10,7 @@ from airflow.sdk import DAG, Asset, Param, TriggerRule, chain
 
 from campaigns.campaign import Kind
 from operators.airflow_home import BENCHMARK_POOL
-from operators.campaign import Conclude, JudgeItems, ListItems, PlanCampaign, RecordItem
+from operators.campaign import Conclude, CountItems, JudgeItems, PlanCampaign, RecordItem
 from operators.steps import Watcher
 
 ARCHIVE = Asset(name="archive", uri="plimsoll://archive")  # the page over everything is written when it grows
@@ -67,7 +67,7 @@ def _tasks(kind: Kind) -> None:
 def _round(campaign: Any, ending: str, *, follow_up: bool) -> list[Any]:
     """List, record and judge; each goes on whatever became of the one before, because results are kept at once."""
     always = TriggerRule.ALL_DONE
-    items = ListItems(
+    items = CountItems(
         task_id=f"items{ending}",
         campaign=campaign,
         follow_up=follow_up,
@@ -77,10 +77,12 @@ def _round(campaign: Any, ending: str, *, follow_up: bool) -> list[Any]:
     record = RecordItem.partial(
         task_id=f"record{ending}",
         campaign=campaign,
+        follow_up=follow_up,
+        map_index_template="{{ item }}",
         pool=BENCHMARK_POOL,
         max_active_tis_per_dagrun=1,
         execution_timeout=_RUN_LIMIT,
-    ).expand(item=items.output)
+    ).expand(number=items.output)
     judge = JudgeItems(
         task_id=f"judge{ending}",
         campaign=campaign,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +13,7 @@ from operators.progress import Tail, rounded, task_in
 if TYPE_CHECKING:
     from campaigns.campaign import Item
 
+RECORDING = "recording item"  # what the step says, because a mapped task is named by its number alone
 _WORDS = {
     "items_follow_up": "looking whether the results need more runs",
     "judge": "judging what was recorded, in Spark",
@@ -23,8 +25,8 @@ _WORDS = {
 class CampaignProgress:
     """Turns the growing log of ``airflow dags test`` into lines for a person.
 
-    ``listed`` gives the runs of a round (first, follow-up) that are still to be recorded, ``seconds`` how long one is
-    expected to take; both are asked when the round's first run starts.
+    ``listed`` gives the runs of a round (first, follow-up) that are still to be recorded; ``seconds`` says how long one
+    is expected to take.
     """
 
     def __init__(
@@ -41,14 +43,18 @@ class CampaignProgress:
         self._listed = listed
         self._seconds = seconds
         self._began_s = time.monotonic()
-        self._round: list[Item] = []
+        self._round: dict[str, Item] = {}
+        self._round_task = ""
         self._round_began_s = 0.0
+        self._begun: list[str] = []
 
     def look(self) -> None:
         """Say what is new."""
         for line in self._log.lines():
             if found := task_in(line):
                 self._task(*found)
+            elif taken := re.search(rf"{RECORDING} ([a-z0-9._-]+)", line):
+                self._run(taken[1])
 
     def say(self, text: str) -> None:
         """Write one line with the time that the campaign has taken so far."""
@@ -60,21 +66,26 @@ class CampaignProgress:
         if what != "starting":
             return
         if task_id.startswith("record"):
-            self._run(index, follow_up=task_id.endswith("follow_up"))
+            self._enter(task_id)
         elif task_id in _WORDS:
             self.say(f"{_WORDS[task_id]} …")
 
-    def _run(self, index: int, *, follow_up: bool) -> None:
-        if index == 0:
-            self._round, self._round_began_s = self._listed(follow_up), time.monotonic()
-        item = self._round[index]
-        left = rounded(self._pace(index) * sum(self._seconds(other) for other in self._round[index:]))
+    def _enter(self, task_id: str) -> None:
+        if task_id != self._round_task:
+            self._round = {item.name: item for item in self._listed(task_id.endswith("follow_up"))}
+            self._round_task, self._begun, self._round_began_s = task_id, [], time.monotonic()
+
+    def _run(self, name: str) -> None:
+        left = [item for item in self._round.values() if item.name not in self._begun]
+        how_long = rounded(self._pace() * sum(map(self._seconds, left)))
+        self._begun.append(name)
+        item = self._round[name]
         self.say(
-            f"run {index + 1} of {len(self._round)}: {item.name}, {item.scenario} on Kafka {item.kafka} … "
-            f"(all recorded in about {left})"
+            f"run {len(self._begun)} of {len(self._round)}: {name}, {item.scenario} on Kafka {item.kafka} … "
+            f"(all recorded in about {how_long})"
         )
 
-    def _pace(self, done: int) -> float:
+    def _pace(self) -> float:
         """How much longer the recorded runs took than was expected of them."""
-        expected_s = sum(self._seconds(item) for item in self._round[:done])
+        expected_s = sum(self._seconds(self._round[name]) for name in self._begun)
         return (time.monotonic() - self._round_began_s) / expected_s if expected_s else 1.0

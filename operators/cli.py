@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import json
 import logging
-import secrets
 import shutil
 import signal
 import sys
@@ -206,13 +205,11 @@ def _campaign(asked: argparse.Namespace) -> int:
 
     places = Places.beside(asked.runs.resolve())
     settings = settings_of(asked.kind, vars(asked))
-    seed = secrets.randbelow(2**31) if asked.seed is None else asked.seed
-    folder = runner.plan(asked.kind, settings, name=asked.name, seed=seed, places=places)
+    folder = runner.plan(asked.kind, settings, name=asked.name, seed=asked.seed, places=places)
     campaign = folder.read_plan()
 
     def listed(follow_up: bool) -> list[Item]:
-        items = runner.follow_up(folder, places) if follow_up else campaign.items
-        return runner.outstanding(campaign, items, places)
+        return runner.outstanding(folder, runner.items_of(folder, places, more=follow_up), places)
 
     with airflow_home.home_of_run(f"{asked.kind}-{campaign.campaign_id}") as home:
         log = home / "airflow.log"
@@ -220,7 +217,7 @@ def _campaign(asked: argparse.Namespace) -> int:
         todo = listed(False)
         progress.say(f"{asked.kind} {campaign.campaign_id}: {len(todo)} of {len(campaign.items)} runs to record")
         try:
-            run_dag(
+            succeeded = run_dag(
                 asked.kind,
                 {"campaign": str(folder.path)},
                 home=home,
@@ -232,17 +229,22 @@ def _campaign(asked: argparse.Namespace) -> int:
             )
         finally:
             _say(f"campaign: {folder.path}\n")
-        return _conclude_campaign(folder.result, folder.page, log)
+        state = _conclude_campaign(folder.result, folder.page)
+        if succeeded or state == "fail":
+            shutil.rmtree(home)
+        else:
+            _complain(f"A task failed. The same command with NAME={campaign.campaign_id} goes on; Airflow's log: {log}")
+    return EXIT_CODES.get(state, 0)
 
 
-def _conclude_campaign(result: Path, page: Path, log: Path) -> int:
-    """End with the lines that machines read."""
+def _conclude_campaign(result: Path, page: Path) -> str:
+    """End with the lines that machines read; returns the state."""
     if not result.is_file():
-        _complain(f"The campaign came to no result. Airflow's log: {log}")
-        return EXIT_CODES["unknown"]
+        _complain("The campaign came to no result.")
+        return "unknown"
     found = json.loads(result.read_text())
     _say(f"{found['sentence']}\npage: {page}\nstate: {found['state'] or 'none'}\n")
-    return EXIT_CODES.get(found["state"], 0)
+    return str(found["state"])
 
 
 def _archive(asked: argparse.Namespace) -> int:
@@ -276,7 +278,10 @@ def _scenarios(_: argparse.Namespace) -> int:
 
 
 def _up(asked: argparse.Namespace) -> int:
+    from campaigns.site import Places, write_index  # heavy
+
     _say("starting Airflow … (about 15 s)\n")
+    write_index(Places.beside(runs_folder()))
     _say(f"Airflow is up: {service.up(asked.port, database=asked.db)} (make down ends it)\n")
     _say(f"runs, nights, comparisons and plans: http://{service.ADDRESS}:{asked.port + 1}\n")
     return 0

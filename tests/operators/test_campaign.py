@@ -11,7 +11,7 @@ from airflow.sdk.exceptions import AirflowFailException
 from campaigns import runner
 from campaigns.campaign import Campaign, CampaignFolder, Item
 from history.errors import BadInput, HarnessError
-from operators.campaign import Conclude, JudgeItems, ListItems, PlanCampaign, RecordItem
+from operators.campaign import Conclude, CountItems, JudgeItems, PlanCampaign, RecordItem
 
 ITEMS = [Item(name=name, scenario="steady", kafka="3.9.1") for name in ("one", "two")]
 
@@ -46,22 +46,34 @@ def test_a_question_becomes_a_campaign(tmp_path: Path, monkeypatch: pytest.Monke
     assert CampaignFolder(Path(path)).read_plan().seed == 7
 
 
-def test_items_of_the_plan_and_of_what_follows(folder: CampaignFolder, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those that are not done yet, by name."""
-    monkeypatch.setattr(runner, "outstanding", lambda _plan, items, _places: items[1:])
-    monkeypatch.setattr(runner, "follow_up", lambda *_: [*ITEMS, ITEMS[0]])
+def test_a_task_for_each_item_that_is_left(folder: CampaignFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the plan, or of what follows from its results."""
+    monkeypatch.setattr(runner, "follow_up", lambda *_: [])
 
-    assert ListItems(task_id="i", campaign=str(folder.path)).execute({}) == ["two"]
-    assert ListItems(task_id="i", campaign=str(folder.path), follow_up=True).execute({}) == ["two", "one"]
+    assert CountItems(task_id="i", campaign=str(folder.path)).execute({}) == [0, 1]
+    assert CountItems(task_id="i", campaign=str(folder.path), follow_up=True).execute({}) == []
 
 
-def test_an_item_is_recorded_by_its_name(folder: CampaignFolder, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Airflow puts a name in; the run's folder comes out."""
-    monkeypatch.setattr(runner, "record_item", lambda _folder, item, _places: Path("/runs") / item.name)
-    step = RecordItem(task_id="record", campaign="{{ params.where }}", item="{{ params.which }}")
-    step.render_template_fields({"params": {"where": str(folder.path), "which": "two"}})
+def test_runs_keep_their_order_whatever_airflow_starts_first(
+    folder: CampaignFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second mapped task, started first, records the first run; a third finds nothing left."""
+    recorded: list[str] = []
 
-    assert step.execute({}) == "/runs/two"
+    def record_item(_folder: CampaignFolder, item: Item, _places: object) -> Path:
+        recorded.append(item.name)
+        return Path("/runs") / item.name
+
+    monkeypatch.setattr(runner, "record_item", record_item)
+    monkeypatch.setattr(
+        runner, "outstanding", lambda _folder, items, _places: [item for item in items if item.name not in recorded]
+    )
+    context: Any = {}
+
+    made = [RecordItem(task_id="r", campaign=str(folder.path), number=n).execute(context) for n in (1, 0, 2)]
+
+    assert made == ["/runs/one", "/runs/two", None]
+    assert context["item"] == "two"
 
 
 @pytest.mark.parametrize("state", ["pass", "unknown", "", "fail"])

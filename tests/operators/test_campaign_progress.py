@@ -12,11 +12,19 @@ LINE = "[DAG TEST] {} task_id={} map_index={} [airflow.sdk]\n"
 
 
 def test_each_run_and_how_long_the_rest_takes(tmp_path: Path) -> None:
-    """A run by its place, name and version; judging and concluding by a line each; other tasks by none."""
+    """A run by its place, name and version, in the plan's order whichever task Airflow starts first; judging and
+    concluding by a line each; other tasks by none.
+    """
     log, said = tmp_path / "airflow.log", []
     progress = CampaignProgress(log, said.append, lambda follow_up: [] if follow_up else ITEMS, lambda _: 60.0)
-    lines = [("plan", -1), ("items", -1), ("record", 0), ("record", 1), ("judge", -1), ("conclude", -1)]
-    log.write_text("".join(LINE.format("starting", *line) + LINE.format("end task", *line) for line in lines))
+    lines = [
+        *(LINE.format("starting", "plan", -1), LINE.format("starting", "items", -1)),
+        *(LINE.format("starting", "record", 1), "[info] recording item pair-1-a [operators.campaign]\n"),
+        *(LINE.format("end task", "record", 1), LINE.format("starting", "record", 0)),
+        "[info] recording item pair-1-b [operators.campaign]\n",
+        *(LINE.format(what, name, -1) for name in ("judge", "conclude") for what in ("starting", "end task")),
+    ]
+    log.write_text("".join(lines))
 
     progress.look()
 
