@@ -61,9 +61,13 @@ class Side(_Model):
 
 
 class Plant(_Model):
-    """A slowdown that is put into head on purpose, to see whether it is found: in which metric, and how."""
+    """A slowdown that is put into head on purpose, to see whether it is found: in which metric, how, and how large.
+
+    ``size`` is the share by which the metric is meant to be worse, such as 0.10.
+    """
 
     metric: str
+    size: float | None = Field(default=None, gt=0, lt=1)
     changes: dict[str, Any]
     words: str
 
@@ -115,10 +119,7 @@ class Settings(_Model):
         return value
 
     @model_validator(mode="after")
-    def _sides_are_told_apart(self) -> Self:
-        sides = (self.base.kafka, self.base.changes), (self.head.kafka, self.head.changes)
-        if sides[0] == sides[1] and self.plant is None:
-            raise ValueError("base and head are the same; give two versions, changes on one side, or a plant")
+    def _no_quick_jvm(self) -> Self:
         for what in (self.changes, self.base.changes, self.head.changes, self.plant.changes if self.plant else {}):
             if what.get("cluster", {}).get("jvm", "stock") != "stock":
                 raise ValueError("the quick JVM flags are for scenarios about correctness; comparisons need jvm: stock")
@@ -186,13 +187,17 @@ def result(campaign: Campaign, rows: Sequence[Mapping[str, Any]]) -> dict[str, A
 
 
 def _plant(plant: Mapping[str, Any] | None, effects: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+    """The plant with what was seen of it, and whether that was called a regression."""
     if plant is None:
         return None
-    own = [
-        effect for effect in effects if plant["metric"] in (f"{effect['metric']}@{effect['phase']}", effect["metric"])
-    ]
-    found = any(effect["verdict"] == "regression" for effect in own if effect["role"] == "primary")
-    return {**plant, "found": found}
+    own = [effect for effect in effects if effect["role"] == "primary" and plant["metric"] == _name(effect)]
+    seen = [{name: effect[name] for name in ("scenario", "mean", "low", "high", "n", "verdict")} for effect in own]
+    return {**plant, "found": any(effect["verdict"] == "regression" for effect in own), "seen": seen}
+
+
+def _name(effect: Mapping[str, Any]) -> str:
+    """As the settings call it."""
+    return "@".join(filter(None, (effect["metric"], effect["phase"])))
 
 
 def _overall(found: Mapping[str, Any]) -> str:
@@ -242,7 +247,7 @@ def _named(asked: Settings) -> tuple[Side, Side]:
     """Two names that differ: versions, unless they are the same."""
     base, head = asked.base, asked.head
     planted = f", planted: {asked.plant.words}" if asked.plant else ""
-    other = planted or (", changed" if base.kafka == head.kafka else "")
+    other = planted or (", changed" if base.changes != head.changes else ", again") * (base.kafka == head.kafka)
     return (
         base.model_copy(update={"name": base.name or f"Kafka {base.kafka}"}),
         head.model_copy(update={"name": head.name or f"Kafka {head.kafka}{other}"}),

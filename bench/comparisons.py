@@ -1,0 +1,124 @@
+"""What real comparisons said whose truth is known: ``python -m bench.comparisons [SITE]`` counts them.
+
+A version against itself has no difference, and a planted slowdown has one of a known size. Every finished comparison of
+either kind under SITE (``site/``) becomes a row of ``comparisons.json`` in docs/, once; ``comparisons.md`` counts them.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from campaigns.campaign import FOLDERS
+from spark.intervals import clopper_pearson, none_in
+
+ROOT = Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "docs" / "comparisons.json"
+PAGE = ROOT / "docs" / "comparisons.md"
+Row = Mapping[str, Any]
+
+
+def row_of(result: Row) -> dict[str, Any] | None:
+    """What counts of a comparison; None where its truth is not known, or not all of its runs are there."""
+    settings, runs, plant = result["settings"], result["runs"], result["plant"]
+    itself = all(settings["base"][name] == settings["head"][name] for name in ("kafka", "changes"))
+    if runs["recorded"] < runs["planned"] or not (itself if plant is None else plant["size"]):
+        return None
+    primary = [effect for effect in result["effects"] if effect["role"] == "primary"]
+    return {
+        "campaign_id": result["campaign_id"],
+        "created_at": result["created_at"],
+        "kafka": settings["base"]["kafka"],
+        "scenarios": settings["scenarios"],
+        "pairs": settings["pairs"],
+        "planted": plant and {name: plant[name] for name in ("metric", "size", "words", "found")},
+        "verdicts": [effect["verdict"] for effect in primary],
+        "seen": [
+            {name: effect[name] for name in ("metric", "phase", "n", "margin", "mean", "low", "high", "verdict")}
+            for effect in primary
+        ],
+        "calibration": [own["verdict"] for own in result["noise"] if own["role"] == "primary"],
+    }
+
+
+def render(rows: Iterable[Row]) -> str:
+    """The page: false alarms of a version against itself, and how often each planted slowdown was found."""
+    counted = list(rows)
+    itself = [row for row in counted if not row["planted"]]
+    alarms = sum("regression" in row["verdicts"] for row in itself)
+    lines = [
+        "# What comparisons found whose truth is known",
+        "",
+        "Written by `python -m bench.comparisons`; every row is one of `comparisons.json`. These are real runs on one",
+        "host. How the same rule behaves on simulated ones stands in [power](power.md).",
+        "",
+        "## A version against itself",
+        "",
+        f"**{alarms} of {len(itself)}** were called a regression: {_bound(alarms, len(itself))}.",
+        "",
+        *_table(itself, "calibration"),
+        "",
+        "## Planted slowdowns",
+        "",
+        "The planted metric was named before the first run. Found means: it was called a regression.",
+        "",
+        "| slowdown | found | rate, at 95 % |",
+        "|---|---|---|",
+    ]
+    planted = [row for row in counted if row["planted"]]
+    for size in sorted({row["planted"]["size"] for row in planted}):
+        own = [row for row in planted if row["planted"]["size"] == size]
+        found = sum(row["planted"]["found"] for row in own)
+        low, high = clopper_pearson(found, len(own))
+        lines.append(f"| {size:.0%} | {found} of {len(own)} | {low:.0%} to {high:.0%} |")
+    return "\n".join([*lines, "", *_table(planted, "planted")]) + "\n"
+
+
+def _bound(events: int, trials: int) -> str:
+    if not trials:
+        return "none has run yet"
+    if not events:
+        return f"at most {none_in(trials):.0%} at 95 % confidence"
+    low, high = clopper_pearson(events, trials)
+    return f"{low:.0%} to {high:.0%} at 95 % confidence"
+
+
+def _table(rows: Iterable[Row], last: str) -> list[str]:
+    """A line for each primary metric of each comparison."""
+    lines = [
+        f"| comparison | Kafka | scenario | metric | pairs used | change | verdict | {last} |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for row in rows:
+        told = ", ".join(row["calibration"]) if last == "calibration" else row["planted"]["words"]
+        about = f"| {row['campaign_id']} | {row['kafka']} | {', '.join(row['scenarios'])}"
+        for effect in row["seen"]:
+            metric = "@".join(filter(None, (effect["metric"], effect["phase"])))
+            pairs = f"{effect['n'] or 0} of {row['pairs']}"
+            lines.append(f"{about} | {metric} | {pairs} | {_change(effect)} | {effect['verdict']} | {told} |")
+    return lines
+
+
+def _change(effect: Row) -> str:
+    if effect["mean"] is None:
+        return "not known"
+    interval = "" if effect["low"] is None else f" ({effect['low']:+.1f} to {effect['high']:+.1f} %)"
+    return f"{effect['mean']:+.1f} %{interval}"
+
+
+def main(site: Path) -> None:
+    """Add what is new under a site to the rows, and write both files."""
+    known = {row["campaign_id"]: row for row in json.loads(RESULTS.read_text())} if RESULTS.exists() else {}
+    for path in sorted((site / FOLDERS["compare"]).glob("*/result.json")):
+        if row := row_of(json.loads(path.read_text())):
+            known[row["campaign_id"]] = row
+    rows = sorted(known.values(), key=lambda row: str(row["created_at"]))
+    RESULTS.write_text(json.dumps(rows, indent=1) + "\n")
+    PAGE.write_text(render(rows))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "site")

@@ -1,0 +1,71 @@
+"""Comparisons whose truth is known are counted, others are not."""
+
+import json
+
+import pytest
+
+from bench import comparisons
+from campaigns.compare import result
+from tests.campaigns.comparison import NOISE, campaign, rows
+
+SIDE = {"kafka": "3.9.1", "name": "Kafka 3.9.1", "changes": {}}
+PLANT = {"metric": "latency_p99_ms@steady", "size": 0.10, "changes": {}, "words": "a tenth of the CPU"}
+ITSELF = campaign(base=SIDE, head=SIDE)
+PLANTED = campaign(base=SIDE, head=SIDE, plant=PLANT)
+
+
+def test_a_version_against_itself_counts():
+    """Its primary verdicts, and those of its calibration."""
+    row = comparisons.row_of(result(ITSELF, rows(ITSELF, noise=[0.5 * n for n in NOISE])))
+
+    assert row is not None
+    assert (row["verdicts"], row["planted"], row["pairs"]) == (["equivalent"], None, 10)
+    assert row["calibration"] == ["equivalent"]
+
+
+@pytest.mark.parametrize(("change", "found"), [(0.10, True), (0.03, False)])
+def test_a_planted_slowdown_counts(change, found):
+    """Whether the planted metric was called a regression."""
+    row = comparisons.row_of(result(PLANTED, rows(PLANTED, change)))
+
+    assert row is not None
+    assert row["planted"] == {"metric": PLANT["metric"], "size": 0.10, "words": PLANT["words"], "found": found}
+
+
+def test_what_is_not_known_or_not_finished_does_not_count():
+    """Two versions; a plant of no known size; a comparison that lacks runs."""
+    two, sizeless = campaign(), campaign(base=SIDE, head=SIDE, plant={**PLANT, "size": None})
+
+    assert comparisons.row_of(result(two, rows(two))) is None
+    assert comparisons.row_of(result(sizeless, rows(sizeless))) is None
+    assert comparisons.row_of(result(ITSELF, rows(ITSELF)[:-1])) is None
+
+
+def test_the_page_counts_with_bounds():
+    """No regression in one allows 95 %; one of two found; nothing counted yet is no claim."""
+    itself = comparisons.row_of(result(ITSELF, rows(ITSELF)))
+    planted = [comparisons.row_of(result(PLANTED, rows(PLANTED, change))) for change in (0.10, 0.03)]
+    page = comparisons.render([itself, *planted])
+
+    assert "**0 of 1** were called a regression: at most 95% at 95 % confidence." in page
+    assert "| 10% | 1 of 2 | 1% to 99% |" in page
+    assert (
+        "| c1 | 3.9.1 | steady | latency_p99_ms@steady | 10 of 10 | +10.0 % (+8.4 to +11.6 %) | regression | a tenth of"
+        in page
+    )
+    assert "**0 of 0** were called a regression: none has run yet." in comparisons.render([])
+
+
+def test_rows_stay_when_their_site_is_gone(tmp_path, monkeypatch):
+    """What was counted is kept; the same comparison is not counted twice."""
+    monkeypatch.setattr(comparisons, "RESULTS", tmp_path / "comparisons.json")
+    monkeypatch.setattr(comparisons, "PAGE", tmp_path / "comparisons.md")
+    told = tmp_path / "site" / "comparisons" / "c1" / "result.json"
+    told.parent.mkdir(parents=True)
+    told.write_text(json.dumps(result(ITSELF, rows(ITSELF))))
+
+    for site in ("site", "site", "elsewhere"):
+        comparisons.main(tmp_path / site)
+
+    assert [row["campaign_id"] for row in json.loads(comparisons.RESULTS.read_text())] == ["c1"]
+    assert "**0 of 1**" in comparisons.PAGE.read_text()
