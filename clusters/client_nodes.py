@@ -84,6 +84,7 @@ def _client_config(world: World, name: str) -> ClientConfig:
         request_timeout_ms=int(load.request_timeout * 1000),
         delivery_timeout_ms=int(load.delivery_timeout * 1000),
         linger_ms=int(load.linger * 1000),
+        batch_bytes=load.batch_bytes,
         compression=load.compression,
         engine=load.engine,
         control=str(world.folder.work / name),

@@ -146,6 +146,12 @@ class Condition(_Model):
     isr_full: str | None = None
     leader_changed: str | None = None
     caught_up: str | None = None
+    balanced: str | None = None
+
+    @property
+    def topic(self) -> str | None:
+        """The topic that it is about, where it is about a whole one."""
+        return self.isr_full or self.leader_changed or self.caught_up or self.balanced
 
     @model_validator(mode="after")
     def _exactly_one(self) -> Condition:
@@ -198,8 +204,7 @@ class Step(_Model):
     @property
     def partitions(self) -> list[TopicPartition]:
         """The partitions that it names beside those of its targets; a topic stands for its first one."""
-        topics = (c.isr_full or c.leader_changed or c.caught_up for c in self._conditions)
-        return [TopicPartition(topic, 0) for topic in topics if topic]
+        return [TopicPartition(c.topic, 0) for c in self._conditions if c.topic]
 
     @property
     def _conditions(self) -> list[Condition]:
@@ -314,6 +319,14 @@ class Heal(Step):
     what: Literal["all"]
 
 
+class Elect(Step):
+    """Give leadership back to the preferred leader of every partition."""
+
+    key = "elect"
+    shorthand = "who"
+    who: Literal["preferred"]
+
+
 class Write(Step):
     """Send a fixed batch of records to a named broker with its own acks, beside or instead of the load."""
 
@@ -331,7 +344,7 @@ class Write(Step):
 
 
 STEPS: dict[str, type[Step]] = {
-    step.key: step for step in (Hold, Offer, Wait, Lag, Slow, Pause, Resume, Kill, Stop, Start, Heal, Write)
+    step.key: step for step in (Hold, Offer, Wait, Lag, Slow, Pause, Resume, Kill, Stop, Start, Heal, Elect, Write)
 }
 
 
@@ -421,9 +434,11 @@ class Load(_Model):
     request_timeout: Seconds = 10.0
     delivery_timeout: Seconds = 30.0
     linger: Annotated[float, Field(ge=0, allow_inf_nan=False), BeforeValidator(_seconds)] = 0.005
+    batch_bytes: int = Field(default=900_000, ge=100, le=900_000)  # below the brokers' message.max.bytes
     compression: Literal["none", "gzip"] = "none"
     engine: Literal["kafka-python", "confluent-kafka"] = "kafka-python"
     transaction: Transaction | None = None
+    p99_limit: Seconds | None = None  # up to this p99 a rate counts as sustained
 
     @property
     def isolation(self) -> str:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from clusters import scenario as story
+from clusters.admin import elect_preferred
 from clusters.capture import capture_offsets, write_directly
 from clusters.client_nodes import offer
 from clusters.faults import Evidence, Fault
@@ -180,12 +181,13 @@ class PhaseRun:
             of = condition.out_of_isr.of
             numbers = {broker_id(node) for node in self.nodes(condition.out_of_isr)}
             return self._all([of] if of else self.world.partitions, lambda view: not numbers.intersection(view.isr))
-        topic = condition.isr_full or condition.leader_changed or condition.caught_up
-        partitions = [partition for partition in self.world.partitions if partition.topic == topic]
+        partitions = [partition for partition in self.world.partitions if partition.topic == condition.topic]
         if condition.isr_full:
             return self._all(partitions, lambda view: set(view.isr) == set(view.replicas))
         if condition.leader_changed:
             return self._all(partitions, lambda view: view.leader not in (-1, self._leaders[_partition_of(view)]))
+        if condition.balanced:
+            return self._all(partitions, lambda view: view.leader == view.replicas[0])
         return self._all(partitions, lambda view: self._is_caught_up(_partition_of(view)))
 
     def _all(self, partitions: list[TopicPartition], holds: Callable[[PartitionView], bool]) -> tuple[bool, str]:
@@ -265,6 +267,19 @@ def _heal(run: PhaseRun, _step: story.Heal) -> None:
     run.heal_all()
 
 
+def _elect(run: PhaseRun, step: story.Elect) -> None:
+    """A preferred replica that is not in sync cannot lead; that is recorded, and the phase goes on."""
+    answering = next((number for number in run.world.brokers if run.world.view_of(number)), None)
+    if answering is None:
+        raise HarnessError("No broker answers that could be asked for an election.")
+    try:
+        elect_preferred(run.world.connection(answering), run.world.partitions)
+        refused = None
+    except (HarnessError, OSError) as error:
+        refused = str(error)
+    run.world.events.add("elected", phase=run.phase.name, step=step.key, refused=refused)
+
+
 def _write(run: PhaseRun, step: story.Write) -> None:
     write_directly(run.world, run.node(step.to), step, run.phase.name)
 
@@ -281,5 +296,6 @@ _ACTIONS: dict[type[story.Step], Callable[[PhaseRun, Any], None]] = {
     story.Stop: _stop,
     story.Start: _start,
     story.Heal: _heal,
+    story.Elect: _elect,
     story.Write: _write,
 }

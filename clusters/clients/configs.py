@@ -64,6 +64,7 @@ class ProducerConfig(ClientConfig):
     request_timeout_ms: int = 10_000
     delivery_timeout_ms: int = 30_000
     linger_ms: int = 5
+    batch_bytes: int = 900_000
     compression: str = "none"  # or "gzip"
     engine: str = "kafka-python"  # or "confluent-kafka"
     control: str | None = None  # a folder in which another rate may be asked for, see OFFER

@@ -19,7 +19,6 @@ from clusters.wire import error_name
 
 BLOCK_MS = 20  # the longest that handing over one record may take
 
-BATCH_BYTES = 900_000  # below the brokers' message.max.bytes
 START_LIMIT_S = 30.0
 
 
@@ -89,7 +88,7 @@ class KafkaPython:
             linger_ms=config.linger_ms,
             compression_type=None if config.compression == "none" else config.compression,
             # An idempotent kafka-python keeps one batch in flight: a small one would cap the rate while HW lags.
-            batch_size=BATCH_BYTES,
+            batch_size=config.batch_bytes,
             max_block_ms=BLOCK_MS,
             allow_auto_create_topics=False,
             metadata_max_age_ms=1000,
@@ -178,6 +177,7 @@ def confluent_settings(config: ProducerConfig) -> dict[str, Any]:
         "socket.timeout.ms": config.request_timeout_ms + 1000,
         "delivery.timeout.ms": config.delivery_timeout_ms,
         "linger.ms": config.linger_ms,
+        "batch.size": config.batch_bytes,
         "compression.type": config.compression,
         "queue.buffering.max.messages": config.max_in_flight + 1000,
         "allow.auto.create.topics": False,

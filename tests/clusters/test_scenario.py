@@ -149,7 +149,10 @@ TARGETS = st.one_of(
 )
 CONDITIONS = st.one_of(
     st.fixed_dictionaries({"out_of_isr": TARGETS}),
-    *(st.fixed_dictionaries({name: st.just("orders")}) for name in ("isr_full", "leader_changed", "caught_up")),
+    *(
+        st.fixed_dictionaries({name: st.just("orders")})
+        for name in ("isr_full", "leader_changed", "caught_up", "balanced")
+    ),
 )
 STEP = st.one_of(
     st.fixed_dictionaries({"hold": st.one_of(SECONDS, st.fixed_dictionaries({"seconds": SECONDS}))}),
@@ -160,6 +163,7 @@ STEP = st.one_of(
     ),
     *(st.fixed_dictionaries({key: TARGETS}) for key in ("pause", "resume", "kill", "stop", "start")),
     st.just({"heal": "all"}),
+    st.just({"elect": "preferred"}),
     st.fixed_dictionaries(
         {
             "write": st.fixed_dictionaries(
@@ -323,7 +327,7 @@ ORDERS = {"replicas": ["A", "B", "C"]}
         (story({"wait": {"form": 1}}), "phases.0.steps.0: unknown field 'form'; known: for, limit"),
         (
             story({"explode": "A"}),
-            "unknown step 'explode'; known: heal, hold, kill, lag, offer, pause, resume, slow, start",
+            "unknown step 'explode'; known: elect, heal, hold, kill, lag, offer, pause, resume, slow, start",
         ),
         (story("hold"), "a step is one key and its settings, such as 'hold: 5s', not 'hold'"),
         (story({"kill": "A", "hold": "1s"}), "a step is one key and its settings"),

@@ -77,6 +77,35 @@ def test_what_an_ended_broker_used_is_read_before_it_ends(
     assert read == carried
 
 
+@pytest.mark.parametrize(("error", "refused"), [(None, None), (HarnessError("not in sync"), "not in sync")])
+def test_leadership_is_given_back_where_that_can_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception | None, refused: str | None
+) -> None:
+    """A refusal is evidence; the phase goes on."""
+    asked: list[object] = []
+
+    def elect(_connection: object, partitions: list[object]) -> None:
+        asked.extend(partitions)
+        if error:
+            raise error
+
+    monkeypatch.setattr(steps, "elect_preferred", elect)
+    monkeypatch.setattr(FakeWorld, "connection", lambda _self, number: number, raising=False)
+    world = run(tmp_path, {"elect": "preferred"}, {"hold": "1ms"})
+
+    assert asked == [T0]
+    assert [event.detail for event in world.seen("elected")] == [{"refused": refused}]
+    assert [event.step for event in world.seen("step")] == ["elect", "hold"]
+
+
+def test_balanced_is_led_by_the_first_replica(tmp_path: Path) -> None:
+    """While that one is down another leads; the wait runs out."""
+    balanced = {"wait": {"for": {"balanced": "orders"}, "limit": "1ms"}}
+    world = run(tmp_path, balanced, {"kill": LEADER}, balanced)
+
+    assert [event.kind for event in world.seen("wait_met", "wait_ran_out")] == ["wait_met", "wait_ran_out"]
+
+
 def test_the_next_phase_binds_anew(tmp_path: Path) -> None:
     """By then another broker leads."""
     story = scenario([{"kill": LEADER}, {"heal": "all"}], [{"kill": LEADER}])
