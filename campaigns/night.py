@@ -1,0 +1,278 @@
+"""A night in the light of the nights before it: its series, what moved, and what reruns say of that.
+
+What came after the night is not looked at, so that an old night keeps its result.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import cached_property
+from typing import Any, Literal
+
+from campaigns.campaign import Campaign
+from campaigns.nightly_settings import Acknowledged, better, check
+from spark import changes
+from spark.changes import Change, Confirmation, Key, Point
+from spark.effects import log_ratio, percent
+
+Row = Mapping[str, Any]
+State = Literal["no figure", "no basis", "steady", "better", "moved", "host", "acknowledged", "suspect"]
+
+ROLES = ("night", "canary", "suspect", "baseline")
+SLACK = 2  # nights by which the estimate of when a change came may move as more nights are seen
+ALPHA = 0.05  # of a confirmation, shared by all that is suspected of one scenario and version
+
+
+@dataclass(frozen=True)
+class Watched:
+    """A series tonight: its state and why, and the change behind it where there is one.
+
+    ``visible`` is the log-ratio that one night would need to be noticed half the time.
+    """
+
+    key: Key
+    role: str
+    points: Sequence[Point]
+    state: State
+    why: str
+    window: Sequence[Point] = ()
+    change: Change | None = None
+    visible: float | None = None
+    acknowledged: Acknowledged | None = None
+
+    @property
+    def before(self) -> list[str]:
+        """The nights of the level before the change."""
+        return [point.night for point in self.window[self.change.first : self.change.since]] if self.change else []
+
+    @property
+    def after(self) -> list[str]:
+        """The nights since the change, tonight included."""
+        return [point.night for point in self.window[self.change.since :]] if self.change else []
+
+
+@dataclass(frozen=True)
+class Reruns:
+    """What the reruns of a night say of a suspected series, against which release, and the runs themselves."""
+
+    night: str
+    release: str
+    said: Confirmation
+    run_ids: Sequence[str]
+
+
+def when(text: str) -> datetime:
+    """A time of the archive or of a plan."""
+    return datetime.fromisoformat(text)
+
+
+class Night:
+    """One night; everything is computed from the archive's rows, once."""
+
+    def __init__(self, campaign: Campaign, rows: Iterable[Row]) -> None:
+        self.campaign = campaign
+        self.name = campaign.campaign_id
+        self.settings = check(campaign.settings)
+        nightly = [row for row in rows if row["labels"].get("role") in ROLES]
+        began = {self.name: when(campaign.created_at)}
+        for row in nightly:
+            name, started = row["labels"]["campaign"], when(row["started_at"])
+            began[name] = min(started, began.get(name, started))
+        self.began = {
+            name: began[name] for name in sorted(began, key=began.__getitem__) if began[name] <= began[self.name]
+        }
+        self.rows = [row for row in nightly if row["labels"]["campaign"] in self.began]
+        self.tonight = [row for row in self.rows if row["labels"]["campaign"] == self.name]
+
+    # --- series ---
+
+    @cached_property
+    def matrix(self) -> dict[Key, list[Point]]:
+        """The series of the matrix."""
+        return self._series("night")
+
+    @cached_property
+    def canary(self) -> dict[Key, list[Point]]:
+        """The series of the canary."""
+        return self._series("canary")
+
+    def _series(self, role: str) -> dict[Key, list[Point]]:
+        return changes.series(self._watched_rows(self.rows, role), self.settings.floors())
+
+    def _watched_rows(self, rows: Iterable[Row], role: str) -> Iterator[Row]:
+        for row in rows:
+            if row["labels"]["role"] == role and self.settings.watches(row["metric"], row["phase"]):
+                yield row
+
+    @cached_property
+    def watched(self) -> list[Watched]:
+        """Every series that tonight's runs belong to, screened; the canary's first."""
+        found = []
+        for role, points in (("canary", self.canary), ("night", self.matrix)):
+            rows: dict[Key, list[Row]] = defaultdict(list)
+            for row in self._watched_rows(self.tonight, role):
+                rows[changes.key_of(row)].append(row)
+            found += [self._screened(role, key, points.get(key, []), rows[key]) for key in sorted(rows)]
+        return found
+
+    # --- the screen ---
+
+    def _screened(self, role: str, key: Key, points: list[Point], rows: list[Row]) -> Watched:
+        told = Watched(key, role, points, "no figure", _why_no_figure(rows))
+        if not points or points[-1].night != self.name:
+            return told
+        window = changes.window(points, self.settings.baseline.nights, self.settings.baseline.pinned)
+        missing = changes.missing_nights(window)
+        if missing:
+            had = f"{len(window)} of the {len(window) + missing} nights that a comparison needs"
+            return replace(told, state="no basis", why=f"{had}, this one included")
+        values = changes.logs(window)
+        change = changes.latest_change(values)
+        level = values[change.since :] if change else values[:-1]
+        told = replace(told, window=window, change=change, visible=changes.visible(level), state="steady")
+        if change is None:
+            return replace(told, why="no change of level")
+        if abs(percent(change.log)) < 100 * self.margin(key):
+            return replace(told, why="a change below the margin")
+        return self._explained(told, change)
+
+    def _explained(self, told: Watched, change: Change) -> Watched:
+        """What a change beyond the margin means: the host, a better figure, something known, or a suspect."""
+        key = told.key
+        if told.role == "canary":
+            return replace(told, state="moved", why="the same release every night, so it is the host that changed")
+        if not changes.is_worse(change.log, better(key.metric)):
+            return replace(told, state="better", why="better than before; nothing is rerun for it")
+        moved = self._canary_moved(told, change)
+        if moved:
+            return replace(
+                told, state="host", why="the canary moved on the same nights: the host is suspected, not Kafka"
+            )
+        known = self.acknowledged(told)
+        if known:
+            why = f"{known.why} ({known.who}, until {known.until})"
+            return replace(told, state="acknowledged", why=why, acknowledged=known)
+        unsure = "; no figure of the canary tells whether it is the host" if moved is None else ""
+        return replace(told, state="suspect", why=f"it looks worse since {told.after[0]}{unsure}")
+
+    def _canary_moved(self, told: Watched, change: Change) -> bool | None:
+        """By its series of the same metric and phase, else of the same metric, else of any with the same better way."""
+        same_host = [other for other in self.canary if other.host == told.key.host]
+        alike = [other for other in same_host if other.metric == told.key.metric]
+        exact = [other for other in alike if other.phase == told.key.phase]
+        chosen = exact or alike or [o for o in same_host if better(o.metric) == better(told.key.metric)]
+        moves = {
+            changes.canary_moved(self.canary[other], told.before, told.after, change.log, among=len(chosen))
+            for other in chosen
+        }
+        return True if True in moves else False if False in moves else None
+
+    def acknowledged(self, told: Watched) -> Acknowledged | None:
+        """The entry that covers a series tonight."""
+        key = (told.key.scenario, told.key.kafka_version, told.key.metric, told.key.phase)
+        return next((entry for entry in self.live if entry.covers_series(*key)), None)
+
+    @cached_property
+    def live(self) -> list[Acknowledged]:
+        """The acknowledgements that have not expired."""
+        return [entry for entry in self.settings.acknowledged if self.began[self.name].date() <= entry.until]
+
+    def margin(self, key: Key) -> float:
+        return self.settings.watch[key.metric].margin
+
+    # --- reruns ---
+
+    @cached_property
+    def suspects(self) -> dict[tuple[str, str], list[Watched]]:
+        """What is to be rerun, by scenario and version as the plan names them; the largest change first."""
+        items = {item.name: (item.scenario, item.kafka) for item in self.campaign.items}
+        asked = {_cell(row): items[row["labels"]["item"]] for row in self.tonight if row["labels"]["item"] in items}
+        waiting = [told for told in self.watched if told.state == "suspect" and self.settled(told) is None]
+        found: dict[tuple[str, str], list[Watched]] = defaultdict(list)
+        for told in sorted(waiting, key=self.margins, reverse=True):
+            found[asked[told.key.scenario, told.key.kafka_version]].append(told)
+        return dict(found)
+
+    def margins(self, told: Watched) -> float:
+        """How many margins a change is wide."""
+        return abs(percent(told.change.log)) / 100 / self.margin(told.key) if told.change else 0.0
+
+    def settled(self, told: Watched) -> Reruns | None:
+        """What earlier nights' reruns said of this change: confirmed for good, refuted for some nights."""
+        names = list(self.began)
+        since = max(0, names.index(told.after[0]) - SLACK)
+        for age, name in enumerate(reversed(names[since:-1]), 1):
+            found = self.reruns(told, name)
+            if found and found.said.verdict == "confirmed":
+                return found
+            if found and found.said.verdict == "refuted" and age <= self.settings.confirm.rest:
+                return found
+        return None
+
+    def reruns(self, told: Watched, night: str) -> Reruns | None:
+        """What a night's reruns say of a change; None where there are none."""
+        key = told.key
+        runs = [row for row in self.rows if row["labels"]["campaign"] == night and _is_rerun(row, key)]
+        own = {row["labels"]["suspect"] for row in runs if _cell(row) == (key.scenario, key.kafka_version)
+               and row["labels"]["role"] == "suspect"}  # fmt: skip
+        runs = [row for row in runs if row["labels"]["suspect"] in own]
+        releases = sorted({row["kafka_version"] for row in runs if row["labels"]["role"] == "baseline"})
+        if not releases:
+            return None
+        said = changes.confirm(
+            self._ratios(runs, key),
+            self._ratios_before(told, releases[0]),
+            margin=self.margin(key),
+            better=better(key.metric),
+            alpha=ALPHA / self._suspected_beside(key),
+        )
+        return Reruns(night, releases[0], said, sorted({row["run_id"] for row in runs}))
+
+    def _suspected_beside(self, key: Key) -> int:
+        """How many series of this scenario and version are suspected tonight, itself included."""
+        suspected = [told.key for told in self.watched if told.state == "suspect"]
+        return max(1, sum(other[:3] == key[:3] for other in suspected))
+
+    def _ratios(self, runs: list[Row], key: Key) -> list[float]:
+        """Log-ratios of suspect to release, of the pairs in which both are good.
+
+        A release that was censored is left out: a ratio to "at least" is no bound; a suspect's "at least" is one.
+        """
+        floor = self.settings.floors()[key.metric]
+        pairs: dict[str, dict[str, float]] = defaultdict(dict)
+        for row in runs:
+            role = row["labels"]["role"]
+            if changes.is_good(row) and not (role == "baseline" and row["censored"]):
+                pairs[row["labels"]["pair"]][role] = max(row["value"], floor)
+        whole = [pair for pair in pairs.values() if len(pair) == 2 and min(pair.values()) > 0]
+        return [log_ratio(pair["baseline"], pair["suspect"]) for pair in whole]
+
+    def _ratios_before(self, told: Watched, release: str) -> list[float]:
+        """The same of each night before the change."""
+        reference = self.matrix.get(told.key._replace(kafka_version=release), [])
+        of_release = {point.night: point.value for point in reference}
+        earlier = [point for point in told.window if point.night in told.before and point.night in of_release]
+        return [log_ratio(of_release[point.night], point.value) for point in earlier]
+
+
+def _cell(row: Row) -> tuple[str, str]:
+    return row["scenario"], row["kafka_version"]
+
+
+def _is_rerun(row: Row, key: Key) -> bool:
+    same = ("scenario_digest", "metric", "phase", "host")
+    return row["labels"]["role"] in ("suspect", "baseline") and all(row[name] == getattr(key, name) for name in same)
+
+
+def _why_no_figure(rows: list[Row]) -> str:
+    """Why none of tonight's runs counts, the most frequent reason first."""
+    return "; ".join(why for why, _ in Counter(map(_why_bad, rows)).most_common())
+
+
+def _why_bad(row: Row) -> str:
+    if row["verdict"] != "pass":
+        return f"the verdict is {row['verdict']}, and such a run is neither slow nor fast"
+    return row["note"] or "nothing was seen"

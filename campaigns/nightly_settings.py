@@ -1,0 +1,202 @@
+"""What a night is asked for: ``nightly.yaml`` and ``acknowledged.yaml``. docs/nightly.md explains every setting."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from datetime import date
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from history.errors import BadInput
+from history.metrics import METRICS
+from spark.effects import Better
+
+RESOLUTION_S = 0.1  # times are seen by a prober: two that are shorter than this are the same
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Canary(_Model):
+    """The same scenario on the same release every night, first and last: it tells of the host."""
+
+    scenario: str
+    kafka: str
+
+
+class Watch(_Model):
+    """``margin`` is the smallest change worth an alert, as a ratio's distance from 1.
+
+    Values below ``floor`` are all the same; ``phases`` are those that are watched, all where none is named.
+    """
+
+    margin: float = Field(gt=0, lt=1)
+    floor: float | None = Field(default=None, ge=0)
+    phases: list[str] = Field(default_factory=list)
+
+
+class Baseline(_Model):
+    """The last ``nights`` good ones, and ``pinned`` nights that stay for good; ``releases`` are what suspects are rerun
+    against: the first of them that is another version, because a release never changes."""  # fmt: skip
+
+    nights: int = Field(default=30, ge=10)
+    pinned: list[str] = Field(default_factory=list)
+    releases: list[str] = Field(min_length=1)
+
+
+class Confirm(_Model):
+    """``pairs`` of reruns for each suspect; of no more than ``suspects`` (scenario and version) a night.
+
+    What reruns refuted rests for ``rest`` nights before it is rerun again.
+    """
+
+    pairs: int = Field(default=5, ge=3)
+    suspects: int = Field(default=2, ge=0)
+    rest: int = Field(default=5, ge=0)
+
+
+class Retention(_Model):
+    """Run folders older than ``days``, and all but the newest ``runs``, may go."""
+
+    days: int = Field(default=30, ge=1)
+    runs: int = Field(default=300, ge=1)
+
+
+class Acknowledged(_Model):
+    """Somebody knows: a series (``metric``, and perhaps ``phase``), or what a failing run showed (``found``).
+
+    It holds through the day ``until``. ``kafka`` and ``phase`` left out mean all of them. ``found`` names anomalies and
+    invariants; a failure that shows anything beside them is not covered.
+    """
+
+    scenario: str
+    kafka: str | None = None
+    metric: str | None = None
+    phase: str | None = None
+    found: list[str] = Field(default_factory=list)
+    who: str = Field(min_length=1)
+    why: str = Field(min_length=1)
+    until: date
+
+    @model_validator(mode="after")
+    def _is_one_of_both(self) -> Self:
+        if bool(self.metric) == bool(self.found):
+            raise ValueError("an entry names either a metric, or what was found, and not both")
+        if self.metric and self.metric not in METRICS:
+            raise ValueError(f"{self.metric!r} is no metric")
+        return self
+
+    def covers_series(self, scenario: str, kafka: str, metric: str, phase: str) -> bool:
+        return self._is_of(scenario, kafka) and self.metric == metric and self.phase in (None, phase)
+
+    def covers_failure(self, scenario: str, kafka: str, found: Collection[str]) -> bool:
+        return self._is_of(scenario, kafka) and bool(found) and set(found) <= set(self.found)
+
+    def _is_of(self, scenario: str, kafka: str) -> bool:
+        return self.scenario == scenario and self.kafka in (None, kafka)
+
+
+class Settings(_Model):
+    """A night: every scenario on every version, ``repetitions`` times, and the canary before and after.
+
+    ``changes`` is merged into every scenario; ``alerts`` is how many alerts about performance a night may raise;
+    ``webhook`` names the environment variable with the address, which may be a secret.
+    """
+
+    scenarios: list[str] = Field(min_length=1)
+    versions: list[str] = Field(min_length=1)
+    repetitions: int = Field(default=3, ge=1)
+    canary: Canary
+    watch: dict[str, Watch]
+    runtime: Literal["auto", "docker", "process"] = "auto"
+    changes: dict[str, Any] = Field(default_factory=dict)
+    baseline: Baseline
+    confirm: Confirm = Confirm()
+    alerts: int = Field(default=3, ge=0)
+    retention: Retention = Retention()
+    webhook: str = "PLIMSOLL_WEBHOOK"
+    acknowledged: list[Acknowledged] = Field(default_factory=list)
+
+    @field_validator("scenarios", "versions")
+    @classmethod
+    def _names_each_once(cls, names: list[str]) -> list[str]:
+        if len(set(names)) < len(names):
+            raise ValueError(f"one of {', '.join(names)} is named twice")
+        return names
+
+    @field_validator("watch")
+    @classmethod
+    def _can_be_watched(cls, watch: dict[str, Watch]) -> dict[str, Watch]:
+        wrong = [name for name in watch if name not in METRICS or METRICS[name].better is None]
+        if wrong:
+            raise ValueError(f"{wrong[0]!r} cannot be watched: it is no metric, or neither way of it is better")
+        counts = [name for name in watch if METRICS[name].kind == "count"]
+        if counts:
+            raise ValueError(f"{counts[0]!r} cannot be watched: it is what verdicts are about")
+        return watch
+
+    @model_validator(mode="after")
+    def _releases_are_run(self) -> Self:
+        strangers = [release for release in self.baseline.releases if release not in self.versions]
+        if strangers:
+            raise ValueError(f"baseline.releases has {strangers[0]}, which is none of the versions")
+        return self
+
+    def floors(self) -> dict[str, float]:
+        """The smallest value of each watched metric that is told from a smaller one."""
+        usual = {name: RESOLUTION_S if METRICS[name].kind == "time" else 0.0 for name in self.watch}
+        return {name: usual[name] if watch.floor is None else watch.floor for name, watch in self.watch.items()}
+
+    def watches(self, metric: str, phase: str) -> bool:
+        """Is this series watched?"""
+        return metric in self.watch and (not self.watch[metric].phases or phase in self.watch[metric].phases)
+
+
+def better(metric: str) -> Better:
+    """Which way is better, of a metric that can be watched."""
+    return METRICS[metric].better or "lower"
+
+
+def read_settings(path: Path) -> dict[str, Any]:
+    """The settings of a file, with the acknowledgements of the file that it names (``acknowledged``), beside it.
+
+    Raises:
+        BadInput: a file is missing, or no YAML.
+    """
+    settings = _read(path)
+    name = settings.get("acknowledged")
+    if isinstance(name, str):
+        entries = _read(path.parent / name).get("acknowledged")
+        settings["acknowledged"] = entries or []
+    return settings
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        content = yaml.safe_load(path.read_text())
+    except FileNotFoundError:
+        raise BadInput(f"There is no file {path}; docs/nightly.md shows one.") from None
+    except yaml.YAMLError as error:
+        raise BadInput(f"{path} is no YAML: {' '.join(str(error).split())}.") from None
+    if not isinstance(content, dict):
+        raise BadInput(f"{path} holds no settings; docs/nightly.md shows them.")
+    return content
+
+
+def check(settings: Mapping[str, Any]) -> Settings:
+    """The settings, checked, with defaults filled in.
+
+    Raises:
+        BadInput: the first thing that is wrong, and where.
+    """
+    try:
+        return Settings.model_validate(settings)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"]) or "the settings"
+        message = first["msg"].removeprefix("Value error, ")
+        raise BadInput(f"In the night's settings, {where}: {message}; docs/nightly.md explains each.") from None

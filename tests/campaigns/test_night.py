@@ -1,0 +1,231 @@
+"""What a night makes of its series: who is suspected, who is not and why, and what reruns settle."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from campaigns.campaign import Campaign
+from campaigns.night import Night, Watched
+from campaigns.nightly import follow_up
+from tests.campaigns.nights import Row, campaign_of, figure, history, name_of, rerun, row, rows_of
+
+LATE = 14  # the night that is looked at
+
+
+def states(rows: list[Row], night: int = LATE, **settings: Any) -> dict[tuple[str, str], str]:
+    """The state of each series by role and version."""
+    watched = Night(campaign_of(night, **settings), rows).watched
+    return {(told.role, told.key.kafka_version): told.state for told in watched}
+
+
+def suspect(rows: list[Row], night: int = LATE, **settings: Any) -> tuple[Night, Watched]:
+    """A night and its one suspect."""
+    looked = Night(campaign_of(night, **settings), rows)
+    [told] = [told for told in looked.watched if told.state == "suspect"]
+    return looked, told
+
+
+def reruns(night: int, rows: list[Row], factor: float, **settings: Any) -> list[Row]:
+    """The reruns of a night, suspects being slower than the release by a factor."""
+    campaign = campaign_of(night, **settings)
+    return rows_of(campaign, follow_up(campaign, rows), rerun(factor))
+
+
+# --- series -----------------------------------------------------------------------------------------
+
+
+def test_a_series_is_told_to_have_no_basis_until_it_has_one() -> None:
+    """Nine nights; it says how many there are."""
+    young = Night(campaign_of(1), history(2)).watched
+
+    assert {told.state for told in young} == {"no basis"}
+    assert young[0].why == "2 of the 9 nights that a comparison needs, this one included"
+    assert set(states(history(8), 7).values()) == {"no basis"}
+    assert set(states(history(9), 8).values()) == {"steady"}
+
+
+def test_nights_to_come_are_not_looked_at() -> None:
+    """An old night keeps its result when it is looked at again."""
+    slow_later = history(20, {"4.3.0": (15, 1.3)})
+
+    assert states(slow_later)["night", "4.3.0"] == "steady"
+    assert len(Night(campaign_of(LATE), slow_later).began) == LATE + 1
+
+
+def test_another_host_or_scenario_begins_anew() -> None:
+    """A new fingerprint has no basis, whatever the old one had."""
+    old = history(LATE)
+    tonight = campaign_of(LATE)
+
+    def on(**more: Any) -> list[Row]:
+        return old + rows_of(tonight, tonight.items, lambda item: figure(item, LATE, {}), **more)
+
+    assert set(states(on()).values()) == {"steady"}
+    assert set(states(on(host="host-b")).values()) == {"no basis"}
+    assert set(states(on(scenario_digest="changed")).values()) == {"no basis"}
+
+
+@pytest.mark.parametrize(
+    ("more", "why"),
+    [
+        ({"trusted": False, "note": "the host was under pressure"}, "the host was under pressure"),
+        ({"verdict": "fail"}, "the verdict is fail, and such a run is neither slow nor fast"),
+        ({"value": None}, "nothing was seen"),
+    ],
+)
+def test_a_night_without_a_good_run_has_no_figure(more: Mapping[str, Any], why: str) -> None:
+    """However slow it looks, it is no point of the series."""
+    tonight = campaign_of(LATE)
+    rows = history(LATE) + rows_of(tonight, tonight.items, lambda _: 99.0, **more)
+
+    watched = Night(tonight, rows).watched
+
+    assert {(told.state, told.why) for told in watched} == {("no figure", why)}
+    assert {len(told.points) for told in watched} == {LATE}
+
+
+# --- who is suspected ---------------------------------------------------------------------------------
+
+
+def test_the_slow_version_is_suspected_on_its_night() -> None:
+    """20 % slower tonight: that version, and neither the other nor the canary."""
+    _, told = suspect(history(LATE + 1, {"4.3.0": (LATE, 1.2)}))
+
+    assert told.key.kafka_version == "4.3.0"
+    assert told.after == [name_of(LATE)]
+    assert told.before == [name_of(night) for night in range(LATE)]
+    assert states(history(LATE + 1, {"4.3.0": (LATE, 1.2)}))["canary", "3.9.1"] == "steady"
+
+
+@pytest.mark.parametrize(("factor", "state"), [(1.045, "steady"), (1.2, "suspect"), (0.8, "better")])
+def test_a_change_must_be_for_the_worse_and_beyond_the_margin(factor: float, state: str) -> None:
+    """4.5 % after four nights is a change, and below the margin of 5 %."""
+    rows = history(LATE + 1, {"4.3.0": (LATE - 3, factor)})
+
+    assert states(rows)["night", "4.3.0"] == state
+    assert all(told.change for told in Night(campaign_of(LATE), rows).watched if told.key.kafka_version == "4.3.0")
+
+
+def test_when_the_canary_moves_the_host_is_suspected() -> None:
+    """Everything 20 % slower on one night accuses no version; nothing is rerun."""
+    everything = {"night": (LATE, 1.2), "canary": (LATE, 1.2)}
+    rows = history(LATE + 1, everything)
+
+    assert states(rows) == {("canary", "3.9.1"): "moved", ("night", "3.9.1"): "host", ("night", "4.3.0"): "host"}
+    assert follow_up(campaign_of(LATE), rows) == []
+
+
+def test_a_canary_that_moved_on_another_night_explains_nothing() -> None:
+    """It moved four nights ago and has been steady since; the version moved tonight, and further."""
+    rows = history(LATE + 1, {"4.3.0": (LATE, 1.4), "canary": (LATE - 4, 1.1)})
+
+    assert states(rows)["canary", "3.9.1"] == "moved"
+    assert states(rows)["night", "4.3.0"] == "suspect"
+
+
+def test_without_a_canary_it_says_that_nothing_tells_the_host() -> None:
+    """The suspicion stands, with the doubt."""
+    rows = [row for row in history(LATE + 1, {"4.3.0": (LATE, 1.2)}) if row["labels"]["role"] != "canary"]
+
+    assert suspect(rows)[1].why == "it looks worse since night-14; no figure of the canary tells whether it is the host"
+
+
+def test_what_is_acknowledged_is_not_suspected_until_the_entry_expires() -> None:
+    """The entry holds through its last day."""
+    entry = {"scenario": "steady", "kafka": "4.3.0", "metric": "latency_p99_ms", "who": "ada", "why": "KAFKA-1"}
+    rows = history(LATE + 1, {"4.3.0": (LATE, 1.2)})
+
+    assert states(rows, acknowledged=[{**entry, "until": "2026-10-15"}])["night", "4.3.0"] == "acknowledged"
+    assert states(rows, acknowledged=[{**entry, "until": "2026-10-14"}])["night", "4.3.0"] == "suspect"
+    assert (
+        states(rows, acknowledged=[{**entry, "kafka": "3.9.1", "until": "2026-10-15"}])["night", "4.3.0"] == "suspect"
+    )
+
+
+def test_pinned_nights_show_what_the_rolling_window_forgot() -> None:
+    """Slow for 12 nights and a window of 10: only the pinned nights remember that it was faster."""
+    rows = history(26, {"4.3.0": (14, 1.2)})
+    short = {"nights": 10, "releases": ["3.9.1"]}
+    pinned = [name_of(night) for night in range(4)]
+
+    assert states(rows, 25, baseline=short)["night", "4.3.0"] == "steady"
+    assert states(rows, 25, baseline={**short, "pinned": pinned})["night", "4.3.0"] == "suspect"
+
+
+# --- reruns -------------------------------------------------------------------------------------------
+
+SLOW = {"4.3.0": (LATE, 1.2)}
+
+
+@pytest.mark.parametrize(("factor", "verdict"), [(1.2, "confirmed"), (1.0, "refuted"), (1.03, "inconclusive")])
+def test_reruns_of_the_night_settle_a_suspicion(factor: float, verdict: str) -> None:
+    """Slower beside the release, as fast as it, or about the margin."""
+    rows = history(LATE + 1, SLOW)
+    night, told = suspect(rows + reruns(LATE, rows, factor))
+
+    found = night.reruns(told, night.name)
+
+    assert found
+    assert (found.said.verdict, found.said.pairs, found.release) == (verdict, 3, "3.9.1")
+    assert len(found.run_ids) == 6
+
+
+def test_pairs_that_are_not_whole_do_not_count() -> None:
+    """A run that failed leaves its pair without a ratio, and two pairs settle nothing."""
+    rows = history(LATE + 1, SLOW)
+    again = reruns(LATE, rows, 1.2)
+    again[0]["verdict"] = "fail"
+    night, told = suspect(rows + again)
+
+    found = night.reruns(told, night.name)
+
+    assert found
+    assert (found.said.verdict, found.said.pairs) == ("inconclusive", 2)
+
+
+@pytest.mark.parametrize(("role", "pairs"), [("suspect", 3), ("baseline", 2)])
+def test_a_time_that_was_cut_short_bounds_only_the_suspect(role: str, pairs: int) -> None:
+    """At least 30 s against 20 s is at least that ratio; 30 s against at least 20 s is no bound."""
+    rows = history(LATE + 1, SLOW)
+    again = reruns(LATE, rows, 1.2)
+    next(row for row in again if row["labels"]["role"] == role)["censored"] = True
+    night, told = suspect(rows + again)
+
+    found = night.reruns(told, night.name)
+
+    assert found
+    assert found.said.pairs == pairs
+
+
+def test_what_was_confirmed_is_not_rerun_and_what_was_refuted_rests() -> None:
+    """Confirmed stays so; refuted is rerun after two nights of rest, and not before."""
+
+    def next_nights(factor: float) -> list[bool]:
+        rows = history(LATE + 4, SLOW)
+        rows += reruns(LATE, history(LATE + 1, SLOW), factor)
+        return [bool(follow_up(campaign_of(night), rows)) for night in (LATE + 1, LATE + 2, LATE + 3)]
+
+    assert next_nights(1.2) == [False, False, False]
+    assert next_nights(1.0) == [False, False, True]
+
+
+def test_what_was_mended_is_suspected_no_more() -> None:
+    """Slow for six nights and well again: the newest level counts."""
+    rows = history(LATE + 8, {"4.3.0": (LATE, 1.2)})
+    for found in rows:
+        if found["kafka_version"] == "4.3.0" and found["labels"]["campaign"] >= name_of(LATE + 6):
+            found["value"] /= 1.2
+
+    assert states(rows, LATE + 5)["night", "4.3.0"] == "suspect"
+    assert states(rows, LATE + 7)["night", "4.3.0"] in ("steady", "better")
+
+
+def test_runs_of_other_campaigns_are_no_nights() -> None:
+    """Pairs of a comparison stand in the same archive."""
+    campaign: Campaign = campaign_of(3)
+    stranger = row(campaign, campaign.items[1], 50.0) | {
+        "labels": {"campaign": "compare-1", "item": "x", "role": "head"}
+    }
+
+    assert len(Night(campaign, [*history(4), stranger]).rows) == 16

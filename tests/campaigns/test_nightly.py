@@ -1,0 +1,310 @@
+"""A night from its plan to its result: order, follow-up, alerts, words."""
+
+from copy import deepcopy
+from typing import Any
+
+import pytest
+
+from campaigns import nightly
+from history.errors import BadInput
+from tests.campaigns.nights import SETTINGS, Row, campaign_of, history, name_of, rerun, rows_of
+
+LATE = 14
+SLOW = {"4.3.0": (LATE, 1.2)}
+ACKNOWLEDGED = {"scenario": "steady", "kafka": "4.3.0", "who": "ada", "why": "KAFKA-1", "until": "2026-12-31"}
+LOST = {"verdict": "fail", "sentence": "5 acknowledged records are gone.", "anomalies": {"lost_write": 5}}
+
+
+def result(rows: list[Row], night: int = LATE, **settings: Any) -> dict[str, Any]:
+    """What a night says."""
+    return nightly.result(campaign_of(night, **settings), rows)
+
+
+def with_reruns(rows: list[Row], factor: float, night: int = LATE, **settings: Any) -> list[Row]:
+    """The same with the reruns that the night asks for, suspects slower than the release by a factor."""
+    campaign = campaign_of(night, **settings)
+    return rows + rows_of(campaign, nightly.follow_up(campaign, rows), rerun(factor))
+
+
+def failing(rows: list[Row], *nights: int, kafka: str = "4.3.0", **more: Any) -> list[Row]:
+    """The same with failing runs of a version on some nights."""
+    rows = deepcopy(rows)
+    for found in rows:
+        if found["kafka_version"] == kafka and found["labels"]["campaign"] in map(name_of, nights):
+            found |= {**LOST, **more}
+    return rows
+
+
+def series_of(told: dict[str, Any], kafka: str = "4.3.0") -> dict[str, Any]:
+    """The matrix's series of a version."""
+    [found] = [each for each in told["series"] if each["role"] == "night" and each["kafka_version"] == kafka]
+    return dict(found)
+
+
+# --- the plan -------------------------------------------------------------------------------------------
+
+
+def test_the_canary_is_first_and_last_and_the_matrix_between() -> None:
+    """Every scenario on every version, as often as asked, each repetition whole and in an order of its own."""
+    asked = {**SETTINGS, "scenarios": ["steady", "survived_faults", "transactions"], "repetitions": 2}
+    campaign = nightly.plan(asked, campaign_id="n", created_at="2026-10-01T02:00:00+00:00", seed=3)
+
+    roles = [item.labels["role"] for item in campaign.items]
+    cells = [(item.scenario, item.kafka) for item in campaign.items[1:-1]]
+    assert roles == ["canary", *["night"] * 12, "canary"]
+    assert set(cells[:6]) == set(cells[6:])
+    assert len(set(cells[:6])) == 6
+    assert cells[:6] != cells[6:]
+    assert len({item.name for item in campaign.items}) == 14
+
+
+def test_the_seed_decides_the_order() -> None:
+    """The same seed, the same plan; another one, another order of the same runs."""
+    asked = {**SETTINGS, "scenarios": ["steady", "survived_faults", "transactions"]}
+    one, same, other = (nightly.plan(asked, campaign_id="n", created_at="x", seed=seed) for seed in (1, 1, 2))
+
+    assert one == same
+    assert [item.name for item in one.items] != [item.name for item in other.items]
+    assert {item.name for item in one.items} == {item.name for item in other.items}
+
+
+def test_what_is_merged_into_scenarios_is_in_every_run() -> None:
+    """And what cannot be merged is refused before anything runs, as is a scenario that is not there."""
+    stock = {"cluster": {"jvm": "stock"}}
+
+    assert {str(item.changes) for item in campaign_of(0, changes=stock).items} == {str(stock)}
+    with pytest.raises(BadInput):
+        campaign_of(0, changes={"cluster": {"jvm": "fast"}})
+    with pytest.raises(BadInput, match="There is no scenario 'stedy'"):
+        campaign_of(0, scenarios=["stedy"])
+
+
+# --- the follow-up ----------------------------------------------------------------------------------------
+
+
+def test_suspects_are_rerun_beside_a_release_in_turn() -> None:
+    """ABBA: each pair begins with the other one; labels name pair, order and role."""
+    items = nightly.follow_up(campaign_of(LATE), history(LATE + 1, SLOW))
+
+    assert [item.labels["pair"] for item in items] == ["1", "1", "2", "2", "3", "3"]
+    assert [item.labels["order"] for item in items] == ["1", "2"] * 3
+    roles = [item.labels["role"] for item in items]
+    assert roles[:2] == roles[3:1:-1] == roles[4:]
+    assert {(item.labels["role"], item.kafka) for item in items} == {("suspect", "4.3.0"), ("baseline", "3.9.1")}
+
+
+def test_a_night_that_is_resumed_asks_for_the_same_reruns() -> None:
+    """Reruns that are there already do not change which are asked for."""
+    rows = history(LATE + 1, SLOW)
+    campaign = campaign_of(LATE)
+
+    assert nightly.follow_up(campaign, with_reruns(rows, 1.0)[:-3]) == nightly.follow_up(campaign, rows)
+
+
+def test_reruns_have_a_limit_and_the_largest_change_comes_first() -> None:
+    """Two suspects and room for one: the one that is slower; room for none: nothing."""
+    asked: dict[str, Any] = {"versions": ["2.8.2", "3.9.1", "4.3.0"], "baseline": {"releases": ["3.9.1", "2.8.2"]}}
+    rows = history(LATE + 1, {"2.8.2": (LATE, 1.2), "4.3.0": (LATE, 1.5)}, **asked)
+
+    def suspects(most: int) -> list[str]:
+        campaign = campaign_of(LATE, **asked, confirm={"pairs": 3, "suspects": most})
+        items = nightly.follow_up(campaign, rows)
+        return list(dict.fromkeys(item.labels["suspect"] for item in items))
+
+    assert suspects(0) == []
+    assert suspects(1) == ["steady on 4.3.0"]
+    assert suspects(2) == ["steady on 4.3.0", "steady on 2.8.2"]
+
+
+def test_a_release_is_rerun_beside_another_one() -> None:
+    """3.9.1 is slow itself: the next release is asked; where there is none, nothing can be confirmed."""
+    slow = history(LATE + 1, {"night": (LATE, 1.2), "4.3.0": (LATE, 1 / 1.2)})
+
+    def releases(names: list[str]) -> set[str]:
+        items = nightly.follow_up(campaign_of(LATE, baseline={"releases": names}), slow)
+        return {item.kafka for item in items if item.labels["role"] == "baseline"}
+
+    assert releases(["3.9.1", "4.3.0"]) == {"4.3.0"}
+    assert releases(["3.9.1"]) == set()
+
+
+# --- the result: correctness --------------------------------------------------------------------------------
+
+
+def test_a_correctness_failure_alerts_at_once() -> None:
+    """On the first night of all, with no basis for anything else; its runs are named."""
+    told = result(failing(history(1), 0), 0)
+
+    assert (told["state"], told["failures"][0]["status"]) == ("fail", "new")
+    assert told["sentence"].startswith("Tonight: 4 runs, 1 correctness failure (1 new), 0 confirmed slowdowns; nothing")
+    [alert] = told["alerts"]
+    assert (alert["kind"], alert["runs"]) == ("correctness", ["night-00-steady-4.3.0-1"])
+    assert alert["text"] == "steady on 4.3.0 failed in 1 of 1 runs: 5 acknowledged records are gone."
+
+
+@pytest.mark.parametrize(
+    ("more", "status", "first"),
+    [
+        ({}, "known", "night-01"),
+        ({"broken": ["I6"]}, "new", "night-02"),
+        ({"anomalies": {}, "broken": ["I6"]}, "new", "night-02"),
+    ],
+)
+def test_a_failure_is_known_if_an_earlier_night_showed_all_of_it(more: Any, status: str, first: str) -> None:
+    """One thing more, or another, is a new failure. Known ones still alert."""
+    rows = failing(failing(history(3), 1), 2, **more)
+    [failure] = result(rows, 2)["failures"]
+
+    assert (failure["status"], failure["first_night"]) == (status, first)
+    assert len(result(rows, 2)["alerts"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("found", "until", "status", "state"),
+    [
+        (["lost_write"], "2026-10-15", "acknowledged", "pass"),
+        (["lost_write"], "2026-10-14", "new", "fail"),  # expired: alerts again
+        (["I6"], "2026-10-15", "new", "fail"),
+    ],
+)
+def test_what_is_acknowledged_does_not_alert(found: list[str], until: str, status: str, state: str) -> None:
+    """Through its last day, and only if it names what was found."""
+    entry = {**ACKNOWLEDGED, "found": found, "until": until}
+    told = result(failing(history(LATE + 1), LATE), acknowledged=[entry])
+
+    assert (told["failures"][0]["status"], told["state"]) == (status, state)
+    assert [(each["used"], each["expired"]) for each in told["acknowledged"]] == [
+        (status == "acknowledged", until == "2026-10-14")
+    ]
+
+
+def test_what_versions_do_by_design_is_no_finding() -> None:
+    """A change of behaviour stands in the verdict's anomalies, too."""
+    [failure] = result(failing(history(1), 0, anomalies={"lost_write": 5, "behaviour_change": 2, "phantom": 0}), 0)[
+        "failures"
+    ]
+
+    assert failure["found"] == ["lost_write"]
+
+
+def test_a_missing_run_is_told() -> None:
+    """The harness broke, or the night was cut short: the night is not green."""
+    told = result(history(LATE + 1)[:-2])
+
+    assert told["state"] == "unknown"
+    assert "2 missing runs" in told["sentence"]
+    assert [run["item"] for run in told["runs"] if run["verdict"] == "missing"] == [
+        item.name for item in campaign_of(LATE).items[-2:]
+    ]
+
+
+def test_a_run_without_a_verdict_is_told() -> None:
+    """Unknown is neither pass nor fail."""
+    told = result(failing(history(1), 0, verdict="unknown"), 0)
+
+    assert (told["state"], told["failures"]) == ("unknown", [])
+    assert "1 run without a verdict" in told["sentence"]
+
+
+def test_a_night_without_any_run_has_a_result() -> None:
+    """Everything is missing, and nothing else is said."""
+    told = result([], 0)
+
+    assert (told["state"], told["series"], told["canary"]["state"]) == ("unknown", [], "missing")
+
+
+# --- the result: performance ----------------------------------------------------------------------------------
+
+
+def test_a_suspicion_alone_alerts_nobody() -> None:
+    """Nothing was rerun: open, and no alert."""
+    told = result(history(LATE + 1, SLOW), confirm={"suspects": 0})
+
+    assert (told["alerts"], told["state"]) == ([], "unknown")
+    assert "1 suspicion that nothing settled" in told["sentence"]
+    assert series_of(told)["why"].endswith("it was not rerun, so nothing is known yet")
+
+
+def test_a_confirmed_slowdown_alerts() -> None:
+    """With its size, its interval, since when, and the runs that show it."""
+    told = result(with_reruns(history(LATE + 1, SLOW), 1.2))
+
+    assert told["sentence"] == (
+        "Tonight: 10 runs, 0 correctness failures, 1 confirmed slowdown; the canary held still."
+    )
+    [alert] = told["alerts"]
+    assert alert["text"].startswith("p99 latency, steady on 4.3.0: +20.")
+    assert alert["text"].endswith("since night-14")
+    assert (alert["kind"], alert["status"], len(alert["runs"])) == ("performance", "new", 6)
+    confirmed = series_of(told)["confirmation"]
+    assert confirmed["low_percent"] < 20 < confirmed["high_percent"]
+
+
+def test_a_refuted_suspicion_does_not() -> None:
+    """It is told, and the night is green."""
+    told = result(with_reruns(history(LATE + 1, SLOW), 1.0))
+
+    assert (told["alerts"], told["state"], series_of(told)["state"]) == ([], "pass", "refuted")
+    assert "1 refuted suspicion" in told["sentence"]
+
+
+def test_an_earlier_confirmation_goes_on_as_known() -> None:
+    """The night after needs no rerun, and still alerts."""
+    rows = history(LATE + 2, SLOW)
+    rows += with_reruns(history(LATE + 1, SLOW), 1.2)[len(history(LATE + 1)) :]
+    told = result(rows, LATE + 1)
+
+    assert [alert["status"] for alert in told["alerts"]] == ["known"]
+    assert series_of(told)["confirmation"]["night"] == name_of(LATE)
+
+
+def test_alerts_about_performance_have_a_budget() -> None:
+    """What is over it is kept with the reason; correctness does not count."""
+    rows = failing(with_reruns(history(LATE + 1, SLOW), 1.2), LATE, kafka="3.9.1")
+    rows = [found for found in rows if found["labels"]["role"] in ("night", "canary") or found["verdict"] == "pass"]
+    told = result(with_reruns(history(LATE + 1, SLOW), 1.2), alerts=0)
+
+    assert told["alerts"] == []
+    assert [alert["why"] for alert in told["suppressed"]] == [
+        "the night's budget of 0 alerts about performance is used up"
+    ]
+    assert told["state"] == "fail"
+    assert [alert["kind"] for alert in result(rows, alerts=0)["alerts"]] == ["correctness", "correctness"]
+
+
+def test_a_history_of_sixty_nights_with_a_planted_change() -> None:
+    """12 % slower from night 45 on: the right night and size; no night before it suspects anything."""
+    rows = history(60, {"4.3.0": (45, 1.12)})
+
+    last = series_of(result(rows, 59))
+    assert (last["state"], last["change"]["since"]) == ("suspect", "night-45")
+    assert last["change"]["percent"] == pytest.approx(12, abs=1)
+    assert last["change"]["low_percent"] < 12 < last["change"]["high_percent"]
+    assert [night for night in range(9, 45) if nightly.follow_up(campaign_of(night), rows)] == []
+    assert nightly.follow_up(campaign_of(45), rows) != []
+
+
+def test_a_history_of_sixty_nights_without_a_change() -> None:
+    """Nothing is rerun on any night, and the last one is green."""
+    rows = history(60)
+
+    assert [night for night in range(9, 60) if nightly.follow_up(campaign_of(night), rows)] == []
+    told = result(rows, 59)
+    assert (told["state"], told["alerts"]) == ("pass", [])
+    assert len(told["nights"]) == 60
+
+
+def test_what_began_anew_is_noted() -> None:
+    """A new host, or a scenario that changed."""
+    tonight = campaign_of(LATE)
+
+    def notes(**more: Any) -> list[str]:
+        return list(result(history(LATE) + rows_of(tonight, tonight.items, lambda _: 20.0, **more))["notes"])
+
+    assert notes() == []
+    assert notes(host="host-b") == [
+        "The host is not the one of night-13 (its fingerprint changed), so every series begins anew."
+    ]
+    assert notes(scenario_digest="new") == [
+        "Changed since night-13, so that its series begin anew: steady, transactions."
+    ]

@@ -1,0 +1,172 @@
+"""What machines get: the summary, JUnit XML as its readers expect it, and the folders that may go."""
+
+import json
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from campaigns import nightly
+from campaigns.campaign import CampaignFolder
+from campaigns.nightly_outputs import expired, junit, linked, prune, summary, write
+from campaigns.nightly_settings import check
+from tests.campaigns.nights import FIRST, SETTINGS, campaign_of, history
+from tests.campaigns.test_nightly import ACKNOWLEDGED, LATE, SLOW, failing, result, with_reruns
+
+
+def cases(told: dict[str, Any]) -> dict[str, str]:
+    """The outcome of every test case by its full name; the counts of its suite must be those of its cases."""
+    root = ET.fromstring(junit(told))
+    assert root.tag == "testsuites"
+    found = {}
+    for suite in root:
+        tags = [child.tag for case in suite for child in case]
+        counts = {"tests": len(suite), "failures": tags.count("failure"), "errors": tags.count("error"),
+                  "skipped": tags.count("skipped")}  # fmt: skip
+        assert {name: int(suite.attrib[name]) for name in counts} == counts
+        assert set(tags) <= {"failure", "error", "skipped"}
+        for case in suite:
+            assert (case.tag, len(case) <= 1) == ("testcase", True)
+            assert all(child.attrib["message"] for child in case)
+            found[f"{case.attrib['classname']}/{case.attrib['name']}"] = case[0].tag if len(case) else "passed"
+    return found
+
+
+CANARY = "correctness.transactions/3.9.1"
+OLD, NEW = "correctness.steady/3.9.1", "correctness.steady/4.3.0"
+P99 = "performance.steady.4.3.0/latency_p99_ms"
+P99_OLD = "performance.steady.3.9.1/latency_p99_ms"
+
+
+def test_a_quiet_night_passes() -> None:
+    """A case for each scenario and version, the canary's too, and for each series of the matrix."""
+    assert cases(result(history(LATE + 1))) == dict.fromkeys((CANARY, OLD, NEW, P99, P99_OLD), "passed")
+
+
+def test_no_basis_is_skipped_and_not_passed() -> None:
+    """The reason says how many nights there are."""
+    told = result(history(2), 1)
+
+    assert (cases(told)[P99], cases(told)[NEW]) == ("skipped", "passed")
+    assert "2 of the 9 nights" in junit(told)
+
+
+@pytest.mark.parametrize(
+    ("factor", "outcome"), [(1.2, "failure"), (1.0, "passed"), (1.03, "skipped")], ids=["confirmed", "refuted", "open"]
+)
+def test_only_what_is_confirmed_fails(factor: float, outcome: str) -> None:
+    """A suspicion that reruns did not settle is skipped: it is neither."""
+    assert cases(result(with_reruns(history(LATE + 1, SLOW), factor)))[P99] == outcome
+
+
+def test_a_correctness_failure_fails_and_an_acknowledged_one_is_skipped() -> None:
+    """Its performance has no figure then."""
+    rows = failing(history(LATE + 1), LATE)
+    known = result(rows, acknowledged=[{**ACKNOWLEDGED, "found": ["lost_write"]}])
+
+    assert (cases(result(rows))[NEW], cases(result(rows))[P99]) == ("failure", "skipped")
+    assert (cases(known)[NEW], cases(known)[OLD]) == ("skipped", "passed")
+
+
+@pytest.mark.parametrize("missing", [True, False])
+def test_a_run_that_is_missing_or_unknown_is_an_error(missing: bool) -> None:
+    """The harness broke, or the evidence does not suffice: neither is Kafka's failure, and neither is a pass."""
+    rows = failing(history(LATE + 1), LATE, verdict="unknown")
+    if missing:
+        rows = [found for found in rows if found["verdict"] == "pass"]
+
+    assert (cases(result(rows))[NEW], cases(result(rows))[OLD]) == ("error", "passed")
+
+
+def test_xml_holds_whatever_a_sentence_holds() -> None:
+    """Angle brackets are escaped; control characters, which XML cannot write, are left out."""
+    told = result(failing(history(1), 0, sentence="a <b> & \x1b[31mred"), 0)
+
+    assert cases(told)[NEW] == "failure"
+    assert "a &lt;b&gt; &amp; [31mred" in junit(told)
+
+
+def test_the_summary_is_short() -> None:
+    """Sentence and alerts as text for people, counts for machines."""
+    told = summary(result(with_reruns(history(LATE + 1, SLOW), 1.2)))
+
+    assert told["text"].splitlines()[0] == told["sentence"]
+    assert len(told["text"].splitlines()) == 2
+    assert (told["state"], told["runs"], told["canary"]) == ("fail", {"pass": 10}, "steady")
+    assert told["series"] == {"steady": 2, "confirmed": 1}
+
+
+def test_both_are_written_beside_the_result(tmp_path: Path) -> None:
+    """For a job that looks for files."""
+    written = write(CampaignFolder(tmp_path), result(history(1), 0))
+
+    assert [path.name for path in written] == ["summary.json", "junit.xml"]
+    assert json.loads(written[0].read_text())["state"] == "pass"
+    assert ET.parse(written[1]).getroot().tag == "testsuites"
+
+
+# --- retention ---------------------------------------------------------------------------------------
+
+
+def gone(rows: list[dict[str, Any]], kept: tuple[str, ...] = (), **retention: int) -> set[str]:
+    """The nights that lose runs, on the fifth one."""
+    settings = check({**SETTINGS, "retention": retention})
+    found = expired(rows, settings, FIRST + timedelta(days=5), kept)
+    started = {row["run_id"]: row["started_at"] for row in rows}
+    assert [started[run] for run in found] == sorted(started[run] for run in found)
+    return {run[:8] for run in found}
+
+
+def test_old_run_folders_may_go() -> None:
+    """By age, and by how many there are (four a night)."""
+    assert gone(history(5), days=3) == {"night-00", "night-01"}
+    assert gone(history(5), days=30) == set()
+    assert gone(history(5), runs=8) == {"night-00", "night-01", "night-02"}
+
+
+def test_what_a_failure_leads_to_stays() -> None:
+    """A run that failed, and the runs of a confirmed slowdown."""
+    failed = failing(history(5), 0)
+    told = result(with_reruns(history(LATE + 1, SLOW), 1.2))
+
+    assert not any("4.3.0" in run for run in expired(failed, check(SETTINGS), FIRST + timedelta(days=31)))
+    assert len(linked(told)) == 6
+    rows = with_reruns(history(LATE + 1, SLOW), 1.2)
+    may_go = expired(rows, check(SETTINGS), FIRST + timedelta(days=100), linked(told))
+    assert len(may_go) == len(history(LATE + 1))
+
+
+def test_runs_that_no_night_made_stay() -> None:
+    """What somebody recorded by hand is not ours to remove."""
+    rows = [{**row, "labels": {}} for row in history(5)]
+
+    assert gone(rows, days=1) == set()
+
+
+def test_the_night_that_raised_it_is_what_links_to_it() -> None:
+    """Suppressed alerts lead to their runs as well."""
+    told = nightly.result(campaign_of(LATE, alerts=0), with_reruns(history(LATE + 1, SLOW), 1.2))
+
+    assert len(linked(told)) == 6
+
+
+def test_folders_are_removed_but_not_what_any_night_leads_to(tmp_path: Path) -> None:
+    """Only folders of the archive's runs, only those that expired; a stranger beside them stays."""
+    rows = history(5)
+    for run in [*(row["run_id"] for row in rows), "by-hand"]:
+        (tmp_path / "runs" / run).mkdir(parents=True)
+    kept = rows[0]["run_id"]
+    (tmp_path / "nights" / "night-00").mkdir(parents=True)
+    told = {"failures": [{"runs": [kept]}], "alerts": [], "suppressed": []}
+    (tmp_path / "nights" / "night-00" / "result.json").write_text(json.dumps(told))
+    settings = check({**SETTINGS, "retention": {"days": 3}})
+
+    removed = prune(tmp_path / "runs", tmp_path / "nights", rows, settings, FIRST + timedelta(days=5))
+
+    left = {path.name for path in (tmp_path / "runs").iterdir()}
+    assert {run[:8] for run in removed} == {"night-00", "night-01"}
+    assert left.isdisjoint(removed)
+    assert {kept, "by-hand"} <= left
+    assert prune(tmp_path / "runs", tmp_path / "nights", rows, settings, FIRST + timedelta(days=5)) == []

@@ -1,0 +1,160 @@
+"""Settings of a night: what the files say, what is refused and in which words."""
+
+import re
+from copy import deepcopy
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from campaigns.nightly_settings import (
+    Acknowledged,
+    Baseline,
+    Canary,
+    Confirm,
+    Retention,
+    Settings,
+    Watch,
+    check,
+    read_settings,
+)
+from clusters.scenario import load_scenario
+from history.errors import BadInput
+from tests.campaigns.nights import SETTINGS
+
+ROOT = Path(__file__).resolve().parents[2]
+ENTRY: dict[str, Any] = {
+    "scenario": "steady",
+    "kafka": "4.3.0",
+    "metric": "latency_p99_ms",
+    "who": "ada",
+    "why": "KAFKA-1",
+    "until": "2026-12-31",
+}
+
+
+def changed(path: str, value: Any) -> dict[str, Any]:
+    """The settings with one thing replaced, such as confirm.pairs."""
+    told = deepcopy(SETTINGS)
+    *way, last = path.split(".")
+    place = told
+    for name in way:
+        place = place.setdefault(name, {})
+    place[last] = value
+    return told
+
+
+def test_the_nightly_file_is_three_by_three_with_a_canary() -> None:
+    """The file of the project can be read, and all its scenarios exist."""
+    asked = check(read_settings(ROOT / "nightly.yaml"))
+
+    assert len(asked.scenarios) >= 3
+    assert len(asked.versions) >= 3
+    assert [load_scenario(name, asked.changes).cluster.jvm for name in asked.scenarios] == ["stock"] * 3
+    assert asked.canary.kafka in asked.versions
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "words"),
+    [
+        ("repetitions", 0, "repetitions: Input should be greater than or equal to 1"),
+        ("versions", ["3.9.1", "3.9.1"], "versions: one of 3.9.1, 3.9.1 is named twice"),
+        ("confirm.pairs", 2, "confirm.pairs: Input should be greater than or equal to 3"),
+        ("baseline.releases", ["3.7.0"], "baseline.releases has 3.7.0, which is none of the versions"),
+        ("watch", {"latency_p98_ms": {"margin": 0.1}}, "'latency_p98_ms' cannot be watched"),
+        ("watch", {"offered_per_s": {"margin": 0.1}}, "neither way of it is better"),
+        ("watch", {"loss_ratio": {"margin": 0.1}}, "it is what verdicts are about"),
+        ("margin", 0.1, "margin: Extra inputs are not permitted"),
+        ("acknowledged", [{**ENTRY, "found": ["I6"]}], "either a metric, or what was found, and not both"),
+        ("acknowledged", [{**ENTRY, "metric": "p99"}], "'p99' is no metric"),
+        ("acknowledged", [{**ENTRY, "who": ""}], "acknowledged.0.who"),
+    ],
+)
+def test_what_is_wrong_is_told_in_a_sentence(path: str, value: Any, words: str) -> None:
+    """Where, what, and where to read on."""
+    with pytest.raises(BadInput, match=r"docs/nightly\.md") as refused:
+        check(changed(path, value))
+
+    assert words in str(refused.value)
+
+
+def test_acknowledgements_are_read_from_the_file_that_is_named(tmp_path: Path) -> None:
+    """Beside the settings; dates are dates."""
+    (tmp_path / "nightly.yaml").write_text("repetitions: 2\nacknowledged: known.yaml\n")
+    (tmp_path / "known.yaml").write_text(
+        "acknowledged:\n- {scenario: steady, found: [I6], who: ada, why: KAFKA-1, until: 2026-12-31}\n"
+    )
+
+    told = read_settings(tmp_path / "nightly.yaml")
+
+    assert told["repetitions"] == 2
+    assert check({**SETTINGS, **told}).acknowledged[0].until == date(2026, 12, 31)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [(None, "There is no file"), ("a: [", "is no YAML"), ("- a", "holds no settings")],
+)
+def test_a_file_that_holds_no_settings_is_refused(tmp_path: Path, text: str | None, words: str) -> None:
+    """Missing, broken, or a list."""
+    if text is not None:
+        (tmp_path / "nightly.yaml").write_text(text)
+
+    with pytest.raises(BadInput, match=words):
+        read_settings(tmp_path / "nightly.yaml")
+
+
+def test_an_entry_covers_what_it_names() -> None:
+    """Without kafka or phase it covers all of them."""
+    entry = Acknowledged.model_validate(ENTRY)
+    wide = Acknowledged.model_validate({**ENTRY, "kafka": None, "phase": "leader dies"})
+
+    assert entry.covers_series("steady", "4.3.0", "latency_p99_ms", "leader dies")
+    assert not entry.covers_series("steady", "3.9.1", "latency_p99_ms", "")
+    assert wide.covers_series("steady", "3.9.1", "latency_p99_ms", "leader dies")
+    assert not wide.covers_series("steady", "3.9.1", "latency_p99_ms", "steady")
+    assert not entry.covers_failure("steady", "4.3.0", [])
+
+
+@pytest.mark.parametrize(
+    ("found", "covered"), [(["I6"], True), (["I6", "lost_write"], True), (["I7"], False), ([], False)]
+)
+def test_an_entry_covers_no_more_of_a_failure_than_it_names(found: list[str], covered: bool) -> None:
+    """A failure that shows one thing more is another failure."""
+    entry = Acknowledged(
+        scenario="steady", found=["I6", "lost_write"], who="ada", why="KAFKA-1", until=date(2026, 12, 31)
+    )
+
+    assert entry.covers_failure("steady", "4.3.0", found) == covered
+
+
+def test_times_have_a_floor_and_phases_can_be_chosen() -> None:
+    """What the prober cannot tell apart is the same, unless the settings say otherwise."""
+    watch = {"elect_s": {"margin": 0.2}, "catch_up_s": {"margin": 0.2, "floor": 1}, "latency_p50_ms": {"margin": 0.1}}
+    asked = check(changed("watch", {**watch, "latency_p99_ms": {"margin": 0.1, "phases": ["steady"]}}))
+
+    assert asked.floors() == {"elect_s": 0.1, "catch_up_s": 1, "latency_p50_ms": 0, "latency_p99_ms": 0}
+    assert asked.watches("latency_p50_ms", "leader dies")
+    assert asked.watches("latency_p99_ms", "steady")
+    assert not asked.watches("latency_p99_ms", "leader dies")
+    assert not asked.watches("gc_ms", "")
+
+
+def test_every_setting_is_explained() -> None:
+    """docs/nightly.md has a row for each, those of its parts included."""
+    text = (ROOT / "docs" / "nightly.md").read_text()
+    parts = {
+        "canary": Canary,
+        "watch.<metric>": Watch,
+        "baseline": Baseline,
+        "confirm": Confirm,
+        "retention": Retention,
+    }
+    names = [
+        *Settings.model_fields,
+        *(f"{part}.{name}" for part, model in parts.items() for name in model.model_fields),
+    ]
+
+    assert [name for name in names if f"| `{name}` |" not in text and name not in ("watch", *parts)] == []
+    assert [name for name in Acknowledged.model_fields if not re.search(rf"^ .*\b{name}: ", text, re.MULTILINE)] == []
