@@ -320,7 +320,7 @@ def _view(asked: Settings, side: Side, scenario: str) -> dict[str, Any]:
 
 def _mode(side: Side, told: Scenario) -> str:
     """KRaft or ZooKeeper. A folder, an archive or an image has no version before it is looked into."""
-    if re.search("[/:]", side.kafka):
+    if re.search(r"[/:]|\.(tgz|tar\.gz|tar)$", side.kafka):
         return told.cluster.mode or "kraft"
     return choose_mode(side.kafka, told.cluster.mode)
 

@@ -86,7 +86,7 @@ def runs_of(campaign: Campaign, rows: Iterable[Row]) -> list[Run]:
     for of_run in sorted(by_run.values(), key=lambda of_run: of_run[0]["started_at"]):
         by_item.setdefault(of_run[0]["labels"]["item"], of_run)
     found = [by_item[item.name] for item in campaign.items if item.name in by_item]
-    return [Run(of_run[0], {(row["metric"], row["phase"]): row for row in of_run}) for of_run in found]
+    return [Run(of_run[0], {(row["metric"], row["phase"]): row for row in of_run if row["metric"]}) for of_run in found]
 
 
 def told(campaign: Campaign, runs: Sequence[Run]) -> dict[str, Any]:

@@ -162,7 +162,8 @@ def _effects(result: Found) -> Iterator[Block]:
             f"Change of each {role} metric from base to head, with its 95 % interval and its margin",
             f"{title} Mark and line: the mean change over all pairs and its 95 % interval; grey: the margin within "
             "which a change does not matter. Right of 0 head has more, which is worse for a time and better for a "
-            "rate: the mark says which. A line that leaves the figure goes on in the table.",
+            "rate: the mark says which. A line that leaves the figure goes on in the table; a mark without one rests "
+            "on times that had not ended.",
             _effect_table(own, labels, title),
         )
     if not any(effect["role"] != "why" for effect in result["effects"]):

@@ -104,6 +104,12 @@ def test_a_version_may_be_compared_with_itself():
     assert changed["head"]["name"] == "Kafka 3.9.0, changed"
 
 
+@pytest.mark.parametrize("own", ["build/kafka", "kafka-4.4.0.tgz", "image:kafka-trunk"])
+def test_head_may_be_a_build_of_ones_own(own):
+    """A folder, an archive or an image: its version is known when it is looked into."""
+    assert {item.kafka for item in made(head=own, view="shipped").items} == {"3.9.0", own}
+
+
 def test_a_slowdown_is_planted_into_head_alone():
     """The planted metric is a primary one, named before the first run; the two sides may be the same version."""
     plant = {

@@ -61,6 +61,18 @@ def test_what_passing_runs_have_is_not_blamed():
     assert [f["what"] for f in correctness(runs([failing]))["findings"]] == ["duplicate", "lost_write"]
 
 
+def test_one_known_bug_is_one_finding_however_it_shows():
+    """KAFKA-14704 breaks I2 here and I6 there: head shows nothing that base lacks; without its name it does."""
+    says = "I6 does not hold: 1 of 9 checks. This is KAFKA-14704 (a follower raises its high watermark)."
+    known = [{**OLD_BUG, "broken": [name], "sentence": says} for name in ("I2", "I6")]
+    unnamed = {**OLD_BUG, "broken": ["I2"]}
+
+    named = correctness(runs(known[:1], known[1:]))
+
+    assert (named["verdict"], [finding["what"] for finding in named["findings"]]) == ("both", ["KAFKA-14704"])
+    assert correctness(runs([unnamed], known[1:]))["verdict"] == "regression"
+
+
 def test_losses_are_counted_in_runs():
     """A share above zero in two of ten runs, and the largest; no run measured it: no row."""
     found = counts(

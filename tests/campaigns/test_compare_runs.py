@@ -35,6 +35,14 @@ def test_there_are_no_second_tries():
     assert run.value("latency_p99_ms") is None
 
 
+def test_a_run_that_measured_nothing_is_a_run():
+    """Its one row names no metric; it counts as a run and has no value."""
+    (run,) = runs_of(PLAN, run_rows(PLAN.items[0], {("", ""): None}))
+
+    assert dict(run.measured) == {}
+    assert run.why_not("latency_p99_ms", "steady") == "not measured"
+
+
 def test_pairs_are_those_of_the_plan():
     """By role, whoever ran first; a run that is not there leaves its place empty."""
     found = pairs_of(PLAN, runs(), "comparison", ("base", "head"))
