@@ -1,0 +1,113 @@
+"""Archive rows of a simulated capacity campaign: brokers that catch up at R = 12 MB/s after a start of 9 s."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from campaigns.campaign import Campaign, Item
+from campaigns.capacity import plan
+from spark.capacity import catch_up_s
+
+RATE, START_S, NOISE = 12.0, 9.0, 0.06
+LEADERSHIP_S = 4.0
+KNEE = {"knee": 6.5, "degraded": 4.7}  # MB/s at which p99 passes 200 ms
+SETTINGS: dict[str, dict[str, Any]] = {
+    "question": {
+        "write_mb_per_s": 3,
+        "burst": 1.3,
+        "growth_per_month": [0.02, 0.04],
+        "horizon_months": 6,
+        "brokers": 3,
+        "target_p99_ms": 200,
+        "target_recovery_s": 60,
+        "downtime_s": 30,
+        **dict.fromkeys(("tls", "compression", "consumer_groups")),
+    },
+    "measurement": {
+        "kafka": "3.9.1",
+        "runtime": "docker",
+        "allowance": {"cpus": 0.35, "network": "40MB/s"},
+        "load_steps": [1, 2, 3, 4, 6, 8],
+        "repetitions": 3,
+        "grid": {"write_mb_per_s": [1, 2, 4], "down_s": [15, 30, 60]},
+        "held_out": [[5, 45], [3, 90], [5, 90]],
+    },
+}
+
+
+def settings(**changes: Any) -> dict[str, Any]:
+    """A question with its measurement, and other values in either part; what is None is left to its default."""
+    told = {part: {**values, **{k: v for k, v in changes.items() if k in values}} for part, values in SETTINGS.items()}
+    return {part: {key: value for key, value in values.items() if value is not None} for part, values in told.items()}
+
+
+def campaign(**changes: Any) -> Campaign:
+    """The plan of that question."""
+    return plan(settings(**changes), campaign_id="plan-1", created_at="2026-11-21T10:00:00+00:00", seed=7)
+
+
+def archive(
+    of: Campaign, change: Callable[[Item, dict[str, Any]], dict[str, Any]] | None = None
+) -> list[dict[str, Any]]:
+    """The rows of every run of the campaign; ``change`` may alter each."""
+    random = np.random.default_rng(of.seed)
+    rows = []
+    for number, item in enumerate(of.items):
+        run = _run(of, item, number)
+        measured = _catch_up(item, of, random) if "down_s" in item.labels else _steps(item, of, random)
+        rows += [{**run, **row} for row in measured]
+    return rows if change is None else [change(_item_of(of, row), row) for row in rows]
+
+
+def _item_of(of: Campaign, row: Mapping[str, Any]) -> Item:
+    return next(item for item in of.items if item.name == row["labels"]["item"])
+
+
+def _run(of: Campaign, item: Item, number: int) -> dict[str, Any]:
+    return {
+        "run_id": f"run-{number:02}",
+        "started_at": f"2026-11-21T{10 + number // 6:02}:{10 * (number % 6):02}:00+00:00",
+        "scenario": item.scenario,
+        "kafka_version": item.kafka,
+        "jvm": "stock",
+        "host": "host-1",
+        "verdict": "pass",
+        "sentence": "Every acknowledged record survived.",
+        "labels": {**item.labels, "campaign": of.campaign_id, "item": item.name},
+    }
+
+
+def row(metric: str, value: float, phase: str, *, censored: bool = False) -> dict[str, Any]:
+    """One metric of one phase."""
+    common = {"samples": 1000, "censored": censored, "trusted": True, "note": None}
+    return {"metric": metric, "phase": phase, "value": value, **common}
+
+
+def _steps(item: Item, of: Campaign, random: np.random.Generator) -> Iterator[dict[str, Any]]:
+    """p99 rises to 200 ms at the knee, and without bound towards 1.4 times the knee; beyond it the load is missed."""
+    role = item.labels["role"]
+    slow = math.exp(random.normal(0, NOISE))
+    for phase in item.changes["phases"][1:]:
+        name = next(iter(phase))
+        load = float(name.split()[0])
+        use = load / (1.4 * KNEE[role])
+        p99 = 57.2 / (1 - use) * slow * math.exp(random.normal(0, NOISE)) if use < 1 else 9000.0
+        yield row("offered_per_s", 1e6 * load / of.settings["question"]["record_bytes"], name)
+        yield row("achieved_ratio", min(1.0, 1 / use), name)
+        yield row("latency_p99_ms", p99, name)
+        if role == "knee":
+            yield row("broker_cpu_s_per_gb", 130 * math.exp(random.normal(0, NOISE)), name)
+
+
+def _catch_up(item: Item, of: Campaign, random: np.random.Generator) -> Iterator[dict[str, Any]]:
+    load, down_s = float(item.labels["write_mb_per_s"]), float(item.labels["down_s"])
+    limit_s = of.settings["measurement"]["give_up_s"]
+    took_s = catch_up_s(load, down_s, RATE, START_S) * math.exp(random.normal(0, NOISE))
+    censored = took_s > limit_s
+    yield row("catch_up_s", min(took_s, limit_s), "away and back", censored=censored)
+    if not censored:
+        yield row("rebalanced_s", took_s + LEADERSHIP_S * random.uniform(0.6, 1), "away and back")

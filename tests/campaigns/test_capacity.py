@@ -1,0 +1,117 @@
+"""The runs of a capacity plan: what is asked, what is refused, and what each run changes of its scenario."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from campaigns.capacity import follow_up, plan
+from clusters.scenario import load_scenario
+from history.errors import BadInput
+from tests.campaigns.capacity_rows import campaign, settings
+
+
+def test_the_question_that_comes_with_the_project_can_be_planned() -> None:
+    """capacity.yaml gives load steps, a grid and held-out points."""
+    told = yaml.safe_load((Path(__file__).resolve().parents[2] / "capacity.yaml").read_text())
+    planned = plan(told, campaign_id="plan-1", created_at="2026-11-21T10:00:00+00:00", seed=7)
+
+    assert {item.labels["role"] for item in planned.items} == {"knee", "degraded", "catch_up", "held_out"}
+
+
+def _refusal(**changes: Any) -> str:
+    with pytest.raises(BadInput) as refused:
+        plan(settings(**changes), campaign_id="plan-1", created_at="2026-11-21T10:00:00+00:00", seed=7)
+    return str(refused.value)
+
+
+def test_load_steps_come_first_and_held_out_points_last() -> None:
+    """Healthy and degraded in turn, then the whole grid once, then what the model has to prove itself on."""
+    roles = [item.labels["role"] for item in campaign().items]
+
+    assert roles == ["knee", "degraded"] * 3 + ["catch_up"] * 9 + ["held_out"] * 3
+
+
+def test_the_grid_is_run_in_an_order_of_its_own() -> None:
+    """The seed decides it; every point comes once."""
+    points = [(item.labels["write_mb_per_s"], item.labels["down_s"]) for item in campaign().items[6:15]]
+    other = plan(settings(), campaign_id="plan-1", created_at="2026-11-21T10:00:00+00:00", seed=8)
+
+    assert sorted(points) == [(load, down) for load in "124" for down in ("15", "30", "60")]
+    assert points != [(item.labels["write_mb_per_s"], item.labels["down_s"]) for item in other.items[6:15]]
+
+
+def test_every_run_is_one_that_its_scenario_allows() -> None:
+    """Merged into the scenario's file, the changes give stock JVMs, the allowance, and rates of whole records."""
+    for item in campaign().items:
+        told = load_scenario(item.scenario, item.changes)
+        assert (told.cluster.jvm, told.cluster.brokers) == ("stock", 3)
+        assert told.cluster.allowance is not None
+        assert told.cluster.allowance.cpus == 0.35
+        assert told.load is not None
+        assert (told.load.record_bytes, told.load.p99_limit) == (1000, 0.2)
+
+
+def test_a_load_step_offers_its_rate_in_a_phase_of_its_own() -> None:
+    """4 MB/s of 1000-byte records are 4000 a second; with one away, the offer comes once it is out of the ISR."""
+    healthy, degraded = campaign().items[:2]
+
+    assert {"4 MB/s": [{"offer": "4000/s"}, {"hold": 30.0}]} in healthy.changes["phases"]
+    steps = next(phase for phase in degraded.changes["phases"] if "4 MB/s, one away" in phase)["4 MB/s, one away"]
+    assert [next(iter(step)) for step in steps] == ["stop", "wait", "offer", "hold", "start", "wait"]
+
+
+def test_a_catch_up_run_is_away_as_long_as_its_label_says() -> None:
+    """The kill, the downtime, the start, a wait that is given up after the limit; then leadership is given back."""
+    item = next(item for item in campaign().items if item.name == "held-out-2-3mb-90s")
+
+    steps = item.changes["phases"][-1]["away and back"]
+    assert (item.labels["write_mb_per_s"], item.labels["down_s"]) == ("3", "90")
+    assert steps[:3] == [{"kill": "A"}, {"hold": 90.0}, {"start": "A"}]
+    assert steps[3]["wait"]["limit"] == 240
+    assert [next(iter(step)) for step in steps[4:]] == ["elect", "wait"]
+
+
+def test_nothing_is_added_once_results_are_seen() -> None:
+    """Points chosen after looking would not test the model."""
+    assert follow_up(campaign(), []) == []
+
+
+def test_a_single_growth_rate_is_a_range_without_width() -> None:
+    """3 % a month, surely."""
+    assert campaign(growth_per_month=0.03).settings["question"]["growth_per_month"] == [0.03, 0.03]
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"runtime": "process"}, "capacity needs the docker runtime"),
+        ({"tls": True}, "TLS adds CPU"),
+        ({"compression": "gzip"}, "compresses better than real data"),
+        ({"brokers": 2}, "replication_factor 3 is above the 2 brokers"),
+        ({"held_out": [[2, 30]]}, "2 MB/s for 30 s, which lies inside the grid"),
+        ({"grid": {"write_mb_per_s": [1, 2], "down_s": [5, 30]}}, "greater than or equal to 12"),
+        ({"growth_per_month": [0.04, 0.02]}, "0.04 to 0.02 is no growth"),
+        ({"load_steps": [1, 2]}, "at least 3 items"),
+        ({"target_p99_ms": 0}, "greater than 0"),
+    ],
+)
+def test_what_cannot_be_measured_is_refused_in_one_sentence(changes: dict[str, Any], words: str) -> None:
+    """It begins with what is wrong, and says where."""
+    refusal = _refusal(**changes)
+
+    assert refusal.startswith("The capacity plan cannot be made: ")
+    assert words in refusal
+
+
+def test_a_question_without_a_target_is_refused() -> None:
+    """The missing field is named, and so is one that is unknown."""
+    told = settings()
+    del told["question"]["target_p99_ms"]
+    with pytest.raises(BadInput, match=r"question\.target_p99_ms: Field required"):
+        plan(told, campaign_id="plan-1", created_at="2026-11-21", seed=7)
+    told = settings()
+    told["question"]["colour"] = "blue"
+    with pytest.raises(BadInput, match=r"question\.colour: Extra inputs"):
+        plan(told, campaign_id="plan-1", created_at="2026-11-21", seed=7)

@@ -1,0 +1,98 @@
+"""The page of a capacity plan: the answer first, every figure with its table, and what is unknown said so."""
+
+import re
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser
+
+from campaigns.capacity_result import result
+from reports.capacity_page import render
+from reports.site import PLOTLY
+from tests.campaigns.capacity_rows import archive, campaign
+from tests.reports.in_browser import SCHEMES, WIDTHS, open_page
+
+SECTIONS = ["plan", "latency", "catch_up", "check", "downtime", "demand", "headroom", "throttle", "limits"]
+FIGURES = ["latency", "catch-up", "longest-down", "ledger"]
+
+
+@cache
+def _told() -> dict[str, Any]:
+    asked = campaign()
+    return result(asked, archive(asked))
+
+
+def _written(tmp_path: Path) -> Path:
+    """The page where it lies in a site, with the site's plotly."""
+    page = tmp_path / "plans" / "plan-1" / "index.html"
+    page.parent.mkdir(parents=True)
+    page.write_text(render(_told(), {}))
+    (tmp_path / PLOTLY).symlink_to(str(files("plotly") / "package_data" / PLOTLY))
+    return page
+
+
+def test_the_answer_stands_first_and_every_part_follows() -> None:
+    """Sentence, verdict, and the nine sections in order."""
+    html = render(_told(), {})
+
+    assert "3 brokers carry 3.9 MB/s" in re.findall(r"<h1[^>]*>(.*?)</h1>", html)[0]
+    assert '<body data-verdict="fail">' in html
+    assert "too few brokers" in html
+    assert re.findall(r'<h2 id="([\w-]+)">', html) == SECTIONS
+    assert re.findall(r'id="figure-([\w-]+)"', html) == FIGURES
+
+
+def test_runs_lead_to_their_pages_where_there_is_one() -> None:
+    """A run whose folder is gone is named without a link."""
+    html = render(_told(), {"run-06": "../../../runs/run-06/report/index.html"})
+
+    assert '<a href="../../../runs/run-06/report/index.html">run-06</a>' in html
+    assert re.search(r"<td>run-07</td>", html)
+
+
+def test_what_was_not_measured_is_said_instead_of_drawn() -> None:
+    """With an empty archive there is no figure and no plan, but every reason."""
+    html = render(result(campaign(), []), {})
+
+    assert '<body data-verdict="unknown">' in html
+    assert 'id="figure-' not in html
+    assert "No degraded load step can be used." in html
+    assert "has not been tried on a run that it was not fitted on" in html
+
+
+def test_a_load_without_end_is_not_drawn_to_infinity() -> None:
+    """A knee above every offered load, and a load that never catches up, are words in the tables."""
+    asked = campaign(target_p99_ms=100_000, load_steps=[1, 2, 3])
+    html = render(result(asked, archive(asked)), {})
+
+    assert "above 3" in html
+    assert "Infinity" not in html
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("width", WIDTHS)
+def test_it_opens_from_disk_for_everybody(browser: Browser, tmp_path: Path, width: int, scheme: str) -> None:
+    """No network, no complaint, nothing wider than the window, nothing that axe-core calls serious."""
+    opened = open_page(browser, _written(tmp_path), width, scheme)
+
+    assert (opened.complaints, opened.strangers, opened.overflow) == ([], [], 0)
+    assert opened.inaccessible() == []
+
+
+@pytest.mark.browser
+def test_figures_hold_what_their_tables_hold(browser: Browser, tmp_path: Path) -> None:
+    """Every drawn value stands in the table behind its figure, and none is left out."""
+    opened = open_page(browser, _written(tmp_path))
+
+    for name in FIGURES:
+        table = {cell.lstrip("≥ ").replace(",", "") for row in opened.table(name) for cell in row}
+        drawn = {f"{value:.10g}" if isinstance(value, float | int) else value for trace in opened.drawn(name)
+                 for value in (*trace["x"], *trace["y"]) if value is not None}  # fmt: skip
+        assert drawn - table == set(), name
+        assert len(drawn) > 5
+    runs = {row[0] for row in opened.table("catch-up")} - {"model"}
+    assert runs == {point["run_id"] for point in _told()["catch_up"]["points"]}
