@@ -228,10 +228,10 @@ def _series(night: Night, told: Watched) -> Json:
         "why": why,
         "needed": LEAST_NIGHTS + 1,
         "visible_percent": _percent(told.visible),
-        "change": _change(told),
+        "change": _change(night, told),
         "confirmation": _confirmation(reruns, night) if reruns else None,
         "margins": round(night.margins(told), 3),
-        "points": [_point(point) for point in told.points[-SHOWN_NIGHTS:]],
+        "points": [_point(night, point) for point in told.points[-SHOWN_NIGHTS:]],
         "runs": sorted({row["run_id"] for row in night.tonight if _is_of(row, told)}),
     }
 
@@ -261,13 +261,13 @@ def _interval(told: Json) -> str:
     return f"{told['percent']:+.1f} % ({told['low_percent']:+.1f} to {told['high_percent']:+.1f} %)"
 
 
-def _change(told: Watched) -> Json | None:
+def _change(night: Night, told: Watched) -> Json | None:
     change = told.change
     if change is None:
         return None
     return {
         "since": told.after[0],
-        "since_at": told.window[change.since].at,
+        "since_at": night.began[told.after[0]].isoformat(),
         "nights_before": len(told.before),
         "nights_after": len(told.after),
         "before": _rounded(change.before),
@@ -296,8 +296,16 @@ def _confirmation(reruns: Reruns, night: Night) -> Json:
     }
 
 
-def _point(point: Point) -> Json:
-    return {**point._asdict(), "value": _rounded(point.value), "low": _rounded(point.low), "high": _rounded(point.high)}
+def _point(night: Night, point: Point) -> Json:
+    """A point stands where its night began, so that all series of a night stand together."""
+    at = night.began[point.night].isoformat()
+    return {
+        **point._asdict(),
+        "at": at,
+        "value": _rounded(point.value),
+        "low": _rounded(point.low),
+        "high": _rounded(point.high),
+    }
 
 
 def _percent(log: float | None) -> float | None:

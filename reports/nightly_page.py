@@ -229,7 +229,8 @@ def _plot(name: str, title: str, own: Sequence[Found]) -> Plot:
         nights_figure(own),
         f"{title}: a strip for each scenario and phase, a line for each version, a point for each night",
         f"{title}. A point is the median of a night's good runs, the band reaches from the lowest to the highest of "
-        "them. Scales do not begin at 0. A dotted line is where a level changed by more than the margin.",
+        "them; nothing is known between nights. Scales do not begin at 0. A dotted line is where a level changed by "
+        "more than the margin.",
         Table(title, head, rows, frozenset({3, 4, 5, 6})),
     )
 
@@ -251,7 +252,7 @@ def _series(result: Found) -> Iterator[Block]:
             len(told["points"]),
             DASH if told["visible_percent"] is None else f"from {change(told['visible_percent'])}",
             f"{told['margin_percent']:g} %",
-            told["why"],
+            "see above, what changed" if told["state"] in MOVED and told["role"] == "night" else told["why"],
         )
         for told in result["series"]
     ]

@@ -9,6 +9,7 @@ this library and this test; docs/screen.md what they find and miss.
 from __future__ import annotations
 
 import math
+import warnings
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from statistics import fmean, median
@@ -171,7 +172,7 @@ def _best_split(values: Sequence[float]) -> int:
 def levels(values: Sequence[float], first: int, since: int, confidence: float = 0.95) -> Change:
     """How the values from ``since`` on differ from those before it; p is nan where all are the same."""
     before, after = values[first:since], values[since:]
-    with np.errstate(divide="ignore", invalid="ignore"):  # levels without any noise
+    with warnings.catch_warnings(action="ignore", category=RuntimeWarning):  # levels without any noise
         test = stats.ttest_ind(after, before)
         low, high = test.confidence_interval(confidence)
     log = fmean(after) - fmean(before)
@@ -231,7 +232,7 @@ def confirm(
         )
         return Confirmation("inconclusive", why, len(reruns), len(before))
     tonight = levels([*before, fmean(reruns)], 0, len(before), 1 - alpha)
-    with np.errstate(divide="ignore", invalid="ignore"):  # pairs that are all the same
+    with warnings.catch_warnings(action="ignore", category=RuntimeWarning):  # pairs that are all the same
         welch = stats.ttest_ind(reruns, before, equal_var=False).confidence_interval(1 - alpha)
     log, low, high = tonight.log, min(tonight.low, float(welch.low)), max(tonight.high, float(welch.high))
     worst = (log, low, high) if better == "lower" else (-log, -high, -low)
