@@ -14,7 +14,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol, cast
 
+from campaigns import nightly_outputs
 from campaigns.campaign import Campaign, CampaignFolder, Item, Kind
+from campaigns.nightly_settings import check
 from campaigns.site import Places, links_from, publish, write_index
 from clusters import experiment
 from clusters.host_lock import alone
@@ -219,6 +221,9 @@ def conclude(folder: CampaignFolder, places: Places) -> dict[str, Any]:
     rows = archive.read(places.archive)
     found = _kind(campaign.kind).result(campaign, rows)
     write_atomically(folder.result, json.dumps(found, indent=1, ensure_ascii=False, default=str) + "\n")
+    if campaign.kind == "nightly":
+        nightly_outputs.write(folder, found)
+        nightly_outputs.prune(places.runs, folder.path.parent, rows, check(campaign.settings), datetime.now(UTC))
     write_atomically(folder.page, _page(campaign.kind).render(found, links_from(folder.page, rows, places)))
     write_index(places)
     return found

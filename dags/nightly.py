@@ -8,10 +8,12 @@ from datetime import UTC, datetime
 from airflow.sdk import DAG
 
 from operators.campaign_dag import campaign_dag
+from operators.notify import NightlyWebhook
 
 dag: DAG = campaign_dag(
     "nightly",
     "Scenarios × versions, judged and screened; what changed is confirmed before anybody is told.",
+    tell=[NightlyWebhook(campaign="{{ ti.xcom_pull(task_ids='plan') }}")],
     schedule=os.environ.get("PLIMSOLL_NIGHTLY", "0 2 * * *") or None,  # empty: only when asked for
     start_date=datetime(2026, 1, 1, tzinfo=UTC),
     catchup=False,

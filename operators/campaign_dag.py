@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
-from airflow.sdk import DAG, Asset, Param, TriggerRule, chain
+from airflow.sdk import DAG, Asset, BaseNotifier, Param, TriggerRule, chain
 
 from campaigns.campaign import Kind
 from operators.airflow_home import BENCHMARK_POOL
@@ -27,8 +27,14 @@ PARAMS = {
 }
 
 
-def campaign_dag(kind: Kind, description: str, params: Mapping[str, Param] | None = None, **schedule: Any) -> DAG:
-    """The DAG of a kind of campaign.
+def campaign_dag(
+    kind: Kind,
+    description: str,
+    params: Mapping[str, Param] | None = None,
+    tell: Sequence[BaseNotifier] = (),
+    **schedule: Any,
+) -> DAG:
+    """The DAG of a kind of campaign; ``tell`` are notified of its result, red or green.
 
     Runs go one after the other, also under a scheduler: they share one pool with one slot. A run that broke leaves its
     task red, and the campaign goes on without it.
@@ -42,11 +48,11 @@ def campaign_dag(kind: Kind, description: str, params: Mapping[str, Param] | Non
         tags=["campaign"],
         **schedule,
     ) as dag:
-        _tasks(kind)
+        _tasks(kind, tell)
     return dag
 
 
-def _tasks(kind: Kind) -> None:
+def _tasks(kind: Kind, tell: Sequence[BaseNotifier]) -> None:
     plan = PlanCampaign(task_id="plan", kind=kind, execution_timeout=_SHORT)
     campaign: Any = plan.output  # Airflow puts the path in its place
     first = _round(campaign, "", follow_up=False)
@@ -57,6 +63,8 @@ def _tasks(kind: Kind) -> None:
         trigger_rule=TriggerRule.ALL_DONE,
         execution_timeout=_SHORT,
         outlets=[ARCHIVE],
+        on_success_callback=list(tell),
+        on_failure_callback=list(tell),
     )
     chain(plan, first[0])
     chain(first[-1], second[0])

@@ -11,8 +11,8 @@ from pathlib import Path
 from xml.etree import ElementTree as ET
 
 PARTS = {
-    "without any cluster": ["-m", "not cluster and not pipeline and not slow"],
-    "with real brokers, Spark applications and Airflow": ["-m", "(cluster or pipeline) and not slow"],
+    "without any cluster": ["-m", "not cluster and not pipeline and not browser and not slow"],
+    "with real brokers, browser, Spark and Airflow": ["-m", "(cluster or pipeline or browser) and not slow"],
 }
 
 

@@ -1,0 +1,109 @@
+"""A whole campaign by the command behind make: real brokers, a real Airflow, a real Spark."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import pytest
+import yaml
+
+from clusters.paths import ROOT
+from history import archive
+
+pytestmark = pytest.mark.cluster
+
+SHORT = {
+    "name": "short",
+    "why": "A run of a few seconds.",
+    "cluster": {"brokers": 3},
+    "topics": {"orders": {"partitions": 1, "replicas": ["A", "B", "C"], "config": {"min.insync.replicas": 2}}},
+    "load": {"topic": "orders", "rate": "200/s"},
+    "phases": [{"steady": [{"hold": "3s"}]}],
+}
+
+
+@pytest.fixture
+def webhook() -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    """A server on the loopback, and what was posted to it."""
+    posted: list[dict[str, Any]] = []
+
+    class Taker(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            posted.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            self.send_response(204)
+            self.end_headers()
+
+    server = HTTPServer(("127.0.0.1", 0), Taker)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_address[1]}/night", posted
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def _nightly(folder: Path, settings: Path, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "operators.cli", "nightly", "--name", "night-1", "--file", str(settings)]
+    return subprocess.run(
+        [*command, "--runs", str(folder / "runs")],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_a_night_is_recorded_judged_and_told_and_goes_on(
+    tmp_path: Path, webhook: tuple[str, list[dict[str, Any]]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three runs in their planned order, a page, JUnit and a post; started again it finds nothing left to record."""
+    url, posted = webhook
+    monkeypatch.setenv("TOLD_OF_THE_NIGHT", url)
+    scenario, settings = tmp_path / "short.yaml", tmp_path / "nightly.yaml"
+    scenario.write_text(yaml.safe_dump(SHORT))
+    settings.write_text(
+        yaml.safe_dump(
+            {
+                "scenarios": [str(scenario)],
+                "versions": ["3.9.1"],
+                "repetitions": 1,
+                "canary": {"scenario": str(scenario), "kafka": "3.9.1"},
+                "runtime": "process",
+                "watch": {"latency_p50_ms": {"margin": 0.1}},
+                "baseline": {"releases": ["3.9.1"]},
+                "webhook": "TOLD_OF_THE_NIGHT",
+            }
+        )
+    )
+
+    done = _nightly(tmp_path, settings, dict(os.environ))
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "nightly night-1: 3 of 3 runs to record" in done.stdout
+    rows = archive.read(tmp_path / "archive", campaign="night-1")
+    runs = {row["run_id"]: row for row in rows}
+    in_order = [runs[run_id]["labels"]["role"] for run_id in sorted(runs)]
+    assert in_order == ["canary", "night", "canary"]
+    assert {row["verdict"] for row in rows} == {"pass"}
+    assert {"latency_p50_ms", "acked_per_s", "broker_cpu_s_per_gb"} <= {row["metric"] for row in rows}
+    night = tmp_path / "site" / "nights" / "night-1"
+    assert {path.name for path in night.iterdir()} >= {"index.html", "result.json", "summary.json", "junit.xml"}
+    assert next(case.get("name") for case in ET.parse(night / "junit.xml").iter("testcase")) == "3.9.1"
+    assert "night-1" in (tmp_path / "site" / "index.html").read_text()
+    assert [message["campaign"] for message in posted] == ["night-1"]
+
+    again = _nightly(tmp_path, settings, dict(os.environ))
+
+    assert "nightly night-1: 0 of 3 runs to record" in again.stdout
+    assert again.returncode == 0, again.stdout + again.stderr
+    assert len({row["run_id"] for row in archive.read(tmp_path / "archive")}) == 3
