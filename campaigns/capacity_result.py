@@ -21,6 +21,7 @@ from spark.intervals import clopper_pearson
 
 LEAST_ACHIEVED = 0.995
 CURVE_POINTS = 16
+MEASURED_GROUPS = 1  # the load's own consumer
 AWAY_PHASE = "away and back"
 STATES = {"right": "pass", "over": "pass", "under": "fail", "unknown": "unknown"}
 NOTHING_FOLLOWS: dict[str, Any] = {"plan": None, "recommendation": {"verdict": "unknown", "doubts": []}}
@@ -203,10 +204,21 @@ class Study:
     def _fitted(self, *, cold: bool) -> CatchUp | None:
         """Two fits, for reads from the page cache and from the disk are two rates."""
         try:
-            return capacity.fit([run.point for run in self.caught_up if run.role == "catch_up" and run.cold == cold])
+            points = [run.point for run in self.caught_up if run.role == "catch_up" and run.cold == cold]
+            return capacity.fit(points, self.most_shared)
         except BadInput as error:
             self.missing.append(f"Cold: {error}" if cold else str(error))
             return None
+
+    @property
+    def most_shared(self) -> float:
+        """What a MB/s of load takes from catching up at most: as much as peers send of it, to the group as well."""
+        return float(MEASURED_GROUPS + self.question["replication_factor"] - 1)
+
+    @property
+    def largest_load(self) -> float:
+        """Into one broker, of the runs that the model is fitted on."""
+        return max((run.point.load for run in self.caught_up if run.role == "catch_up"), default=0.0)
 
     def _predicted(self, run: CaughtUp) -> Interval | None:
         fitted = self.fitted_cold if run.cold else self.fitted
@@ -251,10 +263,12 @@ class Study:
         fitted = self.fitted
         return {
             "points": [self._point_as_json(run) for run in self.caught_up],
-            "rate": as_json(fitted.rate()) if fitted else None,
+            "largest_load_mb_per_s": self.largest_load,
+            "rate": as_json(fitted.rate(self.largest_load)) if fitted else None,
+            "shared": as_json(fitted.shared_with()) if fitted else None,
             "start_s": as_json(fitted.start()) if fitted else None,
             "noise": fitted.noise() if fitted else None,
-            "cold_rate": as_json(self.fitted_cold.rate()) if self.fitted_cold else None,
+            "cold_rate": as_json(self.fitted_cold.rate(self.largest_load)) if self.fitted_cold else None,
             "fitted_runs": fitted.runs if fitted else 0,
             "censored_runs": fitted.censored if fitted else 0,
             "leadership_s": self.leadership_s,
@@ -336,12 +350,13 @@ class Plan:
 
     def as_json(self) -> dict[str, Any]:
         fitted, load = self.measured.catch_up, self._load(self.peak, self.have)
+        rate = fitted.rate(load)
         return {
             "plan": {
                 "peak_mb_per_s": self.peak,
                 "later_mb_per_s": self.later,
                 "load_mb_per_s": load,
-                "rate_mb_per_s": finite(fitted.rate().estimate),
+                "rate_mb_per_s": as_json(rate),
                 "safe_latency_mb_per_s": self.measured.safe_latency_load(self.have),
                 "safe_recovery_mb_per_s": self._safe_recovery(self.have),
                 "safe_mb_per_s": self._safe(self.have),
@@ -350,15 +365,15 @@ class Plan:
                 "cold_catch_up_s": self._cold(load),
                 "window_s": as_json(Interval(*(self.down_s + took for took in fitted.predict(load, self.down_s)))),
                 "longest_down_s": as_json(self._longest(self.have)),
-                "headroom": finite(fitted.rate().estimate / load),
+                "headroom": finite(rate.estimate / load),
                 "needed_headroom": finite(
                     capacity.needed_headroom(self.down_s, max(self.target_s, 0), fitted.start().estimate)
                 ),
-                "rebuild_s": finite(capacity.rebuild_s(self._stored_mb(load), load, fitted.rate().estimate)),
+                "rebuild_s": finite(capacity.rebuild_s(self._stored_mb(load), load, rate.estimate)),
                 "healthy_knee": as_json(self.measured.healthy_knee(self.have)),
                 "degraded_knee": as_json(self.measured.degraded_knee(self.have)),
                 "failure_factor": self.have / (self.have - 1),
-                "peer_spare_mb_per_s": finite((fitted.rate().estimate - load) / (self.have - 1)),
+                "peer_spare_mb_per_s": finite(max(rate.estimate - load, 0.0) / (self.have - 1)),
             },
             "options": [self._option(brokers) for brokers in self._considered()],
             "demands": self._demands(self.peak),
@@ -451,14 +466,14 @@ class Plan:
         return {name: value for name, value in found.items() if value is not None}
 
     def _rows(self, write: float, brokers: int) -> list[capacity.Demand]:
-        rate = self.measured.catch_up.rate()
+        rate = self.measured.catch_up.rate(self._load(write, brokers))
         return capacity.demands(
             write,
             brokers=brokers,
             replication_factor=self.question["replication_factor"],
             consumer_groups=self.question["consumer_groups"],
             cpu_s_per_mb=self._cpu_s_per_mb,
-            catch_up=rate.estimate if math.isfinite(rate.estimate) else rate.low,
+            catch_up=rate.estimate,
             limits=self._limits,
         )
 
@@ -503,7 +518,7 @@ class Plan:
             target_s=max(self.target_s, 0.0),
             start_s=fitted.start().estimate,
             spare_out=(self.measured.safe_latency_load(self.have) - self.peak) * outs,
-            unthrottled=fitted.rate().estimate,
+            unthrottled=max(fitted.rate(load).estimate, 0.0),
         )
 
     def _longest_downs(self) -> Iterator[dict[str, Any]]:
@@ -560,7 +575,10 @@ class Plan:
             self.later > measured.healthy.offered * self.have / study.brokers,
             "the load at the end of the horizon is above every load that was offered",
         )
-        yield groups > 1, f"one consumer group was measured; {groups} are accounted for by arithmetic alone"
+        yield (
+            groups > MEASURED_GROUPS,
+            f"one consumer group was measured; {groups} are accounted for by arithmetic alone",
+        )
         yield len(study.provenance()["hosts"]) > 1, "the runs come from more than one host"
         yield study.left_out != [], f"{len(study.left_out)} measurements were left out"
 

@@ -52,9 +52,9 @@ def told(result: _Told) -> dict[str, Any]:
 def _recovery(plan: _Told, question: _Told) -> str:
     back_s, target_s, took = plan["longest_down_s"]["low"], question["target_recovery_s"], plan["catch_up_s"]
     if took["estimate"] is None:
+        rate, load = amount(plan["rate_mb_per_s"]["estimate"]), amount(plan["load_mb_per_s"])
         return (
-            f"but there is no finite catch-up: a broker takes in {amount(plan['rate_mb_per_s'])} MB/s at most, and "
-            f"{amount(plan['load_mb_per_s'])} MB/s are written to it"
+            f"but there is no finite catch-up: a broker takes in {rate} MB/s at most, and {load} MB/s are written to it"
         )
     if back_s is None:
         return f"and recover within {target_s:g} s whenever it comes back"
@@ -139,7 +139,7 @@ def exhaustion(told: _Told) -> str:
 
 def throttle(told: _Told) -> str:
     """Which replication throttle makes sense for the returning broker."""
-    bounds, rate = told["throttle"], told["plan"]["rate_mb_per_s"]
+    bounds, rate = told["throttle"], told["plan"]["rate_mb_per_s"]["estimate"]
     least, most = bounds["target"], bounds["latency"]
     progress = f"Below {amount(bounds['progress'])} MB/s a throttle never lets the broker catch up"
     if least is None or (rate is not None and least > rate):
@@ -169,7 +169,7 @@ def _plan_table(told: _Told) -> Iterator[dict[str, str]]:
     yield _line("what the others take over", f"× {amount(plan['failure_factor'])}", "", "B / (B - 1)")
     yield _line("safe by latency", f"{amount(plan['safe_latency_mb_per_s'])} MB/s", "", "lower bound, degraded")
     yield _line("safe by recovery", f"{amount(plan['safe_recovery_mb_per_s'])} MB/s", "", "upper bound of T")
-    yield _of("R, largest catch-up ingest of a broker", catch_up["rate"], "MB/s", runs)
+    yield _of("R, largest catch-up ingest at the peak load", plan["rate_mb_per_s"], "MB/s", runs)
     yield _of("T0, start until it fetches", catch_up["start_s"], "s", runs)
     if catch_up["cold_rate"] is not None:
         yield _of("R from disk", catch_up["cold_rate"], "MB/s", "cold runs")

@@ -286,13 +286,14 @@ def _model_table(told: Told) -> Table:
         return cells(what, _number(interval["estimate"]), _number(interval["low"]), high, unit)
 
     rows = [
-        row("R, the largest catch-up ingest of a broker", told["rate"], "MB/s"),
+        row(f"R at {_number(told['largest_load_mb_per_s'])} MB/s of load into a broker", told["rate"], "MB/s"),
+        row("R lost to each MB/s of load", told["shared"], "MB/s"),
         row("T0, from its start until it fetches", told["start_s"], "s"),
         cells("spread of runs about the model", _number(told["noise"]), "", "", "of ln T"),
         cells("leadership balanced after the ISR is full, longest", _number(told["leadership_s"]), "", "", "s"),
     ]
     if told["cold_rate"]:
-        rows.insert(1, row("R from disk", told["cold_rate"], "MB/s"))
+        rows.insert(2, row("R from disk, at that load", told["cold_rate"], "MB/s"))
     caption = f"Fitted on {told['fitted_runs']} runs, {told['censored_runs']} of them given up; 90 % intervals"
     return Table(caption, ("what", "estimate", "low", "high", "unit"), rows, frozenset({1, 2, 3}))
 

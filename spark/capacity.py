@@ -22,9 +22,10 @@ from history.errors import BadInput
 Array = NDArray[np.float64]
 CONFIDENCE = 0.90  # of both sides together: an upper bound is passed by one new run in twenty
 FEWEST_RUNS = 4  # three unknowns and something left to judge the noise by
-CELLS, SIGMAS, ROUNDS = 40, 12, 4
+CELLS, SIGMAS, SHARES, ROUNDS = 26, 9, 6, 4
 NEGLIGIBLE = 9.0  # a parameter set less likely than the best one by e^9 changes no figure that is shown
 LONGEST_S = 1e7
+FASTEST = 1e6  # MB/s: stands for a rate without bound
 DAYS_A_MONTH = 365.25 / 12
 
 
@@ -79,12 +80,13 @@ def needed_headroom(down_s: float, target_s: float, start_s: float = 0.0) -> flo
 class CatchUp:
     """What measured runs say of R, T0 and their noise: sets of parameters, each with its weight.
 
-    ln T of a run is normal about ln of the model's T with standard deviation ``sigma``. ``slowness`` is 1/R, which is
-    0 where nothing limits the catch-up. The weights are likelihoods under priors that are flat in 1/R, T0 and ln sigma,
-    summing to 1.
+    R falls with the load into the broker where peers serve both: R = 1 / ``slowness`` - ``shared`` w. A slowness of 0:
+    nothing limits the catch-up. ln T of a run is normal about ln of the model's T with standard deviation ``sigma``.
+    The weights are likelihoods under priors that are flat in slowness, shared, T0 and ln sigma, summing to 1.
     """
 
     slowness: Array
+    shared: Array
     start_s: Array
     sigma: Array
     weight: Array
@@ -92,11 +94,16 @@ class CatchUp:
     censored: int
     rate_is_bounded: bool  # the runs exclude that nothing limits R
 
-    def rate(self, confidence: float = CONFIDENCE) -> Interval:
-        """R with its interval; no upper bound where the start alone explains every run."""
-        middle, low, high = (_quantile(self.slowness, self.weight, p) for p in _levels(confidence))
-        top = 1 / low if self.rate_is_bounded and low > 0 else math.inf
-        return Interval(1 / middle if middle > 0 else math.inf, 1 / high if high > 0 else math.inf, top)
+    def rate(self, load: float, confidence: float = CONFIDENCE) -> Interval:
+        """R at a load, with its interval; no upper bound where the start alone explains every run."""
+        with np.errstate(divide="ignore"):
+            rates = np.maximum(np.minimum(1 / self.slowness, FASTEST) - self.shared * load, 0)
+        middle, low, high = (_quantile(rates, self.weight, p) for p in _levels(confidence))
+        return Interval(middle, low, high if self.rate_is_bounded else math.inf)
+
+    def shared_with(self, confidence: float = CONFIDENCE) -> Interval:
+        """By how much R falls for each MB/s of load."""
+        return Interval(*(_quantile(self.shared, self.weight, p) for p in _levels(confidence)))
 
     def start(self, confidence: float = CONFIDENCE) -> Interval:
         """T0 with its interval, in seconds."""
@@ -130,7 +137,7 @@ class CatchUp:
         return Interval(middle, sure, hopeful)
 
     def _finite(self, load: float, down_s: float) -> tuple[Array, Array, Array]:
-        log_t = _log_took(load, down_s, self.slowness, self.start_s)
+        log_t = _log_took(load, down_s, self.slowness, self.shared, self.start_s)
         finite = np.isfinite(log_t)
         return log_t[finite], self.sigma[finite], self.weight[finite]
 
@@ -143,11 +150,12 @@ class CatchUp:
         return math.exp(optimize.brentq(lambda x: weight @ special.ndtr((x - log_t) / sigma) - level, *ends))
 
 
-def fit(points: Sequence[Point]) -> CatchUp:
+def fit(points: Sequence[Point], most_shared: float = 0.0) -> CatchUp:
     """R and T0 from measured runs; one whose observation ended first counts as "at least so long".
 
     The likelihood is evaluated on a grid that closes in on where it lies: no start values, no random numbers, and a
     pole at R = w that needs no care. A log-normal error, because T is a product of rates and never negative.
+    ``most_shared`` is the most that R can fall for each MB/s of load: what peers send to others meanwhile.
 
     Raises:
         BadInput: fewer than FEWEST_RUNS runs caught up.
@@ -155,24 +163,28 @@ def fit(points: Sequence[Point]) -> CatchUp:
     seen = [point for point in points if not point.censored]
     if len(seen) < FEWEST_RUNS:
         raise BadInput(f"{len(seen)} runs that caught up do not determine R and T0; measure at least {FEWEST_RUNS}.")
-    slowness = np.linspace(0.0, 1 / max(point.load for point in seen), CELLS)
-    start_s = np.linspace(0.0, max(point.took_s for point in seen), CELLS)
-    sigma = np.geomspace(0.005, 2.0, SIGMAS)
-    likelihood = _log_likelihood(points, slowness, start_s, sigma)
+    axes = [
+        np.linspace(0.0, 1 / max(point.load for point in seen), CELLS),
+        np.linspace(0.0, most_shared, SHARES if most_shared else 1),
+        np.linspace(0.0, max(point.took_s for point in seen), CELLS),
+        np.geomspace(0.005, 2.0, SIGMAS),
+    ]
+    likelihood = _log_likelihood(points, *axes)
     for _ in range(ROUNDS):
         kept = likelihood > likelihood.max() - NEGLIGIBLE
-        slowness = np.linspace(*_ends(slowness, kept.any(axis=(1, 2))), CELLS)
-        start_s = np.linspace(*_ends(start_s, kept.any(axis=(0, 2))), CELLS)
-        sigma = np.geomspace(*_ends(sigma, kept.any(axis=(0, 1))), SIGMAS)
-        likelihood = _log_likelihood(points, slowness, start_s, sigma)
+        axes[0] = np.linspace(*_ends(axes[0], kept.any(axis=(1, 2, 3))), CELLS)
+        axes[2] = np.linspace(*_ends(axes[2], kept.any(axis=(0, 1, 3))), CELLS)
+        axes[3] = np.geomspace(*_ends(axes[3], kept.any(axis=(0, 1, 2))), SIGMAS)
+        likelihood = _log_likelihood(points, *axes)
     kept = likelihood > likelihood.max() - NEGLIGIBLE
     weight = np.exp(likelihood[kept] - likelihood.max())
-    cells = np.meshgrid(slowness, start_s, sigma, indexing="ij")
-    unlimited = likelihood[0].max() if slowness[0] == 0 else -math.inf
+    slowness, shared, start_s, sigma = (cells[kept] for cells in np.meshgrid(*axes, indexing="ij"))
+    unlimited = likelihood[0].max() if axes[0][0] == 0 else -math.inf
     return CatchUp(
-        slowness=cells[0][kept],
-        start_s=cells[1][kept],
-        sigma=cells[2][kept],
+        slowness=slowness,
+        shared=shared,
+        start_s=start_s,
+        sigma=sigma,
         weight=weight / weight.sum(),
         runs=len(points),
         censored=len(points) - len(seen),
@@ -180,18 +192,19 @@ def fit(points: Sequence[Point]) -> CatchUp:
     )
 
 
-def _log_took(load: float, down_s: float, slowness: Array, start_s: Array) -> Array:
+def _log_took(load: float, down_s: float, slowness: Array, shared: Array, start_s: Array) -> Array:
     """ln T; infinite where R <= w."""
-    net = 1 - load * slowness
+    net = 1 - (1 + shared) * load * slowness
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(net > 0, np.log(start_s + load * slowness * (down_s + start_s) / net), np.inf)
 
 
-def _log_likelihood(points: Iterable[Point], slowness: Array, start_s: Array, sigma: Array) -> Array:
-    """Of every set of parameters; its axes are slowness, start and sigma."""
-    total = np.zeros((len(slowness), len(start_s), len(sigma)))
+def _log_likelihood(points: Iterable[Point], slowness: Array, shared: Array, start_s: Array, sigma: Array) -> Array:
+    """Of every set of parameters; its axes are slowness, shared, start and sigma."""
+    total = np.zeros((len(slowness), len(shared), len(start_s), len(sigma)))
+    axes = slowness[:, None, None], shared[None, :, None], start_s[None, None, :]
     for point in points:
-        expected = _log_took(point.load, point.down_s, slowness[:, None], start_s[None, :])[:, :, None]
+        expected = _log_took(point.load, point.down_s, *axes)[..., None]
         with np.errstate(invalid="ignore"):
             off = (math.log(point.took_s) - expected) / sigma
             total += special.log_ndtr(-off) if point.censored else -(off**2) / 2 - np.log(sigma)

@@ -88,11 +88,40 @@ def test_the_intervals_of_the_fit_cover_the_truth_as_often_as_they_say() -> None
     for _ in range(SIMULATED):
         fitted = fit(simulated(random))
         new_s = catch_up_s(*OUTSIDE, RATE, START_S) * math.exp(random.normal(0, NOISE))
-        covered["rate"] += fitted.rate().low <= RATE <= fitted.rate().high
+        covered["rate"] += fitted.rate(6).low <= RATE <= fitted.rate(6).high
         covered["start"] += fitted.start().low <= START_S <= fitted.start().high
         covered["new run"] += fitted.predict(*OUTSIDE).low <= new_s <= fitted.predict(*OUTSIDE).high
 
     assert {name: 0.81 <= count / SIMULATED <= 0.99 for name, count in covered.items()} == dict.fromkeys(covered, True)
+
+
+def test_a_rate_that_falls_with_the_load_is_predicted_beyond_the_grid() -> None:
+    """Each MB/s of load takes 2 of R: with a constant R the time comes out too short, with a shared one it is held."""
+
+    def run(load: float, down_s: float) -> Point:
+        took_s = catch_up_s(load, down_s, RATE - 2 * load, START_S) * math.exp(random.normal(0, NOISE))
+        return Point(load, down_s, took_s)
+
+    random = np.random.default_rng(5)
+    shared, constant = 0, 0
+    for _ in range(20):
+        points = [run(load, down_s) for load in (1, 3, 5) for down_s in (15, 30, 60)]
+        new = run(6, 90)
+        found = [fit(points, most).predict(new.load, new.down_s) for most in (3.0, 0.0)]
+        shared += found[0].low <= new.took_s <= found[0].high
+        constant += found[1].low <= new.took_s <= found[1].high
+
+    assert shared >= 16
+    assert constant <= 4
+
+
+def test_how_much_is_shared_is_only_known_where_loads_differ() -> None:
+    """At small loads any share fits; R itself is known all the same."""
+    small = [Point(load, down_s, catch_up_s(load, down_s, 8, 5)) for load in (0.1, 0.2) for down_s in (100, 200, 400)]
+    found = fit(small, 3.0)
+
+    assert found.shared_with().high - found.shared_with().low > 2
+    assert found.rate(0.2).low < 8 < found.rate(0.2).high * 1.05
 
 
 def test_a_run_that_was_given_up_counts_as_at_least_so_long() -> None:
@@ -102,8 +131,8 @@ def test_a_run_that_was_given_up_counts_as_at_least_so_long() -> None:
     finished = [[point._replace(censored=False) for point in points] for points in campaigns]
 
     assert sum(point.censored for points in campaigns for point in points) > 20
-    assert np.median([fit(points).rate().estimate for points in campaigns]) == pytest.approx(RATE, rel=0.04)
-    assert np.median([fit(points).rate().estimate for points in finished]) > RATE * 1.08
+    assert np.median([fit(points).rate(6).estimate for points in campaigns]) == pytest.approx(RATE, rel=0.04)
+    assert np.median([fit(points).rate(6).estimate for points in finished]) > RATE * 1.08
 
 
 def test_censored_runs_narrow_what_the_others_leave_open() -> None:
@@ -111,15 +140,15 @@ def test_censored_runs_narrow_what_the_others_leave_open() -> None:
     quick = [Point(0.5, 10, took_s) for took_s in (8.1, 8.6, 8.9, 8.4)]
     slow = Point(5, 60, 100, censored=True)
 
-    assert fit(quick).rate().high == math.inf
-    assert fit([*quick, slow]).rate().high < 30
+    assert fit(quick).rate(6).high == math.inf
+    assert fit([*quick, slow]).rate(6).high < 30
 
 
 def test_too_few_runs_that_caught_up_determine_nothing() -> None:
     """Four do, three are refused with their number."""
     points = [Point(load, 30, catch_up_s(load, 30, RATE, START_S)) for load in (2, 4, 6, 8)]
 
-    assert fit(points).rate().estimate == pytest.approx(RATE, rel=0.02)
+    assert fit(points).rate(6).estimate == pytest.approx(RATE, rel=0.02)
     with pytest.raises(BadInput, match="3 runs that caught up"):
         fit([*points[:3], points[3]._replace(censored=True)])
 
