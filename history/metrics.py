@@ -44,6 +44,7 @@ METRICS: dict[str, Metric] = {
     **{f"{name}_s": Metric("lower", "s", words, "time") for name, words in _RECOVERY.items()},
     "loss_ratio": Metric("lower", "", "share of acknowledged records lost", "count"),
     "duplication_ratio": Metric("lower", "", "share of records that are copies", "count"),
+    "down_s": Metric(None, "s", "time from the order to stop a broker until the order to start it"),
     "offered_per_s": Metric(None, "/s", "offered load"),
     "acked_per_s": Metric(None, "/s", "acknowledged load"),
     "achieved_ratio": Metric(None, "", "share of the offered load that was achieved"),

@@ -50,7 +50,14 @@ class Measured:
 
 def metrics(run: Measured) -> list[dict[str, Any]]:
     """Rows of ``history.tables.METRICS``."""
-    found = [*_load(run), *_sustainable(run), *_times(run.recovery), *_records(run.delivery), *_used(run)]
+    found = [
+        *_load(run),
+        *_sustainable(run),
+        *_times(run.recovery),
+        *_downtimes(run.events),
+        *_records(run.delivery),
+        *_used(run),
+    ]
     return _distrusted(found, _pressure(found))
 
 
@@ -127,6 +134,20 @@ def _times(recovery: Iterable[Row]) -> Iterator[dict[str, Any]]:
         yield _row(metric, longest["value_ms"] / 1000, phase, samples=len(rows), censored=censored, note=None)
 
 
+def _downtimes(events: Iterable[Event]) -> Iterator[dict[str, Any]]:
+    """Per phase, how long the broker was away that was away for longest; one that the phase did not start is none."""
+    ordered: dict[tuple[str, str, str], int] = {}
+    longest: dict[str, float] = {}
+    for event in events:
+        key = event.phase, event.step, event.target
+        if event.kind == "inject" and event.step in {"kill", "stop"}:
+            ordered[key] = event.t_ns
+        elif event.kind == "heal" and key in ordered:
+            longest[event.phase] = max(longest.get(event.phase, 0.0), (event.t_ns - ordered.pop(key)) / 1e9)
+    for phase, seconds in longest.items():
+        yield _row("down_s", seconds, phase)
+
+
 def _records(delivery: Mapping[str, int]) -> Iterator[dict[str, Any]]:
     if acked := delivery.get("acked"):
         yield _row("loss_ratio", gone(delivery) / acked, samples=acked)
@@ -155,8 +176,8 @@ def _used(run: Measured) -> Iterator[dict[str, Any]]:
     brokers = [node.name for node in run.manifest.brokers]
     record_bytes = {producer.record_bytes for producer in run.manifest.producers if producer.rate_per_s}
     bytes_of = {row["phase"]: row["arrived"] * max(record_bytes, default=0) for row in run.latency}
-    stretches = list(_stretches(run.usage))
-    for stretch in stretches:
+    phases = {event.phase for event in run.events if event.kind == "phase_started"}
+    for stretch in (found for found in _stretches(run.usage) if found.phase in phases):
         yield from _rates(stretch, brokers)
         yield from _requests(stretch, brokers)
         yield from _of_host(stretch)

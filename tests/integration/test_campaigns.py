@@ -42,6 +42,9 @@ def webhook() -> Iterator[tuple[str, list[dict[str, Any]]]]:
             self.send_response(204)
             self.end_headers()
 
+        def log_message(self, *_: object) -> None:
+            """Nobody reads it."""
+
     server = HTTPServer(("127.0.0.1", 0), Taker)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()

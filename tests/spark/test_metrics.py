@@ -15,7 +15,14 @@ WHOLE = {"acked": 1_000, "lost": 0, "truncated_ack": 0, "unknown_offset_ack": 0,
 
 
 def _measured(**parts: Any) -> dict[tuple[str, str], dict[str, Any]]:
-    usual: dict[str, Any] = {"manifest": manifest(), "events": [], "latency": [], "recovery": [], "delivery": WHOLE}
+    began = Event(t_ns=0, wall="", kind="phase_started", phase="steady")
+    usual: dict[str, Any] = {
+        "manifest": manifest(),
+        "events": [began],
+        "latency": [],
+        "recovery": [],
+        "delivery": WHOLE,
+    }
     return {(row["metric"], row["phase"]): row for row in metrics(Measured(**(usual | parts)))}
 
 
@@ -89,6 +96,28 @@ def test_a_phase_takes_as_long_as_its_last_partition() -> None:
     assert not [key for key in found if key[0] == "isr_full_s"]
 
 
+def test_a_broker_is_down_between_two_orders() -> None:
+    """From the kill to the start, the longest of the phase; a pause is no downtime, nor is a return nobody saw."""
+
+    def fault(kind: str, t_s: float, step: str, target: str, phase: str = "p") -> Event:
+        return Event(int(t_s * 1e9), "", kind, phase, step, target)
+
+    events = [
+        fault("inject", 10, "kill", "broker-1"),
+        fault("injected", 11, "kill", "broker-1"),
+        fault("inject", 12, "stop", "broker-2"),
+        fault("inject", 12, "pause", "broker-3"),
+        fault("heal", 25.5, "kill", "broker-1"),
+        fault("heal", 20, "stop", "broker-2"),
+        fault("heal", 60, "pause", "broker-3"),
+        fault("inject", 70, "kill", "broker-1", "q"),
+    ]
+    found = _measured(events=events)
+
+    assert found["down_s", "p"]["value"] == 15.5
+    assert ("down_s", "q") not in found
+
+
 def test_records_that_are_gone_or_doubled() -> None:
     """As shares of what was acknowledged; a run that acknowledged nothing has neither."""
     found = _measured(delivery=WHOLE | {"lost": 4, "truncated_ack": 1, "duplicate_copies": 20})
@@ -116,6 +145,15 @@ def test_cpu_per_gigabyte_of_a_phase() -> None:
 
     assert found["broker_cpu_s_per_gb", "steady"]["value"] == pytest.approx(1_000)
     assert ("broker_cpu_s_per_gb", "steady") not in _measured(latency=[STEADY], usage=rows[:-1])
+
+
+def test_what_the_drain_used_is_no_phases() -> None:
+    """Only the stretches that end with a phase are measured: the drain reads as fast as it can."""
+    rows = [*_brokers_used("before", 0, 1), *_brokers_used("steady", 10, 3), *_brokers_used("after", 20, 9)]
+
+    assert {phase for metric, phase in _measured(latency=[STEADY], usage=rows) if metric == "broker_cpu_s_per_gb"} == {
+        "steady"
+    }
 
 
 def test_a_counter_that_fell_says_nothing() -> None:
