@@ -327,6 +327,14 @@ class Elect(Step):
     who: Literal["preferred"]
 
 
+class DropCache(Step):
+    """Take every broker's log segments out of the host's page cache."""
+
+    key = "drop_cache"
+    shorthand = "of"
+    of: Literal["all"]
+
+
 class Write(Step):
     """Send a fixed batch of records to a named broker with its own acks, beside or instead of the load."""
 
@@ -344,7 +352,8 @@ class Write(Step):
 
 
 STEPS: dict[str, type[Step]] = {
-    step.key: step for step in (Hold, Offer, Wait, Lag, Slow, Pause, Resume, Kill, Stop, Start, Heal, Elect, Write)
+    step.key: step
+    for step in (Hold, Offer, Wait, Lag, Slow, Pause, Resume, Kill, Stop, Start, Heal, Elect, DropCache, Write)
 }
 
 

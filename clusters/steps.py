@@ -10,6 +10,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
+from clusters import page_cache
 from clusters import scenario as story
 from clusters.admin import elect_preferred
 from clusters.capture import capture_offsets, write_directly
@@ -280,6 +281,11 @@ def _elect(run: PhaseRun, step: story.Elect) -> None:
     run.world.events.add("elected", phase=run.phase.name, step=step.key, refused=refused)
 
 
+def _drop_cache(run: PhaseRun, step: story.DropCache) -> None:
+    found: dict[str, Any] = page_cache.drop([node.folder / "data" for node in run.world.brokers.values()])
+    run.world.events.add("cache_dropped", phase=run.phase.name, step=step.key, **found)
+
+
 def _write(run: PhaseRun, step: story.Write) -> None:
     write_directly(run.world, run.node(step.to), step, run.phase.name)
 
@@ -297,5 +303,6 @@ _ACTIONS: dict[type[story.Step], Callable[[PhaseRun, Any], None]] = {
     story.Start: _start,
     story.Heal: _heal,
     story.Elect: _elect,
+    story.DropCache: _drop_cache,
     story.Write: _write,
 }

@@ -327,7 +327,8 @@ ORDERS = {"replicas": ["A", "B", "C"]}
         (story({"wait": {"form": 1}}), "phases.0.steps.0: unknown field 'form'; known: for, limit"),
         (
             story({"explode": "A"}),
-            "unknown step 'explode'; known: elect, heal, hold, kill, lag, offer, pause, resume, slow, start",
+            "unknown step 'explode'; known: drop_cache, elect, heal, hold, kill, lag, offer, pause, resume, slow, "
+            "start",
         ),
         (story("hold"), "a step is one key and its settings, such as 'hold: 5s', not 'hold'"),
         (story({"kill": "A", "hold": "1s"}), "a step is one key and its settings"),

@@ -77,6 +77,17 @@ def test_what_an_ended_broker_used_is_read_before_it_ends(
     assert read == carried
 
 
+def test_what_left_the_page_cache_is_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The data of all three brokers, as one event of the phase."""
+    dropped: list[Path] = []
+    monkeypatch.setattr(steps.page_cache, "drop", lambda folders: dropped.extend(folders) or {"after_bytes": 0})
+
+    world = run(tmp_path, {"drop_cache": "all"})
+
+    assert dropped == [node.folder / "data" for node in world.brokers.values()]
+    assert [event.detail for event in world.seen("cache_dropped")] == [{"after_bytes": 0}]
+
+
 @pytest.mark.parametrize(("error", "refused"), [(None, None), (HarnessError("not in sync"), "not in sync")])
 def test_leadership_is_given_back_where_that_can_be(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception | None, refused: str | None
