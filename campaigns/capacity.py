@@ -117,6 +117,7 @@ class Measurement(_Model):
     warm_up_s: Positive = 20.0
     step_s: Positive = 30.0
     grid: Grid
+    cold: Grid | None = None  # the same with a backlog that has left the page cache
     held_out: list[Target] = Field(default_factory=list)
     give_up_s: Positive = 240.0
 
@@ -233,10 +234,19 @@ def _degraded_steps(asked: Settings, loads: Sequence[float]) -> list[Steps]:
 
 
 def _grid(asked: Settings, rng: random.Random) -> Iterator[Item]:
-    for turn in range(1, asked.measurement.grid.repetitions + 1):
-        points = asked.measurement.grid.points
-        rng.shuffle(points)
-        yield from (_catch_up(asked, rng, f"catch-up-{turn}", "catch_up", point) for point in points)
+    """The grid of warm and of cold points, mixed, as often as each is to be repeated."""
+    grids = {"cached": asked.measurement.grid, "cold": asked.measurement.cold}
+    points = [
+        (backlog, turn, point)
+        for backlog, grid in grids.items()
+        if grid is not None
+        for turn in range(1, grid.repetitions + 1)
+        for point in grid.points
+    ]
+    rng.shuffle(points)
+    for backlog, turn, point in points:
+        called = f"catch-up-{turn}" if backlog == "cached" else f"cold-{turn}"
+        yield _catch_up(asked, rng, called, "catch_up", point, backlog=backlog)
 
 
 def _held_out(asked: Settings, rng: random.Random) -> Iterator[Item]:
@@ -244,14 +254,17 @@ def _held_out(asked: Settings, rng: random.Random) -> Iterator[Item]:
         yield _catch_up(asked, rng, f"held-out-{number}", "held_out", point)
 
 
-def _catch_up(asked: Settings, rng: random.Random, name: str, role: str, point: Target) -> Item:
-    away: list[dict[str, Any]] = [{"kill": AWAY}, _hold(point.down_s)]
+def _catch_up(
+    asked: Settings, rng: random.Random, name: str, role: str, point: Target, *, backlog: str = "cached"
+) -> Item:
+    cold: list[dict[str, Any]] = [{"drop_cache": "all"}] if backlog == "cold" else []
+    away: list[dict[str, Any]] = [{"kill": AWAY}, _hold(point.down_s), *cold]
     balanced: list[dict[str, Any]] = [{"elect": "preferred"}, {"wait": {"for": {"balanced": TOPIC}, "limit": 30}}]
     back = [{"start": AWAY}, _isr_full(asked), *balanced]
     phases: list[Steps] = [_warm_up(asked, point.write_mb_per_s), {AWAY_PHASE: [*away, *back]}]
     load, down_s = f"{point.write_mb_per_s:g}", f"{point.down_s:g}"
-    called = f"{name}-{load}mb-{down_s}s"
-    return _item(asked, rng, called, "catch_up", phases, role=role, write_mb_per_s=load, down_s=down_s)
+    labels = {"role": role, "write_mb_per_s": load, "down_s": down_s, "backlog": backlog}
+    return _item(asked, rng, f"{name}-{load}mb-{down_s}s", "catch_up", phases, **labels)
 
 
 def _warm_up(asked: Settings, write_mb_per_s: float) -> Steps:

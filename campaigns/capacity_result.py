@@ -42,6 +42,7 @@ class CaughtUp(NamedTuple):
 
     point: Point
     write: float
+    asked_down_s: float
     role: str
     recovered_s: float | None
     cold: bool
@@ -195,11 +196,14 @@ class Study:
     def _point(self, run: Run, row: Row) -> CaughtUp:
         write = float(run.about["labels"]["write_mb_per_s"])
         load = capacity.load_of_a_broker(write, self.question["replication_factor"], self.brokers)
-        down_s = float(run.about["labels"]["down_s"])
+        down = run.found("down_s", AWAY_PHASE)  # the order to kill, its proof and the hold; about what was asked for
+        down_s = float(down["value"]) if down else float(run.about["labels"]["down_s"])
         balanced = run.found("rebalanced_s", AWAY_PHASE)
         recovered = None if balanced is None or balanced["censored"] else max(balanced["value"], row["value"])
         point = Point(load, down_s, float(row["value"]), bool(row["censored"]), run.run_id)
-        return CaughtUp(point, write, run.role, recovered, run.about["labels"].get("backlog") == "cold")
+        labels = run.about["labels"]
+        asked_s = float(labels["down_s"])
+        return CaughtUp(point, write, asked_s, run.role, recovered, labels.get("backlog") == "cold")
 
     def _fitted(self, *, cold: bool) -> CatchUp | None:
         """Two fits, for reads from the page cache and from the disk are two rates."""
@@ -284,6 +288,7 @@ class Study:
             "cold": run.cold,
             "write_mb_per_s": run.write,
             "load_mb_per_s": run.point.load,
+            "asked_down_s": run.asked_down_s,
             "down_s": run.point.down_s,
             "took_s": run.point.took_s,
             "censored": run.point.censored,
@@ -296,7 +301,7 @@ class Study:
         """Predicted T over the load for each downtime that was measured."""
         to_write = self.brokers / self.question["replication_factor"]
         loads = [run.point.load for run in self.caught_up]
-        for down_s in sorted({run.point.down_s for run in self.caught_up if not run.cold}):
+        for down_s in sorted({run.asked_down_s for run in self.caught_up if not run.cold}):
             rows = [
                 {"write_mb_per_s": float(load) * to_write, **as_json(fitted.predict(float(load), down_s))}
                 for load in np.linspace(min(loads), 1.05 * max(loads), CURVE_POINTS)

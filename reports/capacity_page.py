@@ -225,7 +225,7 @@ def _catch_up(result: Told, links: Mapping[str, str]) -> Iterator[Block]:
 
 
 def _catch_up_traces(told: Told) -> list[dict[str, Any]]:
-    downs = sorted({point["down_s"] for point in told["points"]})
+    downs = sorted({point["asked_down_s"] for point in told["points"]})
     colours = {down_s: PALETTE[index % len(PALETTE)] for index, down_s in enumerate(downs)}
     traces: list[dict[str, Any]] = []
     for curve in told["curves"]:
@@ -233,7 +233,7 @@ def _catch_up_traces(told: Told) -> list[dict[str, Any]]:
     for name, symbol, kept in _kinds():
         points = [point for point in told["points"] if kept(point)]
         if points:
-            marker = {"color": [colours[point["down_s"]] for point in points], "size": 9, "symbol": symbol}
+            marker = {"color": [colours[point["asked_down_s"]] for point in points], "size": 9, "symbol": symbol}
             xs, ys = [point["write_mb_per_s"] for point in points], [point["took_s"] for point in points]
             outlined = {**marker, "line": {"width": 1, "color": QUIET}}
             traces.append({**_trace(name, xs, ys), "mode": "markers", "marker": outlined})

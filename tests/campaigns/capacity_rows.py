@@ -35,6 +35,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
         "repetitions": 3,
         "grid": {"write_mb_per_s": [1, 2, 4], "down_s": [15, 30, 60]},
         "held_out": [[5, 45], [3, 90], [5, 90]],
+        "cold": None,
     },
 }
 

@@ -73,6 +73,20 @@ def test_a_catch_up_run_is_away_as_long_as_its_label_says() -> None:
     assert [next(iter(step)) for step in steps[4:]] == ["elect", "wait"]
 
 
+def test_a_cold_run_drops_the_page_cache_before_the_broker_is_back() -> None:
+    """Its grid is mixed into the other; the other's runs drop nothing."""
+    planned = campaign(cold={"write_mb_per_s": [1, 2], "down_s": [30, 60], "repetitions": 2})
+    runs = [item for item in planned.items if item.labels["role"] == "catch_up"]
+    cold = [item for item in runs if item.labels["backlog"] == "cold"]
+
+    assert (len(runs), len(cold)) == (9 + 8, 8)
+    assert runs[:8] != cold
+    dropped = [any("drop_cache" in step for step in item.changes["phases"][-1]["away and back"]) for item in runs]
+    assert dropped == [item in cold for item in runs]
+    steps = [next(iter(step)) for step in cold[0].changes["phases"][-1]["away and back"]]
+    assert steps.index("drop_cache") == steps.index("start") - 1
+
+
 def test_nothing_is_added_once_results_are_seen() -> None:
     """Points chosen after looking would not test the model."""
     assert follow_up(campaign(), []) == []

@@ -80,7 +80,7 @@ def test_cold_runs_have_a_rate_of_their_own() -> None:
         def change(item: Item, row: dict[str, Any]) -> dict[str, Any]:
             if item.labels["role"] != "catch_up" or item.labels["down_s"] != "60" or int(row["run_id"][4:]) > last:
                 return row
-            return {**row, "labels": {**row["labels"], "backlog": "cold"}, "value": row["value"] * 1.5}
+            return {**row, "labels": {**row["labels"], "backlog": "cold"}, "value": row["value"] * 2}
 
         return change
 
