@@ -143,7 +143,7 @@ def plan(settings: Mapping[str, Any], *, campaign_id: str, created_at: str, seed
         kind="compare",
         created_at=created_at,
         seed=seed,
-        settings=asked.model_dump(),
+        settings={**asked.model_dump(), "phases": _phases(asked)},
         items=items,
     )
 
@@ -174,7 +174,7 @@ def result(campaign: Campaign, rows: Sequence[Mapping[str, Any]]) -> dict[str, A
         "correctness": correctness(runs),
         "effects": effects,
         "noise": noise(settings, of_base, effects),
-        "phases": phases(between),
+        "phases": phases(settings, between),
         "counts": counts(runs),
         "behaviour": behaviour(runs),
         "plant": _plant(settings["plant"], effects),
@@ -241,6 +241,11 @@ def _check_phases(primary: Mapping[str, float], told: Sequence[Scenario]) -> Non
         phase = key.partition("@")[2]
         if phase and phase not in known:
             raise BadInput(f"primary names {key!r}; there is no phase {phase!r}, known: {', '.join(sorted(known))}.")
+
+
+def _phases(asked: Settings) -> dict[str, list[str]]:
+    """The phases of each scenario in their order, for the page: a run's rows tell of none."""
+    return {name: [phase.name for phase in _story(asked, "head", name).phases] for name in asked.scenarios}
 
 
 def _named(asked: Settings) -> tuple[Side, Side]:

@@ -30,7 +30,7 @@ class Measured(NamedTuple):
 def compared(settings: Mapping[str, Any], pairs: Sequence[Pair]) -> list[dict[str, Any]]:
     """Every effect: primary metrics, secondary ones, then ``why``: what explains, with an effect but no verdict."""
     found: dict[str, list[Measured]] = {role: [] for role in ROLES}
-    for role, key, margin in _roles(settings, keys_of(pairs)):
+    for role, key, margin in _roles(settings, keys_of(pairs, settings["phases"])):
         effect = measured(key, pairs, margin)
         if role == "primary" or len(effect.told["pairs"]) >= 2:
             found[role].append(effect)
@@ -189,10 +189,10 @@ def _seen(own: Mapping[str, Any], pairs: int, tests: int) -> dict[str, Any]:
     }
 
 
-def phases(pairs: Sequence[Pair]) -> list[dict[str, Any]]:
+def phases(settings: Mapping[str, Any], pairs: Sequence[Pair]) -> list[dict[str, Any]]:
     """Latency by phase: the values of each arm's usable runs."""
     found = []
-    for key in keys_of(pairs):
+    for key in keys_of(pairs, settings["phases"]):
         if key.metric not in LATENCIES:
             continue
         place = (key.metric, key.phase)

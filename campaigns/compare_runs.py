@@ -116,11 +116,20 @@ def pairs_of(campaign: Campaign, runs: Sequence[Run], part: str, roles: tuple[st
     return [Pair(scenario, pair, of[roles[0]], of[roles[1]]) for (scenario, pair), of in found.items()]
 
 
-def keys_of(pairs: Sequence[Pair]) -> list[Key]:
-    """Everything that a run of these pairs measured: in the order of the table of metrics, then of the phases."""
-    found = {Key(pair.scenario, *place): None for pair in pairs for run in pair.runs for place in run.measured}
-    rank = {name: index for index, name in enumerate(METRICS)}
-    return sorted(found, key=lambda key: rank.get(key.metric, len(rank)))
+def keys_of(pairs: Sequence[Pair], phases: Mapping[str, Sequence[str]]) -> list[Key]:
+    """Everything that a run of these pairs measured, in the order of the table of metrics, then of the phases.
+
+    ``phases`` are those of each scenario.
+    """
+    found = {Key(pair.scenario, *place) for pair in pairs for run in pair.runs for place in run.measured}
+    metrics = {name: index for index, name in enumerate(METRICS)}
+
+    def place(key: Key) -> tuple[int, str, str, int]:
+        order = ["", *phases.get(key.scenario, [])]
+        at = order.index(key.phase) if key.phase in order else len(order)
+        return metrics.get(key.metric, len(metrics)), key.metric, key.scenario, at
+
+    return sorted(found, key=place)
 
 
 def refusals(runs: Sequence[Run]) -> list[str]:

@@ -114,7 +114,7 @@ def _seen(found: Found) -> str:
     own = [own for own in found["noise"] if (own["scenario"], own["metric"], own["phase"]) in open_]
     if not own:
         return ""
-    could = "; ".join(f"of {change(each['smallest'])[1:]} in {metric(each)}" for each in own)
+    could = "; ".join(f"of {change(each['smallest']).removeprefix('+')} in {metric(each)}" for each in own)
     return (
         f"With the noise of this host, {found['settings']['pairs']} pairs find a worsening {could}, four times of five."
     )

@@ -27,6 +27,7 @@ from history.errors import EvidenceError
 from history.events import recorded
 from history.folder import RunFolder, write_atomically
 from history.manifest import read_manifest
+from reports.site import write
 from spark.submit import judge
 
 Rows = Sequence[Mapping[str, Any]]
@@ -224,6 +225,6 @@ def conclude(folder: CampaignFolder, places: Places) -> dict[str, Any]:
     if campaign.kind == "nightly":
         nightly_outputs.write(folder, found)
         nightly_outputs.prune(places.runs, folder.path.parent, rows, check(campaign.settings), datetime.now(UTC))
-    write_atomically(folder.page, _page(campaign.kind).render(found, links_from(folder.page, rows, places)))
+    write(_page(campaign.kind).render(found, links_from(folder.page, rows, places)), folder.page, places.site)
     write_index(places)
     return found

@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 from campaigns.campaign import FOLDERS, CampaignFolder
 from history import archive
 from history.errors import EvidenceError
-from history.folder import RunFolder, write_atomically
+from history.folder import RunFolder
 from reports import index_page, run_page
+from reports.site import write
 
 
 class Places(NamedTuple):
@@ -95,6 +96,4 @@ def write_index(places: Places) -> Path:
     """The page over all runs and campaigns."""
     page = places.site / "index.html"
     rows = archive.read(places.archive)
-    places.site.mkdir(parents=True, exist_ok=True)
-    write_atomically(page, index_page.render(rows, results(places), links_from(page, rows, places)))
-    return page
+    return write(index_page.render(rows, results(places), links_from(page, rows, places)), page, places.site)

@@ -125,6 +125,10 @@ def _metric(effect: Found, *, several: bool) -> str:
     return f"{effect['words']}{phase}" + (f" ({effect['scenario']})" if several else "")
 
 
+def _amount(percent: float) -> str:
+    return change(percent).removeprefix("+")
+
+
 def _change(value: float | None) -> str:
     return DASH if value is None else change(value)
 
@@ -410,8 +414,10 @@ def _noise(result: Found) -> Iterator[Block]:
             _verdict(own["verdict"]),
             own["n"],
             f"{change(own['low'])} to {change(own['high'])}",
-            f"{own['sd']:.2g} % ({own['sd_low']:.2g} to {own['sd_high']:.2g} %)",
-            f"{own['smallest']:.3g} % ({own['smallest_low']:.3g} to {own['smallest_high']:.3g} %)",
+            *(
+                f"{_amount(own[name])} ({_amount(own[f'{name}_low'])} to {_amount(own[f'{name}_high'])})"
+                for name in ("sd", "smallest")
+            ),
             *(f"{100 * own['detection'][rate]:.0f} %" for rate in rates),
         )
         for own in result["noise"]

@@ -20,6 +20,7 @@ LOOKS = {
 }
 ROW = 46  # pixels
 SMALLEST_RANGE = 12.0  # percent to each side
+FEW_TICKS = 30  # below it powers of ten alone would be too few
 LABEL = 18  # characters of a phase's name in a line
 LINE = 40  # characters that a phone has room for
 
@@ -93,9 +94,9 @@ def _range(effects: Sequence[Found]) -> list[float]:
     ends = sorted(abs(effect[end]) for effect in effects for end in ("low", "high") if effect[end] is not None)
     estimates = [abs(effect["mean"]) for effect in effects if effect["mean"] is not None]
     usual = 2 * ends[int(0.8 * (len(ends) - 1))] if ends else 0.0
-    seen = [min(max(ends, default=0.0), usual), *estimates, *(100 * effect["margin"] for effect in effects)]
-    reach = 1.15 * max(SMALLEST_RANGE, *seen)
-    return [-reach, reach]
+    of_intervals = min(max(ends, default=0.0), usual, 100.0)
+    reach = 1.15 * max(SMALLEST_RANGE, of_intervals, *estimates, *(100 * effect["margin"] for effect in effects))
+    return [max(-reach, -105.0), reach]
 
 
 def _line(where: Mapping[str, Any]) -> dict[str, Any]:
@@ -137,7 +138,7 @@ def pairs_figure(effect: Found, label: str) -> Figure:
             "legend": {"orientation": "h", "x": 0, "y": -0.24, "yanchor": "top"},
             "hovermode": "closest",
             "xaxis": {"title": {"text": "pair"}, "dtick": 1 if len(shown) <= 20 else 5, "range": _pair_range(shown)},
-            "yaxis": {"ticksuffix": " %", "zeroline": False},
+            "yaxis": {"ticksuffix": " %", "zeroline": False, "range": _height(effect, shown)},
             "shapes": shapes,
             "annotations": [_heading(label)],
         },
@@ -147,6 +148,16 @@ def pairs_figure(effect: Found, label: str) -> Figure:
 def _pair_range(shown: Sequence[Found]) -> list[float]:
     numbers = [int(pair["pair"]) for pair in shown]
     return [min(numbers) - 0.6, max(numbers) + 0.6]
+
+
+def _height(effect: Found, shown: Sequence[Found]) -> list[float]:
+    """All pairs and the margin, and as much of the interval as does not flatten them."""
+    seen = [0.0, *_margin(effect), *(pair["change"] for pair in shown)]
+    low, high = min(seen), max(seen)
+    room = high - low
+    if effect["low"] is not None:
+        low, high = min(low, max(effect["low"], low - room)), max(high, min(effect["high"], high + room))
+    return [low - 0.08 * room, high + 0.08 * room]
 
 
 def _heading(text: str) -> dict[str, Any]:
@@ -165,33 +176,20 @@ def _short(text: str) -> str:
 
 
 def latency(rows: Sequence[Found], percentiles: Mapping[str, str]) -> Figure:
-    """Medians over runs by phase, each percentile of each side, with the least and the largest run."""
+    """Medians over runs by phase, each percentile of each side, with the least and the largest run; gaps stay gaps."""
     phases = list(dict.fromkeys(row["phase"] for row in rows))
-    dashes = dict(zip(percentiles, ("dot", "solid", "dash"), strict=True))
     traces = []
     for arm, colour, symbol, shift in (("base", BASE, "circle", -0.06), ("head", HEAD, "diamond", 0.06)):
-        for metric, percentile in percentiles.items():
-            own = [row for row in rows if row["metric"] == metric and row[arm]]
-            if not own:
-                continue
-            middle = [median(row[arm]) for row in own]
-            spread = {
-                "array": [max(row[arm]) - value for row, value in zip(own, middle, strict=True)],
-                "arrayminus": [value - min(row[arm]) for row, value in zip(own, middle, strict=True)],
-            }
-            traces.append(
-                {
-                    "type": "scatter",
-                    "mode": "lines+markers",
-                    "name": f"{arm} {percentile}",
-                    "x": [phases.index(row["phase"]) + shift for row in own],
-                    "y": middle,
-                    "error_y": {**spread, "symmetric": False, "color": colour, "thickness": 1.2, "width": 3},
-                    "line": {"color": colour, "dash": dashes[metric], "width": 1.6},
-                    "marker": {"color": colour, "symbol": symbol, "size": 8},
-                    "hovertemplate": "%{y:.3g} ms<extra></extra>",
-                }
-            )
+        for dash, (metric, percentile) in zip(("dot", "solid", "dash"), percentiles.items(), strict=True):
+            of_phase = {row["phase"]: row[arm] for row in rows if row["metric"] == metric and row[arm]}
+            if of_phase:
+                look = {"line": {"color": colour, "dash": dash, "width": 1.6}}
+                look["marker"] = {"color": colour, "symbol": symbol, "size": 8}
+                places = [at + shift for at in range(len(phases))]
+                drawn = _spread([of_phase.get(phase) for phase in phases], colour)
+                traces.append({"name": f"{arm} {percentile}", "x": places, **drawn, **look})
+    ends = [value for row in rows for arm in ("base", "head") for value in row[arm]]
+    few = max(ends, default=1.0) < FEW_TICKS * min(ends, default=1.0)
     wrapped = ["<br>".join(textwrap.wrap(phase or "whole run", LABEL)) for phase in phases]
     return {
         "data": traces,
@@ -202,6 +200,16 @@ def latency(rows: Sequence[Found], percentiles: Mapping[str, str]) -> Figure:
             "legend": {"orientation": "h", "x": 0, "y": -0.2, "yanchor": "top"},
             "hovermode": "closest",
             "xaxis": {"tickvals": list(range(len(phases))), "ticktext": wrapped, "range": [-0.5, len(phases) - 0.5]},
-            "yaxis": {"type": "log", "title": {"text": "latency (ms)"}, "dtick": 1},
+            "yaxis": {"type": "log", "title": {"text": "latency (ms)"}, "dtick": "D2" if few else 1},
         },
     }
+
+
+def _spread(phases: Sequence[Sequence[float] | None], colour: str) -> Figure:
+    """The median of each phase's runs with a line from the least to the largest; null where there are none."""
+    middle = [median(values) if values else None for values in phases]
+    up = [max(values) - median(values) if values else None for values in phases]
+    down = [median(values) - min(values) if values else None for values in phases]
+    error = {"array": up, "arrayminus": down, "symmetric": False, "color": colour, "thickness": 1.2, "width": 3}
+    hover = {"hovertemplate": "%{y:.3g} ms<extra></extra>"}
+    return {"type": "scatter", "mode": "lines+markers", "connectgaps": False, "y": middle, "error_y": error, **hover}

@@ -121,12 +121,12 @@ def render(page: Page) -> str:
     return environment().get_template("site.html").render(page=page, plotly=PLOTLY)
 
 
-def write(page: Page, path: Path, site: Path) -> Path:
-    """Write a page into the site, beside the one copy of plotly that all its pages share."""
+def write(html: str, path: Path, site: Path) -> Path:
+    """Write a page into the site, with the one copy of plotly that all its pages share."""
     path.parent.mkdir(parents=True, exist_ok=True)
     if not (site / PLOTLY).is_file():
         shutil.copyfile(str(files("plotly") / "package_data" / PLOTLY), site / PLOTLY)
-    write_atomically(path, render(page))
+    write_atomically(path, html)
     return path
 
 

@@ -6,10 +6,21 @@ from reports.cells import change, p_value
 
 
 @pytest.mark.parametrize(
-    ("percent", "shown"), [(12.34, "+12 %"), (3.42, "+3.4 %"), (-3.42, "−3.4 %"), (-0.01, "+0.0 %"), (1234, "+1,234 %")]
+    ("percent", "shown"),
+    [
+        (12.34, "+12 %"),
+        (3.42, "+3.4 %"),
+        (-3.42, "−3.4 %"),
+        (-0.01, "+0.0 %"),
+        (850, "+850 %"),
+        (1234, "×13"),
+        (-89, "−89 %"),
+        (-99.75, "÷400"),
+        (-100, "−100 %"),
+    ],
 )
 def test_a_change_has_a_sign(percent, shown):
-    """A decimal below 10 %; nothing is minus zero."""
+    """A decimal below 10 %; nothing is minus zero; factors where percents mean nothing any more."""
     assert change(percent) == shown
 
 

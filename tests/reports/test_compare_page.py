@@ -9,8 +9,8 @@ import pytest
 from playwright.sync_api import Browser
 
 from campaigns.compare import result
-from reports.compare_page import render
-from reports.compare_plots import LOOKS, forest, pairs_figure
+from reports.compare_page import PERCENTILES, render
+from reports.compare_plots import LOOKS, forest, latency, pairs_figure
 from tests.campaigns.comparison import campaign, rows
 from tests.reports.in_browser import SCHEMES, WIDTHS, Opened, open_page
 from tests.reports.sample_comparison import a_result
@@ -106,6 +106,15 @@ def test_an_interval_that_says_nothing_does_not_flatten_the_others():
     assert (low, high) == pytest.approx((-13.8, 13.8))
 
 
+def test_an_interval_that_says_nothing_does_not_flatten_the_pairs():
+    """Two pairs, +3 and +5 %, whose interval reaches from a fortieth to fortyfold; the pairs stay apart."""
+    pairs = [{"pair": "1", "ran_first": 0, "change": 3.0}, {"pair": "2", "ran_first": 1, "change": 5.0}]
+    effect = {"pairs": pairs, "low": -97.5, "high": 3_900.0, "mean": 4.0, "margin": 0.05, "verdict": "inconclusive"}
+    low, high = pairs_figure(effect, "x")["layout"]["yaxis"]["range"]
+
+    assert (low, high) == pytest.approx((-15.3, 15.5), abs=0.1)
+
+
 def test_a_mark_is_drawn_for_each_pair_that_has_a_ratio():
     """Told apart by who ran first; the pairs with a censored time have none."""
     elections = next(effect for effect in RESULT["effects"] if effect["metric"] == "elect_s")
@@ -115,6 +124,19 @@ def test_a_mark_is_drawn_for_each_pair_that_has_a_ratio():
         ("base ran first", [3, 5, 9]),
         ("head ran first", [6, 8, 10]),
     ]
+
+
+def test_a_phase_without_a_valid_latency_is_a_gap():
+    """No line goes through what was not seen: base has no run in the second of three phases."""
+    rows_of_phases = [
+        {"metric": "latency_p99_ms", "phase": phase, "base": base, "head": [9.0]}
+        for phase, base in (("one", [4.0, 8.0]), ("two", []), ("three", [5.0]))
+    ]
+    base, head = latency(rows_of_phases, PERCENTILES)["data"]
+
+    assert (base["y"], base["error_y"]["array"]) == ([6.0, None, 5.0], [2.0, None, 0.0])
+    assert base["connectgaps"] is False
+    assert head["y"] == [9.0, 9.0, 9.0]
 
 
 # --- the page in a browser -------------------------------------------------------------------------

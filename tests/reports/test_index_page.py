@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import Browser
 
 from reports.index_page import render
-from reports.site import PLOTLY
+from reports.site import write
 from tests.reports.in_browser import SCHEMES, WIDTHS, open_page
 
 
@@ -20,14 +20,6 @@ RUNS = [_run("run-1", 1), _run("run-1", 1), _run("run-2", 2, "fail", "acks1_lag_
 NIGHT = {"kind": "nightly", "campaign_id": "night-1", "created_at": "2026-01-02T01:00:00+00:00", "state": "fail"}
 NIGHT |= {"sentence": "Tonight: 1 correctness failure.", "address": "nights/night-1/index.html"}
 LINKS = {"run-3": "../runs/run-3/report/index.html"}
-
-
-def _write(folder: Path, html: str) -> Path:
-    from plotly import offline
-
-    (folder / PLOTLY).write_text(offline.get_plotlyjs())
-    (folder / "index.html").write_text(html)
-    return folder / "index.html"
 
 
 def test_runs_are_counted_once_and_stand_newest_first() -> None:
@@ -64,7 +56,7 @@ def test_an_empty_archive_says_how_to_begin() -> None:
 @pytest.mark.parametrize("width", WIDTHS)
 def test_it_opens_from_disk_for_everybody(browser: Browser, tmp_path: Path, width: int, scheme: str) -> None:
     """No network, no complaint, not too wide, accessible; the figure holds what its table holds."""
-    opened = open_page(browser, _write(tmp_path, render(RUNS, [NIGHT], LINKS)), width, scheme)
+    opened = open_page(browser, write(render(RUNS, [NIGHT], LINKS), tmp_path / "index.html", tmp_path), width, scheme)
 
     assert (opened.complaints, opened.strangers, opened.overflow) == ([], [], 0)
     assert opened.inaccessible() == []

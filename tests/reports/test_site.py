@@ -49,7 +49,7 @@ def test_a_page_that_judges_nothing_has_no_verdict() -> None:
 
 def test_all_pages_share_one_copy_of_plotly(tmp_path: Path) -> None:
     """It lies in the site's own folder, and is fetched from there."""
-    page = write(PAGE, tmp_path / "index.html", tmp_path)
+    page = write(render(PAGE), tmp_path / "index.html", tmp_path)
 
     assert (tmp_path / "plotly.min.js").is_file()
     assert '<script src="plotly.min.js">' in page.read_text()
@@ -60,7 +60,7 @@ def test_all_pages_share_one_copy_of_plotly(tmp_path: Path) -> None:
 @pytest.mark.parametrize("width", WIDTHS)
 def test_it_opens_from_disk_for_everybody(browser: Browser, tmp_path: Path, width: int, scheme: str) -> None:
     """No network, no complaint, nothing wider than the window, nothing that axe-core calls serious."""
-    opened = open_page(browser, write(PAGE, tmp_path / "index.html", tmp_path), width, scheme)
+    opened = open_page(browser, write(render(PAGE), tmp_path / "index.html", tmp_path), width, scheme)
 
     assert (opened.complaints, opened.strangers, opened.overflow) == ([], [], 0)
     assert opened.inaccessible() == []
@@ -69,7 +69,7 @@ def test_it_opens_from_disk_for_everybody(browser: Browser, tmp_path: Path, widt
 @pytest.mark.browser
 def test_figures_hold_what_their_tables_hold(browser: Browser, tmp_path: Path) -> None:
     """The drawn values and the cells behind them are the same, and the filter leaves the matching rows."""
-    opened = open_page(browser, write(PAGE, tmp_path / "index.html", tmp_path))
+    opened = open_page(browser, write(render(PAGE), tmp_path / "index.html", tmp_path))
 
     assert opened.drawn("p99") == [{"name": "p99", "x": [1, 2], "y": [12, 15]}]
     assert [row[1] for row in opened.table("p99")] == ["12", "15"]
