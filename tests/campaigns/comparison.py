@@ -30,6 +30,7 @@ def campaign(pairs: int = 10, aa_pairs: int = 3, **settings: Any) -> Campaign:
         "allowance": {"cpus": 1.0},
         "plant": None,
         "runtime": "docker",
+        "phases": {"steady": ["steady", "leader dies", "a last one"]},
         **settings,
     }
     items = [*_items("calibration", "base2", aa_pairs), *_items("comparison", "head", pairs)]

@@ -66,6 +66,7 @@ def test_what_was_left_open_is_filled_in():
     assert (found["base"]["name"], found["head"]["name"]) == ("Kafka 3.9.0", "Kafka 3.9.1")
     assert found["primary"] == {"latency_p99_ms@steady": 0.10, "broker_cpu_s_per_gb@steady": 0.05}
     assert found["scenarios"] == ["steady"]
+    assert found["phases"] == {"steady": ["steady"]}
 
 
 def test_matched_keeps_the_short_timers_and_shipped_drops_them():

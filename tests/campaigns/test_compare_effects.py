@@ -167,8 +167,22 @@ def test_without_calibration_nothing_is_said_of_noise():
 def test_latency_by_phase_has_every_usable_run():
     """Both arms' values, without the run that has no valid latency."""
     found = rows(PLAN, 0.10, about={item(1, "head"): {"trusted": False, "note": "load missed"}}) + rows(PLAN, place=CPU)
-    (phase,) = phases(pairs(found))
+    (phase,) = phases(PLAN.settings, pairs(found))
 
     assert (phase["metric"], phase["phase"]) == P99
     assert (len(phase["base"]), len(phase["head"])) == (10, 9)
     assert phase["base"] == [10.0] * 10
+
+
+def test_phases_come_in_the_order_of_the_scenario():
+    """The archive's rows are sorted by name; the whole run comes first, what the plan does not know last."""
+    names = ["a last one", "leader dies", "steady", "", "another"]
+    found = [row for name in names for row in rows(PLAN, place=("latency_p50_ms", name))]
+
+    assert [phase["phase"] for phase in phases(PLAN.settings, pairs(found))] == [
+        "",
+        "steady",
+        "leader dies",
+        "a last one",
+        "another",
+    ]
