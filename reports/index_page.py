@@ -50,8 +50,12 @@ def _sentence(runs: Sequence[Row], campaigns: Sequence[Row]) -> str:
     verdicts = Counter(row["verdict"] for row in runs)
     told = ", ".join(f"{verdicts[word]:,} {word}" for word in _COLOURS if verdicts[word])
     kinds = Counter(campaign["kind"] for campaign in campaigns)
-    many = [f"{kinds[kind]} {title.lower()}" for kind, (_, title, _) in _KINDS.items() if kinds[kind]]
-    return f"{len(runs):,} runs: {told}" + (f"; {', '.join(many)}." if many else ".")
+    many = [_counted(kinds[kind], title.lower()) for kind, (_, title, _) in _KINDS.items() if kinds[kind]]
+    return f"{_counted(len(runs), 'runs')}: {told}" + (f"; {', '.join(many)}." if many else ".")
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number:,} {what}" if number != 1 else f"1 {what.removesuffix('s')}"
 
 
 def _campaigns(name: str, found: Sequence[Row], nothing: str) -> Block:
@@ -117,10 +121,10 @@ def _figure(runs: Sequence[Row]) -> dict[str, Any]:
     return {
         "data": [trace for trace in traces if trace["x"]],
         "layout": {
-            "height": 130 + 26 * len(scenarios),
-            "margin": {"l": 8, "r": 16, "t": 8, "b": 40},
+            "height": 150 + 26 * len(scenarios),
+            "margin": {"l": 8, "r": 16, "t": 34, "b": 58},
             "showlegend": True,
-            "legend": {"orientation": "h", "y": -0.2},
+            "legend": {"orientation": "h", "x": 0, "y": 1, "xanchor": "left", "yanchor": "bottom"},
             "xaxis": {"type": "date", "title": {"text": "started (UTC)"}},
             "yaxis": {"automargin": True, "categoryorder": "array", "categoryarray": scenarios},
         },

@@ -26,7 +26,7 @@ def test_runs_are_counted_once_and_stand_newest_first() -> None:
     """A run has a row for each metric in the archive and one on the page; only a folder that exists is linked."""
     html = render(RUNS, [NIGHT], LINKS)
 
-    assert "3 runs: 2 pass, 1 fail; 1 nights." in html
+    assert "3 runs: 2 pass, 1 fail; 1 night." in html
     table = html[html.index('id="table-all-runs"') :]
     assert table.index("run-3") < table.index("run-2") < table.index("run-1")
     assert '<a href="../runs/run-3/report/index.html">run-3</a>' in table
