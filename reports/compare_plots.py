@@ -20,7 +20,7 @@ LOOKS = {
 }
 ROW = 46  # pixels
 SMALLEST_RANGE = 12.0  # percent to each side
-FEW_TICKS = 30  # below it powers of ten alone would be too few
+FEW_TICKS = 300  # below it powers of ten alone would be too few
 LABEL = 18  # characters of a phase's name in a line
 LINE = 40  # characters that a phone has room for
 
