@@ -20,6 +20,7 @@ from spark.capacity import CatchUp, Interval, Knee, Measured, Point, Step, as_js
 from spark.intervals import clopper_pearson
 
 LEAST_ACHIEVED = 0.995
+LEAST_WRITTEN = 0.9  # a failover costs a killed leader's records some seconds, and no more
 CURVE_POINTS = 16
 MEASURED_GROUPS = 1  # the load's own consumer
 AWAY_PHASE = "away and back"
@@ -188,13 +189,15 @@ class Study:
             why = run.broken or (None if row else "no catch-up was seen to begin")
             if row is not None and not row["trusted"]:
                 why = why or row["note"]
+            if (written := _written(run)) < LEAST_WRITTEN:
+                why = why or f"{100 * written:.0f} % of the load was written, so the load is not known"
             if why or row is None:
                 self._leave_out(run, AWAY_PHASE, why)
                 continue
             yield self._point(run, row)
 
     def _point(self, run: Run, row: Row) -> CaughtUp:
-        write = float(run.about["labels"]["write_mb_per_s"])
+        write = float(run.about["labels"]["write_mb_per_s"]) * _written(run)
         load = capacity.load_of_a_broker(write, self.question["replication_factor"], self.brokers)
         down = run.found("down_s", AWAY_PHASE)  # the order to kill, its proof and the hold; about what was asked for
         down_s = float(down["value"]) if down else float(run.about["labels"]["down_s"])
@@ -316,6 +319,12 @@ class Study:
         low, high = clopper_pearson(inside, len(judged))
         planned = len(self.measurement["held_out"])
         return {"inside": inside, "of": len(judged), "planned": planned, "low": low, "high": high}
+
+
+def _written(run: Run) -> float:
+    """The share of the load that was acknowledged while a broker was away and back."""
+    row = run.found("achieved_ratio", AWAY_PHASE)
+    return min(1.0, float(row["value"])) if row else 1.0
 
 
 def _inside(point: Point, predicted: Interval) -> bool:

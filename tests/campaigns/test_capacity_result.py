@@ -10,7 +10,7 @@ import pytest
 
 from campaigns.campaign import Campaign, Item
 from campaigns.capacity_result import result
-from tests.campaigns.capacity_rows import KNEE, RATE, START_S, archive, campaign
+from tests.campaigns.capacity_rows import KNEE, RATE, START_S, archive, campaign, row
 
 
 @cache
@@ -129,6 +129,27 @@ def test_a_missed_load_ends_the_knee_but_a_disturbed_host_does_not() -> None:
         "phase": "3 MB/s, one away",
         "why": "host_steal_ratio was 9%",
     }
+
+
+def test_a_catch_up_counts_with_the_load_and_the_downtime_that_it_had() -> None:
+    """97 % written is another load; 60 % is none that is known. The downtime is the measured one."""
+    asked = _campaign()
+    names = [item.name for item in asked.items if item.labels["role"] == "catch_up"]
+    extra = [
+        {**run, **row("achieved_ratio", ratio, "away and back")}
+        for name, ratio in zip(names, (0.97, 0.6), strict=False)
+        for run in archive(asked)
+        if run["labels"]["item"] == name and run["metric"] == "catch_up_s"
+    ]
+    down = [{**run, **row("down_s", 17.5, "away and back")} for run in extra]
+    told = result(asked, [*archive(asked), *extra, *down])
+    points = {point["run_id"]: point for point in told["catch_up"]["points"]}
+
+    first, second = extra[0], extra[1]
+    assert points[first["run_id"]]["write_mb_per_s"] == pytest.approx(0.97 * float(first["labels"]["write_mb_per_s"]))
+    assert points[first["run_id"]]["down_s"] == 17.5
+    assert second["run_id"] not in points
+    assert told["left_out"][0]["why"] == "60 % of the load was written, so the load is not known"
 
 
 def test_a_run_that_broke_a_promise_measures_nothing() -> None:
