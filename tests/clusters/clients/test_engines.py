@@ -7,6 +7,7 @@ import pytest
 from confluent_kafka import KafkaError
 
 from clusters.clients import engines
+from clusters.clients.configs import ProducerConfig
 
 
 @pytest.mark.parametrize(
@@ -47,3 +48,25 @@ def test_answers(offset: int | None, error: str | None, acks: str, seen: tuple[i
     answer = engines._answer(3, offset, error, acks)
 
     assert (answer.seq, answer.offset, answer.error) == (3, *seen)
+
+
+@pytest.mark.parametrize("compression", ["none", "gzip"])
+def test_what_the_load_says_of_batches_reaches_librdkafka(compression: str) -> None:
+    """Under the names that it knows."""
+    config = ProducerConfig(
+        client_id="p1",
+        out="",
+        summary="",
+        bootstrap=["a:1", "b:2"],
+        topic="t",
+        partitions=1,
+        rate_per_s=1.0,
+        record_bytes=100,
+        batch_bytes=8000,
+        linger_ms=25,
+        compression=compression,
+    )
+    settings = engines.confluent_settings(config)
+
+    assert (settings["batch.size"], settings["linger.ms"], settings["compression.type"]) == (8000, 25, compression)
+    assert settings["bootstrap.servers"] == "a:1,b:2"
