@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from datetime import UTC, datetime
 
 from airflow.sdk import DAG
 
@@ -15,6 +14,5 @@ dag: DAG = campaign_dag(
     "Scenarios × versions, judged and screened; what changed is confirmed before anybody is told.",
     tell=[NightlyWebhook(campaign="{{ ti.xcom_pull(task_ids='plan') }}")],
     schedule=os.environ.get("PLIMSOLL_NIGHTLY", "0 2 * * *") or None,  # empty: only when asked for
-    start_date=datetime(2026, 1, 1, tzinfo=UTC),
-    catchup=False,
+    catchup=False,  # and no start_date: with one, Airflow would begin last night's run as soon as it is up
 )

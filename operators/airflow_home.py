@@ -43,6 +43,7 @@ _SETTINGS = {
     "AIRFLOW__LOGGING__COLORED_CONSOLE_LOG": "False",
     "AIRFLOW__SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.1",
     "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
+    "AIRFLOW__WORKERS__EXECUTION_API_RETRIES": "10",  # on a busy host a first task starts before the api-server answers
 }
 # A machine that outgrew this one names another master in its own AIRFLOW_CONN_SPARK_DEFAULT.
 _SPARK = {"conn_type": "spark", "host": "local[*]"}
