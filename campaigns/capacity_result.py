@@ -456,17 +456,28 @@ class Plan:
 
     # --- resources ---
 
-    @cached_property
-    def _cpu_s_per_mb(self) -> float | None:
-        """The median over the healthy steps that kept the target."""
+    def _at_steps(self, metric: str) -> list[tuple[float, float]]:
+        """(load, value) of a metric of all brokers, at the healthy steps that kept the target."""
         within = self.measured.healthy.load.estimate
-        found = [
-            float(row["value"]) / 1000
+        return [
+            (load, float(row["value"]))
             for run in self.study.runs
             if run.role == "knee" and not run.broken
             for load in self.study.measurement["load_steps"]
-            if load <= within and (row := run.found("broker_cpu_s_per_gb", phase_of("knee", load)))
+            if load <= within and (row := run.found(metric, phase_of("knee", load))) and row["trusted"]
         ]
+
+    @cached_property
+    def _cpu_s_per_mb(self) -> float | None:
+        """The median over those steps."""
+        found = [value / 1000 for _, value in self._at_steps("broker_cpu_s_per_gb")]
+        return median(found) if found else None
+
+    def _over_rule(self, resource: str) -> float | None:
+        """How much more a resource was used than its rule says, at the median step."""
+        outs = MEASURED_GROUPS + self.question["replication_factor"] - 1
+        times = outs if resource == "network_out" else self.question["replication_factor"]
+        found = [value / (load * times) for load, value in self._at_steps(f"{resource}_mb_per_s")]
         return median(found) if found else None
 
     @cached_property
@@ -492,8 +503,15 @@ class Plan:
         )
 
     def _demands(self, write: float) -> list[dict[str, Any]]:
-        named = words.RESOURCES
-        return [{**row._asdict(), "words": named[row.resource], "use": row.use} for row in self._rows(write, self.have)]
+        return [
+            {
+                **row._asdict(),
+                "words": words.RESOURCES[row.resource],
+                "use": row.use,
+                "measured_over_rule": self._over_rule(row.resource),
+            }
+            for row in self._rows(write, self.have)
+        ]
 
     def _bottleneck(self) -> dict[str, Any] | None:
         """The resource nearest to its limit where latency leaves its target, with one broker away."""

@@ -364,17 +364,18 @@ def _demand(result: Told) -> Iterator[Block]:
         cells(
             row["words"],
             row["rule"],
+            _number(row["measured_over_rule"]),
             _number(row["healthy"]),
             _number(row["degraded"]),
             _number(row["limit"]) if row["limit"] is not None else "not limited",
-            f"{row['use']:.0%}" if row["use"] is not None else DASH,
+            f"{100 * row['use']:.0f} %" if row["use"] is not None else DASH,
             row["unit"],
         )
         for row in result["demands"]
     ]
-    columns = ("resource", "rule", "healthy", "one away", "limit", "use", "unit")
+    columns = ("resource", "rule", "measured / rule", "healthy", "one away", "limit", "use", "unit")
     caption = "What each broker needs at the peak load, healthy and with another one away"
-    yield Listing("demands", Table(caption, columns, rows, frozenset({2, 3, 4, 5})))
+    yield Listing("demands", Table(caption, columns, rows, frozenset({2, 3, 4, 5, 6})))
 
 
 def _headroom(result: Told) -> Iterator[Block]:

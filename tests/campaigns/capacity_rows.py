@@ -102,6 +102,7 @@ def _steps(item: Item, of: Campaign, random: np.random.Generator) -> Iterator[di
         yield row("latency_p99_ms", p99, name)
         if role == "knee":
             yield row("broker_cpu_s_per_gb", 130 * math.exp(random.normal(0, NOISE)), name)
+            yield row("network_out_mb_per_s", 1.05 * 3 * load, name)
 
 
 def _catch_up(item: Item, of: Campaign, random: np.random.Generator) -> Iterator[dict[str, Any]]:

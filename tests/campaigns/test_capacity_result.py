@@ -251,6 +251,14 @@ def test_the_bottleneck_is_named_only_where_a_limit_explains_the_knee() -> None:
     assert _with(idle)["words"]["bottleneck"].startswith("No measured resource explains")
 
 
+def test_what_was_used_stands_beside_its_rule() -> None:
+    """5 % more left the brokers than W (G + RF - 1); where no counter was read, nothing is said."""
+    demands = {row["resource"]: row for row in _told()["demands"]}
+
+    assert demands["network_out"]["measured_over_rule"] == pytest.approx(1.05)
+    assert demands["network_in"]["measured_over_rule"] is None
+
+
 def test_the_ledger_ends_with_what_is_left() -> None:
     """Every line is the one before less its amount; the last is below zero when brokers are too few."""
     lines = _told()["ledger"]
