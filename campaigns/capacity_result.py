@@ -251,6 +251,7 @@ class Study:
             "jvm": sorted({str(about["jvm"]) for about in abouts}),
             "hosts": sorted({str(about["host"]) for about in abouts}),
             "failed": [run.run_id for run in self.runs if run.broken],
+            "unknown": [run.run_id for run in self.runs if run.about["verdict"] == "unknown"],
         }
 
     def knee_as_json(self, role: str) -> dict[str, Any] | None:
@@ -611,7 +612,11 @@ class Plan:
             groups > MEASURED_GROUPS,
             f"one consumer group was measured; {groups} are accounted for by arithmetic alone",
         )
-        yield len(study.provenance()["hosts"]) > 1, "the runs come from more than one host"
+        runs, back = study.provenance(), [run for run in study.caught_up if not run.point.censored]
+        balanced = sum(run.recovered_s is not None for run in back)
+        yield 0 < balanced < len(back), f"leadership was seen to be balanced in {balanced} of {len(back)} runs only"
+        yield runs["unknown"] != [], f"correctness is unknown in {len(runs['unknown'])} of {runs['count']} runs"
+        yield len(runs["hosts"]) > 1, "the runs come from more than one host"
         yield study.left_out != [], f"{len(study.left_out)} measurements were left out"
 
 

@@ -232,6 +232,23 @@ def test_no_finite_catch_up_is_said_where_the_load_outruns_the_rate() -> None:
     assert "out of reach even without one" in told["words"]["throttle"]
 
 
+def test_doubts_are_counted_and_listed() -> None:
+    """A run without balanced leadership, one of unknown correctness, a second host: each is a doubt of its own."""
+
+    def doubtful(item: Item, row: dict[str, Any]) -> dict[str, Any]:
+        if item.name == "held-out-1-5mb-45s":
+            return {**row, "host": "host-2", "value": None if row["metric"] == "rebalanced_s" else row["value"]}
+        return {**row, "verdict": "unknown"} if item.name == "knee-1" else row
+
+    sure, unsure = _told()["recommendation"], _with(doubtful)["recommendation"]
+    assert (sure["confidence"], unsure["confidence"]) == ("medium", "low")
+    assert {*unsure["doubts"]} - {*sure["doubts"]} == {
+        "leadership was seen to be balanced in 11 of 12 runs only",
+        "correctness is unknown in 1 of 18 runs",
+        "the runs come from more than one host",
+    }
+
+
 def test_every_option_but_one_is_rejected_with_its_reason() -> None:
     """Fewer are too few by a figure, more are more than needed."""
     options = {option["brokers"]: option for option in _told()["options"]}
