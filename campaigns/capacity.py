@@ -10,7 +10,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from campaigns import capacity_result
 from campaigns.campaign import Campaign, Item
-from campaigns.capacity_result import AWAY_PHASE, phase_of
+from campaigns.capacity_study import AWAY_PHASE, phase_of
 from clusters.scenario import Allowance, load_scenario
 from history.errors import BadInput
 

@@ -1,0 +1,305 @@
+"""What follows from a capacity study: the answer to its question, its alternatives, and how sure it is."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from datetime import date
+from functools import cached_property
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+from campaigns import capacity_words as words
+from campaigns.capacity_study import CURVE_POINTS, MEASURED_GROUPS, Study, finite, phase_of
+from spark import capacity
+from spark.capacity import Interval, Measured, as_json
+
+MB = 1e6
+
+
+class Plan:
+    """The answer to the question, for the brokers that it names and for their alternatives."""
+
+    def __init__(self, study: Study, measured: Measured) -> None:
+        question = study.question
+        self.study = study
+        self.measured = measured
+        self.question = question
+        self.have: int = question["brokers"]
+        self.today: float = question["write_mb_per_s"]
+        self.peak = self.today * question["burst"]
+        self.later = self.peak * (1 + question["growth_per_month"][1]) ** question["horizon_months"]
+        self.down_s: float = question["downtime_s"]
+        # The ISR must be full early enough for leadership to be balanced within the target, too.
+        self.target_s = question["target_recovery_s"] - study.leadership_s
+        self.needed_now = self._needed(self.peak)
+        self.needed_later = self._needed(self.later)
+
+    def _needed(self, write: float) -> int | None:
+        return self.measured.brokers_for(write, self.down_s, self.target_s) if self.target_s > 0 else None
+
+    def as_json(self) -> dict[str, Any]:
+        fitted, load = self.measured.catch_up, self._load(self.peak, self.have)
+        rate = fitted.rate(load)
+        return {
+            "plan": {
+                "peak_mb_per_s": self.peak,
+                "later_mb_per_s": self.later,
+                "load_mb_per_s": load,
+                "rate_mb_per_s": as_json(rate),
+                "safe_latency_mb_per_s": self.measured.safe_latency_load(self.have),
+                "safe_recovery_mb_per_s": self._safe_recovery(self.have),
+                "safe_mb_per_s": self._safe(self.have),
+                "target_catch_up_s": self.target_s,
+                "catch_up_s": as_json(fitted.predict(load, self.down_s)),
+                "cold_catch_up_s": self._cold(load),
+                "window_s": as_json(Interval(*(self.down_s + took for took in fitted.predict(load, self.down_s)))),
+                "longest_down_s": as_json(self._longest(self.have)),
+                "headroom": finite(rate.estimate / load),
+                "needed_headroom": finite(
+                    capacity.needed_headroom(self.down_s, max(self.target_s, 0), fitted.start().estimate)
+                ),
+                "rebuild_s": finite(capacity.rebuild_s(self._stored_mb(load), load, rate.estimate)),
+                "healthy_knee": as_json(self.measured.healthy_knee(self.have)),
+                "degraded_knee": as_json(self.measured.degraded_knee(self.have)),
+                "failure_factor": self.have / (self.have - 1),
+                "peer_spare_mb_per_s": finite(max(rate.estimate - load, 0.0) / (self.have - 1)),
+            },
+            "options": [self._option(brokers) for brokers in self._considered()],
+            "demands": self._demands(self.peak),
+            "bottleneck": self._bottleneck(),
+            "ledger": [line._asdict() for line in self._ledger()],
+            "throttle": {name: finite(value) for name, value in self._throttle()._asdict().items()},
+            "longest_down": list(self._longest_downs()),
+            "exhaustion": self._exhaustion(),
+            "recommendation": self._recommendation(),
+        }
+
+    def _load(self, write: float, brokers: int) -> float:
+        return capacity.load_of_a_broker(write, self.question["replication_factor"], brokers)
+
+    def _stored_mb(self, load: float) -> float:
+        return load * 3600 * float(self.question["retention_hours"])
+
+    def _cold(self, load: float) -> dict[str, Any] | None:
+        fitted = self.study.fitted_cold
+        return as_json(fitted.predict(load, self.down_s)) if fitted else None
+
+    def _longest(self, brokers: int, write: float | None = None) -> Interval:
+        if self.target_s <= 0:
+            return Interval(0.0, 0.0, 0.0)
+        load = self._load(self.peak if write is None else write, brokers)
+        return self.measured.catch_up.longest_down_s(load, self.target_s)
+
+    def _safe_recovery(self, brokers: int) -> float:
+        if self.target_s <= 0:
+            return 0.0
+        return self.measured.safe_recovery_load(brokers, self.down_s, self.target_s)
+
+    def _safe(self, brokers: int) -> float:
+        return min(self.measured.safe_latency_load(brokers), self._safe_recovery(brokers))
+
+    # --- alternatives ---
+
+    def _considered(self) -> list[int]:
+        least = max(self.question["replication_factor"], 2)
+        named = {self.have, *(count for count in (self.needed_now, self.needed_later) if count)}
+        around = {count + step for count in named for step in (-1, 0, 1)}
+        return sorted(count for count in around if count >= least)
+
+    def _option(self, brokers: int) -> dict[str, Any]:
+        safe = self._safe(brokers)
+        predicted = self.measured.catch_up.predict(self._load(self.peak, brokers), self.down_s)
+        return {
+            "brokers": brokers,
+            "safe_latency_mb_per_s": self.measured.safe_latency_load(brokers),
+            "safe_recovery_mb_per_s": self._safe_recovery(brokers),
+            "safe_mb_per_s": safe,
+            "catch_up_s": as_json(predicted),
+            "longest_down_s": as_json(self._longest(brokers)),
+            "chosen": brokers == self.needed_later,
+            "why": self._why(brokers, safe),
+        }
+
+    def _why(self, brokers: int, safe: float) -> str:
+        if brokers == self.needed_later:
+            return "the fewest that carry the load at the end of the horizon"
+        if safe >= self.later:
+            return "more than the load at the end of the horizon asks for"
+        what = "recovery" if self._safe_recovery(brokers) <= safe else "latency"
+        load, when = (self.peak, "today") if safe < self.peak else (self.later, "at the end of the horizon")
+        return f"{what} is safe up to {safe:.3g} MB/s only, below the {load:.3g} MB/s of the peak {when}"
+
+    # --- resources ---
+
+    def _at_steps(self, metric: str) -> list[tuple[float, float]]:
+        """(load, value) of a metric of all brokers, at the healthy steps that kept the target."""
+        within = self.measured.healthy.load.estimate
+        return [
+            (load, float(row["value"]))
+            for run in self.study.runs
+            if run.role == "knee" and not run.broken
+            for load in self.study.measurement["load_steps"]
+            if load <= within and (row := run.found(metric, phase_of("knee", load))) and row["trusted"]
+        ]
+
+    @cached_property
+    def _cpu_s_per_mb(self) -> float | None:
+        """The median over those steps."""
+        found = [value / 1000 for _, value in self._at_steps("broker_cpu_s_per_gb")]
+        return median(found) if found else None
+
+    def _over_rule(self, resource: str) -> float | None:
+        """How much more a resource was used than its rule says, at the median step."""
+        outs = MEASURED_GROUPS + self.question["replication_factor"] - 1
+        times = outs if resource == "network_out" else self.question["replication_factor"]
+        found = [value / (load * times) for load, value in self._at_steps(f"{resource}_mb_per_s")]
+        return median(found) if found else None
+
+    @cached_property
+    def _limits(self) -> dict[str, float]:
+        allowed = self.study.measurement["allowance"]
+        found = {
+            "cpu": allowed.get("cpus"),
+            "network_out": _in_mb(allowed.get("network")),
+            "disk_read": _in_mb(allowed.get("disk_read")),
+        }
+        return {name: value for name, value in found.items() if value is not None}
+
+    def _rows(self, write: float, brokers: int) -> list[capacity.Demand]:
+        rate = self.measured.catch_up.rate(self._load(write, brokers))
+        return capacity.demands(
+            write,
+            brokers=brokers,
+            replication_factor=self.question["replication_factor"],
+            consumer_groups=self.question["consumer_groups"],
+            cpu_s_per_mb=self._cpu_s_per_mb,
+            catch_up=rate.estimate,
+            limits=self._limits,
+        )
+
+    def _demands(self, write: float) -> list[dict[str, Any]]:
+        return [
+            {
+                **row._asdict(),
+                "words": words.RESOURCES[row.resource],
+                "use": row.use,
+                "measured_over_rule": self._over_rule(row.resource),
+            }
+            for row in self._rows(write, self.have)
+        ]
+
+    def _bottleneck(self) -> dict[str, Any] | None:
+        """The resource nearest to its limit where latency leaves its target, with one broker away."""
+        knee = self.measured.degraded.load.estimate
+        if knee == 0:
+            return None
+        at = knee if math.isfinite(knee) else self.measured.degraded.offered
+        live = [row for row in self._rows(at, self.study.brokers) if not row.resource.startswith("catch_up")]
+        found = capacity.bottleneck(live)
+        told = {"write_mb_per_s": at, "reached": math.isfinite(knee)}
+        return None if found is None else {"resource": found.resource, "use": found.use, **told}
+
+    # --- reserves ---
+
+    def _ledger(self) -> list[capacity.Ledger]:
+        healthy, degraded = self.measured.healthy_knee(self.have), self.measured.degraded_knee(self.have)
+        top = min(healthy.estimate, self.measured.healthy.offered * self.have / self.study.brokers)
+        failed = min(degraded.estimate, top)
+        latency, safe = self.measured.safe_latency_load(self.have), self._safe(self.have)
+        reserves = [
+            ("failure: one broker away", top - failed),
+            ("what the degraded knee leaves uncertain", max(failed - latency, 0.0)),
+            ("recovery within its target", max(min(failed, latency) - safe, 0.0)),
+            ("burst", self.peak - self.today),
+            (f"growth in {self.question['horizon_months']} months", self.later - self.peak),
+            ("load today", self.today),
+        ]
+        return capacity.ledger(top, reserves)
+
+    def _throttle(self) -> capacity.Throttle:
+        fitted, load = self.measured.catch_up, self._load(self.peak, self.have)
+        outs = self.question["consumer_groups"] + self.question["replication_factor"] - 1
+        return capacity.throttle(
+            load,
+            down_s=self.down_s,
+            target_s=max(self.target_s, 0.0),
+            start_s=fitted.start().estimate,
+            spare_out=(self.measured.safe_latency_load(self.have) - self.peak) * outs,
+            unthrottled=max(fitted.rate(load).estimate, 0.0),
+        )
+
+    def _longest_downs(self) -> Iterator[dict[str, Any]]:
+        top = max(self.measured.healthy.offered * self.have / self.study.brokers, self.peak)
+        for write in np.linspace(min(self.today, top / 2) / 2, top, CURVE_POINTS):
+            yield {"write_mb_per_s": float(write), **as_json(self._longest(self.have, float(write)))}
+
+    def _exhaustion(self) -> dict[str, Any]:
+        recovery = self.measured.catch_up.largest_load(self.down_s, self.target_s) if self.target_s > 0 else None
+        latency = self.measured.degraded_knee(self.have)
+        to_write = self.have / self.question["replication_factor"]
+        limit = Interval(*map(min, latency, recovery.scaled(to_write))) if recovery else Interval(0.0, 0.0, 0.0)
+        limit = limit._replace(low=min(limit.low, self._safe(self.have)))
+        today = date.fromisoformat(self.study.campaign.created_at[:10])
+        growth = self.question["growth_per_month"]
+        first, last = capacity.exhaustion(today, self.peak, limit, (growth[0], growth[1]))
+        return {"limit": as_json(limit), "first": _iso(first), "last": _iso(last)}
+
+    # --- the recommendation ---
+
+    def _recommendation(self) -> dict[str, Any]:
+        if self.needed_later is None or self.needed_later > self.have:
+            verdict = "under"
+        else:
+            verdict = "over" if self.needed_later < self.have else "right"
+        doubts = self._doubts()
+        return {
+            "verdict": verdict,
+            "brokers": self.needed_later,
+            "brokers_now": self.needed_now,
+            "confidence": ("high", "medium", "low")[min(len(doubts), 2)],
+            "doubts": doubts,
+        }
+
+    def _doubts(self) -> list[str]:
+        return [text for holds, text in self._possible_doubts() if holds]
+
+    def _possible_doubts(self) -> Iterator[tuple[bool, str]]:
+        study, measured = self.study, self.measured
+        check = study.model_check()
+        fewest = min(measured.healthy.runs, measured.degraded.runs)
+        groups = self.question["consumer_groups"]
+        yield (
+            {self.have, self.needed_later} != {study.brokers},
+            f"{study.brokers} brokers were measured; every other number is scaled by each broker's share",
+        )
+        yield fewest < 3, f"a load step has {fewest} usable {'run' if fewest == 1 else 'runs'}; three give an interval"
+        yield check["of"] == 0, "the catch-up model was not tried on a run that it was not fitted on"
+        yield (
+            check["of"] > 0 and check["inside"] < 0.8 * check["of"],
+            f"only {check['inside']} of {check['of']} held-out runs lie inside their prediction interval",
+        )
+        yield (
+            self.later > measured.healthy.offered * self.have / study.brokers,
+            "the load at the end of the horizon is above every load that was offered",
+        )
+        yield (
+            groups > MEASURED_GROUPS,
+            f"one consumer group was measured; {groups} are accounted for by arithmetic alone",
+        )
+        runs, back = study.provenance(), [run for run in study.caught_up if not run.point.censored]
+        balanced = sum(run.recovered_s is not None for run in back)
+        yield 0 < balanced < len(back), f"leadership was seen to be balanced in {balanced} of {len(back)} runs only"
+        yield runs["unknown"] != [], f"correctness is unknown in {len(runs['unknown'])} of {runs['count']} runs"
+        yield len(runs["hosts"]) > 1, "the runs come from more than one host"
+        yield study.left_out != [], f"{len(study.left_out)} measurements were left out"
+
+
+def _in_mb(bytes_per_s: float | None) -> float | None:
+    return None if bytes_per_s is None else bytes_per_s / MB
+
+
+def _iso(day: date | None) -> str | None:
+    return None if day is None else day.isoformat()

@@ -1,0 +1,311 @@
+"""What a capacity campaign measured: knees out of load steps, and the model of catching up with its check."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from campaigns.campaign import Campaign
+from history.errors import BadInput
+from spark import capacity
+from spark.capacity import CatchUp, Interval, Knee, Measured, Point, Step, as_json
+from spark.intervals import clopper_pearson
+
+LEAST_ACHIEVED = 0.995
+LEAST_WRITTEN = 0.9  # a failover costs a killed leader's records some seconds, and no more
+CURVE_POINTS = 16
+MEASURED_GROUPS = 1  # the load's own consumer
+AWAY_PHASE = "away and back"
+Row = Mapping[str, Any]
+
+
+def phase_of(role: str, write_mb_per_s: float) -> str:
+    """The phase of a load step; the campaign's plan and its result must agree on it."""
+    return f"{write_mb_per_s:g} MB/s" + (", one away" if role == "degraded" else "")
+
+
+class CaughtUp(NamedTuple):
+    """A run with a broker away, and after how long leadership was balanced again, if that was seen.
+
+    ``cold``: what it missed had left the page cache of its peers.
+    """
+
+    point: Point
+    write: float
+    asked_down_s: float
+    role: str
+    recovered_s: float | None
+    cold: bool
+
+
+@dataclass(frozen=True)
+class Run:
+    """A judged run of the campaign: its labels and its rows by metric and phase."""
+
+    about: Row
+    rows: Mapping[tuple[str, str], Row]
+
+    @property
+    def run_id(self) -> str:
+        return str(self.about["run_id"])
+
+    @property
+    def role(self) -> str:
+        return str(self.about["labels"].get("role", ""))
+
+    @property
+    def broken(self) -> str | None:
+        """A run that broke a promise is neither slow nor fast."""
+        return f"its verdict is fail: {self.about['sentence']}" if self.about["verdict"] == "fail" else None
+
+    def found(self, metric: str, phase: str) -> Row | None:
+        row = self.rows.get((metric, phase))
+        return row if row and row["value"] is not None else None
+
+    def of(self, metric: str) -> Iterator[Row]:
+        """Every phase that has the metric."""
+        return (row for (name, _), row in self.rows.items() if name == metric and row["value"] is not None)
+
+
+def runs_of(campaign: Campaign, rows: Iterable[Row]) -> list[Run]:
+    """The campaign's runs in the order in which they were started."""
+    by_run: dict[str, list[Row]] = {}
+    for row in rows:
+        if row["labels"].get("campaign") == campaign.campaign_id:
+            by_run.setdefault(row["run_id"], []).append(row)
+    found = [Run(own[0], {(row["metric"], row["phase"]): row for row in own}) for own in by_run.values()]
+    return sorted(found, key=lambda run: str(run.about["started_at"]))
+
+
+class Study:
+    """The campaign's measurements: steps, catch-up runs, and the model that they determine."""
+
+    def __init__(self, campaign: Campaign, runs: Sequence[Run]) -> None:
+        self.campaign = campaign
+        self.runs = runs
+        self.question: Mapping[str, Any] = campaign.settings["question"]
+        self.measurement: Mapping[str, Any] = campaign.settings["measurement"]
+        self.brokers: int = self.question["replication_factor"]  # of the measured cluster
+        self.missing: list[str] = []
+        self.left_out: list[dict[str, str]] = []
+        self.steps = {role: list(self._steps(role)) for role in ("knee", "degraded")}
+        self.caught_up = list(self._caught_up())
+        self.knees = {role: self._knee(role) for role in self.steps}
+        self.fitted = self._fitted(cold=False)
+        self.fitted_cold = self._fitted(cold=True) if any(run.cold for run in self.caught_up) else None
+
+    @cached_property
+    def measured(self) -> Measured | None:
+        healthy, degraded = self.knees["knee"], self.knees["degraded"]
+        if healthy is None or degraded is None or self.fitted is None or min(healthy.runs, degraded.runs) < 2:
+            return None
+        return Measured(self.brokers, self.question["replication_factor"], healthy, degraded, self.fitted)
+
+    # --- load steps ---
+
+    def _steps(self, role: str) -> Iterator[Step]:
+        loads = self.measurement["load_steps" if role == "knee" else "degraded_steps"] or self.measurement["load_steps"]
+        for run in self.runs:
+            if run.role != role:
+                continue
+            if run.broken:
+                self._leave_out(run, "", run.broken)
+                continue
+            for load in sorted(loads):
+                if (step := self._step(run, phase_of(role, load), load)) is not None:
+                    yield step
+
+    def _step(self, run: Run, phase: str, load: float) -> Step | None:
+        """What a run says of one load; None where it says nothing, which is then listed with its reason."""
+        achieved, p99 = run.found("achieved_ratio", phase), run.found("latency_p99_ms", phase)
+        if achieved is None:
+            self._leave_out(run, phase, "the phase was not recorded")
+        elif not achieved["trusted"]:
+            self._leave_out(run, phase, achieved["note"])
+        elif achieved["value"] < LEAST_ACHIEVED:
+            return Step(load, math.inf, run.run_id)
+        elif p99 is None or not p99["trusted"]:
+            self._leave_out(run, phase, p99["note"] if p99 else "nothing was acknowledged")
+        else:
+            return Step(load, float(p99["value"]), run.run_id)
+        return None
+
+    def _leave_out(self, run: Run, phase: str, why: str | None) -> None:
+        self.left_out.append({"run_id": run.run_id, "phase": phase, "why": why or "it is not trusted"})
+
+    def _knee(self, role: str) -> Knee | None:
+        state = "healthy" if role == "knee" else "degraded"
+        try:
+            found = capacity.knee(self.steps[role], self.question["target_p99_ms"])
+        except BadInput:
+            self.missing.append(f"No {state} load step can be used.")
+            return None
+        if found.runs < 2:
+            self.missing.append(
+                f"A {state} load step has one usable run, which has no interval; it takes two at least."
+            )
+        return found
+
+    # --- catching up ---
+
+    def _caught_up(self) -> Iterator[CaughtUp]:
+        for run in self.runs:
+            if run.role not in {"catch_up", "held_out"}:
+                continue
+            row = next((row for row in run.of("catch_up_s") if row["phase"] == AWAY_PHASE), None)
+            why = run.broken or (None if row else "no catch-up was seen to begin")
+            if row is not None and not row["trusted"]:
+                why = why or row["note"]
+            if (written := _written(run)) < LEAST_WRITTEN:
+                why = why or f"{100 * written:.0f} % of the load was written, so the load is not known"
+            if why or row is None:
+                self._leave_out(run, AWAY_PHASE, why)
+                continue
+            yield self._point(run, row)
+
+    def _point(self, run: Run, row: Row) -> CaughtUp:
+        write = float(run.about["labels"]["write_mb_per_s"]) * _written(run)
+        load = capacity.load_of_a_broker(write, self.question["replication_factor"], self.brokers)
+        down = run.found("down_s", AWAY_PHASE)  # the order to kill, its proof and the hold; about what was asked for
+        down_s = float(down["value"]) if down else float(run.about["labels"]["down_s"])
+        balanced = run.found("rebalanced_s", AWAY_PHASE)
+        recovered = None if balanced is None or balanced["censored"] else max(balanced["value"], row["value"])
+        point = Point(load, down_s, float(row["value"]), bool(row["censored"]), run.run_id)
+        labels = run.about["labels"]
+        asked_s = float(labels["down_s"])
+        return CaughtUp(point, write, asked_s, run.role, recovered, labels.get("backlog") == "cold")
+
+    def _fitted(self, *, cold: bool) -> CatchUp | None:
+        """Two fits, for reads from the page cache and from the disk are two rates."""
+        try:
+            points = [run.point for run in self.caught_up if run.role == "catch_up" and run.cold == cold]
+            return capacity.fit(points, self.most_shared)
+        except BadInput as error:
+            self.missing.append(f"Cold: {error}" if cold else str(error))
+            return None
+
+    @property
+    def most_shared(self) -> float:
+        """What a MB/s of load takes from catching up at most: as much as peers send of it, to the group as well."""
+        return float(MEASURED_GROUPS + self.question["replication_factor"] - 1)
+
+    @property
+    def largest_load(self) -> float:
+        """Into one broker, of the runs that the model is fitted on."""
+        return max((run.point.load for run in self.caught_up if run.role == "catch_up"), default=0.0)
+
+    def _predicted(self, run: CaughtUp) -> Interval | None:
+        fitted = self.fitted_cold if run.cold else self.fitted
+        return fitted.predict(run.point.load, run.point.down_s) if fitted else None
+
+    @property
+    def leadership_s(self) -> float:
+        """The longest time that leadership took to be balanced after the ISR was full; 0 where it was never seen."""
+        later = [run.recovered_s - run.point.took_s for run in self.caught_up if run.recovered_s is not None]
+        return max(later, default=0.0)
+
+    # --- as JSON ---
+
+    def provenance(self) -> dict[str, Any]:
+        """What was measured when, where and with what."""
+        abouts = [run.about for run in self.runs]
+        return {
+            "count": len(self.runs),
+            "planned": len(self.campaign.items),
+            "first": min((str(about["started_at"]) for about in abouts), default=None),
+            "last": max((str(about["started_at"]) for about in abouts), default=None),
+            "kafka": sorted({str(about["kafka_version"]) for about in abouts}),
+            "jvm": sorted({str(about["jvm"]) for about in abouts}),
+            "hosts": sorted({str(about["host"]) for about in abouts}),
+            "failed": [run.run_id for run in self.runs if run.broken],
+            "unknown": [run.run_id for run in self.runs if run.about["verdict"] == "unknown"],
+        }
+
+    def knee_as_json(self, role: str) -> dict[str, Any] | None:
+        found = self.knees[role]
+        if found is None:
+            return None
+        return {
+            "load": as_json(found.load),
+            "safe": found.safe,
+            "offered": found.offered,
+            "runs": found.runs,
+            "curve": [{name: finite(value) for name, value in row.items()} for row in found.curve],
+            "points": [{**step._asdict(), "p99_ms": finite(step.p99_ms)} for step in self.steps[role]],
+        }
+
+    def catch_up_as_json(self) -> dict[str, Any]:
+        fitted = self.fitted
+        return {
+            "points": [self._point_as_json(run) for run in self.caught_up],
+            "largest_load_mb_per_s": self.largest_load,
+            "rate": as_json(fitted.rate(self.largest_load)) if fitted else None,
+            "shared": as_json(fitted.shared_with()) if fitted else None,
+            "start_s": as_json(fitted.start()) if fitted else None,
+            "noise": fitted.noise() if fitted else None,
+            "cold_rate": as_json(self.fitted_cold.rate(self.largest_load)) if self.fitted_cold else None,
+            "fitted_runs": fitted.runs if fitted else 0,
+            "censored_runs": fitted.censored if fitted else 0,
+            "leadership_s": self.leadership_s,
+            "balanced_runs": sum(run.recovered_s is not None for run in self.caught_up),
+            "curves": list(self._curves(fitted)) if fitted else [],
+        }
+
+    def _point_as_json(self, run: CaughtUp) -> dict[str, Any]:
+        predicted = self._predicted(run)
+        return {
+            "run_id": run.point.run_id,
+            "role": run.role,
+            "cold": run.cold,
+            "write_mb_per_s": run.write,
+            "load_mb_per_s": run.point.load,
+            "asked_down_s": run.asked_down_s,
+            "down_s": run.point.down_s,
+            "took_s": run.point.took_s,
+            "censored": run.point.censored,
+            "recovered_s": run.recovered_s,
+            "predicted": as_json(predicted) if predicted else None,
+            "inside": _inside(run.point, predicted) if predicted else None,
+        }
+
+    def _curves(self, fitted: CatchUp) -> Iterator[dict[str, Any]]:
+        """Predicted T over the load for each downtime that was measured."""
+        to_write = self.brokers / self.question["replication_factor"]
+        loads = [run.point.load for run in self.caught_up]
+        for down_s in sorted({run.asked_down_s for run in self.caught_up if not run.cold}):
+            rows = [
+                {"write_mb_per_s": float(load) * to_write, **as_json(fitted.predict(float(load), down_s))}
+                for load in np.linspace(min(loads), 1.05 * max(loads), CURVE_POINTS)
+            ]
+            yield {"down_s": down_s, "rows": rows}
+
+    def model_check(self) -> dict[str, Any]:
+        """Held-out runs inside their own prediction interval; one that was given up is inside if T may be longer."""
+        held_out = [(run.point, self._predicted(run)) for run in self.caught_up if run.role == "held_out"]
+        judged = [_inside(point, predicted) for point, predicted in held_out if predicted is not None]
+        inside = sum(judged)
+        low, high = clopper_pearson(inside, len(judged))
+        planned = len(self.measurement["held_out"])
+        return {"inside": inside, "of": len(judged), "planned": planned, "low": low, "high": high}
+
+
+def _written(run: Run) -> float:
+    """The share of the load that was acknowledged while a broker was away and back."""
+    row = run.found("achieved_ratio", AWAY_PHASE)
+    return min(1.0, float(row["value"])) if row else 1.0
+
+
+def _inside(point: Point, predicted: Interval) -> bool:
+    if point.censored:
+        return predicted.high > point.took_s
+    return predicted.low <= point.took_s <= predicted.high
+
+
+def finite(value: float) -> float | None:
+    """JSON has no infinity."""
+    return value if math.isfinite(value) else None
