@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from typing import Any
 
 import numpy as np
 
 from campaigns.campaign import Campaign, Item
 from campaigns.capacity import plan
+from campaigns.capacity_result import result
 from spark.capacity import catch_up_s
 
 RATE, START_S, NOISE = 12.0, 9.0, 0.06
@@ -62,6 +64,23 @@ def archive(
         measured = _catch_up(item, of, random) if "down_s" in item.labels else _steps(item, of, random)
         rows += [{**run, **row} for row in measured]
     return rows if change is None else [change(_item_of(of, row), row) for row in rows]
+
+
+@cache
+def usual() -> Campaign:
+    """The campaign of the settings as they are."""
+    return campaign()
+
+
+@cache
+def told() -> dict[str, Any]:
+    """Its result; not to be changed."""
+    return result(usual(), archive(usual()))
+
+
+def told_with(change: Callable[[Item, dict[str, Any]], dict[str, Any]]) -> dict[str, Any]:
+    """Its result after every row went through ``change``."""
+    return result(usual(), archive(usual(), change))
 
 
 def _item_of(of: Campaign, row: Mapping[str, Any]) -> Item:

@@ -1,0 +1,57 @@
+"""A plan in sentences: the answer with its condition, and no more than was measured."""
+
+import re
+from typing import Any
+
+import pytest
+
+from campaigns.campaign import Item
+from campaigns.capacity_result import result
+from tests.campaigns.capacity_rows import KNEE, archive, campaign, told, told_with
+
+
+def test_one_run_per_step_promises_nothing() -> None:
+    """It has a curve but no interval, so that no load is known to be safe."""
+    asked = campaign(repetitions=1)
+    found = result(asked, archive(asked))
+
+    assert found["knees"]["knee"]["load"]["estimate"] == pytest.approx(KNEE["knee"], rel=0.1)
+    assert found["sentence"].startswith("Nothing can be promised yet: a healthy load step has one usable run")
+
+
+def test_the_answer_names_its_condition() -> None:
+    """Load, target, and how soon a broker must be back; then what the growth asks for."""
+    found = told()
+    back_s = round(found["plan"]["longest_down_s"]["low"])
+
+    assert found["sentence"].startswith("3 brokers carry 3.9 MB/s with p99 under 200 ms while one is away, and recover")
+    assert f"within 60 s, but only if it is back within {back_s} s; 4.93 MB/s in 6 months take 4." in found["sentence"]
+    assert (found["state"], found["recommendation"]["verdict"], found["recommendation"]["brokers"]) == (
+        "fail",
+        "under",
+        4,
+    )
+
+
+def test_no_finite_catch_up_is_said_where_the_load_outruns_the_rate() -> None:
+    """15.6 MB/s into a broker that takes in some 12 at most."""
+    asked = campaign(write_mb_per_s=12, target_p99_ms=100_000, load_steps=[8, 16, 20])
+    found = result(asked, [{**row, "value": min(row["value"], 1.0)} if row["metric"] == "latency_p99_ms" else
+                          {**row, "value": 1.0} if row["metric"] == "achieved_ratio" else row
+                          for row in archive(asked)])  # fmt: skip
+
+    assert re.search(
+        r"there is no finite catch-up: a broker takes in [\d.]+ MB/s at most, and 15\.6", found["sentence"]
+    )
+    assert found["plan"]["catch_up_s"] == {"estimate": None, "low": None, "high": None}
+    assert "out of reach even without one" in found["words"]["throttle"]
+
+
+def test_the_bottleneck_is_named_only_where_a_limit_explains_the_knee() -> None:
+    """CPU near its allowance does; far from it nothing measured does."""
+
+    def idle(item: Item, row: dict[str, Any]) -> dict[str, Any]:
+        return {**row, "value": row["value"] / 10} if row["metric"] == "broker_cpu_s_per_gb" else row
+
+    assert told()["words"]["bottleneck"].startswith("The bottleneck is CPU")
+    assert told_with(idle)["words"]["bottleneck"].startswith("No measured resource explains")
