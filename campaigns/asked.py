@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 
 from campaigns.campaign import Kind
-from campaigns.nightly_settings import read_settings
+from campaigns.nightly.settings import read_settings
 from clusters.paths import ROOT
 from clusters.scenario import merge_patch
 from history.errors import BadInput

@@ -14,9 +14,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol, cast
 
-from campaigns import nightly_outputs
 from campaigns.campaign import Campaign, CampaignFolder, Item, Kind
-from campaigns.nightly_settings import check
+from campaigns.nightly import outputs
+from campaigns.nightly.settings import check
 from campaigns.site import Places, links_from, publish, write_index
 from clusters import experiment
 from clusters.host_lock import alone
@@ -50,7 +50,7 @@ class PageOfKind(Protocol):
 
 
 def _kind(kind: Kind) -> KindOfCampaign:
-    return cast("KindOfCampaign", import_module(f"campaigns.{kind}"))
+    return cast("KindOfCampaign", import_module(f"campaigns.{kind}.campaign"))
 
 
 def _page(kind: Kind) -> PageOfKind:
@@ -223,8 +223,8 @@ def conclude(folder: CampaignFolder, places: Places) -> dict[str, Any]:
     found = _kind(campaign.kind).result(campaign, rows)
     write_atomically(folder.result, json.dumps(found, indent=1, ensure_ascii=False, default=str) + "\n")
     if campaign.kind == "nightly":
-        nightly_outputs.write(folder, found)
-        nightly_outputs.prune(places.runs, folder.path.parent, rows, check(campaign.settings), datetime.now(UTC))
+        outputs.write(folder, found)
+        outputs.prune(places.runs, folder.path.parent, rows, check(campaign.settings), datetime.now(UTC))
     write(_page(campaign.kind).render(found, links_from(folder.page, rows, places)), folder.page, places.site)
     write_index(places)
     return found

@@ -35,7 +35,7 @@ class NightlyWebhook(BaseNotifier):
 
     def notify(self, context: Context) -> None:  # noqa: ARG002  # Airflow's signature
         from campaigns.campaign import CampaignFolder  # heavy: not while a DAG file is parsed
-        from campaigns.nightly_outputs import summary
+        from campaigns.nightly.outputs import summary
 
         folder = CampaignFolder(Path(self.campaign))
         if not folder.result.is_file():

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from bench import comparisons
-from campaigns.compare import result
+from campaigns.compare.campaign import result
 from tests.campaigns.comparison import NOISE, campaign, rows
 
 SIDE = {"kafka": "3.9.1", "name": "Kafka 3.9.1", "changes": {}}

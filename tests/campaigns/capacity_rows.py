@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from campaigns.campaign import Campaign, Item
-from campaigns.capacity import plan
-from campaigns.capacity_result import result
+from campaigns.capacity.campaign import plan
+from campaigns.capacity.result import result
 from spark.capacity import catch_up_s
 
 RATE, START_S, NOISE = 12.0, 9.0, 0.06

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from campaigns import nightly
 from campaigns.campaign import Campaign, Item
+from campaigns.nightly import campaign as nightly
 
 Row = dict[str, Any]
 METRIC = "latency_p99_ms"

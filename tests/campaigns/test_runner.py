@@ -86,7 +86,7 @@ def test_an_item_that_broke_comes_last(folder: CampaignFolder, places: Places) -
 def test_follow_up_is_asked_once(folder: CampaignFolder, places: Places, monkeypatch: pytest.MonkeyPatch) -> None:
     """The runs that the first results made necessary stay the same when the campaign is taken up again."""
     answers = iter([[Item(name="again-1", scenario="steady", kafka="3.9.1")], []])
-    monkeypatch.setattr("campaigns.compare.follow_up", lambda *_: next(answers))
+    monkeypatch.setattr("campaigns.compare.campaign.follow_up", lambda *_: next(answers))
 
     assert [item.name for item in runner.follow_up(folder, places)] == ["again-1"]
     assert [item.name for item in runner.follow_up(folder, places)] == ["again-1"]

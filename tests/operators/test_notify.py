@@ -59,7 +59,7 @@ def address(server: Server, path: str = "/hook") -> str:
 @pytest.fixture
 def night(tmp_path: Path) -> Path:
     """The folder of a first night that is done."""
-    from campaigns import nightly
+    from campaigns.nightly import campaign as nightly
 
     campaign = campaign_of(0)
     folder = CampaignFolder.of(tmp_path, "nightly", campaign.campaign_id)

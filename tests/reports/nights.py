@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from campaigns import nightly
+from campaigns.nightly import campaign as nightly
 from tests.campaigns.nights import Row, campaign_of, figure, name_of, rerun, rows_of
 
 LATE = 12

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from campaigns.campaign import Campaign
-from campaigns.compare import result
+from campaigns.compare.campaign import result
 from tests.campaigns.comparison import NOISE, campaign, rows
 
 # Metric, phase, base's value, head's change, how much of the usual noise.

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser
 
-from campaigns.capacity_result import result
+from campaigns.capacity.result import result
 from reports.capacity_page import render
 from reports.site import PLOTLY
 from tests.campaigns.capacity_rows import archive, campaign

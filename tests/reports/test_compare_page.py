@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser
 
-from campaigns.compare import result
+from campaigns.compare.campaign import result
 from reports.compare_page import PERCENTILES, render
 from reports.compare_plots import LOOKS, forest, latency, pairs_figure
 from tests.campaigns.comparison import campaign, rows

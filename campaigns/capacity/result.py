@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from campaigns import capacity_words as words
 from campaigns.campaign import Campaign
-from campaigns.capacity_plan import Plan
-from campaigns.capacity_study import Row, Study, runs_of
+from campaigns.capacity import words
+from campaigns.capacity.plan import Plan
+from campaigns.capacity.study import Row, Study, runs_of
 
 STATES = {"right": "pass", "over": "pass", "under": "fail", "unknown": "unknown"}
 NOTHING_FOLLOWS: dict[str, Any] = {"plan": None, "recommendation": {"verdict": "unknown", "doubts": []}}

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from campaigns import nightly
+from campaigns.nightly import campaign as nightly
 from history.errors import BadInput
 from tests.campaigns.nights import SETTINGS, Row, campaign_of, history, name_of, rerun, rows_of
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from campaigns.compare_runs import ARMS, Run
+from campaigns.compare.runs import ARMS, Run
 from history.metrics import METRICS, metric_of
 from spark.effects import ALPHA, fisher
 from spark.intervals import none_in

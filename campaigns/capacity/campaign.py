@@ -8,9 +8,9 @@ from typing import Annotated, Any, NamedTuple, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from campaigns import capacity_result
 from campaigns.campaign import Campaign, Item
-from campaigns.capacity_study import AWAY_PHASE, phase_of
+from campaigns.capacity import result as answer
+from campaigns.capacity.study import AWAY_PHASE, phase_of
 from clusters.scenario import Allowance, load_scenario
 from history.errors import BadInput
 
@@ -184,7 +184,7 @@ def follow_up(campaign: Campaign, rows: Sequence[Mapping[str, Any]]) -> list[Ite
 
 def result(campaign: Campaign, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """The plan that the campaign's runs support; ``rows`` are those of the archive."""
-    return capacity_result.result(campaign, rows)
+    return answer.result(campaign, rows)
 
 
 def _checked(settings: Mapping[str, Any]) -> Settings:

@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import Any, Literal
 
 from campaigns.campaign import Campaign
-from campaigns.nightly_settings import Acknowledged, better, check
+from campaigns.nightly.settings import Acknowledged, better, check
 from spark import changes
 from spark.changes import Change, Confirmation, Key, Point
 from spark.effects import log_ratio, percent

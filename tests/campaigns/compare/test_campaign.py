@@ -5,7 +5,7 @@ import re
 import pytest
 import yaml
 
-from campaigns.compare import Settings, combined, follow_up, plan
+from campaigns.compare.campaign import Settings, combined, follow_up, plan
 from clusters.paths import ROOT
 from clusters.scenario import load_scenario
 from history.errors import BadInput

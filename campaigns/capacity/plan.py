@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from campaigns import capacity_words as words
-from campaigns.capacity_study import CURVE_POINTS, MEASURED_GROUPS, Study, finite, phase_of
+from campaigns.capacity import words
+from campaigns.capacity.study import CURVE_POINTS, MEASURED_GROUPS, Study, finite, phase_of
 from spark import capacity
 from spark.capacity import Interval, Measured, as_json
 

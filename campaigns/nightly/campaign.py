@@ -14,8 +14,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from campaigns.campaign import Campaign, Item
-from campaigns.night import Night, Reruns, Row, Watched
-from campaigns.nightly_settings import Settings, better, check
+from campaigns.nightly.night import Night, Reruns, Row, Watched
+from campaigns.nightly.settings import Settings, better, check
 from clusters.scenario import load_scenario
 from history.metrics import metric_of
 from spark.changes import LEAST_NIGHTS, Point

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from campaigns.campaign import Item
-from campaigns.capacity_result import result
+from campaigns.capacity.result import result
 from tests.campaigns.capacity_rows import archive, campaign, told, told_with
 
 

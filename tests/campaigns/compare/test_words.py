@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from campaigns.compare import result
+from campaigns.compare.campaign import result
 from tests.campaigns.comparison import CPU, NOISE, campaign, rows
 
 PLAN = campaign()

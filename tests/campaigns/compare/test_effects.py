@@ -4,8 +4,8 @@ import math
 
 import pytest
 
-from campaigns.compare_effects import compared, noise, phases
-from campaigns.compare_runs import pairs_of, runs_of
+from campaigns.compare.effects import compared, noise, phases
+from campaigns.compare.runs import pairs_of, runs_of
 from tests.campaigns.comparison import CPU, NOISE, P99, campaign, rows
 
 PLAN = campaign()

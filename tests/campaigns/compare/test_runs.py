@@ -2,7 +2,7 @@
 
 import pytest
 
-from campaigns.compare_runs import pairs_of, refusals, runs_of, sides
+from campaigns.compare.runs import pairs_of, refusals, runs_of, sides
 from tests.campaigns.comparison import campaign, rows, run_rows
 
 PLAN = campaign(pairs=2, aa_pairs=2)

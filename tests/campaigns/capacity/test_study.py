@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from campaigns.campaign import Item
-from campaigns.capacity_result import result
+from campaigns.capacity.result import result
 from tests.campaigns.capacity_rows import KNEE, RATE, START_S, archive, campaign, row, told, told_with, usual
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
-from campaigns.capacity import follow_up, plan
+from campaigns.capacity.campaign import follow_up, plan
 from clusters.scenario import load_scenario
 from history.errors import BadInput
 from tests.campaigns.capacity_rows import campaign, settings
@@ -14,7 +14,7 @@ from tests.campaigns.capacity_rows import campaign, settings
 
 def test_the_question_that_comes_with_the_project_can_be_planned() -> None:
     """capacity.yaml gives load steps, a grid and held-out points."""
-    told = yaml.safe_load((Path(__file__).resolve().parents[2] / "capacity.yaml").read_text())
+    told = yaml.safe_load((Path(__file__).resolve().parents[3] / "capacity.yaml").read_text())
     planned = plan(told, campaign_id="plan-1", created_at="2026-11-21T10:00:00+00:00", seed=7)
 
     assert {item.labels["role"] for item in planned.items} == {"knee", "degraded", "catch_up", "held_out"}

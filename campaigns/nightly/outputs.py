@@ -12,8 +12,8 @@ from typing import Any
 from xml.etree import ElementTree as ET
 
 from campaigns.campaign import CampaignFolder
-from campaigns.night import ROLES, when
-from campaigns.nightly_settings import Settings
+from campaigns.nightly.night import ROLES, when
+from campaigns.nightly.settings import Settings
 from history.folder import write_atomically
 
 Json = dict[str, Any]

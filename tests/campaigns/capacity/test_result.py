@@ -2,7 +2,7 @@
 
 import json
 
-from campaigns.capacity_result import result
+from campaigns.capacity.result import result
 from tests.campaigns.capacity_rows import archive, told, usual
 
 

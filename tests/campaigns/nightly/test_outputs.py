@@ -8,12 +8,12 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from campaigns import nightly
 from campaigns.campaign import CampaignFolder
-from campaigns.nightly_outputs import expired, junit, linked, prune, summary, write
-from campaigns.nightly_settings import check
+from campaigns.nightly import campaign as nightly
+from campaigns.nightly.outputs import expired, junit, linked, prune, summary, write
+from campaigns.nightly.settings import check
+from tests.campaigns.nightly.test_campaign import ACKNOWLEDGED, LATE, SLOW, failing, result, with_reruns
 from tests.campaigns.nights import FIRST, SETTINGS, campaign_of, history
-from tests.campaigns.test_nightly import ACKNOWLEDGED, LATE, SLOW, failing, result, with_reruns
 
 
 def cases(told: dict[str, Any]) -> dict[str, str]:

@@ -8,8 +8,8 @@ from functools import partial
 from statistics import median
 from typing import Any, NamedTuple
 
-from campaigns.compare_runs import Key, Pair, Run, keys_of
-from campaigns.compare_words import inconclusive
+from campaigns.compare.runs import Key, Pair, Run, keys_of
+from campaigns.compare.words import inconclusive
 from history.metrics import metric_of
 from spark import effects
 from spark.effects import Verdict, percent

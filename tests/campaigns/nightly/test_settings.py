@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from campaigns.nightly_settings import (
+from campaigns.nightly.settings import (
     Acknowledged,
     Baseline,
     Canary,
@@ -23,7 +23,7 @@ from clusters.scenario import load_scenario
 from history.errors import BadInput
 from tests.campaigns.nights import SETTINGS
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 ENTRY: dict[str, Any] = {
     "scenario": "steady",
     "kafka": "4.3.0",

@@ -2,8 +2,8 @@
 
 import pytest
 
-from campaigns.compare_findings import behaviour, correctness, counts
-from campaigns.compare_runs import runs_of
+from campaigns.compare.findings import behaviour, correctness, counts
+from campaigns.compare.runs import runs_of
 from tests.campaigns.comparison import campaign, rows
 
 PLAN = campaign(pairs=10, aa_pairs=5)

@@ -10,10 +10,10 @@ from typing import Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from campaigns.campaign import Campaign, Item
-from campaigns.compare_effects import compared, noise, phases
-from campaigns.compare_findings import behaviour, correctness, counts
-from campaigns.compare_runs import pairs_of, refusals, runs_of, sides, told
-from campaigns.compare_words import correctness_sentence, first_sentence, further_sentences
+from campaigns.compare.effects import compared, noise, phases
+from campaigns.compare.findings import behaviour, correctness, counts
+from campaigns.compare.runs import pairs_of, refusals, runs_of, sides, told
+from campaigns.compare.words import correctness_sentence, first_sentence, further_sentences
 from clusters.kafka import choose_mode
 from clusters.scenario import Scenario, load_scenario
 from history.errors import BadInput

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from campaigns.campaign import Campaign
-from campaigns.night import Night, Watched
-from campaigns.nightly import follow_up
+from campaigns.nightly.campaign import follow_up
+from campaigns.nightly.night import Night, Watched
 from tests.campaigns.nights import Row, campaign_of, figure, history, name_of, rerun, row, rows_of
 
 LATE = 14  # the night that is looked at

@@ -1,0 +1,1 @@
+"""How much load is safe."""

@@ -1,0 +1,1 @@
+"""Two versions of Kafka against each other."""

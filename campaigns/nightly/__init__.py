@@ -1,0 +1,1 @@
+"""The same matrix every night, and what changed."""
