@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from airflow.sdk import BaseOperator
-from airflow.sdk.exceptions import AirflowFailException
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from history.errors import BadInput, HarnessError
 from operators.campaign_progress import RECORDING
@@ -40,7 +40,7 @@ class CampaignStep(BaseOperator):
 
     template_fields: tuple[str, ...] = ("campaign",)
 
-    def __init__(self, *, campaign: str, **kwargs: Any) -> None:
+    def __init__(self, *, campaign: str | None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.campaign = campaign
 
@@ -48,6 +48,8 @@ class CampaignStep(BaseOperator):
     def folder(self) -> CampaignFolder:
         from campaigns.campaign import CampaignFolder  # heavy: not while a DAG file is parsed
 
+        if self.campaign is None:
+            raise AirflowSkipException("There is no plan, so that there is nothing to go on with.")
         return CampaignFolder(Path(self.campaign))
 
     def on_kill(self) -> NoReturn:

@@ -60,7 +60,7 @@ def _tasks(kind: Kind, tell: Sequence[BaseNotifier]) -> None:
     conclude = Conclude(
         task_id="conclude",
         campaign=campaign,
-        trigger_rule=TriggerRule.ALL_DONE_MIN_ONE_SUCCESS,
+        trigger_rule=TriggerRule.ALL_DONE,
         execution_timeout=_SHORT,
         outlets=[ARCHIVE],
         on_success_callback=list(tell),
@@ -73,8 +73,8 @@ def _tasks(kind: Kind, tell: Sequence[BaseNotifier]) -> None:
 
 
 def _round(campaign: Any, ending: str, *, follow_up: bool) -> list[Any]:
-    """List, record and judge; once there is a plan each goes on whatever became of the one before."""
-    always = TriggerRule.ALL_DONE_MIN_ONE_SUCCESS
+    """List, record and judge; each goes on whatever became of the one before, if there is a plan."""
+    always = TriggerRule.ALL_DONE  # the rule that asks for one success is skipped with any skipped task before it
     items = CountItems(
         task_id=f"items{ending}",
         campaign=campaign,

@@ -164,18 +164,15 @@ def test_benchmark_runs_queue_up(bag: DagBag, kind: str) -> None:
 
 
 def test_a_campaign_goes_on_without_a_run_that_broke(bag: DagBag) -> None:
-    """What was recorded is judged and concluded; the watcher keeps the failure from turning green. Without a plan
-    there is nothing to go on with: it is upstream of each of them.
+    """What was recorded is judged and concluded, also where nothing was left to record, which Airflow calls skipped;
+    the watcher keeps a failure from turning green.
     """
     rules = {task.task_id: task.trigger_rule.value for task in bag.dags["compare"].tasks}
 
-    assert {name for name, rule in rules.items() if rule == "all_done_min_one_success"} == {
+    assert {name for name, rule in rules.items() if rule == "all_done"} == {
         *("judge", "items_follow_up", "judge_follow_up", "conclude")
     }
     assert rules["watcher"] == "one_failed"
-    assert {"items", "record", "judge", "items_follow_up", "judge_follow_up", "conclude"} <= (
-        bag.dags["compare"].task_dict["plan"].downstream_task_ids
-    )
 
 
 def test_the_nights_have_a_schedule_and_the_pages_follow_the_archive(bag: DagBag) -> None:

@@ -106,8 +106,10 @@ def test_a_night_is_recorded_judged_and_told_and_goes_on(
     assert (tmp_path / "site" / "plotly.min.js").is_file()
     assert [message["campaign"] for message in posted] == ["night-1"]
 
+    (night / "result.json").unlink()
     again = _nightly(tmp_path, settings, dict(os.environ))
 
     assert "nightly night-1: 0 of 3 runs to record" in again.stdout
     assert again.returncode == 0, again.stdout + again.stderr
+    assert (night / "result.json").is_file()
     assert len({row["run_id"] for row in archive.read(tmp_path / "archive")}) == 3

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from airflow.sdk.exceptions import AirflowFailException
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from campaigns import runner
 from campaigns.campaign import Campaign, CampaignFolder, Item
@@ -90,6 +90,12 @@ def test_a_failed_result_is_red_and_written_all_the_same(
             step.execute({})
     else:
         assert step.execute({}) == str(folder.page)
+
+
+def test_without_a_plan_there_is_nothing_to_do() -> None:
+    """The red plan says why; what comes after it is skipped and says nothing odd."""
+    with pytest.raises(AirflowSkipException, match="There is no plan"):
+        JudgeItems(task_id="judge", campaign=None).execute({})
 
 
 def test_a_step_that_is_told_to_stop_ends_its_call(folder: CampaignFolder) -> None:
