@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from history.errors import BadInput
 from history.folder import write_atomically
+from history.refusals import first_wrong
 
 Kind = Literal["compare", "nightly", "capacity"]
 FOLDERS: dict[Kind, str] = {"compare": "comparisons", "nightly": "nights", "capacity": "plans"}
@@ -85,4 +86,4 @@ class CampaignFolder:
         except FileNotFoundError:
             raise BadInput(f"{self.path} is no campaign: {self.plan.name} is missing.") from None
         except ValidationError as error:
-            raise BadInput(f"{self.plan} is no plan of this format: {error.errors()[0]['msg']}.") from error
+            raise BadInput(f"{self.plan} is no plan of this format: {first_wrong(error)}.") from error

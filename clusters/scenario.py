@@ -28,6 +28,7 @@ from pydantic import (
 
 from clusters.partition import TopicPartition
 from history.errors import BadInput
+from history.refusals import first_wrong
 
 SCENARIOS = Path(__file__).resolve().parent.parent / "scenarios"
 
@@ -594,13 +595,8 @@ def parse_scenario(text: str, where: str, changes: Mapping[str, Any] | None = No
     except yaml.YAMLError as error:
         raise BadInput(f"{where} is no YAML: {' '.join(str(error).split())}.") from error
     except ValidationError as error:
-        first = error.errors()[0]
-        path = ".".join(map(str, first["loc"]))
-        # Our own sentences name the value; pydantic's do not.
-        own = first["type"] == "value_error"
-        what = first["msg"].removeprefix("Value error, ") if own else f"{first['msg']} (got {first['input']!r:.80})"
         changed = ", as changed" if changes else ""
-        raise BadInput(f"{where}{changed}: {path + ': ' if path else ''}{what}.") from error
+        raise BadInput(f"{where}{changed}: {first_wrong(error)}.") from error
 
 
 def merge_patch(told: object, changes: Mapping[str, Any]) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from campaigns.capacity import result as answer
 from campaigns.capacity.study import AWAY_PHASE, phase_of
 from clusters.scenario import Allowance, load_scenario
 from history.errors import BadInput
+from history.refusals import first_wrong
 
 TOPIC = "orders"
 AWAY = "A"  # the broker that goes
@@ -191,11 +192,7 @@ def _checked(settings: Mapping[str, Any]) -> Settings:
     try:
         return Settings.model_validate(dict(settings))
     except ValidationError as error:
-        first = error.errors()[0]
-        path = ".".join(map(str, first["loc"]))
-        own = first["type"] == "value_error"
-        what = first["msg"].removeprefix("Value error, ") if own else f"{first['msg']} (got {first['input']!r:.80})"
-        raise BadInput(f"The capacity plan cannot be made: {path + ': ' if path else ''}{what}.") from error
+        raise BadInput(f"The capacity plan cannot be made: {first_wrong(error)}.") from error
 
 
 # --- items -----------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from clusters.kafka import choose_mode
 from clusters.scenario import Scenario, load_scenario
 from history.errors import BadInput
 from history.metrics import METRICS
+from history.refusals import first_wrong
 
 # The first phase of a scenario is the one without a fault.
 USUAL_PRIMARY = {"latency_p99_ms": 0.10, "broker_cpu_s_per_gb": 0.05}
@@ -219,11 +220,7 @@ def _checked(settings: Mapping[str, Any]) -> Settings:
     try:
         asked = Settings.model_validate(dict(settings))
     except ValidationError as error:
-        first = error.errors()[0]
-        path = ".".join(map(str, first["loc"]))
-        own = first["type"] == "value_error"
-        what = first["msg"].removeprefix("Value error, ") if own else f"{first['msg']} (got {first['input']!r:.80})"
-        raise BadInput(f"The comparison cannot be planned: {path + ': ' if path else ''}{what}.") from error
+        raise BadInput(f"The comparison cannot be planned: {first_wrong(error)}.") from error
     told = [_story(asked, "head", name) for name in asked.scenarios]
     primary = asked.primary or {
         f"{metric}@{scenario.phases[0].name}": margin for scenario in told for metric, margin in USUAL_PRIMARY.items()

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from history.errors import BadInput
 from history.metrics import METRICS
+from history.refusals import first_wrong
 from spark.effects import Better
 
 RESOLUTION_S = 0.1  # times are seen by a prober: two that are shorter than this are the same
@@ -196,7 +197,4 @@ def check(settings: Mapping[str, Any]) -> Settings:
     try:
         return Settings.model_validate(settings)
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"]) or "the settings"
-        message = first["msg"].removeprefix("Value error, ")
-        raise BadInput(f"In the night's settings, {where}: {message}; docs/nightly.md explains each.") from None
+        raise BadInput(f"The night cannot be planned: {first_wrong(error)}; docs/nightly.md explains each.") from None
