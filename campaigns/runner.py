@@ -19,7 +19,7 @@ from campaigns.nightly import outputs
 from campaigns.nightly.settings import check
 from campaigns.site import Places, links_from, publish, write_index
 from clusters import experiment
-from clusters.host_lock import alone
+from clusters.host_lock import alone, beside_others
 from clusters.scenario import load_scenario
 from clusters.world import World
 from history import archive
@@ -201,13 +201,17 @@ def record(run: Path) -> None:
 
 
 def judge_recorded(folder: CampaignFolder, places: Places) -> list[str]:
-    """Judge, publish and archive what was recorded and is not archived yet; returns the ids of those runs."""
+    """Judge, publish and archive what was recorded and is not archived yet; returns the ids of those runs.
+
+    No benchmark is recorded meanwhile, not even another campaign's: Spark takes the CPUs that its brokers are owed.
+    """
     campaign = folder.read_plan()
     rows = archive.read(places.archive, campaign=campaign.campaign_id)
     known = {row["run_id"] for row in rows}
     fresh = sorted(run for run in recorded_runs(campaign, places).values() if run.name not in known)
     for together in (fresh[first : first + TOGETHER] for first in range(0, len(fresh), TOGETHER)):
-        judge(together)
+        with beside_others():
+            judge(together)
         for run in together:
             publish(run)
     return [run.name for run in fresh]
