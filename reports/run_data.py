@@ -59,7 +59,8 @@ def read_run(path: Path) -> RunData:
     manifest = read_manifest(folder.manifest)
     missing: list[str] = []
     tables: dict[str, list[Row]] = {}
-    wanted = {name: (folder.judged(name), schema) for name, schema in JUDGED.items()}
+    # Metrics are for comparisons; the page draws on the tables that they were made of.
+    wanted = {name: (folder.judged(name), schema) for name, schema in JUDGED.items() if name != "metrics"}
     for name, (place, schema) in {"offsets": (folder.table("offsets"), OFFSETS), **wanted}.items():
         try:
             tables[name] = _read_table(place, schema)

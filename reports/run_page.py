@@ -225,8 +225,8 @@ def _links(run: RunData) -> list[tuple[str, str]]:
         ("verdict.json", "verdict/verdict.json"),
         ("manifest.json", "manifest.json"),
         ("events.jsonl", "events.jsonl"),
-        *((f"{name}/", f"{name}/") for name in ("sends", "polls", "replicas", "isr", "offsets")),
-        *((f"verdict/{name}/", f"verdict/{name}/") for name in sorted(run.tables) if name != "offsets"),
+        *((f"{name}/", f"{name}/") for name in ("sends", "polls", "replicas", "isr", "offsets", "usage")),
+        *((f"verdict/{name}/", f"verdict/{name}/") for name in sorted({*run.tables, "metrics"} - {"offsets"})),
     ]
     logs = sorted((root / "brokers").glob("*/*.log"))
     wanted += [(f"log of {log.parent.name}: {log.name}", str(log.relative_to(root))) for log in logs]
