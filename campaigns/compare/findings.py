@@ -42,9 +42,10 @@ def correctness(runs: Sequence[Run]) -> dict[str, Any]:
     is a regression: Kafka promises it always, not on average. ``p`` says what chance makes of the counts, ``at_most``
     how often an arm that never failed may still fail, at 95 %.
     """
-    failed = [run for run in runs if run.verdict == "fail"]
+    judged = [run for run in runs if run.verdict != "unknown"]
+    failed = [run for run in judged if run.verdict == "fail"]
     findings = [
-        _finding(name, runs, [run for run in failed if name in _found(run)])
+        _finding(name, judged, [run for run in failed if name in _found(run)])
         for name in sorted({name for run in failed for name in _blamed(run, runs)})
     ]
     arms = {arm: _verdicts([run for run in runs if run.arm == arm]) for arm in ARMS}

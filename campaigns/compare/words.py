@@ -143,7 +143,7 @@ def correctness_sentence(found: Found) -> str:
     """Promises kept and broken, by arm."""
     told = found["correctness"]
     base, head = (found["sides"][arm]["name"] for arm in ("base", "head"))
-    of = {arm: f"{told['arms'][arm]['fail']} of {told['arms'][arm]['runs']} runs" for arm in ("base", "head")}
+    of = {arm: f"{own['fail']} of {own['pass'] + own['fail']} judged runs" for arm, own in told["arms"].items()}
     p = f"Fisher's exact {p_value(told['p'])}"
     named = _findings(told["findings"])
     if told["verdict"] == "regression":

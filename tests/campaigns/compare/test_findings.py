@@ -40,6 +40,13 @@ def test_a_promise_that_base_keeps(head, base, verdict):
     assert correctness(runs(head, base))["verdict"] == verdict
 
 
+def test_a_run_without_a_verdict_keeps_no_promise():
+    """Four of twenty runs of base could not be judged: they are no evidence that base is free of the loss."""
+    (lost,) = correctness(runs([LOST], [{"verdict": "unknown"}] * 4))["findings"]
+
+    assert (lost["head"]["runs"], lost["base"]["runs"]) == (10, 16)
+
+
 def test_counts_stand_behind_a_correctness_regression():
     """Five of ten against none of twenty: Fisher's p is C(10,5) / C(30,5), and every failing run is named."""
     found = correctness(runs([LOST] * 5))

@@ -68,8 +68,8 @@ def test_correctness_comes_before_speed():
 
     assert found["verdict"] == "correctness regression"
     assert found["sentence"] == (
-        "Kafka 3.9.1 breaks a promise that Kafka 3.9.0 keeps (lost_write): 10 of 10 runs fail against 0 of 16 runs "
-        "(Fisher's exact p < 0.0001)."
+        "Kafka 3.9.1 breaks a promise that Kafka 3.9.0 keeps (lost_write): 10 of 10 judged runs fail against 0 of 16 "
+        "judged runs (Fisher's exact p < 0.0001)."
     )
     assert found["state"] == "fail"
     assert found["further"][0].startswith("Do not upgrade before the broken promise is understood")
@@ -83,8 +83,8 @@ def test_a_promise_that_only_base_breaks_is_told_after_the_effects():
 
     assert found["verdict"] == "equivalent"
     assert found["further"][0] == (
-        "Kafka 3.9.1 keeps a promise that Kafka 3.9.0 breaks (lost_write): 0 of 10 runs fail against 1 of 16 runs "
-        "(Fisher's exact p = 1)."
+        "Kafka 3.9.1 keeps a promise that Kafka 3.9.0 breaks (lost_write): 0 of 10 judged runs fail against 1 of 16 "
+        "judged runs (Fisher's exact p = 1)."
     )
 
 
