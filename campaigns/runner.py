@@ -6,6 +6,7 @@ Every step may be made again: an item that was recorded is not recorded twice, a
 from __future__ import annotations
 
 import json
+import re
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -23,7 +24,7 @@ from clusters.host_lock import alone, beside_others
 from clusters.scenario import load_scenario
 from clusters.world import World
 from history import archive
-from history.errors import EvidenceError
+from history.errors import BadInput, EvidenceError
 from history.events import recorded
 from history.folder import RunFolder, write_atomically
 from history.manifest import read_manifest
@@ -65,19 +66,30 @@ def plan(
 ) -> CampaignFolder:
     """Fix what will be run; a campaign of the same name and question is taken up where it stopped, seed included.
 
+    Everything that a run needs is fetched here, so that nothing is refused, or waited for, between two runs.
+
     Raises:
-        BadInput: the settings are wrong, or another campaign has this name.
+        BadInput: the settings are wrong, a run of them cannot be had, or another campaign has this name.
     """
     now = datetime.now(UTC)
     campaign_id = name or f"{now:%Y%m%d-%H%M%S}"
+    if not re.fullmatch(r"[\w.-]+", campaign_id):
+        raise BadInput(f"NAME={campaign_id} is no name of a folder; letters, digits, dots, dashes and underscores are.")
     folder = CampaignFolder.of(places.site, kind, campaign_id)
     created_at = now.isoformat(timespec="seconds")
     if folder.plan.exists():
         begun = folder.read_plan()
         created_at, seed = begun.created_at, begun.seed if seed is None else seed
     seed = secrets.randbelow(2**31) if seed is None else seed
-    folder.write_plan(_kind(kind).plan(settings, campaign_id=campaign_id, created_at=created_at, seed=seed))
+    planned = _kind(kind).plan(settings, campaign_id=campaign_id, created_at=created_at, seed=seed)
+    for item in {(item.scenario, item.kafka, item.labels.get("role")): item for item in planned.items}.values():
+        experiment.check(item.scenario, kafka=item.kafka, runtime=_runtime(planned), changes=item.changes)
+    folder.write_plan(planned)
     return folder
+
+
+def _runtime(campaign: Campaign) -> str:
+    return str(campaign.settings.get("runtime", "docker"))
 
 
 def expected_seconds(item: Item) -> float:
@@ -159,7 +171,7 @@ def record_item(folder: CampaignFolder, item: Item, places: Places) -> Path:
         run = experiment.prepare(
             item.scenario,
             kafka=item.kafka,
-            runtime=campaign.settings.get("runtime", "docker"),
+            runtime=_runtime(campaign),
             seed=item.seed,
             changes=item.changes,
             labels=labels,

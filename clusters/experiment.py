@@ -29,7 +29,7 @@ from clusters.client_nodes import (
 from clusters.collect import collect_clients, collect_servers, write_tables
 from clusters.leftovers import hold_lease, reap, tear_down
 from clusters.partition import TopicPartition
-from clusters.planning import expected_seconds, prepare
+from clusters.planning import check, expected_seconds, prepare
 from clusters.ports import PORTS
 from clusters.provenance import manifest_of
 from clusters.steps import PhaseRun
@@ -43,6 +43,7 @@ from history.tables import PHASE_START
 
 __all__ = [
     "capture",
+    "check",
     "collect",
     "create_topics",
     "drain",

@@ -44,8 +44,7 @@ def prepare(
     Raises:
         BadInput: something cannot be done; no folder is left behind.
     """
-    told = _told(scenario, changes, rate)
-    plan = _plan(told, kafka, runtime=runtime, seed=seed, subnet=subnet, labels=labels or {})
+    plan = _plan(_told(scenario, changes, rate), kafka, runtime=runtime, seed=seed, subnet=subnet, labels=labels or {})
     _check_allowance(plan.scenario, runs)
     now = datetime.now(UTC)
     name = plan.scenario.name.replace("_", "-")
@@ -57,6 +56,15 @@ def prepare(
     expires = time.time() + 3 * expected_seconds(plan.scenario) + 900 if lease == "time" else 0
     write_atomically(folder.work / "lease", json.dumps({"expires": expires}))
     return folder.path
+
+
+def check(scenario: str, *, kafka: str, runtime: str = "auto", changes: Mapping[str, Any] | None = None) -> None:
+    """Check all of this as ``prepare`` would, and fetch what such a run needs; no folder is made.
+
+    Raises:
+        BadInput: something cannot be done.
+    """
+    _plan(_told(scenario, changes, None), kafka, runtime=runtime, seed=None, subnet=None, labels={})
 
 
 def _told(scenario: str, changes: Mapping[str, Any] | None, rate: float | None) -> story.Scenario:

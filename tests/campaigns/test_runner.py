@@ -48,6 +48,33 @@ def _recorded(places: Places, item: str, campaign: str = "c1") -> RunFolder:
 # --- the plan --------------------------------------------------------------------------------------
 
 
+@pytest.fixture
+def checked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str, str]]:
+    """Checks, which fetch jars and images, only note themselves: (scenario, version, runtime)."""
+    made: list[tuple[str, str, str]] = []
+
+    def check(scenario: str, *, kafka: str, runtime: str, changes: object) -> None:
+        assert changes is not None
+        made.append((scenario, kafka, runtime))
+        if kafka == "9.9.9":
+            raise BadInput("There is no Kafka 9.9.9.")
+
+    monkeypatch.setattr(experiment, "check", check)
+    return made
+
+
+def test_what_no_run_can_have_is_refused_before_the_first(places: Places, checked: list[tuple[str, str, str]]) -> None:
+    """Each side is checked once and nothing is written; a name that is no folder's is refused as well."""
+    with pytest.raises(BadInput, match=r"There is no Kafka 9\.9\.9"):
+        runner.plan("compare", SETTINGS | {"head": "9.9.9"}, name="c", seed=1, places=places)
+    with pytest.raises(BadInput, match="NAME=a/b is no name of a folder"):
+        runner.plan("compare", SETTINGS, name="a/b", seed=1, places=places)
+
+    assert sorted(set(checked)) == [("steady", "3.9.0", "docker"), ("steady", "9.9.9", "docker")]
+    assert not places.site.exists()
+
+
+@pytest.mark.usefixtures("checked")
 def test_a_campaign_of_the_same_name_and_question_goes_on(places: Places) -> None:
     """Its plan keeps the day of its first; another question under the same name is refused."""
     first = runner.plan("compare", SETTINGS, name="c", seed=1, places=places)

@@ -10,6 +10,7 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from campaigns import runner
 from campaigns.campaign import Campaign, CampaignFolder, Item
+from clusters import experiment
 from history.errors import BadInput, HarnessError
 from operators.campaign import Conclude, CountItems, JudgeItems, PlanCampaign, RecordItem
 
@@ -39,6 +40,7 @@ def test_a_campaign_that_is_planned_already_is_taken_up(folder: CampaignFolder) 
 def test_a_question_becomes_a_campaign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Name, seed and question go in, the folder's path comes out."""
     monkeypatch.setenv("PLIMSOLL_RUNS", str(tmp_path / "runs"))
+    monkeypatch.setattr(experiment, "check", lambda *_, **__: None)  # it fetches jars and images
     asked = {"base": "3.9.0", "head": "3.9.1", "scenario": "steady", "pairs": 2, "settings": {}, "name": "c", "seed": 7}
     path = PlanCampaign(task_id="plan", kind="compare").execute({"params": asked})  # type: ignore[arg-type]  # a context's part
 
