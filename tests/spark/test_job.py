@@ -68,7 +68,7 @@ def _start_failed(path):
     ]
     folder = history.write(path, seal=False)
     for table in RECORDED:
-        (folder.table(table) / "all.parquet").unlink()
+        (folder.table(table) / "all.parquet").unlink(missing_ok=True)
     for left in (folder.clients, folder.brokers, folder.table("offsets")):
         shutil.rmtree(left)
     folder.seal()
