@@ -20,7 +20,7 @@ from expectations.suites import MISSING, Outcome, record_expectations, replica_e
 from history.errors import EvidenceError
 from history.folder import RunFolder, write_atomically
 from history.manifest import Manifest
-from history.tables import JUDGED, RECORDED
+from history.tables import JUDGED
 from spark import (
     anomalies,
     delivery,
@@ -135,14 +135,13 @@ def _measured(spark: SparkSession, run: recorded.Recorded) -> metrics.Measured:
         name: [row.asDict() for row in read_judged(spark, run.folder, name).collect()]
         for name in ("latency", "recovery", "delivery")
     }
-    usage, _ = read_table(spark, run.folder.table("usage"), RECORDED["usage"])
     return metrics.Measured(
         run.manifest,
         run.events,
         found["latency"],
         found["recovery"],
         _delivered(found["delivery"]),
-        [row.asDict() for row in usage.collect()],
+        [row.asDict() for row in run.usage.collect()],
     )
 
 

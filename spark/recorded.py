@@ -63,6 +63,7 @@ class Recorded:
     replicas: DataFrame
     isr: DataFrame
     offsets: DataFrame
+    usage: DataFrame
     segments: DataFrame  # spark.segments.SEGMENTS plus broker_id
     epochs: DataFrame
     drains: DataFrame
@@ -169,6 +170,7 @@ def open_run(spark: SparkSession, folder: RunFolder) -> Recorded:
         replicas=tables["replicas"].transform(whole).persist(),
         isr=tables["isr"].transform(whole).persist(),
         offsets=tables["offsets"],
+        usage=tables["usage"],
         segments=segments.withColumn("broker_id", broker_id).transform(whole).persist(),
         epochs=rows(spark, EPOCHS, _epoch_starts(folder, manifest)),
         drains=rows(spark, DRAINS, _drains(clients)),
