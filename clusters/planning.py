@@ -12,10 +12,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
-from clusters import scenario as story
+from clusters import story
 from clusters.jars import kafka_jars, metrics_agent
 from clusters.kafka import choose_mode
 from clusters.runtimes import CAPABILITIES, choose_runtime, open_runtime
+from clusters.scenario import Scenario, cpus_of, load_scenario
 from clusters.world import Plan
 from history.errors import BadInput
 from history.folder import RunFolder, write_atomically
@@ -67,13 +68,13 @@ def check(scenario: str, *, kafka: str, runtime: str = "auto", changes: Mapping[
     _plan(_told(scenario, changes, None), kafka, runtime=runtime, seed=None, subnet=None, labels={})
 
 
-def _told(scenario: str, changes: Mapping[str, Any] | None, rate: float | None) -> story.Scenario:
-    told = story.load_scenario(scenario, changes)
+def _told(scenario: str, changes: Mapping[str, Any] | None, rate: float | None) -> Scenario:
+    told = load_scenario(scenario, changes)
     return told if rate is None else _with_rate(told, rate)
 
 
 def _plan(
-    told: story.Scenario,
+    told: Scenario,
     version_wanted: str,
     *,
     runtime: str,
@@ -112,7 +113,7 @@ def _plan(
     )
 
 
-def _with_rate(told: story.Scenario, rate: float) -> story.Scenario:
+def _with_rate(told: Scenario, rate: float) -> Scenario:
     if told.load is None:
         raise BadInput(f"RATE={rate:g} was given, but scenario {told.name} has no load.")
     if not 0 < rate < math.inf:
@@ -120,14 +121,14 @@ def _with_rate(told: story.Scenario, rate: float) -> story.Scenario:
     return told.model_copy(update={"load": told.load.model_copy(update={"rate": rate})})
 
 
-def _check_allowance(told: story.Scenario, runs: Path) -> None:
+def _check_allowance(told: Scenario, runs: Path) -> None:
     """Docker would refuse these in the middle of the run."""
     allowance = told.cluster.allowance
     if allowance is None:
         return
     here = os.sched_getaffinity(0)
     for cpu_set in (allowance.cpu_set, allowance.clients_cpu_set):
-        if cpu_set is not None and not story.cpus_of(cpu_set) <= here:
+        if cpu_set is not None and not cpus_of(cpu_set) <= here:
             raise BadInput(f"Scenario {told.name} asks for CPUs {cpu_set}; this host has {sorted(here)}.")
     if allowance.disk_read is not None:
         from clusters.runtimes.docker import block_device
@@ -145,7 +146,7 @@ def _check_subnet(runtime: str, subnet: str | None) -> None:
             trial.remove_all()
 
 
-def expected_seconds(scenario: story.Scenario) -> float:
+def expected_seconds(scenario: Scenario) -> float:
     """About how long a run takes when every wait takes half of its limit."""
     return 45.0 + sum(_step_seconds(step) for phase in scenario.phases for step in phase.steps)
 

@@ -13,11 +13,12 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from clusters import scenario as story
+from clusters import story
 from clusters.capture import direct_producer_id
 from clusters.client_nodes import PROBE_HZ, PRODUCER
 from clusters.jars import jars_digest
 from clusters.kafka import jvm_flags
+from clusters.scenario import Scenario
 from clusters.world import World
 from history.errors import HarnessError
 from history.java import java_home
@@ -75,7 +76,7 @@ def manifest_of(world: World, configs: dict[str, dict[str, str]]) -> Manifest:
         raise HarnessError(f"The manifest of {world.folder.run_id} could not be made: {error}") from error
 
 
-def _producers(scenario: story.Scenario) -> list[ProducerInfo]:
+def _producers(scenario: Scenario) -> list[ProducerInfo]:
     found = []
     if load := scenario.load:
         found.append(

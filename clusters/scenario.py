@@ -11,370 +11,20 @@ import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    PlainSerializer,
-    SerializerFunctionWrapHandler,
-    ValidationError,
-    model_serializer,
-    model_validator,
-)
+from pydantic import BeforeValidator, Field, PlainSerializer, ValidationError, model_validator
 
-from clusters.partition import TopicPartition
+from clusters.story import AnyStep, Offer, Step
+from clusters.values import Acks, BytesPerSecond, CpuSet, Model, PerSecond, Seconds, Settings, seconds
 from history.errors import BadInput
 from history.refusals import first_wrong
 
 SCENARIOS = Path(__file__).resolve().parent.parent / "scenarios"
 
-# --- small values ------------------------------------------------------------------------------
 
-_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0}
-
-
-def _seconds(value: object) -> object:
-    """``500ms``, ``5s``, ``2m`` → seconds."""
-    if isinstance(value, str):
-        match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(ms|s|m)", value)
-        if not match:
-            raise ValueError(f"{value!r} is no duration such as 500ms, 5s or 2m")
-        return float(match[1]) * _UNITS[match[2]]
-    return value
-
-
-def _per_second(value: object) -> object:
-    """``1000/s`` → 1000.0."""
-    if isinstance(value, str):
-        match = re.fullmatch(r"(-?\d+(?:\.\d+)?)\s*/\s*s", value)
-        if not match:
-            raise ValueError(f"{value!r} is no rate such as 1000/s")
-        return float(match[1])
-    return value
-
-
-def _bytes_per_second(value: object) -> object:
-    """``20MB/s`` → 20000000.0."""
-    if isinstance(value, str):
-        match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kMG]?)B\s*/\s*s", value)
-        if not match:
-            raise ValueError(f"{value!r} is no data rate such as 20MB/s")
-        return float(match[1]) * {"": 1, "k": 1e3, "M": 1e6, "G": 1e9}[match[2]]
-    return value
-
-
-def _setting(value: object) -> object:
-    """A Kafka setting as Kafka's own files spell it."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return str(value) if isinstance(value, int | float) else value
-
-
-def _acks(value: object) -> object:
-    """YAML reads ``acks: 1`` as a number."""
-    return str(value) if isinstance(value, int) else value
-
-
-Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False), BeforeValidator(_seconds)]
-PerSecond = Annotated[float, Field(gt=0, allow_inf_nan=False), BeforeValidator(_per_second)]
-BytesPerSecond = Annotated[float, Field(ge=1000, allow_inf_nan=False), BeforeValidator(_bytes_per_second)]
-CpuSet = Annotated[str, Field(pattern=r"^\d+(-\d+)?(,\d+(-\d+)?)*$")]
-Acks = Annotated[Literal["0", "1", "all"], BeforeValidator(_acks)]
-Settings = dict[str, Annotated[str, BeforeValidator(_setting)]]
-
-
-class _Model(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _known_fields(cls, value: object) -> object:
-        """Pydantic's own refusal of an unknown field does not tell the known ones."""
-        known = [field.alias or name for name, field in cls.model_fields.items()]
-        if isinstance(value, dict) and (unknown := [name for name in value if name not in known]):
-            raise ValueError(f"unknown field {unknown[0]!r}; known: {', '.join(known)}")
-        return value
-
-
-class Target(_Model):
-    """Who a step is aimed at: a role that is bound to brokers when the phase reaches it.
-
-    ``leader of orders-0`` · ``follower of orders-0`` (the last one in the assignment that does not lead) ·
-    ``followers of orders-0`` (all) · ``preferred leader of orders-0`` · ``controller`` · ``A`` (a named
-    broker) · ``random broker`` (by the run's seed).
-    """
-
-    role: Literal["leader", "follower", "followers", "preferred leader", "controller", "named", "random"]
-    of: TopicPartition | None = None
-    name: str | None = None
-
-    def __str__(self) -> str:
-        if self.of:
-            return f"{self.role} of {self.of}"
-        return {"named": self.name or "", "random": "random broker"}.get(self.role, self.role)
-
-
-def _target(value: object) -> object:
-    if not isinstance(value, str):
-        return value
-    if match := re.fullmatch(r"(preferred leader|leader|followers?) of ([\w.-]+)-(\d+)", value):
-        return {"role": match[1], "of": TopicPartition(match[2], int(match[3]))}
-    if value == "controller":
-        return Target(role="controller")
-    if value == "random broker":
-        return Target(role="random")
-    if re.fullmatch(r"[A-Z]", value):
-        return Target(role="named", name=value)
-    raise ValueError(
-        f"{value!r} is no target; say leader|follower|followers|preferred leader of <topic>-<partition>, "
-        "controller, random broker or a broker's letter"
-    )
-
-
-Node = Annotated[Target, BeforeValidator(_target), PlainSerializer(str)]
-
-# --- conditions --------------------------------------------------------------------------------
-
-
-class Condition(_Model):
-    """What a wait waits for; exactly one of them."""
-
-    out_of_isr: Node | None = None
-    isr_full: str | None = None
-    leader_changed: str | None = None
-    caught_up: str | None = None
-    balanced: str | None = None
-
-    @property
-    def topic(self) -> str | None:
-        """The topic that it is about, where it is about a whole one."""
-        return self.isr_full or self.leader_changed or self.caught_up or self.balanced
-
-    @model_validator(mode="after")
-    def _exactly_one(self) -> Condition:
-        if len(self.model_fields_set) != 1:
-            allowed = ", ".join(type(self).model_fields)
-            raise ValueError(f"a condition is exactly one of {allowed}, not {sorted(self.model_fields_set)}")
-        return self
-
-    @model_serializer(mode="wrap")
-    def _only_the_one(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        return {name: value for name, value in handler(self).items() if value is not None}
-
-    def __str__(self) -> str:
-        name = next(iter(self.model_fields_set))
-        return f"{name.replace('_', ' ')}: {getattr(self, name)}"
-
-
-# --- steps -------------------------------------------------------------------------------------
-
-
-class Step(_Model):
-    """One call inside a phase, told apart by its key: ``- pause: {node: …}``.
-
-    ``shorthand`` names the field that a bare value fills (``- hold: 5s``). ``fault`` says whether the
-    step breaks something that must be healed in its phase; ``needs`` lists runtime capabilities.
-    """
-
-    key: ClassVar[str]
-    shorthand: ClassVar[str | None] = None
-    fault: ClassVar[bool] = False
-    needs: ClassVar[frozenset[str]] = frozenset()
-
-    @model_validator(mode="before")
-    @classmethod
-    def _from_shorthand(cls, value: object) -> object:
-        if cls.shorthand and not isinstance(value, dict):
-            return {cls.shorthand: value}
-        return value
-
-    @model_serializer(mode="wrap")
-    def _keyed(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        return {self.key: {name: value for name, value in handler(self).items() if value is not None}}
-
-    @property
-    def targets(self) -> list[Target]:
-        """The targets that it names, its condition's included."""
-        named = [condition.out_of_isr for condition in self._conditions]
-        return [value for value in (*dict(self).values(), *named) if isinstance(value, Target)]
-
-    @property
-    def partitions(self) -> list[TopicPartition]:
-        """The partitions that it names beside those of its targets; a topic stands for its first one."""
-        return [TopicPartition(c.topic, 0) for c in self._conditions if c.topic]
-
-    @property
-    def _conditions(self) -> list[Condition]:
-        return [value for _, value in self if isinstance(value, Condition)]
-
-    def __str__(self) -> str:
-        named = ((name, getattr(self, name)) for name in type(self).model_fields)
-        return f"{self.key} " + ", ".join(f"{name} {value}" for name, value in named if value is not None)
-
-
-class Hold(Step):
-    """Let the cluster and the load run on."""
-
-    key = "hold"
-    shorthand = "seconds"
-    seconds: Seconds
-
-
-class Offer(Step):
-    """Let the load that runs go on at another rate, from now on and into the phases after this one."""
-
-    key = "offer"
-    shorthand = "rate"
-    rate: PerSecond
-
-
-class Wait(Step):
-    """Wait for a condition; running out of time is evidence, not an error."""
-
-    key = "wait"
-    condition: Condition = Field(alias="for")
-    limit: Seconds = 30.0
-
-    @model_serializer(mode="plain")
-    def _as_written(self) -> dict[str, Any]:
-        return {self.key: {"for": self.condition.model_dump(), "limit": self.limit}}
-
-
-class Lag(Step):
-    """Keep a follower alive and fetching, but about so many records behind, in the ISR."""
-
-    key = "lag"
-    fault = True
-    needs = frozenset({"lag"})
-    node: Node
-    records: int = Field(gt=0)
-
-
-class Slow(Step):
-    """Feed a follower far less than is produced until a condition holds; stays so until healed."""
-
-    key = "slow"
-    fault = True
-    needs = frozenset({"lag"})
-    node: Node
-    until: Condition
-    limit: Seconds = 30.0
-
-
-class Pause(Step):
-    """Freeze a node: its connections stay open, nothing answers."""
-
-    key = "pause"
-    shorthand = "node"
-    fault = True
-    needs = frozenset({"pause"})
-    node: Node
-
-
-class Resume(Step):
-    """Let a paused node run on."""
-
-    key = "resume"
-    shorthand = "node"
-    needs = frozenset({"pause"})
-    node: Node
-
-
-class Kill(Step):
-    """SIGKILL."""
-
-    key = "kill"
-    shorthand = "node"
-    fault = True
-    needs = frozenset({"kill"})
-    node: Node
-
-
-class Stop(Step):
-    """SIGTERM: a controlled shutdown."""
-
-    key = "stop"
-    shorthand = "node"
-    fault = True
-    needs = frozenset({"kill"})
-    node: Node
-
-
-class Start(Step):
-    """Start a node that was killed or stopped."""
-
-    key = "start"
-    shorthand = "node"
-    node: Node
-
-
-class Heal(Step):
-    """End every fault of this phase that is still in force, and prove it."""
-
-    key = "heal"
-    shorthand = "what"
-    what: Literal["all"]
-
-
-class Elect(Step):
-    """Give leadership back to the preferred leader of every partition."""
-
-    key = "elect"
-    shorthand = "who"
-    who: Literal["preferred"]
-
-
-class DropCache(Step):
-    """Take every broker's log segments out of the host's page cache."""
-
-    key = "drop_cache"
-    shorthand = "of"
-    of: Literal["all"]
-
-
-class Write(Step):
-    """Send a fixed batch of records to a named broker with its own acks, beside or instead of the load."""
-
-    key = "write"
-    to: Node
-    topic: str
-    partition: int = Field(default=0, ge=0)
-    records: int = Field(gt=0)
-    acks: Acks = "all"
-    record_bytes: int = Field(default=100, ge=64)
-
-    @property
-    def partitions(self) -> list[TopicPartition]:
-        return [TopicPartition(self.topic, self.partition)]
-
-
-STEPS: dict[str, type[Step]] = {
-    step.key: step
-    for step in (Hold, Offer, Wait, Lag, Slow, Pause, Resume, Kill, Stop, Start, Heal, Elect, DropCache, Write)
-}
-
-
-def _step(value: object) -> object:
-    if isinstance(value, Step):
-        return value
-    if not isinstance(value, dict) or len(value) != 1:
-        raise ValueError(f"a step is one key and its settings, such as 'hold: 5s', not {value!r}")
-    key, settings = next(iter(value.items()))
-    if key not in STEPS:
-        raise ValueError(f"unknown step {key!r}; known: {', '.join(sorted(STEPS))}")
-    return STEPS[key].model_validate(settings)
-
-
-AnyStep = Annotated[Step, BeforeValidator(_step), PlainSerializer(lambda step: step.model_dump())]
-
-# --- the scenario ------------------------------------------------------------------------------
-
-
-class Allowance(_Model):
+class Allowance(Model):
     """What each broker may use of its host; the CPU sets are shared, one by all brokers, one by all other nodes."""
 
     cpus: float | None = Field(default=None, ge=0.05, allow_inf_nan=False)  # CPU seconds a second
@@ -390,7 +40,7 @@ def cpus_of(cpu_set: str) -> set[int]:
     return {cpu for first, _, last in ends for cpu in range(int(first), int(last or first) + 1)}
 
 
-class Cluster(_Model):
+class Cluster(Model):
     """``session_timeout`` becomes broker.session.timeout.ms (KRaft) or zookeeper.session.timeout.ms.
 
     ``jvm``: quick starts within seconds and is no basis for a benchmark; stock is what Kafka's own scripts give.
@@ -411,7 +61,7 @@ class Cluster(_Model):
         return {chr(ord("A") + index): index + 1 for index in range(self.brokers)}
 
 
-class Topic(_Model):
+class Topic(Model):
     """``replicas`` names the brokers of partition 0, preferred leader first; partition p starts p further."""
 
     partitions: int = Field(default=1, ge=1)
@@ -424,7 +74,7 @@ class Topic(_Model):
         return {p: ids[p % turn :] + ids[: p % turn] for p in range(self.partitions)}
 
 
-class Transaction(_Model):
+class Transaction(Model):
     """Records go out in transactions of so many, one after the other; every ``abort_every``th is aborted on purpose."""
 
     records: int = Field(default=20, gt=0)
@@ -432,7 +82,7 @@ class Transaction(_Model):
     timeout: Seconds = 60.0  # transaction.timeout.ms
 
 
-class Load(_Model):
+class Load(Model):
     """The open-loop producer and its live consumer, running through all phases."""
 
     topic: str
@@ -443,7 +93,7 @@ class Load(_Model):
     retries: int = Field(default=2_147_483_647, ge=0)
     request_timeout: Seconds = 10.0
     delivery_timeout: Seconds = 30.0
-    linger: Annotated[float, Field(ge=0, allow_inf_nan=False), BeforeValidator(_seconds)] = 0.005
+    linger: Annotated[float, Field(ge=0, allow_inf_nan=False), BeforeValidator(seconds)] = 0.005
     batch_bytes: int = Field(default=900_000, ge=100, le=900_000)  # below the brokers' message.max.bytes
     compression: Literal["none", "gzip"] = "none"
     engine: Literal["kafka-python", "confluent-kafka"] = "kafka-python"
@@ -482,7 +132,7 @@ class Load(_Model):
         return self
 
 
-class Phase(_Model):
+class Phase(Model):
     """A named list of steps; one Airflow task."""
 
     name: str = Field(min_length=1)
@@ -503,7 +153,7 @@ AnyPhase = Annotated[
 ]
 
 
-class Scenario(_Model):
+class Scenario(Model):
     """What to set up, what to break, and nothing about what should hold."""
 
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9_]{0,40}$")

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import random
-import threading
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
-from clusters import page_cache
-from clusters import scenario as story
-from clusters.admin import elect_preferred
-from clusters.capture import capture_offsets, write_directly
-from clusters.client_nodes import offer
+from clusters import story
+from clusters.actions import ACTIONS
+from clusters.capture import capture_offsets
 from clusters.faults import Evidence, Fault
-from clusters.faults.lagging import LagFault
-from clusters.faults.processes import Ended, Killed, Paused, Stopped
+from clusters.faults.processes import Ended
 from clusters.nodes import Node
 from clusters.partition import TopicPartition
+from clusters.scenario import Phase
 from clusters.usage import carry_usage
 from clusters.waiting import wait_until
 from clusters.wire import PartitionView
@@ -35,7 +32,7 @@ class PhaseRun:
     """One phase under way: what its targets were bound to and which faults are in force."""
 
     world: World
-    phase: story.Phase
+    phase: Phase
     _bound: dict[str, list[Node]] = field(default_factory=dict)
     _leaders: dict[TopicPartition, int] = field(default_factory=dict)
     _in_force: list[Fault] = field(default_factory=list)
@@ -50,7 +47,7 @@ class PhaseRun:
         try:
             for step in self.phase.steps:
                 self._record("step", step, **step.model_dump()[step.key])
-                _ACTIONS[type(step)](self, step)
+                ACTIONS[type(step)](self, step)
         finally:
             self.heal_all()
 
@@ -214,95 +211,3 @@ def _partition_of(view: PartitionView) -> TopicPartition:
 
 def _target_of(step: story.Step) -> str:
     return next((str(value) for _, value in step if isinstance(value, story.Target)), "")
-
-
-def _hold(_run: PhaseRun, step: story.Hold) -> None:
-    threading.Event().wait(step.seconds)  # the experiment's own time, during which the load runs on
-
-
-def _offer(run: PhaseRun, step: story.Offer) -> None:
-    run.world.events.add("offered", phase=run.phase.name, step=step.key, **offer(run.world, step.rate))
-
-
-def _wait(run: PhaseRun, step: story.Wait) -> None:
-    run.wait(step.condition, step.limit, step)
-
-
-def _lag(run: PhaseRun, step: story.Lag) -> None:
-    run.inject(LagFault(run.world, run.node(step.node), _partition(run, step.node), step.records, "lag"), step)
-
-
-def _slow(run: PhaseRun, step: story.Slow) -> None:
-    node = run.node(step.node)
-    if run.in_force([node], ("lag",)):
-        run.heal_on([node], ("lag",))
-    run.inject(LagFault(run.world, node, _partition(run, step.node), None, "slow"), step)
-    run.wait(step.until, step.limit, step)
-
-
-def _partition(run: PhaseRun, target: story.Target) -> TopicPartition:
-    return target.of or run.world.partitions[0]
-
-
-def _pause(run: PhaseRun, step: story.Pause) -> None:
-    run.inject(Paused(run.world, run.nodes(step.node)), step)
-
-
-def _resume(run: PhaseRun, step: story.Resume) -> None:
-    run.heal_on(run.nodes(step.node), ("pause",))
-
-
-def _kill(run: PhaseRun, step: story.Kill) -> None:
-    run.inject(Killed(run.world, run.nodes(step.node)), step)
-
-
-def _stop(run: PhaseRun, step: story.Stop) -> None:
-    run.inject(Stopped(run.world, run.nodes(step.node)), step)
-
-
-def _start(run: PhaseRun, step: story.Start) -> None:
-    run.heal_on(run.nodes(step.node), ("kill", "stop"))
-
-
-def _heal(run: PhaseRun, _step: story.Heal) -> None:
-    run.heal_all()
-
-
-def _elect(run: PhaseRun, step: story.Elect) -> None:
-    """A preferred replica that is not in sync cannot lead; that is recorded, and the phase goes on."""
-    answering = next((number for number in run.world.brokers if run.world.view_of(number)), None)
-    if answering is None:
-        raise HarnessError("No broker answers that could be asked for an election.")
-    try:
-        elect_preferred(run.world.connection(answering), run.world.partitions)
-        refused = None
-    except (HarnessError, OSError) as error:
-        refused = str(error)
-    run.world.events.add("elected", phase=run.phase.name, step=step.key, refused=refused)
-
-
-def _drop_cache(run: PhaseRun, step: story.DropCache) -> None:
-    found: dict[str, Any] = page_cache.drop([node.folder / "data" for node in run.world.brokers.values()])
-    run.world.events.add("cache_dropped", phase=run.phase.name, step=step.key, **found)
-
-
-def _write(run: PhaseRun, step: story.Write) -> None:
-    write_directly(run.world, run.node(step.to), step, run.phase.name)
-
-
-_ACTIONS: dict[type[story.Step], Callable[[PhaseRun, Any], None]] = {
-    story.Hold: _hold,
-    story.Offer: _offer,
-    story.Wait: _wait,
-    story.Lag: _lag,
-    story.Slow: _slow,
-    story.Pause: _pause,
-    story.Resume: _resume,
-    story.Kill: _kill,
-    story.Stop: _stop,
-    story.Start: _start,
-    story.Heal: _heal,
-    story.Elect: _elect,
-    story.DropCache: _drop_cache,
-    story.Write: _write,
-}

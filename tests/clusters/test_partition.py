@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from clusters import scenario, wire
+from clusters import story, wire
 from clusters.partition import TopicPartition
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -20,7 +20,7 @@ def test_it_prints_as_kafka_writes_it() -> None:
 
 def test_scenarios_and_probes_share_it() -> None:
     """A target's partition is the one that the probe is asked for, with no translation."""
-    assert scenario.TopicPartition is wire.TopicPartition is TopicPartition
+    assert story.TopicPartition is wire.TopicPartition is TopicPartition
 
 
 def test_it_brings_no_library_along() -> None:

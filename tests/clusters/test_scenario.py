@@ -14,19 +14,17 @@ from pydantic import BaseModel, ValidationError
 
 from clusters.partition import TopicPartition
 from clusters.scenario import (
-    STEPS,
     Cluster,
     Load,
-    PerSecond,
     Scenario,
-    Seconds,
-    Target,
     Topic,
     load_scenario,
     merge_patch,
     parse_scenario,
     scenario_names,
 )
+from clusters.story import STEPS, Target
+from clusters.values import PerSecond, Seconds
 from history.errors import BadInput
 
 

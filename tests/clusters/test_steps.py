@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from clusters import steps
+from clusters import actions, steps
 from clusters.faults import processes
 from clusters.steps import PhaseRun
 from history.errors import HarnessError
@@ -53,7 +53,7 @@ def test_a_target_is_bound_once_per_phase(tmp_path: Path) -> None:
 
 def test_an_offer_is_recorded_with_the_moment_it_holds_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As the producer answered, not as it was asked."""
-    monkeypatch.setattr(steps, "offer", lambda _world, rate: {"rate_per_s": rate, "from_ns": 77})
+    monkeypatch.setattr(actions, "offer", lambda _world, rate: {"rate_per_s": rate, "from_ns": 77})
     world = run(tmp_path, {"offer": "3000/s"})
 
     assert [(event.step, event.detail) for event in world.seen("offered")] == [
@@ -80,7 +80,7 @@ def test_what_an_ended_broker_used_is_read_before_it_ends(
 def test_what_left_the_page_cache_is_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The data of all three brokers, as one event of the phase."""
     dropped: list[Path] = []
-    monkeypatch.setattr(steps.page_cache, "drop", lambda folders: dropped.extend(folders) or {"after_bytes": 0})
+    monkeypatch.setattr(actions.page_cache, "drop", lambda folders: dropped.extend(folders) or {"after_bytes": 0})
 
     world = run(tmp_path, {"drop_cache": "all"})
 
@@ -100,7 +100,7 @@ def test_leadership_is_given_back_where_that_can_be(
         if error:
             raise error
 
-    monkeypatch.setattr(steps, "elect_preferred", elect)
+    monkeypatch.setattr(actions, "elect_preferred", elect)
     monkeypatch.setattr(FakeWorld, "connection", lambda _self, number: number, raising=False)
     world = run(tmp_path, {"elect": "preferred"}, {"hold": "1ms"})
 

@@ -9,17 +9,8 @@ import pytest
 import yaml
 
 from clusters.runtimes import CAPABILITIES
-from clusters.scenario import (
-    STEPS,
-    Cluster,
-    Condition,
-    Load,
-    Scenario,
-    Topic,
-    load_scenario,
-    parse_scenario,
-    scenario_names,
-)
+from clusters.scenario import Cluster, Load, Scenario, Topic, load_scenario, parse_scenario, scenario_names
+from clusters.story import STEPS, Condition
 from history.tables import IMPORTED, JUDGED, RECORDED
 from operators.progress import Progress
 from operators.timing import EXPECTED_S

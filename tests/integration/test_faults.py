@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from clusters import scenario as story
+from clusters.scenario import Phase
 from clusters.steps import PhaseRun
 from clusters.waiting import wait_until
 from clusters.world import World
@@ -27,7 +27,7 @@ def _run(world: World, name: str, steps: list[dict[str, object]]) -> list[Event]
     """Run one phase and return its events."""
     before = len(list(read_events(world.folder.events)))
     wait_until(lambda: _isr_is_full(world), limit_s=60, what="a full ISR to begin with")
-    PhaseRun(world, story.Phase.model_validate({"name": name, "steps": steps})).run()
+    PhaseRun(world, Phase.model_validate({"name": name, "steps": steps})).run()
     return list(read_events(world.folder.events))[before:]
 
 

@@ -1,0 +1,75 @@
+"""The small values that a scenario is written in, and the model that all of its parts are."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0}
+
+
+def seconds(value: object) -> object:
+    """``500ms``, ``5s``, ``2m`` → seconds."""
+    if isinstance(value, str):
+        match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(ms|s|m)", value)
+        if not match:
+            raise ValueError(f"{value!r} is no duration such as 500ms, 5s or 2m")
+        return float(match[1]) * _UNITS[match[2]]
+    return value
+
+
+def _per_second(value: object) -> object:
+    """``1000/s`` → 1000.0."""
+    if isinstance(value, str):
+        match = re.fullmatch(r"(-?\d+(?:\.\d+)?)\s*/\s*s", value)
+        if not match:
+            raise ValueError(f"{value!r} is no rate such as 1000/s")
+        return float(match[1])
+    return value
+
+
+def _bytes_per_second(value: object) -> object:
+    """``20MB/s`` → 20000000.0."""
+    if isinstance(value, str):
+        match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kMG]?)B\s*/\s*s", value)
+        if not match:
+            raise ValueError(f"{value!r} is no data rate such as 20MB/s")
+        return float(match[1]) * {"": 1, "k": 1e3, "M": 1e6, "G": 1e9}[match[2]]
+    return value
+
+
+def _setting(value: object) -> object:
+    """A Kafka setting as Kafka's own files spell it."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value) if isinstance(value, int | float) else value
+
+
+def _acks(value: object) -> object:
+    """YAML reads ``acks: 1`` as a number."""
+    return str(value) if isinstance(value, int) else value
+
+
+Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False), BeforeValidator(seconds)]
+PerSecond = Annotated[float, Field(gt=0, allow_inf_nan=False), BeforeValidator(_per_second)]
+BytesPerSecond = Annotated[float, Field(ge=1000, allow_inf_nan=False), BeforeValidator(_bytes_per_second)]
+CpuSet = Annotated[str, Field(pattern=r"^\d+(-\d+)?(,\d+(-\d+)?)*$")]
+Acks = Annotated[Literal["0", "1", "all"], BeforeValidator(_acks)]
+Settings = dict[str, Annotated[str, BeforeValidator(_setting)]]
+
+
+class Model(BaseModel):
+    """Refuses an unknown field and names the known ones."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _known_fields(cls, value: object) -> object:
+        """Pydantic's own refusal of an unknown field does not tell the known ones."""
+        known = [field.alias or name for name, field in cls.model_fields.items()]
+        if isinstance(value, dict) and (unknown := [name for name in value if name not in known]):
+            raise ValueError(f"unknown field {unknown[0]!r}; known: {', '.join(known)}")
+        return value
