@@ -67,12 +67,12 @@ class ProcessRuntime:
                 start_new_session=True,  # outlives the task that started it
             )
         self._children[child.pid] = child
+        (node.folder / "pid").write_text(f"{child.pid} {_started(child.pid)}")
         # For a moment after exec the kernel shows no environment yet, and by that a node is found.
         environ = Path(f"/proc/{child.pid}/environ")
         wait_until(
             lambda: child.poll() is not None or environ.read_bytes() != b"", limit_s=5, what=f"{node.name} to begin"
         )
-        (node.folder / "pid").write_text(f"{child.pid} {_started(child.pid)}")
 
     def kill(self, name: str, signal: str) -> None:
         pid = self._pid(name)
