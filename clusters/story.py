@@ -275,7 +275,22 @@ class Write(Step):
 
 STEPS: dict[str, type[Step]] = {
     step.key: step
-    for step in (Hold, Offer, Wait, Lag, Slow, Pause, Resume, Kill, Stop, Start, Heal, Elect, DropCache, Write)
+    for step in (
+        Hold,
+        Offer,
+        Wait,
+        Lag,
+        Slow,
+        Pause,
+        Resume,
+        Kill,
+        Stop,
+        Start,
+        Heal,
+        Elect,
+        DropCache,
+        Write,
+    )
 }
 
 
