@@ -31,6 +31,10 @@ def _wait(run: PhaseRun, step: story.Wait) -> None:
     run.wait(step.condition, step.limit, step)
 
 
+def _window(run: PhaseRun, step: story.Window) -> None:
+    run.window(step.condition, step)
+
+
 def _lag(run: PhaseRun, step: story.Lag) -> None:
     run.inject(LagFault(run.world, run.node(step.node), _partition(run, step.node), step.records, "lag"), step)
 
@@ -97,6 +101,7 @@ ACTIONS: dict[type[story.Step], Callable[[PhaseRun, Any], None]] = {
     story.Hold: _hold,
     story.Offer: _offer,
     story.Wait: _wait,
+    story.Window: _window,
     story.Lag: _lag,
     story.Slow: _slow,
     story.Pause: _pause,

@@ -174,11 +174,18 @@ class PhaseRun:
         waited_ms = round((time.monotonic() - started) * 1000)
         self._record(kind, step, condition=str(condition), waited_ms=waited_ms, limit_s=limit_s, last_seen=seen)
 
+    def window(self, condition: story.Condition, step: story.Step) -> None:
+        """Record whether a condition holds now; it fails nothing."""
+        opened, seen = self._check(condition)
+        why = f"{'holds' if opened else 'does not hold'}: {seen}"
+        self._record("window", step, condition=str(condition), opened=opened, why=why)
+
     def _check(self, condition: story.Condition) -> tuple[bool, str]:
-        if condition.out_of_isr:
-            of = condition.out_of_isr.of
-            numbers = {broker_id(node) for node in self.nodes(condition.out_of_isr)}
-            return self._all([of] if of else self.world.partitions, lambda view: not numbers.intersection(view.isr))
+        for name in ("log_end_offset", "high_watermark"):
+            if wanted := getattr(condition, name):
+                return self._check_offset(wanted, name)
+        if condition.target:
+            return self._check_brokers(condition, condition.target)
         partitions = [partition for partition in self.world.partitions if partition.topic == condition.topic]
         if condition.isr_full:
             return self._all(partitions, lambda view: set(view.isr) == set(view.replicas))
@@ -187,6 +194,23 @@ class PhaseRun:
         if condition.balanced:
             return self._all(partitions, lambda view: view.leader == view.replicas[0])
         return self._all(partitions, lambda view: self._is_caught_up(_partition_of(view)))
+
+    def _check_brokers(self, condition: story.Condition, target: story.Target) -> tuple[bool, str]:
+        numbers = {broker_id(node) for node in self.nodes(target)}
+        partitions = [target.of] if target.of else self.world.partitions
+        if condition.out_of_isr:
+            return self._all(partitions, lambda view: not numbers.intersection(view.isr))
+        if condition.in_isr:
+            return self._all(partitions, lambda view: numbers.issubset(view.isr))
+        return self._all(partitions, lambda view: view.leader in numbers)
+
+    def _check_offset(self, wanted: story.OffsetBetween, name: str) -> tuple[bool, str]:
+        """``name`` is the field of a sample, which is also the condition's."""
+        partition = wanted.node.of or self.world.partitions[0]
+        samples = {node.name: self.world.sample(broker_id(node), partition) for node in self.nodes(wanted.node)}
+        offsets = {node: getattr(sample, name) if sample else None for node, sample in samples.items()}
+        seen = (f"{partition} on {node}: {name.replace('_', ' ')} {offset}" for node, offset in offsets.items())
+        return all(map(wanted.holds, offsets.values())), "; ".join(seen)
 
     def _all(self, partitions: list[TopicPartition], holds: Callable[[PartitionView], bool]) -> tuple[bool, str]:
         views = [self.world.partition_view(partition) for partition in partitions]

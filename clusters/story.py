@@ -26,7 +26,7 @@ class Target(Model):
 
     ``leader of orders-0`` · ``follower of orders-0`` (the last one in the assignment that does not lead) ·
     ``followers of orders-0`` (all) · ``preferred leader of orders-0`` · ``controller`` · ``A`` (a named
-    broker) · ``random broker`` (by the run's seed).
+    broker) · ``A of orders-0`` (the same, as a replica of that partition) · ``random broker`` (by the run's seed).
     """
 
     role: Literal["leader", "follower", "followers", "preferred leader", "controller", "named", "random"]
@@ -35,7 +35,7 @@ class Target(Model):
 
     def __str__(self) -> str:
         if self.of:
-            return f"{self.role} of {self.of}"
+            return f"{self.name or self.role} of {self.of}"
         return {"named": self.name or "", "random": "random broker"}.get(self.role, self.role)
 
 
@@ -44,6 +44,8 @@ def _target(value: object) -> object:
         return value
     if match := re.fullmatch(r"(preferred leader|leader|followers?) of ([\w.-]+)-(\d+)", value):
         return {"role": match[1], "of": TopicPartition(match[2], int(match[3]))}
+    if match := re.fullmatch(r"([A-Z]) of ([\w.-]+)-(\d+)", value):
+        return Target(role="named", name=match[1], of=TopicPartition(match[2], int(match[3])))
     if value == "controller":
         return Target(role="controller")
     if value == "random broker":
@@ -61,10 +63,46 @@ Node = Annotated[Target, BeforeValidator(_target), PlainSerializer(str)]
 # --- conditions --------------------------------------------------------------------------------
 
 
+def _without_none(told: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in told.items() if value is not None}
+
+
+class OffsetBetween(Model):
+    """An offset of one replica, as its own broker tells it, within bounds; the bounds are part of it."""
+
+    node: Node
+    at_least: int | None = Field(default=None, ge=0)
+    at_most: int | None = Field(default=None, ge=0)
+
+    @model_validator(mode="after")
+    def _bounded(self) -> OffsetBetween:
+        if self.at_least is None and self.at_most is None:
+            raise ValueError(f"the offset of {self.node} has no bound; say at_least, at_most or both")
+        return self
+
+    @model_serializer(mode="wrap")
+    def _as_written(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return _without_none(handler(self))
+
+    def holds(self, offset: int | None) -> bool:
+        """Whether an offset lies within; an unknown one does not."""
+        return (
+            offset is not None and (self.at_least or 0) <= offset and (self.at_most is None or offset <= self.at_most)
+        )
+
+    def __str__(self) -> str:
+        bounds = (("at least", self.at_least), ("at most", self.at_most))
+        return f"{self.node} " + ", ".join(f"{words} {bound}" for words, bound in bounds if bound is not None)
+
+
 class Condition(Model):
-    """What a wait waits for; exactly one of them."""
+    """What a wait waits for, and a window looks at; exactly one of them."""
 
     out_of_isr: Node | None = None
+    in_isr: Node | None = None
+    leads: Node | None = None
+    log_end_offset: OffsetBetween | None = None
+    high_watermark: OffsetBetween | None = None
     isr_full: str | None = None
     leader_changed: str | None = None
     caught_up: str | None = None
@@ -75,6 +113,12 @@ class Condition(Model):
         """The topic that it is about, where it is about a whole one."""
         return self.isr_full or self.leader_changed or self.caught_up or self.balanced
 
+    @property
+    def target(self) -> Target | None:
+        """The brokers that it is about, where it is about some."""
+        offset = self.log_end_offset or self.high_watermark
+        return self.out_of_isr or self.in_isr or self.leads or (offset.node if offset else None)
+
     @model_validator(mode="after")
     def _exactly_one(self) -> Condition:
         if len(self.model_fields_set) != 1:
@@ -84,7 +128,7 @@ class Condition(Model):
 
     @model_serializer(mode="wrap")
     def _only_the_one(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        return {name: value for name, value in handler(self).items() if value is not None}
+        return _without_none(handler(self))
 
     def __str__(self) -> str:
         name = next(iter(self.model_fields_set))
@@ -115,12 +159,12 @@ class Step(Model):
 
     @model_serializer(mode="wrap")
     def _keyed(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        return {self.key: {name: value for name, value in handler(self).items() if value is not None}}
+        return {self.key: _without_none(handler(self))}
 
     @property
     def targets(self) -> list[Target]:
         """The targets that it names, its condition's included."""
-        named = [condition.out_of_isr for condition in self._conditions]
+        named = [condition.target for condition in self._conditions]
         return [value for value in (*dict(self).values(), *named) if isinstance(value, Target)]
 
     @property
@@ -163,6 +207,23 @@ class Wait(Step):
     @model_serializer(mode="plain")
     def _as_written(self) -> dict[str, Any]:
         return {self.key: {"for": self.condition.model_dump(), "limit": self.limit}}
+
+
+class Window(Step):
+    """Look whether a condition holds now, and record it: whether what this scenario is about could happen at all."""
+
+    key = "window"
+    shorthand = "condition"
+    condition: Condition
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_shorthand(cls, value: object) -> object:
+        return {cls.shorthand: value}  # a condition is a mapping, as settings are
+
+    @model_serializer(mode="plain")
+    def _as_written(self) -> dict[str, Any]:
+        return {self.key: self.condition.model_dump()}
 
 
 class Lag(Step):
@@ -279,6 +340,7 @@ STEPS: dict[str, type[Step]] = {
         Hold,
         Offer,
         Wait,
+        Window,
         Lag,
         Slow,
         Pause,

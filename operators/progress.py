@@ -33,6 +33,7 @@ _EVENTS = {
     "healed": "healed",
     "wait_met": "came true",
     "wait_ran_out": "did not come true in time",
+    "window": "looked at",
     "error": "ERROR",
 }
 

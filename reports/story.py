@@ -9,7 +9,7 @@ from typing import Any
 from history.events import Event
 from reports.run_data import RunData
 
-MOMENTS = {"wait_met": "wait met", "wait_ran_out": "wait ran out", "error": "error"}
+MOMENTS = {"wait_met": "wait met", "wait_ran_out": "wait ran out", "window": "window", "error": "error"}
 TOLD = {
     "phase_started",
     "phase_ended",
@@ -105,7 +105,7 @@ def _with_lanes(found: list[Span]) -> list[Span]:
 
 
 def moments(run: RunData) -> list[tuple[float, Event]]:
-    """Waits that came true or ran out, and errors, with their second."""
+    """Waits that came true or ran out, windows, and errors, with their second."""
     return [(run.seconds(event.t_ns), event) for event in run.events if event.kind in MOMENTS]
 
 

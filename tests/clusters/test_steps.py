@@ -245,6 +245,16 @@ def test_a_wait_that_runs_out_is_recorded_and_the_run_goes_on(tmp_path: Path) ->
         ({"out_of_isr": "C"}, [1, 2], {}, "wait_met"),
         ({"out_of_isr": "C"}, [1, 2, 3], {}, "wait_ran_out"),
         ({"out_of_isr": "followers of orders-0"}, [1, 2], {}, "wait_ran_out"),
+        ({"in_isr": "C"}, [3], {}, "wait_met"),
+        ({"in_isr": "followers of orders-0"}, [1, 2], {}, "wait_ran_out"),
+        ({"leads": "A of orders-0"}, None, {}, "wait_met"),
+        ({"leads": "B"}, None, {}, "wait_ran_out"),
+        ({"log_end_offset": {"node": "C", "at_least": 7, "at_most": 7}}, None, {3: 7}, "wait_met"),
+        ({"log_end_offset": {"node": "C", "at_least": 7}}, None, {3: 6}, "wait_ran_out"),
+        ({"log_end_offset": {"node": "followers of orders-0", "at_most": 7}}, None, {2: 8, 3: 7}, "wait_ran_out"),
+        ({"log_end_offset": {"node": "C of orders-0", "at_most": 7}}, None, {3: None}, "wait_ran_out"),
+        ({"high_watermark": {"node": "C", "at_most": 400}}, None, {}, "wait_met"),
+        ({"high_watermark": {"node": "C", "at_most": 399}}, None, {}, "wait_ran_out"),
         ({"leader_changed": "orders"}, None, {}, "wait_ran_out"),
         ({"caught_up": "orders"}, None, {3: 400}, "wait_met"),
         ({"caught_up": "orders"}, None, {3: 399}, "wait_ran_out"),
@@ -252,7 +262,7 @@ def test_a_wait_that_runs_out_is_recorded_and_the_run_goes_on(tmp_path: Path) ->
     ],
 )
 def test_conditions_hold_or_not(
-    tmp_path: Path, condition: dict[str, str], isr: list[int] | None, ends: dict[int, int | None], kind: str
+    tmp_path: Path, condition: dict[str, Any], isr: list[int] | None, ends: dict[int, int | None], kind: str
 ) -> None:
     """Each beside its near miss."""
     world = FakeWorld(tmp_path, scenario([{"hold": 1}]))
@@ -260,6 +270,25 @@ def test_conditions_hold_or_not(
     run(tmp_path, {"wait": {"for": condition, "limit": "1ms"}}, world=world)
 
     assert [event.kind for event in world.seen("wait_met", "wait_ran_out")] == [kind]
+
+
+def test_a_window_is_looked_at_once_and_fails_nothing(tmp_path: Path) -> None:
+    """It says what it saw; a paused broker's offset is unknown, so that no bound holds."""
+    bound = {"node": "C", "at_most": 500}
+    world = run(tmp_path, {"window": {"log_end_offset": bound}}, {"pause": "C"}, {"window": {"log_end_offset": bound}})
+
+    assert [event.detail for event in world.seen("window")] == [
+        {
+            "condition": "log end offset: C at most 500",
+            "opened": True,
+            "why": "holds: orders-0 on broker-3: log end offset 500",
+        },
+        {
+            "condition": "log end offset: C at most 500",
+            "opened": False,
+            "why": "does not hold: orders-0 on broker-3: log end offset None",
+        },
+    ]
 
 
 def test_a_partition_without_leader_does_not_end_the_run(tmp_path: Path) -> None:
