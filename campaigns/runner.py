@@ -204,12 +204,7 @@ def record(run: Path) -> None:
                 experiment.drain(run)
                 experiment.capture(run, "after")
         finally:
-            try:
-                with recorded(run, "collect"):
-                    experiment.stop_clients(run)
-                    experiment.collect(run)
-            finally:
-                experiment.tear_down(run)
+            experiment.salvage(run)
 
 
 def judge_recorded(folder: CampaignFolder, places: Places) -> list[str]:

@@ -38,6 +38,7 @@ from clusters.waiting import wait_until
 from clusters.wire import Connection
 from clusters.world import World
 from history.errors import HarnessError, WaitTimeout
+from history.events import recorded
 from history.folder import RunFolder
 from history.tables import PHASE_START
 
@@ -53,6 +54,7 @@ __all__ = [
     "quiesce",
     "reap",
     "run_phase",
+    "salvage",
     "start_clients",
     "start_cluster",
     "stop_clients",
@@ -270,3 +272,18 @@ def collect(run: Path) -> None:
         world.events.add("collected")
         write_tables(world)
         world.folder.seal()
+
+
+def salvage(run: Path) -> None:
+    """End a run wherever it is: collect what there is, unless that was done, and remove everything that it started.
+
+    Raises:
+        Exception: whatever made collecting fail, after everything was removed.
+    """
+    try:
+        if not RunFolder(run).is_sealed:
+            with recorded(run, "collect"):
+                stop_clients(run)
+                collect(run)
+    finally:
+        tear_down(run)

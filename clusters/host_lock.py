@@ -18,16 +18,16 @@ LOCK = Path(tempfile.gettempdir()) / "plimsoll-host.lock"
 
 
 @contextmanager
-def alone(lock: Path = LOCK) -> Iterator[None]:
+def alone(lock: Path | None = None) -> Iterator[None]:
     """Hold the host for a benchmark; waits until nobody else uses it."""
-    with _held(lock, fcntl.LOCK_EX, "waiting until this host's other runs have ended: a benchmark runs alone"):
+    with _held(lock or LOCK, fcntl.LOCK_EX, "waiting until this host's other runs have ended: a benchmark runs alone"):
         yield
 
 
 @contextmanager
-def beside_others(lock: Path = LOCK) -> Iterator[None]:
+def beside_others(lock: Path | None = None) -> Iterator[None]:
     """Use the host for a run about correctness; waits until no benchmark runs."""
-    with _held(lock, fcntl.LOCK_SH, "waiting until this host's benchmark has ended"):
+    with _held(lock or LOCK, fcntl.LOCK_SH, "waiting until this host's benchmark has ended"):
         yield
 
 

@@ -96,7 +96,6 @@ def add(archive: Path, rows: Iterable[Mapping[str, Any]]) -> Path:
 
 def read(archive: Path, **labels: str) -> list[dict[str, Any]]:
     """The rows of every run, or of those that carry these labels; oldest run first, maps as dictionaries."""
-    files = sorted(archive.glob("*.parquet"))
-    tables = [pq.read_table(file, schema=ARCHIVE) for file in files]
-    rows = [row for table in tables for row in table.to_pylist(maps_as_pydicts="strict")]
-    return [row for row in rows if labels.items() <= row["labels"].items()]
+    tables = (pq.read_table(file, schema=ARCHIVE) for file in sorted(archive.glob("*.parquet")))
+    wanted = (table for table in tables if labels.items() <= dict(table["labels"][0].as_py()).items())
+    return [row for table in wanted for row in table.to_pylist(maps_as_pydicts="strict")]

@@ -24,7 +24,7 @@ from operators import airflow_home, service
 from operators.campaign_progress import CampaignProgress
 from operators.dag_run import run_dag
 from operators.progress import Progress
-from operators.steps import runs_folder, salvage
+from operators.steps import runs_folder
 
 if TYPE_CHECKING:
     from campaigns.campaign import Item
@@ -144,7 +144,7 @@ def _run(asked: argparse.Namespace) -> int:
                 home=home,
                 log=log,
                 progress=progress,
-                salvage=partial(_salvage_unsealed, run),
+                salvage=partial(experiment.salvage, run),
                 PLIMSOLL_SCENARIO=named,
             )
         except KeyboardInterrupt:
@@ -155,12 +155,6 @@ def _run(asked: argparse.Namespace) -> int:
         if code in (EXIT_CODES["pass"], EXIT_CODES["fail"]):
             shutil.rmtree(home)
     return code
-
-
-def _salvage_unsealed(run: Path) -> None:
-    """Collect and remove what Airflow left when it broke off."""
-    if not RunFolder(run).is_sealed:
-        salvage(run)
 
 
 def _conclude(run: RunFolder, succeeded: bool, log: Path) -> int:

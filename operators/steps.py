@@ -26,23 +26,6 @@ def runs_folder() -> Path:
     return Path(os.environ.get("PLIMSOLL_RUNS", ROOT / "runs"))
 
 
-def salvage(run: Path) -> None:
-    """Collect what there is of a run that broke off, then remove everything that it started.
-
-    Raises:
-        Exception: whatever made collecting fail, after everything was removed.
-    """
-    from clusters import experiment  # heavy: not while a DAG file is parsed
-
-    try:
-        if not RunFolder(run).is_sealed:
-            with recorded(run, "collect"):
-                experiment.stop_clients(run)
-                experiment.collect(run)
-    finally:
-        experiment.tear_down(run)
-
-
 class PrepareRun(BaseOperator):
     """Check everything that was asked for and make the run folder; returns its path.
 
@@ -109,11 +92,13 @@ class StartCluster(RunStep):
     """Start the cluster; clean up if it comes up only half, because no teardown follows a setup that failed."""
 
     def step(self, run: Path) -> None:
+        from clusters import experiment  # heavy: not while a DAG file is parsed
+
         try:
             with recorded(run, self.call):
                 super().step(run)
         except BaseException:
-            salvage(run)
+            experiment.salvage(run)
             raise
 
 

@@ -68,7 +68,7 @@ def test_every_folder_keeps_to_the_direction(folder: str) -> None:
 @pytest.mark.parametrize(
     ("folder", "source", "wrong"),
     [
-        ("clusters", "from operators.steps import salvage", {"operators"}),
+        ("clusters", "from operators.steps import RunStep", {"operators"}),
         ("clusters", "from history.folder import RunFolder\nimport docker", set()),
         ("spark", "def f():\n    import airflow.sdk", {"airflow"}),
         ("spark", "import pyspark.sql as pyspark", set()),

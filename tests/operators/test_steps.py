@@ -11,7 +11,6 @@ from clusters import experiment
 from history.errors import BadInput, HarnessError
 from history.events import EventLog, read_events
 from history.folder import RunFolder
-from operators import steps
 from operators.steps import EndStep, PrepareRun, Reap, RunStep, StartCluster, TearDown, Watcher
 
 PARAMS = {"kafka": "3.9.1", "runtime": "auto", "rate": None, "seed": 7, "subnet": None, "run_dir": None}
@@ -161,7 +160,7 @@ def test_a_run_that_cannot_be_collected_is_removed_all_the_same(
     breaking(monkeypatch, "collect", HarnessError("disk full"))
 
     with pytest.raises(HarnessError, match="disk full"):
-        steps.salvage(run)
+        experiment.salvage(run)
     assert calls == ["stop_clients", "tear_down"]
     assert errors(run) == [("", "collect", "HarnessError: disk full")]
 
