@@ -26,6 +26,12 @@ ALL ?=
 BASE ?=
 HEAD ?=
 PAIRS ?=
+BUGS ?=
+MINUTES ?=
+N ?=
+LIMIT ?=
+MENU ?=
+TRIES ?=
 NAME ?=
 SETTINGS ?=
 REBUILD ?=
@@ -87,6 +93,18 @@ nightly: $(VENV)/.ready ## Run the nightly matrix, screen it, confirm what chang
 .PHONY: capacity
 capacity: $(VENV)/.ready ## Measure how much load is safe and plan for it: [NAME=…] [SETTINGS=capacity.yaml]
 	@exec $(PY) -m operators.cli capacity $(CAMPAIGN)
+
+.PHONY: known-bugs
+known-bugs: $(VENV)/.ready ## Find bugs that Kafka had: [BUGS=kafka-13091,…] [KAFKA=<versions>] [TRIES=10] [NAME=…]
+	@exec $(PY) -m operators.cli known_bugs $(if $(BUGS),--bugs "$(BUGS)") $(if $(filter command% environment%,$(origin KAFKA)),--kafka "$(KAFKA)") $(if $(TRIES),--tries="$(TRIES)") $(CAMPAIGN)
+
+.PHONY: soak
+soak: $(VENV)/.ready ## Faults in an order that a seed draws, with quiet periods: KAFKA=… MINUTES=10 [SEED=…] [MENU=<file>]
+	@exec $(PY) -m operators.cli soak --kafka "$(KAFKA)" --runtime "$(RUNTIME)" $(if $(MINUTES),--minutes="$(MINUTES)") $(if $(SEED),--seed="$(SEED)") $(if $(MENU),--menu "$(MENU)")
+
+.PHONY: hunt
+hunt: $(VENV)/.ready ## Such schedules until a promise is broken, then the smallest: KAFKA=… N=20 [SEED=1] [LIMIT=40] [NAME=…] [MENU=<file>]
+	@exec $(PY) -m operators.cli hunt --kafka "$(KAFKA)" --runtime "$(RUNTIME)" $(if $(N),--schedules="$(N)") $(if $(SEED),--seed="$(SEED)") $(if $(LIMIT),--shrink-runs="$(LIMIT)") $(if $(NAME),--name "$(NAME)") $(if $(MENU),--menu "$(MENU)")
 
 .PHONY: archive
 archive: $(VENV)/.ready ## List the archive and write the page over everything (REBUILD=1: from the run folders)

@@ -14,11 +14,14 @@ from clusters.paths import ROOT
 from clusters.scenario import merge_patch
 from history.errors import BadInput
 
+_SHORT = ("base", "head", "pairs", "bugs", "kafka", "tries")
+
 
 def settings_of(kind: Kind, asked: Mapping[str, Any]) -> dict[str, Any]:
     """A settings file (the kind's own, or ``file``), patched by ``settings`` and then by the short names that are set.
 
-    ``asked`` holds ``file``, ``settings`` and, of a comparison, ``base``, ``head``, ``scenario`` and ``pairs``.
+    ``asked`` holds ``file``, ``settings`` and the kind's short names: of a comparison ``base``, ``head``, ``scenario``
+    and ``pairs``, of known bugs ``bugs``, ``kafka`` and ``tries``.
 
     Raises:
         BadInput: the file is missing or no YAML mapping.
@@ -29,7 +32,7 @@ def settings_of(kind: Kind, asked: Mapping[str, Any]) -> dict[str, Any]:
         told = read_settings(Path(file or ROOT / "nightly.yaml"))
     elif kind == "capacity" or file:
         told = _mapping(Path(file or ROOT / "capacity.yaml"))
-    short = {name: asked[name] for name in ("base", "head", "pairs") if asked.get(name) is not None}
+    short = {name: asked[name] for name in _SHORT if asked.get(name) is not None}
     if asked.get("scenario"):
         short["scenarios"] = [asked["scenario"]]
     return merge_patch(merge_patch(told, more), short)

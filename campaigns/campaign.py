@@ -11,8 +11,14 @@ from history.errors import BadInput
 from history.folder import write_atomically
 from history.refusals import first_wrong
 
-Kind = Literal["compare", "nightly", "capacity"]
-FOLDERS: dict[Kind, str] = {"compare": "comparisons", "nightly": "nights", "capacity": "plans"}
+Kind = Literal["compare", "nightly", "capacity", "known_bugs"]
+FOLDERS: dict[Kind, str] = {
+    "compare": "comparisons",
+    "nightly": "nights",
+    "capacity": "plans",
+    "known_bugs": "known-bugs",
+}
+CORRECTNESS: frozenset[Kind] = frozenset({"known_bugs"})  # nothing is measured, so that other runs may go on beside
 
 
 class _Model(BaseModel):

@@ -15,7 +15,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol, cast
 
-from campaigns.campaign import Campaign, CampaignFolder, Item, Kind
+from campaigns.campaign import CORRECTNESS, Campaign, CampaignFolder, Item, Kind
 from campaigns.nightly import outputs
 from campaigns.nightly.settings import check
 from campaigns.site import Places, links_from, publish, write_index
@@ -160,14 +160,14 @@ def follow_up(folder: CampaignFolder, places: Places) -> list[Item]:
 
 
 def record_item(folder: CampaignFolder, item: Item, places: Places) -> Path:
-    """Record one item while nothing else loads this host; returns its run folder.
+    """Record one item, a benchmark while nothing else loads this host; returns its run folder.
 
     Raises:
         PlimsollError: it could not be prepared or recorded; what there is was collected, nothing of it lives on.
     """
     campaign = folder.read_plan()
     labels = {**item.labels, "campaign": campaign.campaign_id, "item": item.name}
-    with alone():
+    with beside_others() if campaign.kind in CORRECTNESS else alone():
         run = experiment.prepare(
             item.scenario,
             kafka=item.kafka,

@@ -61,7 +61,7 @@ class CampaignStep(BaseOperator):
 class PlanCampaign(BaseOperator):
     """Fix what will be run; returns the campaign's folder.
 
-    :param kind: compare, nightly or capacity
+    :param kind: compare, nightly, capacity or known_bugs
     """
 
     def __init__(self, *, kind: Kind, **kwargs: Any) -> None:

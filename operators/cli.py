@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import json
 import logging
+import secrets
 import shutil
 import signal
 import sys
@@ -15,11 +16,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
+from clusters import rotation
 from clusters.host_lock import beside_others
 from clusters.scenario import load_scenario, scenario_names
 from history.errors import BadInput, PlimsollError
 from history.events import errors_of
-from history.folder import RunFolder
+from history.folder import RunFolder, write_atomically
 from operators import airflow_home, service
 from operators.campaign_progress import CampaignProgress
 from operators.dag_run import run_dag
@@ -29,13 +31,17 @@ from operators.steps import runs_folder
 if TYPE_CHECKING:
     from campaigns.campaign import Item
 
+    _Commands = argparse._SubParsersAction[argparse.ArgumentParser]  # noqa: SLF001 - it has no public name
+
 _CAMPAIGNS = {
     "compare": "compare two versions of Kafka",
     "nightly": "run the nightly matrix and screen it for changes",
     "capacity": "measure how much load is safe",
+    "known_bugs": "find bugs that Kafka had, where it had them",
 }
 EXIT_CODES = {"pass": 0, "fail": 1, "unknown": 2}
 _INTERRUPTED = 130
+MOST_MINUTES = 240
 
 
 class _Parser(argparse.ArgumentParser):
@@ -92,18 +98,8 @@ def _parser() -> argparse.ArgumentParser:
 
     commands.add_parser("scenarios", help="list the scenarios").set_defaults(command=_scenarios)
 
-    for kind in ("compare", "nightly", "capacity"):
-        campaign = commands.add_parser(kind, help=f"{_CAMPAIGNS[kind]}; docs/README.md leads to its page")
-        campaign.add_argument("--name", help="one that is there already goes on where it stopped")
-        campaign.add_argument("--file", type=Path, help="the settings, as YAML")
-        campaign.add_argument("--seed", type=int)
-        campaign.add_argument("--runs", type=Path, default=runs_folder(), help="where run folders are put")
-        if kind == "compare":
-            campaign.add_argument("--base", help="the version that is compared with")
-            campaign.add_argument("--head", help="the version that is judged, or a folder or tarball of jars")
-            campaign.add_argument("--scenario", help="a name, or the path of a .yaml file")
-            campaign.add_argument("--pairs", type=int, help="fresh clusters on each side")
-        campaign.set_defaults(command=_campaign, kind=kind)
+    _add_campaigns(commands)
+    _add_schedules(commands)
 
     archive = commands.add_parser("archive", help="list what the archive holds")
     archive.add_argument("--rebuild", action="store_true", help="write it anew from the run folders first")
@@ -116,6 +112,48 @@ def _parser() -> argparse.ArgumentParser:
     up.set_defaults(command=_up)
     commands.add_parser("down", help="end it").set_defaults(command=_down)
     return parser
+
+
+def _add_campaigns(commands: _Commands) -> None:
+    for kind, words in _CAMPAIGNS.items():
+        campaign = commands.add_parser(kind, help=f"{words}; docs/README.md leads to its page")
+        campaign.add_argument("--name", help="one that is there already goes on where it stopped")
+        campaign.add_argument("--file", type=Path, help="the settings, as YAML")
+        campaign.add_argument("--seed", type=int)
+        campaign.add_argument("--runs", type=Path, default=runs_folder(), help="where run folders are put")
+        if kind == "compare":
+            campaign.add_argument("--base", help="the version that is compared with")
+            campaign.add_argument("--head", help="the version that is judged, or a folder or tarball of jars")
+            campaign.add_argument("--scenario", help="a name, or the path of a .yaml file")
+            campaign.add_argument("--pairs", type=int, help="fresh clusters on each side")
+        if kind == "known_bugs":
+            campaign.add_argument("--bugs", help="such as kafka-13091,kafka-14704; all where nothing is said")
+            campaign.add_argument("--kafka", help="versions to try instead of each bug's own two")
+            campaign.add_argument("--tries", type=int, help="fresh clusters for each bug and version")
+        campaign.set_defaults(command=_campaign, kind=kind)
+
+
+def _add_schedules(commands: _Commands) -> None:
+    soak = commands.add_parser("soak", help="run faults in an order that a seed draws, with quiet periods between")
+    soak.add_argument("--kafka", required=True, help="a version, or a folder or tarball of jars")
+    soak.add_argument("--minutes", type=float, default=10.0)
+    soak.add_argument("--seed", type=int, help="of the schedule and of the run")
+    soak.add_argument("--menu", type=Path, help="what is drawn from, as YAML")
+    soak.add_argument("--runtime", default="auto", choices=["auto", "docker", "process"])
+    soak.add_argument("--runs", type=Path, default=runs_folder(), help="where run folders are put")
+    soak.set_defaults(command=_soak)
+
+    hunt = commands.add_parser("hunt", help="run such schedules until a promise is broken, then find the smallest")
+    hunt.add_argument("--kafka", required=True, help="a version, or a folder or tarball of jars")
+    hunt.add_argument("--schedules", type=int, default=20, help="how many are tried at most")
+    hunt.add_argument("--seed", type=int, help="of the first; the next have those after it")
+    hunt.add_argument("--seconds", type=float, default=90.0, help="about how long each is")
+    hunt.add_argument("--shrink-runs", type=int, default=40, help="spent on finding a smaller one")
+    hunt.add_argument("--menu", type=Path, help="what is drawn from, as YAML")
+    hunt.add_argument("--name", help="one that is there already goes on where it stopped")
+    hunt.add_argument("--runtime", default="auto", choices=["auto", "docker", "process"])
+    hunt.add_argument("--runs", type=Path, default=runs_folder(), help="where run folders are put")
+    hunt.set_defaults(command=_hunt)
 
 
 def _run(asked: argparse.Namespace) -> int:
@@ -237,8 +275,50 @@ def _conclude_campaign(result: Path, page: Path) -> str:
         _complain("The campaign came to no result.")
         return "unknown"
     found = json.loads(result.read_text())
+    for line in found.get("lines", []):
+        _say(f"{line}\n")
     _say(f"{found['sentence']}\npage: {page}\nstate: {found['state'] or 'none'}\n")
     return str(found["state"])
+
+
+def _soak(asked: argparse.Namespace) -> int:
+    from campaigns.site import Places  # heavy
+
+    seed = secrets.randbelow(2**31) if asked.seed is None else asked.seed
+    if not 0 < asked.minutes <= MOST_MINUTES:
+        raise BadInput(f"MINUTES={asked.minutes:g} is no length of a schedule; above 0 and up to {MOST_MINUTES} are.")
+    made = rotation.rotation(_menu(asked), seed=seed, length_s=60 * asked.minutes)
+    file = Places.beside(asked.runs.resolve()).site / "soaks" / f"{made.name}-{made.digest[:8]}.yaml"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(file, rotation.as_yaml(made))
+    _say(f"seed: {seed}\nschedule: {file}\n")
+    asked.scenario, asked.seed, asked.rate, asked.subnet = str(file), seed, None, None
+    return _run(asked)
+
+
+def _hunt(asked: argparse.Namespace) -> int:
+    from campaigns import hunt  # heavy
+    from campaigns.site import Places
+    from clusters import experiment
+
+    seed = 1 if asked.seed is None else asked.seed
+    name = asked.name or f"{asked.kafka.replace('/', '-')}-{seed}"
+    wanted = hunt.Asked(asked.kafka, asked.schedules, seed, asked.seconds, asked.shrink_runs, runtime=asked.runtime)
+    places = Places.beside(asked.runs.resolve())
+    folder = hunt.open_folder(wanted, name, places)
+    try:
+        notebook = hunt.Notebook(folder / "looks.jsonl")
+        examine = hunt.examiner(wanted, folder, name, places)
+        catch = hunt.Hunt(wanted, _menu(asked), notebook, examine, lambda line: _say(f"{line}\n")).run()
+    finally:
+        experiment.reap()  # of a run that broke off
+    for line in hunt.conclusion(catch, wanted, folder, places):
+        _say(f"{line}\n")
+    return EXIT_CODES["fail" if catch else "pass"]
+
+
+def _menu(asked: argparse.Namespace) -> rotation.Menu:
+    return rotation.read_menu(asked.menu or rotation.MENU)
 
 
 def _archive(asked: argparse.Namespace) -> int:

@@ -1,0 +1,1 @@
+"""Bugs that Kafka had, found again by recipes that were written for them."""

@@ -1,0 +1,305 @@
+"""Known bugs against versions of Kafka: found, clean, or the window missed. docs/known-bugs.md holds such a result."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal, NamedTuple
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from campaigns.campaign import Campaign, Item
+from campaigns.known_bugs.bugs import BUGS, Bug
+from clusters.kafka import choose_mode
+from clusters.scenario import load_scenario
+from history.errors import BadInput
+from history.refusals import first_wrong
+from spark.intervals import clopper_pearson
+
+Row = Mapping[str, Any]
+Expected = Literal["found", "clean"]
+DECIDED = ("found", "clean", "something else")
+
+
+class Settings(BaseModel):
+    """The question. ``kafka`` are the versions to try instead of each bug's own two; no ``bugs`` are all of them."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    bugs: list[str] = Field(default_factory=list)
+    kafka: list[str] = Field(default_factory=list)
+    tries: int = Field(default=10, ge=1)
+    runtime: str = "docker"
+
+    @field_validator("bugs", "kafka", mode="before")
+    @classmethod
+    def _words(cls, value: object) -> object:
+        return re.split(r"[,\s]+", value.strip()) if isinstance(value, str) and value.strip() else value or []
+
+    @field_validator("bugs")
+    @classmethod
+    def _known(cls, value: list[str]) -> list[str]:
+        by_name = {alias: bug.name for bug in BUGS for alias in (bug.name, bug.name.rpartition("-")[2])}
+        for name in value:
+            if name.lower() not in by_name:
+                raise ValueError(f"{name!r} is no bug of the list; known: {', '.join(bug.name for bug in BUGS)}")
+        return list(dict.fromkeys(by_name[name.lower()] for name in value))
+
+
+class Arm(NamedTuple):
+    """A bug on a version: its name among the arms, what is patched, and what must come of it; None is not known."""
+
+    bug: Bug
+    name: str
+    kafka: str
+    changes: Mapping[str, Any]
+    expected: Expected | None
+
+
+def plan(settings: Mapping[str, Any], *, campaign_id: str, created_at: str, seed: int) -> Campaign:
+    """Every bug on every version, try by try, so that a campaign that is broken off has the same of all.
+
+    Raises:
+        BadInput: a setting is wrong, or nothing of it can be run.
+    """
+    try:
+        asked = Settings.model_validate(dict(settings))
+    except ValidationError as error:
+        raise BadInput(f"The known bugs cannot be planned: {first_wrong(error)}.") from error
+    arms, left_out = _runnable(asked)
+    return Campaign(
+        campaign_id=campaign_id,
+        kind="known_bugs",
+        created_at=created_at,
+        seed=seed,
+        settings={**asked.model_dump(), "left_out": left_out},
+        items=[_item(arm, number, seed) for number in range(1, asked.tries + 1) for arm in arms],
+    )
+
+
+def _runnable(asked: Settings) -> tuple[list[Arm], list[str]]:
+    """The arms that these versions can run, and a sentence for each that they cannot.
+
+    Raises:
+        BadInput: a bug was asked for by its name and cannot be run, or none can.
+    """
+    arms, left_out = [], []
+    for arm in _arms(asked.bugs, asked.kafka):
+        try:
+            _check(arm)
+        except BadInput as error:
+            if asked.bugs:
+                raise
+            left_out.append(f"{arm.bug.issue} is left out: {error}")
+        else:
+            arms.append(arm)
+    if not arms:
+        raise BadInput(" ".join(left_out))
+    return arms, left_out
+
+
+def _arms(bugs: Sequence[str], versions: Sequence[str]) -> Iterator[Arm]:
+    for bug in BUGS:
+        if bugs and bug.name not in bugs:
+            continue
+        if not versions:
+            yield Arm(bug, "bad", bug.bad, bug.bad_changes, "found")
+            yield Arm(bug, "good", bug.good, bug.good_changes, "clean")
+        for number, kafka in enumerate(versions, 1):
+            if bug.bad_changes != bug.good_changes:
+                yield Arm(bug, f"bad-{number}", kafka, bug.bad_changes, "found")
+                yield Arm(bug, f"good-{number}", kafka, bug.good_changes, "clean")
+            else:
+                yield Arm(bug, f"given-{number}", kafka, bug.bad_changes, _expected(bug, kafka))
+
+
+def _expected(bug: Bug, kafka: str) -> Expected | None:
+    """By the versions that have the bug; jars of one's own may be anything."""
+    if not _is_release(kafka):
+        return None
+    return "found" if bug.affects(kafka) else "clean"
+
+
+def _is_release(kafka: str) -> bool:
+    return bool(re.fullmatch(r"\d+\.\d+\.\d+", kafka))
+
+
+def _check(arm: Arm) -> None:
+    told = load_scenario(arm.bug.scenario, arm.changes)
+    if _is_release(arm.kafka):
+        choose_mode(arm.kafka, told.cluster.mode)
+
+
+def _item(arm: Arm, number: int, seed: int) -> Item:
+    labels = {"bug": arm.bug.name, "role": f"{arm.bug.name}-{arm.name}", "arm": arm.name, "try": str(number)}
+    return Item(
+        name=f"{arm.bug.name}-{arm.name}-{number:02}",
+        scenario=arm.bug.scenario,
+        kafka=arm.kafka,
+        changes=dict(arm.changes),
+        seed=seed + number,
+        labels=labels,
+    )
+
+
+# --- tries ---------------------------------------------------------------------------------------------
+
+
+def outcome(row: Row, bug: Bug) -> str:
+    """What a judged run says of a bug.
+
+    ``found``; ``unknown`` without a verdict; ``window missed`` when the race could not happen, so that nothing can be
+    said either way; ``something else`` when another promise was broken; ``clean``.
+    """
+    if shown(row, bug):
+        return "found"
+    if row["verdict"] == "unknown":
+        return "unknown"
+    if row.get("window") is False:
+        return "window missed"
+    return "something else" if row["verdict"] == "fail" else "clean"
+
+
+def shown(row: Row, bug: Bug) -> list[str]:
+    """The names that count for the bug and that this run's judge found."""
+    found = {*row["broken"], *(name for name, cases in row["anomalies"].items() if cases)}
+    return [name for name in bug.shown_as if name in found]
+
+
+def _runs(campaign: Campaign, rows: Sequence[Row]) -> dict[str, Row]:
+    """Item → any row of its first judged run."""
+    found: dict[str, Row] = {}
+    for row in sorted(rows, key=lambda row: str(row["started_at"])):
+        if row["labels"].get("campaign") == campaign.campaign_id:
+            found.setdefault(row["labels"]["item"], row)
+    return found
+
+
+def follow_up(campaign: Campaign, rows: Sequence[Row]) -> list[Item]:
+    """One more try for each that missed its window or has no verdict; those may miss theirs, too."""
+    runs, arms = _runs(campaign, rows), _arms_of(campaign)
+    again: list[Item] = []
+    used = Counter((item.labels["bug"], item.labels["arm"]) for item in campaign.items)
+    for item in campaign.items:
+        arm = arms[item.labels["bug"], item.labels["arm"]]
+        if item.name in runs and outcome(runs[item.name], arm.bug) not in DECIDED:
+            key = (arm.bug.name, arm.name)
+            used[key] += 1
+            again.append(_item(arm, used[key], campaign.seed))
+    return again
+
+
+def _arms_of(campaign: Campaign) -> dict[tuple[str, str], Arm]:
+    """The arms that the plan has runs of."""
+    asked = campaign.settings
+    planned = {(item.labels["bug"], item.labels["arm"]) for item in campaign.items}
+    arms = {(arm.bug.name, arm.name): arm for arm in _arms(asked["bugs"], asked["kafka"])}
+    return {key: arm for key, arm in arms.items() if key in planned}
+
+
+# --- the result ----------------------------------------------------------------------------------------
+
+
+def result(campaign: Campaign, rows: Sequence[Row]) -> dict[str, Any]:
+    """Bug x version with counts of tries, as JSON; ``state`` is pass when every arm came out as it had to."""
+    runs = _runs(campaign, rows)
+    arms = [_told(arm, [row for row in runs.values() if _is_of(row, arm)]) for arm in _arms_of(campaign).values()]
+    wrong = [arm for arm in arms if arm["as_expected"] is False]
+    return {
+        "format": 1,
+        "kind": "known_bugs",
+        "campaign_id": campaign.campaign_id,
+        "created_at": campaign.created_at,
+        "seed": campaign.seed,
+        "settings": campaign.settings,
+        "hosts": sorted({str(row["host"]) for row in runs.values()}),
+        "missing": [item.name for item in campaign.items if item.name not in runs],
+        "arms": arms,
+        "state": "fail" if wrong else "pass",
+        "sentence": _sentence(arms),
+        "lines": table_of(arms),
+    }
+
+
+def _is_of(row: Row, arm: Arm) -> bool:
+    return (row["labels"]["bug"], row["labels"]["arm"]) == (arm.bug.name, arm.name)
+
+
+def _told(arm: Arm, rows: Sequence[Row]) -> dict[str, Any]:
+    tries = [_try(row, arm.bug) for row in rows]
+    counts = Counter(each["outcome"] for each in tries)
+    decided = sum(counts[name] for name in DECIDED)
+    low, high = clopper_pearson(counts["found"], decided)
+    as_expected = None if arm.expected is None else 0 < counts[arm.expected] == decided
+    return {
+        "bug": arm.bug.name,
+        "issue": arm.bug.issue,
+        "title": arm.bug.title,
+        "scenario": arm.bug.scenario,
+        "shown_as": list(arm.bug.shown_as),
+        "arm": arm.name,
+        "kafka": arm.kafka,
+        "version": _version(arm),
+        "expected": arm.expected,
+        "as_expected": as_expected,
+        "tries": len(tries),
+        "decided": decided,
+        **{name.replace(" ", "_"): counts[name] for name in (*DECIDED, "window missed", "unknown")},
+        "interval": [round(low, 4), round(high, 4)],
+        "found_by": dict(Counter(name for each in tries for name in each["found_by"])),
+        "runs": tries,
+    }
+
+
+def _try(row: Row, bug: Bug) -> dict[str, Any]:
+    return {
+        "run_id": row["run_id"],
+        "item": row["labels"]["item"],
+        "outcome": outcome(row, bug),
+        "found_by": shown(row, bug),
+        "verdict": row["verdict"],
+        "sentence": row["sentence"],
+    }
+
+
+def _sentence(arms: Sequence[Mapping[str, Any]]) -> str:
+    words = {"found": "found in every try that counts on {} that have them", "clean": "clean on {} without them"}
+    parts = []
+    for expected, told in words.items():
+        if own := [arm for arm in arms if arm["expected"] == expected]:
+            right = sum(bool(arm["as_expected"]) for arm in own)
+            parts.append(told.format(f"{right} of {len(own)} versions"))
+    if missed := sum(arm["window_missed"] for arm in arms):
+        parts.append("1 try missed its window" if missed == 1 else f"{missed} tries missed their windows")
+    if unknown := sum(arm["unknown"] for arm in arms):
+        parts.append("1 has no verdict" if unknown == 1 else f"{unknown} have no verdict")
+    return f"Known bugs: {'; '.join(parts) or 'nothing was tried of which it is known what must come of it'}."
+
+
+def table_of(arms: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The result as lines of text: one for each bug and version."""
+    head = ("bug", "Kafka", "found", "clean", "window missed", "unknown", "found by", "as it must be")
+    rows = [head, *map(_line, arms)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+
+
+def _line(arm: Mapping[str, Any]) -> tuple[str, ...]:
+    right = {True: "yes", False: "NO", None: "not known"}[arm["as_expected"]]
+    return (
+        arm["issue"],
+        arm["version"],
+        f"{arm['found']} of {arm['decided']}",
+        f"{arm['clean']} of {arm['decided']}",
+        str(arm["window_missed"]),
+        str(arm["unknown"]),
+        ", ".join(f"{name} in {count}" for name, count in arm["found_by"].items()) or "-",
+        right,
+    )
+
+
+def _version(arm: Arm) -> str:
+    """The version, with what was changed of its cluster where that decides: ``4.3.0 elr: true``."""
+    changed = arm.changes.get("cluster", {})
+    return " ".join([arm.kafka, *(f"{name}: {str(value).lower()}" for name, value in changed.items())])

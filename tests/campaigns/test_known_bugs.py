@@ -1,0 +1,251 @@
+"""Known bugs by version: the plan, what a try says, and what the tries say together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from campaigns.campaign import Campaign, Item
+from campaigns.known_bugs import campaign as known_bugs
+from campaigns.known_bugs.bugs import BUGS, Bug
+from clusters.scenario import load_scenario
+from history.errors import BadInput
+
+STALLED = Bug(
+    issue="KAFKA-13091",
+    title="the high watermark stands still",
+    scenario="isr_shrinks_at_rest",
+    bad="3.0.2",
+    good="3.1.2",
+    shown_as=("I10",),
+    affected=[((2, 7, 0), (3, 1, 0))],
+)
+BY_SETTING = Bug(
+    issue="KIP-966",
+    title="another leads",
+    scenario="steady",
+    bad="4.3.0",
+    good="4.3.0",
+    shown_as=("behaviour_change",),
+    affected=[((4, 0, 0), (9, 0, 0))],
+    bad_changes={"cluster": {"heap": "512m"}},
+    good_changes={"cluster": {"heap": "384m"}},
+)
+
+
+@pytest.fixture(autouse=True)
+def two_bugs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that a version has, and one that a setting makes."""
+    monkeypatch.setattr(known_bugs, "BUGS", (STALLED, BY_SETTING))
+
+
+def plan(**settings: Any) -> Campaign:
+    """The plan of these settings."""
+    return known_bugs.plan(settings, campaign_id="k1", created_at="2026-11-21T08:00:00+00:00", seed=7)
+
+
+def row(item: Item, **about: Any) -> dict[str, Any]:
+    """What the archive has of a run."""
+    usual = {
+        "run_id": f"run-{item.name}",
+        "started_at": "2026-11-21T09:00:00Z",
+        "host": "h",
+        "verdict": "pass",
+        "sentence": "Everything promised held.",
+        "anomalies": {},
+        "broken": [],
+        "window": True,
+        "labels": {**item.labels, "campaign": "k1", "item": item.name},
+    }
+    return {**usual, **about}
+
+
+STUCK = {"verdict": "fail", "broken": ["I10"]}
+
+
+# --- the plan --------------------------------------------------------------------------------------
+
+
+def test_each_try_has_every_bug_on_both_versions() -> None:
+    """So that a campaign that is broken off has the same of all."""
+    assert [(item.name, item.kafka) for item in plan(tries=2).items] == [
+        ("kafka-13091-bad-01", "3.0.2"),
+        ("kafka-13091-good-01", "3.1.2"),
+        ("kip-966-bad-01", "4.3.0"),
+        ("kip-966-good-01", "4.3.0"),
+        ("kafka-13091-bad-02", "3.0.2"),
+        ("kafka-13091-good-02", "3.1.2"),
+        ("kip-966-bad-02", "4.3.0"),
+        ("kip-966-good-02", "4.3.0"),
+    ]
+
+
+def test_the_tries_of_one_bug_have_seeds_of_their_own() -> None:
+    """A random target must not be the same broker each time."""
+    assert len({item.seed for item in plan(bugs="13091", tries=3).items}) == 3
+
+
+def test_versions_that_are_given_stand_for_the_bugs_own() -> None:
+    """Where a setting decides, each version is tried with both."""
+    planned = plan(kafka="2.8.2, 4.1.0", tries=1)
+
+    assert [(item.name, item.kafka, item.changes.get("cluster")) for item in planned.items] == [
+        ("kafka-13091-given-1-01", "2.8.2", None),
+        ("kafka-13091-given-2-01", "4.1.0", None),
+        ("kip-966-bad-1-01", "2.8.2", {"heap": "512m"}),
+        ("kip-966-good-1-01", "2.8.2", {"heap": "384m"}),
+        ("kip-966-bad-2-01", "4.1.0", {"heap": "512m"}),
+        ("kip-966-good-2-01", "4.1.0", {"heap": "384m"}),
+    ]
+
+
+def test_a_bug_that_a_version_cannot_run_is_left_out_unless_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the reason; where nothing is left there is no plan."""
+    kraft_only = Bug("KAFKA-1", "t", "steady", "3.9.0", "3.9.1", ("I6",), [], {"cluster": {"mode": "kraft"}})
+    same = Bug(**{**vars(kraft_only), "good_changes": kraft_only.bad_changes})
+    monkeypatch.setattr(known_bugs, "BUGS", (STALLED, same))
+
+    planned = plan(kafka="2.8.2", tries=1)
+    assert [item.name for item in planned.items] == ["kafka-13091-given-1-01"]
+    assert planned.settings["left_out"][0].startswith("KAFKA-1 is left out: Kafka 2.8.2 has KRaft as a preview only")
+    with pytest.raises(BadInput, match=r"Kafka 2\.8\.2 has KRaft as a preview only"):
+        plan(bugs="kafka-1", kafka="2.8.2")
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"bugs": "13092"}, "'13092' is no bug of the list; known: kafka-13091, kip-966"),
+        ({"tries": 0}, "tries: Input should be greater than or equal to 1"),
+    ],
+)
+def test_what_cannot_be_planned_is_refused(settings: dict[str, Any], sentence: str) -> None:
+    """One sentence that names what is known."""
+    with pytest.raises(BadInput, match=sentence):
+        plan(**settings)
+
+
+# --- a try -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("about", "said"),
+    [
+        (STUCK, "found"),
+        ({**STUCK, "window": False}, "found"),  # what was found proves that the window was open
+        ({"verdict": "fail", "broken": ["I12"]}, "something else"),
+        ({"verdict": "fail", "broken": ["I12"], "window": False}, "window missed"),
+        ({"window": False}, "window missed"),
+        ({"window": None}, "clean"),
+        ({}, "clean"),
+        ({"verdict": "unknown"}, "unknown"),
+        ({"verdict": "unknown", "window": False}, "unknown"),
+    ],
+)
+def test_what_a_try_says(about: Mapping[str, Any], said: str) -> None:
+    """Only a bug's own invariants find it."""
+    (item,) = [item for item in plan(bugs="13091", tries=1).items if item.labels["arm"] == "bad"]
+
+    assert known_bugs.outcome(row(item, **about), STALLED) == said
+
+
+def test_a_change_of_behaviour_is_found_in_a_run_that_passes() -> None:
+    """Zero cases of it are none."""
+    item = plan(bugs="966", tries=1).items[0]
+
+    assert known_bugs.outcome(row(item, anomalies={"behaviour_change": 2}), BY_SETTING) == "found"
+    assert known_bugs.outcome(row(item, anomalies={"behaviour_change": 0}), BY_SETTING) == "clean"
+
+
+def test_a_try_that_said_nothing_is_made_again_once() -> None:
+    """A missed window and no verdict; numbers go on, and what was not recorded is not replaced."""
+    planned = plan(bugs="13091", tries=2)
+    rows = [row(planned.items[0], window=False), row(planned.items[1]), row(planned.items[2], verdict="unknown")]
+
+    again = known_bugs.follow_up(planned, rows)
+    assert [(item.name, item.seed) for item in again] == [("kafka-13091-bad-03", 10), ("kafka-13091-bad-04", 11)]
+    assert known_bugs.follow_up(planned, rows[1:2]) == []
+
+
+# --- the result ------------------------------------------------------------------------------------
+
+
+def test_bug_by_version_is_counted_in_tries() -> None:
+    """A missed window counts for neither side."""
+    planned = plan(bugs="13091", tries=3)
+    bad = [row(item, **STUCK) for item in planned.items if item.labels["arm"] == "bad"]
+    good = [row(item) for item in planned.items if item.labels["arm"] == "good"]
+    found = known_bugs.result(planned, [*bad[:2], {**bad[2], "broken": [], "window": False, "verdict": "pass"}, *good])
+
+    counts = ("found", "decided", "clean", "window_missed", "unknown", "as_expected", "found_by")
+    assert [tuple(arm[name] for name in counts) for arm in found["arms"]] == [
+        (2, 2, 0, 1, 0, True, {"I10": 2}),
+        (0, 3, 3, 0, 0, True, {}),
+    ]
+    assert found["state"] == "pass"
+    assert found["lines"] == [
+        "bug          Kafka  found   clean   window missed  unknown  found by  as it must be",
+        "KAFKA-13091  3.0.2  2 of 2  0 of 2  1              0        I10 in 2  yes",
+        "KAFKA-13091  3.1.2  0 of 3  3 of 3  0              0        -         yes",
+    ]
+    assert found["sentence"] == (
+        "Known bugs: found in every try that counts on 1 of 1 versions that have them; clean on 1 of 1 versions "
+        "without them; 1 try missed its window."
+    )
+
+
+@pytest.mark.parametrize(
+    ("of_bad", "of_good", "state"),
+    [
+        ([STUCK, STUCK], [{}, {}], "pass"),
+        ([STUCK, {}], [{}, {}], "fail"),
+        ([STUCK, STUCK], [{}, STUCK], "fail"),
+        ([STUCK, STUCK], [{}, {"verdict": "fail", "broken": ["I12"]}], "fail"),
+        ([{"window": False}, {"verdict": "unknown"}], [{}, {}], "fail"),
+    ],
+)
+def test_a_bug_must_be_found_where_it_is_and_nowhere_else(of_bad: list[Any], of_good: list[Any], state: str) -> None:
+    """In every try that counts, and in one at least."""
+    planned = plan(bugs="13091", tries=2)
+    told = {"bad": iter(of_bad), "good": iter(of_good)}
+    rows = [row(item, **next(told[item.labels["arm"]])) for item in planned.items]
+
+    assert known_bugs.result(planned, rows)["state"] == state
+
+
+def test_jars_of_ones_own_have_no_expectation() -> None:
+    """Whatever is found in them is told, and is no failure; a release is held to what is known of it."""
+    planned = plan(bugs="13091", kafka="/builds/trunk,3.0.1,3.1.0", tries=1)
+    found = known_bugs.result(planned, [row(item, **STUCK) for item in planned.items])
+
+    assert [(arm["kafka"], arm["expected"], arm["as_expected"]) for arm in found["arms"]] == [
+        ("/builds/trunk", None, None),
+        ("3.0.1", "found", True),
+        ("3.1.0", "clean", False),
+    ]
+
+
+def test_another_campaigns_runs_do_not_count() -> None:
+    """Labels tell whose a run is."""
+    planned = plan(bugs="13091", tries=1)
+    other = row(planned.items[0], **STUCK)
+    other["labels"] = {**other["labels"], "campaign": "k2"}
+
+    assert known_bugs.result(planned, [other])["arms"][0]["tries"] == 0
+    assert known_bugs.result(planned, [other])["missing"] == ["kafka-13091-bad-01", "kafka-13091-good-01"]
+
+
+# --- the list --------------------------------------------------------------------------------------
+
+
+def test_each_bug_on_the_list_can_be_looked_for() -> None:
+    """Its scenario can be read with either change, says when its window opened, and its versions are on their sides."""
+    for bug in BUGS:
+        for changes in (bug.bad_changes, bug.good_changes):
+            told = load_scenario(bug.scenario, changes)
+            assert any(step.key == "window" for phase in told.phases for step in phase.steps), bug.issue
+        assert bug.affects(bug.bad), bug.issue
+        assert bug.affects(bug.good) == (bug.bad_changes != bug.good_changes), bug.issue
+    assert len({bug.name for bug in BUGS}) == len(BUGS)

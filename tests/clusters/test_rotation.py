@@ -1,0 +1,125 @@
+"""Random schedules: whatever the seed, an ordinary scenario in which every fault is healed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from clusters import story
+from clusters.rotation import Menu, as_yaml, read_menu, rotation
+from clusters.scenario import Phase, parse_scenario
+from clusters.shrink import is_sound
+from history.errors import BadInput
+
+MENU = read_menu()
+SMALL: dict[str, Any] = {
+    "cluster": {"brokers": 2},
+    "topics": {"orders": {"replicas": ["A", "B"]}},
+    "quiet": "2s..3s",
+    "faults": {"freeze": {"who": ["A"], "steps": [{"pause": "$who"}, "$during", {"hold": "1s..4s"}]}},
+    "during": [{"write": {"to": "B", "topic": "orders", "records": "5..9"}}],
+}
+
+
+def is_quiet(phase: Phase) -> bool:
+    """Whether nothing but time passes."""
+    return all(isinstance(step, story.Hold) for step in phase.steps)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 2**31), st.integers(1, 600), st.booleans())
+def test_every_seed_makes_an_ordinary_scenario(seed: int, length_s: int, load: bool) -> None:
+    """Its file says all of it, so that it can be kept and run again."""
+    made = rotation(MENU, seed=seed, length_s=length_s, load=load)
+
+    assert parse_scenario(as_yaml(made), "x.yaml").digest == made.digest
+    assert (made.load is not None) == load
+    assert rotation(MENU, seed=seed, length_s=length_s, load=load) == made
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 2**31), st.integers(1, 600))
+def test_every_fault_is_healed_and_followed_by_quiet(seed: int, length_s: int) -> None:
+    """Faults and quiet phases take turns; a fault ends healed, with the ISR awaited after that."""
+    made = rotation(MENU, seed=seed, length_s=length_s)
+
+    assert [is_quiet(phase) for phase in made.phases] == [number % 2 == 0 for number in range(len(made.phases))]
+    assert is_sound(made)
+    for phase in made.phases[1::2]:
+        assert any(step.fault for step in phase.steps)
+        *_, healed, whole = phase.steps
+        assert isinstance(healed, story.Heal)
+        assert isinstance(whole, story.Wait)
+        assert whole.condition.isr_full == "orders"
+    for phase in made.phases[::2]:
+        (hold,) = phase.steps
+        assert isinstance(hold, story.Hold)
+        assert 6 <= hold.seconds <= 12
+
+
+def test_the_length_is_about_what_was_asked() -> None:
+    """It ends with the first quiet phase beyond it."""
+    lengths = [
+        sum(step.seconds for phase in made.phases for step in phase.steps if isinstance(step, story.Hold))
+        + 8 * (len(made.phases) // 2)
+        for made in (rotation(MENU, seed=seed, length_s=300) for seed in range(20))
+    ]
+
+    assert all(300 <= length < 360 for length in lengths)
+
+
+def test_another_seed_is_another_schedule() -> None:
+    """In faults, targets and times."""
+    assert len({rotation(MENU, seed=seed, length_s=120).digest for seed in range(20)}) == 20
+
+
+def test_gaps_are_filled_from_the_menu() -> None:
+    """One of ``who``, up to two of ``during``, spans within their bounds."""
+    menu = Menu.model_validate(SMALL)
+    seen: set[int] = set()
+    for seed in range(30):
+        pause, *writes, hold, _, _ = rotation(menu, seed=seed, length_s=4).phases[1].steps
+        assert str(pause) == "pause node A"
+        assert isinstance(hold, story.Hold)
+        assert 1 <= hold.seconds <= 4
+        assert all(isinstance(write, story.Write) and 5 <= write.records <= 9 for write in writes)
+        seen.add(len(writes))
+
+    assert seen == {0, 1, 2}
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"faults": {}}, "is no menu: faults"),
+        ({"moods": 1}, "unknown field 'moods'; known: cluster, topics, load, quiet, faults, during"),
+    ],
+)
+def test_what_is_no_menu_is_refused(tmp_path: Path, change: dict[str, Any], sentence: str) -> None:
+    """With the file and the first thing wrong; YAML is read as JSON here."""
+    file = tmp_path / "menu.yaml"
+    file.write_text(str({**SMALL, **change}))
+
+    with pytest.raises(BadInput, match=sentence):
+        read_menu(file)
+
+
+def test_a_menu_of_unknown_steps_makes_no_scenario() -> None:
+    """It is told when the schedule is drawn, before anything starts."""
+    menu = Menu.model_validate({**SMALL, "faults": {"x": {"who": ["A"], "steps": [{"explode": "$who"}]}}})
+
+    with pytest.raises(BadInput, match=r"The menu makes no scenario: .*unknown step 'explode'"):
+        rotation(menu, seed=1, length_s=4)
+
+
+def test_a_menu_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    """And one that is no YAML."""
+    with pytest.raises(BadInput, match="cannot be read"):
+        read_menu(tmp_path / "none.yaml")
+    (tmp_path / "bad.yaml").write_text("faults: [")
+    with pytest.raises(BadInput, match="is no YAML"):
+        read_menu(tmp_path / "bad.yaml")

@@ -1,0 +1,79 @@
+"""The page of known bugs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from reports.known_bugs_page import render
+
+
+def arm(**told: Any) -> dict[str, Any]:
+    """A bug on a version, found in both of two tries."""
+    runs = [
+        {
+            "run_id": f"run-{number}",
+            "item": f"kafka-13091-bad-0{number}",
+            "outcome": "found",
+            "found_by": ["I10"],
+            "verdict": "fail",
+            "sentence": "It stood still.",
+        }
+        for number in (1, 2)
+    ]
+    usual = {
+        "issue": "KAFKA-13091",
+        "title": "the high watermark stands still",
+        "version": "3.0.2",
+        "expected": "found",
+        "as_expected": True,
+        "tries": 3,
+        "decided": 2,
+        "found": 2,
+        "clean": 0,
+        "something_else": 0,
+        "window_missed": 1,
+        "unknown": 0,
+        "interval": [0.1581, 1.0],
+        "found_by": {"I10": 2},
+        "runs": runs,
+    }
+    return {**usual, **told}
+
+
+def result(*arms: dict[str, Any], state: str = "pass") -> dict[str, Any]:
+    """What a campaign of these arms says."""
+    return {
+        "campaign_id": "k1",
+        "created_at": "2026-11-21T08:00:00+00:00",
+        "settings": {"tries": 2, "left_out": ["KAFKA-1 is left out: no such mode."]},
+        "hosts": ["h"],
+        "missing": [],
+        "arms": list(arms),
+        "state": state,
+        "sentence": "Known bugs: found.",
+    }
+
+
+def test_a_bug_stands_with_its_version_its_counts_and_what_found_it() -> None:
+    """A link leads to a run that shows it."""
+    html = render(result(arm()), {"run-2": "../../../runs/run-2/report/index.html"})
+
+    assert '<body data-verdict="pass">' in html
+    for text in (
+        "KAFKA-13091",
+        "2 of 2",
+        "16% to 100%",
+        "I10 in 2",
+        "KAFKA-1 is left out",
+        "recipes that were written",
+    ):
+        assert text in html
+    assert 'href="../../../runs/run-2/report/index.html"' in html
+
+
+def test_what_is_not_as_it_must_be_is_marked() -> None:
+    """With what else was broken."""
+    html = render(result(arm(expected="clean", as_expected=False, something_else=1), state="fail"), {})
+
+    assert "2 of 2, something else in 1" in html
+    assert 'class="fail"' in html
