@@ -27,7 +27,7 @@ contents away. Sample A is before sample B when A's answer came before B's quest
 _INVARIANT = re.compile(r"i(\d+)_\w+")
 _OF_REPLICAS: dict[str, tuple[Callable[..., Any], ...]] = {
     "source_disagreement": (elections.disagreements,),
-    "behaviour_change": (watermarks.hw_below_min_isr, elections.last_known_leader),
+    "behaviour_change": (watermarks.hw_below_min_isr, elections.led_from_elr, elections.last_known_leader),
 }
 
 

@@ -82,6 +82,18 @@ def last_known_leader(before: State, after: State) -> bool:
     return nobody and after.recovering and before.last_known_elr == (after.leader,)
 
 
+def led_from_elr(history: Sequence[State]) -> Iterator[State]:
+    """The states in which a replica began to lead that the last ISR did not hold: it came from the ELR, which has what
+    was committed, while the ISR was empty. Without ELR the last member of the ISR alone may lead (KIP-966).
+    """
+    last_isr: tuple[int, ...] = ()
+    for before, after in pairwise(history):
+        last_isr = before.isr or last_isr
+        began = after.leader >= 0 and after.leader != before.leader
+        if began and not before.isr and after.leader in before.elr and after.leader not in last_isr:
+            yield after
+
+
 def i21_history_in_order(history: Sequence[State], least_isr: int) -> Iterator[Check]:
     """I21, all versions; serves C20 and C30. What the controller wrote makes sense by itself.
 

@@ -214,6 +214,15 @@ def _changes(sources: Sources, where: Partition) -> Iterator[dict[str, Any]]:
                 {"leader": after.leader, "leader_epoch": after.leader_epoch, "position": after.position},
                 why="with ELR the last known leader may lead again, without unclean.leader.election.enable (KIP-966)",
             )
+    for state in elections.led_from_elr(sources.states.get(where, [])):
+        yield _row(
+            "behaviour_change",
+            where,
+            f"Broker {state.leader} was elected in epoch {state.leader_epoch} out of the ELR, with nobody left in the "
+            "ISR; it was not in the last one.",
+            {"leader": state.leader, "leader_epoch": state.leader_epoch, "position": state.position},
+            why="with ELR a replica that left the ISR below min.insync.replicas may still lead (KIP-966)",
+        )
     facts = sources.facts(where)
     if facts.strict_min_isr or not any(len(state.isr) < facts.least_isr for state in facts.states):
         return

@@ -69,7 +69,7 @@ class Ended:
                 )
 
     def gone(self) -> Evidence:
-        """The broker answers again and other brokers list it as alive."""
+        """The broker answers again and other brokers, where any of them runs, list it as alive."""
         _wait_for_each(self.world, self.nodes, self._is_back, "answer and be registered again")
         allow_brokers(self.world, self.nodes)
         return {"probe": "answers", "registered": True}
@@ -77,9 +77,11 @@ class Ended:
     def _is_back(self, node: Node) -> bool:
         if self.world.runtime.state(node.name) == "exited":  # died on the way, as on a session that had not ended
             self.world.start(node)
-        alone = len(self.world.brokers) == 1
         number = broker_id(node)
-        return self.world.probe_error(number) is None and (alone or self.world.registered(number))
+        return self.world.probe_error(number) is None and (self.world.registered(number) or self._alone(number))
+
+    def _alone(self, number: int) -> bool:
+        return not any(self.world.view_of(other) for other in self.world.brokers if other != number)
 
 
 @dataclass

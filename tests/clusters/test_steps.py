@@ -272,6 +272,16 @@ def test_conditions_hold_or_not(
     assert [event.kind for event in world.seen("wait_met", "wait_ran_out")] == [kind]
 
 
+@pytest.mark.parametrize(("others", "gone"), [(["A", "C"], True), (["C"], False)])
+def test_only_a_broker_that_comes_back_alone_needs_no_witness(tmp_path: Path, others: list[str], gone: bool) -> None:
+    """Another one that runs must list it as alive."""
+    world = FakeWorld(tmp_path, scenario([{"hold": 1}]))
+    world.registered = lambda _number: False  # type: ignore[method-assign]  # nobody ever lists it
+    run(tmp_path, *({"stop": name} for name in (*others, "B")), {"start": "B"}, world=world)
+
+    assert [event.detail["gone"] for event in world.seen("healed") if event.target == "broker-2"] == [gone]
+
+
 def test_a_window_is_looked_at_once_and_fails_nothing(tmp_path: Path) -> None:
     """It says what it saw; a paused broker's offset is unknown, so that no bound holds."""
     bound = {"node": "C", "at_most": 500}

@@ -73,6 +73,17 @@ def test_i20_with_an_empty_isr_the_eligible_replicas_count():
     assert verdict(elections.i20_clean_election([nobody, recovering])) == (0, 0)
 
 
+def test_a_leader_out_of_the_elr_is_told_from_the_last_in_the_isr():
+    """2 left the ISR before 1 did, and leads; 1 again would be no change, and neither is one whom the ISR held."""
+    shrunk, empty = state(0, 1, 0, [1], elr=(2,)), state(1, -1, 0, [], elr=(1, 2))
+
+    assert list(elections.led_from_elr([shrunk, empty, state(2, 2, 1, [2], elr=(1,))])) == [
+        state(2, 2, 1, [2], elr=(1,))
+    ]
+    assert list(elections.led_from_elr([shrunk, empty, state(2, 1, 1, [1], elr=(2,))])) == []
+    assert list(elections.led_from_elr([state(0, 1, 0, [1, 2]), state(1, 2, 1, [2], elr=(1,))])) == []
+
+
 def test_i21_a_history_in_order():
     """A leader that left and another one in a new epoch; not in the same one."""
     history = [state(0, 1, 0, [1, 2, 3]), state(1, 2, 1, [2, 3]), state(2, 2, 1, [1, 2, 3])]
