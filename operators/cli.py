@@ -31,7 +31,7 @@ from operators.steps import runs_folder
 if TYPE_CHECKING:
     from campaigns.campaign import Item
 
-    _Commands = argparse._SubParsersAction[argparse.ArgumentParser]  # noqa: SLF001 - it has no public name
+    _Commands = argparse._SubParsersAction["_Parser"]  # noqa: SLF001 - it has no public name
 
 _CAMPAIGNS = {
     "compare": "compare two versions of Kafka",

@@ -10,6 +10,7 @@ import pytest
 
 from history.archive import ARCHIVE, add, host_digest, read, rows_of
 from history.errors import EvidenceError
+from history.events import EventLog
 from history.folder import RunFolder
 from history.tables import METRICS
 from tests.reports.sample_run import write_sample_run
@@ -21,6 +22,7 @@ HOST = {"cpu": "one", "cores": 2, "memory_bytes": 24 * 2**30, "kernel": "6.1", "
 def _row(run_id: str, **other: Any) -> dict[str, Any]:
     usual: dict[str, Any] = {field.name: "x" for field in ARCHIVE if field.type == pa.string()}
     told = {"run_id": run_id, "seed": 1, "anomalies": {"lost_write": 2}, "broken": ["I6"], "labels": {"campaign": "c1"}}
+    told["window"] = None
     return usual | told | METRIC | {"censored": False, "trusted": True, "note": None} | other
 
 
@@ -33,6 +35,24 @@ def _judged(folder: Path) -> RunFolder:
     rows = [METRIC | {"censored": False, "trusted": True, "note": None}]
     pq.write_table(pa.Table.from_pylist(rows, schema=METRICS), run.judged("metrics") / "part-0.parquet")
     return run
+
+
+@pytest.mark.parametrize(("looks", "window"), [([], None), ([True, True], True), ([True, False], False)])
+def test_a_window_opened_when_every_look_found_it_open(tmp_path: Path, looks: list[bool], window: bool | None) -> None:
+    """A run that never looked has none."""
+    run = _judged(tmp_path)
+    for opened in looks:
+        EventLog(run.events).add("window", opened=opened)
+
+    assert {row["window"] for row in rows_of(run)} == {window}
+
+
+def test_a_file_of_an_earlier_version_has_no_window(tmp_path: Path) -> None:
+    """What it lacks is null."""
+    file = add(tmp_path, [_row("20260101-a", window=True)])
+    pq.write_table(pq.read_table(file).drop_columns(["window"]), file)
+
+    assert [row["window"] for row in read(tmp_path)] == [None]
 
 
 def test_what_is_added_is_read_again(tmp_path: Path) -> None:
