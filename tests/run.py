@@ -1,4 +1,8 @@
-"""The command behind ``make test``: unit tests first, then tests against real brokers; says what was left out."""
+"""The command behind ``make test``: unit tests first, then tests against real brokers; says what was left out.
+
+At the end it says how long each folder took beside its budget. A budget that was overrun fails nothing, for time is the
+machine's, too; together the budgets are what CI may take.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -14,12 +19,26 @@ PARTS = {
     "without any cluster": ["-m", "not cluster and not pipeline and not browser and not slow"],
     "with real brokers, browser, Spark and Airflow": ["-m", "(cluster or pipeline or browser) and not slow"],
 }
+BUDGETS_S = {
+    "bench": 30,
+    "campaigns": 60,
+    "clusters": 90,
+    "dags": 30,
+    "docs": 30,
+    "imports": 60,
+    "integration": 840,
+    "operators": 120,
+    "reports": 120,
+    "spark": 300,
+}
+OTHERS_S = 20
 
 
 def main() -> int:
     """Run both parts even if the first fails; returns the first bad exit code. The last line is their sum."""
     codes = []
     ended: Counter[str] = Counter()
+    spent: Counter[str] = Counter()
     for title, selection in PARTS.items():
         started = time.monotonic()
         print(f"== tests {title}", flush=True)
@@ -28,7 +47,9 @@ def main() -> int:
             command = [sys.executable, "-m", "pytest", "-q", "tests", *selection, f"--junit-xml={results}"]
             codes.append(subprocess.run([*command, *sys.argv[1:]], check=False).returncode)
             ended.update(_counted(results))
+            spent.update(spent_by_folder(results))
         print(f"== tests {title}: {time.monotonic() - started:.0f} s", flush=True)
+    print(budget_table(spent))
     print("Left out: tests marked slow; they are run by make test-slow.")
     skipped = f", {ended['skipped']} skipped (why: see SKIPPED above)" if ended["skipped"] else ""
     print(f"{ended['passed']} passed, {ended['failed']} failed{skipped}", flush=True)
@@ -40,6 +61,26 @@ def _counted(results: Path) -> Counter[str]:
     if not results.is_file():
         return Counter()
     return Counter(_outcome(case) for case in ET.parse(results).iter("testcase"))
+
+
+def spent_by_folder(results: Path) -> Counter[str]:
+    """Folder below ``tests`` → milliseconds that its tests took, fixtures included."""
+    spent: Counter[str] = Counter()
+    if results.is_file():
+        for case in ET.parse(results).iter("testcase"):
+            # tests.spark.test_job, or tests.test_imports of a file that lies in no folder
+            _, folder, *below = case.get("classname", "").split(".")
+            spent[folder if below else ""] += round(1000 * float(case.get("time", "0")))
+    return spent
+
+
+def budget_table(spent_ms: Mapping[str, int]) -> str:
+    """Seconds of each folder beside its budget, the longest first."""
+    lines = [f"{'folder':<14}{'seconds':>8}{'budget':>8}"]
+    for folder, ms in sorted(spent_ms.items(), key=lambda entry: -entry[1]):
+        seconds, budget = ms / 1000, BUDGETS_S.get(folder, OTHERS_S)
+        lines.append(f"{folder or '(none)':<14}{seconds:>8.0f}{budget:>8}{'  over' if seconds > budget else ''}")
+    return "\n".join(lines)
 
 
 def _outcome(case: ET.Element) -> str:
