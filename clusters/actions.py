@@ -4,19 +4,27 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from clusters import page_cache, story
-from clusters.admin import elect_preferred
+from clusters.admin import elect_preferred, reassign
 from clusters.capture import write_directly
 from clusters.client_nodes import offer
 from clusters.faults.lagging import LagFault
+from clusters.faults.network import Peer, Shaped, cut, lose
 from clusters.faults.processes import Killed, Paused, Stopped
+from clusters.nodes import Node
 from clusters.partition import TopicPartition
+from clusters.replica_reader import ReplicaReader
+from clusters.waiting import wait_until
+from clusters.world import broker_id
 from history.errors import HarnessError
 
 if TYPE_CHECKING:
     from clusters.steps import PhaseRun
+
+LEAD_LIMIT_S = 20.0
 
 
 def _hold(_run: PhaseRun, step: story.Hold) -> None:
@@ -77,15 +85,19 @@ def _heal(run: PhaseRun, _step: story.Heal) -> None:
 
 def _elect(run: PhaseRun, step: story.Elect) -> None:
     """A preferred replica that is not in sync cannot lead; that is recorded, and the phase goes on."""
-    answering = next((number for number in run.world.brokers if run.world.view_of(number)), None)
-    if answering is None:
-        raise HarnessError("No broker answers that could be asked for an election.")
     try:
-        elect_preferred(run.world.connection(answering), run.world.partitions)
+        elect_preferred(run.world.connection(_answering(run)), run.world.partitions)
         refused = None
     except (HarnessError, OSError) as error:
         refused = str(error)
     run.world.events.add("elected", phase=run.phase.name, step=step.key, refused=refused)
+
+
+def _answering(run: PhaseRun) -> int:
+    answering = next((number for number in run.world.brokers if run.world.view_of(number)), None)
+    if answering is None:
+        raise HarnessError("No broker answers that could be asked for an election.")
+    return answering
 
 
 def _drop_cache(run: PhaseRun, step: story.DropCache) -> None:
@@ -94,7 +106,77 @@ def _drop_cache(run: PhaseRun, step: story.DropCache) -> None:
 
 
 def _write(run: PhaseRun, step: story.Write) -> None:
-    write_directly(run.world, run.node(step.to), step, run.phase.name)
+    node = run.node(step.to)
+    if step.background:
+        run.in_background(partial(write_directly, run.world, node, step, run.phase.name))
+    else:
+        write_directly(run.world, node, step, run.phase.name)
+
+
+def _read(run: PhaseRun, step: story.Read) -> None:
+    reader = ReplicaReader(run.world, run.node(step.replica), step)
+    run.in_background(reader.run, end=reader.stop.set)
+
+
+def _cut(run: PhaseRun, step: story.Cut) -> None:
+    run.inject(cut(run.world, run.node(step.node), _peers(run, step.peers), step.direction), step)
+
+
+def _join(run: PhaseRun, step: story.Join) -> None:
+    node, peers = run.node(step.node), _peers(run, step.peers)
+    rules = {cut(run.world, node, peers, direction).rule for direction in ("both", "in", "out")}
+    run.heal_on([node], ("cut",), lambda fault: getattr(fault, "rule", None) in rules)
+
+
+def _peers(run: PhaseRun, peers: list[Any]) -> list[Peer]:
+    """What is said of the peers, with their nodes in the targets' places."""
+    return [node for peer in peers for node in (run.nodes(peer) if isinstance(peer, story.Target) else [peer])]
+
+
+def _senders(run: PhaseRun, node: Node, targets: list[story.Target] | None) -> list[Node]:
+    if targets is None:
+        return [other for other in run.world.brokers.values() if other != node]
+    return [sender for target in targets for sender in run.nodes(target)]
+
+
+def _shape(run: PhaseRun, step: story.Shape) -> None:
+    node = run.node(step.into)
+    if run.in_force([node], ("shape", "lag", "slow")):
+        raise HarnessError(f"The traffic into {node.name} is limited already; end that before it is shaped.")
+    run.inject(Shaped(run.world, node, _senders(run, node, step.senders), step.rate), step)
+
+
+def _unshape(run: PhaseRun, step: story.Unshape) -> None:
+    run.heal_on([run.node(step.into)], ("shape",))
+
+
+def _lose(run: PhaseRun, step: story.Lose) -> None:
+    node = run.node(step.into)
+    run.inject(lose(run.world, node, _senders(run, node, step.senders), step.percent), step)
+
+
+def _lead(run: PhaseRun, step: story.Lead) -> None:
+    """One that is not in sync is not elected; that is recorded, and the phase goes on."""
+    world, number = run.world, broker_id(run.node(step.replica))
+    partition = _partition(run, step.replica)
+    connection = world.connection(_answering(run))
+    view = world.partition_view(partition)
+    if view is None or number not in view.replicas:
+        raise HarnessError(f"Broker {number} is known to have no replica of {partition} that could lead.")
+    reassign(connection, {partition: [number, *(other for other in view.replicas if other != number)]})
+
+    def leads() -> bool:
+        seen = world.partition_view(partition)
+        if seen and seen.leader != number and seen.replicas[0] == number:
+            elect_preferred(connection, [partition])
+        return seen is not None and seen.leader == number
+
+    try:
+        wait_until(leads, limit_s=LEAD_LIMIT_S, every_s=0.02, what=f"broker {number} to lead {partition}")
+        refused = None
+    except (HarnessError, OSError) as error:
+        refused = str(error)
+    world.events.add("elected", phase=run.phase.name, step=step.key, target=str(step.replica), refused=refused)
 
 
 ACTIONS: dict[type[story.Step], Callable[[PhaseRun, Any], None]] = {
@@ -113,4 +195,11 @@ ACTIONS: dict[type[story.Step], Callable[[PhaseRun, Any], None]] = {
     story.Elect: _elect,
     story.DropCache: _drop_cache,
     story.Write: _write,
+    story.Cut: _cut,
+    story.Join: _join,
+    story.Shape: _shape,
+    story.Unshape: _unshape,
+    story.Lose: _lose,
+    story.Lead: _lead,
+    story.Read: _read,
 }

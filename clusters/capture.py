@@ -93,17 +93,21 @@ def _read_entries(file: Path) -> list[list[str]]:
 
 
 def write_directly(world: World, node: Node, step: story.Write, phase: str) -> None:
-    """Send a fixed batch of records to one broker, no retries, each send in the ledger."""
+    """Send a fixed number of records to one broker, no retries, each record in the ledger."""
     producer_id = direct_producer_id(world.scenario, step)
-    values = [[encode(producer_id, seq, step.record_bytes)] for seq in range(step.records)]
+    values = [encode(producer_id, seq, step.record_bytes) for seq in range(step.records)]
+    batches = [values[first : first + step.batch] for first in range(0, step.records, step.batch)]
     started_ns = time.monotonic_ns()
     with closing(Connection(node.address, PORTS["CLIENT"], 15.0)) as connection:
-        answers = produce(connection, step.topic, step.partition, values, step.acks)
+        answers = produce(connection, step.topic, step.partition, batches, step.acks)
+    of_records = [
+        (answer, index) for answer, batch in zip(answers, batches, strict=True) for index in range(len(batch))
+    ]
     silent = NO_ACKNOWLEDGEMENT if step.acks == "0" else None
-    errors = [answer.error or silent for answer in answers]
+    errors = [answer.error or silent for answer, _ in of_records]
     streams = world.folder.work / "streams"
     with RowWriter(streams / f"sends-{producer_id}.arrow", SENDS) as ledger:
-        for seq, (answer, error) in enumerate(zip(answers, errors, strict=True)):
+        for seq, ((answer, index), error) in enumerate(zip(of_records, errors, strict=True)):
             ledger.add(
                 {
                     "producer_id": producer_id,
@@ -115,7 +119,7 @@ def write_directly(world: World, node: Node, step: story.Write, phase: str) -> N
                     "done_ns": answer.done_ns,
                     "outcome": outcome(error, may_have_retried=False),
                     "error": error,
-                    "offset": answer.base_offset,
+                    "offset": None if answer.base_offset is None else answer.base_offset + index,
                     "acks": step.acks,
                     "record_bytes": step.record_bytes,
                 }
@@ -126,11 +130,11 @@ def write_directly(world: World, node: Node, step: story.Write, phase: str) -> N
         "started_ns": started_ns,
         "ended_ns": time.monotonic_ns(),
         "clean": True,
-        "rows": len(answers),
-        "last_seq": len(answers) - 1,
+        "rows": len(errors),
+        "last_seq": len(errors) - 1,
     }
     write_atomically(world.folder.clients / f"{producer_id}.json", json.dumps(summary, indent=1))
-    sent = {"acked": errors.count(None), "sent": len(answers)}
+    sent = {"acked": errors.count(None), "sent": len(errors)}
     world.events.add("step", phase=phase, step="written", target=node.name, **sent)
 
 

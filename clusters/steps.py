@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
@@ -36,6 +37,7 @@ class PhaseRun:
     _bound: dict[str, list[Node]] = field(default_factory=dict)
     _leaders: dict[TopicPartition, int] = field(default_factory=dict)
     _in_force: list[Fault] = field(default_factory=list)
+    _background: list[tuple[Future[None], Callable[[], None]]] = field(default_factory=list)
 
     def run(self) -> None:
         """Run all steps; whatever happens, heal what is still in force.
@@ -49,7 +51,20 @@ class PhaseRun:
                 self._record("step", step, **step.model_dump()[step.key])
                 ACTIONS[type(step)](self, step)
         finally:
-            self.heal_all()
+            with ExitStack() as ending:
+                ending.callback(self._end_background)
+                self.heal_all()
+
+    def in_background(self, work: Callable[[], None], end: Callable[[], None] = lambda: None) -> None:
+        """Do something while the story goes on; at its phase's end ``end`` is called and the work awaited."""
+        executor = ThreadPoolExecutor(1)
+        self._background.append((executor.submit(work), end))
+        executor.shutdown(wait=False)
+
+    def _end_background(self) -> None:
+        for work, end in self._background:
+            end()
+            work.result()
 
     def heal_all(self) -> None:
         """Heal, last injected first; one that cannot be healed does not keep the others from it."""
@@ -142,13 +157,15 @@ class PhaseRun:
         """The faults of some kinds on some nodes that this phase has not healed yet."""
         return [f for f in self._in_force if f.key in keys and any(node in nodes for node in f.nodes)]
 
-    def heal_on(self, nodes: list[Node], keys: tuple[str, ...]) -> None:
-        """Heal the faults of some kinds on some nodes.
+    def heal_on(
+        self, nodes: list[Node], keys: tuple[str, ...], which: Callable[[Fault], bool] = lambda _: True
+    ) -> None:
+        """Heal the faults of some kinds on some nodes; ``which`` picks among them.
 
         Raises:
             HarnessError: there is none in this phase.
         """
-        found = self.in_force(nodes, keys)
+        found = [fault for fault in self.in_force(nodes, keys) if which(fault)]
         if not found:
             raise HarnessError(f"{nodes[0].name} has no {' or '.join(keys)} in force that could be ended.")
         for fault in found:

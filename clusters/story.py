@@ -9,6 +9,7 @@ import re
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import (
+    AfterValidator,
     BeforeValidator,
     Field,
     PlainSerializer,
@@ -18,7 +19,7 @@ from pydantic import (
 )
 
 from clusters.partition import TopicPartition
-from clusters.values import Acks, Model, PerSecond, Seconds
+from clusters.values import Acks, BytesPerSecond, Model, PerSecond, Seconds
 
 
 class Target(Model):
@@ -59,6 +60,26 @@ def _target(value: object) -> object:
 
 
 Node = Annotated[Target, BeforeValidator(_target), PlainSerializer(str)]
+
+
+def _listed(value: object) -> list[object]:
+    return value if isinstance(value, list) else [value]
+
+
+def _peers(value: object) -> object:
+    return [each if each in ("clients", "controller") else _target(each) for each in _listed(value)]
+
+
+def _brokers(value: object) -> object:
+    return [_target(each) for each in _listed(value)]
+
+
+_AsWritten = PlainSerializer(lambda peers: [str(peer) for peer in peers], when_used="unless-none")
+Brokers = Annotated[list[Target], Field(min_length=1), BeforeValidator(_brokers), _AsWritten]
+# ``controller`` is here the node that elects leaders or keeps who does: KRaft's controller, or ZooKeeper.
+Peers = Annotated[
+    list[Literal["clients", "controller"] | Target], Field(min_length=1), BeforeValidator(_peers), _AsWritten
+]
 
 # --- conditions --------------------------------------------------------------------------------
 
@@ -159,13 +180,16 @@ class Step(Model):
 
     @model_serializer(mode="wrap")
     def _keyed(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        return {self.key: _without_none(handler(self))}
+        told = _without_none(handler(self))
+        fields = type(self).model_fields
+        return {self.key: {fields[name].alias or name: value for name, value in told.items()}}
 
     @property
     def targets(self) -> list[Target]:
         """The targets that it names, its condition's included."""
         named = [condition.target for condition in self._conditions]
-        return [value for value in (*dict(self).values(), *named) if isinstance(value, Target)]
+        values = (each for value in dict(self).values() for each in _listed(value))
+        return [value for value in (*values, *named) if isinstance(value, Target)]
 
     @property
     def partitions(self) -> list[TopicPartition]:
@@ -177,8 +201,12 @@ class Step(Model):
         return [value for _, value in self if isinstance(value, Condition)]
 
     def __str__(self) -> str:
-        named = ((name, getattr(self, name)) for name in type(self).model_fields)
-        return f"{self.key} " + ", ".join(f"{name} {value}" for name, value in named if value is not None)
+        named = ((field.alias or name, getattr(self, name)) for name, field in type(self).model_fields.items())
+        return f"{self.key} " + ", ".join(f"{name} {_in_words(value)}" for name, value in named if value is not None)
+
+
+def _in_words(value: object) -> str:
+    return ", ".join(str(each) for each in _listed(value))
 
 
 class Hold(Step):
@@ -203,10 +231,6 @@ class Wait(Step):
     key = "wait"
     condition: Condition = Field(alias="for")
     limit: Seconds = 30.0
-
-    @model_serializer(mode="plain")
-    def _as_written(self) -> dict[str, Any]:
-        return {self.key: {"for": self.condition.model_dump(), "limit": self.limit}}
 
 
 class Window(Step):
@@ -319,19 +343,112 @@ class DropCache(Step):
 
 
 class Write(Step):
-    """Send a fixed batch of records to a named broker with its own acks, beside or instead of the load."""
+    """Send so many records to a named broker with its own acks, beside or instead of the load.
+
+    A request holds one batch of ``batch`` records. In the background the story goes on meanwhile.
+    """
 
     key = "write"
     to: Node
     topic: str
     partition: int = Field(default=0, ge=0)
     records: int = Field(gt=0)
+    batch: int = Field(default=1, gt=0)
+    background: bool = False
     acks: Acks = "all"
     record_bytes: int = Field(default=100, ge=64)
 
     @property
     def partitions(self) -> list[TopicPartition]:
         return [TopicPartition(self.topic, self.partition)]
+
+
+class Cut(Step):
+    """Drop all packets between a node and others; the probe's port stays open.
+
+    TCP needs both ways, so one way is meant of requests: ``in`` drops what others ask of the node, ``out`` what the
+    node asks of others, each with its answers.
+    """
+
+    key = "cut"
+    fault = True
+    needs = frozenset({"network"})
+    node: Node
+    peers: Peers = Field(alias="from")
+    direction: Literal["both", "in", "out"] = "both"
+
+    @model_validator(mode="after")
+    def _asks(self) -> Cut:
+        if self.direction == "out" and "clients" in self.peers:
+            raise ValueError("direction out cuts nothing from clients, which a broker asks nothing; use in or both")
+        if self.direction == "in" and "controller" in self.peers:
+            raise ValueError("direction in cuts nothing from the controller, which a broker asks; use out or both")
+        return self
+
+
+class Join(Step):
+    """End the cut between a node and the same others."""
+
+    key = "join"
+    needs = frozenset({"network"})
+    node: Node
+    peers: Peers = Field(alias="from")
+
+
+class Shape(Step):
+    """Limit what brokers (all others where none are named) send to a node's replica fetchers."""
+
+    key = "shape"
+    fault = True
+    needs = frozenset({"shape"})
+    into: Node
+    senders: Brokers | None = Field(default=None, alias="from")
+    rate: BytesPerSecond
+
+
+class Unshape(Step):
+    """Lift the limit on what a node's replica fetchers get."""
+
+    key = "unshape"
+    shorthand = "into"
+    needs = frozenset({"shape"})
+    into: Node
+
+
+class Lose(Step):
+    """Lose so many of the packets that other brokers (all where none are named) send to a node."""
+
+    key = "lose"
+    fault = True
+    needs = frozenset({"network"})
+    into: Node
+    senders: Brokers | None = Field(default=None, alias="from")
+    percent: float = Field(gt=0, lt=100)
+
+
+def _of_partition(target: Target) -> Target:
+    if target.of is None:
+        raise ValueError(f"{target} names no partition; say {target} of <topic>-<partition>")
+    return target
+
+
+Replica = Annotated[Node, AfterValidator(_of_partition)]
+
+
+class Lead(Step):
+    """Let a replica lead its partition: put it first in the assignment, then elect the preferred leader."""
+
+    key = "lead"
+    shorthand = "replica"
+    replica: Replica
+
+
+class Read(Step):
+    """Consume from one replica, leader or follower, in the background, from an offset on until the phase ends."""
+
+    key = "read"
+    replica: Replica = Field(alias="from")
+    offset: int = Field(default=0, ge=0)
 
 
 STEPS: dict[str, type[Step]] = {
@@ -352,6 +469,13 @@ STEPS: dict[str, type[Step]] = {
         Elect,
         DropCache,
         Write,
+        Cut,
+        Join,
+        Shape,
+        Unshape,
+        Lose,
+        Lead,
+        Read,
     )
 }
 

@@ -23,7 +23,7 @@ from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest
 from kafka.protocol.metadata import MetadataRequest
 from kafka.protocol.parser import KafkaProtocol
 from kafka.protocol.producer import ProduceRequest
-from kafka.record import MemoryRecordsBuilder
+from kafka.record import MemoryRecords, MemoryRecordsBuilder
 
 from clusters.partition import TopicPartition
 
@@ -31,6 +31,7 @@ CONSUMER = -1
 DEBUGGING_CONSUMER = -2  # ListOffsets: any replica answers, up to its log end offset
 LATEST, EARLIEST = -1, -2  # timestamps of ListOffsets
 BEYOND_ANY_LOG = 2**62
+CONSUMED_BYTES = 1 << 20
 
 MAX_ROUNDS = 12  # of one probe; each moves the guess of the cached epoch by one
 
@@ -315,7 +316,7 @@ def _plain_fetch(ends: Mapping[TopicPartition, ListedOffset]) -> Any:
     )
 
 
-def _fetch_request(version: int, partitions: Mapping[TopicPartition, Any]) -> Any:
+def _fetch_request(version: int, partitions: Mapping[TopicPartition, Any], max_bytes: int = 1) -> Any:
     """A fetch outside of any fetch session that never waits."""
     topics = [
         FetchRequest.FetchTopic(topic=topic, partitions=[partitions[replica] for replica in replicas])
@@ -325,7 +326,7 @@ def _fetch_request(version: int, partitions: Mapping[TopicPartition, Any]) -> An
         replica_id=CONSUMER,
         max_wait_ms=0,
         min_bytes=0,
-        max_bytes=1,
+        max_bytes=max_bytes,
         isolation_level=0,
         session_id=0,
         session_epoch=-1,
@@ -333,6 +334,38 @@ def _fetch_request(version: int, partitions: Mapping[TopicPartition, Any]) -> An
         forgotten_topics_data=[],
         rack_id="",
     )
+
+
+class Consumed(NamedTuple):
+    """One record as a broker gave it to a consumer."""
+
+    offset: int
+    leader_epoch: int
+    value: bytes
+
+
+def consume(connection: Connection, replica: TopicPartition, offset: int) -> list[Consumed]:
+    """The records from an offset on that a broker gives to a consumer now, whether it leads or follows (KIP-392).
+
+    An error of the partition gives none, as an offset beyond the log's end does while it is cut.
+
+    Raises:
+        OSError: the broker did not answer.
+    """
+    asked = FetchRequest.FetchTopic.FetchPartition(
+        partition=replica.partition,
+        current_leader_epoch=-1,
+        fetch_offset=offset,
+        log_start_offset=-1,
+        partition_max_bytes=CONSUMED_BYTES,
+    )
+    answers = _fetched(connection.send(_fetch_request(11, {replica: asked}, CONSUMED_BYTES)))
+    return [
+        Consumed(record.offset, batch.leader_epoch, record.value)
+        for batch in MemoryRecords(answers[replica].records or b"")
+        for record in batch
+        if record.offset >= offset
+    ]
 
 
 def _fetched(reply: Any) -> dict[TopicPartition, Any]:

@@ -13,7 +13,7 @@ from history.errors import BadInput
 NodeState = Literal["running", "paused", "exited", "absent"]
 HOST = 10  # the first node's last address byte
 CAPABILITIES = {
-    "docker": frozenset({"kill", "pause", "lag", "shape", "allowance"}),
+    "docker": frozenset({"kill", "pause", "lag", "shape", "network", "allowance"}),
     "process": frozenset({"kill", "pause", "lag"}),
 }
 
@@ -49,6 +49,22 @@ class Runtime(Protocol):
 
     def limit_ingress(self, node: Node, senders: list[Node], port: int, bytes_per_s: float | None, /) -> None:
         """Limit what ``senders`` send from ``port`` to a node; None lifts the limit (capability ``shape``)."""
+        ...
+
+    def passed_bytes(self, node: Node, sender: Node) -> int | None:
+        """What ``limit_ingress`` let through from a sender so far; None without a limit (``shape``)."""
+        ...
+
+    def drop_packets(self, node: Node, rule: str, matches: list[str]) -> None:
+        """Drop a node's packets that match, in iptables' words, under a name of at most 28 letters (``network``)."""
+        ...
+
+    def dropped_packets(self, node: Node, rule: str) -> int | None:
+        """How many packets the kernel has dropped by that name; None where there is no such rule (``network``)."""
+        ...
+
+    def stop_dropping(self, node: Node, rule: str) -> int | None:
+        """End it; returns how many packets were dropped, or None where the kernel still lists it (``network``)."""
         ...
 
     def limit_egress(self, node: Node, bytes_per_s: float) -> None:

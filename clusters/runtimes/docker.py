@@ -11,6 +11,7 @@ import hashlib
 import ipaddress
 import logging
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -37,6 +38,7 @@ FREEZE_LIMIT_S = 10.0
 CPU_PERIOD_US = 20_000  # Docker's own 100 ms would let a broker with a small quota stand still for most of them
 EGRESS_BURST = "64k"  # as large as what the kernel hands over in one piece
 HAS_ALLOWANCE = "tc class show dev eth0 | grep -q 'htb 1:1 '"
+STILL_THERE = "still there"
 BASE_IMAGE = "debian:bookworm-slim"
 DOCKERFILE = ROOT / "clusters" / "image" / "Dockerfile"
 
@@ -216,22 +218,43 @@ class DockerRuntime:
     def limit_ingress(self, node: Node, senders: list[Node], port: int, bytes_per_s: float | None) -> None:
         # Below the class of the sender's own allowance, where it has one, so that its traffic counts there, too.
         parent = f"parent=1:; {HAS_ALLOWANCE} && parent=1:1; "
+        minor = _class_of(node)
         for sender in senders:
             if bytes_per_s is None:
                 script = (
-                    f"if {HAS_ALLOWANCE}; then tc filter del dev eth0 parent 1: && tc class del dev eth0 classid 1:10; "
-                    "else tc qdisc del dev eth0 root; fi 2>/dev/null; tc qdisc show dev eth0"
+                    f"tc filter del dev eth0 parent 1: prio {minor}; tc class del dev eth0 classid 1:{minor}; "
+                    "tc class show dev eth0 | grep -q htb || tc qdisc del dev eth0 root; tc qdisc show dev eth0"
                 )
             else:
                 rate = f"rate {max(int(bytes_per_s * 8), 8)}bit burst 15k"
                 script = parent + (
-                    f"tc class change dev eth0 parent $parent classid 1:10 htb {rate} 2>/dev/null || ("
-                    "(test $parent = 1:1 || tc qdisc replace dev eth0 root handle 1: htb default 0) && "
-                    f"tc class add dev eth0 parent $parent classid 1:10 htb {rate} && "
-                    f"tc filter add dev eth0 parent 1: protocol ip u32 match ip dst {node.address}/32 "
-                    f"match ip sport {port} 0xffff flowid 1:10) && tc class show dev eth0"
+                    f"tc class change dev eth0 parent $parent classid 1:{minor} htb {rate} 2>/dev/null || ("
+                    "(tc qdisc show dev eth0 | grep -q 'htb 1:' || tc qdisc add dev eth0 root handle 1: htb default 0)"
+                    f" && tc class add dev eth0 parent $parent classid 1:{minor} htb {rate} && "
+                    f"tc filter add dev eth0 parent 1: protocol ip prio {minor} u32 match ip dst {node.address}/32 "
+                    f"match ip sport {port} 0xffff flowid 1:{minor}) && tc class show dev eth0"
                 )
             self._in_namespace(sender, script)
+
+    def passed_bytes(self, node: Node, sender: Node) -> int | None:
+        shown = self._shown(sender, "tc", "-s", "class", "show", "dev", "eth0", "classid", f"1:{_class_of(node)}")
+        sent = re.search(r"Sent (\d+) bytes", shown)
+        return int(sent[1]) if sent else None
+
+    def drop_packets(self, node: Node, rule: str, matches: list[str]) -> None:
+        commands = [f"-N {rule}", *(f"-A {rule} {match} -j DROP" for match in matches)]
+        hooks = [f"-I {hook} -j {rule}" for hook in ("INPUT", "OUTPUT")]
+        self._in_namespace(node, " && ".join(f"iptables -w {command}" for command in commands + hooks))
+
+    def dropped_packets(self, node: Node, rule: str) -> int | None:
+        return _packets(self._in_namespace(node, f"iptables -w -nvxL {rule} 2>/dev/null || true"))
+
+    def stop_dropping(self, node: Node, rule: str) -> int | None:
+        unhook = [f"iptables -w -D {hook} -j {rule}" for hook in ("INPUT", "OUTPUT")]
+        count = f"iptables -w -nvxL {rule}"
+        script = "; ".join([*unhook, count, f"iptables -w -F {rule}", f"iptables -w -X {rule}"])
+        said = self._in_namespace(node, f"{script}; ! iptables -w -S | grep {rule} || echo {STILL_THERE}")
+        return None if STILL_THERE in said else _packets(said)
 
     def limit_egress(self, node: Node, bytes_per_s: float) -> None:
         most = int(bytes_per_s * 8)
@@ -256,10 +279,8 @@ class DockerRuntime:
 
     def limits(self, node: Node) -> dict[str, Any]:
         pid = self.pid(node.name)
-        shown: Any = self._docker.containers.get(self._holder(node)).exec_run(
-            ["tc", "-s", "class", "show", "dev", "eth0"]
-        )
-        said: dict[str, Any] = {"network": " ".join(shown.output.decode().split())}
+        shown = self._shown(node, "tc", "-s", "class", "show", "dev", "eth0")
+        said: dict[str, Any] = {"network": " ".join(shown.split())}
         if pid is not None:
             said |= {**cgroups.cpu_limits(pid), **cgroups.cpu_counters(pid), "disk_read": cgroups.read_limit(pid)}
         return {name: value for name, value in said.items() if value not in (None, "")}
@@ -269,6 +290,11 @@ class DockerRuntime:
             return int(self._get(name).attrs["State"]["Pid"]) or None
         except NotFound:
             return None
+
+    def _shown(self, node: Node, *command: str) -> str:
+        """What a command without any capability prints in a node's network namespace."""
+        shown: Any = self._docker.containers.get(self._holder(node)).exec_run(list(command))
+        return str(shown.output.decode())
 
     def _in_namespace(self, node: Node, script: str) -> str:
         """Run a shell script with NET_ADMIN in a node's network namespace; returns what it printed."""
@@ -308,6 +334,17 @@ class DockerRuntime:
         except APIError as error:
             if error.status_code != 409:  # 409: its removal is already under way
                 raise
+
+
+def _class_of(node: Node) -> int:
+    """The minor number of the HTB class, and the priority of its filter, that limits traffic into a broker."""
+    return 10 + (node.node_id or 0)  # two digits at the least, so that no allowance's class is meant
+
+
+def _packets(listed: str) -> int | None:
+    """The sum of the packet counters in what iptables lists with -nvx; None where it lists no rule."""
+    counts = [int(line.split()[0]) for line in listed.splitlines() if " DROP " in line]
+    return sum(counts) if counts else None
 
 
 def block_device(folder: Path) -> str:

@@ -99,6 +99,18 @@ class ProcessRuntime:
     def limit_ingress(self, node: Node, _senders: list[Node], _port: int, _bytes_per_s: float | None) -> None:
         raise HarnessError(f"The process runtime cannot shape traffic into {node.name}; use RUNTIME=docker.")
 
+    def passed_bytes(self, _node: Node, _sender: Node) -> int | None:
+        return None
+
+    def drop_packets(self, node: Node, _rule: str, _matches: list[str]) -> None:
+        raise HarnessError(f"The process runtime cannot drop packets of {node.name}; use RUNTIME=docker.")
+
+    def dropped_packets(self, _node: Node, _rule: str) -> int | None:
+        return None
+
+    def stop_dropping(self, node: Node, rule: str) -> int | None:
+        raise HarnessError(f"The process runtime has no {rule} at {node.name} to end; use RUNTIME=docker.")
+
     def limit_egress(self, node: Node, _bytes_per_s: float) -> None:
         raise HarnessError(f"The process runtime cannot limit what {node.name} sends; use RUNTIME=docker.")
 

@@ -37,7 +37,11 @@ class FakeRuntime:
     def __init__(self, names: list[str]) -> None:
         self.states = dict.fromkeys(names, "running")
         self.used: dict[str, dict[str, float]] = {}
-        self.stubborn: set[str] = set()  # nodes on which signals have no effect
+        self.stubborn: set[str] = set()  # nodes on which signals, and the end of rules, have no effect
+        self.rules: dict[tuple[str, str], list[str]] = {}  # (node, name) → which packets are dropped
+        self.drops = 0  # the counter of every rule
+        self.limits_into: dict[str, float | None] = {}
+        self.passed: dict[str, int] = {}  # sender → bytes within the limit on what it sends
 
     def kill(self, name: str, signal: str) -> None:
         if self.states[name] == "exited":
@@ -55,6 +59,24 @@ class FakeRuntime:
 
     def usage(self, name: str) -> dict[str, float]:
         return dict(self.used.get(name, {})) if self.states.get(name) == "running" else {}
+
+    def drop_packets(self, node: Node, rule: str, matches: list[str]) -> None:
+        self.rules[node.name, rule] = matches
+
+    def dropped_packets(self, node: Node, rule: str) -> int | None:
+        return self.drops if (node.name, rule) in self.rules else None
+
+    def stop_dropping(self, node: Node, rule: str) -> int | None:
+        if node.name in self.stubborn:
+            return None
+        del self.rules[node.name, rule]
+        return self.drops
+
+    def limit_ingress(self, node: Node, _senders: list[Node], _port: int, bytes_per_s: float | None) -> None:
+        self.limits_into[node.name] = bytes_per_s
+
+    def passed_bytes(self, _node: Node, sender: Node) -> int | None:
+        return self.passed.get(sender.name)
 
     def _become(self, name: str, state: str) -> None:
         if name not in self.stubborn:
@@ -74,6 +96,7 @@ class FakeWorld:
             number: Node(f"broker-{number}", "broker", f"127.9.9.{number}", path, "java", (), node_id=number)
             for number in told.cluster.broker_ids.values()
         }
+        self.coordinator = Node("controller", "controller", "127.9.9.100", path, "java", ())
         self.runtime = FakeRuntime([node.name for node in self.brokers.values()])
         self.partitions = [T0]
         self.isr: list[int] | None = None  # told instead of what runs

@@ -154,6 +154,30 @@ def test_every_direct_write_stands_in_the_ledger(
     assert '"last_seq": 2' in (world.folder.clients / "write-1.json").read_text()
 
 
+def test_records_of_a_batch_share_its_answer(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They stand one after the other from its base offset; the last batch holds what is left."""
+    sent: list[int] = []
+
+    def answer(_connection: object, _topic: str, _partition: int, batches: Any, _acks: str) -> list[Produced]:
+        sent.extend(len(batch) for batch in batches)
+        return [Produced(1, 2, 7, None), Produced(3, 4, None, "REQUEST_TIMED_OUT")]
+
+    monkeypatch.setattr(capture, "produce", answer)
+    world.scenario = scenario({**WRITE, "batch": 2})
+    step: Any = world.scenario.phases[0].steps[1]
+    write_directly(world, world.brokers[1], step, "phase 0")
+
+    ledger = [
+        row for batch in read_stream(world.folder.work / "streams" / "sends-write-1.arrow") for row in batch.to_pylist()
+    ]
+    assert sent == [2, 1]
+    assert [(row["seq"], row["outcome"], row["offset"]) for row in ledger] == [
+        (0, "ok", 7),
+        (1, "ok", 8),
+        (2, "info", None),
+    ]
+
+
 def test_direct_writes_are_counted_through_the_scenario() -> None:
     """Two equal steps are two producers."""
     told = scenario(WRITE, WRITE, {**WRITE, "records": 5})

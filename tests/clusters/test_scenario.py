@@ -166,10 +166,29 @@ STEP = st.one_of(
         {
             "write": st.fixed_dictionaries(
                 {"to": TARGETS, "topic": st.just("orders"), "records": COUNT},
-                optional={"partition": PARTITIONS, "acks": st.sampled_from([0, 1, "all"])},
+                optional={"partition": PARTITIONS, "acks": st.sampled_from([0, 1, "all"]), "batch": COUNT},
             )
         }
     ),
+)
+REPLICAS = st.builds("{} of orders-{}".format, st.sampled_from(["leader", "follower", *LETTERS]), PARTITIONS)
+PEERS = st.sampled_from(["clients", "controller", "B", ["A", "clients"], ["followers of orders-1", "controller"]])
+BROKERS = st.sampled_from(["B", ["A", "follower of orders-2"]])
+NETWORK = st.one_of(
+    st.fixed_dictionaries({"cut": st.fixed_dictionaries({"node": TARGETS, "from": PEERS})}),
+    st.fixed_dictionaries(
+        {"cut": st.fixed_dictionaries({"node": TARGETS, "from": BROKERS, "direction": st.sampled_from(["in", "out"])})}
+    ),
+    st.fixed_dictionaries({"join": st.fixed_dictionaries({"node": TARGETS, "from": PEERS})}),
+    st.fixed_dictionaries(
+        {"shape": st.fixed_dictionaries({"into": TARGETS, "rate": st.just("1MB/s")}, optional={"from": BROKERS})}
+    ),
+    st.fixed_dictionaries({"unshape": TARGETS}),
+    st.fixed_dictionaries(
+        {"lose": st.fixed_dictionaries({"into": TARGETS, "percent": st.floats(0.01, 99)}, optional={"from": BROKERS})}
+    ),
+    st.fixed_dictionaries({"lead": REPLICAS}),
+    st.fixed_dictionaries({"read": st.fixed_dictionaries({"from": REPLICAS}, optional={"offset": COUNT})}),
 )
 LOADS = st.fixed_dictionaries(
     {"topic": st.just("orders"), "idempotence": st.just(False)},
@@ -181,7 +200,8 @@ LOADS = st.fixed_dictionaries(
 def scenarios(draw: st.DrawFn) -> dict[str, Any]:
     """Sound scenarios of every step and condition."""
     load = draw(st.none() | LOADS)
-    step = STEP | st.fixed_dictionaries({"offer": SECONDS}) if load else STEP
+    step = STEP | NETWORK
+    step = step | st.fixed_dictionaries({"offer": SECONDS}) if load else step
     names = draw(st.lists(st.text("abc de", min_size=1), min_size=1, max_size=3, unique=True))
     return plain(
         topics={"orders": {"partitions": 3, "replicas": list(draw(st.permutations(LETTERS)))}},
@@ -325,9 +345,26 @@ ORDERS = {"replicas": ["A", "B", "C"]}
         (story({"wait": {"form": 1}}), "phases.0.steps.0: unknown field 'form'; known: for, limit"),
         (
             story({"explode": "A"}),
-            "unknown step 'explode'; known: drop_cache, elect, heal, hold, kill, lag, offer, pause, resume, slow, "
-            "start",
+            "unknown step 'explode'; known: cut, drop_cache, elect, heal, hold, join, kill, lag, lead, lose, offer, "
+            "pause, read",
         ),
+        (story({"cut": {"node": "A"}}), "from: Field required"),
+        (story({"cut": {"node": "A", "from": []}}), "from: List should have at least 1 item"),
+        (story({"cut": {"node": "A", "from": ["B", "world"]}}), "'world' is no target; say leader|follower"),
+        (story({"cut": {"node": "A", "from": "D"}}), "there is no broker D; this cluster has A, B, C"),
+        (
+            story({"cut": {"node": "A", "from": "clients", "direction": "out"}}),
+            "direction out cuts nothing from clients, which a broker asks nothing; use in or both",
+        ),
+        (
+            story({"cut": {"node": "A", "from": ["B", "controller"], "direction": "in"}}),
+            "direction in cuts nothing from the controller, which a broker asks; use out or both",
+        ),
+        (story({"shape": {"into": "A", "from": "clients", "rate": "1MB/s"}}), "'clients' is no target"),
+        (story({"lose": {"into": "A", "percent": 100}}), "percent: Input should be less than 100 (got 100)"),
+        (story({"lead": "B"}), "B names no partition; say B of <topic>-<partition>"),
+        (story({"lead": "B of orders-7"}), "there is no partition orders-7"),
+        (story({"read": {"from": "follower of orders-9"}}), "there is no partition orders-9"),
         (story("hold"), "a step is one key and its settings, such as 'hold: 5s', not 'hold'"),
         (story({"kill": "A", "hold": "1s"}), "a step is one key and its settings"),
         (story({"hold": "soon"}), "'soon' is no duration such as 500ms, 5s or 2m"),

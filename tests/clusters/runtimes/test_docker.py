@@ -134,7 +134,73 @@ def test_an_allowance_and_a_lag_share_one_tree(monkeypatch: pytest.MonkeyPatch) 
     assert "parent 1:1 classid 1:2 htb rate 800000bit ceil 8000000bit" in own
     assert "grep -q 'htb 1:1 ' && parent=1:1" in lag
     assert "parent $parent classid 1:10" in lag
-    assert "grep -q 'htb 1:1 '; then tc filter del dev eth0 parent 1: && tc class del dev eth0 classid 1:10" in lifted
+    assert "tc filter del dev eth0 parent 1: prio 10; tc class del dev eth0 classid 1:10;" in lifted
+    assert "tc class show dev eth0 | grep -q htb || tc qdisc del dev eth0 root" in lifted
+
+
+def test_traffic_into_two_brokers_is_limited_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each has a class and a filter of its own at the same sender."""
+    scripts: list[str] = []
+    monkeypatch.setattr(DockerRuntime, "_in_namespace", lambda _self, _node, script: scripts.append(script))
+    one, other, sender = (
+        Node(name, "broker", f"172.30.7.{n}", Path("/w"), "java", (), node_id=n) for n, name in enumerate("abc", 1)
+    )
+    shaper = runtime(Networks(set()))
+    shaper.limit_ingress(one, [sender], 9091, 1000.0)
+    shaper.limit_ingress(other, [sender], 9091, 1000.0)
+
+    assert ["flowid 1:11" in script and "prio 11 u32" in script for script in scripts] == [True, False]
+    assert ["flowid 1:12" in script and "prio 12 u32" in script for script in scripts] == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("shown", "passed"), [("class htb 1:11 root rate 8Mbit\n Sent 905 bytes 3 pkt (dropped 0", 905), ("", None)]
+)
+def test_what_passed_a_limit_is_the_kernels_count(
+    monkeypatch: pytest.MonkeyPatch, shown: str, passed: int | None
+) -> None:
+    """Where there is no such class it lists nothing."""
+    monkeypatch.setattr(DockerRuntime, "_shown", lambda *_: shown)
+    a, b = (Node(name, "broker", "172.30.7.1", Path("/w"), "java", (), node_id=1) for name in "ab")
+
+    assert runtime(Networks(set())).passed_bytes(a, b) == passed
+
+
+CHAIN = """Chain cut-1 (2 references)
+    pkts      bytes target     prot opt in     out     source               destination
+      12      720 DROP       tcp  --  *      *       172.30.7.2           172.30.7.1           tcp dpt:9091
+       3      180 DROP       tcp  --  *      *       172.30.7.1           172.30.7.2           tcp spt:9091
+"""
+
+
+@pytest.mark.parametrize(
+    ("said", "dropped"), [(CHAIN, 15), (CHAIN.replace("12 ", "0 ").replace(" 3 ", " 0 "), 0), ("", None)]
+)
+def test_dropped_packets_are_counted_over_all_matches(
+    monkeypatch: pytest.MonkeyPatch, said: str, dropped: int | None
+) -> None:
+    """None is no such rule, zero a rule that has dropped nothing."""
+    monkeypatch.setattr(DockerRuntime, "_in_namespace", lambda *_: said)
+    node = Node("a", "broker", "172.30.7.1", Path("/w"), "java", ())
+
+    assert runtime(Networks(set())).dropped_packets(node, "cut-1") == dropped
+
+
+@pytest.mark.parametrize(("said", "dropped"), [(CHAIN, 15), (f"{CHAIN}-N cut-1\nstill there\n", None)])
+def test_rules_are_taken_away_whole(monkeypatch: pytest.MonkeyPatch, said: str, dropped: int | None) -> None:
+    """Out of both hooks; what the kernel lists afterwards says whether that succeeded."""
+    scripts: list[str] = []
+    monkeypatch.setattr(DockerRuntime, "_in_namespace", lambda _self, _node, script: scripts.append(script) or said)
+    node = Node("a", "broker", "172.30.7.1", Path("/w"), "java", ())
+    network = runtime(Networks(set()))
+    network.drop_packets(node, "cut-1", ["-p tcp --dport 9092"])
+    assert network.stop_dropping(node, "cut-1") == dropped
+
+    assert scripts[0] == (
+        "iptables -w -N cut-1 && iptables -w -A cut-1 -p tcp --dport 9092 -j DROP"
+        " && iptables -w -I INPUT -j cut-1 && iptables -w -I OUTPUT -j cut-1"
+    )
+    assert scripts[1].startswith("iptables -w -D INPUT -j cut-1; iptables -w -D OUTPUT -j cut-1; ")
 
 
 class Updated:

@@ -143,9 +143,15 @@ def test_processes_of_all_runs_are_found(runtime: ProcessRuntime) -> None:
 
 def test_traffic_cannot_be_shaped(runtime: ProcessRuntime) -> None:
     """A scenario that needs it is refused beforehand; this is for who comes here all the same."""
-    assert "shape" not in runtime.capabilities
+    assert not {"shape", "network"} & runtime.capabilities
     with pytest.raises(HarnessError, match="cannot shape traffic into broker-1; use RUNTIME=docker"):
         runtime.limit_ingress(node(runtime), [], 9091, 1000.0)
+    with pytest.raises(HarnessError, match="cannot drop packets of broker-1; use RUNTIME=docker"):
+        runtime.drop_packets(node(runtime), "cut-1", ["-p tcp"])
+    with pytest.raises(HarnessError, match="has no cut-1 at broker-1 to end; use RUNTIME=docker"):
+        runtime.stop_dropping(node(runtime), "cut-1")
+    assert runtime.dropped_packets(node(runtime), "cut-1") is None
+    assert runtime.passed_bytes(node(runtime), node(runtime)) is None
 
 
 # --- addresses ---------------------------------------------------------------------------------

@@ -1,0 +1,172 @@
+"""Faults of the network between nodes: cut, shaped and lossy ways; each set in the kernel, from outside of the nodes.
+
+The rules are in the node's network namespace, so that they hold for a paused node, too. What they drop or hold back
+is counted by the kernel. No rule names the PROBE port: a node that is cut off stays observable.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Literal
+
+from clusters.faults import Evidence
+from clusters.nodes import Node
+from clusters.ports import PORTS
+from clusters.waiting import wait_until
+from clusters.world import World
+from history.errors import WaitTimeout
+
+Peer = Node | Literal["clients", "controller"]
+Direction = Literal["both", "in", "out"]
+
+LIMIT_S = 10.0
+
+
+@dataclass(frozen=True)
+class Way:
+    """Connections between a node and ``peer`` (an address; None: whoever) to a port, the node's own or the peer's."""
+
+    node: str
+    peer: str | None
+    port: int
+    own: bool
+
+    @property
+    def arriving(self) -> str:
+        """The packets that arrive at the node, in iptables' words."""
+        return self._match(self.peer, self.node, "dport" if self.own else "sport")
+
+    @property
+    def leaving(self) -> str:
+        """The packets that leave it."""
+        return self._match(self.node, self.peer, "sport" if self.own else "dport")
+
+    def _match(self, source: str | None, destination: str | None, side: str) -> str:
+        ends = [f"-s {source}"] * bool(source) + [f"-d {destination}"] * bool(destination)
+        return " ".join([*ends, f"-p tcp --{side} {self.port}"])
+
+
+def ways(world: World, node: Node, peers: Sequence[Peer], direction: Direction) -> Iterator[Way]:
+    """The ways between a broker and its peers: ``in`` what they ask it, ``out`` what it asks them."""
+    for peer in peers:
+        if peer == "clients":
+            yield Way(node.address, None, PORTS["CLIENT"], own=True)
+        elif peer == "controller":
+            listener = "CONTROLLER" if world.plan.mode == "kraft" else "ZOOKEEPER"
+            yield Way(node.address, world.coordinator.address, PORTS[listener], own=False)
+        else:
+            if direction != "out":
+                yield Way(node.address, peer.address, PORTS["REPLICATION"], own=True)
+            if direction != "in":
+                yield Way(node.address, peer.address, PORTS["REPLICATION"], own=False)
+
+
+@dataclass
+class Dropping:
+    """Packets at ``node`` that match one of ``matches`` are dropped by the kernel."""
+
+    world: World
+    node: Node
+    key: str
+    matches: Sequence[str]
+    _dropped: int | None = field(default=None, init=False)
+
+    @property
+    def nodes(self) -> list[Node]:
+        return [self.node]
+
+    @property
+    def rule(self) -> str:
+        """The name of the rules: the same for the same rules, another one for others on the same node."""
+        return f"{self.key}-{hashlib.sha256(' '.join(self.matches).encode()).hexdigest()[:12]}"
+
+    def inject(self) -> None:
+        self.world.runtime.drop_packets(self.node, self.rule, list(self.matches))
+
+    def bit(self) -> Evidence:
+        """The kernel's counter of dropped packets goes up; a node that is paused has nothing to send or answer."""
+        if self.world.runtime.state(self.node.name) != "running":
+            return self._in_place()
+        packets = wait_until(
+            partial(self.world.runtime.dropped_packets, self.node, self.rule),
+            limit_s=LIMIT_S,
+            what=f"the kernel to drop a packet of {self.node.name}",
+        )
+        return {"packets": packets}
+
+    def _in_place(self) -> Evidence:
+        packets = self.world.runtime.dropped_packets(self.node, self.rule)
+        if packets is None:
+            raise WaitTimeout(f"The kernel lists no rule {self.rule} at {self.node.name}.")
+        return {"packets": packets, "rules": len(self.matches)}
+
+    def heal(self) -> None:
+        self._dropped = self.world.runtime.stop_dropping(self.node, self.rule)
+
+    def gone(self) -> Evidence:
+        """The kernel's own list had no such rule any more when it was taken away."""
+        if self._dropped is None:
+            raise WaitTimeout(f"The kernel still lists the rule {self.rule} at {self.node.name}.")
+        return {"packets": self._dropped, "rules": 0}
+
+
+def cut(world: World, node: Node, peers: Sequence[Peer], direction: Direction) -> Dropping:
+    """Nothing passes between a broker and its peers on the ports that they have with one another."""
+    found = ways(world, node, peers, direction)
+    return Dropping(world, node, "cut", [match for way in found for match in (way.arriving, way.leaving)])
+
+
+def lose(world: World, node: Node, peers: Sequence[Node], percent: float) -> Dropping:
+    """So many of the packets that other brokers send to one are lost, chosen by chance one by one."""
+    chance = f"-m statistic --mode random --probability {percent / 100:.6f}"
+    return Dropping(world, node, "lose", [f"{way.arriving} {chance}" for way in ways(world, node, peers, "both")])
+
+
+@dataclass
+class Shaped:
+    """What ``senders`` send to a node's replica fetchers is limited."""
+
+    world: World
+    node: Node
+    senders: Sequence[Node]
+    bytes_per_s: float
+    key: str = "shape"
+
+    @property
+    def nodes(self) -> list[Node]:
+        return [self.node]
+
+    def inject(self) -> None:
+        self._limit(self.bytes_per_s)
+
+    def bit(self) -> Evidence:
+        """The kernel counts bytes in the class of every sender; to a node that is paused nothing may be sent."""
+        running = self.world.runtime.state(self.node.name) == "running"
+
+        def through_the_classes() -> list[int] | None:
+            passed = self._passed()
+            counted = [count for count in passed if count is not None]
+            return counted if len(counted) == len(passed) and (any(counted) or not running) else None
+
+        passed = wait_until(through_the_classes, limit_s=LIMIT_S, what=f"traffic to {self.node.name} in the limit")
+        return {"bytes_per_s": self.bytes_per_s, "passed_bytes": sum(passed)}
+
+    def heal(self) -> None:
+        self._limit(None)
+
+    def gone(self) -> Evidence:
+        wait_until(
+            lambda: all(count is None for count in self._passed()),
+            limit_s=LIMIT_S,
+            what=f"the limit on traffic to {self.node.name} to be gone",
+        )
+        return {"classes": 0}
+
+    def _passed(self) -> list[int | None]:
+        return [self.world.runtime.passed_bytes(self.node, sender) for sender in self.senders]
+
+    def _limit(self, bytes_per_s: float | None) -> None:
+        self.world.runtime.limit_ingress(self.node, list(self.senders), PORTS["REPLICATION"], bytes_per_s)

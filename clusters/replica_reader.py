@@ -1,0 +1,74 @@
+"""Consumes from a named replica, leader or follower, while a phase goes on; every record goes into the ``polls``."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from contextlib import closing
+
+from clusters import story
+from clusters.nodes import Node
+from clusters.ports import PORTS
+from clusters.scenario import Scenario
+from clusters.wire import Connection, Consumed, consume
+from clusters.world import World
+from history.folder import write_atomically
+from history.payload import decode
+from history.streams import RowWriter
+from history.tables import POLLS
+
+SILENCE_S = 0.2  # between two tries at a broker that does not answer
+
+
+class ReplicaReader:
+    """Asks again as soon as it is answered: what a follower shows for a moment only is seen as often as can be."""
+
+    def __init__(self, world: World, node: Node, step: story.Read) -> None:
+        self.stop = threading.Event()
+        self._world, self._node, self._offset = world, node, step.offset
+        self._partition = step.replica.of or world.partitions[0]
+        self._id = reader_id(world.scenario, step)
+
+    def run(self) -> None:
+        """Read on until ``stop`` is set, never back; an offset that is gone is awaited."""
+        started_ns, offset, rows = time.monotonic_ns(), self._offset, 0
+        stream = self._world.folder.work / "streams" / f"polls-{self._id}.arrow"
+        connection = Connection(self._node.address, PORTS["CLIENT"], timeout_s=2.0, client_id=self._id)
+        with RowWriter(stream, POLLS) as writer, closing(connection):
+            while not self.stop.is_set():
+                for record in self._consume(connection, offset):
+                    writer.add(self._row(record, rows))
+                    rows, offset = rows + 1, record.offset + 1
+        summary = {"client_id": self._id, "role": "consumer", "started_ns": started_ns}
+        ended = {"ended_ns": time.monotonic_ns(), "clean": True, "rows": rows}
+        write_atomically(self._world.folder.clients / f"{self._id}.json", json.dumps(summary | ended, indent=1))
+
+    def _consume(self, connection: Connection, offset: int) -> list[Consumed]:
+        try:
+            return consume(connection, self._partition, offset)
+        except OSError:
+            self.stop.wait(SILENCE_S)
+            return []
+
+    def _row(self, record: Consumed, position: int) -> dict[str, object]:
+        payload = decode(record.value)
+        return {
+            "consumer_id": self._id,
+            "pass": "live",
+            "position": position,
+            **self._partition._asdict(),
+            "offset": record.offset,
+            "leader_epoch": record.leader_epoch,
+            "producer_id": payload.producer_id,
+            "seq": payload.seq,
+            "checksum_ok": payload.checksum_ok,
+            "received_ns": time.monotonic_ns(),
+            "isolation": "read_uncommitted",
+        }
+
+
+def reader_id(scenario: Scenario, step: story.Read) -> str:
+    """``read-1`` for the first ``read`` step of the scenario, and so on."""
+    reads = [s for phase in scenario.phases for s in phase.steps if isinstance(s, story.Read)]
+    return f"read-{next(index for index, each in enumerate(reads) if each is step) + 1}"

@@ -1,0 +1,174 @@
+"""Faults of the network between nodes, on a world whose kernel is played."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clusters.faults import network
+from clusters.faults.network import Dropping, Shaped, cut, lose
+from history.errors import WaitTimeout
+from tests.clusters.fakes import FakeWorld, scenario
+
+A, B, COORDINATOR = "127.9.9.1", "127.9.9.2", "127.9.9.100"
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Three running brokers; nothing is waited for."""
+    monkeypatch.setattr(network, "LIMIT_S", 0.0)
+    return FakeWorld(tmp_path, scenario([{"hold": 1}]))
+
+
+# --- which packets -----------------------------------------------------------------------------
+
+ASKED = [f"-s {B} -d {A} -p tcp --dport 9091", f"-s {A} -d {B} -p tcp --sport 9091"]  # with its answers
+ASKS = [f"-s {B} -d {A} -p tcp --sport 9091", f"-s {A} -d {B} -p tcp --dport 9091"]
+
+
+@pytest.mark.parametrize(("direction", "matches"), [("both", ASKED + ASKS), ("in", ASKED), ("out", ASKS)])
+def test_brokers_are_cut_where_they_replicate(world: Any, direction: Any, matches: list[str]) -> None:
+    """One way is what is asked one way, with its answers."""
+    assert cut(world, world.brokers[1], [world.brokers[2]], direction).matches == matches
+
+
+def test_clients_are_cut_wherever_they_are(world: Any) -> None:
+    """On the broker's port for clients, the only one that they have."""
+    assert cut(world, world.brokers[1], ["clients"], "both").matches == [
+        f"-d {A} -p tcp --dport 9092",
+        f"-s {A} -p tcp --sport 9092",
+    ]
+
+
+@pytest.mark.parametrize(("mode", "port"), [("kraft", 9094), ("zookeeper", 2181)])
+def test_the_controller_is_cut_where_brokers_ask_it(world: Any, mode: str, port: int) -> None:
+    """KRaft's controller or ZooKeeper: brokers ask, and it answers."""
+    world.plan.mode = mode
+
+    assert cut(world, world.brokers[1], ["controller"], "out").matches == [
+        f"-s {COORDINATOR} -d {A} -p tcp --sport {port}",
+        f"-s {A} -d {COORDINATOR} -p tcp --dport {port}",
+    ]
+
+
+def test_no_rule_names_the_probes_port(world: Any) -> None:
+    """A broker that is cut off from everybody stays observable."""
+    everybody = [world.brokers[2], world.brokers[3], "clients", "controller"]
+    rules = cut(world, world.brokers[1], everybody, "both").matches
+    lossy = lose(world, world.brokers[1], [world.brokers[2]], 5).matches
+
+    assert not [rule for rule in [*rules, *lossy] if "9093" in rule]
+
+
+def test_packets_are_lost_by_chance_as_they_arrive(world: Any) -> None:
+    """What the node sends is not lost."""
+    chance = "-m statistic --mode random --probability 0.050000"
+    assert lose(world, world.brokers[1], [world.brokers[2]], 5).matches == [
+        f"{ASKED[0]} {chance}",
+        f"{ASKS[0]} {chance}",
+    ]
+
+
+# --- dropped -----------------------------------------------------------------------------------
+
+
+def off(world: Any) -> Dropping:
+    """Broker 1 without broker 2."""
+    return cut(world, world.brokers[1], [world.brokers[2]], "both")
+
+
+def test_a_cut_is_proven_by_the_kernels_counters(world: Any) -> None:
+    """How many packets were dropped when it was looked at, and how many when it ended."""
+    world.runtime.drops = 3
+    fault = off(world)
+
+    fault.inject()
+    assert fault.bit() == {"packets": 3}
+    world.runtime.drops = 70
+    fault.heal()
+    assert fault.gone() == {"packets": 70, "rules": 0}
+    assert world.runtime.rules == {}
+
+
+def test_a_cut_that_drops_nothing_has_no_proof(world: Any) -> None:
+    """There may be nobody on the other end."""
+    fault = off(world)
+    fault.inject()
+
+    with pytest.raises(WaitTimeout, match="for the kernel to drop a packet of broker-1"):
+        fault.bit()
+
+
+def test_of_a_paused_broker_the_rules_are_the_proof(world: Any) -> None:
+    """It has nothing to send that could be dropped, until it runs on."""
+    world.runtime.pause("broker-1")
+    fault = off(world)
+    with pytest.raises(WaitTimeout, match=r"The kernel lists no rule cut-\w+ at broker-1"):
+        fault.bit()
+
+    fault.inject()
+    assert fault.bit() == {"packets": 0, "rules": 4}
+
+
+def test_rules_that_the_kernel_still_lists_are_not_gone(world: Any) -> None:
+    """The command that took them away proves nothing."""
+    fault = off(world)
+    fault.inject()
+    world.runtime.stubborn.add("broker-1")
+    fault.heal()
+
+    with pytest.raises(WaitTimeout, match=r"The kernel still lists the rule cut-\w+ at broker-1"):
+        fault.gone()
+
+
+def test_other_rules_have_another_name(world: Any) -> None:
+    """Two cuts of one node stand side by side; the same one twice does not. The kernel takes 28 letters."""
+    names = {cut(world, world.brokers[1], [world.brokers[2]], way).rule for way in ("both", "in", "out", "out")}  # type: ignore[arg-type]  # they are directions
+
+    assert len(names) == 3
+    assert max(map(len, names)) <= 28
+
+
+# --- shaped ------------------------------------------------------------------------------------
+
+
+def shaped(world: Any) -> Shaped:
+    """Broker 1 gets 1 MB/s from the others, each."""
+    return Shaped(world, world.brokers[1], [world.brokers[2], world.brokers[3]], 1e6)
+
+
+def test_a_limit_is_proven_by_what_passed_through_it(world: Any) -> None:
+    """At every sender the kernel has a class; at some there are bytes in it."""
+    world.runtime.passed = {"broker-2": 0, "broker-3": 900}
+    fault = shaped(world)
+
+    fault.inject()
+    assert world.runtime.limits_into == {"broker-1": 1e6}
+    assert fault.bit() == {"bytes_per_s": 1e6, "passed_bytes": 900}
+    world.runtime.passed = {}
+    fault.heal()
+    assert fault.gone() == {"classes": 0}
+    assert world.runtime.limits_into == {"broker-1": None}
+
+
+@pytest.mark.parametrize(("passed", "paused"), [({"broker-2": 0, "broker-3": 0}, False), ({"broker-3": 9}, True)])
+def test_a_limit_without_traffic_or_without_a_class_has_no_proof(
+    world: Any, passed: dict[str, int], paused: bool
+) -> None:
+    """Nothing flows to a node that runs; one sender has no class, even if the node is paused."""
+    world.runtime.passed = passed
+    if paused:
+        world.runtime.pause("broker-1")
+
+    with pytest.raises(WaitTimeout, match="for traffic to broker-1 in the limit"):
+        shaped(world).bit()
+
+
+def test_to_a_paused_broker_nothing_need_flow(world: Any) -> None:
+    """The classes stand ready."""
+    world.runtime.passed = {"broker-2": 0, "broker-3": 0}
+    world.runtime.pause("broker-1")
+
+    assert shaped(world).bit() == {"bytes_per_s": 1e6, "passed_bytes": 0}
