@@ -29,6 +29,7 @@ PAIRS ?=
 BUGS ?=
 MINUTES ?=
 N ?=
+LENGTH ?=
 LIMIT ?=
 MENU ?=
 TRIES ?=
@@ -103,8 +104,8 @@ soak: $(VENV)/.ready ## Faults in an order that a seed draws, with quiet periods
 	@exec $(PY) -m operators.cli soak --kafka "$(KAFKA)" --runtime "$(RUNTIME)" $(if $(MINUTES),--minutes="$(MINUTES)") $(if $(SEED),--seed="$(SEED)") $(if $(MENU),--menu "$(MENU)")
 
 .PHONY: hunt
-hunt: $(VENV)/.ready ## Such schedules until a promise is broken, then the smallest: KAFKA=… N=20 [SEED=1] [LIMIT=40] [NAME=…] [MENU=<file>]
-	@exec $(PY) -m operators.cli hunt --kafka "$(KAFKA)" --runtime "$(RUNTIME)" $(if $(N),--schedules="$(N)") $(if $(SEED),--seed="$(SEED)") $(if $(LIMIT),--shrink-runs="$(LIMIT)") $(if $(NAME),--name "$(NAME)") $(if $(MENU),--menu "$(MENU)")
+hunt: $(VENV)/.ready ## Such schedules until a promise is broken, then the smallest: KAFKA=… N=20 [SEED=1] [LENGTH=90] [LIMIT=40] [NAME=…] [MENU=<file>]
+	@exec $(PY) -m operators.cli hunt --kafka "$(KAFKA)" --runtime "$(RUNTIME)" $(if $(N),--schedules="$(N)") $(if $(SEED),--seed="$(SEED)") $(if $(LENGTH),--seconds="$(LENGTH)") $(if $(LIMIT),--shrink-runs="$(LIMIT)") $(if $(NAME),--name "$(NAME)") $(if $(MENU),--menu "$(MENU)")
 
 .PHONY: archive
 archive: $(VENV)/.ready ## List the archive and write the page over everything (REBUILD=1: from the run folders)

@@ -2,15 +2,16 @@
 
 Every judged try is a row of docs/known-bugs.json. For each bug the first run of a campaign that found it, and the first
 that was clean, become a page of their own (docs/known-bugs/): what stood on each replica at each moment, from the
-tables of those runs.
+tables of those runs. A page is written anew where its runs' folders are there.
 """
 
 from __future__ import annotations
 
 import json
 import sys
+from bisect import bisect
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,10 @@ import pyarrow.parquet as pq
 from campaigns.campaign import CampaignFolder
 from campaigns.known_bugs.bugs import BUGS, Bug
 from clusters.scenario import load_scenario
-from history.events import read_events
+from history.events import Event, read_events
 from history.folder import RunFolder
 from history.manifest import read_manifest
+from reports.story import told as in_a_line
 from spark.intervals import clopper_pearson
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -125,31 +127,36 @@ def _keep_stories(bug: Bug, result: Mapping[str, Any], runs: Path) -> None:
     """The first found and the first clean run of a bug whose folders are there, as data and as a page."""
     file = STORIES / f"{bug.name}.json"
     kept: Json = _read(file, {})
+    fresh: Json = {}
     for arm in (arm for arm in result["arms"] if arm["bug"] == bug.name):
         for run in arm["runs"]:
-            if run["outcome"] in ("found", "clean") and run["outcome"] not in kept:
+            if run["outcome"] in ("found", "clean") and run["outcome"] not in fresh:
                 folder = runs / run["run_id"]
                 if RunFolder(folder).verdict_file.is_file():
-                    kept[run["outcome"]] = {**story_of(folder), "version": arm["version"]}
-    if kept:
+                    fresh[run["outcome"]] = {**story_of(folder), "version": arm["version"]}
+    if kept := kept | fresh:
         STORIES.mkdir(exist_ok=True)
         file.write_text(json.dumps(kept, indent=1, ensure_ascii=False) + "\n")
         file.with_suffix(".md").write_text(render_story(bug, kept))
 
 
 def story_of(run: Path) -> Json:
-    """What a judged run's tables tell: steps, replicas at each capture, what the judge found, the fate of the sends."""
+    """What a judged run's tables tell: each moment on each replica, what the judge found, the fate of the sends.
+
+    Of several topics it is the first that the replicas are told of, partition 0.
+    """
     folder = RunFolder(run)
     verdict: Json = json.loads(folder.verdict_file.read_text())
     manifest = read_manifest(folder.manifest)
+    topic = next(iter(manifest.topics))
     return {
         "run_id": run.name,
         "kafka": manifest.kafka_version,
         "mode": manifest.mode,
         "verdict": verdict["verdict"],
         "sentence": verdict["sentence"],
-        "events": _events(folder),
-        "replicas": _replicas(folder),
+        "partition": f"{topic}-0",
+        "moments": _moments(folder, (topic, 0)),
         "broken": _broken(folder),
         "anomalies": _anomalies(folder),
         "sends": _sends(folder),
@@ -157,50 +164,57 @@ def story_of(run: Path) -> Json:
 
 
 _TOLD = {"step", "injected", "healed", "wait_met", "wait_ran_out", "window"}
+_LOOKS = ("wait", "window")  # steps that say nothing beyond the event that follows them
+_OLD_NS = 500_000_000  # a sample that is older tells nothing of now: its broker does not answer
 
 
-def _events(folder: RunFolder) -> list[Json]:
-    """What was done and seen, in seconds since the first phase began."""
+def _moments(folder: RunFolder, partition: tuple[str, int]) -> list[Json]:
+    """What was done and seen, in seconds since the first phase began, and what stood on each replica just before."""
     events = list(read_events(folder.events))
     start_ns = next(event.t_ns for event in events if event.kind == "phase_started")
+    samples = _samples(folder, partition)
     return [
-        {"s": round((event.t_ns - start_ns) / 1e9, 1), "phase": event.phase, "what": _words(event)}
+        {
+            "s": round((event.t_ns - start_ns) / 1e9, 1),
+            "what": _words(event),
+            "replicas": {broker: _stood(own, event.t_ns) for broker, own in samples.items()},
+        }
         for event in events
-        if event.kind in _TOLD and event.phase
+        if event.kind in _TOLD and event.phase and not (event.kind == "step" and event.step in _LOOKS)
     ]
 
 
-def _words(event: Any) -> str:
+def _words(event: Event) -> str:
     told = event.detail
+    of = f"{event.step} of {event.target}"
     words = {
-        "step": f"{event.step}: {', '.join(f'{name} {value}' for name, value in told.items())}",
-        "injected": f"{event.step} of {event.target} took effect" if told.get("bit") else f"{event.step} did not bite",
-        "healed": f"{event.step} of {event.target} is over",
-        "wait_met": f"{told.get('condition')}: true after {told.get('waited_ms')} ms",
-        "wait_ran_out": f"{told.get('condition')}: not true within {told.get('limit_s'):g} s"
-        if told.get("limit_s")
-        else f"{told.get('condition')}: not true in time",
-        "window": f"looked: {told.get('condition')} {told.get('why')}",
+        "step": f"{event.step}: {in_a_line(told)}" + f" ({event.target})" * (event.step == "written"),
+        "injected": f"{of} took effect" if told.get("bit") else f"{of} did not bite",
+        "healed": f"{of} is over" if told.get("gone") else f"{of} was not seen to end",
+        "wait_met": f"{told.get('condition')}: came true after {told.get('waited_ms')} ms",
+        "wait_ran_out": f"{told.get('condition')}: did not come true in time",
+        "window": f"window: {told.get('condition')} {told.get('why')}",
     }
     return words[event.kind]
 
 
-def _replicas(folder: RunFolder) -> list[Json]:
-    """HW and LEO of each replica at each capture, by partition."""
-    files = sorted(folder.table("offsets").glob("*.parquet"))
-    rows = [row for file in files for row in pq.read_table(file).to_pylist()]
-    return [
-        {
-            "capture": row["capture"],
-            "partition": f"{row['topic']}-{row['partition']}",
-            "broker": row["broker_id"],
-            "epoch": row["leader_epoch"],
-            "hw": row["high_watermark"],
-            "leo": row["log_end_offset"],
-            "error": row["error"],
-        }
-        for row in rows
-    ]
+def _samples(folder: RunFolder, partition: tuple[str, int]) -> dict[int, list[Json]]:
+    """The probe's good samples of a partition by broker, in order."""
+    names = ["broker_id", "topic", "partition", "received_ns", "leader_epoch", "high_watermark", "log_end_offset"]
+    table = pq.read_table(folder.table("replicas"), columns=names).sort_by("received_ns")
+    found: dict[int, list[Json]] = {}
+    for row in table.to_pylist():
+        if (row["topic"], row["partition"]) == partition and row["log_end_offset"] is not None:
+            found.setdefault(row["broker_id"], []).append(row)
+    return dict(sorted(found.items()))
+
+
+def _stood(samples: Sequence[Json], t_ns: int) -> str:
+    at = bisect(samples, t_ns, key=lambda row: int(row["received_ns"]))
+    if not at or t_ns - samples[at - 1]["received_ns"] > _OLD_NS:
+        return "silent"
+    row = samples[at - 1]
+    return f"{row['high_watermark']} / {row['log_end_offset']}, epoch {row['leader_epoch']}"
 
 
 def _broken(folder: RunFolder) -> list[Json]:
@@ -258,11 +272,21 @@ def render_story(bug: Bug, kept: Mapping[str, Any]) -> str:
 
 def _told(told: Mapping[str, Any]) -> list[str]:
     lines = [f"Run `{told['run_id']}`, {told['mode']}. Verdict {told['verdict']}: {told['sentence']}", ""]
-    lines += ["### What was done and seen", "", "| second | phase | |", "|---:|---|---|"]
-    lines += [f"| {event['s']:.1f} | {event['phase']} | {_cell(event['what'])} |" for event in told["events"]]
-    lines += ["", "### Replica by replica", ""]
-    for partition in dict.fromkeys(row["partition"] for row in told["replicas"]):
-        lines += [*_offsets([row for row in told["replicas"] if row["partition"] == partition], partition), ""]
+    brokers = list(told["moments"][0]["replicas"])
+    lines += [f"### Replica by replica: {told['partition']}", ""]
+    lines += [
+        "High watermark / log end offset of each replica just before, by its own broker's word, and the leader epoch"
+    ]
+    lines += ["that it knew; silent: no answer within half a second.", ""]
+    lines += [
+        f"| second | | {' | '.join(f'broker {number}' for number in brokers)} |",
+        "|---:|" + "---|" * (len(brokers) + 1),
+    ]
+    lines += [
+        f"| {moment['s']:.1f} | {_cell(moment['what'])} | {' | '.join(moment['replicas'].values())} |"
+        for moment in told["moments"]
+    ]
+    lines.append("")
     lines += [
         "### What became of the records",
         "",
@@ -289,23 +313,6 @@ def _told(told: Mapping[str, Any]) -> list[str]:
         for row in told["anomalies"]
     ]
     return lines if told["broken"] or told["anomalies"] else [*lines, "Nothing."]
-
-
-def _offsets(rows: Sequence[Mapping[str, Any]], partition: str) -> Iterable[str]:
-    brokers = sorted({row["broker"] for row in rows})
-    yield f"`{partition}`: high watermark / log end offset, and the leader epoch that the broker knew."
-    yield ""
-    yield f"| moment | {' | '.join(f'broker {number}' for number in brokers)} |"
-    yield "|---" * (len(brokers) + 1) + "|"
-    for capture in dict.fromkeys(row["capture"] for row in rows):
-        own = {row["broker"]: row for row in rows if row["capture"] == capture}
-        yield f"| {capture} | {' | '.join(_offset(own.get(number)) for number in brokers)} |"
-
-
-def _offset(row: Mapping[str, Any] | None) -> str:
-    if row is None or row["error"]:
-        return f"({row['error'].replace('_', ' ')})" if row else "–"
-    return f"{row['hw']} / {row['leo']}, epoch {row['epoch']}"
 
 
 def _cell(text: str | None) -> str:

@@ -23,8 +23,9 @@ from clusters.host_lock import beside_others
 from clusters.rotation import Menu, as_yaml, rotation
 from clusters.scenario import Scenario
 from clusters.shrink import shrink
-from history.errors import BadInput, PlimsollError
+from history.errors import BadInput, EvidenceError, PlimsollError
 from history.folder import RunFolder, write_atomically
+from history.manifest import read_manifest
 from spark.submit import judge
 
 Say = Callable[[str], object]
@@ -185,9 +186,10 @@ def examiner(asked: Asked, folder: Path, name: str, places: Places) -> Examine:
     """Records, judges and archives schedules on real brokers; one that breaks the harness shows nothing."""
 
     def examine(told: Sequence[Scenario]) -> list[Look]:
-        runs: dict[str, Path] = {}
+        before = recorded_before(name, places)
+        runs = {scenario.digest: before[scenario.digest] for scenario in told if scenario.digest in before}
         broken: dict[str, str] = {}
-        for scenario in told:
+        for scenario in (each for each in told if each.digest not in runs):
             try:
                 runs[scenario.digest] = _recorded(scenario, asked, folder, name, places)
             except BadInput:
@@ -207,6 +209,17 @@ def examiner(asked: Asked, folder: Path, name: str, places: Places) -> Examine:
         ]
 
     return examine
+
+
+def recorded_before(name: str, places: Places) -> dict[str, Path]:
+    """Digest of a schedule → its run of this hunt, recorded to its end, maybe not judged."""
+    found = {}
+    for manifest in places.runs.glob("*/manifest.json"):
+        with suppress(EvidenceError):  # a folder of another format is nobody's
+            told = read_manifest(manifest)
+            if told.labels.get("hunt") == name and RunFolder(manifest.parent).is_sealed:
+                found[told.scenario_digest] = manifest.parent
+    return found
 
 
 def _recorded(scenario: Scenario, asked: Asked, folder: Path, name: str, places: Places) -> Path:

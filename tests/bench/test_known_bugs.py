@@ -9,6 +9,7 @@ import pytest
 
 from bench import known_bugs
 from campaigns.known_bugs.bugs import BUGS
+from tests.reports.sample_run import write_sample_run
 
 BUG = BUGS[0]
 
@@ -56,10 +57,9 @@ STORY = {
     "mode": "zookeeper",
     "verdict": "fail",
     "sentence": "I10 does not hold.",
-    "events": [{"s": 2.5, "phase": "a follower freezes", "what": "pause of broker-3 took effect"}],
-    "replicas": [
-        {"capture": "after", "partition": "orders-0", "broker": 1, "epoch": 0, "hw": 100, "leo": 150, "error": None},
-        {"capture": "after", "partition": "orders-0", "broker": 3, "epoch": 0, "hw": 0, "leo": 0, "error": "timeout"},
+    "partition": "orders-0",
+    "moments": [
+        {"s": 2.5, "what": "pause of broker-3 took effect", "replicas": {"1": "100 / 150, epoch 0", "3": "silent"}}
     ],
     "broken": [{"invariant": "I10", "title": "t", "checked": 9, "violations": 1, "reason": "HW 100, LEO 150"}],
     "anomalies": [{"anomaly": "invisible_ack", "permitted": True, "count": 50, "first": "Record 7 | of write-2."}],
@@ -73,11 +73,31 @@ def test_a_bugs_page_stands_replica_by_replica() -> None:
 
     assert "## With the bug: Kafka 3.0.2" in page
     assert "## Without it" not in page
-    assert "| 2.5 | a follower freezes | pause of broker-3 took effect |" in page
-    assert "| moment | broker 1 | broker 3 |\n|---|---|---|\n| after | 100 / 150, epoch 0 | (timeout) |" in page
+    assert "### Replica by replica: orders-0" in page
+    assert "| second | | broker 1 | broker 3 |\n|---:|---|---|---|\n" in page
+    assert "| 2.5 | pause of broker-3 took effect | 100 / 150, epoch 0 | silent |" in page
     assert "| write-1 | 1 | 100 | 100 | 0 | 0 | 50 |" in page
     assert "- **I10** (t): 1 of 9 checks. HW 100, LEO 150." in page
     assert "- 50 x `invisible_ack`, permitted here; the first: Record 7 \\| of write-2" in page
+
+
+def test_a_run_is_told_from_its_own_tables(tmp_path: Path) -> None:
+    """What stood on each replica just before each thing that was done, and the fate of what was sent."""
+    story = known_bugs.story_of(write_sample_run(tmp_path))
+
+    assert story["moments"]
+    assert any(" / " in stood for moment in story["moments"] for stood in moment["replicas"].values())
+    assert sum(row["sent"] for row in story["sends"]) > 0
+    assert known_bugs.render_story(BUG, {"found": {**story, "version": "3.0.2"}})
+
+
+def test_an_old_sample_tells_nothing_of_now() -> None:
+    """Half a second is the most; before the first sample nothing is known either."""
+    sample = {"received_ns": 10**9, "high_watermark": 1, "log_end_offset": 2, "leader_epoch": 0}
+
+    assert known_bugs._stood([sample], 1_500_000_000) == "1 / 2, epoch 0"
+    assert known_bugs._stood([sample], 1_500_000_001) == "silent"
+    assert known_bugs._stood([sample], 999_999_999) == "silent"
 
 
 def test_a_run_in_which_nothing_was_found_says_so() -> None:
