@@ -9,7 +9,8 @@ import pytest
 
 from bench import known_bugs
 from campaigns.known_bugs.bugs import BUGS
-from tests.reports.sample_run import write_sample_run
+from history.tables import POLLS, REPLICAS, SENDS
+from tests.reports.sample_run import at, write_sample_run, write_table
 
 BUG = BUGS[0]
 
@@ -83,11 +84,28 @@ def test_a_bugs_page_stands_replica_by_replica() -> None:
 
 def test_a_run_is_told_from_its_own_tables(tmp_path: Path) -> None:
     """What stood on each replica just before each thing that was done, and the fate of what was sent."""
-    story = known_bugs.story_of(write_sample_run(tmp_path))
+    run = write_sample_run(tmp_path)
+    usual = {"topic": "orders", "partition": 0}
+    sample = {
+        **usual,
+        "broker_id": 1,
+        "sent_ns": at(0),
+        "high_watermark": 100,
+        "log_end_offset": 150,
+        "leader_epoch": 3,
+    }
+    write_table(run / "replicas", [{**sample, "received_ns": at(0)}], REPLICAS)
+    send = {**usual, "producer_id": "write-1", "due_ns": 0, "acks": "1", "record_bytes": 100}
+    sends = [{**send, "seq": seq, "outcome": outcome} for seq, outcome in enumerate(("ok", "ok", "info"))]
+    write_table(run / "sends", sends, SENDS)
+    poll = {**usual, "consumer_id": "drain", "pass": "final", "position": 0, "offset": 0, "checksum_ok": True}
+    poll |= {"producer_id": "write-1", "seq": 0, "received_ns": 0, "isolation": "read_uncommitted"}
+    write_table(run / "polls", [poll, {**poll, "pass": "live", "seq": 1}], POLLS)
+    story = known_bugs.story_of(run)
 
-    assert story["moments"]
-    assert any(" / " in stood for moment in story["moments"] for stood in moment["replicas"].values())
-    assert sum(row["sent"] for row in story["sends"]) > 0
+    assert [moment["replicas"][1] for moment in story["moments"]][:1] == ["100 / 150, epoch 3"]
+    assert {moment["replicas"][1] for moment in story["moments"]} == {"100 / 150, epoch 3", "silent"}
+    assert story["sends"] == [{"client": "write-1", "acks": "1", "sent": 3, "ok": 2, "info": 1, "fail": 0, "gone": 1}]
     assert known_bugs.render_story(BUG, {"found": {**story, "version": "3.0.2"}})
 
 
