@@ -86,15 +86,9 @@ def test_a_run_is_told_from_its_own_tables(tmp_path: Path) -> None:
     """What stood on each replica just before each thing that was done, and the fate of what was sent."""
     run = write_sample_run(tmp_path)
     usual = {"topic": "orders", "partition": 0}
-    sample = {
-        **usual,
-        "broker_id": 1,
-        "sent_ns": at(0),
-        "high_watermark": 100,
-        "log_end_offset": 150,
-        "leader_epoch": 3,
-    }
-    write_table(run / "replicas", [{**sample, "received_ns": at(0)}], REPLICAS)
+    told = {"broker_id": 1, "sent_ns": at(0), "high_watermark": 100, "log_end_offset": 150, "leader_epoch": 3}
+    samples = [{**usual, **told, "received_ns": at(step / 4)} for step in range(32)]  # eight seconds
+    write_table(run / "replicas", samples, REPLICAS)
     send = {**usual, "producer_id": "write-1", "due_ns": 0, "acks": "1", "record_bytes": 100}
     sends = [{**send, "seq": seq, "outcome": outcome} for seq, outcome in enumerate(("ok", "ok", "info"))]
     write_table(run / "sends", sends, SENDS)
@@ -103,7 +97,6 @@ def test_a_run_is_told_from_its_own_tables(tmp_path: Path) -> None:
     write_table(run / "polls", [poll, {**poll, "pass": "live", "seq": 1}], POLLS)
     story = known_bugs.story_of(run)
 
-    assert [moment["replicas"][1] for moment in story["moments"]][:1] == ["100 / 150, epoch 3"]
     assert {moment["replicas"][1] for moment in story["moments"]} == {"100 / 150, epoch 3", "silent"}
     assert story["sends"] == [{"client": "write-1", "acks": "1", "sent": 3, "ok": 2, "info": 1, "fail": 0, "gone": 1}]
     assert known_bugs.render_story(BUG, {"found": {**story, "version": "3.0.2"}})
