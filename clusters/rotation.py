@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ import yaml
 from pydantic import Field, ValidationError
 
 from clusters.scenario import Scenario
+from clusters.story import STEPS
 from clusters.values import Model, seconds
 from history.errors import BadInput
 from history.refusals import first_wrong
@@ -59,6 +60,24 @@ def read_menu(path: Path = MENU) -> Menu:
         raise BadInput(f"{path} is no YAML: {' '.join(str(error).split())}.") from error
     except ValidationError as error:
         raise BadInput(f"{path} is no menu: {first_wrong(error)}.") from error
+
+
+def possible(menu: Menu, can: Collection[str]) -> Menu:
+    """The menu without the faults that a runtime of these capabilities cannot do.
+
+    Raises:
+        BadInput: nothing is left.
+    """
+    faults = {name: fault for name, fault in menu.faults.items() if _needs(fault.steps) <= set(can)}
+    during = [step for step in menu.during if _needs([step]) <= set(can)]
+    if not faults:
+        raise BadInput("This runtime can do none of the menu's faults; use RUNTIME=docker, or another MENU.")
+    return menu.model_copy(update={"faults": faults, "during": during})
+
+
+def _needs(steps: list[Any]) -> set[str]:
+    keys = [next(iter(step)) for step in steps if isinstance(step, dict) and step]
+    return {capability for key in keys if key in STEPS for capability in STEPS[key].needs}
 
 
 def rotation(menu: Menu, *, seed: int, length_s: float, load: bool = True) -> Scenario:

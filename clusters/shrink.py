@@ -13,7 +13,7 @@ from clusters import story
 from clusters.scenario import Phase, Scenario
 
 T = TypeVar("T")
-_ENDS: dict[type[story.Step], tuple[str, ...]] = {story.Resume: ("pause",), story.Start: ("kill", "stop")}
+_ENDS = {"resume": ("pause",), "start": ("kill", "stop"), "join": ("cut",), "unshape": ("shape",)}
 
 
 def ddmin(items: Sequence[T], shows: Callable[[list[T]], bool]) -> list[T]:
@@ -59,20 +59,27 @@ def _with_steps(scenario: Scenario, steps: Sequence[tuple[str, story.Step]]) -> 
 
 
 def is_sound(scenario: Scenario) -> bool:
-    """Whether every ``resume`` and ``start`` ends something that its own phase did to the same target."""
+    """Whether every step that ends a fault ends one that its own phase began, on the same target."""
     return all(_ends_what_it_began(phase) for phase in scenario.phases)
 
 
 def _ends_what_it_began(phase: Phase) -> bool:
     in_force: set[tuple[str, str]] = set()
     for step in phase.steps:
-        if isinstance(step, story.Pause | story.Kill | story.Stop):
-            in_force.add((step.key, str(step.node)))
-        elif isinstance(step, story.Resume | story.Start):
-            ended = {(key, str(step.node)) for key in _ENDS[type(step)]} & in_force
+        if isinstance(step, story.Heal):
+            in_force.clear()
+        elif step.key in _ENDS:
+            ended = {(key, _aim(step)) for key in _ENDS[step.key]} & in_force
             if not ended:
                 return False
             in_force -= ended
-        elif isinstance(step, story.Heal):
-            in_force.clear()
+        elif step.fault:
+            in_force.add((step.key, _aim(step)))
     return True
+
+
+def _aim(step: story.Step) -> str:
+    """Whom a fault or its end is aimed at; a cut is between a node and the others that it names."""
+    told = step.model_dump()[step.key]
+    others = f" from {told['from']}" if isinstance(step, story.Cut | story.Join) else ""
+    return f"{told.get('node', told.get('into'))}{others}"

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from clusters import rotation
 from clusters.host_lock import beside_others
+from clusters.runtimes import CAPABILITIES, choose_runtime
 from clusters.scenario import load_scenario, scenario_names
 from history.errors import BadInput, PlimsollError
 from history.events import errors_of
@@ -318,7 +319,9 @@ def _hunt(asked: argparse.Namespace) -> int:
 
 
 def _menu(asked: argparse.Namespace) -> rotation.Menu:
-    return rotation.read_menu(asked.menu or rotation.MENU)
+    """The menu, without what the runtime cannot do."""
+    can = CAPABILITIES[choose_runtime(asked.runtime)]
+    return rotation.possible(rotation.read_menu(asked.menu or rotation.MENU), can)
 
 
 def _archive(asked: argparse.Namespace) -> int:

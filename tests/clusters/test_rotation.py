@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clusters import story
-from clusters.rotation import Menu, as_yaml, read_menu, rotation
+from clusters.rotation import Menu, as_yaml, possible, read_menu, rotation
+from clusters.runtimes import CAPABILITIES
 from clusters.scenario import Phase, parse_scenario
 from clusters.shrink import is_sound
 from history.errors import BadInput
@@ -114,6 +115,18 @@ def test_a_menu_of_unknown_steps_makes_no_scenario() -> None:
 
     with pytest.raises(BadInput, match=r"The menu makes no scenario: .*unknown step 'explode'"):
         rotation(menu, seed=1, length_s=4)
+
+
+def test_what_a_runtime_cannot_do_is_not_drawn() -> None:
+    """The network is docker's; a menu of which nothing is left is refused."""
+    local = possible(MENU, CAPABILITIES["process"])
+
+    assert MENU.faults.keys() - local.faults.keys() >= {"the leader is cut off", "packets are lost"}
+    assert possible(MENU, CAPABILITIES["docker"]) == MENU
+    for seed in range(20):
+        assert rotation(local, seed=seed, length_s=200).needs <= CAPABILITIES["process"]
+    with pytest.raises(BadInput, match="can do none of the menu's faults"):
+        possible(MENU, [])
 
 
 def test_a_menu_that_is_not_there_is_refused(tmp_path: Path) -> None:
