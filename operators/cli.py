@@ -302,15 +302,19 @@ def _hunt(asked: argparse.Namespace) -> int:
     from campaigns.site import Places
     from clusters import experiment
 
+    if asked.schedules < 1 or not 0 < asked.seconds <= 60 * MOST_MINUTES:
+        raise BadInput(
+            f"N={asked.schedules} schedules of {asked.seconds:g} s are no hunt; N is 1 or more, LENGTH above 0."
+        )
     seed = 1 if asked.seed is None else asked.seed
     name = asked.name or f"{asked.kafka.replace('/', '-')}-{seed}"
     wanted = hunt.Asked(asked.kafka, asked.schedules, seed, asked.seconds, asked.shrink_runs, runtime=asked.runtime)
-    places = Places.beside(asked.runs.resolve())
+    places, menu = Places.beside(asked.runs.resolve()), _menu(asked)
     folder = hunt.open_folder(wanted, name, places)
     try:
         notebook = hunt.Notebook(folder / "looks.jsonl")
         examine = hunt.examiner(wanted, folder, name, places)
-        catch = hunt.Hunt(wanted, _menu(asked), notebook, examine, lambda line: _say(f"{line}\n")).run()
+        catch = hunt.Hunt(wanted, menu, notebook, examine, lambda line: _say(f"{line}\n")).run()
     finally:
         experiment.reap()  # of a run that broke off
     for line in hunt.conclusion(catch, wanted, folder, places):

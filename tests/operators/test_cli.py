@@ -26,6 +26,10 @@ RUN = ["run", "--scenario", "steady", "--kafka", "3.9.1"]
         ([*RUN, "--rate", "fast"], "Argument --rate: invalid float value: 'fast'"),
         ([*RUN, "--seed", "1.5"], "Argument --seed: invalid int value: '1.5'"),
         (["run", "--scenario", "steady"], "The following arguments are required: --kafka"),
+        (["soak", "--kafka", "3.9.1", "--minutes", "0"], "MINUTES=0 is no length of a schedule"),
+        (["hunt", "--kafka", "3.9.1", "--schedules", "0"], "N=0 schedules of 90 s are no hunt"),
+        (["hunt", "--kafka", "3.9.1", "--menu", "/no/such/menu.yaml"], "The menu /no/such/menu.yaml cannot be read"),
+        (["known_bugs", "--bugs", "13092"], "The known bugs cannot be planned: bugs: '13092' is no bug"),
         (["walk"], "Argument command: invalid choice: 'walk'"),
     ],
 )
