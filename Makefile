@@ -107,6 +107,10 @@ soak: $(VENV)/.ready ## Faults in an order that a seed draws, with quiet periods
 hunt: $(VENV)/.ready ## Such schedules until a promise is broken, then the smallest: KAFKA=… N=20 [SEED=1] [LENGTH=90] [LIMIT=40] [NAME=…] [MENU=<file>]
 	@exec $(PY) -m operators.cli hunt --kafka "$(KAFKA)" --runtime "$(RUNTIME)" $(if $(N),--schedules="$(N)") $(if $(SEED),--seed="$(SEED)") $(if $(LENGTH),--seconds="$(LENGTH)") $(if $(LIMIT),--shrink-runs="$(LIMIT)") $(if $(NAME),--name "$(NAME)") $(if $(MENU),--menu "$(MENU)")
 
+.PHONY: claims
+claims: $(VENV)/.ready ## Ask one version of Kafka claim by claim: KAFKA=4.3.0 [NAME=…]
+	@exec $(PY) -m operators.cli claims --kafka "$(KAFKA)" $(CAMPAIGN)
+
 .PHONY: archive
 archive: $(VENV)/.ready ## List the archive and write the page over everything (REBUILD=1: from the run folders)
 	@exec $(PY) -m operators.cli archive $(if $(REBUILD),--rebuild)

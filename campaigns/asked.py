@@ -21,7 +21,7 @@ def settings_of(kind: Kind, asked: Mapping[str, Any]) -> dict[str, Any]:
     """A settings file (the kind's own, or ``file``), patched by ``settings`` and then by the short names that are set.
 
     ``asked`` holds ``file``, ``settings`` and the kind's short names: of a comparison ``base``, ``head``, ``scenario``
-    and ``pairs``, of known bugs ``bugs``, ``kafka`` and ``tries``.
+    and ``pairs``, of known bugs ``bugs``, ``kafka`` and ``tries``, of claims ``kafka``.
 
     Raises:
         BadInput: the file is missing or no YAML mapping.

@@ -11,14 +11,17 @@ from history.errors import BadInput
 from history.folder import write_atomically
 from history.refusals import first_wrong
 
-Kind = Literal["compare", "nightly", "capacity", "known_bugs"]
+Kind = Literal["compare", "nightly", "capacity", "known_bugs", "claims"]
 FOLDERS: dict[Kind, str] = {
     "compare": "comparisons",
     "nightly": "nights",
     "capacity": "plans",
     "known_bugs": "known-bugs",
+    "claims": "claims",
 }
-CORRECTNESS: frozenset[Kind] = frozenset({"known_bugs"})  # nothing is measured, so that other runs may go on beside
+CORRECTNESS: frozenset[Kind] = frozenset(
+    {"known_bugs", "claims"}
+)  # nothing is measured, so that other runs may go on beside
 
 
 class _Model(BaseModel):

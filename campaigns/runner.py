@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Protocol, cast
 
 from campaigns.campaign import CORRECTNESS, Campaign, CampaignFolder, Item, Kind
+from campaigns.claims import campaign as claims
 from campaigns.nightly import outputs
 from campaigns.nightly.settings import check
 from campaigns.site import Places, links_from, publish, write_index
@@ -227,11 +228,17 @@ def judge_recorded(folder: CampaignFolder, places: Places) -> list[str]:
 # --- the result ----------------------------------------------------------------------------------
 
 
+def _result(campaign: Campaign, rows: Rows, places: Places) -> dict[str, Any]:
+    if campaign.kind == "claims":  # answered from what was recorded; the archive holds none of it
+        return claims.result(campaign, recorded_runs(campaign, places))
+    return _kind(campaign.kind).result(campaign, rows)
+
+
 def conclude(folder: CampaignFolder, places: Places) -> dict[str, Any]:
     """Write the result for machines and the page for people, and the index anew; returns the result."""
     campaign = folder.read_plan()
     rows = archive.read(places.archive)
-    found = _kind(campaign.kind).result(campaign, rows)
+    found = _result(campaign, rows, places)
     write_atomically(folder.result, json.dumps(found, indent=1, ensure_ascii=False, default=str) + "\n")
     if campaign.kind == "nightly":
         outputs.write(folder, found)

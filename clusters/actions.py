@@ -11,6 +11,7 @@ from clusters import page_cache, story
 from clusters.admin import elect_preferred, reassign
 from clusters.capture import write_directly
 from clusters.client_nodes import offer
+from clusters.describe import describe
 from clusters.faults.lagging import LagFault
 from clusters.faults.network import Peer, Shaped, cut, lose
 from clusters.faults.processes import Killed, Paused, Stopped
@@ -91,6 +92,10 @@ def _elect(run: PhaseRun, step: story.Elect) -> None:
     except (HarnessError, OSError) as error:
         refused = str(error)
     run.world.events.add("elected", phase=run.phase.name, step=step.key, refused=refused)
+
+
+def _describe(run: PhaseRun, step: story.Describe) -> None:
+    run.world.events.add("described", phase=run.phase.name, target=step.topic, **describe(run.world, step.topic))
 
 
 def _answering(run: PhaseRun) -> int:
@@ -193,6 +198,7 @@ ACTIONS: dict[type[story.Step], Callable[[PhaseRun, Any], None]] = {
     story.Start: _start,
     story.Heal: _heal,
     story.Elect: _elect,
+    story.Describe: _describe,
     story.DropCache: _drop_cache,
     story.Write: _write,
     story.Cut: _cut,

@@ -1,7 +1,8 @@
 """What an operator asks of a cluster: topics, settings, elections, reassignments; over ``clusters.wire``.
 
 Everything goes to the controller where there is one among the brokers (ZooKeeper); in KRaft the brokers pass it on.
-Pinned versions: CreateTopics v4, IncrementalAlterConfigs v0, ElectLeaders v1, AlterPartitionReassignments v0.
+Pinned versions: CreateTopics v4, IncrementalAlterConfigs v0, DescribeConfigs v1, ElectLeaders v1,
+AlterPartitionReassignments v0.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Any, Literal
 from kafka.protocol.admin import (
     AlterPartitionReassignmentsRequest,
     CreateTopicsRequest,
+    DescribeConfigsRequest,
     ElectLeadersRequest,
     IncrementalAlterConfigsRequest,
 )
@@ -22,6 +24,7 @@ from history.errors import HarnessError
 
 TIMEOUT_MS = 10_000
 RESOURCES = {"topic": 2, "broker": 4}
+SOURCES = {1: "topic", 2: "dynamic_broker", 3: "dynamic_default", 4: "static", 5: "default"}
 SET, DELETE = 0, 1
 PREFERRED, UNCLEAN = 0, 1
 HARMLESS = {"ELECTION_NOT_NEEDED"}  # it leads already
@@ -95,6 +98,34 @@ def alter_config(
     send = connection.send if resource == "broker" else lambda request: _to_controller(connection, request)
     for answer in send(request).responses:
         _check(f"set {dict(config)} on {resource} {name}", answer)
+
+
+def describe_config(
+    connection: Connection, resource: Literal["topic", "broker"], name: str, settings: Sequence[str]
+) -> dict[str, dict[str, str]]:
+    """Settings in effect, each with where it comes from: setting → {source: value}, the one in effect first.
+
+    Sources: topic, dynamic_broker, dynamic_default, static and default (KIP-226). A setting that this version does not
+    have is left out.
+
+    Raises:
+        HarnessError: the broker refused.
+        OSError: it did not answer.
+    """
+    request = DescribeConfigsRequest[1](
+        resources=[
+            DescribeConfigsRequest.DescribeConfigsResource(
+                resource_type=RESOURCES[resource], resource_name=name, configuration_keys=list(settings)
+            )
+        ],
+        include_synonyms=True,
+    )
+    (answer,) = connection.send(request).results
+    _check(f"describe {resource} {name}", answer)
+    return {
+        config.name: {SOURCES.get(said.source, str(said.source)): said.value for said in config.synonyms}
+        for config in answer.configs
+    }
 
 
 def elect_preferred(connection: Connection, partitions: Sequence[TopicPartition]) -> None:

@@ -20,7 +20,7 @@ from clusters.nodes import Node
 from clusters.partition import TopicPartition
 from clusters.ports import PORTS
 from clusters.scenario import Scenario
-from clusters.wire import Connection, ReplicaSample, probe, produce, transport_error_name
+from clusters.wire import TIMEOUT, Connection, ReplicaSample, probe, produce, transport_error_name
 from clusters.world import World
 from history.folder import write_atomically
 from history.payload import encode
@@ -43,12 +43,17 @@ def capture_offsets(world: World, label: str) -> None:
 
 
 def _rows(world: World, label: str, broker_id: int) -> list[dict[str, Any]]:
-    own = [partition for partition in world.partitions if broker_id in world.replicas(partition)]
-    return [_row(world, label, partition, broker_id) for partition in own]
+    rows: list[dict[str, Any]] = []
+    for partition in world.partitions:
+        if broker_id in world.replicas(partition):
+            silent = bool(rows) and rows[-1]["error"] == TIMEOUT  # one time-out a broker, not one a partition
+            sample = _silence(partition) if silent else _sample_or_error(world.connection(broker_id), partition)
+            rows.append(_row(world, label, broker_id, sample))
+    return rows
 
 
-def _row(world: World, label: str, partition: TopicPartition, broker_id: int) -> dict[str, Any]:
-    sample = _sample_or_error(world.connection(broker_id), partition)
+def _row(world: World, label: str, broker_id: int, sample: ReplicaSample) -> dict[str, Any]:
+    partition = TopicPartition(sample.topic, sample.partition)
     return {
         "capture": label,
         "broker_id": broker_id,
@@ -56,6 +61,11 @@ def _row(world: World, label: str, partition: TopicPartition, broker_id: int) ->
         **asdict(sample),
         **read_checkpoints(world.brokers[broker_id].folder / "data", partition),
     }
+
+
+def _silence(partition: TopicPartition) -> ReplicaSample:
+    now_ns = time.monotonic_ns()
+    return ReplicaSample(*partition, now_ns, now_ns, error=TIMEOUT)
 
 
 def _sample_or_error(connection: Connection, partition: TopicPartition) -> ReplicaSample:

@@ -122,13 +122,16 @@ def _java_node(
     flags = _jvm_flags(cluster, role)
     if agent:
         flags += (f"-javaagent:{agent}={address}:{PORTS['METRICS']}:{RULES}",)
+    logging = _LOGGING
+    if role == "broker":
+        logging += tuple(f"-Dorg.slf4j.simpleLogger.log.{logger}=debug" for logger in cluster.debug)
     return Node(
         name=name,
         role=role,
         address=address,
         folder=folder,
         program="java",
-        arguments=(*flags, *_LOGGING, "-cp", release.class_path, *main, str(folder / "server.properties")),
+        arguments=(*flags, *logging, "-cp", release.class_path, *main, str(folder / "server.properties")),
         node_id=node_id,
         readable=(release.jars, *((agent, RULES) if agent else ())),
         disk_read=cluster.allowance.disk_read if cluster.allowance and role == "broker" else None,

@@ -53,7 +53,19 @@ class Cluster(Model):
     heap: str | None = Field(default=None, pattern=r"^[1-9]\d*[mMgG]$")  # of a broker; None: by jvm
     allowance: Allowance | None = None
     metrics: bool = False  # brokers tell of their requests and garbage collection
+    debug: list[str] = Field(
+        default_factory=list
+    )  # loggers of the brokers that say more, such as kafka.cluster.Partition
     config: Settings = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _no_debug_in_benchmarks(self) -> Cluster:
+        if self.debug and (self.jvm == "stock" or self.allowance or self.metrics):
+            raise ValueError(
+                f"debug: {self.debug} slows brokers down, so no benchmark may have it; leave out jvm: stock, allowance "
+                "and metrics, or debug"
+            )
+        return self
 
     @property
     def broker_ids(self) -> dict[str, int]:
@@ -210,6 +222,10 @@ class Scenario(Model):
                 raise ValueError(f"{where}: there is no broker {target.name}; this cluster has {', '.join(letters)}")
             if target.of and target.role.startswith("follower") and len(self.topics[target.of.topic].replicas) == 1:
                 raise ValueError(f"{where}: {target.of} has one replica, so it has no follower")
+            if target.of and target.role == "bystander" and len(self.topics[target.of.topic].replicas) < 3:
+                raise ValueError(
+                    f"{where}: {target.of} needs three replicas, so that one is neither leader nor controller"
+                )
 
     @property
     def aims_at_controller(self) -> bool:

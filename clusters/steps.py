@@ -100,6 +100,8 @@ class PhaseRun:
         if target.role == "leader":
             return [leader]
         followers = [number for number in assigned if number != leader]
+        if target.role == "bystander" and self.world.plan.mode == "zookeeper":  # KRaft's controller is no broker
+            followers = [number for number in followers if number != self._controller()]
         return followers if target.role == "followers" else followers[-1:]
 
     def _leader(self, partition: TopicPartition) -> int:

@@ -26,11 +26,12 @@ class Target(Model):
     """Who a step is aimed at: a role that is bound to brokers when the phase reaches it.
 
     ``leader of orders-0`` · ``follower of orders-0`` (the last one in the assignment that does not lead) ·
-    ``followers of orders-0`` (all) · ``preferred leader of orders-0`` · ``controller`` · ``A`` (a named
-    broker) · ``A of orders-0`` (the same, as a replica of that partition) · ``random broker`` (by the run's seed).
+    ``followers of orders-0`` (all) · ``bystander of orders-0`` (the last one that neither leads nor is the
+    controller) · ``preferred leader of orders-0`` · ``controller`` · ``A`` (a named broker) · ``A of orders-0`` (the
+    same, as a replica of that partition) · ``random broker`` (by the run's seed).
     """
 
-    role: Literal["leader", "follower", "followers", "preferred leader", "controller", "named", "random"]
+    role: Literal["leader", "follower", "followers", "bystander", "preferred leader", "controller", "named", "random"]
     of: TopicPartition | None = None
     name: str | None = None
 
@@ -43,7 +44,7 @@ class Target(Model):
 def _target(value: object) -> object:
     if not isinstance(value, str):
         return value
-    if match := re.fullmatch(r"(preferred leader|leader|followers?) of ([\w.-]+)-(\d+)", value):
+    if match := re.fullmatch(r"(preferred leader|leader|followers?|bystander) of ([\w.-]+)-(\d+)", value):
         return {"role": match[1], "of": TopicPartition(match[2], int(match[3]))}
     if match := re.fullmatch(r"([A-Z]) of ([\w.-]+)-(\d+)", value):
         return Target(role="named", name=match[1], of=TopicPartition(match[2], int(match[3])))
@@ -54,7 +55,7 @@ def _target(value: object) -> object:
     if re.fullmatch(r"[A-Z]", value):
         return Target(role="named", name=value)
     raise ValueError(
-        f"{value!r} is no target; say leader|follower|followers|preferred leader of <topic>-<partition>, "
+        f"{value!r} is no target; say leader|follower|followers|bystander|preferred leader of <topic>-<partition>, "
         "controller, random broker or a broker's letter"
     )
 
@@ -334,6 +335,18 @@ class Elect(Step):
     who: Literal["preferred"]
 
 
+class Describe(Step):
+    """Record what brokers say of a topic: its partitions, settings with their defaults, look-ups in its logs."""
+
+    key = "describe"
+    shorthand = "topic"
+    topic: str
+
+    @property
+    def partitions(self) -> list[TopicPartition]:
+        return [TopicPartition(self.topic, 0)]
+
+
 class DropCache(Step):
     """Take every broker's log segments out of the host's page cache."""
 
@@ -467,6 +480,7 @@ STEPS: dict[str, type[Step]] = {
         Start,
         Heal,
         Elect,
+        Describe,
         DropCache,
         Write,
         Cut,

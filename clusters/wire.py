@@ -386,6 +386,27 @@ def by_topic(partitions: Iterable[TopicPartition]) -> Iterator[tuple[str, list[T
     return iter(topics.items())
 
 
+def read_batches(connection: Connection, replica: TopicPartition, offset: int, max_bytes: int = 1) -> bytes:
+    """The record batches from the one that holds ``offset`` on, as the leader gives them to a consumer (Fetch v11).
+
+    At least one batch comes, whatever ``max_bytes``; empty at the high watermark.
+
+    Raises:
+        OSError: the broker did not answer, or refused.
+    """
+    asked = FetchRequest.FetchTopic.FetchPartition(
+        partition=replica.partition,
+        current_leader_epoch=-1,
+        fetch_offset=offset,
+        log_start_offset=-1,
+        partition_max_bytes=max_bytes,
+    )
+    answer = _fetched(connection.send(_fetch_request(11, {replica: asked})))[replica]
+    if answer.error_code:
+        raise ConnectionAbortedError(f"no batch of {replica} at {offset}: {error_name(answer.error_code)}")
+    return bytes(answer.records or b"")
+
+
 # --- offsets and metadata ----------------------------------------------------------------------
 
 

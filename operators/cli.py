@@ -39,6 +39,7 @@ _CAMPAIGNS = {
     "nightly": "run the nightly matrix and screen it for changes",
     "capacity": "measure how much load is safe",
     "known_bugs": "find bugs that Kafka had, where it had them",
+    "claims": "ask one version of Kafka claim by claim",
 }
 EXIT_CODES = {"pass": 0, "fail": 1, "unknown": 2}
 _INTERRUPTED = 130
@@ -131,6 +132,8 @@ def _add_campaigns(commands: _Commands) -> None:
             campaign.add_argument("--bugs", help="such as kafka-13091,kafka-14704; all where nothing is said")
             campaign.add_argument("--kafka", help="versions to try instead of each bug's own two")
             campaign.add_argument("--tries", type=int, help="fresh clusters for each bug and version")
+        if kind == "claims":
+            campaign.add_argument("--kafka", required=True, help="the version that is asked")
         campaign.set_defaults(command=_campaign, kind=kind)
 
 

@@ -16,6 +16,7 @@ _KINDS = {
     "nightly": ("nights", "Nights", "No night has run yet: make nightly."),
     "compare": ("comparisons", "Comparisons", "No versions have been compared yet: make compare BASE=… HEAD=…"),
     "known_bugs": ("known-bugs", "Known bugs", "No known bug has been looked for yet: make known-bugs."),
+    "claims": ("claims", "Claims", "No version has been asked yet: make claims KAFKA=…"),
     "capacity": ("plans", "Capacity plans", "No capacity has been planned yet: make capacity."),
 }
 _COLOURS = {"pass": "#149a78", "fail": "#d6497f", "unknown": "#b58900"}

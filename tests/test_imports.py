@@ -21,7 +21,8 @@ MAY_IMPORT = {
     "spark": {"expectations", "history"},
     "reports": {"history"},
     "imports": {"history", "spark", "reports"},
-    "campaigns": {"clusters", "spark", "reports", "history"},
+    "claims": {"history", "spark"},
+    "campaigns": {"claims", "clusters", "spark", "reports", "history"},
     "operators": {"campaigns", "clusters", "spark", "reports", "history"},
     "dags": {"operators", "clusters", "history"},
 }
@@ -32,6 +33,7 @@ NEVER = {
     "spark": {"airflow", "docker", "kafka", "confluent_kafka"},
     "reports": {"airflow", "pyspark", "great_expectations", "docker", "kafka", "confluent_kafka"},
     "imports": {"airflow", "pyspark", "great_expectations", "docker", "kafka", "confluent_kafka"},
+    "claims": {"airflow", "pyspark", "great_expectations", "docker", "kafka", "confluent_kafka"},
     "campaigns": {"airflow", "pyspark", "great_expectations", "docker", "kafka", "confluent_kafka"},
     "operators": {"pyspark", "great_expectations", "docker", "kafka", "confluent_kafka"},
 }

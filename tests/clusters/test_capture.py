@@ -60,6 +60,24 @@ def checkpoint(file: Path, *entries: str) -> None:
     file.write_text("\n".join(["0", str(len(entries)), *entries]) + "\n")
 
 
+def test_a_silent_broker_is_asked_once(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One time-out stands for all its replicas; one that refuses at once is asked for each."""
+    asked = []
+
+    def probe(number: int, topic: str, partition: int) -> ReplicaSample:
+        asked.append((number, partition))
+        raise TimeoutError if number == 2 else ConnectionRefusedError
+
+    monkeypatch.setattr(capture, "probe", probe)
+    world.partitions = [T0, TopicPartition("orders", 1)]
+    capture_offsets(world, "frozen")
+
+    (file,) = world.folder.table("offsets").iterdir()
+    rows = [(row["broker_id"], row["partition"], row["error"]) for row in pq.read_table(file).to_pylist()]
+    assert sorted(rows) == [(1, 0, "unreachable"), (1, 1, "unreachable"), (2, 0, "timeout"), (2, 1, "timeout")]
+    assert sorted(asked) == [(1, 0), (1, 1), (2, 0)]
+
+
 def test_a_capture_has_a_row_per_replica(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A broker that does not answer has its error, and its checkpoint is read all the same."""
 

@@ -229,3 +229,14 @@ def test_a_storage_tool_that_fails_tells_what_it_said(tmp_path: Path, monkeypatc
 
     with pytest.raises(HarnessError, match="Kafka's storage tool failed: No space"):
         format_storage(release, controller, [], "an-id")
+
+
+def test_brokers_alone_log_more_where_the_scenario_asks() -> None:
+    """A logger at DEBUG is a property of slf4j-simple; the controller keeps to INFO."""
+    cluster = Cluster.model_validate({"brokers": 2, "debug": ["kafka.cluster.Partition"]})
+    release = Release("3.9.1", Path("/jars"), "kraft")
+    flag = "-Dorg.slf4j.simpleLogger.log.kafka.cluster.Partition=debug"
+
+    assert flag in broker_node(release, cluster, 1, "127.1.1.11", Path("/w")).arguments
+    assert flag not in coordinator_node(release, cluster, "127.1.1.10", Path("/w")).arguments
+    assert flag not in broker_node(release, CLUSTER, 1, "127.1.1.11", Path("/w")).arguments

@@ -248,6 +248,7 @@ def test_another_setting_is_another_digest() -> None:
         ("preferred leader of a-b.c-12", Target(role="preferred leader", of=TopicPartition("a-b.c", 12))),
         ("controller", Target(role="controller")),
         ("random broker", Target(role="random")),
+        ("bystander of orders-0", Target(role="bystander", of=TopicPartition("orders", 0))),
         ("B", Target(role="named", name="B")),
     ],
 )
@@ -264,7 +265,10 @@ def test_what_is_no_target_is_refused_with_those_that_are(text: str) -> None:
     """A role without its partition, a small letter, a number."""
     said = refusal(story({"kill": text}))
 
-    assert f"{text!r} is no target; say leader|follower|followers|preferred leader of <topic>-<partition>" in said
+    assert (
+        f"{text!r} is no target; say leader|follower|followers|bystander|preferred leader of <topic>-<partition>"
+        in said
+    )
 
 
 @settings(deadline=None)
@@ -345,8 +349,8 @@ ORDERS = {"replicas": ["A", "B", "C"]}
         (story({"wait": {"form": 1}}), "phases.0.steps.0: unknown field 'form'; known: for, limit"),
         (
             story({"explode": "A"}),
-            "unknown step 'explode'; known: cut, drop_cache, elect, heal, hold, join, kill, lag, lead, lose, offer, "
-            "pause, read",
+            "unknown step 'explode'; known: cut, describe, drop_cache, elect, heal, hold, join, kill, lag, lead, lose, "
+            "offer, pause, read",
         ),
         (story({"cut": {"node": "A"}}), "from: Field required"),
         (story({"cut": {"node": "A", "from": []}}), "from: List should have at least 1 item"),
@@ -438,6 +442,24 @@ def test_every_partition_that_a_step_names_is_checked() -> None:
     slow = {"node": "follower of orders-9", "until": {"out_of_isr": "follower of orders-0"}}
 
     assert "there is no partition orders-9" in refusal(story({"slow": slow}))
+
+
+def test_a_bystander_needs_a_third_replica() -> None:
+    """Of two replicas the one that does not lead may be the controller's."""
+    told = {**story({"kill": "bystander of orders-0"}), "topics": {"orders": {"replicas": ["A", "B"]}}}
+
+    assert "step kill: orders-0 needs three replicas" in refusal(told)
+    assert Scenario.model_validate({**told, "topics": {"orders": {"replicas": ["A", "B", "C"]}}})
+
+
+@pytest.mark.parametrize("measured", [{"jvm": "stock"}, {"metrics": True}, {"allowance": {"cpus": 1}}])
+def test_no_benchmark_has_brokers_at_debug(measured: dict[str, Any]) -> None:
+    """What is logged costs time; without a measurement it may."""
+    told = story({"hold": "1s"})
+    quiet = {**told["cluster"], "debug": ["kafka.cluster.Partition"]}
+
+    assert "no benchmark may have it" in refusal({**told, "cluster": {**quiet, **measured}})
+    assert Scenario.model_validate({**told, "cluster": quiet})
 
 
 def test_a_partition_with_one_replica_has_no_follower() -> None:

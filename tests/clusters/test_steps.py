@@ -317,3 +317,12 @@ def test_every_step_is_recorded_as_it_was_told(tmp_path: Path) -> None:
     (step,) = run(tmp_path, {"hold": "1ms"}).seen("step")
 
     assert (step.phase, step.step, step.detail) == ("phase 1", "hold", {"seconds": 0.001})
+
+
+@pytest.mark.parametrize(("mode", "bystander"), [("kraft", "broker-3"), ("zookeeper", "broker-2")])
+def test_a_bystander_neither_leads_nor_is_the_controller(tmp_path: Path, mode: str, bystander: str) -> None:
+    """With ZooKeeper the last broker is the controller here; KRaft's controller is no broker."""
+    told = scenario([{"pause": "bystander of orders-0"}])
+    world = run(tmp_path, {"pause": "bystander of orders-0"}, world=FakeWorld(tmp_path, told, mode))
+
+    assert world.seen("inject")[0].target == bystander

@@ -145,7 +145,7 @@ def test_parsing_brings_in_no_heavy_library() -> None:
 # --- campaigns -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", ["compare", "nightly", "capacity", "known_bugs"])
+@pytest.mark.parametrize("kind", ["compare", "nightly", "capacity", "known_bugs", "claims"])
 def test_the_tasks_of_a_campaign_stand_in_one_row(bag: DagBag, kind: str) -> None:
     """Recorded, judged, looked at whether more is needed, and concluded."""
     assert list(in_order(bag.dags[kind])) == [
@@ -154,7 +154,7 @@ def test_the_tasks_of_a_campaign_stand_in_one_row(bag: DagBag, kind: str) -> Non
     ]
 
 
-@pytest.mark.parametrize("kind", ["compare", "nightly", "capacity", "known_bugs"])
+@pytest.mark.parametrize("kind", ["compare", "nightly", "capacity", "known_bugs", "claims"])
 def test_benchmark_runs_queue_up(bag: DagBag, kind: str) -> None:
     """One slot for the runs of all campaigns, one DAG run of a kind at a time; judging needs no slot."""
     dag = bag.dags[kind]

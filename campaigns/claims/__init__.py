@@ -1,0 +1,1 @@
+"""Every claim of the table, answered on one version."""

@@ -1,0 +1,1 @@
+"""Forty-eight claims about replication, each answered by what a run recorded."""

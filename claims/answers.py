@@ -1,0 +1,69 @@
+"""Answers the claims from recordings: ``python -m claims.answers RUN…`` prints them, an experiment a run folder."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from claims.answer import Answer, decisive, unseen
+from claims.recording import Recording, open_recording
+from claims.table import CLAIMS, Claim
+from history.errors import BadInput
+
+Told = dict[str, Any]
+
+
+def answer(claim: Claim, recordings: Mapping[str, Recording]) -> tuple[Answer, str]:
+    """The decisive answer, and the experiment that gave it; ``recordings`` maps experiments to what they recorded."""
+    if claim.ask is None:
+        return unseen(claim.unobservable), ""
+    given = {name: claim.ask(recordings[name]) for name in claim.experiments if name in recordings}
+    if not given:
+        return unseen(f"No run of {' or '.join(claim.experiments)} was recorded."), ""
+    best = decisive(list(given.values()))
+    return best, next(name for name, each in given.items() if each is best)
+
+
+def answers(recordings: Mapping[str, Recording]) -> dict[str, Told]:
+    """Every claim's answer as JSON: verdict, sentence, evidence, and which run it rests on."""
+    found = {}
+    for name, claim in CLAIMS.items():
+        best, experiment = answer(claim, recordings)
+        found[name] = {
+            "verdict": best.verdict,
+            "sentence": best.sentence,
+            "experiment": experiment,
+            "run_id": recordings[experiment].run_id if experiment else "",
+            "evidence": [row._asdict() for row in best.evidence],
+        }
+    return found
+
+
+def read_runs(runs: Mapping[str, Path]) -> dict[str, Recording]:
+    """Open the run folders of some experiments."""
+    return {name: open_recording(run) for name, run in runs.items()}
+
+
+def experiment_of(run: Path) -> str:
+    """The experiment that a run folder's name tells.
+
+    Raises:
+        BadInput: it is none of the claims'.
+    """
+    for experiment in {name for claim in CLAIMS.values() for name in claim.experiments}:
+        if f"claims-{experiment}" in run.name:
+            return experiment
+    raise BadInput(f"{run} is no run of a claims experiment; their scenarios are called claims_….")
+
+
+def main(arguments: list[str]) -> None:
+    """Print a line for each claim."""
+    recordings = read_runs({experiment_of(Path(run)): Path(run) for run in arguments})
+    for name, told in answers(recordings).items():
+        sys.stdout.write(f"{name:4}{told['verdict']:15}{told['sentence']}\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,54 @@
+"""Claims about the cluster: its defaults, its controller, who takes records."""
+
+from __future__ import annotations
+
+from claims.answer import Answer, Evidence, refuted, shown, unseen
+from claims.isr import default_is
+from claims.recording import Recording
+
+
+def default_factor_is_1(recording: Recording) -> Answer:
+    """C28."""
+    return default_is(recording, "default.replication.factor", "1")
+
+
+def only_leaders_take_records(recording: Recording) -> Answer:
+    """C29."""
+    refused = []
+    for send in recording.sends:
+        where = send["topic"], send["partition"]
+        if send["error"] == "NOT_LEADER_OR_FOLLOWER" and where in recording.states:
+            refused.append(send)
+    if not refused:
+        return unseen("Nobody sent a record to a follower.")
+    pulled = [remote for remote in recording.remotes if remote.leo > 0]
+    return shown(
+        f"{len(refused)} records sent to followers were refused; leaders noted {len(pulled)} fetches of followers.",
+        [*(recording.sent(send) for send in refused[:2]), *(recording.noted(remote) for remote in pulled[:2])],
+    )
+
+
+def controller_depends_on_zookeeper(recording: Recording) -> Answer:
+    """C32."""
+    sources = {state.source for history in recording.states.values() for state in history}
+    states = [state for history in recording.states.values() for state in history]
+    evidence = [
+        Evidence("manifest.json", None, f"nodes: {', '.join(recording.roles)}"),
+        *(recording.decided(s) for s in states[:2]),
+    ]
+    if sources == {"znode"}:
+        return shown("Leaders and ISR stand in ZooKeeper's znodes, and a broker is the controller.", evidence)
+    if sources == {"metadata_log"} and "zookeeper" not in recording.roles:
+        return refuted("There is no ZooKeeper: leaders and ISR stand in the controllers' own metadata log.", evidence)
+    return unseen("The controller's history is missing.")
+
+
+def kraft_exists(recording: Recording) -> Answer:
+    """C33."""
+    states = [s for history in recording.states.values() for s in history if s.source == "metadata_log"]
+    if not states:
+        return unseen("This run is one with ZooKeeper; KRaft of 2.8 to 3.2 is a preview that is not run here.")
+    return shown(
+        f"It ran here, and its log holds {len(states)} states of partitions.",
+        [recording.decided(s) for s in states[:2]],
+    )

@@ -1,0 +1,344 @@
+"""Claims about elections: who leads next, what its log holds, what the others do with theirs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from claims.answer import Answer, Evidence, refuted, shown, unseen
+from claims.moments import Change, leader_changes
+from claims.recording import SECOND_NS, Recording, Sample, Where
+
+NO_CHANGE = "No partition got another leader."
+
+
+def _lines(recording: Recording, kind: str, where: Where, broker: int) -> list[Mapping[str, Any]]:
+    return [
+        line
+        for line in recording.lines
+        if line["kind"] == kind and line["broker_id"] == broker and (line["topic"], line["partition"]) == where
+    ]
+
+
+def new_leader_has_what_was_visible(recording: Recording) -> Answer:
+    """C6."""
+    evidence: list[Evidence] = []
+    count = 0
+    for change in leader_changes(recording):
+        if change.after.leader not in change.before.isr:
+            return refuted("A leader came from outside the ISR.", _both(recording, change))
+        start = next(
+            (
+                s
+                for s in _lines(recording, "leader_started", change.where, change.after.leader)
+                if s["leader_epoch"] == change.after.leader_epoch
+            ),
+            None,
+        )
+        earlier = [s for s in recording.samples.get(change.where, ()) if s.epoch < change.after.leader_epoch]
+        if start is None or not earlier:
+            continue
+        visible = max(earlier, key=lambda s: s.hw)
+        if start["log_end_offset"] < visible.hw:
+            return refuted(
+                "A new leader's log ended below what had been visible.",
+                [recording.saw(change.where, visible), recording.said(start)],
+            )
+        count += 1
+        evidence = evidence or [
+            recording.saw(change.where, visible, ", the highest HW before"),
+            *_both(recording, change),
+            recording.said(start),
+        ]
+    if not count:
+        return unseen(NO_CHANGE)
+    return shown(
+        f"In {count} elections the new leader was in the ISR and its log reached every HW seen before.", evidence
+    )
+
+
+def _both(recording: Recording, change: Change) -> list[Evidence]:
+    return [recording.decided(change.before), recording.decided(change.after)]
+
+
+class Survivor(NamedTuple):
+    """A follower that got another leader: its line on it, and where it cut its log before the next one, if it did."""
+
+    where: Where
+    started: Mapping[str, Any]
+    cut: Mapping[str, Any] | None
+
+
+def _survivors(recording: Recording) -> Iterator[Survivor]:
+    for change in leader_changes(recording):
+        for broker in change.after.replicas:
+            starts = _lines(recording, "follower_started", change.where, broker)
+            own = [line for line in starts if line["leader_epoch"] == change.after.leader_epoch]
+            boots = _lines(recording, "log_loaded", change.where, broker)
+            if broker in (change.after.leader, change.before.leader) or not own:
+                continue
+            if any((change.before.t_ns or 0) < boot["t_ns"] <= own[0]["t_ns"] for boot in boots):
+                continue  # it came back from a restart, which is another claim
+            until_ns = min(
+                (line["t_ns"] for line in starts if line["leader_epoch"] > change.after.leader_epoch), default=2**63
+            )
+            cuts = [
+                c
+                for c in _lines(recording, "truncating", change.where, broker)
+                if own[0]["t_ns"] <= c["t_ns"] < until_ns
+            ]
+            cuts = [c for c in cuts if c["log_end_offset"] < own[0]["log_end_offset"]]
+            yield Survivor(change.where, own[0], cuts[0] if cuts else None)
+
+
+def followers_first_cut_to_their_hw(recording: Recording) -> Answer:
+    """C26."""
+    above = [s for s in _survivors(recording) if s.started["log_end_offset"] > s.started["high_watermark"]]
+    kept, cut = [s for s in above if s.cut is None], [s for s in above if s.cut]
+    if kept:
+        diverged = f"; {len(cut)} cut their logs, which differed from the new leader's" if cut else ""
+        first = kept[0].started
+        return refuted(
+            f"{len(kept)} followers had records above their HW when they got a new leader, and kept them{diverged}.",
+            [
+                recording.said(first),
+                *_still_there(recording, kept[0]),
+                *(recording.said(s.cut) for s in cut[:2] if s.cut),
+            ],
+        )
+    if cut:
+        return shown(
+            "Every follower with records above its HW cut them.", [recording.said(s.cut) for s in cut if s.cut]
+        )
+    return unseen("No follower had records above its HW when it got a new leader.")
+
+
+def _still_there(recording: Recording, survivor: Survivor) -> list[Evidence]:
+    own = recording.of(survivor.where, survivor.started["broker_id"])
+    after = next((s for s in own if s.sent_ns > survivor.started["t_ns"]), None)
+    return [recording.saw(survivor.where, after, ", afterwards")] if after else []
+
+
+def alike_but_not_without_loss(recording: Recording) -> Answer:
+    """C27."""
+    read = {(poll["producer_id"], poll["seq"]) for poll in recording.final}
+    if not read:
+        return unseen("No last reader read everything.")
+    lost = [s for s in recording.sends if s["outcome"] == "ok" and (s["producer_id"], s["seq"]) not in read]
+    kept_all = [s for s in recording.sends if s["outcome"] == "ok" and s["acks"] == "all"]
+    lost_all = [s for s in lost if s["acks"] == "all"]
+    if not lost:
+        return unseen("Nothing that was acknowledged was lost, and no run shows that nothing ever is.")
+    return shown(
+        f"{len(lost) - len(lost_all)} records acknowledged with acks=1 are gone; of {len(kept_all):,} acknowledged "
+        f"with acks=all, {len(lost_all)} are.",
+        [recording.sent(send) for send in lost],
+    )
+
+
+def replicas_nominate_themselves(recording: Recording) -> Answer:
+    """C34."""
+    for change in leader_changes(recording):
+        members = set(change.before.isr) & set(change.after.replicas) - {change.before.leader}
+        ends = {}
+        for member in members:
+            own = [s for s in recording.of(change.where, member) if s.received_ns < (change.after.t_ns or 0)]
+            if own:
+                ends[member] = own[-1]
+        elected = ends.get(change.after.leader)
+        if elected is None:
+            continue
+        longest = max(ends.values(), key=lambda s: s.leo)
+        if longest.leo > elected.leo and longest.broker in change.after.isr:
+            return refuted(
+                f"Broker {elected.broker} was elected with LEO {elected.leo}, though broker {longest.broker}, also in "
+                f"the ISR, had {longest.leo}: the controller takes the first in the assignment's order.",
+                [
+                    recording.saw(change.where, elected, ", elected"),
+                    recording.saw(change.where, longest, ", not elected"),
+                    *_both(recording, change),
+                ],
+            )
+    return unseen("No election had candidates with different logs.")
+
+
+def first_live_member_in_order_leads(recording: Recording) -> Answer:
+    """C35."""
+    changes = [change for change in leader_changes(recording) if not change.after.recovering]
+    for change in changes:
+        expected = next((r for r in change.after.replicas if r in change.after.isr), None)
+        if change.after.leader != expected:
+            return refuted(f"Broker {change.after.leader} was elected and not {expected}.", _both(recording, change))
+    if not changes:
+        return unseen(NO_CHANGE)
+    return shown(f"In all {len(changes)} elections.", [e for c in changes[:3] for e in _both(recording, c)])
+
+
+def elections_only_when_leaders_fail(recording: Recording) -> Answer:
+    """C36."""
+    count = 0
+    for change in leader_changes(recording):
+        count += 1
+        at_ns = change.after.t_ns or 0
+        old = recording.of(change.where, change.before.leader)
+        before = [s for s in old if at_ns - SECOND_NS < s.received_ns <= at_ns]
+        after = [s for s in old if at_ns < s.sent_ns < at_ns + SECOND_NS]
+        if before and after and change.before.leader in change.after.isr:
+            return refuted(
+                f"Broker {change.before.leader} answered before and after, stayed in the ISR, and lost the lead to "
+                f"broker {change.after.leader}.",
+                [
+                    recording.saw(change.where, before[-1]),
+                    *_both(recording, change),
+                    recording.saw(change.where, after[0]),
+                ],
+            )
+    return shown(f"In all {count} elections the leader had failed.") if count else unseen(NO_CHANGE)
+
+
+def preferred_election_restores_the_first(recording: Recording) -> Answer:
+    """C37."""
+    for event in recording.events:
+        if event.kind != "elected":
+            continue
+        moved = []
+        for where in recording.states:
+            before, after = (
+                recording.state_at(where, event.t_ns - 2 * SECOND_NS),
+                recording.state_at(where, event.t_ns + SECOND_NS),
+            )
+            if before and after and before.leader != before.replicas[0]:
+                moved.append((before, after))
+        if moved:
+            wrong = [pair for pair in moved if pair[1].leader != pair[1].replicas[0]]
+            evidence = [recording.decided(state) for pair in (wrong or moved) for state in pair]
+            if wrong:
+                return refuted("A preferred election left another leader.", evidence)
+            return shown(f"{len(moved)} partitions were led by their first replica again.", evidence)
+    return unseen("No preferred election had anything to change.")
+
+
+class Boot(NamedTuple):
+    """A replica that came back: HW from its checkpoint, LEO with which it began to follow, and its first cut."""
+
+    where: Where
+    loaded: Mapping[str, Any]
+    started: Mapping[str, Any]
+    cut: Mapping[str, Any] | None
+
+
+def _boots(recording: Recording) -> Iterator[Boot]:
+    for where in recording.states:
+        for broker in {s.broker for s in recording.samples.get(where, ())}:
+            for loaded in _lines(recording, "log_loaded", where, broker):
+                starts = [
+                    s
+                    for kind in ("follower_started", "leader_started")
+                    for s in _lines(recording, kind, where, broker)
+                    if s["t_ns"] >= loaded["t_ns"]
+                ]
+                starts.sort(key=lambda s: s["t_ns"])
+                if starts and starts[0]["kind"] == "follower_started" and starts[0]["log_end_offset"]:
+                    cuts = [
+                        c
+                        for c in _lines(recording, "truncating", where, broker)
+                        if c["t_ns"] >= loaded["t_ns"] and c["log_end_offset"] < starts[0]["log_end_offset"]
+                    ]
+                    yield Boot(where, loaded, starts[0], cuts[0] if cuts else None)
+
+
+def returning_replica_cuts_to_hw_on_disk(recording: Recording) -> Answer:
+    """C39."""
+    above = [b for b in _boots(recording) if b.started["log_end_offset"] > b.loaded["high_watermark"]]
+    if not above:
+        return unseen("No replica came back with records above the HW on its disk.")
+    kept = [b for b in above if b.cut is None or b.cut["log_end_offset"] > b.loaded["high_watermark"]]
+    if not kept:
+        return shown(
+            "Each that came back with records above the HW on its disk cut them.",
+            [recording.said(b.cut) for b in above if b.cut],
+        )
+    boot = kept[0]
+    cut = f"cut it at {boot.cut['log_end_offset']}, where it differed from the leader's" if boot.cut else "kept it"
+    return refuted(
+        f"A replica came back with HW {boot.loaded['high_watermark']} on its disk and a log up to "
+        f"{boot.started['log_end_offset']}, and {cut}.",
+        [recording.said(boot.loaded), recording.said(boot.started), *([recording.said(boot.cut)] if boot.cut else [])],
+    )
+
+
+class Floor(NamedTuple):
+    """A replica's own HW, the highest HW that any replica had shown by then, and the end of its log."""
+
+    own: int
+    committed: int
+    end: int
+    evidence: list[Evidence]
+
+    @property
+    def gone(self) -> int:
+        """Committed records that a cut at its own HW would take from it."""
+        return min(self.committed, self.end) - self.own
+
+
+def cutting_above_hw_is_safe(recording: Recording) -> Answer:
+    """C40."""
+    floors = list(_floors(recording))
+    if not floors:
+        return unseen("No replica came back or got another leader.")
+    worst = max(floors, key=lambda floor: floor.gone)
+    if worst.gone > 0:
+        return refuted(
+            f"A replica's own HW was {worst.own} when {worst.committed} was committed: a cut there would have taken "
+            f"{worst.gone} committed records from it.",
+            worst.evidence,
+        )
+    return shown(f"In {len(floors)} cases a replica's own HW covered all of its log that was committed.")
+
+
+def _floors(recording: Recording) -> Iterator[Floor]:
+    told = [(s.where, s.started, s.started) for s in _survivors(recording)]
+    told += [(boot.where, boot.loaded, boot.started) for boot in _boots(recording)]
+    for where, said, started in told:
+        earlier = [sample for sample in recording.samples.get(where, ()) if sample.received_ns < said["t_ns"]]
+        own = [sample for sample in earlier if sample.broker == said["broker_id"]]
+        # What was committed in an epoch that it did not follow is not in its log.
+        known = [sample for sample in earlier if own and sample.epoch <= own[-1].epoch]
+        if known:
+            highest = max(known, key=lambda sample: sample.hw)
+            evidence = [recording.saw(where, highest), recording.said(said), recording.said(started)]
+            yield Floor(said["high_watermark"], highest.hw, started["log_end_offset"], evidence)
+
+
+def nothing_read_vanishes(recording: Recording) -> Answer:
+    """C46."""
+    changes = list(leader_changes(recording))
+    final = {(p["topic"], p["partition"], p["offset"]): (p["producer_id"], p["seq"]) for p in recording.final}
+    if not (changes and final and recording.polls):
+        return unseen("No leader changed while consumers read.")
+    for poll in recording.polls:
+        where = poll["topic"], poll["partition"], poll["offset"]
+        if final.get(where) != (poll["producer_id"], poll["seq"]):
+            text = (
+                f"{poll['topic']}-{poll['partition']}: offset {poll['offset']} was read, and not so by the last reader"
+            )
+            return refuted("What was read was gone.", [Evidence("polls/", recording.at_s(poll["received_ns"]), text)])
+    evidence = [row for change in changes[:1] for row in _both(recording, change)]
+    dip = next(_dips(recording, changes), None)
+    dipped = f" The HW itself fell from {dip[1].hw} to {dip[2].hw} with a new leader." if dip else ""
+    evidence += [recording.saw(dip[0], sample) for sample in dip[1:]] if dip else []
+    return shown(
+        f"All {len(recording.polls):,} records that were read stood in the log after {len(changes)} changes of "
+        f"leaders.{dipped}",
+        evidence,
+    )
+
+
+def _dips(recording: Recording, changes: list[Change]) -> Iterator[tuple[Where, Sample, Sample]]:
+    """Leaders whose first HW was below the last one of the leader before."""
+    for change in changes:
+        lead = recording.lead(change.where)
+        before = [sample for sample in lead if sample.epoch < change.after.leader_epoch]
+        after = [sample for sample in lead if sample.epoch == change.after.leader_epoch]
+        if before and after and after[0].hw < before[-1].hw:
+            yield change.where, before[-1], after[0]

@@ -1,0 +1,265 @@
+"""Claims about the ISR: who belongs to it, who leaves it, and what then becomes of the HW."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from claims.answer import Answer, Evidence, refuted, shown, unseen
+from claims.moments import Moment, Shrink, at_rest, shrinks_at_rest
+from claims.recording import SECOND_NS, Recording
+from history.events import Event
+
+KAFKAS_LAG_MS = 30_000
+
+
+def outsiders_do_not_count(recording: Recording) -> Answer:
+    """C5."""
+    for moment in at_rest(recording):
+        behind = [sample for sample in moment.outside if sample.leo < moment.leader.hw]
+        if behind:
+            return shown(
+                f"A replica out of the ISR was at {behind[0].leo}, and the HW went on to {moment.leader.hw}.",
+                [
+                    recording.saw(moment.where, moment.leader, ", leads"),
+                    recording.saw(moment.where, behind[0], ", out of the ISR"),
+                    recording.decided(moment.state),
+                ],
+            )
+    return unseen("No replica was out of the ISR and behind the HW.")
+
+
+def hw_is_looked_at_again(recording: Recording) -> Answer:
+    """C12."""
+    shrinks = [shrink for shrink in shrinks_at_rest(recording) if _enough(recording, shrink)]
+    if stuck := [shrink for shrink in shrinks if shrink.after.hw < shrink.least]:
+        return refuted(
+            f"Not when a replica left the ISR: the HW stayed at {stuck[0].after.hw}, and all that were left had "
+            f"{stuck[0].least}.",
+            _before_and_after(recording, stuck[0]),
+        )
+    alone = [m for m in at_rest(recording) if _alone(m) and m.leader.hw == m.leader.leo]
+    fetched = [
+        (where, before, after)
+        for where in recording.states
+        for before, after in pairwise(recording.lead(where))
+        if (before.broker, before.leo) == (after.broker, after.leo)
+        and before.hw < after.hw
+        and recording.state_at(where, before.sent_ns) is recording.state_at(where, after.received_ns)
+    ]
+    if not (shrinks and alone and fetched):
+        return unseen("Not each of an append alone, a shrink at rest and a fetch alone was recorded.")
+    where, before, after = fetched[0]
+    return shown(
+        f"It moved with {len(shrinks)} shrinks of the ISR at rest, with {len(alone)} appends of a leader alone in it, "
+        f"and {len(fetched)} times with nothing but a follower's fetch.",
+        [
+            *_before_and_after(recording, shrinks[0]),
+            recording.saw(alone[0].where, alone[0].leader, ", appended alone"),
+            recording.saw(where, before, ", before a fetch"),
+            recording.saw(where, after, ", after it"),
+        ],
+    )
+
+
+def _enough(recording: Recording, shrink: Shrink) -> bool:
+    """Whether the ISR that is left has min.insync.replicas members."""
+    return len(shrink.state.isr) >= recording.least_isr.get(shrink.where[0], 1)
+
+
+def _alone(moment: Moment) -> bool:
+    """Whether a leader of several replicas had appended while it was the only one in the ISR."""
+    return moment.appended and moment.state.isr == (moment.state.leader,) and len(moment.state.replicas) > 1
+
+
+def _before_and_after(recording: Recording, shrink: Shrink) -> list[Evidence]:
+    return [
+        recording.saw(shrink.where, shrink.before, ", before the shrink"),
+        recording.decided(shrink.state),
+        recording.saw(shrink.where, shrink.after, ", after it"),
+    ]
+
+
+def joins_when_it_reached_the_hw(recording: Recording) -> Answer:
+    """C15."""
+    joins = []
+    for where, history in recording.states.items():
+        for before, after in pairwise(history):
+            for joined in set(after.isr) - set(before.isr):
+                later = next((s for s in recording.of(where, joined) if s.sent_ns > (after.t_ns or 0)), None)
+                lead = [
+                    s
+                    for s in recording.lead(where)
+                    if s.received_ns < (after.t_ns or 0) and s.epoch <= after.leader_epoch
+                ]
+                if later and lead:
+                    joins.append((where, after, lead[-1], later))
+    for where, state, lead, later in joins:
+        if later.leo < lead.hw:
+            return refuted(
+                f"A follower at {later.leo} was taken into the ISR with the HW at {lead.hw}.",
+                [recording.saw(where, lead), recording.decided(state), recording.saw(where, later)],
+            )
+    if not joins:
+        return unseen("No follower came back into the ISR.")
+    where, state, lead, later = joins[0]
+    return shown(
+        f"All {len(joins)} that joined had reached the HW.",
+        [recording.saw(where, lead, ", before"), recording.decided(state), recording.saw(where, later, ", joined")],
+    )
+
+
+def leaves_when_it_does_not_fetch(recording: Recording) -> Answer:
+    """C16."""
+    lag_ns = int(recording.settings.get("replica.lag.time.max.ms", KAFKAS_LAG_MS)) * 1_000_000
+    evicted = []
+    for broker, from_ns, until_ns in recording.faults("pause"):
+        if until_ns - from_ns < 1.5 * lag_ns:
+            continue
+        for where in recording.states:
+            before, after = recording.state_at(where, from_ns), recording.state_at(where, until_ns)
+            if before is None or after is None or broker == before.leader or broker not in before.isr:
+                continue
+            if broker in after.isr:
+                last = [sample for sample in recording.of(where, broker) if sample.received_ns <= from_ns]
+                return refuted(
+                    f"Broker {broker} fetched nothing for {(until_ns - from_ns) / SECOND_NS:.1f} s and stayed in the "
+                    f"ISR of {where[0]}-{where[1]}, whose end it had: what counts is to have caught up.",
+                    [
+                        recording.decided(after),
+                        *(recording.saw(where, sample, ", its last answer") for sample in last[-1:]),
+                    ],
+                )
+            evicted.append(after)
+    if not evicted:
+        return unseen("No follower was silent for 1.5 times replica.lag.time.max.ms.")
+    return shown("Each follower that was silent for so long left every ISR.", [recording.decided(s) for s in evicted])
+
+
+def lag_is_10_s(recording: Recording) -> Answer:
+    """C17."""
+    return default_is(recording, "replica.lag.time.max.ms", "10000")
+
+
+def lag_is_30_s(recording: Recording) -> Answer:
+    """C31."""
+    return default_is(recording, "replica.lag.time.max.ms", "30000")
+
+
+def default_is(recording: Recording, setting: str, claimed: str) -> Answer:
+    """Whether a broker names this value as its default of a setting."""
+    told = default_of(recording, setting)
+    if told is None:
+        return unseen("No broker was asked for its settings.")
+    event, value = told
+    answer = shown if value == claimed else refuted
+    return answer(
+        f"A broker names {value} as its default of {setting}.", [recording.happened(event, f"{setting}: {value}")]
+    )
+
+
+def default_of(recording: Recording, setting: str) -> tuple[Event, str] | None:
+    """The event in which a broker named its default of a setting, and the value; None where none was asked."""
+    for event in recording.described():
+        said = event.detail["settings"]["broker"].get(setting, {})
+        if "default" in said:
+            return event, said["default"]
+    return None
+
+
+def hw_is_taken_over_who_is_left(recording: Recording) -> Answer:
+    """C18."""
+    shrinks = list(shrinks_at_rest(recording))
+    enough = [shrink for shrink in shrinks if _enough(recording, shrink)]
+    if not enough:
+        return unseen("No ISR shrank at rest to one of at least min.insync.replicas.")
+    if stuck := [shrink for shrink in enough if shrink.after.hw < shrink.least]:
+        since_s = (stuck[0].after.received_ns - (stuck[0].state.t_ns or 0)) / SECOND_NS
+        return refuted(
+            f"{since_s:.1f} s after the shrink the HW still stood at {stuck[0].after.hw}, and all that were left had "
+            f"{stuck[0].least}.",
+            _before_and_after(recording, stuck[0]),
+        )
+    frozen = [shrink for shrink in shrinks if shrink not in enough and shrink.after.hw < shrink.least]
+    more = " With fewer than min.insync.replicas left it stood still." if frozen else ""
+    return shown(
+        f"{len(enough)} times at rest the HW moved to the least LEO that was left.{more}",
+        [row for shrink in [*enough[:1], *frozen[:1]] for row in _before_and_after(recording, shrink)],
+    )
+
+
+def leader_is_in_the_isr(recording: Recording) -> Answer:
+    """C20."""
+    led = [state for history in recording.states.values() for state in history if state.leader >= 0]
+    if outside := next((state for state in led if state.leader not in state.isr), None):
+        return refuted("A leader was not in the ISR.", [recording.decided(outside)])
+    if not led:
+        return unseen("The controller's history is missing.")
+    return shown(f"In all {len(led)} states with a leader.", [recording.decided(state) for state in led[-3:]])
+
+
+def joins_after_a_first_sync(recording: Recording) -> Answer:
+    """C24."""
+    first = [history[0] for history in recording.states.values() if history and history[0].partition_epoch == 0]
+    if not first:
+        return unseen("No partition's first state was recorded.")
+    full = [state for state in first if set(state.isr) == set(state.replicas)]
+    if full:
+        return refuted(
+            f"{len(full)} of {len(first)} partitions had all their replicas in the ISR from their creation on.",
+            [recording.decided(s) for s in full],
+        )
+    return shown("New partitions began with fewer than all replicas in the ISR.", [recording.decided(s) for s in first])
+
+
+def assigned_are_in_or_out_of_sync(recording: Recording) -> Answer:
+    """C30."""
+    states = [state for history in recording.states.values() for state in history]
+    if stray := next((s for s in states if not set(s.isr) <= set(s.replicas)), None):
+        return refuted("The ISR held a replica that was not assigned.", [recording.decided(stray)])
+    out = [s for s in states if set(s.isr) < set(s.replicas)]
+    if not out:
+        return unseen("No replica was out of sync.")
+    return shown(
+        f"In all {len(states)} states; in {len(out)} of them the rest of the assigned replicas was out of sync, which "
+        "is stored nowhere.",
+        [recording.decided(s) for s in out],
+    )
+
+
+def stopped_replica_leaves_and_returns(recording: Recording) -> Answer:
+    """C38."""
+    for broker, from_ns, _ in recording.faults("stop"):
+        for history in recording.states.values():
+            left = [state for state in history if broker not in state.isr]
+            back = [state for state in history if left and state.position > left[0].position and broker in state.isr]
+            if not (left and back) or (left[0].t_ns or 0) > from_ns + SECOND_NS:  # it leaves before its process ends
+                continue
+            order = "at its end" if back[0].isr[-1] == broker else f"which is {list(back[0].isr)} then"
+            return shown(
+                f"Broker {broker} left the ISR with its stop and came back into it, {order}; the order means nothing.",
+                [
+                    recording.decided(history[history.index(left[0]) - 1]),
+                    recording.decided(left[0]),
+                    recording.decided(back[0]),
+                ],
+            )
+    return unseen("No broker was stopped and started again.")
+
+
+def alone_hw_is_leo(recording: Recording) -> Answer:
+    """C48."""
+    alone = [moment for moment in at_rest(recording) if _alone(moment)]
+    short = [m for m in alone if recording.least_isr.get(m.where[0], 1) > 1]
+    behind = next((m for m in alone if m.leader.hw < m.leader.leo), None)
+    if behind:
+        return refuted(
+            f"Alone in the ISR a leader had LEO {behind.leader.leo} and HW {behind.leader.hw}, with "
+            f"min.insync.replicas={recording.least_isr.get(behind.where[0], 1)}.",
+            [recording.saw(behind.where, behind.leader, ", leads"), recording.decided(behind.state)],
+        )
+    if not short:
+        return unseen("No leader appended alone in the ISR of a topic with min.insync.replicas above 1.")
+    return shown(
+        f"{len(alone)} times, also below min.insync.replicas.",
+        [e for m in short[:2] for e in (recording.saw(m.where, m.leader, ", leads"), recording.decided(m.state))],
+    )

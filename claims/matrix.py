@@ -1,0 +1,138 @@
+"""Writes docs/claims.md: ``python -m claims.matrix RESULT…`` takes results of ``make claims`` into docs/claims.json.
+
+A result is the ``result.json`` of a campaign; a version's newer one takes the place of its older.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from claims.table import CLAIMS, NOTES
+
+DOCS = Path(__file__).resolve().parents[1] / "docs"
+WORDS = {"shown": "shown", "refuted": "**refuted**", "not observable": "–"}
+KEPT_EVIDENCE = 3  # rows of an answer that the page shows
+_INTRODUCTION = """\
+# Forty-eight claims about replication
+
+Written by `python -m claims.matrix` from results of `make claims`; change `claims/table.py`, not this page.
+
+Five field notes on Kafka replication state these claims about HW, LEO, ISR, elections and storage; about a third of
+them is wrong, or true for some versions only. `make claims KAFKA=4.3.0` records three experiments on real brokers and
+answers, claim by claim, *shown*, *refuted* or *not observable*, from what they recorded: samples of every replica, the
+controller's own history, sends and polls, the brokers' log lines and files. No answer knows a version: the same
+functions read all recordings. The page that it writes has the evidence of every row.
+
+- **shown** means that the runs contain what would show it, and nothing that refutes it. It is no proof for all times.
+- **refuted** means that the runs contain a counterexample. One outweighs any number of examples.
+- – means that the runs contain neither, for the reason given below the table.
+
+LEO is the log end offset, HW the high watermark, AR the assigned replicas, ISR those in sync, ELR the eligible leader
+replicas (KIP-966). The checks name the claims that they [serve](checks.md).
+"""
+_HOW = """\
+## What decides each claim
+
+"Known" is what Kafka's source and its improvement proposals say of 2.8 to 4.x. Where it says "partly", the answers
+above tell which part these experiments reach: a claim that holds in most cases is refuted by one that was recorded.
+Where an answer depends on the version, the last column says why.
+
+| | known | shown by | refuted by | the answer changes |
+|---|---|---|---|---|
+"""
+
+Told = Mapping[str, Any]
+
+
+def main(results: Sequence[str]) -> None:
+    """Take in some results, and write the page anew."""
+    kept = DOCS / "claims.json"
+    known: dict[str, Any] = json.loads(kept.read_text()) if kept.is_file() else {}
+    for path in results:
+        result = json.loads(Path(path).read_text())
+        known[result["kafka"]] = condensed(result)
+    known = dict(sorted(known.items(), key=lambda item: [int(part) for part in item[0].split(".")]))
+    kept.write_text(json.dumps(known, indent=1, ensure_ascii=False) + "\n")
+    (DOCS / "claims.md").write_text(page(known))
+
+
+def condensed(result: Told) -> dict[str, Any]:
+    """What the page keeps of a result."""
+    return {
+        "mode": ", ".join(result["modes"]),
+        "date": result["created_at"][:10],
+        "answers": {
+            name: {
+                "verdict": told["verdict"],
+                "sentence": told["sentence"],
+                "evidence": told["evidence"][:KEPT_EVIDENCE],
+            }
+            for name, told in result["answers"].items()
+        },
+    }
+
+
+def page(versions: Mapping[str, Told]) -> str:
+    """The page; ``versions`` maps each to what was kept of its result."""
+    parts = [_INTRODUCTION, *_matrix(versions), *_differing(versions), *_unobserved(versions), _HOW]
+    parts += [
+        f"| {name} | {claim.known} | {claim.shows or '–'} | {claim.refutes or '–'} | {claim.changes or '–'} |\n"
+        for name, claim in CLAIMS.items()
+    ]
+    parts += ["\n## The notes\n\n", *(f"- {name}: {about}\n" for name, about in NOTES.items())]
+    return "".join(parts)
+
+
+def _matrix(versions: Mapping[str, Told]) -> Iterator[str]:
+    yield "\n## The answers\n\n| | claim | notes |" + "".join(f" {version} |" for version in versions) + "\n"
+    yield "|---|---|---|" + "---|" * len(versions) + "\n"
+    for name, claim in CLAIMS.items():
+        answers = [WORDS[told["answers"][name]["verdict"]] for told in versions.values()]
+        yield f"| {' | '.join([name, claim.text, ' '.join(claim.notes), *answers])} |\n"
+    modes = [f"{told['mode']}, {told['date']}" for told in versions.values()]
+    yield f"| | *mode, recorded* | | {' | '.join(modes)} |\n\n"
+    counted = "; ".join(f"{version}: {_counts(told)}" for version, told in versions.items())
+    yield f"Shown, refuted and not observable: {counted}.\n"
+
+
+def _counts(told: Told) -> str:
+    counts = Counter(answer["verdict"] for answer in told["answers"].values())
+    return ", ".join(str(counts[word]) for word in WORDS)
+
+
+def _differing(versions: Mapping[str, Told]) -> Iterator[str]:
+    """Each claim that versions answer differently, with one version's words and evidence for each answer."""
+    yield "\n## Where versions differ\n"
+    for name, claim in CLAIMS.items():
+        said: dict[str, tuple[str, Told]] = {}
+        for version, told in versions.items():
+            said[told["answers"][name]["verdict"]] = version, told["answers"][name]
+        if len(said.keys() - {"not observable"}) < 2:
+            continue
+        yield f"\n**{name}** {claim.text}\n\n"
+        for verdict, (version, answer) in said.items():
+            yield f"- {verdict}, as on {version}: {answer['sentence']}\n"
+            for row in answer["evidence"]:
+                at = "" if row["at_s"] is None else f" at {row['at_s']:.3f} s"
+                yield f"  - `{row['source']}`{at}: {row['text']}\n"
+
+
+def _unobserved(versions: Mapping[str, Told]) -> Iterator[str]:
+    yield "\n## What was not observable\n\n"
+    for name in CLAIMS:
+        why: dict[str, list[str]] = {}
+        for version, told in versions.items():
+            if told["answers"][name]["verdict"] == "not observable":
+                why.setdefault(told["answers"][name]["sentence"], []).append(version)
+        for sentence, on in why.items():
+            yield f"- **{name}** on {', '.join(on)}: {sentence}\n"
+    yield "\n"
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

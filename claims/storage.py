@@ -1,0 +1,222 @@
+"""Claims about a replica's files, its log start, and what may be read from it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import NamedTuple
+
+from claims.answer import Answer, Evidence, refuted, shown, unseen
+from claims.files import Segment, batches_of, by_offset, by_time, segments_of
+from claims.isr import default_of
+from claims.moments import at_rest
+from claims.recording import SECOND_NS, Recording, Sample, Where
+
+GIB = 1 << 30
+APART_NS = 600_000_000
+NO_FILES = "No replica's files were collected."
+_CLAIMED = {".log", ".index", ".timeindex"}
+
+
+def _folders(recording: Recording) -> Iterator[tuple[int, Where, Path]]:
+    for where in recording.states:
+        for broker, data in recording.data.items():
+            folder = data / f"{where[0]}-{where[1]}"
+            if folder.is_dir():
+                yield broker, where, folder
+
+
+def _file(recording: Recording, broker: int, file: Path, text: str) -> Evidence:
+    inside = file.relative_to(recording.data[broker])
+    return Evidence(f"brokers/broker-{broker}/data/{inside}", None, text)
+
+
+def segments_roll_at_1_gib(recording: Recording) -> Answer:
+    """C41."""
+    told = default_of(recording, "log.segment.bytes")
+    if told is None:
+        return unseen("No broker was asked for its settings.")
+    event, value = told
+    if value != str(GIB):
+        return refuted(
+            f"The default is {value} bytes.", [recording.happened(event, f"log.segment.bytes: {value} by default")]
+        )
+    limit = int(event.detail["settings"]["topic"].get("segment.bytes", {}).get("topic", value))
+    rolled = []
+    for broker, where, folder in _folders(recording):
+        files = sorted(folder.glob("*.log"))
+        if where[0] == event.target and len(files) > 1:
+            rolled.append((broker, files[0]))
+    evidence = [recording.happened(event, f"log.segment.bytes: {value} by default")]
+    evidence += [_file(recording, broker, file, f"{file.stat().st_size:,} bytes, rolled") for broker, file in rolled]
+    if any(file.stat().st_size > limit for _, file in rolled):
+        return refuted(f"A segment grew beyond {limit:,} bytes.", evidence)
+    how = f"; with segment.bytes={limit:,} {len(rolled)} replicas rolled a segment below that size" if rolled else ""
+    return shown(f"The default is {int(value):,} bytes{how}.", evidence)
+
+
+class Checked(NamedTuple):
+    """Look-ups through indexes against a scan of the whole segment."""
+
+    offsets: int
+    times: int
+    read: int  # batches that the look-ups by offset read
+    wrong: str
+
+
+def check_indexes(segment: Segment) -> Checked:
+    """Look up every 97th offset and its time through the indexes, and by reading the whole segment."""
+    every = list(batches_of(segment.data))
+    offsets = times = read = 0
+    largest = 0
+    firsts: list[tuple[int, int]] = []  # (running largest time, batch number): where a time is first reached
+    for number, batch in enumerate(every):
+        if batch.largest_ms > largest:
+            largest = batch.largest_ms
+            firsts.append((largest, number))
+    for number in range(0, len(every), 97):
+        wanted = every[number]
+        found = by_offset(segment.data, segment.offsets, wanted.last)
+        offsets, read = offsets + 1, read + found.read
+        if found.found != wanted:
+            return Checked(offsets, times, read, f"offset {wanted.last} was looked for and {found.found} found")
+        first = next(every[n] for time, n in firsts if time >= wanted.largest_ms)
+        by = by_time(segment.data, segment.times, segment.offsets, wanted.largest_ms)
+        times += 1
+        if by.found != first:
+            return Checked(offsets, times, read, f"time {wanted.largest_ms} was looked for and {by.found} found")
+    return Checked(offsets, times, read, "")
+
+
+def files_are_log_index_timeindex(recording: Recording) -> Answer:
+    """C42."""
+    kinds: Counter[str] = Counter()
+    offsets = times = read = 0
+    evidence: list[Evidence] = []
+    for broker, _, folder in _folders(recording):
+        kinds.update({file.suffix or file.name for file in folder.iterdir()})
+        for segment in segments_of(folder):
+            checked = check_indexes(segment)
+            if checked.wrong:
+                return refuted(
+                    f"An index led elsewhere: {checked.wrong}.", [_file(recording, broker, segment.file, checked.wrong)]
+                )
+            offsets, times, read = offsets + checked.offsets, times + checked.times, read + checked.read
+            if segment.offsets and len(evidence) < 3:
+                text = (
+                    f"{len(segment.data):,} bytes, {len(segment.offsets)} offset and {len(segment.times)} time entries"
+                )
+                evidence.append(_file(recording, broker, segment.file, text))
+    if not kinds:
+        return unseen(NO_FILES)
+    if missing := _CLAIMED - kinds.keys():
+        return refuted(f"No replica has {', '.join(sorted(missing))}.")
+    answered, wrong = _look_ups(recording)
+    if wrong:
+        return refuted("A leader's look-up differs from its segments.", [wrong])
+    more = ", ".join(sorted(kinds.keys() - _CLAIMED))
+    return shown(
+        f"All three are there, and {more}. {offsets:,} look-ups by offset and {times:,} by time through the sparse "
+        f"indexes found the batch that a scan finds, after {read / max(offsets, 1):.1f} batches on average; so did "
+        f"{answered} answers of leaders.",
+        evidence,
+    )
+
+
+def _look_ups(recording: Recording) -> tuple[int, Evidence | None]:
+    """How many look-ups that a leader answered agree with its segments, and the first that does not."""
+    answered = 0
+    for event in recording.described():
+        for asked in event.detail["look_ups"]:
+            data = recording.data.get(asked["broker"])
+            folder = data / f"{event.target}-{asked['partition']}" if data else None
+            batches = [b for s in segments_of(folder) for b in batches_of(s.data)] if folder and folder.is_dir() else []
+            if not batches or asked["offset"] < batches[0].first:
+                continue  # deleted since
+            holds = next((b for b in batches if b.last >= asked["offset"]), None)
+            reached = next((b for b in batches if b.largest_ms >= asked["timestamp_ms"]), None)
+            answered += 1
+            if not (
+                holds
+                and reached
+                and asked["batch"] == holds.first
+                and reached.first <= asked["at_timestamp"] <= reached.last
+            ):
+                return answered, recording.happened(event, f"{asked} against {holds} and {reached}")
+    return answered, None
+
+
+def log_start_moves(recording: Recording) -> Answer:
+    """C43."""
+    begun = [samples[0] for samples in recording.samples.values() if samples]
+    if any(sample.log_start for sample in begun):
+        where = next(w for w, samples in recording.samples.items() if samples and samples[0].log_start)
+        return refuted("A log did not start at 0.", [recording.saw(where, recording.samples[where][0])])
+    for where in recording.states:
+        lead = recording.lead(where)
+        moved = next((s for s in lead if s.log_start > 0), None)
+        if moved:
+            note = f", log start {moved.log_start}"
+            return shown(
+                f"All {len(begun)} partitions began at 0; one was moved to {lead[-1].log_start}.",
+                [recording.saw(where, lead[0], ", log start 0"), recording.saw(where, moved, note)],
+            )
+    return unseen("No log start was moved by DeleteRecords or by retention.")
+
+
+def log_starts_are_equal(recording: Recording) -> Answer:
+    """C44."""
+    for where, lead, follower, for_ns in _apart(recording):
+        return refuted(
+            f"For {for_ns / SECOND_NS:.1f} s or longer a follower's log began at {follower.log_start} and its leader's "
+            f"at {lead.log_start}: each replica looks at its retention by itself.",
+            [_began(recording, where, lead), _began(recording, where, follower)],
+        )
+    moved = [m for m in at_rest(recording) if m.leader.log_start and m.followers]
+    if not moved:
+        return unseen("No log start was moved by DeleteRecords or by retention.")
+    last = moved[-1]
+    return shown(
+        f"{len(moved)} times at rest, once it had been moved.",
+        [_began(recording, last.where, sample) for sample in last.live.values()],
+    )
+
+
+def _began(recording: Recording, where: Where, sample: Sample) -> Evidence:
+    return recording.saw(where, sample, f", log start {sample.log_start}")
+
+
+def _apart(recording: Recording) -> Iterator[tuple[Where, Sample, Sample, int]]:
+    """Log starts of a leader and a follower that differed for longer than a parked fetch waits, and for how long."""
+    for where in recording.states:
+        lead = recording.lead(where)
+        leaders = {sample.broker for sample in lead}
+        for broker in {sample.broker for sample in recording.samples.get(where, ())} - leaders:
+            both = sorted([*lead, *recording.of(where, broker)], key=lambda sample: sample.received_ns)
+            since: Sample | None = None
+            for one, other in pairwise(both):
+                if one.log_start == other.log_start:
+                    since = None
+                    continue
+                since = since or one
+                if other.received_ns - since.received_ns > APART_NS:
+                    leads, follows = (one, other) if one.broker in leaders else (other, one)
+                    yield where, leads, follows, other.received_ns - since.received_ns
+                    break
+
+
+def followers_read_up_to_the_leo(recording: Recording) -> Answer:
+    """C45."""
+    for moment in sorted(at_rest(recording), key=lambda m: m.leader.hw - m.leader.leo):
+        for follower in moment.followers:
+            if moment.leader.hw < follower.leo == moment.leader.leo:
+                return shown(
+                    f"A follower had all up to {follower.leo} while the HW stood at {moment.leader.hw}.",
+                    [
+                        recording.saw(moment.where, moment.leader, ", leads"),
+                        recording.saw(moment.where, follower, ", follows"),
+                    ],
+                )
+    return unseen("The HW of no partition stood below its leader's LEO for long enough.")

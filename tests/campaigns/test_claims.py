@@ -1,0 +1,43 @@
+"""A campaign that asks one version claim by claim."""
+
+import pytest
+
+from campaigns.claims.campaign import follow_up, plan, result
+from claims.table import CLAIMS, EXPERIMENTS
+from history.errors import BadInput
+
+PLANNED = {"campaign_id": "c1", "created_at": "2026-11-21T08:00:00+00:00", "seed": 7}
+
+
+def test_each_experiment_is_one_run() -> None:
+    """On the version that was asked for, and nothing follows from the results."""
+    campaign = plan({"kafka": "4.3.0"}, **PLANNED)  # type: ignore[arg-type]  # of one type each
+
+    assert [(item.name, item.scenario, item.kafka) for item in campaign.items] == [
+        (name, f"claims_{name}", "4.3.0") for name in EXPERIMENTS
+    ]
+    assert follow_up(campaign, []) == []
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"kafka": "5.0.0"}, "5.0.0 is no version that the claims know; known are 2.8, 3.0, 3.1"),
+        ({"kafka": "3.9.1", "experiments": ["nothing"]}, "'nothing' is no experiment; known: propagation, eviction"),
+        ({}, "kafka"),
+    ],
+)
+def test_what_nobody_knows_is_refused(settings: dict[str, object], said: str) -> None:
+    """With what is known."""
+    with pytest.raises(BadInput, match=said):
+        plan(settings, **PLANNED)  # type: ignore[arg-type]  # of one type each
+
+
+def test_a_result_without_runs_says_so() -> None:
+    """Nothing is shown, and the sentence names what was not recorded."""
+    told = result(plan({"kafka": "3.9.1"}, **PLANNED), {})  # type: ignore[arg-type]  # of one type each
+
+    assert told["state"] == "unknown"
+    assert told["sentence"].endswith("48 not observable. Not recorded: propagation, eviction, elections.")
+    assert told["answers"].keys() == told["claims"].keys() == CLAIMS.keys()
+    assert len(told["lines"]) == 48

@@ -1,0 +1,80 @@
+"""From recordings to the answers of all claims."""
+
+from pathlib import Path
+
+import pytest
+
+from claims.answer import decisive, refuted, shown, unseen
+from claims.answers import answer, answers, experiment_of
+from claims.table import CLAIMS, EXPERIMENTS, LINES, NOTES
+from clusters.scenario import load_scenario
+from history.errors import BadInput
+from tests.claims.rows import recording, still
+
+LEVEL = recording([*still(1, 0, 2, 5, 5), *still(2, 0, 2, 5, 5)])
+BELOW = recording([*still(1, 0, 2, 5, 5), *still(2, 0, 2, 6, 5)])
+
+
+def test_one_counterexample_outweighs_examples() -> None:
+    """And an example outweighs silence."""
+    yes, no, nothing = shown("a"), refuted("b"), unseen("c")
+
+    assert decisive([yes, no, nothing]) is no
+    assert decisive([nothing, yes]) is yes
+    assert decisive([nothing]) is nothing
+
+
+def test_the_answer_names_the_experiment_that_gave_it() -> None:
+    """HW at most LEO: shown by one recording, refuted by another."""
+    claim = CLAIMS["C14"]
+
+    assert answer(claim, {"propagation": LEVEL, "eviction": BELOW})[1] == "eviction"
+    assert answer(claim, {"propagation": LEVEL})[0].verdict == "shown"
+
+
+def test_a_claim_without_its_recording_says_which_is_missing() -> None:
+    """No run, no answer."""
+    told = answers({"propagation": LEVEL})
+
+    assert told.keys() == CLAIMS.keys()
+    assert told["C48"]["verdict"] == "not observable"
+    assert told["C48"]["sentence"] == "No run of eviction was recorded."
+    assert told["C14"]["run_id"] == LEVEL.run_id
+
+
+def test_a_folder_tells_its_experiment() -> None:
+    """Other runs are refused."""
+    assert experiment_of(Path("runs/20261121-163102-claims-eviction-3-9-1-daa3")) == "eviction"
+    with pytest.raises(BadInput, match="no run of a claims experiment"):
+        experiment_of(Path("runs/20261121-163102-steady-3-9-1-daa3"))
+
+
+def test_the_table_is_complete() -> None:
+    """Forty-eight claims, each with notes, and either an experiment that decides it or the reason why none can."""
+    assert list(CLAIMS) == [f"C{number}" for number in range(1, 49)]
+    for claim in CLAIMS.values():
+        assert set(claim.notes) <= NOTES.keys()
+        assert set(claim.experiments) <= set(EXPERIMENTS)
+        assert (
+            bool(claim.experiments)
+            == bool(claim.ask)
+            == bool(claim.shows)
+            == bool(claim.refutes)
+            != bool(claim.unobservable)
+        )
+    assert sum(bool(claim.unobservable) for claim in CLAIMS.values()) <= 4
+
+
+def test_every_experiment_is_a_scenario() -> None:
+    """And every line of versions stands once in the table."""
+    assert [load_scenario(f"claims_{name}").name for name in EXPERIMENTS] == [f"claims_{name}" for name in EXPERIMENTS]
+    assert len(set(LINES)) == len(LINES)
+
+
+def test_no_answer_reads_a_version() -> None:
+    """A version's own rows decide; another version's recording flips an answer."""
+    folder = Path(__file__).parents[2] / "claims"
+    asking = {claim.ask.__module__.partition(".")[2] for claim in CLAIMS.values() if claim.ask}
+
+    assert len(asking) == 5
+    assert [name for name in (*asking, "moments") if ".kafka" in (folder / f"{name}.py").read_text()] == []

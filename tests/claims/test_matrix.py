@@ -1,0 +1,42 @@
+"""The page on the claims."""
+
+from typing import Any
+
+from claims.matrix import condensed, page
+from claims.table import CLAIMS
+
+
+def result(kafka: str, **verdicts: str) -> dict[str, Any]:
+    """A result in which all is shown but what is told."""
+    return {
+        "kafka": kafka,
+        "modes": ["kraft"],
+        "created_at": "2026-11-21T08:00:00+00:00",
+        "answers": {
+            name: {
+                "verdict": verdicts.get(name, "shown"),
+                "sentence": f"{kafka} on {name}.",
+                "evidence": [{"source": "replicas/", "at_s": 1.5, "text": f"row {n}"} for n in range(5)],
+            }
+            for name in CLAIMS
+        },
+    }
+
+
+def test_the_page_has_a_row_for_each_claim_and_a_column_for_each_version() -> None:
+    """Differences are told with their evidence, and what was not observable with its reason."""
+    versions = {
+        kafka: condensed(result(kafka, **told))
+        for kafka, told in (("3.6.2", {}), ("3.7.2", {"C48": "refuted", "C9": "not observable"}))
+    }
+    text = page(versions)
+
+    assert "| | claim | notes | 3.6.2 | 3.7.2 |" in text
+    assert "| C48 | Alone in the ISR a leader has HW = LEO at once. | N4 | shown | **refuted** |" in text
+    differ = text.partition("## Where versions differ")[2].partition("## What was not observable")[0]
+    assert "refuted, as on 3.7.2: 3.7.2 on C48." in differ
+    assert "`replicas/` at 1.500 s: row 2" in differ
+    assert "**C14**" not in differ
+    assert "**C9**" not in differ
+    assert "- **C9** on 3.7.2: 3.7.2 on C9." in text
+    assert "3.6.2: 48, 0, 0; 3.7.2: 46, 1, 1." in text

@@ -1,0 +1,49 @@
+"""The page of one version's answers."""
+
+from typing import Any
+
+from reports.claims_page import render
+
+
+def result() -> dict[str, Any]:
+    """Two claims, one of them not observable."""
+    about = {"notes": ["N0"], "changes": "from 3.7 (KAFKA-15583)"}
+    row = {"source": "brokers/broker-1/server.log:7", "at_s": 1.5, "text": "Shrinking ISR <now>"}
+    found = {
+        "verdict": "refuted",
+        "sentence": "HW 20, LEO 35.",
+        "experiment": "eviction",
+        "run_id": "r1",
+        "evidence": [row],
+    }
+    return {
+        "kafka": "4.3.0",
+        "modes": ["kraft"],
+        "created_at": "2026-11-21T08:00:00+00:00",
+        "state": "",
+        "sentence": "Of 2 claims, on Kafka 4.3.0: 0 shown, 1 refuted, 1 not observable.",
+        "runs": {"eviction": "r1"},
+        "claims": {"C9": {"text": "An order.", **about}, "C48": {"text": "HW = LEO.", **about}},
+        "answers": {
+            "C9": {
+                "verdict": "not observable",
+                "sentence": "No trace.",
+                "experiment": "",
+                "run_id": "",
+                "evidence": [],
+            },
+            "C48": found,
+        },
+    }
+
+
+def test_each_claim_leads_to_its_evidence_and_that_to_its_run() -> None:
+    """A row of the table links to the rows that it rests on; what was not observable has none."""
+    html = render(result(), {"r1": "../../../runs/r1/report/index.html"})
+
+    assert 'href="#table-c48"' in html
+    assert 'id="table-c48"' in html
+    assert 'id="table-c9"' not in html
+    assert "Shrinking ISR &lt;now&gt;" in html
+    assert 'href="../../../runs/r1/report/index.html"' in html
+    assert "1.500 s" in html
