@@ -42,6 +42,7 @@ class Sample(NamedTuple):
     hw: int
     leo: int
     log_start: int = 0
+    incarnation: int = 1
     single: bool = True  # else LEO was asked for before HW
 
 
@@ -60,8 +61,8 @@ class Remote(NamedTuple):
 class Recording:
     """What a run recorded; every sequence is in the order of time.
 
-    ``sends``, ``polls`` and ``lines`` are rows of these tables and of ``spark.broker_log``. ``least_isr`` maps a topic
-    to min.insync.replicas, ``data`` a broker to its collected data folder.
+    ``sends``, ``polls``, ``usage`` and ``lines`` are rows of these tables and of ``spark.broker_log``. ``least_isr``
+    maps a topic to min.insync.replicas, ``data`` a broker to its collected data folder.
     """
 
     run_id: str = "run"
@@ -76,6 +77,7 @@ class Recording:
     polls: Sequence[Mapping[str, Any]] = ()  # of live consumers
     final: Sequence[Mapping[str, Any]] = ()  # of the last reader
     lines: Sequence[Mapping[str, Any]] = ()
+    usage: Sequence[Mapping[str, Any]] = ()
     remotes: Sequence[Remote] = ()
     events: Sequence[Event] = ()
     data: Mapping[int, Path] = field(default_factory=dict)
@@ -177,6 +179,7 @@ def open_recording(run: Path) -> Recording:
         sends=sorted(_rows(folder, "sends"), key=lambda row: row["due_ns"]),
         polls=_polls(folder, "live"),
         final=_polls(folder, "final"),
+        usage=sorted(_rows(folder, "usage"), key=lambda row: row["t_ns"]),
         lines=sorted(lines, key=lambda line: line["t_ns"]),
         remotes=sorted(_remotes(folder, manifest, clock), key=lambda remote: remote.t_ns),
         events=list(read_events(folder.events)),
@@ -208,6 +211,7 @@ def _samples(folder: RunFolder) -> dict[Where, list[Sample]]:
                     row["high_watermark"],
                     row["log_end_offset"],
                     row["log_start_offset"],
+                    row["incarnation"],
                     row["single_reply"],
                 )
             )

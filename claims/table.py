@@ -10,6 +10,7 @@ from claims.answer import Answer
 from claims.recording import Recording
 
 EXPERIMENTS = ("propagation", "eviction", "elections")  # scenarios/claims_<experiment>.yaml
+WALKTHROUGHS = ("log_start", "factor")  # recorded beside them, for what the notes go through step by step
 NOTES = {
     "N0": "what HW and LEO are, and when they move",
     "N1": "HW, LEO and ISR illustrated",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
@@ -211,10 +212,7 @@ def _ahead_of_leader(recording: Recording, where: Where) -> list[Sample]:
 def leaders_note_leos_that_followers_lack(recording: Recording) -> Answer:
     """C10."""
     checked: dict[tuple[Where, int], list[Remote]] = {}
-    for remote in recording.remotes:
-        later = next((s for s in recording.of(remote.where, remote.follower) if s.sent_ns > remote.t_ns), None)
-        if later is None:
-            continue
+    for remote, later in _with_what_followed(recording):
         if later.leo < remote.leo:
             return shown(
                 f"The leader noted LEO {remote.leo}, and the follower was at {later.leo} afterwards.",
@@ -236,6 +234,18 @@ def leaders_note_leos_that_followers_lack(recording: Recording) -> Answer:
                 ],
             )
     return unseen("No answer to a fetch was lost while the leader's notes were in its log.")
+
+
+def _with_what_followed(recording: Recording) -> Iterator[tuple[Remote, Sample]]:
+    """Each note with the follower's own first answer to a question that was asked after it."""
+    replicas = {(remote.where, remote.follower) for remote in recording.remotes}
+    own = {replica: recording.of(*replica) for replica in replicas}
+    asked = {replica: [sample.sent_ns for sample in samples] for replica, samples in own.items()}
+    for remote in recording.remotes:
+        replica = remote.where, remote.follower
+        at = bisect_right(asked[replica], remote.t_ns)
+        if at < len(asked[replica]):
+            yield remote, own[replica][at]
 
 
 def _unanswered(recording: Recording) -> Iterator[tuple[Where, int, Sample]]:

@@ -28,6 +28,7 @@ def render(result: Told, links: Mapping[str, str]) -> str:
         links=[(f"run: {name}", links[run_id]) for name, run_id in result["runs"].items() if run_id in links],
         sections=[
             Section("answers", "Claim by claim", [_table(result)], "Claims"),
+            *_walkthroughs(result),
             Section("evidence", "What each answer rests on", [*_evidence(result, links)], "Evidence"),
         ],
         footer="An answer is what these runs showed; one that is refuted has its counterexample here.",
@@ -62,6 +63,13 @@ def _evidence(result: Told, links: Mapping[str, str]) -> Iterator[Block]:
         rows.append(cells(run, DASH, f"the run of experiment {told['experiment']}"))
         caption = f"{name}, {told['verdict']}: {result['claims'][name]['text']}"
         yield Listing(name.lower(), Table(caption, ("source", "at", "what it says"), rows))
+
+
+def _walkthroughs(result: Told) -> Iterator[Section]:
+    for number, told in enumerate(result["walkthroughs"], 1):
+        name = f"walkthrough-{number}"
+        table = Table(told["title"], tuple(told["columns"]), [cells(*row) for row in told["rows"]])
+        yield Section(name, told["title"], [Words(told["words"]), Listing(name, table)], f"Step by step {number}")
 
 
 def _seconds(at_s: float | None) -> str:

@@ -11,7 +11,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from campaigns.campaign import Campaign, Item
 from claims.answers import answers, read_runs
-from claims.table import CLAIMS, EXPERIMENTS, LINES
+from claims.table import CLAIMS, EXPERIMENTS, LINES, WALKTHROUGHS
+from claims.walkthrough import walkthroughs
 from history.errors import BadInput
 from history.refusals import first_wrong
 
@@ -23,7 +24,7 @@ class Question(BaseModel):
 
     kafka: str
     runtime: str = "auto"
-    experiments: list[str] = Field(default_factory=lambda: list(EXPERIMENTS), min_length=1)
+    experiments: list[str] = Field(default_factory=lambda: [*EXPERIMENTS, *WALKTHROUGHS], min_length=1)
 
     @field_validator("kafka")
     @classmethod
@@ -37,8 +38,8 @@ class Question(BaseModel):
     @field_validator("experiments")
     @classmethod
     def _there(cls, value: list[str]) -> list[str]:
-        if unknown := [name for name in value if name not in EXPERIMENTS]:
-            raise ValueError(f"{unknown[0]!r} is no experiment; known: {', '.join(EXPERIMENTS)}")
+        if unknown := [name for name in value if name not in (*EXPERIMENTS, *WALKTHROUGHS)]:
+            raise ValueError(f"{unknown[0]!r} is no experiment; known: {', '.join((*EXPERIMENTS, *WALKTHROUGHS))}")
         return value
 
 
@@ -93,6 +94,7 @@ def result(campaign: Campaign, runs: Mapping[str, Path]) -> dict[str, Any]:
             for name, claim in CLAIMS.items()
         },
         "answers": found,
+        "walkthroughs": walkthroughs(recordings),
     }
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from campaigns.claims.campaign import follow_up, plan, result
-from claims.table import CLAIMS, EXPERIMENTS
+from claims.table import CLAIMS, EXPERIMENTS, WALKTHROUGHS
 from history.errors import BadInput
 
 PLANNED = {"campaign_id": "c1", "created_at": "2026-11-21T08:00:00+00:00", "seed": 7}
@@ -14,7 +14,7 @@ def test_each_experiment_is_one_run() -> None:
     campaign = plan({"kafka": "4.3.0"}, **PLANNED)  # type: ignore[arg-type]  # of one type each
 
     assert [(item.name, item.scenario, item.kafka) for item in campaign.items] == [
-        (name, f"claims_{name}", "4.3.0") for name in EXPERIMENTS
+        (name, f"claims_{name}", "4.3.0") for name in (*EXPERIMENTS, *WALKTHROUGHS)
     ]
     assert follow_up(campaign, []) == []
 
@@ -38,6 +38,8 @@ def test_a_result_without_runs_says_so() -> None:
     told = result(plan({"kafka": "3.9.1"}, **PLANNED), {})  # type: ignore[arg-type]  # of one type each
 
     assert told["state"] == "unknown"
-    assert told["sentence"].endswith("48 not observable. Not recorded: propagation, eviction, elections.")
+    assert told["sentence"].endswith(
+        "48 not observable. Not recorded: propagation, eviction, elections, log_start, factor."
+    )
     assert told["answers"].keys() == told["claims"].keys() == CLAIMS.keys()
     assert len(told["lines"]) == 48

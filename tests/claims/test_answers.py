@@ -6,7 +6,7 @@ import pytest
 
 from claims.answer import decisive, refuted, shown, unseen
 from claims.answers import answer, answers, experiment_of
-from claims.table import CLAIMS, EXPERIMENTS, LINES, NOTES
+from claims.table import CLAIMS, EXPERIMENTS, LINES, NOTES, WALKTHROUGHS
 from clusters.scenario import load_scenario
 from history.errors import BadInput
 from tests.claims.rows import recording, still
@@ -67,7 +67,8 @@ def test_the_table_is_complete() -> None:
 
 def test_every_experiment_is_a_scenario() -> None:
     """And every line of versions stands once in the table."""
-    assert [load_scenario(f"claims_{name}").name for name in EXPERIMENTS] == [f"claims_{name}" for name in EXPERIMENTS]
+    names = [f"claims_{name}" for name in (*EXPERIMENTS, *WALKTHROUGHS)]
+    assert [load_scenario(name).name for name in names] == names
     assert len(set(LINES)) == len(LINES)
 
 

@@ -23,6 +23,7 @@ def result() -> dict[str, Any]:
         "state": "",
         "sentence": "Of 2 claims, on Kafka 4.3.0: 0 shown, 1 refuted, 1 not observable.",
         "runs": {"eviction": "r1"},
+        "walkthroughs": [{"title": "Fetches", "words": "One by one.", "columns": ["ms", "HW"], "rows": [[5, None]]}],
         "claims": {"C9": {"text": "An order.", **about}, "C48": {"text": "HW = LEO.", **about}},
         "answers": {
             "C9": {
@@ -47,3 +48,4 @@ def test_each_claim_leads_to_its_evidence_and_that_to_its_run() -> None:
     assert "Shrinking ISR &lt;now&gt;" in html
     assert 'href="../../../runs/r1/report/index.html"' in html
     assert "1.500 s" in html
+    assert "One by one." in html

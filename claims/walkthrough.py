@@ -1,0 +1,210 @@
+"""The notes' walk-throughs, told by recordings: tables of what was expected and what was seen.
+
+A table is ``{"title", "words", "columns", "rows"}``; a row's values are text or numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from claims.recording import SECOND_NS, Recording, Remote, Sample, Where
+
+Table = dict[str, Any]
+ROUNDS = 24  # rows of a table of fetches
+BEFORE_NS, AFTER_NS = 50_000_000, 1_200_000_000  # around a write
+
+
+def walkthroughs(recordings: Mapping[str, Recording]) -> list[Table]:
+    """Every table that these recordings give; one that was not recorded is left out."""
+    makers = {"propagation": rounds, "elections": described, "log_start": out_of_range, "factor": factor_costs}
+    return [table for name, make in makers.items() if name in recordings for table in make(recordings[name])]
+
+
+# --- how the HW spreads, fetch by fetch ------------------------------------------------------------
+
+
+def rounds(recording: Recording) -> Iterator[Table]:
+    """Each fetch that the leader noted around the first record of an idle partition, and the replicas after it."""
+    quiet = [send for send in recording.sends if send["outcome"] == "ok" and send["producer_id"] == "write-2"]
+    if not quiet or not recording.remotes:
+        return
+    where = quiet[0]["topic"], quiet[0]["partition"]
+    at_ns = quiet[0]["sent_ns"]
+    notes = [r for r in recording.remotes if r.where == where and at_ns - BEFORE_NS < r.t_ns < at_ns + AFTER_NS]
+    remote: dict[int, int] = {
+        r.follower: r.leo for r in recording.remotes if r.where == where and r.t_ns < at_ns - BEFORE_NS
+    }
+    rows = []
+    for note in notes[:ROUNDS]:
+        remote[note.follower] = note.leo
+        rows.append(_round(recording, where, note, at_ns, remote))
+    yield {
+        "title": "One record, fetch by fetch",
+        "words": f"{where[0]}-{where[1]} is idle, and one record is written with acks=1 at 0 ms. A row is a fetch that "
+        "the leader noted in its log: it asks from the follower's LEO on, and with that the leader takes the least of "
+        "its own LEO and the noted ones as HW. What the replicas say is each one's first answer after the fetch, so "
+        "that it may show what a later fetch did: probes are 50 ms apart.",
+        "columns": [
+            "ms",
+            "fetch of",
+            "asks from",
+            "noted LEOs",
+            "leader LEO",
+            "HW expected",
+            "HW seen",
+            "follower LEO",
+            "follower HW",
+        ],
+        "rows": rows,
+    }
+
+
+def _round(recording: Recording, where: Where, note: Remote, at_ns: int, remote: Mapping[int, int]) -> list[Any]:
+    lead = _next(recording, where, note.leader, note.t_ns)
+    follower = _next(recording, where, note.follower, note.t_ns)
+    end = lead.leo if lead else None
+    expected = min([*remote.values(), *([end] if end is not None else [])])
+    noted = ", ".join(f"{broker}: {leo}" for broker, leo in sorted(remote.items()))
+    return [
+        round((note.t_ns - at_ns) / 1e6),
+        f"broker {note.follower}",
+        note.leo,
+        noted,
+        end,
+        expected,
+        lead.hw if lead else None,
+        follower.leo if follower else None,
+        follower.hw if follower else None,
+    ]
+
+
+def _next(recording: Recording, where: Where, broker: int, t_ns: int) -> Sample | None:
+    return next((sample for sample in recording.of(where, broker) if sample.sent_ns >= t_ns), None)
+
+
+# --- the describe demo -----------------------------------------------------------------------------
+
+
+def described(recording: Recording) -> Iterator[Table]:
+    """What the brokers said of a topic's partitions at each ``describe``, and how many each of them led."""
+    rows = []
+    for event in recording.described():
+        leads: dict[int, int] = {}
+        for part in event.detail["partitions"]:
+            leads[part["leader"]] = leads.get(part["leader"], 0) + 1
+            rows.append(
+                [
+                    f"{recording.at_s(event.t_ns):.1f} s",
+                    _before(recording, event.t_ns),
+                    f"{event.target}-{part['partition']}",
+                    part["leader"],
+                    _ids(part["replicas"]),
+                    _ids(part["isr"]),
+                    ", ".join(f"broker {broker}: {count}" for broker, count in sorted(leads.items())),
+                ]
+            )
+    if rows:
+        yield {
+            "title": "A broker is stopped, comes back, and is given its lead again",
+            "words": "What a broker says of the topic each time that the scenario asks. The stop moves the lead of the "
+            "partition that the broker led; its return gives it its place in the ISR, and only a preferred election "
+            "its lead.",
+            "columns": ["at", "after", "partition", "leader", "replicas", "ISR", "leads so far"],
+            "rows": rows,
+        }
+
+
+def _before(recording: Recording, t_ns: int) -> str:
+    """The last thing that the scenario did until then."""
+    done = [e for e in recording.events if e.t_ns < t_ns and e.kind in {"injected", "healed", "elected"}]
+    words = {"injected": "{} {}", "healed": "the end of {} {}", "elected": "the preferred election"}
+    return words[done[-1].kind].format(done[-1].step, done[-1].target) if done else "the start"
+
+
+def _ids(brokers: list[int]) -> str:
+    return ", ".join(map(str, brokers))
+
+
+# --- retention beyond a follower's end -------------------------------------------------------------
+
+
+def out_of_range(recording: Recording) -> Iterator[Table]:
+    """A follower's log start and LEO beside its leader's, whenever one of them changed."""
+    for where in recording.states:
+        rows, last = [], {}
+        for sample in recording.samples.get(where, ()):
+            told = (sample.log_start, sample.leo // 500)  # not each batch of catching up
+            if last.get((sample.broker, sample.incarnation)) != told:
+                last[sample.broker, sample.incarnation] = told
+                rows.append(
+                    [
+                        f"{recording.at_s(sample.received_ns):.2f} s",
+                        f"broker {sample.broker}",
+                        sample.incarnation,
+                        sample.log_start,
+                        sample.hw,
+                        sample.leo,
+                    ]
+                )
+        if any(row[3] for row in rows):
+            yield {
+                "title": "Retention takes what a follower never had",
+                "words": "While broker 3 is stopped, retention on the others deletes beyond its LEO. When it is back "
+                "its fetch is out of range; it drops its log and begins where its leader's log begins.",
+                "columns": ["at", "replica", "incarnation", "log start", "HW", "LEO"],
+                "rows": rows,
+            }
+
+
+# --- what a replication factor costs ---------------------------------------------------------------
+
+
+def factor_costs(recording: Recording) -> Iterator[Table]:
+    """One row a topic: rate and latency of the same acks=all writes, and what the brokers' disks and networks did."""
+    rows = []
+    for topic, history in sorted((where[0], states) for where, states in recording.states.items()):
+        factor = len(history[0].replicas)
+        sends = [s for s in recording.sends if s["topic"] == topic and s["outcome"] == "ok"]
+        if not sends:
+            continue
+        last = [s for s in sends if s["producer_id"] == sends[-1]["producer_id"]]
+        took_ns = last[-1]["done_ns"] - last[0]["sent_ns"]
+        latencies = sorted((s["done_ns"] - s["sent_ns"]) / 1e6 for s in last)
+        size = sum(s["record_bytes"] for s in last)
+        used = {name: _used(recording, last[0]["sent_ns"], last[-1]["done_ns"], name) for name in _COUNTERS}
+        rows.append(
+            [
+                factor,
+                round(len(last) * SECOND_NS / took_ns),
+                f"{latencies[len(latencies) // 2]:.2f}",
+                f"{latencies[len(latencies) * 99 // 100]:.2f}",
+                *(f"{value / size:.2f}" if value is not None else None for value in used.values()),
+            ]
+        )
+    if rows:
+        yield {
+            "title": "What a replication factor costs",
+            "words": "The same records, one after the other with acks=all, to a leader with one to four replicas. "
+            "Bytes are those of all brokers for each byte of the records. Brokers here start quickly and share a host: the "
+            "factors between the rows mean something, the rates do not.",
+            "columns": ["replicas", "records/s", "p50 ms", "p99 ms", "disk written", "network in", "network out"],
+            "rows": sorted(rows, key=lambda row: int(row[0])),
+        }
+
+
+_COUNTERS = ("disk_write_bytes", "network_in_bytes", "network_out_bytes")
+
+
+def _used(recording: Recording, from_ns: int, until_ns: int, name: str) -> float | None:
+    """How much all brokers' counters of a name grew over an interval, between the boundaries around it."""
+    own = [row for row in recording.usage if row["name"] == name and row["source"].startswith("broker-")]
+    total = 0.0
+    for source in {row["source"] for row in own}:
+        values = [(row["t_ns"], row["value"]) for row in own if row["source"] == source]
+        before = [value for t_ns, value in values if t_ns <= from_ns]
+        after = [value for t_ns, value in values if t_ns >= until_ns]
+        if not before or not after:
+            return None
+        total += after[0] - before[-1]
+    return total if own else None

@@ -1,0 +1,60 @@
+"""The notes' walk-throughs as tables."""
+
+from typing import Any
+
+from claims.recording import Recording
+from claims.walkthrough import walkthroughs
+from tests.claims.rows import event, note, ns, recording, send, state, still
+
+
+def test_each_fetch_is_told_with_what_it_should_bring() -> None:
+    """Broker 2 asks from 6 on, broker 3 still from 5: the HW may not move before it asks from 6, too."""
+    told = recording(
+        [*still(1, 0, 1.1, 5, 6), *still(1, 1.2, 2, 6, 6), *still(2, 0, 2, 5, 6), *still(3, 0, 2, 5, 6)],
+        sends=[send(1, 5, producer_id="write-2")],
+        remotes=[note(0.5, 2, 5), note(0.6, 3, 5), note(1.05, 2, 6), note(1.15, 3, 6)],
+    )
+    (table,) = walkthroughs({"propagation": told})
+
+    assert [dict(zip(table["columns"], row, strict=True))["noted LEOs"] for row in table["rows"]] == [
+        "2: 6, 3: 5",
+        "2: 6, 3: 6",
+    ]
+    assert [(row[5], row[6]) for row in table["rows"]] == [(5, 5), (6, 6)]
+    assert walkthroughs({"propagation": recording(sends=[send(1, 5, producer_id="write-2")])}) == []
+
+
+def test_each_describe_is_told_with_what_came_before() -> None:
+    """A partition a row, and how many the brokers lead."""
+    parts = [{"partition": n, "leader": 1, "replicas": [1 + n, 2], "isr": [1]} for n in (0, 1)]
+    asked = event(2, "described", target="orders", partitions=parts)
+    (table,) = walkthroughs({"elections": recording(events=[event(1, "injected", "stop", "broker-3"), asked])})
+
+    assert table["rows"][1] == ["2.0 s", "stop broker-3", "orders-1", 1, "2, 2", "1", "broker 1: 2"]
+
+
+def test_a_log_start_beyond_a_followers_end_is_told() -> None:
+    """Only changes are rows; a log that always began at 0 has no table."""
+    away = [*still(3, 0, 1, 20, 20), *still(3, 5, 6, 900, 900, log_start=900, incarnation=2)]
+    (table,) = walkthroughs({"log_start": recording(away)})
+
+    assert [row[1:] for row in table["rows"]] == [["broker 3", 1, 0, 20, 20], ["broker 3", 2, 900, 900, 900]]
+    assert walkthroughs({"log_start": recording(still(3, 0, 1, 20, 20))}) == []
+
+
+def test_costs_are_those_between_the_boundaries() -> None:
+    """Bytes of all brokers for each byte of the records; what was not counted is left open."""
+    counted: list[dict[str, Any]] = [
+        {"t_ns": ns(at_s), "source": f"broker-{broker}", "name": "disk_write_bytes", "value": value}
+        for broker in (1, 2)
+        for at_s, value in ((0.5, 1000.0), (3, 1400.0))
+    ]
+    sends = [send(1 + n / 10, n, record_bytes=100) for n in range(4)]
+    told = Recording(
+        states={("two", 0): [state(0, topic="two", replicas=(1, 2))]},
+        usage=counted,
+        sends=[{**s, "topic": "two"} for s in sends],
+    )
+    (table,) = walkthroughs({"factor": told})
+
+    assert table["rows"] == [[2, 13, "10.00", "10.00", "2.00", None, None]]
