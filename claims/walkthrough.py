@@ -186,8 +186,8 @@ def factor_costs(recording: Recording) -> Iterator[Table]:
         yield {
             "title": "What a replication factor costs",
             "words": "The same records, one after the other with acks=all, to a leader with one to four replicas. "
-            "Bytes are those of all brokers for each byte of the records. Brokers here start quickly and share a host: the "
-            "factors between the rows mean something, the rates do not.",
+            "Bytes are those of all brokers for each byte of the records. Brokers here start quickly and share a host: "
+            "the factors between the rows mean something, the rates do not.",
             "columns": ["replicas", "records/s", "p50 ms", "p99 ms", "disk written", "network in", "network out"],
             "rows": sorted(rows, key=lambda row: int(row[0])),
         }

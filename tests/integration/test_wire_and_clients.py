@@ -109,6 +109,19 @@ def test_unknown_topic_is_told_by_name(to: dict[int, Connection]) -> None:
     assert (sample.error, sample.log_end_offset) == ("UNKNOWN_TOPIC_OR_PARTITION", None)
 
 
+def test_brokers_name_their_defaults_and_find_offsets_and_times(to: dict[int, Connection], topic: str) -> None:
+    """A setting comes with all its sources; a batch is found by an offset in it."""
+    told = admin.describe_config(to[1], "broker", "1", ["replica.lag.time.max.ms", "no.such.setting"])
+    wire.produce(to[1], topic, 0, [[b"a", b"b"], [b"c"]], "all")
+
+    assert told.keys() == {"replica.lag.time.max.ms"}
+    assert told["replica.lag.time.max.ms"]["default"] == "30000"
+    assert next(iter(told["replica.lag.time.max.ms"])) == "static"
+    replica = TopicPartition(topic, 0)
+    assert [int.from_bytes(wire.read_batches(to[1], replica, offset)[:8]) for offset in (0, 1, 2)] == [0, 0, 2]
+    assert wire.read_batches(to[1], replica, 3) == b""
+
+
 def test_epoch_without_a_batch_is_seen_through(to: dict[int, Connection], topic: str) -> None:
     """After leadership moved and nothing was written, followers still tell both offsets in one reply."""
     wire.produce(to[1], topic, 0, [[b"x"] * 7], "all")
