@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
@@ -23,6 +23,7 @@ class Question(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     kafka: str
+    mode: Literal["kraft", "zookeeper"] | None = None  # none: as the version has it
     runtime: str = "auto"
     experiments: list[str] = Field(default_factory=lambda: [*EXPERIMENTS, *WALKTHROUGHS], min_length=1)
 
@@ -53,8 +54,9 @@ def plan(settings: Mapping[str, Any], *, campaign_id: str, created_at: str, seed
         asked = Question.model_validate(settings)
     except ValidationError as error:
         raise BadInput(f"The question is wrong: {first_wrong(error)}.") from error
+    changes = {"cluster": {"mode": asked.mode}} if asked.mode else {}
     items = [
-        Item(name=name, scenario=f"claims_{name}", kafka=asked.kafka, seed=seed, labels={"role": name})
+        Item(name=name, scenario=f"claims_{name}", kafka=asked.kafka, changes=changes, seed=seed, labels={"role": name})
         for name in asked.experiments
     ]
     return Campaign(

@@ -17,6 +17,9 @@ def test_each_experiment_is_one_run() -> None:
         (name, f"claims_{name}", "4.3.0") for name in (*EXPERIMENTS, *WALKTHROUGHS)
     ]
     assert follow_up(campaign, []) == []
+    assert {str(item.changes) for item in campaign.items} == {"{}"}
+    old = plan({"kafka": "3.9.1", "mode": "zookeeper"}, **PLANNED)  # type: ignore[arg-type]  # of one type each
+    assert [item.changes for item in old.items] == [{"cluster": {"mode": "zookeeper"}}] * len(old.items)
 
 
 @pytest.mark.parametrize(
