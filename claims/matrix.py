@@ -74,12 +74,13 @@ def condensed(result: Told) -> dict[str, Any]:
             }
             for name, told in result["answers"].items()
         },
+        "walkthroughs": result["walkthroughs"],
     }
 
 
 def page(versions: Mapping[str, Told]) -> str:
     """The page; ``versions`` maps each to what was kept of its result."""
-    parts = [_INTRODUCTION, *_matrix(versions), *_differing(versions), *_unobserved(versions), _HOW]
+    parts = [_INTRODUCTION, *_matrix(versions), *_differing(versions), *_unobserved(versions), *_steps(versions), _HOW]
     parts += [
         f"| {name} | {claim.known} | {claim.shows or '–'} | {claim.refutes or '–'} | {claim.changes or '–'} |\n"
         for name, claim in CLAIMS.items()
@@ -120,6 +121,19 @@ def _differing(versions: Mapping[str, Told]) -> Iterator[str]:
             for row in answer["evidence"]:
                 at = "" if row["at_s"] is None else f" at {row['at_s']:.3f} s"
                 yield f"  - `{row['source']}`{at}: {row['text']}\n"
+
+
+def _steps(versions: Mapping[str, Told]) -> Iterator[str]:
+    """The notes' walk-throughs, each on the newest version that recorded it."""
+    newest = {table["title"]: (version, table) for version, told in versions.items() for table in told["walkthroughs"]}
+    if newest:
+        yield "## Step by step\n\nWhat the notes go through, as the scenarios `claims_…` recorded it.\n\n"
+    for title, (version, table) in newest.items():
+        yield f"### {title}\n\nKafka {version}. {table['words']}\n\n"
+        yield f"| {' | '.join(table['columns'])} |\n{'|---' * len(table['columns'])}|\n"
+        for row in table["rows"]:
+            yield f"| {' | '.join('–' if value is None else str(value) for value in row)} |\n"
+        yield "\n"
 
 
 def _unobserved(versions: Mapping[str, Told]) -> Iterator[str]:

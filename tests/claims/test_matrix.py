@@ -12,6 +12,7 @@ def result(kafka: str, **verdicts: str) -> dict[str, Any]:
         "kafka": kafka,
         "modes": ["kraft"],
         "created_at": "2026-11-21T08:00:00+00:00",
+        "walkthroughs": [{"title": "Fetches", "words": "One by one.", "columns": ["ms", "HW"], "rows": [[5, None]]}],
         "answers": {
             name: {
                 "verdict": verdicts.get(name, "shown"),
@@ -39,4 +40,5 @@ def test_the_page_has_a_row_for_each_claim_and_a_column_for_each_version() -> No
     assert "**C14**" not in differ
     assert "**C9**" not in differ
     assert "- **C9** on 3.7.2: 3.7.2 on C9." in text
+    assert "### Fetches\n\nKafka 3.7.2. One by one.\n\n| ms | HW |\n|---|---|\n| 5 | – |\n" in text
     assert "3.6.2: 48, 0, 0; 3.7.2: 46, 1, 1." in text
