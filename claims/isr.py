@@ -93,18 +93,18 @@ def joins_when_it_reached_the_hw(recording: Recording) -> Answer:
                 ]
                 if later and lead:
                     joins.append((where, after, lead[-1], later))
-    for where, state, lead, later in joins:
-        if later.leo < lead.hw:
+    for where, state, leader, later in joins:
+        if later.leo < leader.hw:
             return refuted(
-                f"A follower at {later.leo} was taken into the ISR with the HW at {lead.hw}.",
-                [recording.saw(where, lead), recording.decided(state), recording.saw(where, later)],
+                f"A follower at {later.leo} was taken into the ISR with the HW at {leader.hw}.",
+                [recording.saw(where, leader), recording.decided(state), recording.saw(where, later)],
             )
     if not joins:
         return unseen("No follower came back into the ISR.")
-    where, state, lead, later = joins[0]
+    where, state, leader, later = joins[0]
     return shown(
         f"All {len(joins)} that joined had reached the HW.",
-        [recording.saw(where, lead, ", before"), recording.decided(state), recording.saw(where, later, ", joined")],
+        [recording.saw(where, leader, ", before"), recording.decided(state), recording.saw(where, later, ", joined")],
     )
 
 

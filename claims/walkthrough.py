@@ -132,7 +132,8 @@ def _ids(brokers: list[int]) -> str:
 def out_of_range(recording: Recording) -> Iterator[Table]:
     """A follower's log start and LEO beside its leader's, whenever one of them changed."""
     for where in recording.states:
-        rows, last = [], {}
+        rows: list[list[Any]] = []
+        last: dict[tuple[int, int], tuple[int, int]] = {}
         for sample in recording.samples.get(where, ()):
             told = (sample.log_start, sample.leo // 500)  # not each batch of catching up
             if last.get((sample.broker, sample.incarnation)) != told:

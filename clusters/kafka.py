@@ -122,9 +122,8 @@ def _java_node(
     flags = _jvm_flags(cluster, role)
     if agent:
         flags += (f"-javaagent:{agent}={address}:{PORTS['METRICS']}:{RULES}",)
-    logging = _LOGGING
-    if role == "broker":
-        logging += tuple(f"-Dorg.slf4j.simpleLogger.log.{logger}=debug" for logger in cluster.debug)
+    loggers = cluster.debug if role == "broker" else []
+    logging = (*_LOGGING, *(f"-Dorg.slf4j.simpleLogger.log.{logger}=debug" for logger in loggers))
     return Node(
         name=name,
         role=role,
