@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -36,12 +36,16 @@ class FaultOnMenu(Model):
 
 
 class Menu(Model):
-    """What a rotation is drawn from; cluster, topics and load are a scenario's own."""
+    """What a rotation is drawn from; cluster, topics and load are a scenario's own.
+
+    ``first`` is what a schedule without load begins with, so that there is something to be lost.
+    """
 
     cluster: dict[str, Any]
     topics: dict[str, Any]
     load: dict[str, Any] | None = None
     quiet: str
+    first: list[dict[str, Any]] = Field(default_factory=list)
     faults: dict[str, FaultOnMenu] = Field(min_length=1)
     during: list[dict[str, Any]] = Field(default_factory=list)
 
@@ -87,21 +91,23 @@ def rotation(menu: Menu, *, seed: int, length_s: float, load: bool = True) -> Sc
         BadInput: the menu makes no scenario; the message names the first thing wrong.
     """
     rng = random.Random(seed)
-    phases: list[dict[str, Any]] = [{"quiet at first": [_quiet(menu, rng)]}]
+    loaded = load and menu.load is not None
+    first = [] if loaded else [_drawn(step, {}, rng) for step in menu.first]
+    phases: list[dict[str, Any]] = [{"quiet at first": [*first, _quiet(menu, rng)]}]
     lasted_s = _held_s(phases[0]["quiet at first"])
     while lasted_s < length_s:
         number = len(phases) // 2 + 1
-        name, steps = _fault(menu, rng)
+        name, steps = _fault(menu, rng, least=0 if loaded else 1)
         healed = [{"heal": "all"}, *({"wait": _whole(topic)} for topic in menu.topics)]
         quiet = [_quiet(menu, rng)]
         phases += [{f"{number}: {name}": [*steps, *healed]}, {f"quiet after {number}": quiet}]
         lasted_s += _held_s([*steps, *quiet]) + _USUAL_S
     told = {
-        "name": f"rotation_{seed}" if load else f"rotation_{seed}_at_rest",
+        "name": f"rotation_{seed}" if loaded else f"rotation_{seed}_at_rest",
         "why": f"Faults in an order that seed {seed} drew, each healed and followed by a quiet period.",
         "cluster": menu.cluster,
         "topics": menu.topics,
-        **({"load": menu.load} if load and menu.load else {}),
+        **({"load": menu.load} if loaded else {}),
         "phases": phases,
     }
     try:
@@ -118,20 +124,14 @@ def _quiet(menu: Menu, rng: random.Random) -> dict[str, Any]:
     return {"hold": _drawn(menu.quiet, {}, rng)}
 
 
-def _fault(menu: Menu, rng: random.Random) -> tuple[str, list[dict[str, Any]]]:
+def _fault(menu: Menu, rng: random.Random, least: int) -> tuple[str, list[dict[str, Any]]]:
+    """A fault's name and steps, with no fewer than ``least`` of the menu's ``during`` where it has a place for them."""
     name = rng.choice(sorted(menu.faults))
     fault = menu.faults[name]
     gaps = {"$who": rng.choice(fault.who)} if fault.who else {}
-    return name, list(_filled(fault.steps, gaps, menu, rng))
-
-
-def _filled(steps: list[Any], gaps: dict[str, str], menu: Menu, rng: random.Random) -> Iterator[dict[str, Any]]:
-    for step in steps:
-        if step == "$during":
-            chosen = rng.choices(menu.during, k=rng.randint(0, _MOST_DURING)) if menu.during else []
-            yield from (_drawn(each, gaps, rng) for each in chosen)
-        else:
-            yield _drawn(step, gaps, rng)
+    chosen = rng.choices(menu.during, k=rng.randint(least, _MOST_DURING)) if menu.during else []
+    told = (each for step in fault.steps for each in (chosen if step == "$during" else [step]))
+    return name, [_drawn(each, gaps, rng) for each in told]
 
 
 def _drawn(value: Any, gaps: dict[str, str], rng: random.Random) -> Any:

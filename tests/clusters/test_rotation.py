@@ -27,8 +27,8 @@ SMALL: dict[str, Any] = {
 
 
 def is_quiet(phase: Phase) -> bool:
-    """Whether nothing but time passes."""
-    return all(isinstance(step, story.Hold) for step in phase.steps)
+    """Whether nothing breaks, and time passes at its end."""
+    return isinstance(phase.steps[-1], story.Hold) and not any(step.fault for step in phase.steps)
 
 
 @settings(max_examples=60, deadline=None)
@@ -62,6 +62,18 @@ def test_every_fault_is_healed_and_followed_by_quiet(seed: int, length_s: int) -
         assert 6 <= hold.seconds <= 12
 
 
+def test_a_schedule_without_load_writes_something_first() -> None:
+    """And while faults are in force, where the menu has a place for it."""
+    at_rest = Menu.model_validate({**SMALL, "first": [{"write": {"to": "A", "topic": "orders", "records": 3}}]})
+    loaded = at_rest.model_copy(update={"load": {"topic": "orders"}})
+
+    for seed in range(20):
+        first, fault, *_ = rotation(at_rest, seed=seed, length_s=4).phases
+        assert [step.key for step in first.steps] == ["write", "hold"]
+        assert "write" in {step.key for step in fault.steps}
+        assert [step.key for step in rotation(loaded, seed=seed, length_s=4).phases[0].steps] == ["hold"]
+
+
 def test_the_length_is_about_what_was_asked() -> None:
     """It ends with the first quiet phase beyond it."""
     lengths = [
@@ -80,7 +92,7 @@ def test_another_seed_is_another_schedule() -> None:
 
 def test_gaps_are_filled_from_the_menu() -> None:
     """One of ``who``, up to two of ``during``, spans within their bounds."""
-    menu = Menu.model_validate(SMALL)
+    menu = Menu.model_validate({**SMALL, "load": {"topic": "orders"}})
     seen: set[int] = set()
     for seed in range(30):
         pause, *writes, hold, _, _ = rotation(menu, seed=seed, length_s=4).phases[1].steps
@@ -97,7 +109,7 @@ def test_gaps_are_filled_from_the_menu() -> None:
     ("change", "sentence"),
     [
         ({"faults": {}}, "is no menu: faults"),
-        ({"moods": 1}, "unknown field 'moods'; known: cluster, topics, load, quiet, faults, during"),
+        ({"moods": 1}, "unknown field 'moods'; known: cluster, topics, load, quiet, first, faults, during"),
     ],
 )
 def test_what_is_no_menu_is_refused(tmp_path: Path, change: dict[str, Any], sentence: str) -> None:
@@ -136,3 +148,10 @@ def test_a_menu_that_is_not_there_is_refused(tmp_path: Path) -> None:
     (tmp_path / "bad.yaml").write_text("faults: [")
     with pytest.raises(BadInput, match="is no YAML"):
         read_menu(tmp_path / "bad.yaml")
+
+
+def test_the_menu_that_the_pages_show_is_one() -> None:
+    """It has no load, so that every schedule of it writes by its own steps."""
+    menu = read_menu(Path(__file__).resolve().parents[2] / "docs" / "examples" / "at_rest.yaml")
+
+    assert rotation(menu, seed=1, length_s=60).name == "rotation_1_at_rest"
