@@ -13,7 +13,7 @@ from clusters.capture import write_directly
 from clusters.client_nodes import offer
 from clusters.describe import describe
 from clusters.faults.lagging import LagFault
-from clusters.faults.network import Peer, Shaped, cut, lose
+from clusters.faults.network import Delayed, Peer, Shaped, cut, lose
 from clusters.faults.processes import Killed, Paused, Stopped
 from clusters.nodes import Node
 from clusters.partition import TopicPartition
@@ -144,11 +144,22 @@ def _senders(run: PhaseRun, node: Node, targets: list[story.Target] | None) -> l
     return [sender for target in targets for sender in run.nodes(target)]
 
 
+def _check_unlimited(run: PhaseRun, node: Node) -> None:
+    """All of these are one class of the kernel."""
+    if run.in_force([node], ("shape", "delay", "lag", "slow")):
+        raise HarnessError(f"The traffic into {node.name} is limited or delayed already; end that first.")
+
+
 def _shape(run: PhaseRun, step: story.Shape) -> None:
     node = run.node(step.into)
-    if run.in_force([node], ("shape", "lag", "slow")):
-        raise HarnessError(f"The traffic into {node.name} is limited already; end that before it is shaped.")
+    _check_unlimited(run, node)
     run.inject(Shaped(run.world, node, _senders(run, node, step.senders), step.rate), step)
+
+
+def _delay(run: PhaseRun, step: story.Delay) -> None:
+    node = run.node(step.into)
+    _check_unlimited(run, node)
+    run.inject(Delayed(run.world, node, _senders(run, node, step.senders), step.by), step)
 
 
 def _unshape(run: PhaseRun, step: story.Unshape) -> None:
@@ -205,6 +216,7 @@ ACTIONS: dict[type[story.Step], Callable[[PhaseRun, Any], None]] = {
     story.Join: _join,
     story.Shape: _shape,
     story.Unshape: _unshape,
+    story.Delay: _delay,
     story.Lose: _lose,
     story.Lead: _lead,
     story.Read: _read,

@@ -100,6 +100,7 @@ def _plan(
         from clusters.runtimes.docker import fetch_what_nodes_need
 
         fetch_what_nodes_need()
+        _check_delay(told)
     return Plan(
         scenario=told,
         kafka_version=version_wanted,
@@ -111,6 +112,17 @@ def _plan(
         subnet=subnet,
         labels=dict(labels),
     )
+
+
+def _check_delay(told: Scenario) -> None:
+    """Not every kernel has what delays packets; a module is not found out before it is used."""
+    from clusters.runtimes.docker import kernel_can_delay
+
+    if "delay" in told.faults and not kernel_can_delay():
+        raise BadInput(
+            f"Scenario {told.name} delays packets, for which this host's kernel lacks sch_netem; "
+            "use shape, which makes large answers late, or lag, or load that module."
+        )
 
 
 def _with_rate(told: Scenario, rate: float) -> Scenario:

@@ -428,6 +428,17 @@ class Unshape(Step):
     into: Node
 
 
+class Delay(Step):
+    """Let what brokers (all others where none are named) send to a node's replica fetchers arrive later by so much."""
+
+    key = "delay"
+    fault = True
+    needs = frozenset({"shape"})
+    into: Node
+    senders: Brokers | None = Field(default=None, alias="from")
+    by: Seconds
+
+
 class Lose(Step):
     """Lose so many of the packets that other brokers (all where none are named) send to a node."""
 
@@ -487,6 +498,7 @@ STEPS: dict[str, type[Step]] = {
         Join,
         Shape,
         Unshape,
+        Delay,
         Lose,
         Lead,
         Read,

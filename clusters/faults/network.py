@@ -23,6 +23,7 @@ Peer = Node | Literal["clients", "controller"]
 Direction = Literal["both", "in", "out"]
 
 LIMIT_S = 10.0
+UNLIMITED_BYTES_PER_S = 1.25e9
 
 
 @dataclass(frozen=True)
@@ -126,21 +127,16 @@ def lose(world: World, node: Node, peers: Sequence[Node], percent: float) -> Dro
 
 
 @dataclass
-class Shaped:
-    """What ``senders`` send to a node's replica fetchers is limited."""
+class _Classed:
+    """What ``senders`` send to a node's replica fetchers goes through a class of the kernel's, at each of them."""
 
     world: World
     node: Node
     senders: Sequence[Node]
-    bytes_per_s: float
-    key: str = "shape"
 
     @property
     def nodes(self) -> list[Node]:
         return [self.node]
-
-    def inject(self) -> None:
-        self._limit(self.bytes_per_s)
 
     def bit(self) -> Evidence:
         """The kernel counts bytes in the class of every sender; to a node that is paused nothing may be sent."""
@@ -152,7 +148,7 @@ class Shaped:
             return counted if len(counted) == len(passed) and (any(counted) or not running) else None
 
         passed = wait_until(through_the_classes, limit_s=LIMIT_S, what=f"traffic to {self.node.name} in the limit")
-        return {"bytes_per_s": self.bytes_per_s, "passed_bytes": sum(passed)}
+        return {"passed_bytes": sum(passed)}
 
     def heal(self) -> None:
         self._limit(None)
@@ -170,3 +166,27 @@ class Shaped:
 
     def _limit(self, bytes_per_s: float | None) -> None:
         self.world.runtime.limit_ingress(self.node, list(self.senders), PORTS["REPLICATION"], bytes_per_s)
+
+
+@dataclass
+class Shaped(_Classed):
+    """Each sender's class has so many bytes a second."""
+
+    bytes_per_s: float
+    key: str = "shape"
+
+    def inject(self) -> None:
+        self._limit(self.bytes_per_s)
+
+
+@dataclass
+class Delayed(_Classed):
+    """Each sender's class holds packets back for so long; needs the kernel's sch_netem."""
+
+    by_s: float
+    key: str = "delay"
+
+    def inject(self) -> None:
+        self._limit(UNLIMITED_BYTES_PER_S)
+        for sender in self.senders:
+            self.world.runtime.delay_ingress(self.node, sender, self.by_s)

@@ -51,6 +51,10 @@ class Runtime(Protocol):
         """Limit what ``senders`` send from ``port`` to a node; None lifts the limit (capability ``shape``)."""
         ...
 
+    def delay_ingress(self, node: Node, sender: Node, by_s: float) -> None:
+        """Hold back what ``limit_ingress`` lets through from a sender, until that limit is lifted (``shape``)."""
+        ...
+
     def passed_bytes(self, node: Node, sender: Node) -> int | None:
         """What ``limit_ingress`` let through from a sender so far; None without a limit (``shape``)."""
         ...

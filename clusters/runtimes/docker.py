@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import docker
-from docker.errors import APIError, DockerException, ImageNotFound, NotFound
+from docker.errors import APIError, ContainerError, DockerException, ImageNotFound, NotFound
 
 from clusters import counters
 from clusters.client_libraries import client_libraries
@@ -38,6 +38,7 @@ FREEZE_LIMIT_S = 10.0
 CPU_PERIOD_US = 20_000  # Docker's own 100 ms would let a broker with a small quota stand still for most of them
 EGRESS_BURST = "64k"  # as large as what the kernel hands over in one piece
 HAS_ALLOWANCE = "tc class show dev eth0 | grep -q 'htb 1:1 '"
+NETEM_PACKETS = 100_000  # held back at a time; more are dropped
 STILL_THERE = "still there"
 BASE_IMAGE = "debian:bookworm-slim"
 DOCKERFILE = ROOT / "clusters" / "image" / "Dockerfile"
@@ -69,6 +70,25 @@ def fetch_what_nodes_need() -> None:
         client_libraries()
     finally:
         client.close()
+
+
+def kernel_can_delay() -> bool:
+    """Whether the kernel has sch_netem, tried on the loopback of a network namespace of its own."""
+    client = docker.from_env(timeout=60)
+    try:
+        client.containers.run(
+            node_image(client),
+            ["tc", "qdisc", "add", "dev", "lo", "root", "netem", "delay", "1ms"],
+            network_mode="none",
+            cap_drop=["ALL"],
+            cap_add=["NET_ADMIN"],
+            remove=True,
+        )
+    except ContainerError:
+        return False
+    finally:
+        client.close()
+    return True
 
 
 class DockerRuntime:
@@ -235,6 +255,10 @@ class DockerRuntime:
                     f"match ip sport {port} 0xffff flowid 1:{minor}) && tc class show dev eth0"
                 )
             self._in_namespace(sender, script)
+
+    def delay_ingress(self, node: Node, sender: Node, by_s: float) -> None:
+        held = f"netem delay {by_s * 1000:g}ms limit {NETEM_PACKETS}"
+        self._in_namespace(sender, f"tc qdisc add dev eth0 parent 1:{_class_of(node)} {held}")
 
     def passed_bytes(self, node: Node, sender: Node) -> int | None:
         shown = self._shown(sender, "tc", "-s", "class", "show", "dev", "eth0", "classid", f"1:{_class_of(node)}")

@@ -99,6 +99,9 @@ class ProcessRuntime:
     def limit_ingress(self, node: Node, _senders: list[Node], _port: int, _bytes_per_s: float | None) -> None:
         raise HarnessError(f"The process runtime cannot shape traffic into {node.name}; use RUNTIME=docker.")
 
+    def delay_ingress(self, node: Node, _sender: Node, _by_s: float) -> None:
+        raise HarnessError(f"The process runtime cannot delay traffic into {node.name}; use RUNTIME=docker.")
+
     def passed_bytes(self, _node: Node, _sender: Node) -> int | None:
         return None
 

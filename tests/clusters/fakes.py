@@ -41,6 +41,7 @@ class FakeRuntime:
         self.rules: dict[tuple[str, str], list[str]] = {}  # (node, name) → which packets are dropped
         self.drops = 0  # the counter of every rule
         self.limits_into: dict[str, float | None] = {}
+        self.delays: dict[tuple[str, str], float] = {}  # (node, sender)
         self.passed: dict[str, int] = {}  # sender → bytes within the limit on what it sends
 
     def kill(self, name: str, signal: str) -> None:
@@ -74,6 +75,9 @@ class FakeRuntime:
 
     def limit_ingress(self, node: Node, _senders: list[Node], _port: int, bytes_per_s: float | None) -> None:
         self.limits_into[node.name] = bytes_per_s
+
+    def delay_ingress(self, node: Node, sender: Node, by_s: float) -> None:
+        self.delays[node.name, sender.name] = by_s
 
     def passed_bytes(self, _node: Node, sender: Node) -> int | None:
         return self.passed.get(sender.name)

@@ -156,6 +156,21 @@ def test_a_fault_that_the_runtime_cannot_do_is_refused(
     assert left_under_runs(tmp_path) == []
 
 
+@pytest.mark.parametrize(("step", "refused"), [({"delay": {"into": "A", "by": "1s"}}, True), ({"hold": "1s"}, False)])
+def test_a_delay_needs_a_kernel_that_can(
+    told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: dict[str, Any], refused: bool
+) -> None:
+    """The sentence says what is missing and what to use instead; who delays nothing does not need it."""
+    monkeypatch.setattr(planning, "choose_runtime", lambda _: "docker")
+    monkeypatch.setattr(docker, "fetch_what_nodes_need", lambda: None)
+    monkeypatch.setattr(docker, "kernel_can_delay", lambda: False)
+    said = "Scenario small delays packets, for which this host's kernel lacks sch_netem; use shape"
+
+    with pytest.raises(BadInput, match=said) if refused else nullcontext():
+        prepared(told, tmp_path, changes={"phases": [{"slowly": [step]}]})
+    assert bool(left_under_runs(tmp_path)) != refused
+
+
 def test_changes_are_merged_into_the_scenario(told: str, tmp_path: Path) -> None:
     """Before it is checked: a field is replaced, its neighbours stay, null takes one away; the digest follows."""
     changes = {"load": {"rate": None, "acks": "1", "idempotence": False}, "phases": [{"calm": [{"hold": "1s"}]}]}

@@ -61,6 +61,36 @@ def test_plain_fetch_in_bytes() -> None:
     ).replace("  ", " ")
 
 
+def test_records_are_consumed_in_bytes() -> None:
+    """Fetch v11 as a consumer, which any replica answers from its own log, without waiting."""
+    asked: list[str] = []
+    batch = wire.record_batch([b"a", b"b"], 1000)
+
+    def send(request: Any) -> Any:
+        asked.append(bytes(request.encode()).hex(" "))
+        answer = SimpleNamespace(partition_index=0, error_code=0, records=batch)
+        return SimpleNamespace(error_code=0, responses=[SimpleNamespace(topic="t", partitions=[answer])])
+
+    broker: Any = SimpleNamespace(send=send)
+    given = wire.consume(broker, T0, 1)
+
+    assert given == [(1, 0, b"b")]  # a batch is given whole; what lies before the offset is left out
+    assert asked == [
+        "ff ff ff ff  00 00 00 00  00 00 00 00  00 10 00 00  00  00 00 00 00  ff ff ff ff "
+        "00 00 00 01 00 01 74  00 00 00 01  00 00 00 00  ff ff ff ff  00 00 00 00 00 00 00 01 "
+        "ff ff ff ff ff ff ff ff  00 10 00 00  00 00 00 00  00 00".replace("  ", " ")
+    ]
+
+
+def test_an_offset_that_is_gone_gives_nothing() -> None:
+    """As while a follower cuts its log."""
+    answer = SimpleNamespace(partition_index=0, error_code=1, records=None)
+    reply = SimpleNamespace(error_code=0, responses=[SimpleNamespace(topic="t", partitions=[answer])])
+    broker: Any = SimpleNamespace(send=lambda _: reply)
+
+    assert wire.consume(broker, T0, 7) == []
+
+
 def test_record_batch_in_bytes() -> None:
     """One record ``a`` at 1000 ms: format v2 with its CRC-32C, and no producer id."""
     assert wire.record_batch([b"a"], 1000).hex() == (

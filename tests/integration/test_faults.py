@@ -4,14 +4,24 @@ from __future__ import annotations
 
 import pytest
 
+from clusters.runtimes.docker import kernel_can_delay
 from clusters.scenario import Phase
 from clusters.steps import PhaseRun
 from clusters.waiting import wait_until
 from clusters.world import World
+from history.errors import HarnessError
 from history.events import Event, read_events
 
 pytestmark = pytest.mark.cluster
 
+NETWORK = {
+    "cut": [{"cut": {"node": "A", "from": ["B", "C"]}}, {"hold": "1s"}, {"join": {"node": "A", "from": ["B", "C"]}}],
+    "cut from clients": [{"cut": {"node": "leader of orders-0", "from": "clients"}}, {"hold": "1s"}],
+    "cut from controller": [{"cut": {"node": "A", "from": "controller"}}],
+    "shape": [{"shape": {"into": "follower of orders-0", "rate": "1MB/s"}}, {"unshape": "follower of orders-0"}],
+    "delay": [{"delay": {"into": "follower of orders-0", "by": "50ms"}}],
+    "lose": [{"lose": {"into": "leader of orders-0", "from": "followers of orders-0", "percent": 20}}],
+}
 STEPS = {
     "pause": [{"pause": "follower of orders-0"}, {"hold": "1s"}],
     "kill": [{"kill": "leader of orders-0"}, {"wait": {"for": {"leader_changed": "orders"}, "limit": "20s"}}],
@@ -48,6 +58,25 @@ def test_a_fault_bites_and_is_gone_again(world: World, fault: str) -> None:
     assert _detail(events, "injected")["bit"] is True
     assert _detail(events, "healed")["gone"] is True
     assert not [event for event in events if event.kind == "wait_ran_out"]
+    wait_until(lambda: _isr_is_full(world), limit_s=60, what="the ISR to be full again")
+
+
+@pytest.mark.parametrize("fault", NETWORK)
+def test_a_fault_of_the_network_bites_and_is_gone_again(world: World, fault: str) -> None:
+    """By the kernel's counters, which went on until the end; local processes have no network of their own."""
+    if "network" not in world.runtime.capabilities:
+        with pytest.raises(HarnessError, match="use RUNTIME=docker"):
+            _run(world, fault, NETWORK[fault])
+        return
+    if fault == "delay" and not kernel_can_delay():
+        pytest.skip("the kernel has no sch_netem")
+    events = _run(world, fault, NETWORK[fault])
+    injected, healed = _detail(events, "injected"), _detail(events, "healed")
+
+    assert injected["bit"] is True
+    assert healed["gone"] is True
+    assert int(str(healed.get("packets", 1))) >= int(str(injected.get("packets", 1))) > 0
+    assert all(world.probe_error(number) is None for number in world.brokers)
     wait_until(lambda: _isr_is_full(world), limit_s=60, what="the ISR to be full again")
 
 

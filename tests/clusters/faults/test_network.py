@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from clusters.faults import network
-from clusters.faults.network import Dropping, Shaped, cut, lose
+from clusters.faults.network import Delayed, Dropping, Shaped, cut, lose
 from history.errors import WaitTimeout
 from tests.clusters.fakes import FakeWorld, scenario
 
@@ -146,7 +146,7 @@ def test_a_limit_is_proven_by_what_passed_through_it(world: Any) -> None:
 
     fault.inject()
     assert world.runtime.limits_into == {"broker-1": 1e6}
-    assert fault.bit() == {"bytes_per_s": 1e6, "passed_bytes": 900}
+    assert fault.bit() == {"passed_bytes": 900}
     world.runtime.passed = {}
     fault.heal()
     assert fault.gone() == {"classes": 0}
@@ -171,4 +171,15 @@ def test_to_a_paused_broker_nothing_need_flow(world: Any) -> None:
     world.runtime.passed = {"broker-2": 0, "broker-3": 0}
     world.runtime.pause("broker-1")
 
-    assert shaped(world).bit() == {"bytes_per_s": 1e6, "passed_bytes": 0}
+    assert shaped(world).bit() == {"passed_bytes": 0}
+
+
+def test_a_delay_is_put_into_the_class_of_every_sender(world: Any) -> None:
+    """That class limits nothing by itself, and the delay goes with it."""
+    fault = Delayed(world, world.brokers[1], [world.brokers[2], world.brokers[3]], 0.1)
+
+    fault.inject()
+    assert world.runtime.limits_into == {"broker-1": network.UNLIMITED_BYTES_PER_S}
+    assert world.runtime.delays == {("broker-1", "broker-2"): 0.1, ("broker-1", "broker-3"): 0.1}
+    fault.heal()
+    assert world.runtime.limits_into == {"broker-1": None}

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from docker.errors import APIError, DockerException
+from docker.errors import APIError, ContainerError, DockerException
 
 from clusters.nodes import Node
 from clusters.runtimes import docker as module
@@ -153,6 +154,16 @@ def test_traffic_into_two_brokers_is_limited_side_by_side(monkeypatch: pytest.Mo
     assert ["flowid 1:12" in script and "prio 12 u32" in script for script in scripts] == [False, True]
 
 
+def test_packets_are_held_back_within_the_limits_class(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that only those are which the limit is about, and lifting it lifts both."""
+    scripts: list[tuple[str, str]] = []
+    monkeypatch.setattr(DockerRuntime, "_in_namespace", lambda _self, node, script: scripts.append((node.name, script)))
+    a, b = (Node(name, "broker", "172.30.7.1", Path("/w"), "java", (), node_id=n) for n, name in enumerate("ab", 1))
+    runtime(Networks(set())).delay_ingress(a, b, 0.25)
+
+    assert scripts == [("b", "tc qdisc add dev eth0 parent 1:11 netem delay 250ms limit 100000")]
+
+
 @pytest.mark.parametrize(
     ("shown", "passed"), [("class htb 1:11 root rate 8Mbit\n Sent 905 bytes 3 pkt (dropped 0", 905), ("", None)]
 )
@@ -201,6 +212,25 @@ def test_rules_are_taken_away_whole(monkeypatch: pytest.MonkeyPatch, said: str, 
         " && iptables -w -I INPUT -j cut-1 && iptables -w -I OUTPUT -j cut-1"
     )
     assert scripts[1].startswith("iptables -w -D INPUT -j cut-1; iptables -w -D OUTPUT -j cut-1; ")
+
+
+@pytest.mark.parametrize("can", [True, False])
+def test_a_kernel_is_asked_whether_it_delays(monkeypatch: pytest.MonkeyPatch, can: bool) -> None:
+    """By trying it where it disturbs nobody."""
+    tried: list[dict[str, Any]] = []
+
+    def run(_image: str, command: list[str], **settings: Any) -> None:
+        tried.append(settings)
+        assert command[-3:] == ["netem", "delay", "1ms"]
+        if not can:
+            raise ContainerError(None, 2, command, "x", b"Specified qdisc kind is unknown.")
+
+    client = SimpleNamespace(containers=SimpleNamespace(run=run), close=lambda: None)
+    monkeypatch.setattr(module.docker, "from_env", lambda **_: client)
+    monkeypatch.setattr(module, "node_image", lambda _: "x")
+
+    assert module.kernel_can_delay() is can
+    assert tried[0]["network_mode"] == "none"
 
 
 class Updated:

@@ -146,6 +146,8 @@ def test_traffic_cannot_be_shaped(runtime: ProcessRuntime) -> None:
     assert not {"shape", "network"} & runtime.capabilities
     with pytest.raises(HarnessError, match="cannot shape traffic into broker-1; use RUNTIME=docker"):
         runtime.limit_ingress(node(runtime), [], 9091, 1000.0)
+    with pytest.raises(HarnessError, match="cannot delay traffic into broker-1; use RUNTIME=docker"):
+        runtime.delay_ingress(node(runtime), node(runtime), 0.1)
     with pytest.raises(HarnessError, match="cannot drop packets of broker-1; use RUNTIME=docker"):
         runtime.drop_packets(node(runtime), "cut-1", ["-p tcp"])
     with pytest.raises(HarnessError, match="has no cut-1 at broker-1 to end; use RUNTIME=docker"):
