@@ -8,17 +8,29 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from clusters import page_cache, story
-from clusters.admin import elect_preferred, reassign
+from clusters.admin import elect_preferred, elect_unclean
 from clusters.capture import write_directly
 from clusters.client_nodes import offer
 from clusters.describe import describe
+from clusters.faults.disk import Flipped, Forgotten, FullDisk, ReadOnlyDisk, Truncated, Wiped
 from clusters.faults.lagging import LagFault
 from clusters.faults.network import Delayed, Peer, Shaped, cut, lose
 from clusters.faults.processes import Killed, Paused, Stopped
+from clusters.faults.resources import Starved
+from clusters.faults.topology import (
+    HIGH_WATERMARK,
+    Change,
+    Configured,
+    Deleted,
+    PingPong,
+    Reassigned,
+    leader_first,
+    move_leader,
+    throttle,
+)
 from clusters.nodes import Node
 from clusters.partition import TopicPartition
 from clusters.replica_reader import ReplicaReader
-from clusters.waiting import wait_until
 from clusters.world import broker_id
 from history.errors import HarnessError
 
@@ -76,6 +88,35 @@ def _stop(run: PhaseRun, step: story.Stop) -> None:
     run.inject(Stopped(run.world, run.nodes(step.node)), step)
 
 
+def _starve_cpu(run: PhaseRun, step: story.StarveCpu) -> None:
+    run.inject(Starved(run.world, run.nodes(step.node), step.cpus), step)
+
+
+def _fill_disk(run: PhaseRun, step: story.FillDisk) -> None:
+    run.inject(FullDisk(run.world, run.nodes(step.node)), step)
+
+
+def _read_only_disk(run: PhaseRun, step: story.ReadOnlyDisk) -> None:
+    run.inject(ReadOnlyDisk(run.world, run.nodes(step.node)), step)
+
+
+def _wipe(run: PhaseRun, step: story.Wipe) -> None:
+    for node in run.nodes(step.node):
+        run.inject(Wiped(run.world, node), step)
+
+
+def _truncate(run: PhaseRun, step: story.Truncate) -> None:
+    run.inject(Truncated(run.world, run.node(step.node), step.partition, step.records, step.bytes), step)
+
+
+def _forget(run: PhaseRun, step: story.Forget) -> None:
+    run.inject(Forgotten(run.world, run.node(step.node), step.what), step)
+
+
+def _flip_bit(run: PhaseRun, step: story.FlipBit) -> None:
+    run.inject(Flipped(run.world, run.node(step.node), step.partition, step.offset), step)
+
+
 def _start(run: PhaseRun, step: story.Start) -> None:
     run.heal_on(run.nodes(step.node), ("kill", "stop"))
 
@@ -86,23 +127,50 @@ def _heal(run: PhaseRun, _step: story.Heal) -> None:
 
 def _elect(run: PhaseRun, step: story.Elect) -> None:
     """A preferred replica that is not in sync cannot lead; that is recorded, and the phase goes on."""
+    connection = run.world.any_connection()
+    elect = {"preferred": elect_preferred, "unclean": elect_unclean}[step.who]
     try:
-        elect_preferred(run.world.connection(_answering(run)), run.world.partitions)
+        elect(connection, run.world.partitions)
         refused = None
     except (HarnessError, OSError) as error:
         refused = str(error)
-    run.world.events.add("elected", phase=run.phase.name, step=step.key, refused=refused)
+    run.world.events.add("elected", phase=run.phase.name, step=step.key, who=step.who, refused=refused)
 
 
 def _describe(run: PhaseRun, step: story.Describe) -> None:
     run.world.events.add("described", phase=run.phase.name, target=step.topic, **describe(run.world, step.topic))
 
 
-def _answering(run: PhaseRun) -> int:
-    answering = next((number for number in run.world.brokers if run.world.view_of(number)), None)
-    if answering is None:
-        raise HarnessError("No broker answers that could be asked for an election.")
-    return answering
+def _reassign(run: PhaseRun, step: story.Reassign) -> None:
+    run.inject(Reassigned(run.world, step.topic, step.to, step.limit), step)
+
+
+def _ping_pong(run: PhaseRun, step: story.PingPong) -> None:
+    ids = run.world.scenario.cluster.broker_ids
+    run.inject(PingPong(run.world, step.partition, [ids[letter] for letter in step.between], step.times), step)
+
+
+def _delete_records(run: PhaseRun, step: story.DeleteRecords) -> None:
+    before = HIGH_WATERMARK if isinstance(step.before, str) else step.before
+    run.inject(Deleted(run.world, step.partition, before), step)
+
+
+def _configure(run: PhaseRun, step: story.Configure) -> None:
+    if step.topic is not None:
+        change = Change("topic", step.topic, step.set)
+    else:
+        change = Change("broker", str(run.node(_named(step.broker)).node_id), step.set)
+    run.inject(Configured(run.world, [change], "configure"), step)
+
+
+def _named(target: story.Target | None) -> story.Target:
+    if target is None:
+        raise HarnessError("The step names no broker.")
+    return target
+
+
+def _throttle(run: PhaseRun, step: story.Throttle) -> None:
+    run.inject(Configured(run.world, throttle(run.world, run.node(step.node), step.rate), "throttle"), step)
 
 
 def _drop_cache(run: PhaseRun, step: story.DropCache) -> None:
@@ -175,20 +243,9 @@ def _lead(run: PhaseRun, step: story.Lead) -> None:
     """One that is not in sync is not elected; that is recorded, and the phase goes on."""
     world, number = run.world, broker_id(run.node(step.replica))
     partition = _partition(run, step.replica)
-    connection = world.connection(_answering(run))
-    view = world.partition_view(partition)
-    if view is None or number not in view.replicas:
-        raise HarnessError(f"Broker {number} is known to have no replica of {partition} that could lead.")
-    reassign(connection, {partition: [number, *(other for other in view.replicas if other != number)]})
-
-    def leads() -> bool:
-        seen = world.partition_view(partition)
-        if seen and seen.leader != number and seen.replicas[0] == number:
-            elect_preferred(connection, [partition])
-        return seen is not None and seen.leader == number
-
+    order = leader_first(world, partition, number)
     try:
-        wait_until(leads, limit_s=LEAD_LIMIT_S, every_s=0.02, what=f"broker {number} to lead {partition}")
+        move_leader(world, partition, order, LEAD_LIMIT_S)
         refused = None
     except (HarnessError, OSError) as error:
         refused = str(error)
@@ -206,10 +263,22 @@ ACTIONS: dict[type[story.Step], Callable[[PhaseRun, Any], None]] = {
     story.Resume: _resume,
     story.Kill: _kill,
     story.Stop: _stop,
+    story.StarveCpu: _starve_cpu,
+    story.FillDisk: _fill_disk,
+    story.ReadOnlyDisk: _read_only_disk,
+    story.Wipe: _wipe,
+    story.Truncate: _truncate,
+    story.Forget: _forget,
+    story.FlipBit: _flip_bit,
     story.Start: _start,
     story.Heal: _heal,
     story.Elect: _elect,
     story.Describe: _describe,
+    story.Reassign: _reassign,
+    story.PingPong: _ping_pong,
+    story.DeleteRecords: _delete_records,
+    story.Configure: _configure,
+    story.Throttle: _throttle,
     story.DropCache: _drop_cache,
     story.Write: _write,
     story.Cut: _cut,

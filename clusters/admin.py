@@ -1,7 +1,7 @@
 """What an operator asks of a cluster: topics, settings, elections, reassignments; over ``clusters.wire``.
 
 Everything goes to the controller where there is one among the brokers (ZooKeeper); in KRaft the brokers pass it on.
-Pinned versions: CreateTopics v4, IncrementalAlterConfigs v0, DescribeConfigs v1, ElectLeaders v1,
+Pinned versions: CreateTopics v4, IncrementalAlterConfigs v0, DescribeConfigs v1, DeleteRecords v1, ElectLeaders v1,
 AlterPartitionReassignments v0.
 """
 
@@ -13,6 +13,7 @@ from typing import Any, Literal
 from kafka.protocol.admin import (
     AlterPartitionReassignmentsRequest,
     CreateTopicsRequest,
+    DeleteRecordsRequest,
     DescribeConfigsRequest,
     ElectLeadersRequest,
     IncrementalAlterConfigsRequest,
@@ -126,6 +127,28 @@ def describe_config(
         config.name: {SOURCES.get(said.source, str(said.source)): said.value for said in config.synonyms}
         for config in answer.configs
     }
+
+
+def delete_records(connection: Connection, partition: TopicPartition, before: int) -> int:
+    """Ask a partition's leader to move its log start to an offset (-1: its high watermark); the log start since then.
+
+    Raises:
+        HarnessError: the leader refused, as above its high watermark.
+        OSError: it did not answer.
+    """
+    of_topic = DeleteRecordsRequest.DeleteRecordsTopic
+    request = DeleteRecordsRequest[1](
+        topics=[
+            of_topic(
+                name=partition.topic,
+                partitions=[of_topic.DeleteRecordsPartition(partition_index=partition.partition, offset=before)],
+            )
+        ],
+        timeout_ms=TIMEOUT_MS,
+    )
+    answer = connection.send(request).topics[0].partitions[0]
+    _check(f"delete the records of {partition} before {before}", answer)
+    return int(answer.low_watermark)
 
 
 def elect_preferred(connection: Connection, partitions: Sequence[TopicPartition]) -> None:

@@ -30,6 +30,8 @@ def collect_servers(world: World) -> None:
     for node in live:
         world.runtime.pause(node.name)
     for node in servers:
+        if node.disk_bytes:
+            world.runtime.on_disk(node, "cp -a --sparse=always /disk/. data/")
         _copy_server(node, world.folder.brokers / node.name)
     for node in live:
         world.runtime.resume(node.name)

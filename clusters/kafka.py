@@ -133,6 +133,7 @@ def _java_node(
         arguments=(*flags, *logging, "-cp", release.class_path, *main, str(folder / "server.properties")),
         node_id=node_id,
         readable=(release.jars, *((agent, RULES) if agent else ())),
+        disk_bytes=next((size for name, size in cluster.disks.items() if cluster.broker_ids[name] == node_id), None),
         disk_read=cluster.allowance.disk_read if cluster.allowance and role == "broker" else None,
     )
 

@@ -24,6 +24,7 @@ class Node:
     node_id: int | None = None
     readable: tuple[Path, ...] = ()  # folders and files outside its own that it reads
     writable: tuple[Path, ...] = ()  # and writes
+    disk_bytes: int | None = None  # the size of a disk of its own for its data (capability disk); None: the host's
     disk_read: float | None = None  # bytes a second that it may read from its disk (capability allowance)
     environment: dict[str, str] = field(default_factory=dict)
 

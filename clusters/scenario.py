@@ -16,8 +16,8 @@ from typing import Annotated, Any, Literal
 import yaml
 from pydantic import BeforeValidator, Field, PlainSerializer, ValidationError, model_validator
 
-from clusters.story import AnyStep, Offer, Step
-from clusters.values import Acks, BytesPerSecond, CpuSet, Model, PerSecond, Seconds, Settings, seconds
+from clusters.story import AnyStep, FillDisk, FlipBit, Letter, Offer, PingPong, ReadOnlyDisk, Step
+from clusters.values import Acks, Bytes, BytesPerSecond, CpuSet, Model, PerSecond, Seconds, Settings, seconds
 from history.errors import BadInput
 from history.refusals import first_wrong
 
@@ -52,6 +52,7 @@ class Cluster(Model):
     jvm: Literal["quick", "stock"] = "quick"
     heap: str | None = Field(default=None, pattern=r"^[1-9]\d*[mMgG]$")  # of a broker; None: by jvm
     allowance: Allowance | None = None
+    disks: dict[Letter, Bytes] = Field(default_factory=dict)  # brokers with a small disk of their own
     metrics: bool = False  # brokers tell of their requests and garbage collection
     debug: list[str] = Field(
         default_factory=list
@@ -185,10 +186,28 @@ class Scenario(Model):
         names = ["before", "after", *(phase.name for phase in self.phases)]  # the labels of captures
         if twice := [name for name in names if names.count(name) > 1]:
             raise ValueError(f"the phase name {twice[0]!r} is taken; each differs from the others, before and after")
+        if unknown := sorted(self.cluster.disks.keys() - self.cluster.broker_ids.keys()):
+            raise ValueError(f"disks names broker {unknown[0]}; this cluster has {', '.join(self.cluster.broker_ids)}")
         for phase in self.phases:
-            for step in phase.steps:
+            for number, step in enumerate(phase.steps):
                 self._check_step(phase.name, step)
+                self._check_disk(phase.name, step)
+                if step.of_dead and not any(before.key in ("kill", "stop") for before in phase.steps[:number]):
+                    raise ValueError(
+                        f"phase {phase.name!r}, step {step.key}: acts on a broker that is down; kill or stop it before"
+                    )
         return self
+
+    def _check_disk(self, phase: str, step: Step) -> None:
+        """A full disk has to be one of its own, or it would be the host's; files are changed on the host's."""
+        disks, named = self.cluster.disks, {target.name for target in step.targets if target.name}
+        if isinstance(step, FillDisk) and not (disks.keys() >= (named or self.cluster.broker_ids.keys())):
+            who = ", ".join(sorted(named)) or "every broker"
+            raise ValueError(f"phase {phase!r}, step fill_disk: give {who} a disk of its own under cluster.disks")
+        if (step.of_dead or isinstance(step, FlipBit | ReadOnlyDisk)) and disks.keys() & (named or disks.keys()):
+            raise ValueError(
+                f"phase {phase!r}, step {step.key}: cannot reach into a disk of cluster.disks; aim at another broker"
+            )
 
     def _check_topic(self, name: str, topic: Topic) -> None:
         known = self.cluster.broker_ids
@@ -216,16 +235,23 @@ class Scenario(Model):
                 raise ValueError(f"{where}: there is no partition {topic}-{partition}")
         if isinstance(step, Offer) and self.load is None:
             raise ValueError(f"{where}: there is no load whose rate it could change")
-        letters = self.cluster.broker_ids
+        self._check_letters(where, step)
         for target in targets:
-            if target.name and target.name not in letters:
-                raise ValueError(f"{where}: there is no broker {target.name}; this cluster has {', '.join(letters)}")
             if target.of and target.role.startswith("follower") and len(self.topics[target.of.topic].replicas) == 1:
                 raise ValueError(f"{where}: {target.of} has one replica, so it has no follower")
             if target.of and target.role == "bystander" and len(self.topics[target.of.topic].replicas) < 3:
                 raise ValueError(
                     f"{where}: {target.of} needs three replicas, so that one is neither leader nor controller"
                 )
+
+    def _check_letters(self, where: str, step: Step) -> None:
+        known, named = self.cluster.broker_ids, step.letters + [target.name for target in step.targets if target.name]
+        if unknown := [letter for letter in named if letter not in known]:
+            raise ValueError(f"{where}: there is no broker {unknown[0]}; this cluster has {', '.join(known)}")
+        if len(set(step.letters)) != len(step.letters):
+            raise ValueError(f"{where}: names a broker twice in {step.letters}")
+        if isinstance(step, PingPong) and (odd := set(step.letters) - set(self.topics[step.partition.topic].replicas)):
+            raise ValueError(f"{where}: {sorted(odd)[0]} has no replica of {step.partition} that could lead")
 
     @property
     def aims_at_controller(self) -> bool:
@@ -242,6 +268,7 @@ class Scenario(Model):
     def needs(self) -> frozenset[str]:
         """Runtime capabilities that the cluster and the steps need."""
         of_cluster = frozenset({"allowance"} if self.cluster.allowance else ())
+        of_cluster |= frozenset({"disk"} if self.cluster.disks else ())
         return of_cluster.union(*(step.needs for phase in self.phases for step in phase.steps))
 
     @property

@@ -14,6 +14,7 @@ from clusters import story
 from clusters.actions import ACTIONS
 from clusters.capture import capture_offsets
 from clusters.faults import Evidence, Fault
+from clusters.faults.disk import Damaged
 from clusters.faults.processes import Ended
 from clusters.nodes import Node
 from clusters.partition import TopicPartition
@@ -67,9 +68,12 @@ class PhaseRun:
             work.result()
 
     def heal_all(self) -> None:
-        """Heal, last injected first; one that cannot be healed does not keep the others from it."""
+        """Heal, last injected first; one that cannot be healed does not keep the others from it.
+
+        What Kafka mends itself comes last: its broker has to be up again.
+        """
         with ExitStack() as healing:
-            for fault in self._in_force.copy():
+            for fault in sorted(self._in_force, key=lambda fault: not isinstance(fault, Damaged)):
                 healing.callback(self._heal, fault)
 
     # --- targets -------------------------------------------------------------------------------
@@ -87,22 +91,28 @@ class PhaseRun:
     def _resolve(self, target: story.Target) -> list[int]:
         if target.role == "named":
             return [self.world.scenario.cluster.broker_ids[target.name or ""]]
-        if target.role == "random":
-            return [random.Random(f"{self.world.plan.seed} {self.phase.name}").choice(sorted(self.world.brokers))]
+        if target.of is not None:
+            return self._replicas(target.role, target.of)
         if target.role == "controller":
             return [self._controller()]
-        if target.of is None:
-            raise HarnessError(f"The target {target} names no partition.")
-        assigned = self.world.replicas(target.of)
-        if target.role == "preferred leader":
+        everyone = sorted(self.world.brokers)
+        if target.role == "random":
+            return [random.Random(f"{self.world.plan.seed} {self.phase.name}").choice(everyone)]
+        return everyone
+
+    def _replicas(self, role: str, partition: TopicPartition) -> list[int]:
+        assigned = self.world.replicas(partition)
+        if role == "replicas":
+            return assigned
+        if role == "preferred leader":
             return assigned[:1]
-        leader = self._leader(target.of)
-        if target.role == "leader":
+        leader = self._leader(partition)
+        if role == "leader":
             return [leader]
         followers = [number for number in assigned if number != leader]
-        if target.role == "bystander" and self.world.plan.mode == "zookeeper":  # KRaft's controller is no broker
+        if role == "bystander" and self.world.plan.mode == "zookeeper":  # KRaft's controller is no broker
             followers = [number for number in followers if number != self._controller()]
-        return followers if target.role == "followers" else followers[-1:]
+        return followers if role == "followers" else followers[-1:]
 
     def _leader(self, partition: TopicPartition) -> int:
         view = wait_until(

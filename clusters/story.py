@@ -19,7 +19,7 @@ from pydantic import (
 )
 
 from clusters.partition import TopicPartition
-from clusters.values import Acks, BytesPerSecond, Model, PerSecond, Seconds
+from clusters.values import Acks, BytesPerSecond, Model, PerSecond, Seconds, Settings
 
 
 class Target(Model):
@@ -28,10 +28,22 @@ class Target(Model):
     ``leader of orders-0`` · ``follower of orders-0`` (the last one in the assignment that does not lead) ·
     ``followers of orders-0`` (all) · ``bystander of orders-0`` (the last one that neither leads nor is the
     controller) · ``preferred leader of orders-0`` · ``controller`` · ``A`` (a named broker) · ``A of orders-0`` (the
-    same, as a replica of that partition) · ``random broker`` (by the run's seed).
+    same, as a replica of that partition) · ``random broker`` (by the run's seed) · ``replicas of orders-0`` (all) ·
+    ``brokers`` (all).
     """
 
-    role: Literal["leader", "follower", "followers", "bystander", "preferred leader", "controller", "named", "random"]
+    role: Literal[
+        "leader",
+        "follower",
+        "followers",
+        "bystander",
+        "preferred leader",
+        "replicas",
+        "controller",
+        "named",
+        "random",
+        "brokers",
+    ]
     of: TopicPartition | None = None
     name: str | None = None
 
@@ -41,26 +53,39 @@ class Target(Model):
         return {"named": self.name or "", "random": "random broker"}.get(self.role, self.role)
 
 
+_ALONE = {"controller": "controller", "brokers": "brokers", "random broker": "random"}
+
+
 def _target(value: object) -> object:
     if not isinstance(value, str):
         return value
-    if match := re.fullmatch(r"(preferred leader|leader|followers?|bystander) of ([\w.-]+)-(\d+)", value):
+    if match := re.fullmatch(r"(preferred leader|leader|followers?|bystander|replicas) of ([\w.-]+)-(\d+)", value):
         return {"role": match[1], "of": TopicPartition(match[2], int(match[3]))}
     if match := re.fullmatch(r"([A-Z]) of ([\w.-]+)-(\d+)", value):
         return Target(role="named", name=match[1], of=TopicPartition(match[2], int(match[3])))
-    if value == "controller":
-        return Target(role="controller")
-    if value == "random broker":
-        return Target(role="random")
+    if value in _ALONE:
+        return {"role": _ALONE[value]}
     if re.fullmatch(r"[A-Z]", value):
         return Target(role="named", name=value)
     raise ValueError(
-        f"{value!r} is no target; say leader|follower|followers|bystander|preferred leader of <topic>-<partition>, "
-        "controller, random broker or a broker's letter"
+        f"{value!r} is no target; say leader|follower|followers|bystander|preferred leader|replicas of "
+        "<topic>-<partition>, controller, random broker, brokers or a broker's letter"
     )
 
 
+def _partition(value: object) -> object:
+    """``orders-0`` → the partition."""
+    if isinstance(value, str):
+        match = re.fullmatch(r"([\w.-]+)-(\d+)", value)
+        if not match:
+            raise ValueError(f"{value!r} is no partition such as orders-0")
+        return TopicPartition(match[1], int(match[2]))
+    return value
+
+
 Node = Annotated[Target, BeforeValidator(_target), PlainSerializer(str)]
+Partition = Annotated[TopicPartition, BeforeValidator(_partition), PlainSerializer(str)]
+Letter = Annotated[str, Field(pattern=r"^[A-Z]$")]
 
 
 def _listed(value: object) -> list[object]:
@@ -164,13 +189,15 @@ class Step(Model):
     """One call inside a phase, told apart by its key: ``- pause: {node: …}``.
 
     ``shorthand`` names the field that a bare value fills (``- hold: 5s``). ``fault`` says whether the
-    step breaks something that must be healed in its phase; ``needs`` lists runtime capabilities.
+    step breaks something that must be healed in its phase; ``needs`` lists runtime capabilities; ``of_dead`` says that
+    it acts on a broker that is down.
     """
 
     key: ClassVar[str]
     shorthand: ClassVar[str | None] = None
     fault: ClassVar[bool] = False
     needs: ClassVar[frozenset[str]] = frozenset()
+    of_dead: ClassVar[bool] = False
 
     @model_validator(mode="before")
     @classmethod
@@ -195,7 +222,13 @@ class Step(Model):
     @property
     def partitions(self) -> list[TopicPartition]:
         """The partitions that it names beside those of its targets; a topic stands for its first one."""
-        return [TopicPartition(c.topic, 0) for c in self._conditions if c.topic]
+        named = [value for value in dict(self).values() if isinstance(value, TopicPartition)]
+        return named + [TopicPartition(c.topic, 0) for c in self._conditions if c.topic]
+
+    @property
+    def letters(self) -> list[str]:
+        """The brokers that it names by their letters beside its targets."""
+        return []
 
     @property
     def _conditions(self) -> list[Condition]:
@@ -311,6 +344,84 @@ class Stop(Step):
     node: Node
 
 
+class StarveCpu(Step):
+    """Let a broker have little CPU time: it runs, but slowly."""
+
+    key = "starve_cpu"
+    fault = True
+    needs = frozenset({"allowance"})
+    node: Node
+    cpus: float = Field(ge=0.05, allow_inf_nan=False)
+
+
+class FillDisk(Step):
+    """Leave no space on a broker's own small disk (``cluster.disks``); it gives up its log directory and ends."""
+
+    key = "fill_disk"
+    shorthand = "node"
+    fault = True
+    needs = frozenset({"disk"})
+    node: Node
+
+
+class ReadOnlyDisk(Step):
+    """Take a broker's right to write into its log directory; it gives it up and ends."""
+
+    key = "read_only_disk"
+    shorthand = "node"
+    fault = True
+    needs = frozenset({"disk"})
+    node: Node
+
+
+class Wipe(Step):
+    """Remove all topic data of a broker that is down."""
+
+    key = "wipe"
+    shorthand = "node"
+    fault = True
+    of_dead = True
+    node: Node
+
+
+class Truncate(Step):
+    """Cut the end off a replica's last segment while its broker is down: whole batches, or bytes."""
+
+    key = "truncate"
+    fault = True
+    of_dead = True
+    node: Node
+    partition: Partition
+    records: Annotated[int, Field(gt=0)] | None = None
+    bytes: Annotated[int, Field(gt=0)] | None = None
+
+    @model_validator(mode="after")
+    def _one_measure(self) -> Truncate:
+        if (self.records is None) == (self.bytes is None):
+            raise ValueError("truncate takes either records or bytes")
+        return self
+
+
+class Forget(Step):
+    """Delete a checkpoint file of a broker that is down."""
+
+    key = "forget"
+    fault = True
+    of_dead = True
+    node: Node
+    what: Literal["high watermark checkpoint", "log start checkpoint", "recovery point checkpoint"]
+
+
+class FlipBit(Step):
+    """Flip one bit of a batch on one broker's disk. It stays so: Kafka does not look for it."""
+
+    key = "flip_bit"
+    fault = True
+    node: Node
+    partition: Partition
+    offset: int = Field(ge=0)
+
+
 class Start(Step):
     """Start a node that was killed or stopped."""
 
@@ -328,11 +439,81 @@ class Heal(Step):
 
 
 class Elect(Step):
-    """Give leadership back to the preferred leader of every partition."""
+    """Give leadership back to the preferred leader of every partition; or, where none leads, to any live replica."""
 
     key = "elect"
     shorthand = "who"
-    who: Literal["preferred"]
+    who: Literal["preferred", "unclean"]
+
+
+class Reassign(Step):
+    """Move a topic's partitions to other brokers; ``to`` reads as ``replicas`` of a topic. Moved back to heal."""
+
+    key = "reassign"
+    fault = True
+    topic: str
+    to: list[Letter] = Field(min_length=1)
+    limit: Seconds = 60.0
+
+    @property
+    def partitions(self) -> list[TopicPartition]:
+        return [TopicPartition(self.topic, 0)]
+
+    @property
+    def letters(self) -> list[str]:
+        return self.to
+
+
+class PingPong(Step):
+    """Move a partition's leadership to and fro, each move as soon as the one before is seen."""
+
+    key = "ping_pong"
+    fault = True
+    partition: Partition
+    between: list[Letter] = Field(min_length=2)
+    times: int = Field(gt=0)
+
+    @property
+    def letters(self) -> list[str]:
+        return self.between
+
+
+class DeleteRecords(Step):
+    """Move a partition's log start forward (KIP-107); what was deleted stays deleted."""
+
+    key = "delete_records"
+    fault = True
+    partition: Partition
+    before: Annotated[int, Field(gt=0)] | Literal["high_watermark"] = "high_watermark"
+
+
+class Configure(Step):
+    """Change dynamic settings of a topic or of a broker; taken back to heal."""
+
+    key = "configure"
+    fault = True
+    topic: str | None = None
+    broker: Node | None = None
+    set: Settings = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _of_one_thing(self) -> Configure:
+        if (self.topic is None) == (self.broker is None):
+            raise ValueError("configure names either a topic or a broker")
+        return self
+
+    @property
+    def partitions(self) -> list[TopicPartition]:
+        return [TopicPartition(self.topic, 0)] if self.topic else []
+
+
+class Throttle(Step):
+    """Limit what a broker replicates while it is not in sync (KIP-73); a member of the ISR is never throttled."""
+
+    key = "throttle"
+    fault = True
+    node: Node
+    rate: BytesPerSecond
 
 
 class Describe(Step):
@@ -488,10 +669,22 @@ STEPS: dict[str, type[Step]] = {
         Resume,
         Kill,
         Stop,
+        StarveCpu,
+        FillDisk,
+        ReadOnlyDisk,
+        Wipe,
+        Truncate,
+        Forget,
+        FlipBit,
         Start,
         Heal,
         Elect,
         Describe,
+        Reassign,
+        PingPong,
+        DeleteRecords,
+        Configure,
+        Throttle,
         DropCache,
         Write,
         Cut,

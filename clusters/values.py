@@ -40,6 +40,16 @@ def _bytes_per_second(value: object) -> object:
     return value
 
 
+def _bytes(value: object) -> object:
+    """``64MB`` → 64000000."""
+    if isinstance(value, str):
+        match = re.fullmatch(r"(\d+)\s*([kMG]?)B", value)
+        if not match:
+            raise ValueError(f"{value!r} is no size such as 64MB")
+        return int(match[1]) * {"": 1, "k": 10**3, "M": 10**6, "G": 10**9}[match[2]]
+    return value
+
+
 def _setting(value: object) -> object:
     """A Kafka setting as Kafka's own files spell it."""
     if isinstance(value, bool):
@@ -55,6 +65,7 @@ def _acks(value: object) -> object:
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False), BeforeValidator(seconds)]
 PerSecond = Annotated[float, Field(gt=0, allow_inf_nan=False), BeforeValidator(_per_second)]
 BytesPerSecond = Annotated[float, Field(ge=1000, allow_inf_nan=False), BeforeValidator(_bytes_per_second)]
+Bytes = Annotated[int, Field(gt=0), BeforeValidator(_bytes)]
 CpuSet = Annotated[str, Field(pattern=r"^\d+(-\d+)?(,\d+(-\d+)?)*$")]
 Acks = Annotated[Literal["0", "1", "all"], BeforeValidator(_acks)]
 Settings = dict[str, Annotated[str, BeforeValidator(_setting)]]

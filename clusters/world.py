@@ -58,6 +58,7 @@ class World:
         except (OSError, ValidationError) as error:
             raise EvidenceError(f"{run} is no run that is under way; start a new one with `make run`.") from error
         self._connections: dict[int, Connection] = {}
+        self.moved: dict[TopicPartition, list[int]] = {}  # partitions that a step has on other replicas now
 
     @classmethod
     @contextmanager
@@ -145,7 +146,9 @@ class World:
         ]
 
     def replicas(self, partition: TopicPartition) -> list[int]:
-        """The broker ids of a partition as assigned, preferred leader first."""
+        """The broker ids of a partition as assigned now, preferred leader first."""
+        if partition in self.moved:
+            return self.moved[partition]
         topic = self.scenario.topics[partition.topic]
         return topic.assignment(self.scenario.cluster.broker_ids)[partition.partition]
 
@@ -157,6 +160,17 @@ class World:
                 address, PORTS["PROBE"], ANSWER_LIMIT_S, client_id="plimsoll-world"
             )
         return self._connections[broker_id]
+
+    def any_connection(self) -> Connection:
+        """A connection to some broker that answers.
+
+        Raises:
+            HarnessError: none does.
+        """
+        answering = next((number for number in self.brokers if self.view_of(number)), None)
+        if answering is None:
+            raise HarnessError("No broker answers that could be asked for this; start one first.")
+        return self.connection(answering)
 
     def view_of(self, broker_id: int) -> ClusterView | None:
         """The cluster as one broker sees it; None where it does not answer."""

@@ -104,6 +104,18 @@ class Manifest(_Model):
             return own
         return of_brokers.pop() if len(of_brokers) == 1 else default
 
+    @property
+    def steps(self) -> list[tuple[str, dict[str, Any]]]:
+        """The scenario's steps in order, each by its key and with its settings."""
+        phases = self.scenario.get("phases", [])
+        return [next(iter(step.items())) for phase in phases for steps in phase.values() for step in steps]
+
+    def topic_settings(self, topic: str, name: str, default: str) -> set[str]:
+        """Every value that a topic's setting may have had at some time: ``configure`` steps change it for a while."""
+        changes = (settings for key, settings in self.steps if key == "configure")
+        changed = {own["set"][name] for own in changes if own.get("topic") in (topic, None) and name in own["set"]}
+        return {self.topic_setting(topic, name, default)} | changed
+
     def write(self, path: Path) -> None:
         write_atomically(path, self.model_dump_json(indent=1))
 

@@ -178,8 +178,10 @@ def i14_epoch_of_batch(
     """I14, all versions; serves C26 and C42. Each batch's leader epoch is the one that the replica's
     leader-epoch-checkpoint gives for its offset: both are written by the same append.
     """
+    log_starts = {replica.broker_id: replica.log_start_offset or 0 for replica in logs.replicas}
     for batch in found:
-        if batch.broker_id in covers:
+        # What was deleted by order lies in its segment for a while; the epoch file has forgotten it.
+        if batch.broker_id in covers and batch.base_offset >= log_starts[batch.broker_id]:
             starts, epochs = covers[batch.broker_id]
             at = bisect_right(starts, batch.base_offset) - 1
             says = epochs[at] if at >= 0 else None

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
+from history.events import Event
 from history.manifest import Manifest, ProducerInfo
 from spark.gates import holds
 
 # Steps that can take a partition's leader away from its clients or its followers.
-LEADER_FAULTS = frozenset({"kill", "stop", "pause", "cut", "move_leader", "reassign", "wipe"})
+LEADER_FAULTS = frozenset(
+    {
+        *("kill", "stop", "pause", "cut", "lead", "reassign", "ping_pong", "elect"),
+        *("starve_cpu", "fill_disk", "read_only_disk", "wipe", "truncate"),
+    }
+)
+DISK_LOSSES = frozenset({"wipe", "truncate"})  # records that were on a disk are not there any more
+LAST_COPY = "last_copy"  # a disk loss of the only member of an ISR that lived; see ``last_copy_lost``
 # What is gone gives its offset to other records, which then come late in real time and in their producer's order.
 LOSS = (
     "lost_write",
@@ -52,19 +61,29 @@ ALLOWED = (
     ),
     Rule(
         LOSS,
-        "unclean.leader.election.enable=true lets a replica lead that lacks acknowledged records",
+        "a fault destroyed the only copy in sync that there was",
+        faults=frozenset({LAST_COPY}),
+    ),
+    Rule(
+        ("nonrepeatable_read", "nonmonotonic_poll", "poll_skip"),
+        "a fault destroyed the only copy in sync that there was, with records that consumers have read",
+        faults=frozenset({LAST_COPY}),
+    ),
+    Rule(
+        LOSS,
+        "an unclean election lets a replica lead that lacks acknowledged records",
         unclean_election=True,
         faults=LEADER_FAULTS,
     ),
     Rule(
         ("nonrepeatable_read", "nonmonotonic_poll", "poll_skip"),
-        "unclean.leader.election.enable=true takes records away that consumers have read, and they go back",
+        "an unclean election takes records away that consumers have read, and they go back",
         unclean_election=True,
         faults=LEADER_FAULTS,
     ),
     Rule(
         ("aborted_read", "hanging_transaction"),
-        "unclean.leader.election.enable=true takes the end of a transaction away, and a later one's end stands for it",
+        "an unclean election takes the end of a transaction away, and a later one's end stands for it",
         unclean_election=True,
         transactional=True,
         faults=LEADER_FAULTS,
@@ -84,22 +103,32 @@ ALLOWED = (
         "below min.insync.replicas the high watermark stands still (KIP-966), and acks below all do not wait for it",
         acks=frozenset({"0", "1"}),
         strict_min_isr=True,
-        faults=LEADER_FAULTS | {"slow"},
+        faults=LEADER_FAULTS | {"slow", "throttle"},
     ),
 )
 
 
-def allowed_to(manifest: Manifest, producer: ProducerInfo) -> dict[str, str]:
-    """What this producer's configuration and the run's faults permit: anomaly → why."""
+def last_copy_lost(events: Iterable[Event]) -> bool:
+    """Whether a fault took records off the disk of a replica without which no live member of the ISR was left.
+
+    The step itself tells, having asked the brokers; where it could not, nobody knows of another copy.
+    """
+    lost = (event for event in events if event.kind == "injected" and event.step in DISK_LOSSES)
+    return any(event.detail.get("last_copy_of") != [] for event in lost)
+
+
+def allowed_to(manifest: Manifest, producer: ProducerInfo, events: Iterable[Event] = ()) -> dict[str, str]:
+    """What this producer's configuration and the run's steps permit: anomaly → why."""
+    steps = {*manifest.faults, *(key for key, _ in manifest.steps), *([LAST_COPY] if last_copy_lost(events) else [])}
     found: dict[str, str] = {}
     for rule in ALLOWED:
-        if _applies(rule, manifest, producer):
+        if _applies(rule, manifest, producer, steps):
             for anomaly in rule.anomalies:
                 found.setdefault(anomaly, rule.why)
     return found
 
 
-def _applies(rule: Rule, manifest: Manifest, producer: ProducerInfo) -> bool:
+def _applies(rule: Rule, manifest: Manifest, producer: ProducerInfo, steps: set[str]) -> bool:
     if rule.idempotence is False and producer.retries == 0:  # what it permits comes of sending again
         return False
     unclean = unclean_election(manifest, producer.topic)
@@ -110,18 +139,21 @@ def _applies(rule: Rule, manifest: Manifest, producer: ProducerInfo) -> bool:
         and (rule.unclean_election is None or unclean == rule.unclean_election)
         and (rule.strict_min_isr is None or strict == rule.strict_min_isr)
         and (rule.transactional is None or (producer.transaction_timeout_ms is not None) == rule.transactional)
-        and (not rule.faults or not rule.faults.isdisjoint(manifest.faults))
+        and (not rule.faults or not rule.faults.isdisjoint(steps))
     )
 
 
 def unclean_election(manifest: Manifest, topic: str) -> bool:
-    """Whether a replica outside the ISR may lead this topic."""
-    return manifest.topic_setting(topic, "unclean.leader.election.enable", "false").lower() == "true"
+    """Whether a replica outside the ISR may lead this topic, by its settings at any time or by an operator's order."""
+    settings = manifest.topic_settings(topic, "unclean.leader.election.enable", "false")
+    ordered = any(key == "elect" and told.get("who") == "unclean" for key, told in manifest.steps)
+    return ordered or "true" in {value.lower() for value in settings}
 
 
-def allowed(manifest: Manifest) -> dict[str, str]:
+def allowed(manifest: Manifest, events: Iterable[Event] = ()) -> dict[str, str]:
     """What some producer of the run is permitted: anomaly → why."""
+    known = list(events)
     found: dict[str, str] = {}
     for producer in manifest.producers:
-        found |= allowed_to(manifest, producer)
+        found |= allowed_to(manifest, producer, known)
     return dict(sorted(found.items()))

@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any
+
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812  # the name that Spark's own pages use
 
+from history.events import Event
 from spark.tables import PARTITION, VALUE
 
+# Up to which offset a partition's records were deleted by order.
+DELETED = pa.schema(
+    [
+        pa.field("topic", pa.string(), nullable=False),
+        pa.field("partition", pa.int32(), nullable=False),
+        pa.field("deleted_before", pa.int64(), nullable=False),
+    ]
+)
 # Fates of acknowledged records above the bound, told apart by the replicas' state at the end of the drain.
 UNSEEN = ("truncated_ack", "invisible_ack", "undrained", "unknown_offset_ack", "undecided")
 
@@ -107,6 +120,33 @@ def with_fate(sends: DataFrame, segments: DataFrame, drains: DataFrame, whole: D
         .join(F.broadcast(whole.withColumn("whole", F.lit(True))), PARTITION, how="left")
         .withColumn("fate", fate)
         .drop("position", "end_offset", "complete", "whole", "last_index", "bound")
+    )
+
+
+def deleted(events: Iterable[Event]) -> list[dict[str, Any]]:
+    """What ``delete_records`` steps deleted, as the leaders answered: rows of ``DELETED``."""
+    furthest: dict[tuple[str, int], int] = {}
+    for event in events:
+        if event.kind == "injected" and event.step == "delete_records" and "deleted_before" in event.detail:
+            topic, _, number = str(event.detail["partition"]).rpartition("-")
+            where = topic, int(number)
+            furthest[where] = max(furthest.get(where, 0), int(event.detail["deleted_before"]))
+    return [{"topic": t, "partition": p, "deleted_before": before} for (t, p), before in furthest.items()]
+
+
+def above_deleted(sends: DataFrame, deleted: DataFrame) -> DataFrame:
+    """The sends of which the log still owes something: not those below an offset that was deleted by order."""
+    kept = F.col("deleted_before").isNull() | F.col("offset").isNull() | (F.col("offset") >= F.col("deleted_before"))
+    return sends.join(F.broadcast(deleted), PARTITION, how="left").filter(kept).drop("deleted_before")
+
+
+def without_deleted(fates: DataFrame, deleted: DataFrame) -> DataFrame:
+    """Takes the fate from records that were deleted by order and not read: nothing is promised of them any more."""
+    gone = (F.col("offset") < F.col("deleted_before")) & ~F.col("read")
+    return (
+        fates.join(F.broadcast(deleted), PARTITION, how="left")
+        .withColumn("fate", F.when(F.coalesce(gone, F.lit(False)), None).otherwise(F.col("fate")))
+        .drop("deleted_before")
     )
 
 

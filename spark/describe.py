@@ -21,8 +21,9 @@ what is checked, from which version and under which configuration it may speak, 
 [claims C1 to C48](claims.md) it serves. What the verdicts do with them stands in
 [verdicts](verdicts.md).
 
-A topic is *clean* when nothing committed may be missing from it: unclean elections are off, and no fault took a disk's
-contents away. Sample A is before sample B when A's answer came before B's question, on one clock.
+A topic is *clean* when nothing committed may be missing from it: unclean elections are off, and no fault took
+records off the disk of the only replica in sync. Sample A is before sample B when A's answer came before B's
+question, on one clock.
 """
 _INVARIANT = re.compile(r"i(\d+)_\w+")
 _OF_REPLICAS: dict[str, tuple[Callable[..., Any], ...]] = {

@@ -10,6 +10,7 @@ from itertools import pairwise
 from typing import Any
 
 from spark.checks import Check
+from spark.invariants import NewLog
 from spark.states import State
 
 SETTLED_NS = 2_000_000_000  # Metadata is answered from a broker's own cache, which may be stale for so long
@@ -141,12 +142,15 @@ def _out_of_order(before: State, after: State) -> dict[str, bool]:
     }
 
 
-def i25_boot_high_watermark(lines: Sequence[Row], captures: Sequence[Row]) -> Iterator[Check]:
+def i25_boot_high_watermark(
+    lines: Sequence[Row], captures: Sequence[Row], new_logs: Sequence[NewLog] = ()
+) -> Iterator[Check]:
     """I25, all versions, clean topics; serves C39. A boot takes its HW from the checkpoint, within its own log.
 
     The HW of "Log loaded … with initial high watermark" is not above the log end with which the replica then starts,
     and a checkpointed HW, being one that the replica had, is never above a log end that a later capture sees (I6). What
-    the file held at the moment of a kill is not recorded, so equality with it is not checked.
+    the file held at the moment of a kill is not recorded, so equality with it is not checked. Nor is a replica that a
+    step moved, or whose files it damaged, held to what was before.
     """
     loaded: dict[tuple[int, str, int], Row] = {}
     for line in lines:
@@ -167,6 +171,8 @@ def i25_boot_high_watermark(lines: Sequence[Row], captures: Sequence[Row]) -> It
     kept: dict[tuple[int, str, int], Row] = {}
     for row in in_order:
         replica = row["broker_id"], row["topic"], row["partition"]
+        if replica in kept and _is_new(row, kept[replica]["sent_ns"], new_logs):
+            del kept[replica]
         if replica in kept and row["log_end_offset"] is not None and kept[replica]["received_ns"] <= row["sent_ns"]:
             evidence = {
                 "broker_id": row["broker_id"],
@@ -179,6 +185,12 @@ def i25_boot_high_watermark(lines: Sequence[Row], captures: Sequence[Row]) -> It
             yield Check(row["topic"], row["partition"], row["received_ns"], above, evidence)
         if row["checkpoint_high_watermark"] is not None:
             kept[replica] = row
+
+
+def _is_new(row: Row, since_ns: int, new_logs: Sequence[NewLog]) -> bool:
+    return any(
+        since_ns <= t_ns <= row["received_ns"] and broker_id in (None, row["broker_id"]) for broker_id, t_ns in new_logs
+    )
 
 
 def disagreements(

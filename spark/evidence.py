@@ -211,7 +211,8 @@ def _not_healed(events: list[Event]) -> Iterator[str]:
 
 
 def _heals(later: Event, injected: Event) -> bool:
-    return later.kind == "healed" and later.t_ns >= injected.t_ns and later.target == injected.target
+    same = (later.step, later.target) == (injected.step, injected.target)
+    return later.kind == "healed" and later.t_ns >= injected.t_ns and same
 
 
 def _ledgers(recorded: Recorded, counts: Counts) -> Iterator[str]:

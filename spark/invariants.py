@@ -112,19 +112,34 @@ def i3_leader_monotonic(samples: DataFrame, leaders: DataFrame) -> DataFrame:
     return _checks(pairs, fell, "broker_id", "leader_epoch", "before", "high_watermark", "log_end_offset", "t_ns")
 
 
-def i6_own_floor(samples: DataFrame) -> DataFrame:
+class NewLog(NamedTuple):
+    """When a broker (None: any) may have got another log for a replica: a step moved it, or damaged its files."""
+
+    broker_id: int | None
+    t_ns: int
+
+
+def i6_own_floor(samples: DataFrame, new_logs: Sequence[NewLog] = ()) -> DataFrame:
     """I6, all versions; serves C39 and C40.
 
     LEO of a replica >= the largest HW that it has ever shown, over all incarnations.
 
     Sound because a HW says that everything below is committed, and nobody elected cleanly lacks it. Other
-    replicas' HWs prove nothing here: a former leader's divergent end may legally be cut below them.
+    replicas' HWs prove nothing here: a former leader's divergent end may legally be cut below them. A replica that a
+    step moved to another broker, or whose files it damaged, begins anew.
     """
+    log = F.lit(0)
+    for broker_id, t_ns in new_logs:
+        own = F.lit(True) if broker_id is None else F.col("broker_id") == broker_id
+        log += (own & (F.col("sent_ns") >= t_ns)).cast("int")
     earlier = (
-        Window.partitionBy(*REPLICA).orderBy("sent_ns").rowsBetween(Window.unboundedPreceding, Window.currentRow - 1)
+        Window.partitionBy(*REPLICA, "log")
+        .orderBy("sent_ns")
+        .rowsBetween(Window.unboundedPreceding, Window.currentRow - 1)
     )
     pairs = (
         _sampled(samples)
+        .withColumn("log", log)
         .withColumn("floor", F.max("high_watermark").over(earlier))
         .withColumn("answered_ns", F.max("received_ns").over(earlier))
         .filter(F.col("answered_ns") <= F.col("sent_ns"))

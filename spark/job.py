@@ -37,7 +37,7 @@ from spark import (
     timeline,
     transactions,
 )
-from spark.allowed import allowed, allowed_to, unclean_election
+from spark.allowed import allowed, allowed_to
 from spark.broker_log import BROKER_LOG
 from spark.gates import holds
 from spark.segments import register
@@ -149,11 +149,12 @@ def _records(spark: SparkSession, sources: Sources, counts: evidence.Counts) -> 
     """What became of every send, and the anomalies table."""
     run = sources.run
     whole = rows(spark, WHOLE, evidence.whole_partitions(run.manifest, counts))
+    deleted = delivery.deleted(run.events)
     producers = rows(spark, recorded.PRODUCERS, evidence.ledgers(run, counts))
     permitted = [
         {"producer_id": producer.producer_id, "anomaly": anomaly, "allowed_why": why}
         for producer in run.manifest.producers
-        for anomaly, why in allowed_to(run.manifest, producer).items()
+        for anomaly, why in allowed_to(run.manifest, producer, run.events).items()
     ]
     sends, polls, leaders = run.sends, run.polls, recorded.leaders(run.isr)
     if run.manifest.foreign:
@@ -170,6 +171,7 @@ def _records(spark: SparkSession, sources: Sources, counts: evidence.Counts) -> 
     fates = (
         read.transform(delivery.with_index, polls)
         .transform(delivery.with_fate, run.segments, run.drains, whole)
+        .transform(delivery.without_deleted, rows(spark, delivery.DELETED, deleted))
         .localCheckpoint()  # what follows is planned from here on: planning costs more than these rows
     )
     found = anomalies.anomalies(fates, sends, polls, run.segments, producers)
@@ -207,7 +209,7 @@ def _invariants(
     run = sources.run
     if run.manifest.foreign:  # nobody saw its replicas
         return rows(spark, JUDGED["invariants"], [])
-    clean = [topic for topic in run.manifest.topics if not unclean_election(run.manifest, topic)]
+    clean = [topic for topic in run.manifest.topics if sources.clean(topic)]
     is_clean = run.samples["topic"].isin(clean)
     samples, leaders = run.samples, recorded.leaders(run.isr)
     checks = {
@@ -219,13 +221,15 @@ def _invariants(
     if transactions.transactional(run.manifest):
         checks["I26"] = invariants.i26_stable_offset(samples, leaders)
     if clean:
-        checks["I6"] = invariants.i6_own_floor(samples.filter(is_clean))
+        checks["I6"] = invariants.i6_own_floor(samples.filter(is_clean), sources.new_logs)
         if _epochs_changed(run):
             checks["I8"] = invariants.i8_leader_completeness(samples.filter(is_clean), run.epochs)
         if transactions.transactional(run.manifest):
             checks["I27"] = invariants.i27_markers(run.sends.filter(run.sends["topic"].isin(clean)), run.segments)
     if any(producer.acks == "all" and producer.topic in clean for producer in run.manifest.producers):
-        promised = run.sends.filter(run.sends["topic"].isin(clean))
+        promised = run.sends.filter(run.sends["topic"].isin(clean)).transform(
+            delivery.above_deleted, rows(spark, delivery.DELETED, delivery.deleted(run.events))
+        )
         whole = rows(spark, WHOLE_LOGS, evidence.whole_logs(run.manifest, counts))
         members = recorded.final_isr(run.isr).join(whole, REPLICA, how="left_semi")
         checks["I15"] = invariants.i15_durability(promised, run.segments, members)
@@ -270,7 +274,8 @@ def _limits(manifest: Manifest) -> list[dict[str, Any]]:
 
 def _least_isr(manifest: Manifest, topic: str) -> int:
     replication = max((len(ids) for ids in manifest.topics[topic].assignment.values()), default=1)
-    return min(int(manifest.topic_setting(topic, "min.insync.replicas", "1")), replication)
+    asked = max(int(value) for value in manifest.topic_settings(topic, "min.insync.replicas", "1"))
+    return min(asked, replication)
 
 
 def _conclude(spark: SparkSession, run: recorded.Recorded, items: list[evidence.Item]) -> None:
@@ -292,12 +297,13 @@ def _conclude(spark: SparkSession, run: recorded.Recorded, items: list[evidence.
         evidence.control_seen(run.manifest.control, counted),
     ]
     violated = {row["invariant"]: row["violations"] for row in judged}
+    permitted = allowed(run.manifest, run.events)
     outcome = _validate(
         spark,
         folder,
         items,
         [
-            ("records", forbidden, record_expectations(run.manifest, anomalies.SEVERITY, allowed(run.manifest))),
+            ("records", forbidden, record_expectations(run.manifest, anomalies.SEVERITY, permitted)),
             (
                 "replicas",
                 violated,
@@ -314,7 +320,7 @@ def _conclude(spark: SparkSession, run: recorded.Recorded, items: list[evidence.
         forbidden=forbidden,
         invariants=[row.asDict() for row in judged],
         delivery=delivered,
-        allowed=allowed(run.manifest),
+        allowed=permitted,
         waits=evidence.waits_that_ran_out(run.events),
         excused=sorted((row["anomaly"], row["allowed_why"], row["count"]) for row in found if row["allowed"]),
     )

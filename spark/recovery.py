@@ -19,6 +19,9 @@ from history.manifest import Manifest
 from history.tables import LATENCY, RECOVERY
 from spark.tables import PARTITION, rows
 
+# Steps that take no broker away by themselves: there is nothing to recover from.
+_UNFELT = {"configure", "throttle", "delete_records", "reassign", "ping_pong", "wipe", "truncate", "forget", "flip_bit"}
+
 
 class Span(NamedTuple):
     """A phase, from its first event to its last."""
@@ -76,7 +79,7 @@ def fault_times(manifest: Manifest, events: list[Event], states: Iterable[Any]) 
     for row in states:
         seen.setdefault((row["topic"], row["partition"]), []).append(row)
     spans = phases(events)
-    for fault in (event for event in events if event.kind == "injected"):
+    for fault in (event for event in events if event.kind == "injected" and event.step not in _UNFELT):
         for partition, of_partition in seen.items():
             yield from _of_fault(fault, events, spans, manifest, (*partition, of_partition))
 

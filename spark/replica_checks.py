@@ -124,7 +124,7 @@ def on_history(sources: Sources) -> list[dict[str, Any]]:
         ),
     ]
     if any(sources.clean(topic) for topic in sources.manifest.topics):
-        found.append(tally("I25", elections.i25_boot_high_watermark(*_of_clean(sources))))
+        found.append(tally("I25", elections.i25_boot_high_watermark(*_of_clean(sources), sources.new_logs)))
     return [*found, *([] if sources.states else [tally("I21", [])])]
 
 

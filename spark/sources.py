@@ -18,10 +18,11 @@ from pyspark.sql import functions as F  # noqa: N812  # the name that Spark's ow
 from history.events import Event
 from history.manifest import Manifest
 from spark import agreement
-from spark.allowed import unclean_election
+from spark.allowed import last_copy_lost, unclean_election
 from spark.broker_log import read_broker_logs
 from spark.clock import Clock, read_clock
 from spark.gates import holds
+from spark.invariants import NewLog
 from spark.metadata_log import read_metadata_log
 from spark.recorded import Recorded, isr_changes
 from spark.segments import segment_files
@@ -30,7 +31,7 @@ from spark.tables import PARTITION, rows
 from spark.watermarks import Facts, Fault
 from spark.znodes import read_znodes
 
-_DISKS_GIVE_WAY = {"wipe", "corrupt"}
+_NEW_LOG = {"wipe", "truncate", "flip_bit"}  # a step on a broker's files
 _STOPS = {"kill", "stop", "pause"}
 
 # The columns of ``spark.recorded.isr_changes``.
@@ -131,7 +132,8 @@ class Sources:
         found: dict[int, int] = {}
         for replica in self.logs[where].replicas if where in self.logs else ():
             for epoch, start in replica.epochs or ():
-                found[epoch] = min(start, found.get(epoch, start))
+                if start > (replica.log_start_offset or -1):  # a deletion moves the entry at the log's start along
+                    found[epoch] = min(start, found.get(epoch, start))
         return found
 
     def final(self, where: Partition, replicas: Sequence[agreement.Replica]) -> int | None:
@@ -143,17 +145,26 @@ class Sources:
         return max(known, key=lambda replica: replica.high_watermark or 0).broker_id if known else None
 
     def clean(self, topic: str) -> bool:
-        """Whether a committed record of the topic has to survive: no unclean election, and disks that were spared."""
-        return not unclean_election(self.manifest, topic) and _DISKS_GIVE_WAY.isdisjoint(self.manifest.faults)
+        """Whether a committed record of the topic has to survive: no unclean election, and a disk that was spared."""
+        return not unclean_election(self.manifest, topic) and not last_copy_lost(self.run.events)
+
+    @cached_property
+    def new_logs(self) -> list[NewLog]:
+        """From when on a replica's log is another one than before."""
+        return list(new_logs(self.run.events, self.manifest))
 
     def kept(self, topic: str) -> bool:
         """Whether the topic's batches stay as they were written."""
         return self.manifest.topic_setting(topic, "cleanup.policy", "delete") == "delete"
 
     def least_isr(self, where: Partition) -> int:
-        """min(min.insync.replicas, replicas)."""
+        """min(min.insync.replicas, replicas), of the values that it had the largest."""
+        return max(self._least_isrs(where))
+
+    def _least_isrs(self, where: Partition) -> list[int]:
         replicas = len(self.manifest.topics[where[0]].assignment.get(where[1], [])) or 1
-        return min(int(self.manifest.topic_setting(where[0], "min.insync.replicas", "1")), replicas)
+        asked = self.manifest.topic_settings(where[0], "min.insync.replicas", "1")
+        return [min(int(value), replicas) for value in asked]
 
     @property
     def partitions(self) -> list[Partition]:
@@ -174,6 +185,7 @@ class Sources:
             faults=tuple(faults(self.run.events, self.manifest)),
             evict_ns=evict_ns(self.manifest),
             least_isr=self.least_isr(where),
+            frozen_below=min(self._least_isrs(where)),
             strict_min_isr=holds("strict_min_isr", self.manifest.kafka_version),
         )
 
@@ -220,3 +232,14 @@ def faults(events: Sequence[Event], manifest: Manifest) -> Iterator[Fault]:
             if broker_id is not None:
                 asked_ns = max(asked, default=event.t_ns)
                 yield Fault(broker_id, asked_ns, event.t_ns, min(healed, default=2**63 - 1))
+
+
+def new_logs(events: Iterable[Event], manifest: Manifest) -> Iterator[NewLog]:
+    """When a replica began anew: moved by a reassignment (there and back), or with files that a step damaged."""
+    broker_ids = {node.name: node.node_id for node in manifest.brokers}
+    for event in events:
+        if event.step == "reassign" and event.kind in {"inject", "heal"}:
+            yield NewLog(None, event.t_ns)
+        elif event.step in _NEW_LOG and event.kind == "inject":
+            for name in event.target.replace(",", " ").split():
+                yield NewLog(broker_ids.get(name), event.t_ns)

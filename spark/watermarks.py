@@ -48,7 +48,8 @@ class Facts:
     """What is known of one partition beside its samples.
 
     ``starts`` maps a leader epoch to the offset where it begins; ``evict_ns`` is the longest that a member of the ISR
-    may lag; ``least_isr`` is min(min.insync.replicas, replicas).
+    may lag; ``least_isr`` is min(min.insync.replicas, replicas), the largest that was in force, and ``frozen_below``
+    the smallest, where a step changed it.
     """
 
     topic: str
@@ -58,6 +59,7 @@ class Facts:
     faults: Sequence[Fault] = ()
     evict_ns: int = 45_000_000_000
     least_isr: int = 1
+    frozen_below: int | None = None
     strict_min_isr: bool = True
 
     def check(self, t_ns: int | None, violated: bool, **evidence: Any) -> Check:
@@ -197,8 +199,9 @@ def hw_below_min_isr(samples: Sequence[Sample], facts: Facts) -> Iterator[Check]
 
 
 def _below_min_isr(samples: Sequence[Sample], facts: Facts) -> Iterator[Check]:
+    least_isr = facts.least_isr if facts.frozen_below is None else facts.frozen_below
     for state, since_ns, until_ns in facts.stretches():
-        if len(state.isr) >= facts.least_isr or state.leader < 0:
+        if len(state.isr) >= least_isr or state.leader < 0:
             continue
         shown = [
             sample
@@ -214,7 +217,7 @@ def _below_min_isr(samples: Sequence[Sample], facts: Facts) -> Iterator[Check]:
                 leader=state.leader,
                 leader_epoch=state.leader_epoch,
                 isr=sorted(state.isr),
-                least_isr=facts.least_isr,
+                least_isr=least_isr,
                 from_hw=low.high_watermark,
                 to_hw=high.high_watermark,
                 samples=len(shown),

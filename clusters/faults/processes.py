@@ -51,8 +51,12 @@ class Ended:
 
     def heal(self) -> None:
         for node in self.nodes:
-            self._await_session_end(node)
-            self.world.start(node)
+            self.start_again(node)
+
+    def start_again(self, node: Node) -> None:
+        """Start a broker that has ended."""
+        self._await_session_end(node)
+        self.world.start(node)
 
     def _await_session_end(self, node: Node) -> None:
         """A ZooKeeper broker that comes back before its session ended dies with NodeExistsException.

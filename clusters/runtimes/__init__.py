@@ -13,7 +13,7 @@ from history.errors import BadInput
 NodeState = Literal["running", "paused", "exited", "absent"]
 HOST = 10  # the first node's last address byte
 CAPABILITIES = {
-    "docker": frozenset({"kill", "pause", "lag", "shape", "network", "allowance"}),
+    "docker": frozenset({"kill", "pause", "lag", "shape", "network", "allowance", "disk"}),
     "process": frozenset({"kill", "pause", "lag"}),
 }
 
@@ -81,6 +81,10 @@ class Runtime(Protocol):
 
     def limits(self, node: Node) -> dict[str, Any]:
         """What the kernel says of a node's limits and of what they held back (``allowance``)."""
+        ...
+
+    def on_disk(self, node: Node, script: str) -> str:
+        """Run a script in a node's folder, beside the node, its own disk as /disk; what it printed (``disk``)."""
         ...
 
     def usage(self, name: str) -> dict[str, float]:

@@ -159,6 +159,8 @@ class DockerRuntime:
                 mounts[str(path)] = {"bind": str(path), "mode": "ro"}
         for path in (node.folder, *node.writable):
             mounts[str(path)] = {"bind": str(path), "mode": "rw"}
+        if node.disk_bytes:
+            mounts[self._disk_name(node)] = {"bind": str(node.folder / "data"), "mode": "rw"}
         command = ["sh", "-c", 'exec "$@" >>"$LOG" 2>&1', "sh", program, *node.arguments]
         container = self._docker.containers.create(
             node_image(self._docker),
@@ -185,6 +187,8 @@ class DockerRuntime:
             return str(self._docker.containers.get(name).id)
         except NotFound:
             pass
+        if node.disk_bytes:
+            self._create_disk(node, node.disk_bytes)
         endpoint = self._docker.api.create_endpoint_config(ipv4_address=node.address)
         holder = self._docker.containers.create(
             node_image(self._docker),
@@ -195,9 +199,44 @@ class DockerRuntime:
             networking_config={self._network: endpoint},
             labels={RUN_LABEL: str(self._run)},
             cap_drop=["ALL"],
+            # A disk in memory lives as long as some container has it.
+            volumes={self._disk_name(node): {"bind": "/disk", "mode": "rw"}} if node.disk_bytes else None,
         )
         holder.start()
+        if node.disk_bytes:
+            self.on_disk(node, "cp -a data/. /disk/")
         return str(holder.id)
+
+    def _disk_name(self, node: Node) -> str:
+        return f"{self._container_name(node.name)}-disk"
+
+    def _create_disk(self, node: Node, size: int) -> None:
+        self._docker.volumes.create(
+            self._disk_name(node),
+            driver_opts={
+                "type": "tmpfs",
+                "device": "tmpfs",
+                "o": f"size={size},uid={os.getuid()},gid={os.getgid()},mode=755",
+            },
+            labels={RUN_LABEL: str(self._run)},
+        )
+
+    def on_disk(self, node: Node, script: str) -> str:
+        output = self._docker.containers.run(
+            node_image(self._docker),
+            ["sh", "-c", script],
+            network_mode="none",
+            user=f"{os.getuid()}:{os.getgid()}",
+            volumes={
+                self._disk_name(node): {"bind": "/disk", "mode": "rw"},
+                str(node.folder): {"bind": str(node.folder), "mode": "rw"},
+            },
+            working_dir=str(node.folder),
+            cap_drop=["ALL"],
+            labels={RUN_LABEL: str(self._run)},
+            remove=True,
+        )
+        return bytes(output).decode()
 
     def _get(self, name: str) -> Any:
         return self._docker.containers.get(self._container_name(name))
@@ -348,7 +387,10 @@ class DockerRuntime:
         networks = self._docker.networks.list(filters={"label": f"{RUN_LABEL}={self._run}"})
         for network in networks:
             network.remove()
-        return sorted(names + [str(network.name) for network in networks])
+        disks: list[Any] = self._docker.volumes.list(filters={"label": f"{RUN_LABEL}={self._run}"})
+        for disk in disks:
+            disk.remove()
+        return sorted(names + [str(thing.name) for thing in (*networks, *disks)])
 
     def _remove(self, name: str) -> None:
         try:
@@ -388,12 +430,13 @@ def block_device(folder: Path) -> str:
 
 
 def runs_with_leftovers() -> set[Path]:
-    """The run folders that containers or networks are labelled with."""
+    """The run folders that containers, networks or disks are labelled with."""
     client = docker.from_env(timeout=60)
     try:
         everything = [
             *client.containers.list(all=True, filters={"label": RUN_LABEL}, ignore_removed=True),
             *client.networks.list(filters={"label": RUN_LABEL}),
+            *client.volumes.list(filters={"label": RUN_LABEL}),
         ]
         return {Path(_labels(thing)[RUN_LABEL]) for thing in everything}
     finally:

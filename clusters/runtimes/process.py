@@ -120,6 +120,9 @@ class ProcessRuntime:
     def limit_cpu(self, name: str, _cpus: float | None, _cpu_set: str | None) -> None:
         raise HarnessError(f"The process runtime cannot limit the CPU time of {name}; use RUNTIME=docker.")
 
+    def on_disk(self, node: Node, _script: str) -> str:
+        raise HarnessError(f"The process runtime has no disk of its own for {node.name}; use RUNTIME=docker.")
+
     def limits(self, _node: Node) -> dict[str, Any]:
         return {}
 

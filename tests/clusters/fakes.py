@@ -37,6 +37,7 @@ class FakeRuntime:
     def __init__(self, names: list[str]) -> None:
         self.states = dict.fromkeys(names, "running")
         self.used: dict[str, dict[str, float]] = {}
+        self.quotas: dict[str, str] = {}  # of CPU time
         self.stubborn: set[str] = set()  # nodes on which signals, and the end of rules, have no effect
         self.rules: dict[tuple[str, str], list[str]] = {}  # (node, name) → which packets are dropped
         self.drops = 0  # the counter of every rule
@@ -82,6 +83,12 @@ class FakeRuntime:
     def passed_bytes(self, _node: Node, sender: Node) -> int | None:
         return self.passed.get(sender.name)
 
+    def limit_cpu(self, name: str, cpus: float | None, _cpu_set: str | None) -> None:
+        self.quotas[name] = "max" if cpus is None else str(int(cpus * 20_000))
+
+    def limits(self, node: Node) -> dict[str, str]:
+        return {"cpu_quota": f"{self.quotas.get(node.name, 'max')} 20000"}
+
     def _become(self, name: str, state: str) -> None:
         if name not in self.stubborn:
             self.states[name] = state
@@ -104,6 +111,11 @@ class FakeWorld:
         self.runtime = FakeRuntime([node.name for node in self.brokers.values()])
         self.partitions = [T0]
         self.isr: list[int] | None = None  # told instead of what runs
+        self.moved: dict[TopicPartition, list[int]] = {}
+        self.order: list[int] | None = None  # the assignment that the cluster has, told instead of the scenario's
+        self.leads: int | None = None  # told instead of the lowest that runs
+        self.epoch = 1
+        self.starts: dict[int, int] = {}  # log start offsets, 0 where nothing is told
         self.ends: dict[int, int | None] = {}  # log end offsets, 500 where nothing is told
         self.started: list[str] = []
 
@@ -111,7 +123,14 @@ class FakeWorld:
         return [number for number, node in self.brokers.items() if self.runtime.state(node.name) == "running"]
 
     def replicas(self, partition: TopicPartition) -> list[int]:
-        return self.scenario.topics[partition.topic].assignment(self.scenario.cluster.broker_ids)[partition.partition]
+        assigned = self.scenario.topics[partition.topic].assignment(self.scenario.cluster.broker_ids)
+        return self.moved.get(partition) or assigned[partition.partition]
+
+    def any_connection(self) -> Any:
+        return self.connection(self.running()[0])
+
+    def connection(self, broker_id: int) -> Any:
+        return broker_id
 
     def start(self, node: Node) -> None:
         self.started.append(node.name)
@@ -121,8 +140,9 @@ class FakeWorld:
         running = self.running()
         if not running:
             return None
-        isr = running if self.isr is None else self.isr
-        return PartitionView(*partition, running[0], 1, self.replicas(partition), isr, [])
+        replicas = self.order or self.replicas(partition)
+        isr = [number for number in running if number in replicas] if self.isr is None else self.isr
+        return PartitionView(*partition, self.leads or isr[0], self.epoch, replicas, isr, [])
 
     def view(self, broker_id: int, partition: TopicPartition) -> PartitionView | None:
         return self.partition_view(partition) if broker_id in self.running() else None
@@ -136,7 +156,8 @@ class FakeWorld:
     def sample(self, broker_id: int, partition: TopicPartition) -> ReplicaSample | None:
         if broker_id not in self.running():
             return None
-        return ReplicaSample(*partition, 5, 6, high_watermark=400, log_end_offset=self.ends.get(broker_id, 500))
+        end, start = self.ends.get(broker_id, 500), self.starts.get(broker_id, 0)
+        return ReplicaSample(*partition, 5, 6, log_start_offset=start, high_watermark=400, log_end_offset=end)
 
     def probe_error(self, broker_id: int) -> str | None:
         state = self.runtime.state(self.brokers[broker_id].name)

@@ -61,7 +61,7 @@ class Runtime:
 def test_servers_are_frozen_together_copied_and_killed(tmp_path: Any) -> None:
     """No SIGTERM; a dead broker's files are copied all the same, and it is not signalled."""
     names = ("controller", "broker-1", "broker-2")
-    nodes = [SimpleNamespace(name=name, folder=tmp_path / "work" / name) for name in names]
+    nodes = [SimpleNamespace(name=name, folder=tmp_path / "work" / name, disk_bytes=None) for name in names]
     for node in nodes:
         (node.folder / "data" / "orders-0").mkdir(parents=True)
         (node.folder / "data" / "orders-0" / "00.log").write_text(node.name)

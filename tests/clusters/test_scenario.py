@@ -267,8 +267,7 @@ def test_what_is_no_target_is_refused_with_those_that_are(text: str) -> None:
     said = refusal(story({"kill": text}))
 
     assert (
-        f"{text!r} is no target; say leader|follower|followers|bystander|preferred leader of <topic>-<partition>"
-        in said
+        f"{text!r} is no target; say leader|follower|followers|bystander|preferred leader|replicas of <topic>-" in said
     )
 
 
@@ -348,7 +347,7 @@ ORDERS = {"replicas": ["A", "B", "C"]}
         (plain(cluster={"brokers": 3, "rack": 1}), "cluster: unknown field 'rack'; known: brokers, mode, session_"),
         (story({"pause": {"nodee": "A"}}), "phases.0.steps.0: unknown field 'nodee'; known: node"),
         (story({"wait": {"form": 1}}), "phases.0.steps.0: unknown field 'form'; known: for, limit"),
-        (story({"explode": "A"}), "unknown step 'explode'; known: cut, "),
+        (story({"explode": "A"}), "unknown step 'explode'; known: configure, cut, "),
         (story({"cut": {"node": "A"}}), "from: Field required"),
         (story({"cut": {"node": "A", "from": []}}), "from: List should have at least 1 item"),
         (story({"cut": {"node": "A", "from": ["B", "world"]}}), "'world' is no target; say leader|follower"),
@@ -415,6 +414,38 @@ ORDERS = {"replicas": ["A", "B", "C"]}
             {k: v for k, v in story({"offer": "5/s"}).items() if k != "load"},
             "phase 'one', step offer: there is no load whose rate it could change",
         ),
+        (story({"reassign": {"topic": "sales", "to": ["A"]}}), "step reassign: there is no partition sales-0"),
+        (story({"reassign": {"topic": "orders", "to": ["A", "D"]}}), "step reassign: there is no broker D; this clus"),
+        (story({"reassign": {"topic": "orders", "to": ["A", "A"]}}), "step reassign: names a broker twice in"),
+        (story({"ping_pong": {"partition": "orders", "between": ["A", "B"], "times": 1}}), "'orders' is no partition"),
+        (
+            plain(
+                topics={"orders": {"replicas": ["A", "B"]}},
+                phases=[{"one": [{"ping_pong": {"partition": "orders-0", "between": ["A", "C"], "times": 2}}]}],
+            ),
+            "step ping_pong: C has no replica of orders-0 that could lead",
+        ),
+        (story({"delete_records": {"partition": "orders-0", "before": 0}}), "greater than 0"),
+        (story({"configure": {"set": {"retention.ms": 1}}}), "configure names either a topic or a broker"),
+        (story({"configure": {"topic": "sales", "set": {"retention.ms": 1}}}), "there is no partition sales-0"),
+        (story({"configure": {"topic": "orders", "set": {}}}), "set: Dictionary should have at least 1 item"),
+        (story({"wipe": "A"}), "step wipe: acts on a broker that is down; kill or stop it before"),
+        (story({"wipe": "A"}, {"kill": "A"}), "step wipe: acts on a broker that is down"),
+        (story({"kill": "A"}, {"truncate": {"node": "A", "partition": "orders-0"}}), "takes either records or bytes"),
+        (story({"fill_disk": "A"}), "step fill_disk: give A a disk of its own under cluster.disks"),
+        (
+            plain(
+                cluster={"brokers": 3, "disks": {"A": "1MB"}}, phases=[{"one": [{"fill_disk": "leader of orders-0"}]}]
+            ),
+            "step fill_disk: give every broker a disk of its own under cluster.disks",
+        ),
+        (plain(cluster={"brokers": 3, "disks": {"D": "1MB"}}), "disks names broker D; this cluster has A, B, C"),
+        (plain(cluster={"brokers": 3, "disks": {"A": "1 cup"}}), "'1 cup' is no size such as 64MB"),
+        (
+            plain(cluster={"brokers": 3, "disks": {"A": "1MB"}}, phases=[{"one": [{"read_only_disk": "A"}]}]),
+            "step read_only_disk: cannot reach into a disk of cluster.disks; aim at another broker",
+        ),
+        (story({"throttle": {"node": "Q", "rate": "1MB/s"}}), "step throttle: there is no broker Q"),
         (story({"offer": "5"}), "rate: '5' is no rate such as 1000/s"),
         (plain(cluster={"brokers": 3, "allowance": {"network": "5"}}), "'5' is no data rate such as 20MB/s"),
         (plain(cluster={"brokers": 3, "allowance": {"cpus": 0}}), "greater than or equal to 0.05"),

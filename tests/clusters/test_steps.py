@@ -88,9 +88,10 @@ def test_what_left_the_page_cache_is_recorded(tmp_path: Path, monkeypatch: pytes
     assert [event.detail for event in world.seen("cache_dropped")] == [{"after_bytes": 0}]
 
 
+@pytest.mark.parametrize("who", ["preferred", "unclean"])
 @pytest.mark.parametrize(("error", "refused"), [(None, None), (HarnessError("not in sync"), "not in sync")])
 def test_leadership_is_given_back_where_that_can_be(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception | None, refused: str | None
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception | None, refused: str | None, who: str
 ) -> None:
     """A refusal is evidence; the phase goes on."""
     asked: list[object] = []
@@ -100,12 +101,11 @@ def test_leadership_is_given_back_where_that_can_be(
         if error:
             raise error
 
-    monkeypatch.setattr(actions, "elect_preferred", elect)
-    monkeypatch.setattr(FakeWorld, "connection", lambda _self, number: number, raising=False)
-    world = run(tmp_path, {"elect": "preferred"}, {"hold": "1ms"})
+    monkeypatch.setattr(actions, f"elect_{who}", elect)
+    world = run(tmp_path, {"elect": who}, {"hold": "1ms"})
 
     assert asked == [T0]
-    assert [event.detail for event in world.seen("elected")] == [{"refused": refused}]
+    assert [event.detail for event in world.seen("elected")] == [{"who": who, "refused": refused}]
     assert [event.step for event in world.seen("step")] == ["elect", "hold"]
 
 
@@ -135,6 +135,8 @@ def test_the_next_phase_binds_anew(tmp_path: Path) -> None:
         ("follower of orders-0", "broker-3"),
         ("followers of orders-0", "broker-2, broker-3"),
         ("preferred leader of orders-0", "broker-2"),
+        ("replicas of orders-0", "broker-2, broker-1, broker-3"),
+        ("brokers", "broker-1, broker-2, broker-3"),
         ("C", "broker-3"),
         ("controller", "broker-3"),
     ],

@@ -228,7 +228,19 @@ def test_targets_in_the_table_are_targets() -> None:
         steps = f"      - pause: {yaml.safe_dump(target).splitlines()[0]}"
         assert str(parse_scenario(SCENARIO.format(steps=steps), target).phases[0].steps[0].targets[0]) == target
 
-    assert len(targets) == 9
+    assert len(targets) == 11
+
+
+def test_every_fault_is_in_the_catalogue() -> None:
+    """One row a fault, with its proofs, and docker alone where the other runtime lacks what it needs."""
+    told = {row[1]: row for row in rows(page("faults.md"))[2:]}
+    faults = {name: step for name, step in STEPS.items() if step.fault}
+
+    assert told.keys() == faults.keys()
+    assert all(all(row) for row in told.values())
+    assert {name: row[5] for name, row in told.items()} == {
+        name: "both" if step.needs <= CAPABILITIES["process"] else "docker" for name, step in faults.items()
+    }
 
 
 # --- the run folder --------------------------------------------------------------------------------

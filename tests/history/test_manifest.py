@@ -78,6 +78,24 @@ def test_a_topic_setting_is_its_own_else_the_brokers(
     assert effective == manifest(brokers, topic).topic_setting("orders", SETTING, "1")
 
 
+CHANGES = [
+    {"configure": {"topic": "orders", "set": {SETTING: "1"}}},
+    {"configure": {"topic": "sales", "set": {SETTING: "8"}}},
+    {"configure": {"broker": "A", "set": {SETTING: "3", "other": "7"}}},
+    {"hold": {"seconds": 1.0}},
+]
+
+
+def test_every_value_of_a_setting_that_a_step_changes_counts() -> None:
+    """Of the topic or of a broker, not of another topic; without such steps the one that it has."""
+    told = manifest([{}], {SETTING: "2"})
+    changed = told.model_copy(update={"scenario": {"phases": [{"one": CHANGES[:2]}, {"two": CHANGES[2:]}]}})
+
+    assert [key for key, _ in changed.steps] == ["configure", "configure", "configure", "hold"]
+    assert changed.topic_settings("orders", SETTING, "1") == {"1", "2", "3"}
+    assert told.topic_settings("orders", SETTING, "1") == {"2"}
+
+
 def test_brokers_are_the_nodes_of_that_role() -> None:
     """The controller is none of them."""
     assert [node.name for node in manifest([{}, {}], {}).brokers] == ["broker-1", "broker-2"]

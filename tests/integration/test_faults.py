@@ -14,7 +14,7 @@ from history.events import Event, read_events
 
 pytestmark = pytest.mark.cluster
 
-NETWORK = {
+NETWORK: dict[str, list[dict[str, object]]] = {
     "cut": [{"cut": {"node": "A", "from": ["B", "C"]}}, {"hold": "1s"}, {"join": {"node": "A", "from": ["B", "C"]}}],
     "cut from clients": [{"cut": {"node": "leader of orders-0", "from": "clients"}}, {"hold": "1s"}],
     "cut from controller": [{"cut": {"node": "A", "from": "controller"}}],
@@ -22,7 +22,8 @@ NETWORK = {
     "delay": [{"delay": {"into": "follower of orders-0", "by": "50ms"}}],
     "lose": [{"lose": {"into": "leader of orders-0", "from": "followers of orders-0", "percent": 20}}],
 }
-STEPS = {
+PROOFS = ("injected", "healed")
+STEPS: dict[str, list[dict[str, object]]] = {
     "pause": [{"pause": "follower of orders-0"}, {"hold": "1s"}],
     "kill": [{"kill": "leader of orders-0"}, {"wait": {"for": {"leader_changed": "orders"}, "limit": "20s"}}],
     "stop": [{"stop": "leader of orders-0"}, {"wait": {"for": {"leader_changed": "orders"}, "limit": "10s"}}],
@@ -30,7 +31,29 @@ STEPS = {
     "slow": [
         {"slow": {"node": "follower of orders-0", "until": {"out_of_isr": "follower of orders-0"}, "limit": "20s"}}
     ],
+    "reassign": [{"reassign": {"topic": "orders", "to": ["C", "B"]}}, {"hold": "1s"}],
+    "ping_pong": [{"ping_pong": {"partition": "orders-0", "between": ["B", "C"], "times": 4}}],
+    "delete_records": [{"delete_records": {"partition": "orders-0", "before": "high_watermark"}}],
+    "configure": [{"configure": {"topic": "orders", "set": {"min.insync.replicas": 1}}}],
 }
+SLOW: dict[str, list[dict[str, object]]] = {
+    "kill_all": [{"kill": "replicas of orders-0"}, {"start": "replicas of orders-0"}],
+    "truncate": [
+        {"kill": "C"},
+        {"truncate": {"node": "C", "partition": "orders-0", "records": 200}},
+        {"forget": {"node": "C", "what": "high watermark checkpoint"}},
+        {"start": "C"},
+    ],
+    "flip_bit": [{"flip_bit": {"node": "C", "partition": "orders-0", "offset": 600}}],
+    "wipe": [{"stop": "C"}, {"wipe": "C"}, {"start": "C"}],  # takes the flipped bit away
+}
+ON_DOCKER: dict[str, list[dict[str, object]]] = {
+    "starve_cpu": [{"starve_cpu": {"node": "leader of orders-0", "cpus": 0.1}}, {"hold": "1s"}],
+    "read_only_disk": [{"read_only_disk": "follower of orders-0"}],
+}
+docker_only = pytest.mark.parametrize(
+    "world", [pytest.param("docker", marks=pytest.mark.docker)], indirect=True, scope="module"
+)
 
 
 def _run(world: World, name: str, steps: list[dict[str, object]]) -> list[Event]:
@@ -80,6 +103,28 @@ def test_a_fault_of_the_network_bites_and_is_gone_again(world: World, fault: str
     wait_until(lambda: _isr_is_full(world), limit_s=60, what="the ISR to be full again")
 
 
+def _bites_and_heals(world: World, fault: str, steps: list[dict[str, object]]) -> None:
+    events = _run(world, fault, steps)
+
+    proofs = [event.detail.get("bit", event.detail.get("gone")) for event in events if event.kind in PROOFS]
+    assert proofs == [True] * 2 * len([event for event in events if event.kind == "inject"])
+    wait_until(lambda: _isr_is_full(world), limit_s=60, what="the ISR to be full again")
+
+
+@docker_only
+@pytest.mark.parametrize("fault", ON_DOCKER)
+def test_a_fault_of_docker_bites_and_is_gone_again(world: World, fault: str) -> None:
+    """The kernel's counters and the broker's own log show them."""
+    _bites_and_heals(world, fault, ON_DOCKER[fault])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", SLOW)
+def test_a_slow_fault_bites_and_is_gone_again(world: World, fault: str) -> None:
+    """Files show what was done to them; afterwards other brokers have the broker in the ISR."""
+    _bites_and_heals(world, fault, SLOW[fault])
+
+
 def test_a_lagging_follower_stays_in_the_isr_and_holds_the_high_watermark(world: World) -> None:
     """Within the ISR it trails by about what was asked for, for as long as the fault lasts."""
     steps = [{"lag": {"node": "follower of orders-0", "records": 500}}, {"hold": "8s"}]
@@ -92,6 +137,31 @@ def test_a_lagging_follower_stays_in_the_isr_and_holds_the_high_watermark(world:
     assert len(view.isr) == 3
 
 
+@pytest.mark.slow
+def test_a_throttled_follower_stays_out_of_sync_until_it_is_healed(world: World) -> None:
+    """The throttle acts only out of the ISR: it keeps a follower behind that came back with a lot to fetch."""
+    steps: list[dict[str, object]] = [
+        {"throttle": {"node": "C", "rate": "1kB/s"}},
+        {"hold": "1s"},
+        {"wait": {"for": {"isr_full": "orders"}, "limit": "1s"}},  # in sync, so not throttled
+        {"kill": "C"},
+        {"wait": {"for": {"out_of_isr": "C"}, "limit": "20s"}},
+        {"hold": "25s"},  # more than one fetch (1 MiB) of what is produced
+        {"start": "C"},
+        {"wait": {"for": {"isr_full": "orders"}, "limit": "6s"}},
+    ]
+    events = _run(world, "throttle", steps)
+
+    assert [event.kind for event in events if event.kind.startswith("wait_")] == [
+        "wait_met",
+        "wait_met",
+        "wait_ran_out",
+    ]
+    assert _detail(events, "injected")["bit"] is True
+    assert [event.detail["gone"] for event in events if event.kind == "healed"] == [True, True]
+    wait_until(lambda: _isr_is_full(world), limit_s=60, what="the ISR to be full again")
+
+
 def test_a_wait_that_runs_out_is_recorded_and_the_phase_goes_on(world: World) -> None:
     """The leader does not change by itself; the step after the wait runs all the same."""
     steps = [{"wait": {"for": {"leader_changed": "orders"}, "limit": "1s"}}, {"hold": "10ms"}]
@@ -99,3 +169,27 @@ def test_a_wait_that_runs_out_is_recorded_and_the_phase_goes_on(world: World) ->
     kinds = [(event.kind, event.step) for event in _run(world, "waits in vain", steps)]
 
     assert kinds == [("step", "wait"), ("wait_ran_out", "wait"), ("step", "hold")]
+
+
+@pytest.mark.slow
+def test_an_unclean_election_gives_a_partition_a_leader_that_was_out_of_sync(world: World) -> None:
+    """The last one in sync is down, one that was evicted before is back: it leads once an operator orders it."""
+    elected = {"wait": {"for": {"leader_changed": "orders"}, "limit": "3s"}}
+    steps: list[dict[str, object]] = [
+        {"kill": "followers of orders-0"},
+        {"wait": {"for": {"out_of_isr": "followers of orders-0"}, "limit": "20s"}},
+        {"kill": "leader of orders-0"},
+        {"start": "followers of orders-0"},
+        elected,
+        {"elect": "unclean"},
+        elected,
+    ]
+    events = _run(world, "unclean", steps)
+
+    assert [event.kind for event in events if event.kind.startswith("wait_")] == [
+        "wait_met",
+        "wait_ran_out",
+        "wait_met",
+    ]
+    assert _detail(events, "elected")["refused"] is None
+    wait_until(lambda: _isr_is_full(world), limit_s=60, what="the ISR to be full again")

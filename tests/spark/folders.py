@@ -9,6 +9,7 @@ import google_crc32c
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from history.events import Event
 from history.folder import RunFolder
 from history.manifest import Manifest, NodeInfo, ProducerInfo, TopicInfo
 from history.payload import encode
@@ -84,6 +85,11 @@ def event(t_ns, kind, **other):
         "target": "",
         "detail": {},
     } | other
+
+
+def happened(t_ns, kind, **other):
+    """The same, as it is read."""
+    return Event(**event(t_ns, kind, **other))
 
 
 def manifest(

@@ -21,13 +21,15 @@ def sequenced(base_offset, seqs, base_sequence, *, producer=(7, 0)):
 def check(tmp_path):
     """Writes logs (broker id → batches' bytes) and counts (checked, violations) of an invariant."""
 
-    def run(name, logs, *, epochs=None, hw=10, **other):
+    def run(name, logs, *, epochs=None, hw=10, log_start=0, **other):
         replicas = []
         for broker_id, data in logs.items():
             file = tmp_path / f"{broker_id}.log"
             file.write_bytes(b"".join(data))
             known = (epochs or {}).get(broker_id)
-            replicas.append(Replica(broker_id, [file], known, 0, hw.get(broker_id) if isinstance(hw, dict) else hw))
+            replicas.append(
+                Replica(broker_id, [file], known, log_start, hw.get(broker_id) if isinstance(hw, dict) else hw)
+            )
         found = [c for n, c in compare(Logs("orders", 0, replicas, **({"final": 1} | other))) if n == name]
         return len(found), sum(c.violated for c in found)
 
@@ -85,6 +87,15 @@ def test_i14_a_batch_and_the_epoch_file(check):
     assert check("I14", logs, epochs={1: [(0, 0), (1, 1)]}, hw=1) == (3, 0)
     assert check("I14", logs, epochs={1: [(0, 0)]}) == (2, 1)
     assert check("I14", logs) == (0, 0)
+
+
+def test_i14_what_was_deleted_is_not_in_the_epoch_file(check):
+    """The segment still has the first batch, the file begins at the log's start; from there on it counts."""
+    logs, epochs = {1: [A, NEWER]}, {1: [(1, 2)]}
+
+    assert check("I14", logs, epochs=epochs, log_start=2) == (1, 0)
+    assert check("I14", logs, epochs=epochs, log_start=0) == (2, 1)
+    assert check("I14", logs, epochs={1: [(0, 2)]}, log_start=2) == (1, 1)
 
 
 def test_i14_epoch_files_go_up(check):

@@ -2,9 +2,9 @@
 
 import pytest
 
-from spark.allowed import allowed, unclean_election
+from spark.allowed import allowed, last_copy_lost, unclean_election
 from spark.gates import holds
-from tests.spark.folders import manifest
+from tests.spark.folders import happened, manifest
 
 GONE = {"lost_write", "truncated_ack", "unknown_offset_ack", "inconsistent_offset", "realtime_order_violation"}
 LOSS = GONE | {"nonmonotonic_send", "torn_transaction"}
@@ -55,6 +55,51 @@ def test_duplicates_need_retries_without_idempotence():
     assert permitted(idempotence=False) == {"duplicate", "nonmonotonic_send"}
     assert permitted(idempotence=False, retries=0) == set()
     assert permitted(idempotence=True) == set()
+
+
+@pytest.mark.parametrize(
+    ("step", "unclean"),
+    [
+        ({"elect": {"who": "unclean"}}, True),
+        ({"elect": {"who": "preferred"}}, False),
+        ({"configure": {"topic": "orders", "set": {"unclean.leader.election.enable": "true"}}}, True),
+        ({"configure": {"topic": "sales", "set": {"unclean.leader.election.enable": "true"}}}, False),
+    ],
+)
+def test_an_unclean_election_may_be_ordered_or_allowed_for_a_while(step, unclean):
+    """By a step of the scenario, for this topic."""
+    told = manifest(faults=["kill"]).model_copy(update={"scenario": {"phases": [{"one": [step]}]}})
+
+    assert unclean_election(told, "orders") is unclean
+    assert (set(allowed(told)) >= GONE) is unclean
+
+
+@pytest.mark.parametrize(
+    ("step", "detail", "lost"),
+    [
+        ("wipe", {"last_copy_of": ["orders-0"]}, True),
+        ("truncate", {"last_copy_of": ["orders-0"]}, True),
+        ("wipe", {"last_copy_of": []}, False),
+        ("wipe", {"bit": False}, True),
+        ("flip_bit", {}, False),
+    ],
+)
+def test_a_damaged_disk_excuses_loss_only_where_it_held_the_last_copy(step, detail, lost):
+    """Whatever min.insync.replicas is; where nobody could tell, it is taken for the last one."""
+    events = [happened(1, "injected", step=step, detail=detail)]
+
+    assert last_copy_lost(events) is lost
+    assert set(allowed(manifest(faults=["kill", step]), events)) == (LOSS | READ_BEFORE if lost else set())
+
+
+def test_acks_1_may_lose_what_a_new_leader_lacks_however_it_came_to_lead():
+    """Also by a preferred election, which is no fault; a change of a setting takes no leader away."""
+    told = {"acks": "1", "idempotence": False}
+    elect = {"phases": [{"one": [{"elect": {"who": "preferred"}}]}]}
+
+    assert set(allowed(manifest(**told).model_copy(update={"scenario": elect}))) >= GONE
+    assert permitted(**told, faults=["ping_pong"]) >= GONE
+    assert GONE.isdisjoint(permitted(**told, faults=["configure", "throttle", "delete_records", "flip_bit"]))
 
 
 @pytest.mark.parametrize(

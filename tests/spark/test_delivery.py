@@ -9,9 +9,13 @@ from history.tables import POLLS, SENDS
 from spark import delivery
 from spark.recorded import DRAINS
 from spark.tables import rows
-from tests.spark.folders import TP, polled, sent
+from tests.spark.folders import TP, happened, polled, sent
 
 HELD = pa.schema([field for field in SENDS if field.name in {"topic", "partition", "producer_id", "seq", "offset"}])
+DELETIONS = [
+    {"bit": False, "why": "no leader"},
+    *({"partition": f"or-ders-{p}", "deleted_before": before} for p, before in [(0, 5), (0, 7), (1, 3), (0, 6)]),
+]
 WHOLE = pa.schema([("topic", pa.string()), ("partition", pa.int32())])
 
 
@@ -119,6 +123,34 @@ def fates(spark):
         .transform(delivery.with_fate, rows(spark, HELD, held), rows(spark, DRAINS, drains), rows(spark, WHOLE, whole))
     )
     return {(row["partition"], row["seq"]): row["fate"] for row in found.collect()}
+
+
+def test_what_was_deleted_by_order_is_not_lost(spark):
+    """Below the offset that the leader named nothing is owed; at it, without an offset, or elsewhere, all is."""
+    schema = pa.schema([*HELD, ("read", pa.bool_()), ("fate", pa.string())])
+    told = [(0, 4, False), (1, 5, False), (2, None, False), (3, 3, True)]
+    literal = [
+        {**TP, "producer_id": "p", "seq": seq, "offset": offset, "read": read, "fate": "read" if read else "lost_write"}
+        for seq, offset, read in told
+    ]
+    other = {**literal[0], "partition": 1}
+    deleted = rows(spark, delivery.DELETED, [{**TP, "deleted_before": 5}])
+    found = rows(spark, schema, [*literal, other])
+
+    fates = found.transform(delivery.without_deleted, deleted).orderBy("partition", "seq").collect()
+    assert [row["fate"] for row in fates] == [None, "lost_write", "lost_write", "read", "lost_write"]
+    owed = found.transform(delivery.above_deleted, deleted).orderBy("partition", "seq").collect()
+    assert [(row["partition"], row["seq"]) for row in owed] == [(0, 1), (0, 2), (1, 0)]
+
+
+def test_the_furthest_deletion_of_a_partition_counts():
+    """As the leader answered; a deletion that was only ordered deletes nothing."""
+    named = [happened(n, "injected", step="delete_records", detail=detail) for n, detail in enumerate(DELETIONS)]
+
+    assert delivery.deleted([happened(0, "inject", step="delete_records"), *named]) == [
+        {"topic": "or-ders", "partition": 0, "deleted_before": 7},
+        {"topic": "or-ders", "partition": 1, "deleted_before": 3},
+    ]
 
 
 @pytest.mark.parametrize("number", range(len(CASES)), ids=[case.behaviour for case in CASES])

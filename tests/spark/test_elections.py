@@ -1,6 +1,7 @@
 """Elections, histories and boots: what is wrong, and what only looks so."""
 
 from spark import elections
+from spark.invariants import NewLog
 from spark.states import State
 
 
@@ -138,6 +139,21 @@ def test_i25_a_checkpoint_above_a_later_log_end():
     assert check(12, 11) == (1, 1)
     assert check(12, 12) == (1, 0)
     assert check(None, 11) == (0, 0)
+
+
+def test_i25_a_new_log_is_not_held_to_the_old_ones_checkpoint():
+    """Between the two captures the broker's disk was wiped; another broker's, or one before, changes nothing."""
+    row = {"broker_id": 1, "topic": "orders", "partition": 0, "capture": "a", "log_end_offset": 20}
+    before = row | {"sent_ns": 10, "received_ns": 11, "checkpoint_high_watermark": 12}
+    after = row | {"sent_ns": 20, "received_ns": 21, "checkpoint_high_watermark": 1, "log_end_offset": 3}
+
+    def check(*new_logs):
+        return verdict(elections.i25_boot_high_watermark([], [before, after], new_logs))
+
+    assert check(NewLog(1, 15)) == (0, 0)
+    assert check(NewLog(None, 15)) == (0, 0)
+    assert check(NewLog(2, 15)) == (1, 1)
+    assert check(NewLog(1, 9)) == (1, 1)
 
 
 def told(lines=(), views=(), starts=None):

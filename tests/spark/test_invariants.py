@@ -96,6 +96,17 @@ def test_i6_a_log_end_below_its_own_high_watermark(judge):
     assert judge(invariants.i6_own_floor, below, kept, anothers) == [(1, 1), (1, 0), (1, 0)]
 
 
+def test_i6_a_new_log_has_no_floor(judge):
+    """The broker's disk was wiped in between; another broker's, or a cut after that, is still held to its floor."""
+    below = [sample(1, 0, 6, 9), sample(1, 5 * S, 0, 5, epoch=1, incarnation=2)]
+    again = [*below, sample(1, 6 * S, 5, 5, epoch=1), sample(1, 7 * S, 0, 4, epoch=1)]
+    wiped, others = [[invariants.NewLog(broker_id, 3 * S)] for broker_id in (1, 2)]
+
+    assert judge(invariants.i6_own_floor, below, again, also=[wiped]) == [(0, 0), (2, 1)]
+    assert judge(invariants.i6_own_floor, below, also=[others]) == [(1, 1)]
+    assert judge(invariants.i6_own_floor, below, also=[[invariants.NewLog(None, 3 * S)]]) == [(0, 0)]
+
+
 def test_i8_an_epoch_that_starts_below_an_earlier_high_watermark(spark, judge):
     """Epoch 1 starts at 5: HW 6 in epoch 0 was lost, HW 5 was not. A HW that dips within epoch 1 is legal."""
     starts = [

@@ -1,5 +1,7 @@
 """Every check on samples with a history at hand: a violation, and what looks like one and is legal."""
 
+from dataclasses import replace
+
 import pytest
 
 from spark import watermarks
@@ -96,6 +98,14 @@ def test_i11_hw_moves_below_min_isr():
     assert verdict("I11", *below_min_isr(moved[0], seen(1, 12 * S, 5, 12))) == (1, 0)
     assert verdict("I11", *below_min_isr(seen(1, 6 * S, 5, 9), seen(1, 8 * S, 6, 9), seen(1, 9 * S, 6, 9))) == (1, 0)
     assert verdict("I11", *below_min_isr(*moved, until=11 * S)) == (0, 0)
+
+
+def test_i11_speaks_below_the_smallest_setting_only():
+    """A step that set min.insync.replicas to 1 for a while lets the HW move with one member; 2 throughout does not."""
+    moved, known = below_min_isr(seen(1, 8 * S, 5, 9), seen(1, 12 * S, 6, 9))
+
+    assert verdict("I11", moved, replace(known, frozen_below=1)) == (0, 0)
+    assert verdict("I11", moved, replace(known, frozen_below=2)) == (1, 1)
 
 
 def test_behaviour_change_of_the_high_watermark_below_min_isr():

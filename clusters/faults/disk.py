@@ -1,0 +1,359 @@
+"""A broker's disk: full, read-only, wiped, cut, without a checkpoint, or with a flipped bit.
+
+What is damaged are the files in the node's folder. A disk that is full is one of the broker's own, in memory.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import struct
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import ClassVar, NamedTuple
+
+from kafka.record.util import calc_crc32c
+
+from clusters.faults import Evidence
+from clusters.faults.processes import Ended
+from clusters.nodes import Node
+from clusters.partition import TopicPartition
+from clusters.waiting import wait_until
+from clusters.world import World, broker_id
+from history.errors import HarnessError
+
+LIMIT_S = 60.0
+CHECKPOINTS = {
+    "high watermark checkpoint": "replication-offset-checkpoint",
+    "log start checkpoint": "log-start-offset-checkpoint",
+    "recovery point checkpoint": "recovery-point-offset-checkpoint",
+}
+_CLEAN_STOP = ".kafka_cleanshutdown"  # with it a broker believes its files unseen
+_FILLER = "/disk/filler"
+_FREE = "df -B1 --output=avail /disk | tail -1"
+_HEADER = struct.Struct(">qi")
+_LENGTH_FROM, _CRC_AT, _COVERED_FROM, _LAST_DELTA_AT, _RECORDS_FROM = 12, 17, 21, 23, 61  # of a batch, format v2
+
+
+@dataclass
+class _GaveUp(Ended):
+    """A broker that ends itself because it cannot write its only log directory."""
+
+    said: ClassVar[tuple[str, ...]]
+    signal: ClassVar[str] = "its disk's failure"
+    _log_size: dict[str, int] = field(default_factory=dict)
+
+    def inject(self) -> None:
+        for node in self.nodes:
+            self._log_size[node.name] = node.log.stat().st_size
+            self.break_disk(node)
+
+    def bit(self) -> Evidence:
+        """The broker's PROBE port refuses connections, and its own log says why."""
+        return {
+            **super().bit(),
+            "log": [
+                wait_until(
+                    partial(self._line, node),
+                    limit_s=LIMIT_S,
+                    what=f"{node.name} to say in its log one of {', '.join(self.said)}",
+                )
+                for node in self.nodes
+            ],
+        }
+
+    def _line(self, node: Node) -> str | None:
+        with node.log.open(errors="replace") as log:
+            log.seek(self._log_size[node.name])
+            return next((line.strip()[-200:] for line in log if any(said in line for said in self.said)), None)
+
+    def heal(self) -> None:
+        for node in self.nodes:
+            self.mend_disk(node)
+            if self._refuses(node):
+                wait_until(partial(self._has_ended, node), limit_s=LIMIT_S, what=f"{node.name} to have ended")
+                self.start_again(node)
+
+    def _has_ended(self, node: Node) -> bool:
+        return self.world.runtime.state(node.name) == "exited"
+
+    def break_disk(self, node: Node) -> None:
+        raise NotImplementedError
+
+    def mend_disk(self, node: Node) -> None:
+        raise NotImplementedError
+
+
+@dataclass
+class FullDisk(_GaveUp):
+    """No byte is free on the broker's own disk."""
+
+    key: ClassVar[str] = "fill_disk"
+    said: ClassVar[tuple[str, ...]] = ("No space left on device", "unsafe memory access", "SIGBUS")
+
+    def break_disk(self, node: Node) -> None:
+        self.world.runtime.on_disk(node, f"dd if=/dev/zero of={_FILLER} bs=4k 2>/dev/null; true")
+
+    def mend_disk(self, node: Node) -> None:
+        self.world.runtime.on_disk(node, f"rm -f {_FILLER}")
+
+    def bit(self) -> Evidence:
+        return {"free_bytes": self._free(), **super().bit()}
+
+    def gone(self) -> Evidence:
+        return {**super().gone(), "free_bytes": self._free()}
+
+    def _free(self) -> list[int]:
+        return [int(self.world.runtime.on_disk(node, _FREE)) for node in self.nodes]
+
+
+@dataclass
+class ReadOnlyDisk(_GaveUp):
+    """The log directory takes no writing."""
+
+    key: ClassVar[str] = "read_only_disk"
+    said: ClassVar[tuple[str, ...]] = ("AccessDenied", "Permission denied", "Read-only file system")
+
+    def break_disk(self, node: Node) -> None:
+        _change_modes(node.folder / "data", lambda mode: mode & ~0o222)
+
+    def mend_disk(self, node: Node) -> None:
+        _change_modes(node.folder / "data", lambda mode: mode | 0o200)
+
+
+def _change_modes(folder: Path, change: Callable[[int], int]) -> None:
+    for path in (folder, *folder.rglob("*")):
+        with suppress(FileNotFoundError):  # brokers replace their checkpoints all the time
+            path.chmod(change(path.stat().st_mode & 0o777))
+
+
+@dataclass
+class Damaged:
+    """Files of a broker that are not what it wrote. Nothing mends them but Kafka itself, from the other replicas."""
+
+    world: World
+    node: Node
+    key: ClassVar[str]
+
+    @property
+    def nodes(self) -> list[Node]:
+        return [self.node]
+
+    def heal(self) -> None:
+        """Left to Kafka."""
+
+    def gone(self) -> Evidence:
+        """The broker answers, and its replicas are in the ISR, by other brokers' metadata."""
+        partitions = self._own_partitions()
+        wait_until(
+            lambda: all(self._is_in_sync(partition) for partition in partitions),
+            limit_s=LIMIT_S,
+            what=f"{self.node.name} to be in every ISR again",
+            last_seen=lambda: str([self.world.partition_view(partition) for partition in partitions]),
+        )
+        return {"in_sync": [str(partition) for partition in partitions]}
+
+    def _own_partitions(self) -> list[TopicPartition]:
+        number = broker_id(self.node)
+        return [partition for partition in self.world.partitions if number in self.world.replicas(partition)]
+
+    def _is_in_sync(self, partition: TopicPartition) -> bool:
+        view, sample = self.world.partition_view(partition), self.world.sample(broker_id(self.node), partition)
+        return view is not None and broker_id(self.node) in view.isr and sample is not None and sample.error is None
+
+    @property
+    def data(self) -> Path:
+        return self.node.folder / "data"
+
+    def must_be_down(self) -> None:
+        """Wait for the end of a broker that was stopped: it refuses connections before its last write.
+
+        Raises:
+            HarnessError: it was not stopped, so that it could write on.
+        """
+        name = self.node.name
+        if self.world.probe_error(broker_id(self.node)) != "unreachable":
+            raise HarnessError(f"{name} runs; {self.key} needs it down, kill or stop it before.")
+        wait_until(
+            lambda: self.world.runtime.state(name) not in ("running", "paused"),
+            limit_s=LIMIT_S,
+            what=f"the process of {name} to end",
+        )
+
+    def last_copy_of(self, partitions: list[TopicPartition]) -> list[str]:
+        """The partitions of which no other member of the ISR lives, as far as other brokers tell."""
+        return [str(partition) for partition in partitions if not self._lives_elsewhere(partition)]
+
+    def _lives_elsewhere(self, partition: TopicPartition) -> bool:
+        view = self.world.partition_view(partition)
+        others = set(view.isr) - {broker_id(self.node)} if view else set()
+        return any(self.world.probe_error(number) is None for number in others)
+
+
+@dataclass
+class Wiped(Damaged):
+    """All topic data is gone; what makes it this cluster's broker stays."""
+
+    key: ClassVar[str] = "wipe"
+    _last: list[str] = field(default_factory=list)
+
+    def inject(self) -> None:
+        self.must_be_down()
+        self._last = self.last_copy_of(self._own_partitions())
+        for folder in self._folders():
+            shutil.rmtree(folder)
+
+    def _folders(self) -> list[Path]:
+        names = [str(partition) for partition in self.world.partitions]
+        return [self.data / name for name in names if (self.data / name).exists()]
+
+    def bit(self) -> Evidence:
+        """The folders are not there."""
+        wait_until(lambda: not self._folders(), limit_s=1, what=f"the data of {self.node.name} to be gone")
+        return {"last_copy_of": self._last, "left": sorted(path.name for path in self.data.iterdir())}
+
+
+@dataclass
+class Truncated(Damaged):
+    """The last segment lacks its end: so many records (as whole batches) or bytes."""
+
+    partition: TopicPartition
+    records: int | None
+    bytes: int | None
+    key: ClassVar[str] = "truncate"
+    _last: list[str] = field(default_factory=list)
+    _segment: Path = Path()
+    _bytes: tuple[int, int] = (0, 0)  # before and after
+
+    def inject(self) -> None:
+        self.must_be_down()
+        self._last = self.last_copy_of([self.partition])
+        segment = next((file for file in reversed(segments(self.data, self.partition)) if file.stat().st_size), None)
+        if segment is None:
+            raise HarnessError(f"{self.node.name} has no record of {self.partition} that could be cut off.")
+        size = segment.stat().st_size
+        end = max(size - self.bytes, 0) if self.bytes else _cut(segment, self.records or 0)
+        os.truncate(segment, end)
+        (self.data / _CLEAN_STOP).unlink(missing_ok=True)
+        self._segment, self._bytes = segment, (size, end)
+
+    def bit(self) -> Evidence:
+        """The segment's size, and the log end that its batches tell."""
+        before, after = self._bytes
+        wait_until(
+            lambda: self._segment.stat().st_size == after < before,
+            limit_s=1,
+            what=f"{self._segment.name} of {self.node.name} to be shorter",
+        )
+        ends = [batch.last_offset + 1 for batch in batches(self._segment.read_bytes())]
+        return {
+            "last_copy_of": self._last,
+            "segment": self._segment.name,
+            "bytes": [before, after],
+            "log_end_offset": max(ends, default=int(self._segment.stem)),
+        }
+
+
+@dataclass
+class Forgotten(Damaged):
+    """A checkpoint file is not there."""
+
+    what: str
+    key: ClassVar[str] = "forget"
+
+    def inject(self) -> None:
+        self.must_be_down()
+        if not self._file.exists():
+            raise HarnessError(f"{self.node.name} has no {self.what} yet; let it run for longer before.")
+        self._file.unlink()
+
+    @property
+    def _file(self) -> Path:
+        return self.data / CHECKPOINTS[self.what]
+
+    def bit(self) -> Evidence:
+        wait_until(lambda: not self._file.exists(), limit_s=1, what=f"{self._file.name} to be gone")
+        return {"deleted": self._file.name}
+
+    def gone(self) -> Evidence:
+        """The broker is back in sync, and has written the file again."""
+        found = super().gone()
+        wait_until(self._file.exists, limit_s=LIMIT_S, what=f"{self.node.name} to write its {self.what}")
+        return {**found, "written": self._file.name}
+
+
+@dataclass
+class Flipped(Damaged):
+    """One bit of a batch is another one than on the other replicas; it stays so, for the judge to find."""
+
+    partition: TopicPartition
+    offset: int
+    key: ClassVar[str] = "flip_bit"
+    _file: Path = Path()
+    _at: int = -1
+
+    def inject(self) -> None:
+        found = [file for file in segments(self.data, self.partition) if int(file.stem) <= self.offset]
+        batch = next((b for b in batches(found[-1].read_bytes()) if b.holds(self.offset)), None) if found else None
+        if batch is None:
+            raise HarnessError(f"{self.node.name} has no offset {self.offset} of {self.partition} in its log.")
+        self._file, self._at = found[-1], batch.position
+        middle = (batch.position + _RECORDS_FROM + batch.end) // 2
+        with self._file.open("r+b") as segment:
+            segment.seek(middle)
+            byte = segment.read(1)[0]
+            segment.seek(middle)
+            segment.write(bytes([byte ^ 1]))
+
+    def bit(self) -> Evidence:
+        """Read again, the batch does not fit its own CRC-32C."""
+        wait_until(
+            lambda: not self._is_sound(), limit_s=1, what=f"the batch at byte {self._at} not to fit its checksum"
+        )
+        return {"segment": self._file.name, "position": self._at, "fits_checksum": False}
+
+    def _is_sound(self) -> bool:
+        data = self._file.read_bytes()
+        batch = next(batch for batch in batches(data) if batch.position == self._at)
+        (crc,) = struct.unpack_from(">I", data, self._at + _CRC_AT)
+        return bool(calc_crc32c(data[self._at + _COVERED_FROM : batch.end]) == crc)
+
+
+class Batch(NamedTuple):
+    """Where a batch lies in its segment, and which offsets it has."""
+
+    position: int
+    end: int
+    base_offset: int
+    last_offset: int
+
+    def holds(self, offset: int) -> bool:
+        return self.base_offset <= offset <= self.last_offset
+
+
+def segments(data: Path, partition: TopicPartition) -> list[Path]:
+    """A replica's segments in the order of their base offsets, which are their names."""
+    return sorted((data / str(partition)).glob("*.log"))
+
+
+def batches(data: bytes) -> Iterator[Batch]:
+    """The whole batches of a segment's bytes; a torn end is left out."""
+    position = 0
+    while position + _RECORDS_FROM <= len(data):
+        base_offset, length = _HEADER.unpack_from(data, position)
+        end = position + _LENGTH_FROM + length
+        if length <= 0 or end > len(data):
+            return
+        (delta,) = struct.unpack_from(">i", data, position + _LAST_DELTA_AT)
+        yield Batch(position, end, base_offset, base_offset + delta)
+        position = end
+
+
+def _cut(segment: Path, records: int) -> int:
+    """Where the segment has to end for so many records, or a few more, to be gone."""
+    found = list(batches(segment.read_bytes()))
+    last = found[-1].last_offset if found else 0
+    return next((batch.position for batch in reversed(found) if last - batch.base_offset + 1 >= records), 0)

@@ -1,0 +1,302 @@
+"""What an operator does to a cluster that runs: moves replicas and leaders, deletes records, changes settings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import closing
+from dataclasses import dataclass, field
+from functools import partial
+from typing import ClassVar, Literal, NamedTuple
+
+from clusters import admin
+from clusters.faults import Evidence
+from clusters.nodes import Node
+from clusters.partition import TopicPartition
+from clusters.ports import PORTS
+from clusters.scenario import Topic
+from clusters.waiting import wait_until
+from clusters.wire import Connection, PartitionView
+from clusters.world import World
+from history.errors import HarnessError, WaitTimeout
+
+LIMIT_S = 30.0
+HIGH_WATERMARK = -1  # DeleteRecords: everything that is committed
+
+
+@dataclass
+class Reassigned:
+    """A topic whose partitions are on other brokers; moved back to heal."""
+
+    world: World
+    topic: str
+    to: list[str]
+    limit_s: float
+    key: ClassVar[str] = "reassign"
+    _before: dict[TopicPartition, list[int]] = field(default_factory=dict)
+
+    @property
+    def nodes(self) -> list[Node]:
+        return [self.world.brokers[self.world.scenario.cluster.broker_ids[letter]] for letter in self.to]
+
+    def inject(self) -> None:
+        partitions = [partition for partition in self.world.partitions if partition.topic == self.topic]
+        self._before = {partition: self.world.replicas(partition) for partition in partitions}
+        wanted = Topic(partitions=len(partitions), replicas=self.to).assignment(self.world.scenario.cluster.broker_ids)
+        self._move({partition: wanted[partition.partition] for partition in partitions})
+
+    def _move(self, to: Mapping[TopicPartition, list[int]]) -> None:
+        admin.reassign(self.world.any_connection(), to)
+        self.world.moved |= to
+
+    def bit(self) -> Evidence:
+        """Brokers' metadata name the new replicas as the whole assignment and ISR, and each tells its own log end."""
+        return self._settled()
+
+    def heal(self) -> None:
+        self._move(self._before)
+
+    def gone(self) -> Evidence:
+        found = self._settled()
+        for partition in self._before:
+            del self.world.moved[partition]
+        return found
+
+    def _settled(self) -> Evidence:
+        for partition in self._before:
+            wanted = self.world.replicas(partition)
+            wait_until(
+                partial(self._is_on, partition, wanted),
+                limit_s=self.limit_s,
+                what=f"{partition} to be on {wanted} alone",
+                last_seen=partial(self._as_seen, partition),
+            )
+        return {"replicas": {str(partition): self.world.replicas(partition) for partition in self._before}}
+
+    def _as_seen(self, partition: TopicPartition) -> str:
+        return str(self.world.partition_view(partition))
+
+    def _is_on(self, partition: TopicPartition, wanted: list[int]) -> bool:
+        view = self.world.partition_view(partition)
+        if view is None or view.replicas != wanted or set(view.isr) != set(wanted):
+            return False
+        samples = [self.world.sample(number, partition) for number in wanted]
+        return all(sample is not None and sample.log_end_offset is not None for sample in samples)
+
+
+def leader_first(world: World, partition: TopicPartition, number: int) -> list[int]:
+    """The partition's assignment with a replica put first.
+
+    Raises:
+        HarnessError: no broker knows of such a replica.
+    """
+    view = world.partition_view(partition)
+    if view is None or number not in view.replicas:
+        raise HarnessError(f"Broker {number} is known to have no replica of {partition} that could lead.")
+    return [number, *(other for other in view.replicas if other != number)]
+
+
+def move_leader(world: World, partition: TopicPartition, order: list[int], limit_s: float) -> None:
+    """Bring a partition's replicas into an order and have the first of them elected; no data moves.
+
+    Raises:
+        HarnessError: the controller refused, as for a replica that is not in sync, or it does not lead in time.
+    """
+    connection = world.any_connection()
+    admin.reassign(connection, {partition: order})
+
+    def leads() -> bool:
+        seen = world.partition_view(partition)
+        if seen and seen.leader != order[0] and seen.replicas == order:
+            admin.elect_preferred(connection, [partition])
+        return seen is not None and (seen.leader, seen.replicas) == (order[0], order)
+
+    wait_until(leads, limit_s=limit_s, every_s=0.02, what=f"broker {order[0]} to lead {partition}")
+
+
+@dataclass
+class PingPong:
+    """Leadership that was moved to and fro; given back to heal."""
+
+    world: World
+    partition: TopicPartition
+    between: list[int]
+    times: int
+    key: ClassVar[str] = "ping_pong"
+    _before: PartitionView | None = None
+    _led: list[int] = field(default_factory=list)
+    _failure: HarnessError | None = None
+
+    @property
+    def nodes(self) -> list[Node]:
+        return [self.world.brokers[number] for number in self.between]
+
+    def inject(self) -> None:
+        self._before = self._view()
+        start = 1 if self._before.leader == self.between[0] else 0
+        try:
+            for turn in range(start, start + self.times):
+                to = self.between[turn % len(self.between)]
+                move_leader(self.world, self.partition, leader_first(self.world, self.partition, to), LIMIT_S)
+                self._led.append(to)
+        except HarnessError as error:
+            self._failure = error
+
+    def _view(self) -> PartitionView:
+        return wait_until(
+            lambda: self.world.partition_view(self.partition), limit_s=LIMIT_S, what=f"a view of {self.partition}"
+        )
+
+    def bit(self) -> Evidence:
+        """Metadata showed each leader, and the leader epoch went up with every move."""
+        if self._failure:
+            raise WaitTimeout(str(self._failure))
+        epochs = [self._before.leader_epoch if self._before else 0, self._view().leader_epoch]
+        if epochs[1] < epochs[0] + self.times:
+            raise WaitTimeout(f"{self.times} moves brought the leader epoch from {epochs[0]} to {epochs[1]} only.")
+        return {"led": self._led, "epochs": epochs}
+
+    def heal(self) -> None:
+        if self._before:
+            admin.reassign(self.world.any_connection(), {self.partition: self._before.replicas})
+
+    def gone(self) -> Evidence:
+        """The assignment reads as before, and its first replica leads."""
+        order = self._before.replicas if self._before else []
+        move_leader(self.world, self.partition, order, LIMIT_S)
+        return {"leader": order[0], "replicas": order}
+
+
+@dataclass
+class Deleted:
+    """Records below an offset that were deleted; there is nothing to heal."""
+
+    world: World
+    partition: TopicPartition
+    before: int
+    key: ClassVar[str] = "delete_records"
+    _log_start: int = 0
+
+    @property
+    def nodes(self) -> list[Node]:
+        return [self.world.brokers[number] for number in self.world.replicas(self.partition)]
+
+    def inject(self) -> None:
+        view = self.world.partition_view(self.partition)
+        leader = self.world.brokers.get(view.leader) if view else None
+        if leader is None:
+            raise HarnessError(f"{self.partition} has no leader that could delete its records; wait for one first.")
+        with closing(Connection(leader.address, PORTS["PROBE"], admin.TIMEOUT_MS / 1000)) as connection:
+            self._log_start = admin.delete_records(connection, self.partition, self.before)
+
+    def bit(self) -> Evidence:
+        """Every in-sync replica tells of its own log that it starts there."""
+        return {"partition": str(self.partition), "deleted_before": self._log_start, "log_starts": self._shared()}
+
+    def heal(self) -> None:
+        """What is deleted stays deleted."""
+
+    def gone(self) -> Evidence:
+        return {"log_starts": self._shared()}
+
+    def _shared(self) -> dict[str, int]:
+        return wait_until(
+            self._log_starts,
+            limit_s=LIMIT_S,
+            what=f"every replica in sync of {self.partition} to start at {self._log_start}",
+        )
+
+    def _log_starts(self) -> dict[str, int] | None:
+        view = self.world.partition_view(self.partition)
+        samples = {number: self.world.sample(number, self.partition) for number in (view.isr if view else ())}
+        starts = {str(n): s.log_start_offset for n, s in samples.items() if s and s.log_start_offset is not None}
+        whole = bool(samples) and len(starts) == len(samples)
+        return starts if whole and min(starts.values()) >= self._log_start else None
+
+
+class Change(NamedTuple):
+    """Dynamic settings of a topic, or of a broker by its id as text."""
+
+    resource: Literal["topic", "broker"]
+    name: str
+    config: Mapping[str, str]
+
+
+@dataclass
+class Configured:
+    """Dynamic settings that were changed; taken back to heal."""
+
+    world: World
+    changes: list[Change]
+    key: str
+    _before: list[dict[str, str | None]] = field(default_factory=list)
+
+    @property
+    def nodes(self) -> list[Node]:
+        named = [int(change.name) for change in self.changes if change.resource == "broker"]
+        return [self.world.brokers[number] for number in named or self.world.brokers]
+
+    def inject(self) -> None:
+        for change in self.changes:
+            self._before.append(self._told(self._witnesses(change)[0], change))
+            self._alter(change, change.config)
+
+    def _alter(self, change: Change, config: Mapping[str, str | None]) -> None:
+        to = int(change.name) if change.resource == "broker" else self._witnesses(change)[0]
+        with closing(Connection(self.world.brokers[to].address, PORTS["PROBE"], admin.TIMEOUT_MS / 1000)) as asked:
+            admin.alter_config(asked, change.resource, change.name, config)
+
+    def _witnesses(self, change: Change) -> list[int]:
+        """Who can tell: of a broker's settings it alone, of a topic's every broker that answers."""
+        if change.resource == "broker":
+            return [int(change.name)]
+        answering = [number for number, view in self.world.views().items() if view]
+        if not answering:
+            raise HarnessError(f"No broker answers that could be told {dict(change.config)}; start one first.")
+        return answering
+
+    def _told(self, number: int, change: Change) -> dict[str, str | None]:
+        try:
+            told = admin.describe_config(
+                self.world.connection(number), change.resource, change.name, list(change.config)
+            )
+        except OSError:
+            return {}
+        return {name: next(iter(by_source.values()), None) for name, by_source in told.items()}
+
+    def bit(self) -> Evidence:
+        """All who can tell tell the new values: each broker answers of a topic what it works with itself."""
+        for change in self.changes:
+            self._await(change, dict(change.config))
+        return {"in_force": [[change.resource, change.name, dict(change.config)] for change in self.changes]}
+
+    def _await(self, change: Change, wanted: dict[str, str | None]) -> None:
+        wait_until(
+            lambda: all(self._told(number, change) == wanted for number in self._witnesses(change)),
+            limit_s=LIMIT_S,
+            what=f"{change.resource} {change.name} to have {wanted} everywhere",
+            last_seen=lambda: str({number: self._told(number, change) for number in self._witnesses(change)}),
+        )
+
+    def heal(self) -> None:
+        """A topic's own settings come back; others are deleted, so that the static ones are in force again."""
+        for change in self.changes:
+            own = self.world.scenario.topics[change.name].config if change.resource == "topic" else {}
+            self._alter(change, {name: own.get(name) for name in change.config})
+
+    def gone(self) -> Evidence:
+        for change, before in zip(self.changes, self._before, strict=True):
+            self._await(change, before)
+        return {"in_force": [[*change[:2], before] for change, before in zip(self.changes, self._before, strict=True)]}
+
+
+def throttle(world: World, node: Node, bytes_per_s: float) -> list[Change]:
+    """The settings that hold a follower of every topic to a rate while it is out of the ISR (KIP-73)."""
+    replicas = {
+        topic: ",".join(f"{p.partition}:{node.node_id}" for p in world.partitions if p.topic == topic)
+        for topic in world.scenario.topics
+    }
+    rate = Change("broker", str(node.node_id), {"follower.replication.throttled.rate": str(int(bytes_per_s))})
+    throttled = [
+        Change("topic", topic, {"follower.replication.throttled.replicas": named}) for topic, named in replicas.items()
+    ]
+    return [rate, *throttled]

@@ -1,0 +1,214 @@
+"""Disks that give way: real files, brokers that are played."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clusters import steps
+from clusters.faults import disk, processes
+from clusters.faults.disk import batches
+from clusters.steps import PhaseRun
+from clusters.wire import record_batch
+from history.errors import HarnessError
+from tests.clusters.fakes import FakeWorld, scenario
+
+SEGMENT = f"{0:020}.log"
+CHECKPOINT = "replication-offset-checkpoint"
+
+
+def batch(base_offset: int, records: int) -> bytes:
+    """A record batch as a leader would write it."""
+    return base_offset.to_bytes(8, "big") + record_batch([b"value" * 4] * records, 0)[8:]
+
+
+LOG = batch(0, 5) + batch(5, 3) + batch(8, 2)
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Short limits; captures and counters are left out."""
+    for module in (disk, processes):
+        monkeypatch.setattr(module, "LIMIT_S", 0.0)
+    monkeypatch.setattr(steps, "capture_offsets", lambda _world, _label: None)
+    monkeypatch.setattr(steps, "carry_usage", lambda _world, _nodes: None)
+    monkeypatch.setattr(steps, "LEADER_LIMIT_S", 0.0)
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Any:
+    """Three brokers; the files of broker 3 are ten records in three batches, and what a data folder has beside."""
+    played: Any = FakeWorld(tmp_path, scenario([{"hold": 1}]))
+    played.brokers[3] = replace(played.brokers[3], folder=tmp_path / "broker-3")
+    data = played.brokers[3].folder / "data"
+    (data / "orders-0").mkdir(parents=True)
+    (data / "orders-0" / SEGMENT).write_bytes(LOG)
+    for name in (CHECKPOINT, ".kafka_cleanshutdown", "meta.properties"):
+        (data / name).write_text("0")
+    played.brokers[3].log.write_text("earlier: No space left on device, Permission denied\n")
+    return played
+
+
+def run(world: Any, *told: dict[str, Any]) -> dict[str, Any]:
+    """Run one phase of these steps; what was recorded of each fault's bite, by its key."""
+    disks = {"C": "1MB"} if "fill_disk" in told[0] else {}
+    PhaseRun(world, scenario(list(told), cluster={"brokers": 3, "disks": disks}).phases[0]).run()
+    return {event.step: dict(event.detail) for event in world.seen("injected")}
+
+
+def data(world: Any) -> Path:
+    """Broker 3's data folder."""
+    return Path(world.brokers[3].folder / "data")
+
+
+def test_batches_are_those_of_the_file() -> None:
+    """Offsets and places; a torn end is none."""
+    assert [(b.base_offset, b.last_offset) for b in batches(LOG)] == [(0, 4), (5, 7), (8, 9)]
+    assert [(b.base_offset, b.last_offset) for b in batches(LOG[:-1])] == [(0, 4), (5, 7)]
+    assert list(batches(LOG))[-1].end == len(LOG)
+
+
+def test_a_wiped_broker_keeps_its_name_only(world: Any) -> None:
+    """Its replicas' folders are gone; the heal waits until it is in the ISR again, after its start."""
+    found = run(world, {"kill": "C"}, {"wipe": "C"})
+
+    assert not (data(world) / "orders-0").exists()
+    assert found["wipe"]["last_copy_of"] == []
+    assert "meta.properties" in found["wipe"]["left"]
+    assert [(e.step, e.detail["gone"]) for e in world.seen("healed")] == [("kill", True), ("wipe", True)]
+
+
+@pytest.mark.parametrize(("isr", "killed", "last"), [([3], ["C"], ["orders-0"]), ([1, 3], ["A", "C"], ["orders-0"])])
+def test_the_last_copy_is_told(world: Any, isr: list[int], killed: list[str], last: list[str]) -> None:
+    """Nobody else is in the ISR, or who is does not live."""
+    world.isr = isr
+    found = run(world, *({"kill": letter} for letter in killed), {"wipe": "C"})
+
+    assert found["wipe"]["last_copy_of"] == last
+
+
+def test_a_broker_that_runs_is_not_wiped(world: Any) -> None:
+    """It could write on; the sentence says what to do."""
+    with pytest.raises(HarnessError, match="broker-3 runs; wipe needs it down, kill or stop it before"):
+        run(world, {"kill": "A"}, {"wipe": "C"})
+
+    assert (data(world) / "orders-0" / SEGMENT).read_bytes() == LOG
+
+
+@pytest.mark.parametrize(
+    ("cut", "left", "end"),
+    [
+        ({"records": 1}, len(batch(0, 5) + batch(5, 3)), 8),
+        ({"records": 2}, len(batch(0, 5) + batch(5, 3)), 8),
+        ({"records": 3}, len(batch(0, 5)), 5),
+        ({"records": 99}, 0, 0),
+        ({"bytes": 1}, len(LOG) - 1, 8),
+        ({"bytes": 10**6}, 0, 0),
+    ],
+)
+def test_a_tail_is_cut(world: Any, cut: dict[str, int], left: int, end: int) -> None:
+    """Whole batches, or bytes; the mark of a clean stop goes with it."""
+    found = run(world, {"stop": "C"}, {"truncate": {"node": "C", "partition": "orders-0", **cut}})
+
+    assert (data(world) / "orders-0" / SEGMENT).read_bytes() == LOG[:left]
+    assert not (data(world) / ".kafka_cleanshutdown").exists()
+    told = {"bit": True, "last_copy_of": [], "segment": SEGMENT, "bytes": [len(LOG), left], "log_end_offset": end}
+    assert found["truncate"] == told
+
+
+def test_an_empty_log_cannot_be_cut(world: Any) -> None:
+    """There is nothing that could be lost."""
+    (data(world) / "orders-0" / SEGMENT).write_bytes(b"")
+    with pytest.raises(HarnessError, match="broker-3 has no record of orders-0 that could be cut off"):
+        run(world, {"stop": "C"}, {"truncate": {"node": "C", "partition": "orders-0", "bytes": 1}})
+
+
+def test_a_forgotten_checkpoint_has_to_come_back(world: Any) -> None:
+    """A broker that never writes it again is not healed."""
+    forget = {"forget": {"node": "C", "what": "high watermark checkpoint"}}
+    found = run(world, {"kill": "C"}, forget)
+
+    assert found["forget"] == {"bit": True, "deleted": CHECKPOINT}
+    assert world.seen("healed")[1].detail["gone"] is False
+    with pytest.raises(HarnessError, match="has no high watermark checkpoint yet"):
+        run(world, {"kill": "C"}, forget)
+
+
+def test_one_bit_is_flipped_and_stays(world: Any) -> None:
+    """In the batch that has the offset; its length and place stay, its checksum does not fit."""
+    found = run(world, {"flip_bit": {"node": "C", "partition": "orders-0", "offset": 6}})
+    now = (data(world) / "orders-0" / SEGMENT).read_bytes()
+
+    changed = [(at, a ^ b) for at, (a, b) in enumerate(zip(now, LOG, strict=True)) if a != b]
+    (place, bit), second = changed[0], list(batches(LOG))[1]
+    assert (len(changed), bit.bit_count()) == (1, 1)
+    assert second.position + 61 <= place < second.end
+    assert found["flip_bit"] == {"bit": True, "segment": SEGMENT, "position": second.position, "fits_checksum": False}
+
+
+def test_an_offset_that_is_not_there_cannot_be_damaged(world: Any) -> None:
+    """One past the end."""
+    with pytest.raises(HarnessError, match="broker-3 has no offset 10 of orders-0 in its log"):
+        run(world, {"flip_bit": {"node": "C", "partition": "orders-0", "offset": 10}})
+
+
+def gives_up(world: Any, monkeypatch: pytest.MonkeyPatch, words: str) -> list[str]:
+    """Let broker 3 end with these words as soon as its disk is broken; what was asked of its disk."""
+    asked: list[str] = []
+
+    def end() -> None:
+        with world.brokers[3].log.open("a") as log:
+            log.write(f"{words}\n")
+        world.runtime.states["broker-3"] = "exited"
+
+    def on_disk(_node: object, script: str) -> str:
+        asked.append(script.split(maxsplit=1)[0])
+        if script.startswith("dd"):
+            end()
+        return "0" if "rm" not in asked else "4096"
+
+    chmod = Path.chmod
+
+    def change(path: Path, mode: int) -> None:
+        chmod(path, mode)
+        if path == data(world) and not mode & 0o200:
+            end()
+
+    monkeypatch.setattr(world.runtime, "on_disk", on_disk, raising=False)
+    monkeypatch.setattr(Path, "chmod", change)
+    return asked
+
+
+def test_a_full_disk_ends_its_broker(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No byte is free and the broker says why it ends; with space it is started again."""
+    world.brokers[3] = replace(world.brokers[3], disk_bytes=10**7)
+    asked = gives_up(world, monkeypatch, "java.io.IOException: No space left on device")
+    found = run(world, {"fill_disk": "C"})
+
+    line = "java.io.IOException: No space left on device"
+    assert found["fill_disk"] == {"bit": True, "free_bytes": [0], "probe": "connection refused", "log": [line]}
+    assert world.seen("healed")[0].detail["free_bytes"] == [4096]
+    assert (asked, world.started) == (["dd", "df", "rm", "df"], ["broker-3"])
+
+
+def test_a_broker_that_ends_for_another_reason_was_not_full(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What its log said before the fault does not count."""
+    world.brokers[3] = replace(world.brokers[3], disk_bytes=10**7)
+    gives_up(world, monkeypatch, "java.lang.OutOfMemoryError")
+    found = run(world, {"fill_disk": "C"})
+
+    assert found["fill_disk"]["bit"] is False
+
+
+def test_a_read_only_disk_takes_writing_again(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Folder and files lose the right and get it back."""
+    gives_up(world, monkeypatch, "java.nio.file.AccessDeniedException")
+    before = data(world).stat().st_mode
+    found = run(world, {"read_only_disk": "C"})
+
+    assert found["read_only_disk"]["log"] == ["java.nio.file.AccessDeniedException"]
+    assert world.seen("healed")[0].detail["gone"] is True
+    assert (data(world).stat().st_mode, world.started) == (before, ["broker-3"])

@@ -1,0 +1,167 @@
+"""Reassignment, leadership, deletion and settings, on a cluster that is played."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clusters import steps
+from clusters.faults import topology
+from clusters.partition import TopicPartition
+from clusters.steps import PhaseRun
+from history.errors import HarnessError
+from tests.clusters.fakes import T0, FakeWorld, scenario
+
+STATIC = {"min.insync.replicas": "1", "follower.replication.throttled.rate": None}
+
+
+@pytest.fixture(autouse=True)
+def cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeWorld:
+    """Three brokers that do at once what they are asked to; settings are ``world.settings``."""
+    world = FakeWorld(tmp_path, scenario([{"hold": 1}], topics={"orders": {"replicas": ["A", "B", "C"]}}))
+    asked: Any = world
+    asked.settings, asked.deaf = {}, False
+
+    def reassign(_connection: object, to: Mapping[TopicPartition, list[int]]) -> None:
+        world.order = [1, 2, 3] if asked.deaf else to[T0]
+
+    def elect(_connection: object, _partitions: object) -> None:
+        if world.order and world.leads != world.order[0]:
+            world.leads, world.epoch = world.order[0], world.epoch + 1
+
+    def alter(_connection: object, resource: str, name: str, config: dict[str, str | None]) -> None:
+        if not asked.deaf:
+            asked.settings |= {(resource, name, key): value for key, value in config.items()}
+
+    def described(_connection: object, resource: str, name: str, keys: list[str]) -> dict[str, dict[str, str]]:
+        told = {key: {"own": asked.settings.get((resource, name, key)), "default": STATIC.get(key)} for key in keys}
+        return {key: {source: value for source, value in said.items() if value} for key, said in told.items()}
+
+    def delete(_connection: object, _partition: TopicPartition, before: int) -> int:
+        start = 400 if before == -1 else before
+        world.starts |= {} if asked.deaf else dict.fromkeys(world.running(), start)
+        return start
+
+    for name, played in (
+        ("reassign", reassign),
+        ("elect_preferred", elect),
+        ("alter_config", alter),
+        ("describe_config", described),
+        ("delete_records", delete),
+    ):
+        monkeypatch.setattr(topology.admin, name, played)
+    monkeypatch.setattr(topology, "LIMIT_S", 0.05)
+    monkeypatch.setattr(steps, "capture_offsets", lambda _world, _label: None)
+    monkeypatch.setattr(steps, "LEADER_LIMIT_S", 0.0)
+    return world
+
+
+def run(world: Any, *told: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Run one phase of these steps; what was recorded of the first fault's bite and end."""
+    story = scenario(list(told), topics=world.scenario.model_dump()["topics"])
+    PhaseRun(world, story.phases[0]).run()
+    return tuple(dict(world.seen(kind)[0].detail) for kind in ("injected", "healed"))  # type: ignore[return-value]  # two
+
+
+def test_a_topic_is_moved_and_moved_back(cluster: FakeWorld) -> None:
+    """Metadata show the new replicas alone, later the old ones; targets follow while it lasts."""
+    reassign = {"reassign": {"topic": "orders", "to": ["C", "B"], "limit": "1ms"}}
+    injected, healed = run(cluster, reassign, {"pause": "replicas of orders-0"})
+
+    assert injected == {"bit": True, "replicas": {"orders-0": [3, 2]}}
+    assert healed == {"gone": True, "probe": "answers"}  # of the pause, which is healed first
+    assert cluster.seen("inject")[1].target == "broker-3, broker-2"
+    assert cluster.seen("healed")[1].detail == {"gone": True, "replicas": {"orders-0": [1, 2, 3]}}
+    assert cluster.replicas(T0) == [1, 2, 3]
+
+
+def test_a_move_that_does_not_end_did_not_bite(cluster: Any) -> None:
+    """The metadata that was last seen stands in the sentence."""
+    cluster.deaf = True
+    injected, healed = run(cluster, {"reassign": {"topic": "orders", "to": ["C"], "limit": "1ms"}})
+
+    assert injected["bit"] is False
+    assert "orders-0 to be on [3] alone; last seen: PartitionView" in injected["why"]
+    assert healed["gone"] is True
+
+
+def test_leadership_goes_to_and_fro_and_comes_back(cluster: FakeWorld) -> None:
+    """The first move goes to the one that does not lead; every move is an epoch of its own."""
+    injected, healed = run(cluster, {"ping_pong": {"partition": "orders-0", "between": ["A", "C"], "times": 3}})
+
+    assert injected == {"bit": True, "led": [3, 1, 3], "epochs": [1, 4]}
+    assert healed == {"gone": True, "leader": 1, "replicas": [1, 2, 3]}
+    assert (cluster.leads, cluster.order) == (1, [1, 2, 3])
+
+
+def test_leadership_that_does_not_move_did_not_bite(cluster: Any) -> None:
+    """As when the other one is not in sync."""
+    cluster.deaf = True
+    injected, _ = run(cluster, {"ping_pong": {"partition": "orders-0", "between": ["A", "C"], "times": 3}})
+
+    assert injected["bit"] is False
+    assert "broker 3 to lead orders-0" in injected["why"]
+
+
+@pytest.mark.parametrize(("before", "start"), [(70, 70), ("high_watermark", 400)])
+def test_deleted_records_move_every_log_start(cluster: FakeWorld, before: object, start: int) -> None:
+    """Each replica in sync tells it of its own log; that stays so."""
+    injected, healed = run(cluster, {"delete_records": {"partition": "orders-0", "before": before}})
+
+    starts = {"1": start, "2": start, "3": start}
+    assert injected == {"bit": True, "partition": "orders-0", "deleted_before": start, "log_starts": starts}
+    assert healed == {"gone": True, "log_starts": starts}
+
+
+def test_a_deletion_that_a_follower_does_not_follow_did_not_bite(cluster: Any) -> None:
+    """The leader's word alone does not count."""
+    cluster.deaf, cluster.starts = True, {1: 70, 2: 70, 3: 69}
+    injected, _ = run(cluster, {"delete_records": {"partition": "orders-0", "before": 70}})
+
+    assert injected["bit"] is False
+
+
+def test_a_topic_setting_is_changed_and_taken_back(cluster: Any) -> None:
+    """As every broker tells it; what the topic had of its own comes back, the rest is deleted."""
+    told = {"orders": {"replicas": ["A", "B", "C"], "config": {"min.insync.replicas": 2}}}
+    cluster.scenario = scenario([{"hold": 1}], topics=told)
+    cluster.settings = {("topic", "orders", "min.insync.replicas"): "2"}
+    change = {"min.insync.replicas": 1, "follower.replication.throttled.rate": 5}
+    injected, healed = run(cluster, {"configure": {"topic": "orders", "set": change}})
+
+    assert injected["in_force"] == [["topic", "orders", {name: str(value) for name, value in change.items()}]]
+    assert healed["in_force"] == [
+        ["topic", "orders", {"min.insync.replicas": "2", "follower.replication.throttled.rate": None}]
+    ]
+    assert cluster.settings["topic", "orders", "min.insync.replicas"] == "2"
+
+
+def test_a_setting_that_is_not_taken_did_not_bite(cluster: Any) -> None:
+    """What the brokers tell stands in the sentence."""
+    cluster.deaf = True
+    injected, healed = run(cluster, {"configure": {"broker": "B", "set": {"log.retention.ms": 5}}})
+
+    assert injected["bit"] is False
+    assert "broker 2 to have {'log.retention.ms': '5'} everywhere; last seen: {2: " in injected["why"]
+    assert healed["gone"] is True
+    assert [event.target for event in cluster.seen("inject")] == ["broker-2"]
+
+
+def test_a_throttle_is_the_followers_own(cluster: Any) -> None:
+    """Its rate on that broker, and its replicas of every topic."""
+    injected, _ = run(cluster, {"throttle": {"node": "C", "rate": "10kB/s"}})
+
+    assert injected["in_force"] == [
+        ["broker", "3", {"follower.replication.throttled.rate": "10000"}],
+        ["topic", "orders", {"follower.replication.throttled.replicas": "0:3"}],
+    ]
+
+
+def test_nobody_is_asked_while_nobody_answers(cluster: FakeWorld) -> None:
+    """A step on a cluster that is down is refused with what to do."""
+    told = {"configure": {"topic": "orders", "set": {"retention.ms": 1}}}
+    with pytest.raises(HarnessError, match=r"No broker answers that could be told .*; start one first"):
+        run(cluster, {"kill": "brokers"}, told)

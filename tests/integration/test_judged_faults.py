@@ -1,0 +1,112 @@
+"""What the judge makes of damaged disks, moved replicas and changed settings, on whole runs with docker."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from campaigns.runner import record
+from clusters import experiment
+from history.events import read_events
+from spark.submit import judge
+
+pytestmark = [pytest.mark.cluster, pytest.mark.docker, pytest.mark.slow]
+
+FRAME = """
+name: judged
+why: Faults whose consequences the judge has to know.
+cluster: {{brokers: {brokers}, session_timeout: 6s, disks: {disks}, config: {{replica.lag.time.max.ms: 3000}}}}
+topics:
+  orders: {{replicas: [A, B, C], config: {{min.insync.replicas: {min_isr}}}}}
+{more}
+load: {{topic: orders, rate: 300/s}}
+phases:
+{phases}
+"""
+TOPOLOGY = """
+  - moved: [{reassign: {topic: orders, to: [D, E, F]}}, {hold: 2s}]
+  - to and fro: [{ping_pong: {partition: orders-0, between: [A, B], times: 4}}]
+  - fewer in sync:
+      - configure: {topic: orders, set: {min.insync.replicas: 1}}
+      - kill: followers of orders-0
+      - wait: {for: {out_of_isr: followers of orders-0}, limit: 20s}
+      - hold: 3s
+  - deleted: [{delete_records: {partition: orders-0, before: 1000}}]
+  - deleted further: [{delete_records: {partition: orders-0, before: high_watermark}}, {hold: 1s}]
+  - full:
+      - fill_disk: F
+      - wait: {for: {out_of_isr: F of side-0}, limit: 20s}
+      - heal: all
+      - wait: {for: {isr_full: side}, limit: 60s}
+"""
+DISKS = """
+  - wiped: [{kill: C}, {hold: 1s}, {wipe: C}, {start: C}, {wait: {for: {isr_full: orders}, limit: 60s}}]
+  - cut:
+      - kill: A
+      - truncate: {node: A, partition: orders-0, records: 300}
+      - forget: {node: A, what: high watermark checkpoint}
+      - start: A
+      - wait: {for: {isr_full: orders}, limit: 60s}
+  - read-only: [{read_only_disk: leader of orders-0}, {wait: {for: {leader_changed: orders}, limit: 20s}}]
+  - starved: [{starve_cpu: {node: B, cpus: 0.2}}, {hold: 2s}]
+"""
+LAST_COPY = """
+  - alone:
+      - kill: B
+      - kill: C
+      - wait: {for: {out_of_isr: followers of orders-0}, limit: 20s}
+      - hold: 2s
+      - kill: A
+      - wipe: A
+      - start: A
+      - hold: 2s
+"""
+BIT_ROT = """
+  - rot: [{hold: 3s}, {flip_bit: {node: C, partition: orders-0, offset: 50}}, {hold: 1s}]
+"""
+
+
+def judged(folder: Path, phases: str, *, brokers: int = 3, disks: str = "{}", min_isr: int = 2, more: str = "") -> Any:
+    """The verdict of a recorded run, all of whose faults bit and healed."""
+    told = folder / "judged.yaml"
+    told.write_text(FRAME.format(phases=phases, brokers=brokers, disks=disks, min_isr=min_isr, more=more))
+    run = experiment.prepare(str(told), kafka="3.9.1", runtime="docker", runs=folder, lease="process")
+    record(run)
+    proofs = [e for e in read_events(run / "events.jsonl") if e.kind in ("injected", "healed")]
+    assert [e for e in proofs if not e.detail.get("bit", e.detail.get("gone"))] == []
+    judge([run])
+    return json.loads((run / "verdict" / "verdict.json").read_text())
+
+
+def test_what_operators_do_breaks_no_promise(tmp_path: Path) -> None:
+    """Replicas elsewhere and back, leaders to and fro, fewer in sync for a while, deleted records, a full disk."""
+    found = judged(tmp_path, TOPOLOGY, brokers=6, disks="{F: 100MB}", more="  side: {replicas: [F, D]}")
+
+    assert (found["verdict"], found["anomalies"]) == ("pass", {}), found["reasons"]
+
+
+def test_a_damaged_disk_is_no_excuse_beside_a_live_replica(tmp_path: Path) -> None:
+    """One wiped, one cut and without its checkpoint, one read-only: everything that was acknowledged is there."""
+    found = judged(tmp_path, DISKS)
+
+    assert (found["verdict"], found["anomalies"]) == ("pass", {}), found["reasons"]
+
+
+def test_the_last_copy_may_be_lost_with_its_disk(tmp_path: Path) -> None:
+    """What only the wiped broker had is gone, counted and permitted."""
+    found = judged(tmp_path, LAST_COPY, min_isr=1)
+
+    assert found["verdict"] == "pass", found["reasons"]
+    assert found["delivery"]["lost"] + found["delivery"]["truncated_ack"] > 0
+
+
+def test_a_flipped_bit_is_found(tmp_path: Path) -> None:
+    """The replicas differ below their high watermarks; no reader saw it."""
+    found = judged(tmp_path, BIT_ROT)
+
+    assert found["verdict"] == "fail"
+    assert {name for name, each in found["invariants"].items() if each["verdict"] == "fail"} == {"I12", "I13"}
+    assert found["anomalies"] == {"corrupt_record": 1}

@@ -1,0 +1,65 @@
+"""What steps did to the replicas' logs, as the checks are told."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from spark.agreement import Logs, Replica
+from spark.invariants import NewLog
+from spark.sources import Sources, new_logs
+from tests.spark.folders import happened, manifest
+
+
+def sources(events=(), logs=None, **told):
+    """Sources of a run that has nothing but its manifest, some events and some logs."""
+    found = Sources(SimpleNamespace(manifest=manifest(**told), events=list(events)))
+    found.__dict__.update({"logs": logs or {}, "states": {}})  # in the place of the cached ones
+    return found
+
+
+@pytest.mark.parametrize(
+    ("kind", "step", "target", "found"),
+    [
+        ("inject", "wipe", "broker-2", [NewLog(2, 5)]),
+        ("inject", "flip_bit", "broker-3", [NewLog(3, 5)]),
+        ("healed", "wipe", "broker-2", []),
+        ("inject", "reassign", "broker-2, broker-3", [NewLog(None, 5)]),
+        ("heal", "reassign", "broker-2, broker-3", [NewLog(None, 5)]),
+        ("inject", "kill", "broker-2", []),
+        ("inject", "forget", "broker-2", []),
+    ],
+)
+def test_a_log_is_a_new_one_after_some_steps(kind, step, target, found):
+    """One broker's when its files were damaged, any when replicas moved, there or back."""
+    assert list(new_logs([happened(5, kind, step=step, target=target)], manifest())) == found
+
+
+def test_a_topic_is_clean_until_its_last_copy_is_damaged():
+    """A disk loss beside a live member of the ISR leaves every promise in force."""
+
+    def wiped(last):
+        return sources([happened(1, "injected", step="wipe", detail={"last_copy_of": last})], faults=["kill", "wipe"])
+
+    assert wiped([]).clean("orders")
+    assert not wiped(["orders-0"]).clean("orders")
+
+
+def test_the_settings_that_steps_changed_bound_the_checks():
+    """min.insync.replicas is 2, and 1 for a while; 5 counts as the number of replicas."""
+    changes = [{"configure": {"topic": "orders", "set": {"min.insync.replicas": value}}} for value in ("1", "5")]
+    run = sources()
+    run.run.manifest = run.manifest.model_copy(update={"scenario": {"phases": [{"one": changes}]}})
+
+    assert (run.facts(("orders", 0)).least_isr, run.facts(("orders", 0)).frozen_below) == (3, 1)
+    assert (sources().facts(("orders", 0)).least_isr, sources().facts(("orders", 0)).frozen_below) == (2, 2)
+
+
+def test_an_epoch_whose_start_was_deleted_has_none():
+    """A deletion moves the entry of the epoch at the log's start; without one it stands where the epoch began."""
+
+    def starts(log_start):
+        replica = Replica(1, [], [(0, log_start), (1, 70)], log_start, 100)
+        return sources(logs={("orders", 0): Logs("orders", 0, [replica])}).starts(("orders", 0))
+
+    assert starts(50) == {1: 70}
+    assert starts(0) == {0: 0, 1: 70}
