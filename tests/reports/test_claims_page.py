@@ -1,8 +1,14 @@
 """The page of one version's answers."""
 
+from pathlib import Path
 from typing import Any
 
+import pytest
+from playwright.sync_api import Browser
+
 from reports.claims_page import render
+from reports.site import write
+from tests.reports.in_browser import SCHEMES, WIDTHS, open_page
 
 
 def result() -> dict[str, Any]:
@@ -49,3 +55,15 @@ def test_each_claim_leads_to_its_evidence_and_that_to_its_run() -> None:
     assert 'href="../../../runs/r1/report/index.html"' in html
     assert "1.500 s" in html
     assert "One by one." in html
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("width", WIDTHS)
+def test_it_opens_from_disk_for_everybody(browser: Browser, tmp_path: Path, width: int, scheme: str) -> None:
+    """No network, no complaint, nothing wider than the window, nothing that axe-core calls serious."""
+    page = write(render(result(), {}), tmp_path / "claims" / "c1" / "index.html", tmp_path)
+    opened = open_page(browser, page, width, scheme)
+
+    assert (opened.complaints, opened.strangers, opened.overflow) == ([], [], 0)
+    assert opened.inaccessible() == []
