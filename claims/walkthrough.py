@@ -12,7 +12,8 @@ from claims.recording import SECOND_NS, Recording, Remote, Sample, Where
 
 Table = dict[str, Any]
 ROUNDS = 24  # rows of a table of fetches
-BEFORE_NS, AFTER_NS = 50_000_000, 1_200_000_000  # around a write
+BEFORE_NS, AFTER_NS = 50_000_000, 1_000_000_000  # around a write
+LOOK_NS = 100_000_000  # two probes
 
 
 def walkthroughs(recordings: Mapping[str, Recording]) -> list[Table]:
@@ -31,20 +32,21 @@ def rounds(recording: Recording) -> Iterator[Table]:
         return
     where = quiet[0]["topic"], quiet[0]["partition"]
     at_ns = quiet[0]["sent_ns"]
-    notes = [r for r in recording.remotes if r.where == where and at_ns - BEFORE_NS < r.t_ns < at_ns + AFTER_NS]
-    remote: dict[int, int] = {
-        r.follower: r.leo for r in recording.remotes if r.where == where and r.t_ns < at_ns - BEFORE_NS
-    }
+    own = [note for note in recording.remotes if note.where == where]
+    remote = {note.follower: note.leo for note in own if note.t_ns < at_ns - BEFORE_NS}
+    notes = [note for note in own if at_ns - BEFORE_NS < note.t_ns < at_ns + AFTER_NS][:ROUNDS]
     rows = []
-    for note in notes[:ROUNDS]:
+    for number, note in enumerate(notes):
         remote[note.follower] = note.leo
-        rows.append(_round(recording, where, note, at_ns, remote))
+        moving = (later.t_ns for later in notes[number + 1 :] if remote.get(later.follower) != later.leo)
+        until_ns = min(next(moving, at_ns + AFTER_NS), note.t_ns + LOOK_NS)
+        rows.append([round((note.t_ns - at_ns) / 1e6), *_round(recording, note, until_ns, remote)])
     yield {
         "title": "One record, fetch by fetch",
         "words": f"{where[0]}-{where[1]} is idle, and one record is written with acks=1 at 0 ms. A row is a fetch that "
         "the leader noted in its log: it asks from the follower's LEO on, and with that the leader takes the least of "
-        "its own LEO and the noted ones as HW. What the replicas say is each one's first answer after the fetch, so "
-        "that it may show what a later fetch did: probes are 50 ms apart.",
+        "its own LEO and the noted ones as HW. What was seen is each replica's last answer before the next fetch that "
+        "moved something; – where no probe fell in between.",
         "columns": [
             "ms",
             "fetch of",
@@ -60,27 +62,34 @@ def rounds(recording: Recording) -> Iterator[Table]:
     }
 
 
-def _round(recording: Recording, where: Where, note: Remote, at_ns: int, remote: Mapping[int, int]) -> list[Any]:
-    lead = _next(recording, where, note.leader, note.t_ns)
-    follower = _next(recording, where, note.follower, note.t_ns)
-    end = lead.leo if lead else None
-    expected = min([*remote.values(), *([end] if end is not None else [])])
+def _round(recording: Recording, note: Remote, until_ns: int, remote: Mapping[int, int]) -> list[Any]:
+    lead, follower = (_seen(recording, note, broker, until_ns) for broker in (note.leader, note.follower))
+    end = _end(recording, note)
     noted = ", ".join(f"{broker}: {leo}" for broker, leo in sorted(remote.items()))
     return [
-        round((note.t_ns - at_ns) / 1e6),
         f"broker {note.follower}",
         note.leo,
         noted,
         end,
-        expected,
+        min([end, *remote.values()]),
         lead.hw if lead else None,
         follower.leo if follower else None,
         follower.hw if follower else None,
     ]
 
 
-def _next(recording: Recording, where: Where, broker: int, t_ns: int) -> Sample | None:
-    return next((sample for sample in recording.of(where, broker) if sample.sent_ns >= t_ns), None)
+def _seen(recording: Recording, note: Remote, broker: int, until_ns: int) -> Sample | None:
+    """A replica's last answer to a question that was asked after a note."""
+    own = [s for s in recording.of(note.where, broker) if s.sent_ns >= note.t_ns and s.received_ns <= until_ns]
+    return own[-1] if own else None
+
+
+def _end(recording: Recording, note: Remote) -> int:
+    """The leader's LEO at a note: what it said before, and what it has acknowledged since."""
+    said = [s.leo for s in recording.of(note.where, note.leader) if s.received_ns <= note.t_ns]
+    sends = [send for send in recording.sends if (send["topic"], send["partition"]) == note.where]
+    acked = [send["offset"] + 1 for send in sends if send["outcome"] == "ok" and send["done_ns"] <= note.t_ns]
+    return max([0, *said, *acked])
 
 
 # --- the describe demo -----------------------------------------------------------------------------

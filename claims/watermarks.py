@@ -29,11 +29,11 @@ def committed_is_on_all_of_the_isr(recording: Recording) -> Answer:
             )
     for moment in moments:
         if moment.appended and moment.leader.hw < moment.least:
-            size, least = len(moment.state.isr), recording.least_isr.get(moment.where[0], 1)
-            why = f", which is fewer than min.insync.replicas={least}" if size < least else ""
+            least = recording.least_isr.get(moment.where[0], 1)
+            why = f": it is smaller than min.insync.replicas={least}" if len(moment.state.isr) < least else ""
             return refuted(
-                f"All {size} members of the ISR{why}, had {moment.leader.leo - moment.leader.hw} records that were not "
-                "committed.",
+                f"The whole ISR, {list(moment.state.isr)}, had {moment.leader.leo - moment.leader.hw} records that were "
+                f"not committed{why}.",
                 [recording.saw(moment.where, moment.leader, ", leads"), recording.decided(moment.state)],
             )
     waited = [m for m in moments if m.leader.hw == m.least < m.leader.leo]

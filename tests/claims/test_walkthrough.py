@@ -21,6 +21,7 @@ def test_each_fetch_is_told_with_what_it_should_bring() -> None:
         "2: 6, 3: 6",
     ]
     assert [(row[5], row[6]) for row in table["rows"]] == [(5, 5), (6, 6)]
+    assert [row[4] for row in table["rows"]] == [6, 6]  # the leader's LEO
     assert walkthroughs({"propagation": recording(sends=[send(1, 5, producer_id="write-2")])}) == []
 
 
