@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from claims.recording import SECOND_NS, Recording, Remote, Sample, Where
+from claims.recording import SECOND_NS, Recording, Remote, Sample
 
 Table = dict[str, Any]
 ROUNDS = 24  # rows of a table of fetches
@@ -88,7 +88,7 @@ def _end(recording: Recording, note: Remote) -> int:
     """The leader's LEO at a note: what it said before, and what it has acknowledged since."""
     said = [s.leo for s in recording.of(note.where, note.leader) if s.received_ns <= note.t_ns]
     sends = [send for send in recording.sends if (send["topic"], send["partition"]) == note.where]
-    acked = [send["offset"] + 1 for send in sends if send["outcome"] == "ok" and send["done_ns"] <= note.t_ns]
+    acked = [int(send["offset"]) + 1 for send in sends if send["outcome"] == "ok" and send["done_ns"] <= note.t_ns]
     return max([0, *said, *acked])
 
 

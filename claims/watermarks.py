@@ -32,8 +32,8 @@ def committed_is_on_all_of_the_isr(recording: Recording) -> Answer:
             least = recording.least_isr.get(moment.where[0], 1)
             why = f": it is smaller than min.insync.replicas={least}" if len(moment.state.isr) < least else ""
             return refuted(
-                f"The whole ISR, {list(moment.state.isr)}, had {moment.leader.leo - moment.leader.hw} records that were "
-                f"not committed{why}.",
+                f"The whole ISR, {list(moment.state.isr)}, had {moment.leader.leo - moment.leader.hw} records that "
+                f"were not committed{why}.",
                 [recording.saw(moment.where, moment.leader, ", leads"), recording.decided(moment.state)],
             )
     waited = [m for m in moments if m.leader.hw == m.least < m.leader.leo]
