@@ -80,3 +80,20 @@ def test_servers_are_frozen_together_copied_and_killed(tmp_path: Any) -> None:
     copies = [tmp_path / "brokers" / name / "data" / "orders-0" / "00.log" for name in names]
     assert [copy.read_text() for copy in copies] == list(names)
     assert not (tmp_path / "brokers" / "broker-1" / "server.properties").exists()
+
+
+def test_a_disk_of_its_own_is_copied_out_first(tmp_path: Any) -> None:
+    """The folder of that name on the host is not what the broker wrote."""
+    node = SimpleNamespace(name="broker-1", folder=tmp_path / "work" / "broker-1", disk_bytes=10**6)
+    (node.folder / "data").mkdir(parents=True)
+    runtime: Any = Runtime({"broker-1": "exited", "controller": "exited"})
+    runtime.on_disk = lambda of, script: (of.folder / "data" / "copied").write_text(script)
+    world: Any = SimpleNamespace(
+        coordinator=SimpleNamespace(name="controller", folder=tmp_path / "none", disk_bytes=None),
+        brokers={1: node},
+        runtime=runtime,
+        folder=SimpleNamespace(brokers=tmp_path / "brokers"),
+    )
+    collect_servers(world)
+
+    assert (tmp_path / "brokers" / "broker-1" / "data" / "copied").read_text().endswith("/disk/. data/")

@@ -240,3 +240,13 @@ def test_brokers_alone_log_more_where_the_scenario_asks() -> None:
     assert flag in broker_node(release, cluster, 1, "127.1.1.11", Path("/w")).arguments
     assert flag not in coordinator_node(release, cluster, "127.1.1.10", Path("/w")).arguments
     assert flag not in broker_node(release, CLUSTER, 1, "127.1.1.11", Path("/w")).arguments
+
+
+def test_a_broker_may_have_a_small_disk_of_its_own() -> None:
+    """Named by its letter; the others and the controller have the host's."""
+    cluster = Cluster.model_validate({"brokers": 3, "disks": {"B": "64MB"}})
+    release = Release("3.9.1", Path("/jars"), "kraft")
+    brokers = [broker_node(release, cluster, number, f"127.1.1.1{number}", Path("/w")) for number in (1, 2, 3)]
+
+    assert [node.disk_bytes for node in brokers] == [None, 64_000_000, None]
+    assert coordinator_node(release, cluster, "127.1.1.10", Path("/w")).disk_bytes is None

@@ -163,3 +163,20 @@ def test_only_brokers_have_an_id() -> None:
     assert broker_id(Node("broker-2", "broker", "x", Path(), "java", (), node_id=2)) == 2
     with pytest.raises(HarnessError, match="prober is no broker"):
         broker_id(Node("prober", "prober", "x", Path(), "python", ()))
+
+
+def test_who_answers_is_asked(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first broker that does; with none the sentence says what to do."""
+    told(world, monkeypatch, {1: None, 2: view(1, 1), 3: view(1, 1)})
+    assert world.any_connection() is world.connection(2)
+
+    told(world, monkeypatch, dict.fromkeys((1, 2, 3)))
+    with pytest.raises(HarnessError, match="No broker answers that could be asked for this; start one first"):
+        world.any_connection()
+
+
+def test_a_partition_that_was_moved_is_where_it_was_moved_to(world: World) -> None:
+    """The scenario says where the others are."""
+    world.moved[T0] = [3, 1]
+
+    assert (world.replicas(T0), world.replicas(TopicPartition("orders", 1))) == ([3, 1], [1, 3, 2])
