@@ -162,6 +162,17 @@ def test_a_throttled_follower_stays_out_of_sync_until_it_is_healed(world: World)
     wait_until(lambda: _isr_is_full(world), limit_s=60, what="the ISR to be full again")
 
 
+def test_leadership_moves_to_the_replica_that_is_named(world: World) -> None:
+    """There and back within a phase; other brokers' metadata says so."""
+    steps: list[dict[str, object]] = [{"lead": f"{letter} of orders-0"} for letter in "BCA"]
+    waits = [{"wait": {"for": {"leads": f"{letter} of orders-0"}, "limit": "10s"}} for letter in "BCA"]
+
+    events = _run(world, "leads", [step for pair in zip(steps, waits, strict=True) for step in pair])
+
+    assert [event.detail["refused"] for event in events if event.kind == "elected"] == [None] * 3
+    assert [event.kind for event in events if event.kind.startswith("wait_")] == ["wait_met"] * 3
+
+
 def test_a_wait_that_runs_out_is_recorded_and_the_phase_goes_on(world: World) -> None:
     """The leader does not change by itself; the step after the wait runs all the same."""
     steps = [{"wait": {"for": {"leader_changed": "orders"}, "limit": "1s"}}, {"hold": "10ms"}]
