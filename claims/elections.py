@@ -70,7 +70,10 @@ class Survivor(NamedTuple):
 
 
 def _survivors(recording: Recording) -> Iterator[Survivor]:
+    """The followers whose leader failed or was stopped."""
     for change in leader_changes(recording):
+        if change.before.leader in change.after.isr:
+            continue
         for broker in change.after.replicas:
             starts = _lines(recording, "follower_started", change.where, broker)
             own = [line for line in starts if line["leader_epoch"] == change.after.leader_epoch]
