@@ -41,6 +41,7 @@ class Claim(NamedTuple):
 
 
 P, E, L = EXPERIMENTS
+S, _ = WALKTHROUGHS
 
 CLAIMS: dict[str, Claim] = {
     "C1": Claim(
@@ -434,7 +435,7 @@ CLAIMS: dict[str, Claim] = {
         "A log starts at 0; retention and DeleteRecords move its start.",
         "yes",
         ("N4",),
-        (P,),
+        (P, S),
         storage.log_start_moves,
         "it is 0 and then more",
         "a new log that starts elsewhere",
@@ -443,7 +444,7 @@ CLAIMS: dict[str, Claim] = {
         "A follower's log start is its leader's.",
         "partly: retention runs on each replica",
         ("N4",),
-        (P,),
+        (P, S),
         storage.log_starts_are_equal,
         "at rest they are equal after the leader's was moved",
         "at rest they are not",
