@@ -9,7 +9,7 @@ from typing import Any
 
 from claims.answer import Answer, decisive, unseen
 from claims.recording import Recording, open_recording
-from claims.table import CLAIMS, Claim
+from claims.table import CLAIMS, EXPERIMENTS, WALKTHROUGHS, Claim
 from history.errors import BadInput
 
 Told = dict[str, Any]
@@ -52,8 +52,8 @@ def experiment_of(run: Path) -> str:
     Raises:
         BadInput: it is none of the claims'.
     """
-    for experiment in {name for claim in CLAIMS.values() for name in claim.experiments}:
-        if f"claims-{experiment}" in run.name:
+    for experiment in (*EXPERIMENTS, *WALKTHROUGHS):
+        if f"claims-{experiment.replace('_', '-')}" in run.name:
             return experiment
     raise BadInput(f"{run} is no run of a claims experiment; their scenarios are called claims_….")
 

@@ -161,7 +161,8 @@ def out_of_range(recording: Recording) -> Iterator[Table]:
             yield {
                 "title": "Retention takes what a follower never had",
                 "words": "While broker 3 is stopped, retention on the others deletes beyond its LEO. When it is back "
-                "its fetch is out of range; it drops its log and begins where its leader's log begins.",
+                "its fetch is out of range; it drops its log and begins where its leader's log begins. Then "
+                "DeleteRecords takes all that is committed.",
                 "columns": ["at", "replica", "incarnation", "log start", "HW", "LEO"],
                 "rows": rows,
             }

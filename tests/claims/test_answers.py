@@ -45,6 +45,7 @@ def test_a_claim_without_its_recording_says_which_is_missing() -> None:
 def test_a_folder_tells_its_experiment() -> None:
     """Other runs are refused."""
     assert experiment_of(Path("runs/20261121-163102-claims-eviction-3-9-1-daa3")) == "eviction"
+    assert experiment_of(Path("runs/20261121-163102-claims-log-start-3-9-1-daa3")) == "log_start"
     with pytest.raises(BadInput, match="no run of a claims experiment"):
         experiment_of(Path("runs/20261121-163102-steady-3-9-1-daa3"))
 
