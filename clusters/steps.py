@@ -63,8 +63,9 @@ class PhaseRun:
         executor.shutdown(wait=False)
 
     def _end_background(self) -> None:
-        for work, end in self._background:
+        for _, end in self._background:
             end()
+        for work, _ in self._background:
             work.result()
 
     def heal_all(self) -> None:

@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from clusters import actions, steps
+from clusters import actions, admin, steps
 from clusters.faults import network
 from clusters.partition import TopicPartition
 from clusters.steps import PhaseRun
+from clusters.waiting import wait_until
 from history.errors import HarnessError, WaitTimeout
 from tests.clusters.fakes import T0, FakeWorld, scenario
 
@@ -130,8 +131,8 @@ def leads(world: FakeWorld, monkeypatch: pytest.MonkeyPatch, elected: bool = Tru
         asked.append(list(partitions))
         leader = order[0] if elected else leader
 
-    monkeypatch.setattr(actions, "reassign", reassign)
-    monkeypatch.setattr(actions, "elect_preferred", elect)
+    monkeypatch.setattr(admin, "reassign", reassign)
+    monkeypatch.setattr(admin, "elect_preferred", elect)
     monkeypatch.setattr(
         world, "partition_view", lambda _: type(view)(**{**vars(view), "leader": leader, "replicas": order})
     )
@@ -201,12 +202,24 @@ def test_what_fails_in_the_background_fails_the_phase(tmp_path: Path, monkeypatc
     def write(*_: object) -> None:
         raise WaitTimeout("no broker")
 
+    class Reader:
+        """Reads nothing until it is told to stop."""
+
+        def __init__(self, *_: object) -> None:
+            self.stop = threading.Event()
+
+        def run(self) -> None:
+            stopped.append(self.stop.wait(10))
+
+    stopped: list[bool] = []
     monkeypatch.setattr(actions, "write_directly", write)
+    monkeypatch.setattr(actions, "ReplicaReader", Reader)
     told = {"to": "A", "topic": "orders", "records": 1, "background": True}
-    world = FakeWorld(tmp_path, scenario([{"write": told}, {"pause": "B"}]))
+    world = FakeWorld(tmp_path, scenario([{"write": told}, {"read": {"from": "C of orders-0"}}, {"pause": "B"}]))
 
     with pytest.raises(WaitTimeout, match="no broker"):
         run(tmp_path, world=world)
+    wait_until(lambda: stopped == [True], limit_s=5, what="the reader to end, too")
     assert kinds(world)[-1] == ("healed", "pause", "broker-2")
 
 
