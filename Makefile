@@ -127,6 +127,10 @@ test: $(VENV)/.ready ## Run the tests: first without a cluster, then against rea
 test-slow: $(VENV)/.ready ## Run the tests that take many minutes
 	@exec $(PY) -m pytest -m slow tests
 
+.PHONY: test-versions
+test-versions: $(VENV)/.ready ## Start every minor line of Kafka from 2.8 on once, in each mode that it has (30 min)
+	@exec $(PY) -m pytest -m slow tests/integration/test_versions.py
+
 .PHONY: lint
 lint: $(VENV)/.ready ## Check style and types
 	@$(VENV)/bin/ruff check .

@@ -28,9 +28,12 @@ from clusters.faults.topology import (
     move_leader,
     throttle,
 )
+from clusters.features import METADATA_VERSION, finalise_metadata, level_name, metadata_level
+from clusters.kafka import PROTOCOL_VERSION
 from clusters.nodes import Node
 from clusters.partition import TopicPartition
 from clusters.replica_reader import ReplicaReader
+from clusters.waiting import wait_until
 from clusters.world import broker_id
 from history.errors import HarnessError
 
@@ -38,6 +41,7 @@ if TYPE_CHECKING:
     from clusters.steps import PhaseRun
 
 LEAD_LIMIT_S = 20.0
+ISR_LIMIT_S = 60.0
 
 
 def _hold(_run: PhaseRun, step: story.Hold) -> None:
@@ -119,6 +123,56 @@ def _flip_bit(run: PhaseRun, step: story.FlipBit) -> None:
 
 def _start(run: PhaseRun, step: story.Start) -> None:
     run.heal_on(run.nodes(step.node), ("kill", "stop"))
+
+
+def _restart(run: PhaseRun, step: story.Restart) -> None:
+    for node in run.nodes(step.node):
+        run.restart(Stopped(run.world, [node]), step, lambda node: run.world.configure(node, step.settings))
+
+
+def _bounce(run: PhaseRun, step: story.Bounce) -> None:
+    ended = {"stop": Stopped, "kill": Killed}[step.by]
+    for _ in range(step.times):
+        run.restart(ended(run.world, run.nodes_now(step.node)), step)
+
+
+def _crash_loop(run: PhaseRun, step: story.CrashLoop) -> None:
+    for turn in range(step.times):
+        if turn:
+            threading.Event().wait(step.after)  # as a process that comes up and then dies of something
+        run.restart(Killed(run.world, run.nodes(step.node)), step)
+
+
+def _upgrade(run: PhaseRun, step: story.Upgrade) -> None:
+    for node in run.nodes(step.node):
+        run.restart(Stopped(run.world, [node]), step, lambda node: run.world.replace_binaries(node, step.kafka))
+
+
+def _rollback(run: PhaseRun, step: story.Rollback) -> None:
+    for node in run.nodes(step.node):
+        run.restart(Stopped(run.world, [node]), step, lambda node: run.world.replace_binaries(node, None))
+
+
+def _finalise(run: PhaseRun, step: story.Finalise) -> None:
+    """KRaft: one request for all. ZooKeeper: a setting of each broker, which takes a rolling restart."""
+    world = run.world
+    if world.plan.mode == "kraft":
+        level = metadata_level(step.to)
+        with world.patient_connection() as connection:
+            finalise_metadata(connection, level)
+        wanted = {METADATA_VERSION: level_name(level)}
+    else:
+        wanted = {PROTOCOL_VERSION: step.to}
+        for node in world.brokers.values():
+            run.restart(Stopped(world, [node]), step, lambda node: world.configure(node, wanted))
+            for topic in world.scenario.topics:
+                run.wait(story.Condition(isr_full=topic), ISR_LIMIT_S, step)
+    features = wait_until(
+        lambda: found if wanted.items() <= (found := world.features()).items() else None,
+        limit_s=ISR_LIMIT_S,
+        what=f"a broker to report {wanted}",
+    )
+    world.events.add("finalised", phase=run.phase.name, step=step.key, features=features)
 
 
 def _heal(run: PhaseRun, _step: story.Heal) -> None:
@@ -271,6 +325,12 @@ ACTIONS: dict[type[story.Step], Callable[[PhaseRun, Any], None]] = {
     story.Forget: _forget,
     story.FlipBit: _flip_bit,
     story.Start: _start,
+    story.Restart: _restart,
+    story.Bounce: _bounce,
+    story.CrashLoop: _crash_loop,
+    story.Upgrade: _upgrade,
+    story.Rollback: _rollback,
+    story.Finalise: _finalise,
     story.Heal: _heal,
     story.Elect: _elect,
     story.Describe: _describe,

@@ -24,8 +24,8 @@ from clusters.wire import Connection, by_topic, error_name, metadata
 from history.errors import HarnessError
 
 TIMEOUT_MS = 10_000
-RESOURCES = {"topic": 2, "broker": 4}
 SOURCES = {1: "topic", 2: "dynamic_broker", 3: "dynamic_default", 4: "static", 5: "default"}
+RESOURCES = {"topic": 2, "broker": 4}
 SET, DELETE = 0, 1
 PREFERRED, UNCLEAN = 0, 1
 HARMLESS = {"ELECTION_NOT_NEEDED"}  # it leads already
@@ -69,8 +69,8 @@ def create_topic(
         timeout_ms=TIMEOUT_MS,
         validate_only=False,
     )
-    for answer in _to_controller(connection, request).topics:
-        _check(f"create topic {name}", answer)
+    for answer in to_controller(connection, request).topics:
+        check(f"create topic {name}", answer)
 
 
 def alter_config(
@@ -96,9 +96,9 @@ def alter_config(
         validate_only=False,
     )
     # A ZooKeeper broker takes its own dynamic settings only.
-    send = connection.send if resource == "broker" else lambda request: _to_controller(connection, request)
+    send = connection.send if resource == "broker" else lambda request: to_controller(connection, request)
     for answer in send(request).responses:
-        _check(f"set {dict(config)} on {resource} {name}", answer)
+        check(f"set {dict(config)} on {resource} {name}", answer)
 
 
 def describe_config(
@@ -122,7 +122,7 @@ def describe_config(
         include_synonyms=True,
     )
     (answer,) = connection.send(request).results
-    _check(f"describe {resource} {name}", answer)
+    check(f"describe {resource} {name}", answer)
     return {
         config.name: {SOURCES.get(said.source, str(said.source)): said.value for said in config.synonyms}
         for config in answer.configs
@@ -147,7 +147,7 @@ def delete_records(connection: Connection, partition: TopicPartition, before: in
         timeout_ms=TIMEOUT_MS,
     )
     answer = connection.send(request).topics[0].partitions[0]
-    _check(f"delete the records of {partition} before {before}", answer)
+    check(f"delete the records of {partition} before {before}", answer)
     return int(answer.low_watermark)
 
 
@@ -178,11 +178,11 @@ def _elect(connection: Connection, partitions: Sequence[TopicPartition], kind: i
         ],
         timeout_ms=TIMEOUT_MS,
     )
-    reply = _to_controller(connection, request)
-    _check("elect leaders", reply)
+    reply = to_controller(connection, request)
+    check("elect leaders", reply)
     for topic in reply.replica_election_results:
         for answer in topic.partition_result:
-            _check(f"elect a leader of {topic.topic}-{answer.partition_id}", answer)
+            check(f"elect a leader of {topic.topic}-{answer.partition_id}", answer)
 
 
 def reassign(connection: Connection, assignment: Mapping[TopicPartition, Sequence[int]]) -> None:
@@ -207,19 +207,25 @@ def reassign(connection: Connection, assignment: Mapping[TopicPartition, Sequenc
             for topic, replicas in by_topic(assignment)
         ],
     )
-    reply = _to_controller(connection, request)
-    _check("reassign", reply)
+    reply = to_controller(connection, request)
+    check("reassign", reply)
     for topic in reply.responses:
         for answer in topic.partitions:
-            _check(f"reassign {topic.name}-{answer.partition_index}", answer)
+            check(f"reassign {topic.name}-{answer.partition_index}", answer)
 
 
-def _to_controller(connection: Connection, request: Any) -> Any:
+def to_controller(connection: Connection, request: Any) -> Any:
+    """Send a request to the broker that takes such requests; errors as ``controller``."""
     with controller(connection) as to:
         return to.send(request)
 
 
-def _check(what: str, answer: Any) -> None:
+def check(what: str, answer: Any) -> None:
+    """Refuse an answer that carries an error.
+
+    Raises:
+        HarnessError: with the error's name and message.
+    """
     error = error_name(answer.error_code)
     if error and error not in HARMLESS:
         why = getattr(answer, "error_message", None) or "no more is said"

@@ -13,7 +13,7 @@ from clusters.world import World
 
 
 def allow_cluster(world: World) -> None:
-    """Hold all brokers, and the coordinator as a client, to the scenario's allowance."""
+    """Hold all brokers, and the coordinators as clients, to the scenario's allowance."""
     allowance = world.scenario.cluster.allowance
     if allowance is None:
         return
@@ -23,7 +23,7 @@ def allow_cluster(world: World) -> None:
         with ThreadPoolExecutor(len(brokers)) as pool:  # each is the start of a container
             list(pool.map(lambda node: world.runtime.limit_egress(node, rate), brokers))
     allow_brokers(world, brokers)
-    allow_clients(world, [world.coordinator])
+    allow_clients(world, world.coordinators)
 
 
 def allow_brokers(world: World, brokers: list[Node]) -> None:

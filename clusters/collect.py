@@ -25,11 +25,10 @@ def collect_servers(world: World) -> None:
 
     A clean stop would change ISR and epochs, and end the story differently from how it was seen.
     """
-    servers = [world.coordinator, *world.brokers.values()]
-    live = [node for node in servers if world.runtime.state(node.name) == "running"]
+    live = [node for node in world.servers if world.runtime.state(node.name) == "running"]
     for node in live:
         world.runtime.pause(node.name)
-    for node in servers:
+    for node in world.servers:
         if node.disk_bytes:
             world.runtime.on_disk(node, "cp -a --sparse=always /disk/. data/")
         _copy_server(node, world.folder.brokers / node.name)

@@ -31,7 +31,7 @@ from clusters.leftovers import hold_lease, reap, tear_down
 from clusters.partition import TopicPartition
 from clusters.planning import check, expected_seconds, prepare
 from clusters.ports import PORTS
-from clusters.provenance import manifest_of
+from clusters.provenance import add_features, add_incarnations, manifest_of
 from clusters.steps import PhaseRun
 from clusters.usage import record_usage
 from clusters.waiting import wait_until
@@ -97,20 +97,20 @@ def _start_cluster(world: World) -> None:
     manifest_of(world, configs).write(world.folder.manifest)
     if world.plan.mode == "kraft":
         identity = kafka.cluster_id(world.folder.run_id)
-        kafka.format_storage(world.release, world.coordinator, list(world.brokers.values()), identity)
-    for node in (world.coordinator, *world.brokers.values()):
+        brokers = list(world.brokers.values())
+        kafka.format_storage(world.release, world.scenario.cluster, world.coordinators, brokers, identity)
+    for node in world.servers:
         world.start(node)
     world.wait_for_brokers()
+    add_features(world)
     allow_cluster(world)
 
 
 def _server_configs(world: World) -> dict[str, dict[str, str]]:
-    cluster = world.scenario.cluster
-    coordinator = world.coordinator
-    configs = {coordinator.name: kafka.coordinator_config(world.release, cluster, coordinator)}
-    for node in world.brokers.values():
-        configs[node.name] = kafka.broker_config(world.release, cluster, node, coordinator)
-    return configs
+    release, cluster, coordinators = world.release, world.scenario.cluster, world.coordinators
+    configs = {node.name: kafka.coordinator_config(release, cluster, node, coordinators) for node in coordinators}
+    brokers = world.brokers.values()
+    return configs | {node.name: kafka.broker_config(release, cluster, node, coordinators) for node in brokers}
 
 
 def create_topics(run: Path) -> None:
@@ -271,6 +271,7 @@ def collect(run: Path) -> None:
         collect_clients(world)
         world.events.add("collected")
         write_tables(world)
+        add_incarnations(world)
         world.folder.seal()
 
 

@@ -8,7 +8,7 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -21,24 +21,38 @@ log = logging.getLogger("plimsoll.jars")
 
 OLDEST = (2, 8, 0)
 AGENT, AGENT_VERSION = "jmx_prometheus_javaagent", "1.0.1"
-_VERSION = re.compile(r"(\d+)\.(\d+)\.(\d+)")
+_RELEASE = re.compile(r"\d+\.\d+\.\d+")
+_VERSION = re.compile(r"(\d+)\.(\d+)\.(\d+)([.-][\w.-]+)?")  # as a build of one's own may call itself
 # Ivy says "not found" of a module, too, when it was not allowed to look; these stand beside it then.
 _UNREACHABLE = ("SERVER ERROR", "Server access error", "Host ")
 
 
 def version_tuple(version: str) -> tuple[int, int, int]:
-    """``3.9.1`` → (3, 9, 1).
+    """``3.9.1`` and ``3.9.1-SNAPSHOT`` → (3, 9, 1).
 
     Raises:
-        BadInput: it is no released version's number, or older than 2.8.0.
+        BadInput: it is no version's number, or older than 2.8.0.
     """
     match = _VERSION.fullmatch(version)
     if not match:
-        raise BadInput(f"KAFKA={version} is no version; give a released one from 2.8.0 on, such as 3.9.1.")
-    major, minor, patch = (int(part) for part in match.groups())
+        raise no_version(version)
+    major, minor, patch = (int(part) for part in match.groups()[:3])
     if (major, minor, patch) < OLDEST:
         raise BadInput(f"KAFKA={version} is too old; 2.8.0 is the oldest that can be observed replica by replica.")
     return major, minor, patch
+
+
+def is_release(kafka: str) -> bool:
+    """Whether ``KAFKA=`` names a released version, by its form."""
+    return _RELEASE.fullmatch(kafka) is not None
+
+
+def no_version(kafka: str) -> BadInput:
+    """The refusal of a ``KAFKA=`` that names nothing."""
+    return BadInput(
+        f"KAFKA={kafka} is no version; give a released one from 2.8.0 on, such as 3.9.1, a folder or an archive of "
+        "jars, or image:<reference>."
+    )
 
 
 def kafka_jars(version: str) -> Path:
@@ -48,6 +62,8 @@ def kafka_jars(version: str) -> Path:
         BadInput: there is no such version on Maven Central.
         HarnessError: it could not be fetched.
     """
+    if not is_release(version):
+        raise no_version(version)
     version_tuple(version)
     folder = CACHE / "kafka" / version
     with locked(CACHE / "kafka" / f".{version}.lock"):
@@ -66,15 +82,15 @@ def metrics_agent() -> Path:
     with locked(CACHE / "kafka" / f".{folder.name}.lock"):
         if not folder.is_dir():
             log.info("fetching the Prometheus JMX agent %s from Maven Central, once", AGENT_VERSION)
-            with _aside(folder) as aside:
-                _retrieve("io.prometheus.jmx", AGENT, AGENT_VERSION, aside)
+            with aside(folder) as new:
+                _retrieve("io.prometheus.jmx", AGENT, AGENT_VERSION, new)
     return folder / f"{AGENT}-{AGENT_VERSION}.jar"
 
 
-def jars_digest(folder: Path) -> str:
-    """SHA-256 over the names and contents of the jars."""
+def jars_digest(jars: Iterable[Path]) -> str:
+    """SHA-256 over the names and contents of jars."""
     digest = hashlib.sha256()
-    for jar in sorted(folder.glob("*.jar")):
+    for jar in sorted(jars):
         digest.update(jar.name.encode())
         digest.update(hashlib.sha256(jar.read_bytes()).digest())
     return digest.hexdigest()
@@ -82,23 +98,31 @@ def jars_digest(folder: Path) -> str:
 
 def _fetch(version: str, folder: Path) -> None:
     log.info("fetching Kafka %s from Maven Central, once (5 to 40 s)", version)
-    with _aside(folder) as aside:
-        _retrieve("org.apache.kafka", "kafka_2.13", version, aside)
-        # Without a binding of slf4j the brokers would write no log at all.
-        (api,) = aside.glob("slf4j-api-*.jar")
-        _retrieve("org.slf4j", "slf4j-simple", api.stem.removeprefix("slf4j-api-"), aside)
+    with aside(folder) as new:
+        _retrieve("org.apache.kafka", "kafka_2.13", version, new)
+        add_logging(new)
+
+
+def add_logging(folder: Path) -> None:
+    """Add slf4j's simple binding to a class path; without one the brokers would write no log at all.
+
+    Raises:
+        HarnessError: it could not be fetched.
+    """
+    api = next(folder.glob("slf4j-api-*.jar"))
+    _retrieve("org.slf4j", "slf4j-simple", api.stem.removeprefix("slf4j-api-"), folder)
 
 
 @contextmanager
-def _aside(folder: Path) -> Iterator[Path]:
-    """A folder that takes its name once it is complete."""
-    aside = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+def aside(folder: Path) -> Iterator[Path]:
+    """A new folder that takes its name once it is complete."""
+    new = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
     try:
-        yield aside
-        aside.chmod(0o755)
-        aside.rename(folder)
+        yield new
+        new.chmod(0o755)
+        new.rename(folder)
     finally:
-        shutil.rmtree(aside, ignore_errors=True)
+        shutil.rmtree(new, ignore_errors=True)
 
 
 def _retrieve(organisation: str, module: str, version: str, folder: Path) -> None:

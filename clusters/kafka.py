@@ -5,8 +5,8 @@ from __future__ import annotations
 import base64
 import hashlib
 import subprocess
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -19,7 +19,9 @@ from history.errors import BadInput, HarnessError
 from history.java import java_home
 
 Mode = Literal["kraft", "zookeeper"]
-CONTROLLER_ID = 100
+CONTROLLER_ID = 100  # of the first
+PROTOCOL_VERSION = "inter.broker.protocol.version"
+ELR, _ELR_FEATURE = "eligible.leader.replicas.version", (4, 0)
 _LISTENERS = ("REPLICATION", "CLIENT", "PROBE")
 
 # Small heaps and a quick start: for scenarios about correctness, never for a benchmark.
@@ -84,6 +86,13 @@ def choose_mode(version: str, wanted: Mode | None) -> Mode:
     return wanted
 
 
+def with_jars(node: Node, old: Path, new: Path) -> Node:
+    """A server's node with another Kafka on its class path."""
+    arguments = tuple(f"{new}/*" if argument == f"{old}/*" else argument for argument in node.arguments)
+    readable = tuple(new if path == old else path for path in node.readable)
+    return replace(node, arguments=arguments, readable=readable)
+
+
 def cluster_id(run_id: str) -> str:
     """A cluster id (16 bytes, base64 without padding) that follows from the run's id.
 
@@ -94,11 +103,45 @@ def cluster_id(run_id: str) -> str:
     return f"A{identity[1:]}" if identity.startswith("-") else identity
 
 
-def coordinator_node(release: Release, cluster: Cluster, address: str, work: Path) -> Node:
-    """The node that elects leaders: a KRaft controller of its own, or ZooKeeper."""
+def check_storage(version: str, mode: Mode, cluster: Cluster) -> None:
+    """Whether this version can have the features that the scenario asks for.
+
+    Raises:
+        BadInput: it cannot (KIP-778: metadata.version from 3.3; KIP-966: eligible leader replicas from 3.7).
+    """
+    release = version_tuple(version)
+    if cluster.elr is not None and (mode == "zookeeper" or release < (3, 7, 0)):
+        raise BadInput(
+            f"cluster.elr: Kafka {version} in {mode} mode has no eligible leader replicas; "
+            "they exist in KRaft mode from 3.7.0 on, so leave it out."
+        )
+    told = cluster.metadata_version
+    if told is None:
+        return
+    wanted = minor_of(told)
+    if wanted > release[:2]:
+        raise BadInput(f"cluster.metadata_version: {told} is newer than Kafka {version}; name its own or an older one.")
+    if mode == "kraft" and wanted < (3, 3):
+        raise BadInput(f"cluster.metadata_version: {told} is a preview of KRaft; 3.3 is the oldest that can be used.")
+    if cluster.elr and wanted < _ELR_FEATURE <= release[:2]:
+        raise BadInput(f"cluster.elr: true needs metadata_version 4.0 or later, not {told}.")
+
+
+def minor_of(told: str) -> tuple[int, int]:
+    """``3.8`` or ``3.8-IV0`` → (3, 8)."""
+    major, minor = told.partition("-")[0].split(".")
+    return int(major), int(minor)
+
+
+def coordinator_nodes(release: Release, cluster: Cluster, addresses: Sequence[str], work: Path) -> list[Node]:
+    """The nodes that elect leaders: KRaft controllers of their own, or ZooKeeper; as many addresses may be used."""
     if release.mode == "zookeeper":
-        return _java_node(release, cluster, "zookeeper", address, work, main=_ZOOKEEPER)
-    return _java_node(release, cluster, "controller", address, work, node_id=CONTROLLER_ID)
+        return [_java_node(release, cluster, "zookeeper", addresses[0], work, main=_ZOOKEEPER)]
+    names = ["controller"] if cluster.controllers == 1 else [f"controller-{n + 1}" for n in range(cluster.controllers)]
+    return [
+        _java_node(release, cluster, name, address, work, node_id=CONTROLLER_ID + index)
+        for index, (name, address) in enumerate(zip(names, addresses, strict=False))
+    ]
 
 
 def broker_node(release: Release, cluster: Cluster, broker_id: int, address: str, work: Path) -> Node:
@@ -151,8 +194,8 @@ def jvm_flags(node: Node) -> list[str]:
     return list(node.arguments[: node.arguments.index("-cp")])
 
 
-def coordinator_config(release: Release, cluster: Cluster, node: Node) -> dict[str, str]:
-    """The effective configuration of the controller or of ZooKeeper."""
+def coordinator_config(release: Release, cluster: Cluster, node: Node, coordinators: Sequence[Node]) -> dict[str, str]:
+    """The effective configuration of one controller or of ZooKeeper."""
     if release.mode == "zookeeper":
         return {
             "dataDir": str(node.folder / "data"),
@@ -162,8 +205,9 @@ def coordinator_config(release: Release, cluster: Cluster, node: Node) -> dict[s
             "maxClientCnxns": "0",
         }
     return {
-        **_kraft_config(node),
+        **_kraft_config(node, coordinators),
         **_session_config(release.mode, cluster),
+        **_elr_config(release, cluster),
         "process.roles": "controller",
         "listeners": f"CONTROLLER://{node.address}:{PORTS['CONTROLLER']}",
         "log.dirs": str(node.folder / "data"),
@@ -173,7 +217,7 @@ def coordinator_config(release: Release, cluster: Cluster, node: Node) -> dict[s
     }
 
 
-def broker_config(release: Release, cluster: Cluster, node: Node, coordinator: Node) -> dict[str, str]:
+def broker_config(release: Release, cluster: Cluster, node: Node, coordinators: Sequence[Node]) -> dict[str, str]:
     """The effective configuration of a broker."""
     addresses = ",".join(f"{name}://{node.address}:{PORTS[name]}" for name in _LISTENERS)
     common = {
@@ -188,19 +232,20 @@ def broker_config(release: Release, cluster: Cluster, node: Node, coordinator: N
     if release.mode == "zookeeper":
         own = {
             "broker.id": str(node.node_id),
-            "zookeeper.connect": f"{coordinator.address}:{PORTS['ZOOKEEPER']}",
+            "zookeeper.connect": f"{coordinators[0].address}:{PORTS['ZOOKEEPER']}",
             "listener.security.protocol.map": ",".join(f"{name}:PLAINTEXT" for name in _LISTENERS),
         }
+        if cluster.metadata_version:
+            own[PROTOCOL_VERSION] = cluster.metadata_version
     else:
-        own = {**_kraft_config(node, coordinator), "process.roles": "broker"}
+        own = {**_kraft_config(node, coordinators), **_elr_config(release, cluster), "process.roles": "broker"}
     return {**common, **own, **cluster.config}
 
 
-def _kraft_config(node: Node, coordinator: Node | None = None) -> dict[str, str]:
-    voter = coordinator or node
+def _kraft_config(node: Node, voters: Sequence[Node]) -> dict[str, str]:
     return {
         "node.id": str(node.node_id),
-        "controller.quorum.voters": f"{CONTROLLER_ID}@{voter.address}:{PORTS['CONTROLLER']}",
+        "controller.quorum.voters": ",".join(f"{v.node_id}@{v.address}:{PORTS['CONTROLLER']}" for v in voters),
         "controller.listener.names": "CONTROLLER",
         "listener.security.protocol.map": ",".join(f"{name}:PLAINTEXT" for name in (*_LISTENERS, "CONTROLLER")),
     }
@@ -213,6 +258,13 @@ def _session_config(mode: Mode, cluster: Cluster) -> dict[str, str]:
     return {"broker.session.timeout.ms": session_ms, "broker.heartbeat.interval.ms": "500"}
 
 
+def _elr_config(release: Release, cluster: Cluster) -> dict[str, str]:
+    """From 3.7 to 3.9 eligible leader replicas are a setting; from 4.0 a feature, with which storage is formatted."""
+    if cluster.elr is None or version_tuple(release.version)[:2] >= _ELR_FEATURE:
+        return {}
+    return {"eligible.leader.replicas.enable": str(cluster.elr).lower()}
+
+
 def _replication_defaults(cluster: Cluster) -> dict[str, str]:
     factor = str(min(cluster.brokers, 3))
     return {"offsets.topic.replication.factor": factor, "transaction.state.log.replication.factor": factor}
@@ -223,7 +275,9 @@ def render(config: Mapping[str, str]) -> str:
     return "".join(f"{name}={value}\n" for name, value in sorted(config.items()))
 
 
-def format_storage(release: Release, controller: Node, brokers: list[Node], identity: str) -> None:
+def format_storage(
+    release: Release, cluster: Cluster, controllers: Sequence[Node], brokers: Sequence[Node], identity: str
+) -> None:
     """Format the storage of a whole KRaft cluster with one call of Kafka's tool.
 
     A JVM per node would cost a second each. The tool formats every folder of ``log.dirs``, so it gets all
@@ -232,12 +286,12 @@ def format_storage(release: Release, controller: Node, brokers: list[Node], iden
     Raises:
         HarnessError: the tool failed.
     """
-    nodes = [controller, *brokers]
-    together = controller.folder / "format.properties"
+    nodes, first = [*controllers, *brokers], controllers[0]
+    together = first.folder / "format.properties"
     together.write_text(
         render(
             {
-                **_kraft_config(controller),
+                **_kraft_config(first, controllers),
                 "process.roles": "broker,controller",
                 "listeners": f"CONTROLLER://:{PORTS['CONTROLLER']},REPLICATION://:{PORTS['REPLICATION']}",
                 "inter.broker.listener.name": "REPLICATION",
@@ -255,7 +309,7 @@ def format_storage(release: Release, controller: Node, brokers: list[Node], iden
                 release.class_path,
                 "kafka.tools.StorageTool",
             ),
-            *("format", "-t", identity, "-c", str(together)),
+            *("format", *_features(release, cluster), "-t", identity, "-c", str(together)),
         ],
         capture_output=True,
         text=True,
@@ -265,4 +319,11 @@ def format_storage(release: Release, controller: Node, brokers: list[Node], iden
         raise HarnessError(f"Kafka's storage tool failed: {(done.stdout + done.stderr).strip()[-600:]}")
     for node in nodes:
         properties = node.folder / "data" / "meta.properties"
-        properties.write_text(properties.read_text().replace(f"node.id={CONTROLLER_ID}", f"node.id={node.node_id}"))
+        properties.write_text(properties.read_text().replace(f"node.id={first.node_id}", f"node.id={node.node_id}"))
+
+
+def _features(release: Release, cluster: Cluster) -> list[str]:
+    told = ["--release-version", cluster.metadata_version] if cluster.metadata_version else []
+    if cluster.elr is not None and version_tuple(release.version)[:2] >= _ELR_FEATURE:
+        told += ["--feature", f"{ELR}={int(cluster.elr)}"]
+    return told

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import secrets
 import time
 from collections.abc import Mapping
@@ -13,14 +14,17 @@ from pathlib import Path
 from typing import Any, Literal
 
 from clusters import story
-from clusters.jars import kafka_jars, metrics_agent
-from clusters.kafka import choose_mode
+from clusters.builds import build_of, reported_version
+from clusters.features import metadata_level
+from clusters.jars import metrics_agent, version_tuple
+from clusters.kafka import Mode, check_storage, choose_mode, minor_of
 from clusters.runtimes import CAPABILITIES, choose_runtime, open_runtime
 from clusters.scenario import Scenario, cpus_of, load_scenario
 from clusters.world import Plan
 from history.errors import BadInput
 from history.folder import RunFolder, write_atomically
 
+RESTART_S = 8.0
 Lease = Literal["process", "time"]
 
 
@@ -49,7 +53,7 @@ def prepare(
     _check_allowance(plan.scenario, runs)
     now = datetime.now(UTC)
     name = plan.scenario.name.replace("_", "-")
-    stem = f"{now:%Y%m%d-%H%M%S}-{name}-{kafka.replace('.', '-')}"[:57].rstrip("-")
+    stem = f"{now:%Y%m%d-%H%M%S}-{name}-{re.sub('[^A-Za-z0-9]+', '-', plan.kafka_version)}"[:57].rstrip("-")
     run_id = f"{stem}-{secrets.token_hex(2)}"
     folder = RunFolder(runs.resolve() / run_id)
     folder.work.mkdir(parents=True)
@@ -75,19 +79,28 @@ def _told(scenario: str, changes: Mapping[str, Any] | None, rate: float | None) 
 
 def _plan(
     told: Scenario,
-    version_wanted: str,
+    kafka: str,
     *,
     runtime: str,
     seed: int | None,
     subnet: str | None,
     labels: Mapping[str, str],
 ) -> Plan:
-    mode = choose_mode(version_wanted, told.cluster.mode)
+    version = reported_version(kafka)
+    steps = [step for phase in told.phases for step in phase.steps]
+    mode = choose_mode(version, told.cluster.mode)
+    check_storage(version, mode, told.cluster)
     if mode == "kraft" and told.aims_at_controller:
         raise BadInput(
             f"Scenario {told.name} aims at the controller, which is no broker in KRaft mode; "
-            "use mode: zookeeper with Kafka before 4.0, or aim at a broker."
+            "use mode: zookeeper with Kafka before 4.0, or aim at a broker or at the active controller."
         )
+    if mode == "zookeeper":
+        _check_controllers(told, steps)
+    targets = {step.kafka: reported_version(step.kafka) for step in steps if isinstance(step, story.Upgrade)}
+    _check_upgrades(version, mode, targets, steps)
+    if targets and mode == "zookeeper" and told.cluster.metadata_version is None:
+        told = _with_protocol(told, version)
     chosen = choose_runtime(runtime)
     if lacking := told.needs - CAPABILITIES[chosen]:
         raise BadInput(
@@ -95,7 +108,7 @@ def _plan(
             "use RUNTIME=docker."
         )
     _check_subnet(chosen, subnet)
-    jars = kafka_jars(version_wanted)
+    build = build_of(kafka)
     if chosen == "docker":
         from clusters.runtimes.docker import fetch_what_nodes_need
 
@@ -103,8 +116,10 @@ def _plan(
         _check_delay(told)
     return Plan(
         scenario=told,
-        kafka_version=version_wanted,
-        jars=jars,
+        kafka_version=build.version,
+        jars=build.jars,
+        origin=build.origin,
+        builds={name: build_of(name) for name in targets},
         agent=metrics_agent() if told.cluster.metrics else None,
         mode=mode,
         runtime=chosen,
@@ -123,6 +138,42 @@ def _check_delay(told: Scenario) -> None:
             f"Scenario {told.name} delays packets, for which this host's kernel lacks sch_netem; "
             "use shape, which makes large answers late, or lag, or load that module."
         )
+
+
+def _check_controllers(told: Scenario, steps: list[story.Step]) -> None:
+    """ZooKeeper mode has no controllers of their own."""
+    if told.cluster.controllers > 1:
+        raise BadInput(
+            f"Scenario {told.name} asks for {told.cluster.controllers} controllers; in ZooKeeper mode one of the "
+            "brokers is the controller, so leave cluster.controllers out."
+        )
+    for step in steps:
+        if not isinstance(step, story.Upgrade | story.Rollback) and any(t.role == "controllers" for t in step.targets):
+            raise BadInput(
+                f"Scenario {told.name} aims {step.key} at the controllers, which are nodes of their own in KRaft mode "
+                "only; aim at the active controller."
+            )
+
+
+def _check_upgrades(version: str, mode: Mode, targets: Mapping[str, str], steps: list[story.Step]) -> None:
+    for target in targets.values():
+        if version_tuple(target) <= version_tuple(version):
+            raise BadInput(f"upgrade: Kafka {target} is no upgrade of Kafka {version}; give an older one with KAFKA=.")
+        choose_mode(target, mode)
+    newest = max(version_tuple(target) for target in (version, *targets.values()))
+    for step in steps:
+        if isinstance(step, story.Finalise):
+            if minor_of(step.to) > newest[:2]:
+                raise BadInput(f"finalise: {step.to} is newer than every Kafka of this run.")
+            if mode == "kraft":
+                metadata_level(step.to)
+
+
+def _with_protocol(told: Scenario, version: str) -> Scenario:
+    """Unless told, brokers in ZooKeeper mode speak their own protocol: new binaries would finalise themselves."""
+    major, minor, _ = version_tuple(version)
+    cluster = told.cluster.model_copy(update={"metadata_version": f"{major}.{minor}"})
+    return told.model_copy(update={"cluster": cluster})
 
 
 def _with_rate(told: Scenario, rate: float) -> Scenario:
@@ -168,4 +219,6 @@ def _step_seconds(step: story.Step) -> float:
         return step.seconds
     if isinstance(step, story.Wait | story.Slow):
         return step.limit / 2
-    return 2.0
+    if isinstance(step, story.CrashLoop):
+        return step.times * (step.after + RESTART_S)
+    return 2.0 + RESTART_S * len(step.breaks) * (not step.fault)

@@ -21,8 +21,9 @@ from clusters.kafka import jvm_flags
 from clusters.scenario import Scenario
 from clusters.world import World
 from history.errors import HarnessError
+from history.events import read_events
 from history.java import java_home
-from history.manifest import Manifest, NodeInfo, ProducerInfo, TopicInfo
+from history.manifest import Incarnation, Manifest, NodeInfo, ProducerInfo, TopicInfo, read_manifest
 
 
 def manifest_of(world: World, configs: dict[str, dict[str, str]]) -> Manifest:
@@ -43,7 +44,7 @@ def manifest_of(world: World, configs: dict[str, dict[str, str]]) -> Manifest:
                 "jvm_flags": jvm_flags(node),
             }
         )
-        for node in (world.coordinator, *world.brokers.values())
+        for node in world.servers
     ]
     topics = {
         name: TopicInfo(assignment=topic.assignment(scenario.cluster.broker_ids), config=topic.config)
@@ -58,7 +59,8 @@ def manifest_of(world: World, configs: dict[str, dict[str, str]]) -> Manifest:
             control=scenario.control,
             faults=scenario.faults,
             kafka_version=plan.kafka_version,
-            kafka_jars_digest=jars_digest(plan.jars),
+            kafka_jars_digest=jars_digest(plan.jars.glob("*.jar")),
+            kafka_origin=plan.origin,
             mode=plan.mode,
             runtime=plan.runtime,
             seed=plan.seed,
@@ -74,6 +76,31 @@ def manifest_of(world: World, configs: dict[str, dict[str, str]]) -> Manifest:
         )
     except ValidationError as error:
         raise HarnessError(f"The manifest of {world.folder.run_id} could not be made: {error}") from error
+
+
+def add_features(world: World) -> None:
+    """Note in the manifest what the cluster really has, as a broker reports it, before the first record is sent."""
+    _complete(world, features=world.features())
+
+
+def add_incarnations(world: World) -> None:
+    """Note in the manifest which version each start of a server ran."""
+    started = [event for event in read_events(world.folder.events) if event.kind == "node_started"]
+    servers = [event for event in started if "kafka_version" in event.detail]
+    found = [
+        Incarnation(
+            node=event.target,
+            incarnation=event.detail["incarnation"],
+            kafka_version=event.detail["kafka_version"],
+            started_ns=event.t_ns,
+        )
+        for event in servers
+    ]
+    _complete(world, incarnations=found)
+
+
+def _complete(world: World, **known: Any) -> None:
+    read_manifest(world.folder.manifest).model_copy(update=known).write(world.folder.manifest)
 
 
 def _producers(scenario: Scenario) -> list[ProducerInfo]:

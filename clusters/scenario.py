@@ -17,10 +17,22 @@ import yaml
 from pydantic import BeforeValidator, Field, PlainSerializer, ValidationError, model_validator
 
 from clusters.story import AnyStep, FillDisk, FlipBit, Letter, Offer, PingPong, ReadOnlyDisk, Step
-from clusters.values import Acks, Bytes, BytesPerSecond, CpuSet, Model, PerSecond, Seconds, Settings, seconds
+from clusters.values import (
+    Acks,
+    Bytes,
+    BytesPerSecond,
+    CpuSet,
+    MetadataVersion,
+    Model,
+    PerSecond,
+    Seconds,
+    Settings,
+    seconds,
+)
 from history.errors import BadInput
 from history.refusals import first_wrong
 
+CONTROLLERS = ("active controller", "controllers")  # nodes of their own in KRaft mode
 SCENARIOS = Path(__file__).resolve().parent.parent / "scenarios"
 
 
@@ -40,14 +52,25 @@ def cpus_of(cpu_set: str) -> set[int]:
     return {cpu for first, _, last in ends for cpu in range(int(first), int(last or first) + 1)}
 
 
+def _is_none(value: object) -> bool:
+    """What did not exist when a scenario was written is left out of it, so that its digest stays."""
+    return value is None
+
+
 class Cluster(Model):
     """``session_timeout`` becomes broker.session.timeout.ms (KRaft) or zookeeper.session.timeout.ms.
+
+    ``metadata_version`` is metadata.version (KRaft) or inter.broker.protocol.version (ZooKeeper); one that is older
+    than the brokers is what an upgrade has before it is finalised.
 
     ``jvm``: quick starts within seconds and is no basis for a benchmark; stock is what Kafka's own scripts give.
     """
 
     brokers: int = Field(ge=1, le=26)
     mode: Literal["kraft", "zookeeper"] | None = None  # None: by version
+    controllers: Literal[1, 3] = Field(default=1, exclude_if=lambda number: number == 1)  # KRaft's voters
+    elr: bool | None = Field(default=None, exclude_if=_is_none)  # eligible leader replicas; None: by version
+    metadata_version: MetadataVersion | None = Field(default=None, exclude_if=_is_none)  # None: the version's own
     session_timeout: Seconds = 9.0
     jvm: Literal["quick", "stock"] = "quick"
     heap: str | None = Field(default=None, pattern=r"^[1-9]\d*[mMgG]$")  # of a broker; None: by jvm
@@ -236,6 +259,8 @@ class Scenario(Model):
         if isinstance(step, Offer) and self.load is None:
             raise ValueError(f"{where}: there is no load whose rate it could change")
         self._check_letters(where, step)
+        if (wrong := next((t for t in targets if t.role in CONTROLLERS), None)) and not step.of_controllers:
+            raise ValueError(f"{where}: it cannot be aimed at {wrong}; name a broker")
         for target in targets:
             if target.of and target.role.startswith("follower") and len(self.topics[target.of.topic].replicas) == 1:
                 raise ValueError(f"{where}: {target.of} has one replica, so it has no follower")
@@ -261,8 +286,8 @@ class Scenario(Model):
 
     @property
     def faults(self) -> list[str]:
-        """Keys of the fault steps, in order."""
-        return [step.key for phase in self.phases for step in phase.steps if step.fault]
+        """Kinds of the faults that its steps inject, in order."""
+        return [fault for phase in self.phases for step in phase.steps for fault in step.breaks]
 
     @property
     def needs(self) -> frozenset[str]:

@@ -26,6 +26,7 @@ from clusters.world import World, broker_id
 from history.errors import HarnessError, WaitTimeout
 
 LEADER_LIMIT_S = 30.0
+CONTROLLERS = ("controller", "active controller", "controllers")
 CAUGHT_UP_RECORDS = 100  # samples of one moment are some milliseconds of traffic apart
 
 
@@ -37,6 +38,7 @@ class PhaseRun:
     phase: Phase
     _bound: dict[str, list[Node]] = field(default_factory=dict)
     _leaders: dict[TopicPartition, int] = field(default_factory=dict)
+    _controller_before: int | None = None
     _in_force: list[Fault] = field(default_factory=list)
     _background: list[tuple[Future[None], Callable[[], None]]] = field(default_factory=list)
 
@@ -47,6 +49,7 @@ class PhaseRun:
             HarnessError: a step could not be done at all. A wait that runs out is recorded, not raised.
         """
         self._leaders = {partition: self._leader_before(partition) for partition in self.world.partitions}
+        self._controller_before = self.world.active_controller()
         try:
             for step in self.phase.steps:
                 self._record("step", step, **step.model_dump()[step.key])
@@ -83,19 +86,23 @@ class PhaseRun:
         """The brokers that a target means, bound at its first use in this phase."""
         name = str(target)
         if name not in self._bound:
-            self._bound[name] = [self.world.brokers[number] for number in self._resolve(target)]
+            self._bound[name] = self.nodes_now(target)
         return self._bound[name]
+
+    def nodes_now(self, target: story.Target) -> list[Node]:
+        """The brokers that a target means at this moment, whatever it was bound to."""
+        return [self.world.node(number) for number in self._resolve(target)]
 
     def node(self, target: story.Target) -> Node:
         return self.nodes(target)[0]
 
     def _resolve(self, target: story.Target) -> list[int]:
+        if target.role in CONTROLLERS:
+            return self._controllers(target)
         if target.role == "named":
             return [self.world.scenario.cluster.broker_ids[target.name or ""]]
         if target.of is not None:
             return self._replicas(target.role, target.of)
-        if target.role == "controller":
-            return [self._controller()]
         everyone = sorted(self.world.brokers)
         if target.role == "random":
             return [random.Random(f"{self.world.plan.seed} {self.phase.name}").choice(everyone)]
@@ -130,12 +137,14 @@ class PhaseRun:
         except WaitTimeout:
             return -1
 
-    def _controller(self) -> int:
-        def known() -> int | None:
-            told = (view.controller_id for view in self.world.views().values() if view)
-            return next((number for number in told if number in self.world.brokers), None)
+    def _controllers(self, target: story.Target) -> list[int]:
+        """All of KRaft's, or the one that acts; in ZooKeeper mode that is a broker."""
+        if target.role == "controllers":
+            return [node.node_id for node in self.world.coordinators if node.node_id is not None]
+        return [self._controller()]
 
-        return wait_until(known, limit_s=LEADER_LIMIT_S, what="a broker that is the controller")
+    def _controller(self) -> int:
+        return wait_until(self.world.active_controller, limit_s=LEADER_LIMIT_S, what="a controller that acts")
 
     # --- faults --------------------------------------------------------------------------------
 
@@ -169,6 +178,14 @@ class PhaseRun:
     def in_force(self, nodes: list[Node], keys: tuple[str, ...]) -> list[Fault]:
         """The faults of some kinds on some nodes that this phase has not healed yet."""
         return [f for f in self._in_force if f.key in keys and any(node in nodes for node in f.nodes)]
+
+    def restart(self, fault: Ended, step: story.Step, meanwhile: Callable[[Node], None] | None = None) -> None:
+        """End a node's process, do something with it while it is down, and start it again, with proof of both."""
+        self.inject(fault, step)
+        for node in fault.nodes:
+            if meanwhile:
+                meanwhile(node)
+        self._heal(fault)
 
     def heal_on(
         self, nodes: list[Node], keys: tuple[str, ...], which: Callable[[Fault], bool] = lambda _: True
@@ -216,6 +233,12 @@ class PhaseRun:
                 return self._check_offset(wanted, name)
         if condition.target:
             return self._check_brokers(condition, condition.target)
+        if condition.controller_changed:
+            now = self.world.active_controller()
+            return now not in (None, self._controller_before), f"controller {now}, {self._controller_before} before"
+        return self._check_topic(condition)
+
+    def _check_topic(self, condition: story.Condition) -> tuple[bool, str]:
         partitions = [partition for partition in self.world.partitions if partition.topic == condition.topic]
         if condition.isr_full:
             return self._all(partitions, lambda view: set(view.isr) == set(view.replicas))

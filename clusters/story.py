@@ -14,12 +14,24 @@ from pydantic import (
     Field,
     PlainSerializer,
     SerializerFunctionWrapHandler,
+    field_validator,
     model_serializer,
     model_validator,
 )
 
 from clusters.partition import TopicPartition
-from clusters.values import Acks, BytesPerSecond, Model, PerSecond, Seconds, Settings
+from clusters.values import Acks, BytesPerSecond, MetadataVersion, Model, PerSecond, Seconds, Settings
+
+# What must hold follows from these.
+FIXED_SETTINGS = frozenset(
+    {
+        "log.cleanup.policy",
+        "min.insync.replicas",
+        "replica.lag.time.max.ms",
+        "unclean.leader.election.enable",
+        "zookeeper.session.timeout.ms",
+    }
+)
 
 
 class Target(Model):
@@ -29,7 +41,8 @@ class Target(Model):
     ``followers of orders-0`` (all) · ``bystander of orders-0`` (the last one that neither leads nor is the
     controller) · ``preferred leader of orders-0`` · ``controller`` · ``A`` (a named broker) · ``A of orders-0`` (the
     same, as a replica of that partition) · ``random broker`` (by the run's seed) · ``replicas of orders-0`` (all) ·
-    ``brokers`` (all).
+    ``brokers`` (all) · ``active controller`` (KRaft: the one that leads the quorum) · ``controllers`` (KRaft: all,
+    ZooKeeper: nobody).
     """
 
     role: Literal[
@@ -43,6 +56,8 @@ class Target(Model):
         "named",
         "random",
         "brokers",
+        "active controller",
+        "controllers",
     ]
     of: TopicPartition | None = None
     name: str | None = None
@@ -53,7 +68,13 @@ class Target(Model):
         return {"named": self.name or "", "random": "random broker"}.get(self.role, self.role)
 
 
-_ALONE = {"controller": "controller", "brokers": "brokers", "random broker": "random"}
+_ALONE = {
+    "controller": "controller",
+    "active controller": "active controller",
+    "controllers": "controllers",
+    "brokers": "brokers",
+    "random broker": "random",
+}
 
 
 def _target(value: object) -> object:
@@ -69,7 +90,7 @@ def _target(value: object) -> object:
         return Target(role="named", name=value)
     raise ValueError(
         f"{value!r} is no target; say leader|follower|followers|bystander|preferred leader|replicas of "
-        "<topic>-<partition>, controller, random broker, brokers or a broker's letter"
+        "<topic>-<partition>, controller, active controller, controllers, random broker, brokers or a broker's letter"
     )
 
 
@@ -154,6 +175,7 @@ class Condition(Model):
     leader_changed: str | None = None
     caught_up: str | None = None
     balanced: str | None = None
+    controller_changed: Literal[True] | None = None
 
     @property
     def topic(self) -> str | None:
@@ -190,7 +212,7 @@ class Step(Model):
 
     ``shorthand`` names the field that a bare value fills (``- hold: 5s``). ``fault`` says whether the
     step breaks something that must be healed in its phase; ``needs`` lists runtime capabilities; ``of_dead`` says that
-    it acts on a broker that is down.
+    it acts on a broker that is down, ``of_controllers`` whether it may be aimed at KRaft's controllers.
     """
 
     key: ClassVar[str]
@@ -198,6 +220,7 @@ class Step(Model):
     fault: ClassVar[bool] = False
     needs: ClassVar[frozenset[str]] = frozenset()
     of_dead: ClassVar[bool] = False
+    of_controllers: ClassVar[bool] = False
 
     @model_validator(mode="before")
     @classmethod
@@ -218,6 +241,11 @@ class Step(Model):
         named = [condition.target for condition in self._conditions]
         values = (each for value in dict(self).values() for each in _listed(value))
         return [value for value in (*values, *named) if isinstance(value, Target)]
+
+    @property
+    def breaks(self) -> list[str]:
+        """The faults that it injects, by their kind, one for each time."""
+        return [self.key] if self.fault else []
 
     @property
     def partitions(self) -> list[TopicPartition]:
@@ -312,6 +340,7 @@ class Pause(Step):
     shorthand = "node"
     fault = True
     needs = frozenset({"pause"})
+    of_controllers = True
     node: Node
 
 
@@ -321,6 +350,7 @@ class Resume(Step):
     key = "resume"
     shorthand = "node"
     needs = frozenset({"pause"})
+    of_controllers = True
     node: Node
 
 
@@ -331,6 +361,7 @@ class Kill(Step):
     shorthand = "node"
     fault = True
     needs = frozenset({"kill"})
+    of_controllers = True
     node: Node
 
 
@@ -341,6 +372,7 @@ class Stop(Step):
     shorthand = "node"
     fault = True
     needs = frozenset({"kill"})
+    of_controllers = True
     node: Node
 
 
@@ -427,7 +459,102 @@ class Start(Step):
 
     key = "start"
     shorthand = "node"
+    of_controllers = True
     node: Node
+
+
+class Restart(Step):
+    """SIGTERM and start again, perhaps with other settings from then on."""
+
+    key = "restart"
+    shorthand = "node"
+    needs = frozenset({"kill"})
+    of_controllers = True
+    node: Node
+    settings: Settings = Field(default_factory=dict, alias="with")
+
+    @property
+    def breaks(self) -> list[str]:
+        return ["stop"]
+
+    @field_validator("settings")
+    @classmethod
+    def _what_must_hold_stays(cls, value: dict[str, str]) -> dict[str, str]:
+        """The judge takes them from the manifest, for the whole run."""
+        if fixed := FIXED_SETTINGS & value.keys():
+            raise ValueError(f"{min(fixed)} cannot be changed within a run; set it under cluster or topics")
+        return value
+
+    @model_serializer(mode="plain")
+    def _as_written(self) -> dict[str, Any]:
+        return {self.key: {"node": str(self.node), **({"with": self.settings} if self.settings else {})}}
+
+
+class Bounce(Step):
+    """Restart whoever plays a role, several times; the role is looked up anew each time."""
+
+    key = "bounce"
+    needs = frozenset({"kill"})
+    of_controllers = True
+    node: Node
+    times: int = Field(ge=1)
+    by: Literal["stop", "kill"] = "stop"
+
+    @property
+    def breaks(self) -> list[str]:
+        return [self.by] * self.times
+
+
+class CrashLoop(Step):
+    """A broker that dies again and again, some time after each start."""
+
+    key = "crash_loop"
+    needs = frozenset({"kill"})
+    of_controllers = True
+    node: Node
+    times: int = Field(ge=1)
+    after: Seconds
+
+    @property
+    def breaks(self) -> list[str]:
+        return ["kill"] * self.times
+
+
+class Upgrade(Step):
+    """SIGTERM and start again with another Kafka, one node after the other; what is finalised stays as it is."""
+
+    key = "upgrade"
+    needs = frozenset({"kill"})
+    of_controllers = True
+    node: Node
+    kafka: Annotated[str, Field(min_length=1)]
+
+    @property
+    def breaks(self) -> list[str]:
+        return [] if self.node.role == "controllers" else ["stop"]  # in ZooKeeper mode there are none
+
+
+class Rollback(Step):
+    """SIGTERM and start again with the Kafka that the run began with; possible until the upgrade is finalised."""
+
+    key = "rollback"
+    shorthand = "node"
+    needs = frozenset({"kill"})
+    of_controllers = True
+    node: Node
+
+    @property
+    def breaks(self) -> list[str]:
+        return [] if self.node.role == "controllers" else ["stop"]
+
+
+class Finalise(Step):
+    """Let the brokers speak as a release does: metadata.version, or each broker's inter.broker.protocol.version."""
+
+    key = "finalise"
+    shorthand = "to"
+    needs = frozenset({"kill"})
+    to: MetadataVersion
 
 
 class Heal(Step):
@@ -677,6 +804,12 @@ STEPS: dict[str, type[Step]] = {
         Forget,
         FlipBit,
         Start,
+        Restart,
+        Bounce,
+        CrashLoop,
+        Upgrade,
+        Rollback,
+        Finalise,
         Heal,
         Elect,
         Describe,

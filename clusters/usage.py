@@ -28,7 +28,7 @@ def record_usage(world: World, label: str) -> None:
     """Write one row per counter to a file of its own; a node that does not run, or a counter that is not there, has
     none.
     """
-    names = [node.name for node in (world.coordinator, *world.brokers.values())] + [PRODUCER, CONSUMER, PROBER]
+    names = [node.name for node in world.servers] + [PRODUCER, CONSUMER, PROBER]
     with ThreadPoolExecutor(len(names)) as pool:
         of_nodes = list(pool.map(lambda name: _sampled(world, label, name), names))
     rows = [row for sample in of_nodes for row in sample]

@@ -57,6 +57,11 @@ def _setting(value: object) -> object:
     return str(value) if isinstance(value, int | float) else value
 
 
+def _release(value: object) -> object:
+    """YAML reads ``3.8`` as a number."""
+    return str(value) if isinstance(value, float) else value
+
+
 def _acks(value: object) -> object:
     """YAML reads ``acks: 1`` as a number."""
     return str(value) if isinstance(value, int) else value
@@ -67,6 +72,7 @@ PerSecond = Annotated[float, Field(gt=0, allow_inf_nan=False), BeforeValidator(_
 BytesPerSecond = Annotated[float, Field(ge=1000, allow_inf_nan=False), BeforeValidator(_bytes_per_second)]
 Bytes = Annotated[int, Field(gt=0), BeforeValidator(_bytes)]
 CpuSet = Annotated[str, Field(pattern=r"^\d+(-\d+)?(,\d+(-\d+)?)*$")]
+MetadataVersion = Annotated[str, Field(pattern=r"^\d+\.\d+(-IV\d+)?$"), BeforeValidator(_release)]
 Acks = Annotated[Literal["0", "1", "all"], BeforeValidator(_acks)]
 Settings = dict[str, Annotated[str, BeforeValidator(_setting)]]
 

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Self
 
 import kafka.errors
+from kafka.protocol.admin import DescribeQuorumRequest
 from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest
 from kafka.protocol.metadata import MetadataRequest
 from kafka.protocol.parser import KafkaProtocol
@@ -515,6 +516,34 @@ def metadata(connection: Connection, topics: Iterable[str] | None) -> ClusterVie
     ]
     brokers = {broker.node_id: (broker.host, broker.port) for broker in reply.brokers}
     return ClusterView(sent_ns, received_ns, reply.controller_id, brokers, views)
+
+
+@dataclass(frozen=True)
+class QuorumView:
+    """The metadata quorum as its leader sees it; ``voters`` maps each to its log end offset, -1 where unknown."""
+
+    leader: int
+    leader_epoch: int
+    high_watermark: int
+    voters: dict[int, int]
+
+
+def describe_quorum(connection: Connection) -> QuorumView | None:
+    """KRaft's metadata quorum (DescribeQuorum v0), asked of a controller; None where it does not lead it.
+
+    Raises:
+        OSError: the controller did not answer.
+    """
+    topic = DescribeQuorumRequest.TopicData
+    partition = topic.PartitionData(partition_index=0)
+    request = DescribeQuorumRequest[0](topics=[topic(topic_name="__cluster_metadata", partitions=[partition])])
+    reply = connection.send(request)
+    answers = [answer for topic in reply.topics or () for answer in topic.partitions]
+    if reply.error_code or not answers or answers[0].error_code:
+        return None
+    answer = answers[0]
+    voters = {voter.replica_id: voter.log_end_offset for voter in answer.current_voters}
+    return QuorumView(answer.leader_id, answer.leader_epoch, answer.high_watermark, voters)
 
 
 # --- produce -----------------------------------------------------------------------------------

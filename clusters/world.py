@@ -6,7 +6,7 @@ A world is opened anew by every task; what outlives a task is in the run folder.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cached_property
@@ -15,20 +15,33 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from clusters import kafka
+from clusters import features, kafka
+from clusters.builds import Build
 from clusters.nodes import Node
 from clusters.partition import TopicPartition
 from clusters.ports import PORTS
 from clusters.runtimes import HOST, Runtime, open_runtime
 from clusters.scenario import Scenario
 from clusters.waiting import wait_until
-from clusters.wire import BrokerProbe, ClusterView, Connection, PartitionView, ReplicaSample, metadata
+from clusters.wire import (
+    BrokerProbe,
+    ClusterView,
+    Connection,
+    PartitionView,
+    QuorumView,
+    ReplicaSample,
+    describe_quorum,
+    metadata,
+)
 from history.errors import EvidenceError, HarnessError
 from history.events import EventLog
 from history.folder import RunFolder, write_atomically
 
 ANSWER_LIMIT_S = 0.5
 START_LIMIT_S = 60.0
+PATIENCE_S = 30.0
+MOST_CONTROLLERS = 3
+SERVERS = frozenset({"broker", "controller", "zookeeper"})
 
 
 class Plan(BaseModel):
@@ -39,6 +52,8 @@ class Plan(BaseModel):
     scenario: Scenario
     kafka_version: str
     jars: Path
+    origin: str | None = None
+    builds: dict[str, Build] = Field(default_factory=dict)  # what upgrades go to, by what the scenario calls it
     agent: Path | None = None
     mode: Literal["kraft", "zookeeper"]
     runtime: Literal["docker", "process"]
@@ -99,8 +114,15 @@ class World:
         write_atomically(self.folder.work / "prefix", prefix)
 
     @cached_property
-    def coordinator(self) -> Node:
-        return kafka.coordinator_node(self.release, self.scenario.cluster, f"{self.prefix}.{HOST}", self.folder.work)
+    def coordinators(self) -> list[Node]:
+        """KRaft's controllers, or ZooKeeper."""
+        addresses = [f"{self.prefix}.{HOST - index}" for index in range(MOST_CONTROLLERS)]
+        return kafka.coordinator_nodes(self.release, self.scenario.cluster, addresses, self.folder.work)
+
+    @property
+    def servers(self) -> list[Node]:
+        """Coordinators and brokers, in the order in which they are started."""
+        return [*self.coordinators, *self.brokers.values()]
 
     @cached_property
     def brokers(self) -> dict[int, Node]:
@@ -109,6 +131,10 @@ class World:
             number: kafka.broker_node(self.release, cluster, number, f"{self.prefix}.{HOST + number}", self.folder.work)
             for number in cluster.broker_ids.values()
         }
+
+    def node(self, number: int) -> Node:
+        """The broker or controller of this id."""
+        return next(node for node in self.servers if node.node_id == number)
 
     def client_address(self, index: int) -> str:
         return f"{self.prefix}.{HOST + self.scenario.cluster.brokers + 1 + index}"
@@ -122,8 +148,36 @@ class World:
         counts = self._incarnations()
         counts[node.name] = counts.get(node.name, 0) + 1
         write_atomically(self.folder.work / "incarnations.json", json.dumps(counts))
+        version: dict[str, str] = {}
+        if node.role in SERVERS:
+            build = self.build_of(node)
+            node = kafka.with_jars(node, self.plan.jars, build.jars)
+            version = {"kafka_version": build.version}
         self.runtime.start(node)
-        self.events.add("node_started", target=node.name, incarnation=counts[node.name], role=node.role)
+        self.events.add("node_started", target=node.name, incarnation=counts[node.name], role=node.role, **version)
+
+    def build_of(self, node: Node) -> Build:
+        """The Kafka that a server has from its next start on."""
+        own = Build(version=self.plan.kafka_version, jars=self.plan.jars, origin=self.plan.origin)
+        return self.plan.builds.get(self._binaries().get(node.name, ""), own)
+
+    def replace_binaries(self, node: Node, kafka: str | None) -> None:
+        """Let a server have another Kafka from its next start on; None: the one that the run began with."""
+        binaries = {**self._binaries(), node.name: kafka or ""}
+        write_atomically(self.folder.work / "binaries.json", json.dumps(binaries))
+
+    def _binaries(self) -> dict[str, str]:
+        try:
+            found: dict[str, str] = json.loads((self.folder.work / "binaries.json").read_text())
+        except FileNotFoundError:
+            return {}
+        return found
+
+    def configure(self, node: Node, settings: Mapping[str, str]) -> None:
+        """Let a server have other settings from its next start on."""
+        file = node.folder / "server.properties"
+        told = dict(line.split("=", 1) for line in file.read_text().splitlines())
+        write_atomically(file, kafka.render({**told, **settings}))
 
     def _incarnations(self) -> dict[str, int]:
         try:
@@ -152,14 +206,23 @@ class World:
         topic = self.scenario.topics[partition.topic]
         return topic.assignment(self.scenario.cluster.broker_ids)[partition.partition]
 
-    def connection(self, broker_id: int) -> Connection:
-        """A connection to the broker's PROBE listener, kept for the life of this world."""
-        if broker_id not in self._connections:
-            address = self.brokers[broker_id].address
-            self._connections[broker_id] = Connection(
-                address, PORTS["PROBE"], ANSWER_LIMIT_S, client_id="plimsoll-world"
-            )
-        return self._connections[broker_id]
+    def connection(self, number: int) -> Connection:
+        """A connection to a broker's PROBE listener or to a controller, kept for the life of this world."""
+        if number not in self._connections:
+            node = self.node(number)
+            port = PORTS["CONTROLLER" if node.role == "controller" else "PROBE"]
+            self._connections[number] = Connection(node.address, port, ANSWER_LIMIT_S, client_id="plimsoll-world")
+        return self._connections[number]
+
+    def patient_connection(self) -> Connection:
+        """A new connection to a broker, for what may take its time."""
+        node = next(iter(self.brokers.values()))
+        return Connection(node.address, PORTS["CLIENT"], PATIENCE_S, client_id="plimsoll-world")
+
+    def features(self) -> dict[str, str]:
+        """What a broker knows as finalised; see ``clusters.features``."""
+        with self.patient_connection() as connection:
+            return features.finalised(connection, next(iter(self.brokers)), self.plan.mode)
 
     def any_connection(self) -> Connection:
         """A connection to some broker that answers.
@@ -189,10 +252,33 @@ class World:
         with ThreadPoolExecutor(len(self.brokers)) as pool:
             return dict(zip(self.brokers, pool.map(self.view_of, self.brokers), strict=True))
 
-    def probe_error(self, broker_id: int) -> str | None:
-        """How a broker fails to answer: ``timeout`` or ``unreachable``; None when it answers."""
+    def quorum(self) -> QuorumView | None:
+        """The metadata quorum as the controller that leads it tells; of two, the one of the later epoch."""
+        with ThreadPoolExecutor(len(self.coordinators)) as pool:
+            views = [view for view in pool.map(self._quorum_of, self.coordinators) if view]
+        return max(views, key=lambda view: view.leader_epoch, default=None)
+
+    def _quorum_of(self, controller: Node) -> QuorumView | None:
         try:
-            metadata(self.connection(broker_id), [])
+            return describe_quorum(self.connection(broker_id(controller)))
+        except OSError:
+            return None
+
+    def active_controller(self) -> int | None:
+        """The id of the controller that acts, in ZooKeeper mode that of a broker; None while nobody knows of one."""
+        if self.plan.mode == "kraft":
+            quorum = self.quorum()
+            return quorum.leader if quorum else None
+        told = (view.controller_id for view in self.views().values() if view)
+        return next((number for number in told if number in self.brokers), None)
+
+    def probe_error(self, number: int) -> str | None:
+        """How a broker or controller fails to answer: ``timeout`` or ``unreachable``; None when it answers."""
+        try:
+            if number in self.brokers:
+                metadata(self.connection(number), [])
+            else:
+                describe_quorum(self.connection(number))
         except TimeoutError:
             return "timeout"
         except OSError:
@@ -219,10 +305,17 @@ class World:
         except OSError:
             return None
 
-    def registered(self, broker_id: int) -> bool:
-        """Whether some other broker's metadata lists this broker as alive."""
-        others = (view for other, view in self.views().items() if other != broker_id)
-        return any(view is not None and broker_id in view.brokers for view in others)
+    def registered(self, number: int) -> bool:
+        """Whether some other broker's metadata lists this broker as alive; of a controller, whether its quorum's leader
+        has seen it fetch all that is committed.
+        """
+        if number not in self.brokers:
+            quorum = self.quorum()
+            return quorum is not None and (
+                number == quorum.leader or quorum.voters.get(number, -1) >= quorum.high_watermark
+            )
+        others = (view for other, view in self.views().items() if other != number)
+        return any(view is not None and number in view.brokers for view in others)
 
     def wait_for_brokers(self, broker_ids: list[int] | None = None) -> None:
         """Wait until brokers answer and every one that answers knows them all.

@@ -28,6 +28,15 @@ class NodeInfo(_Model):
     jvm_flags: list[str] = Field(default_factory=list)
 
 
+class Incarnation(_Model):
+    """One start of a server, by the run's count of that server's starts, and the Kafka that it ran."""
+
+    node: str
+    incarnation: int
+    kafka_version: str
+    started_ns: int
+
+
 class TopicInfo(_Model):
     """A topic as it was created; ``assignment`` maps a partition to broker ids, preferred leader first."""
 
@@ -54,6 +63,11 @@ class Manifest(_Model):
 
     ``scenario`` is the scenario file fully resolved (defaults filled in); ``faults`` lists the kinds of
     fault steps in it, in order; ``control`` names the anomaly that a positive control must produce.
+    ``kafka_version`` is what Kafka reports of itself, ``kafka_origin`` the folder, archive or image that it came from,
+    None for a released version.
+    ``incarnations``, added when the run is collected, say which version each start of a server ran.
+    ``features`` are those that a broker reported as finalised before the first record, in ZooKeeper mode its
+    inter.broker.protocol.version.
     ``origin`` is how the history came to be: recorded by a run, or imported from a file of that format; nobody
     knows the mode and the runtime of an imported one. ``labels`` say what the run is for, as its campaign named it.
     """
@@ -68,6 +82,8 @@ class Manifest(_Model):
     faults: list[str]
     kafka_version: str
     kafka_jars_digest: str
+    kafka_origin: str | None = None
+    features: dict[str, str] = Field(default_factory=dict)
     mode: Literal["kraft", "zookeeper"] | None = None
     runtime: Literal["docker", "process"] | None = None
     seed: int
@@ -76,6 +92,7 @@ class Manifest(_Model):
     boot_id: str
     probe_hz: float
     nodes: list[NodeInfo]
+    incarnations: list[Incarnation] = Field(default_factory=list)
     topics: dict[str, TopicInfo]
     producers: list[ProducerInfo]
     host: dict[str, Any]
@@ -91,6 +108,11 @@ class Manifest(_Model):
     def foreign(self) -> bool:
         """Whether the history was imported: no probe, no drain and no segments belong to it."""
         return self.origin != "recorded"
+
+    @property
+    def kafka_versions(self) -> list[str]:
+        """Every version that some server of the run ran, the one that it began with first."""
+        return list(dict.fromkeys([self.kafka_version, *(start.kafka_version for start in self.incarnations)]))
 
     @property
     def brokers(self) -> list[NodeInfo]:

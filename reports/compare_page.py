@@ -24,6 +24,8 @@ MEANS = {
 VIEWS = {
     "matched": "matched configuration: both sides run the scenario's own settings, so a difference is the code's",
     "shipped": "shipped defaults: the scenario's short timers are gone, so a difference is what an upgrade brings",
+    "unfinalised": "unfinalised upgrade: head runs with base's metadata.version or inter.broker.protocol.version, so a "
+    "difference is what new binaries bring before the upgrade is finalised",
 }
 _BY_DESIGN = (
     "behaviour_change is what a version does differently on purpose, such as a high watermark that moves below "

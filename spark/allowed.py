@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from history.events import Event
 from history.manifest import Manifest, ProducerInfo
-from spark.gates import holds
+from spark.gates import sometimes
 
 # Steps that can take a partition's leader away from its clients or its followers.
 LEADER_FAULTS = frozenset(
@@ -132,7 +132,7 @@ def _applies(rule: Rule, manifest: Manifest, producer: ProducerInfo, steps: set[
     if rule.idempotence is False and producer.retries == 0:  # what it permits comes of sending again
         return False
     unclean = unclean_election(manifest, producer.topic)
-    strict = holds("strict_min_isr", manifest.kafka_version)
+    strict = sometimes("strict_min_isr", manifest.kafka_versions)
     return (
         (rule.acks is None or producer.acks in rule.acks)
         and (rule.idempotence is None or producer.idempotence == rule.idempotence)

@@ -39,7 +39,7 @@ from spark import (
 )
 from spark.allowed import allowed, allowed_to
 from spark.broker_log import BROKER_LOG
-from spark.gates import holds
+from spark.gates import sometimes
 from spark.segments import register
 from spark.sources import Sources, evict_ns
 from spark.tables import REPLICA, read_table, rows, write_table
@@ -241,7 +241,7 @@ def _invariants(
     unknown = [(name, lacking) for name in ("I15", "I27")] if lacking else []
     table = invariants.with_missing_evidence(table, unknown)
     found = [row.asDict() for row in table.collect()] + replica_checks.invariants(spark, sources, lacking)
-    return rows(spark, JUDGED["invariants"], known_bugs.named(found, run.manifest.kafka_version, sources.lines))
+    return rows(spark, JUDGED["invariants"], known_bugs.named(found, run.manifest.kafka_versions, sources.lines))
 
 
 def _epochs_changed(run: recorded.Recorded) -> bool:
@@ -261,7 +261,7 @@ def _epochs_changed(run: recorded.Recorded) -> bool:
 
 def _limits(manifest: Manifest) -> list[dict[str, Any]]:
     """How long a member of the ISR may hold the high watermark back, and the ISR below which it stands still."""
-    strict = holds("strict_min_isr", manifest.kafka_version)
+    strict = sometimes("strict_min_isr", manifest.kafka_versions)
     return [
         {
             "topic": name,

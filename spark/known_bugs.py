@@ -42,13 +42,17 @@ KNOWN_BUGS = (
 )
 
 
-def named(invariants: Iterable[Row], kafka_version: str, lines: Sequence[Row]) -> list[dict[str, Any]]:
+def named(invariants: Iterable[Row], kafka_versions: Iterable[str], lines: Sequence[Row]) -> list[dict[str, Any]]:
     """Rows of the invariants table, the reason of each violation that is a known bug saying so.
 
     ``lines`` are ``spark.broker_log.BROKER_LOG``. What is named is the first violation, which the evidence is about.
     """
-    numbers = version(kafka_version)
-    bugs = [bug for bug in KNOWN_BUGS if any(since <= numbers < fixed for since, fixed in bug.affected)]
+    present = [version(told) for told in kafka_versions]
+    bugs = [
+        bug
+        for bug in KNOWN_BUGS
+        if any(since <= numbers < fixed for since, fixed in bug.affected for numbers in present)
+    ]
     return [_with_name(dict(row), bugs, lines) for row in invariants]
 
 

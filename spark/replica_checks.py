@@ -224,7 +224,7 @@ def _changes(sources: Sources, where: Partition) -> Iterator[dict[str, Any]]:
             why="with ELR a replica that left the ISR below min.insync.replicas may still lead (KIP-966)",
         )
     facts = sources.facts(where)
-    if facts.strict_min_isr or not any(len(state.isr) < facts.least_isr for state in facts.states):
+    if not facts.lax_min_isr or not any(len(state.isr) < facts.least_isr for state in facts.states):
         return
     chosen = sources.run.samples.filter((F.col("topic") == where[0]) & (F.col("partition") == where[1]))
     for check in watermarks.hw_below_min_isr(samples_of(chosen.select(*_COLUMNS).toArrow()), facts):

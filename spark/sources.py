@@ -21,7 +21,7 @@ from spark import agreement
 from spark.allowed import last_copy_lost, unclean_election
 from spark.broker_log import read_broker_logs
 from spark.clock import Clock, read_clock
-from spark.gates import holds
+from spark.gates import always, sometimes
 from spark.invariants import NewLog
 from spark.metadata_log import read_metadata_log
 from spark.recorded import Recorded, isr_changes
@@ -186,7 +186,8 @@ class Sources:
             evict_ns=evict_ns(self.manifest),
             least_isr=self.least_isr(where),
             frozen_below=min(self._least_isrs(where)),
-            strict_min_isr=holds("strict_min_isr", self.manifest.kafka_version),
+            strict_min_isr=always("strict_min_isr", self.manifest.kafka_versions),
+            lax_min_isr=not sometimes("strict_min_isr", self.manifest.kafka_versions),
         )
 
 

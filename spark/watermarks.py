@@ -49,7 +49,8 @@ class Facts:
 
     ``starts`` maps a leader epoch to the offset where it begins; ``evict_ns`` is the longest that a member of the ISR
     may lag; ``least_isr`` is min(min.insync.replicas, replicas), the largest that was in force, and ``frozen_below``
-    the smallest, where a step changed it.
+    the smallest, where a step changed it. Below it HW stands still in all versions of the run
+    (``strict_min_isr``), in none of them (``lax_min_isr``), or in some.
     """
 
     topic: str
@@ -61,6 +62,7 @@ class Facts:
     least_isr: int = 1
     frozen_below: int | None = None
     strict_min_isr: bool = True
+    lax_min_isr: bool = False
 
     def check(self, t_ns: int | None, violated: bool, **evidence: Any) -> Check:
         return Check(self.topic, self.partition, t_ns, violated, evidence)
@@ -194,7 +196,7 @@ def i11_frozen_below_min_isr(samples: Sequence[Sample], facts: Facts) -> Iterato
 
 def hw_below_min_isr(samples: Sequence[Sample], facts: Facts) -> Iterator[Check]:
     """What I11 forbids from 3.7.0 and is by design before: HW moves while the ISR is below min.insync.replicas."""
-    if not facts.strict_min_isr:
+    if facts.lax_min_isr:
         yield from _below_min_isr(samples, facts)
 
 
@@ -252,7 +254,7 @@ def i22_hw_reaches_epoch_start(samples: Sequence[Sample], facts: Facts) -> Itera
 
 def _late(shown: Sequence[Sample], epoch: int, facts: Facts) -> Sample | None:
     """The first sample taken when the high watermark had had time enough."""
-    needed = facts.least_isr if facts.strict_min_isr else 0
+    needed = 0 if facts.lax_min_isr else facts.least_isr
     for state, since_ns, until_ns in facts.stretches():
         if state.leader_epoch == epoch and len(state.isr) >= needed:
             for sample in shown:

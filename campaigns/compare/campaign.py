@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import random
-import re
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
@@ -14,7 +14,9 @@ from campaigns.compare.effects import compared, noise, phases
 from campaigns.compare.findings import behaviour, correctness, counts
 from campaigns.compare.runs import pairs_of, refusals, runs_of, sides, told
 from campaigns.compare.words import correctness_sentence, first_sentence, further_sentences
-from clusters.kafka import choose_mode
+from clusters.builds import reported_version
+from clusters.jars import version_tuple
+from clusters.kafka import Mode, check_storage, choose_mode
 from clusters.scenario import Scenario, load_scenario
 from history.errors import BadInput
 from history.metrics import METRICS
@@ -78,7 +80,7 @@ class Settings(_Model):
 
     ``changes`` are made on both sides, and each broker of either gets ``allowance``. The view ``matched`` keeps the
     scenario's own settings and shows the code's effect; ``shipped`` drops its short timers and shows what somebody who
-    upgrades sees.
+    upgrades sees; in ``unfinalised`` head's brokers still speak as base's, as between the two halves of an upgrade.
     """
 
     base: Side
@@ -88,7 +90,7 @@ class Settings(_Model):
     aa_pairs: int = Field(default=5, ge=2)
     primary: dict[str, float] = Field(default_factory=dict)
     secondary_margin: float = Field(default=0.10, gt=0)
-    view: Literal["matched", "shipped"] = "matched"
+    view: Literal["matched", "shipped", "unfinalised"] = "matched"
     changes: dict[str, Any] = Field(default_factory=dict)
     allowance: dict[str, Any] | None = Field(default_factory=lambda: {"cpus": 1.0})
     plant: Plant | None = None
@@ -251,9 +253,15 @@ def _named(asked: Settings) -> tuple[Side, Side]:
     planted = f", planted: {asked.plant.words}" if asked.plant else ""
     other = planted or (", changed" if base.changes != head.changes else ", again") * (base.kafka == head.kafka)
     return (
-        base.model_copy(update={"name": base.name or f"Kafka {base.kafka}"}),
-        head.model_copy(update={"name": head.name or f"Kafka {head.kafka}{other}"}),
+        base.model_copy(update={"name": base.name or _version_name(base.kafka)}),
+        head.model_copy(update={"name": head.name or f"{_version_name(head.kafka)}{other}"}),
     )
+
+
+def _version_name(kafka: str) -> str:
+    """``Kafka 3.9.1``; of a build of one's own with where it lies."""
+    version = reported_version(kafka)
+    return f"Kafka {version}" if version == kafka else f"Kafka {version} ({Path(kafka).name})"
 
 
 # --- items -----------------------------------------------------------------------------------------
@@ -286,7 +294,8 @@ def _story(asked: Settings, role: str, scenario: str) -> Scenario:
         BadInput: it cannot be run so.
     """
     told = load_scenario(scenario, _changes(asked, role, scenario))
-    _mode(asked.head if role == "head" else asked.base, told)
+    side = asked.head if role == "head" else asked.base
+    check_storage(reported_version(side.kafka), _mode(side, told), told.cluster)
     return told
 
 
@@ -294,7 +303,7 @@ def _changes(asked: Settings, role: str, scenario: str) -> dict[str, Any]:
     side = asked.head if role == "head" else asked.base
     planted = asked.plant.changes if asked.plant and role == "head" else {}
     made: dict[str, Any] = {"cluster": {**BENCHMARK, "allowance": asked.allowance}}
-    for patch in (_view(asked, side, scenario), asked.changes, side.changes, planted):
+    for patch in (_view(asked, role, scenario), asked.changes, side.changes, planted):
         made = combined(made, patch)
     return made
 
@@ -308,8 +317,12 @@ def combined(first: Mapping[str, Any], then: Mapping[str, Any]) -> dict[str, Any
     return both
 
 
-def _view(asked: Settings, side: Side, scenario: str) -> dict[str, Any]:
-    if asked.view == "matched":
+def _view(asked: Settings, role: str, scenario: str) -> dict[str, Any]:
+    side = asked.head if role == "head" else asked.base
+    if asked.view == "unfinalised" and role == "head":
+        major, minor, _ = version_tuple(reported_version(asked.base.kafka))
+        return {"cluster": {"metadata_version": f"{major}.{minor}"}}
+    if asked.view != "shipped":
         return {}
     told = load_scenario(scenario)
     own = load_scenario(scenario, combined(asked.changes, side.changes))
@@ -320,11 +333,9 @@ def _view(asked: Settings, side: Side, scenario: str) -> dict[str, Any]:
     return {"cluster": {"session_timeout": of_mode["session_timeout"], "config": config}, "phases": phases}
 
 
-def _mode(side: Side, told: Scenario) -> str:
-    """KRaft or ZooKeeper. A folder, an archive or an image has no version before it is looked into."""
-    if re.search(r"[/:]|\.(tgz|tar\.gz|tar)$", side.kafka):
-        return told.cluster.mode or "kraft"
-    return choose_mode(side.kafka, told.cluster.mode)
+def _mode(side: Side, told: Scenario) -> Mode:
+    """KRaft or ZooKeeper."""
+    return choose_mode(reported_version(side.kafka), told.cluster.mode)
 
 
 def _patient(phase: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:

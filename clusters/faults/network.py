@@ -57,7 +57,8 @@ def ways(world: World, node: Node, peers: Sequence[Peer], direction: Direction) 
             yield Way(node.address, None, PORTS["CLIENT"], own=True)
         elif peer == "controller":
             listener = "CONTROLLER" if world.plan.mode == "kraft" else "ZOOKEEPER"
-            yield Way(node.address, world.coordinator.address, PORTS[listener], own=False)
+            for coordinator in world.coordinators:
+                yield Way(node.address, coordinator.address, PORTS[listener], own=False)
         else:
             if direction != "out":
                 yield Way(node.address, peer.address, PORTS["REPLICATION"], own=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
 
-from clusters.allowances import allow_brokers
+from clusters.allowances import allow_brokers, allow_clients
 from clusters.faults import Evidence
 from clusters.nodes import Node
 from clusters.waiting import wait_until
@@ -73,9 +73,12 @@ class Ended:
                 )
 
     def gone(self) -> Evidence:
-        """The broker answers again and other brokers, where any of them runs, list it as alive."""
+        """The broker answers again and other brokers, where any of them runs, list it as alive; a controller has
+        fetched what is committed.
+        """
         _wait_for_each(self.world, self.nodes, self._is_back, "answer and be registered again")
-        allow_brokers(self.world, self.nodes)
+        allow_brokers(self.world, [node for node in self.nodes if node.role == "broker"])
+        allow_clients(self.world, [node for node in self.nodes if node.role == "controller"])
         return {"probe": "answers", "registered": True}
 
     def _is_back(self, node: Node) -> bool:
@@ -85,7 +88,8 @@ class Ended:
         return self.world.probe_error(number) is None and (self.world.registered(number) or self._alone(number))
 
     def _alone(self, number: int) -> bool:
-        return not any(self.world.view_of(other) for other in self.world.brokers if other != number)
+        others = [other for other in self.world.brokers if other != number]
+        return number in self.world.brokers and not any(self.world.view_of(other) for other in others)
 
 
 @dataclass

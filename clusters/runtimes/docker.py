@@ -40,6 +40,7 @@ EGRESS_BURST = "64k"  # as large as what the kernel hands over in one piece
 HAS_ALLOWANCE = "tc class show dev eth0 | grep -q 'htb 1:1 '"
 NETEM_PACKETS = 100_000  # held back at a time; more are dropped
 STILL_THERE = "still there"
+KAFKA_LIBRARIES = "/opt/kafka/libs"
 BASE_IMAGE = "debian:bookworm-slim"
 DOCKERFILE = ROOT / "clusters" / "image" / "Dockerfile"
 
@@ -446,6 +447,46 @@ def runs_with_leftovers() -> set[Path]:
 def _labels(thing: Any) -> dict[str, str]:
     found: dict[str, str] = thing.attrs.get("Labels") or thing.attrs["Config"]["Labels"]
     return found
+
+
+def image_id(reference: str) -> str:
+    """The id of an image, which is pulled where it is not there.
+
+    Raises:
+        BadInput: no Docker daemon answers, or no registry gave it.
+    """
+    try:
+        client = docker.from_env(timeout=600)
+        try:
+            found = client.images.get(reference) if _has_image(client, reference) else client.images.pull(reference)
+        finally:
+            client.close()
+    except DockerException as error:
+        raise BadInput(f"KAFKA=image:{reference} cannot be had: {' '.join(str(error).split())[:300]}.") from error
+    return str((found[0] if isinstance(found, list) else found).id)
+
+
+def copy_out_of_image(reference: str, identity: str, archive: Path) -> None:
+    """Write an image's Kafka libraries to a tar file; nothing of the image is run.
+
+    Raises:
+        BadInput: it holds none where Kafka's own images have them.
+    """
+    client = docker.from_env(timeout=600)
+    try:
+        container = client.containers.create(identity, ["none"])
+        try:
+            parts, _ = container.get_archive(KAFKA_LIBRARIES)
+            with archive.open("wb") as file:
+                file.writelines(parts)
+        except NotFound as error:
+            raise BadInput(
+                f"KAFKA=image:{reference} holds no {KAFKA_LIBRARIES}, where Kafka's own images have it."
+            ) from error
+        finally:
+            container.remove()
+    finally:
+        client.close()
 
 
 def node_image(client: docker.DockerClient) -> str:

@@ -107,8 +107,8 @@ class FakeWorld:
             number: Node(f"broker-{number}", "broker", f"127.9.9.{number}", path, "java", (), node_id=number)
             for number in told.cluster.broker_ids.values()
         }
-        self.coordinator = Node("controller", "controller", "127.9.9.100", path, "java", ())
-        self.runtime = FakeRuntime([node.name for node in self.brokers.values()])
+        self.coordinators = [Node("controller", "controller", "127.9.9.100", path, "java", (), node_id=100)]
+        self.runtime = FakeRuntime([node.name for node in self.servers])
         self.partitions = [T0]
         self.isr: list[int] | None = None  # told instead of what runs
         self.moved: dict[TopicPartition, list[int]] = {}
@@ -118,6 +118,19 @@ class FakeWorld:
         self.starts: dict[int, int] = {}  # log start offsets, 0 where nothing is told
         self.ends: dict[int, int | None] = {}  # log end offsets, 500 where nothing is told
         self.started: list[str] = []
+        self.binaries: dict[str, str | None] = {}
+        self.settings: dict[str, dict[str, str]] = {}
+
+    @property
+    def servers(self) -> list[Node]:
+        return [*self.coordinators, *self.brokers.values()]
+
+    def node(self, number: int) -> Node:
+        return next(node for node in self.servers if node.node_id == number)
+
+    def active_controller(self) -> int | None:
+        numbers = [100] if self.plan.mode == "kraft" else self.running()
+        return next((n for n in reversed(numbers) if self.runtime.state(self.node(n).name) == "running"), None)
 
     def running(self) -> list[int]:
         return [number for number, node in self.brokers.items() if self.runtime.state(node.name) == "running"]
@@ -131,6 +144,12 @@ class FakeWorld:
 
     def connection(self, broker_id: int) -> Any:
         return broker_id
+
+    def replace_binaries(self, node: Node, kafka: str | None) -> None:
+        self.binaries[node.name] = kafka
+
+    def configure(self, node: Node, settings: dict[str, str]) -> None:
+        self.settings[node.name] = settings
 
     def start(self, node: Node) -> None:
         self.started.append(node.name)
@@ -160,11 +179,11 @@ class FakeWorld:
         return ReplicaSample(*partition, 5, 6, log_start_offset=start, high_watermark=400, log_end_offset=end)
 
     def probe_error(self, broker_id: int) -> str | None:
-        state = self.runtime.state(self.brokers[broker_id].name)
+        state = self.runtime.state(self.node(broker_id).name)
         return {"exited": "unreachable", "paused": "timeout"}.get(state)
 
     def registered(self, broker_id: int) -> bool:
-        return broker_id in self.running()
+        return self.runtime.state(self.node(broker_id).name) == "running"
 
     def describe_node(self, node: Node) -> str:
         return f"{node.name} is {self.runtime.state(node.name)}"

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from clusters.allowances import allow_brokers, allow_clients, allow_cluster, end_allowance
-from clusters.nodes import Node
 from tests.clusters.fakes import FakeWorld, scenario
 
 ALLOWANCE = {"cpus": 0.3, "cpu_set": "0", "clients_cpu_set": "1", "network": "20MB/s"}
@@ -19,7 +18,6 @@ def world(path: Path, allowance: dict[str, Any] | None) -> tuple[Any, list[tuple
     topics = {"orders": {"replicas": ["A", "B"]}}
     told = scenario([{"hold": "1s"}], cluster={"brokers": 2, "allowance": allowance}, topics=topics)
     played: Any = FakeWorld(path, told)
-    played.coordinator = Node("controller", "controller", "x", path, "java", ())
     calls: list[tuple[Any, ...]] = []
     played.runtime.limit_cpu = lambda *asked: calls.append(asked)
     played.runtime.limit_egress = lambda node, rate: calls.append((node.name, rate))
@@ -47,7 +45,7 @@ def test_without_an_allowance_nothing_is_limited(tmp_path: Path) -> None:
     played, calls = world(tmp_path, None)
     allow_cluster(played)
     allow_brokers(played, list(played.brokers.values()))
-    allow_clients(played, [played.coordinator])
+    allow_clients(played, played.coordinators)
     end_allowance(played)
 
     assert calls == []

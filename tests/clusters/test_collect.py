@@ -68,8 +68,7 @@ def test_servers_are_frozen_together_copied_and_killed(tmp_path: Any) -> None:
         (node.folder / "server.log").write_text("started")
     runtime = Runtime({"controller": "running", "broker-1": "exited", "broker-2": "running"})
     world: Any = SimpleNamespace(
-        coordinator=nodes[0],
-        brokers={1: nodes[1], 2: nodes[2]},
+        servers=nodes,
         runtime=runtime,
         folder=SimpleNamespace(brokers=tmp_path / "brokers"),
     )
@@ -89,8 +88,7 @@ def test_a_disk_of_its_own_is_copied_out_first(tmp_path: Any) -> None:
     runtime: Any = Runtime({"broker-1": "exited", "controller": "exited"})
     runtime.on_disk = lambda of, script: (of.folder / "data" / "copied").write_text(script)
     world: Any = SimpleNamespace(
-        coordinator=SimpleNamespace(name="controller", folder=tmp_path / "none", disk_bytes=None),
-        brokers={1: node},
+        servers=[SimpleNamespace(name="controller", folder=tmp_path / "none", disk_bytes=None), node],
         runtime=runtime,
         folder=SimpleNamespace(brokers=tmp_path / "brokers"),
     )

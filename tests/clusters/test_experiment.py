@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from clusters import client_nodes, experiment, planning
+from clusters import builds, client_nodes, experiment, planning
 from clusters import leftovers as leftovers_module
 from clusters.experiment import collect, expected_seconds, hold_lease, prepare, reap, run_phase, tear_down
 from clusters.ports import PORTS
@@ -37,7 +37,7 @@ phases:
 def host(monkeypatch: pytest.MonkeyPatch) -> None:
     """A host without Docker on which every version's jars are there."""
     monkeypatch.setattr(docker, "daemon_answers", lambda: False)
-    monkeypatch.setattr(planning, "kafka_jars", lambda version: Path("/jars") / version)
+    monkeypatch.setattr(builds, "kafka_jars", lambda version: Path("/jars") / version)
 
 
 @pytest.fixture
@@ -55,6 +55,56 @@ def prepared(told: str, tmp_path: Path, **change: Any) -> Path:
 def left_under_runs(tmp_path: Path) -> list[Path]:
     """What a refused run left behind."""
     return list((tmp_path / "runs").rglob("*"))
+
+
+UPGRADE = """
+name: roll
+why: Another Kafka, broker by broker.
+cluster: {brokers: 2%s}
+topics: {orders: {replicas: [A, B]}}
+phases:
+  - roll: [{upgrade: {node: controllers, kafka: 3.9.1}}, {upgrade: {node: A, kafka: 3.9.1}}, {finalise: %s}]
+"""
+
+
+def rolling(tmp_path: Path, cluster: str = "", to: str = "3.9") -> str:
+    """The path of a scenario that goes to 3.9.1."""
+    (tmp_path / "roll.yaml").write_text(UPGRADE % (cluster, to))
+    return str(tmp_path / "roll.yaml")
+
+
+def test_what_an_upgrade_goes_to_is_fetched_beforehand(tmp_path: Path) -> None:
+    """With the version that it reports; in ZooKeeper mode the brokers' protocol is held where it begins."""
+    kraft = World(prepared(rolling(tmp_path), tmp_path, kafka="3.8.1")).plan
+    zookeeper = World(prepared(rolling(tmp_path, ", mode: zookeeper"), tmp_path, kafka="3.8.1")).plan
+
+    assert {name: (build.version, build.jars) for name, build in kraft.builds.items()} == {
+        "3.9.1": ("3.9.1", Path("/jars/3.9.1"))
+    }
+    assert (kraft.scenario.cluster.metadata_version, zookeeper.scenario.cluster.metadata_version) == (None, "3.8")
+
+
+@pytest.mark.parametrize(
+    ("kafka", "cluster", "to", "said"),
+    [
+        ("3.9.1", "", "3.9", "upgrade: Kafka 3.9.1 is no upgrade of Kafka 3.9.1; give an older one with KAFKA="),
+        ("4.0.1", "", "3.9", "upgrade: Kafka 3.9.1 is no upgrade of Kafka 4.0.1"),
+        ("3.8.1", "", "4.0", "finalise: 4.0 is newer than every Kafka of this run"),
+        ("3.0.2", ", mode: zookeeper, controllers: 3", "3.9", "asks for 3 controllers; in ZooKeeper mode one of the"),
+    ],
+)
+def test_an_upgrade_that_cannot_be_is_refused(tmp_path: Path, kafka: str, cluster: str, to: str, said: str) -> None:
+    """Before anything starts."""
+    with pytest.raises(BadInput, match=re.escape(said)):
+        prepared(rolling(tmp_path, cluster, to), tmp_path, kafka=kafka)
+
+
+def test_controllers_are_no_nodes_of_their_own_with_zookeeper(told: str, tmp_path: Path) -> None:
+    """An upgrade passes over them; a fault would have nobody to be aimed at."""
+    changes = {"cluster": {"mode": "zookeeper"}, "phases": [{"p": [{"kill": "controllers"}]}]}
+    with pytest.raises(BadInput, match="aims kill at the controllers, which are nodes of their own in KRaft mode only"):
+        prepared(told, tmp_path, changes=changes)
+    prepared(told, tmp_path, changes={**changes, "cluster": {"mode": "kraft"}})
 
 
 # --- prepare -----------------------------------------------------------------------------------

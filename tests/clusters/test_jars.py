@@ -13,8 +13,11 @@ from clusters.jars import jars_digest, kafka_jars, metrics_agent, version_tuple
 from history.errors import BadInput, HarnessError
 
 
-@pytest.mark.parametrize(("version", "parts"), [("2.8.0", (2, 8, 0)), ("3.9.1", (3, 9, 1)), ("4.10.2", (4, 10, 2))])
-def test_a_released_version_is_three_numbers(version: str, parts: tuple[int, int, int]) -> None:
+@pytest.mark.parametrize(
+    ("version", "parts"),
+    [("2.8.0", (2, 8, 0)), ("3.9.1", (3, 9, 1)), ("4.10.2", (4, 10, 2)), ("4.4.0-SNAPSHOT", (4, 4, 0))],
+)
+def test_a_version_is_three_numbers(version: str, parts: tuple[int, int, int]) -> None:
     """4.10 is after 4.9, so that numbers are compared and not texts."""
     assert version_tuple(version) == parts
 
@@ -23,8 +26,18 @@ def test_a_released_version_is_three_numbers(version: str, parts: tuple[int, int
 def test_what_is_no_version_is_refused(version: str) -> None:
     """The sentence says what was given and what is allowed."""
     with pytest.raises(BadInput) as refused:
+        kafka_jars(version)
+    assert str(refused.value) == (
+        f"KAFKA={version} is no version; give a released one from 2.8.0 on, such as 3.9.1, a folder or an archive of "
+        "jars, or image:<reference>."
+    )
+
+
+@pytest.mark.parametrize("version", ["", "trunk", "4"])
+def test_a_build_must_tell_its_version(version: str) -> None:
+    """Rules hold from versions on."""
+    with pytest.raises(BadInput, match="is no version"):
         version_tuple(version)
-    assert str(refused.value) == (f"KAFKA={version} is no version; give a released one from 2.8.0 on, such as 3.9.1.")
 
 
 @pytest.mark.parametrize("version", ["2.7.2", "0.11.0", "1.1.1"])
@@ -110,11 +123,11 @@ def test_an_unknown_version_is_told_from_a_network_without_answer(
 def test_the_digest_follows_names_and_contents(tmp_path: Path) -> None:
     """Another byte or another name is another digest; a file that is no jar is none of it."""
     (tmp_path / "a.jar").write_text("1")
-    first = jars_digest(tmp_path)
+    first = jars_digest(tmp_path.glob("*.jar"))
     (tmp_path / "notes.txt").write_text("x")
-    assert jars_digest(tmp_path) == first
+    assert jars_digest(tmp_path.glob("*.jar")) == first
 
     (tmp_path / "a.jar").write_text("2")
-    changed = jars_digest(tmp_path)
+    changed = jars_digest(tmp_path.glob("*.jar"))
     (tmp_path / "a.jar").rename(tmp_path / "b.jar")
-    assert len({first, changed, jars_digest(tmp_path)}) == 3
+    assert len({first, changed, jars_digest(tmp_path.glob("*.jar"))}) == 3

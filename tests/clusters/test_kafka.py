@@ -16,10 +16,11 @@ from clusters.kafka import (
     Release,
     broker_config,
     broker_node,
+    check_storage,
     choose_mode,
     cluster_id,
     coordinator_config,
-    coordinator_node,
+    coordinator_nodes,
     format_storage,
     jvm_flags,
     render,
@@ -37,7 +38,7 @@ def nodes(mode: Mode, work: Path = Path("/w")) -> tuple[Release, Node, Node]:
     release = Release("3.9.1", Path("/jars"), mode)
     return (
         release,
-        coordinator_node(release, CLUSTER, "127.1.1.10", work),
+        coordinator_nodes(release, CLUSTER, ["127.1.1.10"], work)[0],
         broker_node(release, CLUSTER, 1, "127.1.1.11", work),
     )
 
@@ -91,7 +92,7 @@ def test_a_cluster_id_never_looks_like_an_option() -> None:
 def test_every_broker_listens_three_times_on_its_own_address(mode: Mode) -> None:
     """PROBE apart from CLIENT and REPLICATION, so that faults by port spare it."""
     release, coordinator, broker = nodes(mode)
-    config = broker_config(release, CLUSTER, broker, coordinator)
+    config = broker_config(release, CLUSTER, broker, [coordinator])
 
     wanted = "REPLICATION://127.1.1.11:9091,CLIENT://127.1.1.11:9092,PROBE://127.1.1.11:9093"
     assert config["listeners"] == config["advertised.listeners"] == wanted
@@ -102,12 +103,12 @@ def test_every_broker_listens_three_times_on_its_own_address(mode: Mode) -> None
 def test_the_session_timeout_has_the_name_of_its_mode() -> None:
     """And never the other mode's, which 4.x would refuse."""
     release, coordinator, broker = nodes("kraft")
-    config = broker_config(release, CLUSTER, broker, coordinator)
+    config = broker_config(release, CLUSTER, broker, [coordinator])
     assert config["broker.session.timeout.ms"] == "9000"
     assert not any("zookeeper" in name for name in config)
 
     release, coordinator, broker = nodes("zookeeper")
-    config = broker_config(release, CLUSTER, broker, coordinator)
+    config = broker_config(release, CLUSTER, broker, [coordinator])
     assert config["zookeeper.session.timeout.ms"] == "9000"
     assert config["zookeeper.connect"] == "127.1.1.10:2181"
     assert not any(
@@ -118,8 +119,8 @@ def test_the_session_timeout_has_the_name_of_its_mode() -> None:
 def test_kraft_has_one_voter_that_all_know() -> None:
     """The controller is a node of its own with an id that no broker has."""
     release, coordinator, broker = nodes("kraft")
-    controller = coordinator_config(release, CLUSTER, coordinator)
-    config = broker_config(release, CLUSTER, broker, coordinator)
+    controller = coordinator_config(release, CLUSTER, coordinator, [coordinator])
+    config = broker_config(release, CLUSTER, broker, [coordinator])
 
     assert controller["controller.quorum.voters"] == config["controller.quorum.voters"] == "100@127.1.1.10:9094"
     assert (controller["process.roles"], config["process.roles"]) == ("controller", "broker")
@@ -131,8 +132,8 @@ def test_the_scenario_has_the_last_word(node: str) -> None:
     """Its settings go over the project's own; elections are the controller's, so it gets them, too."""
     release, coordinator, broker = nodes("kraft")
     configs = {
-        "controller": coordinator_config(release, CLUSTER, coordinator),
-        "broker": broker_config(release, CLUSTER, broker, coordinator),
+        "controller": coordinator_config(release, CLUSTER, coordinator, [coordinator]),
+        "broker": broker_config(release, CLUSTER, broker, [coordinator]),
     }
 
     assert configs[node]["auto.create.topics.enable"] == "true"
@@ -142,7 +143,7 @@ def test_the_scenario_has_the_last_word(node: str) -> None:
 def test_internal_topics_fit_the_cluster(brokers: int, factor: str) -> None:
     """Three replicas at most, and never more than there are brokers."""
     release, coordinator, broker = nodes("zookeeper")
-    config = broker_config(release, Cluster(brokers=brokers), broker, coordinator)
+    config = broker_config(release, Cluster(brokers=brokers), broker, [coordinator])
 
     assert config["offsets.topic.replication.factor"] == factor
 
@@ -175,7 +176,7 @@ def test_the_jvm_is_quick_or_as_kafkas_scripts_start_it(
     cluster = Cluster.model_validate({"brokers": 1, **told})
     release = Release("3.9.1", Path("/jars"), "zookeeper")
     broker = jvm_flags(broker_node(release, cluster, 1, "127.1.1.11", Path("/w")))
-    zookeeper = jvm_flags(coordinator_node(release, cluster, "127.1.1.10", Path("/w")))
+    zookeeper = jvm_flags(coordinator_nodes(release, cluster, ["127.1.1.10"], Path("/w"))[0])
 
     assert tuple([flag for flag in flags if flag.startswith("-Xm")] for flags in (broker, zookeeper)) == heaps
     assert all(collector in flags and "-cp" not in flags for flags in (broker, zookeeper))
@@ -186,7 +187,7 @@ def test_brokers_carry_the_agent_that_is_there() -> None:
     """It listens on the broker's own address; the controller has none."""
     release = Release("3.9.1", Path("/jars"), "kraft", Path("/jmx/agent.jar"))
     broker = broker_node(release, CLUSTER, 1, "127.1.1.11", Path("/w"))
-    controller = coordinator_node(release, CLUSTER, "127.1.1.10", Path("/w"))
+    controller = coordinator_nodes(release, CLUSTER, ["127.1.1.10"], Path("/w"))[0]
 
     assert f"-javaagent:/jmx/agent.jar=127.1.1.11:9095:{RULES}" in jvm_flags(broker)
     assert broker.readable == (Path("/jars"), Path("/jmx/agent.jar"), RULES)
@@ -196,6 +197,93 @@ def test_brokers_carry_the_agent_that_is_there() -> None:
 def test_a_configuration_file_has_a_line_per_setting() -> None:
     """Sorted, so that two runs compare line by line."""
     assert render({"b": "2", "a": "x=y"}) == "a=x=y\nb=2\n"
+
+
+def cluster_with(**fields: Any) -> Cluster:
+    """Two brokers and these fields."""
+    return Cluster.model_validate({"brokers": 2, **fields})
+
+
+@pytest.mark.parametrize(
+    ("version", "mode", "fields"),
+    [
+        ("3.7.0", "kraft", {"elr": True}),
+        ("4.3.0", "kraft", {"elr": True, "metadata_version": "4.0"}),
+        ("4.3.0", "kraft", {"elr": False, "metadata_version": "3.9"}),
+        ("3.9.1", "kraft", {"metadata_version": "3.3"}),
+        ("3.0.2", "zookeeper", {"metadata_version": "2.8"}),
+    ],
+)
+def test_what_a_version_can_store_is_taken(version: str, mode: Mode, fields: dict[str, Any]) -> None:
+    """Its own features, at its own level or an older one."""
+    check_storage(version, mode, cluster_with(**fields))
+
+
+@pytest.mark.parametrize(
+    ("version", "mode", "fields", "said"),
+    [
+        ("3.6.2", "kraft", {"elr": True}, "Kafka 3.6.2 in kraft mode has no eligible leader replicas"),
+        ("3.9.1", "zookeeper", {"elr": False}, "Kafka 3.9.1 in zookeeper mode has no eligible leader replicas"),
+        ("3.8.1", "kraft", {"metadata_version": "3.9"}, "3.9 is newer than Kafka 3.8.1"),
+        ("3.9.1", "kraft", {"metadata_version": "3.2"}, "3.2 is a preview of KRaft; 3.3 is the oldest"),
+        ("4.3.0", "kraft", {"elr": True, "metadata_version": "3.9"}, "elr: true needs metadata_version 4.0 or later"),
+    ],
+)
+def test_what_a_version_cannot_store_is_refused(version: str, mode: Mode, fields: dict[str, Any], said: str) -> None:
+    """Before anything starts."""
+    with pytest.raises(BadInput, match=said):
+        check_storage(version, mode, cluster_with(**fields))
+
+
+def test_three_controllers_are_voters_of_one_quorum() -> None:
+    """Each with a name and an id of its own; every node knows all of them. One alone keeps its plain name."""
+    release, cluster = Release("3.9.1", Path("/jars"), "kraft"), cluster_with(controllers=3)
+    addresses = ["127.1.1.10", "127.1.1.9", "127.1.1.8"]
+    controllers = coordinator_nodes(release, cluster, addresses, Path("/w"))
+    broker = broker_node(release, cluster, 1, "127.1.1.11", Path("/w"))
+    configs = [coordinator_config(release, cluster, node, controllers) for node in controllers]
+    configs.append(broker_config(release, cluster, broker, controllers))
+
+    assert [node.name for node in controllers] == ["controller-1", "controller-2", "controller-3"]
+    assert [config["node.id"] for config in configs] == ["100", "101", "102", "1"]
+    voters = "100@127.1.1.10:9094,101@127.1.1.9:9094,102@127.1.1.8:9094"
+    assert {config["controller.quorum.voters"] for config in configs} == {voters}
+    assert [node.name for node in coordinator_nodes(release, CLUSTER, addresses, Path("/w"))] == ["controller"]
+
+
+@pytest.mark.parametrize(
+    ("version", "fields", "flags", "settings"),
+    [
+        ("4.3.0", {"elr": True}, ["--feature", "eligible.leader.replicas.version=1"], {}),
+        ("4.3.0", {"elr": False}, ["--feature", "eligible.leader.replicas.version=0"], {}),
+        ("3.9.1", {"elr": True}, [], {"eligible.leader.replicas.enable": "true"}),
+        ("3.9.1", {"metadata_version": "3.8"}, ["--release-version", "3.8"], {}),
+        ("3.9.1", {}, [], {}),
+    ],
+)
+def test_features_are_told_as_the_version_takes_them(
+    version: str, fields: dict[str, Any], flags: list[str], settings: dict[str, str]
+) -> None:
+    """From 4.0 eligible leader replicas are a feature of the storage, before that a setting of every node."""
+    release, cluster = Release(version, Path("/jars"), "kraft"), cluster_with(**fields)
+    (controller,) = coordinator_nodes(release, cluster, ["127.1.1.10"], Path("/w"))
+    broker = broker_node(release, cluster, 1, "127.1.1.11", Path("/w"))
+
+    assert kafka._features(release, cluster) == flags
+    for config in (
+        coordinator_config(release, cluster, controller, [controller]),
+        broker_config(release, cluster, broker, [controller]),
+    ):
+        assert {name: value for name, value in config.items() if name.startswith("eligible")} == settings
+
+
+def test_an_older_protocol_between_brokers_is_a_setting_in_zookeeper_mode() -> None:
+    """There is no storage to be formatted; without it the version's own holds."""
+    release, coordinator, broker = nodes("zookeeper")
+    asked = cluster_with(metadata_version="2.8")
+
+    assert broker_config(release, asked, broker, [coordinator])["inter.broker.protocol.version"] == "2.8"
+    assert "inter.broker.protocol.version" not in broker_config(release, CLUSTER, broker, [coordinator])
 
 
 def test_storage_is_formatted_at_once_and_each_node_keeps_its_id(
@@ -214,7 +302,7 @@ def test_storage_is_formatted_at_once_and_each_node_keeps_its_id(
 
     monkeypatch.setattr(subprocess, "run", tool)
     monkeypatch.setattr(kafka, "java_home", lambda: Path("/java"))
-    format_storage(release, controller, [broker], "an-id")
+    format_storage(release, CLUSTER, [controller], [broker], "an-id")
 
     ids = [(node.folder / "data" / "meta.properties").read_text().split()[-1] for node in (controller, broker)]
     assert ids == [f"node.id={CONTROLLER_ID}", "node.id=1"]
@@ -228,7 +316,7 @@ def test_a_storage_tool_that_fails_tells_what_it_said(tmp_path: Path, monkeypatc
     monkeypatch.setattr(kafka, "java_home", lambda: Path("/java"))
 
     with pytest.raises(HarnessError, match="Kafka's storage tool failed: No space"):
-        format_storage(release, controller, [], "an-id")
+        format_storage(release, CLUSTER, [controller], [], "an-id")
 
 
 def test_brokers_alone_log_more_where_the_scenario_asks() -> None:
@@ -238,7 +326,7 @@ def test_brokers_alone_log_more_where_the_scenario_asks() -> None:
     flag = "-Dorg.slf4j.simpleLogger.log.kafka.cluster.Partition=debug"
 
     assert flag in broker_node(release, cluster, 1, "127.1.1.11", Path("/w")).arguments
-    assert flag not in coordinator_node(release, cluster, "127.1.1.10", Path("/w")).arguments
+    assert flag not in coordinator_nodes(release, cluster, ["127.1.1.10"], Path("/w"))[0].arguments
     assert flag not in broker_node(release, CLUSTER, 1, "127.1.1.11", Path("/w")).arguments
 
 
@@ -249,4 +337,4 @@ def test_a_broker_may_have_a_small_disk_of_its_own() -> None:
     brokers = [broker_node(release, cluster, number, f"127.1.1.1{number}", Path("/w")) for number in (1, 2, 3)]
 
     assert [node.disk_bytes for node in brokers] == [None, 64_000_000, None]
-    assert coordinator_node(release, cluster, "127.1.1.10", Path("/w")).disk_bytes is None
+    assert coordinator_nodes(release, cluster, ["127.1.1.10"], Path("/w"))[0].disk_bytes is None

@@ -248,6 +248,8 @@ def test_another_setting_is_another_digest() -> None:
         ("leader of orders-0", Target(role="leader", of=TopicPartition("orders", 0))),
         ("preferred leader of a-b.c-12", Target(role="preferred leader", of=TopicPartition("a-b.c", 12))),
         ("controller", Target(role="controller")),
+        ("active controller", Target(role="active controller")),
+        ("controllers", Target(role="controllers")),
         ("random broker", Target(role="random")),
         ("bystander of orders-0", Target(role="bystander", of=TopicPartition("orders", 0))),
         ("B", Target(role="named", name="B")),
@@ -315,6 +317,41 @@ def test_aiming_at_the_controller_is_known_beforehand(step: dict[str, Any], aims
     assert Scenario.model_validate(story(step)).aims_at_controller is aims
 
 
+def test_composite_steps_count_each_of_their_faults() -> None:
+    """The judge asks for as many proofs."""
+    bounce = {"bounce": {"node": "leader of orders-0", "times": 2}}
+    loop = {"crash_loop": {"node": "A", "times": 3, "after": "1s"}}
+    upgrade = {"upgrade": {"node": "A", "kafka": "3.9.1"}}
+    told = Scenario.model_validate(story({"restart": "A"}, bounce, loop, upgrade, {"rollback": "A"}, {"finalise": 3.9}))
+
+    assert told.faults == ["stop", "stop", "stop", "kill", "kill", "kill", "stop", "stop"]
+
+
+def test_a_restart_is_written_as_it_was_read() -> None:
+    """The plan of a run is read again by every task."""
+    told = Scenario.model_validate(story({"restart": {"node": "A", "with": {"num.io.threads": 2}}}, {"restart": "B"}))
+
+    assert Scenario.model_validate(told.model_dump()) == told
+
+
+def test_what_older_scenarios_do_not_name_does_not_change_their_digest() -> None:
+    """A night is compared with those before it by digest; what is named counts."""
+    told = Scenario.model_validate(plain())
+    named = Scenario.model_validate(plain(cluster={"brokers": 3, "controllers": 3, "elr": False}))
+
+    assert not {"controllers", "elr", "metadata_version"} & told.model_dump()["cluster"].keys()
+    assert {"controllers", "elr"} <= named.model_dump()["cluster"].keys()
+    assert named.digest != told.digest
+
+
+@pytest.mark.parametrize(("told", "version"), [(3.8, "3.8"), ("3.8-IV0", "3.8-IV0")])
+def test_a_metadata_version_may_be_a_number(told: object, version: str) -> None:
+    """YAML reads 3.8 as one."""
+    scenario = Scenario.model_validate(plain(cluster={"brokers": 3, "metadata_version": told}))
+
+    assert scenario.cluster.metadata_version == version
+
+
 def test_kafka_settings_are_written_as_kafka_writes_them() -> None:
     """YAML's numbers and truths become texts; a text stays."""
     config = {"unclean.leader.election.enable": True, "min.insync.replicas": 2, "compression.type": "zstd"}
@@ -344,10 +381,26 @@ ORDERS = {"replicas": ["A", "B", "C"]}
     ("told", "said"),
     [
         (plain(clutser={}), "unknown field 'clutser'; known: name, why, cluster, topics, load, phases, control"),
-        (plain(cluster={"brokers": 3, "rack": 1}), "cluster: unknown field 'rack'; known: brokers, mode, session_"),
+        (plain(cluster={"brokers": 3, "metadata_version": "latest"}), "cluster.metadata_version: String should match"),
+        (plain(cluster={"brokers": 3, "controllers": 2}), "cluster.controllers: Input should be 1 or 3"),
+        (
+            plain(cluster={"brokers": 3, "rack": 1}),
+            "cluster: unknown field 'rack'; known: brokers, mode, controllers, elr",
+        ),
         (story({"pause": {"nodee": "A"}}), "phases.0.steps.0: unknown field 'nodee'; known: node"),
         (story({"wait": {"form": 1}}), "phases.0.steps.0: unknown field 'form'; known: for, limit"),
-        (story({"explode": "A"}), "unknown step 'explode'; known: configure, cut, "),
+        (
+            story({"restart": {"node": "A", "with": {"min.insync.replicas": 1}}}),
+            "min.insync.replicas cannot be changed within a run; set it under cluster or topics",
+        ),
+        (
+            story({"write": {"to": "active controller", "topic": "orders", "records": 1}}),
+            "step write: it cannot be aimed at active controller; name a broker",
+        ),
+        (
+            story({"explode": "A"}),
+            "unknown step 'explode'; known: bounce, configure, crash_loop, cut, ",
+        ),
         (story({"cut": {"node": "A"}}), "from: Field required"),
         (story({"cut": {"node": "A", "from": []}}), "from: List should have at least 1 item"),
         (story({"cut": {"node": "A", "from": ["B", "world"]}}), "'world' is no target; say leader|follower"),

@@ -10,6 +10,7 @@ import pytest
 from clusters import actions, steps
 from clusters.faults import processes
 from clusters.steps import PhaseRun
+from clusters.wire import PartitionView
 from history.errors import HarnessError
 from tests.clusters.fakes import T0, FakeWorld, scenario
 
@@ -164,9 +165,9 @@ def test_a_controller_is_awaited(tmp_path: Path) -> None:
     """A cluster that is between two controllers names none of its brokers; the wait then runs out with a sentence."""
     story = scenario([{"kill": "controller"}])
     world: Any = FakeWorld(tmp_path, story, mode="zookeeper")
-    world.view_of = lambda _: type("View", (), {"controller_id": -1})
+    world.active_controller = lambda: None
 
-    with pytest.raises(HarnessError, match="Waited 0 s for a broker that is the controller"):
+    with pytest.raises(HarnessError, match="Waited 0 s for a controller that acts"):
         PhaseRun(world, story.phases[0]).run()
 
 
@@ -328,3 +329,74 @@ def test_a_bystander_neither_leads_nor_is_the_controller(tmp_path: Path, mode: s
     world = run(tmp_path, {"pause": "bystander of orders-0"}, world=FakeWorld(tmp_path, told, mode))
 
     assert world.seen("inject")[0].target == bystander
+
+
+# --- processes, again and again ----------------------------------------------------------------
+
+
+def played(path: Path, *steps: dict[str, Any], mode: str = "kraft") -> Any:
+    """A world in this mode in which these steps are about to be run."""
+    return FakeWorld(path, scenario(list(steps), load=LOAD), mode)
+
+
+def test_a_restart_is_a_stop_and_a_start_with_other_settings(tmp_path: Path) -> None:
+    """Both are proven; the settings are there before the broker comes back."""
+    world: Any = run(tmp_path, {"restart": {"node": "B", "with": {"num.io.threads": 2}}})
+
+    kinds = ("inject", "injected", "heal", "healed")
+    assert [(event.kind, event.step, event.target) for event in world.seen(*kinds)] == [
+        (kind, "stop", "broker-2") for kind in kinds
+    ]
+    assert (world.started, world.settings) == (["broker-2"], {"broker-2": {"num.io.threads": "2"}})
+
+
+def test_a_bounce_chases_its_role(tmp_path: Path) -> None:
+    """Whoever leads by then is next; looked up as the phase begins and before each time."""
+    step = {"bounce": {"node": LEADER, "times": 2, "by": "kill"}}
+    world = played(tmp_path, step)
+    leaders = iter([1, 1, 2])
+    world.partition_view = lambda partition: PartitionView(*partition, next(leaders), 1, [1, 2, 3], [1, 2, 3], [])
+    run(tmp_path, step, world=world)
+
+    assert [(event.target, event.step) for event in world.seen("inject")] == [
+        ("broker-1", "kill"),
+        ("broker-2", "kill"),
+    ]
+
+
+def test_a_crash_loop_stays_with_its_broker(tmp_path: Path) -> None:
+    """Killed so many times, and back in the end."""
+    world = run(tmp_path, {"crash_loop": {"node": LEADER, "times": 3, "after": "10ms"}})
+
+    assert [event.target for event in world.seen("inject")] == ["broker-1"] * 3
+    assert world.started == ["broker-1"] * 3
+
+
+def test_an_upgrade_can_be_taken_back(tmp_path: Path) -> None:
+    """One node after the other gets the other Kafka while it is down; then the run's own."""
+    world: Any = run(tmp_path, {"upgrade": {"node": "followers of orders-0", "kafka": "3.9.1"}})
+    assert world.binaries == {"broker-2": "3.9.1", "broker-3": "3.9.1"}
+    assert [event.target for event in world.seen("healed")] == ["broker-2", "broker-3"]
+
+    back: Any = run(tmp_path / "back", {"rollback": "A"})
+    assert back.binaries == {"broker-1": None}
+
+
+@pytest.mark.parametrize(("mode", "target"), [("kraft", "controller"), ("zookeeper", "broker-3")])
+def test_the_active_controller_is_a_node_of_its_own_in_kraft(tmp_path: Path, mode: str, target: str) -> None:
+    """In ZooKeeper mode it is a broker."""
+    step = {"pause": "active controller"}
+    world = run(tmp_path, step, world=played(tmp_path, step, mode=mode))
+
+    assert [event.target for event in world.seen("healed")] == [target]
+
+
+def test_another_controller_is_waited_for(tmp_path: Path) -> None:
+    """Another than when the phase began."""
+    step = {"wait": {"for": {"controller_changed": True}, "limit": "1s"}}
+    world = played(tmp_path, step)
+    acting = iter([100, 100, None, 101])
+    world.active_controller = lambda: next(acting)
+    run(tmp_path, step, world=world)
+
+    assert [event.detail["last_seen"] for event in world.seen("wait_met")] == ["controller 101, 100 before"]

@@ -9,7 +9,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from clusters import counters, usage
-from clusters.nodes import Node
 from clusters.scenario import Cluster
 from clusters.usage import carry_usage, record_usage
 from history.tables import USAGE
@@ -21,7 +20,6 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Three brokers of which one has used something, and a host."""
     monkeypatch.setattr(counters, "of_host", lambda: {"busy_ns": 9.0})
     played: Any = FakeWorld(tmp_path, scenario([{"hold": "1s"}]))
-    played.coordinator = Node("controller", "controller", "x", tmp_path, "java", ())
     played.runtime.used = {"broker-1": {"cpu_ns": 5.0, "memory_peak_bytes": 70.0, "network_in_bytes": 3.0}}
     return played
 

@@ -13,7 +13,7 @@ import pytest
 
 from clusters import wire
 from clusters.partition import TopicPartition
-from clusters.wire import BrokerProbe, Connection, ListedOffset
+from clusters.wire import BrokerProbe, Connection, ListedOffset, QuorumView, describe_quorum
 
 T0 = TopicPartition("t", 0)
 
@@ -362,3 +362,28 @@ def test_acks_0_is_not_waited_for() -> None:
     (produced,) = wire.produce(Silent(), "t", 0, [[b"a"]], "0")  # type: ignore[arg-type]  # scripted
 
     assert (produced.base_offset, produced.error) == (None, None)
+
+
+def quorum_answer(leader: int = 101, error: int = 0, whole_error: int = 0) -> Any:
+    """What a controller says of its quorum."""
+    voters = [SimpleNamespace(replica_id=100, log_end_offset=-1), SimpleNamespace(replica_id=101, log_end_offset=9)]
+    partition = SimpleNamespace(
+        error_code=error, leader_id=leader, leader_epoch=4, high_watermark=8, current_voters=voters
+    )
+    return SimpleNamespace(error_code=whole_error, topics=[SimpleNamespace(partitions=[partition])])
+
+
+@pytest.mark.parametrize(
+    ("answer", "view"),
+    [
+        (quorum_answer(), QuorumView(101, 4, 8, {100: -1, 101: 9})),
+        (quorum_answer(error=6), None),
+        (quorum_answer(whole_error=41), None),
+        (SimpleNamespace(error_code=0, topics=None), None),
+    ],
+)
+def test_only_the_quorums_leader_tells_of_it(answer: Any, view: QuorumView | None) -> None:
+    """The others answer with an error, for the partition or as a whole."""
+    connection: Any = SimpleNamespace(send=lambda _: answer)
+
+    assert describe_quorum(connection) == view

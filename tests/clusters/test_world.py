@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from clusters import world as module
+from clusters.builds import Build
 from clusters.nodes import Node
 from clusters.partition import TopicPartition
-from clusters.wire import ClusterView, PartitionView
+from clusters.wire import ClusterView, PartitionView, QuorumView
 from clusters.world import Plan, World, broker_id
 from history.errors import HarnessError, WaitTimeout
 from history.events import read_events
@@ -51,7 +52,7 @@ def told(world: World, monkeypatch: pytest.MonkeyPatch, views: dict[int, Cluster
 
 def test_every_node_has_an_address_of_its_own(world: World) -> None:
     """In the run's range: coordinator, brokers, clients."""
-    nodes = [world.coordinator, *world.brokers.values()]
+    nodes = world.servers
     addresses = [node.address for node in nodes] + [world.client_address(index) for index in range(4)]
 
     assert addresses == [f"127.30.7.{host}" for host in range(10, 18)]
@@ -180,3 +181,56 @@ def test_a_partition_that_was_moved_is_where_it_was_moved_to(world: World) -> No
     world.moved[T0] = [3, 1]
 
     assert (world.replicas(T0), world.replicas(TopicPartition("orders", 1))) == ([3, 1], [1, 3, 2])
+
+
+def test_binaries_are_replaced_from_the_next_start_on(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The class path follows, and the event tells which incarnation ran which version; taken back it is as before."""
+    started: list[Node] = []
+    monkeypatch.setattr(world.runtime, "start", started.append)
+    other = Build(version="4.4.0-SNAPSHOT", jars=Path("/other"))
+    monkeypatch.setitem(world.plan.builds, "trunk", other)
+    for kafka in (None, "trunk", None):
+        world.replace_binaries(world.brokers[1], kafka)
+        world.start(world.brokers[1])
+
+    assert [("/other/*" in node.arguments, Path("/other") in node.readable) for node in started] == [
+        (False, False),
+        (True, True),
+        (False, False),
+    ]
+    events = [event.detail for event in read_events(world.folder.events) if event.kind == "node_started"]
+    assert [(event["incarnation"], event["kafka_version"]) for event in events] == [
+        (1, "3.9.1"),
+        (2, "4.4.0-SNAPSHOT"),
+        (3, "3.9.1"),
+    ]
+
+
+def test_settings_are_changed_from_the_next_start_on(world: World) -> None:
+    """In the file that the broker reads; what is not named stays."""
+    node = world.brokers[2]
+    node.folder.mkdir()
+    (node.folder / "server.properties").write_text("a=1\nb=x=y\n")
+    world.configure(node, {"a": "2", "c": "3"})
+
+    assert (node.folder / "server.properties").read_text() == "a=2\nb=x=y\nc=3\n"
+
+
+def test_the_later_epoch_tells_which_controller_acts(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that was frozen still believes that it does; while nobody does there is none."""
+    seen = {"x": QuorumView(100, 3, 50, {100: 60}), "y": QuorumView(101, 4, 60, {100: 55, 101: 60}), "z": None}
+    monkeypatch.setattr(world, "_quorum_of", lambda node: seen[node])
+    world.__dict__["coordinators"] = ["x", "y", "z"]
+    assert world.active_controller() == 101
+
+    seen.update(x=None, y=None)
+    assert world.active_controller() is None
+
+
+@pytest.mark.parametrize(("number", "registered"), [(100, False), (101, True), (102, True), (103, False)])
+def test_a_controller_is_back_when_it_has_fetched_what_is_committed(
+    world: World, monkeypatch: pytest.MonkeyPatch, number: int, registered: bool
+) -> None:
+    """As the one that leads the quorum tells; that one is back by itself."""
+    monkeypatch.setattr(world, "quorum", lambda: QuorumView(101, 4, 60, {100: 55, 101: 0, 102: 60}))
+    assert world.registered(number) is registered

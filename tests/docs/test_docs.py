@@ -228,7 +228,7 @@ def test_targets_in_the_table_are_targets() -> None:
         steps = f"      - pause: {yaml.safe_dump(target).splitlines()[0]}"
         assert str(parse_scenario(SCENARIO.format(steps=steps), target).phases[0].steps[0].targets[0]) == target
 
-    assert len(targets) == 11
+    assert len(targets) == 13
 
 
 def test_every_fault_is_in_the_catalogue() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from history.errors import EvidenceError
-from history.manifest import Manifest, read_manifest
+from history.manifest import Incarnation, Manifest, read_manifest
 
 SETTING = "min.insync.replicas"
 
@@ -132,3 +132,15 @@ def test_a_torn_manifest_is_refused(tmp_path: Path, content: bytes) -> None:
 
     with pytest.raises(EvidenceError, match="is no manifest of this format: the file: Invalid JSON"):
         read_manifest(tmp_path / "manifest.json")
+
+
+def test_every_version_of_a_run_is_told_once() -> None:
+    """The one that it began with first, whatever was started how often."""
+    told = manifest([{}], {})
+    starts = [
+        Incarnation(node="broker-1", incarnation=number, kafka_version=version, started_ns=number)
+        for number, version in enumerate(("3.9.1", "4.0.1", "3.9.1", "4.0.1"), start=1)
+    ]
+
+    assert told.kafka_versions == ["3.9.1"]
+    assert told.model_copy(update={"incarnations": starts}).kafka_versions == ["3.9.1", "4.0.1"]

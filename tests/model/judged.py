@@ -64,6 +64,7 @@ def facts(history: History) -> Facts:
         evict_ns=EVICT_NS,
         least_isr=history.least_isr,
         strict_min_isr=history.strict_min_isr,
+        lax_min_isr=not history.strict_min_isr,
     )
 
 

@@ -2,8 +2,9 @@
 
 import pytest
 
+from history.manifest import Incarnation
 from spark.allowed import allowed, last_copy_lost, unclean_election
-from spark.gates import holds
+from spark.gates import always, holds, sometimes
 from tests.spark.folders import happened, manifest
 
 GONE = {"lost_write", "truncated_ack", "unknown_offset_ack", "inconsistent_offset", "realtime_order_violation"}
@@ -108,6 +109,24 @@ def test_acks_1_may_lose_what_a_new_leader_lacks_however_it_came_to_lead():
 def test_a_gate_opens_with_its_version(version, expected):
     """Strict min ISR holds from 3.7.0."""
     assert holds("strict_min_isr", version) is expected
+
+
+def test_a_gate_between_the_versions_of_a_run_is_half_open():
+    """What some of them do may be seen, and need not be."""
+    both = ["3.6.2", "3.7.0"]
+
+    assert (always("strict_min_isr", both), sometimes("strict_min_isr", both)) == (False, True)
+    assert (always("strict_min_isr", both[1:]), sometimes("strict_min_isr", both[1:])) == (True, True)
+    assert (always("strict_min_isr", both[:1]), sometimes("strict_min_isr", both[:1])) == (False, False)
+
+
+def test_an_upgrade_permits_what_either_version_does():
+    """Below min.insync.replicas the high watermark stands once brokers are at 3.7."""
+    rolled = manifest(acks="1", idempotence=False, faults=["kill"], version="3.6.2")
+    start = Incarnation(node="broker-1", incarnation=2, kafka_version="3.7.0", started_ns=1)
+
+    assert "invisible_ack" not in allowed(rolled)
+    assert "invisible_ack" in allowed(rolled.model_copy(update={"incarnations": [start]}))
 
 
 def test_every_rule_has_a_reason():

@@ -14,7 +14,7 @@ def reason(version="2.8.2", line=None, *, invariant="I2", field="hw_read_first",
     """What the row says in the end."""
     shown = json.dumps({"broker_id": 2, field: 9159} | evidence)
     row = BROKEN | {"invariant": invariant, "evidence": shown}
-    return named([row], version, [LINE | (line or {})])[0]["reason"]
+    return named([row], [version], [LINE | (line or {})])[0]["reason"]
 
 
 def test_kafka_14704_is_named_with_its_line():
@@ -48,4 +48,4 @@ def test_what_holds_is_left_alone():
     """A row without a violation has no evidence to compare."""
     row = BROKEN | {"violations": 0, "reason": None}
 
-    assert named([row], "2.8.2", [LINE]) == [row]
+    assert named([row], ["2.8.2"], [LINE]) == [row]

@@ -87,7 +87,7 @@ def test_i9_an_earlier_epochs_high_watermark_may_be_ahead():
 def below_min_isr(*samples, strict=True, until=20 * S):
     """ISR [1] under min.insync.replicas=2 from 5 s on."""
     states = (state(0, 1, 0, [1, 2, 3]), state(5 * S, 1, 0, [1], number=1), state(until, 1, 0, [1, 2], number=2))
-    return list(samples), facts(*states, least_isr=2, strict_min_isr=strict)
+    return list(samples), facts(*states, least_isr=2, strict_min_isr=strict, lax_min_isr=not strict)
 
 
 def test_i11_hw_moves_below_min_isr():

@@ -5,6 +5,7 @@ import re
 import pytest
 import yaml
 
+from campaigns.compare import campaign
 from campaigns.compare.campaign import Settings, combined, follow_up, plan
 from clusters.paths import ROOT
 from clusters.scenario import load_scenario
@@ -96,6 +97,26 @@ def test_each_side_is_shipped_with_the_timers_of_its_own_mode():
     assert timeouts == {"2.8.2": "18s", "3.9.1": "9s"}
 
 
+def test_unfinalised_lets_head_alone_speak_as_base():
+    """As after new binaries and before the upgrade is finalised; calibration runs are of base."""
+    for mode, base in (("kraft", "3.9.0"), ("zookeeper", "3.0.2")):
+        changes = {"cluster": {"mode": mode}}
+        found = made(base=base, head="3.9.1", view="unfinalised", changes=changes)
+        told = {item.labels["role"]: load_scenario(item.scenario, item.changes).cluster for item in found.items}
+
+        assert {role: cluster.metadata_version for role, cluster in told.items()} == {
+            "base": None,
+            "base2": None,
+            "head": base[:3],
+        }
+
+
+def test_head_that_cannot_speak_as_base_is_refused():
+    """KRaft before 3.3 was a preview."""
+    with pytest.raises(BadInput, match=r"3\.0 is a preview of KRaft"):
+        made(base="3.0.2", head={"kafka": "4.3.0"}, view="unfinalised")
+
+
 def test_a_version_may_be_compared_with_itself():
     """To see what is called a difference where there is none; the two are told apart by name."""
     again = made(head="3.9.0").settings
@@ -106,8 +127,9 @@ def test_a_version_may_be_compared_with_itself():
 
 
 @pytest.mark.parametrize("own", ["build/kafka", "kafka-4.4.0.tgz", "image:kafka-trunk"])
-def test_head_may_be_a_build_of_ones_own(own):
-    """A folder, an archive or an image: its version is known when it is looked into."""
+def test_head_may_be_a_build_of_ones_own(own, monkeypatch):
+    """A folder, an archive or an image: it has the mode of the version that it reports."""
+    monkeypatch.setattr(campaign, "reported_version", lambda kafka: "4.4.0" if kafka == own else kafka)
     assert {item.kafka for item in made(head=own, view="shipped").items} == {"3.9.0", own}
 
 

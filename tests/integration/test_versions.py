@@ -1,0 +1,67 @@
+"""Every minor line of Kafka once, in each mode that it has: it starts, acknowledges, and ends with HW = LEO."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+
+from campaigns.runner import record
+from clusters import experiment
+from clusters.kafka import ELR, PROTOCOL_VERSION
+from history.events import read_events
+from history.folder import RunFolder
+from history.manifest import read_manifest
+from history.tables import RECORDED
+
+pytestmark = [pytest.mark.cluster, pytest.mark.slow]
+
+STEADY = """
+name: steady_for_tests
+why: A short steady load.
+cluster: {brokers: 3%s}
+topics: {orders: {partitions: 1, replicas: [A, B, C], config: {min.insync.replicas: 2}}}
+load: {topic: orders, rate: 200/s}
+phases:
+  - steady: [{hold: 2s}]
+"""
+ZOOKEEPER_ONLY = ["2.8.2", "3.0.2", "3.1.2", "3.2.3"]
+BOTH = ["3.3.2", "3.4.1", "3.5.2", "3.6.2", "3.7.2", "3.8.1", "3.9.1"]
+KRAFT_ONLY = ["4.0.1", "4.1.1", "4.2.0", "4.3.0"]
+CELLS = [
+    *((version, "mode: zookeeper") for version in [*ZOOKEEPER_ONLY, *BOTH]),
+    *((version, "mode: kraft") for version in BOTH),
+    *((version, f"mode: kraft, elr: {elr}") for version in KRAFT_ONLY for elr in ("false", "true")),
+]
+
+
+@pytest.mark.parametrize(("kafka", "cluster"), CELLS)
+def test_every_line_starts_and_keeps_what_it_acknowledges(tmp_path: Path, kafka: str, cluster: str) -> None:
+    """The brokers report their version and features; all records are acknowledged; in the end HW = LEO everywhere."""
+    scenario = tmp_path / "steady.yaml"
+    scenario.write_text(STEADY % f", {cluster}")
+    run = experiment.prepare(str(scenario), kafka=kafka, runs=tmp_path / "runs", lease="process", seed=1)
+    record(run)
+
+    folder = RunFolder(run)
+    manifest = read_manifest(folder.manifest)
+    assert (manifest.kafka_version, manifest.mode) == (kafka, cluster.partition(",")[0].removeprefix("mode: "))
+    minor = kafka.rpartition(".")[0]
+    finalised = PROTOCOL_VERSION if manifest.mode == "zookeeper" else "metadata.version"
+    assert manifest.features[finalised].startswith(f"{minor}-IV")
+    assert manifest.features.get(ELR, "0") == ("1" if "elr: true" in cluster else "0")
+    for node in manifest.brokers:
+        log = (folder.brokers / node.name / "server.log").read_text()
+        assert set(re.findall(r"Kafka version: (\S+)", log)) == {kafka}
+
+    sends = pq.read_table(folder.table("sends"), schema=RECORDED["sends"])
+    assert sends.num_rows > 300
+    assert set(sends["outcome"].to_pylist()) == {"ok"}
+    assert [event.kind for event in read_events(folder.events) if event.step == "quiesce"] == ["quiesced"]
+    ends = pq.read_table(folder.table("offsets"), schema=RECORDED["offsets"])
+    ends = ends.filter(pc.equal(ends["capture"], "after")).to_pylist()
+    assert {(end["high_watermark"], end["log_end_offset"]) for end in ends} == {(sends.num_rows, sends.num_rows)}
+    assert len(ends) == 3
