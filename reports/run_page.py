@@ -18,6 +18,7 @@ from urllib.parse import quote
 from history.errors import PlimsollError
 from history.events import Event
 from history.folder import write_atomically
+from history.manifest import Manifest
 from reports import page_tables
 from reports.cells import Table
 from reports.plots import figures, time_range
@@ -133,7 +134,8 @@ def _facts(run: RunData) -> list[tuple[str, str]]:
     manifest = run.manifest
     ack = sorted({f"acks={producer.acks}" + ", idempotent" * producer.idempotence for producer in manifest.producers})
     cluster = [
-        ("Kafka", f"{manifest.kafka_version}, {'KRaft' if manifest.mode == 'kraft' else 'ZooKeeper'}"),
+        ("Kafka", _kafka(manifest)),
+        ("Features", ", ".join(f"{name} {level}" for name, level in manifest.features.items())),
         ("Brokers", f"{len(manifest.brokers)}, {manifest.runtime} runtime"),
         ("Seed", str(manifest.seed)),
         ("Started", _when(manifest.started_at)),
@@ -151,6 +153,13 @@ def _facts(run: RunData) -> list[tuple[str, str]]:
         ("Run", manifest.run_id),
     ]
     return [(name, value) for name, value in facts if value]
+
+
+def _kafka(manifest: Manifest) -> str:
+    """Every version that ran, the mode, and where a build that is no release came from."""
+    versions = ", then ".join(manifest.kafka_versions)
+    origin = f", {manifest.kafka_origin}" if manifest.kafka_origin else ""
+    return f"{versions}, {'KRaft' if manifest.mode == 'kraft' else 'ZooKeeper'}{origin}"
 
 
 def _keys(scenario: dict[str, Any]) -> list[tuple[str, str]]:

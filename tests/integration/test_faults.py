@@ -43,6 +43,10 @@ SLOW: dict[str, list[dict[str, object]]] = {
         {"forget": {"node": "C", "what": "high watermark checkpoint"}},
         {"start": "C"},
     ],
+    "restart": [{"restart": {"node": "B", "with": {"num.replica.fetchers": 2}}}],
+    "bounce": [{"bounce": {"node": "leader of orders-0", "times": 2, "by": "kill"}}],
+    "crash_loop": [{"crash_loop": {"node": "C", "times": 2, "after": "1s"}}],
+    "active controller": [{"pause": "active controller"}, {"hold": "1s"}],
     "flip_bit": [{"flip_bit": {"node": "C", "partition": "orders-0", "offset": 600}}],
     "wipe": [{"stop": "C"}, {"wipe": "C"}, {"start": "C"}],  # takes the flipped bit away
 }

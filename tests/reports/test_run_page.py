@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser
 
+from history.manifest import Incarnation, read_manifest
 from reports.run_page import TITLES, main, publish
 from reports.site import embedded
 from tests.reports.in_browser import Opened, open_page
@@ -286,3 +287,16 @@ def test_a_page_alone_says_what_it_lacks(browser: Browser, tmp_path: Path) -> No
     rows = page.locator("details[data-table=isr] tbody tr")
     rows.first.wait_for()
     assert rows.count() == 10
+
+
+def test_a_rolled_run_names_every_version(tmp_path: Path) -> None:
+    """With where a build that is no release came from, and what brokers reported as finalised."""
+    folder = write_sample_run(tmp_path)
+    file = folder / "manifest.json"
+    start = Incarnation(node="broker-1", incarnation=2, kafka_version="4.4.0-SNAPSHOT", started_ns=1)
+    told = {"kafka_origin": "archive trunk.tgz", "incarnations": [start], "features": {"metadata.version": "4.3-IV0"}}
+    read_manifest(file).model_copy(update=told).write(file)
+    html = _text(folder)
+
+    assert "4.3.0, then 4.4.0-SNAPSHOT, KRaft, archive trunk.tgz" in html
+    assert "metadata.version 4.3-IV0" in html
