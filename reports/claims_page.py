@@ -10,6 +10,7 @@ from reports.site import Block, Listing, Page, Section, Words
 from reports.site import render as render_page
 
 Told = Mapping[str, Any]
+RUN_PAGE = "report/index.html"  # in a run folder
 _MARKS = {"shown": "pass", "refuted": "fail", "not observable": "unknown"}
 
 
@@ -58,11 +59,20 @@ def _evidence(result: Told, links: Mapping[str, str]) -> Iterator[Block]:
     for name, told in result["answers"].items():
         if not told["evidence"]:
             continue
-        rows = [cells(row["source"], _seconds(row["at_s"]), row["text"]) for row in told["evidence"]]
+        rows = [
+            cells(_source(row["source"], links.get(told["run_id"], "")), _seconds(row["at_s"]), row["text"])
+            for row in told["evidence"]
+        ]
         run = Cell(told["run_id"], link=links.get(told["run_id"], ""))
         rows.append(cells(run, DASH, f"the run of experiment {told['experiment']}"))
         caption = f"{name}, {told['verdict']}: {result['claims'][name]['text']}"
         yield Listing(name.lower(), Table(caption, ("source", "at", "what it says"), rows))
+
+
+def _source(source: str, page: str) -> Cell:
+    """A file or table of a run folder; the folder lies above the run's page, where there is one."""
+    file = source.partition(":")[0]  # without the line
+    return Cell(source, link=f"{page.removesuffix(RUN_PAGE)}{file}" if page else "")
 
 
 def _walkthroughs(result: Told) -> Iterator[Section]:

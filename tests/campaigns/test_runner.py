@@ -10,6 +10,7 @@ import pytest
 
 from campaigns import runner
 from campaigns.campaign import Campaign, CampaignFolder, Item
+from campaigns.claims import campaign as claims
 from campaigns.site import Places
 from clusters import experiment
 from history.errors import BadInput, HarnessError
@@ -247,3 +248,18 @@ def test_events_of_a_run_stay_as_they_are(prepared: Path, calls: list[str]) -> N
 
     assert errors_of(RunFolder(prepared)) == []
     assert calls
+
+
+def test_claims_are_answered_from_what_was_recorded(places: Places) -> None:
+    """The archive holds none of it; what was not recorded is named, and the page is written all the same."""
+    settings = {"kafka": "3.9.1", "experiments": ["eviction", "elections"]}
+    campaign = claims.plan(settings, campaign_id="c1", created_at="2026-11-21T08:00:00+00:00", seed=1)
+    folder = CampaignFolder.of(places.site, "claims", "c1")
+    folder.write_plan(campaign)
+    run = _recorded(places, "eviction")
+    found = runner.conclude(folder, places)
+
+    assert found["runs"] == {"eviction": run.run_id}
+    assert found["sentence"].endswith("Not recorded: elections.")
+    assert json.loads(folder.result.read_text())["answers"]["C14"]["run_id"] == run.run_id
+    assert "C48" in folder.page.read_text()

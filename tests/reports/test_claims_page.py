@@ -53,6 +53,7 @@ def test_each_claim_leads_to_its_evidence_and_that_to_its_run() -> None:
     assert 'id="table-c9"' not in html
     assert "Shrinking ISR &lt;now&gt;" in html
     assert 'href="../../../runs/r1/report/index.html"' in html
+    assert 'href="../../../runs/r1/brokers/broker-1/server.log"' in html
     assert "1.500 s" in html
     assert "One by one." in html
 
