@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -125,9 +125,16 @@ def _start(run: PhaseRun, step: story.Start) -> None:
     run.heal_on(run.nodes(step.node), ("kill", "stop"))
 
 
+def _roll(run: PhaseRun, step: story.Step, nodes: Sequence[Node], meanwhile: Callable[[Node], None]) -> None:
+    """Stop and start nodes one after the other, the next once all replicas are in sync again."""
+    for index, node in enumerate(nodes):
+        for topic in run.world.scenario.topics if index else ():
+            run.wait(story.Condition(isr_full=topic), ISR_LIMIT_S, step)
+        run.restart(Stopped(run.world, [node]), step, meanwhile)
+
+
 def _restart(run: PhaseRun, step: story.Restart) -> None:
-    for node in run.nodes(step.node):
-        run.restart(Stopped(run.world, [node]), step, lambda node: run.world.configure(node, step.settings))
+    _roll(run, step, run.nodes(step.node), lambda node: run.world.configure(node, step.settings))
 
 
 def _bounce(run: PhaseRun, step: story.Bounce) -> None:
@@ -144,13 +151,11 @@ def _crash_loop(run: PhaseRun, step: story.CrashLoop) -> None:
 
 
 def _upgrade(run: PhaseRun, step: story.Upgrade) -> None:
-    for node in run.nodes(step.node):
-        run.restart(Stopped(run.world, [node]), step, lambda node: run.world.replace_binaries(node, step.kafka))
+    _roll(run, step, run.nodes(step.node), lambda node: run.world.replace_binaries(node, step.kafka))
 
 
 def _rollback(run: PhaseRun, step: story.Rollback) -> None:
-    for node in run.nodes(step.node):
-        run.restart(Stopped(run.world, [node]), step, lambda node: run.world.replace_binaries(node, None))
+    _roll(run, step, run.nodes(step.node), lambda node: run.world.replace_binaries(node, None))
 
 
 def _finalise(run: PhaseRun, step: story.Finalise) -> None:
@@ -163,10 +168,7 @@ def _finalise(run: PhaseRun, step: story.Finalise) -> None:
         wanted = {METADATA_VERSION: level_name(level)}
     else:
         wanted = {PROTOCOL_VERSION: step.to}
-        for node in world.brokers.values():
-            run.restart(Stopped(world, [node]), step, lambda node: world.configure(node, wanted))
-            for topic in world.scenario.topics:
-                run.wait(story.Condition(isr_full=topic), ISR_LIMIT_S, step)
+        _roll(run, step, list(world.brokers.values()), lambda node: world.configure(node, wanted))
     features = wait_until(
         lambda: found if wanted.items() <= (found := world.features()).items() else None,
         limit_s=ISR_LIMIT_S,

@@ -378,6 +378,9 @@ def test_an_upgrade_can_be_taken_back(tmp_path: Path) -> None:
     assert world.binaries == {"broker-2": "3.9.1", "broker-3": "3.9.1"}
     assert [event.target for event in world.seen("healed")] == ["broker-2", "broker-3"]
 
+    waits = world.seen("wait_met", "injected")
+    assert [event.kind for event in waits] == ["injected", "wait_met", "injected"]
+
     back: Any = run(tmp_path / "back", {"rollback": "A"})
     assert back.binaries == {"broker-1": None}
 
