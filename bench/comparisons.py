@@ -34,7 +34,7 @@ def row_of(result: Row) -> dict[str, Any] | None:
         "kafka": settings["base"]["kafka"],
         "scenarios": settings["scenarios"],
         "pairs": settings["pairs"],
-        "planted": plant and {name: plant[name] for name in ("metric", "size", "words", "found")},
+        "planted": plant and {name: plant[name] for name in ("metric", "size", "words", "found", "in_force")},
         "verdicts": [effect["verdict"] for effect in primary],
         "seen": [
             {name: effect[name] for name in ("metric", "phase", "n", "margin", "mean", "low", "high", "verdict")}
@@ -58,6 +58,7 @@ def render(rows: Iterable[Row]) -> str:
         "## A version against itself",
         "",
         f"**{alarms} of {len(itself)}** were called a regression: {_bound(alarms, len(itself))}.",
+        *_calibrations(counted),
         "",
         *_table(itself, "calibration"),
         "",
@@ -77,6 +78,16 @@ def render(rows: Iterable[Row]) -> str:
     return "\n".join([*lines, "", *_table(planted, "planted")]) + "\n"
 
 
+def _calibrations(rows: Iterable[Row]) -> list[str]:
+    """A sentence on the calibrations of all comparisons: each is base against itself, with runs of its own."""
+    verdicts = [row["calibration"] for row in rows if row["calibration"]]
+    if not verdicts:
+        return []
+    alarms = sum("regression" in own for own in verdicts)
+    told = f"Of the calibrations, in which base is compared with itself before anything else, {alarms} of"
+    return [f"{told} {len(verdicts)}: {_bound(alarms, len(verdicts))}."]
+
+
 def _bound(events: int, trials: int) -> str:
     if not trials:
         return "none has run yet"
@@ -93,13 +104,19 @@ def _table(rows: Iterable[Row], last: str) -> list[str]:
         "|---|---|---|---|---|---|---|---|",
     ]
     for row in rows:
-        told = ", ".join(row["calibration"]) if last == "calibration" else row["planted"]["words"]
+        told = ", ".join(row["calibration"]) if last == "calibration" else _plant(row["planted"])
         about = f"| {row['campaign_id']} | {row['kafka']} | {', '.join(row['scenarios'])}"
         for effect in row["seen"]:
             metric = "@".join(filter(None, (effect["metric"], effect["phase"])))
             pairs = f"{effect['n'] or 0} of {row['pairs']}"
             lines.append(f"{about} | {metric} | {pairs} | {_change(effect)} | {effect['verdict']} | {told} |")
     return lines
+
+
+def _plant(planted: Row) -> str:
+    """What was done, and that it was in force: what it delays took longer."""
+    shown = "; ".join(_change(effect) for effect in planted["in_force"])
+    return f"{planted['words']}: {shown}" if shown else str(planted["words"])
 
 
 def _change(effect: Row) -> str:

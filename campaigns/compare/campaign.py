@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -66,13 +66,15 @@ class Side(_Model):
 class Plant(_Model):
     """A slowdown that is put into head on purpose, to see whether it is found: in which metric, how, and how large.
 
-    ``size`` is the share by which the metric is meant to be worse, such as 0.10.
+    ``size`` is the share by which the metric is meant to be worse, such as 0.10. ``shows_in`` names a metric that tells
+    whether the plant was in force, such as the time of a request that it delays.
     """
 
     metric: str
     size: float | None = Field(default=None, gt=0, lt=1)
     changes: dict[str, Any]
     words: str
+    shows_in: str | None = None
 
 
 class Settings(_Model):
@@ -194,8 +196,16 @@ def _plant(plant: Mapping[str, Any] | None, effects: Sequence[Mapping[str, Any]]
     if plant is None:
         return None
     own = [effect for effect in effects if effect["role"] == "primary" and plant["metric"] == _name(effect)]
-    seen = [{name: effect[name] for name in ("scenario", "mean", "low", "high", "n", "verdict")} for effect in own]
-    return {**plant, "found": any(effect["verdict"] == "regression" for effect in own), "seen": seen}
+    return {
+        **plant,
+        "found": any(effect["verdict"] == "regression" for effect in own),
+        "seen": _told(own, "verdict"),
+        "in_force": _told(effect for effect in effects if plant.get("shows_in") == _name(effect)),
+    }
+
+
+def _told(effects: Iterable[Mapping[str, Any]], *more: str) -> list[dict[str, Any]]:
+    return [{name: effect[name] for name in ("scenario", "mean", "low", "high", "n", *more)} for effect in effects]
 
 
 def _name(effect: Mapping[str, Any]) -> str:

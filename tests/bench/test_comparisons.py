@@ -9,7 +9,8 @@ from campaigns.compare.campaign import result
 from tests.campaigns.comparison import NOISE, campaign, rows
 
 SIDE = {"kafka": "3.9.1", "name": "Kafka 3.9.1", "changes": {}}
-PLANT = {"metric": "latency_p99_ms@steady", "size": 0.10, "changes": {}, "words": "a tenth of the CPU"}
+METRIC = "latency_p99_ms@steady"
+PLANT = {"metric": METRIC, "size": 0.10, "changes": {}, "words": "a tenth of the CPU", "shows_in": METRIC}
 ITSELF = campaign(base=SIDE, head=SIDE)
 PLANTED = campaign(base=SIDE, head=SIDE, plant=PLANT)
 
@@ -29,7 +30,9 @@ def test_a_planted_slowdown_counts(change, found):
     row = comparisons.row_of(result(PLANTED, rows(PLANTED, change)))
 
     assert row is not None
-    assert row["planted"] == {"metric": PLANT["metric"], "size": 0.10, "words": PLANT["words"], "found": found}
+    shown = {"metric": PLANT["metric"], "size": 0.10, "words": PLANT["words"], "found": found}
+    assert {name: row["planted"][name] for name in shown} == shown
+    assert [effect["n"] for effect in row["planted"]["in_force"]] == [10]
 
 
 def test_what_is_not_known_or_not_finished_does_not_count():
@@ -48,6 +51,7 @@ def test_the_page_counts_with_bounds():
     page = comparisons.render([itself, *planted])
 
     assert "**0 of 1** were called a regression: at most 95% at 95 % confidence." in page
+    assert "before anything else, 0 of 3: at most 63% at 95 % confidence." in page
     assert "| 10% | 1 of 2 | 1% to 99% |" in page
     assert (
         "| c1 | 3.9.1 | steady | latency_p99_ms@steady | 10 of 10 | +10.0 % (+8.4 to +11.6 %) | regression | a tenth of"
