@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
+from pydantic import ValidationError
+
 from clusters import story
 from clusters.scenario import Phase, Scenario
 
@@ -59,7 +61,11 @@ def _with_steps(scenario: Scenario, steps: Sequence[tuple[str, story.Step]]) -> 
 
 
 def is_sound(scenario: Scenario) -> bool:
-    """Whether every step that ends a fault ends one that its own phase began, on the same target."""
+    """Whether every step that ends a fault ends one that its own phase began, and each has what it needs before it."""
+    try:
+        Scenario.model_validate(scenario.model_dump(mode="json"))
+    except ValidationError:
+        return False
     return all(_ends_what_it_began(phase) for phase in scenario.phases)
 
 

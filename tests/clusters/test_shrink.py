@@ -96,6 +96,16 @@ def test_a_phase_ends_only_what_it_began(steps: list[dict[str, Any]], sound: boo
     assert is_sound(scenario(steps)) == sound
 
 
+def test_a_step_without_what_it_needs_is_not_sound() -> None:
+    """A disk is wiped while its broker is down."""
+    told = scenario([{"kill": "C"}, {"wipe": "C"}, {"start": "C"}])
+    (phase,) = told.phases
+    without = told.model_copy(update={"phases": [phase.model_copy(update={"steps": phase.steps[1:2]})]})
+
+    assert is_sound(told)
+    assert not is_sound(without)
+
+
 def test_each_phase_ends_its_own() -> None:
     """One cannot resume what the phase before has paused."""
     assert not is_sound(scenario([{"pause": "C"}], [{"resume": "C"}]))
