@@ -37,6 +37,11 @@ class Bug:
         """As it is asked for: ``kafka-13091``."""
         return self.issue.lower()
 
+    @property
+    def by_setting(self) -> bool:
+        """Whether it is the scenario's settings that decide, and not the version alone."""
+        return self.bad_changes != self.good_changes
+
     def affects(self, kafka: str) -> bool:
         numbers = version(kafka)
         return any(since <= numbers < fixed for since, fixed in self.affected)
@@ -96,5 +101,16 @@ BUGS = (
         good="3.9.1",
         shown_as=("I6", "I8", "I15"),
         affected=[((2, 8, 0), (3, 9, 1)), ((4, 0, 0), (4, 0, 1))],
+    ),
+    Bug(
+        issue="KIP-966",
+        title="another than the last in-sync replica may lead, with eligible leader replicas (by design, from 4.0)",
+        scenario="last_in_sync_stops",
+        bad="4.3.0",
+        good="4.3.0",
+        shown_as=("behaviour_change",),
+        affected=[((4, 0, 0), (99, 0, 0))],
+        bad_changes={"cluster": {"elr": True}},
+        good_changes={"cluster": {"elr": False}},
     ),
 )

@@ -84,19 +84,20 @@ def _runnable(asked: Settings) -> tuple[list[Arm], list[str]]:
     Raises:
         BadInput: a bug was asked for by its name and cannot be run, or none can.
     """
-    arms, left_out = [], []
+    arms: list[Arm] = []
+    left_out: dict[str, None] = {}  # in order, each once
     for arm in _arms(asked.bugs, asked.kafka):
         try:
             _check(arm)
         except BadInput as error:
             if asked.bugs:
                 raise
-            left_out.append(f"{arm.bug.issue} is left out: {error}")
+            left_out[f"{arm.bug.issue} is left out: {error}"] = None
         else:
             arms.append(arm)
     if not arms:
         raise BadInput(" ".join(left_out))
-    return arms, left_out
+    return arms, list(left_out)
 
 
 def _arms(bugs: Sequence[str], versions: Sequence[str]) -> Iterator[Arm]:
@@ -107,7 +108,7 @@ def _arms(bugs: Sequence[str], versions: Sequence[str]) -> Iterator[Arm]:
             yield Arm(bug, "bad", bug.bad, bug.bad_changes, "found")
             yield Arm(bug, "good", bug.good, bug.good_changes, "clean")
         for number, kafka in enumerate(versions, 1):
-            if bug.bad_changes != bug.good_changes:
+            if bug.by_setting:
                 yield Arm(bug, f"bad-{number}", kafka, bug.bad_changes, "found")
                 yield Arm(bug, f"good-{number}", kafka, bug.good_changes, "clean")
             else:
@@ -127,8 +128,11 @@ def _is_release(kafka: str) -> bool:
 
 def _check(arm: Arm) -> None:
     told = load_scenario(arm.bug.scenario, arm.changes)
-    if _is_release(arm.kafka):
-        choose_mode(arm.kafka, told.cluster.mode)
+    if not _is_release(arm.kafka):
+        return
+    choose_mode(arm.kafka, told.cluster.mode)
+    if arm.bug.by_setting and not arm.bug.affects(arm.kafka):
+        raise BadInput(f"Kafka {arm.kafka} is none of the versions in which a setting decides it.")
 
 
 def _item(arm: Arm, number: int, seed: int) -> Item:
