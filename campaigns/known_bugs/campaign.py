@@ -19,7 +19,7 @@ from spark.intervals import clopper_pearson
 
 Row = Mapping[str, Any]
 Expected = Literal["found", "clean"]
-DECIDED = ("found", "clean", "something else")
+DECIDED = ("found", "clean")
 
 
 class Settings(BaseModel):
@@ -154,7 +154,7 @@ def outcome(row: Row, bug: Bug) -> str:
     """What a judged run says of a bug.
 
     ``found``; ``unknown`` without a verdict; ``window missed`` when the race could not happen, so that nothing can be
-    said either way; ``something else`` when another promise was broken; ``clean``.
+    said either way; ``clean``, also where another promise was broken, which a version may do by another bug.
     """
     if shown(row, bug):
         return "found"
@@ -162,13 +162,18 @@ def outcome(row: Row, bug: Bug) -> str:
         return "unknown"
     if row.get("window") is False:
         return "window missed"
-    return "something else" if row["verdict"] == "fail" else "clean"
+    return "clean"
 
 
 def shown(row: Row, bug: Bug) -> list[str]:
     """The names that count for the bug and that this run's judge found."""
     found = {*row["broken"], *(name for name, cases in row["anomalies"].items() if cases)}
     return [name for name in bug.shown_as if name in found]
+
+
+def also_broken(row: Row, bug: Bug) -> list[str]:
+    """The other invariants that did not hold."""
+    return [name for name in row["broken"] if name not in bug.shown_as]
 
 
 def _runs(campaign: Campaign, rows: Sequence[Row]) -> dict[str, Row]:
@@ -252,6 +257,7 @@ def _told(arm: Arm, rows: Sequence[Row]) -> dict[str, Any]:
         **{name.replace(" ", "_"): counts[name] for name in (*DECIDED, "window missed", "unknown")},
         "interval": [round(low, 4), round(high, 4)],
         "found_by": dict(Counter(name for each in tries for name in each["found_by"])),
+        "also": dict(Counter(name for each in tries for name in each["also"])),
         "runs": tries,
     }
 
@@ -262,6 +268,7 @@ def _try(row: Row, bug: Bug) -> dict[str, Any]:
         "item": row["labels"]["item"],
         "outcome": outcome(row, bug),
         "found_by": shown(row, bug),
+        "also": also_broken(row, bug),
         "verdict": row["verdict"],
         "sentence": row["sentence"],
     }
@@ -283,7 +290,7 @@ def _sentence(arms: Sequence[Mapping[str, Any]]) -> str:
 
 def table_of(arms: Sequence[Mapping[str, Any]]) -> list[str]:
     """The result as lines of text: one for each bug and version."""
-    head = ("bug", "Kafka", "found", "clean", "window missed", "unknown", "found by", "as it must be")
+    head = ("bug", "Kafka", "found", "clean", "window missed", "unknown", "found by", "also broken", "as it must be")
     rows = [head, *map(_line, arms)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return ["  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
@@ -298,9 +305,14 @@ def _line(arm: Mapping[str, Any]) -> tuple[str, ...]:
         f"{arm['clean']} of {arm['decided']}",
         str(arm["window_missed"]),
         str(arm["unknown"]),
-        ", ".join(f"{name} in {count}" for name, count in arm["found_by"].items()) or "-",
+        _counts(arm["found_by"]),
+        _counts(arm["also"]),
         right,
     )
+
+
+def _counts(names: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} in {count}" for name, count in names.items()) or "-"
 
 
 def _version(arm: Arm) -> str:

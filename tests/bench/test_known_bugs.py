@@ -26,6 +26,7 @@ def one_try(**told: Any) -> dict[str, Any]:
         "expected": "found",
         "outcome": "found",
         "found_by": ["I10"],
+        "also": [],
         **told,
     }
 
@@ -33,11 +34,11 @@ def one_try(**told: Any) -> dict[str, Any]:
 def test_tries_are_counted_by_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A missed window is no part of the rate; a bug without a story has no link."""
     monkeypatch.setattr(known_bugs, "STORIES", tmp_path)
-    clean = {"version": BUG.good, "expected": "clean", "outcome": "clean", "found_by": []}
+    clean = {"version": BUG.good, "expected": "clean", "outcome": "clean", "found_by": [], "also": ["I2"]}
     page = known_bugs.render([one_try(), one_try(), one_try(outcome="window missed", found_by=[]), one_try(**clean)])
 
-    assert f"| {BUG.issue} | 3.0.2 | found | 2 of 2 | 0 of 2 | 1 | 0 | I10 in 2 | 16% to 100% |" in page
-    assert f"| {BUG.issue} | 3.1.2 | clean | 0 of 1 | 1 of 1 | 0 | 0 | – | 0% to 98% |" in page
+    assert f"| {BUG.issue} | 3.0.2 | found | 2 of 2 | 0 of 2 | 1 | 0 | I10 in 2 | – | 16% to 100% |" in page
+    assert f"| {BUG.issue} | 3.1.2 | clean | 0 of 1 | 1 of 1 | 0 | 0 | – | I2 in 1 | 0% to 98% |" in page
     assert "replica by replica" not in page
     (tmp_path / f"{BUG.name}.md").touch()
     assert f"[replica by replica](known-bugs/{BUG.name}.md)" in known_bugs.render([one_try()])
@@ -45,7 +46,15 @@ def test_tries_are_counted_by_version(tmp_path: Path, monkeypatch: pytest.Monkey
 
 def test_a_campaigns_tries_are_rows() -> None:
     """With the day on which they were planned."""
-    run = {"run_id": "run-1", "outcome": "found", "found_by": ["I10"], "item": "i", "verdict": "fail", "sentence": "s"}
+    run = {
+        "run_id": "run-1",
+        "outcome": "found",
+        "found_by": ["I10"],
+        "also": [],
+        "item": "i",
+        "verdict": "fail",
+        "sentence": "s",
+    }
     arm = {"bug": BUG.name, "issue": BUG.issue, "version": "3.0.2", "expected": "found", "runs": [run], "tries": 1}
 
     assert known_bugs.tries_of({"created_at": "2026-11-21T08:00:00+00:00", "arms": [arm]}) == [one_try()]

@@ -30,7 +30,7 @@ def arm(**told: Any) -> dict[str, Any]:
         "decided": 2,
         "found": 2,
         "clean": 0,
-        "something_else": 0,
+        "also": {},
         "window_missed": 1,
         "unknown": 0,
         "interval": [0.1581, 1.0],
@@ -73,7 +73,7 @@ def test_a_bug_stands_with_its_version_its_counts_and_what_found_it() -> None:
 
 def test_what_is_not_as_it_must_be_is_marked() -> None:
     """With what else was broken."""
-    html = render(result(arm(expected="clean", as_expected=False, something_else=1), state="fail"), {})
+    html = render(result(arm(expected="clean", as_expected=False, also={"I2": 1}), state="fail"), {})
 
-    assert "2 of 2, something else in 1" in html
+    assert "I2 in 1" in html
     assert 'class="fail"' in html
