@@ -128,12 +128,20 @@ class Sources:
         }
 
     def starts(self, where: Partition) -> dict[int, int]:
-        """Where each epoch of a partition begins: a replica's file may name a later start, never an earlier one."""
+        """Where each epoch of a partition begins: a replica's file may name a later start, never an earlier one.
+
+        A deletion moves the entry at the log's start along; of such epochs the leaders' own words count.
+        """
+        replicas = self.logs[where].replicas if where in self.logs else ()
         found: dict[int, int] = {}
-        for replica in self.logs[where].replicas if where in self.logs else ():
+        for replica in replicas:
             for epoch, start in replica.epochs or ():
-                if start > (replica.log_start_offset or -1):  # a deletion moves the entry at the log's start along
+                if start > (replica.log_start_offset or -1):
                     found[epoch] = min(start, found.get(epoch, start))
+        if any(replica.log_start_offset for replica in replicas):
+            for line in self.lines:
+                if line["kind"] == "leader_started" and (line["topic"], line["partition"]) == where:
+                    found.setdefault(line["leader_epoch"], line["log_end_offset"])
         return found
 
     def final(self, where: Partition, replicas: Sequence[agreement.Replica]) -> int | None:

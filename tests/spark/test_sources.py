@@ -10,10 +10,10 @@ from spark.sources import Sources, new_logs
 from tests.spark.folders import happened, manifest
 
 
-def sources(events=(), logs=None, **told):
+def sources(events=(), logs=None, lines=(), **told):
     """Sources of a run that has nothing but its manifest, some events and some logs."""
     found = Sources(SimpleNamespace(manifest=manifest(**told), events=list(events)))
-    found.__dict__.update({"logs": logs or {}, "states": {}})  # in the place of the cached ones
+    found.__dict__.update({"logs": logs or {}, "states": {}, "lines": lines})  # in the place of the cached ones
     return found
 
 
@@ -54,12 +54,14 @@ def test_the_settings_that_steps_changed_bound_the_checks():
     assert (sources().facts(("orders", 0)).least_isr, sources().facts(("orders", 0)).frozen_below) == (2, 2)
 
 
-def test_an_epoch_whose_start_was_deleted_has_none():
-    """A deletion moves the entry of the epoch at the log's start; without one it stands where the epoch began."""
+def test_where_an_epochs_start_was_deleted_its_leader_tells():
+    """A deletion moves the entry of the epoch at the log's start; without one the files alone are asked."""
+    said = {"kind": "leader_started", "topic": "orders", "partition": 0, "leader_epoch": 3, "log_end_offset": 30}
 
-    def starts(log_start):
-        replica = Replica(1, [], [(0, log_start), (1, 70)], log_start, 100)
-        return sources(logs={("orders", 0): Logs("orders", 0, [replica])}).starts(("orders", 0))
+    def starts(log_start, *lines):
+        replica = Replica(1, [], [(3, log_start), (4, 70)], log_start, 100)
+        return sources(logs={("orders", 0): Logs("orders", 0, [replica])}, lines=lines).starts(("orders", 0))
 
-    assert starts(50) == {1: 70}
-    assert starts(0) == {0: 0, 1: 70}
+    assert starts(50, said, said | {"leader_epoch": 4}) == {3: 30, 4: 70}
+    assert starts(50, said | {"partition": 1}, said | {"kind": "follower_started"}) == {4: 70}
+    assert starts(0, said) == {3: 0, 4: 70}
