@@ -171,7 +171,7 @@ def log_starts_are_equal(recording: Recording) -> Answer:
     for where, lead, follower, for_ns in _apart(recording):
         return refuted(
             f"For {for_ns / SECOND_NS:.1f} s or longer a follower's log began at {follower.log_start} and its leader's "
-            f"at {lead.log_start}: each replica looks at its retention by itself.",
+            f"at {lead.log_start}: it is told of a move by an answer, and looks at retention by itself.",
             [_began(recording, where, lead), _began(recording, where, follower)],
         )
     moved = [m for m in at_rest(recording) if m.leader.log_start and m.followers]
