@@ -206,6 +206,7 @@ def disagreements(
     if history and history[-1].t_ns is not None:
         yield from _of_views(history[-1], views)
     leaders = {state.leader_epoch: state.leader for state in history if state.leader >= 0}
+    begun: set[int] = set()  # a leader that was restarted before another was elected begins its epoch once more
     for line in lines:
         if line["kind"] != "leader_started":
             continue
@@ -215,11 +216,12 @@ def disagreements(
                 f"Broker {broker_id} said to lead in epoch {epoch}; the controller had chosen {leaders[epoch]}.",
                 {"broker_log": broker_id, "controller": leaders[epoch], "leader_epoch": epoch, "line": line["line"]},
             )
-        if epoch in starts and starts[epoch] != offset:
+        if epoch in starts and starts[epoch] != offset and epoch not in begun:
             yield (
                 f"Broker {broker_id} began epoch {epoch} at offset {offset}; the epoch files say {starts[epoch]}.",
                 {"broker_log": offset, "epoch_file": starts[epoch], "leader_epoch": epoch, "line": line["line"]},
             )
+        begun.add(epoch)
 
 
 def _of_views(last: State, views: Sequence[Row]) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -22,7 +22,7 @@ cluster: {{brokers: {brokers}, session_timeout: 6s, disks: {disks}, config: {{re
 topics:
   orders: {{replicas: [A, B, C], config: {{min.insync.replicas: {min_isr}}}}}
 {more}
-load: {{topic: orders, rate: 300/s}}
+load: {{topic: orders, rate: 300/s, engine: confluent-kafka}}
 phases:
 {phases}
 """

@@ -180,4 +180,5 @@ def test_source_disagreement_in_a_brokers_own_words():
 
     assert told([said], starts={1: 30}) == []
     assert told([said], starts={1: 29}) == ["Broker 2 began epoch 1 at offset 30; the epoch files say 29."]
+    assert told([said, said | {"log_end_offset": 70}], starts={1: 30}) == []  # restarted as the leader that it was
     assert told([said | {"broker_id": 3}]) == ["Broker 3 said to lead in epoch 1; the controller had chosen 2."]
