@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from pathlib import Path
 
 import pyarrow.compute as pc
@@ -58,10 +59,11 @@ def test_every_line_starts_and_keeps_what_it_acknowledges(tmp_path: Path, kafka:
         assert set(re.findall(r"Kafka version: (\S+)", log)) == {kafka}
 
     sends = pq.read_table(folder.table("sends"), schema=RECORDED["sends"])
-    assert sends.num_rows > 300
-    assert set(sends["outcome"].to_pylist()) == {"ok"}
+    outcomes = Counter(sends["outcome"].to_pylist())  # fail: due as the load ended, and never sent
+    assert outcomes["ok"] > 300
+    assert outcomes.keys() <= {"ok", "fail"}
     assert [event.kind for event in read_events(folder.events) if event.step == "quiesce"] == ["quiesced"]
     ends = pq.read_table(folder.table("offsets"), schema=RECORDED["offsets"])
     ends = ends.filter(pc.equal(ends["capture"], "after")).to_pylist()
-    assert {(end["high_watermark"], end["log_end_offset"]) for end in ends} == {(sends.num_rows, sends.num_rows)}
+    assert {(end["high_watermark"], end["log_end_offset"]) for end in ends} == {(outcomes["ok"], outcomes["ok"])}
     assert len(ends) == 3
