@@ -186,7 +186,7 @@ def _run(asked: argparse.Namespace) -> int:
                 home=home,
                 log=log,
                 progress=progress,
-                salvage=partial(experiment.salvage, run),
+                salvage=partial(_salvage_unsealed, run),
                 PLIMSOLL_SCENARIO=named,
             )
         except KeyboardInterrupt:
@@ -197,6 +197,14 @@ def _run(asked: argparse.Namespace) -> int:
         if code in (EXIT_CODES["pass"], EXIT_CODES["fail"]):
             shutil.rmtree(home)
     return code
+
+
+def _salvage_unsealed(run: Path) -> None:
+    """Collect and remove what Airflow left when it broke off."""
+    from clusters import experiment  # heavy
+
+    if not RunFolder(run).is_sealed:
+        experiment.salvage(run)
 
 
 def _conclude(run: RunFolder, succeeded: bool, log: Path) -> int:

@@ -49,6 +49,13 @@ def collect(run):
     RunFolder(run).seal()
 
 
+def salvage(run):
+    """End a run that nobody collected."""
+    note("stop_clients")
+    collect(run)
+    note("tear_down")
+
+
 def judge(runs):
     """Write the verdict that was asked for."""
     note("judge")
@@ -82,6 +89,7 @@ if "FAKE_CALLS" in os.environ:
         "clusters.experiment",
         prepare=prepare,
         collect=collect,
+        salvage=salvage,
         reap=reap,
         hold_lease=contextlib.nullcontext,
         **{name: call(name) for name in CALLS},
