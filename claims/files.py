@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -67,26 +67,28 @@ class LookUp(NamedTuple):
 
 def by_offset(segment: bytes, entries: list[tuple[int, int]], offset: int) -> LookUp:
     """Floor in the index, then on from there to the batch that reaches ``offset``."""
-    at = bisect_right([entry[0] for entry in entries], offset)
-    start = entries[at - 1][1] if at else 0
-    read = 0
-    for batch in batches_of(segment, start):
-        read += 1
-        if batch.last >= offset:
-            return LookUp(batch, read)
-    return LookUp(None, read)
+    return _read_on(segment, _floor(entries, offset), lambda batch: batch.last >= offset)
 
 
 def by_time(segment: bytes, times: list[tuple[int, int]], entries: list[tuple[int, int]], timestamp_ms: int) -> LookUp:
     """Floor in the time index, its offset looked up in the offset index, then on to the first batch of that time."""
     # An entry says: the largest time up to this offset. Below the wanted time, nothing before it can be what is sought.
     earlier = [offset for at_ms, offset in times if at_ms < timestamp_ms]
-    at = bisect_right([entry[0] for entry in entries], earlier[-1]) if earlier else 0
-    start = entries[at - 1][1] if at else 0
+    start = _floor(entries, earlier[-1]) if earlier else 0
+    return _read_on(segment, start, lambda batch: batch.largest_ms >= timestamp_ms)
+
+
+def _floor(entries: list[tuple[int, int]], offset: int) -> int:
+    """The position of the index's last entry that is not beyond an offset; the segment's beginning without one."""
+    at = bisect_right([entry[0] for entry in entries], offset)
+    return entries[at - 1][1] if at else 0
+
+
+def _read_on(segment: bytes, start: int, is_wanted: Callable[[StoredBatch], bool]) -> LookUp:
     read = 0
     for batch in batches_of(segment, start):
         read += 1
-        if batch.largest_ms >= timestamp_ms:
+        if is_wanted(batch):
             return LookUp(batch, read)
     return LookUp(None, read)
 
