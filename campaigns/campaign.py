@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any, Literal
 
@@ -22,6 +23,16 @@ FOLDERS: dict[Kind, str] = {
 CORRECTNESS: frozenset[Kind] = frozenset(
     {"known_bugs", "claims"}
 )  # nothing is measured, so that other runs may go on beside
+
+
+def check_name(name: str) -> None:
+    """Refuse a name that could not be a folder's.
+
+    Raises:
+        BadInput: it has other characters.
+    """
+    if not re.fullmatch(r"[\w.-]+", name):
+        raise BadInput(f"NAME={name} is no name of a folder; letters, digits, dots, dashes and underscores are.")
 
 
 class _Model(BaseModel):

@@ -7,7 +7,6 @@ twice.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
@@ -16,6 +15,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
+from campaigns.campaign import check_name
 from campaigns.runner import record
 from campaigns.site import Places, publish
 from clusters import experiment
@@ -98,8 +98,7 @@ def open_folder(asked: Asked, name: str, places: Places) -> Path:
     Raises:
         BadInput: another hunt has this name, or the name is none.
     """
-    if not re.fullmatch(r"[\w.-]+", name):
-        raise BadInput(f"NAME={name} is no name of a folder; letters, digits, dots, dashes and underscores are.")
+    check_name(name)
     folder = places.site / FOLDER / name
     folder.mkdir(parents=True, exist_ok=True)
     kept, told = folder / "asked.json", {"kafka": asked.kafka, "seed": asked.seed, "length_s": asked.length_s}

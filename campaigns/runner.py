@@ -6,7 +6,6 @@ Every step may be made again: an item that was recorded is not recorded twice, a
 from __future__ import annotations
 
 import json
-import re
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -15,7 +14,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol, cast
 
-from campaigns.campaign import CORRECTNESS, Campaign, CampaignFolder, Item, Kind
+from campaigns.campaign import CORRECTNESS, Campaign, CampaignFolder, Item, Kind, check_name
 from campaigns.claims import campaign as claims
 from campaigns.nightly import outputs
 from campaigns.nightly.settings import check
@@ -25,7 +24,7 @@ from clusters.host_lock import alone, beside_others
 from clusters.scenario import load_scenario
 from clusters.world import World
 from history import archive
-from history.errors import BadInput, EvidenceError
+from history.errors import EvidenceError
 from history.events import recorded
 from history.folder import RunFolder, write_atomically
 from history.manifest import read_manifest
@@ -74,8 +73,7 @@ def plan(
     """
     now = datetime.now(UTC)
     campaign_id = name or f"{now:%Y%m%d-%H%M%S}"
-    if not re.fullmatch(r"[\w.-]+", campaign_id):
-        raise BadInput(f"NAME={campaign_id} is no name of a folder; letters, digits, dots, dashes and underscores are.")
+    check_name(campaign_id)
     folder = CampaignFolder.of(places.site, kind, campaign_id)
     created_at = now.isoformat(timespec="seconds")
     if folder.plan.exists():
