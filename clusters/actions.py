@@ -185,12 +185,16 @@ def _elect(run: PhaseRun, step: story.Elect) -> None:
     """A preferred replica that is not in sync cannot lead; that is recorded, and the phase goes on."""
     connection = run.world.any_connection()
     elect = {"preferred": elect_preferred, "unclean": elect_unclean}[step.who]
+    _record_election(run, step, lambda: elect(connection, run.world.partitions), who=step.who)
+
+
+def _record_election(run: PhaseRun, step: story.Step, elect: Callable[[], object], **told: str) -> None:
     try:
-        elect(connection, run.world.partitions)
+        elect()
         refused = None
     except (HarnessError, OSError) as error:
         refused = str(error)
-    run.world.events.add("elected", phase=run.phase.name, step=step.key, who=step.who, refused=refused)
+    run.world.events.add("elected", phase=run.phase.name, step=step.key, refused=refused, **told)
 
 
 def _describe(run: PhaseRun, step: story.Describe) -> None:
@@ -300,12 +304,8 @@ def _lead(run: PhaseRun, step: story.Lead) -> None:
     world, number = run.world, broker_id(run.node(step.replica))
     partition = _partition(run, step.replica)
     order = leader_first(world, partition, number)
-    try:
-        move_leader(world, partition, order, LEAD_LIMIT_S)
-        refused = None
-    except (HarnessError, OSError) as error:
-        refused = str(error)
-    world.events.add("elected", phase=run.phase.name, step=step.key, target=str(step.replica), refused=refused)
+    move = partial(move_leader, world, partition, order, LEAD_LIMIT_S)
+    _record_election(run, step, move, target=str(step.replica))
 
 
 ACTIONS: dict[type[story.Step], Callable[[PhaseRun, Any], None]] = {

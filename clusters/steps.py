@@ -49,7 +49,8 @@ class PhaseRun:
             HarnessError: a step could not be done at all. A wait that runs out is recorded, not raised.
         """
         self._leaders = {partition: self._leader_before(partition) for partition in self.world.partitions}
-        self._controller_before = self.world.active_controller()
+        if any(condition.controller_changed for step in self.phase.steps for condition in step.conditions):
+            self._controller_before = self.world.active_controller()
         try:
             for step in self.phase.steps:
                 self._record("step", step, **step.model_dump()[step.key])

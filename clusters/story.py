@@ -238,7 +238,7 @@ class Step(Model):
     @property
     def targets(self) -> list[Target]:
         """The targets that it names, its condition's included."""
-        named = [condition.target for condition in self._conditions]
+        named = [condition.target for condition in self.conditions]
         values = (each for value in dict(self).values() for each in _listed(value))
         return [value for value in (*values, *named) if isinstance(value, Target)]
 
@@ -251,7 +251,7 @@ class Step(Model):
     def partitions(self) -> list[TopicPartition]:
         """The partitions that it names beside those of its targets; a topic stands for its first one."""
         named = [value for value in dict(self).values() if isinstance(value, TopicPartition)]
-        return named + [TopicPartition(c.topic, 0) for c in self._conditions if c.topic]
+        return named + [TopicPartition(c.topic, 0) for c in self.conditions if c.topic]
 
     @property
     def letters(self) -> list[str]:
@@ -259,7 +259,8 @@ class Step(Model):
         return []
 
     @property
-    def _conditions(self) -> list[Condition]:
+    def conditions(self) -> list[Condition]:
+        """What it waits for or looks at."""
         return [value for _, value in self if isinstance(value, Condition)]
 
     def __str__(self) -> str:
