@@ -137,7 +137,7 @@ class Recording:
         """A broker's log line as evidence."""
         source = f"brokers/broker-{line['broker_id']}/server.log:{line['line']}"
         # Where the run's folder was is nobody's business; what stands in it is.
-        return Evidence(source, self.at_s(line["t_ns"]), re.sub(r"dir=\S*(?=/work/)", "dir=…", str(line["text"])))
+        return Evidence(source, self.at_s(line["t_ns"]), re.sub(r"dir=\S*/work/", "dir=", str(line["text"])))
 
     def noted(self, remote: Remote) -> Evidence:
         """A leader's note of a follower's LEO as evidence."""
