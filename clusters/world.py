@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -167,11 +167,7 @@ class World:
         write_atomically(self.folder.work / "binaries.json", json.dumps(binaries))
 
     def _binaries(self) -> dict[str, str]:
-        try:
-            found: dict[str, str] = json.loads((self.folder.work / "binaries.json").read_text())
-        except FileNotFoundError:
-            return {}
-        return found
+        return self._noted("binaries.json")
 
     def configure(self, node: Node, settings: Mapping[str, str]) -> None:
         """Let a server have other settings from its next start on."""
@@ -180,8 +176,12 @@ class World:
         write_atomically(file, kafka.render({**told, **settings}))
 
     def _incarnations(self) -> dict[str, int]:
+        return self._noted("incarnations.json")
+
+    def _noted(self, file: str) -> dict[str, Any]:
+        """What earlier tasks of this run noted, by node; nothing before the first of them."""
         try:
-            found: dict[str, int] = json.loads((self.folder.work / "incarnations.json").read_text())
+            found: dict[str, Any] = json.loads((self.folder.work / file).read_text())
         except FileNotFoundError:
             return {}
         return found
