@@ -1,4 +1,4 @@
-"""What each step does. ``ACTIONS`` has one function for each class of step in ``clusters.story``."""
+"""What each step does. ``ACTIONS`` has one function for each class of step in ``clusters.story.menu.STEPS``."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from clusters import page_cache, story
+from clusters import page_cache
 from clusters.admin import elect_preferred, elect_unclean
 from clusters.capture import write_directly
 from clusters.client_nodes import offer
@@ -33,6 +33,10 @@ from clusters.kafka import PROTOCOL_VERSION
 from clusters.nodes import Node
 from clusters.partition import TopicPartition
 from clusters.replica_reader import ReplicaReader
+from clusters.story import disks, flow, network, processes, topology
+from clusters.story.conditions import Condition
+from clusters.story.step import Step
+from clusters.story.targets import Target
 from clusters.waiting import wait_until
 from clusters.world import broker_id
 from history.errors import HarnessError
@@ -44,27 +48,27 @@ LEAD_LIMIT_S = 20.0
 ISR_LIMIT_S = 60.0
 
 
-def _hold(_run: PhaseRun, step: story.Hold) -> None:
+def _hold(_run: PhaseRun, step: flow.Hold) -> None:
     threading.Event().wait(step.seconds)  # the experiment's own time, during which the load runs on
 
 
-def _offer(run: PhaseRun, step: story.Offer) -> None:
+def _offer(run: PhaseRun, step: flow.Offer) -> None:
     run.world.events.add("offered", phase=run.phase.name, step=step.key, **offer(run.world, step.rate))
 
 
-def _wait(run: PhaseRun, step: story.Wait) -> None:
+def _wait(run: PhaseRun, step: flow.Wait) -> None:
     run.wait(step.condition, step.limit, step)
 
 
-def _window(run: PhaseRun, step: story.Window) -> None:
+def _window(run: PhaseRun, step: flow.Window) -> None:
     run.window(step.condition, step)
 
 
-def _lag(run: PhaseRun, step: story.Lag) -> None:
+def _lag(run: PhaseRun, step: network.Lag) -> None:
     run.inject(LagFault(run.world, run.node(step.node), _partition(run, step.node), step.records, "lag"), step)
 
 
-def _slow(run: PhaseRun, step: story.Slow) -> None:
+def _slow(run: PhaseRun, step: network.Slow) -> None:
     node = run.node(step.node)
     if run.in_force([node], ("lag",)):
         run.heal_on([node], ("lag",))
@@ -72,93 +76,93 @@ def _slow(run: PhaseRun, step: story.Slow) -> None:
     run.wait(step.until, step.limit, step)
 
 
-def _partition(run: PhaseRun, target: story.Target) -> TopicPartition:
+def _partition(run: PhaseRun, target: Target) -> TopicPartition:
     return target.of or run.world.partitions[0]
 
 
-def _pause(run: PhaseRun, step: story.Pause) -> None:
+def _pause(run: PhaseRun, step: processes.Pause) -> None:
     run.inject(Paused(run.world, run.nodes(step.node)), step)
 
 
-def _resume(run: PhaseRun, step: story.Resume) -> None:
+def _resume(run: PhaseRun, step: processes.Resume) -> None:
     run.heal_on(run.nodes(step.node), ("pause",))
 
 
-def _kill(run: PhaseRun, step: story.Kill) -> None:
+def _kill(run: PhaseRun, step: processes.Kill) -> None:
     run.inject(Killed(run.world, run.nodes(step.node)), step)
 
 
-def _stop(run: PhaseRun, step: story.Stop) -> None:
+def _stop(run: PhaseRun, step: processes.Stop) -> None:
     run.inject(Stopped(run.world, run.nodes(step.node)), step)
 
 
-def _starve_cpu(run: PhaseRun, step: story.StarveCpu) -> None:
+def _starve_cpu(run: PhaseRun, step: processes.StarveCpu) -> None:
     run.inject(Starved(run.world, run.nodes(step.node), step.cpus), step)
 
 
-def _fill_disk(run: PhaseRun, step: story.FillDisk) -> None:
+def _fill_disk(run: PhaseRun, step: disks.FillDisk) -> None:
     run.inject(FullDisk(run.world, run.nodes(step.node)), step)
 
 
-def _read_only_disk(run: PhaseRun, step: story.ReadOnlyDisk) -> None:
+def _read_only_disk(run: PhaseRun, step: disks.ReadOnlyDisk) -> None:
     run.inject(ReadOnlyDisk(run.world, run.nodes(step.node)), step)
 
 
-def _wipe(run: PhaseRun, step: story.Wipe) -> None:
+def _wipe(run: PhaseRun, step: disks.Wipe) -> None:
     for node in run.nodes(step.node):
         run.inject(Wiped(run.world, node), step)
 
 
-def _truncate(run: PhaseRun, step: story.Truncate) -> None:
+def _truncate(run: PhaseRun, step: disks.Truncate) -> None:
     run.inject(Truncated(run.world, run.node(step.node), step.partition, step.records, step.bytes), step)
 
 
-def _forget(run: PhaseRun, step: story.Forget) -> None:
+def _forget(run: PhaseRun, step: disks.Forget) -> None:
     run.inject(Forgotten(run.world, run.node(step.node), step.what), step)
 
 
-def _flip_bit(run: PhaseRun, step: story.FlipBit) -> None:
+def _flip_bit(run: PhaseRun, step: disks.FlipBit) -> None:
     run.inject(Flipped(run.world, run.node(step.node), step.partition, step.offset), step)
 
 
-def _start(run: PhaseRun, step: story.Start) -> None:
+def _start(run: PhaseRun, step: processes.Start) -> None:
     run.heal_on(run.nodes(step.node), ("kill", "stop"))
 
 
-def _roll(run: PhaseRun, step: story.Step, nodes: Sequence[Node], meanwhile: Callable[[Node], None]) -> None:
+def _roll(run: PhaseRun, step: Step, nodes: Sequence[Node], meanwhile: Callable[[Node], None]) -> None:
     """Stop and start nodes one after the other, the next once all replicas are in sync again."""
     for index, node in enumerate(nodes):
         for topic in run.world.scenario.topics if index else ():
-            run.wait(story.Condition(isr_full=topic), ISR_LIMIT_S, step)
+            run.wait(Condition(isr_full=topic), ISR_LIMIT_S, step)
         run.restart(Stopped(run.world, [node]), step, meanwhile)
 
 
-def _restart(run: PhaseRun, step: story.Restart) -> None:
+def _restart(run: PhaseRun, step: processes.Restart) -> None:
     _roll(run, step, run.nodes(step.node), lambda node: run.world.configure(node, step.settings))
 
 
-def _bounce(run: PhaseRun, step: story.Bounce) -> None:
+def _bounce(run: PhaseRun, step: processes.Bounce) -> None:
     ended = {"stop": Stopped, "kill": Killed}[step.by]
     for _ in range(step.times):
         run.restart(ended(run.world, run.nodes_now(step.node)), step)
 
 
-def _crash_loop(run: PhaseRun, step: story.CrashLoop) -> None:
+def _crash_loop(run: PhaseRun, step: processes.CrashLoop) -> None:
     for turn in range(step.times):
         if turn:
             threading.Event().wait(step.after)  # as a process that comes up and then dies of something
         run.restart(Killed(run.world, run.nodes(step.node)), step)
 
 
-def _upgrade(run: PhaseRun, step: story.Upgrade) -> None:
+def _upgrade(run: PhaseRun, step: processes.Upgrade) -> None:
     _roll(run, step, run.nodes(step.node), lambda node: run.world.replace_binaries(node, step.kafka))
 
 
-def _rollback(run: PhaseRun, step: story.Rollback) -> None:
+def _rollback(run: PhaseRun, step: processes.Rollback) -> None:
     _roll(run, step, run.nodes(step.node), lambda node: run.world.replace_binaries(node, None))
 
 
-def _finalise(run: PhaseRun, step: story.Finalise) -> None:
+def _finalise(run: PhaseRun, step: processes.Finalise) -> None:
     """KRaft: one request for all. ZooKeeper: a setting of each broker, which takes a rolling restart."""
     world = run.world
     if world.plan.mode == "kraft":
@@ -177,18 +181,18 @@ def _finalise(run: PhaseRun, step: story.Finalise) -> None:
     world.events.add("finalised", phase=run.phase.name, step=step.key, features=features)
 
 
-def _heal(run: PhaseRun, _step: story.Heal) -> None:
+def _heal(run: PhaseRun, _step: flow.Heal) -> None:
     run.heal_all()
 
 
-def _elect(run: PhaseRun, step: story.Elect) -> None:
+def _elect(run: PhaseRun, step: topology.Elect) -> None:
     """A preferred replica that is not in sync cannot lead; that is recorded, and the phase goes on."""
     connection = run.world.any_connection()
     elect = {"preferred": elect_preferred, "unclean": elect_unclean}[step.who]
     _record_election(run, step, lambda: elect(connection, run.world.partitions), who=step.who)
 
 
-def _record_election(run: PhaseRun, step: story.Step, elect: Callable[[], object], **told: str) -> None:
+def _record_election(run: PhaseRun, step: Step, elect: Callable[[], object], **told: str) -> None:
     try:
         elect()
         refused = None
@@ -197,25 +201,25 @@ def _record_election(run: PhaseRun, step: story.Step, elect: Callable[[], object
     run.world.events.add("elected", phase=run.phase.name, step=step.key, refused=refused, **told)
 
 
-def _describe(run: PhaseRun, step: story.Describe) -> None:
+def _describe(run: PhaseRun, step: flow.Describe) -> None:
     run.world.events.add("described", phase=run.phase.name, target=step.topic, **describe(run.world, step.topic))
 
 
-def _reassign(run: PhaseRun, step: story.Reassign) -> None:
+def _reassign(run: PhaseRun, step: topology.Reassign) -> None:
     run.inject(Reassigned(run.world, step.topic, step.to, step.limit), step)
 
 
-def _ping_pong(run: PhaseRun, step: story.PingPong) -> None:
+def _ping_pong(run: PhaseRun, step: topology.PingPong) -> None:
     ids = run.world.scenario.cluster.broker_ids
     run.inject(PingPong(run.world, step.partition, [ids[letter] for letter in step.between], step.times), step)
 
 
-def _delete_records(run: PhaseRun, step: story.DeleteRecords) -> None:
+def _delete_records(run: PhaseRun, step: topology.DeleteRecords) -> None:
     before = HIGH_WATERMARK if isinstance(step.before, str) else step.before
     run.inject(Deleted(run.world, step.partition, before), step)
 
 
-def _configure(run: PhaseRun, step: story.Configure) -> None:
+def _configure(run: PhaseRun, step: topology.Configure) -> None:
     if step.topic is not None:
         change = Change("topic", step.topic, step.set)
     else:
@@ -223,22 +227,22 @@ def _configure(run: PhaseRun, step: story.Configure) -> None:
     run.inject(Configured(run.world, [change], "configure"), step)
 
 
-def _named(target: story.Target | None) -> story.Target:
+def _named(target: Target | None) -> Target:
     if target is None:
         raise HarnessError("The step names no broker.")
     return target
 
 
-def _throttle(run: PhaseRun, step: story.Throttle) -> None:
+def _throttle(run: PhaseRun, step: topology.Throttle) -> None:
     run.inject(Configured(run.world, throttle(run.world, run.node(step.node), step.rate), "throttle"), step)
 
 
-def _drop_cache(run: PhaseRun, step: story.DropCache) -> None:
+def _drop_cache(run: PhaseRun, step: flow.DropCache) -> None:
     found: dict[str, Any] = page_cache.drop([node.folder / "data" for node in run.world.brokers.values()])
     run.world.events.add("cache_dropped", phase=run.phase.name, step=step.key, **found)
 
 
-def _write(run: PhaseRun, step: story.Write) -> None:
+def _write(run: PhaseRun, step: flow.Write) -> None:
     node = run.node(step.to)
     if step.background:
         run.in_background(partial(write_directly, run.world, node, step, run.phase.name))
@@ -246,16 +250,16 @@ def _write(run: PhaseRun, step: story.Write) -> None:
         write_directly(run.world, node, step, run.phase.name)
 
 
-def _read(run: PhaseRun, step: story.Read) -> None:
+def _read(run: PhaseRun, step: flow.Read) -> None:
     reader = ReplicaReader(run.world, run.node(step.replica), step)
     run.in_background(reader.run, end=reader.stop.set)
 
 
-def _cut(run: PhaseRun, step: story.Cut) -> None:
+def _cut(run: PhaseRun, step: network.Cut) -> None:
     run.inject(cut(run.world, run.node(step.node), _peers(run, step.peers), step.direction), step)
 
 
-def _join(run: PhaseRun, step: story.Join) -> None:
+def _join(run: PhaseRun, step: network.Join) -> None:
     node, peers = run.node(step.node), _peers(run, step.peers)
     rules = {cut(run.world, node, peers, direction).rule for direction in ("both", "in", "out")}
     run.heal_on([node], ("cut",), lambda fault: getattr(fault, "rule", None) in rules)
@@ -263,10 +267,10 @@ def _join(run: PhaseRun, step: story.Join) -> None:
 
 def _peers(run: PhaseRun, peers: list[Any]) -> list[Peer]:
     """What is said of the peers, with their nodes in the targets' places."""
-    return [node for peer in peers for node in (run.nodes(peer) if isinstance(peer, story.Target) else [peer])]
+    return [node for peer in peers for node in (run.nodes(peer) if isinstance(peer, Target) else [peer])]
 
 
-def _senders(run: PhaseRun, node: Node, targets: list[story.Target] | None) -> list[Node]:
+def _senders(run: PhaseRun, node: Node, targets: list[Target] | None) -> list[Node]:
     if targets is None:
         return [other for other in run.world.brokers.values() if other != node]
     return [sender for target in targets for sender in run.nodes(target)]
@@ -278,28 +282,28 @@ def _check_unlimited(run: PhaseRun, node: Node) -> None:
         raise HarnessError(f"The traffic into {node.name} is limited or delayed already; end that first.")
 
 
-def _shape(run: PhaseRun, step: story.Shape) -> None:
+def _shape(run: PhaseRun, step: network.Shape) -> None:
     node = run.node(step.into)
     _check_unlimited(run, node)
     run.inject(Shaped(run.world, node, _senders(run, node, step.senders), step.rate), step)
 
 
-def _delay(run: PhaseRun, step: story.Delay) -> None:
+def _delay(run: PhaseRun, step: network.Delay) -> None:
     node = run.node(step.into)
     _check_unlimited(run, node)
     run.inject(Delayed(run.world, node, _senders(run, node, step.senders), step.by), step)
 
 
-def _unshape(run: PhaseRun, step: story.Unshape) -> None:
+def _unshape(run: PhaseRun, step: network.Unshape) -> None:
     run.heal_on([run.node(step.into)], ("shape",))
 
 
-def _lose(run: PhaseRun, step: story.Lose) -> None:
+def _lose(run: PhaseRun, step: network.Lose) -> None:
     node = run.node(step.into)
     run.inject(lose(run.world, node, _senders(run, node, step.senders), step.percent), step)
 
 
-def _lead(run: PhaseRun, step: story.Lead) -> None:
+def _lead(run: PhaseRun, step: topology.Lead) -> None:
     """One that is not in sync is not elected; that is recorded, and the phase goes on."""
     world, number = run.world, broker_id(run.node(step.replica))
     partition = _partition(run, step.replica)
@@ -308,47 +312,47 @@ def _lead(run: PhaseRun, step: story.Lead) -> None:
     _record_election(run, step, move, target=str(step.replica))
 
 
-ACTIONS: dict[type[story.Step], Callable[[PhaseRun, Any], None]] = {
-    story.Hold: _hold,
-    story.Offer: _offer,
-    story.Wait: _wait,
-    story.Window: _window,
-    story.Lag: _lag,
-    story.Slow: _slow,
-    story.Pause: _pause,
-    story.Resume: _resume,
-    story.Kill: _kill,
-    story.Stop: _stop,
-    story.StarveCpu: _starve_cpu,
-    story.FillDisk: _fill_disk,
-    story.ReadOnlyDisk: _read_only_disk,
-    story.Wipe: _wipe,
-    story.Truncate: _truncate,
-    story.Forget: _forget,
-    story.FlipBit: _flip_bit,
-    story.Start: _start,
-    story.Restart: _restart,
-    story.Bounce: _bounce,
-    story.CrashLoop: _crash_loop,
-    story.Upgrade: _upgrade,
-    story.Rollback: _rollback,
-    story.Finalise: _finalise,
-    story.Heal: _heal,
-    story.Elect: _elect,
-    story.Describe: _describe,
-    story.Reassign: _reassign,
-    story.PingPong: _ping_pong,
-    story.DeleteRecords: _delete_records,
-    story.Configure: _configure,
-    story.Throttle: _throttle,
-    story.DropCache: _drop_cache,
-    story.Write: _write,
-    story.Cut: _cut,
-    story.Join: _join,
-    story.Shape: _shape,
-    story.Unshape: _unshape,
-    story.Delay: _delay,
-    story.Lose: _lose,
-    story.Lead: _lead,
-    story.Read: _read,
+ACTIONS: dict[type[Step], Callable[[PhaseRun, Any], None]] = {
+    flow.Hold: _hold,
+    flow.Offer: _offer,
+    flow.Wait: _wait,
+    flow.Window: _window,
+    network.Lag: _lag,
+    network.Slow: _slow,
+    processes.Pause: _pause,
+    processes.Resume: _resume,
+    processes.Kill: _kill,
+    processes.Stop: _stop,
+    processes.StarveCpu: _starve_cpu,
+    disks.FillDisk: _fill_disk,
+    disks.ReadOnlyDisk: _read_only_disk,
+    disks.Wipe: _wipe,
+    disks.Truncate: _truncate,
+    disks.Forget: _forget,
+    disks.FlipBit: _flip_bit,
+    processes.Start: _start,
+    processes.Restart: _restart,
+    processes.Bounce: _bounce,
+    processes.CrashLoop: _crash_loop,
+    processes.Upgrade: _upgrade,
+    processes.Rollback: _rollback,
+    processes.Finalise: _finalise,
+    flow.Heal: _heal,
+    topology.Elect: _elect,
+    flow.Describe: _describe,
+    topology.Reassign: _reassign,
+    topology.PingPong: _ping_pong,
+    topology.DeleteRecords: _delete_records,
+    topology.Configure: _configure,
+    topology.Throttle: _throttle,
+    flow.DropCache: _drop_cache,
+    flow.Write: _write,
+    network.Cut: _cut,
+    network.Join: _join,
+    network.Shape: _shape,
+    network.Unshape: _unshape,
+    network.Delay: _delay,
+    network.Lose: _lose,
+    topology.Lead: _lead,
+    flow.Read: _read,
 }

@@ -14,12 +14,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from clusters import story
 from clusters.clients.ledger import NO_ACKNOWLEDGEMENT, outcome
 from clusters.nodes import Node
 from clusters.partition import TopicPartition
 from clusters.ports import PORTS
 from clusters.scenario import Scenario
+from clusters.story.flow import Write
 from clusters.wire import TIMEOUT, Connection, ReplicaSample, probe, produce, transport_error_name
 from clusters.world import World
 from history.folder import write_atomically
@@ -102,7 +102,7 @@ def _read_entries(file: Path) -> list[list[str]]:
         return []
 
 
-def write_directly(world: World, node: Node, step: story.Write, phase: str) -> None:
+def write_directly(world: World, node: Node, step: Write, phase: str) -> None:
     """Send a fixed number of records to one broker, no retries, each record in the ledger."""
     producer_id = direct_producer_id(world.scenario, step)
     values = [encode(producer_id, seq, step.record_bytes) for seq in range(step.records)]
@@ -148,7 +148,7 @@ def write_directly(world: World, node: Node, step: story.Write, phase: str) -> N
     world.events.add("step", phase=phase, step="written", target=node.name, **sent)
 
 
-def direct_producer_id(scenario: Scenario, step: story.Write) -> str:
+def direct_producer_id(scenario: Scenario, step: Write) -> str:
     """``write-1`` for the first ``write`` step of the scenario, and so on."""
-    writes = [s for phase in scenario.phases for s in phase.steps if isinstance(s, story.Write)]
+    writes = [s for phase in scenario.phases for s in phase.steps if isinstance(s, Write)]
     return f"write-{next(index for index, each in enumerate(writes) if each is step) + 1}"

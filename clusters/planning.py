@@ -13,13 +13,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
-from clusters import story
 from clusters.builds import build_of, reported_version
 from clusters.features import metadata_level
 from clusters.jars import metrics_agent, version_tuple
 from clusters.kafka import Mode, check_storage, choose_mode, minor_of
 from clusters.runtimes import CAPABILITIES, choose_runtime, open_runtime
 from clusters.scenario import Scenario, cpus_of, load_scenario
+from clusters.story.flow import Hold, Wait
+from clusters.story.network import Slow
+from clusters.story.processes import CrashLoop, Finalise, Rollback, Upgrade
+from clusters.story.step import Step
 from clusters.world import Plan
 from history.errors import BadInput
 from history.folder import RunFolder, write_atomically
@@ -97,7 +100,7 @@ def _plan(
         )
     if mode == "zookeeper":
         _check_controllers(told, steps)
-    targets = {step.kafka: reported_version(step.kafka) for step in steps if isinstance(step, story.Upgrade)}
+    targets = {step.kafka: reported_version(step.kafka) for step in steps if isinstance(step, Upgrade)}
     _check_upgrades(version, mode, targets, steps)
     if targets and mode == "zookeeper" and told.cluster.metadata_version is None:
         told = _with_protocol(told, version)
@@ -140,7 +143,7 @@ def _check_delay(told: Scenario) -> None:
         )
 
 
-def _check_controllers(told: Scenario, steps: list[story.Step]) -> None:
+def _check_controllers(told: Scenario, steps: list[Step]) -> None:
     """ZooKeeper mode has no controllers of their own."""
     if told.cluster.controllers > 1:
         raise BadInput(
@@ -148,21 +151,21 @@ def _check_controllers(told: Scenario, steps: list[story.Step]) -> None:
             "brokers is the controller, so leave cluster.controllers out."
         )
     for step in steps:
-        if not isinstance(step, story.Upgrade | story.Rollback) and any(t.role == "controllers" for t in step.targets):
+        if not isinstance(step, Upgrade | Rollback) and any(t.role == "controllers" for t in step.targets):
             raise BadInput(
                 f"Scenario {told.name} aims {step.key} at the controllers, which are nodes of their own in KRaft mode "
                 "only; aim at the active controller."
             )
 
 
-def _check_upgrades(version: str, mode: Mode, targets: Mapping[str, str], steps: list[story.Step]) -> None:
+def _check_upgrades(version: str, mode: Mode, targets: Mapping[str, str], steps: list[Step]) -> None:
     for target in targets.values():
         if version_tuple(target) <= version_tuple(version):
             raise BadInput(f"upgrade: Kafka {target} is no upgrade of Kafka {version}; give an older one with KAFKA=.")
         choose_mode(target, mode)
     newest = max(version_tuple(target) for target in (version, *targets.values()))
     for step in steps:
-        if isinstance(step, story.Finalise):
+        if isinstance(step, Finalise):
             if minor_of(step.to) > newest[:2]:
                 raise BadInput(f"finalise: {step.to} is newer than every Kafka of this run.")
             if mode == "kraft":
@@ -214,11 +217,11 @@ def expected_seconds(scenario: Scenario) -> float:
     return 45.0 + sum(_step_seconds(step) for phase in scenario.phases for step in phase.steps)
 
 
-def _step_seconds(step: story.Step) -> float:
-    if isinstance(step, story.Hold):
+def _step_seconds(step: Step) -> float:
+    if isinstance(step, Hold):
         return step.seconds
-    if isinstance(step, story.Wait | story.Slow):
+    if isinstance(step, Wait | Slow):
         return step.limit / 2
-    if isinstance(step, story.CrashLoop):
+    if isinstance(step, CrashLoop):
         return step.times * (step.after + RESTART_S)
     return 2.0 + RESTART_S * len(step.breaks) * (not step.fault)

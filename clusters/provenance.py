@@ -13,12 +13,12 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from clusters import story
 from clusters.capture import direct_producer_id
 from clusters.client_nodes import PROBE_HZ, PRODUCER
 from clusters.jars import jars_digest
 from clusters.kafka import jvm_flags
 from clusters.scenario import Scenario
+from clusters.story.flow import Write
 from clusters.world import World
 from history.errors import HarnessError
 from history.events import read_events
@@ -119,7 +119,7 @@ def _producers(scenario: Scenario) -> list[ProducerInfo]:
                 transaction_timeout_ms=int(load.transaction.timeout * 1000) if load.transaction else None,
             )
         )
-    writes = [step for phase in scenario.phases for step in phase.steps if isinstance(step, story.Write)]
+    writes = [step for phase in scenario.phases for step in phase.steps if isinstance(step, Write)]
     found += [
         ProducerInfo(
             producer_id=direct_producer_id(scenario, step),

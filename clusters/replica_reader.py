@@ -7,10 +7,10 @@ import threading
 import time
 from contextlib import closing
 
-from clusters import story
 from clusters.nodes import Node
 from clusters.ports import PORTS
 from clusters.scenario import Scenario
+from clusters.story.flow import Read
 from clusters.wire import Connection, Consumed, consume
 from clusters.world import World
 from history.folder import write_atomically
@@ -24,7 +24,7 @@ SILENCE_S = 0.2  # between two tries at a broker that does not answer
 class ReplicaReader:
     """Asks again as soon as it is answered: what a follower shows for a moment only is seen as often as can be."""
 
-    def __init__(self, world: World, node: Node, step: story.Read) -> None:
+    def __init__(self, world: World, node: Node, step: Read) -> None:
         self.stop = threading.Event()
         self._world, self._node, self._offset = world, node, step.offset
         self._partition = step.replica.of or world.partitions[0]
@@ -68,7 +68,7 @@ class ReplicaReader:
         }
 
 
-def reader_id(scenario: Scenario, step: story.Read) -> str:
+def reader_id(scenario: Scenario, step: Read) -> str:
     """``read-1`` for the first ``read`` step of the scenario, and so on."""
-    reads = [s for phase in scenario.phases for s in phase.steps if isinstance(s, story.Read)]
+    reads = [s for phase in scenario.phases for s in phase.steps if isinstance(s, Read)]
     return f"read-{next(index for index, each in enumerate(reads) if each is step) + 1}"

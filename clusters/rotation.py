@@ -16,7 +16,7 @@ import yaml
 from pydantic import Field, ValidationError
 
 from clusters.scenario import Scenario
-from clusters.story import STEPS
+from clusters.story.menu import STEPS
 from clusters.values import Model, seconds
 from history.errors import BadInput
 from history.refusals import first_wrong

@@ -16,7 +16,12 @@ from typing import Annotated, Any, Literal
 import yaml
 from pydantic import BeforeValidator, Field, PlainSerializer, ValidationError, model_validator
 
-from clusters.story import AnyStep, FillDisk, FlipBit, Letter, Offer, PingPong, ReadOnlyDisk, Step
+from clusters.story.disks import FillDisk, FlipBit, ReadOnlyDisk
+from clusters.story.flow import Offer
+from clusters.story.menu import AnyStep
+from clusters.story.step import Step
+from clusters.story.targets import Letter
+from clusters.story.topology import PingPong
 from clusters.values import (
     Acks,
     Bytes,

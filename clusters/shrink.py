@@ -11,8 +11,10 @@ from typing import TypeVar
 
 from pydantic import ValidationError
 
-from clusters import story
 from clusters.scenario import Phase, Scenario
+from clusters.story.flow import Heal
+from clusters.story.network import Cut, Join
+from clusters.story.step import Step
 
 T = TypeVar("T")
 _ENDS = {"resume": ("pause",), "start": ("kill", "stop"), "join": ("cut",), "unshape": ("shape",)}
@@ -45,15 +47,15 @@ def shrink(scenario: Scenario, shows: Callable[[Scenario], bool]) -> Scenario:
     phases = ddmin(scenario.phases, lambda left: shows(scenario.model_copy(update={"phases": left})))
     steps = [(phase.name, step) for phase in phases for step in phase.steps]
 
-    def still(left: Sequence[tuple[str, story.Step]]) -> bool:
+    def still(left: Sequence[tuple[str, Step]]) -> bool:
         smaller = _with_steps(scenario, left)
         return is_sound(smaller) and shows(smaller)
 
     return _with_steps(scenario, ddmin(steps, still))
 
 
-def _with_steps(scenario: Scenario, steps: Sequence[tuple[str, story.Step]]) -> Scenario:
-    by_phase: dict[str, list[story.Step]] = {}
+def _with_steps(scenario: Scenario, steps: Sequence[tuple[str, Step]]) -> Scenario:
+    by_phase: dict[str, list[Step]] = {}
     for phase, step in steps:
         by_phase.setdefault(phase, []).append(step)
     phases = [Phase(name=name, steps=own) for name, own in by_phase.items()]
@@ -72,7 +74,7 @@ def is_sound(scenario: Scenario) -> bool:
 def _ends_what_it_began(phase: Phase) -> bool:
     in_force: set[tuple[str, str]] = set()
     for step in phase.steps:
-        if isinstance(step, story.Heal):
+        if isinstance(step, Heal):
             in_force.clear()
         elif step.key in _ENDS:
             ended = {(key, _aim(step)) for key in _ENDS[step.key]} & in_force
@@ -84,8 +86,8 @@ def _ends_what_it_began(phase: Phase) -> bool:
     return True
 
 
-def _aim(step: story.Step) -> str:
+def _aim(step: Step) -> str:
     """Whom a fault or its end is aimed at; a cut is between a node and the others that it names."""
     told = step.model_dump()[step.key]
-    others = f" from {told['from']}" if isinstance(step, story.Cut | story.Join) else ""
+    others = f" from {told['from']}" if isinstance(step, Cut | Join) else ""
     return f"{told.get('node', told.get('into'))}{others}"

@@ -10,7 +10,6 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
-from clusters import story
 from clusters.actions import ACTIONS
 from clusters.capture import capture_offsets
 from clusters.faults import Evidence, Fault
@@ -19,6 +18,9 @@ from clusters.faults.processes import Ended
 from clusters.nodes import Node
 from clusters.partition import TopicPartition
 from clusters.scenario import Phase
+from clusters.story.conditions import Condition, OffsetBetween
+from clusters.story.step import Step
+from clusters.story.targets import Target
 from clusters.usage import carry_usage
 from clusters.waiting import wait_until
 from clusters.wire import PartitionView
@@ -83,21 +85,21 @@ class PhaseRun:
 
     # --- targets -------------------------------------------------------------------------------
 
-    def nodes(self, target: story.Target) -> list[Node]:
+    def nodes(self, target: Target) -> list[Node]:
         """The brokers that a target means, bound at its first use in this phase."""
         name = str(target)
         if name not in self._bound:
             self._bound[name] = self.nodes_now(target)
         return self._bound[name]
 
-    def nodes_now(self, target: story.Target) -> list[Node]:
+    def nodes_now(self, target: Target) -> list[Node]:
         """The brokers that a target means at this moment, whatever it was bound to."""
         return [self.world.node(number) for number in self._resolve(target)]
 
-    def node(self, target: story.Target) -> Node:
+    def node(self, target: Target) -> Node:
         return self.nodes(target)[0]
 
-    def _resolve(self, target: story.Target) -> list[int]:
+    def _resolve(self, target: Target) -> list[int]:
         if target.role in CONTROLLERS:
             return self._controllers(target)
         if target.role == "named":
@@ -138,7 +140,7 @@ class PhaseRun:
         except WaitTimeout:
             return -1
 
-    def _controllers(self, target: story.Target) -> list[int]:
+    def _controllers(self, target: Target) -> list[int]:
         """All of KRaft's, or the one that acts; in ZooKeeper mode that is a broker."""
         if target.role == "controllers":
             return [node.node_id for node in self.world.coordinators if node.node_id is not None]
@@ -149,7 +151,7 @@ class PhaseRun:
 
     # --- faults --------------------------------------------------------------------------------
 
-    def inject(self, fault: Fault, step: story.Step) -> None:
+    def inject(self, fault: Fault, step: Step) -> None:
         """Inject, then record whether it bit; a fault that could not be seen to bite is still healed."""
         self._in_force.append(fault)
         if isinstance(fault, Ended):
@@ -180,7 +182,7 @@ class PhaseRun:
         """The faults of some kinds on some nodes that this phase has not healed yet."""
         return [f for f in self._in_force if f.key in keys and any(node in nodes for node in f.nodes)]
 
-    def restart(self, fault: Ended, step: story.Step, meanwhile: Callable[[Node], None] | None = None) -> None:
+    def restart(self, fault: Ended, step: Step, meanwhile: Callable[[Node], None] | None = None) -> None:
         """End a node's process, do something with it while it is down, and start it again, with proof of both."""
         self.inject(fault, step)
         for node in fault.nodes:
@@ -204,7 +206,7 @@ class PhaseRun:
 
     # --- waiting -------------------------------------------------------------------------------
 
-    def wait(self, condition: story.Condition, limit_s: float, step: story.Step) -> None:
+    def wait(self, condition: Condition, limit_s: float, step: Step) -> None:
         """Wait for a condition and record how it went."""
         started = time.monotonic()
         seen = ""
@@ -222,13 +224,13 @@ class PhaseRun:
         waited_ms = round((time.monotonic() - started) * 1000)
         self._record(kind, step, condition=str(condition), waited_ms=waited_ms, limit_s=limit_s, last_seen=seen)
 
-    def window(self, condition: story.Condition, step: story.Step) -> None:
+    def window(self, condition: Condition, step: Step) -> None:
         """Record whether a condition holds now; it fails nothing."""
         opened, seen = self._check(condition)
         why = f"{'holds' if opened else 'does not hold'}: {seen}"
         self._record("window", step, condition=str(condition), opened=opened, why=why)
 
-    def _check(self, condition: story.Condition) -> tuple[bool, str]:
+    def _check(self, condition: Condition) -> tuple[bool, str]:
         for name in ("log_end_offset", "high_watermark"):
             if wanted := getattr(condition, name):
                 return self._check_offset(wanted, name)
@@ -239,7 +241,7 @@ class PhaseRun:
             return now not in (None, self._controller_before), f"controller {now}, {self._controller_before} before"
         return self._check_topic(condition)
 
-    def _check_topic(self, condition: story.Condition) -> tuple[bool, str]:
+    def _check_topic(self, condition: Condition) -> tuple[bool, str]:
         partitions = [partition for partition in self.world.partitions if partition.topic == condition.topic]
         if condition.isr_full:
             return self._all(partitions, lambda view: set(view.isr) == set(view.replicas))
@@ -249,7 +251,7 @@ class PhaseRun:
             return self._all(partitions, lambda view: view.leader == view.replicas[0])
         return self._all(partitions, lambda view: self._is_caught_up(_partition_of(view)))
 
-    def _check_brokers(self, condition: story.Condition, target: story.Target) -> tuple[bool, str]:
+    def _check_brokers(self, condition: Condition, target: Target) -> tuple[bool, str]:
         numbers = {broker_id(node) for node in self.nodes(target)}
         partitions = [target.of] if target.of else self.world.partitions
         if condition.out_of_isr:
@@ -258,7 +260,7 @@ class PhaseRun:
             return self._all(partitions, lambda view: numbers.issubset(view.isr))
         return self._all(partitions, lambda view: view.leader in numbers)
 
-    def _check_offset(self, wanted: story.OffsetBetween, name: str) -> tuple[bool, str]:
+    def _check_offset(self, wanted: OffsetBetween, name: str) -> tuple[bool, str]:
         """``name`` is the field of a sample, which is also the condition's."""
         partition = wanted.node.of or self.world.partitions[0]
         samples = {node.name: self.world.sample(broker_id(node), partition) for node in self.nodes(wanted.node)}
@@ -279,7 +281,7 @@ class PhaseRun:
         ends = [sample.log_end_offset for sample in samples if sample and sample.log_end_offset is not None]
         return len(ends) == len(samples) and max(ends) - min(ends) <= CAUGHT_UP_RECORDS
 
-    def _record(self, kind: str, step: story.Step, **detail: Any) -> None:
+    def _record(self, kind: str, step: Step, **detail: Any) -> None:
         self.world.events.add(kind, phase=self.phase.name, step=step.key, target=_target_of(step), **detail)
 
 
@@ -287,5 +289,5 @@ def _partition_of(view: PartitionView) -> TopicPartition:
     return TopicPartition(view.topic, view.partition)
 
 
-def _target_of(step: story.Step) -> str:
-    return next((str(value) for _, value in step if isinstance(value, story.Target)), "")
+def _target_of(step: Step) -> str:
+    return next((str(value) for _, value in step if isinstance(value, Target)), "")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
@@ -65,6 +65,11 @@ def _release(value: object) -> object:
 def _acks(value: object) -> object:
     """YAML reads ``acks: 1`` as a number."""
     return str(value) if isinstance(value, int) else value
+
+
+def without_none(told: dict[str, Any]) -> dict[str, Any]:
+    """What was said, where None stands for what was left out."""
+    return {name: value for name, value in told.items() if value is not None}
 
 
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False), BeforeValidator(seconds)]

@@ -13,6 +13,7 @@ from clusters import actions, admin, steps
 from clusters.faults import network
 from clusters.partition import TopicPartition
 from clusters.steps import PhaseRun
+from clusters.story.flow import Hold
 from clusters.waiting import wait_until
 from history.errors import HarnessError, WaitTimeout
 from tests.clusters.fakes import T0, FakeWorld, scenario
@@ -189,7 +190,7 @@ def test_a_write_in_the_background_does_not_hold_up_the_story(tmp_path: Path, mo
         may_end.set()
 
     monkeypatch.setattr(actions, "write_directly", write)
-    monkeypatch.setitem(actions.ACTIONS, steps.story.Hold, hold)
+    monkeypatch.setitem(actions.ACTIONS, Hold, hold)
     told = {"to": "A", "topic": "orders", "records": 1, "background": True}
     run(tmp_path, {"write": told}, {"hold": "1ms"})
 

@@ -13,7 +13,7 @@ from clusters import capture
 from clusters.capture import capture_offsets, direct_producer_id, read_checkpoints, write_directly
 from clusters.partition import TopicPartition
 from clusters.scenario import Scenario
-from clusters.story import Write
+from clusters.story.flow import Write
 from clusters.wire import Produced, ReplicaSample
 from history.events import EventLog, read_events
 from history.folder import RunFolder

@@ -6,8 +6,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from clusters import story, wire
+from clusters import wire
 from clusters.partition import TopicPartition
+from clusters.story import targets
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -20,7 +21,7 @@ def test_it_prints_as_kafka_writes_it() -> None:
 
 def test_scenarios_and_probes_share_it() -> None:
     """A target's partition is the one that the probe is asked for, with no translation."""
-    assert story.TopicPartition is wire.TopicPartition is TopicPartition
+    assert TopicPartition is wire.TopicPartition is targets.TopicPartition
 
 
 def test_it_brings_no_library_along() -> None:

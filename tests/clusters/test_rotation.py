@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clusters import story
 from clusters.rotation import Menu, as_yaml, possible, read_menu, rotation
 from clusters.runtimes import CAPABILITIES
 from clusters.scenario import Phase, parse_scenario
 from clusters.shrink import is_sound
+from clusters.story.flow import Heal, Hold, Wait, Write
 from history.errors import BadInput
 
 MENU = read_menu()
@@ -28,7 +28,7 @@ SMALL: dict[str, Any] = {
 
 def is_quiet(phase: Phase) -> bool:
     """Whether nothing breaks, and time passes at its end."""
-    return isinstance(phase.steps[-1], story.Hold) and not any(step.fault for step in phase.steps)
+    return isinstance(phase.steps[-1], Hold) and not any(step.fault for step in phase.steps)
 
 
 @settings(max_examples=30, deadline=None)
@@ -53,12 +53,12 @@ def test_every_fault_is_healed_and_followed_by_quiet(seed: int, length_s: int) -
     for phase in made.phases[1::2]:
         assert any(step.fault for step in phase.steps)
         *_, healed, whole = phase.steps
-        assert isinstance(healed, story.Heal)
-        assert isinstance(whole, story.Wait)
+        assert isinstance(healed, Heal)
+        assert isinstance(whole, Wait)
         assert whole.condition.isr_full == "orders"
     for phase in made.phases[::2]:
         (hold,) = phase.steps
-        assert isinstance(hold, story.Hold)
+        assert isinstance(hold, Hold)
         assert 6 <= hold.seconds <= 12
 
 
@@ -77,7 +77,7 @@ def test_a_schedule_without_load_writes_something_first() -> None:
 def test_the_length_is_about_what_was_asked() -> None:
     """It ends with the first quiet phase beyond it."""
     lengths = [
-        sum(step.seconds for phase in made.phases for step in phase.steps if isinstance(step, story.Hold))
+        sum(step.seconds for phase in made.phases for step in phase.steps if isinstance(step, Hold))
         + 8 * (len(made.phases) // 2)
         for made in (rotation(MENU, seed=seed, length_s=300) for seed in range(20))
     ]
@@ -97,9 +97,9 @@ def test_gaps_are_filled_from_the_menu() -> None:
     for seed in range(30):
         pause, *writes, hold, _, _ = rotation(menu, seed=seed, length_s=4).phases[1].steps
         assert str(pause) == "pause node A"
-        assert isinstance(hold, story.Hold)
+        assert isinstance(hold, Hold)
         assert 1 <= hold.seconds <= 4
-        assert all(isinstance(write, story.Write) and 5 <= write.records <= 9 for write in writes)
+        assert all(isinstance(write, Write) and 5 <= write.records <= 9 for write in writes)
         seen.add(len(writes))
 
     assert seen == {0, 1, 2}

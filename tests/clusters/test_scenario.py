@@ -23,7 +23,8 @@ from clusters.scenario import (
     parse_scenario,
     scenario_names,
 )
-from clusters.story import STEPS, Target
+from clusters.story.menu import STEPS
+from clusters.story.targets import Target
 from clusters.values import PerSecond, Seconds
 from history.errors import BadInput
 
