@@ -32,6 +32,7 @@ BUDGETS_S = {
     "spark": 300,
 }
 OTHERS_S = 20
+SLOWEST = ["--durations=20", "--durations-min=15"]  # what to look at when a folder is over its budget
 
 
 def main() -> int:
@@ -44,7 +45,7 @@ def main() -> int:
         print(f"== tests {title}", flush=True)
         with tempfile.TemporaryDirectory() as folder:
             results = Path(folder) / "results.xml"
-            command = [sys.executable, "-m", "pytest", "-q", "tests", *selection, f"--junit-xml={results}"]
+            command = [sys.executable, "-m", "pytest", "-q", "tests", *selection, *SLOWEST, f"--junit-xml={results}"]
             codes.append(subprocess.run([*command, *sys.argv[1:]], check=False).returncode)
             ended.update(_counted(results))
             spent.update(spent_by_folder(results))
