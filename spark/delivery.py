@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Window
@@ -12,7 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812  # the name that Spark's ow
 from history.events import Event
 from spark.tables import PARTITION, VALUE
 
-# Up to which offset a partition's records were deleted by order.
+# Up to which offset a partition's records were deleted, by order or by retention.
 DELETED = pa.schema(
     [
         pa.field("topic", pa.string(), nullable=False),
@@ -123,25 +122,25 @@ def with_fate(sends: DataFrame, segments: DataFrame, drains: DataFrame, whole: D
     )
 
 
-def deleted(events: Iterable[Event]) -> list[dict[str, Any]]:
-    """What ``delete_records`` steps deleted, as the leaders answered: rows of ``DELETED``."""
+def deleted(events: Iterable[Event]) -> dict[tuple[str, int], int]:
+    """Partition → up to where ``delete_records`` steps deleted its records, as the leaders answered."""
     furthest: dict[tuple[str, int], int] = {}
     for event in events:
         if event.kind == "injected" and event.step == "delete_records" and "deleted_before" in event.detail:
             topic, _, number = str(event.detail["partition"]).rpartition("-")
             where = topic, int(number)
             furthest[where] = max(furthest.get(where, 0), int(event.detail["deleted_before"]))
-    return [{"topic": t, "partition": p, "deleted_before": before} for (t, p), before in furthest.items()]
+    return furthest
 
 
 def above_deleted(sends: DataFrame, deleted: DataFrame) -> DataFrame:
-    """The sends of which the log still owes something: not those below an offset that was deleted by order."""
+    """The sends of which the log still owes something: not those that were deleted."""
     kept = F.col("deleted_before").isNull() | F.col("offset").isNull() | (F.col("offset") >= F.col("deleted_before"))
     return sends.join(F.broadcast(deleted), PARTITION, how="left").filter(kept).drop("deleted_before")
 
 
 def without_deleted(fates: DataFrame, deleted: DataFrame) -> DataFrame:
-    """Takes the fate from records that were deleted by order and not read: nothing is promised of them any more."""
+    """Takes the fate from records that were deleted and not read: nothing is promised of them any more."""
     gone = (F.col("offset") < F.col("deleted_before")) & ~F.col("read")
     return (
         fates.join(F.broadcast(deleted), PARTITION, how="left")

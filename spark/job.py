@@ -149,7 +149,6 @@ def _records(spark: SparkSession, sources: Sources, counts: evidence.Counts) -> 
     """What became of every send, and the anomalies table."""
     run = sources.run
     whole = rows(spark, WHOLE, evidence.whole_partitions(run.manifest, counts))
-    deleted = delivery.deleted(run.events)
     producers = rows(spark, recorded.PRODUCERS, evidence.ledgers(run, counts))
     permitted = [
         {"producer_id": producer.producer_id, "anomaly": anomaly, "allowed_why": why}
@@ -171,7 +170,7 @@ def _records(spark: SparkSession, sources: Sources, counts: evidence.Counts) -> 
     fates = (
         read.transform(delivery.with_index, polls)
         .transform(delivery.with_fate, run.segments, run.drains, whole)
-        .transform(delivery.without_deleted, rows(spark, delivery.DELETED, deleted))
+        .transform(delivery.without_deleted, rows(spark, delivery.DELETED, sources.deleted))
         .localCheckpoint()  # what follows is planned from here on: planning costs more than these rows
     )
     found = anomalies.anomalies(fates, sends, polls, run.segments, producers)
@@ -228,7 +227,7 @@ def _invariants(
             checks["I27"] = invariants.i27_markers(run.sends.filter(run.sends["topic"].isin(clean)), run.segments)
     if any(producer.acks == "all" and producer.topic in clean for producer in run.manifest.producers):
         promised = run.sends.filter(run.sends["topic"].isin(clean)).transform(
-            delivery.above_deleted, rows(spark, delivery.DELETED, delivery.deleted(run.events))
+            delivery.above_deleted, rows(spark, delivery.DELETED, sources.deleted)
         )
         whole = rows(spark, WHOLE_LOGS, evidence.whole_logs(run.manifest, counts))
         members = recorded.final_isr(run.isr).join(whole, REPLICA, how="left_semi")

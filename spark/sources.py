@@ -17,7 +17,7 @@ from pyspark.sql import functions as F  # noqa: N812  # the name that Spark's ow
 
 from history.events import Event
 from history.manifest import Manifest
-from spark import agreement
+from spark import agreement, delivery
 from spark.allowed import last_copy_lost, unclean_election
 from spark.broker_log import read_broker_logs
 from spark.clock import Clock, read_clock
@@ -31,6 +31,7 @@ from spark.tables import PARTITION, rows
 from spark.watermarks import Facts, Fault
 from spark.znodes import read_znodes
 
+_RETENTION = ("retention.ms", "retention.bytes")
 _NEW_LOG = {"wipe", "truncate", "flip_bit"}  # a step on a broker's files
 _STOPS = {"kill", "stop", "pause"}
 
@@ -164,6 +165,21 @@ class Sources:
     def kept(self, topic: str) -> bool:
         """Whether the topic's batches stay as they were written."""
         return self.manifest.topic_setting(topic, "cleanup.policy", "delete") == "delete"
+
+    @cached_property
+    def deleted(self) -> list[dict[str, Any]]:
+        """Up to where each partition's records may be gone, by order or by their retention (``delivery.DELETED``)."""
+        found = delivery.deleted(self.run.events)
+        for end in self.captures:
+            where = end["topic"], end["partition"]
+            last = end["capture"] == "after" and end["broker_id"] == self.final(where, ())
+            if last and end["log_start_offset"] and self._expires(end["topic"]):
+                found[where] = max(found.get(where, 0), end["log_start_offset"])
+        return [{"topic": t, "partition": p, "deleted_before": before} for (t, p), before in found.items()]
+
+    def _expires(self, topic: str) -> bool:
+        """Whether the scenario gave the topic a retention; Kafka's own seven days end in no run."""
+        return any(self.manifest.topic_settings(topic, name, "") != {""} for name in _RETENTION)
 
     def least_isr(self, where: Partition) -> int:
         """min(min.insync.replicas, replicas), of the values that it had the largest."""

@@ -54,6 +54,29 @@ def test_the_settings_that_steps_changed_bound_the_checks():
     assert (sources().facts(("orders", 0)).least_isr, sources().facts(("orders", 0)).frozen_below) == (2, 2)
 
 
+@pytest.mark.parametrize(
+    ("settings", "capture", "broker_id", "found"),
+    [
+        ({"retention.ms": "1000"}, "after", 1, [("orders", 0, 40)]),
+        ({"retention.bytes": "1000"}, "after", 1, [("orders", 0, 40)]),
+        ({"segment.ms": "1000"}, "after", 1, []),
+        ({"retention.ms": "1000"}, "before", 1, []),
+        ({"retention.ms": "1000"}, "after", 2, []),
+    ],
+)
+def test_what_the_retention_took_is_owed_no_more(settings, capture, broker_id, found):
+    """Up to the last leader's log start at the end, where the topic was given a retention."""
+    run = sources()
+    topic = run.manifest.topics["orders"]
+    run.run.manifest = run.manifest.model_copy(
+        update={"topics": {"orders": topic.model_copy(update={"config": {**topic.config, **settings}})}}
+    )
+    end = {"topic": "orders", "partition": 0, "capture": capture, "broker_id": broker_id, "log_start_offset": 40}
+    run.__dict__.update(captures=[end], states={("orders", 0): [SimpleNamespace(leader=1)]})
+
+    assert [tuple(row.values()) for row in run.deleted] == found
+
+
 def test_where_an_epochs_start_was_deleted_its_leader_tells():
     """A deletion moves the entry of the epoch at the log's start; without one the files alone are asked."""
     said = {"kind": "leader_started", "topic": "orders", "partition": 0, "leader_epoch": 3, "log_end_offset": 30}
