@@ -14,20 +14,21 @@ from pathlib import Path
 
 log = logging.getLogger("plimsoll.host")
 
+WAITING = "waiting until this host's"  # how the words begin that a person is shown
 LOCK = Path(tempfile.gettempdir()) / "plimsoll-host.lock"
 
 
 @contextmanager
 def alone(lock: Path | None = None) -> Iterator[None]:
     """Hold the host for a benchmark; waits until nobody else uses it."""
-    with _held(lock or LOCK, fcntl.LOCK_EX, "waiting until this host's other runs have ended: a benchmark runs alone"):
+    with _held(lock or LOCK, fcntl.LOCK_EX, f"{WAITING} other runs have ended: a benchmark runs alone"):
         yield
 
 
 @contextmanager
 def beside_others(lock: Path | None = None) -> Iterator[None]:
     """Use the host for a run about correctness; waits until no benchmark runs."""
-    with _held(lock or LOCK, fcntl.LOCK_SH, "waiting until this host's benchmark has ended"):
+    with _held(lock or LOCK, fcntl.LOCK_SH, f"{WAITING} benchmark has ended"):
         yield
 
 

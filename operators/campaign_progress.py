@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from clusters.host_lock import WAITING
 from operators.progress import Tail, rounded, task_in
 
 if TYPE_CHECKING:
@@ -55,6 +56,8 @@ class CampaignProgress:
                 self._task(*found)
             elif taken := re.search(rf"{RECORDING} ([a-z0-9._-]+)", line):
                 self._run(taken[1])
+            elif waits := re.search(rf"{WAITING} [^\[]+", line):
+                self.say(f"  {waits[0].strip()}")
 
     def say(self, text: str) -> None:
         """Write one line with the time that the campaign has taken so far."""
