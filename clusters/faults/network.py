@@ -23,6 +23,7 @@ Peer = Node | Literal["clients", "controller"]
 Direction = Literal["both", "in", "out"]
 
 LIMIT_S = 10.0
+_ASKED_AT = {"broker": "REPLICATION", "controller": "CONTROLLER", "zookeeper": "ZOOKEEPER"}
 UNLIMITED_BYTES_PER_S = 1.25e9
 
 
@@ -51,19 +52,23 @@ class Way:
 
 
 def ways(world: World, node: Node, peers: Sequence[Peer], direction: Direction) -> Iterator[Way]:
-    """The ways between a broker and its peers: ``in`` what they ask it, ``out`` what it asks them."""
+    """The ways between a node and its peers: ``in`` what they ask it, ``out`` what it asks them."""
     for peer in peers:
         if peer == "clients":
             yield Way(node.address, None, PORTS["CLIENT"], own=True)
-        elif peer == "controller":
-            listener = "CONTROLLER" if world.plan.mode == "kraft" else "ZOOKEEPER"
-            for coordinator in world.coordinators:
-                yield Way(node.address, coordinator.address, PORTS[listener], own=False)
-        else:
-            if direction != "out":
-                yield Way(node.address, peer.address, PORTS["REPLICATION"], own=True)
-            if direction != "in":
-                yield Way(node.address, peer.address, PORTS["REPLICATION"], own=False)
+            continue
+        for other in world.coordinators if peer == "controller" else [peer]:
+            if other == node:
+                continue
+            if direction != "out" and _asks(other, node):
+                yield Way(node.address, other.address, PORTS[_ASKED_AT[node.role]], own=True)
+            if direction != "in" and _asks(node, other):
+                yield Way(node.address, other.address, PORTS[_ASKED_AT[other.role]], own=False)
+
+
+def _asks(asking: Node, asked: Node) -> bool:
+    """Brokers ask everybody; KRaft's controllers ask one another, ZooKeeper nobody."""
+    return asking.role == "broker" or asking.role == asked.role
 
 
 @dataclass
@@ -116,7 +121,7 @@ class Dropping:
 
 
 def cut(world: World, node: Node, peers: Sequence[Peer], direction: Direction) -> Dropping:
-    """Nothing passes between a broker and its peers on the ports that they have with one another."""
+    """Nothing passes between a node and its peers on the ports that they have with one another."""
     found = ways(world, node, peers, direction)
     return Dropping(world, node, "cut", [match for way in found for match in (way.arriving, way.leaving)])
 

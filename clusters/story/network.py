@@ -43,6 +43,7 @@ class Cut(Step):
     key = "cut"
     fault = True
     needs = frozenset({"network"})
+    of_controllers = True
     node: Node
     peers: Peers = Field(alias="from")
     direction: Literal["both", "in", "out"] = "both"
@@ -51,6 +52,8 @@ class Cut(Step):
     def _asks(self) -> Cut:
         if self.direction == "out" and "clients" in self.peers:
             raise ValueError("direction out cuts nothing from clients, which a broker asks nothing; use in or both")
+        if self.node.role == "active controller" and "clients" in self.peers:
+            raise ValueError("the active controller has no clients to be cut from; name brokers or controllers")
         if self.direction == "in" and "controller" in self.peers:
             raise ValueError("direction in cuts nothing from the controller, which a broker asks; use out or both")
         return self
@@ -61,6 +64,7 @@ class Join(Step):
 
     key = "join"
     needs = frozenset({"network"})
+    of_controllers = True
     node: Node
     peers: Peers = Field(alias="from")
 

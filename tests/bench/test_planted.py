@@ -2,7 +2,7 @@
 
 import pytest
 
-from bench.planted import METRIC, SERIES, SHOWS_IN, settings
+from bench.planted import METRIC, SERIES, SHOWS_IN, names, settings
 from campaigns.compare.campaign import plan
 
 
@@ -24,3 +24,15 @@ def test_the_series_hold_what_is_published():
     assert SERIES["main"]["10"][1] == 10
     assert list(SERIES["sizes"]) == ["03", "05", "10", "20"]
     assert list(SERIES["itself"]) == ["00"]
+
+
+def test_every_size_is_tried_before_any_is_tried_again():
+    """A series that is broken off holds about as many of each."""
+    found = [name for name, _ in names(["sizes", "itself"])]
+
+    assert found[:6] == [
+        *(f"truth-sizes-{size}-1" for size in SERIES["sizes"]),
+        "truth-itself-00-1",
+        "truth-sizes-03-2",
+    ]
+    assert len(found) == len(set(found)) == 4 * 4 + 6

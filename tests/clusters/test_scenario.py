@@ -414,6 +414,10 @@ ORDERS = {"replicas": ["A", "B", "C"]}
             story({"cut": {"node": "A", "from": ["B", "controller"], "direction": "in"}}),
             "direction in cuts nothing from the controller, which a broker asks; use out or both",
         ),
+        (
+            story({"cut": {"node": "active controller", "from": ["brokers", "clients"]}}),
+            "the active controller has no clients to be cut from; name brokers or controllers",
+        ),
         (story({"shape": {"into": "A", "from": "clients", "rate": "1MB/s"}}), "'clients' is no target"),
         (story({"lose": {"into": "A", "percent": 100}}), "percent: Input should be less than 100 (got 100)"),
         (story({"lead": "B"}), "B names no partition; say B of <topic>-<partition>"),

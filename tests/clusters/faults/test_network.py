@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -42,15 +43,31 @@ def test_clients_are_cut_wherever_they_are(world: Any) -> None:
     ]
 
 
-@pytest.mark.parametrize(("mode", "port"), [("kraft", 9094), ("zookeeper", 2181)])
-def test_the_controller_is_cut_where_brokers_ask_it(world: Any, mode: str, port: int) -> None:
-    """KRaft's controller or ZooKeeper: brokers ask, and it answers."""
-    world.plan.mode = mode
-
-    assert cut(world, world.brokers[1], ["controller"], "out").matches == [
+@pytest.mark.parametrize(("role", "port"), [("controller", 9094), ("zookeeper", 2181)])
+def test_the_controller_is_cut_where_brokers_ask_it(world: Any, role: str, port: int) -> None:
+    """KRaft's controller or ZooKeeper: brokers ask, and it answers; neither asks a broker."""
+    world.coordinators = [replace(world.coordinators[0], role=role)]
+    asks = [
         f"-s {COORDINATOR} -d {A} -p tcp --sport {port}",
         f"-s {A} -d {COORDINATOR} -p tcp --dport {port}",
     ]
+
+    assert cut(world, world.brokers[1], ["controller"], "out").matches == asks
+    assert cut(world, world.brokers[1], world.coordinators, "both").matches == asks
+
+
+@pytest.mark.parametrize(("direction", "ways"), [("both", 3), ("in", 2), ("out", 1)])
+def test_a_controller_is_cut_from_brokers_and_its_like(world: Any, direction: Any, ways: int) -> None:
+    """Both ask it, and it asks the other controllers; not itself, and no broker."""
+    active = world.coordinators[0]
+    other = replace(active, name="controller-2", address="127.9.9.99")
+    asked = [f"-s {B} -d {COORDINATOR} -p tcp --dport 9094", f"-s {COORDINATOR} -d {B} -p tcp --sport 9094"]
+
+    matches = cut(world, active, [active, other, world.brokers[2]], direction).matches
+
+    assert len(matches) == 2 * ways
+    assert set(asked) <= set(matches) or direction == "out"
+    assert all("--dport 9094" in match or "--sport 9094" in match for match in matches)
 
 
 def test_no_rule_names_the_probes_port(world: Any) -> None:
