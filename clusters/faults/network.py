@@ -68,7 +68,7 @@ def ways(world: World, node: Node, peers: Sequence[Peer], direction: Direction) 
 
 def _asks(asking: Node, asked: Node) -> bool:
     """Brokers ask everybody; KRaft's controllers ask one another, ZooKeeper nobody."""
-    return asking.role == "broker" or asking.role == asked.role
+    return asking.role in ("broker", asked.role)
 
 
 @dataclass
