@@ -19,7 +19,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from campaigns import runner
+from campaigns import recording
 from clusters import experiment
 from history.folder import RunFolder
 from history.manifest import read_manifest
@@ -94,7 +94,7 @@ def recorded() -> list[Path]:
 def record(scenario: str, kafka: str, runs: Path = RUNS) -> Path:
     """One run, as the DAG's tasks would make it; returns its folder."""
     run = experiment.prepare(scenario, kafka=kafka, runs=runs, lease="process")
-    runner.record(run)
+    recording.record(run)
     print(f"recorded {run.name}", flush=True)
     return run
 

@@ -16,8 +16,9 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from campaigns.campaign import check_name
-from campaigns.runner import record
-from campaigns.site import Places, publish
+from campaigns.places import Places
+from campaigns.recording import record
+from campaigns.site import publish
 from clusters import experiment
 from clusters.host_lock import beside_others
 from clusters.rotation import Menu, as_yaml, rotation

@@ -7,27 +7,15 @@ import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from campaigns.campaign import FOLDERS, CampaignFolder
+from campaigns.places import Places
 from history import archive
 from history.errors import EvidenceError
 from history.folder import RunFolder
 from reports import index_page, run_page
 from reports.site import write
-
-
-class Places(NamedTuple):
-    """Where runs, their archived rows and the pages of campaigns are."""
-
-    runs: Path
-    archive: Path
-    site: Path
-
-    @classmethod
-    def beside(cls, runs: Path) -> Places:
-        """The archive and the site lie beside the folder of the runs."""
-        return cls(runs, runs.parent / "archive", runs.parent / "site")
 
 
 def publish(run: Path) -> Path:

@@ -1,4 +1,5 @@
-"""Airflow steps of a campaign, each a few lines around one call of ``campaigns.runner``.
+"""Airflow steps of a campaign, each a few lines around one call of ``campaigns.recording`` or
+``campaigns.runner``.
 
 A run of a campaign is one task: its own grid would be the fifteen tasks of a scenario's DAG times dozens of runs.
 """
@@ -22,12 +23,12 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from campaigns.campaign import CampaignFolder, Kind
-    from campaigns.site import Places
+    from campaigns.places import Places
 
 
 def places() -> Places:
     """Where this Airflow's runs, archive and pages are."""
-    from campaigns.site import Places  # heavy: not while a DAG file is parsed
+    from campaigns.places import Places  # heavy: not while a DAG file is parsed
 
     return Places.beside(runs_folder())
 
@@ -95,10 +96,10 @@ class CountItems(CampaignStep):
         self.follow_up = follow_up
 
     def execute(self, context: Context) -> list[int]:  # noqa: ARG002  # Airflow's signature
-        from campaigns import runner  # heavy: not while a DAG file is parsed
+        from campaigns import recording  # heavy: not while a DAG file is parsed
 
-        items = runner.items_of(self.folder, places(), more=self.follow_up)
-        return list(range(len(runner.outstanding(self.folder, items, places()))))
+        items = recording.items_of(self.folder, places(), more=self.follow_up)
+        return list(range(len(recording.outstanding(self.folder, items, places()))))
 
 
 class RecordItem(CampaignStep):
@@ -117,14 +118,15 @@ class RecordItem(CampaignStep):
         self.follow_up = follow_up
 
     def execute(self, context: Context) -> str | None:
-        from campaigns import runner  # heavy: not while a DAG file is parsed
+        from campaigns import recording  # heavy: not while a DAG file is parsed
 
-        item = runner.next_item(self.folder, runner.items_of(self.folder, places(), more=self.follow_up), places())
+        items = recording.items_of(self.folder, places(), more=self.follow_up)
+        item = recording.next_item(self.folder, items, places())
         if item is None:
             return None
         self.log.info("%s %s", RECORDING, item.name)
         context["item"] = item.name  # type: ignore[typeddict-unknown-key]  # what the grid shows
-        return str(runner.record_item(self.folder, item, places()))
+        return str(recording.record_item(self.folder, item, places()))
 
 
 class JudgeItems(CampaignStep):

@@ -242,9 +242,9 @@ def _judge(asked: argparse.Namespace) -> int:
 
 
 def _campaign(asked: argparse.Namespace) -> int:
-    from campaigns import runner  # heavy
+    from campaigns import recording, runner  # heavy
     from campaigns.asked import settings_of
-    from campaigns.site import Places
+    from campaigns.places import Places
     from clusters import experiment
 
     places = Places.beside(asked.runs.resolve())
@@ -253,11 +253,11 @@ def _campaign(asked: argparse.Namespace) -> int:
     campaign = folder.read_plan()
 
     def listed(follow_up: bool) -> list[Item]:
-        return runner.outstanding(folder, runner.items_of(folder, places, more=follow_up), places)
+        return recording.outstanding(folder, recording.items_of(folder, places, more=follow_up), places)
 
     with airflow_home.home_of_run(f"{asked.kind}-{campaign.campaign_id}") as home:
         log = home / "airflow.log"
-        progress = CampaignProgress(log, _say, listed, runner.expected_seconds)
+        progress = CampaignProgress(log, _say, listed, recording.expected_seconds)
         todo = listed(False)
         progress.say(f"{asked.kind} {campaign.campaign_id}: {len(todo)} of {len(campaign.items)} runs to record")
         try:
@@ -294,7 +294,7 @@ def _conclude_campaign(result: Path, page: Path) -> str:
 
 
 def _soak(asked: argparse.Namespace) -> int:
-    from campaigns.site import Places  # heavy
+    from campaigns.places import Places  # heavy
 
     seed = secrets.randbelow(2**31) if asked.seed is None else asked.seed
     if not 0 < asked.minutes <= MOST_MINUTES:
@@ -310,7 +310,7 @@ def _soak(asked: argparse.Namespace) -> int:
 
 def _hunt(asked: argparse.Namespace) -> int:
     from campaigns import hunt  # heavy
-    from campaigns.site import Places
+    from campaigns.places import Places
     from clusters import experiment
 
     if asked.schedules < 1 or not 0 < asked.seconds <= 60 * MOST_MINUTES:
@@ -341,8 +341,9 @@ def _menu(asked: argparse.Namespace) -> rotation.Menu:
 
 def _archive(asked: argparse.Namespace) -> int:
     from campaigns import site  # heavy
+    from campaigns.places import Places
 
-    places = site.Places.beside(asked.runs.resolve())
+    places = Places.beside(asked.runs.resolve())
     if asked.rebuild:
         for sentence in site.rebuild(places):
             _complain(sentence)
@@ -370,7 +371,8 @@ def _scenarios(_: argparse.Namespace) -> int:
 
 
 def _up(asked: argparse.Namespace) -> int:
-    from campaigns.site import Places, write_index  # heavy
+    from campaigns.places import Places  # heavy
+    from campaigns.site import write_index
 
     _say("starting Airflow … (about 15 s)\n")
     write_index(Places.beside(runs_folder()))

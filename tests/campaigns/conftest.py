@@ -1,4 +1,4 @@
-"""A lock of the test's own: one that waited for a campaign on this host would never end."""
+"""A campaign to try, and a lock of the test's own: one that waited for another on this host would never end."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from campaigns.campaign import Campaign, CampaignFolder, Item
+from campaigns.places import Places
 from clusters import host_lock
 
 
@@ -13,3 +15,20 @@ from clusters import host_lock
 def own_host_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """For everything that holds the host."""
     monkeypatch.setattr(host_lock, "LOCK", tmp_path / "host.lock")
+
+
+@pytest.fixture
+def places(tmp_path: Path) -> Places:
+    """Folders of their own."""
+    return Places.beside(tmp_path / "runs")
+
+
+@pytest.fixture
+def folder(places: Places) -> CampaignFolder:
+    """A campaign of three runs."""
+    items = [Item(name=f"run-{n}", scenario="steady", kafka="3.9.1", labels={"role": "base"}) for n in (1, 2, 3)]
+    made = CampaignFolder.of(places.site, "compare", "c1")
+    made.write_plan(
+        Campaign(campaign_id="c1", kind="compare", created_at="2026-01-01", seed=1, settings={}, items=items)
+    )
+    return made

@@ -14,7 +14,7 @@ import yaml
 
 from campaigns import hunt
 from campaigns.hunt import Asked, Catch, Hunt, Look, Notebook
-from campaigns.site import Places
+from campaigns.places import Places
 from clusters.rotation import Menu
 from clusters.scenario import Scenario, parse_scenario
 from history.errors import BadInput

@@ -10,7 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from campaigns.campaign import Campaign, CampaignFolder
-from campaigns.site import Places, archived, links_from, publish, rebuild, results, write_index
+from campaigns.places import Places
+from campaigns.site import archived, links_from, publish, rebuild, results, write_index
 from history import archive
 from history.folder import RunFolder
 from history.tables import METRICS

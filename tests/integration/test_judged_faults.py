@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from campaigns.runner import record
+from campaigns.recording import record
 from clusters import experiment
 from history.events import read_events
 from spark.submit import judge

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from campaigns.runner import record
+from campaigns.recording import record
 from clusters import experiment
 from clusters.kafka import ELR, PROTOCOL_VERSION
 from history.events import read_events

@@ -1,4 +1,4 @@
-"""The steps of a campaign, by ``execute`` with the runner's calls patched."""
+"""The steps of a campaign, by ``execute`` with the campaign's calls patched."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
-from campaigns import runner
+from campaigns import recording, runner
 from campaigns.campaign import Campaign, CampaignFolder, Item
 from clusters import experiment
 from history.errors import BadInput, HarnessError
@@ -50,7 +50,7 @@ def test_a_question_becomes_a_campaign(tmp_path: Path, monkeypatch: pytest.Monke
 
 def test_a_task_for_each_item_that_is_left(folder: CampaignFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of the plan, or of what follows from its results."""
-    monkeypatch.setattr(runner, "follow_up", lambda *_: [])
+    monkeypatch.setattr(recording, "follow_up", lambda *_: [])
 
     assert CountItems(task_id="i", campaign=str(folder.path)).execute({}) == [0, 1]
     assert CountItems(task_id="i", campaign=str(folder.path), follow_up=True).execute({}) == []
@@ -66,9 +66,9 @@ def test_runs_keep_their_order_whatever_airflow_starts_first(
         recorded.append(item.name)
         return Path("/runs") / item.name
 
-    monkeypatch.setattr(runner, "record_item", record_item)
+    monkeypatch.setattr(recording, "record_item", record_item)
     monkeypatch.setattr(
-        runner, "outstanding", lambda _folder, items, _places: [item for item in items if item.name not in recorded]
+        recording, "outstanding", lambda _folder, items, _places: [item for item in items if item.name not in recorded]
     )
     context: Any = {}
 

@@ -1,0 +1,147 @@
+"""Records the items of a campaign, one after the other; every step may be made again.
+
+An item that was recorded is not recorded twice, and one that was archived is done. What this module imports each run
+of a campaign waits for: judging and statistics are ``campaigns.runner``'s.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+
+from campaigns import kinds
+from campaigns.campaign import CORRECTNESS, Campaign, CampaignFolder, Item
+from campaigns.places import Places
+from clusters import experiment
+from clusters.host_lock import alone, beside_others
+from clusters.scenario import load_scenario
+from clusters.world import World
+from history import archive
+from history.errors import EvidenceError
+from history.events import recorded
+from history.folder import RunFolder, write_atomically
+from history.manifest import read_manifest
+
+_TRIED = "tried.json"
+
+
+def runtime_of(campaign: Campaign) -> str:
+    """Where its runs are run."""
+    return str(campaign.settings.get("runtime", "docker"))
+
+
+def expected_seconds(item: Item) -> float:
+    """About how long an item takes until it is recorded."""
+    return experiment.expected_seconds(load_scenario(item.scenario, item.changes))
+
+
+# --- what is done, and what is not ---------------------------------------------------------------
+
+
+def recorded_runs(campaign: Campaign, places: Places) -> dict[str, Path]:
+    """Item → the run folder that was recorded for it, to its end."""
+    found = {}
+    for manifest in places.runs.glob("*/manifest.json"):
+        if not RunFolder(manifest.parent).is_sealed:
+            continue
+        with suppress(EvidenceError):  # a folder of another format is nobody's item
+            labels = read_manifest(manifest).labels
+            if labels.get("campaign") == campaign.campaign_id:
+                found[labels["item"]] = manifest.parent
+    return found
+
+
+def outstanding(folder: CampaignFolder, items: Iterable[Item], places: Places) -> list[Item]:
+    """The items that were neither recorded nor archived yet, in their order; those that broke before come last."""
+    campaign, tried = folder.read_plan(), _tried(folder)
+    rows = archive.read(places.archive, campaign=campaign.campaign_id)
+    done = recorded_runs(campaign, places).keys() | {row["labels"]["item"] for row in rows}
+    return sorted((item for item in items if item.name not in done), key=lambda item: tried.get(item.name, 0))
+
+
+def next_item(folder: CampaignFolder, items: Iterable[Item], places: Places) -> Item | None:
+    """The item whose turn it is, noted as tried, so that one that breaks does not keep its place."""
+    left = outstanding(folder, items, places)
+    if not left:
+        return None
+    tried = _tried(folder)
+    tried[left[0].name] = tried.get(left[0].name, 0) + 1
+    write_atomically(folder.path / _TRIED, json.dumps(tried))
+    return left[0]
+
+
+def _tried(folder: CampaignFolder) -> dict[str, int]:
+    """Item → how often recording it was begun."""
+    try:
+        found: dict[str, int] = json.loads((folder.path / _TRIED).read_text())
+    except FileNotFoundError:
+        return {}
+    return found
+
+
+def items_of(folder: CampaignFolder, places: Places, *, more: bool) -> list[Item]:
+    """The items of the plan, or those that its results made necessary."""
+    return follow_up(folder, places) if more else folder.read_plan().items
+
+
+def follow_up(folder: CampaignFolder, places: Places) -> list[Item]:
+    """The runs that the first results make necessary; found once, and kept beside the plan."""
+    kept = folder.path / "follow_up.json"
+    if not kept.exists():
+        campaign = folder.read_plan()
+        items = kinds.of(campaign.kind).follow_up(campaign, archive.read(places.archive))
+        write_atomically(kept, json.dumps([item.model_dump() for item in items], indent=1))
+    return [Item.model_validate(item) for item in json.loads(kept.read_text())]
+
+
+# --- recording --------------------------------------------------------------------------
+
+
+def record_item(folder: CampaignFolder, item: Item, places: Places) -> Path:
+    """Record one item, a benchmark while nothing else loads this host; returns its run folder.
+
+    Raises:
+        PlimsollError: it could not be prepared or recorded; what there is was collected, nothing of it lives on.
+    """
+    campaign = folder.read_plan()
+    labels = {**item.labels, "campaign": campaign.campaign_id, "item": item.name}
+    with beside_others() if campaign.kind in CORRECTNESS else alone():
+        run = experiment.prepare(
+            item.scenario,
+            kafka=item.kafka,
+            runtime=runtime_of(campaign),
+            seed=item.seed,
+            changes=item.changes,
+            labels=labels,
+            runs=places.runs,
+            lease="process",
+        )
+        record(run)
+    return run
+
+
+def record(run: Path) -> None:
+    """A prepared run from its first node to its last, by the calls that a scenario's DAG makes.
+
+    Raises:
+        PlimsollError: the harness broke; what there is was collected, nothing of it lives on.
+    """
+    with World.open(run) as world:
+        phases = len(world.scenario.phases)
+    with experiment.hold_lease(run):
+        try:
+            with recorded(run, "record"):
+                experiment.start_cluster(run)
+                experiment.create_topics(run)
+                experiment.start_clients(run)
+                experiment.capture(run, "before")
+                for index in range(phases):
+                    experiment.run_phase(run, index)
+                experiment.stop_producers(run)
+                experiment.quiesce(run)
+                experiment.drain(run)
+                experiment.capture(run, "after")
+        finally:
+            experiment.salvage(run)
