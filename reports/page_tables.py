@@ -90,8 +90,9 @@ def loss_sentences(run: RunData) -> list[str]:
     if not acked:
         return ["Nothing was acknowledged, so nothing could be lost: this run shows nothing about loss."]
     low, high = lost / acked, (lost + unseen) / acked
+    under = "under what was staged" if faults(run) else "without a fault"
     said = [
-        f"Loss rate of this staged fault: {_interval(low, high)} of {acked:,} acknowledged records. "
+        f"Loss rate {under}: {_interval(low, high)} of {acked:,} acknowledged records. "
         f"{f'{lost:,}' if lost else 'None'} {'are' if lost > 1 else 'is'} lost for certain; "
         + (f"the upper end counts those unseen: {_unseen_parts(rows)}." if unseen else "none is left unseen.")
     ]

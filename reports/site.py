@@ -93,7 +93,7 @@ class Page:
     facts: Sequence[tuple[str, str]] = ()
     root: str = "../../"
     footer: str = (
-        "Counts are of these runs and these staged faults on this host; they are no probability in production."
+        "Counts are of these runs and what was staged in them, on this host; they are no probability in production."
     )
     links: Sequence[tuple[str, str]] = field(default_factory=tuple)  # (label, address) beside the facts
 

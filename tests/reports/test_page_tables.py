@@ -90,7 +90,15 @@ def test_finding_no_loss_comes_with_what_it_means(clean: RunData) -> None:
     said = " ".join(loss_sentences(clean))
 
     assert "None is lost for certain; none is left unseen." in said
+    assert said.startswith("Loss rate under what was staged: ")
     assert "0 of 1 runs with a loss still allows a true rate of up to 95 %" in said
+
+
+def test_a_run_without_faults_names_none(clean: RunData) -> None:
+    """What was lost there was lost for another reason."""
+    clean.events[:] = [event for event in clean.events if event.kind not in ("inject", "injected")]
+
+    assert loss_sentences(clean)[0].startswith("Loss rate without a fault: ")
 
 
 def test_unseen_records_are_not_called_a_clean_run(clean: RunData) -> None:
