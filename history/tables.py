@@ -215,6 +215,8 @@ LATENCY = pa.schema(
         _required("due", pa.int64()),  # sends that were due in the phase, however they ended
         _required("acked", pa.int64()),  # of those, acknowledged at any time
         _required("arrived", pa.int64()),  # acknowledgements that arrived in the phase
+        _required("owed", pa.int64()),  # sends that were due a second or more before the phase's end
+        _required("kept", pa.int64()),  # of those, acknowledged within the phase
         pa.field("p50_ms", pa.float64()),
         pa.field("p99_ms", pa.float64()),
         pa.field("p999_ms", pa.float64()),

@@ -72,20 +72,23 @@ def _row(metric: str, value: float | None, phase: str = "", **more: Any) -> dict
 def _load(run: Measured) -> Iterator[dict[str, Any]]:
     for row in run.latency:
         phase, seconds = row["phase"], row["seconds"]
-        achieved = row["arrived"] / row["due"]
         yield _row("offered_per_s", row["due"] / seconds, phase, samples=row["due"])
         yield _row("acked_per_s", row["arrived"] / seconds, phase, samples=row["arrived"])
-        yield _row("achieved_ratio", achieved, phase, samples=row["due"])
+        yield _row("achieved_ratio", _achieved(row), phase, samples=row["owed"])
         for name, column in (("p50", "p50_ms"), ("p99", "p99_ms"), ("p999", "p999_ms")):
             metric = f"latency_{name}_ms"
             why = _no_latency(metric, row)
             yield _row(metric, row[column], phase, samples=row["acked"], trusted=why is None, note=why)
 
 
+def _achieved(row: Row) -> float:
+    """The share of the sends owed in a phase that were acknowledged within it; all of none."""
+    return float(row["kept"] / row["owed"]) if row["owed"] else 1.0
+
+
 def _no_latency(metric: str, row: Row) -> str | None:
-    achieved = row["arrived"] / row["due"]
-    if achieved < LEAST_ACHIEVED:
-        return f"{achieved:.1%} of the offered load was acknowledged within the phase; {LEAST_ACHIEVED:.1%} is needed"
+    if (achieved := _achieved(row)) < LEAST_ACHIEVED:
+        return f"{achieved:.1%} of the offered load was acknowledged in time; {LEAST_ACHIEVED:.1%} is needed"
     if row["acked"] < LEAST_SAMPLES[metric]:
         return f"{row['acked']} samples; {LEAST_SAMPLES[metric]} are needed"
     return None

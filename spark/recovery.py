@@ -19,6 +19,7 @@ from history.manifest import Manifest
 from history.tables import LATENCY, RECOVERY
 from spark.tables import PARTITION, rows
 
+SETTLING_NS = 1_000_000_000  # of a phase's end: what is due then may still be under way
 # Steps that take no broker away by themselves: there is nothing to recover from.
 _UNFELT = {"configure", "throttle", "delete_records", "reassign", "ping_pong", "wipe", "truncate", "forget", "flip_bit"}
 
@@ -193,8 +194,12 @@ def _longest_gap(moments: DataFrame, spans: DataFrame, metric: str) -> DataFrame
 def latency(sends: DataFrame, spans: DataFrame) -> DataFrame:
     """Load and latency by phase: sends by the phase in which they were due, acknowledgements by that of their arrival.
 
-    Latency counts from the due time, whatever the cluster did then; ``spans`` is (phase, from_ns, to_ns).
+    Latency counts from the due time, whatever the cluster did then; ``spans`` is (phase, from_ns, to_ns). What was due
+    right before the end may still be under way then, and is not owed.
     """
+    settling = F.least(F.lit(SETTLING_NS), ((F.col("to_ns") - F.col("from_ns")) / 2).cast("long"))
+    owed = F.col("due_ns") < F.col("to_ns") - settling
+    kept = owed & (F.col("outcome") == "ok") & (F.col("done_ns") < F.col("to_ns"))
     taken_ms = F.when(F.col("outcome") == "ok", (F.col("done_ns") - F.col("due_ns")) / 1e6)
     quantiles = F.percentile(taken_ms, F.array(F.lit(0.5), F.lit(0.99), F.lit(0.999)))
     arrivals = (
@@ -206,6 +211,8 @@ def latency(sends: DataFrame, spans: DataFrame) -> DataFrame:
         .agg(
             F.count("*").alias("due"),
             F.count(taken_ms).alias("acked"),
+            F.count_if(owed).alias("owed"),
+            F.count_if(kept).alias("kept"),
             quantiles.alias("q"),
             F.max(taken_ms).alias("max_ms"),
         )

@@ -296,8 +296,8 @@ class Study:
 
 def _written(run: Run) -> float:
     """The share of the load that was acknowledged while a broker was away and back."""
-    row = run.found("achieved_ratio", AWAY_PHASE)
-    return min(1.0, float(row["value"])) if row else 1.0
+    offered, acked = run.found("offered_per_s", AWAY_PHASE), run.found("acked_per_s", AWAY_PHASE)
+    return min(1.0, float(acked["value"] / offered["value"])) if offered and acked else 1.0
 
 
 def _inside(point: Point, predicted: Interval) -> bool:

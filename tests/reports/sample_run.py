@@ -220,6 +220,7 @@ def _latency(acks1: bool) -> Iterable[Row]:
         ("leader dies", 20.0, 19_940, 5.2, 930.0),
     ):
         load = {"phase": phase, "seconds": seconds, "due": round(1_000 * seconds), "acked": acked, "arrived": acked}
+        load |= {"owed": acked, "kept": acked}
         yield {**load, "p50_ms": p50, "p99_ms": p99, "p999_ms": p99 * 1.3, "max_ms": p99 * 1.5}
 
 

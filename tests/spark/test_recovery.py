@@ -109,6 +109,19 @@ def test_a_killed_follower_elects_nobody():
     assert set(measured(states)) == {"isr_shrink", "isr_full"}
 
 
+def test_what_was_due_right_before_the_end_is_not_owed(spark):
+    """Of ten seconds the last is not; of one second the second half. What came after the end was not kept."""
+    spans = spark.createDataFrame([("p", 0, 10 * S), ("q", 20 * S, 21 * S)], SPANS)
+    due = [(S, 2 * S), (9 * S - 1, 10 * S), (9 * S, 10 * S - 1), (20 * S, 21 * S - 1), (20 * S + S // 2, 21 * S - 1)]
+    sends = [
+        {**sent(n, offset=n, at_ns=due_ns), "due_ns": due_ns, "done_ns": done_ns}
+        for n, (due_ns, done_ns) in enumerate(due)
+    ]
+    found = recovery.latency(rows(spark, SENDS, sends), spans).orderBy("phase").collect()
+
+    assert [(row["phase"], row["due"], row["owed"], row["kept"]) for row in found] == [("p", 3, 2, 1), ("q", 2, 1, 1)]
+
+
 def test_the_longest_stall_of_a_phase(spark):
     """Writes stood for 3 s between two acknowledgements, the high watermark from 2 s to the end; a phase in which
     nothing came is one stall from its start to its end.

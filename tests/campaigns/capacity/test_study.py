@@ -99,16 +99,17 @@ def test_a_catch_up_counts_with_the_load_and_the_downtime_that_it_had() -> None:
     asked = usual()
     names = [item.name for item in asked.items if item.labels["role"] == "catch_up"]
     extra = [
-        {**run, **row("achieved_ratio", ratio, "away and back")}
+        {**run, **row(metric, value, "away and back")}
         for name, ratio in zip(names, (0.97, 0.6), strict=False)
         for run in archive(asked)
         if run["labels"]["item"] == name and run["metric"] == "catch_up_s"
+        for metric, value in (("offered_per_s", 200.0), ("acked_per_s", 200.0 * ratio))
     ]
     down = [{**run, **row("down_s", 17.5, "away and back")} for run in extra]
     found = result(asked, [*archive(asked), *extra, *down])
     points = {point["run_id"]: point for point in found["catch_up"]["points"]}
 
-    first, second = extra[0], extra[1]
+    first, second = extra[0], extra[2]
     assert points[first["run_id"]]["write_mb_per_s"] == pytest.approx(0.97 * float(first["labels"]["write_mb_per_s"]))
     assert points[first["run_id"]]["down_s"] == 17.5
     assert second["run_id"] not in points
