@@ -37,10 +37,6 @@ NODE_LABEL = "plimsoll.node"
 FREEZE_LIMIT_S = 10.0
 CPU_PERIOD_US = 20_000  # Docker's own 100 ms would let a broker with a small quota stand still for most of them
 EGRESS_BURST = "64k"  # as large as what the kernel hands over in one piece
-# Of an allowance's queue. The kernel's own holds a thousand packets: a small fetch would wait behind all that is sent
-# to a broker that catches up, for seconds.
-QUEUE_S = 0.1
-LEAST_QUEUE = 128_000  # two of those pieces
 HAS_ALLOWANCE = "tc class show dev eth0 | grep -q 'htb 1:1 '"
 NETEM_PACKETS = 100_000  # held back at a time; more are dropped
 STILL_THERE = "still there"
@@ -331,8 +327,7 @@ class DockerRuntime:
             "tc qdisc add dev eth0 root handle 1: htb default 2 && "
             f"tc class add dev eth0 parent 1: classid 1:1 htb rate {most}bit burst {EGRESS_BURST} && "
             f"tc class add dev eth0 parent 1:1 classid 1:2 htb rate {most // 10}bit ceil {most}bit "
-            f"burst {EGRESS_BURST} cburst {EGRESS_BURST} && "
-            f"tc qdisc add dev eth0 parent 1:2 handle 2: bfifo limit {max(LEAST_QUEUE, int(QUEUE_S * bytes_per_s))}"
+            f"burst {EGRESS_BURST} cburst {EGRESS_BURST}"
         )
         self._in_namespace(node, script)
 
