@@ -122,10 +122,11 @@ class RecordItem(CampaignStep):
 
         items = recording.items_of(self.folder, places(), more=self.follow_up)
         item = recording.next_item(self.folder, items, places())
+        # What the grid shows; without it a task that finds nothing left, as one that is tried again may, fails.
+        context["item"] = item.name if item else "nothing left"  # type: ignore[typeddict-unknown-key]
         if item is None:
             return None
         self.log.info("%s %s", RECORDING, item.name)
-        context["item"] = item.name  # type: ignore[typeddict-unknown-key]  # what the grid shows
         return str(recording.record_item(self.folder, item, places()))
 
 

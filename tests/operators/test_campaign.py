@@ -75,7 +75,8 @@ def test_runs_keep_their_order_whatever_airflow_starts_first(
     made = [RecordItem(task_id="r", campaign=str(folder.path), number=n).execute(context) for n in (1, 0, 2)]
 
     assert made == ["/runs/one", "/runs/two", None]
-    assert context["item"] == "two"
+    assert recorded == ["one", "two"]
+    assert context["item"] == "nothing left"  # its template is rendered all the same
 
 
 @pytest.mark.parametrize("state", ["pass", "unknown", "", "fail"])
