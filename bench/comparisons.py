@@ -22,10 +22,10 @@ Row = Mapping[str, Any]
 
 
 def row_of(result: Row) -> dict[str, Any] | None:
-    """What counts of a comparison; None where its truth is not known, or not all of its runs are there."""
+    """What counts of a comparison; None where its truth is not known, runs are missing, or it was refused."""
     settings, runs, plant = result["settings"], result["runs"], result["plant"]
     itself = all(settings["base"][name] == settings["head"][name] for name in ("kafka", "changes"))
-    if runs["recorded"] < runs["planned"] or not (itself if plant is None else plant["size"]):
+    if result["refusals"] or runs["recorded"] < runs["planned"] or not (itself if plant is None else plant["size"]):
         return None
     primary = [effect for effect in result["effects"] if effect["role"] == "primary"]
     return {

@@ -36,12 +36,14 @@ def test_a_planted_slowdown_counts(change, found):
 
 
 def test_what_is_not_known_or_not_finished_does_not_count():
-    """Two versions; a plant of no known size; a comparison that lacks runs."""
+    """Two versions; a plant of no known size; a comparison that lacks runs; one whose scenario changed."""
     two, sizeless = campaign(), campaign(base=SIDE, head=SIDE, plant={**PLANT, "size": None})
 
     assert comparisons.row_of(result(two, rows(two))) is None
     assert comparisons.row_of(result(sizeless, rows(sizeless))) is None
     assert comparisons.row_of(result(ITSELF, rows(ITSELF)[:-1])) is None
+    changed = [{**row, "scenario_digest": "another"} if n == 0 else row for n, row in enumerate(rows(ITSELF))]
+    assert comparisons.row_of(result(ITSELF, changed)) is None
 
 
 def test_the_page_counts_with_bounds():
