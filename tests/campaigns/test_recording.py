@@ -17,6 +17,7 @@ from history.errors import HarnessError
 from history.events import EventLog, errors_of
 from history.folder import RunFolder
 from tests.campaigns.sample_runs import sealed_run
+from tests.clusters.noted import note_calls
 
 
 def test_what_was_recorded_is_not_outstanding(folder: CampaignFolder, places: Places) -> None:
@@ -61,22 +62,11 @@ def test_follow_up_is_asked_once(folder: CampaignFolder, places: Places, monkeyp
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Every call on a run notes itself; collecting seals."""
-    made: list[str] = []
-
-    def replace(name: str) -> None:
-        def call(run: Path, *arguments: object) -> None:
-            made.append(" ".join([name, *map(str, arguments)]))
-            if name == "collect":
-                RunFolder(run).seal()
-
-        monkeypatch.setattr(experiment, name, call)
-
-    for name in (
+    return note_calls(
+        monkeypatch,
         *("start_cluster", "create_topics", "start_clients", "capture", "run_phase", "stop_producers"),
         *("quiesce", "drain", "stop_clients", "collect", "tear_down"),
-    ):
-        replace(name)
-    return made
+    )
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ from history.errors import BadInput, HarnessError
 from history.events import EventLog, read_events
 from history.folder import RunFolder
 from operators.steps import EndStep, PrepareRun, Reap, RunStep, StartCluster, TearDown, Watcher
+from tests.clusters.noted import note_calls
 
 PARAMS = {"kafka": "3.9.1", "runtime": "auto", "rate": None, "seed": 7, "subnet": None, "run_dir": None}
 
@@ -27,19 +28,7 @@ def run(tmp_path: Path) -> Path:
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Replaces every call on a run by one that notes itself; collecting seals."""
-    made: list[str] = []
-
-    def replace(name: str) -> None:
-        def call(run: Path, *arguments: object) -> None:
-            made.append(" ".join([name, *map(str, arguments)]))
-            if name == "collect":
-                RunFolder(run).seal()
-
-        monkeypatch.setattr(experiment, name, call)
-
-    for name in ("start_cluster", "run_phase", "stop_clients", "collect", "tear_down"):
-        replace(name)
-    return made
+    return note_calls(monkeypatch, "start_cluster", "run_phase", "stop_clients", "collect", "tear_down")
 
 
 def breaking(monkeypatch: pytest.MonkeyPatch, name: str, error: BaseException) -> None:
