@@ -23,7 +23,7 @@ from history.folder import write_atomically
 from reports.site import write
 from spark.submit import judge
 
-TOGETHER = 6  # runs that one Spark application judges
+TOGETHER = 12  # runs that one Spark application judges
 
 
 def plan(

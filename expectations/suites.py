@@ -11,6 +11,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Lock
 from typing import Any, Literal
 
 from pyspark.sql import DataFrame
@@ -20,6 +21,8 @@ from history.manifest import Manifest
 
 MISSING = "evidence_missing"
 SITE = "verdict"
+
+_CURRENT = Lock()  # Great Expectations has one current context in a process; runs are judged side by side
 
 Verdict = Literal["pass", "fail", "unknown"]
 
@@ -100,11 +103,6 @@ def validate(
     import great_expectations as gx  # takes seconds
     from great_expectations import expectations as gxe
 
-    context = gx.get_context(mode="ephemeral")
-    context.variables.progress_bars = {"globally": False}
-    context.add_data_docs_site(site_name=SITE, site_config=_site(data_docs))
-    source = context.data_sources.add_spark("run", persist=False)
-
     def none_of(column: str, severity: str, why: str) -> Any:
         return gxe.ExpectColumnValuesToBeBetween(column=column, min_value=0, max_value=0, severity=severity, notes=why)
 
@@ -126,8 +124,13 @@ def validate(
         )
         for name, frame, expectations in tables
     ]
-    results = [_run(gx, context, source, suite) for suite in suites]
-    context.build_data_docs(site_names=[SITE])
+    with _CURRENT:
+        context = gx.get_context(mode="ephemeral")
+        context.variables.progress_bars = {"globally": False}
+        context.add_data_docs_site(site_name=SITE, site_config=_site(data_docs))
+        source = context.data_sources.add_spark("run", persist=False)
+        results = [_run(gx, context, source, suite) for suite in suites]
+        context.build_data_docs(site_names=[SITE])
     return outcome([result for found in results for result in found])
 
 

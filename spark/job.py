@@ -51,17 +51,25 @@ SPANS = pa.schema([("phase", pa.string()), ("from_ns", pa.int64()), ("to_ns", pa
 ALLOWED = pa.schema([("producer_id", pa.string()), ("anomaly", pa.string()), ("allowed_why", pa.string())])
 WHOLE = pa.schema([("topic", pa.string()), ("partition", pa.int32())])
 WHOLE_LOGS = pa.schema([("topic", pa.string()), ("partition", pa.int32()), ("broker_id", pa.int32())])
+SIDE_BY_SIDE = 2  # runs that are judged at the same time
 LIMITS = pa.schema([("topic", pa.string()), ("evict_ns", pa.int64()), ("least_isr", pa.int32())])
 
 
 def main(folders: Sequence[str]) -> None:
-    """Judge run folders in one application, each into its own verdict/."""
+    """Judge run folders in one application, each into its own verdict/; two at a time, as much of one is waiting."""
     spark = SparkSession.builder.appName("plimsoll judge").getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
-    register(spark)
-    for folder in folders:
-        judge_folder(spark, RunFolder(Path(folder)))
+    with ThreadPoolExecutor(max_workers=SIDE_BY_SIDE) as pool:
+        for judged in [pool.submit(judge_folder, _session(spark), RunFolder(Path(folder))) for folder in folders]:
+            judged.result()
     spark.stop()
+
+
+def _session(spark: SparkSession) -> SparkSession:
+    """A session with settings of its own, in the same application."""
+    own = spark.newSession()
+    register(own)
+    return own
 
 
 def judge_folder(spark: SparkSession, folder: RunFolder) -> None:
