@@ -58,6 +58,8 @@ class CampaignProgress:
                 self._run(taken[1])
             elif waits := re.search(rf"{WAITING} [^\[]+", line):
                 self.say(f"  {waits[0].strip()}")
+            elif judged := re.search(r"judged \d+ of \d+$", line):
+                self.say(f"  {judged[0]}")
 
     def say(self, text: str) -> None:
         """Write one line with the time that the campaign has taken so far."""

@@ -6,7 +6,7 @@ import json
 import logging
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -60,8 +60,10 @@ def main(folders: Sequence[str]) -> None:
     spark = SparkSession.builder.appName("plimsoll judge").getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     with ThreadPoolExecutor(max_workers=SIDE_BY_SIDE) as pool:
-        for judged in [pool.submit(judge_folder, _session(spark), RunFolder(Path(folder))) for folder in folders]:
-            judged.result()
+        judged = [pool.submit(judge_folder, _session(spark), RunFolder(Path(folder))) for folder in folders]
+        for done, each in enumerate(as_completed(judged), 1):
+            each.result()
+            print(f"judged {done} of {len(folders)}", flush=True)  # noqa: T201  # what a person waits for
     spark.stop()
 
 

@@ -12,8 +12,8 @@ LINE = "[DAG TEST] {} task_id={} map_index={} [airflow.sdk]\n"
 
 
 def test_each_run_and_how_long_the_rest_takes(tmp_path: Path) -> None:
-    """A run by its place, name and version, in the plan's order whichever task Airflow starts first; judging,
-    concluding and waiting for the host by a line each; other tasks by none.
+    """A run by its place, name and version, in the plan's order whichever task Airflow starts first; judging (and how
+    far it is), concluding and waiting for the host by a line each; other tasks by none.
     """
     log, said = tmp_path / "airflow.log", []
     progress = CampaignProgress(log, said.append, lambda follow_up: [] if follow_up else ITEMS, lambda _: 60.0)
@@ -23,17 +23,19 @@ def test_each_run_and_how_long_the_rest_takes(tmp_path: Path) -> None:
         *(LINE.format("end task", "record", 1), LINE.format("starting", "record", 0)),
         "[info] recording item pair-1-b [operators.campaign]\n",
         "[info] waiting until this host's benchmark has ended [plimsoll.host]\n",
-        *(LINE.format(what, name, -1) for name in ("judge", "conclude") for what in ("starting", "end task")),
+        *(LINE.format("starting", "judge", -1), "judged 1 of 2\n", "judged 2 of 2\n"),
+        *(LINE.format(what, "conclude", -1) for what in ("starting", "end task")),
     ]
     log.write_text("".join(lines))
 
     progress.look()
 
-    assert len(said) == 5
+    assert len(said) == 7
     assert "run 1 of 2: pair-1-a, steady on Kafka 3.9.0 … (all recorded in about 2.0 min)" in said[0]
     assert "run 2 of 2: pair-1-b" in said[1]
     assert said[2].endswith("]   waiting until this host's benchmark has ended\n")
     assert "judging what was recorded" in said[3]
+    assert said[5].endswith("]   judged 2 of 2\n")
     assert progress.running == ""
 
 
