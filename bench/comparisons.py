@@ -58,7 +58,7 @@ def render(rows: Iterable[Row]) -> str:
         "## A version against itself",
         "",
         f"**{alarms} of {len(itself)}** were called a regression: {_bound(alarms, len(itself))}.",
-        *_calibrations(counted),
+        *_calibrations(counted, alarms, len(itself)),
         "",
         *_table(itself, "calibration"),
         "",
@@ -66,26 +66,32 @@ def render(rows: Iterable[Row]) -> str:
         "",
         "The planted metric was named before the first run. Found means: it was called a regression.",
         "",
-        "| slowdown | found | rate, at 95 % |",
-        "|---|---|---|",
+        "| slowdown | pairs | found | rate, at 95 % |",
+        "|---|---|---|---|",
     ]
     planted = [row for row in counted if row["planted"]]
-    for size in sorted({row["planted"]["size"] for row in planted}):
-        own = [row for row in planted if row["planted"]["size"] == size]
+    for size, pairs in sorted({(row["planted"]["size"], row["pairs"]) for row in planted}):
+        own = [row for row in planted if (row["planted"]["size"], row["pairs"]) == (size, pairs)]
         found = sum(row["planted"]["found"] for row in own)
         low, high = clopper_pearson(found, len(own))
-        lines.append(f"| {size:.0%} | {found} of {len(own)} | {low:.0%} to {high:.0%} |")
+        lines.append(f"| {size:.0%} | {pairs} | {found} of {len(own)} | {low:.0%} to {high:.0%} |")
     return "\n".join([*lines, "", *_table(planted, "planted")]) + "\n"
 
 
-def _calibrations(rows: Iterable[Row]) -> list[str]:
-    """A sentence on the calibrations of all comparisons: each is base against itself, with runs of its own."""
+def _calibrations(rows: Iterable[Row], alarms_before: int, before: int) -> list[str]:
+    """Sentences on the calibrations of all comparisons, each base against itself with runs of its own, and on these
+    together with the comparisons ``before``.
+    """
     verdicts = [row["calibration"] for row in rows if row["calibration"]]
     if not verdicts:
         return []
     alarms = sum("regression" in own for own in verdicts)
     told = f"Of the calibrations, in which base is compared with itself before anything else, {alarms} of"
-    return [f"{told} {len(verdicts)}: {_bound(alarms, len(verdicts))}."]
+    both, tried = alarms_before + alarms, before + len(verdicts)
+    return [
+        f"{told} {len(verdicts)}: {_bound(alarms, len(verdicts))}.",
+        f"In all, nothing was changed and something was called worse in {both} of {tried}: {_bound(both, tried)}.",
+    ]
 
 
 def _bound(events: int, trials: int) -> str:

@@ -54,7 +54,8 @@ def test_the_page_counts_with_bounds():
 
     assert "**0 of 1** were called a regression: at most 95% at 95 % confidence." in page
     assert "before anything else, 0 of 3: at most 63% at 95 % confidence." in page
-    assert "| 10% | 1 of 2 | 1% to 99% |" in page
+    assert "something was called worse in 0 of 4: at most 53% at 95 % confidence." in page
+    assert "| 10% | 10 | 1 of 2 | 1% to 99% |" in page
     assert (
         "| c1 | 3.9.1 | steady | latency_p99_ms@steady | 10 of 10 | +10.0 % (+8.4 to +11.6 %) | regression | a tenth of"
         in page
