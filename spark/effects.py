@@ -32,6 +32,9 @@ class Effect(NamedTuple):
     p: float
 
 
+_ANYTHING = math.log(10_000)
+
+
 def log_ratio(base: float, head: float) -> float:
     """How head compares with base: 0 for equal, log 2 for twice as much.
 
@@ -44,8 +47,10 @@ def log_ratio(base: float, head: float) -> float:
 
 
 def percent(log: float) -> float:
-    """A log-ratio as a change in percent."""
-    return 100 * math.expm1(log)
+    """A log-ratio as a change in percent; beyond a factor of ten thousand, where an interval from two pairs may end, as
+    that.
+    """
+    return 100 * math.expm1(min(log, _ANYTHING))
 
 
 def paired_effect(log_ratios: Sequence[float]) -> Effect | None:

@@ -36,8 +36,9 @@ def effect(mean: float, half: float, p: float = 0.001) -> Effect:
 
 
 def test_a_ratio_of_two_runs():
-    """11 against 10 is +10 %, and 10 against 11 its mirror."""
+    """11 against 10 is +10 %, and 10 against 11 its mirror; what no float holds is ten thousand times as much."""
     assert percent(log_ratio(10, 11)) == pytest.approx(10)
+    assert percent(2000.0) == percent(1000.0) == pytest.approx(999_900)
     assert log_ratio(11, 10) == -log_ratio(10, 11)
 
 
