@@ -51,8 +51,9 @@ SPANS = pa.schema([("phase", pa.string()), ("from_ns", pa.int64()), ("to_ns", pa
 ALLOWED = pa.schema([("producer_id", pa.string()), ("anomaly", pa.string()), ("allowed_why", pa.string())])
 WHOLE = pa.schema([("topic", pa.string()), ("partition", pa.int32())])
 WHOLE_LOGS = pa.schema([("topic", pa.string()), ("partition", pa.int32()), ("broker_id", pa.int32())])
-SIDE_BY_SIDE = 2  # runs that are judged at the same time
 LIMITS = pa.schema([("topic", pa.string()), ("evict_ns", pa.int64()), ("least_isr", pa.int32())])
+
+SIDE_BY_SIDE = 2  # runs that are judged at the same time
 
 
 def main(folders: Sequence[str]) -> None:
@@ -68,7 +69,9 @@ def main(folders: Sequence[str]) -> None:
 
 
 def _session(spark: SparkSession) -> SparkSession:
-    """A session with settings of its own, in the same application."""
+    """A session of its own, as settings follow from a run's size. Made before a thread has judged anything: where
+    another session was active, Spark says that the format exists already.
+    """
     own = spark.newSession()
     register(own)
     return own
