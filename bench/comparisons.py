@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +48,8 @@ def render(rows: Iterable[Row]) -> str:
     """The page: false alarms of a version against itself, and how often each planted slowdown was found."""
     counted = list(rows)
     itself = [row for row in counted if not row["planted"]]
-    alarms = sum("regression" in row["verdicts"] for row in itself)
+    compared = [row["verdicts"] for row in itself]
+    calibrated = [row["calibration"] for row in counted if row["calibration"]]
     lines = [
         "# What comparisons found whose truth is known",
         "",
@@ -57,8 +58,9 @@ def render(rows: Iterable[Row]) -> str:
         "",
         "## A version against itself",
         "",
-        f"**{alarms} of {len(itself)}** were called a regression: {_bound(alarms, len(itself))}.",
-        *_calibrations(counted, alarms, len(itself)),
+        f"Called a regression: **{_alarms(compared)}**.",
+        f"Of the calibrations, in which base is compared with itself before anything else: {_alarms(calibrated)}.",
+        f"In all, nothing was changed and something was called worse: {_alarms(compared + calibrated)}.",
         "",
         *_table(itself, "calibration"),
         "",
@@ -78,29 +80,15 @@ def render(rows: Iterable[Row]) -> str:
     return "\n".join([*lines, "", *_table(planted, "planted")]) + "\n"
 
 
-def _calibrations(rows: Iterable[Row], alarms_before: int, before: int) -> list[str]:
-    """Sentences on the calibrations of all comparisons, each base against itself with runs of its own, and on these
-    together with the comparisons ``before``.
-    """
-    verdicts = [row["calibration"] for row in rows if row["calibration"]]
-    if not verdicts:
-        return []
-    alarms = sum("regression" in own for own in verdicts)
-    told = f"Of the calibrations, in which base is compared with itself before anything else, {alarms} of"
-    both, tried = alarms_before + alarms, before + len(verdicts)
-    return [
-        f"{told} {len(verdicts)}: {_bound(alarms, len(verdicts))}.",
-        f"In all, nothing was changed and something was called worse in {both} of {tried}: {_bound(both, tried)}.",
-    ]
-
-
-def _bound(events: int, trials: int) -> str:
-    if not trials:
+def _alarms(verdicts: Sequence[Sequence[str]]) -> str:
+    """In how many comparisons of a version with itself something was called worse, and how often at most."""
+    alarms, tried = sum("regression" in own for own in verdicts), len(verdicts)
+    if not tried:
         return "none has run yet"
-    if not events:
-        return f"at most {none_in(trials):.0%} at 95 % confidence"
-    low, high = clopper_pearson(events, trials)
-    return f"{low:.0%} to {high:.0%} at 95 % confidence"
+    if not alarms:
+        return f"0 of {tried}, at most {none_in(tried):.0%} at 95 % confidence"
+    low, high = clopper_pearson(alarms, tried)
+    return f"{alarms} of {tried}, {low:.0%} to {high:.0%} at 95 % confidence"
 
 
 def _table(rows: Iterable[Row], last: str) -> list[str]:

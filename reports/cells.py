@@ -58,12 +58,14 @@ def milliseconds(value: float | None, *, censored: bool = False) -> str:
 
 
 def change(percent: float) -> str:
-    """A change in percent with its sign, such as +12 % and +3.4 %; a factor where it is tenfold or more."""
+    """A change in percent with its sign, such as +12 % and +3.4 %; a factor where it is tenfold or more, and only that
+    it is beyond a thousandfold, which nobody measures.
+    """
     factor = 1 + percent / 100
     if factor >= 10:
-        return f"×{factor:,.0f}"
+        return f"×{factor:,.0f}" if factor <= 1000 else "beyond ×1,000"
     if 0 < factor <= 0.1:
-        return f"÷{1 / factor:,.0f}"
+        return f"÷{1 / factor:,.0f}" if factor >= 0.001 else "beyond ÷1,000"
     digits = 0 if abs(percent) >= 9.95 else 1
     shown = f"{abs(percent):,.{digits}f}"
     return f"{'−' if percent < 0 and float(shown.replace(',', '')) else '+'}{shown} %"

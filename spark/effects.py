@@ -32,7 +32,7 @@ class Effect(NamedTuple):
     p: float
 
 
-_ANYTHING = math.log(10_000)
+_BEYOND = math.log(10_000)  # where an interval from two pairs may end; the pages say "beyond" from 1,000 on
 
 
 def log_ratio(base: float, head: float) -> float:
@@ -47,10 +47,8 @@ def log_ratio(base: float, head: float) -> float:
 
 
 def percent(log: float) -> float:
-    """A log-ratio as a change in percent; beyond a factor of ten thousand, where an interval from two pairs may end, as
-    that.
-    """
-    return 100 * math.expm1(min(log, _ANYTHING))
+    """A log-ratio as a change in percent, at most that of a factor of ten thousand."""
+    return 100 * math.expm1(min(log, _BEYOND))
 
 
 def paired_effect(log_ratios: Sequence[float]) -> Effect | None:

@@ -114,10 +114,12 @@ def _seen(found: Found) -> str:
     own = [own for own in found["noise"] if (own["scenario"], own["metric"], own["phase"]) in open_]
     if not own:
         return ""
-    could = "; ".join(f"of {change(each['smallest']).removeprefix('+')} in {metric(each)}" for each in own)
-    return (
-        f"With the noise of this host, {found['settings']['pairs']} pairs find a worsening {could}, four times of five."
-    )
+    could = "; ".join(f"{_least(each['smallest'])} in {metric(each)}" for each in own)
+    return f"With the noise of this host, {found['settings']['pairs']} pairs find {could}, four times of five."
+
+
+def _least(percent: float) -> str:
+    return "no worsening below tenfold" if percent >= 900 else f"a worsening of {change(percent).removeprefix('+')}"
 
 
 def _restless(found: Found) -> str:

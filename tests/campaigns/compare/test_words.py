@@ -48,6 +48,8 @@ def test_what_is_not_known_says_what_could_have_been_seen():
     (known,) = [said for said in found["further"] if said.startswith("With the noise of this host")]
     assert "10 pairs find a worsening of 24 % in p99 latency in phase steady, four times of five" in known
     assert "the interval holds 0 and reaches beyond the margin of ±5 %" in found["effects"][0]["why"]
+    hopeless = result(PLAN, rows(PLAN, 0.03, noise=[150 * value for value in NOISE]))["further"]
+    assert any("10 pairs find no worsening below tenfold in p99 latency" in said for said in hopeless)
 
 
 def test_one_worse_one_better():
