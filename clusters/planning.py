@@ -14,20 +14,18 @@ from pathlib import Path
 from typing import Any, Literal
 
 from clusters.builds import build_of, reported_version
+from clusters.durations import expected_phase_s
 from clusters.features import metadata_level
 from clusters.jars import metrics_agent, version_tuple
 from clusters.kafka import Mode, check_storage, choose_mode, minor_of
 from clusters.runtimes import CAPABILITIES, choose_runtime, open_runtime
 from clusters.scenario import Scenario, cpus_of, load_scenario
-from clusters.story.flow import Hold, Wait
-from clusters.story.network import Slow
-from clusters.story.processes import CrashLoop, Finalise, Rollback, Upgrade
+from clusters.story.processes import Finalise, Rollback, Upgrade
 from clusters.story.step import Step
 from clusters.world import Plan
 from history.errors import BadInput
 from history.folder import RunFolder, write_atomically
 
-RESTART_S = 8.0
 Lease = Literal["process", "time"]
 
 
@@ -213,15 +211,5 @@ def _check_subnet(runtime: str, subnet: str | None) -> None:
 
 
 def expected_seconds(scenario: Scenario) -> float:
-    """About how long a run takes when every wait takes half of its limit."""
-    return 45.0 + sum(_step_seconds(step) for phase in scenario.phases for step in phase.steps)
-
-
-def _step_seconds(step: Step) -> float:
-    if isinstance(step, Hold):
-        return step.seconds
-    if isinstance(step, Wait | Slow):
-        return step.limit / 2
-    if isinstance(step, CrashLoop):
-        return step.times * (step.after + RESTART_S)
-    return 2.0 + RESTART_S * len(step.breaks) * (not step.fault)
+    """About how long a run takes."""
+    return 45.0 + sum(map(expected_phase_s, scenario.phases))

@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from clusters.durations import expected_phase_s
 from clusters.scenario import Scenario
-from operators.timing import AIRFLOW_S, EXPECTED_S, expected_phase_s, expected_s
+from operators.timing import AIRFLOW_S, EXPECTED_S, expected_s
 
 _WORDS = {
     "start_cluster": "starting the cluster",

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from clusters.durations import expected_phase_s, longest_phase_s
 from clusters.scenario import Phase, Scenario
-
-_MARGIN_S = 120.0  # binding targets, healing and the capture at a phase's end, on a busy host
 
 AIRFLOW_S = 12.0  # from the command to the first task
 
@@ -31,27 +30,14 @@ _LIMIT_S = {"resolve": 900.0, "start_cluster": 900.0, "drain": 900.0, "collect":
 _USUAL_LIMIT_S = 300.0
 
 
-def _held_s(phase: Phase) -> float:
-    return sum(float(getattr(step, "seconds", 0.0)) for step in phase.steps)
-
-
-def _limits_s(phase: Phase) -> float:
-    return sum(float(getattr(step, "limit", 0.0)) for step in phase.steps)
-
-
-def expected_phase_s(phase: Phase) -> float:
-    """Seconds that a phase will take if a third of its waits' limits is used up."""
-    return _held_s(phase) + _limits_s(phase) / 3
-
-
 def expected_s(scenario: Scenario) -> float:
     """Seconds that a whole run will take, judging and page included."""
     return AIRFLOW_S + sum(EXPECTED_S.values()) + sum(expected_phase_s(phase) for phase in scenario.phases)
 
 
 def phase_limit(phase: Phase) -> timedelta:
-    """A phase's ``execution_timeout``: every hold, every limit run out, and a margin."""
-    return timedelta(seconds=_held_s(phase) + _limits_s(phase) + _MARGIN_S)
+    """A phase's ``execution_timeout``."""
+    return timedelta(seconds=longest_phase_s(phase))
 
 
 def task_limit(task_id: str) -> timedelta:

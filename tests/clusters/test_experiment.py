@@ -289,10 +289,10 @@ def test_an_address_in_use_is_refused(told: str, tmp_path: Path) -> None:
 
 
 def test_a_run_takes_about_as_long_as_its_steps() -> None:
-    """Holds as told, waits half of their limit, two seconds for the rest."""
-    steps: list[dict[str, Any]] = [{"hold": 4}, {"wait": {"for": {"isr_full": "orders"}, "limit": 20}}, {"pause": "A"}]
+    """And the three quarters of a minute around them."""
+    steps: list[dict[str, Any]] = [{"hold": 4}, {"wait": {"for": {"isr_full": "orders"}, "limit": 21}}, {"pause": "A"}]
 
-    assert expected_seconds(scenario(steps)) == 45 + 4 + 10 + 2
+    assert expected_seconds(scenario(steps)) == 45 + 4 + 7 + 2
 
 
 # --- leases, reaping, removing -----------------------------------------------------------------

@@ -19,11 +19,10 @@ phases:
 
 
 def test_a_phase_may_use_up_every_limit() -> None:
-    """Holds and limits add up, with a margin of two minutes; what is likely is less."""
+    """Holds and limits add up, with a margin of two minutes."""
     quiet, waits = parse_scenario(STORY, "story").phases
 
     assert [timing.phase_limit(quiet), timing.phase_limit(waits)] == [timedelta(seconds=135), timedelta(seconds=151)]
-    assert [timing.expected_phase_s(quiet), timing.expected_phase_s(waits)] == [15.0, 11.0]
 
 
 def test_a_run_takes_its_phases_and_its_tasks() -> None:

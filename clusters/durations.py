@@ -1,0 +1,38 @@
+"""How long the steps of a story take: what a person is told, and when a phase is given up."""
+
+from __future__ import annotations
+
+from clusters.scenario import Phase
+from clusters.story.step import Step
+
+_STEP_S = 2.0
+_RESTART_S = 8.0
+_SLOWEST = 4  # how much longer than usual a step may take on a busy host
+_MARGIN_S = 120.0  # binding targets, healing and the capture at a phase's end, on a busy host
+
+
+def expected_phase_s(phase: Phase) -> float:
+    """Seconds that a phase will take if a third of its waits' limits is used up."""
+    return sum(_held_s(step) + _limit_s(step) / 3 + _works_s(step) for step in phase.steps)
+
+
+def longest_phase_s(phase: Phase) -> float:
+    """Seconds after which a phase hangs: every hold, every limit run out, slow steps, and a margin."""
+    return _MARGIN_S + sum(_held_s(step) + _limit_s(step) + _SLOWEST * _works_s(step) for step in phase.steps)
+
+
+def _held_s(step: Step) -> float:
+    """What the story itself asks for; ``after`` is between the deaths of a crash loop."""
+    return float(getattr(step, "seconds", 0.0)) + float(getattr(step, "after", 0.0)) * len(step.breaks)
+
+
+def _limit_s(step: Step) -> float:
+    return float(getattr(step, "limit", 0.0))
+
+
+def _works_s(step: Step) -> float:
+    """What it takes to do it, where that is not its hold or wait; a step that is no fault heals what it breaks."""
+    if hasattr(step, "seconds") or hasattr(step, "limit"):
+        return 0.0
+    restarts = 0 if step.fault else len(step.breaks)
+    return _STEP_S * getattr(step, "times", 1) + _RESTART_S * restarts
