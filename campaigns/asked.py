@@ -6,13 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from campaigns.campaign import Kind
 from campaigns.nightly.settings import read_settings
 from clusters.paths import ROOT
 from clusters.scenario import merge_patch
-from history.errors import BadInput
+from history.yaml_files import read_mapping
 
 _SHORT = ("base", "head", "pairs", "bugs", "kafka", "tries")
 
@@ -31,22 +29,8 @@ def settings_of(kind: Kind, asked: Mapping[str, Any]) -> dict[str, Any]:
     if kind == "nightly":
         told = read_settings(Path(file or ROOT / "nightly.yaml"))
     elif kind == "capacity" or file:
-        told = _mapping(Path(file or ROOT / "capacity.yaml"))
+        told = read_mapping(Path(file or ROOT / "capacity.yaml"), "The settings")
     short = {name: asked[name] for name in _SHORT if asked.get(name) is not None}
     if asked.get("scenario"):
         short["scenarios"] = [asked["scenario"]]
     return merge_patch(merge_patch(told, more), short)
-
-
-def _mapping(path: Path) -> dict[str, Any]:
-    try:
-        told = yaml.safe_load(path.read_text())
-    except OSError as error:
-        raise BadInput(
-            f"The settings {path} cannot be read: {error.strerror}; give the path of a YAML file."
-        ) from error
-    except yaml.YAMLError as error:
-        raise BadInput(f"{path} is no YAML: {' '.join(str(error).split())}.") from error
-    if not isinstance(told, dict):
-        raise BadInput(f"{path} holds no settings; a mapping such as 'pairs: 10' is needed.")
-    return told

@@ -20,6 +20,7 @@ from clusters.story.menu import STEPS
 from clusters.values import Model, seconds
 from history.errors import BadInput
 from history.refusals import first_wrong
+from history.yaml_files import read_mapping
 
 MENU = Path(__file__).with_name("rotation.yaml")
 HEALED_LIMIT_S = 90.0
@@ -57,11 +58,7 @@ def read_menu(path: Path = MENU) -> Menu:
         BadInput: it is missing, no YAML, or no menu.
     """
     try:
-        return Menu.model_validate(yaml.safe_load(path.read_text()))
-    except OSError as error:
-        raise BadInput(f"The menu {path} cannot be read: {error.strerror}; give the path of a YAML file.") from error
-    except yaml.YAMLError as error:
-        raise BadInput(f"{path} is no YAML: {' '.join(str(error).split())}.") from error
+        return Menu.model_validate(read_mapping(path, "The menu"))
     except ValidationError as error:
         raise BadInput(f"{path} is no menu: {first_wrong(error)}.") from error
 

@@ -13,7 +13,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import yaml
 from pydantic import BeforeValidator, Field, PlainSerializer, ValidationError, model_validator
 
 from clusters.story.disks import FillDisk, FlipBit, ReadOnlyDisk
@@ -36,6 +35,7 @@ from clusters.values import (
 )
 from history.errors import BadInput
 from history.refusals import first_wrong
+from history.yaml_files import parse, read_text
 
 CONTROLLERS = ("active controller", "controllers")  # nodes of their own in KRaft mode
 SCENARIOS = Path(__file__).resolve().parent.parent / "scenarios"
@@ -313,10 +313,8 @@ def parse_scenario(text: str, where: str, changes: Mapping[str, Any] | None = No
         BadInput: it is no YAML or no scenario; the message names the first thing wrong.
     """
     try:
-        told = yaml.safe_load(text)
+        told = parse(text, where)
         return Scenario.model_validate(merge_patch(told, changes) if changes else told)
-    except yaml.YAMLError as error:
-        raise BadInput(f"{where} is no YAML: {' '.join(str(error).split())}.") from error
     except ValidationError as error:
         changed = ", as changed" if changes else ""
         raise BadInput(f"{where}{changed}: {first_wrong(error)}.") from error
@@ -348,4 +346,4 @@ def load_scenario(name_or_path: str, changes: Mapping[str, Any] | None = None) -
     if not path.is_file():
         known = ", ".join(scenario_names())
         raise BadInput(f"There is no scenario {name_or_path!r}; known: {known}, or give a path to a .yaml file.")
-    return parse_scenario(path.read_text(), str(name_or_path), changes)
+    return parse_scenario(read_text(path, "The scenario"), str(name_or_path), changes)

@@ -7,12 +7,12 @@ from datetime import date
 from pathlib import Path
 from typing import Any, Literal, Self
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from history.errors import BadInput
 from history.metrics import METRICS
 from history.refusals import first_wrong
+from history.yaml_files import read_mapping
 from spark.effects import Better
 
 RESOLUTION_S = 0.1  # times are seen by a prober: two that are shorter than this are the same
@@ -168,24 +168,12 @@ def read_settings(path: Path) -> dict[str, Any]:
     Raises:
         BadInput: a file is missing, or no YAML.
     """
-    settings = _read(path)
+    settings = read_mapping(path, "The settings")
     name = settings.get("acknowledged")
     if isinstance(name, str):
-        entries = _read(path.parent / name).get("acknowledged")
+        entries = read_mapping(path.parent / name, "The acknowledgements").get("acknowledged")
         settings["acknowledged"] = entries or []
     return settings
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        content = yaml.safe_load(path.read_text())
-    except FileNotFoundError:
-        raise BadInput(f"There is no file {path}; docs/nightly.md shows one.") from None
-    except yaml.YAMLError as error:
-        raise BadInput(f"{path} is no YAML: {' '.join(str(error).split())}.") from None
-    if not isinstance(content, dict):
-        raise BadInput(f"{path} holds no settings; docs/nightly.md shows them.")
-    return content
 
 
 def check(settings: Mapping[str, Any]) -> Settings:

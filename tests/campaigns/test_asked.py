@@ -36,7 +36,7 @@ def test_settings_are_a_merge_patch() -> None:
 
 @pytest.mark.parametrize(
     ("text", "sentence"),
-    [(None, "cannot be read"), ("pairs: [", "is no YAML"), ("- 1", "holds no settings")],
+    [(None, "cannot be read"), ("pairs: [", "is no YAML"), ("- 1", "holds no mapping")],
 )
 def test_a_file_that_is_no_settings_is_bad_input(tmp_path: Path, text: str | None, sentence: str) -> None:
     """One sentence that says which file, and what was expected."""

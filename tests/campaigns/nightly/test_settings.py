@@ -94,7 +94,7 @@ def test_acknowledgements_are_read_from_the_file_that_is_named(tmp_path: Path) -
 
 @pytest.mark.parametrize(
     ("text", "words"),
-    [(None, "There is no file"), ("a: [", "is no YAML"), ("- a", "holds no settings")],
+    [(None, "cannot be read"), ("a: [", "is no YAML"), ("- a", "holds no mapping")],
 )
 def test_a_file_that_holds_no_settings_is_refused(tmp_path: Path, text: str | None, words: str) -> None:
     """Missing, broken, or a list."""
