@@ -62,7 +62,7 @@ class CampaignStep(BaseOperator):
 class PlanCampaign(BaseOperator):
     """Fix what will be run; returns the campaign's folder.
 
-    :param kind: compare, nightly, capacity or known_bugs
+    :param kind: compare, nightly, capacity, known_bugs or claims
     """
 
     def __init__(self, *, kind: Kind, **kwargs: Any) -> None:
@@ -140,7 +140,7 @@ class JudgeItems(CampaignStep):
 
 
 class Conclude(CampaignStep):
-    """Write the result, its page and the index; red unless the result's state is pass."""
+    """Write the result, its page and the index; red where the result's state is fail."""
 
     def execute(self, context: Context) -> str:  # noqa: ARG002  # Airflow's signature
         from campaigns import runner  # heavy: not while a DAG file is parsed

@@ -14,7 +14,7 @@ from operators.campaign import Conclude, CountItems, JudgeItems, PlanCampaign, R
 from operators.steps import Watcher
 
 ARCHIVE = Asset(name="archive", uri="plimsoll://archive")  # the page over everything is written when it grows
-_RUN_LIMIT = timedelta(minutes=30)
+_RUN_LIMIT = timedelta(hours=6)  # its phases have limits of their own; a soak may hold the host for hours before it
 _JUDGE_LIMIT = timedelta(hours=4)
 _SHORT = timedelta(minutes=10)
 

@@ -1,6 +1,6 @@
 """The commands behind make that run, clean up and serve: ``python -m operators.cli``.
 
-Exit codes of ``run``: 0 pass, 1 fail, 2 unknown, 3 bad input, 130 interrupted.
+Exit codes of runs and campaigns: 0 pass, 1 fail, 2 unknown, 3 bad input, 130 interrupted.
 """
 
 from __future__ import annotations
@@ -8,6 +8,8 @@ from __future__ import annotations
 import argparse
 import json
 import logging
+import os
+import re
 import secrets
 import shutil
 import signal
@@ -17,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from clusters import rotation
+from clusters.builds import build_of
 from clusters.host_lock import beside_others
 from clusters.runtimes import CAPABILITIES, choose_runtime
 from clusters.scenario import load_scenario, scenario_names
@@ -43,6 +46,7 @@ _CAMPAIGNS = {
 }
 EXIT_CODES = {"pass": 0, "fail": 1, "unknown": 2}
 _INTERRUPTED = 130
+_DATABASE = "PLIMSOLL_DB"  # in the environment: it may hold a password, and command lines are read by everyone
 MOST_MINUTES = 240
 
 
@@ -108,9 +112,8 @@ def _parser() -> argparse.ArgumentParser:
     archive.add_argument("--runs", type=Path, default=runs_folder())
     archive.set_defaults(command=_archive)
 
-    up = commands.add_parser("up", help="start Airflow with its web page")
+    up = commands.add_parser("up", help=f"start Airflow with its web page; {_DATABASE} names a PostgreSQL database")
     up.add_argument("--port", type=int, default=8080)
-    up.add_argument("--db", help="a PostgreSQL database, as postgresql://…; else SQLite")
     up.set_defaults(command=_up)
     commands.add_parser("down", help="end it").set_defaults(command=_down)
     return parser
@@ -235,9 +238,10 @@ def _judge(asked: argparse.Namespace) -> int:
     from campaigns.site import publish  # heavy
     from spark.submit import judge
 
-    code = judge(asked.folders)
-    for folder in asked.folders:
-        publish(folder.resolve())
+    with beside_others():
+        code = judge(asked.folders)
+        for folder in asked.folders:
+            publish(folder.resolve())
     return code
 
 
@@ -255,6 +259,7 @@ def _campaign(asked: argparse.Namespace) -> int:
     def listed(follow_up: bool) -> list[Item]:
         return recording.outstanding(folder, recording.items_of(folder, places, more=follow_up), places)
 
+    before = _written_ns(folder.result)
     with airflow_home.home_of_run(f"{asked.kind}-{campaign.campaign_id}") as home:
         log = home / "airflow.log"
         progress = CampaignProgress(log, _say, listed, recording.expected_seconds)
@@ -273,17 +278,21 @@ def _campaign(asked: argparse.Namespace) -> int:
             )
         finally:
             _say(f"campaign: {folder.path}\n")
-        state = _conclude_campaign(folder.result, folder.page)
+        state = _conclude_campaign(folder.result, folder.page, before)
         if succeeded or state == "fail":
             shutil.rmtree(home)
-        else:
-            _complain(f"A task failed. The same command with NAME={campaign.campaign_id} goes on; Airflow's log: {log}")
-    return EXIT_CODES.get(state, 0)
+            return EXIT_CODES.get(state, 0)
+        _complain(f"A task failed. The same command with NAME={campaign.campaign_id} goes on; Airflow's log: {log}")
+    return EXIT_CODES["unknown"]
 
 
-def _conclude_campaign(result: Path, page: Path) -> str:
-    """End with the lines that machines read; returns the state."""
-    if not result.is_file():
+def _written_ns(file: Path) -> int:
+    return file.stat().st_mtime_ns if file.is_file() else 0
+
+
+def _conclude_campaign(result: Path, page: Path, before: int) -> str:
+    """End with the lines that machines read; returns the state. One written ``before`` is no result of this time."""
+    if _written_ns(result) == before:
         _complain("The campaign came to no result.")
         return "unknown"
     found = json.loads(result.read_text())
@@ -300,6 +309,7 @@ def _soak(asked: argparse.Namespace) -> int:
     if not 0 < asked.minutes <= MOST_MINUTES:
         raise BadInput(f"MINUTES={asked.minutes:g} is no length of a schedule; above 0 and up to {MOST_MINUTES} are.")
     made = rotation.rotation(_menu(asked), seed=seed, length_s=60 * asked.minutes)
+    build_of(asked.kafka)  # refused before anything is written
     file = Places.beside(asked.runs.resolve()).site / "soaks" / f"{made.name}-{made.digest[:8]}.yaml"
     file.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(file, rotation.as_yaml(made))
@@ -315,12 +325,14 @@ def _hunt(asked: argparse.Namespace) -> int:
 
     if asked.schedules < 1 or not 0 < asked.seconds <= 60 * MOST_MINUTES:
         raise BadInput(
-            f"N={asked.schedules} schedules of {asked.seconds:g} s are no hunt; N is 1 or more, LENGTH above 0."
+            f"N={asked.schedules} schedules of {asked.seconds:g} s are no hunt; N is 1 or more, "
+            f"LENGTH above 0 and up to {60 * MOST_MINUTES}."
         )
     seed = 1 if asked.seed is None else asked.seed
-    name = asked.name or f"{asked.kafka.replace('/', '-')}-{seed}"
+    name = asked.name or f"{re.sub(r'[^a-z0-9.]+', '-', asked.kafka.lower()).strip('-.')}-{seed}"
     wanted = hunt.Asked(asked.kafka, asked.schedules, seed, asked.seconds, asked.shrink_runs, runtime=asked.runtime)
     places, menu = Places.beside(asked.runs.resolve()), _menu(asked)
+    build_of(asked.kafka)  # refused before anything is written
     folder = hunt.open_folder(wanted, name, places)
     try:
         notebook = hunt.Notebook(folder / "looks.jsonl")
@@ -376,7 +388,7 @@ def _up(asked: argparse.Namespace) -> int:
 
     _say("starting Airflow … (about 15 s)\n")
     write_index(Places.beside(runs_folder()))
-    _say(f"Airflow is up: {service.up(asked.port, database=asked.db)} (make down ends it)\n")
+    _say(f"Airflow is up: {service.up(asked.port, database=os.environ.get(_DATABASE) or None)} (make down ends it)\n")
     _say(f"runs, nights, comparisons and plans: http://{service.ADDRESS}:{asked.port + 1}\n")
     return 0
 

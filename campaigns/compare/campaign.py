@@ -87,7 +87,7 @@ class Settings(_Model):
 
     base: Side
     head: Side
-    scenarios: list[str] = Field(min_length=1)
+    scenarios: list[str] = Field(default=["steady"], min_length=1)
     pairs: int = Field(default=10, ge=2)
     aa_pairs: int = Field(default=5, ge=2)
     primary: dict[str, float] = Field(default_factory=dict)
@@ -185,7 +185,7 @@ def result(campaign: Campaign, rows: Sequence[Mapping[str, Any]]) -> dict[str, A
         "plant": _plant(settings["plant"], effects),
     }
     found["verdict"] = _overall(found)
-    found["state"] = _STATES[found["verdict"]]
+    found["state"] = _state(found)
     found["correctness"]["sentence"] = correctness_sentence(found)
     found |= {"sentence": first_sentence(found), "further": further_sentences(found)}
     return found
@@ -222,6 +222,12 @@ def _overall(found: Mapping[str, Any]) -> str:
         if verdict in told:
             return verdict
     return "equivalent" if told else "inconclusive"
+
+
+def _state(found: Mapping[str, Any]) -> str:
+    """What the verdict means for an exit code; while runs are missing nothing is a pass."""
+    state = _STATES[found["verdict"]]
+    return "unknown" if state == "pass" and found["runs"]["recorded"] < found["runs"]["planned"] else state
 
 
 # --- settings --------------------------------------------------------------------------------------

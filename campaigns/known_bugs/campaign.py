@@ -211,10 +211,13 @@ def _arms_of(campaign: Campaign) -> dict[tuple[str, str], Arm]:
 
 
 def result(campaign: Campaign, rows: Sequence[Row]) -> dict[str, Any]:
-    """Bug x version with counts of tries, as JSON; ``state`` is pass when every arm came out as it had to."""
+    """Bug x version with counts of tries, as JSON; ``state`` is pass when every arm came out as it had to.
+
+    What must come of an arm is not known (``as_expected`` is None) where no version is known, or no try counts.
+    """
     runs = _runs(campaign, rows)
     arms = [_told(arm, [row for row in runs.values() if _is_of(row, arm)]) for arm in _arms_of(campaign).values()]
-    wrong = [arm for arm in arms if arm["as_expected"] is False]
+    missing = [item.name for item in campaign.items if item.name not in runs]
     return {
         "format": 1,
         "kind": "known_bugs",
@@ -223,12 +226,19 @@ def result(campaign: Campaign, rows: Sequence[Row]) -> dict[str, Any]:
         "seed": campaign.seed,
         "settings": campaign.settings,
         "hosts": sorted({str(row["host"]) for row in runs.values()}),
-        "missing": [item.name for item in campaign.items if item.name not in runs],
+        "missing": missing,
         "arms": arms,
-        "state": "fail" if wrong else "pass",
+        "state": _state(arms, missing),
         "sentence": _sentence(arms),
         "lines": table_of(arms),
     }
+
+
+def _state(arms: Sequence[Mapping[str, Any]], missing: Sequence[str]) -> str:
+    """Fail where a version came out as it must not; unknown where tries are missing, or none of a version counts."""
+    if any(arm["as_expected"] is False for arm in arms):
+        return "fail"
+    return "unknown" if missing or not all(arm["decided"] for arm in arms) else "pass"
 
 
 def _is_of(row: Row, arm: Arm) -> bool:
@@ -240,7 +250,7 @@ def _told(arm: Arm, rows: Sequence[Row]) -> dict[str, Any]:
     counts = Counter(each["outcome"] for each in tries)
     decided = sum(counts[name] for name in DECIDED)
     low, high = clopper_pearson(counts["found"], decided)
-    as_expected = None if arm.expected is None else 0 < counts[arm.expected] == decided
+    as_expected = counts[arm.expected] == decided if arm.expected and decided else None
     return {
         "bug": arm.bug.name,
         "issue": arm.bug.issue,

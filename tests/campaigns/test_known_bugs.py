@@ -205,11 +205,12 @@ def test_bug_by_version_is_counted_in_tries() -> None:
         ([STUCK, {}], [{}, {}], "fail"),
         ([STUCK, STUCK], [{}, STUCK], "fail"),
         ([STUCK, STUCK], [{}, {"verdict": "fail", "broken": ["I12"]}], "pass"),
-        ([{"window": False}, {"verdict": "unknown"}], [{}, {}], "fail"),
+        ([{"window": False}, {"verdict": "unknown"}], [{}, {}], "unknown"),
+        ([STUCK, {"window": False}], [{}, {}], "pass"),
     ],
 )
 def test_a_bug_must_be_found_where_it_is_and_nowhere_else(of_bad: list[Any], of_good: list[Any], state: str) -> None:
-    """In every try that counts, and in one at least."""
+    """In every try that counts; where none of a version does, nothing is known."""
     planned = plan(bugs="13091", tries=2)
     told = {"bad": iter(of_bad), "good": iter(of_good)}
     rows = [row(item, **next(told[item.labels["arm"]])) for item in planned.items]
@@ -237,6 +238,15 @@ def test_another_campaigns_runs_do_not_count() -> None:
 
     assert known_bugs.result(planned, [other])["arms"][0]["tries"] == 0
     assert known_bugs.result(planned, [other])["missing"] == ["kafka-13091-bad-01", "kafka-13091-good-01"]
+
+
+def test_a_campaign_that_lacks_tries_is_no_pass() -> None:
+    """One that went wrong is enough to fail all the same."""
+    planned = plan(bugs="13091", tries=2)
+    bad, good = (row(planned.items[0], **about) for about in (STUCK, {}))
+
+    assert known_bugs.result(planned, [bad, row(planned.items[1])])["state"] == "unknown"
+    assert known_bugs.result(planned, [good, row(planned.items[1])])["state"] == "fail"
 
 
 # --- the list --------------------------------------------------------------------------------------
