@@ -38,6 +38,25 @@ SETTINGS ?=
 REBUILD ?=
 CAMPAIGN = $(if $(NAME),--name "$(NAME)") $(if $(SETTINGS),--file "$(SETTINGS)") $(if $(SEED),--seed="$(SEED)")
 
+# What each target takes. Anything else typed beside it would do nothing, and is refused.
+TAKES_demo := KAFKA RUNTIME
+TAKES_run := SCENARIO KAFKA RUNTIME RATE SEED SUBNET
+TAKES_judge := RUN
+TAKES_import := HISTORY FORMAT OPTIONS
+TAKES_compare := BASE HEAD SCENARIO PAIRS NAME SETTINGS SEED
+TAKES_nightly := NAME SETTINGS SEED
+TAKES_capacity := NAME SETTINGS SEED
+TAKES_known-bugs := BUGS KAFKA TRIES NAME SETTINGS SEED
+TAKES_claims := KAFKA NAME SETTINGS SEED
+TAKES_soak := KAFKA MINUTES SEED MENU RUNTIME
+TAKES_hunt := KAFKA N SEED LENGTH LIMIT NAME MENU RUNTIME
+TAKES_archive := REBUILD
+TAKES_up := PORT DB
+TAKES_clean := ALL
+TAKEN := $(sort $(foreach takes,$(filter TAKES_%,$(.VARIABLES)),$($(takes))))
+$(foreach goal,$(MAKECMDGOALS),$(foreach name,$(filter-out $(TAKES_$(goal)),$(TAKEN)),$(if $(filter command%,$(origin $(name))),\
+  $(error make $(goal) takes no $(name)=; it takes $(or $(TAKES_$(goal)),no settings)))))
+
 export GX_ANALYTICS_ENABLED := false
 export PYTHONPATH := $(CURDIR)
 
@@ -142,8 +161,9 @@ lock: $(VENV)/.ready ## Write requirements.lock anew from pyproject.toml
 	@$(VENV)/bin/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --group dev -o requirements.lock pyproject.toml
 
 .PHONY: up
+up: export PLIMSOLL_DB = $(DB)
 up: $(VENV)/.ready ## Start Airflow with its web page on PORT=8080 of this machine [DB=postgresql://…]
-	@exec $(PY) -m operators.cli up --port "$(PORT)" $(if $(DB),--db "$(DB)")
+	@exec $(PY) -m operators.cli up --port "$(PORT)"
 
 .PHONY: down
 down: ## Stop Airflow again

@@ -73,7 +73,7 @@ REPLICAS = pa.schema(
     ]
 )
 
-# One row per view of a partition's state. source: metadata | controller_log | znode | broker_log.
+# One row per view of a partition's state. source: metadata.
 ISR = pa.schema(
     [
         _required("observer", pa.string()),  # a broker id as text, or "controller"

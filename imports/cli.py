@@ -1,6 +1,6 @@
 """The command behind ``make import``: a foreign history becomes a run folder, is judged and gets its page.
 
-Exit codes: 0 pass, 1 fail, 2 unknown, 3 bad input.
+Exit codes: 0 pass, 1 fail, 2 unknown, 3 bad input, 130 interrupted.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ READERS: dict[Origin, Callable[[Sequence[Path]], History | Tables]] = {
     "jepsen": jepsen.read,
 }
 _UNKNOWN = 2
+_INTERRUPTED = 130
 
 
 class _Parser(argparse.ArgumentParser):
@@ -39,6 +40,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         asked = _parser().parse_args(arguments)
         folder = import_history(asked.history, asked.format, _settings(asked), asked.runs.resolve())
         return _judge(folder)
+    except KeyboardInterrupt:
+        return _INTERRUPTED
     except PlimsollError as error:
         sys.stderr.write(f"{error}\n")
         return getattr(error, "exit_code", _UNKNOWN)
@@ -89,11 +92,13 @@ def import_history(history: str, origin: str, settings: Settings, runs: Path) ->
 
 
 def _judge(folder: RunFolder) -> int:
-    from reports.run_page import publish  # heavy
+    from campaigns.site import publish  # heavy
+    from clusters.host_lock import beside_others
     from spark.submit import judge
 
-    code = judge([folder.path])
-    publish(folder.path)
+    with beside_others():
+        code = judge([folder.path])
+        publish(folder.path)
     return code
 
 

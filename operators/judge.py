@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 _MEANING = {
     1: "fail: something that this run's configuration promises did not hold",
     2: "unknown: the evidence does not suffice",
-    3: "none: this folder cannot be judged",
 }
 
 
@@ -41,8 +40,7 @@ class Judge(BaseOperator):
 
         code = judge([Path(self.run)])
         if code:
-            meaning = _MEANING.get(code, f"none: the judge ended with exit code {code}")
-            raise AirflowFailException(f"Verdict {meaning}; see {RunFolder(Path(self.run)).verdict_file}.")
+            raise AirflowFailException(f"Verdict {_MEANING[code]}; see {RunFolder(Path(self.run)).verdict_file}.")
 
     def on_kill(self) -> NoReturn:
         send(signal.SIGKILL, descendants(os.getpid()))  # a Python driver outlives its spark-submit; nobody else does

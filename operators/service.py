@@ -91,7 +91,7 @@ def _database(address: str | None) -> dict[str, str]:
     if address is None:
         return {}
     if not address.startswith("postgresql://"):
-        raise BadInput(f"DB={address} is no address of a PostgreSQL database, such as postgresql://user@host/airflow.")
+        raise BadInput("DB= is no PostgreSQL database's address, which begins as in postgresql://user@host/airflow.")
     return {"AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": address.replace("postgresql://", "postgresql+psycopg2://", 1)}
 
 

@@ -14,7 +14,7 @@ Row = Mapping[str, Any]
 
 _KINDS = {
     "nightly": ("nights", "Nights", "No night has run yet: make nightly."),
-    "compare": ("comparisons", "Comparisons", "No versions have been compared yet: make compare BASE=… HEAD=…"),
+    "compare": ("comparisons", "Comparisons", "No versions have been compared yet: make compare BASE=3.0.2 HEAD=3.1.2"),
     "known_bugs": ("known-bugs", "Known bugs", "No known bug has been looked for yet: make known-bugs."),
     "claims": ("claims", "Claims", "No version has been asked yet: make claims KAFKA=…"),
     "capacity": ("plans", "Capacity plans", "No capacity has been planned yet: make capacity."),

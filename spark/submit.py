@@ -1,4 +1,4 @@
-"""``python -m spark.submit RUN [RUN …]``: judge run folders with spark-submit; the command behind ``make judge``."""
+"""Judges run folders with spark-submit, on this machine or where Airflow's Spark connection says."""
 
 from __future__ import annotations
 
@@ -16,13 +16,12 @@ from typing import Any
 
 import pyspark
 
-from history.errors import BadInput, HarnessError, PlimsollError
+from history.errors import BadInput, HarnessError
 from history.folder import SEAL, RunFolder
 from history.java import java_home
 
 ROOT = Path(__file__).parents[1]
 EXIT_CODES = {"pass": 0, "fail": 1, "unknown": 2}
-BAD_INPUT = BadInput.exit_code
 _CONNECTION = "AIRFLOW_CONN_SPARK_DEFAULT"
 # The JVM lives for half a minute; Spark's generated classes overflow the code cache that comes with one tier, and a
 # full one ends all compiling.
@@ -41,7 +40,7 @@ def judge(folders: list[Path]) -> int:
     """
     runs = [RunFolder(folder.resolve()) for folder in folders]
     if not runs:
-        raise BadInput("Say which run folders to judge, for example: python -m spark.submit runs/<run id>.")
+        raise BadInput("Say which run folders to judge, for example: make judge RUN=runs/<run id>.")
     for run in runs:
         if not (run.manifest.is_file() or (run.path / SEAL).is_file()):
             raise BadInput(f"{run.path} is no run folder: it holds neither manifest.json nor {SEAL}.")
@@ -155,19 +154,3 @@ def _own_group(command: list[str], environment: Mapping[str, str]) -> Iterator[s
 
 def _interrupt(number: int, frame: object) -> None:  # noqa: ARG001  # a signal handler takes both
     raise KeyboardInterrupt
-
-
-def main(arguments: list[str]) -> int:
-    """The command line: 0 pass, 1 fail, 2 unknown, 3 bad input."""
-    try:
-        return judge([Path(argument) for argument in arguments])
-    except BadInput as error:
-        print(error, file=sys.stderr)  # noqa: T201  # the one sentence
-        return BAD_INPUT
-    except PlimsollError as error:
-        print(error, file=sys.stderr)  # noqa: T201  # the one sentence
-        return EXIT_CODES["unknown"]
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

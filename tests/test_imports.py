@@ -20,7 +20,7 @@ MAY_IMPORT = {
     "expectations": {"history"},
     "spark": {"expectations", "history"},
     "reports": {"history"},
-    "imports": {"history", "spark", "reports"},
+    "imports": {"campaigns", "clusters", "history", "spark"},
     "claims": {"history", "spark"},
     "campaigns": {"claims", "clusters", "spark", "reports", "history"},
     "operators": {"campaigns", "clusters", "spark", "reports", "history"},

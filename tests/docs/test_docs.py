@@ -1,6 +1,7 @@
 """The pages say what the code says: names, tables, settings, commands and links."""
 
 import re
+import subprocess
 import tomllib
 from itertools import pairwise
 from pathlib import Path
@@ -127,6 +128,47 @@ def test_commands_exist() -> None:
 
     assert named - targets == set()
     assert {"demo", "test", "run", "judge", "up", "down"} <= named
+
+
+def takes() -> dict[str, set[str]]:
+    """What each target of the Makefile takes."""
+    lines = re.findall(r"^TAKES_([a-z-]+) := (.+)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    return {target: set(names.split()) for target, names in lines}
+
+
+def test_commands_take_what_they_are_shown_with() -> None:
+    """Every setting beside a make target on a page is one of the target's."""
+    commands = {
+        (target, name)
+        for path in PAGES
+        for target, more in re.findall(r"(?:`|^)make ([a-z-]+)((?: [^`\n]+)?)", path.read_text(), re.MULTILINE)
+        for name in re.findall(r"\b([A-Z]+)=", more)
+    }
+
+    assert {(target, name) for target, name in commands if name not in takes().get(target, ())} == set()
+    assert {("compare", "BASE"), ("known-bugs", "TRIES"), ("soak", "MINUTES")} <= commands
+
+
+def test_a_target_takes_what_its_recipe_uses() -> None:
+    """No more and no less."""
+    text = (ROOT / "Makefile").read_text()
+    named = set().union(*takes().values())
+    text = text.replace("$(CAMPAIGN)", "$(NAME) $(SETTINGS) $(SEED)")
+    for target, names in takes().items():
+        recipe = re.findall(rf"^{target}:.*(?:\n(?:\t|{target}:).*)*", text, re.MULTILINE)
+        used = {name for name in re.findall(r"[(,]([A-Z]+)[),]", "".join(recipe)) if name in named}
+        assert used == names, target
+
+
+@pytest.mark.parametrize(
+    ("command", "code"), [("capacity KAFKA=4.3.0", 2), ("capacity NAME=x", 0), ("lint RATE=1", 2), ("lint", 0)]
+)
+def test_a_setting_that_would_do_nothing_is_refused(command: str, code: int) -> None:
+    """And what the target takes is named."""
+    told = subprocess.run(["make", "-n", *command.split()], cwd=ROOT, capture_output=True, text=True, check=False)
+
+    assert told.returncode == code
+    assert not code or re.search(r"make \w+ takes no \w+=; it takes (NAME SETTINGS SEED|no settings)\.", told.stderr)
 
 
 def test_pages_that_the_code_names_exist() -> None:
@@ -335,6 +377,17 @@ def test_every_parameter_is_explained() -> None:
 
     assert [row[0] for row in rows(section(page("airflow.md"), "Parameters"))[2:]] == params
     assert params
+
+
+def test_every_parameter_of_a_campaign_is_explained() -> None:
+    """The table has those that all share, and each kind's own."""
+    sources = [(ROOT / "operators" / "campaign_dag.py").read_text()]
+    sources += [file.read_text() for file in (ROOT / "dags").glob("*.py") if "campaign_dag" in file.read_text()]
+    params = {name for source in sources for name in re.findall(r'^ *"(\w+)": Param\(', source, re.MULTILINE)}
+
+    table = rows(section(page("airflow.md"), "Of a campaign"))[2:]
+    assert {name for row in table for name in row[0].split(", ")} == params
+    assert {"settings", "pairs", "bugs"} <= params
 
 
 def test_every_direct_dependency_has_a_reason() -> None:

@@ -1,9 +1,9 @@
-"""The command behind make judge: where Spark runs, and what is refused before it starts."""
+"""Where Spark runs, and what is refused before it starts."""
 
 import pytest
 
 from history.errors import BadInput
-from spark.submit import main, spark_master
+from spark.submit import judge, spark_master
 
 
 def test_the_master_is_local_by_default():
@@ -27,8 +27,9 @@ def test_another_connection_is_refused(text):
         spark_master({"AIRFLOW_CONN_SPARK_DEFAULT": text})
 
 
-def test_what_is_no_run_folder_is_bad_input(tmp_path, capsys):
-    """A folder without a manifest and a seal, and no folder at all, end with exit code 3 and one sentence."""
-    assert main([str(tmp_path)]) == 3
-    assert "is no run folder" in capsys.readouterr().err
-    assert main([]) == 3
+def test_what_is_no_run_folder_is_bad_input(tmp_path):
+    """A folder without a manifest and a seal, and no folder at all."""
+    with pytest.raises(BadInput, match="is no run folder"):
+        judge([tmp_path])
+    with pytest.raises(BadInput, match="make judge RUN="):
+        judge([])
