@@ -58,7 +58,7 @@ def render(rows: Iterable[Row]) -> str:
         "",
         "`python -m bench.planted` makes them: two brokers, 150 records a second, and followers whose every fetch lasts as",
         "long as a timer says, so that p99 follows from the timer and is calmer than a stock cluster's. What is found here",
-        "is the least that the rule must find; noise takes from it. With two pairs an interval is so wide that hardly",
+        "is the most to expect; noise takes from it. With two pairs an interval is so wide that hardly",
         "anything can be called a regression: no false alarm among them says little.",
         "",
         "## A version against itself",
