@@ -231,7 +231,7 @@ class PhaseRun:
         self._record("window", step, condition=str(condition), opened=opened, why=why)
 
     def _check(self, condition: Condition) -> tuple[bool, str]:
-        for name in ("log_end_offset", "high_watermark"):
+        for name in ("log_end_offset", "high_watermark", "log_start_offset"):
             if wanted := getattr(condition, name):
                 return self._check_offset(wanted, name)
         if condition.target:

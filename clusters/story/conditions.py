@@ -46,6 +46,7 @@ class Condition(Model):
     leads: Node | None = None
     log_end_offset: OffsetBetween | None = None
     high_watermark: OffsetBetween | None = None
+    log_start_offset: OffsetBetween | None = None
     isr_full: str | None = None
     leader_changed: str | None = None
     caught_up: str | None = None
@@ -60,7 +61,7 @@ class Condition(Model):
     @property
     def target(self) -> Target | None:
         """The brokers that it is about, where it is about some."""
-        offset = self.log_end_offset or self.high_watermark
+        offset = self.log_end_offset or self.high_watermark or self.log_start_offset
         return self.out_of_isr or self.in_isr or self.leads or (offset.node if offset else None)
 
     @model_validator(mode="after")

@@ -258,6 +258,8 @@ def test_a_wait_that_runs_out_is_recorded_and_the_run_goes_on(tmp_path: Path) ->
         ({"log_end_offset": {"node": "C of orders-0", "at_most": 7}}, None, {3: None}, "wait_ran_out"),
         ({"high_watermark": {"node": "C", "at_most": 400}}, None, {}, "wait_met"),
         ({"high_watermark": {"node": "C", "at_most": 399}}, None, {}, "wait_ran_out"),
+        ({"log_start_offset": {"node": "C", "at_most": 0}}, None, {}, "wait_met"),
+        ({"log_start_offset": {"node": "followers of orders-0", "at_least": 1}}, None, {}, "wait_ran_out"),
         ({"leader_changed": "orders"}, None, {}, "wait_ran_out"),
         ({"caught_up": "orders"}, None, {3: 400}, "wait_met"),
         ({"caught_up": "orders"}, None, {3: 399}, "wait_ran_out"),
