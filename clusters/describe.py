@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from contextlib import closing
 from typing import Any
 
-from clusters.admin import describe_config
+from clusters.admin import TIMEOUT_MS, describe_config
 from clusters.partition import TopicPartition
+from clusters.ports import PORTS
 from clusters.wire import EARLIEST, Connection, list_offset, read_batches
 from clusters.world import World
 from history.errors import HarnessError
@@ -32,27 +34,39 @@ def describe(world: World, topic: str) -> dict[str, Any]:
 
     Raises:
         HarnessError: no broker answers that could be asked.
+        OSError: one that leads, or the one that was asked, does not answer in time.
     """
-    answering = next((number for number in world.brokers if world.view_of(number)), None)
-    if answering is None:
+    views = ((number, world.view_of(number)) for number in world.brokers)
+    answering, view = next(((number, view) for number, view in views if view), (None, None))
+    if answering is None or view is None:
         raise HarnessError(f"No broker answers that could be asked about topic {topic}.")
-    to = world.connection(answering)
-    view = world.view_of(answering)
-    partitions = [part for part in view.partitions if part.topic == topic] if view else []
+    partitions = [part for part in view.partitions if part.topic == topic]
+    with closing(_connection(world, answering)) as to:
+        settings = {
+            "broker": describe_config(to, "broker", str(answering), OF_BROKER),
+            "topic": describe_config(to, "topic", topic, OF_TOPIC),
+        }
     return {
         "broker": answering,
         "partitions": [vars(part) for part in partitions],
-        "settings": {
-            "broker": describe_config(to, "broker", str(answering), OF_BROKER),
-            "topic": describe_config(to, "topic", topic, OF_TOPIC),
-        },
+        "settings": settings,
         "look_ups": [
             {"partition": part.partition, "broker": part.leader, **found}
             for part in partitions
             if part.leader >= 0
-            for found in _look_ups(world.connection(part.leader), TopicPartition(topic, part.partition))
+            for found in _looked_up(world, part.leader, TopicPartition(topic, part.partition))
         ],
     }
+
+
+def _connection(world: World, number: int) -> Connection:
+    """A connection that waits: a broker that is busy for half a second is no reason to end a phase."""
+    return Connection(world.brokers[number].address, PORTS["PROBE"], TIMEOUT_MS / 1000)
+
+
+def _looked_up(world: World, leader: int, replica: TopicPartition) -> list[dict[str, int | None]]:
+    with closing(_connection(world, leader)) as to:
+        return list(_look_ups(to, replica))
 
 
 def _look_ups(leader: Connection, replica: TopicPartition) -> Iterator[dict[str, int | None]]:

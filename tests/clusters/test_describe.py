@@ -9,7 +9,7 @@ import pytest
 
 from clusters import describe as module
 from clusters.describe import describe
-from clusters.wire import PartitionView, record_batch
+from clusters.wire import Connection, PartitionView, record_batch
 from history.errors import HarnessError
 
 VIEW = PartitionView("orders", 0, 1, 3, [1, 2, 3], [1, 2], [3])
@@ -19,24 +19,29 @@ AT_MS = 1_700_000_000_000
 def world(*, answers: bool = True) -> Any:
     """A world in which broker 1 answers and leads, or nobody answers."""
     view = SimpleNamespace(partitions=[VIEW, PartitionView("other", 0, 1, 0, [1], [1], [])])
-    return SimpleNamespace(brokers={1: None}, view_of=lambda _: view if answers else None, connection=lambda n: n)
+    brokers = {1: SimpleNamespace(address="127.0.0.1")}
+    return SimpleNamespace(brokers=brokers, view_of=lambda _: view if answers else None)
 
 
 @pytest.fixture(autouse=True)
 def wire(monkeypatch: pytest.MonkeyPatch) -> None:
     """A log from 10 to 34 whose every batch has two records and its own millisecond."""
 
-    def read(_leader: int, _replica: object, offset: int) -> bytes:
+    def read(_leader: Connection, _replica: object, offset: int) -> bytes:
         first = offset // 2 * 2
         batch = record_batch([b"a", b"b"], AT_MS + first)
         return first.to_bytes(8, "big") + batch[8:]
 
-    def list_offset(_leader: int, _topic: str, _partition: int, timestamp: int = -1) -> Any:
+    def list_offset(_leader: Connection, _topic: str, _partition: int, timestamp: int = -1) -> Any:
         return SimpleNamespace(offset={-1: 34, -2: 10}.get(timestamp, timestamp - AT_MS))
 
     monkeypatch.setattr(module, "read_batches", read)
     monkeypatch.setattr(module, "list_offset", list_offset)
-    monkeypatch.setattr(module, "describe_config", lambda _to, resource, name, _settings: {resource: {"default": name}})
+    def describe_config(to: Connection, resource: str, name: str, _settings: object) -> dict[str, dict[str, str]]:
+        assert to.timeout_s == 10  # a busy broker is waited for
+        return {resource: {"default": name}}
+
+    monkeypatch.setattr(module, "describe_config", describe_config)
 
 
 def test_look_ups_span_the_log() -> None:
