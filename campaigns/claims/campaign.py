@@ -14,6 +14,8 @@ from claims.answers import answers, read_runs
 from claims.table import CLAIMS, EXPERIMENTS, LINES, WALKTHROUGHS
 from claims.walkthrough import walkthroughs
 from history.errors import BadInput
+from history.events import errors_of
+from history.folder import RunFolder
 from history.refusals import first_wrong
 
 
@@ -75,11 +77,15 @@ def follow_up(campaign: Campaign, rows: Iterable[Mapping[str, Any]]) -> list[Ite
 
 
 def result(campaign: Campaign, runs: Mapping[str, Path]) -> dict[str, Any]:
-    """The answers of a campaign's run folders, by experiment; they are no archived rows."""
-    recordings = read_runs(runs)
+    """The answers of a campaign's run folders, by experiment; they are no archived rows.
+
+    A run that broke off is none: what it had no time for would read as what does not happen.
+    """
+    whole = {name: run for name, run in runs.items() if not errors_of(RunFolder(run))}
+    recordings = read_runs(whole)
     found = answers(recordings)
     counts = Counter(told["verdict"] for told in found.values())
-    missing = [item.name for item in campaign.items if item.name not in runs]
+    missing = [item.name for item in campaign.items if item.name not in whole]
     modes = sorted({recording.mode for recording in recordings.values()})
     return {
         "state": "unknown" if missing else "",
@@ -102,5 +108,5 @@ def result(campaign: Campaign, runs: Mapping[str, Path]) -> dict[str, Any]:
 
 def _sentence(kafka: str, counts: Mapping[str, int], missing: list[str]) -> str:
     told = ", ".join(f"{counts.get(word, 0)} {word}" for word in ("shown", "refuted", "not observable"))
-    lacking = f" Not recorded: {', '.join(missing)}." if missing else ""
+    lacking = f" Not recorded to the end: {', '.join(missing)}." if missing else ""
     return f"Of {len(CLAIMS)} claims, on Kafka {kafka}: {told}.{lacking}"

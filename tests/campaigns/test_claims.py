@@ -42,7 +42,7 @@ def test_a_result_without_runs_says_so() -> None:
 
     assert told["state"] == "unknown"
     assert told["sentence"].endswith(
-        "48 not observable. Not recorded: propagation, eviction, elections, log_start, factor."
+        "48 not observable. Not recorded to the end: propagation, eviction, elections, log_start, factor."
     )
     assert told["answers"].keys() == told["claims"].keys() == CLAIMS.keys()
     assert len(told["lines"]) == 48

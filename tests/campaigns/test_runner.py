@@ -78,7 +78,7 @@ def test_runs_are_judged_once_and_some_together(
     assert runner.judge_recorded(folder, places) == ["20260101-c1-run-2", "20260101-c1-run-3"]
 
 
-def test_claims_are_answered_from_what_wassealed_run(places: Places) -> None:
+def test_claims_are_answered_from_what_was_recorded(places: Places) -> None:
     """The archive holds none of it; what was not recorded is named, and the page is written all the same."""
     settings = {"kafka": "3.9.1", "experiments": ["eviction", "elections"]}
     campaign = claims.plan(settings, campaign_id="c1", created_at="2026-11-21T08:00:00+00:00", seed=1)
@@ -88,6 +88,10 @@ def test_claims_are_answered_from_what_wassealed_run(places: Places) -> None:
     found = runner.conclude(folder, places)
 
     assert found["runs"] == {"eviction": run.run_id}
-    assert found["sentence"].endswith("Not recorded: elections.")
+    assert found["sentence"].endswith("Not recorded to the end: elections.")
     assert json.loads(folder.result.read_text())["answers"]["C14"]["run_id"] == run.run_id
     assert "C48" in folder.page.read_text()
+
+    with run.events.open("a") as events:
+        events.write(json.dumps({"t_ns": 9, "wall": "", "kind": "error", "detail": {"why": "no answer"}}) + "\n")
+    assert runner.conclude(folder, places)["runs"] == {}  # it broke off
