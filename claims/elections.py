@@ -20,6 +20,13 @@ def _lines(recording: Recording, kind: str, where: Where, broker: int) -> list[M
     ]
 
 
+def _leader_started(recording: Recording, where: Where, epoch: int) -> Mapping[str, Any] | None:
+    """The line of the leader with which an epoch began; its LEO is where the logs of earlier epochs end."""
+    starts = (line for line in recording.lines if line["kind"] == "leader_started")
+    own = (line for line in starts if (line["topic"], line["partition"]) == where)
+    return next((line for line in own if line["leader_epoch"] == epoch), None)
+
+
 def new_leader_has_what_was_visible(recording: Recording) -> Answer:
     """C6."""
     evidence: list[Evidence] = []
@@ -27,14 +34,7 @@ def new_leader_has_what_was_visible(recording: Recording) -> Answer:
     for change in leader_changes(recording):
         if change.after.leader not in change.before.isr:
             return refuted("A leader came from outside the ISR.", _both(recording, change))
-        start = next(
-            (
-                s
-                for s in _lines(recording, "leader_started", change.where, change.after.leader)
-                if s["leader_epoch"] == change.after.leader_epoch
-            ),
-            None,
-        )
+        start = _leader_started(recording, change.where, change.after.leader_epoch)
         earlier = [s for s in recording.samples.get(change.where, ()) if s.epoch < change.after.leader_epoch]
         if start is None or not earlier:
             continue
@@ -67,6 +67,14 @@ class Survivor(NamedTuple):
     where: Where
     started: Mapping[str, Any]
     cut: Mapping[str, Any] | None
+    leads: Mapping[str, Any] | None  # the line of that leader
+
+
+def _cut_at(hw: int, cut: Mapping[str, Any] | None, leads: Mapping[str, Any] | None) -> bool | None:
+    """Whether a log with records above a HW was cut at it; None where that is also where it left its leader's log."""
+    if cut is None or cut["log_end_offset"] > hw:
+        return False
+    return True if leads and leads["log_end_offset"] > hw else None
 
 
 def _survivors(recording: Recording) -> Iterator[Survivor]:
@@ -91,34 +99,41 @@ def _survivors(recording: Recording) -> Iterator[Survivor]:
                 if own[0]["t_ns"] <= c["t_ns"] < until_ns
             ]
             cuts = [c for c in cuts if c["log_end_offset"] < own[0]["log_end_offset"]]
-            yield Survivor(change.where, own[0], cuts[0] if cuts else None)
+            leads = _leader_started(recording, change.where, change.after.leader_epoch)
+            yield Survivor(change.where, own[0], cuts[0] if cuts else None, leads)
 
 
 def followers_first_cut_to_their_hw(recording: Recording) -> Answer:
     """C26."""
     above = [s for s in _survivors(recording) if s.started["log_end_offset"] > s.started["high_watermark"]]
-    kept, cut = [s for s in above if s.cut is None], [s for s in above if s.cut]
+    told = [(s, _cut_at(s.started["high_watermark"], s.cut, s.leads)) for s in above]
+    # One that cut its log above its HW comes first: it says most.
+    kept = sorted((s for s, at_hw in told if at_hw is False), key=lambda s: s.cut is None)
     if kept:
-        diverged = f"; {len(cut)} cut their logs, which differed from the new leader's" if cut else ""
-        first = kept[0].started
+        first = kept[0]
+        cut = sum(s.cut is not None for s in kept)
+        diverged = f"; {cut} of them cut their logs above it, where they left the new leader's" if cut else ""
         return refuted(
-            f"{len(kept)} followers had records above their HW when they got a new leader, and kept them{diverged}.",
+            f"{len(kept)} followers had records above their HW when they got a new leader, and kept some{diverged}.",
             [
-                recording.said(first),
-                *_still_there(recording, kept[0]),
-                *(recording.said(s.cut) for s in cut[:2] if s.cut),
+                *([recording.said(first.leads)] if first.leads else []),
+                recording.said(first.started),
+                *([recording.said(first.cut)] if first.cut else []),
+                *_still_there(recording, first),
             ],
         )
-    if cut:
+    if cuts := [s.cut for s, at_hw in told if at_hw and s.cut]:
         return shown(
-            "Every follower with records above its HW cut them.", [recording.said(s.cut) for s in cut if s.cut]
+            "Every follower with records above its HW cut them, though its new leader had more.",
+            [recording.said(line) for line in cuts],
         )
-    return unseen("No follower had records above its HW when it got a new leader.")
+    return unseen("No follower had records above its HW when it got a new leader whose log reached beyond that HW.")
 
 
 def _still_there(recording: Recording, survivor: Survivor) -> list[Evidence]:
     own = recording.of(survivor.where, survivor.started["broker_id"])
-    after = next((s for s in own if s.sent_ns > survivor.started["t_ns"]), None)
+    since = (survivor.cut or survivor.started)["t_ns"]
+    after = next((s for s in own if s.sent_ns > since), None)
     return [recording.saw(survivor.where, after, ", afterwards")] if after else []
 
 
@@ -141,28 +156,38 @@ def alike_but_not_without_loss(recording: Recording) -> Answer:
 
 def replicas_nominate_themselves(recording: Recording) -> Answer:
     """C34."""
+    preferred: list[list[Evidence]] = []
     for change in leader_changes(recording):
-        members = set(change.before.isr) & set(change.after.replicas) - {change.before.leader}
-        ends = {}
-        for member in members:
-            own = [s for s in recording.of(change.where, member) if s.received_ns < (change.after.t_ns or 0)]
-            if own:
-                ends[member] = own[-1]
-        elected = ends.get(change.after.leader)
-        if elected is None:
-            continue
-        longest = max(ends.values(), key=lambda s: s.leo)
-        if longest.leo > elected.leo and longest.broker in change.after.isr:
-            return refuted(
-                f"Broker {elected.broker} was elected with LEO {elected.leo}, though broker {longest.broker}, also in "
-                f"the ISR, had {longest.leo}: the controller takes the first in the assignment's order.",
-                [
-                    recording.saw(change.where, elected, ", elected"),
-                    recording.saw(change.where, longest, ", not elected"),
-                    *_both(recording, change),
-                ],
-            )
-    return unseen("No election had candidates with different logs.")
+        elected = _leader_started(recording, change.where, change.after.leader_epoch)
+        if change.before.leader in change.after.isr or elected is None:
+            continue  # a leader that stays in the ISR was no candidate's rival, but made way for the preferred one
+        for other in _began_to_follow(recording, change):
+            evidence = [recording.said(elected), recording.said(other), *_both(recording, change)]
+            if other["log_end_offset"] > elected["log_end_offset"]:
+                return refuted(
+                    f"Broker {elected['broker_id']} was elected with LEO {elected['log_end_offset']}, though broker "
+                    f"{other['broker_id']}, also in the ISR, had {other['log_end_offset']}: the controller takes the "
+                    "first in the assignment's order.",
+                    evidence,
+                )
+            order = change.after.replicas
+            earlier = order.index(other["broker_id"]) < order.index(change.after.leader)
+            if earlier and other["log_end_offset"] < elected["log_end_offset"]:
+                preferred.append(evidence)
+    if preferred:
+        return shown(
+            f"{len(preferred)} times a member of the ISR was passed over for one with more data that comes later in "
+            "the assignment.",
+            preferred[0],
+        )
+    return unseen("No leader failed whose followers in the ISR had different logs.")
+
+
+def _began_to_follow(recording: Recording, change: Change) -> Iterator[Mapping[str, Any]]:
+    """The first line on a new leader of each other member of the ISR; its LEO is that before the first fetch."""
+    for member in set(change.after.isr) & set(change.before.isr) - {change.after.leader}:
+        starts = _lines(recording, "follower_started", change.where, member)
+        yield from [line for line in starts if line["leader_epoch"] == change.after.leader_epoch][:1]
 
 
 def first_live_member_in_order_leads(recording: Recording) -> Answer:
@@ -228,6 +253,7 @@ class Boot(NamedTuple):
     loaded: Mapping[str, Any]
     started: Mapping[str, Any]
     cut: Mapping[str, Any] | None
+    leads: Mapping[str, Any] | None  # the line of its leader
 
 
 def _boots(recording: Recording) -> Iterator[Boot]:
@@ -247,7 +273,8 @@ def _boots(recording: Recording) -> Iterator[Boot]:
                         for c in _lines(recording, "truncating", where, broker)
                         if c["t_ns"] >= loaded["t_ns"] and c["log_end_offset"] < starts[0]["log_end_offset"]
                     ]
-                    yield Boot(where, loaded, starts[0], cuts[0] if cuts else None)
+                    leads = _leader_started(recording, where, starts[0]["leader_epoch"])
+                    yield Boot(where, loaded, starts[0], cuts[0] if cuts else None, leads)
 
 
 def returning_replica_cuts_to_hw_on_disk(recording: Recording) -> Answer:
@@ -255,19 +282,22 @@ def returning_replica_cuts_to_hw_on_disk(recording: Recording) -> Answer:
     above = [b for b in _boots(recording) if b.started["log_end_offset"] > b.loaded["high_watermark"]]
     if not above:
         return unseen("No replica came back with records above the HW on its disk.")
-    kept = [b for b in above if b.cut is None or b.cut["log_end_offset"] > b.loaded["high_watermark"]]
-    if not kept:
-        return shown(
-            "Each that came back with records above the HW on its disk cut them.",
-            [recording.said(b.cut) for b in above if b.cut],
+    told = [(b, _cut_at(b.loaded["high_watermark"], b.cut, b.leads)) for b in above]
+    kept = sorted((b for b, at_hw in told if at_hw is False), key=lambda b: b.cut is None)
+    if kept:
+        boot = kept[0]
+        cut = f"cut it at {boot.cut['log_end_offset']}, where it left its leader's" if boot.cut else "kept it"
+        return refuted(
+            f"A replica came back with HW {boot.loaded['high_watermark']} on its disk and a log up to "
+            f"{boot.started['log_end_offset']}, and {cut}.",
+            [recording.said(line) for line in (boot.loaded, boot.started, boot.leads, boot.cut) if line],
         )
-    boot = kept[0]
-    cut = f"cut it at {boot.cut['log_end_offset']}, where it differed from the leader's" if boot.cut else "kept it"
-    return refuted(
-        f"A replica came back with HW {boot.loaded['high_watermark']} on its disk and a log up to "
-        f"{boot.started['log_end_offset']}, and {cut}.",
-        [recording.said(boot.loaded), recording.said(boot.started), *([recording.said(boot.cut)] if boot.cut else [])],
-    )
+    if cuts := [b.cut for b, at_hw in told if at_hw and b.cut]:
+        return shown(
+            "Each that came back with records above the HW on its disk cut them, though its leader had more.",
+            [recording.said(line) for line in cuts],
+        )
+    return unseen("No replica that came back with records above the HW on its disk had a leader that had some, too.")
 
 
 class Floor(NamedTuple):

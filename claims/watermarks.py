@@ -131,7 +131,7 @@ def hw_is_the_least_leo_in_the_isr(recording: Recording) -> Answer:
         )
     held = [m for m in moments if m.leader.hw < m.leader.leo]
     return shown(
-        f"In all {len(moments)} moments of rest, {len(held)} of them with the HW below the leader's LEO.",
+        f"At rest, in all {len(moments)} such moments, {len(held)} of them with the HW below the leader's LEO.",
         [recording.saw(m.where, s) for m in (held or moments)[:1] for s in m.known.values()],
     )
 
@@ -239,14 +239,20 @@ def leaders_note_leos_that_followers_lack(recording: Recording) -> Answer:
 
 
 def _with_what_followed(recording: Recording) -> Iterator[tuple[Remote, Sample]]:
-    """Each note with the follower's own first answer to a question that was asked after it."""
+    """Each note with the follower's own first answer to a question that was asked after it, of the same epoch.
+
+    A later epoch may have taken from the follower what it had at the note.
+    """
     replicas = {(remote.where, remote.follower) for remote in recording.remotes}
     own = {replica: recording.of(*replica) for replica in replicas}
     asked = {replica: [sample.sent_ns for sample in samples] for replica, samples in own.items()}
     for remote in recording.remotes:
         replica = remote.where, remote.follower
         at = bisect_right(asked[replica], remote.t_ns)
-        if at < len(asked[replica]):
+        state = recording.state_at(remote.where, remote.t_ns)
+        if state is None or state.leader != remote.leader or at == len(asked[replica]):
+            continue
+        if own[replica][at].epoch == state.leader_epoch:
             yield remote, own[replica][at]
 
 

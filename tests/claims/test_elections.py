@@ -15,10 +15,12 @@ BEFORE = [*still(1, 0, 2, 5, 8), *still(2, 0, 3.9, 5, 8), *still(3, 0, 3.9, 4, 8
 LED = line(4.01, "leader_started", 2, 1, leo=8, hw=5)
 FOLLOWS = line(4.02, "follower_started", 3, 1, leo=8, hw=4)
 CUT = line(4.1, "truncating", 3, leo=4)
-LONGER = [*still(1, 0, 2, 5, 8), *still(2, 0, 3.9, 5, 6), *still(3, 0, 3.9, 5, 8)]
+LED_SHORT = {**LED, "log_end_offset": 6}  # the follower has more
+PASSED_OVER = [line(4.01, "leader_started", 3, 1, leo=8, hw=4), line(4.02, "follower_started", 2, 1, leo=6, hw=4)]
 # Broker 1 is back at 6 s.
 LOADED = line(6, "log_loaded", 1, hw=3)
 FIRST = line(6.1, "follower_started", 1, 1, leo=8, hw=3)
+CUT_AGAIN = line(6.2, "truncating", 1, leo=3)
 GIVEN_BACK = [state(0, leader=2, epoch=1), state(4, leader=1, epoch=2)]
 ALIVE = [*still(2, 0, 3.9, 5, 5, epoch=1), *still(2, 4.1, 6, 5, 5, epoch=2)]
 ELECTED = [event(4.1, "elected", "elect")]
@@ -38,7 +40,18 @@ CASES: list[tuple[Callable[[Recording], Answer], Recording, str]] = [
     ),
     (elections.new_leader_has_what_was_visible, recording(BEFORE, FAILED), "not observable"),
     (elections.followers_first_cut_to_their_hw, recording(BEFORE, FAILED, lines=[FOLLOWS]), "refuted"),
-    (elections.followers_first_cut_to_their_hw, recording(BEFORE, FAILED, lines=[FOLLOWS, CUT]), "shown"),
+    (elections.followers_first_cut_to_their_hw, recording(BEFORE, FAILED, lines=[LED, FOLLOWS, CUT]), "shown"),
+    (
+        elections.followers_first_cut_to_their_hw,
+        recording(BEFORE, FAILED, lines=[LED_SHORT, FOLLOWS, {**CUT, "log_end_offset": 6}]),
+        "refuted",
+    ),
+    (
+        elections.followers_first_cut_to_their_hw,
+        recording(BEFORE, FAILED, lines=[{**LED, "log_end_offset": 4}, FOLLOWS, CUT]),
+        "not observable",
+    ),
+    (elections.followers_first_cut_to_their_hw, recording(BEFORE, FAILED, lines=[FOLLOWS, CUT]), "not observable"),
     (
         elections.followers_first_cut_to_their_hw,
         recording(BEFORE, FAILED, lines=[{**FOLLOWS, "high_watermark": 8}]),
@@ -46,8 +59,18 @@ CASES: list[tuple[Callable[[Recording], Answer], Recording, str]] = [
     ),
     (elections.alike_but_not_without_loss, recording(sends=[send(1, 0), send(1, 1)], final=[poll(9, 0)]), "shown"),
     (elections.alike_but_not_without_loss, recording(sends=[send(1, 0)], final=[poll(9, 0)]), "not observable"),
-    (elections.replicas_nominate_themselves, recording(LONGER, FAILED), "refuted"),
-    (elections.replicas_nominate_themselves, recording(BEFORE, FAILED), "not observable"),
+    (elections.replicas_nominate_themselves, recording([], FAILED, lines=[LED_SHORT, FOLLOWS]), "refuted"),
+    (elections.replicas_nominate_themselves, recording([], FAILED, lines=[LED, FOLLOWS]), "not observable"),
+    (
+        elections.replicas_nominate_themselves,
+        recording([], [state(0), state(4, isr=(2, 3), leader=3, epoch=1)], lines=PASSED_OVER),
+        "shown",
+    ),
+    (
+        elections.replicas_nominate_themselves,
+        recording([], [state(0), state(4, leader=2, epoch=1)], lines=[LED_SHORT, FOLLOWS]),  # the old one stays
+        "not observable",
+    ),
     (elections.first_live_member_in_order_leads, recording([], FAILED), "shown"),
     (
         elections.first_live_member_in_order_leads,
@@ -66,8 +89,18 @@ CASES: list[tuple[Callable[[Recording], Answer], Recording, str]] = [
     (elections.returning_replica_cuts_to_hw_on_disk, recording(BEFORE, FAILED, lines=[LOADED, FIRST]), "refuted"),
     (
         elections.returning_replica_cuts_to_hw_on_disk,
-        recording(BEFORE, FAILED, lines=[LOADED, FIRST, line(6.2, "truncating", 1, leo=3)]),
+        recording(BEFORE, FAILED, lines=[LED, LOADED, FIRST, CUT_AGAIN]),
         "shown",
+    ),
+    (
+        elections.returning_replica_cuts_to_hw_on_disk,
+        recording(BEFORE, FAILED, lines=[{**LED, "log_end_offset": 3}, LOADED, FIRST, CUT_AGAIN]),
+        "not observable",
+    ),
+    (
+        elections.returning_replica_cuts_to_hw_on_disk,
+        recording(BEFORE, FAILED, lines=[LED_SHORT, LOADED, FIRST, {**CUT_AGAIN, "log_end_offset": 6}]),
+        "refuted",
     ),
     (
         elections.returning_replica_cuts_to_hw_on_disk,

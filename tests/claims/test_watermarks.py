@@ -68,6 +68,11 @@ CASES: list[tuple[Callable[[Recording], Answer], Recording, str]] = [
         "shown",
     ),
     (
+        watermarks.leaders_note_leos_that_followers_lack,  # it had them, and a new leader took them from it
+        recording([*HELD, *still(3, 4.5, 5, 5, 5, epoch=1)], remotes=[note(1.7, 3, 8)], events=SILENT),
+        "not observable",
+    ),
+    (
         watermarks.leaders_note_leos_that_followers_lack,
         recording([*AT_REST, *still(3, 3, 4, 5, 5)], remotes=[note(0.5, 3, 5)], events=SILENT),
         "not observable",
