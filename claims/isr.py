@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from itertools import pairwise
+from typing import Any
 
 from claims.answer import Answer, Evidence, refuted, shown, unseen
 from claims.moments import Moment, Shrink, at_rest, shrinks_at_rest
@@ -10,6 +13,8 @@ from claims.recording import SECOND_NS, Recording
 from history.events import Event
 
 KAFKAS_LAG_MS = 30_000
+SLACK_S = 1.0  # what a paused broker's last answer and the line on it may be late on a busy host
+RETURN_NS = 30 * SECOND_NS  # a broker that was started has caught up with a few records by then
 
 
 def outsiders_do_not_count(recording: Recording) -> Answer:
@@ -18,7 +23,7 @@ def outsiders_do_not_count(recording: Recording) -> Answer:
         behind = [sample for sample in moment.outside if sample.leo < moment.leader.hw]
         if behind:
             return shown(
-                f"A replica out of the ISR was at {behind[0].leo}, and the HW went on to {moment.leader.hw}.",
+                f"At rest a replica out of the ISR was at {behind[0].leo}, and the HW beyond it at {moment.leader.hw}.",
                 [
                     recording.saw(moment.where, moment.leader, ", leads"),
                     recording.saw(moment.where, behind[0], ", out of the ISR"),
@@ -136,8 +141,35 @@ def leaves_when_it_does_not_fetch(recording: Recording) -> Answer:
 
 
 def lag_is_10_s(recording: Recording) -> Answer:
-    """C17."""
-    return default_is(recording, "replica.lag.time.max.ms", "10000")
+    """C17; how often the lag is looked at shows in how long an eviction takes: the lag to half as much again."""
+    answer = default_is(recording, "replica.lag.time.max.ms", "10000")
+    if answer.verdict == "not observable":
+        return answer
+    lag_s = int(recording.settings.get("replica.lag.time.max.ms", KAFKAS_LAG_MS)) / 1000
+    took = [one for one in _evictions(recording) if lag_s - SLACK_S < one[0] < 1.5 * lag_s + SLACK_S]
+    if not took:
+        return answer
+    seconds = [f"{took_s:.1f}" for took_s, _, _ in took]
+    sentence = (
+        f"{answer.sentence} With {lag_s:g} s here, followers that fell silent were taken out after "
+        f"{', '.join(sorted(seconds))} s, as it is looked at every half of that."
+    )
+    _, last, line = took[0]
+    return replace(answer, sentence=sentence, evidence=[*answer.evidence, last, recording.said(line)])
+
+
+def _evictions(recording: Recording) -> Iterator[tuple[float, Evidence, Mapping[str, Any]]]:
+    """Seconds from a paused follower's last answer to its leader's line on an ISR without it, and both of them."""
+    lines = [line for line in recording.lines if line["kind"] == "isr_shrinking"]
+    for broker, from_ns, until_ns in recording.faults("pause"):
+        for where in recording.states:
+            own = [line for line in lines if (line["topic"], line["partition"]) == where]
+            out = [line for line in own if from_ns < line["t_ns"] < until_ns and broker not in line["isr"]]
+            last = [sample for sample in recording.of(where, broker) if sample.received_ns <= from_ns]
+            state = recording.state_at(where, from_ns)
+            if out and last and state and broker in state.isr:
+                took_s = (out[0]["t_ns"] - last[-1].received_ns) / SECOND_NS
+                yield took_s, recording.saw(where, last[-1], ", its last answer"), out[0]
 
 
 def lag_is_30_s(recording: Recording) -> Answer:
@@ -228,6 +260,8 @@ def assigned_are_in_or_out_of_sync(recording: Recording) -> Answer:
 
 def stopped_replica_leaves_and_returns(recording: Recording) -> Answer:
     """C38."""
+    if other := next(_stayed_or_lost(recording), None):
+        return other
     for broker, from_ns, _ in recording.faults("stop"):
         for history in recording.states.values():
             left = [state for state in history if broker not in state.isr]
@@ -244,6 +278,23 @@ def stopped_replica_leaves_and_returns(recording: Recording) -> Answer:
                 ],
             )
     return unseen("No broker was stopped and started again.")
+
+
+def _stayed_or_lost(recording: Recording) -> Iterator[Answer]:
+    """Stopped brokers that an ISR kept, or did not take in again."""
+    for broker, from_ns, until_ns in recording.faults("stop"):
+        for where, history in recording.states.items():
+            before = [state for state in history if (state.t_ns or 0) <= until_ns]
+            after = [state for state in history if (state.t_ns or 0) > until_ns]
+            if not any(broker in state.isr for state in before):
+                continue
+            if broker in before[-1].isr and until_ns - from_ns > SECOND_NS:
+                why = f"Broker {broker} was stopped and stayed in the ISR of {where[0]}-{where[1]}."
+                yield refuted(why, [recording.decided(before[-1])])
+            waited = recording.events[-1].t_ns - until_ns > RETURN_NS
+            if waited and not any(broker in state.isr for state in (before[-1], *after)):
+                why = f"Broker {broker} was started again and not taken into the ISR of {where[0]}-{where[1]}."
+                yield refuted(why, [recording.decided(history[-1])])
 
 
 def alone_hw_is_leo(recording: Recording) -> Answer:

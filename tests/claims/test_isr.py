@@ -7,7 +7,7 @@ import pytest
 from claims import isr
 from claims.answer import Answer
 from claims.recording import Recording
-from tests.claims.rows import ORDERS, event, recording, settings, state, still
+from tests.claims.rows import ORDERS, event, line, recording, settings, state, still
 
 # Broker 3 falls silent at 1 s, the leader appends at 1.5 s, the ISR shrinks at 3 s and nothing is written.
 SHRUNK = [state(0), state(3, isr=(1, 2))]
@@ -64,6 +64,12 @@ CASES: list[tuple[Callable[[Recording], Answer], Recording, str]] = [
     (isr.assigned_are_in_or_out_of_sync, recording([], [*SHRUNK, state(4, isr=(1, 4))]), "refuted"),
     (isr.stopped_replica_leaves_and_returns, recording([], RETURNED, events=STOPPED), "shown"),
     (isr.stopped_replica_leaves_and_returns, recording([], RETURNED[:2], events=STOPPED), "not observable"),
+    (isr.stopped_replica_leaves_and_returns, recording([], [state(0)], events=STOPPED), "refuted"),
+    (
+        isr.stopped_replica_leaves_and_returns,
+        recording([], RETURNED[:2], events=[*STOPPED, event(40, "collected")]),
+        "refuted",
+    ),
     (isr.alone_hw_is_leo, recording([*WENT_ON, *ALONE], LEFT_ALONE, least_isr={"orders": 2}), "shown"),
     (isr.alone_hw_is_leo, recording([*WENT_ON, *HELD_BACK], LEFT_ALONE, least_isr={"orders": 2}), "refuted"),
     (isr.alone_hw_is_leo, recording([*WENT_ON, *ALONE], LEFT_ALONE), "not observable"),
@@ -77,6 +83,21 @@ def test_the_answer_follows_the_rows(ask: Callable[[Recording], Answer], told: R
 
     assert answer.verdict == verdict
     assert bool(answer.evidence) == (verdict != "not observable")
+
+
+@pytest.mark.parametrize(("at_s", "told"), [(3.6, True), (8.0, False)])
+def test_how_long_an_eviction_took_stands_beside_the_default(at_s: float, told: bool) -> None:
+    """With a limit of 2 s a silent follower is taken out after 2 to 3 s; what takes longer has another reason."""
+    shrinking = line(at_s, "isr_shrinking", 1, isr=[1, 2])
+    silent = [event(1, "injected", "pause", "broker-3"), event(9, "heal", "pause", "broker-3")]
+    asked = settings(0.5, replica__lag__time__max__ms="30000")
+    answer = isr.lag_is_10_s(
+        recording(still(3, 0, 1, 5, 5), events=[asked, *silent], lines=[shrinking], settings=QUICK)
+    )
+
+    assert answer.verdict == "refuted"
+    assert ("taken out after 2.7 s" in answer.sentence) is told
+    assert len(answer.evidence) == (3 if told else 1)
 
 
 @pytest.mark.parametrize("ask", {case[0] for case in CASES} - {isr.leader_is_in_the_isr, isr.joins_after_a_first_sync})
