@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
-from itertools import pairwise
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from claims.answer import Answer, Evidence, refuted, shown, unseen
 from claims.files import Segment, batches_of, by_offset, by_time, segments_of
 from claims.isr import default_of
-from claims.moments import at_rest
+from claims.moments import SILENCE_NS, at_rest
 from claims.recording import SECOND_NS, Recording, Sample, Where
 
 GIB = 1 << 30
@@ -194,22 +193,33 @@ def _apart(recording: Recording) -> Iterator[tuple[Where, Sample, Sample, int]]:
         lead = recording.lead(where)
         leaders = {sample.broker for sample in lead}
         for broker in {sample.broker for sample in recording.samples.get(where, ())} - leaders:
-            both = sorted([*lead, *recording.of(where, broker)], key=lambda sample: sample.received_ns)
-            since: Sample | None = None
-            for one, other in pairwise(both):
-                if one.log_start == other.log_start:
+            since: int | None = None
+            for leads, follows in _side_by_side(lead, recording.of(where, broker)):
+                now_ns = max(leads.received_ns, follows.received_ns)
+                silent = abs(leads.received_ns - follows.received_ns) > SILENCE_NS
+                if silent or leads.log_start == follows.log_start:
                     since = None
                     continue
-                since = since or one
-                if other.received_ns - since.received_ns > APART_NS:
-                    leads, follows = (one, other) if one.broker in leaders else (other, one)
-                    yield where, leads, follows, other.received_ns - since.received_ns
+                since = since or now_ns
+                if now_ns - since > APART_NS:
+                    yield where, leads, follows, now_ns - since
                     break
+
+
+def _side_by_side(lead: Sequence[Sample], following: Sequence[Sample]) -> Iterator[tuple[Sample, Sample]]:
+    """The last samples of both, again with each new one of either."""
+    last: dict[bool, Sample] = {}
+    told = [*((sample, True) for sample in lead), *((sample, False) for sample in following)]
+    for sample, leads in sorted(told, key=lambda each: each[0].received_ns):
+        last[leads] = sample
+        if len(last) == 2:
+            yield last[True], last[False]
 
 
 def followers_read_up_to_the_leo(recording: Recording) -> Answer:
     """C45."""
-    for moment in sorted(at_rest(recording), key=lambda m: m.leader.hw - m.leader.leo):
+    moments = sorted(at_rest(recording), key=lambda m: m.leader.hw - m.leader.leo)
+    for moment in moments:
         for follower in moment.followers:
             if moment.leader.hw < follower.leo == moment.leader.leo:
                 return shown(
@@ -219,4 +229,11 @@ def followers_read_up_to_the_leo(recording: Recording) -> Answer:
                         recording.saw(moment.where, follower, ", follows"),
                     ],
                 )
+    for moment in moments:
+        stopped = [follower for follower in moment.followers if follower.leo <= moment.leader.hw < moment.leader.leo]
+        if stopped and stopped == moment.followers:
+            return refuted(
+                "The HW stood below the leader's LEO, and no follower had anything from the HW on.",
+                [recording.saw(moment.where, sample) for sample in (moment.leader, *stopped)],
+            )
     return unseen("The HW of no partition stood below its leader's LEO for long enough.")

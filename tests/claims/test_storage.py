@@ -91,20 +91,26 @@ def test_a_log_start_that_moves_from_0_is_shown() -> None:
 
 
 def test_log_starts_that_stay_apart_refute_their_equality() -> None:
-    """A difference that the next fetch mends, within half a second, does not."""
+    """A difference that the next fetch mends, within half a second, does not, nor what a silent one last told."""
     lead = [*still(1, 0, 0.9, 5, 5), *still(1, 1, 3, 5, 5, log_start=3)]
     soon = [*still(2, 0, 1.3, 5, 5), *still(2, 1.4, 3, 5, 5, log_start=3)]
     late = [*still(2, 0, 2, 5, 5), *still(2, 2.1, 3, 5, 5, log_start=3)]
+    again = [sample._replace(received_ns=sample.received_ns + 50_000_000) for sample in lead]
 
     assert storage.log_starts_are_equal(recording([*lead, *soon])).verdict == "shown"
     assert storage.log_starts_are_equal(recording([*lead, *late])).verdict == "refuted"
+    assert storage.log_starts_are_equal(recording([*lead, *again, *late])).verdict == "refuted"
+    assert storage.log_starts_are_equal(recording([*lead, *late[:10]])).verdict == "not observable"  # it fell silent
     assert storage.log_starts_are_equal(recording(still(1, 0, 3, 5, 5))).verdict == "not observable"
 
 
 def test_a_follower_above_the_hw_has_read_up_to_the_leo() -> None:
-    """With HW = LEO nothing is shown."""
+    """With HW = LEO nothing is shown; one that stops at the HW refutes it, unless another goes on."""
     ahead = [*still(1, 0, 2, 5, 8), *still(2, 0, 2, 5, 8)]
     level = [*still(1, 0, 2, 8, 8), *still(2, 0, 2, 8, 8)]
+    stopped = [*still(1, 0, 2, 5, 8), *still(2, 0, 2, 5, 5)]
 
     assert storage.followers_read_up_to_the_leo(recording(ahead)).verdict == "shown"
+    assert storage.followers_read_up_to_the_leo(recording(stopped)).verdict == "refuted"
+    assert storage.followers_read_up_to_the_leo(recording([*stopped, *still(3, 0, 2, 5, 8)])).verdict == "shown"
     assert storage.followers_read_up_to_the_leo(recording(level, [state(0)])).verdict == "not observable"
