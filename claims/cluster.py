@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from claims.answer import Answer, Evidence, refuted, shown, unseen
 from claims.isr import default_is
 from claims.recording import Recording
+from history.events import Event
 
 
 def default_factor_is_1(recording: Recording) -> Answer:
@@ -14,6 +17,8 @@ def default_factor_is_1(recording: Recording) -> Answer:
 
 def only_leaders_take_records(recording: Recording) -> Answer:
     """C29."""
+    if taken := next(_taken(recording), None):
+        return refuted("A broker that does not lead acknowledged records.", taken)
     refused = []
     for send in recording.sends:
         where = send["topic"], send["partition"]
@@ -26,6 +31,22 @@ def only_leaders_take_records(recording: Recording) -> Answer:
         f"{len(refused)} records sent to followers were refused; leaders noted {len(pulled)} fetches of followers.",
         [*(recording.sent(send) for send in refused[:2]), *(recording.noted(remote) for remote in pulled[:2])],
     )
+
+
+def _taken(recording: Recording) -> Iterator[list[Evidence]]:
+    """Records that a story's own ``write`` had acknowledged by a broker that led neither before nor afterwards."""
+    asked: Event | None = None
+    for event in recording.events:
+        if event.kind != "step":
+            continue
+        if event.step == "write":
+            asked = event
+        elif event.step == "written" and asked and event.detail["acked"] and not asked.detail["background"]:
+            where = asked.detail["topic"], asked.detail["partition"]
+            states = [state for at_ns in (asked.t_ns, event.t_ns) if (state := recording.state_at(where, at_ns))]
+            if states and event.target not in {f"broker-{state.leader}" for state in states}:
+                text = f"{event.detail['acked']} records for {where[0]}-{where[1]} acknowledged by {event.target}"
+                yield [recording.happened(event, text), *(recording.decided(state) for state in states[-1:])]
 
 
 def controller_depends_on_zookeeper(recording: Recording) -> Answer:
@@ -47,7 +68,7 @@ def kraft_exists(recording: Recording) -> Answer:
     """C33."""
     states = [s for history in recording.states.values() for s in history if s.source == "metadata_log"]
     if not states:
-        return unseen("This run is one with ZooKeeper; KRaft of 2.8 to 3.2 is a preview that is not run here.")
+        return unseen("These runs are with ZooKeeper; KRaft takes runs of its own.")
     return shown(
         f"It ran here, and its log holds {len(states)} states of partitions.",
         [recording.decided(s) for s in states[:2]],

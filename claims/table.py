@@ -70,7 +70,7 @@ CLAIMS: dict[str, Claim] = {
         (P,),
         watermarks.replicas_keep_hw_and_leo,
         "every replica answers with its own, and the leader's DEBUG lines name its followers' LEOs",
-        "a replica that has none",
+        "(nothing here: a replica that had none would give no sample)",
     ),
     "C4": Claim(
         "The leader's HW is the least LEO in the ISR.",
@@ -80,7 +80,8 @@ CLAIMS: dict[str, Claim] = {
         watermarks.hw_is_the_least_leo_in_the_isr,
         "whenever a partition is at rest they are equal",
         "at rest the HW is below the least LEO in the ISR",
-        "below it from 3.7 under min.insync.replicas (KAFKA-15583), in 2.8 to 3.0 after a shrink at rest (KAFKA-13091)",
+        "at rest shown on 3.1 to 3.6; below it from 3.7 under min.insync.replicas (KAFKA-15583), in 2.8 to 3.0 after a "
+        "shrink (KAFKA-13091)",
     ),
     "C5": Claim(
         "Replicas out of the ISR do not count for the HW.",
@@ -88,8 +89,10 @@ CLAIMS: dict[str, Claim] = {
         ("N0",),
         (E, L),
         isr.outsiders_do_not_count,
-        "the HW goes past the LEO of a replica that is out of the ISR",
-        "a HW that stops at such a LEO, after an append",
+        "at rest the HW is past the LEO of a replica that is out of the ISR",
+        "(nothing here: that takes one that was caught up a moment ago and has left the ISR all the same)",
+        "at rest in all versions; one that was caught up within the lag's limit counts for that long, from 3.6 on only "
+        "if it may join the ISR (KAFKA-15021)",
     ),
     "C6": Claim(
         "A new leader comes from the ISR and has everything that was visible.",
@@ -129,7 +132,7 @@ CLAIMS: dict[str, Claim] = {
         "A leader may note a LEO that the follower does not have, if its answer is lost.",
         "no, but for KAFKA-13141 in 2.8.0 or a lost disk",
         ("N0",),
-        (P,),
+        (L,),
         watermarks.leaders_note_leos_that_followers_lack,
         "a noted LEO above the follower's own afterwards",
         "answers that cannot reach a follower, and no note ahead of it",
@@ -171,7 +174,8 @@ CLAIMS: dict[str, Claim] = {
         watermarks.hw_is_at_most_leo,
         "in every sample",
         "in one sample it is not",
-        "up to 3.4.0 a follower with a diverging log may for a moment show the contrary (KAFKA-14704)",
+        "up to 3.4.0 a follower with a diverging log may for a moment show the contrary (KAFKA-14704), which nothing "
+        "here provokes",
     ),
     "C15": Claim(
         "A follower joins the ISR when its LEO has reached the leader's HW.",
@@ -192,13 +196,13 @@ CLAIMS: dict[str, Claim] = {
         "one that is silent for so long stays, because it has all that its leader has",
     ),
     "C17": Claim(
-        "That lag is 10 s by default.",
+        "That lag is 10 s by default, and looked at every 10 s.",
         "no: 30 s since 2.5 (KIP-537), looked at every half of it",
         ("N1",),
-        (P,),
+        (E, P),
         isr.lag_is_10_s,
         "the broker names 10000 as its default",
-        "it names another",
+        "it names another; how long evictions take stands beside it",
         "it was 10 s before 2.5 (KIP-537)",
     ),
     "C18": Claim(
@@ -236,7 +240,7 @@ CLAIMS: dict[str, Claim] = {
         (P,),
         watermarks.fetch_carries_leo_and_brings_hw,
         "the leader notes a LEO, its HW reaches it, and later the follower's does",
-        "a HW that moves without a note",
+        "(nothing here: samples are too far apart to tell which note moved a HW, if any)",
     ),
     "C22": Claim(
         "A follower sets its LEO to its leader's plus one.",
@@ -253,8 +257,8 @@ CLAIMS: dict[str, Claim] = {
         ("N1",),
         (P, E),
         watermarks.moving_hw_commits_and_deletes,
-        "the log start moves, or offsets are committed, with the HW",
-        "the HW moves again and again, and neither happens",
+        "(nothing here: what moves at the same time need not be moved by it)",
+        "the HW moves again and again, and neither log start nor committed offsets do",
     ),
     "C24": Claim(
         "On a new partition followers enter the ISR after a first sync.",
@@ -280,8 +284,8 @@ CLAIMS: dict[str, Claim] = {
         ("N2", "N3"),
         (L,),
         elections.followers_first_cut_to_their_hw,
-        "all that had records above their HW cut them",
-        "one keeps them, and only a log that differs from the new leader's is cut",
+        "all that had records above their HW cut them, though the new leader's log reaches further",
+        "one keeps some of them: only what differs from the new leader's log is cut",
         "before 0.11 it was so (KIP-101); from 2.8 on the leader's answer names the point (KAFKA-10554)",
     ),
     "C27": Claim(
@@ -309,7 +313,7 @@ CLAIMS: dict[str, Claim] = {
         (P,),
         cluster.only_leaders_take_records,
         "a follower refuses a record, and the leader notes its fetches",
-        "a follower takes a record",
+        "a broker that does not lead acknowledges a record",
     ),
     "C30": Claim(
         "The assigned replicas are the ISR and those out of sync.",
@@ -355,7 +359,7 @@ CLAIMS: dict[str, Claim] = {
         ("N3",),
         (L,),
         elections.replicas_nominate_themselves,
-        "of two members of the ISR the one with more data is elected",
+        "when a leader fails, one with more data is elected over one that comes earlier in the assignment",
         "one with less data is elected, because it comes first in the assignment",
     ),
     "C35": Claim(
@@ -392,7 +396,7 @@ CLAIMS: dict[str, Claim] = {
         (L,),
         isr.stopped_replica_leaves_and_returns,
         "it leaves with the stop and comes back",
-        "it stays, or never comes back",
+        "it stays while it is stopped, or is not back half a minute after its start",
     ),
     "C39": Claim(
         "A replica that comes back cuts its log at the HW on its disk, and fetches from there.",
@@ -400,7 +404,7 @@ CLAIMS: dict[str, Claim] = {
         ("N3",),
         (L,),
         elections.returning_replica_cuts_to_hw_on_disk,
-        "each that has records above that HW cuts them",
+        "each that has records above that HW cuts them, though its leader's log reaches further",
         "one keeps records above it: it begins at its LEO",
         "before 0.11 it was so (KIP-101)",
     ),
@@ -447,7 +451,7 @@ CLAIMS: dict[str, Claim] = {
         (P, S),
         storage.log_starts_are_equal,
         "at rest they are equal after the leader's was moved",
-        "at rest they are not",
+        "they differ for longer than a parked fetch waits",
     ),
     "C45": Claim(
         "A follower may read up to its leader's LEO.",
@@ -456,7 +460,7 @@ CLAIMS: dict[str, Claim] = {
         (P,),
         storage.followers_read_up_to_the_leo,
         "a follower has records above the HW",
-        "none ever has",
+        "at rest the HW is below the leader's LEO, and all followers that answer stop at the HW",
     ),
     "C46": Claim(
         "Because of the HW no consumer sees records vanish when leaders change.",
@@ -466,7 +470,8 @@ CLAIMS: dict[str, Claim] = {
         elections.nothing_read_vanishes,
         "all that was read before and after stands in the final log",
         "something that was read is gone",
-        "up to 3.4.0 a follower with a diverging log may give out what was never committed (KAFKA-14704)",
+        "up to 3.4.0 a follower with a diverging log may give out what was never committed (KAFKA-14704), which "
+        "nothing here provokes: consumers read from leaders",
     ),
     "C47": Claim(
         "A follower's HW is one fetch behind.",
@@ -475,7 +480,7 @@ CLAIMS: dict[str, Claim] = {
         (P,),
         watermarks.follower_hw_is_a_fetch_behind,
         "a follower has a record and not yet the HW that covers it",
-        "both come at once",
+        "(nothing here: what comes between two samples looks as if it came at once)",
     ),
     "C48": Claim(
         "Alone in the ISR a leader has HW = LEO at once.",

@@ -1,5 +1,6 @@
 """From recordings to the answers of all claims."""
 
+import inspect
 from pathlib import Path
 
 import pytest
@@ -64,6 +65,15 @@ def test_the_table_is_complete() -> None:
             != bool(claim.unobservable)
         )
     assert sum(bool(claim.unobservable) for claim in CLAIMS.values()) <= 4
+
+
+def test_what_the_table_promises_an_answer_can_give() -> None:
+    """What nothing can show or refute stands in brackets; a default does either."""
+    for name, claim in CLAIMS.items():
+        source = inspect.getsource(claim.ask) if claim.ask else "default_is("
+        for verdict, told in (("shown", claim.shows), ("refuted", claim.refutes)):
+            if "default_is(" not in source:
+                assert (f"{verdict}(" in source) != told.startswith("("), (name, verdict)
 
 
 def test_every_experiment_is_a_scenario() -> None:

@@ -1,7 +1,9 @@
 """Claims about the cluster."""
 
+import pytest
+
 from claims import cluster
-from tests.claims.rows import note, recording, send, settings, state
+from tests.claims.rows import event, note, recording, send, settings, state
 
 
 def test_the_default_factor_is_what_a_broker_names() -> None:
@@ -21,6 +23,18 @@ def test_a_refused_record_shows_who_takes_records() -> None:
         cluster.only_leaders_take_records(recording(sends=[{**refused, "error": "timeout"}])).verdict
         == "not observable"
     )
+
+
+@pytest.mark.parametrize(
+    ("target", "acked", "verdict"),
+    [("broker-2", 1, "refuted"), ("broker-2", 0, "not observable"), ("broker-1", 1, "not observable")],
+)
+def test_a_follower_that_takes_a_record_refutes_it(target: str, acked: int, verdict: str) -> None:
+    """One that refuses does not, nor does the leader."""
+    asked = event(1, "step", "write", topic="orders", partition=0, background=False)
+    written = event(1.1, "step", "written", target, acked=acked, sent=1)
+
+    assert cluster.only_leaders_take_records(recording(events=[asked, written])).verdict == verdict
 
 
 def test_who_keeps_leaders_and_isr_decides_on_zookeeper() -> None:
