@@ -261,7 +261,7 @@ def assigned_are_in_or_out_of_sync(recording: Recording) -> Answer:
 def stopped_replica_leaves_and_returns(recording: Recording) -> Answer:
     """C38."""
     if other := next(_stayed_or_lost(recording), None):
-        return other
+        return refuted(*other)
     for broker, from_ns, _ in recording.faults("stop"):
         for history in recording.states.values():
             left = [state for state in history if broker not in state.isr]
@@ -280,8 +280,8 @@ def stopped_replica_leaves_and_returns(recording: Recording) -> Answer:
     return unseen("No broker was stopped and started again.")
 
 
-def _stayed_or_lost(recording: Recording) -> Iterator[Answer]:
-    """Stopped brokers that an ISR kept, or did not take in again."""
+def _stayed_or_lost(recording: Recording) -> Iterator[tuple[str, list[Evidence]]]:
+    """Stopped brokers that an ISR kept, or did not take in again, in a sentence and with the state."""
     for broker, from_ns, until_ns in recording.faults("stop"):
         for where, history in recording.states.items():
             before = [state for state in history if (state.t_ns or 0) <= until_ns]
@@ -290,11 +290,11 @@ def _stayed_or_lost(recording: Recording) -> Iterator[Answer]:
                 continue
             if broker in before[-1].isr and until_ns - from_ns > SECOND_NS:
                 why = f"Broker {broker} was stopped and stayed in the ISR of {where[0]}-{where[1]}."
-                yield refuted(why, [recording.decided(before[-1])])
+                yield why, [recording.decided(before[-1])]
             waited = recording.events[-1].t_ns - until_ns > RETURN_NS
             if waited and not any(broker in state.isr for state in (before[-1], *after)):
                 why = f"Broker {broker} was started again and not taken into the ISR of {where[0]}-{where[1]}."
-                yield refuted(why, [recording.decided(history[-1])])
+                yield why, [recording.decided(history[-1])]
 
 
 def alone_hw_is_leo(recording: Recording) -> Answer:
