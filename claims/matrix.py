@@ -1,11 +1,12 @@
 """Writes docs/claims.md: ``python -m claims.matrix RESULT…`` takes results of ``make claims`` into docs/claims.json.
 
-A result is the ``result.json`` of a campaign; a version's newer one takes the place of its older.
+A result is the ``result.json`` of a campaign; a version's newer one takes the place of its older of the same mode.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -54,18 +55,25 @@ def main(results: Sequence[str]) -> None:
     """Take in some results, and write the page anew."""
     kept = DOCS / "claims.json"
     known: dict[str, Any] = json.loads(kept.read_text()) if kept.is_file() else {}
-    for path in results:
-        result = json.loads(Path(path).read_text())
-        known[result["kafka"]] = condensed(result)
-    known = dict(sorted(known.items(), key=lambda item: [int(part) for part in item[0].split(".")]))
+    known = taken_in(known, [json.loads(Path(path).read_text()) for path in results])
     kept.write_text(json.dumps(known, indent=1, ensure_ascii=False) + "\n")
     (DOCS / "claims.md").write_text(page(known))
+
+
+def taken_in(known: Mapping[str, Told], results: Sequence[Told]) -> dict[str, Told]:
+    """What was kept, by version and mode, with what is kept of new results, in the order of versions."""
+    fresh = {f"{result['kafka']} ({', '.join(result['modes'])})": condensed(result) for result in results}
+    return dict(sorted({**known, **fresh}.items(), key=lambda item: _numbers(item[0])))
+
+
+def _numbers(version: str) -> tuple[list[int], str]:
+    """``4.1.0-SNAPSHOT (kraft)`` → its numbers, then all of it."""
+    return [int(number) for number in re.findall(r"\d+", version)], version
 
 
 def condensed(result: Told) -> dict[str, Any]:
     """What the page keeps of a result."""
     return {
-        "mode": ", ".join(result["modes"]),
         "date": result["created_at"][:10],
         "answers": {
             name: {
@@ -96,8 +104,7 @@ def _matrix(versions: Mapping[str, Told]) -> Iterator[str]:
     for name, claim in CLAIMS.items():
         answers = [WORDS[told["answers"][name]["verdict"]] for told in versions.values()]
         yield f"| {' | '.join([name, claim.text, ' '.join(claim.notes), *answers])} |\n"
-    modes = [f"{told['mode']}, {told['date']}" for told in versions.values()]
-    yield f"| | *mode, recorded* | | {' | '.join(modes)} |\n\n"
+    yield f"| | *recorded* | | {' | '.join(told['date'] for told in versions.values())} |\n\n"
     counted = "; ".join(f"{version}: {_counts(told)}" for version, told in versions.items())
     yield f"Shown, refuted and not observable: {counted}.\n"
 

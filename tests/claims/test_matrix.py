@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from claims.matrix import condensed, page
+from claims.matrix import condensed, page, taken_in
 from claims.table import CLAIMS
 
 
@@ -22,6 +22,15 @@ def result(kafka: str, **verdicts: str) -> dict[str, Any]:
             for name in CLAIMS
         },
     }
+
+
+def test_a_newer_result_takes_the_place_of_its_version_and_mode() -> None:
+    """The same version with ZooKeeper has a column of its own; versions are ordered by their numbers."""
+    old = taken_in({}, [result("3.10.0-SNAPSHOT"), result("3.9.1", C1="refuted")])
+    new = taken_in(old, [result("3.9.1"), {**result("3.9.1"), "modes": ["zookeeper"]}])
+
+    assert list(new) == ["3.9.1 (kraft)", "3.9.1 (zookeeper)", "3.10.0-SNAPSHOT (kraft)"]
+    assert new["3.9.1 (kraft)"]["answers"]["C1"]["verdict"] == "shown"
 
 
 def test_the_page_has_a_row_for_each_claim_and_a_column_for_each_version() -> None:
