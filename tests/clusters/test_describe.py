@@ -37,6 +37,7 @@ def wire(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(module, "read_batches", read)
     monkeypatch.setattr(module, "list_offset", list_offset)
+
     def describe_config(to: Connection, resource: str, name: str, _settings: object) -> dict[str, dict[str, str]]:
         assert to.timeout_s == 10  # a busy broker is waited for
         return {resource: {"default": name}}
