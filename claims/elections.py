@@ -112,7 +112,7 @@ def followers_first_cut_to_their_hw(recording: Recording) -> Answer:
     if kept:
         first = kept[0]
         cut = sum(s.cut is not None for s in kept)
-        diverged = f"; {cut} of them cut their logs above it, where they left the new leader's" if cut else ""
+        diverged = f"; {cut} cut only what the new leader's log lacked" if cut else ""
         return refuted(
             f"{len(kept)} followers had records above their HW when they got a new leader, and kept some{diverged}.",
             [

@@ -152,7 +152,7 @@ def lag_is_10_s(recording: Recording) -> Answer:
     seconds = [f"{took_s:.1f}" for took_s, _, _ in took]
     sentence = (
         f"{answer.sentence} With {lag_s:g} s here, followers that fell silent were taken out after "
-        f"{', '.join(sorted(seconds))} s, as it is looked at every half of that."
+        f"{', '.join(sorted(seconds))} s, at the first look after that time; there is one every half of it."
     )
     _, last, line = took[0]
     return replace(answer, sentence=sentence, evidence=[*answer.evidence, last, recording.said(line)])
