@@ -96,12 +96,14 @@ CLAIMS: dict[str, Claim] = {
     ),
     "C6": Claim(
         "A new leader comes from the ISR and has everything that was visible.",
-        "yes for clean elections",
+        "yes for clean elections; from 4.1 on also from the eligible leader replicas (KIP-966)",
         ("N0", "N2", "N3"),
         (L,),
         elections.new_leader_has_what_was_visible,
         "it was in the ISR, and its log reaches the highest HW that anybody showed before",
         "it was not, or its log ends below such a HW",
+        "where eligible leader replicas are on, by default from 4.1, one of them leads once the ISR is empty "
+        "(KIP-966), which nothing here provokes",
     ),
     "C7": Claim(
         "LEO is the offset that the next record gets.",
