@@ -176,8 +176,8 @@ CLAIMS: dict[str, Claim] = {
         watermarks.hw_is_at_most_leo,
         "in every sample",
         "in one sample it is not",
-        "up to 3.4.0 a follower with a diverging log may for a moment show the contrary (KAFKA-14704), which nothing "
-        "here provokes",
+        "up to 3.4.0 a follower with a diverging log may for a moment show the contrary (KAFKA-14704); that a probe "
+        "falls into it is luck",
     ),
     "C15": Claim(
         "A follower joins the ISR when its LEO has reached the leader's HW.",
@@ -187,6 +187,7 @@ CLAIMS: dict[str, Claim] = {
         isr.joins_when_it_reached_the_hw,
         "each that joined had reached it",
         "one that joined had not",
+        "in 2.8.0 one whose log diverges is taken in for the LEO that it had before it cut it (KAFKA-13141)",
     ),
     "C16": Claim(
         "A follower that has not fetched for replica.lag.time.max.ms is taken out of the ISR.",
