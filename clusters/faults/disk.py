@@ -77,9 +77,6 @@ class _GaveUp(Ended):
                 wait_until(partial(self._has_ended, node), limit_s=LIMIT_S, what=f"{node.name} to have ended")
                 self.start_again(node)
 
-    def _has_ended(self, node: Node) -> bool:
-        return self.world.runtime.state(node.name) == "exited"
-
     def break_disk(self, node: Node) -> None:
         raise NotImplementedError
 

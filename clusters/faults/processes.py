@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import ClassVar
 
@@ -13,7 +13,7 @@ from clusters.faults import Evidence
 from clusters.nodes import Node
 from clusters.waiting import wait_until
 from clusters.world import World, broker_id
-from history.errors import WaitTimeout
+from history.errors import HarnessError, WaitTimeout
 
 LIMIT_S = 60.0
 
@@ -36,6 +36,7 @@ class Ended:
     nodes: list[Node]
     key: ClassVar[str]
     signal: ClassVar[str]
+    _killed: list[str] = field(default_factory=list)  # that had to be, to be started again
 
     def inject(self) -> None:
         for node in self.nodes:
@@ -51,7 +52,24 @@ class Ended:
 
     def heal(self) -> None:
         for node in self.nodes:
+            self._await_end(node)
             self.start_again(node)
+
+    def _await_end(self, node: Node) -> None:
+        """A broker that shuts down refuses connections long before it has closed its logs; a start would cut that off.
+
+        One that does not end by itself is killed.
+        """
+        try:
+            _wait_for_each(self.world, [node], self._has_ended, "end by itself")
+        except WaitTimeout:
+            self._killed.append(node.name)
+            with suppress(HarnessError):  # it ended at this moment
+                self.world.runtime.kill(node.name, "SIGKILL")
+            _wait_for_each(self.world, [node], self._has_ended, "end by SIGKILL")
+
+    def _has_ended(self, node: Node) -> bool:
+        return self.world.runtime.state(node.name) not in ("running", "paused")
 
     def start_again(self, node: Node) -> None:
         """Start a broker that has ended."""
@@ -79,7 +97,8 @@ class Ended:
         _wait_for_each(self.world, self.nodes, self._is_back, "answer and be registered again")
         allow_brokers(self.world, [node for node in self.nodes if node.role == "broker"])
         allow_clients(self.world, [node for node in self.nodes if node.role == "controller"])
-        return {"probe": "answers", "registered": True}
+        killed = {"killed": self._killed} if self._killed else {}
+        return {"probe": "answers", "registered": True, **killed}
 
     def _is_back(self, node: Node) -> bool:
         if self.world.runtime.state(node.name) == "exited":  # died on the way, as on a session that had not ended

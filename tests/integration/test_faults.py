@@ -5,6 +5,8 @@ What a runtime does is tried on both; what Kafka is asked for, on one.
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from clusters.runtimes.docker import kernel_can_delay
@@ -133,6 +135,18 @@ def test_a_fault_of_docker_bites_and_is_gone_again(world: World, fault: str) -> 
 def test_a_slow_fault_bites_and_is_gone_again(world: World, fault: str) -> None:
     """Files show what was done to them; afterwards other brokers have the broker in the ISR."""
     _bites_and_heals(world, fault, SLOW[fault])
+
+
+@pytest.mark.slow
+def test_a_restarted_broker_had_closed_its_logs(world: World) -> None:
+    """It is started once it has shut down, and then finds nothing to recover."""
+    log = world.node(2).log
+    before = log.stat().st_size
+    _bites_and_heals(world, "restart", [{"restart": "B"}])
+
+    ended, _, started = log.read_bytes()[before:].decode().partition("shut down completed")
+    assert "unclean" not in ended
+    assert re.findall(r"unclean log dirs = \w+\((.*)\)", started) == [""]
 
 
 def test_a_lagging_follower_stays_in_the_isr_and_holds_the_high_watermark(world: World) -> None:

@@ -111,3 +111,34 @@ def test_a_broker_alone_need_not_be_registered_elsewhere(tmp_path: Path, monkeyp
     killed.heal()
 
     assert killed.gone()["registered"] is True
+
+
+def test_a_broker_is_started_once_it_has_ended(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its port refuses connections long before its logs are closed."""
+    stopped = Stopped(world, [world.brokers[1]])
+    stopped.inject()
+    seen: list[str] = []
+    states = iter(["running", "running", "exited"])
+    monkeypatch.setattr(processes, "LIMIT_S", 5.0)
+    monkeypatch.setattr(world.runtime, "state", lambda _: (seen.append(next(states)), seen[-1])[1])
+    monkeypatch.setattr(world, "start", lambda node: seen.append(f"start {node.name}"))
+    stopped.heal()
+
+    assert seen == ["running", "running", "exited", "start broker-1"]
+
+
+def test_a_broker_that_does_not_end_is_killed(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The evidence says so: what it leaves is what a crash leaves."""
+    sent: list[str] = []
+
+    def kill(name: str, signal: str) -> None:
+        sent.append(signal)
+        world.runtime.states[name] = "exited" if signal == "SIGKILL" else "running"
+
+    monkeypatch.setattr(world.runtime, "kill", kill)
+    stopped = Stopped(world, [world.brokers[1]])
+    stopped.inject()
+    stopped.heal()
+
+    assert sent == ["SIGTERM", "SIGKILL"]
+    assert stopped.gone() == {"probe": "answers", "registered": True, "killed": ["broker-1"]}
