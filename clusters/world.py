@@ -189,6 +189,10 @@ class World:
     def incarnation(self, broker_id: int) -> int:
         return self._incarnations().get(f"broker-{broker_id}", 0)
 
+    def incarnation_of(self, node: Node) -> int:
+        """How often a node was started."""
+        return self._incarnations().get(node.name, 0)
+
     # --- what the brokers say ------------------------------------------------------------------
 
     @property

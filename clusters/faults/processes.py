@@ -36,11 +36,13 @@ class Ended:
     nodes: list[Node]
     key: ClassVar[str]
     signal: ClassVar[str]
+    _ended: dict[str, int] = field(default_factory=dict)  # node → the incarnation of it that got the signal
     _killed: list[str] = field(default_factory=list)  # that had to be, to be started again
 
     def inject(self) -> None:
         for node in self.nodes:
             self.world.runtime.kill(node.name, self.signal)
+            self._ended[node.name] = self.world.incarnation_of(node)
 
     def bit(self) -> Evidence:
         """The broker's PROBE port refuses connections."""
@@ -51,9 +53,11 @@ class Ended:
         return self.world.probe_error(broker_id(node)) == "unreachable"
 
     def heal(self) -> None:
+        """Start what this fault ended and nobody has started since."""
         for node in self.nodes:
-            self._await_end(node)
-            self.start_again(node)
+            if self._ended.get(node.name) == self.world.incarnation_of(node):
+                self._await_end(node)
+                self.start_again(node)
 
     def _await_end(self, node: Node) -> None:
         """A broker that shuts down refuses connections long before it has closed its logs; a start would cut that off.

@@ -151,6 +151,9 @@ class FakeWorld:
     def configure(self, node: Node, settings: dict[str, str]) -> None:
         self.settings[node.name] = settings
 
+    def incarnation_of(self, node: Node) -> int:
+        return 1 + self.started.count(node.name)
+
     def start(self, node: Node) -> None:
         self.started.append(node.name)
         self.runtime.resume(node.name)

@@ -74,6 +74,7 @@ def test_every_start_is_another_incarnation(world: World, tmp_path: Path) -> Non
     again.start(again.brokers[2])
 
     assert [world.incarnation(number) for number in (1, 2, 3)] == [2, 1, 0]
+    assert [world.incarnation_of(node) for node in world.brokers.values()] == [2, 1, 0]
     starts = [(event.target, event.detail["incarnation"]) for event in read_events(world.folder.events)]
     assert starts == [("broker-1", 1), ("broker-1", 2), ("broker-2", 1)]
 

@@ -9,7 +9,7 @@ import pytest
 
 from clusters.faults import processes
 from clusters.faults.processes import Ended, Killed, Paused, Stopped
-from history.errors import WaitTimeout
+from history.errors import HarnessError, WaitTimeout
 from tests.clusters.fakes import FakeWorld, scenario
 
 
@@ -88,7 +88,8 @@ def test_a_session_that_does_not_end_is_no_reason_not_to_start(world: Any, monke
 
     def runs_out(_condition: object, *, what: str, **_: object) -> None:
         waits.append(what)
-        raise WaitTimeout(what)
+        if "session" in what:
+            raise WaitTimeout(what)
 
     world.plan.mode = "zookeeper"
     killed = Killed(world, [world.brokers[1]])
@@ -96,7 +97,7 @@ def test_a_session_that_does_not_end_is_no_reason_not_to_start(world: Any, monke
     monkeypatch.setattr(processes, "wait_until", runs_out)
     killed.heal()
 
-    assert waits == ["the session of broker-1 to end"]
+    assert waits == ["broker-1 to end by itself", "the session of broker-1 to end"]
     assert world.started == ["broker-1"]
 
 
@@ -142,3 +143,17 @@ def test_a_broker_that_does_not_end_is_killed(world: Any, monkeypatch: pytest.Mo
 
     assert sent == ["SIGTERM", "SIGKILL"]
     assert stopped.gone() == {"probe": "answers", "registered": True, "killed": ["broker-1"]}
+
+
+def test_only_what_a_fault_ended_is_started(world: Any) -> None:
+    """Neither a broker that the signal never reached, nor one that is back already."""
+    one, several = Killed(world, [world.brokers[1]]), Killed(world, [world.brokers[n] for n in (2, 1, 3)])
+    one.inject()
+    with pytest.raises(HarnessError, match="broker-1 cannot be sent SIGKILL"):
+        several.inject()
+
+    several.heal()
+    assert world.started == ["broker-2"]
+    one.heal()
+    one.heal()
+    assert world.started == ["broker-2", "broker-1"]
