@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,7 @@ from clusters.admin import elect_preferred, elect_unclean
 from clusters.capture import write_directly
 from clusters.client_nodes import offer
 from clusters.describe import describe
+from clusters.durations import write_limit_s
 from clusters.faults.disk import Flipped, Forgotten, FullDisk, ReadOnlyDisk, Truncated, Wiped
 from clusters.faults.lagging import LagFault
 from clusters.faults.network import Delayed, Peer, Shaped, cut, lose
@@ -244,10 +246,13 @@ def _drop_cache(run: PhaseRun, step: flow.DropCache) -> None:
 
 def _write(run: PhaseRun, step: flow.Write) -> None:
     node = run.node(step.to)
+    write, limit_s = partial(write_directly, run.world, node, step, run.phase.name), write_limit_s(step)
     if step.background:
-        run.in_background(partial(write_directly, run.world, node, step, run.phase.name))
+        stop = threading.Event()
+        run.in_background(partial(write, lambda: not stop.is_set()), end=stop.set, limit_s=limit_s)
     else:
-        write_directly(run.world, node, step, run.phase.name)
+        gives_up = time.monotonic() + limit_s
+        write(lambda: time.monotonic() < gives_up)
 
 
 def _read(run: PhaseRun, step: flow.Read) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import asdict
@@ -102,38 +103,40 @@ def _read_entries(file: Path) -> list[list[str]]:
         return []
 
 
-def write_directly(world: World, node: Node, step: Write, phase: str) -> None:
-    """Send a fixed number of records to one broker, no retries, each record in the ledger."""
+def write_directly(world: World, node: Node, step: Write, phase: str, go_on: Callable[[], bool]) -> None:
+    """Send a fixed number of records to one broker, no retries, each record in the ledger.
+
+    ``go_on`` is asked before each request; what is left when it says no was never sent.
+    """
     producer_id = direct_producer_id(world.scenario, step)
     values = [encode(producer_id, seq, step.record_bytes) for seq in range(step.records)]
     batches = [values[first : first + step.batch] for first in range(0, step.records, step.batch)]
-    started_ns = time.monotonic_ns()
-    with closing(Connection(node.address, PORTS["CLIENT"], 15.0)) as connection:
-        answers = produce(connection, step.topic, step.partition, batches, step.acks)
-    of_records = [
-        (answer, index) for answer, batch in zip(answers, batches, strict=True) for index in range(len(batch))
-    ]
     silent = NO_ACKNOWLEDGEMENT if step.acks == "0" else None
-    errors = [answer.error or silent for answer, _ in of_records]
-    streams = world.folder.work / "streams"
-    with RowWriter(streams / f"sends-{producer_id}.arrow", SENDS) as ledger:
-        for seq, ((answer, index), error) in enumerate(zip(of_records, errors, strict=True)):
-            ledger.add(
-                {
-                    "producer_id": producer_id,
-                    "seq": seq,
-                    "topic": step.topic,
-                    "partition": step.partition,
-                    "due_ns": answer.sent_ns or started_ns,
-                    "sent_ns": answer.sent_ns,
-                    "done_ns": answer.done_ns,
-                    "outcome": outcome(error, may_have_retried=False),
-                    "error": error,
-                    "offset": None if answer.base_offset is None else answer.base_offset + index,
-                    "acks": step.acks,
-                    "record_bytes": step.record_bytes,
-                }
-            )
+    errors: list[str | None] = []
+    stream = world.folder.work / "streams" / f"sends-{producer_id}.arrow"
+    started_ns = time.monotonic_ns()
+    with closing(Connection(node.address, PORTS["CLIENT"], 15.0)) as connection, RowWriter(stream, SENDS) as ledger:
+        answers = produce(connection, step.topic, step.partition, batches, step.acks, go_on=go_on)
+        for answer, batch in zip(answers, batches, strict=True):  # as they come, so that none is lost with this process
+            error = answer.error or silent
+            for index in range(len(batch)):
+                ledger.add(
+                    {
+                        "producer_id": producer_id,
+                        "seq": len(errors),
+                        "topic": step.topic,
+                        "partition": step.partition,
+                        "due_ns": answer.sent_ns or started_ns,
+                        "sent_ns": answer.sent_ns,
+                        "done_ns": answer.done_ns,
+                        "outcome": outcome(error, may_have_retried=False),
+                        "error": error,
+                        "offset": None if answer.base_offset is None else answer.base_offset + index,
+                        "acks": step.acks,
+                        "record_bytes": step.record_bytes,
+                    }
+                )
+                errors.append(error)
     summary = {
         "client_id": producer_id,
         "role": "producer",

@@ -1,14 +1,18 @@
-"""How long the steps of a story take: what a person is told, and when a phase is given up."""
+"""How long the steps of a story take: what a person is told, and when a step or a phase is given up."""
 
 from __future__ import annotations
 
 from clusters.scenario import Phase
+from clusters.story.flow import Write
 from clusters.story.step import Step
 
 _STEP_S = 2.0
 _RESTART_S = 8.0
 _SLOWEST = 4  # how much longer than usual a step may take on a busy host
 _MARGIN_S = 120.0  # binding targets, healing and the capture at a phase's end, on a busy host
+_WRITE_S = 30.0  # of a leader that is cut off, which answers each request after 10 s
+_REQUEST_S = 0.02  # of one that is answered, on a busy host
+_LAST_REQUEST_S = 15.0  # one that is under way as a write is given up
 
 
 def expected_phase_s(phase: Phase) -> float:
@@ -18,7 +22,17 @@ def expected_phase_s(phase: Phase) -> float:
 
 def longest_phase_s(phase: Phase) -> float:
     """Seconds after which a phase hangs: every hold, every limit run out, slow steps, and a margin."""
-    return _MARGIN_S + sum(_held_s(step) + _limit_s(step) + _SLOWEST * _works_s(step) for step in phase.steps)
+    longest = (_held_s(step) + _limit_s(step) + _gives_up_s(step) + _SLOWEST * _works_s(step) for step in phase.steps)
+    return _MARGIN_S + sum(longest)
+
+
+def write_limit_s(step: Write) -> float:
+    """Seconds after which a write sends no more of its records."""
+    return _WRITE_S + _REQUEST_S * step.records / step.batch
+
+
+def _gives_up_s(step: Step) -> float:
+    return write_limit_s(step) + _LAST_REQUEST_S if isinstance(step, Write) else 0.0
 
 
 def _held_s(step: Step) -> float:

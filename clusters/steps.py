@@ -6,9 +6,9 @@ import random
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from clusters.actions import ACTIONS
 from clusters.capture import capture_offsets
@@ -32,6 +32,14 @@ CONTROLLERS = ("controller", "active controller", "controllers")
 CAUGHT_UP_RECORDS = 100  # samples of one moment are some milliseconds of traffic apart
 
 
+class _Background(NamedTuple):
+    """Work that goes on beside the story, and how it is told to end."""
+
+    limit_s: float
+    work: Future[None]
+    end: Callable[[], None]
+
+
 @dataclass
 class PhaseRun:
     """One phase under way: what its targets were bound to and which faults are in force."""
@@ -42,7 +50,7 @@ class PhaseRun:
     _leaders: dict[TopicPartition, int] = field(default_factory=dict)
     _controller_before: int | None = None
     _in_force: list[Fault] = field(default_factory=list)
-    _background: list[tuple[Future[None], Callable[[], None]]] = field(default_factory=list)
+    _background: list[_Background] = field(default_factory=list)
 
     def run(self) -> None:
         """Run all steps; whatever happens, heal what is still in force.
@@ -62,17 +70,19 @@ class PhaseRun:
                 ending.callback(self._end_background)
                 self.heal_all()
 
-    def in_background(self, work: Callable[[], None], end: Callable[[], None] = lambda: None) -> None:
-        """Do something while the story goes on; at its phase's end ``end`` is called and the work awaited."""
+    def in_background(self, work: Callable[[], None], end: Callable[[], None], limit_s: float = 0.0) -> None:
+        """Do something while the story goes on; at its phase's end it has so long to end by itself, until ``end``."""
         executor = ThreadPoolExecutor(1)
-        self._background.append((executor.submit(work), end))
+        self._background.append(_Background(limit_s, executor.submit(work), end))
         executor.shutdown(wait=False)
 
     def _end_background(self) -> None:
-        for _, end in self._background:
-            end()
-        for work, _ in self._background:
-            work.result()
+        for task in sorted(self._background, key=lambda task: task.limit_s):
+            with suppress(WaitTimeout):
+                wait_until(task.work.done, limit_s=task.limit_s, what="the work to end by itself")
+            task.end()
+        for task in self._background:
+            task.work.result()
 
     def heal_all(self) -> None:
         """Heal, last injected first; one that cannot be healed does not keep the others from it.

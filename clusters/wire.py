@@ -14,7 +14,7 @@ from __future__ import annotations
 import socket
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Self
 
@@ -578,17 +578,22 @@ def produce(
     acks: str,
     *,
     timeout_ms: int = 10_000,
-) -> list[Produced]:
+    go_on: Callable[[], bool] = lambda: True,
+) -> Iterator[Produced]:
     """Send each batch of values in a request of its own (Produce v7), one after the other, with no retries.
 
-    A broken connection ends it: that batch carries ``timeout`` or ``unreachable``, those after it ``never_sent``.
+    A broken connection ends it: that batch carries ``timeout`` or ``unreachable``, those after it ``never_sent``, as
+    do all from the one on before which ``go_on`` says no.
     """
-    produced: list[Produced] = []
+    ended = False
     for values in batches:
-        produced.append(_produce_one(connection, _produce_request(topic, partition, values, acks, timeout_ms)))
-        if produced[-1].error in (TIMEOUT, UNREACHABLE):
-            break
-    return produced + [Produced(None, None, None, NEVER_SENT)] * (len(batches) - len(produced))
+        ended = ended or not go_on()
+        if ended:
+            yield Produced(None, None, None, NEVER_SENT)
+            continue
+        produced = _produce_one(connection, _produce_request(topic, partition, values, acks, timeout_ms))
+        ended = produced.error in (TIMEOUT, UNREACHABLE)
+        yield produced
 
 
 def _produce_request(topic: str, partition: int, values: Sequence[bytes], acks: str, timeout_ms: int) -> Any:

@@ -242,3 +242,32 @@ def test_a_reader_reads_until_its_phase_ends(tmp_path: Path, monkeypatch: pytest
     run(tmp_path, {"read": {"from": "follower of orders-0", "offset": 20}}, {"hold": "1ms"})
 
     assert seen == [("broker-3", 20), True]
+
+
+def test_a_write_in_the_background_ends_with_its_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may finish after its phase's steps; then it is told to send no more."""
+    went_on: list[bool] = []
+
+    def write(_world: object, _node: object, _step: object, _phase: str, go_on: Any) -> None:
+        went_on.append(go_on())
+        wait_until(lambda: not go_on(), limit_s=10, what="the limit")
+
+    monkeypatch.setattr(actions, "write_directly", write)
+    monkeypatch.setattr(actions, "write_limit_s", lambda _: 0.01)
+    told = {"to": "A", "topic": "orders", "records": 1, "background": True}
+    run(tmp_path, {"write": told}, {"hold": "1ms"})
+
+    assert went_on == [True]
+
+
+@pytest.mark.parametrize(("limit_s", "goes_on"), [(5.0, True), (0.0, False)])
+def test_a_write_is_given_up_in_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit_s: float, goes_on: bool
+) -> None:
+    """The story waits for it."""
+    asked: list[bool] = []
+    monkeypatch.setattr(actions, "write_limit_s", lambda _: limit_s)
+    monkeypatch.setattr(actions, "write_directly", lambda *told: asked.append(told[-1]()))
+    run(tmp_path, {"write": {"to": "A", "topic": "orders", "records": 1}})
+
+    assert asked == [goes_on]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -156,10 +157,10 @@ def test_every_direct_write_stands_in_the_ledger(
         Produced(3, 4, None, "REQUEST_TIMED_OUT"),
         Produced(None, None, None, "never_sent"),
     ]
-    monkeypatch.setattr(capture, "produce", lambda *_: answers)
+    monkeypatch.setattr(capture, "produce", lambda *_, **__: answers)
     world.scenario = scenario({**WRITE, "acks": acks})
     step: Any = world.scenario.phases[0].steps[1]
-    write_directly(world, world.brokers[1], step, "phase 0")
+    write_directly(world, world.brokers[1], step, "phase 0", lambda: True)
 
     ledger = [
         row for batch in read_stream(world.folder.work / "streams" / "sends-write-1.arrow") for row in batch.to_pylist()
@@ -176,14 +177,16 @@ def test_records_of_a_batch_share_its_answer(world: Any, monkeypatch: pytest.Mon
     """They stand one after the other from its base offset; the last batch holds what is left."""
     sent: list[int] = []
 
-    def answer(_connection: object, _topic: str, _partition: int, batches: Any, _acks: str) -> list[Produced]:
+    def answer(
+        _connection: object, _topic: str, _partition: int, batches: Any, _acks: str, **_: object
+    ) -> list[Produced]:
         sent.extend(len(batch) for batch in batches)
         return [Produced(1, 2, 7, None), Produced(3, 4, None, "REQUEST_TIMED_OUT")]
 
     monkeypatch.setattr(capture, "produce", answer)
     world.scenario = scenario({**WRITE, "batch": 2})
     step: Any = world.scenario.phases[0].steps[1]
-    write_directly(world, world.brokers[1], step, "phase 0")
+    write_directly(world, world.brokers[1], step, "phase 0", lambda: True)
 
     ledger = [
         row for batch in read_stream(world.folder.work / "streams" / "sends-write-1.arrow") for row in batch.to_pylist()
@@ -202,3 +205,19 @@ def test_direct_writes_are_counted_through_the_scenario() -> None:
     writes = [step for phase in told.phases for step in phase.steps if isinstance(step, Write)]
 
     assert [direct_producer_id(told, step) for step in writes] == ["write-1", "write-2", "write-3"]
+
+
+def test_what_was_answered_stands_in_the_ledger_before_the_end(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A task that is ended in the middle of a write loses no acknowledgement."""
+
+    def broken_off(*_: object, **__: object) -> Iterator[Produced]:
+        yield Produced(1, 2, 7, None)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(capture, "produce", broken_off)
+    step: Any = world.scenario.phases[0].steps[1]
+    with pytest.raises(KeyboardInterrupt):
+        write_directly(world, world.brokers[1], step, "phase 0", lambda: True)
+
+    (batch,) = read_stream(world.folder.work / "streams" / "sends-write-1.arrow")
+    assert [(row["seq"], row["outcome"], row["offset"]) for row in batch.to_pylist()] == [(0, "ok", 7)]

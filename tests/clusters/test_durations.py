@@ -17,6 +17,7 @@ from clusters.scenario import Phase
         ([{"hold": "1s"}, {"wait": {"for": {"isr_full": "orders"}, "limit": "30s"}}], 11, 31),
         ([{"pause": "A"}, {"resume": "A"}], 4, 16),
         ([{"restart": "A"}], 10, 40),
+        ([{"write": {"to": "A", "topic": "orders", "records": 100}}], 2, 8 + 32 + 15),
         ([{"bounce": {"node": "A", "times": 3}}], 30, 120),
         ([{"crash_loop": {"node": "A", "times": 3, "after": "10s"}}], 60, 150),
         ([{"ping_pong": {"partition": "orders-0", "between": ["A", "B"], "times": 5}}], 10, 40),

@@ -346,10 +346,22 @@ def test_broken_connection_ends_a_write() -> None:
                 raise step
             return list(step)
 
-    produced = wire.produce(Breaking(), "t", 0, [[b"a"], [b"b"], [b"c"]], "all")  # type: ignore[arg-type]  # scripted
+    connection: Any = Breaking()
+    produced = list(wire.produce(connection, "t", 0, [[b"a"], [b"b"], [b"c"]], "all"))
 
     assert [(p.base_offset, p.error) for p in produced] == [(7, None), (None, "timeout"), (None, "never_sent")]
     assert [p.sent_ns is not None for p in produced] == [True, True, False]
+
+
+def test_a_write_that_is_given_up_sends_no_more() -> None:
+    """As to a leader that is cut off, which answers every request in the end; what it answered before counts."""
+    answered = SimpleNamespace(error_code=7, base_offset=-1)
+    reply = SimpleNamespace(responses=[SimpleNamespace(partition_responses=[answered])])
+    connection: Any = SimpleNamespace(exchange=lambda _: [reply])
+    goes_on = iter([True, False])
+    produced = wire.produce(connection, "t", 0, [[b"a"], [b"b"], [b"c"]], "all", go_on=lambda: next(goes_on))
+
+    assert [p.error for p in produced] == ["REQUEST_TIMED_OUT", "never_sent", "never_sent"]
 
 
 def test_acks_0_is_not_waited_for() -> None:

@@ -86,7 +86,7 @@ def test_empty_replicas_tell_zeros(to: dict[int, Connection], topic: str) -> Non
 
 def test_every_replica_tells_its_own_offsets_in_one_reply(to: dict[int, Connection], topic: str) -> None:
     """After a write the leader and both followers tell high watermark and log end together."""
-    produced = wire.produce(to[1], topic, 0, [[b"x" * 100] * 5] * 3, "all")
+    produced = list(wire.produce(to[1], topic, 0, [[b"x" * 100] * 5] * 3, "all"))
     samples = settled(to, topic, 15)
 
     assert [(p.base_offset, p.error) for p in produced] == [(0, None), (5, None), (10, None)]
@@ -112,7 +112,7 @@ def test_unknown_topic_is_told_by_name(to: dict[int, Connection]) -> None:
 def test_brokers_name_their_defaults_and_find_offsets_and_times(to: dict[int, Connection], topic: str) -> None:
     """A setting comes with all its sources; a batch is found by an offset in it."""
     told = admin.describe_config(to[1], "broker", "1", ["replica.lag.time.max.ms", "no.such.setting"])
-    wire.produce(to[1], topic, 0, [[b"a", b"b"], [b"c"]], "all")
+    list(wire.produce(to[1], topic, 0, [[b"a", b"b"], [b"c"]], "all"))
 
     assert told.keys() == {"replica.lag.time.max.ms"}
     assert told["replica.lag.time.max.ms"]["default"] == "30000"
@@ -124,7 +124,7 @@ def test_brokers_name_their_defaults_and_find_offsets_and_times(to: dict[int, Co
 
 def test_epoch_without_a_batch_is_seen_through(to: dict[int, Connection], topic: str) -> None:
     """After leadership moved and nothing was written, followers still tell both offsets in one reply."""
-    wire.produce(to[1], topic, 0, [[b"x"] * 7], "all")
+    list(wire.produce(to[1], topic, 0, [[b"x"] * 7], "all"))
     settled(to, topic, 7)
     admin.reassign(to[1], {TopicPartition(topic, 0): [3, 2, 1]})
     wait_until(lambda: _elected(to, topic, 3), limit_s=20, what=f"3 to lead {topic}-0", every_s=0.2)
