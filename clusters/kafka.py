@@ -107,13 +107,12 @@ def check_storage(version: str, mode: Mode, cluster: Cluster) -> None:
     """Whether this version can have the features that the scenario asks for.
 
     Raises:
-        BadInput: it cannot (KIP-778: metadata.version from 3.3; KIP-966: eligible leader replicas from 3.7).
+        BadInput: it cannot (KIP-778: metadata.version from 3.3; KIP-966: eligible leader replicas from 4.0).
     """
     release = version_tuple(version)
-    if cluster.elr is not None and (mode == "zookeeper" or release < (3, 7, 0)):
+    if cluster.elr is not None and release[:2] < _ELR_FEATURE:  # no metadata.version of 3.7 to 3.9 makes them work
         raise BadInput(
-            f"cluster.elr: Kafka {version} in {mode} mode has no eligible leader replicas; "
-            "they exist in KRaft mode from 3.7.0 on, so leave it out."
+            f"cluster.elr: Kafka {version} has no eligible leader replicas; use 4.0 or later, or leave it out."
         )
     told = cluster.metadata_version
     if told is None:
@@ -123,7 +122,7 @@ def check_storage(version: str, mode: Mode, cluster: Cluster) -> None:
         raise BadInput(f"cluster.metadata_version: {told} is newer than Kafka {version}; name its own or an older one.")
     if mode == "kraft" and wanted < (3, 3):
         raise BadInput(f"cluster.metadata_version: {told} is a preview of KRaft; 3.3 is the oldest that can be used.")
-    if cluster.elr and wanted < _ELR_FEATURE <= release[:2]:
+    if cluster.elr and wanted < _ELR_FEATURE:
         raise BadInput(f"cluster.elr: true needs metadata_version 4.0 or later, not {told}.")
 
 
@@ -207,7 +206,6 @@ def coordinator_config(release: Release, cluster: Cluster, node: Node, coordinat
     return {
         **_kraft_config(node, coordinators),
         **_session_config(release.mode, cluster),
-        **_elr_config(release, cluster),
         "process.roles": "controller",
         "listeners": f"CONTROLLER://{node.address}:{PORTS['CONTROLLER']}",
         "log.dirs": str(node.folder / "data"),
@@ -238,7 +236,7 @@ def broker_config(release: Release, cluster: Cluster, node: Node, coordinators: 
         if cluster.metadata_version:
             own[PROTOCOL_VERSION] = cluster.metadata_version
     else:
-        own = {**_kraft_config(node, coordinators), **_elr_config(release, cluster), "process.roles": "broker"}
+        own = {**_kraft_config(node, coordinators), "process.roles": "broker"}
     return {**common, **own, **cluster.config}
 
 
@@ -256,13 +254,6 @@ def _session_config(mode: Mode, cluster: Cluster) -> dict[str, str]:
     if mode == "zookeeper":
         return {"zookeeper.session.timeout.ms": session_ms}
     return {"broker.session.timeout.ms": session_ms, "broker.heartbeat.interval.ms": "500"}
-
-
-def _elr_config(release: Release, cluster: Cluster) -> dict[str, str]:
-    """From 3.7 to 3.9 eligible leader replicas are a setting; from 4.0 a feature, with which storage is formatted."""
-    if cluster.elr is None or version_tuple(release.version)[:2] >= _ELR_FEATURE:
-        return {}
-    return {"eligible.leader.replicas.enable": str(cluster.elr).lower()}
 
 
 def _replication_defaults(cluster: Cluster) -> dict[str, str]:
@@ -309,7 +300,7 @@ def format_storage(
                 release.class_path,
                 "kafka.tools.StorageTool",
             ),
-            *("format", *_features(release, cluster), "-t", identity, "-c", str(together)),
+            *("format", *_features(cluster), "-t", identity, "-c", str(together)),
         ],
         capture_output=True,
         text=True,
@@ -322,8 +313,8 @@ def format_storage(
         properties.write_text(properties.read_text().replace(f"node.id={first.node_id}", f"node.id={node.node_id}"))
 
 
-def _features(release: Release, cluster: Cluster) -> list[str]:
+def _features(cluster: Cluster) -> list[str]:
     told = ["--release-version", cluster.metadata_version] if cluster.metadata_version else []
-    if cluster.elr is not None and version_tuple(release.version)[:2] >= _ELR_FEATURE:
+    if cluster.elr is not None:
         told += ["--feature", f"{ELR}={int(cluster.elr)}"]
     return told
