@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import shutil
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,6 +21,17 @@ def hold_lease(run: Path) -> Iterator[None]:
     with (RunFolder(run).work / "lease").open() as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
+
+
+@contextmanager
+def hold_trial() -> Iterator[Path]:
+    """A folder under which this process may try something, as if it were a run; ``reap`` spares it as long."""
+    with tempfile.TemporaryDirectory(prefix="plimsoll-") as folder:
+        run = RunFolder(Path(folder).resolve())
+        run.work.mkdir()
+        (run.work / "lease").write_text(json.dumps({"expires": 0}))
+        with hold_lease(run.path):
+            yield run.path
 
 
 def tear_down(run: Path) -> list[str]:

@@ -18,6 +18,7 @@ from clusters.durations import expected_phase_s
 from clusters.features import metadata_level
 from clusters.jars import metrics_agent, version_tuple
 from clusters.kafka import Mode, check_storage, choose_mode, minor_of
+from clusters.leftovers import hold_trial
 from clusters.runtimes import CAPABILITIES, choose_runtime, open_runtime
 from clusters.scenario import Scenario, cpus_of, load_scenario
 from clusters.story.processes import Finalise, Rollback, Upgrade
@@ -114,7 +115,7 @@ def _plan(
         from clusters.runtimes.docker import fetch_what_nodes_need
 
         fetch_what_nodes_need()
-        _check_delay(told)
+        _check_kernel(told, steps)
     return Plan(
         scenario=told,
         kafka_version=build.version,
@@ -130,14 +131,14 @@ def _plan(
     )
 
 
-def _check_delay(told: Scenario) -> None:
-    """Not every kernel has what delays packets; a module is not found out before it is used."""
-    from clusters.runtimes.docker import kernel_can_delay
+def _check_kernel(told: Scenario, steps: list[Step]) -> None:
+    """A kernel without it would be found out in the middle of the run."""
+    from clusters.runtimes.kernel import lacking
 
-    if "delay" in told.faults and not kernel_can_delay():
+    for step, part in lacking(step.key for step in steps).items():
         raise BadInput(
-            f"Scenario {told.name} delays packets, for which this host's kernel lacks sch_netem; "
-            "use shape, which makes large answers late, or lag, or load that module."
+            f"Scenario {told.name} has the step {step}, for which this host's kernel lacks {part.name}; "
+            f"use {part.instead}, or a kernel that has it."
         )
 
 
@@ -203,11 +204,12 @@ def _check_allowance(told: Scenario, runs: Path) -> None:
 def _check_subnet(runtime: str, subnet: str | None) -> None:
     """Try the subnet that was asked for, so that one in use is refused before anything starts."""
     if subnet is not None:
-        trial = open_runtime(runtime, Path("/nonexistent") / f"trial-{secrets.token_hex(4)}")
-        try:
-            trial.reserve(subnet)
-        finally:
-            trial.remove_all()
+        with hold_trial() as run:
+            trial = open_runtime(runtime, run)
+            try:
+                trial.reserve(subnet)
+            finally:
+                trial.remove_all()
 
 
 def expected_seconds(scenario: Scenario) -> float:

@@ -63,22 +63,34 @@ def read_menu(path: Path = MENU) -> Menu:
         raise BadInput(f"{path} is no menu: {first_wrong(error)}.") from error
 
 
-def possible(menu: Menu, can: Collection[str]) -> Menu:
-    """The menu without the faults that a runtime of these capabilities cannot do.
+def possible(menu: Menu, can: Collection[str], lacking: Collection[str] = ()) -> Menu:
+    """The menu without what a runtime of these capabilities cannot do, and without the steps of these keys.
 
     Raises:
         BadInput: nothing is left.
     """
-    faults = {name: fault for name, fault in menu.faults.items() if _needs(fault.steps) <= set(can)}
-    during = [step for step in menu.during if _needs([step]) <= set(can)]
+
+    def can_do(steps: list[Any]) -> bool:
+        return _needs(steps) <= set(can) and not _keys(steps).intersection(lacking)
+
+    faults = {name: fault for name, fault in menu.faults.items() if can_do(fault.steps)}
+    during = [step for step in menu.during if can_do([step])]
     if not faults:
-        raise BadInput("This runtime can do none of the menu's faults; use RUNTIME=docker, or another MENU.")
+        raise BadInput("This runtime and kernel can do none of the menu's faults; use RUNTIME=docker, or another MENU.")
     return menu.model_copy(update={"faults": faults, "during": during})
 
 
+def step_keys(menu: Menu) -> set[str]:
+    """The keys of all steps on the menu."""
+    return _keys(menu.during).union(*(_keys(fault.steps) for fault in menu.faults.values()))
+
+
 def _needs(steps: list[Any]) -> set[str]:
-    keys = [next(iter(step)) for step in steps if isinstance(step, dict) and step]
-    return {capability for key in keys if key in STEPS for capability in STEPS[key].needs}
+    return {capability for key in _keys(steps) if key in STEPS for capability in STEPS[key].needs}
+
+
+def _keys(steps: list[Any]) -> set[str]:
+    return {next(iter(step)) for step in steps if isinstance(step, dict) and step}
 
 
 def rotation(menu: Menu, *, seed: int, length_s: float, load: bool = True) -> Scenario:

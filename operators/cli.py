@@ -14,6 +14,7 @@ import secrets
 import shutil
 import signal
 import sys
+from collections.abc import Collection
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
@@ -346,9 +347,14 @@ def _hunt(asked: argparse.Namespace) -> int:
 
 
 def _menu(asked: argparse.Namespace) -> rotation.Menu:
-    """The menu, without what the runtime cannot do."""
-    can = CAPABILITIES[choose_runtime(asked.runtime)]
-    return rotation.possible(rotation.read_menu(asked.menu or rotation.MENU), can)
+    """The menu, without what the runtime or the host's kernel cannot do."""
+    menu, runtime = rotation.read_menu(asked.menu or rotation.MENU), choose_runtime(asked.runtime)
+    without: Collection[str] = ()
+    if runtime == "docker":
+        from clusters.runtimes.kernel import lacking  # heavy
+
+        without = lacking(rotation.step_keys(menu))
+    return rotation.possible(menu, CAPABILITIES[runtime], without)
 
 
 def _archive(asked: argparse.Namespace) -> int:

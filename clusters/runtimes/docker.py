@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import docker
-from docker.errors import APIError, ContainerError, DockerException, ImageNotFound, NotFound
+from docker.errors import APIError, DockerException, ImageNotFound, NotFound
 
 from clusters import counters
 from clusters.client_libraries import client_libraries
@@ -71,25 +71,6 @@ def fetch_what_nodes_need() -> None:
         client_libraries()
     finally:
         client.close()
-
-
-def kernel_can_delay() -> bool:
-    """Whether the kernel has sch_netem, tried on the loopback of a network namespace of its own."""
-    client = docker.from_env(timeout=60)
-    try:
-        client.containers.run(
-            node_image(client),
-            ["tc", "qdisc", "add", "dev", "lo", "root", "netem", "delay", "1ms"],
-            network_mode="none",
-            cap_drop=["ALL"],
-            cap_add=["NET_ADMIN"],
-            remove=True,
-        )
-    except ContainerError:
-        return False
-    finally:
-        client.close()
-    return True
 
 
 class DockerRuntime:

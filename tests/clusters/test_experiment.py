@@ -16,7 +16,7 @@ from clusters import builds, client_nodes, experiment, planning
 from clusters import leftovers as leftovers_module
 from clusters.experiment import collect, expected_seconds, hold_lease, prepare, reap, run_phase, tear_down
 from clusters.ports import PORTS
-from clusters.runtimes import docker
+from clusters.runtimes import docker, kernel
 from clusters.world import Plan, World
 from history.errors import BadInput, EvidenceError, HarnessError, WaitTimeout
 from history.folder import RunFolder
@@ -207,14 +207,15 @@ def test_a_fault_that_the_runtime_cannot_do_is_refused(
 
 
 @pytest.mark.parametrize(("step", "refused"), [({"delay": {"into": "A", "by": "1s"}}, True), ({"hold": "1s"}, False)])
-def test_a_delay_needs_a_kernel_that_can(
+def test_what_the_kernel_cannot_do_is_refused(
     told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: dict[str, Any], refused: bool
 ) -> None:
-    """The sentence says what is missing and what to use instead; who delays nothing does not need it."""
+    """The sentence says what is missing and what to use instead; who has no such step does not need it."""
+    netem = kernel.PARTS[-1]
     monkeypatch.setattr(planning, "choose_runtime", lambda _: "docker")
     monkeypatch.setattr(docker, "fetch_what_nodes_need", lambda: None)
-    monkeypatch.setattr(docker, "kernel_can_delay", lambda: False)
-    said = "Scenario small delays packets, for which this host's kernel lacks sch_netem; use shape"
+    monkeypatch.setattr(kernel, "lacking", lambda steps: dict.fromkeys(netem.steps.intersection(steps), netem))
+    said = "Scenario small has the step delay, for which this host's kernel lacks sch_netem; use shape"
 
     with pytest.raises(BadInput, match=said) if refused else nullcontext():
         prepared(told, tmp_path, changes={"phases": [{"slowly": [step]}]})
@@ -326,6 +327,14 @@ def test_a_held_lease_spares_the_run(
     with hold_lease(run):
         assert reap() == []
     assert reap() == [f"{run.name}/broker-1"]
+
+
+def test_a_trial_is_spared_while_it_lasts(removed: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is left of it is found like what is left of a run."""
+    with leftovers_module.hold_trial() as trial:
+        leftovers(monkeypatch, trial)
+        assert reap() == []
+    assert reap() == [f"{trial.name}/broker-1"]
 
 
 def test_a_lease_by_time_spares_the_run_until_it_is_up(

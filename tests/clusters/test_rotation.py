@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clusters.rotation import Menu, as_yaml, possible, read_menu, rotation
+from clusters.rotation import Menu, as_yaml, possible, read_menu, rotation, step_keys
 from clusters.runtimes import CAPABILITIES
 from clusters.scenario import Phase, parse_scenario
 from clusters.shrink import is_sound
@@ -139,6 +139,17 @@ def test_what_a_runtime_cannot_do_is_not_drawn() -> None:
         assert rotation(local, seed=seed, length_s=200).needs <= CAPABILITIES["process"]
     with pytest.raises(BadInput, match="can do none of the menu's faults"):
         possible(MENU.model_copy(update={"faults": {"x": MENU.faults["packets are lost"]}}), CAPABILITIES["process"])
+
+
+def test_what_the_kernel_lacks_is_not_drawn() -> None:
+    """Whole faults and single steps of ``during``; the rest stays."""
+    can = CAPABILITIES["docker"]
+    menu = MENU.model_copy(update={"during": [*MENU.during, {"lose": {"into": "A", "percent": 5}}]})
+    left = possible(menu, can, lacking={"lose", "starve_cpu"})
+
+    assert MENU.faults.keys() - left.faults.keys() == {"packets are lost", "a broker has little CPU"}
+    assert left.during == MENU.during
+    assert not {"lose", "starve_cpu"} & step_keys(left)
 
 
 def test_a_menu_that_is_not_there_is_refused(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import re
 
 import pytest
 
-from clusters.runtimes.docker import kernel_can_delay
+from clusters.runtimes.kernel import lacking
 from clusters.scenario import Phase
 from clusters.steps import PhaseRun
 from clusters.waiting import wait_until
@@ -111,8 +111,8 @@ def test_what_kafka_was_asked_for_is_seen_and_taken_back(world: World, fault: st
 @pytest.mark.parametrize("fault", NETWORK)
 def test_a_fault_of_the_network_bites_and_is_gone_again(world: World, fault: str) -> None:
     """By the kernel's counters, which went on until the end."""
-    if fault == "delay" and not kernel_can_delay():
-        pytest.skip("the kernel has no sch_netem")
+    if missing := lacking(key for step in NETWORK[fault] for key in step):
+        pytest.skip(f"the kernel lacks {missing}")
     events = _run(world, fault, NETWORK[fault])
     injected, healed = _detail(events, "injected"), _detail(events, "healed")
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from docker.errors import APIError, ContainerError, DockerException
+from docker.errors import APIError, DockerException
 
 from clusters.nodes import Node
 from clusters.runtimes import docker as module
@@ -212,25 +211,6 @@ def test_rules_are_taken_away_whole(monkeypatch: pytest.MonkeyPatch, said: str, 
         " && iptables -w -I INPUT -j cut-1 && iptables -w -I OUTPUT -j cut-1"
     )
     assert scripts[1].startswith("iptables -w -D INPUT -j cut-1; iptables -w -D OUTPUT -j cut-1; ")
-
-
-@pytest.mark.parametrize("can", [True, False])
-def test_a_kernel_is_asked_whether_it_delays(monkeypatch: pytest.MonkeyPatch, can: bool) -> None:
-    """By trying it where it disturbs nobody."""
-    tried: list[dict[str, Any]] = []
-
-    def run(_image: str, command: list[str], **settings: Any) -> None:
-        tried.append(settings)
-        assert command[-3:] == ["netem", "delay", "1ms"]
-        if not can:
-            raise ContainerError(None, 2, command, "x", b"Specified qdisc kind is unknown.")
-
-    client = SimpleNamespace(containers=SimpleNamespace(run=run), close=lambda: None)
-    monkeypatch.setattr(module.docker, "from_env", lambda **_: client)
-    monkeypatch.setattr(module, "node_image", lambda _: "x")
-
-    assert module.kernel_can_delay() is can
-    assert tried[0]["network_mode"] == "none"
 
 
 class Updated:
