@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -41,13 +42,14 @@ from clusters.story.step import Step
 from clusters.story.targets import Target
 from clusters.waiting import wait_until
 from clusters.world import broker_id
-from history.errors import HarnessError
+from history.errors import HarnessError, WaitTimeout
 
 if TYPE_CHECKING:
     from clusters.steps import PhaseRun
 
 LEAD_LIMIT_S = 20.0
 ISR_LIMIT_S = 60.0
+SEEN_LIMIT_S = 0.5  # for brokers to hear of an election
 
 
 def _hold(_run: PhaseRun, step: flow.Hold) -> None:
@@ -195,12 +197,23 @@ def _elect(run: PhaseRun, step: topology.Elect) -> None:
 
 
 def _record_election(run: PhaseRun, step: Step, elect: Callable[[], object], **told: str) -> None:
+    """With who led before and after: the answer alone does not show that anything moved."""
+    before = _led(run)
     try:
         elect()
         refused = None
+        with suppress(WaitTimeout):  # who was elected may have led before
+            wait_until(lambda: _led(run) != before, limit_s=SEEN_LIMIT_S, what="another leader or epoch")
     except (HarnessError, OSError) as error:
         refused = str(error)
-    run.world.events.add("elected", phase=run.phase.name, step=step.key, refused=refused, **told)
+    led = {"before": before, "after": _led(run)}
+    run.world.events.add("elected", phase=run.phase.name, step=step.key, refused=refused, led=led, **told)
+
+
+def _led(run: PhaseRun) -> dict[str, list[int]]:
+    """The leader of each partition that a broker knows of, and its epoch."""
+    views = (run.world.partition_view(partition) for partition in run.world.partitions)
+    return {f"{view.topic}-{view.partition}": [view.leader, view.leader_epoch] for view in views if view}
 
 
 def _describe(run: PhaseRun, step: flow.Describe) -> None:

@@ -197,6 +197,8 @@ def _did_not_bite(events: list[Event], faults: list[str]) -> Iterator[str]:
             bitten[event.step] += 1
         elif event.kind == "injected":
             yield f"The fault {event.step} of {event.target} did not bite."
+        elif event.kind == "healed" and event.detail.get("held_back") == 0:
+            yield f"The fault {event.step} of {event.target} never held anything back."
     for step, wanted in Counter(faults).items():
         if bitten[step] < wanted:
             yield f"The scenario has {wanted} x {step}, and {bitten[step]} of them took effect."

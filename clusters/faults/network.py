@@ -15,6 +15,7 @@ from typing import Literal
 from clusters.faults import Evidence
 from clusters.nodes import Node
 from clusters.ports import PORTS
+from clusters.runtimes import Limited
 from clusters.waiting import wait_until
 from clusters.world import World
 from history.errors import WaitTimeout
@@ -95,7 +96,7 @@ class Dropping:
 
     def bit(self) -> Evidence:
         """The kernel's counter of dropped packets goes up; a node that is paused has nothing to send or answer."""
-        if self.world.runtime.state(self.node.name) != "running":
+        if self.world.runtime.state(self.node.name) == "paused":
             return self._in_place()
         packets = wait_until(
             partial(self.world.runtime.dropped_packets, self.node, self.rule),
@@ -114,8 +115,8 @@ class Dropping:
         self._dropped = self.world.runtime.stop_dropping(self.node, self.rule)
 
     def gone(self) -> Evidence:
-        """The kernel's own list had no such rule any more when it was taken away."""
-        if self._dropped is None:
+        """The kernel lists no such rule any more, nor did it when it was taken away."""
+        if self._dropped is None or self.world.runtime.dropped_packets(self.node, self.rule) is not None:
             raise WaitTimeout(f"The kernel still lists the rule {self.rule} at {self.node.name}.")
         return {"packets": self._dropped, "rules": 0}
 
@@ -161,14 +162,17 @@ class _Classed:
 
     def gone(self) -> Evidence:
         wait_until(
-            lambda: all(count is None for count in self._passed()),
+            lambda: not any(self._limited()),
             limit_s=LIMIT_S,
             what=f"the limit on traffic to {self.node.name} to be gone",
         )
         return {"classes": 0}
 
     def _passed(self) -> list[int | None]:
-        return [self.world.runtime.passed_bytes(self.node, sender) for sender in self.senders]
+        return [limited.passed_bytes if limited else None for limited in self._limited()]
+
+    def _limited(self) -> list[Limited | None]:
+        return [self.world.runtime.limited(self.node, sender) for sender in self.senders]
 
     def _limit(self, bytes_per_s: float | None) -> None:
         self.world.runtime.limit_ingress(self.node, list(self.senders), PORTS["REPLICATION"], bytes_per_s)
@@ -180,9 +184,18 @@ class Shaped(_Classed):
 
     bytes_per_s: float
     key: str = "shape"
+    _held_back: int = field(default=0, init=False)
 
     def inject(self) -> None:
         self._limit(self.bytes_per_s)
+
+    def heal(self) -> None:
+        self._held_back = max(self._held_back, sum(limited.held_back for limited in self._limited() if limited))
+        super().heal()
+
+    def gone(self) -> Evidence:
+        """With how often the limit held something back: nothing that passes a limit shows that it is one."""
+        return {**super().gone(), "held_back": self._held_back}
 
 
 @dataclass
@@ -196,3 +209,6 @@ class Delayed(_Classed):
         self._limit(UNLIMITED_BYTES_PER_S)
         for sender in self.senders:
             self.world.runtime.delay_ingress(self.node, sender, self.by_s)
+
+    def _passed(self) -> list[int | None]:
+        return [self.world.runtime.delayed_bytes(self.node, sender) for sender in self.senders]

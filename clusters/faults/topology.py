@@ -267,7 +267,7 @@ class Configured:
         """All who can tell tell the new values: each broker answers of a topic what it works with itself."""
         for change in self.changes:
             self._await(change, dict(change.config))
-        return {"in_force": [[change.resource, change.name, dict(change.config)] for change in self.changes]}
+        return {"set": [[change.resource, change.name, dict(change.config)] for change in self.changes]}
 
     def _await(self, change: Change, wanted: dict[str, str | None]) -> None:
         wait_until(
@@ -286,7 +286,7 @@ class Configured:
     def gone(self) -> Evidence:
         for change, before in zip(self.changes, self._before, strict=True):
             self._await(change, before)
-        return {"in_force": [[*change[:2], before] for change, before in zip(self.changes, self._before, strict=True)]}
+        return {"set": [[*change[:2], before] for change, before in zip(self.changes, self._before, strict=True)]}
 
 
 def throttle(world: World, node: Node, bytes_per_s: float) -> list[Change]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 from clusters.nodes import Node
 from history.errors import BadInput
@@ -16,6 +16,13 @@ CAPABILITIES = {
     "docker": frozenset({"kill", "pause", "lag", "shape", "network", "allowance", "disk"}),
     "process": frozenset({"kill", "pause", "lag"}),
 }
+
+
+class Limited(NamedTuple):
+    """What passed a limit, and how often the limit held something back."""
+
+    passed_bytes: int
+    held_back: int
 
 
 class Runtime(Protocol):
@@ -55,8 +62,12 @@ class Runtime(Protocol):
         """Hold back what ``limit_ingress`` lets through from a sender, until that limit is lifted (``shape``)."""
         ...
 
-    def passed_bytes(self, node: Node, sender: Node) -> int | None:
-        """What ``limit_ingress`` let through from a sender so far; None without a limit (``shape``)."""
+    def limited(self, node: Node, sender: Node) -> Limited | None:
+        """What the kernel counted within ``limit_ingress`` from a sender so far; None without a limit (``shape``)."""
+        ...
+
+    def delayed_bytes(self, node: Node, sender: Node) -> int | None:
+        """What ``delay_ingress`` has let through from a sender so far; None without a delay (``shape``)."""
         ...
 
     def drop_packets(self, node: Node, rule: str, matches: list[str]) -> None:

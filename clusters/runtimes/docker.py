@@ -26,7 +26,7 @@ from clusters import counters
 from clusters.client_libraries import client_libraries
 from clusters.nodes import Node
 from clusters.paths import CACHE, ROOT, locked
-from clusters.runtimes import CAPABILITIES, NodeState, candidate_prefixes, cgroups
+from clusters.runtimes import CAPABILITIES, Limited, NodeState, candidate_prefixes, cgroups
 from clusters.waiting import wait_until
 from history.errors import BadInput, HarnessError
 
@@ -281,9 +281,17 @@ class DockerRuntime:
         held = f"netem delay {by_s * 1000:g}ms limit {NETEM_PACKETS}"
         self._in_namespace(sender, f"tc qdisc add dev eth0 parent 1:{_class_of(node)} {held}")
 
-    def passed_bytes(self, node: Node, sender: Node) -> int | None:
+    def limited(self, node: Node, sender: Node) -> Limited | None:
         shown = self._shown(sender, "tc", "-s", "class", "show", "dev", "eth0", "classid", f"1:{_class_of(node)}")
-        sent = re.search(r"Sent (\d+) bytes", shown)
+        counted = re.search(r"Sent (\d+) bytes .*overlimits (\d+) .*\n.*backlog (\S+)", shown)
+        if counted is None:
+            return None
+        waiting = counted[3] != "0b"
+        return Limited(passed_bytes=int(counted[1]), held_back=int(counted[2]) + waiting)
+
+    def delayed_bytes(self, node: Node, sender: Node) -> int | None:
+        shown = self._shown(sender, "tc", "-s", "qdisc", "show", "dev", "eth0")
+        sent = re.search(rf"netem \S+ parent 1:{_class_of(node)} .*\n *Sent (\d+) bytes", shown)
         return int(sent[1]) if sent else None
 
     def drop_packets(self, node: Node, rule: str, matches: list[str]) -> None:

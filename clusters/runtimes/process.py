@@ -16,7 +16,7 @@ from clusters import counters
 from clusters.nodes import Node
 from clusters.paths import ROOT
 from clusters.ports import PORTS
-from clusters.runtimes import CAPABILITIES, HOST, NodeState, candidate_prefixes
+from clusters.runtimes import CAPABILITIES, HOST, Limited, NodeState, candidate_prefixes
 from clusters.waiting import wait_until
 from history.errors import BadInput, HarnessError
 from history.java import java_home
@@ -102,7 +102,10 @@ class ProcessRuntime:
     def delay_ingress(self, node: Node, _sender: Node, _by_s: float) -> None:
         raise HarnessError(f"The process runtime cannot delay traffic into {node.name}; use RUNTIME=docker.")
 
-    def passed_bytes(self, _node: Node, _sender: Node) -> int | None:
+    def limited(self, _node: Node, _sender: Node) -> Limited | None:
+        return None
+
+    def delayed_bytes(self, _node: Node, _sender: Node) -> int | None:
         return None
 
     def drop_packets(self, node: Node, _rule: str, _matches: list[str]) -> None:

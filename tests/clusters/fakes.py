@@ -8,6 +8,7 @@ from typing import Any
 
 from clusters.nodes import Node
 from clusters.partition import TopicPartition
+from clusters.runtimes import Limited
 from clusters.scenario import Scenario
 from clusters.wire import PartitionView, ReplicaSample
 from history.errors import HarnessError
@@ -44,6 +45,7 @@ class FakeRuntime:
         self.limits_into: dict[str, float | None] = {}
         self.delays: dict[tuple[str, str], float] = {}  # (node, sender)
         self.passed: dict[str, int] = {}  # sender → bytes within the limit on what it sends
+        self.held_back = 0  # how often each limit held something back
 
     def kill(self, name: str, signal: str) -> None:
         if self.states[name] == "exited":
@@ -80,8 +82,12 @@ class FakeRuntime:
     def delay_ingress(self, node: Node, sender: Node, by_s: float) -> None:
         self.delays[node.name, sender.name] = by_s
 
-    def passed_bytes(self, _node: Node, sender: Node) -> int | None:
-        return self.passed.get(sender.name)
+    def limited(self, _node: Node, sender: Node) -> Limited | None:
+        passed = self.passed.get(sender.name)
+        return None if passed is None else Limited(passed, self.held_back)
+
+    def delayed_bytes(self, node: Node, sender: Node) -> int | None:
+        return self.passed.get(sender.name) if (node.name, sender.name) in self.delays else None
 
     def limit_cpu(self, name: str, cpus: float | None, _cpu_set: str | None) -> None:
         self.quotas[name] = "max" if cpus is None else str(int(cpus * 20_000))

@@ -148,8 +148,9 @@ def test_a_replica_is_put_first_and_then_elected(tmp_path: Path, monkeypatch: py
     run(tmp_path, world=world)
 
     assert asked == [{T0: [3, 1, 2]}, [T0]]
+    led = {"before": {"orders-0": [1, 1]}, "after": {"orders-0": [3, 1]}}
     assert [(e.step, e.target, e.detail) for e in world.seen("elected")] == [
-        ("lead", "C of orders-0", {"refused": None})
+        ("lead", "C of orders-0", {"refused": None, "led": led})
     ]
 
 

@@ -23,6 +23,7 @@ def captures(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     made: list[str] = []
     monkeypatch.setattr(steps, "capture_offsets", lambda _world, label: made.append(label))
     monkeypatch.setattr(processes, "LIMIT_S", 0.0)
+    monkeypatch.setattr(actions, "SEEN_LIMIT_S", 0.0)
     monkeypatch.setattr(steps, "LEADER_LIMIT_S", 0.0)
     return made
 
@@ -106,7 +107,10 @@ def test_leadership_is_given_back_where_that_can_be(
     world = run(tmp_path, {"elect": who}, {"hold": "1ms"})
 
     assert asked == [T0]
-    assert [event.detail for event in world.seen("elected")] == [{"who": who, "refused": refused}]
+    led = {"orders-0": [1, 1]}
+    assert [event.detail for event in world.seen("elected")] == [
+        {"who": who, "refused": refused, "led": {"before": led, "after": led}}
+    ]
     assert [event.step for event in world.seen("step")] == ["elect", "hold"]
 
 

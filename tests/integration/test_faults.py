@@ -22,7 +22,11 @@ NETWORK: dict[str, list[dict[str, object]]] = {
     "cut": [{"cut": {"node": "A", "from": ["B", "C"]}}, {"hold": "1s"}, {"join": {"node": "A", "from": ["B", "C"]}}],
     "cut from clients": [{"cut": {"node": "leader of orders-0", "from": "clients"}}, {"hold": "1s"}],
     "cut from controller": [{"cut": {"node": "A", "from": "controller"}}],
-    "shape": [{"shape": {"into": "follower of orders-0", "rate": "1MB/s"}}, {"unshape": "follower of orders-0"}],
+    "shape": [
+        {"shape": {"into": "follower of orders-0", "rate": "20kB/s"}},
+        {"hold": "2s"},
+        {"unshape": "follower of orders-0"},
+    ],
     "delay": [{"delay": {"into": "follower of orders-0", "by": "50ms"}}],
     "lose": [{"lose": {"into": "leader of orders-0", "from": "followers of orders-0", "percent": 20}}],
 }
@@ -118,6 +122,7 @@ def test_a_fault_of_the_network_bites_and_is_gone_again(world: World, fault: str
 
     assert injected["bit"] is True
     assert healed["gone"] is True
+    assert healed.get("held_back", 1)
     assert int(str(healed.get("packets", 1))) >= int(str(injected.get("packets", 1))) > 0
     assert all(world.probe_error(number) is None for number in world.brokers)
     wait_until(lambda: _isr_is_full(world), limit_s=60, what="the ISR to be full again")

@@ -75,6 +75,21 @@ def test_a_fault_must_bite_and_heal():
     assert len(list(evidence._not_healed([bit, of("healed", 1, gone=False)]))) == 1
 
 
+def test_a_limit_must_hold_something_back():
+    """What passes through it shows that it is there, and not that it limits; other faults have no such count."""
+    bit, bound, idle = (
+        of("injected", bit=True),
+        of("healed", gone=True, held_back=3),
+        of("healed", gone=True, held_back=0),
+    )
+
+    assert list(evidence._did_not_bite([bit, bound], ["pause"])) == []
+    assert list(evidence._did_not_bite([bit, of("healed", gone=True)], ["pause"])) == []
+    assert list(evidence._did_not_bite([bit, idle], ["pause"])) == [
+        "The fault pause of broker-1 never held anything back."
+    ]
+
+
 def test_a_phase_must_be_run_to_its_end():
     """A phase that was begun and not ended is named; one that ended is not."""
     config = manifest().model_copy(update={"scenario": {"phases": [{"p": []}]}})

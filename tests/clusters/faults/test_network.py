@@ -129,6 +129,29 @@ def test_of_a_paused_broker_the_rules_are_the_proof(world: Any) -> None:
     assert fault.bit() == {"packets": 0, "rules": 4}
 
 
+def test_a_broker_that_has_ended_proves_no_cut_by_its_silence(world: Any) -> None:
+    """Others go on asking it, so that there is something to drop."""
+    world.runtime.kill("broker-1", "SIGKILL")
+    fault = off(world)
+    fault.inject()
+
+    with pytest.raises(WaitTimeout, match="for the kernel to drop a packet of broker-1"):
+        fault.bit()
+    world.runtime.drops = 2
+    assert fault.bit() == {"packets": 2}
+
+
+def test_rules_that_are_listed_again_are_not_gone(world: Any) -> None:
+    """What took them away looked at the list as well; a second look is another observation."""
+    fault = off(world)
+    fault.inject()
+    fault.heal()
+    fault.inject()
+
+    with pytest.raises(WaitTimeout, match=r"The kernel still lists the rule cut-\w+ at broker-1"):
+        fault.gone()
+
+
 def test_rules_that_the_kernel_still_lists_are_not_gone(world: Any) -> None:
     """The command that took them away proves nothing."""
     fault = off(world)
@@ -164,9 +187,11 @@ def test_a_limit_is_proven_by_what_passed_through_it(world: Any) -> None:
     fault.inject()
     assert world.runtime.limits_into == {"broker-1": 1e6}
     assert fault.bit() == {"passed_bytes": 900}
-    world.runtime.passed = {}
+    world.runtime.held_back = 7
     fault.heal()
-    assert fault.gone() == {"classes": 0}
+    world.runtime.passed = {}
+    fault.heal()  # once more, as after one that failed
+    assert fault.gone() == {"classes": 0, "held_back": 14}
     assert world.runtime.limits_into == {"broker-1": None}
 
 
@@ -192,11 +217,16 @@ def test_to_a_paused_broker_nothing_need_flow(world: Any) -> None:
 
 
 def test_a_delay_is_put_into_the_class_of_every_sender(world: Any) -> None:
-    """That class limits nothing by itself, and the delay goes with it."""
+    """That class limits nothing by itself, so that its bytes prove nothing, and the delay goes with it."""
     fault = Delayed(world, world.brokers[1], [world.brokers[2], world.brokers[3]], 0.1)
 
     fault.inject()
     assert world.runtime.limits_into == {"broker-1": network.UNLIMITED_BYTES_PER_S}
     assert world.runtime.delays == {("broker-1", "broker-2"): 0.1, ("broker-1", "broker-3"): 0.1}
+    world.runtime.passed = {"broker-2": 4, "broker-3": 5}
+    assert fault.bit() == {"passed_bytes": 9}
+    del world.runtime.delays["broker-1", "broker-3"]
+    with pytest.raises(WaitTimeout, match="for traffic to broker-1 in the limit"):
+        fault.bit()
     fault.heal()
     assert world.runtime.limits_into == {"broker-1": None}

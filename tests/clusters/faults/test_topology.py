@@ -132,8 +132,8 @@ def test_a_topic_setting_is_changed_and_taken_back(cluster: Any) -> None:
     change = {"min.insync.replicas": 1, "follower.replication.throttled.rate": 5}
     injected, healed = run(cluster, {"configure": {"topic": "orders", "set": change}})
 
-    assert injected["in_force"] == [["topic", "orders", {name: str(value) for name, value in change.items()}]]
-    assert healed["in_force"] == [
+    assert injected["set"] == [["topic", "orders", {name: str(value) for name, value in change.items()}]]
+    assert healed["set"] == [
         ["topic", "orders", {"min.insync.replicas": "2", "follower.replication.throttled.rate": None}]
     ]
     assert cluster.settings["topic", "orders", "min.insync.replicas"] == "2"
@@ -154,7 +154,7 @@ def test_a_throttle_is_the_followers_own(cluster: Any) -> None:
     """Its rate on that broker, and its replicas of every topic."""
     injected, _ = run(cluster, {"throttle": {"node": "C", "rate": "10kB/s"}})
 
-    assert injected["in_force"] == [
+    assert injected["set"] == [
         ["broker", "3", {"follower.replication.throttled.rate": "10000"}],
         ["topic", "orders", {"follower.replication.throttled.replicas": "0:3"}],
     ]

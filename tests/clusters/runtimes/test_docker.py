@@ -9,6 +9,7 @@ import pytest
 from docker.errors import APIError, DockerException
 
 from clusters.nodes import Node
+from clusters.runtimes import Limited
 from clusters.runtimes import docker as module
 from clusters.runtimes.docker import DockerRuntime, block_device, daemon_answers
 from history.errors import BadInput, HarnessError
@@ -163,17 +164,46 @@ def test_packets_are_held_back_within_the_limits_class(monkeypatch: pytest.Monke
     assert scripts == [("b", "tc qdisc add dev eth0 parent 1:11 netem delay 250ms limit 100000")]
 
 
+CLASS = """class htb 1:11 root prio 0 rate 80Kbit ceil 80Kbit burst 15Kb cburst 1600b
+ Sent 905 bytes 3 pkt (dropped 0, overlimits 7 requeues 0)
+ backlog 0b 0p requeues 0
+ lended: 3 borrowed: 0 giants: 0
+"""
+
+
 @pytest.mark.parametrize(
-    ("shown", "passed"), [("class htb 1:11 root rate 8Mbit\n Sent 905 bytes 3 pkt (dropped 0", 905), ("", None)]
+    ("shown", "counted"),
+    [(CLASS, Limited(905, 7)), (CLASS.replace("backlog 0b 0p", "backlog 1514b 1p"), Limited(905, 8)), ("", None)],
 )
-def test_what_passed_a_limit_is_the_kernels_count(
-    monkeypatch: pytest.MonkeyPatch, shown: str, passed: int | None
+def test_what_passed_a_limit_and_had_to_wait_is_the_kernels_count(
+    monkeypatch: pytest.MonkeyPatch, shown: str, counted: Limited | None
 ) -> None:
-    """Where there is no such class it lists nothing."""
+    """Where there is no such class it lists nothing; what waits at this moment counts, too."""
     monkeypatch.setattr(DockerRuntime, "_shown", lambda *_: shown)
     a, b = (Node(name, "broker", "172.30.7.1", Path("/w"), "java", (), node_id=1) for name in "ab")
 
-    assert runtime(Networks(set())).passed_bytes(a, b) == passed
+    assert runtime(Networks(set())).limited(a, b) == counted
+
+
+QDISCS = """qdisc htb 1: root refcnt 2 r2q 10 default 0 direct_packets_stat 5 direct_qlen 1000
+ Sent 99 bytes 9 pkt (dropped 0, overlimits 0 requeues 0)
+ backlog 0b 0p requeues 0
+qdisc netem 8002: parent 1:12 limit 100000 delay 50ms
+ Sent 44 bytes 4 pkt (dropped 0, overlimits 0 requeues 0)
+ backlog 0b 0p requeues 0
+qdisc netem 8001: parent 1:11 limit 100000 delay 50ms
+ Sent 905 bytes 3 pkt (dropped 0, overlimits 0 requeues 0)
+ backlog 66b 1p requeues 0
+"""
+
+
+@pytest.mark.parametrize(("shown", "delayed"), [(QDISCS, 905), (QDISCS.replace("1:11", "1:13"), None), ("", None)])
+def test_what_was_delayed_is_netems_own_count(monkeypatch: pytest.MonkeyPatch, shown: str, delayed: int | None) -> None:
+    """Not that of the class above it, nor of the delay into another broker."""
+    monkeypatch.setattr(DockerRuntime, "_shown", lambda *_: shown)
+    a, b = (Node(name, "broker", "172.30.7.1", Path("/w"), "java", (), node_id=1) for name in "ab")
+
+    assert runtime(Networks(set())).delayed_bytes(a, b) == delayed
 
 
 CHAIN = """Chain cut-1 (2 references)

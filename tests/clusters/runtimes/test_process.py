@@ -153,7 +153,8 @@ def test_traffic_cannot_be_shaped(runtime: ProcessRuntime) -> None:
     with pytest.raises(HarnessError, match="has no cut-1 at broker-1 to end; use RUNTIME=docker"):
         runtime.stop_dropping(node(runtime), "cut-1")
     assert runtime.dropped_packets(node(runtime), "cut-1") is None
-    assert runtime.passed_bytes(node(runtime), node(runtime)) is None
+    assert runtime.limited(node(runtime), node(runtime)) is None
+    assert runtime.delayed_bytes(node(runtime), node(runtime)) is None
 
 
 # --- addresses ---------------------------------------------------------------------------------
