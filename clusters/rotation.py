@@ -25,6 +25,8 @@ from history.yaml_files import read_mapping
 MENU = Path(__file__).with_name("rotation.yaml")
 HEALED_LIMIT_S = 90.0
 _MOST_DURING = 2
+# Nobody trails an idle leader, and an idle broker or link does not miss what it is denied.
+_OF_LOAD = frozenset({"lag", "slow", "shape", "starve_cpu"})
 _USUAL_S = 8.0  # of a fault beyond its holds: taking effect, an election, catching up
 _SPAN = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m)?\.\.(\d+(?:\.\d+)?)(ms|s|m)?")
 
@@ -101,6 +103,7 @@ def rotation(menu: Menu, *, seed: int, length_s: float, load: bool = True) -> Sc
     """
     rng = random.Random(seed)
     loaded = load and menu.load is not None
+    menu = menu if loaded else _at_rest(menu)
     first = [] if loaded else [_drawn(step, {}, rng) for step in menu.first]
     phases: list[dict[str, Any]] = [{"quiet at first": [*first, _quiet(menu, rng)]}]
     lasted_s = _held_s(phases[0]["quiet at first"])
@@ -123,6 +126,15 @@ def rotation(menu: Menu, *, seed: int, length_s: float, load: bool = True) -> Sc
         return Scenario.model_validate(told)
     except ValidationError as error:
         raise BadInput(f"The menu makes no scenario: {first_wrong(error)}.") from error
+
+
+def _at_rest(menu: Menu) -> Menu:
+    faults = {name: fault for name, fault in menu.faults.items() if not _keys(fault.steps) & _OF_LOAD}
+    if not faults:
+        raise BadInput(
+            f"Without a load none of the menu's faults would show ({', '.join(menu.faults)}); give it a load."
+        )
+    return menu.model_copy(update={"faults": faults})
 
 
 def _whole(topic: str) -> dict[str, Any]:

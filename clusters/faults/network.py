@@ -80,6 +80,7 @@ class Dropping:
     node: Node
     key: str
     matches: Sequence[str]
+    patience: float = 1.0  # a share of the packets is as many times slower to be seen
     _dropped: int | None = field(default=None, init=False)
 
     @property
@@ -100,7 +101,7 @@ class Dropping:
             return self._in_place()
         packets = wait_until(
             partial(self.world.runtime.dropped_packets, self.node, self.rule),
-            limit_s=LIMIT_S,
+            limit_s=LIMIT_S * self.patience,
             what=f"the kernel to drop a packet of {self.node.name}",
         )
         return {"packets": packets}
@@ -130,7 +131,9 @@ def cut(world: World, node: Node, peers: Sequence[Peer], direction: Direction) -
 def lose(world: World, node: Node, peers: Sequence[Node], percent: float) -> Dropping:
     """So many of the packets that other brokers send to one are lost, chosen by chance one by one."""
     chance = f"-m statistic --mode random --probability {percent / 100:.6f}"
-    return Dropping(world, node, "lose", [f"{way.arriving} {chance}" for way in ways(world, node, peers, "both")])
+    matches = [f"{way.arriving} {chance}" for way in ways(world, node, peers, "both")]
+    # Between idle brokers pass a few packets a second; a fifth of them is some in the usual time.
+    return Dropping(world, node, "lose", matches, patience=min(max(20 / percent, 1.0), 10.0))
 
 
 @dataclass

@@ -74,6 +74,27 @@ def test_a_schedule_without_load_writes_something_first() -> None:
         assert [step.key for step in rotation(loaded, seed=seed, length_s=4).phases[0].steps] == ["hold"]
 
 
+def test_a_schedule_without_load_has_no_fault_that_only_a_load_shows() -> None:
+    """With one they are drawn; a menu of nothing else is refused."""
+    of_load = {"lag", "shape", "starve_cpu"}
+    drawn = {
+        load: {
+            step.key
+            for seed in range(30)
+            for p in rotation(MENU, seed=seed, length_s=200, load=load).phases
+            for step in p.steps
+        }
+        for load in (True, False)
+    }
+
+    assert drawn[True] >= of_load | {"lose"}
+    assert not drawn[False] & of_load
+    assert "lose" in drawn[False]
+    lags = MENU.model_copy(update={"faults": {"x": MENU.faults["a follower lags"]}})
+    with pytest.raises(BadInput, match=r"Without a load none of the menu's faults would show \(x\)"):
+        rotation(lags, seed=1, length_s=4, load=False)
+
+
 def test_the_length_is_about_what_was_asked() -> None:
     """It ends with the first quiet phase beyond it."""
     lengths = [

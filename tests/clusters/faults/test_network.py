@@ -230,3 +230,9 @@ def test_a_delay_is_put_into_the_class_of_every_sender(world: Any) -> None:
         fault.bit()
     fault.heal()
     assert world.runtime.limits_into == {"broker-1": None}
+
+
+@pytest.mark.parametrize(("percent", "patience"), [(0.1, 10.0), (2, 10.0), (10, 2.0), (20, 1.0), (50, 1.0)])
+def test_a_small_loss_is_waited_for_longer(world: Any, percent: float, patience: float) -> None:
+    """So that one of an idle follower's few packets is among those that are lost."""
+    assert lose(world, world.brokers[1], [world.brokers[2]], percent).patience == patience
