@@ -191,9 +191,9 @@ def _heal(run: PhaseRun, _step: flow.Heal) -> None:
 
 def _elect(run: PhaseRun, step: topology.Elect) -> None:
     """A preferred replica that is not in sync cannot lead; that is recorded, and the phase goes on."""
-    connection = run.world.any_connection()
     elect = {"preferred": elect_preferred, "unclean": elect_unclean}[step.who]
-    _record_election(run, step, lambda: elect(connection, run.world.partitions), who=step.who)
+    ask = partial(run.world.ask, lambda broker: elect(broker, run.world.partitions))
+    _record_election(run, step, ask, who=step.who)
 
 
 def _record_election(run: PhaseRun, step: Step, elect: Callable[[], object], **told: str) -> None:

@@ -173,8 +173,8 @@ class PhaseRun:
 
     def _heal(self, fault: Fault) -> None:
         self._record_fault("heal", fault)
+        fault.heal()  # one that fails stays in force, and is tried again at the phase's end
         self._in_force.remove(fault)
-        fault.heal()
         self._prove("healed", fault, "gone", fault.gone)
 
     def _prove(self, kind: str, fault: Fault, name: str, proof: Callable[[], Evidence]) -> None:

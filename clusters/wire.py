@@ -60,11 +60,13 @@ def transport_error_name(error: OSError) -> str:
 class Connection:
     """One connection to one broker, opened when first used and again after an error.
 
-    Not safe for several threads.
+    ``passes_on``: what is meant for the controller goes there by itself (KRaft). Not safe for several threads.
     """
 
-    def __init__(self, host: str, port: int, timeout_s: float, client_id: str = "plimsoll") -> None:
-        self.host, self.port, self.timeout_s = host, port, timeout_s
+    def __init__(
+        self, host: str, port: int, timeout_s: float, client_id: str = "plimsoll", *, passes_on: bool = False
+    ) -> None:
+        self.host, self.port, self.timeout_s, self.passes_on = host, port, timeout_s, passes_on
         self._client_id = client_id
         self._socket: socket.socket | None = None
         self._protocol = KafkaProtocol(client_id=client_id)

@@ -6,12 +6,12 @@ A world is opened anew by every task; what outlives a task is in the run folder.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -37,9 +37,12 @@ from history.errors import EvidenceError, HarnessError
 from history.events import EventLog
 from history.folder import RunFolder, write_atomically
 
+T = TypeVar("T")
+
 ANSWER_LIMIT_S = 0.5
 START_LIMIT_S = 60.0
 PATIENCE_S = 30.0
+ASKED_FOR_S = (3.0, 10.0)  # each broker, and once more
 MOST_CONTROLLERS = 3
 SERVERS = frozenset({"broker", "controller", "zookeeper"})
 
@@ -228,16 +231,24 @@ class World:
         with self.patient_connection() as connection:
             return features.finalised(connection, next(iter(self.brokers)), self.plan.mode)
 
-    def any_connection(self) -> Connection:
-        """A connection to some broker that answers.
+    def ask(self, what: Callable[[Connection], T]) -> T:
+        """Ask for what any broker takes from an operator, or passes on; one after the other until one can be asked.
+
+        A broker that is cut off from the controller answers, but not this.
 
         Raises:
-            HarnessError: none does.
+            HarnessError: no broker answers, or the cluster refused.
         """
-        answering = next((number for number in self.brokers if self.view_of(number)), None)
-        if answering is None:
-            raise HarnessError("No broker answers that could be asked for this; start one first.")
-        return self.connection(answering)
+        failed: OSError | None = None
+        for limit_s in ASKED_FOR_S:
+            for number in [number for number, view in self.views().items() if view]:
+                address, passes_on = self.brokers[number].address, self.plan.mode == "kraft"
+                with Connection(address, PORTS["PROBE"], limit_s, "plimsoll-world", passes_on=passes_on) as broker:
+                    try:
+                        return what(broker)
+                    except OSError as error:
+                        failed = error
+        raise HarnessError("No broker answers that could be asked for this; start or join one first.") from failed
 
     def view_of(self, broker_id: int) -> ClusterView | None:
         """The cluster as one broker sees it; None where it does not answer."""

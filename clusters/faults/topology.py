@@ -45,7 +45,7 @@ class Reassigned:
         self._move({partition: wanted[partition.partition] for partition in partitions})
 
     def _move(self, to: Mapping[TopicPartition, list[int]]) -> None:
-        admin.reassign(self.world.any_connection(), to)
+        self.world.ask(lambda broker: admin.reassign(broker, to))
         self.world.moved |= to
 
     def bit(self) -> Evidence:
@@ -101,16 +101,17 @@ def move_leader(world: World, partition: TopicPartition, order: list[int], limit
     Raises:
         HarnessError: the controller refused, as for a replica that is not in sync, or it does not lead in time.
     """
-    connection = world.any_connection()
-    admin.reassign(connection, {partition: order})
-
-    def leads() -> bool:
-        seen = world.partition_view(partition)
-        if seen and seen.leader != order[0] and seen.replicas == order:
-            admin.elect_preferred(connection, [partition])
-        return seen is not None and (seen.leader, seen.replicas) == (order[0], order)
-
+    world.ask(lambda broker: admin.reassign(broker, {partition: order}))
+    leads = partial(_leads, world, partition, order)
     wait_until(leads, limit_s=limit_s, every_s=0.02, what=f"broker {order[0]} to lead {partition}")
+
+
+def _leads(world: World, partition: TopicPartition, order: list[int]) -> bool:
+    """Whether the first of an order leads; where it does not yet it is elected."""
+    seen = world.partition_view(partition)
+    if seen and seen.leader != order[0] and seen.replicas == order:
+        world.ask(lambda broker: admin.elect_preferred(broker, [partition]))
+    return seen is not None and (seen.leader, seen.replicas) == (order[0], order)
 
 
 @dataclass
@@ -157,12 +158,20 @@ class PingPong:
 
     def heal(self) -> None:
         if self._before:
-            admin.reassign(self.world.any_connection(), {self.partition: self._before.replicas})
+            order = self._before.replicas
+            self.world.ask(lambda broker: admin.reassign(broker, {self.partition: order}))
 
     def gone(self) -> Evidence:
         """The assignment reads as before, and its first replica leads."""
-        order = self._before.replicas if self._before else []
-        move_leader(self.world, self.partition, order, LIMIT_S)
+        if self._before is None:  # nothing was moved
+            return {}
+        order = self._before.replicas
+        wait_until(
+            partial(_leads, self.world, self.partition, order),
+            limit_s=LIMIT_S,
+            what=f"broker {order[0]} to lead {self.partition} again",
+            ignoring=(HarnessError, OSError),  # it may not be in sync yet
+        )
         return {"leader": order[0], "replicas": order}
 
 
@@ -241,9 +250,12 @@ class Configured:
             self._alter(change, change.config)
 
     def _alter(self, change: Change, config: Mapping[str, str | None]) -> None:
-        to = int(change.name) if change.resource == "broker" else self._witnesses(change)[0]
-        with closing(Connection(self.world.brokers[to].address, PORTS["PROBE"], admin.TIMEOUT_MS / 1000)) as asked:
-            admin.alter_config(asked, change.resource, change.name, config)
+        if change.resource == "topic":
+            self.world.ask(lambda broker: admin.alter_config(broker, "topic", change.name, config))
+            return
+        node = self.world.brokers[int(change.name)]
+        with Connection(node.address, PORTS["PROBE"], admin.TIMEOUT_MS / 1000) as itself:
+            admin.alter_config(itself, "broker", change.name, config)
 
     def _witnesses(self, change: Change) -> list[int]:
         """Who can tell: of a broker's settings it alone, of a topic's every broker that answers."""
@@ -279,14 +291,15 @@ class Configured:
 
     def heal(self) -> None:
         """A topic's own settings come back; others are deleted, so that the static ones are in force again."""
-        for change in self.changes:
+        for change, _ in zip(self.changes, self._before, strict=False):  # those that were made
             own = self.world.scenario.topics[change.name].config if change.resource == "topic" else {}
             self._alter(change, {name: own.get(name) for name in change.config})
 
     def gone(self) -> Evidence:
-        for change, before in zip(self.changes, self._before, strict=True):
+        made = list(zip(self.changes, self._before, strict=False))
+        for change, before in made:
             self._await(change, before)
-        return {"set": [[*change[:2], before] for change, before in zip(self.changes, self._before, strict=True)]}
+        return {"set": [[*change[:2], before] for change, before in made]}
 
 
 def throttle(world: World, node: Node, bytes_per_s: float) -> list[Change]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -145,8 +146,10 @@ class FakeWorld:
         assigned = self.scenario.topics[partition.topic].assignment(self.scenario.cluster.broker_ids)
         return self.moved.get(partition) or assigned[partition.partition]
 
-    def any_connection(self) -> Any:
-        return self.connection(self.running()[0])
+    def ask(self, what: Callable[[Any], Any]) -> Any:
+        if not self.running():
+            raise HarnessError("No broker answers that could be asked for this; start or join one first.")
+        return what(self.connection(self.running()[0]))
 
     def connection(self, broker_id: int) -> Any:
         return broker_id

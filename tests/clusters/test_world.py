@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -167,14 +167,51 @@ def test_only_brokers_have_an_id() -> None:
         broker_id(Node("prober", "prober", "x", Path(), "python", ()))
 
 
-def test_who_answers_is_asked(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first broker that does; with none the sentence says what to do."""
-    told(world, monkeypatch, {1: None, 2: view(1, 1), 3: view(1, 1)})
-    assert world.any_connection() is world.connection(2)
+class Broker:
+    """A connection that notes who was asked with how much patience."""
 
-    told(world, monkeypatch, dict.fromkeys((1, 2, 3)))
-    with pytest.raises(HarnessError, match="No broker answers that could be asked for this; start one first"):
-        world.any_connection()
+    asked: ClassVar[list[tuple[int, float]]] = []
+
+    def __init__(self, address: str, _port: int, limit_s: float, _client: str, *, passes_on: bool) -> None:
+        self.number, self.passes_on = int(address.rpartition(".")[2]) - 10, passes_on
+        self.asked.append((self.number, limit_s))
+
+    def __enter__(self) -> Broker:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+
+def test_brokers_are_asked_until_one_can_be(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that does not answer at all is left out; one that is cut off answers, but not what is asked."""
+    told(world, monkeypatch, {1: None, 2: view(1, 1), 3: view(1, 1)})
+    monkeypatch.setattr(module, "Connection", Broker)
+    monkeypatch.setattr(Broker, "asked", [])
+
+    def cut_off(broker: Any) -> tuple[int, bool]:
+        if broker.number == 2:
+            raise TimeoutError
+        return broker.number, broker.passes_on
+
+    assert world.ask(cut_off) == (3, True)
+    assert Broker.asked == [(2, 3.0), (3, 3.0)]
+
+
+def test_when_no_broker_can_be_asked_each_was_tried_twice(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With more patience the second time, as on a busy host; a refusal is an answer."""
+    told(world, monkeypatch, {1: None, 2: view(1, 1), 3: None})
+    monkeypatch.setattr(module, "Connection", Broker)
+    monkeypatch.setattr(Broker, "asked", [])
+
+    def fail(error: Exception) -> Any:
+        raise error
+
+    with pytest.raises(HarnessError, match="No broker answers that could be asked for this; start or join one first"):
+        world.ask(lambda _: fail(TimeoutError()))
+    with pytest.raises(HarnessError, match="refused"):
+        world.ask(lambda _: fail(HarnessError("refused")))
+    assert Broker.asked == [(2, 3.0), (2, 10.0), (2, 3.0)]
 
 
 def test_a_partition_that_was_moved_is_where_it_was_moved_to(world: World) -> None:

@@ -165,3 +165,40 @@ def test_nobody_is_asked_while_nobody_answers(cluster: FakeWorld) -> None:
     told = {"configure": {"topic": "orders", "set": {"retention.ms": 1}}}
     with pytest.raises(HarnessError, match=r"No broker answers that could be told .*; start one first"):
         run(cluster, {"kill": "brokers"}, told)
+
+
+def test_leadership_that_does_not_come_back_at_once_is_waited_for(
+    cluster: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first replica may not be in sync yet, or a connection broken."""
+    elect, failures = topology.admin.elect_preferred, [HarnessError("PREFERRED_LEADER_NOT_AVAILABLE"), OSError("reset")]
+
+    def unwilling(connection: Any, partitions: Any) -> None:
+        if len(cluster.seen("injected")) and failures:
+            raise failures.pop()
+        elect(connection, partitions)
+
+    monkeypatch.setattr(topology.admin, "elect_preferred", unwilling)
+    monkeypatch.setattr(topology, "LIMIT_S", 5.0)
+    _, healed = run(cluster, {"ping_pong": {"partition": "orders-0", "between": ["A", "C"], "times": 3}})
+
+    assert failures == []
+    assert healed == {"gone": True, "leader": 1, "replicas": [1, 2, 3]}
+
+
+def test_a_setting_that_could_not_be_taken_back_is_tried_again(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At the end of its phase, so that it does not hold for the rest of the run."""
+    ask, failures = cluster.ask, [HarnessError("No broker answers that could be asked for this")]
+
+    def unreachable(what: Any) -> Any:
+        if cluster.seen("heal") and failures:
+            raise failures.pop()
+        return ask(what)
+
+    monkeypatch.setattr(cluster, "ask", unreachable)
+    told = {"configure": {"topic": "orders", "set": {"min.insync.replicas": 2}}}
+    with pytest.raises(HarnessError, match="No broker answers"):
+        run(cluster, told, {"heal": "all"})
+
+    assert [event.kind for event in cluster.seen("heal", "healed")] == ["heal", "heal", "healed"]
+    assert cluster.settings["topic", "orders", "min.insync.replicas"] is None
