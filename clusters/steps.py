@@ -14,7 +14,7 @@ from clusters.actions import ACTIONS
 from clusters.capture import capture_offsets
 from clusters.faults import Evidence, Fault
 from clusters.faults.disk import Damaged
-from clusters.faults.processes import Ended
+from clusters.faults.processes import Ended, Paused
 from clusters.nodes import Node
 from clusters.partition import TopicPartition
 from clusters.scenario import Phase
@@ -28,6 +28,7 @@ from clusters.world import World, broker_id
 from history.errors import HarnessError, WaitTimeout
 
 LEADER_LIMIT_S = 30.0
+NETWORK = ("cut", "lose", "shape", "delay")  # faults that can be healed whatever else is in force
 CONTROLLERS = ("controller", "active controller", "controllers")
 CAUGHT_UP_RECORDS = 100  # samples of one moment are some milliseconds of traffic apart
 
@@ -85,12 +86,9 @@ class PhaseRun:
             task.work.result()
 
     def heal_all(self) -> None:
-        """Heal, last injected first; one that cannot be healed does not keep the others from it.
-
-        What Kafka mends itself comes last: its broker has to be up again.
-        """
+        """Heal all that is in force; one that cannot be healed does not keep the others from it."""
         with ExitStack() as healing:
-            for fault in sorted(self._in_force, key=lambda fault: not isinstance(fault, Damaged)):
+            for fault in reversed(_healing_order(self._in_force)):
                 healing.callback(self._heal, fault)
 
     # --- targets -------------------------------------------------------------------------------
@@ -293,6 +291,22 @@ class PhaseRun:
 
     def _record(self, kind: str, step: Step, **detail: Any) -> None:
         self.world.events.add(kind, phase=self.phase.name, step=step.key, target=_target_of(step), **detail)
+
+
+def _healing_order(faults: list[Fault]) -> list[Fault]:
+    """The last injected first, but what a broker may need to come back before it is started: the network, other nodes.
+
+    What Kafka mends itself comes last: its broker has to be up again.
+    """
+    ended = [node for fault in faults if isinstance(fault, Ended) for node in fault.nodes]
+
+    def turn(fault: Fault) -> int:
+        others = isinstance(fault, Paused) and not any(node in ended for node in fault.nodes)
+        needed = bool(ended) and (fault.key in NETWORK or others)
+        return 0 if needed else 2 if isinstance(fault, Damaged) else 1
+
+    newest_first = faults[::-1]
+    return sorted(newest_first, key=turn)
 
 
 def _partition_of(view: PartitionView) -> TopicPartition:

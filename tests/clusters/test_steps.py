@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from clusters import actions, steps
-from clusters.faults import processes
+from clusters.faults import network, processes
 from clusters.steps import PhaseRun
 from clusters.wire import PartitionView
 from history.errors import HarnessError
@@ -177,14 +177,39 @@ def test_a_controller_is_awaited(tmp_path: Path) -> None:
 
 def test_what_is_in_force_is_healed_at_the_end(tmp_path: Path, captures: list[str]) -> None:
     """The last injected first; each has its capture while it is in force."""
-    world = run(tmp_path, {"pause": "A"}, {"kill": "B"})
+    world = run(tmp_path, {"pause": "A"}, {"pause": "B"})
 
     assert [(event.step, event.target) for event in world.seen("healed")] == [
-        ("kill", "broker-2"),
+        ("pause", "broker-2"),
         ("pause", "broker-1"),
     ]
     assert set(world.runtime.states.values()) == {"running"}
-    assert captures == ["phase 1: pause in force", "phase 1: kill in force"]
+    assert captures == ["phase 1: pause in force", "phase 1: pause in force"]
+
+
+CUT = {"cut": {"node": "A", "from": "controller"}}
+
+
+@pytest.mark.parametrize(
+    ("told", "healed"),
+    [
+        ([CUT, {"kill": "A"}], ["cut", "kill"]),
+        ([{"pause": "active controller"}, {"kill": LEADER}], ["pause", "kill"]),
+        ([{"kill": "B"}, CUT, {"pause": "C"}], ["pause", "cut", "kill"]),
+        ([{"pause": "A"}, {"kill": "A"}], ["kill", "pause"]),
+        ([{"pause": "brokers"}, {"stop": "A"}], ["stop", "pause"]),
+        ([CUT, {"pause": "A"}], ["pause", "cut"]),
+    ],
+)
+def test_what_a_broker_needs_to_come_back_is_healed_before_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: list[dict[str, Any]], healed: list[str]
+) -> None:
+    """The network and other nodes that are frozen; its own freeze, and all without a start, stay last in, first out."""
+    monkeypatch.setattr(network, "LIMIT_S", 0.0)
+    world = FakeWorld(tmp_path, scenario([{"hold": 1}]))
+    run(tmp_path, *told, world=world)
+
+    assert [event.step for event in world.seen("heal")] == healed
 
 
 def test_healed_faults_are_not_healed_again(tmp_path: Path) -> None:
