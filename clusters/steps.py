@@ -204,11 +204,13 @@ class PhaseRun:
         """Heal the faults of some kinds on some nodes; ``which`` picks among them.
 
         Raises:
-            HarnessError: there is none in this phase.
+            HarnessError: there is none in this phase, or it is one with that of other nodes.
         """
         found = [fault for fault in self.in_force(nodes, keys) if which(fault)]
         if not found:
             raise HarnessError(f"{nodes[0].name} has no {' or '.join(keys)} in force that could be ended.")
+        for fault in found:
+            _check_whole(fault, nodes)
         for fault in found:
             self._heal(fault)
 
@@ -291,6 +293,15 @@ class PhaseRun:
 
     def _record(self, kind: str, step: Step, **detail: Any) -> None:
         self.world.events.add(kind, phase=self.phase.name, step=step.key, target=_target_of(step), **detail)
+
+
+def _check_whole(fault: Fault, nodes: list[Node]) -> None:
+    """One fault has one heal, which the judge looks for."""
+    if any(node not in nodes for node in fault.nodes):
+        names = ", ".join(node.name for node in fault.nodes)
+        raise HarnessError(
+            f"The {fault.key} of {names} is one fault; name all of them to end it, or {fault.key} them one by one."
+        )
 
 
 def _healing_order(faults: list[Fault]) -> list[Fault]:

@@ -219,6 +219,23 @@ def test_healed_faults_are_not_healed_again(tmp_path: Path) -> None:
     assert [event.step for event in world.seen("healed")] == ["pause", "kill"]
 
 
+@pytest.mark.parametrize(
+    ("fault", "end"),
+    [({"kill": "followers of orders-0"}, {"start": "C"}), ({"pause": "brokers"}, {"resume": "B"})],
+)
+def test_one_of_several_is_not_ended_alone(tmp_path: Path, fault: dict[str, Any], end: dict[str, Any]) -> None:
+    """The others would come back with it, which nobody asked for; more than these may be named."""
+    world = FakeWorld(tmp_path, scenario([{"hold": 1}]))
+    (key,) = fault
+    with pytest.raises(HarnessError, match=f"The {key} of .*broker-2, broker-3 is one fault; name all of them"):
+        run(tmp_path, fault, end, world=world)
+    assert set(world.runtime.states.values()) == {"running"}
+
+    (tmp_path / "all").mkdir()
+    (ends,) = end
+    assert len(run(tmp_path / "all", fault, {ends: "brokers"}).seen("healed")) == 1
+
+
 def test_a_step_that_cannot_be_done_leaves_no_fault(tmp_path: Path) -> None:
     """The phase fails; the cluster is whole again."""
     world = FakeWorld(tmp_path, scenario([{"hold": 1}]))
