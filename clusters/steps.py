@@ -15,6 +15,7 @@ from clusters.capture import capture_offsets
 from clusters.faults import Evidence, Fault
 from clusters.faults.disk import Damaged
 from clusters.faults.processes import Ended, Paused
+from clusters.faults.resources import Starved
 from clusters.nodes import Node
 from clusters.partition import TopicPartition
 from clusters.scenario import Phase
@@ -174,6 +175,10 @@ class PhaseRun:
         fault.heal()  # one that fails stays in force, and is tried again at the phase's end
         self._in_force.remove(fault)
         self._prove("healed", fault, "gone", fault.gone)
+        if isinstance(fault, Ended):
+            for other in self._in_force:
+                if isinstance(other, Starved):
+                    other.hold()
 
     def _prove(self, kind: str, fault: Fault, name: str, proof: Callable[[], Evidence]) -> None:
         try:

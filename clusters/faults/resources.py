@@ -30,7 +30,13 @@ class Starved:
         for node in self.nodes:
             self._quotas[node.name] = self._quota(node)
             self._throttled[node.name] = self._periods(node)
-            self.world.runtime.limit_cpu(node.name, self.cpus, None)
+        self.hold()
+
+    def hold(self) -> None:
+        """Set the quota, which goes with its container: a broker that is started again has none."""
+        for node in self.nodes:
+            if self.world.runtime.state(node.name) != "exited":
+                self.world.runtime.limit_cpu(node.name, self.cpus, None)
 
     def bit(self) -> Evidence:
         """The kernel counts periods in which it held the broker back."""

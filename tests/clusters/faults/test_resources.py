@@ -57,3 +57,13 @@ def test_a_broker_that_asks_for_less_is_not_held_back(tmp_path: Path, monkeypatc
 
     assert world.seen("injected")[0].detail["bit"] is False
     assert "the kernel to hold broker-2 to 0.1 CPUs; last seen: 2000" in world.seen("injected")[0].detail["why"]
+
+
+def test_a_broker_that_is_started_again_is_starved_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its quota went with its container; what the allowance gives comes back in the end."""
+    world: Any = FakeWorld(tmp_path, scenario([STARVE]))
+    asked: list[tuple[str, float | None]] = []
+    monkeypatch.setattr(world.runtime, "limit_cpu", lambda name, cpus, _set: asked.append((name, cpus)))
+    PhaseRun(world, scenario([STARVE, {"restart": "B"}, {"restart": "A"}]).phases[0]).run()
+
+    assert asked == [("broker-2", 0.1)] * 3 + [("broker-2", None)]
