@@ -79,17 +79,17 @@ class LagFault:
         self._thread.start()
 
     def _hold(self) -> None:
-        # Connections are not shared between threads.
-        with World.open(self.world.folder.path) as world:
-            shapes = "shape" in world.runtime.capabilities
-            valve: Valve = ShapedTraffic(world, self) if shapes else DutyCycle(world, self)
-            try:
-                while not self.ended.is_set():
-                    valve.tick()
-            except Exception as error:  # noqa: BLE001  # handed to the thread that waits for proof
-                self._error = error
-            finally:
-                valve.open()
+        try:
+            with World.open(self.world.folder.path) as world:  # connections are not shared between threads
+                shapes = "shape" in world.runtime.capabilities
+                valve: Valve = ShapedTraffic(world, self) if shapes else DutyCycle(world, self)
+                try:
+                    while not self.ended.is_set():
+                        valve.tick()
+                finally:
+                    valve.open()
+        except Exception as error:  # noqa: BLE001  # handed to the thread that waits for proof
+            self._error = error
 
     def observe(self, world: World, follower_leo: int | None = None) -> Observation | None:
         """Observe and keep what was seen; ``follower_leo`` is told of a follower that is stopped."""

@@ -184,6 +184,21 @@ def test_what_breaks_in_the_thread_is_told_to_who_waits(world: Any, monkeypatch:
             call()
 
 
+def test_a_valve_that_stays_shut_is_told_to_who_heals(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The follower would lag on, and nobody know why."""
+
+    def stuck(_cycle: DutyCycle) -> None:
+        raise OSError("no such class")
+
+    monkeypatch.setattr(lagging.World, "open", lambda _: nullcontext(world))
+    monkeypatch.setattr(DutyCycle, "open", stuck)
+    lagged = fault(world)
+    lagged.inject()
+
+    with pytest.raises(HarnessError, match="The lag of broker-3 could not be held: no such class"):
+        lagged.heal()
+
+
 # --- the valves --------------------------------------------------------------------------------
 
 
