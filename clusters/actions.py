@@ -17,7 +17,7 @@ from clusters.describe import describe
 from clusters.durations import write_limit_s
 from clusters.faults.disk import Flipped, Forgotten, FullDisk, ReadOnlyDisk, Truncated, Wiped
 from clusters.faults.lagging import LagFault
-from clusters.faults.network import Delayed, Peer, Shaped, cut, lose
+from clusters.faults.network import Delayed, Peer, Shaped, cut_each, lose
 from clusters.faults.processes import Killed, Paused, Stopped
 from clusters.faults.resources import Starved
 from clusters.faults.topology import (
@@ -274,13 +274,13 @@ def _read(run: PhaseRun, step: flow.Read) -> None:
 
 
 def _cut(run: PhaseRun, step: network.Cut) -> None:
-    run.inject(cut(run.world, run.node(step.node), _peers(run, step.peers), step.direction), step)
+    run.inject(cut_each(run.world, run.nodes(step.node), _peers(run, step.peers), step.direction), step)
 
 
 def _join(run: PhaseRun, step: network.Join) -> None:
-    node, peers = run.node(step.node), _peers(run, step.peers)
-    rules = {cut(run.world, node, peers, direction).rule for direction in ("both", "in", "out")}
-    run.heal_on([node], ("cut",), lambda fault: getattr(fault, "rule", None) in rules)
+    nodes, peers = run.nodes(step.node), _peers(run, step.peers)
+    rules = {cut_each(run.world, nodes, peers, direction).rule for direction in ("both", "in", "out")}
+    run.heal_on(nodes, ("cut",), lambda fault: getattr(fault, "rule", None) in rules)
 
 
 def _peers(run: PhaseRun, peers: list[Any]) -> list[Peer]:

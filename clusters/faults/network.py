@@ -122,6 +122,48 @@ class Dropping:
         return {"packets": self._dropped, "rules": 0}
 
 
+@dataclass
+class Together:
+    """The same at several nodes, as one fault."""
+
+    parts: Sequence[Dropping]
+    key: str
+
+    @property
+    def nodes(self) -> list[Node]:
+        return [part.node for part in self.parts]
+
+    @property
+    def rule(self) -> str:
+        """The names of all rules."""
+        return " ".join(part.rule for part in self.parts)
+
+    def inject(self) -> None:
+        for part in self.parts:
+            part.inject()
+
+    def bit(self) -> Evidence:
+        """At each of them; what the kernel counted adds up."""
+        return _added_up([part.bit() for part in self.parts])
+
+    def heal(self) -> None:
+        for part in self.parts:
+            part.heal()
+
+    def gone(self) -> Evidence:
+        return _added_up([part.gone() for part in self.parts])
+
+
+def _added_up(found: list[Evidence]) -> Evidence:
+    return {name: sum(each.get(name, 0) for each in found) for evidence in found for name in evidence}
+
+
+def cut_each(world: World, nodes: Sequence[Node], peers: Sequence[Peer], direction: Direction) -> Together:
+    """``cut`` of several nodes from the same peers; one that is the only peer itself is left out."""
+    parts = [cut(world, node, peers, direction) for node in nodes]
+    return Together([part for part in parts if part.matches] or parts, "cut")
+
+
 def cut(world: World, node: Node, peers: Sequence[Peer], direction: Direction) -> Dropping:
     """Nothing passes between a node and its peers on the ports that they have with one another."""
     found = ways(world, node, peers, direction)

@@ -79,6 +79,20 @@ def test_others_may_be_roles(tmp_path: Path) -> None:
     assert [match.split()[1] for match in asked if "-d 127.9.9.1 " in match] == ["127.9.9.2"] * 2 + ["127.9.9.3"] * 2
 
 
+def test_several_are_cut_as_one(tmp_path: Path) -> None:
+    """Halves of a cluster: each of one half from the other, until they are joined; nobody from itself."""
+    halves = {"node": "followers of orders-0", "from": ["A", "C"]}
+    world = run(tmp_path, {"cut": halves}, {"join": halves}, {"cut": {"node": "brokers", "from": "C"}}, {"hold": "1ms"})
+
+    assert [(e.kind, e.target, e.detail["packets"]) for e in world.seen("injected", "healed")] == [
+        ("injected", "broker-2, broker-3", 10),
+        ("healed", "broker-2, broker-3", 10),
+        ("injected", "broker-1, broker-2", 10),
+        ("healed", "broker-1, broker-2", 10),
+    ]
+    assert world.runtime.rules == {}
+
+
 # --- shape and lose ----------------------------------------------------------------------------
 
 
