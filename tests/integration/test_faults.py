@@ -22,6 +22,9 @@ NETWORK: dict[str, list[dict[str, object]]] = {
     "cut": [{"cut": {"node": "A", "from": ["B", "C"]}}, {"hold": "1s"}, {"join": {"node": "A", "from": ["B", "C"]}}],
     "cut from clients": [{"cut": {"node": "leader of orders-0", "from": "clients"}}, {"hold": "1s"}],
     "cut from controller": [{"cut": {"node": "A", "from": "controller"}}],
+    "cut one way": [{"cut": {"node": "A", "from": ["B", "C"], "direction": "in"}}, {"hold": "1s"}],
+    "isolated": [{"cut": {"node": "A", "from": ["B", "C", "controller"]}}, {"hold": "1s"}],
+    "halves": [{"cut": {"node": "followers of orders-0", "from": "leader of orders-0"}}, {"hold": "1s"}],
     "shape": [
         {"shape": {"into": "follower of orders-0", "rate": "20kB/s"}},
         {"hold": "2s"},
@@ -33,6 +36,7 @@ NETWORK: dict[str, list[dict[str, object]]] = {
 PROOFS = ("injected", "healed")
 STEPS: dict[str, list[dict[str, object]]] = {
     "pause": [{"pause": "follower of orders-0"}, {"hold": "1s"}],
+    "pause all": [{"pause": "brokers"}, {"hold": "1s"}],
     "kill": [{"kill": "leader of orders-0"}, {"wait": {"for": {"leader_changed": "orders"}, "limit": "20s"}}],
     "stop": [{"stop": "leader of orders-0"}, {"wait": {"for": {"leader_changed": "orders"}, "limit": "10s"}}],
     "lag": [{"lag": {"node": "follower of orders-0", "records": 500}}, {"hold": "4s"}],
@@ -54,6 +58,11 @@ SLOW: dict[str, list[dict[str, object]]] = {
         {"forget": {"node": "C", "what": "high watermark checkpoint"}},
         {"start": "C"},
     ],
+    "pause past the session": [
+        {"pause": "leader of orders-0"},
+        {"wait": {"for": {"leader_changed": "orders"}, "limit": "30s"}},
+        {"wait": {"for": {"out_of_isr": "leader of orders-0"}, "limit": "10s"}},
+    ],
     "restart": [{"restart": {"node": "B", "with": {"num.replica.fetchers": 2}}}],
     "bounce": [{"bounce": {"node": "leader of orders-0", "times": 2, "by": "kill"}}],
     "crash_loop": [{"crash_loop": {"node": "C", "times": 2, "after": "1s"}}],
@@ -64,6 +73,7 @@ SLOW: dict[str, list[dict[str, object]]] = {
 ON_DOCKER: dict[str, list[dict[str, object]]] = {
     "starve_cpu": [{"starve_cpu": {"node": "leader of orders-0", "cpus": 0.1}}, {"hold": "1s"}],
     "read_only_disk": [{"read_only_disk": "follower of orders-0"}],
+    "cut off and killed": [{"cut": {"node": "A", "from": ["B", "C", "controller"]}}, {"kill": "A"}],
 }
 process_only = pytest.mark.parametrize("world", ["process"], indirect=True, scope="module")
 docker_only = pytest.mark.parametrize(
@@ -201,6 +211,21 @@ def test_leadership_moves_to_the_replica_that_is_named(world: World) -> None:
 
     assert [event.detail["refused"] for event in events if event.kind == "elected"] == [None] * 3
     assert [event.kind for event in events if event.kind.startswith("wait_")] == ["wait_met"] * 3
+
+
+@pytest.mark.slow
+@process_only
+def test_a_preferred_election_gives_leadership_back(world: World) -> None:
+    """The restarted leader follows until it is elected; the event says who led in which epoch before and after."""
+    elect: list[dict[str, object]] = [{"elect": "preferred"}, {"wait": {"for": {"balanced": "orders"}, "limit": "20s"}}]
+    whole = {"wait": {"for": {"isr_full": "orders"}, "limit": "60s"}}
+    _run(world, "balanced", elect)
+    led = _detail(_run(world, "elected", [{"restart": "leader of orders-0"}, whole, *elect]), "elected")["led"]
+
+    assert isinstance(led, dict)
+    before, after = (led[when]["orders-0"] for when in ("before", "after"))
+    assert before[0] != after[0]
+    assert before[1] < after[1]
 
 
 @process_only
