@@ -296,7 +296,7 @@ def _senders(run: PhaseRun, node: Node, targets: list[Target] | None) -> list[No
 
 def _check_unlimited(run: PhaseRun, node: Node) -> None:
     """All of these are one class of the kernel."""
-    if run.in_force([node], ("shape", "delay", "lag", "slow")):
+    if run.in_force([node], ("shape", "delay", "reorder", "lag", "slow")):
         raise HarnessError(f"The traffic into {node.name} is limited or delayed already; end that first.")
 
 
@@ -310,6 +310,12 @@ def _delay(run: PhaseRun, step: network.Delay) -> None:
     node = run.node(step.into)
     _check_unlimited(run, node)
     run.inject(Delayed(run.world, node, _senders(run, node, step.senders), step.by), step)
+
+
+def _reorder(run: PhaseRun, step: network.Reorder) -> None:
+    node = run.node(step.into)
+    _check_unlimited(run, node)
+    run.inject(Delayed(run.world, node, _senders(run, node, step.senders), step.by, "reorder", step.percent), step)
 
 
 def _unshape(run: PhaseRun, step: network.Unshape) -> None:
@@ -370,6 +376,7 @@ ACTIONS: dict[type[Step], Callable[[PhaseRun, Any], None]] = {
     network.Shape: _shape,
     network.Unshape: _unshape,
     network.Delay: _delay,
+    network.Reorder: _reorder,
     network.Lose: _lose,
     topology.Lead: _lead,
     flow.Read: _read,

@@ -29,7 +29,7 @@ from clusters.world import World, broker_id
 from history.errors import HarnessError, WaitTimeout
 
 LEADER_LIMIT_S = 30.0
-NETWORK = ("cut", "lose", "shape", "delay")  # faults that can be healed whatever else is in force
+NETWORK = ("cut", "lose", "shape", "delay", "reorder")  # faults that can be healed whatever else is in force
 CONTROLLERS = ("controller", "active controller", "controllers")
 CAUGHT_UP_RECORDS = 100  # samples of one moment are some milliseconds of traffic apart
 

@@ -245,15 +245,16 @@ class Shaped(_Classed):
 
 @dataclass
 class Delayed(_Classed):
-    """Each sender's class holds packets back for so long; needs the kernel's sch_netem."""
+    """Each sender's class holds packets back for so long, but for so many per cent; needs the kernel's sch_netem."""
 
     by_s: float
     key: str = "delay"
+    overtaking: float = 0.0
 
     def inject(self) -> None:
         self._limit(UNLIMITED_BYTES_PER_S)
         for sender in self.senders:
-            self.world.runtime.delay_ingress(self.node, sender, self.by_s)
+            self.world.runtime.delay_ingress(self.node, sender, self.by_s, self.overtaking)
 
     def _passed(self) -> list[int | None]:
         return [self.world.runtime.delayed_bytes(self.node, sender) for sender in self.senders]

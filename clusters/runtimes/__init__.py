@@ -58,8 +58,10 @@ class Runtime(Protocol):
         """Limit what ``senders`` send from ``port`` to a node; None lifts the limit (capability ``shape``)."""
         ...
 
-    def delay_ingress(self, node: Node, sender: Node, by_s: float) -> None:
-        """Hold back what ``limit_ingress`` lets through from a sender, until that limit is lifted (``shape``)."""
+    def delay_ingress(self, node: Node, sender: Node, by_s: float, overtaking: float = 0.0) -> None:
+        """Hold back what ``limit_ingress`` lets through from a sender, but for so many per cent, until that limit is
+        lifted (``shape``).
+        """
         ...
 
     def limited(self, node: Node, sender: Node) -> Limited | None:

@@ -277,8 +277,9 @@ class DockerRuntime:
                 )
             self._in_namespace(sender, script)
 
-    def delay_ingress(self, node: Node, sender: Node, by_s: float) -> None:
-        held = f"netem delay {by_s * 1000:g}ms limit {NETEM_PACKETS}"
+    def delay_ingress(self, node: Node, sender: Node, by_s: float, overtaking: float = 0.0) -> None:
+        reorder = f" reorder {overtaking:g}%" if overtaking else ""
+        held = f"netem delay {by_s * 1000:g}ms{reorder} limit {NETEM_PACKETS}"
         self._in_namespace(sender, f"tc qdisc add dev eth0 parent 1:{_class_of(node)} {held}")
 
     def limited(self, node: Node, sender: Node) -> Limited | None:

@@ -31,14 +31,14 @@ PARTS = (
     ),
     Part(
         "sch_htb or cls_u32",
-        frozenset({"shape", "delay", "lag", "slow"}),
+        frozenset({"shape", "delay", "reorder", "lag", "slow"}),
         "pause",
         "tc qdisc add dev lo root handle 1: htb && tc class add dev lo parent 1: classid 1:1 htb rate 1mbit && "
         "tc filter add dev lo parent 1: protocol ip prio 1 u32 match ip sport 1 0xffff flowid 1:1",
     ),
     Part(
         "sch_netem",
-        frozenset({"delay"}),
+        frozenset({"delay", "reorder"}),
         "shape, which makes large answers late, or lag",
         "tc qdisc del dev lo root; tc qdisc add dev lo root netem delay 1ms",
     ),

@@ -99,7 +99,7 @@ class ProcessRuntime:
     def limit_ingress(self, node: Node, _senders: list[Node], _port: int, _bytes_per_s: float | None) -> None:
         raise HarnessError(f"The process runtime cannot shape traffic into {node.name}; use RUNTIME=docker.")
 
-    def delay_ingress(self, node: Node, _sender: Node, _by_s: float) -> None:
+    def delay_ingress(self, node: Node, _sender: Node, _by_s: float, _overtaking: float = 0.0) -> None:
         raise HarnessError(f"The process runtime cannot delay traffic into {node.name}; use RUNTIME=docker.")
 
     def limited(self, _node: Node, _sender: Node) -> Limited | None:

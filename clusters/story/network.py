@@ -100,6 +100,18 @@ class Delay(Step):
     by: Seconds
 
 
+class Reorder(Step):
+    """Let so many per cent of what brokers send to a node's replica fetchers overtake the rest, which is held back."""
+
+    key = "reorder"
+    fault = True
+    needs = frozenset({"shape"})
+    into: Node
+    senders: Brokers | None = Field(default=None, alias="from")
+    percent: float = Field(gt=0, lt=100)
+    by: Seconds = 0.01
+
+
 class Lose(Step):
     """Lose so many of the packets that other brokers (all where none are named) send to a node."""
 
@@ -119,5 +131,6 @@ STEPS: tuple[type[Step], ...] = (
     Shape,
     Unshape,
     Delay,
+    Reorder,
     Lose,
 )

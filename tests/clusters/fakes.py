@@ -45,6 +45,7 @@ class FakeRuntime:
         self.drops = 0  # the counter of every rule
         self.limits_into: dict[str, float | None] = {}
         self.delays: dict[tuple[str, str], float] = {}  # (node, sender)
+        self.overtaking = 0.0  # per cent that no delay holds back
         self.passed: dict[str, int] = {}  # sender → bytes within the limit on what it sends
         self.held_back = 0  # how often each limit held something back
 
@@ -80,8 +81,9 @@ class FakeRuntime:
     def limit_ingress(self, node: Node, _senders: list[Node], _port: int, bytes_per_s: float | None) -> None:
         self.limits_into[node.name] = bytes_per_s
 
-    def delay_ingress(self, node: Node, sender: Node, by_s: float) -> None:
+    def delay_ingress(self, node: Node, sender: Node, by_s: float, overtaking: float = 0.0) -> None:
         self.delays[node.name, sender.name] = by_s
+        self.overtaking = overtaking
 
     def limited(self, _node: Node, sender: Node) -> Limited | None:
         passed = self.passed.get(sender.name)

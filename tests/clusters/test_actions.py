@@ -119,6 +119,17 @@ def test_a_delay_ends_with_its_phase(tmp_path: Path) -> None:
     assert world.runtime.delays == {("broker-1", "broker-2"): 0.1}
 
 
+def test_packets_overtake_until_the_phase_ends(tmp_path: Path) -> None:
+    """So many at once, the others a little later; it is the same class as a delay's."""
+    world = run(tmp_path, {"reorder": {"into": "A", "from": "B", "percent": 25}})
+
+    assert kinds(world) == [("injected", "reorder", "broker-1"), ("healed", "reorder", "broker-1")]
+    assert (world.runtime.delays, world.runtime.overtaking) == ({("broker-1", "broker-2"): 0.01}, 25)
+    (tmp_path / "both").mkdir()
+    with pytest.raises(HarnessError, match="The traffic into broker-1 is limited or delayed already"):
+        run(tmp_path / "both", {"delay": {"into": "A", "by": "1ms"}}, {"reorder": {"into": "A", "percent": 25}})
+
+
 def test_a_loss_ends_with_its_phase(tmp_path: Path) -> None:
     """As every fault does."""
     world = run(tmp_path, {"lose": {"into": "A", "from": "B", "percent": 5}})

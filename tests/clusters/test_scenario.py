@@ -186,6 +186,7 @@ NETWORK = st.one_of(
     ),
     st.fixed_dictionaries({"unshape": TARGETS}),
     st.fixed_dictionaries({"delay": st.fixed_dictionaries({"into": TARGETS, "by": SECONDS})}),
+    st.fixed_dictionaries({"reorder": st.fixed_dictionaries({"into": TARGETS, "percent": st.just(25)})}),
     st.fixed_dictionaries(
         {"lose": st.fixed_dictionaries({"into": TARGETS, "percent": st.floats(0.01, 99)}, optional={"from": BROKERS})}
     ),

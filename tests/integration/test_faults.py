@@ -31,6 +31,7 @@ NETWORK: dict[str, list[dict[str, object]]] = {
         {"unshape": "follower of orders-0"},
     ],
     "delay": [{"delay": {"into": "follower of orders-0", "by": "50ms"}}],
+    "reorder": [{"reorder": {"into": "follower of orders-0", "percent": 25}}],
     "lose": [{"lose": {"into": "leader of orders-0", "from": "followers of orders-0", "percent": 20}}],
 }
 PROOFS = ("injected", "healed")

@@ -160,8 +160,12 @@ def test_packets_are_held_back_within_the_limits_class(monkeypatch: pytest.Monke
     monkeypatch.setattr(DockerRuntime, "_in_namespace", lambda _self, node, script: scripts.append((node.name, script)))
     a, b = (Node(name, "broker", "172.30.7.1", Path("/w"), "java", (), node_id=n) for n, name in enumerate("ab", 1))
     runtime(Networks(set())).delay_ingress(a, b, 0.25)
+    runtime(Networks(set())).delay_ingress(a, b, 0.01, 25)
 
-    assert scripts == [("b", "tc qdisc add dev eth0 parent 1:11 netem delay 250ms limit 100000")]
+    assert scripts == [
+        ("b", "tc qdisc add dev eth0 parent 1:11 netem delay 250ms limit 100000"),
+        ("b", "tc qdisc add dev eth0 parent 1:11 netem delay 10ms reorder 25% limit 100000"),
+    ]
 
 
 CLASS = """class htb 1:11 root prio 0 rate 80Kbit ceil 80Kbit burst 15Kb cburst 1600b
