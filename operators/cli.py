@@ -168,6 +168,7 @@ def _run(asked: argparse.Namespace) -> int:
     from clusters import experiment  # heavy
 
     scenario = load_scenario(asked.scenario)
+    experiment.reap()  # what runs that died left behind would take CPU time and addresses from this one
     run = experiment.prepare(
         asked.scenario,
         kafka=asked.kafka,

@@ -23,7 +23,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 FAKE_WORLD = Path(__file__).parent / "fake_world"
 pytestmark = pytest.mark.pipeline
 
-SETUP = ["prepare 3.9.1", "start_cluster", "create_topics", "start_clients", "capture before"]
+SETUP = ["reap False", "prepare 3.9.1", "start_cluster", "create_topics", "start_clients", "capture before"]
 END = ["stop_producers", "quiesce", "drain", "capture after"]
 ALWAYS = ["stop_clients", "collect", "tear_down"]
 AFTERWARDS = ["judge", "publish"]
@@ -117,7 +117,7 @@ def test_a_cluster_that_comes_up_half_is_collected_and_torn_down(tmp_path: Path)
     """No teardown follows a setup that failed, so that the setup cleans up itself."""
     command, _, _ = run(tmp_path, FAKE_BREAK="start_cluster", FAKE_JUDGE="2")
 
-    assert ["prepare 3.9.1", "start_cluster", *ALWAYS, *AFTERWARDS] == command.calls
+    assert [*SETUP[:3], *ALWAYS, *AFTERWARDS] == command.calls
     assert errors(command.folder) == [("", "start_cluster", "RuntimeError: start_cluster broke as asked")]
     assert command.process.returncode == 2
 
