@@ -48,17 +48,18 @@ def i19_one_leader_per_epoch(states: Sequence[State], lines: Iterable[Row], view
 def i20_clean_election(history: Sequence[State]) -> Iterator[Check]:
     """I20, all versions, unclean.leader.election.enable=false; serves C6, C34, C35, C36 and C37.
 
-    A new leader was in the ISR before (in ELR, if that ISR was empty; 4.0+), and is the first of the assignment's order
-    that the new ISR holds: the controller compares no offsets, nobody votes, and a preferred election gives the same
-    replica. A reassignment picks from another list and is left out, and so is the election of the last known leader
-    (KIP-966), which is told as a change of behaviour.
+    A new leader was in the ISR before (or in ELR, if nobody of that ISR stayed; 4.0+), and is the first of the
+    assignment's order that the new ISR holds: the controller compares no offsets, nobody votes, and a preferred
+    election gives the same replica. One record may both empty the ISR and elect from ELR. A reassignment picks from
+    another list and is left out, and so is the election of the last known leader (KIP-966), which is told as a change
+    of behaviour.
     """
     for before, after in pairwise(history):
         changed = after.leader >= 0 and after.leader != before.leader
         moved = before.adding or before.removing or before.replicas != after.replicas
         if not changed or moved or last_known_leader(before, after):
             continue
-        eligible = set(before.isr) or set(before.elr)
+        eligible = set(before.isr) if _stayed(before, after) else {*before.isr, *before.elr}
         first = next((broker_id for broker_id in after.replicas if broker_id in after.isr), None)
         yield Check(
             after.topic,
@@ -85,14 +86,19 @@ def last_known_leader(before: State, after: State) -> bool:
 
 def led_from_elr(history: Sequence[State]) -> Iterator[State]:
     """The states in which a replica began to lead that the last ISR did not hold: it came from the ELR, which has what
-    was committed, while the ISR was empty. Without ELR the last member of the ISR alone may lead (KIP-966).
+    was committed, while nobody was left in the ISR. Without ELR the last member of the ISR alone may lead (KIP-966).
     """
     last_isr: tuple[int, ...] = ()
     for before, after in pairwise(history):
         last_isr = before.isr or last_isr
         began = after.leader >= 0 and after.leader != before.leader
-        if began and not before.isr and after.leader in before.elr and after.leader not in last_isr:
+        if began and not _stayed(before, after) and after.leader in before.elr and after.leader not in last_isr:
             yield after
+
+
+def _stayed(before: State, after: State) -> bool:
+    """Whether anybody of an ISR is in the next one."""
+    return not set(before.isr).isdisjoint(after.isr)
 
 
 def i21_history_in_order(history: Sequence[State], least_isr: int) -> Iterator[Check]:

@@ -74,14 +74,26 @@ def test_i20_with_an_empty_isr_the_eligible_replicas_count():
     assert verdict(elections.i20_clean_election([nobody, recovering])) == (0, 0)
 
 
+def test_i20_the_isr_may_be_emptied_and_the_elr_elected_from_in_one_record():
+    """Leader 1 was alone and is gone: 2 of ELR leads at once, 3 out of it may not; nor may 2 while 1 stays."""
+    alone = state(0, 1, 0, [1], elr=(2,))
+
+    assert verdict(elections.i20_clean_election([alone, state(1, 2, 1, [2], elr=(1,))])) == (1, 0)
+    assert verdict(elections.i20_clean_election([alone, state(1, 3, 1, [3], elr=(1, 2))])) == (1, 1)
+    assert verdict(elections.i20_clean_election([alone, state(1, 2, 1, [1, 2])])) == (1, 1)
+
+
 def test_a_leader_out_of_the_elr_is_told_from_the_last_in_the_isr():
-    """2 left the ISR before 1 did, and leads; 1 again would be no change, and neither is one whom the ISR held."""
+    """2 left the ISR before 1 did, and leads, be it in the record that empties the ISR; 1 again would be no change, and
+    neither is one whom the ISR held.
+    """
     shrunk, empty = state(0, 1, 0, [1], elr=(2,)), state(1, -1, 0, [], elr=(1, 2))
 
     assert list(elections.led_from_elr([shrunk, empty, state(2, 2, 1, [2], elr=(1,))])) == [
         state(2, 2, 1, [2], elr=(1,))
     ]
     assert list(elections.led_from_elr([shrunk, empty, state(2, 1, 1, [1], elr=(2,))])) == []
+    assert list(elections.led_from_elr([shrunk, state(1, 2, 1, [2], elr=(1,))])) == [state(1, 2, 1, [2], elr=(1,))]
     assert list(elections.led_from_elr([state(0, 1, 0, [1, 2]), state(1, 2, 1, [2], elr=(1,))])) == []
 
 
