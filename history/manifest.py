@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -11,6 +12,13 @@ from history.errors import EvidenceError
 from history.folder import write_atomically
 
 Origin = Literal["recorded", "operations", "verifiable", "ledger", "jepsen"]
+
+# What a broker calls the settings of topics that it names otherwise, with the unit of each name; the first one counts.
+_OF_BROKERS = {
+    "cleanup.policy": {"log.cleanup.policy": 1},
+    "retention.bytes": {"log.retention.bytes": 1},
+    "retention.ms": {"log.retention.ms": 1, "log.retention.minutes": 60_000, "log.retention.hours": 3_600_000},
+}
 
 
 class _Model(BaseModel):
@@ -121,7 +129,7 @@ class Manifest(_Model):
     def topic_setting(self, topic: str, name: str, default: str) -> str:
         """A topic's effective setting: its own, else the brokers', else Kafka's default as given."""
         own = self.topics[topic].config.get(name)
-        of_brokers = {node.config[name] for node in self.brokers if name in node.config}
+        of_brokers = {value for node in self.brokers if (value := _of_broker(name, node.config)) is not None}
         if own is not None:
             return own
         return of_brokers.pop() if len(of_brokers) == 1 else default
@@ -133,13 +141,34 @@ class Manifest(_Model):
         return [next(iter(step.items())) for phase in phases for steps in phase.values() for step in steps]
 
     def topic_settings(self, topic: str, name: str, default: str) -> set[str]:
-        """Every value that a topic's setting may have had at some time: ``configure`` steps change it for a while."""
-        changes = (settings for key, settings in self.steps if key == "configure")
-        changed = {own["set"][name] for own in changes if own.get("topic") in (topic, None) and name in own["set"]}
-        return {self.topic_setting(topic, name, default)} | changed
+        """Every value that a topic's setting may have had at some time: ``configure`` steps change it for a while, and
+        a broker may be restarted with another one.
+        """
+        return {self.topic_setting(topic, name, default), *self._changed(topic, name)}
+
+    def _changed(self, topic: str, name: str) -> Iterator[str]:
+        for key, told in self.steps:
+            value: str | None = None
+            if key == "configure" and told.get("topic") == topic:
+                value = told["set"].get(name)
+            elif key == "configure" and told.get("topic") is None:
+                value = _of_broker(name, told["set"])
+            elif key == "restart":
+                value = _of_broker(name, told.get("with", {}))
+            if value is not None:
+                yield value
 
     def write(self, path: Path) -> None:
         write_atomically(path, self.model_dump_json(indent=1))
+
+
+def _of_broker(name: str, config: Mapping[str, str]) -> str | None:
+    """A topic's setting as a broker's configuration gives it, which may name it otherwise, and in another unit."""
+    for own, unit in _OF_BROKERS.get(name, {name: 1}).items():
+        if own in config:
+            value = config[own]
+            return value if unit == 1 or int(value) < 0 else str(int(value) * unit)
+    return None
 
 
 def read_manifest(path: Path) -> Manifest:

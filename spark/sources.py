@@ -164,7 +164,7 @@ class Sources:
 
     def kept(self, topic: str) -> bool:
         """Whether the topic's batches stay as they were written."""
-        return self.manifest.topic_setting(topic, "cleanup.policy", "delete") == "delete"
+        return self.manifest.topic_settings(topic, "cleanup.policy", "delete") == {"delete"}
 
     @cached_property
     def deleted(self) -> list[dict[str, Any]]:
@@ -178,8 +178,8 @@ class Sources:
         return [{"topic": t, "partition": p, "deleted_before": before} for (t, p), before in found.items()]
 
     def _expires(self, topic: str) -> bool:
-        """Whether the scenario gave the topic a retention; Kafka's own seven days end in no run."""
-        return any(self.manifest.topic_settings(topic, name, "") != {""} for name in _RETENTION)
+        """Whether the scenario gave the topic or its brokers a retention; Kafka's own seven days end in no run."""
+        return any(self.manifest.topic_settings(topic, name, "") - {"", "-1"} for name in _RETENTION)
 
     def least_isr(self, where: Partition) -> int:
         """min(min.insync.replicas, replicas), of the values that it had the largest."""

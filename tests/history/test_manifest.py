@@ -96,6 +96,29 @@ def test_every_value_of_a_setting_that_a_step_changes_counts() -> None:
     assert told.topic_settings("orders", SETTING, "1") == {"2"}
 
 
+@pytest.mark.parametrize(
+    ("broker", "name", "effective"),
+    [
+        ({"log.retention.ms": "5", "log.retention.hours": "168"}, "retention.ms", "5"),
+        ({"log.retention.minutes": "2"}, "retention.ms", "120000"),
+        ({"log.retention.hours": "-1"}, "retention.ms", "-1"),
+        ({"log.retention.bytes": "7"}, "retention.bytes", "7"),
+        ({"log.cleanup.policy": "compact"}, "cleanup.policy", "compact"),
+        ({"log.retention.check.interval.ms": "5"}, "retention.ms", "none"),
+        ({"retention.ms": "5"}, "retention.ms", "none"),
+    ],
+)
+def test_brokers_name_some_settings_of_topics_otherwise(broker: dict[str, str], name: str, effective: str) -> None:
+    """In their configuration, in a step that changes it, and where they are restarted with another one."""
+    told = manifest([{}], {})
+    steps = [{"configure": {"broker": "A", "set": broker}}], [{"restart": {"node": "A", "with": broker}}]
+
+    assert manifest([broker], {}).topic_setting("orders", name, "none") == effective
+    for changes in steps:
+        changed = told.model_copy(update={"scenario": {"phases": [{"one": changes}]}})
+        assert changed.topic_settings("orders", name, "none") == {"none", effective}
+
+
 def test_brokers_are_the_nodes_of_that_role() -> None:
     """The controller is none of them."""
     assert [node.name for node in manifest([{}, {}], {}).brokers] == ["broker-1", "broker-2"]

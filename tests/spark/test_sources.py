@@ -60,6 +60,7 @@ def test_the_settings_that_steps_changed_bound_the_checks():
         ({"retention.ms": "1000"}, "after", 1, [("orders", 0, 40)]),
         ({"retention.bytes": "1000"}, "after", 1, [("orders", 0, 40)]),
         ({"segment.ms": "1000"}, "after", 1, []),
+        ({"retention.ms": "-1"}, "after", 1, []),
         ({"retention.ms": "1000"}, "before", 1, []),
         ({"retention.ms": "1000"}, "after", 2, []),
     ],
@@ -75,6 +76,38 @@ def test_what_the_retention_took_is_owed_no_more(settings, capture, broker_id, f
     run.__dict__.update(captures=[end], states={("orders", 0): [SimpleNamespace(leader=1)]})
 
     assert [tuple(row.values()) for row in run.deleted] == found
+
+
+@pytest.mark.parametrize(
+    ("settings", "expires", "kept"),
+    [
+        ({"log.retention.minutes": "1"}, True, True),
+        ({"log.retention.bytes": "1000"}, True, True),
+        ({"log.cleanup.policy": "compact"}, False, False),
+        ({"log.retention.check.interval.ms": "1000"}, False, True),
+    ],
+)
+def test_a_brokers_retention_and_policy_are_its_topics(settings, expires, kept):
+    """Unless the topic has its own; a step may change either for a while."""
+    run, changed = sources(), sources()
+    nodes = [node.model_copy(update={"config": settings}) for node in run.run.manifest.nodes]
+    run.run.manifest = run.run.manifest.model_copy(update={"nodes": nodes})
+    steps = [{"configure": {"broker": "A", "set": settings}}]
+    changed.run.manifest = changed.run.manifest.model_copy(update={"scenario": {"phases": [{"one": steps}]}})
+
+    assert [(each._expires("orders"), each.kept("orders")) for each in (run, changed)] == [(expires, kept)] * 2
+
+
+def test_a_topic_that_is_compacted_for_a_while_is_not_kept():
+    """Another topic's policy does not matter."""
+    found = []
+    for topic in ("orders", "sales"):
+        run = sources()
+        steps = [{"configure": {"topic": topic, "set": {"cleanup.policy": "compact"}}}]
+        run.run.manifest = run.run.manifest.model_copy(update={"scenario": {"phases": [{"one": steps}]}})
+        found.append(run.kept("orders"))
+
+    assert found == [False, True]
 
 
 def test_where_an_epochs_start_was_deleted_its_leader_tells():
