@@ -19,7 +19,6 @@ from pyspark.sql import functions as F  # noqa: N812  # the name that Spark's ow
 from expectations.suites import MISSING, Outcome, record_expectations, replica_expectations, validate
 from history.errors import EvidenceError
 from history.folder import RunFolder, write_atomically
-from history.manifest import Manifest
 from history.tables import JUDGED
 from spark import (
     anomalies,
@@ -228,7 +227,7 @@ def _invariants(
         "I1": invariants.i1_bounds(samples),
         "I2": invariants.i2_hw_below_leo(samples),
         "I3": invariants.i3_leader_monotonic(samples, leaders),
-        "I10": invariants.i10_quiescence(samples, sources.changes, rows(spark, LIMITS, _limits(run.manifest))),
+        "I10": invariants.i10_quiescence(samples, sources.changes, rows(spark, LIMITS, _limits(sources))),
     }
     if transactions.transactional(run.manifest):
         checks["I26"] = invariants.i26_stable_offset(samples, leaders)
@@ -271,23 +270,17 @@ def _epochs_changed(run: recorded.Recorded) -> bool:
     )
 
 
-def _limits(manifest: Manifest) -> list[dict[str, Any]]:
+def _limits(sources: Sources) -> list[dict[str, Any]]:
     """How long a member of the ISR may hold the high watermark back, and the ISR below which it stands still."""
-    strict = sometimes("strict_min_isr", manifest.kafka_versions)
+    strict = sometimes("strict_min_isr", sources.manifest.kafka_versions)
     return [
         {
             "topic": name,
-            "evict_ns": evict_ns(manifest),
-            "least_isr": _least_isr(manifest, name) if strict else 0,
+            "evict_ns": evict_ns(sources.manifest),
+            "least_isr": max((sources.least_isr((name, number)) for number in topic.assignment), default=1) * strict,
         }
-        for name in manifest.topics
+        for name, topic in sources.manifest.topics.items()
     ]
-
-
-def _least_isr(manifest: Manifest, topic: str) -> int:
-    replication = max((len(ids) for ids in manifest.topics[topic].assignment.values()), default=1)
-    asked = max(int(value) for value in manifest.topic_settings(topic, "min.insync.replicas", "1"))
-    return min(asked, replication)
 
 
 def _conclude(spark: SparkSession, run: recorded.Recorded, items: list[evidence.Item]) -> None:

@@ -182,11 +182,12 @@ class Sources:
         return any(self.manifest.topic_settings(topic, name, "") - {"", "-1"} for name in _RETENTION)
 
     def least_isr(self, where: Partition) -> int:
-        """min(min.insync.replicas, replicas), of the values that it had the largest."""
+        """min(min.insync.replicas, replicas), of the values that both had the largest."""
         return max(self._least_isrs(where))
 
     def _least_isrs(self, where: Partition) -> list[int]:
-        replicas = len(self.manifest.topics[where[0]].assignment.get(where[1], [])) or 1
+        created = len(self.manifest.topics[where[0]].assignment.get(where[1], [])) or 1
+        replicas = max([created, *(len(state.replicas) for state in self.states.get(where, ()))])
         asked = self.manifest.topic_settings(where[0], "min.insync.replicas", "1")
         return [min(int(value), replicas) for value in asked]
 

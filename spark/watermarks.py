@@ -49,8 +49,8 @@ class Facts:
 
     ``starts`` maps a leader epoch to the offset where it begins; ``evict_ns`` is the longest that a member of the ISR
     may lag; ``least_isr`` is min(min.insync.replicas, replicas), the largest that was in force, and ``frozen_below``
-    the smallest, where a step changed it. Below it HW stands still in all versions of the run
-    (``strict_min_isr``), in none of them (``lax_min_isr``), or in some.
+    the smallest, where a step changed it; a state with fewer replicas needs no more than those (``at_most_all``). Below
+    it HW stands still in all versions of the run (``strict_min_isr``), in none of them (``lax_min_isr``), or in some.
     """
 
     topic: str
@@ -83,6 +83,11 @@ class Facts:
         for state, following in zip(dated, [*dated[1:], None], strict=False):
             until = 2**63 - 1 if following is None else (following.t_ns or 0) - SLACK_NS
             yield state, (state.t_ns or 0) + SLACK_NS, until
+
+
+def at_most_all(least_isr: int, state: State) -> int:
+    """min.insync.replicas as it is in force in a state: all replicas are enough, and ``reassign`` changes how many."""
+    return min(least_isr, len(state.replicas) or least_isr)
 
 
 def i4_follower_falls_once(samples: Sequence[Sample], facts: Facts) -> Iterator[Check]:
@@ -201,8 +206,9 @@ def hw_below_min_isr(samples: Sequence[Sample], facts: Facts) -> Iterator[Check]
 
 
 def _below_min_isr(samples: Sequence[Sample], facts: Facts) -> Iterator[Check]:
-    least_isr = facts.least_isr if facts.frozen_below is None else facts.frozen_below
+    smallest = facts.least_isr if facts.frozen_below is None else facts.frozen_below
     for state, since_ns, until_ns in facts.stretches():
+        least_isr = at_most_all(smallest, state)
         if len(state.isr) >= least_isr or state.leader < 0:
             continue
         shown = [
@@ -256,7 +262,7 @@ def _late(shown: Sequence[Sample], epoch: int, facts: Facts) -> Sample | None:
     """The first sample taken when the high watermark had had time enough."""
     needed = 0 if facts.lax_min_isr else facts.least_isr
     for state, since_ns, until_ns in facts.stretches():
-        if state.leader_epoch == epoch and len(state.isr) >= needed:
+        if state.leader_epoch == epoch and len(state.isr) >= at_most_all(needed, state):
             for sample in shown:
                 if since_ns + facts.evict_ns + SETTLE_NS < sample.sent_ns and sample.received_ns < until_ns:
                     return sample

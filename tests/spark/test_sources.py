@@ -54,6 +54,20 @@ def test_the_settings_that_steps_changed_bound_the_checks():
     assert (sources().facts(("orders", 0)).least_isr, sources().facts(("orders", 0)).frozen_below) == (2, 2)
 
 
+def test_min_isr_is_bounded_by_the_most_replicas_that_a_partition_had():
+    """5 are asked for: one replica at first, then two while it was moved."""
+    run = sources(config={"min.insync.replicas": "5"})
+    created = run.run.manifest.topics["orders"].model_copy(update={"assignment": {0: [1]}})
+    run.run.manifest = run.run.manifest.model_copy(update={"topics": {"orders": created}})
+
+    def least(*replicas):
+        run.__dict__["states"] = {("orders", 0): [SimpleNamespace(replicas=of) for of in replicas]}
+        return run.least_isr(("orders", 0))
+
+    assert least() == 1
+    assert least((1,), (1, 2), (2,)) == 2
+
+
 @pytest.mark.parametrize(
     ("settings", "capture", "broker_id", "found"),
     [

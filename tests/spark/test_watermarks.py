@@ -108,6 +108,18 @@ def test_i11_speaks_below_the_smallest_setting_only():
     assert verdict("I11", moved, replace(known, frozen_below=2)) == (1, 1)
 
 
+def test_i11_asks_for_no_more_members_than_there_are_replicas():
+    """A reassignment to [1] alone lets the HW move with ISR [1]; with [1, 2] assigned it stands."""
+    moved, known = below_min_isr(seen(1, 8 * S, 5, 9), seen(1, 12 * S, 6, 9))
+
+    def reassigned(*replicas):
+        return replace(known, states=[state._replace(replicas=replicas) for state in known.states])
+
+    assert verdict("I11", moved, reassigned(1)) == (0, 0)
+    assert verdict("I11", moved, reassigned(1, 2)) == (1, 1)
+    assert verdict("I11", moved, reassigned()) == (1, 1)  # nobody knows how many
+
+
 def test_behaviour_change_of_the_high_watermark_below_min_isr():
     """Up to 3.6 the same movement is by design: told, and no violation."""
     moved = (seen(1, 8 * S, 5, 9), seen(1, 12 * S, 6, 9))
@@ -129,6 +141,17 @@ def test_i22_a_new_leader_whose_hw_never_comes_up():
     assert verdict("I22", *elected(seen(2, 6 * S, 9, 10, epoch=1), seen(2, 13 * S, 10, 10, epoch=1))) == (1, 0)
     assert verdict("I22", *elected(seen(2, 6 * S, 9, 10, epoch=1), seen(2, 11 * S, 9, 10, epoch=1))) == (0, 0)
     assert verdict("I22", *elected(seen(2, 13 * S, 9, 10, epoch=1), evict_ns=45 * S)) == (0, 0)
+
+
+def test_i22_below_min_isr_the_hw_may_stay_down():
+    """Three members are asked for and two there: it stands by design, unless two are all replicas."""
+    late, known = elected(seen(2, 6 * S, 9, 10, epoch=1), seen(2, 13 * S, 9, 10, epoch=1))
+    short = replace(known, least_isr=3)
+    moved = replace(short, states=[state._replace(replicas=(2, 3)) for state in known.states])
+
+    assert verdict("I22", late, short) == (0, 0)
+    assert verdict("I22", late, moved) == (1, 1)
+    assert verdict("I22", [late[0], late[1]._replace(high_watermark=10)], moved) == (1, 0)
 
 
 def stopped(*, leaves_at, growing=True, until=60 * S):
