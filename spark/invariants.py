@@ -266,13 +266,16 @@ def i15_durability(sends: DataFrame, segments: DataFrame, members: DataFrame) ->
 
     Sound with any min.insync.replicas while disks survive: the acknowledgement waited for every member of its
     ISR, and a clean election and every later join need the committed prefix. Reads each replica's log itself;
-    a log that was not exported to its end is not asked, as absence proves nothing there.
+    a log that was not exported to its end is not asked, as absence proves nothing there, nor is one below
+    ``from_offset``, up to where its own retention may have deleted (``members``: REPLICA, from_offset or null).
     """
     promised = sends.filter("outcome = 'ok' AND acks = 'all' AND offset IS NOT NULL").select(
         *PARTITION, *VALUE, "offset", F.col("done_ns").alias("t_ns")
     )
     held = segments.filter(F.col("offset").isNotNull()).select(*REPLICA, "offset", *VALUE, F.lit(True).alias("held"))
-    asked = promised.join(F.broadcast(members), PARTITION, how="inner")
+    asked = promised.join(F.broadcast(members), PARTITION, how="inner").filter(
+        F.col("offset") >= F.coalesce("from_offset", F.lit(0))
+    )
     found = asked.join(held, [*REPLICA, "offset", *VALUE], how="left")
     return _checks(found, F.col("held").isNull(), "broker_id", "offset", *VALUE)
 

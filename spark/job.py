@@ -50,6 +50,7 @@ SPANS = pa.schema([("phase", pa.string()), ("from_ns", pa.int64()), ("to_ns", pa
 ALLOWED = pa.schema([("producer_id", pa.string()), ("anomaly", pa.string()), ("allowed_why", pa.string())])
 WHOLE = pa.schema([("topic", pa.string()), ("partition", pa.int32())])
 WHOLE_LOGS = pa.schema([("topic", pa.string()), ("partition", pa.int32()), ("broker_id", pa.int32())])
+OWN_STARTS = pa.schema([*WHOLE_LOGS, ("from_offset", pa.int64())])  # up to there a replica may have deleted by itself
 LIMITS = pa.schema([("topic", pa.string()), ("evict_ns", pa.int64()), ("least_isr", pa.int32())])
 
 SIDE_BY_SIDE = 2  # runs that are judged at the same time
@@ -179,10 +180,11 @@ def _records(spark: SparkSession, sources: Sources, counts: evidence.Counts) -> 
         read = read.transform(transactions.with_siblings)
     if run.manifest.foreign:
         read = read.transform(foreign.with_acknowledged_place)
+    deleted = rows(spark, delivery.DELETED, sources.deleted)
     fates = (
         read.transform(delivery.with_index, polls)
         .transform(delivery.with_fate, run.segments, run.drains, whole)
-        .transform(delivery.without_deleted, rows(spark, delivery.DELETED, sources.deleted))
+        .transform(delivery.without_deleted, deleted)
         .localCheckpoint()  # what follows is planned from here on: planning costs more than these rows
     )
     found = anomalies.anomalies(fates, sends, polls, run.segments, producers)
@@ -191,7 +193,7 @@ def _records(spark: SparkSession, sources: Sources, counts: evidence.Counts) -> 
     if run.manifest.foreign:
         found = found.union(order.imported_cases(sends, run.polls, foreign.standing(sends, run.polls)))
     else:
-        found = found.union(order.cases(sends, run.polls, run.samples, leaders, run.drains))
+        found = found.union(order.cases(sends, run.polls, run.samples, leaders, run.drains, deleted=deleted))
         if atomic:
             limit_ns, faults = transactions.limit_ns(run.manifest), transactions.faults(run.events)
             found = found.union(transactions.hanging_transaction(run.samples, leaders, sends, limit_ns, faults))
@@ -243,6 +245,7 @@ def _invariants(
         )
         whole = rows(spark, WHOLE_LOGS, evidence.whole_logs(run.manifest, counts))
         members = recorded.final_isr(run.isr).join(whole, REPLICA, how="left_semi")
+        members = members.join(rows(spark, OWN_STARTS, sources.own_starts), REPLICA, how="left")
         checks["I15"] = invariants.i15_durability(promised, run.segments, members)
     listed = [name for name in invariants.INVARIANTS if name in checks]
     table = invariants.summary(listed[0], checks[listed[0]])

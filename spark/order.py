@@ -97,11 +97,12 @@ def leader_epoch_regression(polls: DataFrame) -> DataFrame:
     )
 
 
-def nonrepeatable_read(polls: DataFrame, drains: DataFrame) -> DataFrame:
+def nonrepeatable_read(polls: DataFrame, drains: DataFrame, deleted: DataFrame) -> DataFrame:
     """An offset that was read with two values, or read and then passed empty by a complete drain; serves C2 and C46.
 
     What a consumer is given is below a high watermark and so committed: it stays, but for a deletion, which only
-    moves the log's start. A ``read_committed`` drain rightly passes what only ``read_uncommitted`` readers were given.
+    moves the log's start (``deleted``: up to where, ``spark.delivery.DELETED``). A ``read_committed`` drain rightly
+    passes what only ``read_uncommitted`` readers were given.
     """
     ours = polls.filter(F.col("producer_id").isNotNull())
     is_final = F.col("pass") == "final"
@@ -122,8 +123,10 @@ def nonrepeatable_read(polls: DataFrame, drains: DataFrame) -> DataFrame:
         )
         .join(F.broadcast(drains.filter("complete")), PARTITION, how="left")
         .join(F.broadcast(began), PARTITION, how="left")
+        .join(F.broadcast(deleted), PARTITION, how="left")
     )
-    passed = (F.col("offset") >= F.col("drained_from")) & (F.col("offset") < F.col("position"))
+    kept = F.col("offset") >= F.coalesce("deleted_before", F.lit(0))
+    passed = kept & (F.col("offset") >= F.col("drained_from")) & (F.col("offset") < F.col("position"))
     vanished = ~F.col("drained") & passed & (F.col("stable") | ~F.col("drained_stable"))
     changed = F.size("values") > 1
     found = places.filter(changed | F.coalesce(vanished, F.lit(False))).select(
@@ -276,13 +279,21 @@ def bad_ack_offset(sends: DataFrame) -> DataFrame:
     return cases_of(bad, "bad_ack_offset", story, offset=F.col("offset"), earlier=F.col("top"))
 
 
-def cases(sends: DataFrame, polls: DataFrame, samples: DataFrame, leaders: DataFrame, drains: DataFrame) -> DataFrame:
+def cases(
+    sends: DataFrame,
+    polls: DataFrame,
+    samples: DataFrame,
+    leaders: DataFrame,
+    drains: DataFrame,
+    *,
+    deleted: DataFrame,
+) -> DataFrame:
     """Every case of every kind."""
     found = [
         poll_skip(polls, drained(polls)),
         nonmonotonic_poll(polls),
         leader_epoch_regression(polls),
-        nonrepeatable_read(polls, drains),
+        nonrepeatable_read(polls, drains, deleted),
         precommitted_read(polls, samples, leaders),
         realtime_order_violation(sends, polls),
         nonmonotonic_send(sends),

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -103,7 +104,7 @@ class Sources:
         """The files of every replica, with what the last capture saw of it."""
         ends = {(r["topic"], r["partition"], r["broker_id"]): r for r in self.captures if r["capture"] == "after"}
         broker_ids = {node.name: node.node_id for node in self.manifest.brokers if node.node_id is not None}
-        files: dict[tuple[str, int, int], list[Any]] = {}
+        files: dict[tuple[str, int, int], list[Path]] = {}
         for file in segment_files(self.run.folder.brokers):
             topic, _, partition = file.parent.name.rpartition("-")
             node = file.relative_to(self.run.folder.brokers).parts[0]
@@ -117,7 +118,7 @@ class Sources:
                     broker_id,
                     segments,
                     agreement.read_epochs(segments[0].parent / "leader-epoch-checkpoint"),
-                    end.get("log_start_offset"),
+                    self._starts_at(topic, end.get("log_start_offset"), segments),
                     end.get("high_watermark"),
                 )
             )
@@ -127,6 +128,23 @@ class Sources:
             )
             for where, replicas in found.items()
         }
+
+    def _starts_at(self, topic: str, captured: int | None, segments: Sequence[Path]) -> int | None:
+        """Where a replica's log starts: as captured; what expired after that is not among its exported segments."""
+        return max(captured or 0, int(segments[0].stem)) if self._expires(topic) else captured
+
+    @property
+    def own_starts(self) -> list[dict[str, Any]]:
+        """From where on each replica owes its records, of topics that expire: retention runs on each of them by itself
+        (``spark.job.OWN_STARTS``).
+        """
+        return [
+            {**where, "broker_id": replica.broker_id, "from_offset": replica.log_start_offset or 0}
+            for logs in self.logs.values()
+            for where in [{"topic": logs.topic, "partition": logs.partition}]
+            for replica in logs.replicas
+            if self._expires(logs.topic)
+        ]
 
     def starts(self, where: Partition) -> dict[int, int]:
         """Where each epoch of a partition begins: a replica's file may name a later start, never an earlier one.

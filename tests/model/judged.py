@@ -203,11 +203,14 @@ class Tables:
         )
         of_records = anomalies.anomalies(fates, self.sends, self.polls, self.segments, producers)
         leaders = recorded.leaders(self.isr)
-        return of_records.union(order.cases(self.sends, self.polls, self.samples, leaders, self.drains))
+        deleted = rows(self.spark, delivery.DELETED, [])
+        of_order = order.cases(self.sends, self.polls, self.samples, leaders, self.drains, deleted=deleted)
+        return of_records.union(of_order)
 
     def invariants(self) -> dict[tuple[int, str], tuple[int, int]]:
         """(history, invariant) → (checked, violations)."""
         leaders = recorded.leaders(self.isr)
+        members = recorded.final_isr(self.isr).withColumn("from_offset", F.lit(None).cast("bigint"))
         found = {
             "I1": invariants.i1_bounds(self.samples),
             "I2": invariants.i2_hw_below_leo(self.samples),
@@ -215,7 +218,7 @@ class Tables:
             "I6": invariants.i6_own_floor(self.samples),
             "I8": invariants.i8_leader_completeness(self.samples, self.epochs),
             "I10": invariants.i10_quiescence(self.samples, self.changes, self.limits),
-            "I15": invariants.i15_durability(self.sends, self.segments, recorded.final_isr(self.isr)),
+            "I15": invariants.i15_durability(self.sends, self.segments, members),
             "I16": i16_no_phantom_read(self.polls, self.segments, self.final),
         }
         named = [frame.select("topic", F.lit(name).alias("invariant"), "violated") for name, frame in found.items()]

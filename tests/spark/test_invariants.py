@@ -5,6 +5,7 @@ from functools import reduce
 
 import pytest
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812  # the name that Spark's own pages use
 
 from history.tables import ISR, REPLICAS, SENDS
 from spark import invariants
@@ -178,11 +179,16 @@ def test_i15_a_promised_record_that_an_isr_member_lacks(spark):
         "broker_id int, topic string, partition int, offset long, producer_id string, seq long",
     )
 
-    def check(*sends):
-        return verdicts(invariants.i15_durability(rows(spark, SENDS, sends), held, members))
+    def check(*sends, second_from=None):
+        own = F.when(F.col("broker_id") == 2, F.lit(second_from).cast("bigint"))
+        asked = members.withColumn("from_offset", own)
+        return verdicts(invariants.i15_durability(rows(spark, SENDS, sends), held, asked))
 
     assert check(sent(0, offset=0), sent(1, offset=1)) == (4, 1)
     assert check(sent(0, offset=0), sent(1, offset=1, acks="1"), sent(2, outcome="info")) == (2, 0)
+    # What a replica's own retention took is not asked of it; the other one, and what lies above, is.
+    assert check(sent(0, offset=0), sent(1, offset=1), second_from=2) == (2, 0)
+    assert check(sent(0, offset=0), sent(1, offset=1), second_from=1) == (3, 1)
 
 
 def test_views_behind_a_newer_epoch_are_passed_over(spark):

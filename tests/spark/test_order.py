@@ -3,6 +3,7 @@
 from history.tables import ISR, POLLS, REPLICAS, SENDS
 from spark import order
 from spark.anomalies import CASE
+from spark.delivery import DELETED
 from spark.recorded import DRAINS, leaders
 from spark.tables import rows
 from tests.spark.folders import MS, TP, S, isr_view, polled, sample, sent
@@ -61,14 +62,20 @@ def test_leader_epoch_regression(spark):
 
 
 def test_nonrepeatable_read(spark):
-    """Offset 1 had two values and offset 2 is gone; what lies above the drain or before its first record is not."""
+    """Offset 1 had two values and offset 2 is gone; what lies above the drain or before its first record is not, nor
+    what was deleted after the drain had begun.
+    """
+    nothing, below_2, below_3 = (rows(spark, DELETED, [TP | {"deleted_before": n}] if n else []) for n in (0, 2, 3))
     drained = rows(spark, DRAINS, [{**TP, "position": 4, "end_offset": 4, "complete": True}])
     early = rows(spark, DRAINS, [{**TP, "position": 2, "end_offset": 4, "complete": False}])
     seen = polls(spark, polled(0, 0), polled(1, 1), polled(3, 3), live(0, 0), live(1, 1, seq=9), live(2, 2), live(3, 4))
 
-    assert found(order.nonrepeatable_read(seen, drained))[0] == [1, 2]
-    assert found(order.nonrepeatable_read(seen, early))[0] == [1]
-    assert found(order.nonrepeatable_read(polls(spark, polled(3, 3), live(0, 2), live(1, 3)), drained))[0] == []
+    assert found(order.nonrepeatable_read(seen, drained, nothing))[0] == [1, 2]
+    assert found(order.nonrepeatable_read(seen, early, nothing))[0] == [1]
+    before = polls(spark, polled(3, 3), live(0, 2), live(1, 3))
+    assert found(order.nonrepeatable_read(before, drained, nothing))[0] == []
+    assert found(order.nonrepeatable_read(seen, drained, below_3))[0] == [1]
+    assert found(order.nonrepeatable_read(seen, drained, below_2))[0] == [1, 2]
 
 
 def test_precommitted_read(spark):
@@ -150,6 +157,6 @@ def test_all_kinds_together(spark):
     nothing = [rows(spark, schema, []) for schema in (SENDS, POLLS, REPLICAS)]
     led, drains = leaders(rows(spark, ISR, [])), rows(spark, DRAINS, [])
 
-    found = order.cases(*nothing, led, drains)
+    found = order.cases(*nothing, led, drains, deleted=rows(spark, DELETED, []))
 
     assert (found.columns, found.collect()) == (CASE, [])

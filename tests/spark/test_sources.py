@@ -124,6 +124,31 @@ def test_a_topic_that_is_compacted_for_a_while_is_not_kept():
     assert found == [False, True]
 
 
+@pytest.mark.parametrize(
+    ("settings", "bases", "captured", "expected"),
+    [
+        ({"retention.bytes": "1000"}, (20, 40), 0, (20, [20])),  # a segment expired after the capture
+        ({"retention.bytes": "1000"}, (20, 40), 30, (30, [30])),
+        ({"retention.bytes": "1000"}, (0, 40), None, (0, [0])),
+        ({}, (20, 40), 0, (0, [])),  # a first segment that is missing is damage
+    ],
+)
+def test_a_replica_whose_records_expire_begins_where_its_files_do(tmp_path, settings, bases, captured, expected):
+    """Or where it said that its log starts, if that is later; without a retention it is taken at its word."""
+    run = sources(config=settings)
+    replica = tmp_path / "broker-2" / "data" / "orders-0"
+    replica.mkdir(parents=True)
+    for base in bases:
+        (replica / f"{base:020}.log").touch()
+    end = {"topic": "orders", "partition": 0, "capture": "after", "broker_id": 2, "log_start_offset": captured}
+    run.run.folder = SimpleNamespace(brokers=tmp_path)
+    run.__dict__.update(captures=[end | {"high_watermark": 50}])
+    del run.__dict__["logs"]
+
+    (found,) = run.logs["orders", 0].replicas
+    assert (found.log_start_offset, [row["from_offset"] for row in run.own_starts]) == expected
+
+
 def test_where_an_epochs_start_was_deleted_its_leader_tells():
     """A deletion moves the entry of the epoch at the log's start; without one the files alone are asked."""
     said = {"kind": "leader_started", "topic": "orders", "partition": 0, "leader_epoch": 3, "log_end_offset": 30}

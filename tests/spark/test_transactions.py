@@ -244,8 +244,9 @@ def test_a_committed_drain_passes_what_only_uncommitted_readers_saw(spark):
     polls = rows(spark, POLLS, [row | {"partition": n} for n, history in enumerate(histories) for row in history])
     drained = TP | {"position": 3, "end_offset": 3, "complete": True}
     drains = rows(spark, DRAINS, [drained | {"partition": n} for n in range(3)])
+    nothing = rows(spark, delivery.DELETED, [])
 
-    assert sorted(row["partition"] for row in order.nonrepeatable_read(polls, drains).collect()) == [1, 2]
+    assert sorted(row["partition"] for row in order.nonrepeatable_read(polls, drains, nothing).collect()) == [1, 2]
 
 
 def test_a_committed_reader_stops_at_the_last_stable_offset(spark):
