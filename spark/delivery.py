@@ -29,8 +29,8 @@ def final_reads(polls: DataFrame) -> DataFrame:
 
 
 def with_read(sends: DataFrame, polls: DataFrame) -> DataFrame:
-    """Adds ``read`` (the final drain saw it), ``found_at`` (where), ``copies``, ``seen`` (any reader saw it) and
-    ``committed`` (it must be in the log).
+    """Adds ``read`` (the final drain saw it), ``found_at`` (where), ``copies``, ``seen`` (any reader saw it),
+    ``seen_at`` (where, at the furthest) and ``committed`` (it must be in the log).
 
     An indeterminate send that any reader saw was written; one that none saw was not: both are legal.
     """
@@ -41,6 +41,7 @@ def with_read(sends: DataFrame, polls: DataFrame) -> DataFrame:
         F.max(is_final).alias("read"),
         F.sort_array(F.collect_set(F.when(is_final, F.col("offset")))).alias("found_at"),
         F.lit(True).alias("seen"),
+        F.max("offset").alias("seen_at"),
     )
     written = (F.col("outcome") == "ok") | ((F.col("outcome") == "info") & F.col("seen"))
     return (
@@ -140,12 +141,22 @@ def above_deleted(sends: DataFrame, deleted: DataFrame) -> DataFrame:
 
 
 def without_deleted(fates: DataFrame, deleted: DataFrame) -> DataFrame:
-    """Takes the fate from records that were deleted and not read: nothing is promised of them any more."""
-    gone = (F.col("offset") < F.col("deleted_before")) & ~F.col("read")
+    """Takes the fate from records that were deleted and not read: nothing is promised of them any more.
+
+    Where a record stood its acknowledgement says, else a reader, else a replica's log. Where nobody knows, it may have
+    been among those that were deleted: that is undecided.
+    """
+    place = F.coalesce(F.when(F.col("offset") >= 0, F.col("offset")), "seen_at", "held_offset")
+    owed = F.col("fate").isNotNull() & ~F.col("read") & F.col("deleted_before").isNotNull()
+    fate = (
+        F.when(owed & (place < F.col("deleted_before")), None)
+        .when(owed & place.isNull(), "undecided")
+        .otherwise(F.col("fate"))
+    )
     return (
         fates.join(F.broadcast(deleted), PARTITION, how="left")
-        .withColumn("fate", F.when(F.coalesce(gone, F.lit(False)), None).otherwise(F.col("fate")))
-        .drop("deleted_before")
+        .withColumn("fate", fate)
+        .drop("deleted_before", "seen_at")
     )
 
 

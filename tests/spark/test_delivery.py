@@ -126,21 +126,48 @@ def fates(spark):
 
 
 def test_what_was_deleted_is_not_lost(spark):
-    """Below the offset that the leader named nothing is owed; at it, without an offset, or elsewhere, all is."""
-    schema = pa.schema([*HELD, ("read", pa.bool_()), ("fate", pa.string())])
-    told = [(0, 4, False), (1, 5, False), (2, None, False), (3, 3, True)]
-    literal = [
-        {**TP, "producer_id": "p", "seq": seq, "offset": offset, "read": read, "fate": "read" if read else "lost_write"}
-        for seq, offset, read in told
+    """Below the offset that the leader named nothing is owed; at it, or where nothing was deleted, all is. A record
+    without an offset stood where a reader or a replica's log had it; where none had, nobody can tell.
+    """
+    places = ("offset", "seen_at", "held_offset")
+    more = {"seen_at": pa.int64(), "held_offset": pa.int64(), "read": pa.bool_(), "fate": pa.string()}
+    schema = pa.schema([*HELD, *more.items()])
+    told = {
+        (4, None, None): None,
+        (5, None, None): "lost_write",
+        (None, 4, None): None,
+        (None, 5, None): "lost_write",
+        (None, None, 4): None,
+        (None, None, 5): "lost_write",
+        (None, None, None): "undecided",
+        (-1, None, 5): "lost_write",
+        (5, 4, 4): "lost_write",
+    }
+    unread = {**TP, "producer_id": "p", "read": False, "fate": "lost_write"}
+    literal = [unread | {"seq": n} | dict(zip(places, place, strict=True)) for n, place in enumerate(told)]
+    others = [
+        literal[0] | {"seq": 9, "read": True, "fate": "read"},
+        literal[6] | {"seq": 10, "fate": None},
+        literal[0] | {"partition": 1},
+        literal[6] | {"partition": 1},
     ]
-    other = {**literal[0], "partition": 1}
     deleted = rows(spark, delivery.DELETED, [{**TP, "deleted_before": 5}])
-    found = rows(spark, schema, [*literal, other])
+    found = rows(spark, schema, [*literal, *others])
 
     fates = found.transform(delivery.without_deleted, deleted).orderBy("partition", "seq").collect()
-    assert [row["fate"] for row in fates] == [None, "lost_write", "lost_write", "read", "lost_write"]
+    assert [row["fate"] for row in fates] == [*told.values(), "read", None, "lost_write", "lost_write"]
     owed = found.transform(delivery.above_deleted, deleted).orderBy("partition", "seq").collect()
-    assert [(row["partition"], row["seq"]) for row in owed] == [(0, 1), (0, 2), (1, 0)]
+    assert [row["seq"] for row in owed if row["partition"] == 0] == [1, 2, 3, 4, 5, 6, 8, 10]
+    assert [row["seq"] for row in owed if row["partition"] == 1] == [0, 6]
+
+
+def test_a_record_without_an_offset_is_known_by_where_it_was_seen(spark):
+    """By any reader, at the furthest; one that was not seen has no place."""
+    sends = rows(spark, SENDS, [sent(0, outcome="info"), sent(1, outcome="info")])
+    seen = rows(spark, POLLS, [polled(3, 0, final=False), polled(4, 0, final=False)])
+
+    found = sends.transform(delivery.with_read, seen).orderBy("seq").collect()
+    assert [(row["seen_at"], row["committed"]) for row in found] == [(4, True), (None, False)]
 
 
 def test_the_furthest_deletion_of_a_partition_counts():
