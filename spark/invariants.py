@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812  # the name that Spark's own pages use
 
@@ -21,6 +22,10 @@ from spark.tables import PARTITION, REPLICA, VALUE
 CHECK = [*PARTITION, "t_ns", "violated", "evidence"]
 STRETCH_NS = 500_000_000  # a parked fetch answers within replica.fetch.wait.max.ms = 500
 SETTLE_NS = 3_000_000_000  # three times the wait of a parked fetch and the follower's next one
+
+
+# Rows of ``Outage``.
+OUTAGES = pa.schema([("broker_id", pa.int32()), ("from_ns", pa.int64()), ("until_ns", pa.int64())])
 
 
 class Invariant(NamedTuple):
@@ -177,7 +182,15 @@ def i8_leader_completeness(samples: DataFrame, epochs: DataFrame) -> DataFrame:
     return _checks(pairs, violated, "broker_id", "leader_epoch", "high_watermark", "later_epoch", "start_offset")
 
 
-def i10_quiescence(samples: DataFrame, changes: DataFrame, limits: DataFrame) -> DataFrame:
+class Outage(NamedTuple):
+    """When a broker (None: a controller) may have been out of others' reach: from when a fault was asked for on."""
+
+    broker_id: int | None
+    from_ns: int
+    until_ns: int
+
+
+def i10_quiescence(samples: DataFrame, changes: DataFrame, limits: DataFrame, outages: DataFrame) -> DataFrame:
     """I10, all versions; serves C4, C12, C18 and C25.
 
     With no produce, HW = LEO on the leader, and every in-sync replica follows, within a limit.
@@ -188,6 +201,10 @@ def i10_quiescence(samples: DataFrame, changes: DataFrame, limits: DataFrame) ->
     stretch that did not converge proves nothing and is left out. From 3.7 (KIP-966) HW stands still by design
     below min.insync.replicas: ``limits`` (topic, evict_ns, least_isr) sets least_isr to 0 where that gate is closed.
     ``changes`` are the controller's own states where it left any: a leader that was cut off from it shows an old ISR.
+
+    Of ``outages`` (``OUTAGES``) those of a controller or of the leader leave out the stretch: nobody may have been
+    evicted. A member that was out of reach with all that the leader has is not evicted, and does not learn the last HW:
+    it is not compared.
     """
     led = _leader_samples(samples, changes).join(F.broadcast(limits), "topic", how="inner")
     in_order = Window.partitionBy(*PARTITION, "since_ns").orderBy("received_ns")
@@ -206,8 +223,9 @@ def i10_quiescence(samples: DataFrame, changes: DataFrame, limits: DataFrame) ->
         .withColumn("quiet_ns", F.col("t_ns") - F.col("from_ns"))
         .withColumn("waited_ns", F.coalesce("reached_ns", "t_ns") - F.col("from_ns"))
         .filter((F.col("quiet_ns") >= STRETCH_NS) & (F.size("isr") >= F.col("least_isr")))
+        .transform(_without, outages, F.col("out_id").isNull() | (F.col("out_id") == F.col("leader")))
     )
-    joined = stretches.join(_last_of_members(samples, stretches), [*PARTITION, "from_ns"], how="left")
+    joined = stretches.join(_last_of_members(samples, stretches, outages), [*PARTITION, "from_ns"], how="left")
     limit_ns = F.col("evict_ns") + SETTLE_NS
     followed = F.forall(
         "members",
@@ -245,9 +263,18 @@ def _leader_samples(samples: DataFrame, changes: DataFrame) -> DataFrame:
     )
 
 
-def _last_of_members(samples: DataFrame, stretches: DataFrame) -> DataFrame:
-    """The last sample of each follower in the ISR within a stretch."""
-    asked = stretches.select(*PARTITION, "from_ns", "t_ns", "leader", F.explode("isr").alias("broker_id"))
+def _without(stretches: DataFrame, outages: DataFrame, whose: Column) -> DataFrame:
+    """The stretches that no outage overlaps; ``whose`` says of ``out_id`` which ones matter."""
+    out = outages.toDF("out_id", "out_from_ns", "out_until_ns")
+    overlaps = (F.col("out_from_ns") <= F.col("t_ns")) & (F.col("out_until_ns") >= F.col("from_ns"))
+    return stretches.join(F.broadcast(out), overlaps & whose, how="left_anti")
+
+
+def _last_of_members(samples: DataFrame, stretches: DataFrame, outages: DataFrame) -> DataFrame:
+    """The last sample of each follower in the ISR within a stretch in which it could be reached."""
+    asked = stretches.select(*PARTITION, "from_ns", "t_ns", "leader", F.explode("isr").alias("broker_id")).transform(
+        _without, outages, F.col("out_id") == F.col("broker_id")
+    )
     last = F.max_by(F.struct("broker_id", "high_watermark", "log_end_offset"), "received_ns")
     return (
         samples.join(F.broadcast(asked.filter("broker_id != leader")), REPLICA, how="inner")

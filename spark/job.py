@@ -229,7 +229,12 @@ def _invariants(
         "I1": invariants.i1_bounds(samples),
         "I2": invariants.i2_hw_below_leo(samples),
         "I3": invariants.i3_leader_monotonic(samples, leaders),
-        "I10": invariants.i10_quiescence(samples, sources.changes, rows(spark, LIMITS, _limits(sources))),
+        "I10": invariants.i10_quiescence(
+            samples,
+            sources.changes,
+            rows(spark, LIMITS, _limits(sources)),
+            rows(spark, invariants.OUTAGES, (outage._asdict() for outage in sources.outages)),
+        ),
     }
     if transactions.transactional(run.manifest):
         checks["I26"] = invariants.i26_stable_offset(samples, leaders)

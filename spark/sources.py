@@ -23,7 +23,7 @@ from spark.allowed import last_copy_lost, unclean_election
 from spark.broker_log import read_broker_logs
 from spark.clock import Clock, read_clock
 from spark.gates import always, sometimes
-from spark.invariants import NewLog
+from spark.invariants import NewLog, Outage
 from spark.metadata_log import read_metadata_log
 from spark.recorded import Recorded, isr_changes
 from spark.segments import segment_files
@@ -35,6 +35,7 @@ from spark.znodes import read_znodes
 _RETENTION = ("retention.ms", "retention.bytes")
 _NEW_LOG = {"wipe", "truncate", "flip_bit"}  # a step on a broker's files
 _STOPS = {"kill", "stop", "pause"}
+_SILENCES = {*_STOPS, "cut", "lose"}
 
 # The columns of ``spark.recorded.isr_changes``.
 CHANGES = pa.schema(
@@ -176,6 +177,11 @@ class Sources:
         return not unclean_election(self.manifest, topic) and not last_copy_lost(self.run.events)
 
     @cached_property
+    def outages(self) -> list[Outage]:
+        """When a broker or a controller may have been out of others' reach."""
+        return list(outages(self.run.events, self.manifest))
+
+    @cached_property
     def new_logs(self) -> list[NewLog]:
         """From when on a replica's log is another one than before."""
         return list(new_logs(self.run.events, self.manifest))
@@ -226,6 +232,7 @@ class Sources:
             states=self.states.get(where, ()),
             starts=self.starts(where),
             faults=tuple(faults(self.run.events, self.manifest)),
+            outages=self.outages,
             evict_ns=evict_ns(self.manifest),
             least_isr=self.least_isr(where),
             frozen_below=min(self._least_isrs(where)),
@@ -276,6 +283,19 @@ def faults(events: Sequence[Event], manifest: Manifest) -> Iterator[Fault]:
             if broker_id is not None:
                 asked_ns = max(asked, default=event.t_ns)
                 yield Fault(broker_id, asked_ns, event.t_ns, min(healed, default=2**63 - 1))
+
+
+def outages(events: Sequence[Event], manifest: Manifest) -> Iterator[Outage]:
+    """The faults that keep a broker or a controller from the others, each until it was seen to be gone."""
+    numbers = {node.name: node.node_id if node.role == "broker" else None for node in manifest.nodes}
+    for event in events:
+        if event.kind != "inject" or event.step not in _SILENCES:
+            continue
+        same = [other for other in events if (other.step, other.target) == (event.step, event.target)]
+        gone = [other.t_ns for other in same if other.kind == "healed" and other.t_ns >= event.t_ns]
+        for name in event.target.replace(",", " ").split():
+            if name in numbers:
+                yield Outage(numbers[name], event.t_ns, min(gone, default=2**63 - 1))
 
 
 def new_logs(events: Iterable[Event], manifest: Manifest) -> Iterator[NewLog]:

@@ -15,7 +15,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from spark.checks import Check
-from spark.invariants import SETTLE_NS
+from spark.invariants import SETTLE_NS, Outage
 from spark.states import State
 
 SLACK_NS = 100_000_000
@@ -58,6 +58,7 @@ class Facts:
     states: Sequence[State] = ()
     starts: Mapping[int, int] = field(default_factory=dict)
     faults: Sequence[Fault] = ()
+    outages: Sequence[Outage] = ()
     evict_ns: int = 45_000_000_000
     least_isr: int = 1
     frozen_below: int | None = None
@@ -76,6 +77,11 @@ class Facts:
     def leaders(self) -> dict[int, int]:
         """Who led which epoch."""
         return {state.leader_epoch: state.leader for state in self.states if state.leader >= 0}
+
+    def disturbed(self, leader: int, from_ns: int, until_ns: int) -> bool:
+        """Whether the leader or a controller may have been out of reach for a time: nobody need have been evicted."""
+        overlapping = (outage for outage in self.outages if outage.from_ns <= until_ns and outage.until_ns >= from_ns)
+        return any(outage.broker_id in {None, leader} for outage in overlapping)
 
     def stretches(self) -> Iterator[tuple[State, int, int]]:
         """Every state with the time in which it certainly held."""
@@ -237,7 +243,8 @@ def i22_hw_reaches_epoch_start(samples: Sequence[Sample], facts: Facts) -> Itera
 
     Once every member of the ISR has fetched, HW >= the offset where the epoch began. A member that has stopped
     fetching holds it back until it is evicted, so a lower HW is a violation only where one state of the history lasted
-    longer than that eviction and the settling time; from 3.7 only with an ISR of at least min.insync.replicas.
+    longer than that eviction and the settling time, the leader and the controllers being in reach; from 3.7 only with
+    an ISR of at least min.insync.replicas.
     """
     first = min(facts.leaders, default=0)
     for epoch, leader in facts.leaders.items():
@@ -264,7 +271,8 @@ def _late(shown: Sequence[Sample], epoch: int, facts: Facts) -> Sample | None:
     for state, since_ns, until_ns in facts.stretches():
         if state.leader_epoch == epoch and len(state.isr) >= at_most_all(needed, state):
             for sample in shown:
-                if since_ns + facts.evict_ns + SETTLE_NS < sample.sent_ns and sample.received_ns < until_ns:
+                long = since_ns + facts.evict_ns + SETTLE_NS < sample.sent_ns and sample.received_ns < until_ns
+                if long and not facts.disturbed(state.leader, since_ns, sample.received_ns):
                     return sample
     return None
 
@@ -274,7 +282,8 @@ def i23_evicted_in_time(samples: Sequence[Sample], facts: Facts) -> Iterator[Che
 
     That is within 1.5 x replica.lag.time.max.ms (or its session, if that ends sooner), plus a settling time. Violated
     only where the leader stayed the same, answered, and took three different log ends within the first second: a
-    stopped follower whose LEO equals the leader's is never evicted by lag.
+    stopped follower whose LEO equals the leader's is never evicted by lag. Nor is one while no controller acts, or none
+    is in the leader's reach.
     """
     limit_ns = facts.evict_ns + SETTLE_NS
     for fault in facts.faults:
@@ -285,7 +294,8 @@ def i23_evicted_in_time(samples: Sequence[Sample], facts: Facts) -> Iterator[Che
         left = next((state for state in later if fault.broker_id not in state.isr), None)
         taken_ns = None if left is None else (left.t_ns or 0) - fault.from_ns
         in_time = taken_ns is not None and taken_ns <= limit_ns
-        if in_time or _had_to_go(samples, before[-1], fault, limit_ns, later):
+        disturbed = facts.disturbed(before[-1].leader, fault.asked_ns, fault.from_ns + limit_ns)
+        if in_time or (not disturbed and _had_to_go(samples, before[-1], fault, limit_ns, later)):
             yield facts.check(
                 fault.from_ns,
                 not in_time,

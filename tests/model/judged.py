@@ -210,6 +210,7 @@ class Tables:
     def invariants(self) -> dict[tuple[int, str], tuple[int, int]]:
         """(history, invariant) → (checked, violations)."""
         leaders = recorded.leaders(self.isr)
+        no_outages = rows(self.spark, invariants.OUTAGES, [])
         members = recorded.final_isr(self.isr).withColumn("from_offset", F.lit(None).cast("bigint"))
         found = {
             "I1": invariants.i1_bounds(self.samples),
@@ -217,7 +218,7 @@ class Tables:
             "I3": invariants.i3_leader_monotonic(self.samples, leaders),
             "I6": invariants.i6_own_floor(self.samples),
             "I8": invariants.i8_leader_completeness(self.samples, self.epochs),
-            "I10": invariants.i10_quiescence(self.samples, self.changes, self.limits),
+            "I10": invariants.i10_quiescence(self.samples, self.changes, self.limits, no_outages),
             "I15": invariants.i15_durability(self.sends, self.segments, members),
             "I16": i16_no_phantom_read(self.polls, self.segments, self.final),
         }

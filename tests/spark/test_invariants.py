@@ -9,6 +9,7 @@ from pyspark.sql import functions as F  # noqa: N812  # the name that Spark's ow
 
 from history.tables import ISR, REPLICAS, SENDS
 from spark import invariants
+from spark.invariants import Outage
 from spark.recorded import EPOCHS, final_isr, isr_changes, leaders
 from spark.sources import decided
 from spark.states import State
@@ -126,6 +127,11 @@ def quiet(leader_hw, seconds, *, isr=(1, 2), topic="orders", follower=(9, 9)):
     return literal, [isr_view(-S, 1, 0, list(isr), topic=topic)]
 
 
+def out(spark, *outages):
+    """Outages as a DataFrame."""
+    return rows(spark, invariants.OUTAGES, (outage._asdict() for outage in outages))
+
+
 def cured(history, *, at):
     """The same history with a leader whose HW reaches its LEO after all, in a given second."""
     literal, views = history
@@ -153,10 +159,28 @@ def test_i10_a_high_watermark_that_stays_behind(spark):
         [("orders", 4_500_000_000, 1), ("strict", 4_500_000_000, 2)], "topic string, evict_ns long, least_isr int"
     )
     literal = side_by_side(*(of_history for of_history, _ in histories))
-    checks = invariants.i10_quiescence(samples(spark, *literal), changes, limits)
+    checks = invariants.i10_quiescence(samples(spark, *literal), changes, limits, out(spark))
 
     found = of_each(checks, len(histories))
     assert found == [(1, 1), (1, 0), (0, 0), (1, 1), (1, 0), (0, 0), (1, 1), (1, 0)]
+
+
+def test_i10_who_was_out_of_reach_is_not_compared(spark):
+    """Follower 2 has the whole log and an old HW: legal if nobody could tell it the last one, and no excuse for the
+    leader. While the leader, or a controller, was out of reach nothing is said; before the stretch it does not matter.
+    """
+    histories = [quiet(9, 10, follower=(5, 9)), quiet(5, 10)]
+    changes = isr_changes(rows(spark, ISR, side_by_side(*(views for _, views in histories))))
+    limits = spark.createDataFrame([("orders", 4_500_000_000, 1)], "topic string, evict_ns long, least_isr int")
+    told = samples(spark, *side_by_side(*(of_history for of_history, _ in histories)))
+
+    def check(*outages):
+        return of_each(invariants.i10_quiescence(told, changes, limits, out(spark, *outages)), 2)
+
+    assert check() == [(1, 1), (1, 1)]
+    assert check(Outage(2, S, 3 * S)) == [(1, 0), (1, 1)]
+    assert check(Outage(3, S, 3 * S), Outage(2, -3 * S, -S)) == [(1, 1), (1, 1)]
+    assert check(Outage(1, S, 3 * S)) == check(Outage(None, S, 3 * S)) == [(0, 0), (0, 0)]
 
 
 def test_i10_a_leader_that_was_cut_off_is_judged_by_the_controller(spark):
@@ -165,7 +189,8 @@ def test_i10_a_leader_that_was_cut_off_is_judged_by_the_controller(spark):
     first = State("orders", 0, "metadata_log", 0, -S, 1, 0, 0, (1, 2), (1, 2))
     states = [first, first._replace(t_ns=3 * S, leader=2, leader_epoch=1, isr=(2,)), first._replace(partition=1)]
     limits = spark.createDataFrame([("orders", 4_500_000_000, 1)], "topic string, evict_ns long, least_isr int")
-    checks = invariants.i10_quiescence(samples(spark, *side_by_side(cut[0], stuck[0])), decided(spark, states), limits)
+    told = samples(spark, *side_by_side(cut[0], stuck[0]))
+    checks = invariants.i10_quiescence(told, decided(spark, states), limits, out(spark))
 
     assert of_each(checks, 2) == [(0, 0), (1, 1)]
 

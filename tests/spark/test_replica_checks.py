@@ -10,10 +10,11 @@ from history.events import Event
 from history.manifest import NodeInfo
 from history.tables import POLLS
 from spark import replica_checks
+from spark.invariants import Outage
 from spark.recorded import open_run
 from spark.replica_checks import i16_no_phantom_read, samples_of
 from spark.segments import SEGMENTS
-from spark.sources import Sources, faults
+from spark.sources import Sources, faults, outages
 from spark.states import State
 from spark.tables import rows
 from spark.watermarks import Facts, Fault
@@ -59,6 +60,28 @@ def test_a_fault_has_three_times():
     assert list(faults([Event(**each) for each in told], manifest())) == [
         Fault(2, 1 * S, 2 * S, 5 * S),
         Fault(2, 6 * S, 7 * S, 2**63 - 1),
+    ]
+
+
+def test_an_outage_lasts_from_the_order_to_the_proof_that_it_is_gone():
+    """Of a broker, or of a controller (None); a limit on traffic is none."""
+    where = {"phase": "p", "step": "cut", "target": "broker-2"}
+    controllers = {"phase": "p", "step": "kill", "target": "controller, broker-1"}
+    told = [
+        event(1 * S, "inject", **where),
+        event(2 * S, "injected", **where),
+        event(3 * S, "inject", **controllers),
+        event(4 * S, "inject", phase="p", step="shape", target="broker-1"),
+        event(5 * S, "heal", **where),
+        event(6 * S, "healed", **where),
+    ]
+    node = NodeInfo(name="controller", role="controller", address="10.0.0.9", node_id=100)
+    run = manifest().model_copy(update={"nodes": [*manifest().nodes, node]})
+
+    assert list(outages([Event(**each) for each in told], run)) == [
+        Outage(2, 1 * S, 6 * S),
+        Outage(None, 3 * S, 2**63 - 1),
+        Outage(1, 3 * S, 2**63 - 1),
     ]
 
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from spark import watermarks
+from spark.invariants import Outage
 from spark.states import State
 from spark.watermarks import Facts, Fault, Sample
 from tests.spark.folders import MS, S
@@ -175,6 +176,34 @@ def test_i23_says_nothing_without_traffic_or_time():
     """A follower whose LEO equals the leader's is never evicted by lag; one healed in time need not be."""
     assert verdict("I23", *stopped(leaves_at=None, growing=False)) == (0, 0)
     assert verdict("I23", *stopped(leaves_at=None, until=12 * S)) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("outage", "found"),
+    [
+        (Outage(None, 11 * S, 12 * S), 0),
+        (Outage(1, 11 * S, 12 * S), 0),
+        (Outage(2, 11 * S, 12 * S), 1),
+        (Outage(None, 8 * S, 9 * S), 1),
+        (Outage(None, 18 * S, 19 * S), 1),
+    ],
+)
+def test_i23_says_nothing_while_nobody_may_be_evicted(outage, found):
+    """The controller, or the leader on its way to it, was out of reach within the time that it has."""
+    samples, known = stopped(leaves_at=None)
+
+    assert verdict("I23", samples, replace(known, outages=[outage])) == (found, found)
+    in_time, known = stopped(leaves_at=15 * S)
+    assert verdict("I23", in_time, replace(known, outages=[outage])) == (1, 0)
+
+
+def test_i22_says_nothing_while_nobody_may_be_evicted():
+    """The controller was killed after the election; before it, or another broker, it does not matter."""
+    late, known = elected(seen(2, 6 * S, 9, 10, epoch=1), seen(2, 13 * S, 9, 10, epoch=1))
+
+    assert verdict("I22", late, replace(known, outages=[Outage(None, 6 * S, 7 * S)])) == (0, 0)
+    assert verdict("I22", late, replace(known, outages=[Outage(None, 3 * S, 4 * S)])) == (1, 1)
+    assert verdict("I22", late, replace(known, outages=[Outage(3, 6 * S, 7 * S)])) == (1, 1)
 
 
 def joined(*samples):
