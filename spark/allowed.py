@@ -108,18 +108,22 @@ ALLOWED = (
 )
 
 
-def last_copy_lost(events: Iterable[Event]) -> bool:
-    """Whether a fault took records off the disk of a replica without which no live member of the ISR was left.
+def last_copy_lost(events: Iterable[Event], topic: str) -> bool:
+    """Whether a fault took a topic's records off the disk of a replica without which no live member of the ISR was
+    left.
 
     The step itself tells, having asked the brokers; where it could not, nobody knows of another copy.
     """
     lost = (event for event in events if event.kind == "injected" and event.step in DISK_LOSSES)
-    return any(event.detail.get("last_copy_of") != [] for event in lost)
+    named = [event.detail.get("last_copy_of") for event in lost]
+    return any(of is None or topic in {str(partition).rpartition("-")[0] for partition in of} for of in named)
 
 
 def allowed_to(manifest: Manifest, producer: ProducerInfo, events: Iterable[Event] = ()) -> dict[str, str]:
     """What this producer's configuration and the run's steps permit: anomaly → why."""
-    steps = {*manifest.faults, *(key for key, _ in manifest.steps), *([LAST_COPY] if last_copy_lost(events) else [])}
+    steps = {*manifest.faults, *(key for key, _ in manifest.steps)}
+    if last_copy_lost(events, producer.topic):
+        steps.add(LAST_COPY)
     found: dict[str, str] = {}
     for rule in ALLOWED:
         if _applies(rule, manifest, producer, steps):

@@ -80,16 +80,18 @@ def test_an_unclean_election_may_be_ordered_or_allowed_for_a_while(step, unclean
     [
         ("wipe", {"last_copy_of": ["orders-0"]}, True),
         ("truncate", {"last_copy_of": ["orders-0"]}, True),
+        ("wipe", {"last_copy_of": ["sales-0", "orders-1"]}, True),
+        ("wipe", {"last_copy_of": ["sales-0", "orders-eu-0"]}, False),
         ("wipe", {"last_copy_of": []}, False),
         ("wipe", {"bit": False}, True),
         ("flip_bit", {}, False),
     ],
 )
 def test_a_damaged_disk_excuses_loss_only_where_it_held_the_last_copy(step, detail, lost):
-    """Whatever min.insync.replicas is; where nobody could tell, it is taken for the last one."""
+    """Of a partition of this topic, whatever min.insync.replicas is; where nobody could tell, it is taken for one."""
     events = [happened(1, "injected", step=step, detail=detail)]
 
-    assert last_copy_lost(events) is lost
+    assert last_copy_lost(events, "orders") is lost
     assert set(allowed(manifest(faults=["kill", step]), events)) == (
         LOSS | READ_BEFORE | {"bad_ack_offset"} if lost else set()
     )

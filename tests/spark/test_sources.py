@@ -42,6 +42,8 @@ def test_a_topic_is_clean_until_its_last_copy_is_damaged():
 
     assert wiped([]).clean("orders")
     assert not wiped(["orders-0"]).clean("orders")
+    assert wiped(["sales-0"]).clean("orders")
+    assert not wiped(None).clean("orders")
 
 
 def test_the_settings_that_steps_changed_bound_the_checks():
