@@ -70,13 +70,14 @@ def i1_bounds(samples: DataFrame) -> DataFrame:
     return _checks(answered, violated, "broker_id", "log_start_offset", "high_watermark", "t_ns")
 
 
-def i2_hw_below_leo(samples: DataFrame) -> DataFrame:
+def i2_hw_below_leo(samples: DataFrame, unclean: Sequence[str] = ()) -> DataFrame:
     """I2, all versions; serves C14.
 
     HW <= LEO on one replica.
 
     Sound where HW was read first: in one reply, or in an earlier sample of the same incarnation and epoch. LEO
-    only grows between the two, but for a truncation, which never cuts below a replica's own HW.
+    only grows between the two, but for a truncation, which never cuts below a replica's own HW: on a topic that is
+    not clean it may, so that of those (``unclean``) only single replies count.
     """
     in_order = Window.partitionBy(*REPLICA, "incarnation", "leader_epoch").orderBy("sent_ns")
     earlier = F.lag(F.struct("high_watermark", "received_ns")).over(in_order)
@@ -87,7 +88,8 @@ def i2_hw_below_leo(samples: DataFrame) -> DataFrame:
         .withColumn(
             "hw_read_first",
             F.when(one_reply, F.col("high_watermark")).when(
-                F.col("earlier.received_ns") <= F.col("sent_ns"), F.col("earlier.high_watermark")
+                (F.col("earlier.received_ns") <= F.col("sent_ns")) & ~F.col("topic").isin(*unclean),
+                F.col("earlier.high_watermark"),
             ),
         )
         .filter(F.col("hw_read_first").isNotNull())

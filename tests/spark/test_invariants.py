@@ -77,6 +77,15 @@ def test_i2_high_watermark_above_the_log_end(judge):
     ]
 
 
+def test_i2_below_a_high_watermark_an_unclean_leader_may_have_cut(judge):
+    """LEO 5 after HW 6 on a topic with unclean elections proves nothing; in one reply it does, as on other topics."""
+    apart = [sample(1, 0, 6, 6, single_reply=False), sample(1, 5 * MS, 5, 5, single_reply=False)]
+    together = [sample(1, 0, 6, 5)]
+
+    assert judge(invariants.i2_hw_below_leo, apart, together, also=[["orders"]]) == [(0, 0), (1, 1)]
+    assert judge(invariants.i2_hw_below_leo, apart, [sample(1, 0, 5, 5)], also=[["sales"]]) == [(1, 1), (1, 0)]
+
+
 def test_i3_a_leader_goes_back(spark, judge):
     """HW falls on the leader of the epoch; on a follower, in the next epoch, or in overlapping probes it may."""
     leader = [sample(1, 0, 6, 9), sample(1, 5 * MS, 5, 9)]
