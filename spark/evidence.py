@@ -37,7 +37,7 @@ class Counts:
     captured: dict[str, set[tuple[int, str, int]]]
     ends: dict[tuple[int, str, int], int]  # log ends at the capture AFTER
     logs: set[tuple[int, str, int]]  # replicas with at least one segment file
-    log_ends: dict[tuple[int, str, int], int]  # by the segments
+    log_ends: dict[tuple[int, str, int], int]  # by the segments; an empty one is named after the log end
     log_problems: dict[tuple[int, str, int], list[str]] = field(default_factory=dict)
 
 
@@ -56,6 +56,8 @@ def count(recorded: Recorded) -> Counts:
         F.sort_array(F.collect_set("problem")).alias("problems"),
     )
     found = [(_replica(row), row) for row in logs.collect()]
+    begun = _exported(recorded)
+    read = {replica: row["last_offset"] + 1 for replica, row in found if row["last_offset"] is not None}
     captured: dict[str, set[tuple[int, str, int]]] = {}
     for row in captures:
         captured.setdefault(row["capture"], set()).add(_replica(row))
@@ -64,8 +66,8 @@ def count(recorded: Recorded) -> Counts:
         sampled={_replica(row) for row in recorded.samples.select(*REPLICA).distinct().collect()},
         captured=captured,
         ends={_replica(row): row["log_end_offset"] for row in captures if row["capture"] == "after"},
-        logs=set(_exported(recorded)),
-        log_ends={replica: row["last_offset"] + 1 for replica, row in found if row["last_offset"] is not None},
+        logs=set(begun),
+        log_ends={replica: max(read.get(replica, 0), base) for replica, base in begun.items()},
         log_problems={replica: row["problems"] for replica, row in found if row["problems"]},
     )
 
@@ -74,13 +76,17 @@ def _replica(row: Row) -> tuple[int, str, int]:
     return row["broker_id"], row["topic"], row["partition"]
 
 
-def _exported(recorded: Recorded) -> Iterator[tuple[int, str, int]]:
+def _exported(recorded: Recorded) -> dict[tuple[int, str, int], int]:
+    """Each replica with a segment file, and where its last one begins."""
     broker_ids = {node.name: node.node_id for node in recorded.manifest.brokers}
+    found: dict[tuple[int, str, int], int] = {}
     for file in segment_files(recorded.folder.brokers):
         broker_id = broker_ids.get(file.relative_to(recorded.folder.brokers).parts[0])
         topic, _, partition = file.parent.name.rpartition("-")
         if broker_id is not None:
-            yield broker_id, topic, int(partition)
+            replica = broker_id, topic, int(partition)
+            found[replica] = max(found.get(replica, 0), int(file.stem))
+    return found
 
 
 def assigned(manifest: Manifest) -> set[tuple[int, str, int]]:

@@ -153,3 +153,18 @@ def test_a_log_that_was_not_exported_to_its_end_proves_no_absence(spark, tmp_pat
 
     whole = evidence.whole_logs(run.manifest, evidence.count(run))
     assert [row["broker_id"] for row in whole] == [1]
+
+
+def test_a_log_of_which_all_was_deleted_is_whole(spark, tmp_path):
+    """Its one segment is empty and named after its end, 50; one that begins below it was cut."""
+    run = open_run(spark, clean().write(tmp_path / "run"))
+    for name, base in (("broker-2", 50), ("broker-3", 49)):
+        (segment,) = (run.folder.brokers / name).rglob("orders-0/*.log")
+        segment.unlink()
+        (segment.parent / f"{base:020}.log").touch()
+    counts = evidence.count(open_run(spark, run.folder))
+
+    assert [row["broker_id"] for row in evidence.whole_logs(run.manifest, counts)] == [1, 2]
+    assert list(evidence._segments(evidence.assigned(run.manifest), counts)) == [
+        "The log of orders-0 on broker 3 was exported up to 49; its end was 50."
+    ]
