@@ -68,19 +68,17 @@ def invariants(spark: SparkSession, sources: Sources, lacking_segments: str | No
 
 
 def on_samples(sources: Sources) -> list[dict[str, Any]]:
-    """The checks of ``spark.watermarks``, all partitions in one pass: rows of ``TALLIES``."""
-    facts = {where: sources.facts(where) for where in sources.partitions if sources.clean(where[0])}
-    if not facts:
-        return []
+    """The checks of ``spark.watermarks`` that hold of each topic, all partitions in one pass: rows of ``TALLIES``."""
+    facts = {where: sources.facts(where) for where in sources.partitions}
+    clean = {topic for topic in sources.manifest.topics if sources.clean(topic)}
 
     def judge(key: tuple[Any, ...], table: pa.Table) -> pa.Table:
         where = key[0].as_py(), key[1].as_py()
         known = facts.get(where)
-        samples = samples_of(table)
-        found = (
-            [] if known is None else [tally(name, check(samples, known)) for name, check in watermarks.CHECKS.items()]
-        )
-        return pa.Table.from_pylist(found, schema=TALLIES)
+        if known is None:
+            return pa.Table.from_pylist([], schema=TALLIES)
+        samples, checks = samples_of(table), watermarks.checks(clean=where[0] in clean)
+        return pa.Table.from_pylist([tally(name, check(samples, known)) for name, check in checks.items()], TALLIES)
 
     asked = sources.run.samples.select(*PARTITION, *_COLUMNS).groupBy(*PARTITION)
     return [row.asDict() for row in asked.applyInArrow(judge, from_arrow_schema(TALLIES)).collect()]

@@ -2,14 +2,14 @@
 
 Every check takes the good samples of one partition, in the order in which they were asked for, and ``Facts``. Sample A
 is before sample B when A.received_ns <= B.sent_ns. A state of the history is trusted from ``SLACK_NS`` after its
-beginning to ``SLACK_NS`` before its end: it is dated by the controller's wall clock, in milliseconds. All of them
-assume a clean topic (no unclean election, nothing deleted, disks that survive).
+beginning to ``SLACK_NS`` before its end: it is dated by the controller's wall clock, in milliseconds. Most of them
+assume a clean topic (no unclean election, disks that survive): see ``checks``.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -370,3 +370,9 @@ CHECKS = {
     "I23": i23_evicted_in_time,
     "I24": i24_caught_up_at_join,
 }
+ON_ALL_TOPICS = {"I11", "I23"}  # whatever a leader lacks: it waits, and evicts, as any other
+
+
+def checks(*, clean: bool) -> dict[str, Callable[[Sequence[Sample], Facts], Iterator[Check]]]:
+    """The checks that hold on a topic of which nothing committed may be missing, or on any."""
+    return {name: check for name, check in CHECKS.items() if clean or name in ON_ALL_TOPICS}

@@ -225,6 +225,15 @@ def test_i24_asks_within_the_state():
     assert verdict("I24", *joined(seen(1, 4 * S, 12, 20, epoch=1), seen(3, 10 * S, 9, 11, epoch=1))) == (0, 0)
 
 
+def test_on_a_topic_that_is_not_clean_two_checks_are_left():
+    """Below min.insync.replicas its HW stands still as well, and its followers are evicted in time."""
+    moved, known = below_min_isr(seen(1, 8 * S, 5, 9), seen(1, 12 * S, 6, 9))
+
+    assert [check.violated for check in watermarks.checks(clean=False)["I11"](moved, known)] == [True]
+    assert set(watermarks.checks(clean=False)) == {"I11", "I23"}
+    assert watermarks.checks(clean=True) == watermarks.CHECKS
+
+
 def test_without_a_history_little_is_said():
     """No state of the controller's, no statement that needs one; I4 needs none."""
     samples = [seen(1, 1 * S, 6, 9), seen(2, 2 * S, 4, 5), seen(2, 3 * S, 4, 5)]
