@@ -195,7 +195,10 @@ def i25_boot_high_watermark(
 
 def _is_new(row: Row, since_ns: int, new_logs: Sequence[NewLog]) -> bool:
     return any(
-        since_ns <= t_ns <= row["received_ns"] and broker_id in (None, row["broker_id"]) for broker_id, t_ns in new_logs
+        since_ns <= new.t_ns <= row["received_ns"]
+        and new.broker_id in {None, row["broker_id"]}
+        and new.topic in {None, row["topic"]}
+        for new in new_logs
     )
 
 

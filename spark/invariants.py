@@ -120,10 +120,13 @@ def i3_leader_monotonic(samples: DataFrame, leaders: DataFrame) -> DataFrame:
 
 
 class NewLog(NamedTuple):
-    """When a broker (None: any) may have got another log for a replica: a step moved it, or damaged its files."""
+    """When a broker (None: any) may have got another log for a replica of a topic (None: any): a step moved it, or
+    damaged its files.
+    """
 
     broker_id: int | None
     t_ns: int
+    topic: str | None = None
 
 
 def i6_own_floor(samples: DataFrame, new_logs: Sequence[NewLog] = ()) -> DataFrame:
@@ -136,9 +139,10 @@ def i6_own_floor(samples: DataFrame, new_logs: Sequence[NewLog] = ()) -> DataFra
     step moved to another broker, or whose files it damaged, begins anew.
     """
     log = F.lit(0)
-    for broker_id, t_ns in new_logs:
+    for broker_id, t_ns, topic in new_logs:
         own = F.lit(True) if broker_id is None else F.col("broker_id") == broker_id
-        log += (own & (F.col("sent_ns") >= t_ns)).cast("int")
+        of_topic = F.lit(True) if topic is None else F.col("topic") == topic
+        log += (own & of_topic & (F.col("sent_ns") >= t_ns)).cast("int")
     earlier = (
         Window.partitionBy(*REPLICA, "log")
         .orderBy("sent_ns")

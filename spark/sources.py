@@ -298,12 +298,21 @@ def outages(events: Sequence[Event], manifest: Manifest) -> Iterator[Outage]:
                 yield Outage(numbers[name], event.t_ns, min(gone, default=2**63 - 1))
 
 
-def new_logs(events: Iterable[Event], manifest: Manifest) -> Iterator[NewLog]:
+def new_logs(events: Sequence[Event], manifest: Manifest) -> Iterator[NewLog]:
     """When a replica began anew: moved by a reassignment (there and back), or with files that a step damaged."""
     broker_ids = {node.name: node.node_id for node in manifest.brokers}
     for event in events:
         if event.step == "reassign" and event.kind in {"inject", "heal"}:
-            yield NewLog(None, event.t_ns)
+            yield from (NewLog(None, event.t_ns, topic) for topic in _moved(event, events))
         elif event.step in _NEW_LOG and event.kind == "inject":
             for name in event.target.replace(",", " ").split():
                 yield NewLog(broker_ids.get(name), event.t_ns)
+
+
+def _moved(asked: Event, events: Sequence[Event]) -> list[str | None]:
+    """The topics that a reassignment moved, as its proofs name them; None, any, where something was not proven."""
+    same = [other for other in events if (other.step, other.target) == (asked.step, asked.target)]
+    proofs = [other.detail.get("replicas", {}) for other in same if other.kind in {"injected", "healed"}]
+    if not proofs or not all(proofs):
+        return [None]
+    return [*sorted({str(partition).rpartition("-")[0] for proof in proofs for partition in proof})]

@@ -164,6 +164,8 @@ def test_i25_a_new_log_is_not_held_to_the_old_ones_checkpoint():
 
     assert check(NewLog(1, 15)) == (0, 0)
     assert check(NewLog(None, 15)) == (0, 0)
+    assert check(NewLog(None, 15, "orders")) == (0, 0)
+    assert check(NewLog(None, 15, "sales")) == (1, 1)
     assert check(NewLog(2, 15)) == (1, 1)
     assert check(NewLog(1, 9)) == (1, 1)
 

@@ -116,6 +116,8 @@ def test_i6_a_new_log_has_no_floor(judge):
     assert judge(invariants.i6_own_floor, below, again, also=[wiped]) == [(0, 0), (2, 1)]
     assert judge(invariants.i6_own_floor, below, also=[others]) == [(1, 1)]
     assert judge(invariants.i6_own_floor, below, also=[[invariants.NewLog(None, 3 * S)]]) == [(0, 0)]
+    assert judge(invariants.i6_own_floor, below, also=[[invariants.NewLog(None, 3 * S, "orders")]]) == [(0, 0)]
+    assert judge(invariants.i6_own_floor, below, also=[[invariants.NewLog(None, 3 * S, "sales")]]) == [(1, 1)]
 
 
 def test_i8_an_epoch_that_starts_below_an_earlier_high_watermark(spark, judge):

@@ -34,6 +34,23 @@ def test_a_log_is_a_new_one_after_some_steps(kind, step, target, found):
     assert list(new_logs([happened(5, kind, step=step, target=target)], manifest())) == found
 
 
+def test_a_reassignment_gives_its_topic_new_logs():
+    """Which one, the proof says; another reassignment's does not matter, and without a proof it may be any."""
+    one, other = {"step": "reassign", "target": "broker-1"}, {"step": "reassign", "target": "broker-3"}
+    proven = {"bit": True, "replicas": {"order-s-0": [1], "order-s-1": [1]}}
+    told = [
+        happened(1, "inject", **one),
+        happened(2, "injected", detail=proven, **one),
+        happened(3, "inject", **other),
+        happened(4, "injected", detail={"bit": False, "why": "in time"}, **other),
+        happened(5, "heal", **one),
+    ]
+
+    assert list(new_logs(told, manifest())) == [NewLog(None, 1, "order-s"), NewLog(None, 3), NewLog(None, 5, "order-s")]
+    unproven = happened(6, "healed", detail={"gone": False}, **one)
+    assert list(new_logs([*told, unproven], manifest())) == [NewLog(None, t_ns) for t_ns in (1, 3, 5)]
+
+
 def test_a_topic_is_clean_until_its_last_copy_is_damaged():
     """A disk loss beside a live member of the ISR leaves every promise in force."""
 
