@@ -17,8 +17,8 @@ from spark.anomalies import SEVERITY
 from spark.checks import TALLIES, Check, summaries, tally
 from spark.invariants import Invariant
 from spark.sources import Partition, Sources
-from spark.tables import PARTITION
-from spark.watermarks import Sample
+from spark.tables import PARTITION, REPLICA, VALUE, rows
+from spark.watermarks import Facts, Sample
 
 INVARIANTS = {
     "I4": Invariant("a replica's high watermark falls at most once within an epoch"),
@@ -37,11 +37,24 @@ INVARIANTS = {
     "I23": Invariant("a follower that stopped leaves the ISR in time", "S2"),
     "I24": Invariant("a replica that joins the ISR has caught up with the high watermark"),
     "I25": Invariant("a boot takes its high watermark from its checkpoint, within its own log"),
+    "I28": Invariant("below min.insync.replicas nothing is acknowledged with acks=all"),
 }
 # Of the rest, a run of our own owes the evidence; these are about something that need not happen in a run.
-_OCCASIONAL = {"I11", "I20", "I22", "I23", "I24"}
+_OCCASIONAL = {"I11", "I20", "I22", "I23", "I24", "I28"}
 _NEED_HISTORY = {"I7", "I9", "I20", "I21", "I24"}
-_NEED_SEGMENTS = {"I12", "I13", "I14", "I16", "I17"}
+_NEED_SEGMENTS = {"I12", "I13", "I14", "I16", "I17", "I28"}
+# A stretch in which the ISR was below min.insync.replicas under a leader.
+SHORT = pa.schema(
+    [
+        pa.field("topic", pa.string()),
+        pa.field("partition", pa.int32()),
+        pa.field("broker_id", pa.int32()),
+        pa.field("leader_epoch", pa.int32()),
+        pa.field("isr", pa.list_(pa.int32())),
+        pa.field("from_ns", pa.int64()),
+        pa.field("until_ns", pa.int64()),
+    ]
+)
 _COLUMNS = ["broker_id", "incarnation", "leader_epoch", "sent_ns", "received_ns", "high_watermark", "log_end_offset"]
 
 
@@ -49,7 +62,7 @@ def invariants(spark: SparkSession, sources: Sources, lacking_segments: str | No
     """Rows of the invariants table. ``lacking_segments`` says why a replica's log cannot be trusted to be whole."""
     # A log that is not whole cannot say that a record is missing from it.
     read = [tally("I16", [])] if lacking_segments else phantoms(sources)
-    tallies = [*on_samples(sources), *on_logs(spark, sources), *on_history(sources), *read]
+    tallies = [*on_samples(sources), *on_logs(spark, sources), *on_history(sources), *read, *too_few(spark, sources)]
     lacking = dict.fromkeys(_NEED_SEGMENTS, lacking_segments) if lacking_segments else {}
     if sources.owes_history and not sources.states:
         what = (
@@ -170,15 +183,78 @@ def phantoms(sources: Sources) -> list[dict[str, Any]]:
         [(each.topic, each.partition, each.final, _start(each)) for each in logs],
         "topic string, partition int, broker_id int, log_start_offset bigint",
     )
+    return [_counted("I16", i16_no_phantom_read(run.polls, run.segments, final))]
+
+
+def _counted(name: str, checks: DataFrame) -> dict[str, Any]:
+    """A row of ``TALLIES`` from checks in Spark."""
     first = F.min(F.when(F.col("violated"), F.struct("t_ns", *PARTITION, "evidence"))).alias("first")
-    counted = i16_no_phantom_read(run.polls, run.segments, final).agg(
-        F.count("*").alias("checked"), F.count_if("violated").alias("violations"), first
-    )
-    return [counted.select(F.lit("I16").alias("invariant"), "checked", "violations", "first.*").collect()[0].asDict()]
+    counted = checks.agg(F.count("*").alias("checked"), F.count_if("violated").alias("violations"), first)
+    return counted.select(F.lit(name).alias("invariant"), "checked", "violations", "first.*").collect()[0].asDict()
 
 
 def _start(logs: agreement.Logs) -> int:
     return next((r.log_start_offset or 0 for r in logs.replicas if r.broker_id == logs.final), 0)
+
+
+def i28_enough_replicas(sends: DataFrame, segments: DataFrame, isr: DataFrame, short: DataFrame) -> DataFrame:
+    """I28, all versions; serves C1 and C27. Below min.insync.replicas nothing is acknowledged with acks=all.
+
+    While the ISR is smaller than min(min.insync.replicas, replicas) the leader refuses to append such a send. ``short``
+    are such stretches of the controller's history. Checked on sends from two seconds on after the leader's own metadata
+    showed that ISR, as it may hear of it late: one that was acknowledged before the stretch ended is a violation. Its
+    batch has to stand in the leader's log with the epoch of the stretch; otherwise a former leader took it, which knew
+    of another ISR. Nothing is said of a stretch in which the leader or a controller was out of reach.
+    """
+    state = [*REPLICA, "leader_epoch", "isr"]
+    views = isr.select(
+        *PARTITION,
+        "observer",
+        "leader_epoch",
+        F.array_sort("isr").alias("isr"),
+        F.col("sent_ns").alias("asked_ns"),
+        "received_ns",
+    )
+    known = (
+        views.join(F.broadcast(short), [*PARTITION, "leader_epoch", "isr"], how="inner")
+        .filter(F.col("observer") == F.col("broker_id").cast("string"))
+        .filter((F.col("asked_ns") >= F.col("from_ns")) & (F.col("received_ns") <= F.col("until_ns")))
+        .groupBy(*state, "until_ns")
+        .agg((F.min("received_ns") + watermarks.UNFENCED_NS).alias("known_ns"))
+    )
+    asked = (
+        sends.filter("acks = 'all'")
+        .join(F.broadcast(known), PARTITION, how="inner")
+        .filter((F.col("sent_ns") >= F.col("known_ns")) & (F.col("sent_ns") <= F.col("until_ns")))
+        .withColumn(
+            "violated", F.coalesce((F.col("outcome") == "ok") & (F.col("done_ns") <= F.col("until_ns")), F.lit(False))
+        )
+    )
+    appended = segments.filter(F.col("offset").isNotNull()).select(
+        *REPLICA, "leader_epoch", "offset", *VALUE, F.lit(True).alias("appended")
+    )
+    found = asked.join(appended, [*REPLICA, "leader_epoch", "offset", *VALUE], how="left")
+    told = F.to_json(F.struct("broker_id", "leader_epoch", "isr", "offset", *VALUE, "sent_ns", "done_ns"))
+    return found.filter(~F.col("violated") | F.col("appended")).select(
+        *PARTITION, F.col("done_ns").alias("t_ns"), "violated", F.when(F.col("violated"), told).alias("evidence")
+    )
+
+
+def short_rows(facts: Facts) -> Iterator[dict[str, Any]]:
+    """The stretches of a partition below min.insync.replicas: rows of ``SHORT``."""
+    for state, from_ns, until_ns in watermarks.short_of_members(facts):
+        where = {"topic": facts.topic, "partition": facts.partition, "broker_id": state.leader}
+        told = {"leader_epoch": state.leader_epoch, "isr": sorted(state.isr)}
+        yield where | told | {"from_ns": from_ns, "until_ns": until_ns}
+
+
+def too_few(spark: SparkSession, sources: Sources) -> list[dict[str, Any]]:
+    """I28: a row of ``TALLIES``, or none where no ISR was ever too small."""
+    short = [row for where in sources.partitions for row in short_rows(sources.facts(where))]
+    if not short:
+        return []
+    run = sources.run
+    return [_counted("I28", i28_enough_replicas(run.sends, run.segments, run.isr, rows(spark, SHORT, short)))]
 
 
 # --- findings that break no promise -------------------------------------------------------------

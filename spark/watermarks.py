@@ -69,6 +69,11 @@ class Facts:
         return Check(self.topic, self.partition, t_ns, violated, evidence)
 
     @property
+    def smallest_isr(self) -> int:
+        """The ISR below which nothing may be committed, whatever min.insync.replicas was at the moment."""
+        return self.least_isr if self.frozen_below is None else self.frozen_below
+
+    @property
     def dated(self) -> list[State]:
         """The states with a time, in order."""
         return [state for state in self.states if state.t_ns is not None]
@@ -212,9 +217,8 @@ def hw_below_min_isr(samples: Sequence[Sample], facts: Facts) -> Iterator[Check]
 
 
 def _below_min_isr(samples: Sequence[Sample], facts: Facts) -> Iterator[Check]:
-    smallest = facts.least_isr if facts.frozen_below is None else facts.frozen_below
     for state, since_ns, until_ns in facts.stretches():
-        least_isr = at_most_all(smallest, state)
+        least_isr = at_most_all(facts.smallest_isr, state)
         if len(state.isr) >= least_isr or state.leader < 0:
             continue
         shown = [
@@ -236,6 +240,14 @@ def _below_min_isr(samples: Sequence[Sample], facts: Facts) -> Iterator[Check]:
                 to_hw=high.high_watermark,
                 samples=len(shown),
             )
+
+
+def short_of_members(facts: Facts) -> Iterator[tuple[State, int, int]]:
+    """The stretches in which a leader's ISR was below min.insync.replicas, it and the controllers being in reach."""
+    for state, since_ns, until_ns in facts.stretches():
+        short = state.leader >= 0 and len(state.isr) < at_most_all(facts.smallest_isr, state)
+        if short and not facts.disturbed(state.leader, since_ns, until_ns):
+            yield state, since_ns, until_ns
 
 
 def i22_hw_reaches_epoch_start(samples: Sequence[Sample], facts: Facts) -> Iterator[Check]:

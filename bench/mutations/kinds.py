@@ -440,6 +440,24 @@ def joined_without_catching_up(run: Recording) -> str:
     return f"broker {broker_id}"
 
 
+@kind("I28")
+def acknowledged_below_min_isr(run: Recording) -> str:
+    """A send was acknowledged while the ISR was smaller than min.insync.replicas."""
+    alone = [row for row in run.of_leader() if len(run.isr_at(row["sent_ns"])) == 1]
+    lasting = [rows for rows in runs_of(alone, lambda row: row["leader_epoch"]) if len(rows) > 20]
+    sample = run.choose(
+        [row for rows in lasting for row in rows if row["sent_ns"] > rows[0]["sent_ns"] + 5 * SECOND_NS]
+    )
+    heads = [header(batch) for batch in run.batches(sample["broker_id"])]
+    own = [head for head in heads if head["leader_epoch"] == sample["leader_epoch"]]
+    victim = run.first(
+        run.acked(), lambda row: any(head["base_offset"] <= row["offset"] <= head["last_offset"] for head in own)
+    )
+    victim |= {"sent_ns": sample["sent_ns"], "done_ns": sample["received_ns"]}
+    run.put("sends", run.rows("sends"))
+    return f"offset {victim['offset']}, {_place(sample)}"
+
+
 # --- transactions ----------------------------------------------------------------------------------
 
 

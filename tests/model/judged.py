@@ -20,7 +20,7 @@ from spark import anomalies, delivery, elections, invariants, order, recorded, w
 from spark.agreement import Logs, Replica, compare
 from spark.checks import Check
 from spark.job import LIMITS, WHOLE
-from spark.replica_checks import i16_no_phantom_read
+from spark.replica_checks import SHORT, i16_no_phantom_read, i28_enough_replicas, short_rows
 from spark.segments import SEGMENTS
 from spark.sources import decided
 from spark.states import State
@@ -184,6 +184,11 @@ class Tables:
         return decided(self.spark, every)
 
     @cached_property
+    def short(self) -> DataFrame:
+        short = {n: short_rows(facts(history)) for n, history in enumerate(self.histories)}
+        return rows(self.spark, SHORT, (row | {"topic": f"t{n}"} for n, found in short.items() for row in found))
+
+    @cached_property
     def limits(self) -> DataFrame:
         return self._all(
             LIMITS, lambda h: [{"evict_ns": EVICT_NS, "least_isr": h.least_isr if h.strict_min_isr else 0}]
@@ -221,6 +226,7 @@ class Tables:
             "I10": invariants.i10_quiescence(self.samples, self.changes, self.limits, no_outages),
             "I15": invariants.i15_durability(self.sends, self.segments, members),
             "I16": i16_no_phantom_read(self.polls, self.segments, self.final),
+            "I28": i28_enough_replicas(self.sends, self.segments, self.isr, self.short),
         }
         named = [frame.select("topic", F.lit(name).alias("invariant"), "violated") for name, frame in found.items()]
         counted = reduce(DataFrame.union, named).groupBy("topic", "invariant")

@@ -588,7 +588,7 @@ class Partition:
     def _append(self, leader: Replica, sending: Sending) -> bool:
         """Whether a broker took the batch; a repetition of an idempotent one is answered like the first."""
         acks = self.producers[sending.producer].acks
-        if not leader.leads or leader.told is None or (acks == "all" and len(leader.isr) < self.history.least_isr):
+        if not leader.leads or leader.told is None or (acks == "all" and self._is_short(leader)):
             return False
         own = [b for b in leader.log if b.producer == sending.producer and b.producer_epoch >= 0]
         sent = sending.producer_epoch, sending.base_sequence
@@ -603,6 +603,9 @@ class Partition:
         sending.maybe_written = True
         sending.answer = leader.broker_id, leader.told.epoch, known.base, known.end
         return True
+
+    def _is_short(self, leader: Replica) -> bool:
+        return len(leader.isr) < self.history.least_isr and self.flaw != "acknowledges_below_min_isr"
 
     def _take_late_requests(self, replica: Replica) -> None:
         """What came while it was paused; nobody waits for the answers any more."""
@@ -621,7 +624,8 @@ class Partition:
                 sending.in_flight = False  # NOT_LEADER_OR_FOLLOWER
                 producer.believes = self.state.leader if self.state.leader != NOBODY else producer.believes
                 return
-            early = self.flaw == "acknowledges_early"
+            alone = self.flaw == "acknowledges_below_min_isr" and len(leader.isr) < self.history.least_isr
+            early = alone or self.flaw == "acknowledges_early"
             if leader.runs and (producer.acks == "1" or leader.hw >= end or early):
                 if producer.acks == "1" or len(leader.isr | leader.joining) >= self.history.least_isr or early:
                     self._acknowledge(producer, sending)

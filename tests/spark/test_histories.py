@@ -38,7 +38,8 @@ EVENTFUL: list[Step] = [
     ("kill", 1, 0), ("wait", 0, 4), ("write", 0, 4), ("write", 1, 4), ("wait", 0, 4), ("slow", 1, 0), ("restart", 1, 0),
     ("wait", 0, 4), ("fast", 1, 0), ("wait", 0, 4),
     # The leader is alone, below min.insync.replicas.
-    ("kill", 1, 0), ("kill", 2, 0), ("write", 1, 3), ("wait", 0, 9), ("write", 1, 3), ("wait", 0, 3), ("restart", 1, 0),
+    ("kill", 1, 0), ("kill", 2, 0), ("write", 1, 3), ("wait", 0, 9), ("write", 1, 3), ("wait", 0, 3),
+    ("write", 0, 1), ("wait", 0, 3), ("restart", 1, 0),
     ("wait", 0, 2), ("write", 0, 2), ("wait", 0, 2), ("poll", 0, 0), ("poll", 0, 0),
 ]  # fmt: skip
 
@@ -164,6 +165,7 @@ FLAWS = {
     "boots_above_its_log": {"I25", "I2"},
     "appends_twice": {"I17", "duplicate"},
     "acknowledges_early": {"lost_write"},
+    "acknowledges_below_min_isr": {"I28"},
     "serves_uncommitted": {"I16", "nonrepeatable_read"},
 }
 

@@ -1,6 +1,7 @@
 """The sources of a run folder opened, and the checks on them run."""
 
 import json
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pyarrow as pa
@@ -8,17 +9,17 @@ import pytest
 
 from history.events import Event
 from history.manifest import NodeInfo
-from history.tables import POLLS
+from history.tables import ISR, POLLS, SENDS
 from spark import replica_checks
 from spark.invariants import Outage
 from spark.recorded import open_run
-from spark.replica_checks import i16_no_phantom_read, samples_of
+from spark.replica_checks import i16_no_phantom_read, i28_enough_replicas, samples_of, short_rows
 from spark.segments import SEGMENTS
 from spark.sources import Sources, faults, outages
 from spark.states import State
 from spark.tables import rows
 from spark.watermarks import Facts, Fault
-from tests.spark.folders import TP, S, clean, event, manifest, polled, sample
+from tests.spark.folders import MS, TP, S, clean, event, isr_view, manifest, polled, sample, sent
 
 
 def verdict(spark, *polls):
@@ -43,6 +44,47 @@ def test_i16_a_read_that_does_not_stand(spark):
     assert verdict(spark, polled(0, 0), polled(1, 7)) == (2, 1)
     assert verdict(spark, polled(0, 0, final=False), polled(2, 2, final=False)) == (2, 1)
     assert verdict(spark, polled(5, 5, producer_id=None)) == (0, 0)
+
+
+def test_i28_acknowledged_although_too_few_were_in_sync(spark):
+    """ISR [1] from 5 s to 20 s in epoch 3, as leader 1 itself showed at 6 s: a send from 8 s on must be refused."""
+    schema = SEGMENTS.append(pa.field("broker_id", pa.int32()))
+    held = {"node": "broker-1", **TP, "segment": "0.log", "position": 0, "producer_id": "load-1"}
+    logs = [held | {"broker_id": 1, "offset": n, "seq": n, "leader_epoch": 3 if n < 5 else 2} for n in range(6)]
+    short = TP | {"broker_id": 1, "leader_epoch": 3, "isr": [1], "from_ns": 5 * S, "until_ns": 20 * S}
+    own = isr_view(6 * S, 1, 3, [1])
+
+    def check(at, seq=0, view=own, **other):
+        asked = rows(spark, SENDS, [sent(seq, offset=seq, at_ns=int(at * S)) | other])
+        told = [rows(spark, schema, logs), rows(spark, ISR, [view]), rows(spark, replica_checks.SHORT, [short])]
+        found = [row["violated"] for row in i28_enough_replicas(asked, *told).collect()]
+        return len(found), sum(found)
+
+    assert check(9) == (1, 1)
+    assert check(9, outcome="fail", offset=None) == (1, 0)  # refused
+    assert check(9, done_ns=21 * S) == (1, 0)  # it waited until others were back
+    assert check(9, done_ns=None, outcome="info", offset=None) == (1, 0)
+    assert check(7) == check(21) == (0, 0)  # before the leader may be held to it, and after the end
+    assert check(9, acks="1") == (0, 0)
+    assert check(9, seq=5) == (0, 0)  # appended by the leader of epoch 2
+    assert check(9, view=own | {"observer": "2"}) == (0, 0)  # another broker knew
+    assert check(9, view=own | {"isr": [1, 2]}) == (0, 0)
+    assert check(9, view=own | {"sent_ns": 4 * S}) == (0, 0)  # an answer from before
+
+
+def test_an_isr_is_too_small_below_the_smallest_setting():
+    """Two of three are asked for: [1] is short from 5 s on, [1, 2] is not, nor one that nobody leads."""
+    states = [
+        State("orders", 0, "metadata_log", n, t_ns, leader, 3, n, (1, 2, 3), isr)
+        for n, (t_ns, leader, isr) in enumerate([(0, 1, (1, 2)), (5 * S, 1, (1,)), (20 * S, -1, (1,))])
+    ]
+    known = Facts("orders", 0, states=states, least_isr=2)
+    slack = {"from_ns": 5 * S + 100 * MS, "until_ns": 20 * S - 100 * MS}
+
+    assert list(short_rows(known)) == [TP | {"broker_id": 1, "leader_epoch": 3, "isr": [1]} | slack]
+    assert list(short_rows(replace(known, frozen_below=1))) == []
+    assert list(short_rows(replace(known, outages=[Outage(1, 6 * S, 7 * S)]))) == []
+    assert list(short_rows(replace(known, outages=[Outage(2, 6 * S, 7 * S)]))) != []
 
 
 def test_a_fault_has_three_times():
