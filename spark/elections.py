@@ -79,8 +79,11 @@ def i20_clean_election(history: Sequence[State]) -> Iterator[Check]:
 
 
 def last_known_leader(before: State, after: State) -> bool:
-    """Whether the last known leader was elected with nobody eligible left, which ELR does by design (KIP-966)."""
-    nobody = not before.isr and not before.elr
+    """Whether the last known leader was elected with nobody eligible left, which ELR does by design (KIP-966).
+
+    The record that elects it may be the one that takes the last replica out of ELR, as it shut down uncleanly.
+    """
+    nobody = not before.isr and not after.elr
     return nobody and after.recovering and before.last_known_elr == (after.leader,)
 
 

@@ -64,7 +64,9 @@ def test_i20_the_first_in_the_assignment_leads():
 
 
 def test_i20_with_an_empty_isr_the_eligible_replicas_count():
-    """ELR [2] may lead; 3 may not, unless it is the last known leader, which ELR elects by design."""
+    """ELR [2] may lead; 3 may not, unless it is the last known leader, which ELR elects by design once 2
+    has left it, too.
+    """
     before = state(0, -1, 1, [], elr=(2,))
     nobody = state(0, -1, 1, [], last_known_elr=(3,))
     recovering = state(1, 3, 2, [3], recovering=True)
@@ -72,6 +74,8 @@ def test_i20_with_an_empty_isr_the_eligible_replicas_count():
     assert verdict(elections.i20_clean_election([before, state(1, 2, 2, [2])])) == (1, 0)
     assert verdict(elections.i20_clean_election([before, recovering])) == (1, 1)
     assert verdict(elections.i20_clean_election([nobody, recovering])) == (0, 0)
+    assert verdict(elections.i20_clean_election([nobody._replace(elr=(2,)), recovering])) == (0, 0)
+    assert verdict(elections.i20_clean_election([nobody._replace(elr=(2,)), recovering._replace(elr=(2,))])) == (1, 1)
 
 
 def test_i20_the_isr_may_be_emptied_and_the_elr_elected_from_in_one_record():
