@@ -240,10 +240,18 @@ def _pairs(result: Found, links: Links) -> Iterator[Block]:
             "alternates. A pair with a time that had not ended has no mark: it is in the table.",
             _pair_table(effect, label, links),
         )
+    if missed := result["missed_loads"]:
+        named = [{**row, "what": _missed(row, several=_several(result))} for row in missed]
+        yield Listing("missed", _counted("Loads that head missed, in how many runs.", named, result))
     left_out = list(_left_out(result, links))
     if left_out:
         columns = ("pair", "run", "left out of", "why")
         yield Listing("left-out", Table("Runs that some effect could not use.", columns, left_out), filtered=True)
+
+
+def _missed(row: Found, *, several: bool) -> str:
+    phase = row["phase"] or "whole run"
+    return f"{phase} ({row['scenario']})" if several else str(phase)
 
 
 def _pair_table(effect: Found, label: str, links: Links) -> Table:

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from campaigns.campaign import Campaign, Item
 from campaigns.compare.effects import compared, noise, phases
-from campaigns.compare.findings import behaviour, correctness, counts
+from campaigns.compare.findings import behaviour, correctness, counts, missed_loads
 from campaigns.compare.runs import pairs_of, refusals, runs_of, sides, told
 from campaigns.compare.words import correctness_sentence, first_sentence, further_sentences
 from clusters.builds import reported_version
@@ -181,6 +181,7 @@ def result(campaign: Campaign, rows: Sequence[Mapping[str, Any]]) -> dict[str, A
         "noise": noise(settings, of_base, effects),
         "phases": phases(settings, between),
         "counts": counts(runs),
+        "missed_loads": [] if refused else missed_loads(runs),
         "behaviour": behaviour(runs),
         "plant": _plant(settings["plant"], effects),
     }
@@ -225,9 +226,17 @@ def _overall(found: Mapping[str, Any]) -> str:
 
 
 def _state(found: Mapping[str, Any]) -> str:
-    """What the verdict means for an exit code; while runs are missing nothing is a pass."""
+    """What the verdict means for an exit code.
+
+    Nothing is a pass while runs are missing, where both sides break promises, or where head surely misses more load.
+    """
+    open_ = (
+        found["runs"]["recorded"] < found["runs"]["planned"]
+        or found["correctness"]["verdict"] == "both"
+        or any(missed["surely"] for missed in found["missed_loads"])
+    )
     state = _STATES[found["verdict"]]
-    return "unknown" if state == "pass" and found["runs"]["recorded"] < found["runs"]["planned"] else state
+    return "unknown" if state == "pass" and open_ else state
 
 
 # --- settings --------------------------------------------------------------------------------------

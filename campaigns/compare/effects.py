@@ -9,7 +9,7 @@ from statistics import median
 from typing import Any, NamedTuple
 
 from campaigns.compare.runs import Key, Pair, Run, keys_of
-from campaigns.compare.words import inconclusive
+from campaigns.compare.words import inconclusive, planned_pairs, too_few
 from history.metrics import metric_of
 from spark import effects
 from spark.effects import Verdict, percent
@@ -36,6 +36,8 @@ def compared(settings: Mapping[str, Any], pairs: Sequence[Pair]) -> list[dict[st
             found[role].append(effect)
     for role in ("primary", "secondary"):
         _judge(found[role])
+        for effect in found[role]:
+            _doubt_survivors(effect.told)
     return [{"role": role, **effect.told} for role, of_role in found.items() for effect in of_role]
 
 
@@ -114,8 +116,7 @@ def _two(number: str, first: Run, second: Run, key: Key) -> dict[str, Any]:
 def _paired(told: dict[str, Any], rule: Mapping[str, Any]) -> Measured:
     effect = effects.paired_effect([pair["log"] for pair in told["pairs"]])
     if effect is None:
-        pairs = len(told["pairs"]) + len({left["pair"] for left in told["left_out"]})
-        why = f"{len(told['pairs'])} of {pairs} pairs can be used, and 2 are needed"
+        why = f"{len(told['pairs'])} of {planned_pairs(told)} pairs can be used, and 2 are needed"
         return Measured({**told, "why": why}, None)
     logs = effect._asdict()
     in_percent = {name: percent(logs[name]) for name in ("mean", "low", "high", "sd")}
@@ -152,6 +153,13 @@ def _judge(family: Sequence[Measured]) -> None:
         told["verdict"] = judge(p_adjusted=told["p_holm"]) if judge else "inconclusive"
         if told["verdict"] == "inconclusive":
             told["why"] = told["why"] or inconclusive(told)
+
+
+def _doubt_survivors(told: dict[str, Any]) -> None:
+    """Nothing is as good or better by the pairs alone that happened to be usable; worse it is by those, too."""
+    why = too_few(told)
+    if why and told["verdict"] in ("equivalent", "improvement"):
+        told["verdict"], told["why"] = "inconclusive", why
 
 
 # --- the noise of the host -------------------------------------------------------------------------

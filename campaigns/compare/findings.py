@@ -10,6 +10,7 @@ from history.metrics import METRICS, metric_of
 from spark.effects import ALPHA, fisher
 from spark.intervals import none_in
 from spark.known_bugs import KNOWN_BUGS
+from spark.metrics import LEAST_ACHIEVED
 
 OPEN = {"undrained", "unseen"}  # evidence that is missing, no promise that is broken
 BY_DESIGN = "behaviour_change"
@@ -105,6 +106,22 @@ def counts(runs: Sequence[Run]) -> list[dict[str, Any]]:
                 row[arm]["largest"] = max((run.value(name) or 0.0 for run in own if run.arm == arm), default=None)
             found.append({**row, "words": metric.words})
     return found
+
+
+def missed_loads(runs: Sequence[Run]) -> list[dict[str, Any]]:
+    """Phases whose load head missed and base never did, or surely more often; the surest first.
+
+    Such runs have no latency, so that no effect tells of them. What the host disturbed is not counted.
+    """
+    found = []
+    for scenario, phase in {(str(run.about["scenario"]), at): None for run in runs for _, at in run.measured}:
+        own = [run for run in runs if run.about["scenario"] == scenario and run.achieved(phase) is not None]
+        row = _finding("load missed", own, [run for run in own if (run.achieved(phase) or 0.0) < LEAST_ACHIEVED])
+        head, base = (len(row[arm]["with"]) / max(row[arm]["runs"], 1) for arm in ("head", "base"))
+        surely = row["p"] < ALPHA
+        if head > base and row["base"]["runs"] and (surely or not row["base"]["with"]):
+            found.append({**row, "scenario": scenario, "phase": phase, "surely": surely})
+    return sorted(found, key=lambda row: row["p"])
 
 
 def behaviour(runs: Sequence[Run]) -> list[dict[str, Any]]:

@@ -49,6 +49,11 @@ class Run:
         row = self.measured.get((metric, phase))
         return None if row is None else row["value"]
 
+    def achieved(self, phase: str) -> float | None:
+        """The share of the load of a phase that was acknowledged in time, where the host let it."""
+        row = self.measured.get(("achieved_ratio", phase))
+        return row["value"] if row and row["trusted"] and self.verdict != "unknown" else None
+
     def why_not(self, metric: str, phase: str) -> str | None:
         """Why this value is no basis for a comparison; a broken promise is neither slow nor fast."""
         if self.verdict != "pass":

@@ -11,12 +11,17 @@ from spark.effects import ALPHA
 
 Found = Mapping[str, Any]
 MOST_NAMED = 2  # in one sentence
+LEAST_USED = 0.8  # of the planned pairs: what cannot be used may be missing because it was slow
 
 
 def metric(effect: Found, *, several: bool = False) -> str:
     """What was measured, and where."""
-    phase = f" in phase {effect['phase']}" if effect["phase"] else ""
-    return f"{effect['words']}{phase}" + (f" of {effect['scenario']}" if several else "")
+    return f"{effect['words']}{_place(effect, several=several)}"
+
+
+def _place(found: Found, *, several: bool) -> str:
+    phase = f" in phase {found['phase']}" if found["phase"] else ""
+    return phase + (f" of {found['scenario']}" if several else "")
 
 
 def estimate(effect: Found) -> str:
@@ -45,6 +50,19 @@ def inconclusive(effect: Found) -> str:
     return f"the interval holds 0 and reaches beyond the margin of {margin}"
 
 
+def planned_pairs(effect: Found) -> int:
+    """Usable or not."""
+    return len(effect["pairs"]) + len({left["pair"] for left in effect["left_out"]})
+
+
+def too_few(effect: Found) -> str:
+    """Why the usable pairs cannot show that head is as good or better; empty where they can."""
+    used, planned = len(effect["pairs"]), planned_pairs(effect)
+    if used >= LEAST_USED * planned:
+        return ""
+    return f"{used} of {planned} pairs can be used; to call head as good or better takes {100 * LEAST_USED:g} %"
+
+
 # --- the first sentence, and what comes after it -----------------------------------------------------
 
 
@@ -59,6 +77,8 @@ def first_sentence(found: Found) -> str:
         said = f"{head} is not compared with {base}: {_lower(found['refusals'][0])}"
     elif worse:
         said = f"{head} is worse than {base}: {worse}."
+    elif _leads_with_load(found):
+        said = _missed(found)[0]
     elif open_ and not better:
         said = f"These runs do not tell {head} from {base}: {open_}."
     elif better:
@@ -75,18 +95,48 @@ def further_sentences(found: Found) -> list[str]:
     """What belongs to the first sentence and would make it too long."""
     told = found["correctness"]
     worse, better, same, open_ = (_listed(found, own) for own in _primary(found).values())
+    lead = _leads_with_load(found)
+    led = worse or lead
     advice = "Do not upgrade before the broken promise is understood; how fast it is comes second."
     parts = [
         advice if told["verdict"] == "regression" else told["sentence"],
         f"Worse: {worse}." if worse and told["verdict"] == "regression" else "",
-        f"Better: {better}." if better and worse else "",
-        f"Undecided: {open_}." if open_ and (worse or better) else "",
-        f"Equivalent within its margin: {same}." if same and (worse or better or open_) else "",
+        *_missed(found)[lead:],
+        f"Better: {better}." if better and led else "",
+        f"Undecided: {open_}." if open_ and (led or better) else "",
+        f"Equivalent within its margin: {same}." if same and (led or better or open_) else "",
+        _survivors(found),
         _seen(found),
         _restless(found),
         _planted(found),
     ]
     return [part for part in parts if part]
+
+
+def _leads_with_load(found: Found) -> bool:
+    """Nothing that was measured is worse, and what was not measured surely is."""
+    worse = found["correctness"]["verdict"] == "regression" or found["refusals"] or _primary(found)["regression"]
+    return not worse and any(row["surely"] for row in found["missed_loads"])
+
+
+def _missed(found: Found) -> list[str]:
+    """Loads that head missed: such runs have no latency, and are in no effect."""
+    base, head = (found["sides"][arm]["name"] for arm in ("base", "head"))
+    several = len(found["settings"]["scenarios"]) > 1
+    return [
+        f"{head} misses its offered load{_place(row, several=several)} in {len(row['head']['with'])} of "
+        f"{row['head']['runs']} runs, {base} in {len(row['base']['with'])} of {row['base']['runs']} "
+        f"(Fisher's exact {p_value(row['p'])}); such runs have no latency."
+        for row in found["missed_loads"][:MOST_NAMED]
+    ]
+
+
+def _survivors(found: Found) -> str:
+    """Where too few pairs are left to say that head is as good or better, the effect and the reason."""
+    several = len(found["settings"]["scenarios"]) > 1
+    few = [(own, too_few(own)) for own in _primary(found)["inconclusive"] if own["method"] != "none"]
+    named = [f"{metric(own, several=several)}: {why}" for own, why in few if why]
+    return f"Too little is left of {'; '.join(named[:MOST_NAMED])}." if named else ""
 
 
 def _lower(sentence: str) -> str:

@@ -74,6 +74,18 @@ def test_what_was_left_out_is_told_with_its_reason():
     assert "its verdict is unknown: Nothing can be said for certain: the drain ended early." in table
 
 
+def test_a_load_that_head_missed_has_its_row():
+    """By phase, in runs of both sides; where none was missed there is no table."""
+    plan = campaign()
+    short = {item.name: {"value": 0.9} for item in plan.items if item.labels["role"] == "head"}
+    html = render(result(plan, rows(plan, place=("achieved_ratio", "steady"), base=1.0, noise=[0.0], about=short)), {})
+    table = html[html.index('id="table-missed') :].partition("</table>")[0]
+
+    assert "10 of 10" in table
+    assert "0 of 16" in table
+    assert 'id="table-missed' not in render(RESULT, LINKS)
+
+
 def test_zookeeper_against_kraft_is_called_what_it_is():
     """In the names and in a sentence; two KRaft clusters need none."""
     plan = campaign()

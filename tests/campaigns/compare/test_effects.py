@@ -186,3 +186,34 @@ def test_phases_come_in_the_order_of_the_scenario():
         "a last one",
         "another",
     ]
+
+
+@pytest.mark.parametrize(("left", "verdict"), [(8, "equivalent"), (7, "inconclusive")])
+def test_survivors_are_not_called_as_good(left, verdict):
+    """Eight of ten pairs are enough, seven may be those that went well; the same pairs may still be called worse."""
+    about = {item(pair, "head"): {"trusted": False, "note": "the load was missed"} for pair in range(left + 1, 11)}
+    quiet = [value / 10 for value in NOISE]
+    same, worse, better = (
+        effects(rows(PLAN, change, noise=quiet, about=about))["latency_p99_ms"] for change in (0.0, 0.1, -0.1)
+    )
+
+    assert (same["verdict"], worse["verdict"]) == (verdict, "regression")
+    assert better["verdict"] == ("improvement" if left == 8 else "inconclusive")
+    assert same["why"] == (
+        None if left == 8 else "7 of 10 pairs can be used; to call head as good or better takes 80 %"
+    )
+
+
+def test_a_host_that_differs_from_itself_is_told_by_few_pairs_too():
+    """Of calibration nothing is concluded but doubt, so that no pair of it can be too few."""
+    about = {i.name: {"value": 9.0} for i in PLAN.items if i.labels["role"] == "base2"}
+    first = next(i.name for i in PLAN.items if i.labels["role"] == "base")
+    about[first] = {"trusted": False, "note": "pressure"}
+    slight = [value / 10 for value in NOISE]
+    base = {
+        i.name: {"value": 10 + slight[int(i.labels["pair"]) % 10]} for i in PLAN.items if i.labels["role"] == "base"
+    }
+    found = rows(PLAN, about={**base, **about})
+    (own,) = noise(PLAN.settings, pairs(found, part="calibration"), compared(PLAN.settings, pairs(found)))
+
+    assert (own["n"], own["verdict"]) == (2, "improvement")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from campaigns.compare.findings import behaviour, correctness, counts
+from campaigns.compare.findings import behaviour, correctness, counts, missed_loads
 from campaigns.compare.runs import runs_of
 from tests.campaigns.comparison import campaign, rows
 
@@ -116,3 +116,35 @@ def test_what_only_one_side_shows():
         "time until a new leader was elected in phase storm: not over when the observation ended",
     ]
     assert both == []
+
+
+@pytest.mark.parametrize(
+    ("head", "base", "missed"),
+    [
+        (7, 0, [(7, 0, True)]),
+        (1, 0, [(1, 0, False)]),  # told, and no more than chance
+        (10, 3, [(10, 3, True)]),
+        (4, 3, []),  # both do
+        (0, 3, []),  # head is the better one
+    ],
+)
+def test_loads_that_head_missed_are_counted(head, base, missed):
+    """97 % achieved is a load that was missed, 99.6 % none."""
+    short, kept = {"value": 0.97}, {"value": 0.996}
+    found = missed_loads(
+        runs([short] * head + [kept] * (10 - head), [short] * base + [kept] * (20 - base), ("achieved_ratio", "steady"))
+    )
+
+    assert [(len(row["head"]["with"]), len(row["base"]["with"]), row["surely"]) for row in found] == missed
+    assert all((row["scenario"], row["phase"]) == ("steady", "steady") for row in found)
+
+
+def test_a_load_that_the_host_took_is_nobodys():
+    """Seven runs of head under pressure, or without a verdict, say nothing of head."""
+    place = ("achieved_ratio", "steady")
+
+    assert (
+        missed_loads(runs([{"value": 0.5, "trusted": False}] * 7 + [{"value": 1.0}] * 3, [{"value": 1.0}] * 20, place))
+        == []
+    )
+    assert missed_loads(runs([{"value": 0.5, "verdict": "unknown"}] * 10, [{"value": 1.0}] * 20, place)) == []

@@ -138,3 +138,50 @@ def test_a_planted_slowdown_is_told(slower, told):
     plan = campaign(plant=plant)
 
     assert result(plan, rows(plan, slower))["further"][-1] == f"A slowdown was planted here (half a CPU) {told}"
+
+
+def missing(head, base=0):
+    """Rows of runs of which so many missed their load: 97 % was achieved, and their latency is of another load."""
+    runs = {arm: [i for i in PLAN.items if (i.labels["role"] == "head") == (arm == "head")] for arm in ("head", "base")}
+    late = {item.name for item in (*runs["head"][:head], *runs["base"][:base])}
+    told = {name: {"trusted": False, "note": "97.0% of the offered load was acknowledged in time"} for name in late}
+    ratio = {item.name: {"value": 0.97 if item.name in late else 1.0} for item in PLAN.items}
+    quiet = [value / 10 for value in NOISE]
+    return rows(PLAN, noise=quiet, about=told) + rows(PLAN, place=("achieved_ratio", "steady"), about=ratio)
+
+
+def test_a_head_that_misses_its_load_is_not_green_by_its_survivors():
+    """Seven of ten runs of head have no latency: the first sentence is about those, and nothing is equivalent."""
+    found = result(PLAN, missing(7))
+
+    assert (found["verdict"], found["state"]) == ("inconclusive", "unknown")
+    assert found["sentence"] == (
+        "Kafka 3.9.1 misses its offered load in phase steady in 7 of 10 runs, Kafka 3.9.0 in 0 of 16 "
+        "(Fisher's exact p = 0.00018); such runs have no latency."
+    )
+    assert (
+        "Too little is left of p99 latency in phase steady: 3 of 10 pairs can be used; to call head as good or better "
+        "takes 80 %."
+    ) in found["further"]
+
+
+def test_a_load_missed_once_is_told_and_decides_nothing():
+    """One of ten runs is what chance allows; where base misses as much there is nothing to tell."""
+    once, both = result(PLAN, missing(1)), result(PLAN, missing(2, 3))
+
+    assert (once["verdict"], once["state"]) == ("equivalent", "pass")
+    assert once["further"][1].startswith("Kafka 3.9.1 misses its offered load in phase steady in 1 of 10 runs")
+    assert both["missed_loads"] == []
+
+
+def test_both_sides_that_break_promises_are_no_pass():
+    """One run of each fails with the same finding: the others are equivalent, and no exit code says so."""
+    first = {role: next(i.name for i in PLAN.items if i.labels["role"] == role) for role in ("base", "head")}
+    quiet = [value / 10 for value in NOISE]
+    one, both = (
+        result(PLAN, rows(PLAN, noise=quiet, about={first[role]: LOST for role in roles}))
+        for roles in (["base"], ["base", "head"])
+    )
+
+    assert (one["correctness"]["verdict"], one["verdict"], one["state"]) == ("improvement", "equivalent", "pass")
+    assert (both["correctness"]["verdict"], both["verdict"], both["state"]) == ("both", "equivalent", "unknown")
