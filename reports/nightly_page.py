@@ -24,7 +24,7 @@ MEANS = {
 MARKS = {
     "pass": "pass",
     **dict.fromkeys(("fail", "confirmed", "new", "known"), "fail"),
-    **dict.fromkeys(("missing", "unknown", "suspect", "inconclusive", "host", "moved"), "unknown"),
+    **dict.fromkeys(("missing", "unknown", "suspect", "inconclusive", "host", "moved", "silent"), "unknown"),
     **dict.fromkeys(("no basis", "no figure", "acknowledged"), "quiet"),
 }
 MOVED = ("confirmed", "suspect", "inconclusive", "refuted", "host", "acknowledged", "better", "moved")
@@ -63,7 +63,7 @@ def _facts(result: Found) -> list[tuple[str, str]]:
     asked = result["settings"]
     canary = asked["canary"]
     watched = [told for told in result["series"] if told["role"] == "night"]
-    compared = sum(told["state"] not in ("no basis", "no figure") for told in watched)
+    compared = sum(told["state"] not in ("no basis", "no figure", "silent") for told in watched)
     return [
         ("Night", result["campaign"]),
         ("Planned", _when(result["created_at"])),
@@ -152,6 +152,9 @@ def _failure(told: Found, links: Links) -> tuple[Cell, ...]:
 
 def _changes(result: Found, links: Links) -> Iterator[Block]:
     moved = [told for told in result["series"] if told["state"] in MOVED and told["role"] == "night"]
+    silent = [told for told in result["series"] if told["state"] == "silent"]
+    if silent:
+        yield Words([f"{told['name']} is silent: {told['why']}." for told in silent])
     if not moved:
         yield Words(_nothing_changed(result), "lead")
         return
@@ -169,6 +172,8 @@ def _changes(result: Found, links: Links) -> Iterator[Block]:
 
 def _nothing_changed(result: Found) -> str:
     states = Counter(told["state"] for told in result["series"] if told["role"] == "night")
+    if not states["steady"] and states["silent"]:
+        return "Nothing was compared: no series has a figure tonight."
     if not states["steady"]:
         needed = max((told["needed"] for told in result["series"]), default=9)
         return f"Nothing was compared: no series has the {needed} nights on one host that it needs."

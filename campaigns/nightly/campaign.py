@@ -329,6 +329,9 @@ def _canary(night: Night, series: list[Json]) -> Json:
         return {"state": "moved", "sentence": f"{name} moved, so the host changed: {'; '.join(moved)}."}
     if states["steady"]:
         return {"state": "steady", "sentence": f"{name} held still in {states['steady']} of {len(own)} series."}
+    if states["silent"]:
+        why = next(told["why"] for told in own if told["state"] == "silent")
+        return {"state": "missing", "sentence": f"{name} has no figure tonight: {why}."}
     return {"state": "no basis", "sentence": f"{name} has no basis yet: {own[0]['why']}."}
 
 
@@ -407,6 +410,7 @@ def _sentence(found: Json) -> str:
             _count(unknown, "run without a verdict", "runs without a verdict"),
             _count(unsettled, "suspicion that nothing settled", "suspicions that nothing settled"),
             _count(states["refuted"], "refuted suspicion"),
+            _count(states["silent"], "series that lost its figure", "series that lost their figures"),
         )
         if not count.startswith("0 ")
     ]
@@ -433,7 +437,7 @@ def _state(found: Json) -> str:
     if found["alerts"] or found["suppressed"]:
         return "fail"
     unclear = {"missing", "unknown"}.intersection(run["verdict"] for run in found["runs"])
-    open_ones = {"suspect", "inconclusive"}.intersection(told["state"] for told in found["series"])
+    open_ones = {"suspect", "inconclusive", "silent"}.intersection(told["state"] for told in found["series"])
     return "unknown" if unclear or open_ones or found["canary"]["state"] in ("moved", "missing") else "pass"
 
 

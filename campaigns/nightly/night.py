@@ -19,7 +19,7 @@ from spark.changes import Change, Confirmation, Key, Point
 from spark.effects import log_ratio, percent
 
 Row = Mapping[str, Any]
-State = Literal["no figure", "no basis", "steady", "better", "moved", "host", "acknowledged", "suspect"]
+State = Literal["no figure", "silent", "no basis", "steady", "better", "moved", "host", "acknowledged", "suspect"]
 
 ROLES = ("night", "canary", "suspect", "baseline")
 SLACK = 2  # nights by which the estimate of when a change came may move as more nights are seen
@@ -109,13 +109,16 @@ class Night:
 
     @cached_property
     def watched(self) -> list[Watched]:
-        """Every series that tonight's runs belong to, screened; the canary's first."""
+        """Every series that tonight's runs belong to, or belonged to before, screened; the canary's first."""
         found = []
         for role, points in (("canary", self.canary), ("night", self.matrix)):
             rows: dict[Key, list[Row]] = defaultdict(list)
             for row in self._watched_rows(self.tonight, role):
                 rows[changes.key_of(row)].append(row)
-            found += [self._screened(role, key, points.get(key, []), rows[key]) for key in sorted(rows)]
+            ran = {_conditions(row) for row in self.tonight if row["labels"]["role"] == role}
+            had = {key for key in points if _conditions(key._asdict()) in ran and self._had_figures(points[key])}
+            keys = sorted(rows.keys() | had)
+            found += [self._screened(role, key, points.get(key, []), rows.get(key, [])) for key in keys]
         return found
 
     # --- the screen ---
@@ -123,7 +126,7 @@ class Night:
     def _screened(self, role: str, key: Key, points: list[Point], rows: list[Row]) -> Watched:
         told = Watched(key, role, points, "no figure", _why_no_figure(rows))
         if not points or points[-1].night != self.name:
-            return told
+            return self._without_figure(told)
         window = changes.window(points, self.settings.baseline.nights, self.settings.baseline.pinned)
         missing = changes.missing_nights(window)
         if missing:
@@ -138,6 +141,26 @@ class Night:
         if abs(percent(change.log)) < 100 * self.margin(key):
             return replace(told, why="a change below the margin")
         return self._explained(told, change)
+
+    def _without_figure(self, told: Watched) -> Watched:
+        """Silent is what had figures and has none although a run passed: so may be what became too slow to measure.
+
+        A run that failed or is unknown is told as such, and a fault's phase that never had a latency is not missed.
+        """
+        own = [row for row in self.tonight if row["labels"]["role"] == told.role]
+        ran = [row for row in own if _conditions(row) == _conditions(told.key._asdict())]
+        if not any(row["verdict"] == "pass" for row in ran) or not self._had_figures(told.points):
+            return told
+        why = f"{len(self._recent(told.points))} of the nights before had a figure, and tonight has none: {told.why}"
+        return replace(told, state="silent", why=why)
+
+    def _had_figures(self, points: Sequence[Point]) -> bool:
+        return len(self._recent(points)) >= changes.LEAST_NIGHTS
+
+    def _recent(self, points: Sequence[Point]) -> list[Point]:
+        """Those of the rolling window's nights, without tonight's."""
+        nights = set(list(self.began)[-self.settings.baseline.nights - 1 : -1])
+        return [point for point in points if point.night in nights]
 
     def _explained(self, told: Watched, change: Change) -> Watched:
         """What a change beyond the margin means: the host, a better figure, something known, or a suspect."""
@@ -262,6 +285,11 @@ def _cell(row: Row) -> tuple[str, str]:
     return row["scenario"], row["kafka_version"]
 
 
+def _conditions(row: Row) -> tuple[str, ...]:
+    """What a run was, of a row or of a key: a series of other conditions is another one."""
+    return row["scenario"], row["scenario_digest"], row["kafka_version"], row["host"]
+
+
 def _is_rerun(row: Row, key: Key) -> bool:
     same = ("scenario_digest", "metric", "phase", "host")
     return row["labels"]["role"] in ("suspect", "baseline") and all(row[name] == getattr(key, name) for name in same)
@@ -269,6 +297,8 @@ def _is_rerun(row: Row, key: Key) -> bool:
 
 def _why_no_figure(rows: list[Row]) -> str:
     """Why none of tonight's runs counts, the most frequent reason first."""
+    if not rows:
+        return "no run measured it"
     return "; ".join(why for why, _ in Counter(map(_why_bad, rows)).most_common())
 
 

@@ -272,6 +272,31 @@ def test_alerts_about_performance_have_a_budget() -> None:
     assert [alert["kind"] for alert in result(rows, alerts=0)["alerts"]] == ["correctness", "correctness"]
 
 
+def test_a_night_that_became_too_slow_to_measure_is_not_green() -> None:
+    """All runs of a version passed and missed their load: its series is named, and the night is open."""
+    rows = history(LATE + 1)
+    for found in rows:
+        if found["kafka_version"] == "4.3.0" and found["labels"]["campaign"] == name_of(LATE):
+            found |= {"trusted": False, "note": "80.0% of the offered load was acknowledged in time"}
+    told = result(rows)
+
+    assert (told["state"], series_of(told)["state"]) == ("unknown", "silent")
+    assert "1 series that lost its figure" in told["sentence"]
+    assert series_of(told)["why"].endswith("80.0% of the offered load was acknowledged in time")
+    assert result(history(LATE + 1))["state"] == "pass"
+
+
+def test_a_canary_without_a_figure_is_missing() -> None:
+    """It ran, and says nothing of the host."""
+    rows = history(LATE + 1)
+    for found in rows:
+        if found["labels"]["role"] == "canary" and found["labels"]["campaign"] == name_of(LATE):
+            found |= {"trusted": False, "note": "the host was under pressure"}
+
+    assert result(rows)["canary"]["state"] == "missing"
+    assert result(rows)["sentence"].endswith("the canary is missing.")
+
+
 def test_a_history_of_sixty_nights_with_a_planted_change() -> None:
     """12 % slower from night 45 on: the right night and size; no night before it suspects anything."""
     rows = history(60, {"4.3.0": (45, 1.12)})

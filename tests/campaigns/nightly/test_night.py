@@ -67,22 +67,45 @@ def test_another_host_or_scenario_begins_anew() -> None:
 
 
 @pytest.mark.parametrize(
-    ("more", "why"),
+    ("more", "state", "why"),
     [
-        ({"trusted": False, "note": "the host was under pressure"}, "the host was under pressure"),
-        ({"verdict": "fail"}, "the verdict is fail, and such a run is neither slow nor fast"),
-        ({"value": None}, "nothing was seen"),
+        ({"trusted": False, "note": "the host was under pressure"}, "silent", "the host was under pressure"),
+        ({"verdict": "fail"}, "no figure", "the verdict is fail, and such a run is neither slow nor fast"),
+        ({"value": None}, "silent", "nothing was seen"),
+        ({"metric": "latency_p50_ms"}, "silent", "no run measured it"),
     ],
 )
-def test_a_night_without_a_good_run_has_no_figure(more: Mapping[str, Any], why: str) -> None:
-    """However slow it looks, it is no point of the series."""
+def test_a_night_without_a_good_run_has_no_figure(more: Mapping[str, Any], state: str, why: str) -> None:
+    """However slow it looks, it is no point of the series; only a run that passed should have had one."""
     tonight = campaign_of(LATE)
     rows = history(LATE) + rows_of(tonight, tonight.items, lambda _: 99.0, **more)
 
     watched = Night(tonight, rows).watched
 
-    assert {(told.state, told.why) for told in watched} == {("no figure", why)}
+    lost = f"14 of the nights before had a figure, and tonight has none: {why}"
+    assert {(told.state, told.why) for told in watched} == {(state, lost if state == "silent" else why)}
     assert {len(told.points) for told in watched} == {LATE}
+
+
+@pytest.mark.parametrize(("nights", "state"), [(7, "no figure"), (8, "silent")])
+def test_a_series_that_hardly_had_figures_is_not_missed(nights: int, state: str) -> None:
+    """A phase of a fault that has no latency on most nights; and one of another scenario digest begins anew."""
+    tonight = campaign_of(LATE)
+    last = rows_of(tonight, tonight.items, lambda _: 99.0, trusted=False)
+    before = [row for row in history(LATE) if row["labels"]["campaign"] >= name_of(LATE - nights)]
+    edited = [{**row, "scenario_digest": "edited"} for row in last]
+
+    assert set(states(before + last).values()) == {state}
+    assert set(states(before + edited).values()) == {"no figure"}
+
+
+def test_figures_that_are_older_than_the_window_are_not_missed() -> None:
+    """Silent at first; eleven nights later one night with a figure is left in a window of twelve, which is too few."""
+    rows = [row if row["labels"]["campaign"] < name_of(8) else {**row, "trusted": False} for row in history(20)]
+    short = {"nights": 12, "releases": ["3.9.1"]}
+
+    assert set(states(rows, 8, baseline=short).values()) == {"silent"}
+    assert set(states(rows, 19, baseline=short).values()) == {"no figure"}
 
 
 # --- who is suspected ---------------------------------------------------------------------------------
