@@ -224,14 +224,18 @@ class Night:
         return abs(percent(told.change.log)) / 100 / self.margin(told.key) if told.change else 0.0
 
     def settled(self, told: Watched) -> Reruns | None:
-        """What earlier nights' reruns said of this change: confirmed for good, refuted for some nights."""
+        """What earlier nights' reruns said of this change: confirmed for good, refuted for some nights.
+
+        Reruns before the change cannot refute it; confirm it they can, as its night is an estimate.
+        """
         names = list(self.began)
-        since = max(0, names.index(told.after[0]) - SLACK)
-        for age, name in enumerate(reversed(names[since:-1]), 1):
-            found = self.reruns(told, name)
+        since = names.index(told.after[0])
+        for at in range(len(names) - 2, max(0, since - SLACK) - 1, -1):
+            found = self.reruns(told, names[at])
             if found and found.said.verdict == "confirmed":
                 return found
-            if found and found.said.verdict == "refuted" and age <= self.settings.confirm.rest:
+            rests = since <= at >= len(names) - 1 - self.settings.confirm.rest
+            if found and found.said.verdict == "refuted" and rests:
                 return found
         return None
 

@@ -233,6 +233,17 @@ def test_what_was_confirmed_is_not_rerun_and_what_was_refuted_rests() -> None:
     assert next_nights(1.0) == [False, False, True]
 
 
+@pytest.mark.parametrize(("factor", "again"), [(1.0, True), (1.2, False)])
+def test_reruns_before_a_change_cannot_refute_it(factor: float, again: bool) -> None:
+    """Refuted on the night before the change came, it is rerun; confirmed there, its night was estimated wrongly."""
+    earlier = reruns(LATE - 1, history(LATE, {"4.3.0": (LATE - 1, 1.2)}), factor)
+    night, told = suspect(history(LATE + 1, SLOW) + earlier)
+
+    assert told.after == [name_of(LATE)]
+    assert bool(night.suspects) == again
+    assert bool(follow_up(night.campaign, night.rows)) == again
+
+
 def test_what_was_mended_is_suspected_no_more() -> None:
     """Slow for six nights and well again: the newest level counts."""
     rows = history(LATE + 8, {"4.3.0": (LATE, 1.2)})
