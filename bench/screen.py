@@ -230,6 +230,8 @@ def render(found: dict[str, Any]) -> str:
         "",
         "Two rules of a real night are left out: what reruns refuted rests for `confirm.rest` nights, so that a small",
         "change is confirmed up to so many nights later than here; and what was confirmed stays so on later nights.",
+        "Nor are there pinned nights here, nor the comparison of the newest level with all earlier ones, which a real",
+        "night makes once a change was found, for what is worse beyond its margin.",
         "",
         "## Histories in which nothing changed",
         "",

@@ -59,8 +59,8 @@ class Point(NamedTuple):
 class Change(NamedTuple):
     """Two levels of a series, the later one going on up to its end.
 
-    ``first`` is the index of the first night of the level before, ``since`` that of the first night after the change;
-    ``log`` is the log-ratio of the levels, with its interval at 95 %.
+    ``first`` is the index of the first night of the level before and ``until`` that of the first one after that level;
+    ``since`` that of the first night of the later level. ``log`` is the log-ratio, with its interval at 95 %.
     """
 
     first: int
@@ -71,6 +71,7 @@ class Change(NamedTuple):
     low: float
     high: float
     p: float
+    until: int
 
 
 class Confirmation(NamedTuple):
@@ -164,21 +165,50 @@ def latest_change(values: Sequence[float], alpha: float = ALPHA) -> Change | Non
     return found
 
 
+def worst_change(values: Sequence[float], better: Better, *, pinned: int = 0, alpha: float = ALPHA) -> Change | None:
+    """How much worse the newest level is than that earlier one from which it is furthest; None where than none.
+
+    Half a mend, or small steps, hide from ``latest_change`` what they leave or add up to. The newest level is compared
+    with every earlier one and with the first ``pinned`` values, by tests that share ``alpha``; so there are none where
+    no change is found.
+    """
+    *earlier, (newest, _) = _levels_of(values, 0, len(values), alpha)
+    others = {
+        (first, until)
+        for first, until in (*earlier, (0, pinned))
+        if until - first >= LEAST_BEFORE and until <= newest
+    }  # fmt: skip
+    found = [levels(values, first, newest, until=until) for first, until in sorted(others)]
+    worse = [change for change in found if change.p < alpha / len(found) and is_worse(change.log, better)]
+    return max(worse, key=lambda change: abs(change.log), default=None)
+
+
+def _levels_of(values: Sequence[float], first: int, until: int, alpha: float) -> list[tuple[int, int]]:
+    """Every level between two indices: what lies on either side of a change is looked at again."""
+    if until - first > LEAST_BEFORE:
+        since = first + _best_split(values[first:until])
+        if levels(values[:until], first, since).p < alpha:
+            return [*_levels_of(values, first, since, alpha), *_levels_of(values, since, until, alpha)]
+    return [(first, until)]
+
+
 def _best_split(values: Sequence[float]) -> int:
     search = ruptures.Binseg(model="l2", min_size=1, jump=1).fit(np.array(values).reshape(-1, 1))
     return int(search.predict(n_bkps=1)[0])
 
 
-def levels(values: Sequence[float], first: int, since: int, confidence: float = 0.95) -> Change:
-    """How the values from ``since`` on differ from those before it; p is nan where all are the same."""
-    before, after = values[first:since], values[since:]
+def levels(
+    values: Sequence[float], first: int, since: int, confidence: float = 0.95, *, until: int | None = None
+) -> Change:
+    """How the values from ``since`` on differ from those up to it, or to ``until``; p is nan if all are the same."""
+    until = since if until is None else until
+    before, after = values[first:until], values[since:]
     with warnings.catch_warnings(action="ignore", category=RuntimeWarning):  # levels without any noise
         test = stats.ttest_ind(after, before)
         low, high = test.confidence_interval(confidence)
     log = fmean(after) - fmean(before)
-    return Change(
-        first, since, math.exp(fmean(before)), math.exp(fmean(after)), log, float(low), float(high), float(test.pvalue)
-    )
+    size = (log, float(low), float(high), float(test.pvalue))
+    return Change(first, since, math.exp(fmean(before)), math.exp(fmean(after)), *size, until)
 
 
 def is_worse(log: float, better: Better) -> bool:

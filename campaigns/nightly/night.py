@@ -46,7 +46,7 @@ class Watched:
     @property
     def before(self) -> list[str]:
         """The nights of the level before the change."""
-        return [point.night for point in self.window[self.change.first : self.change.since]] if self.change else []
+        return [point.night for point in self.window[self.change.first : self.change.until]] if self.change else []
 
     @property
     def after(self) -> list[str]:
@@ -133,14 +133,29 @@ class Night:
             had = f"{len(window)} of the {len(window) + missing} nights that a comparison needs"
             return replace(told, state="no basis", why=f"{had}, this one included")
         values = changes.logs(window)
-        change = changes.latest_change(values)
+        change = self._change(role, key, values, older=len(window) - 1 - self.settings.baseline.nights)
         level = values[change.since :] if change else values[:-1]
         told = replace(told, window=window, change=change, visible=changes.visible(level), state="steady")
         if change is None:
             return replace(told, why="no change of level")
-        if abs(percent(change.log)) < 100 * self.margin(key):
+        if not self._is_beyond_margin(key, change):
             return replace(told, why="a change below the margin")
         return self._explained(told, change)
+
+    def _change(self, role: str, key: Key, values: Sequence[float], older: int) -> Change | None:
+        """The last change; or where the newest level is worse than an earlier one by still more, that change.
+
+        ``older``: how many pinned nights lie before the rolling window.
+        """
+        latest = changes.latest_change(values)
+        worst = changes.worst_change(values, better(key.metric), pinned=max(older, 0)) if role == "night" else None
+        if worst is None or not self._is_beyond_margin(key, worst):
+            return latest
+        is_worse = latest is not None and changes.is_worse(latest.log, better(key.metric))
+        return latest if latest and is_worse and abs(latest.log) >= abs(worst.log) else worst
+
+    def _is_beyond_margin(self, key: Key, change: Change) -> bool:
+        return abs(percent(change.log)) >= 100 * self.margin(key)
 
     def _without_figure(self, told: Watched) -> Watched:
         """Silent is what had figures and has none although a run passed: so may be what became too slow to measure.

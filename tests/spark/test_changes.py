@@ -9,7 +9,18 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from spark import changes
-from spark.changes import LEAST_NIGHTS, Point, canary_moved, confirm, is_good, latest_change, series, visible, window
+from spark.changes import (
+    LEAST_NIGHTS,
+    Point,
+    canary_moved,
+    confirm,
+    is_good,
+    latest_change,
+    series,
+    visible,
+    window,
+    worst_change,
+)
 
 QUIET = [3.00, 3.01, 2.99, 3.02, 2.98, 3.00, 3.01, 2.99, 3.00, 3.01, 2.99, 3.00]  # logarithms
 ROW: dict[str, Any] = {
@@ -138,6 +149,41 @@ def test_a_fault_that_was_mended_is_not_the_last_change() -> None:
     assert change
     assert (change.first, change.since) == (12, 24)
     assert change.log == pytest.approx(-0.2, abs=0.01)
+
+
+def test_half_a_mend_leaves_what_it_did_not_mend() -> None:
+    """20 % slower, then 8 % of it mended: the newest level is still 12 % above the first; mended whole it is not."""
+    slow = [log + 0.2 for log in QUIET]
+    half, whole = ([*QUIET, *slow, *(log + left for log in QUIET[:6])] for left in (0.12, 0.0))
+    found = worst_change(half, "lower")
+
+    assert found
+    assert (found.first, found.until, found.since) == (0, 12, 24)
+    assert found.log == pytest.approx(0.12, abs=0.01)
+    assert worst_change(half, "higher").log == pytest.approx(-0.08, abs=0.01)  # more is better: the mend is the harm
+    assert worst_change(whole, "lower") is None
+
+
+def test_small_steps_add_up() -> None:
+    """Two steps of 6 %: the newest level is 12 % above the first, whichever step the best split is at."""
+    steps = [*QUIET, *(log + 0.06 for log in QUIET), *(log + 0.12 for log in QUIET)]
+    found = worst_change(steps, "lower")
+
+    assert found
+    assert (found.first, found.until, found.since) == (0, 12, 24)
+    assert worst_change(QUIET * 3, "lower") is None
+
+
+def test_pinned_nights_are_a_level_of_their_own() -> None:
+    """Three nights from before, then a level 8 % above, which rose by 1 % more: a change is measured from those."""
+    values = [2.92, 2.93, 2.91, *QUIET, *(log + 0.05 for log in QUIET)]
+    pinned, rolling = (worst_change(values, "lower", pinned=count) for count in (3, 0))
+
+    assert pinned
+    assert (pinned.first, pinned.until, pinned.since) == (0, 3, 15)
+    assert pinned.log == pytest.approx(0.13, abs=0.01)
+    assert rolling == pinned  # far enough away to be found as a level, too
+    assert worst_change([2.97, 2.98, 2.99, *values[3:]], "lower", pinned=3).until == 3
 
 
 def test_a_start_that_was_different_is_no_level() -> None:

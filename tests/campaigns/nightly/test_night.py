@@ -255,6 +255,44 @@ def test_what_was_mended_is_suspected_no_more() -> None:
     assert states(rows, LATE + 7)["night", "4.3.0"] in ("steady", "better")
 
 
+def slowed(nights: int, *levels: tuple[int, float]) -> list[Row]:
+    """So many nights on which 4.3.0 is slower by each factor from its night on, until the next one."""
+    rows = history(nights)
+    for found in rows:
+        if found["kafka_version"] == "4.3.0":
+            reached = [factor for since, factor in levels if found["labels"]["campaign"] >= name_of(since)]
+            found["value"] *= reached[-1] if reached else 1
+    return rows
+
+
+def test_half_a_mend_is_still_a_slowdown() -> None:
+    """20 % slower and then 8 % less: what is left is judged against the level before, and its nights."""
+    half, whole = (slowed(30, (14, 1.2), (22, left)) for left in (1.1, 1.0))
+    _, told = suspect(half, 29)
+
+    assert told.before == [name_of(night) for night in range(14)]
+    assert told.after == [name_of(night) for night in range(22, 30)]
+    assert states(whole, 29)["night", "4.3.0"] in ("steady", "better")
+
+
+def test_steps_below_the_margin_add_up() -> None:
+    """Two steps of 4 % under a margin of 5 %: the first alone is below it, both together are not."""
+    rows = slowed(38, (14, 1.04), (26, 1.082))
+
+    assert states(rows, 25)["night", "4.3.0"] == "steady"
+    assert states(rows, 37)["night", "4.3.0"] == "suspect"
+
+
+def test_pinned_nights_remember_what_later_changes_hide() -> None:
+    """8 % slower since long, a step of 3 % within the window: by the pinned nights it is 11 %."""
+    rows = slowed(40, (10, 1.08), (32, 1.112))
+    short = {"nights": 20, "releases": ["3.9.1"]}
+    pinned = {**short, "pinned": [name_of(night) for night in range(4)]}
+
+    assert states(rows, 39, baseline=short)["night", "4.3.0"] == "steady"
+    assert suspect(rows, 39, baseline=pinned)[1].before == [name_of(night) for night in range(4)]
+
+
 def test_runs_of_other_campaigns_are_no_nights() -> None:
     """Pairs of a comparison stand in the same archive."""
     campaign: Campaign = campaign_of(3)
