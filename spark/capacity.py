@@ -352,26 +352,29 @@ def demands(
 ) -> list[Demand]:
     """Per broker: CPU, network, disk, and what a peer must spare while another catches up at a rate R.
 
-    With one broker away the others take B/(B-1) of their share, as if its replicas had been moved to them.
-    ``catch_up`` is R; ``limits`` is by resource. Rules of the traffic: bytes arrive RF times and leave G + RF - 1
-    times (the sizing equation of Amazon MSK counts the same way).
+    With one broker away the others take B/(B-1) of their share, as if its replicas had been moved to them. Where B is
+    RF nothing can be moved: bytes then arrive RF - 1 times and leave G + RF - 2 times. ``catch_up`` is R; ``limits`` is
+    by resource. Rules of the traffic: bytes arrive RF times and leave G + RF - 1 times (the sizing equation of Amazon
+    MSK counts the same way).
     """
     away = brokers / (brokers - 1)
     share = 1 / brokers
     load = load_of_a_broker(write, replication_factor, brokers)
     spare = max(catch_up - load, 0.0) / (brokers - 1)
-    told: list[tuple[str, str, float | None, str]] = [
-        ("cpu", "cores", None if cpu_s_per_mb is None else write * cpu_s_per_mb * share, "CPU s per MB · W / B"),
-        ("network_in", "MB/s", write * replication_factor * share, "W · RF / B"),
-        ("network_out", "MB/s", write * (consumer_groups + replication_factor - 1) * share, "W · (G + RF - 1) / B"),
-        ("disk_write", "MB/s", write * replication_factor * share, "W · RF / B"),
+    copies, outs = replication_factor, consumer_groups + replication_factor - 1
+    left = int(brokers == replication_factor)  # copies that nobody holds meanwhile
+    told: list[tuple[str, str, float | None, float, str]] = [
+        ("cpu", "cores", cpu_s_per_mb, 1.0, "CPU s per MB · W / B"),
+        ("network_in", "MB/s", copies, 1 - left / copies, "W · RF / B"),
+        ("network_out", "MB/s", outs, 1 - left / outs, "W · (G + RF - 1) / B"),
+        ("disk_write", "MB/s", copies, 1 - left / copies, "W · RF / B"),
     ]
     rows = [
-        Demand(name, unit, value, value * away, limits.get(name), rule)
-        for name, unit, value, rule in told
-        if value is not None
+        Demand(name, unit, write * times * share, write * times * share * away * kept, limits.get(name), rule)
+        for name, unit, times, kept, rule in told
+        if times is not None
     ]
-    out = write * (consumer_groups + replication_factor - 1) * share * away
+    out = write * outs * share * away  # to the one that catches up as well
     return [
         *rows,
         Demand("catch_up_out", "MB/s", 0.0, out + spare, limits.get("network_out"), "network out + (R - w) / (B - 1)"),
@@ -450,13 +453,12 @@ class Measured:
         return self.healthy.load.scaled(brokers / self.brokers)
 
     def degraded_knee(self, brokers: int) -> Interval:
-        """With one broker away; the others share the load."""
-        return self.degraded.load.scaled((brokers - 1) / (self.brokers - 1))
+        """With one broker away whose replicas stay where they are: the others take in what they took in before."""
+        return self.degraded.load.scaled(brokers / self.brokers)
 
     def safe_latency_load(self, brokers: int) -> float:
         """The write load at which the upper bound of p99 stays within its target with one broker away."""
-        degraded = self.degraded.safe * (brokers - 1) / (self.brokers - 1)
-        return min(degraded, self.healthy.safe * brokers / self.brokers)
+        return min(self.degraded.safe, self.healthy.safe) * brokers / self.brokers
 
     def safe_recovery_load(self, brokers: int, down_s: float, target_s: float) -> float:
         """The write load at which the upper bound of T stays within its target after such a downtime."""

@@ -231,15 +231,28 @@ def test_no_step_is_no_knee() -> None:
 
 
 def test_demands_of_a_broker_follow_the_rules_of_replication() -> None:
-    """12 MB/s on 3 brokers with RF 3 and 1 group: 12 in, 12 out, 12 to disk each; half as much again with one away."""
+    """12 MB/s on 3 brokers with RF 3 and 1 group: 12 in, 12 out, 12 to disk each, and no more with one away.
+
+    In all 24 arrive and 24 leave; while the third catches up its share leaves, too: 18, and 4 of what it missed.
+    """
     rows = {row.resource: row for row in _demands(limits={"cpu": 1.0, "network_out": 30.0})}
 
     assert load_of_a_broker(12, 3, 3) == 12
     assert [rows[name].healthy for name in ("cpu", "network_in", "network_out", "disk_write")] == [0.4, 12, 12, 12]
-    assert rows["network_in"].degraded == pytest.approx(18)
+    assert [rows[name].degraded for name in ("network_in", "network_out", "disk_write")] == pytest.approx([12] * 3)
+    assert rows["cpu"].degraded == pytest.approx(0.6)
     assert rows["catch_up_disk_read"].degraded == pytest.approx(4)  # (20 - 12) / 2
     assert rows["catch_up_out"].degraded == pytest.approx(22)
     assert rows["disk_write"].use is None
+
+
+def test_replicas_that_can_be_moved_are() -> None:
+    """The same on 4 brokers with RF 3: 9 each, and 12 where another one's replicas have been moved to the three."""
+    found = demands(12, brokers=4, replication_factor=3, consumer_groups=1, cpu_s_per_mb=None, catch_up=20, limits={})
+    rows = {row.resource: row for row in found}
+
+    assert (rows["network_in"].healthy, rows["network_in"].degraded) == (9, pytest.approx(12))
+    assert (rows["network_out"].healthy, rows["network_out"].degraded) == (9, pytest.approx(12))
 
 
 def test_the_bottleneck_is_the_resource_nearest_to_its_limit() -> None:
@@ -299,13 +312,16 @@ def test_the_safe_load_is_the_smaller_of_latency_and_recovery_in_the_degraded_st
 
 
 def test_more_brokers_carry_more_and_the_fewest_are_named() -> None:
-    """9 MB/s with two of three left are 4.5 each: 20 MB/s need six; no number outruns a target below the start."""
+    """9 MB/s with one of three away are 9 into each of two: 20 MB/s need seven, of which each then takes in 60 / 7.
+
+    Six would take in 10 each. No number outruns a target below the start.
+    """
     measured = _measured(healthy=40)
-    assert measured.safe_latency_load(6) == pytest.approx(22.5)
+    assert measured.safe_latency_load(6) == pytest.approx(18)
     assert measured.brokers_for(9, 10, 60) == 3
-    assert measured.brokers_for(20, 10, 60) == 6
+    assert measured.brokers_for(20, 10, 60) == 7
     assert measured.brokers_for(20, 10, 5) is None
-    assert measured.degraded_knee(5).estimate == 20
+    assert measured.degraded_knee(6).estimate == 20
 
 
 def test_bounds_that_do_not_exist_are_null() -> None:
