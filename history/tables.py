@@ -207,7 +207,8 @@ RECOVERY = pa.schema(
     ]
 )
 
-# Open-loop load by phase; latency of acknowledged sends, counted from the due time.
+# Open-loop load by phase; latency counts from the due time. What is owed and was never acknowledged took longer than
+# anything: a quantile that falls on it is null.
 LATENCY = pa.schema(
     [
         _required("phase", pa.string()),

@@ -87,6 +87,8 @@ whole run.
 - Latency counts from the time at which a send was due, whatever the cluster did then. It is trusted only where at least
   {achieved:.1%} of what was due up to a second before the phase's end was acknowledged within the phase, and on
   {p50:,}, {p99:,} and {p999:,} samples for p50, p99 and p99.9.
+- What was owed by then and never acknowledged took longer than anything. A percentile that falls on it has no value,
+  and a rate at which p99 does is above every limit.
 - The sustainable rate is where p99 crosses the scenario's `p99_limit`, between the last offered rate that kept it and
   the first that did not; log p99 is taken as linear between them.
 - A time may be censored: the observation ended first, and the true time is longer.

@@ -19,6 +19,7 @@ from spark.verdict import gone
 Row = Mapping[str, Any]
 
 LEAST_ACHIEVED = 0.995  # below it an open loop did not offer what it said, and its latencies are of another load
+NEVER = "so many of the sends were never acknowledged that there is no such percentile"
 LEAST_SAMPLES = {"latency_p50_ms": 100, "latency_p99_ms": 1_000, "latency_p999_ms": 10_000}
 MOST_STEAL = 0.05
 MOST_OTHER_CPU = 0.25
@@ -77,7 +78,7 @@ def _load(run: Measured) -> Iterator[dict[str, Any]]:
         yield _row("achieved_ratio", _achieved(row), phase, samples=row["owed"])
         for name, column in (("p50", "p50_ms"), ("p99", "p99_ms"), ("p999", "p999_ms")):
             metric = f"latency_{name}_ms"
-            why = _no_latency(metric, row)
+            why = _no_latency(metric, row) or (NEVER if row[column] is None else None)
             yield _row(metric, row[column], phase, samples=row["acked"], trusted=why is None, note=why)
 
 
@@ -102,10 +103,11 @@ def _sustainable(run: Measured) -> Iterator[dict[str, Any]]:
     load = run.manifest.scenario.get("load") or {}
     limit_s = load.get("p99_limit")
     stepped = {event.phase for event in run.events if event.kind == "offered"}
-    steps = [row for row in run.latency if row["phase"] in stepped and row["p99_ms"]]
+    steps = [row for row in run.latency if row["phase"] in stepped and row["due"]]
     if limit_s is None or not steps:
         return
-    points = sorted((row["due"] / row["seconds"], float(row["p99_ms"])) for row in steps)
+    never = math.inf  # to wait for what was never acknowledged
+    points = sorted((row["due"] / row["seconds"], row["p99_ms"] or never) for row in steps)
     rate, censored, note = crossing(points, 1000 * limit_s)
     name, samples = "sustainable_rate_per_s", sum(row["due"] for row in steps)
     yield _row(name, rate, samples=samples, censored=censored, trusted=rate is not None and not censored, note=note)

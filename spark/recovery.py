@@ -8,6 +8,7 @@ ISR that never lost a target has nothing to make full.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
@@ -19,6 +20,7 @@ from history.manifest import Manifest
 from history.tables import LATENCY, RECOVERY
 from spark.tables import PARTITION, rows
 
+QUANTILES = ("p50_ms", "p99_ms", "p999_ms")
 SETTLING_NS = 1_000_000_000  # of a phase's end: what is due then may still be under way
 # Steps that take no broker away by themselves: there is nothing to recover from.
 _UNFELT = {"configure", "throttle", "delete_records", "reassign", "ping_pong", "wipe", "truncate", "forget", "flip_bit"}
@@ -195,13 +197,15 @@ def latency(sends: DataFrame, spans: DataFrame) -> DataFrame:
     """Load and latency by phase: sends by the phase in which they were due, acknowledgements by that of their arrival.
 
     Latency counts from the due time, whatever the cluster did then; ``spans`` is (phase, from_ns, to_ns). What was due
-    right before the end may still be under way then, and is not owed.
+    right before the end may still be under way then, and is not owed. What is owed and was never acknowledged took
+    longer than anything: a quantile that falls on it has no value.
     """
     settling = F.least(F.lit(SETTLING_NS), ((F.col("to_ns") - F.col("from_ns")) / 2).cast("long"))
     owed = F.col("due_ns") < F.col("to_ns") - settling
     kept = owed & (F.col("outcome") == "ok") & (F.col("done_ns") < F.col("to_ns"))
     taken_ms = F.when(F.col("outcome") == "ok", (F.col("done_ns") - F.col("due_ns")) / 1e6)
-    quantiles = F.percentile(taken_ms, F.array(F.lit(0.5), F.lit(0.99), F.lit(0.999)))
+    waited_ms = F.coalesce(taken_ms, F.when(owed, F.lit(math.inf)))
+    quantiles = F.percentile(waited_ms, F.array(F.lit(0.5), F.lit(0.99), F.lit(0.999)))
     arrivals = (
         _within(sends.filter("outcome = 'ok'"), "done_ns", spans).groupBy("phase").agg(F.count("*").alias("came"))
     )
@@ -217,7 +221,7 @@ def latency(sends: DataFrame, spans: DataFrame) -> DataFrame:
             F.max(taken_ms).alias("max_ms"),
         )
         .join(arrivals, "phase", how="left")
-        .withColumns({"p50_ms": F.col("q")[0], "p99_ms": F.col("q")[1], "p999_ms": F.col("q")[2]})
+        .withColumns({name: F.nullif(F.col("q")[at], F.lit(math.inf)) for at, name in enumerate(QUANTILES)})
         .withColumn("arrived", F.coalesce("came", F.lit(0)))
         .withColumn("seconds", (F.col("to_ns") - F.col("from_ns")) / 1e9)
         .select(*LATENCY.names)

@@ -74,11 +74,34 @@ def test_a_rare_quantile_needs_many_samples() -> None:
     assert found["latency_p999_ms", "steady"]["note"] == "5000 samples; 10000 are needed"
 
 
+def test_a_percentile_of_what_was_never_acknowledged_is_none() -> None:
+    """p99.9 falls on sends that nobody answered: no value, and no trust, although the load was achieved."""
+    found = _measured(latency=[STEADY | {"p999_ms": None}])
+    lost, kept = found["latency_p999_ms", "steady"], found["latency_p99_ms", "steady"]
+
+    assert (lost["value"], lost["trusted"]) == (None, False)
+    assert lost["note"] == "so many of the sends were never acknowledged that there is no such percentile"
+    assert (kept["value"], kept["trusted"]) == (12.0, True)
+
+
 def test_the_rate_that_keeps_the_limit() -> None:
     """p99 of 50 ms at 1,000/s and 200 ms at 2,000/s crosses 100 ms half-way, on a logarithmic scale."""
     assert crossing([(1_000.0, 50.0), (2_000.0, 200.0)], 100) == (pytest.approx(1_500), False, None)
     assert crossing([(1_000.0, 50.0), (2_000.0, 99.0)], 100)[:2] == (2_000.0, True)
     assert crossing([(1_000.0, 101.0), (2_000.0, 99.0)], 100)[:2] == (None, False)
+
+
+def test_a_rate_that_was_not_answered_is_not_sustained() -> None:
+    """The higher one of two has no p99: the lower one is the last that kept the limit; alone it is none."""
+    kept, lost = STEADY | {"phase": "a", "p99_ms": 50.0}, STEADY | {"phase": "b", "due": 40_000, "p99_ms": None}
+    offered = [Event(t_ns=S, wall="", kind="offered", phase=name) for name in ("a", "b")]
+    both, alone = (
+        _measured(manifest=_with_limit(0.1), events=offered, latency=rows)["sustainable_rate_per_s", ""]
+        for rows in ([kept, lost], [lost])
+    )
+
+    assert (both["value"], both["censored"], both["trusted"]) == (2_000, False, True)
+    assert (alone["value"], alone["trusted"]) == (None, False)
 
 
 def test_sustainable_rate_is_of_the_stepped_phases_alone() -> None:

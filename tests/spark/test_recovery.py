@@ -1,5 +1,7 @@
 """Recovery times count from the order to inject, and what was not seen is censored."""
 
+import pytest
+
 from history.events import Event
 from history.tables import REPLICAS, SENDS
 from spark import recovery
@@ -148,6 +150,20 @@ def test_latency_by_phase(spark):
 
     assert [(row["phase"], row["acked"], row["p99_ms"]) for row in found] == [("p", 1, 2.0), ("q", 1, 2.0)]
     assert [(row["seconds"], row["due"], row["arrived"]) for row in found] == [(2.0, 2, 1), (1.0, 1, 1)]
+
+
+@pytest.mark.parametrize(
+    ("never", "p50", "p99"), [(0, 2.0, 2.0), (1, 2.0, 2.0), (2, 2.0, None), (50, 2.0, None), (51, None, None)]
+)
+def test_what_was_never_acknowledged_waited_longer_than_anything(spark, never, p50, p99):
+    """Of 101 sends: one that is unanswered lies above p99, two reach it; what was not owed is left out."""
+    spans = spark.createDataFrame([("p", 0, 10 * S)], SPANS)
+    sends = [sent(n, offset=n, at_ns=S + n, **({"outcome": "info"} if n < never else {})) for n in range(101)]
+    late = [sent(n, outcome="info", at_ns=9 * S + n) for n in range(101, 201)]
+    (found,) = recovery.latency(rows(spark, SENDS, [*sends, *late]), spans).collect()
+
+    assert (found["p50_ms"], found["p99_ms"]) == (p50, p99)
+    assert (found["acked"], found["owed"], found["max_ms"]) == (101 - never, 101, 2.0)
 
 
 def test_latency_of_a_phase_that_answered_late(spark):
