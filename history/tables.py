@@ -214,10 +214,10 @@ LATENCY = pa.schema(
         _required("phase", pa.string()),
         _required("seconds", pa.float64()),
         _required("due", pa.int64()),  # sends that were due in the phase, however they ended
-        _required("acked", pa.int64()),  # of those, acknowledged at any time
+        _required("acked", pa.int64()),  # of those, acknowledged at any time, or in a transaction that was aborted
         _required("arrived", pa.int64()),  # acknowledgements that arrived in the phase
         _required("owed", pa.int64()),  # sends that were due a second or more before the phase's end
-        _required("kept", pa.int64()),  # of those, acknowledged within the phase
+        _required("kept", pa.int64()),  # of those, acknowledged or aborted within the phase
         pa.field("p50_ms", pa.float64()),
         pa.field("p99_ms", pa.float64()),
         pa.field("p999_ms", pa.float64()),

@@ -20,6 +20,7 @@ from history.manifest import Manifest
 from history.tables import LATENCY, RECOVERY
 from spark.tables import PARTITION, rows
 
+ABORTED = "transaction_aborted"  # the error of every record of a transaction that ended so (clusters/clients/ledger.py)
 QUANTILES = ("p50_ms", "p99_ms", "p999_ms")
 SETTLING_NS = 1_000_000_000  # of a phase's end: what is due then may still be under way
 # Steps that take no broker away by themselves: there is nothing to recover from.
@@ -199,11 +200,15 @@ def latency(sends: DataFrame, spans: DataFrame) -> DataFrame:
     Latency counts from the due time, whatever the cluster did then; ``spans`` is (phase, from_ns, to_ns). What was due
     right before the end may still be under way then, and is not owed. What is owed and was never acknowledged took
     longer than anything: a quantile that falls on it has no value.
+
+    A transaction that was aborted was answered, with all its records in the log: most are aborted on purpose.
     """
     settling = F.least(F.lit(SETTLING_NS), ((F.col("to_ns") - F.col("from_ns")) / 2).cast("long"))
     owed = F.col("due_ns") < F.col("to_ns") - settling
-    kept = owed & (F.col("outcome") == "ok") & (F.col("done_ns") < F.col("to_ns"))
-    taken_ms = F.when(F.col("outcome") == "ok", (F.col("done_ns") - F.col("due_ns")) / 1e6)
+    aborted = F.col("error").eqNullSafe(ABORTED) & F.col("done_ns").isNotNull()
+    answered = (F.col("outcome") == "ok") | aborted
+    kept = owed & answered & (F.col("done_ns") < F.col("to_ns"))
+    taken_ms = F.when(answered, (F.col("done_ns") - F.col("due_ns")) / 1e6)
     waited_ms = F.coalesce(taken_ms, F.when(owed, F.lit(math.inf)))
     quantiles = F.percentile(waited_ms, F.array(F.lit(0.5), F.lit(0.99), F.lit(0.999)))
     arrivals = (

@@ -2,6 +2,7 @@
 
 import pytest
 
+from clusters.clients.ledger import ABORTED
 from history.events import Event
 from history.tables import REPLICAS, SENDS
 from spark import recovery
@@ -164,6 +165,25 @@ def test_what_was_never_acknowledged_waited_longer_than_anything(spark, never, p
 
     assert (found["p50_ms"], found["p99_ms"]) == (p50, p99)
     assert (found["acked"], found["owed"], found["max_ms"]) == (101 - never, 101, 2.0)
+
+
+def test_an_abort_is_an_answer(spark):
+    """Every fifth transaction was aborted on purpose, and kept its load; what was refused or not answered did not."""
+    spans = spark.createDataFrame(
+        [(phase, at * S, (at + 10) * S) for phase, at in (("p", 0), ("q", 20), ("r", 40))], SPANS
+    )
+
+    def five(at_s, **last):
+        told = [sent(at_s + n, offset=n, at_ns=at_s * S) for n in range(4)]
+        return [*told, sent(at_s + 4, outcome="fail", at_ns=at_s * S, **last)]
+
+    aborted = {"error": ABORTED}
+    refused = five(21, error="MESSAGE_TOO_LARGE")
+    unanswered = five(41, **aborted, done_ns=None)
+    found = recovery.latency(rows(spark, SENDS, [*five(1, **aborted), *refused, *unanswered]), spans)
+
+    told = {row["phase"]: (row["acked"], row["owed"], row["kept"], row["p99_ms"]) for row in found.collect()}
+    assert told == {"p": (5, 5, 5, 2.0), "q": (4, 5, 4, None), "r": (4, 5, 4, None)}
 
 
 def test_latency_of_a_phase_that_answered_late(spark):
