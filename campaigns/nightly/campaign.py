@@ -22,6 +22,7 @@ from spark.changes import LEAST_NIGHTS, Point
 from spark.effects import percent
 
 SHOWN_NIGHTS = 90
+MOST_NAMED = 2  # in one sentence
 BY_DESIGN = {"behaviour_change"}  # told by the judge, and no anomaly
 NO_RUN = "There is no run: the harness broke, or the night was cut short."
 Json = dict[str, Any]
@@ -327,6 +328,8 @@ def _canary(night: Night, series: list[Json]) -> Json:
         return {"state": "missing", "sentence": f"{name} did not run, so a change of the host would not be seen."}
     if moved:
         return {"state": "moved", "sentence": f"{name} moved, so the host changed: {'; '.join(moved)}."}
+    if with_it := _hosts(series):
+        return {"state": "moved", "sentence": f"{name} moved with {_named(with_it)}, so the host is suspected."}
     if states["steady"]:
         return {"state": "steady", "sentence": f"{name} held still in {states['steady']} of {len(own)} series."}
     if states["silent"]:
@@ -417,9 +420,21 @@ def _sentence(found: Json) -> str:
     return f"Tonight: {', '.join(parts)}; {_end(found, states)}."
 
 
+def _hosts(series: list[Json]) -> list[str]:
+    """The series that the canary excuses."""
+    return [told["name"] for told in series if told["state"] == "host"]
+
+
+def _named(names: list[str]) -> str:
+    more = len(names) - MOST_NAMED
+    return "; ".join(names[:MOST_NAMED]) + (f"; and {more} more" if more > 0 else "")
+
+
 def _end(found: Json, states: Counter[str]) -> str:
     if states["no basis"] and not states.keys() - {"no basis", "no figure"}:
         return f"nothing is compared before a series has {LEAST_NIGHTS + 1} nights on one host"
+    if with_it := _hosts(found["series"]):
+        return f"the canary moved with {_named(with_it)}, so the host is suspected"
     words = {
         "steady": "the canary held still",
         "moved": "the canary moved, so the host is suspected",
@@ -437,7 +452,7 @@ def _state(found: Json) -> str:
     if found["alerts"] or found["suppressed"]:
         return "fail"
     unclear = {"missing", "unknown"}.intersection(run["verdict"] for run in found["runs"])
-    open_ones = {"suspect", "inconclusive", "silent"}.intersection(told["state"] for told in found["series"])
+    open_ones = {"suspect", "inconclusive", "silent", "host"}.intersection(told["state"] for told in found["series"])
     return "unknown" if unclear or open_ones or found["canary"]["state"] in ("moved", "missing") else "pass"
 
 

@@ -272,6 +272,18 @@ def test_alerts_about_performance_have_a_budget() -> None:
     assert [alert["kind"] for alert in result(rows, alerts=0)["alerts"]] == ["correctness", "correctness"]
 
 
+def test_what_the_host_is_suspected_of_is_no_pass() -> None:
+    """The canary moved by half as much, which is below its own margin: series and suspicion are named."""
+    factor = {"4.3.0": (LATE - 3, 1.07), "canary": (LATE - 3, 1.04)}
+    told = result(history(LATE + 1, factor))
+    canary = [each["state"] for each in told["series"] if each["role"] == "canary"]
+
+    assert (series_of(told)["state"], canary, told["state"]) == ("host", ["steady"], "unknown")
+    assert told["sentence"].endswith("; the canary moved with p99 latency, steady on 4.3.0, so the host is suspected.")
+    assert told["canary"]["state"] == "moved"
+    assert told["canary"]["sentence"].endswith("moved with p99 latency, steady on 4.3.0, so the host is suspected.")
+
+
 def test_a_night_that_became_too_slow_to_measure_is_not_green() -> None:
     """All runs of a version passed and missed their load: its series is named, and the night is open."""
     rows = history(LATE + 1)
