@@ -33,13 +33,18 @@ def render(result: Told, links: Mapping[str, str]) -> str:
         sentence=result["sentence"],
         state=result["state"],
         state_word=recommendation["verdict"],
-        meaning=_VERDICTS[recommendation["verdict"]],
+        meaning=_meaning(result),
         above=_question(result),
         facts=_facts(result),
         sections=[section for section in _sections(result, links) if section.blocks],
         footer="Figures of brokers on one host hold against each other; measure again on the machines of the plan.",
     )
     return render_page(page)
+
+
+def _meaning(result: Told) -> str:
+    said = _VERDICTS[result["recommendation"]["verdict"]]
+    return f"{said}, if the doubts do not hold" if result["plan"] and result["unsure"] else said
 
 
 def _sections(result: Told, links: Mapping[str, str]) -> Iterator[Section]:
@@ -313,12 +318,19 @@ def _held_out_table(held_out: Iterable[Told], links: Mapping[str, str]) -> Table
             _number(point["down_s"]),
             f"≥ {_number(point['took_s'])}" if point["censored"] else _number(point["took_s"]),
             *_predicted(point["predicted"]),
-            Cell("inside", "pass") if point["inside"] else Cell("outside", "fail"),
+            _where(point),
         )
         for point in held_out
     ]
     columns = ("run", "load, MB/s", "downtime, s", "measured, s", "predicted, s", "low", "high", "")
     return Table("Runs outside the fitted grid, which no fit has seen", columns, rows, frozenset(range(1, 7)))
+
+
+def _where(point: Told) -> Cell:
+    """An interval without an upper end holds everything, and proves nothing."""
+    if point["predicted"] and point["predicted"]["high"] is None:
+        return Cell("no upper end", "unknown")
+    return Cell("inside", "pass") if point["inside"] else Cell("outside", "fail")
 
 
 def _predicted(interval: Told | None) -> list[str]:

@@ -17,6 +17,7 @@ from spark import capacity
 from spark.capacity import Interval, Measured, as_json
 
 MB = 1e6
+LEAST_INSIDE = 0.8  # of the held-out runs: intervals of 90 % that hold fewer are no intervals of 90 %
 
 
 class Plan:
@@ -278,7 +279,7 @@ class Plan:
         yield fewest < 3, f"a load step has {fewest} usable {'run' if fewest == 1 else 'runs'}; three give an interval"
         yield check["of"] == 0, "the catch-up model was not tried on a run that it was not fitted on"
         yield (
-            check["of"] > 0 and check["inside"] < 0.8 * check["of"],
+            check["of"] > 0 and check["inside"] < LEAST_INSIDE * check["of"],
             f"only {check['inside']} of {check['of']} held-out runs lie inside their prediction interval",
         )
         yield (
@@ -293,6 +294,7 @@ class Plan:
         balanced = sum(run.recovered_s is not None for run in back)
         yield 0 < balanced < len(back), f"leadership was seen to be balanced in {balanced} of {len(back)} runs only"
         yield runs["unknown"] != [], f"correctness is unknown in {len(runs['unknown'])} of {runs['count']} runs"
+        yield runs["missing"] != [], f"{len(runs['missing'])} of {runs['planned']} runs are missing"
         yield len(runs["hosts"]) > 1, "the runs come from more than one host"
         yield study.left_out != [], f"{len(study.left_out)} measurements were left out"
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from statistics import median
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -214,9 +215,11 @@ class Study:
     def provenance(self) -> dict[str, Any]:
         """What was measured when, where and with what."""
         abouts = [run.about for run in self.runs]
+        recorded = {about["labels"]["item"] for about in abouts}
         return {
             "count": len(self.runs),
             "planned": len(self.campaign.items),
+            "missing": [item.name for item in self.campaign.items if item.name not in recorded],
             "first": min((str(about["started_at"]) for about in abouts), default=None),
             "last": max((str(about["started_at"]) for about in abouts), default=None),
             "kafka": sorted({str(about["kafka_version"]) for about in abouts}),
@@ -285,13 +288,25 @@ class Study:
             yield {"down_s": down_s, "rows": rows}
 
     def model_check(self) -> dict[str, Any]:
-        """Held-out runs inside their own prediction interval; one that was given up is inside if T may be longer."""
+        """Held-out runs inside their own prediction interval; one that was given up is inside if T may be longer.
+
+        An interval without an upper end proves nothing: its run counts as judged and not as inside. ``width`` is the
+        median factor between the ends of the others.
+        """
         held_out = [(run.point, self._predicted(run)) for run in self.caught_up if run.role == "held_out"]
-        judged = [_inside(point, predicted) for point, predicted in held_out if predicted is not None]
-        inside = sum(judged)
+        judged = [(point, predicted) for point, predicted in held_out if predicted is not None]
+        closed = [(point, predicted) for point, predicted in judged if math.isfinite(predicted.high)]
+        inside = sum(_inside(point, predicted) for point, predicted in closed)
         low, high = clopper_pearson(inside, len(judged))
-        planned = len(self.measurement["held_out"])
-        return {"inside": inside, "of": len(judged), "planned": planned, "low": low, "high": high}
+        return {
+            "inside": inside,
+            "of": len(judged),
+            "planned": len(self.measurement["held_out"]),
+            "open": len(judged) - len(closed),
+            "width": finite(median(predicted.high / predicted.low for _, predicted in closed)) if closed else None,
+            "low": low,
+            "high": high,
+        }
 
 
 def _written(run: Run) -> float:

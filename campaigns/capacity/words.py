@@ -32,7 +32,8 @@ def sentence(told: _Told) -> str:
         answer = f"{have} brokers are not sure to carry {amount(peak)} MB/s with {aim}, only {amount(safe)} MB/s"
     else:
         answer = f"{have} brokers carry {amount(peak)} MB/s with {aim}, {_recovery(plan, question)}"
-    return f"{answer}{_instead(told)}."
+    unsure = f"Not sure, as {told['unsure'][0]}: " if told["unsure"] else ""
+    return f"{unsure}{answer}{_instead(told)}."
 
 
 def told(result: _Told) -> dict[str, Any]:
@@ -99,9 +100,11 @@ def model_check(told: _Told) -> str:
         return "The catch-up model has not been tried on a run that it was not fitted on."
     of, bounds = found["of"], f"{found['low']:.0%} to {found['high']:.0%}"
     waiting = f"; {found['planned'] - of} more were planned" if found["planned"] > of else ""
+    width = f", between whose ends there is a factor of {amount(found['width'])} (median)" if found["width"] else ""
+    none = f"; {found['open']} of the others have no upper end, which proves nothing" if found["open"] else ""
     return (
         f"{found['inside']} of {of} held-out runs lie inside their own 90 % prediction interval (rate {bounds} at 95 %)"
-        f"{waiting}."
+        f"{width}{none}{waiting}."
     )
 
 

@@ -63,7 +63,7 @@ def archive(
         run = _run(of, item, number)
         measured = _catch_up(item, of, random) if "down_s" in item.labels else _steps(item, of, random)
         rows += [{**run, **row} for row in measured]
-    return rows if change is None else [change(_item_of(of, row), row) for row in rows]
+    return rows if change is None else [change(item_of(of, row), row) for row in rows]
 
 
 @cache
@@ -83,7 +83,8 @@ def told_with(change: Callable[[Item, dict[str, Any]], dict[str, Any]]) -> dict[
     return result(usual(), archive(usual(), change))
 
 
-def _item_of(of: Campaign, row: Mapping[str, Any]) -> Item:
+def item_of(of: Campaign, row: Mapping[str, Any]) -> Item:
+    """The item that a row was recorded for."""
     return next(item for item in of.items if item.name == row["labels"]["item"])
 
 

@@ -1,9 +1,12 @@
 """A result is whole: JSON, of its own campaign, and unknown where nothing was measured."""
 
 import json
+from typing import Any
+
+import pytest
 
 from campaigns.capacity.result import result
-from tests.campaigns.capacity_rows import archive, told, usual
+from tests.campaigns.capacity_rows import archive, campaign, item_of, told, usual
 
 
 def test_nothing_measured_is_unknown_and_says_what_is_missing() -> None:
@@ -20,6 +23,46 @@ def test_rows_of_other_campaigns_do_not_count() -> None:
     others = [{**row, "labels": {**row["labels"], "campaign": "plan-2"}} for row in archive(usual())]
 
     assert result(usual(), others)["runs"]["count"] == 0
+
+
+ENOUGH = campaign(brokers=6)
+HELD_OUT = "held_out"
+
+
+@pytest.mark.parametrize(
+    ("change", "state", "why"),
+    [
+        (lambda item, row: row, "pass", None),
+        (lambda item, row: None if item.name == "knee-1" else row, "unknown", "1 of 18 runs are missing"),
+        (lambda item, row: {**row, "host": item.name[:4]}, "unknown", "the runs come from 4 hosts"),
+        (
+            lambda item, row: {**row, "value": 2 * row["value"]} if item.labels["role"] == HELD_OUT else row,
+            "unknown",
+            "the model predicted 0 of 3 held-out runs",
+        ),
+        (
+            lambda item, row: {**row, "trusted": False, "note": "steal"} if item.labels["role"] == HELD_OUT else row,
+            "unknown",
+            "no held-out run could be judged",
+        ),
+    ],
+    ids=["whole", "missing", "hosts", "wrong", "untried"],
+)
+def test_enough_brokers_are_a_pass_only_where_the_plan_is_sound(change: Any, state: str, why: str | None) -> None:
+    """Six brokers are enough; a missing run, another host or a model that was wrong or not tried leave it open."""
+    rows = [kept for row in archive(ENOUGH) if (kept := change(item_of(ENOUGH, row), row)) is not None]
+    found = result(ENOUGH, rows)
+
+    assert (found["recommendation"]["verdict"], found["state"]) == ("over", state)
+    assert found["unsure"] == ([why] if why else [])
+    assert found["sentence"].startswith(f"Not sure, as {why}: 6 brokers carry" if why else "6 brokers carry")
+
+
+def test_too_few_brokers_are_a_failure_whatever_is_missing() -> None:
+    """A doubt makes no pass out of it."""
+    found = result(usual(), [row for row in archive(usual()) if row["labels"]["item"] != "knee-1"])
+
+    assert (found["state"], found["unsure"]) == ("fail", ["1 of 18 runs are missing"])
 
 
 def test_the_result_is_json_without_infinities() -> None:

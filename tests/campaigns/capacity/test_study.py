@@ -1,11 +1,14 @@
 """Knees, R and T0 out of archive rows, and what becomes of rows that cannot be used."""
 
+import math
 from typing import Any
 
 import pytest
 
 from campaigns.campaign import Item
 from campaigns.capacity.result import result
+from campaigns.capacity.study import CaughtUp, Study
+from spark.capacity import Interval
 from tests.campaigns.capacity_rows import KNEE, RATE, START_S, archive, campaign, row, told, told_with, usual
 
 
@@ -37,6 +40,26 @@ def test_a_wrong_model_is_told_so() -> None:
     found = told_with(slower)
     assert found["model_check"]["inside"] == 0
     assert "only 0 of 3 held-out runs lie inside their prediction interval" in found["recommendation"]["doubts"]
+
+
+def test_an_interval_without_an_upper_end_proves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Any time lies inside those of the two runs at 5 MB/s; the third one's counts, and the width is told."""
+    predicted = Study._predicted
+
+    def endless(study: Study, run: CaughtUp) -> Interval | None:
+        found = predicted(study, run)
+        return found._replace(high=math.inf) if found and run.write > 4 else found
+
+    sure = told()
+    monkeypatch.setattr(Study, "_predicted", endless)
+    found = told_with(lambda _, row: row)
+
+    assert [sure["model_check"][name] for name in ("of", "open", "inside")] == [3, 0, 3]
+    assert [found["model_check"][name] for name in ("of", "open", "inside")] == [3, 2, 1]
+    assert 1.1 < sure["model_check"]["width"] < 2
+    assert "between whose ends there is a factor of" in sure["words"]["model_check"]
+    assert "2 of the others have no upper end, which proves nothing" in found["words"]["model_check"]
+    assert found["unsure"] == ["the model predicted 1 of 3 held-out runs"]
 
 
 def test_a_run_that_was_given_up_is_kept_as_at_least_so_long() -> None:
