@@ -447,6 +447,7 @@ class Measured:
     healthy: Knee
     degraded: Knee
     catch_up: CatchUp
+    tried: float  # the largest load into one broker under which it was seen to catch up
 
     def healthy_knee(self, brokers: int) -> Interval:
         """Of the cluster's write load."""
@@ -461,8 +462,9 @@ class Measured:
         return min(self.degraded.safe, self.healthy.safe) * brokers / self.brokers
 
     def safe_recovery_load(self, brokers: int, down_s: float, target_s: float) -> float:
-        """The write load at which the upper bound of T stays within its target after such a downtime."""
-        return self.catch_up.largest_load(down_s, target_s).low * brokers / self.replication_factor
+        """The write load at which the upper bound of T stays within its target; never more than was tried."""
+        safe = min(self.catch_up.largest_load(down_s, target_s).low, self.tried)
+        return safe * brokers / self.replication_factor
 
     def safe_load(self, brokers: int, down_s: float, target_s: float) -> float:
         """Both targets hold in the degraded state, by their upper bounds."""

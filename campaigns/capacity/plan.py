@@ -53,6 +53,7 @@ class Plan:
                 "safe_latency_mb_per_s": self.measured.safe_latency_load(self.have),
                 "safe_recovery_mb_per_s": self._safe_recovery(self.have),
                 "safe_mb_per_s": self._safe(self.have),
+                "tried_mb_per_s": self._tried,
                 "target_catch_up_s": self.target_s,
                 "catch_up_s": as_json(fitted.predict(load, self.down_s)),
                 "cold_catch_up_s": self._cold(load),
@@ -101,6 +102,11 @@ class Plan:
 
     def _safe(self, brokers: int) -> float:
         return min(self.measured.safe_latency_load(brokers), self._safe_recovery(brokers))
+
+    @property
+    def _tried(self) -> float:
+        """The write load of this many brokers up to which a catch-up was measured."""
+        return float(self.measured.tried * self.have / self.question["replication_factor"])
 
     # --- alternatives ---
 
@@ -285,6 +291,10 @@ class Plan:
         yield (
             self.later > measured.healthy.offered * self.have / study.brokers,
             "the load at the end of the horizon is above every load that was offered",
+        )
+        yield (
+            self.later > self._tried,
+            "the load at the end of the horizon is above every load under which a broker caught up",
         )
         yield (
             groups > MEASURED_GROUPS,

@@ -42,6 +42,7 @@ class CaughtUp(NamedTuple):
     role: str
     recovered_s: float | None
     cold: bool
+    asked_write: float
 
 
 @dataclass(frozen=True)
@@ -105,7 +106,8 @@ class Study:
         healthy, degraded = self.knees["knee"], self.knees["degraded"]
         if healthy is None or degraded is None or self.fitted is None or min(healthy.runs, degraded.runs) < 2:
             return None
-        return Measured(self.brokers, self.question["replication_factor"], healthy, degraded, self.fitted)
+        copies = self.question["replication_factor"]
+        return Measured(self.brokers, copies, healthy, degraded, self.fitted, self.tried)
 
     # --- load steps ---
 
@@ -179,7 +181,8 @@ class Study:
         point = Point(load, down_s, float(row["value"]), bool(row["censored"]), run.run_id)
         labels = run.about["labels"]
         asked_s = float(labels["down_s"])
-        return CaughtUp(point, write, asked_s, run.role, recovered, labels.get("backlog") == "cold")
+        cold = labels.get("backlog") == "cold"
+        return CaughtUp(point, write, asked_s, run.role, recovered, cold, float(labels["write_mb_per_s"]))
 
     def _fitted(self, *, cold: bool) -> CatchUp | None:
         """Two fits, for reads from the page cache and from the disk are two rates."""
@@ -199,6 +202,13 @@ class Study:
     def largest_load(self) -> float:
         """Into one broker, of the runs that the model is fitted on."""
         return max((run.point.load for run in self.caught_up if run.role == "catch_up"), default=0.0)
+
+    @property
+    def tried(self) -> float:
+        """The largest offered load, into one broker, under which a warm catch-up was measured, held out or not."""
+        warm = (run.asked_write for run in self.caught_up if not run.cold)
+        copies = self.question["replication_factor"]
+        return capacity.load_of_a_broker(max(warm, default=0.0), copies, self.brokers)
 
     def _predicted(self, run: CaughtUp) -> Interval | None:
         fitted = self.fitted_cold if run.cold else self.fitted

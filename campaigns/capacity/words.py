@@ -57,6 +57,8 @@ def _recovery(plan: _Told, question: _Told) -> str:
         return (
             f"but there is no finite catch-up: a broker takes in {rate} MB/s at most, and {load} MB/s are written to it"
         )
+    if plan["tried_mb_per_s"] < plan["peak_mb_per_s"]:
+        return f"but a broker was not seen to catch up above {amount(plan['tried_mb_per_s'])} MB/s"
     if back_s is None:
         return f"and recover within {target_s:g} s whenever it comes back"
     if back_s <= 0:
@@ -171,7 +173,7 @@ def _plan_table(told: _Told) -> Iterator[dict[str, str]]:
     yield _of("degraded knee, one broker away", plan["degraded_knee"], "MB/s", steps)
     yield _line("what the others take over", f"× {amount(plan['failure_factor'])}", "", "B / (B - 1)")
     yield _line("safe by latency", f"{amount(plan['safe_latency_mb_per_s'])} MB/s", "", "lower bound, degraded")
-    yield _line("safe by recovery", f"{amount(plan['safe_recovery_mb_per_s'])} MB/s", "", "upper bound of T")
+    yield _line("safe by recovery", f"{amount(plan['safe_recovery_mb_per_s'])} MB/s", "", "upper bound of T, tried")
     yield _of("R, largest catch-up ingest at the peak load", plan["rate_mb_per_s"], "MB/s", runs)
     yield _of("T0, start until it fetches", catch_up["start_s"], "s", runs)
     if catch_up["cold_rate"] is not None:
@@ -220,6 +222,10 @@ def _limits(told: _Told) -> Iterator[str]:
         f"Records of {question['record_bytes']} bytes, not compressed; another size or codec has other costs per MB."
     )
     yield "TLS was not measured: it adds CPU to every byte, and brokers no longer send from the page cache as it is."
+    yield (
+        "p99 is held to its target with one broker away, and not while that broker catches up: what goes to it then "
+        "queues with what acknowledgements wait for."
+    )
     if told["catch_up"]["cold_rate"] is None:
         yield "Catching up was measured from the page cache; what has left it is read from disk, with another R."
     else:

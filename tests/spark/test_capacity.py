@@ -296,11 +296,12 @@ def test_exhaustion_is_a_range_of_dates() -> None:
     assert exhaustion(date(2026, 11, 21), 10, Interval(25, 20, math.inf), (0.0, 0.1))[1] is None
 
 
-def _measured(degraded: float = 10.0, healthy: float = 18.0) -> Measured:
+def _measured(degraded: float = 10.0, healthy: float = 18.0, tried: float = 30.0) -> Measured:
     def at(load: float) -> Knee:
         return Knee(Interval(load, load - 1, load + 1), offered=30, runs=3, curve=[])
 
-    return Measured(brokers=3, replication_factor=3, healthy=at(healthy), degraded=at(degraded), catch_up=one_fit())
+    knees = {"healthy": at(healthy), "degraded": at(degraded)}
+    return Measured(brokers=3, replication_factor=3, **knees, catch_up=one_fit(), tried=tried)
 
 
 def test_the_safe_load_is_the_smaller_of_latency_and_recovery_in_the_degraded_state() -> None:
@@ -309,6 +310,15 @@ def test_the_safe_load_is_the_smaller_of_latency_and_recovery_in_the_degraded_st
     assert measured.safe_latency_load(3) == 9
     assert measured.safe_load(3, 10, 60) == 9
     assert measured.safe_load(3, 120, 60) == measured.safe_recovery_load(3, 120, 60) < 9
+
+
+def test_recovery_is_safe_no_further_than_it_was_tried() -> None:
+    """The model allows some 10 MB/s into a broker: tried at 5 it is 5, tried at 30 the model's."""
+    model = one_fit().largest_load(30, 60).low
+
+    assert 5 < model < 30
+    assert [_measured(tried=5).safe_recovery_load(brokers, 30, 60) for brokers in (3, 6)] == [5, 10]
+    assert _measured().safe_recovery_load(3, 30, 60) == model
 
 
 def test_more_brokers_carry_more_and_the_fewest_are_named() -> None:

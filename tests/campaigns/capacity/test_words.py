@@ -55,3 +55,19 @@ def test_the_bottleneck_is_named_only_where_a_limit_explains_the_knee() -> None:
 
     assert told()["words"]["bottleneck"].startswith("The bottleneck is CPU")
     assert told_with(idle)["words"]["bottleneck"].startswith("No measured resource explains")
+
+
+def test_a_load_under_which_no_broker_caught_up_is_not_carried() -> None:
+    """Peaks of 3.9 MB/s, and catch-up runs at up to 2: three brokers are too few; tried at 5 that is not said."""
+    asked = campaign(grid={"write_mb_per_s": [1, 2], "down_s": [15, 30, 60]}, held_out=[[2, 90]])
+    found = result(asked, archive(asked))
+
+    assert "but a broker was not seen to catch up above 2 MB/s" in found["sentence"]
+    assert found["plan"]["safe_recovery_mb_per_s"] == 2
+    assert any(
+        "above every load under which a broker caught up" in doubt for doubt in found["recommendation"]["doubts"]
+    )
+    assert "not seen to catch up" not in told()["sentence"]
+    assert any(
+        limit.startswith("p99 is held to its target with one broker away, and not") for limit in told()["limits"]
+    )
