@@ -279,7 +279,7 @@ def _acknowledged(result: Found) -> Iterator[Block]:
         cells(
             told["scenario"],
             told["kafka"] or "every version",
-            ", ".join(told["found"]) or " ".join(filter(None, (told["metric"], told["phase"]))),
+            ", ".join(told["found"]) or _bounded(told),
             told["until"],
             told["who"],
             told["why"],
@@ -288,6 +288,10 @@ def _acknowledged(result: Found) -> Iterator[Block]:
         for told in entries
     ]
     yield Listing("acknowledged", Table("Acknowledgements", head, rows))
+
+
+def _bounded(entry: Found) -> str:
+    return f"{' '.join(filter(None, (entry['metric'], entry['phase'])))}, up to {entry['up_to']:g} %"
 
 
 def _nights(result: Found) -> Iterator[Block]:

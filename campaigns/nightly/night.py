@@ -190,11 +190,13 @@ class Night:
                 told, state="host", why="the canary moved on the same nights: the host is suspected, not Kafka"
             )
         known = self.acknowledged(told)
-        if known:
+        size = abs(percent(change.log))
+        if known and known.up_to is not None and size <= known.up_to:
             why = f"{known.why} ({known.who}, until {known.until})"
             return replace(told, state="acknowledged", why=why, acknowledged=known)
         unsure = "; no figure of the canary tells whether it is the host" if moved is None else ""
-        return replace(told, state="suspect", why=f"it looks worse since {told.after[0]}{unsure}")
+        beyond = f", by {size:.3g} % where {known.up_to:g} % are acknowledged" if known else ""
+        return replace(told, state="suspect", why=f"it looks worse since {told.after[0]}{beyond}{unsure}")
 
     def _canary_moved(self, told: Watched, change: Change) -> bool | None:
         """By its series of the same metric and phase, else of the same metric, else of any with the same better way."""
@@ -209,9 +211,10 @@ class Night:
         return True if True in moves else False if False in moves else None
 
     def acknowledged(self, told: Watched) -> Acknowledged | None:
-        """The entry that covers a series tonight."""
+        """The entry on a series that holds tonight; of several the one that bears most."""
         key = (told.key.scenario, told.key.kafka_version, told.key.metric, told.key.phase)
-        return next((entry for entry in self.live if entry.covers_series(*key)), None)
+        own = [entry for entry in self.live if entry.covers_series(*key)]
+        return max(own, key=lambda entry: entry.up_to or 0.0, default=None)
 
     @cached_property
     def live(self) -> list[Acknowledged]:

@@ -70,14 +70,16 @@ class Retention(_Model):
 class Acknowledged(_Model):
     """Somebody knows: a series (``metric``, and perhaps ``phase``), or what a failing run showed (``found``).
 
-    It holds through the day ``until``. ``kafka`` and ``phase`` left out mean all of them. ``found`` names anomalies and
-    invariants; a failure that shows anything beside them is not covered.
+    It holds through the day ``until``. ``kafka`` and ``phase`` left out mean all of them. A series is covered while it
+    is worse by no more than ``up_to`` percent. ``found`` names anomalies and invariants; a failure that shows anything
+    beside them is not covered.
     """
 
     scenario: str
     kafka: str | None = None
     metric: str | None = None
     phase: str | None = None
+    up_to: float | None = Field(default=None, gt=0)
     found: list[str] = Field(default_factory=list)
     who: str = Field(min_length=1)
     why: str = Field(min_length=1)
@@ -89,6 +91,10 @@ class Acknowledged(_Model):
             raise ValueError("an entry names either a metric, or what was found, and not both")
         if self.metric and self.metric not in METRICS:
             raise ValueError(f"{self.metric!r} is no metric")
+        if self.metric and self.up_to is None:
+            raise ValueError(f"the entry on {self.metric} has no up_to: say by how many percent it may be worse")
+        if self.found and self.up_to is not None:
+            raise ValueError(f"up_to: {self.up_to:g} is a bound for a metric, and the entry is on what was found")
         return self
 
     def covers_series(self, scenario: str, kafka: str, metric: str, phase: str) -> bool:

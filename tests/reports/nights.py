@@ -20,7 +20,7 @@ ASKED: dict[str, Any] = {
     "alerts": 1,
     "acknowledged": [
         {"scenario": "survived_faults", "kafka": "2.8.2", "found": ["I16"], **ENTRY},
-        {"scenario": "steady", "metric": "elect_s", **ENTRY, "until": "2026-10-02"},
+        {"scenario": "steady", "metric": "elect_s", "up_to": 30, **ENTRY, "until": "2026-10-02"},
     ],
 }
 

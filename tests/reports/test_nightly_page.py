@@ -107,6 +107,7 @@ def test_nothing_is_linked_that_is_not_there(late: dict[str, Any]) -> None:
 def test_text_never_becomes_markup(late: dict[str, Any]) -> None:
     """A reason that looks like a tag is shown."""
     assert "KAFKA-1 &lt;see notes&gt;" in render(late, {})
+    assert "elect_s, up to 30 %" in section(render(late, {}), "acknowledged")
 
 
 def test_a_night_without_a_run_has_a_page(first: dict[str, Any]) -> None:

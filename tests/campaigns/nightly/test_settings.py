@@ -28,6 +28,7 @@ ENTRY: dict[str, Any] = {
     "scenario": "steady",
     "kafka": "4.3.0",
     "metric": "latency_p99_ms",
+    "up_to": 20,
     "who": "ada",
     "why": "KAFKA-1",
     "until": "2026-12-31",
@@ -69,6 +70,9 @@ def test_the_nightly_file_is_three_by_three_with_a_canary() -> None:
         ("acknowledged", [{**ENTRY, "found": ["I6"]}], "either a metric, or what was found, and not both"),
         ("acknowledged", [{**ENTRY, "metric": "p99"}], "'p99' is no metric"),
         ("acknowledged", [{**ENTRY, "who": ""}], "acknowledged.0.who"),
+        ("acknowledged", [{**ENTRY, "up_to": None}], "the entry on latency_p99_ms has no up_to"),
+        ("acknowledged", [{**ENTRY, "up_to": 0}], "acknowledged.0.up_to"),
+        ("acknowledged", [{**ENTRY, "metric": None, "found": ["I6"]}], "up_to: 20 is a bound for a metric"),
     ],
 )
 def test_what_is_wrong_is_told_in_a_sentence(path: str, value: Any, words: str) -> None:
