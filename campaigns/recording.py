@@ -87,13 +87,20 @@ def items_of(folder: CampaignFolder, places: Places, *, more: bool) -> list[Item
 
 
 def follow_up(folder: CampaignFolder, places: Places) -> list[Item]:
-    """The runs that the first results make necessary; found once, and kept beside the plan."""
+    """The runs that the first results make necessary; kept beside the plan once all of the plan is archived.
+
+    What a part of the plan asks for is not kept: the rest of it, taken up later, may ask for something else.
+    """
     kept = folder.path / "follow_up.json"
-    if not kept.exists():
-        campaign = folder.read_plan()
-        items = kinds.of(campaign.kind).follow_up(campaign, archive.read(places.archive))
+    if kept.exists():
+        return [Item.model_validate(item) for item in json.loads(kept.read_text())]
+    campaign = folder.read_plan()
+    rows = archive.read(places.archive)
+    items = kinds.of(campaign.kind).follow_up(campaign, rows)
+    archived = {row["labels"].get("item") for row in rows if row["labels"].get("campaign") == campaign.campaign_id}
+    if archived >= {item.name for item in campaign.items}:
         write_atomically(kept, json.dumps([item.model_dump() for item in items], indent=1))
-    return [Item.model_validate(item) for item in json.loads(kept.read_text())]
+    return items
 
 
 # --- recording --------------------------------------------------------------------------

@@ -45,14 +45,22 @@ def test_an_item_that_broke_comes_last(folder: CampaignFolder, places: Places) -
     assert recording.next_item(folder, items, places) is None
 
 
-def test_follow_up_is_asked_once(folder: CampaignFolder, places: Places, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The runs that the first results made necessary stay the same when the campaign is taken up again."""
+@pytest.mark.parametrize("archived", [3, 2])
+def test_follow_up_is_asked_once(
+    folder: CampaignFolder, places: Places, monkeypatch: pytest.MonkeyPatch, archived: int
+) -> None:
+    """What the whole plan made necessary stays the same; what a part of it did is asked again with the rest."""
+    rows = [{"labels": {"campaign": "c1", "item": f"run-{n}"}} for n in (1, 2, 3)]
+    others = [{"labels": {}}, {"labels": {"campaign": "c2", "item": "run-3"}}]
+    monkeypatch.setattr(recording.archive, "read", lambda _: [*rows[:archived], *others])
     answers = iter([[Item(name="again-1", scenario="steady", kafka="3.9.1")], []])
     monkeypatch.setattr("campaigns.compare.campaign.follow_up", lambda *_: next(answers))
 
     assert [item.name for item in recording.follow_up(folder, places)] == ["again-1"]
-    assert [item.name for item in recording.follow_up(folder, places)] == ["again-1"]
-    assert [item.name for item in recording.items_of(folder, places, more=True)] == ["again-1"]
+    assert [item.name for item in recording.follow_up(folder, places)] == (["again-1"] if archived == 3 else [])
+    assert (folder.path / "follow_up.json").exists() == (archived == 3)
+    if archived == 3:
+        assert [item.name for item in recording.items_of(folder, places, more=True)] == ["again-1"]
     assert len(recording.items_of(folder, places, more=False)) == 3
 
 
