@@ -296,10 +296,11 @@ class Night:
         return [log_ratio(pair["baseline"], pair["suspect"]) for pair in whole]
 
     def _ratios_before(self, told: Watched, release: str) -> list[float]:
-        """The same of each night before the change."""
+        """The same of each night before the change on which neither was cut short: a bound is no value."""
         reference = self.matrix.get(told.key._replace(kafka_version=release), [])
-        of_release = {point.night: point.value for point in reference}
-        earlier = [point for point in told.window if point.night in told.before and point.night in of_release]
+        of_release = {point.night: point.value for point in reference if not point.censored}
+        before = [point for point in told.window if point.night in told.before and not point.censored]
+        earlier = [point for point in before if point.night in of_release]
         return [log_ratio(of_release[point.night], point.value) for point in earlier]
 
 

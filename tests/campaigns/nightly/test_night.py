@@ -236,6 +236,21 @@ def test_a_time_that_was_cut_short_bounds_only_the_suspect(role: str, pairs: int
     assert found.said.pairs == pairs
 
 
+@pytest.mark.parametrize(("kafka", "censored"), [("3.9.1", 4), ("4.3.0", 4), ("4.3.0", 0)])
+def test_nights_that_were_cut_short_are_no_base(kafka: str, censored: int) -> None:
+    """Four of fourteen nights on which the suspect or the release was at least so slow: ten are left."""
+    rows = history(LATE + 1, SLOW)
+    for found in rows:
+        night = found["labels"]["campaign"]
+        if found["labels"]["role"] == "night" and found["kafka_version"] == kafka and night < name_of(censored):
+            found["censored"] = True
+    night, told = suspect(rows + reruns(LATE, rows, 1.2))
+    found = night.reruns(told, night.name)
+
+    assert found
+    assert found.said.nights == LATE - censored
+
+
 def test_what_was_confirmed_is_not_rerun_and_what_was_refuted_rests() -> None:
     """Confirmed stays so; refuted is rerun after two nights of rest, and not before."""
 
