@@ -17,6 +17,7 @@ from spark.effects import Verdict, percent
 PLANTS = (0.03, 0.05, 0.10, 0.20)
 LATENCIES = ("latency_p50_ms", "latency_p99_ms", "latency_p999_ms")
 ROLES = ("primary", "secondary", "why")
+APART = "another run of the comparison was started between the two of this pair"
 NO_EFFECT = dict.fromkeys(("n", "mean", "low", "high", "sd", "p", "p_holm", "verdict", "why", "survival"))
 
 
@@ -85,26 +86,30 @@ def _used(key: Key, pairs: Sequence[Pair]) -> tuple[list[dict[str, Any]], list[d
     for pair in pairs:
         if pair.scenario != key.scenario:
             continue
-        whys = [run.why_not(key.metric, key.phase) if run else "not recorded" for run in (pair.first, pair.second)]
+        apart = APART if pair.split else None
+        whys = [
+            (run.why_not(key.metric, key.phase) or apart) if run else "not recorded"
+            for run in (pair.first, pair.second)
+        ]
         left_out += [
             {"pair": pair.number, "run": run.run_id if run else None, "why": why}
             for run, why in zip((pair.first, pair.second), whys, strict=True)
             if why
         ]
         if pair.first and pair.second and not any(whys):
-            used.append(_two(pair.number, pair.first, pair.second, key))
+            used.append(_two(pair, pair.first, pair.second, key))
     return used, left_out
 
 
-def _two(number: str, first: Run, second: Run, key: Key) -> dict[str, Any]:
+def _two(pair: Pair, first: Run, second: Run, key: Key) -> dict[str, Any]:
     rows = [run.measured[key.metric, key.phase] for run in (first, second)]
     base, head = (row["value"] for row in rows)
     has_ratio = base > 0 and head > 0 and not any(row["censored"] for row in rows)
     log = effects.log_ratio(base, head) if has_ratio else None
     return {
-        "pair": number,
+        "pair": pair.number,
         "runs": [first.run_id, second.run_id],
-        "ran_first": 0 if first.label("order") == "1" else 1,
+        "ran_first": pair.ran_first,
         "values": [base, head],
         "censored": [row["censored"] for row in rows],
         "samples": [row["samples"] for row in rows],

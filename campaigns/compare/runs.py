@@ -39,6 +39,10 @@ class Run:
         return "head" if self.label("role") == "head" else "base"
 
     @property
+    def started_at(self) -> str:
+        return str(self.about["started_at"])
+
+    @property
     def verdict(self) -> str:
         return str(self.about["verdict"])
 
@@ -69,16 +73,26 @@ class Run:
 
 
 class Pair(NamedTuple):
-    """Two runs side by side, first and second by role; one that is not recorded is None."""
+    """Two runs side by side, first and second by role; one that is not recorded is None.
+
+    ``split``: another run of the campaign was started between the two, so that they are not side by side.
+    """
 
     scenario: str
     number: str
     first: Run | None
     second: Run | None
+    split: bool = False
 
     @property
     def runs(self) -> list[Run]:
         return [run for run in (self.first, self.second) if run]
+
+    @property
+    def ran_first(self) -> int:
+        """0 or 1: a run that broke is made again later, whatever the plan's order was."""
+        began = [(run.started_at, run.label("order")) for run in self.runs]
+        return began.index(min(began))
 
 
 def runs_of(campaign: Campaign, rows: Iterable[Row]) -> list[Run]:
@@ -118,7 +132,15 @@ def pairs_of(campaign: Campaign, runs: Sequence[Run], part: str, roles: tuple[st
         if item.labels["part"] == part:
             place = found.setdefault((item.scenario, item.labels["pair"]), {})
             place[item.labels["role"]] = by_item.get(item.name)
-    return [Pair(scenario, pair, of[roles[0]], of[roles[1]]) for (scenario, pair), of in found.items()]
+    pairs = [Pair(scenario, pair, of[roles[0]], of[roles[1]]) for (scenario, pair), of in found.items()]
+    starts = [run.started_at for run in runs]
+    return [pair._replace(split=_is_split(pair, starts)) for pair in pairs]
+
+
+def _is_split(pair: Pair, starts: Sequence[str]) -> bool:
+    """Was any run begun between its two?"""
+    own = sorted(run.started_at for run in pair.runs)
+    return len(own) == 2 and any(own[0] < start < own[1] for start in starts)
 
 
 def keys_of(pairs: Sequence[Pair], phases: Mapping[str, Sequence[str]]) -> list[Key]:

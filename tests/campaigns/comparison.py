@@ -94,9 +94,10 @@ def rows(
     ``about`` maps an item's name to what is different about its rows.
     """
     found = []
-    for item in plan.items:
+    for number, item in enumerate(plan.items):
+        at = {"started_at": f"2026-11-01T{9 + number // 10:02}:{6 * (number % 10):02}:00Z"}  # one after the other
         pair, role = int(item.labels["pair"]), item.labels["role"]
         factor = {"base": 1.0, "base2": 1.0, "head": 1 + change}[role]
         factor *= 1.0 if role == "base" else math.exp(noise[(pair - 1) % len(noise)])
-        found += run_rows(item, {place: base * factor}, **(about or {}).get(item.name, {}))
+        found += run_rows(item, {place: base * factor}, **{**at, **(about or {}).get(item.name, {})})
     return found

@@ -217,3 +217,16 @@ def test_a_host_that_differs_from_itself_is_told_by_few_pairs_too():
     (own,) = noise(PLAN.settings, pairs(found, part="calibration"), compared(PLAN.settings, pairs(found)))
 
     assert (own["n"], own["verdict"]) == (2, "improvement")
+
+
+def test_a_pair_that_is_not_side_by_side_is_left_out():
+    """Its second run broke and was made again when all others were done: the host is another one by then."""
+    late = {item(2, "head"): {"started_at": "2026-11-01T23:00:00Z"}}
+    effect = effects(rows(PLAN, 0.10, about=late))["latency_p99_ms"]
+    last = effects(rows(PLAN, 0.10, about={item(10, "head"): {"started_at": "2026-11-01T23:00:00Z"}}))["latency_p99_ms"]
+
+    assert (effect["n"], last["n"]) == (9, 10)
+    assert {(left["pair"], left["why"]) for left in effect["left_out"]} == {
+        ("2", "another run of the comparison was started between the two of this pair")
+    }
+    assert [pair["ran_first"] for pair in last["pairs"]][-3:] == [1, 0, 0]

@@ -98,3 +98,15 @@ def test_zookeeper_against_kraft_is_called_what_it_is():
     assert (differ["base"]["name"], differ["head"]["name"]) == ("Kafka 3.9.0 (ZooKeeper)", "Kafka 3.9.1 (KRaft)")
     assert same["head"]["name"] == "Kafka 3.9.1"
     assert same["head"]["jars"] == ["jars-3.9.1"]
+
+
+@pytest.mark.parametrize(("again_at", "split", "first"), [("09:30", False, 0), ("09:47", True, 0), ("09:20", False, 1)])
+def test_a_run_that_was_made_again_later_is_in_no_pair(again_at, split, first):
+    """The first pair began at 9:24 and 9:30, the others at 9:18 and 9:36; who ran first is a matter of time."""
+    head, base = PLAN.items[5], PLAN.items[4]
+    assert (head.labels["role"], base.labels["role"]) == ("head", "base")
+    about = {base.name: {"started_at": "2026-11-01T09:24:00Z"}, head.name: {"started_at": f"2026-11-01T{again_at}:00Z"}}
+    late = runs_of(PLAN, rows(PLAN, about=about))
+    pair = pairs_of(PLAN, late, "comparison", ("base", "head"))[0]
+
+    assert (pair.split, pair.ran_first) == (split, first)
