@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import Row
+from pyspark.sql import Row, Window
 from pyspark.sql import functions as F  # noqa: N812  # the name that Spark's own pages use
 
 from history.events import Event
 from history.manifest import Manifest
 from spark.recorded import Recorded, producers
 from spark.segments import segment_files
-from spark.tables import REPLICA
+from spark.tables import REPLICA, rows
 
 EVIDENCE = pa.schema(
     [
@@ -24,6 +24,9 @@ EVIDENCE = pa.schema(
     ]
 )
 UNREADABLE = ("bad crc", "compressed", "malformed", "magic")
+WATCHERS = ("prober", "consumer", "drain")  # roles of clients
+SILENCE_S = 3.0  # the probe speaks of each broker 20 times a second, and of one that does not answer after 0.25 s
+_WORDS = pa.schema([pa.field("broker_id", pa.int32(), nullable=False), pa.field("at", pa.int64(), nullable=False)])
 
 Item = tuple[str, str | None]
 
@@ -39,6 +42,9 @@ class Counts:
     logs: set[tuple[int, str, int]]  # replicas with at least one segment file
     log_ends: dict[tuple[int, str, int], int]  # by the segments; an empty one is named after the log end
     log_problems: dict[tuple[int, str, int], list[str]] = field(default_factory=dict)
+    read: dict[str, int] = field(default_factory=dict)  # rows of ``polls`` by consumer
+    probed: dict[str, int] = field(default_factory=dict)  # rows of the prober's tables, by its names for their counts
+    silences: list[Row] = field(default_factory=list)  # times without a word of the probe on a broker
 
 
 def count(recorded: Recorded) -> Counts:
@@ -69,7 +75,36 @@ def count(recorded: Recorded) -> Counts:
         logs=set(begun),
         log_ends={replica: max(read.get(replica, 0), base) for replica, base in begun.items()},
         log_problems={replica: row["problems"] for replica, row in found if row["problems"]},
+        read={row["consumer_id"]: row["count"] for row in recorded.polls.groupBy("consumer_id").count().collect()},
+        probed={"rows": recorded.replicas.count(), "isr_rows": recorded.isr.count()},
+        silences=_silences(recorded),
     )
+
+
+def _silences(recorded: Recorded) -> list[Row]:
+    """From the first phase to quiescence: (broker_id, at, before), the probe's next word on a broker and the one before
+    it, where they are too far apart. That a broker did not answer is a word, too.
+    """
+    begun = next((event.t_ns for event in recorded.events if event.kind == "phase_started"), None)
+    ended = next((event.t_ns for event in recorded.events if _is_quiescence(event)), None)
+    if begun is None or ended is None:
+        return []
+    of_broker = {broker_id for broker_id, _, _ in assigned(recorded.manifest)}
+    edges = [{"broker_id": broker_id, "at": at} for broker_id in sorted(of_broker) for at in (begun, ended)]
+    words = recorded.replicas.select("broker_id", F.col("received_ns").alias("at"))
+    before = F.lag("at").over(Window.partitionBy("broker_id").orderBy("at"))
+    return (
+        words.filter(F.col("at").between(begun, ended))
+        .union(rows(recorded.replicas.sparkSession, _WORDS, edges))
+        .withColumn("before", before)
+        .filter(F.col("at") - F.col("before") > int(SILENCE_S * 1e9))
+        .orderBy("at", "broker_id")
+        .collect()
+    )
+
+
+def _is_quiescence(event: Event) -> bool:
+    return event.kind == "quiesced" or (event.kind, event.step) == ("wait_ran_out", "quiesce")
 
 
 def _replica(row: Row) -> tuple[int, str, int]:
@@ -146,6 +181,8 @@ def evidence(recorded: Recorded, counts: Counts) -> list[Item]:
         ("something acknowledged", _acknowledged(counts)),
         ("final drain complete", _first(_drained(recorded))),
         ("every replica probed", _first(_without(replicas, counts.sampled, "was never seen by the probe"))),
+        ("probe never silent", _first(_silent(recorded.events, counts.silences))),
+        ("watchers ended in order", _first(_watched(recorded, counts))),
         ("offsets captured before", _capture("before", replicas, counts)),
         ("offsets captured after", _capture("after", replicas, counts)),
         ("segments of every replica", _first(_segments(replicas, counts))),
@@ -268,6 +305,28 @@ def _drained(recorded: Recorded) -> Iterator[str]:
 def _without(replicas: set[tuple[int, str, int]], found: set[tuple[int, str, int]], what: str) -> Iterator[str]:
     for broker_id, topic, partition in sorted(replicas - found):
         yield f"The replica of {topic}-{partition} on broker {broker_id} {what}."
+
+
+def _silent(events: list[Event], silences: list[Row]) -> Iterator[str]:
+    phases = [event for event in events if event.kind == "phase_started"]
+    for row in silences:
+        phase = next((event.phase for event in reversed(phases) if event.t_ns <= row["before"]), "")
+        how_long = (row["at"] - row["before"]) / 1e9
+        yield f"The probe said nothing of broker {row['broker_id']} for {how_long:.1f} s, from {phase!r} on."
+
+
+def _watched(recorded: Recorded, counts: Counts) -> Iterator[str]:
+    """Whoever was killed may have missed the end, and so may a table that lacks rows."""
+    for client in recorded.clients:
+        if client["role"] not in WATCHERS:
+            continue
+        name = client["client_id"]
+        if client.get("clean") is not True:
+            yield f"The {client['role']} {name} did not end cleanly: it may have seen less than there was."
+        held = counts.probed if client["role"] == "prober" else {"rows": counts.read.get(name, 0)}
+        for what, there in held.items():
+            if there < (client.get(what) or 0):
+                yield f"Of {client[what]} {what.replace('_', ' ')} that {name} wrote {there} are there."
 
 
 def _capture(name: str, replicas: set[tuple[int, str, int]], counts: Counts) -> str | None:

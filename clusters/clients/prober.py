@@ -2,6 +2,7 @@
 
 One thread a broker keeps to a fixed schedule of its own; a tick that comes while the broker still owes an
 answer is skipped, never caught up. A broker that does not answer leaves a row that says so for each replica.
+A thread that breaks ends them all: a broker that nobody watches must not look like one where nothing happens.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -124,24 +126,26 @@ def _keep_ticking(
 ) -> None:
     probes, views = schedules
     tick = viewed = 0
-    while not stop.wait(max(0, probes.due_ns(tick) - time.monotonic_ns()) / SECOND_NS):
-        due = views.due_by(time.monotonic_ns())
-        rows.put(watch.tick(with_isr=due > viewed))
-        viewed = due
-        tick = max(tick + 1, probes.due_by(time.monotonic_ns()))
-    watch.probe.connection.close()
+    with ExitStack() as ending:
+        ending.callback(stop.set)
+        ending.enter_context(closing(watch.probe.connection))
+        while not stop.wait(max(0, probes.due_ns(tick) - time.monotonic_ns()) / SECOND_NS):
+            due = views.due_by(time.monotonic_ns())
+            rows.put(watch.tick(with_isr=due > viewed))
+            viewed = due
+            tick = max(tick + 1, probes.due_by(time.monotonic_ns()))
 
 
 def run(config: ProberConfig, stop: threading.Event) -> None:
-    """Probe until ``stop`` is set; ``clock.jsonl`` beside the streams gets a wall/monotonic pair each second."""
+    """Probe until ``stop`` is set; ``clock.jsonl`` beside the streams gets a wall/monotonic pair each second.
+
+    Raises:
+        Exception: whatever broke the watch of a broker, once the rows are written; the summary stays unclean.
+    """
     summary = Summary(config, "prober")
     rows: SimpleQueue[tuple[list[Row], list[Row]]] = SimpleQueue()
     start_ns = time.monotonic_ns()
     schedules, seconds = (Schedule(start_ns, config.hz), Schedule(start_ns, config.isr_hz)), Schedule(start_ns, 1.0)
-    threads = [
-        threading.Thread(target=_keep_ticking, args=(watch, schedules, stop, rows), name=f"broker {watch.broker_id}")
-        for watch in watches(config)
-    ]
     counts = {"replicas": 0, "isr": 0}
     with ExitStack() as files:
         writers = (
@@ -149,10 +153,11 @@ def run(config: ProberConfig, stop: threading.Event) -> None:
             files.enter_context(RowWriter(config.stream("isr"), ISR)),
         )
         clock = files.enter_context((Path(config.out) / "clock.jsonl").open("a", buffering=1))
-        for thread in threads:
-            thread.start()
+        pool = files.enter_context(ThreadPoolExecutor(len(config.brokers)))
+        files.callback(stop.set)  # before the pool waits for its threads, whatever happened here
+        threads = [pool.submit(_keep_ticking, watch, schedules, stop, rows) for watch in watches(config)]
         ticks = 0
-        while any(thread.is_alive() for thread in threads) or not rows.empty():
+        while not all(thread.done() for thread in threads) or not rows.empty():
             if seconds.due_by(time.monotonic_ns()) > ticks:
                 ticks = seconds.due_by(time.monotonic_ns())
                 clock.write(json.dumps({"t_ns": time.monotonic_ns(), "wall": datetime.now(UTC).isoformat()}) + "\n")
@@ -166,6 +171,8 @@ def run(config: ProberConfig, stop: threading.Event) -> None:
                     writer.add(row)
             if any(row["error"] is None for row in ticked[0]):
                 summary.ready()
+        for thread in threads:
+            thread.result()
     summary.end(rows=counts["replicas"], isr_rows=counts["isr"])
     log.info("ended: %s", counts)
 

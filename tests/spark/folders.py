@@ -168,9 +168,18 @@ class History:
         drained = {"start_offset": 0, "position": self.end_offset, "end_offset": self.end_offset, "complete": True}
         return {
             "load-1": {"role": "producer", "clean": True, "rows": len(self.sends), "last_seq": len(self.sends) - 1},
-            "consumer-1": {"role": "consumer", "clean": True, "rows": 0},
-            "drain-1": {"role": "drain", "clean": True, "rows": len(self.polls), "partitions": {"orders-0": drained}},
+            "consumer-1": {"role": "consumer", "clean": True, "rows": self._read("consumer-1")},
+            "probe-1": {"role": "prober", "clean": True, "rows": len(self.replicas), "isr_rows": len(self.isr)},
+            "drain-1": {
+                "role": "drain",
+                "clean": True,
+                "rows": self._read("drain-1"),
+                "partitions": {"orders-0": drained},
+            },
         }
+
+    def _read(self, consumer_id):
+        return sum(row["consumer_id"] == consumer_id for row in self.polls)
 
     def _write_broker(self, folder, batches, epochs):
         replica = folder / "data" / "orders-0"

@@ -1,6 +1,7 @@
 """Missing evidence is named; complete evidence is silent."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from pyspark.sql import Row
@@ -10,7 +11,7 @@ from history.events import Event
 from history.folder import RunFolder
 from spark import evidence
 from spark.recorded import open_run
-from tests.spark.folders import S, clean, event, manifest, truncated
+from tests.spark.folders import MS, S, clean, event, manifest, sample, truncated
 
 pytestmark = pytest.mark.pipeline  # many queries: it belongs to the part that may take long
 
@@ -56,6 +57,43 @@ def test_everything_that_can_be_missing_is_named(spark, tmp_path):
     assert "'steady' was never begun" in found["every phase run"]
     assert "exported up to 1; its end was 50" in found["segments of every replica"]
     assert "on broker 3 was never seen" in found["every replica probed"]
+
+
+@pytest.mark.parametrize("answers", [True, False])
+def test_the_probe_is_never_silent(spark, tmp_path, answers):
+    """Seconds without a word on a broker are missing evidence; that it does not answer is a word."""
+    history = clean()
+    history.events = [event(10 * S, "phase_started", phase="steady"), event(19 * S, "quiesced")]
+    silent = {"error": "timeout", "leader_epoch": None}
+    words = [sample(b, 11 * S + n * 500 * MS, None, None, **silent) for n in range(8) for b in (1, 2, 3)]
+    history.replicas += [row for row in words if answers or row["broker_id"] != 2]
+    run = open_run(spark, history.write(tmp_path / "run"))
+
+    found = list(evidence._silent(run.events, evidence.count(run).silences))
+    assert found == ([] if answers else ["The probe said nothing of broker 2 for 4.5 s, from 'steady' on."])
+
+
+CUT_OFF = "did not end cleanly: it may have seen less than there was."
+
+
+@pytest.mark.parametrize(
+    ("name", "words", "said"),
+    [
+        ("prober", {"clean": True, "rows": 9, "isr_rows": 4}, []),
+        ("prober", {"rows": 9, "isr_rows": 4}, [f"The prober c {CUT_OFF}"]),
+        ("prober", {"clean": True, "rows": 9, "isr_rows": 5}, ["Of 5 isr rows that c wrote 4 are there."]),
+        ("consumer", {"clean": True, "rows": 7}, []),
+        ("consumer", {"clean": True, "rows": 8}, ["Of 8 rows that c wrote 7 are there."]),
+        ("consumer", {"clean": False, "rows": 0}, [f"The consumer c {CUT_OFF}"]),
+        ("producer", {"clean": False, "rows": 8}, []),
+    ],
+)
+def test_who_watched_must_have_ended_in_order(name, words, said):
+    """With all that it wrote; of producers their ledgers speak."""
+    run = SimpleNamespace(clients=[{"client_id": "c", "role": name, **words}])
+    counts = SimpleNamespace(read={"c": 7}, probed={"rows": 9, "isr_rows": 4})
+
+    assert list(evidence._watched(run, counts)) == said
 
 
 def of(kind, t_ns=0, **detail):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import threading
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,6 +16,7 @@ from clusters.clients.configs import ProberConfig
 from clusters.clients.prober import BrokerWatch
 from clusters.partition import TopicPartition
 from clusters.wire import ClusterView, PartitionView, ReplicaSample
+from history.streams import read_stream
 from history.tables import ISR, REPLICAS
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -23,9 +27,9 @@ VIEW = ClusterView(30, 40, 1, {1: ("a", 9094)}, [PartitionView("t", 0, 1, 3, [1,
 class FakeProbe:
     """A probe that answers with one sample, or not at all."""
 
-    connection: Any = None
+    connection: Any = SimpleNamespace(close=lambda: None)
 
-    def __init__(self, error: OSError | None = None) -> None:
+    def __init__(self, error: Exception | None = None) -> None:
         self.replicas = {T1, T0}
         self.error = error
 
@@ -35,7 +39,7 @@ class FakeProbe:
         return [SAMPLE]
 
 
-def watch(error: OSError | None = None) -> BrokerWatch:
+def watch(error: Exception | None = None) -> BrokerWatch:
     """Broker 1."""
     return BrokerWatch(1, FakeProbe(error), ["t"])  # type: ignore[arg-type]  # it has what is used
 
@@ -104,3 +108,35 @@ def test_a_replica_that_moves_in_is_probed_from_then_on() -> None:
     broker._follow(moved)  # type: ignore[arg-type]  # it has what is used
 
     assert broker.probe.replicas == {T0, T1, TopicPartition("u", 0)}
+
+
+# --- its end -----------------------------------------------------------------------------------
+
+
+def probing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *brokers: BrokerWatch) -> ProberConfig:
+    """The configuration of a prober of these brokers."""
+    monkeypatch.setattr(prober, "watches", lambda _: iter(brokers))
+    addresses = {number: "" for number, _ in enumerate(brokers)}
+    summary = str(tmp_path / "p.json")
+    return ProberConfig(client_id="p", out=str(tmp_path), summary=summary, brokers=addresses, assignment={}, hz=100.0)
+
+
+def test_the_summary_counts_what_was_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also of a broker that does not answer."""
+    config, stop = probing(tmp_path, monkeypatch, watch(), watch(ConnectionRefusedError())), threading.Event()
+    threading.Timer(0.1, stop.set).start()
+    prober.run(config, stop)
+
+    written = [row for batch in read_stream(tmp_path / "replicas-p.arrow") for row in batch.to_pylist()]
+    summary = json.loads((tmp_path / "p.json").read_text())
+    assert {row["error"] for row in written} == {None, "unreachable"}
+    assert (summary["clean"], summary["rows"]) == (True, len(written))
+
+
+def test_a_watch_that_breaks_ends_the_prober(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not clean, and nobody had to stop it: one broker would be silent, and nobody would know."""
+    config = probing(tmp_path, monkeypatch, watch(), watch(ZeroDivisionError("no such bytes")))
+
+    with pytest.raises(ZeroDivisionError, match="no such bytes"):
+        prober.run(config, threading.Event())
+    assert json.loads((tmp_path / "p.json").read_text())["clean"] is False
