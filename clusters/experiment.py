@@ -198,15 +198,21 @@ def run_phase(run: Path, index: int) -> None:
 def stop_producers(run: Path) -> None:
     """Let the producers end: no new sends, answers awaited, the rest unknown."""
     with World.open(run) as world:
-        if world.scenario.load:
-            end_clients(world, [PRODUCER], limit_s=world.scenario.load.delivery_timeout + 15)
+        _end_producer(world)
         end_allowance(world)
 
 
+def _end_producer(world: World) -> None:
+    """It waits for answers as long as they may take; killed before, its ledger would lack what is in flight."""
+    if world.scenario.load:
+        end_clients(world, [PRODUCER], limit_s=world.scenario.load.delivery_timeout + 15)
+
+
 def stop_clients(run: Path) -> None:
-    """Let prober and consumer end."""
+    """Let prober and consumer end, and before them the producer where a failure has left it running."""
     with World.open(run) as world:
-        end_clients(world, [PROBER, CONSUMER, PRODUCER], limit_s=15)
+        _end_producer(world)
+        end_clients(world, [PROBER, CONSUMER], limit_s=15)
 
 
 def quiesce(run: Path) -> None:

@@ -92,19 +92,15 @@ def duplicate(fates: DataFrame) -> DataFrame:
 def phantom_record(sends: DataFrame, reads: DataFrame, producers: DataFrame) -> DataFrame:
     """A sound payload that nobody is known to have sent to this partition.
 
-    The ledger of a producer that died may lack its last second, and one that was cut short its end: of such a
-    producer only a number within its ledger can be a phantom.
+    A send has its row once its outcome is known: the ledger of a producer that died lacks all that was in flight, of
+    any number, and one that was cut short its end. Such a ledger accuses nobody.
     """
     known = sends.select(*PARTITION, *VALUE).distinct()
-    last = sends.groupBy("producer_id").agg(F.max("seq").alias("last_seq"))
-    dead = producers.filter("NOT clean").select("producer_id", F.lit(True).alias("dead"))
-    tail = F.coalesce(F.col("dead"), F.lit(False)) & (F.col("seq") > F.coalesce(F.col("last_seq"), F.lit(-1)))
+    unclean = producers.filter("NOT clean").select("producer_id")
     unsent = (
         reads.filter(F.col("producer_id").isNotNull() & F.col("checksum_ok"))
         .join(known, [*PARTITION, *VALUE], how="left_anti")
-        .join(F.broadcast(last), "producer_id", how="left")
-        .join(F.broadcast(dead), "producer_id", how="left")
-        .filter(~tail)
+        .join(F.broadcast(unclean), "producer_id", how="left_anti")
         .groupBy(*PARTITION, *VALUE)
         .agg(F.min("offset").alias("offset"), F.sort_array(F.collect_set("reader")).alias("readers"))
     )

@@ -266,7 +266,7 @@ def _ledgers(recorded: Recorded, counts: Counts) -> Iterator[str]:
         name = producer["producer_id"]
         ledger, last_words = counts.ledgers.get(name), words.get(name, {})
         if not producer["clean"]:
-            yield f"Producer {name} did not end cleanly: its ledger may lack its last second."
+            yield f"Producer {name} did not end cleanly: its ledger may lack sends."
         if ledger is None:
             yield f"Producer {name} left no ledger."
         elif ledger["numbers"] != ledger["rows"]:

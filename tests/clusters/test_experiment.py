@@ -465,3 +465,18 @@ def test_a_client_that_does_not_end_is_killed(world: Any, monkeypatch: pytest.Mo
     assert sent == [("prober", "SIGTERM"), ("consumer", "SIGTERM"), ("prober", "SIGKILL")]
     assert [event.target for event in world.seen("error")] == ["prober"]
     assert [event.target for event in world.seen("node_exited")] == ["prober", "consumer"]
+
+
+def test_a_producer_that_a_failure_left_running_has_time_for_its_answers(
+    world: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As long as an answer may take, and it ends before those who watch; they have a quarter of a minute."""
+    world.scenario = scenario([{"hold": "1ms"}], load={"topic": "orders", "delivery_timeout": "20s"})
+    running = {"prober", "consumer", "producer"}
+    world.runtime.state = lambda name: "running" if name in running else "exited"
+    world.runtime.kill = lambda name, _: running.remove(name)
+    limits: dict[str, float] = {}
+    monkeypatch.setattr(client_nodes, "wait_until", lambda _, *, limit_s, what: limits.update({what: limit_s}))
+    experiment.stop_clients(world.folder.path)
+
+    assert list(limits.items()) == [("producer to end", 35), ("prober to end", 15), ("consumer to end", 15)]
