@@ -42,7 +42,7 @@ DRAINS = pa.schema(
 PRODUCERS = pa.schema(
     [
         pa.field("producer_id", pa.string(), nullable=False),
-        pa.field("clean", pa.bool_(), nullable=False),  # false: its ledger may lack its last second
+        pa.field("clean", pa.bool_(), nullable=False),  # false: its ledger may lack sends
     ]
 )
 
@@ -189,10 +189,10 @@ def _in_one_piece(spark: SparkSession, folder: RunFolder) -> Callable[[DataFrame
 
 
 def producers(recorded: Recorded) -> list[dict[str, Any]]:
-    """Each producer and whether it ended cleanly (a row of ``PRODUCERS``); a ``write`` step's does by its nature."""
+    """Each producer and whether it ended cleanly (a row of ``PRODUCERS``); an imported one does by its nature."""
     ended = {client["client_id"]: client.get("clean") is True for client in recorded.clients}
     return [
-        {"producer_id": p.producer_id, "clean": ended.get(p.producer_id, p.engine in {"raw", "foreign"})}
+        {"producer_id": p.producer_id, "clean": ended.get(p.producer_id, p.engine == "foreign")}
         for p in recorded.manifest.producers
     ]
 

@@ -10,7 +10,7 @@ from history.errors import EvidenceError
 from history.events import Event
 from history.folder import RunFolder
 from spark import evidence
-from spark.recorded import open_run
+from spark.recorded import open_run, producers
 from tests.spark.folders import MS, S, clean, event, manifest, sample, truncated
 
 pytestmark = pytest.mark.pipeline  # many queries: it belongs to the part that may take long
@@ -179,6 +179,21 @@ def test_a_ledger_that_was_cut_short_is_not_whole(spark, tmp_path, kept, rows, w
     run = open_run(spark, history.write(tmp_path / "run"))
 
     assert evidence.ledgers(run, evidence.count(run)) == [{"producer_id": "load-1", "clean": whole}]
+
+
+@pytest.mark.parametrize(("engine", "words", "whole"), [
+    ("raw", [], False),
+    ("raw", [{"client_id": "load-1", "clean": True}], True),
+    ("kafka-python", [], False),
+    ("foreign", [], True),
+])  # fmt: skip
+def test_who_left_no_last_words_has_no_whole_ledger(engine, words, whole):
+    """Also a ``write`` that was broken off; of imported producers nobody expects any."""
+    told = manifest()
+    producer = told.producers[0].model_copy(update={"engine": engine})
+    run = SimpleNamespace(clients=words, manifest=told.model_copy(update={"producers": [producer]}))
+
+    assert producers(run) == [{"producer_id": "load-1", "clean": whole}]
 
 
 def test_a_log_that_was_not_exported_to_its_end_proves_no_absence(spark, tmp_path):
