@@ -38,13 +38,14 @@ from clusters.waiting import wait_until
 from clusters.wire import Connection
 from clusters.world import World
 from history.errors import HarnessError, WaitTimeout
-from history.events import recorded
+from history.events import read_events, recorded
 from history.folder import RunFolder
 from history.tables import PHASE_START
 
 __all__ = [
     "capture",
     "check",
+    "check_unstarted",
     "collect",
     "create_topics",
     "drain",
@@ -75,15 +76,24 @@ def start_cluster(run: Path) -> None:
     Raises:
         HarnessError: a node did not start, or the run is not one that can be started.
     """
+    check_unstarted(run)
     with World.open(run) as world:
-        if (world.folder.work / "prefix").exists():
-            raise HarnessError(f"{run.name} was started before; a run is never started twice, start a new one.")
         try:
             _start_cluster(world)
         except BaseException as error:
             world.events.add("error", step="start_cluster", why=f"{type(error).__name__}: {error}")
             world.runtime.remove_all()
             raise
+
+
+def check_unstarted(run: Path) -> None:
+    """Ask before anything that would clean up after a start that failed: another one's cluster may live.
+
+    Raises:
+        HarnessError: the run was started before.
+    """
+    if (RunFolder(run).work / "prefix").exists():
+        raise HarnessError(f"{run.name} was started before; a run is never started twice, start a new one.")
 
 
 def _start_cluster(world: World) -> None:
@@ -138,11 +148,16 @@ def start_clients(run: Path) -> None:
     """Start prober, consumer and producer, and wait until each has seen its first sample, record or ack.
 
     Raises:
-        HarnessError: a client did not start; all of them are removed again.
+        HarnessError: a client did not start; all of them are removed again. Or they were started before.
     """
     with World.open(run) as world:
+        streams = world.folder.work / "streams"
+        if streams.exists():
+            raise HarnessError(
+                f"The clients of {run.name} were started before, and what they saw stays; start a new run."
+            )
         world.folder.clients.mkdir(exist_ok=True)
-        (world.folder.work / "streams").mkdir(exist_ok=True)
+        streams.mkdir()
         names = [PROBER, *([CONSUMER, PRODUCER] if world.scenario.load else [])]
         try:
             nodes = [client_node(world, name) for name in names]
@@ -172,15 +187,18 @@ def capture(run: Path, label: str) -> None:
         capture_offsets(world, label)
 
 
-def run_phase(run: Path, index: int) -> None:
+def run_phase(run: Path, index: int, name: str | None = None) -> None:
     """Run one phase of the scenario and capture every replica at its end.
 
+    ``name`` is what the caller takes it for: its scenario may have been edited since the run was prepared.
+
     Raises:
-        HarnessError: the run is over, or a step could not be done at all.
+        HarnessError: the run is over, the phase was begun before or is another, or a step could not be done at all.
     """
     if RunFolder(run).is_sealed:
         raise HarnessError(f"{run.name} is collected and over; a phase cannot be run again, start a new run.")
     with World.open(run) as world:
+        _check_next(world, index, name)
         phase = world.scenario.phases[index]
         record_usage(world, f"{phase.name}{PHASE_START}")
         world.events.add("phase_started", phase=phase.name, index=index)
@@ -193,6 +211,18 @@ def run_phase(run: Path, index: int) -> None:
             record_usage(world, phase.name)
             capture_offsets(world, phase.name)
             world.events.add("phase_ended", phase=phase.name, index=index)
+
+
+def _check_next(world: World, index: int, name: str | None) -> None:
+    names = [phase.name for phase in world.scenario.phases]
+    if name is not None and [name] != names[index : index + 1]:
+        raise HarnessError(
+            f"Phase {index + 1} of {world.folder.run_id} is not {name!r}; it has {names}: "
+            "its scenario was changed after the run was prepared, start a new run."
+        )
+    events = read_events(world.folder.events) if world.folder.events.exists() else ()
+    if any(event.kind == "phase_started" and event.detail.get("index") == index for event in events):
+        raise HarnessError(f"The phase {names[index]!r} of {world.folder.run_id} was begun before; start a new run.")
 
 
 def stop_producers(run: Path) -> None:
@@ -253,8 +283,14 @@ def _is_quiet(world: World) -> bool:
 
 
 def drain(run: Path) -> None:
-    """Read every record of every partition once more, up to the high watermark."""
+    """Read every record of every partition once more, up to the high watermark.
+
+    Raises:
+        HarnessError: it was read before.
+    """
     with World.open(run) as world:
+        if (world.folder.work / DRAIN).exists():
+            raise HarnessError(f"{run.name} was drained before, and what was read stays; start a new run.")
         node = client_node(world, DRAIN)
         world.start(node)
         try:

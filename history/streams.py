@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -17,15 +18,19 @@ FLUSH_NS = 1_000_000_000
 class RowWriter:
     """Appends rows to one Arrow IPC stream and flushes at least once a second.
 
-    A writer that is killed loses the rows since its last flush; what was flushed stays readable.
-    Not safe for several threads.
+    A writer that is killed loses the rows since its last flush; what was flushed stays readable. A stream that is
+    there already is never written again. Not safe for several threads.
+
+    Raises:
+        FileExistsError: there is such a stream.
     """
 
     def __init__(self, path: Path, schema: pa.Schema) -> None:
         self._schema = schema
-        self._file = path.open("wb")
+        self._file = path.open("xb")
         self._stream = pa.ipc.new_stream(self._file, schema)
         self._rows: list[Mapping[str, Any]] = []
+        self._whole = True  # no batch was broken off
         self._flushed_ns = time.monotonic_ns()
         self._file.flush()
 
@@ -38,16 +43,20 @@ class RowWriter:
             self.flush()
 
     def flush(self) -> None:
+        self._whole = False
         if self._rows:
             self._stream.write_batch(pa.RecordBatch.from_pylist(self._rows, schema=self._schema))
             self._rows = []
         self._file.flush()
+        self._whole = True
         self._flushed_ns = time.monotonic_ns()
 
     def close(self) -> None:
-        self.flush()
-        self._stream.close()
-        self._file.close()
+        """After a flush that failed nothing follows: a batch behind half of another would be read as its rest."""
+        with closing(self._file):
+            if self._whole:
+                self.flush()
+                self._stream.close()
 
     def __enter__(self) -> Self:
         return self

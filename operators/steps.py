@@ -94,6 +94,7 @@ class StartCluster(RunStep):
     def step(self, run: Path) -> None:
         from clusters import experiment  # heavy: not while a DAG file is parsed
 
+        experiment.check_unstarted(run)  # what lives is not to be cleaned up
         try:
             with recorded(run, self.call):
                 super().step(run)

@@ -446,6 +446,42 @@ def test_a_phase_that_breaks_is_captured_all_the_same(world: Any) -> None:
     assert found[0].phase == "phase 2"
 
 
+def test_a_phase_is_not_begun_twice(world: Any) -> None:
+    """Nothing of it is done again; another phase goes on."""
+    run_phase(world.folder.path, 0, "phase 1")
+    before = world.folder.events.read_text()
+
+    with pytest.raises(HarnessError, match="The phase 'phase 1' of a-run was begun before; start a new run"):
+        run_phase(world.folder.path, 0, "phase 1")
+    assert world.folder.events.read_text() == before
+    with pytest.raises(HarnessError, match="has no pause in force"):
+        run_phase(world.folder.path, 1, "phase 2")
+
+
+@pytest.mark.parametrize(("index", "name"), [(0, "phase 2"), (2, "phase 3")])
+def test_a_phase_of_another_scenario_is_refused(world: Any, index: int, name: str) -> None:
+    """As one is that was edited while its run lives."""
+    with pytest.raises(HarnessError, match=f"Phase {index + 1} of a-run is not '{name}'; it has .*, start a new run"):
+        run_phase(world.folder.path, index, name)
+    assert not world.folder.events.exists()
+
+
+@pytest.mark.parametrize(
+    ("call", "there", "said"),
+    [
+        (experiment.start_clients, "streams", "The clients of a-run were started before, and what they saw stays"),
+        (experiment.drain, "drain", "a-run was drained before, and what was read stays"),
+    ],
+)
+def test_clients_are_not_started_twice(world: Any, call: Any, there: str, said: str) -> None:
+    """They would write over what they saw; the clients that run are left alone."""
+    (world.folder.work / there).mkdir()
+
+    with pytest.raises(HarnessError, match=f"{said}; start a new run"):
+        call(world.folder.path)
+    assert (world.started, world.folder.events.exists()) == ([], False)
+
+
 def test_a_client_that_does_not_end_is_killed(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is recorded, and the next one is stopped, too; one that does not run is left alone."""
     sent: list[tuple[str, str]] = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -97,3 +98,35 @@ def test_bytes_that_are_no_stream_have_no_rows(tmp_path: Path) -> None:
     (tmp_path / "a.arrow").write_bytes(b"not a stream at all")
 
     assert rows(tmp_path / "a.arrow") == []
+
+
+def test_a_stream_is_never_written_twice(tmp_path: Path) -> None:
+    """What was recorded stays; another name is taken."""
+    write(tmp_path / "a.arrow", [1, 2])
+
+    with pytest.raises(FileExistsError):
+        RowWriter(tmp_path / "a.arrow", SCHEMA)
+    assert rows(tmp_path / "a.arrow") == [1, 2]
+    assert write(tmp_path / "b.arrow", [3])
+
+
+def test_nothing_follows_a_flush_that_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leaving the block does not write the batch again; what was flushed before stays readable."""
+    written: list[int] = []
+
+    def full(batch: pa.RecordBatch) -> None:
+        written.append(batch.num_rows)
+        raise OSError("No space left on device")
+
+    def breaking() -> None:
+        with RowWriter(tmp_path / "a.arrow", SCHEMA) as writer:
+            writer.add({"seq": 1, "error": None})
+            writer.flush()
+            writer._stream = SimpleNamespace(write_batch=full)
+            writer.add({"seq": 2, "error": None})
+            writer.flush()
+
+    with pytest.raises(OSError, match="No space left"):
+        breaking()
+    assert written == [1]
+    assert rows(tmp_path / "a.arrow") == [1]

@@ -142,6 +142,15 @@ def test_a_cluster_that_comes_up_half_is_collected_and_removed(
     assert RunFolder(run).check_seal() == []
 
 
+def test_a_cluster_that_lives_is_neither_started_nor_salvaged(run: Path, calls: list[str]) -> None:
+    """A second try is refused, and the first goes on."""
+    (run / "work" / "prefix").write_text("127.0.1")
+
+    with pytest.raises(HarnessError, match="a-run was started before; a run is never started twice, start a new one"):
+        StartCluster(task_id="start_cluster", run=str(run), call="start_cluster").execute({})
+    assert calls == []
+
+
 def test_a_run_that_cannot_be_collected_is_removed_all_the_same(
     run: Path, calls: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

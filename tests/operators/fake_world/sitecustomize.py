@@ -92,6 +92,7 @@ if "FAKE_CALLS" in os.environ:
         salvage=salvage,
         reap=reap,
         hold_lease=contextlib.nullcontext,
+        check_unstarted=lambda run: None,
         **{name: call(name) for name in CALLS},
     )
     register("spark.submit", judge=judge)
