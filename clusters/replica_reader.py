@@ -62,7 +62,7 @@ class ReplicaReader:
             "leader_epoch": record.leader_epoch,
             "producer_id": payload.producer_id,
             "seq": payload.seq,
-            "checksum_ok": payload.checksum_ok,
+            "checksum_ok": payload.checksum_ok and record.sound,
             "received_ns": time.monotonic_ns(),
             "isolation": "read_uncommitted",
         }

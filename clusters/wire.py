@@ -340,17 +340,19 @@ def _fetch_request(version: int, partitions: Mapping[TopicPartition, Any], max_b
 
 
 class Consumed(NamedTuple):
-    """One record as a broker gave it to a consumer."""
+    """One record as a broker gave it to a consumer; ``sound`` when its batch fits its CRC-32C."""
 
     offset: int
     leader_epoch: int
     value: bytes
+    sound: bool
 
 
 def consume(connection: Connection, replica: TopicPartition, offset: int) -> list[Consumed]:
     """The records from an offset on that a broker gives to a consumer now, whether it leads or follows (KIP-392).
 
-    An error of the partition gives none, as an offset beyond the log's end does while it is cut.
+    An error of the partition gives none, as an offset beyond the log's end does while it is cut. The markers at the
+    ends of transactions are no records.
 
     Raises:
         OSError: the broker did not answer.
@@ -363,9 +365,11 @@ def consume(connection: Connection, replica: TopicPartition, offset: int) -> lis
         partition_max_bytes=CONSUMED_BYTES,
     )
     answers = _fetched(connection.send(_fetch_request(11, {replica: asked}, CONSUMED_BYTES)))
+    batches = ((batch, batch.validate_crc()) for batch in MemoryRecords(answers[replica].records or b""))
     return [
-        Consumed(record.offset, batch.leader_epoch, record.value)
-        for batch in MemoryRecords(answers[replica].records or b"")
+        Consumed(record.offset, batch.leader_epoch, record.value, sound)
+        for batch, sound in batches
+        if not (sound and batch.is_control_batch)
         for record in batch
         if record.offset >= offset
     ]

@@ -22,7 +22,7 @@ READ = {"read": {"from": "A of orders-0", "offset": 20}}
 
 def record(offset: int) -> Consumed:
     """As a ``write`` of this project sends it."""
-    return Consumed(offset, 3, encode("write-1", offset - 20, 100))
+    return Consumed(offset, 3, encode("write-1", offset - 20, 100), sound=offset != 22)
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ def test_every_record_becomes_a_poll(reader: Any, tmp_path: Path, monkeypatch: p
     assert [tuple(row[name] for name in seen) for row in batch.to_pylist()] == [
         ("read-1", "live", 0, 20, 3, "write-1", 0, True),
         ("read-1", "live", 1, 21, 3, "write-1", 1, True),
-        ("read-1", "live", 2, 22, 3, "write-1", 2, True),
+        ("read-1", "live", 2, 22, 3, "write-1", 2, False),  # its payload is sound, its batch is not
     ]
     assert asked == [20, 22, 22, 22, 23]
     summary = json.loads((tmp_path / "clients" / "read-1.json").read_text())

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
+import google_crc32c
 import pytest
 
 from clusters import wire
@@ -74,7 +75,7 @@ def test_records_are_consumed_in_bytes() -> None:
     broker: Any = SimpleNamespace(send=send)
     given = wire.consume(broker, T0, 1)
 
-    assert given == [(1, 0, b"b")]  # a batch is given whole; what lies before the offset is left out
+    assert given == [(1, 0, b"b", True)]  # a batch is given whole; what lies before the offset is left out
     assert asked == [
         "ff ff ff ff  00 00 00 00  00 00 00 00  00 10 00 00  00  00 00 00 00  ff ff ff ff "
         "00 00 00 01 00 01 74  00 00 00 01  00 00 00 00  ff ff ff ff  00 00 00 00 00 00 00 01 "
@@ -82,13 +83,34 @@ def test_records_are_consumed_in_bytes() -> None:
     ]
 
 
+def answering(records: bytes | None, error_code: int = 0) -> Any:
+    """A broker that gives these bytes to a consumer."""
+    answer = SimpleNamespace(partition_index=0, error_code=error_code, records=records)
+    reply = SimpleNamespace(error_code=0, responses=[SimpleNamespace(topic="t", partitions=[answer])])
+    return SimpleNamespace(send=lambda _: reply)
+
+
 def test_an_offset_that_is_gone_gives_nothing() -> None:
     """As while a follower cuts its log."""
-    answer = SimpleNamespace(partition_index=0, error_code=1, records=None)
-    reply = SimpleNamespace(error_code=0, responses=[SimpleNamespace(topic="t", partitions=[answer])])
-    broker: Any = SimpleNamespace(send=lambda _: reply)
+    assert wire.consume(answering(None, error_code=1), T0, 7) == []
 
-    assert wire.consume(broker, T0, 7) == []
+
+@pytest.mark.parametrize(("attributes", "given"), [(0x30, []), (0x10, [b"a"])])
+def test_the_end_of_a_transaction_is_no_record(attributes: int, given: list[bytes]) -> None:
+    """A control batch is left out; one of records that are in a transaction is not."""
+    batch = bytearray(wire.record_batch([b"a"], 1000))
+    batch[21:23] = attributes.to_bytes(2, "big")
+    batch[17:21] = google_crc32c.value(bytes(batch[21:])).to_bytes(4, "big")
+
+    assert [record.value for record in wire.consume(answering(bytes(batch)), T0, 0)] == given
+
+
+def test_a_batch_that_was_damaged_says_so() -> None:
+    """Each of its records, whatever their values say."""
+    batch = bytearray(wire.record_batch([b"a", b"b"], 1000))
+    batch[-2] ^= 1
+
+    assert [record.sound for record in wire.consume(answering(bytes(batch)), T0, 0)] == [False, False]
 
 
 def test_record_batch_in_bytes() -> None:
