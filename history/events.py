@@ -36,27 +36,54 @@ class Event:
 
 @dataclass(frozen=True)
 class EventLog:
-    """Appends events; every line is one ``write`` to a file opened for append, so that writers may share it."""
+    """Appends events; every line is one ``write`` to a file opened for append, so that writers may share it.
+
+    What comes after a line that was torn begins a line of its own.
+    """
 
     path: Path
 
     def add(self, kind: str, *, phase: str = "", step: str = "", target: str = "", **detail: Any) -> Event:
+        """Append an event.
+
+        Raises:
+            OSError: it could not be written whole.
+        """
         event = Event(time.monotonic_ns(), datetime.now(UTC).isoformat(), kind, phase, step, target, detail)
-        line = json.dumps(vars(event), default=str, separators=(",", ":")) + "\n"
-        descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        line = json.dumps(vars(event), default=str, separators=(",", ":")).encode() + b"\n"
+        descriptor = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
         try:
-            os.write(descriptor, line.encode())
+            size = os.fstat(descriptor).st_size
+            if size and os.pread(descriptor, 1, size - 1) != b"\n":
+                line = b"\n" + line
+            written = os.write(descriptor, line)
         finally:
             os.close(descriptor)
+        if written < len(line):
+            raise OSError(
+                f"{self.path}: {written} of an event's {len(line)} bytes were written; make room on its disk."
+            )
         return event
 
 
 def read_events(path: Path) -> Iterator[Event]:
-    """Yield the events of a run in the order in which they were written; a torn last line is left out."""
+    """Yield the events of a run in the order in which they were written.
+
+    A torn last line is left out; of any other line that cannot be read there is an ``error`` in its place.
+    """
+    t_ns = 0
     with path.open() as lines:
-        for line in lines:
-            if line.endswith("\n"):
-                yield Event(**json.loads(line))
+        for number, line in enumerate(lines, 1):
+            if not line.endswith("\n"):
+                return
+            try:
+                event = Event(**json.loads(line))
+            except ValueError as error:
+                event = Event(
+                    t_ns, "", "error", detail={"why": f"Line {number} of {path.name} cannot be read: {error}."}
+                )
+            t_ns = event.t_ns
+            yield event
 
 
 def errors_of(run: RunFolder) -> list[str]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
-from history.events import Event, EventLog, read_events
+from history import events
+from history.events import EventLog, errors_of, read_events
+from history.folder import RunFolder
 
 
 @pytest.fixture
@@ -76,8 +77,43 @@ def test_two_writers_share_a_file(log: EventLog) -> None:
 
 
 def test_a_damaged_line_in_the_middle_is_an_error(log: EventLog) -> None:
-    """Only the last line may be torn; anything else is no evidence."""
-    log.path.write_text('{"t_ns": 1, "wa\n' + json.dumps(vars(Event(1, "w", "collected"))) + "\n")
+    """Only the last line may be torn; of another an error stands in its place and time, and the rest is read."""
+    log.add("run_started")
+    whole = log.path.read_text()
+    log.path.write_text(whole + '{"t_ns": 1, "wa\n' + whole)
+    first, error, last = read_events(log.path)
 
-    with pytest.raises(ValueError, match="control character"):
+    assert (first, last) == (last, first)
+    assert (error.kind, error.t_ns) == ("error", first.t_ns)
+    assert error.detail["why"].startswith("Line 2 of events.jsonl cannot be read: ")
+    assert errors_of(RunFolder(log.path.parent)) == [error.detail["why"]]
+
+
+def test_a_line_that_is_no_event_is_refused(log: EventLog) -> None:
+    """It was not torn: somebody else wrote it."""
+    log.path.write_text("{}\n")
+
+    with pytest.raises(TypeError):
         list(read_events(log.path))
+
+
+def test_a_torn_line_does_not_take_the_next_one_with_it(log: EventLog) -> None:
+    """The disk was full for a moment; behind a whole line there is no empty one."""
+    log.add("run_started")
+    log.path.write_bytes(log.path.read_bytes()[:-9])
+    log.add("inject")
+    log.add("heal")
+
+    assert [event.kind for event in read_events(log.path)] == ["error", "inject", "heal"]
+
+
+def test_an_event_that_was_written_in_part_is_told(log: EventLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever adds it must not go on as if it stood there."""
+    write = events.os.write
+    monkeypatch.setattr(events.os, "write", lambda descriptor, line: write(descriptor, line[:20]))
+
+    with pytest.raises(OSError, match=r"events.jsonl: 20 of an event's \d+ bytes were written; make room"):
+        log.add("inject")
+    monkeypatch.undo()
+    log.add("heal")
+    assert [event.kind for event in read_events(log.path)] == ["error", "heal"]
