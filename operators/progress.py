@@ -6,6 +6,7 @@ import json
 import re
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -82,7 +83,8 @@ class Progress:
         for line in self._log.lines():
             self._task(line)
         for line in self._events.lines():
-            self._event(json.loads(line))
+            with suppress(ValueError):  # a torn one; the judge hears of it
+                self._event(json.loads(line))
 
     def say(self, text: str) -> None:
         """Write one line with the time that the run has taken so far."""

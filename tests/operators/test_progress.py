@@ -36,6 +36,8 @@ def test_tasks_and_events_become_lines(tmp_path: Path) -> None:
     progress.look()  # neither file is there yet
     log.write_text(STARTS.format("phase_2_follower_lags"))
     events.add("inject", step="lag", target="broker-3")
+    with events.path.open("a") as file:
+        file.write('{"t_ns": 1, "torn')
     events.add("clock")
     events.add("wait_ran_out", step="wait", condition="isr full: orders")
     progress.look()
