@@ -25,6 +25,7 @@ from clusters.rotation import Menu, as_yaml, rotation
 from clusters.scenario import Scenario
 from clusters.shrink import shrink
 from history.errors import BadInput, EvidenceError, PlimsollError
+from history.events import errors_of
 from history.folder import RunFolder, write_atomically
 from history.manifest import read_manifest
 from spark.submit import judge
@@ -212,13 +213,13 @@ def examiner(asked: Asked, folder: Path, name: str, places: Places) -> Examine:
 
 
 def recorded_before(name: str, places: Places) -> dict[str, Path]:
-    """Digest of a schedule → its run of this hunt, recorded to its end, maybe not judged."""
+    """Digest of a schedule → its last run of this hunt, recorded to its end without an error, maybe not judged."""
     found = {}
-    for manifest in places.runs.glob("*/manifest.json"):
+    for manifest in sorted(places.runs.glob("*/manifest.json")):
         with suppress(EvidenceError):  # a folder of another format is nobody's
-            told = read_manifest(manifest)
-            if told.labels.get("hunt") == name and RunFolder(manifest.parent).is_sealed:
-                found[told.scenario_digest] = manifest.parent
+            told, run = read_manifest(manifest), RunFolder(manifest.parent)
+            if told.labels.get("hunt") == name and run.is_sealed and not errors_of(run):
+                found[told.scenario_digest] = run.path
     return found
 
 

@@ -1,15 +1,16 @@
 """Records the items of a campaign, one after the other; every step may be made again.
 
-An item that was recorded is not recorded twice, and one that was archived is done. What this module imports each run
-of a campaign waits for: judging and statistics are ``campaigns.runner``'s.
+An item that was recorded is not recorded twice, and one that was archived is done, unless the harness broke in it. What
+this module imports each run of a campaign waits for: judging and statistics are ``campaigns.runner``'s.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from campaigns import kinds
 from campaigns.campaign import CORRECTNESS, Campaign, CampaignFolder, Item
@@ -20,7 +21,7 @@ from clusters.scenario import load_scenario
 from clusters.world import World
 from history import archive
 from history.errors import EvidenceError
-from history.events import recorded
+from history.events import errors_of, recorded
 from history.folder import RunFolder, write_atomically
 from history.manifest import read_manifest
 
@@ -40,23 +41,37 @@ def expected_seconds(item: Item) -> float:
 # --- what is done, and what is not ---------------------------------------------------------------
 
 
-def recorded_runs(campaign: Campaign, places: Places) -> dict[str, Path]:
-    """Item → the run folder that was recorded for it, to its end."""
-    found = {}
-    for manifest in places.runs.glob("*/manifest.json"):
+def collected_runs(campaign: Campaign, places: Places) -> Iterator[tuple[str, Path]]:
+    """(item, run folder) of everything that was collected, oldest first, also where the harness broke."""
+    for manifest in sorted(places.runs.glob("*/manifest.json")):
         if not RunFolder(manifest.parent).is_sealed:
             continue
         with suppress(EvidenceError):  # a folder of another format is nobody's item
             labels = read_manifest(manifest).labels
             if labels.get("campaign") == campaign.campaign_id:
-                found[labels["item"]] = manifest.parent
-    return found
+                yield labels["item"], manifest.parent
+
+
+def recorded_runs(campaign: Campaign, places: Places) -> dict[str, Path]:
+    """Item → the last run folder that was recorded for it, to its end and without an error of the harness."""
+    return {item: run for item, run in collected_runs(campaign, places) if not errors_of(RunFolder(run))}
+
+
+def counted(rows: Iterable[Mapping[str, Any]], places: Places) -> list[dict[str, Any]]:
+    """The archived rows without those of runs in which the harness broke, which are recorded again.
+
+    One that shows a broken promise all the same counts, and so does one whose folder is gone.
+    """
+    rows = [dict(row) for row in rows]
+    undecided = {row["run_id"] for row in rows if row["verdict"] == "unknown"}
+    broke = {run_id for run_id in undecided if errors_of(RunFolder(places.runs / run_id))}
+    return [row for row in rows if row["run_id"] not in broke]
 
 
 def outstanding(folder: CampaignFolder, items: Iterable[Item], places: Places) -> list[Item]:
     """The items that were neither recorded nor archived yet, in their order; those that broke before come last."""
     campaign, tried = folder.read_plan(), _tried(folder)
-    rows = archive.read(places.archive, campaign=campaign.campaign_id)
+    rows = counted(archive.read(places.archive, campaign=campaign.campaign_id), places)
     done = recorded_runs(campaign, places).keys() | {row["labels"]["item"] for row in rows}
     return sorted((item for item in items if item.name not in done), key=lambda item: tried.get(item.name, 0))
 
@@ -95,7 +110,7 @@ def follow_up(folder: CampaignFolder, places: Places) -> list[Item]:
     if kept.exists():
         return [Item.model_validate(item) for item in json.loads(kept.read_text())]
     campaign = folder.read_plan()
-    rows = archive.read(places.archive)
+    rows = counted(archive.read(places.archive), places)
     items = kinds.of(campaign.kind).follow_up(campaign, rows)
     archived = {row["labels"].get("item") for row in rows if row["labels"].get("campaign") == campaign.campaign_id}
     if archived >= {item.name for item in campaign.items}:

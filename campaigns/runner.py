@@ -14,7 +14,7 @@ from campaigns.claims import campaign as claims
 from campaigns.nightly import outputs
 from campaigns.nightly.settings import check
 from campaigns.places import Places
-from campaigns.recording import recorded_runs, runtime_of
+from campaigns.recording import collected_runs, counted, recorded_runs, runtime_of
 from campaigns.site import links_from, publish, write_index
 from clusters import experiment
 from clusters.host_lock import beside_others
@@ -60,7 +60,7 @@ def judge_recorded(folder: CampaignFolder, places: Places) -> list[str]:
     campaign = folder.read_plan()
     rows = archive.read(places.archive, campaign=campaign.campaign_id)
     known = {row["run_id"] for row in rows}
-    fresh = sorted(run for run in recorded_runs(campaign, places).values() if run.name not in known)
+    fresh = [run for _, run in collected_runs(campaign, places) if run.name not in known]
     for together in (fresh[first : first + TOGETHER] for first in range(0, len(fresh), TOGETHER)):
         with beside_others():
             judge(together)
@@ -79,7 +79,7 @@ def conclude(folder: CampaignFolder, places: Places) -> dict[str, Any]:
     """Write the result for machines and the page for people, and the index anew; returns the result."""
     campaign = folder.read_plan()
     rows = archive.read(places.archive)
-    found = _result(campaign, rows, places)
+    found = _result(campaign, counted(rows, places), places)
     write_atomically(folder.result, json.dumps(found, indent=1, ensure_ascii=False, default=str) + "\n")
     if campaign.kind == "nightly":
         outputs.write(folder, found)

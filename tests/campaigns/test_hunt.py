@@ -20,6 +20,7 @@ from clusters.scenario import Scenario, parse_scenario
 from history.errors import BadInput
 from history.folder import RunFolder
 from history.tables import ANOMALIES, INVARIANTS
+from tests.campaigns.sample_runs import sealed_run
 
 MENU = Menu.model_validate(
     {
@@ -174,3 +175,14 @@ def test_a_look_at_a_run_is_the_judges_word(tmp_path: Path) -> None:
     run.verdict_file.write_text(json.dumps({"verdict": "unknown", "sentence": "No seal."}))
 
     assert hunt.look_of(told, run.path) == Look(told.digest, told.name, "run-1", "unknown", "No seal.", [])
+
+
+@pytest.mark.parametrize("broke", [False, True])
+def test_a_run_that_broke_is_made_again(places: Places, broke: bool) -> None:
+    """One that came to its end is judged where a hunt goes on."""
+    run = sealed_run(places, "x", broke=broke)
+    manifest = json.loads(run.manifest.read_text())
+    run.manifest.write_text(json.dumps(manifest | {"labels": {"hunt": "h"}}))
+
+    assert hunt.recorded_before("h", places) == ({} if broke else {manifest["scenario_digest"]: run.path})
+    assert hunt.recorded_before("g", places) == {}

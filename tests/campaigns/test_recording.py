@@ -45,14 +45,65 @@ def test_an_item_that_broke_comes_last(folder: CampaignFolder, places: Places) -
     assert recording.next_item(folder, items, places) is None
 
 
+def test_an_item_that_broke_is_recorded_again(folder: CampaignFolder, places: Places) -> None:
+    """Until a run of it comes to its end without an error; the last such run is the item's."""
+    items, campaign = folder.read_plan().items, folder.read_plan()
+    sealed_run(places, "run-1", broke=True)
+    sealed_run(places, "run-2")
+    assert [item.name for item in recording.outstanding(folder, items, places)] == ["run-1", "run-3"]
+
+    for day, broke in (("20260102", False), ("20260103", True)):
+        sealed_run(places, "run-1", day=day, broke=broke)
+    assert [item.name for item in recording.outstanding(folder, items, places)] == ["run-3"]
+    found = {item: run.name for item, run in recording.recorded_runs(campaign, places).items()}
+    assert found == {"run-1": "20260102-c1-run-1", "run-2": "20260101-c1-run-2"}
+    assert len(list(recording.collected_runs(campaign, places))) == 4
+
+
+@pytest.mark.parametrize(
+    ("verdict", "broke", "is_done"),
+    [("unknown", True, False), ("fail", True, True), ("unknown", False, True), ("unknown", None, True)],
+)
+def test_an_archived_run_is_done_unless_the_harness_broke(  # noqa: PLR0917  # of two fixtures and a case
+    folder: CampaignFolder,
+    places: Places,
+    monkeypatch: pytest.MonkeyPatch,
+    verdict: str,
+    broke: bool | None,
+    is_done: bool,
+) -> None:
+    """A promise that it broke counts all the same; of a run whose folder is gone (None) the archive speaks."""
+    row = {"run_id": "20260101-c1-run-1", "verdict": verdict, "labels": {"item": "run-1"}}
+    monkeypatch.setattr("history.archive.read", lambda *_, **__: [row])
+    if broke is not None:
+        sealed_run(places, "run-1", broke=broke)
+        (places.runs / row["run_id"] / "sealed.json").unlink()
+
+    left = recording.outstanding(folder, folder.read_plan().items, places)
+    assert [item.name for item in left] == (["run-2", "run-3"] if is_done else ["run-1", "run-2", "run-3"])
+    assert recording.counted([row], places) == ([row] if is_done else [])
+
+
+def test_items_that_always_break_are_tried_once_a_round(folder: CampaignFolder, places: Places) -> None:
+    """Each has its turn, and no more than there were to record."""
+    items = folder.read_plan().items
+    for turn, wanted in enumerate(["run-1", "run-2", "run-3"]):
+        item = recording.next_item(folder, items, places)
+        assert item is not None
+        assert item.name == wanted
+        sealed_run(places, wanted, day=f"2026010{turn}", broke=True)
+    assert len(recording.outstanding(folder, items, places)) == 3
+
+
 @pytest.mark.parametrize("archived", [3, 2])
 def test_follow_up_is_asked_once(
     folder: CampaignFolder, places: Places, monkeypatch: pytest.MonkeyPatch, archived: int
 ) -> None:
     """What the whole plan made necessary stays the same; what a part of it did is asked again with the rest."""
     rows = [{"labels": {"campaign": "c1", "item": f"run-{n}"}} for n in (1, 2, 3)]
-    others = [{"labels": {}}, {"labels": {"campaign": "c2", "item": "run-3"}}]
-    monkeypatch.setattr(recording.archive, "read", lambda _: [*rows[:archived], *others])
+    others: list[dict[str, Any]] = [{"labels": {}}, {"labels": {"campaign": "c2", "item": "run-3"}}]
+    known = [{"run_id": "r", "verdict": "pass", **row} for row in (*rows[:archived], *others)]
+    monkeypatch.setattr(recording.archive, "read", lambda _: known)
     answers = iter([[Item(name="again-1", scenario="steady", kafka="3.9.1")], []])
     monkeypatch.setattr("campaigns.compare.campaign.follow_up", lambda *_: next(answers))
 

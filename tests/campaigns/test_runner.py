@@ -69,7 +69,7 @@ def test_runs_are_judged_once_and_some_together(
     monkeypatch.setattr(runner, "judge", lambda runs: together.append([run.name for run in runs]))
     monkeypatch.setattr(runner, "publish", lambda _: None)
     for item in ("run-1", "run-2", "run-3"):
-        sealed_run(places, item)
+        sealed_run(places, item, broke=item == "run-2")  # its page says what broke
 
     assert len(runner.judge_recorded(folder, places)) == 3
     assert together == [["20260101-c1-run-1", "20260101-c1-run-2"], ["20260101-c1-run-3"]]
