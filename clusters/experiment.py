@@ -27,7 +27,7 @@ from clusters.client_nodes import (
     record_exit,
 )
 from clusters.collect import collect_clients, collect_servers, write_tables
-from clusters.leftovers import hold_lease, reap, tear_down
+from clusters.leftovers import hold_lease, hold_step, reap, tear_down
 from clusters.partition import TopicPartition
 from clusters.planning import check, expected_seconds, prepare
 from clusters.ports import PORTS
@@ -63,6 +63,7 @@ __all__ = [
     "tear_down",
 ]
 
+HOLDER_LIMIT_S = 120.0  # for a phase that was given up to heal what it broke
 READY_LIMIT_S = 60.0
 QUIESCE_LIMIT_S = 30.0  # beyond the time-out of transactions, which the coordinator looks at every 10 s
 
@@ -324,8 +325,8 @@ def salvage(run: Path) -> None:
         Exception: whatever made collecting fail, after everything was removed.
     """
     try:
-        if not RunFolder(run).is_sealed:
-            with recorded(run, "collect"):
+        with recorded(run, "collect"), hold_step(run, HOLDER_LIMIT_S):
+            if not RunFolder(run).is_sealed:
                 stop_clients(run)
                 collect(run)
     finally:

@@ -9,10 +9,15 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
+from typing import IO
 
 from clusters.runtimes import choose_runtime, open_runtime
+from clusters.waiting import wait_until
 from history.folder import RunFolder
+
+_held: set[Path] = set()  # by this process
 
 
 @contextmanager
@@ -32,6 +37,37 @@ def hold_trial() -> Iterator[Path]:
         (run.work / "lease").write_text(json.dumps({"expires": 0}))
         with hold_lease(run.path):
             yield run.path
+
+
+@contextmanager
+def hold_step(run: Path, limit_s: float) -> Iterator[None]:
+    """Act on the run alone: a task that was given up may still be healing what it broke.
+
+    What holds the run may hold it again within. Tearing down needs no leave.
+
+    Raises:
+        WaitTimeout: another process still acts on it after so many seconds.
+    """
+    lock = RunFolder(run.resolve()).work / "step"
+    if lock in _held or not lock.parent.is_dir():  # without work/ there is nothing to act on, and the call says so
+        yield
+        return
+    with lock.open("w") as file:
+        what = f"another task of {run.name} to end, which has to be over before this one"
+        wait_until(partial(_taken, file), limit_s=limit_s, what=what, last_seen=lambda: "it goes on")
+        _held.add(lock)
+        try:
+            yield
+        finally:
+            _held.remove(lock)
+
+
+def _taken(file: IO[str]) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def tear_down(run: Path) -> list[str]:

@@ -53,7 +53,7 @@ class PrepareRun(BaseOperator):
 
 
 class RunStep(BaseOperator):
-    """One call on a run that lives; refused once the run is collected.
+    """One call on a run that lives, alone; refused once the run is collected.
 
     :param run: the run folder
     :param call: the function of ``clusters.experiment``
@@ -62,6 +62,7 @@ class RunStep(BaseOperator):
     """
 
     template_fields = ("run",)
+    wait_s = 5.0  # for a task before that is about to end
 
     def __init__(
         self, *, run: str, call: str, arguments: Sequence[object] = (), phase: str = "", **kwargs: Any
@@ -73,9 +74,11 @@ class RunStep(BaseOperator):
         self.phase = phase
 
     def execute(self, context: Context) -> None:  # noqa: ARG002  # Airflow's signature
+        from clusters.leftovers import hold_step  # heavy: not while a DAG file is parsed
+
         folder = RunFolder(Path(self.run))
         _refuse_if_sealed(folder, self.task_id)
-        with recorded(folder.path, self.call, self.phase):
+        with recorded(folder.path, self.call, self.phase), hold_step(folder.path, self.wait_s):
             self.step(folder.path)
 
     def step(self, run: Path) -> None:
@@ -104,7 +107,12 @@ class StartCluster(RunStep):
 
 
 class EndStep(RunStep):
-    """One call that must also come after a failure; there is nothing left to do once the run is collected."""
+    """One call that must also come after a failure; there is nothing left to do once the run is collected.
+
+    A phase that was given up may still be healing; it is waited for.
+    """
+
+    wait_s = 120.0
 
     def execute(self, context: Context) -> None:
         if not RunFolder(Path(self.run)).is_sealed:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from clusters import experiment
+from clusters import experiment, leftovers
 from history.errors import BadInput, HarnessError
 from history.events import EventLog, read_events
 from history.folder import RunFolder
@@ -161,6 +162,34 @@ def test_a_run_that_cannot_be_collected_is_removed_all_the_same(
         experiment.salvage(run)
     assert calls == ["stop_clients", "tear_down"]
     assert errors(run) == [("", "collect", "HarnessError: disk full")]
+
+
+def test_a_step_acts_on_its_run_alone(run: Path, calls: list[str]) -> None:
+    """While another process holds the run it is refused; once that has ended it is not."""
+    step = phase(run)
+    step.wait_s = 0.0
+    with (run / "work" / "step").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        with pytest.raises(HarnessError, match=r"for another task of a-run to end, .*; last seen: it goes on"):
+            step.execute({})
+        assert calls == []
+    step.execute({})
+
+    assert calls == ["run_phase 1"]
+
+
+def test_the_end_waits_for_a_phase_that_was_given_up(
+    run: Path, calls: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Collected is what it left when it had healed; the same holds for a salvage, and for one within a step."""
+    asked: list[tuple[float, str]] = []
+    monkeypatch.setattr(leftovers, "wait_until", lambda _, *, limit_s, what, **__: asked.append((limit_s, what)))
+    EndStep(task_id="stop_clients", run=str(run), call="stop_clients").execute({})
+    with leftovers.hold_step(run, 5.0):
+        experiment.salvage(run)
+
+    assert [limit_s for limit_s, _ in asked] == [120.0, 5.0]
+    assert calls == ["stop_clients", "stop_clients", "collect", "tear_down"]
 
 
 def test_the_end_has_nothing_to_do_twice(run: Path, calls: list[str]) -> None:
