@@ -180,6 +180,7 @@ class Offers:
             return
         rate_per_s = json.loads((self._control / OFFER).read_text())["rate_per_s"]
         now_ns = time.monotonic_ns()
+        loop.send_due(now_ns)  # at a high rate some record has come due since the last time
         if loop.change_rate(now_ns, rate_per_s):
             self._seen = (stat.st_ino, stat.st_mtime_ns)
             write_atomically(self._control / OFFERED, json.dumps({"rate_per_s": rate_per_s, "from_ns": now_ns}))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import time
 from collections import deque
 from collections.abc import Mapping
 from pathlib import Path
@@ -220,3 +221,19 @@ def test_an_offer_is_taken_once_and_answered(tmp_path: Path) -> None:
         assert not (tmp_path / OFFERED).exists()
     assert answers[0]["rate_per_s"] == answers[1]["rate_per_s"] == loop.schedule.rate_per_s == 4.0
     assert answers[0]["from_ns"] < answers[1]["from_ns"] == loop.schedule.start_ns
+
+
+def test_an_offer_is_taken_at_any_rate(tmp_path: Path) -> None:
+    """With a record due every 2 µs some always is; while they have to wait, the rate stays."""
+    loop, engine, _ = open_loop()
+    loop.schedule = Schedule(time.monotonic_ns(), 500_000.0)
+    offers = Offers(str(tmp_path))
+    write_atomically(tmp_path / OFFER, json.dumps({"rate_per_s": 4.0}))
+    engine.ready = False
+    offers.look(loop)
+    assert loop.schedule.rate_per_s == 500_000.0
+
+    engine.ready = True
+    offers.look(loop)
+    assert loop.schedule.rate_per_s == 4.0
+    assert loop.schedule.first == loop.next_seq
