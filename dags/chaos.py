@@ -5,13 +5,16 @@ The run is recorded, collected, torn down, and only then judged; docs/architectu
 
 from __future__ import annotations
 
+import logging
 import os
 import re
+from collections.abc import Iterator
 from typing import Any
 
 from airflow.sdk import DAG, Param, TriggerRule, chain
 
 from clusters.scenario import load_scenario, scenario_names
+from history.errors import BadInput
 from operators.judge import Judge
 from operators.publish import Publish
 from operators.steps import EndStep, PrepareRun, RunStep, StartCluster, TearDown, Watcher
@@ -41,7 +44,9 @@ def build(name: str) -> DAG:
         resolve = PrepareRun(task_id="resolve", scenario=name, execution_timeout=task_limit("resolve"))
         run: Any = resolve.output  # Airflow puts the path in its place
 
-        def step(task_id: str, *arguments: str, call: str = "", kind: type[RunStep] = RunStep, **more: Any) -> RunStep:
+        def step(
+            task_id: str, *arguments: object, call: str = "", kind: type[RunStep] = RunStep, **more: Any
+        ) -> RunStep:
             limit = task_limit(task_id)
             call = call or task_id
             return kind(task_id=task_id, run=run, call=call, arguments=arguments, execution_timeout=limit, **more)
@@ -56,7 +61,7 @@ def build(name: str) -> DAG:
                 task_display_name=phase.name,
                 run=run,
                 call="run_phase",
-                arguments=(number - 1,),
+                arguments=(number - 1, phase.name),
                 phase=phase.name,
                 execution_timeout=phase_limit(phase),
             )
@@ -87,8 +92,16 @@ def build(name: str) -> DAG:
     return dag
 
 
+def build_all() -> Iterator[DAG]:
+    """Every scenario's; one that cannot be read is left out, because the others may have runs that live."""
+    for name in scenario_names():
+        try:
+            yield build(name)
+        except BadInput as error:
+            logging.getLogger("plimsoll.dags").warning("Scenario %s has no DAG: %s", name, error)
+
+
 # A run from the command line needs no other scenario, and should not stumble over one.
 _only = os.environ.get("PLIMSOLL_SCENARIO")
-for _name in [_only] if _only else scenario_names():
-    _dag = build(_name)
+for _dag in [build(_only)] if _only else build_all():
     globals()[_dag.dag_id] = _dag

@@ -12,7 +12,7 @@ import pytest
 from airflow.dag_processing.dagbag import DagBag
 from airflow.sdk import DAG
 
-from clusters import experiment
+from clusters import experiment, scenario
 from clusters.scenario import scenario_names
 from history.errors import BadInput
 from operators.airflow_home import BENCHMARK_POOL
@@ -122,6 +122,30 @@ def test_a_wrong_scenario_is_an_import_error_with_its_reason(tmp_path: Path, mon
 
     assert BadInput.__name__ in error
     assert "There is no scenario" in error
+
+
+def test_a_scenario_that_is_half_saved_takes_no_other_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The others' runs that live are collected and torn down; the log says what is wrong with it."""
+    whole = (DAGS.parent / "scenarios" / "steady.yaml").read_text()
+    (tmp_path / "steady.yaml").write_text(whole)
+    (tmp_path / "half.yaml").write_text(whole.replace("name: steady", "name: half")[: len(whole) // 2])
+    monkeypatch.setattr(scenario, "SCENARIOS", tmp_path)
+    monkeypatch.delenv("PLIMSOLL_SCENARIO", raising=False)
+    bag = DagBag(dag_folder=str(DAGS / "chaos.py"))
+
+    assert (set(bag.dags), bag.import_errors) == ({"steady"}, {})
+    assert [record.getMessage()[:29] for record in caplog.records if record.name == "plimsoll.dags"] == [
+        "Scenario half has no DAG: hal"
+    ]
+
+
+def test_a_phase_is_told_by_number_and_name(story: DAG) -> None:
+    """A run whose scenario was edited meanwhile would otherwise be given another phase."""
+    phases = [task.arguments for task in story.tasks if isinstance(task, RunStep) and task.call == "run_phase"]
+
+    assert phases == [(0, "steady"), (1, "follower lags"), (2, "leader dies")]
 
 
 def test_parsing_brings_in_no_heavy_library() -> None:

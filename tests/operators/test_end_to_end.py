@@ -23,6 +23,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 FAKE_WORLD = Path(__file__).parent / "fake_world"
 pytestmark = pytest.mark.pipeline
 
+PHASE = "run_phase 0 steady"
 SETUP = ["reap False", "prepare 3.9.1", "start_cluster", "create_topics", "start_clients", "capture before"]
 END = ["stop_producers", "quiesce", "drain", "capture after"]
 ALWAYS = ["stop_clients", "collect", "tear_down"]
@@ -93,7 +94,7 @@ def test_a_run_goes_in_order_and_ends_with_its_verdict(tmp_path: Path) -> None:
     """Recorded, collected, torn down, only then judged and published; exit code 0 and two lines for machines."""
     command, output, complaints = run(tmp_path)
 
-    assert [*SETUP, "run_phase 0", *END, *ALWAYS, *AFTERWARDS] == command.calls
+    assert [*SETUP, PHASE, *END, *ALWAYS, *AFTERWARDS] == command.calls
     assert [f"run: {command.folder.path}", "verdict: pass"] == output.splitlines()[-2:]
     assert "phase 1/1 steady … (about 10 s)" in output
     assert (command.process.returncode, complaints) == (0, "")
@@ -104,7 +105,7 @@ def test_a_phase_that_breaks_is_recorded_collected_torn_down_and_judged(tmp_path
     """The rest of the experiment is left out, nothing else is; the sentence says what broke."""
     command, output, complaints = run(tmp_path, FAKE_BREAK="run_phase", FAKE_JUDGE="2")
 
-    assert [*SETUP, "run_phase 0", *ALWAYS, *AFTERWARDS] == command.calls
+    assert [*SETUP, PHASE, *ALWAYS, *AFTERWARDS] == command.calls
     assert errors(command.folder) == [("steady", "run_phase", "RuntimeError: run_phase broke as asked")]
     assert output.splitlines()[-1] == "verdict: unknown"
     assert complaints.startswith("The harness broke: RuntimeError: run_phase broke as asked\nAirflow's log: ")
@@ -145,7 +146,7 @@ def hanging(tmp_path: Path) -> Iterator[Command]:
     """A run that is in its phase and will not leave it."""
     command = start(tmp_path, FAKE_HANG="run_phase")
     for _ in range(600):
-        if "run_phase 0" in command.calls:
+        if PHASE in command.calls:
             break
         Event().wait(0.1)
     yield command
@@ -153,13 +154,17 @@ def hanging(tmp_path: Path) -> Iterator[Command]:
     command.process.communicate()
 
 
-@pytest.mark.parametrize("by", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "by", [signal.SIGINT, *(pytest.param(other, marks=pytest.mark.slow) for other in (signal.SIGTERM, signal.SIGHUP))]
+)
 def test_an_interrupted_run_is_collected_and_torn_down_but_not_published(hanging: Command, by: signal.Signals) -> None:
-    """Ctrl-C in a phase: exit code 130, a sealed folder, and no task after the teardown has its way."""
+    """Ctrl-C in a phase, or a closed terminal: exit code 130, a sealed folder, and no task after the teardown has its
+    way.
+    """
     hanging.process.send_signal(by)
     output, _ = hanging.process.communicate(timeout=60)
 
-    assert [*SETUP, "run_phase 0", *ALWAYS] == [call for call in hanging.calls if call not in AFTERWARDS]
+    assert [*SETUP, PHASE, *ALWAYS] == [call for call in hanging.calls if call not in AFTERWARDS]
     assert hanging.folder.is_sealed
     assert f"run: {hanging.folder.path}" == output.splitlines()[-1]
     assert hanging.process.returncode == 130

@@ -80,7 +80,14 @@ def test_a_scheduler_runs_the_tasks_in_the_same_order(airflow: Airflow) -> None:
     """Nothing depends on how the tasks are run: the calls are those of ``make run``, and all is green."""
     state, tasks, calls = airflow.run_dag("steady")
 
-    recording = ["prepare 3.9.1", "start_cluster", "create_topics", "start_clients", "capture before", "run_phase 0"]
+    recording = [
+        "prepare 3.9.1",
+        "start_cluster",
+        "create_topics",
+        "start_clients",
+        "capture before",
+        "run_phase 0 steady",
+    ]
     ending = ["stop_producers", "quiesce", "drain", "capture after", "stop_clients", "collect", "tear_down"]
     assert [*recording, *ending, "judge", "publish"] == calls
     assert state == "success"
