@@ -15,6 +15,7 @@ import shutil
 import signal
 import sys
 from collections.abc import Collection
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
@@ -60,6 +61,8 @@ def main(arguments: list[str] | None = None) -> int:
     """Run one command; returns its exit code, and says in one sentence what was wrong."""
     for number in (signal.SIGINT, signal.SIGTERM):  # a shell's background job has SIGINT ignored, and so would Airflow
         signal.signal(number, _as_interrupt)
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup wants to go on
+        signal.signal(signal.SIGHUP, _as_hang_up)
     _show_what_is_fetched()
     try:
         asked = _parser().parse_args(arguments)
@@ -406,15 +409,22 @@ def _down(_: argparse.Namespace) -> int:
 
 
 def _say(text: str) -> None:
-    sys.stdout.write(text)
-    sys.stdout.flush()
+    with suppress(OSError):  # nobody reads on; what was started has to be collected and removed all the same
+        sys.stdout.write(text)
+        sys.stdout.flush()
 
 
 def _complain(sentence: str) -> None:
-    sys.stderr.write(f"{sentence}\n")
+    with suppress(OSError):
+        sys.stderr.write(f"{sentence}\n")
 
 
 def _as_interrupt(_signal: int, _frame: object) -> NoReturn:
+    raise KeyboardInterrupt
+
+
+def _as_hang_up(number: int, _frame: object) -> NoReturn:
+    signal.signal(number, signal.SIG_IGN)  # a terminal that is closed says it more than once
     raise KeyboardInterrupt
 
 
