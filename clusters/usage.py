@@ -40,10 +40,13 @@ def record_usage(world: World, label: str) -> None:
 
 
 def carry_usage(world: World, nodes: Iterable[Node]) -> None:
-    """Keep the counters of nodes that are about to be ended, so that those of their next process go on from there."""
+    """Keep the counters of nodes that are about to be ended, so that those of their next process go on from there.
+
+    One that does not answer keeps what was carried before.
+    """
     carried = _carried(world)
     for node in nodes:
-        now = _counted(world, node.name, carried)
+        now = carried.get(node.name, {}) | _counted(world, node.name, carried)
         carried[node.name] = {name: value for name, value in now.items() if name.startswith(_ENDS_WITH_PROCESS)}
     write_atomically(_carried_file(world), json.dumps(carried))
 

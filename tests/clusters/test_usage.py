@@ -70,6 +70,19 @@ def test_brokers_that_tell_of_themselves_are_asked(world: Any, monkeypatch: pyte
     assert [source for source, name in found if name == "gc_ms"] == ["broker-1"]
 
 
+def test_a_broker_that_does_not_answer_keeps_what_was_carried(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the kernel counts goes on; what the broker itself did not tell before its end is missing, and no more."""
+    told = iter([{"gc_ms": 4.0}, {}, {"gc_ms": 1.0}])
+    monkeypatch.setattr(usage, "scrape", lambda _: next(told))
+    world.scenario = world.scenario.model_copy(update={"cluster": Cluster(brokers=3, metrics=True)})
+    for _ in range(2):
+        carry_usage(world, [world.brokers[1]])
+    record_usage(world, "after")
+
+    found = values(world, "after")
+    assert (found["broker-1", "gc_ms"], found["broker-1", "cpu_ns"]) == (5, 15)
+
+
 def test_a_broker_that_is_down_has_no_rows(world: Any) -> None:
     """Not even what it had used before."""
     carry_usage(world, [world.brokers[1]])
