@@ -74,7 +74,7 @@ def airflow(*arguments: str) -> list[str]:
 
 
 def make_home(home: Path) -> Path:
-    """Make an Airflow home with a migrated database; one that is there already is left as it is.
+    """Make an Airflow home with a migrated database, which comes last; one that is there already is left as it is.
 
     Raises:
         HarnessError: the database could not be migrated.
@@ -86,7 +86,8 @@ def make_home(home: Path) -> Path:
         settings = (template / "airflow.cfg").read_text().replace(str(_partial(template)), str(home))
         (home / "airflow.cfg").touch(0o600)
         (home / "airflow.cfg").write_text(settings)
-        shutil.copy2(template / "airflow.db", home / "airflow.db")
+        shutil.copy2(template / "airflow.db", home / ".airflow.db")
+        (home / ".airflow.db").rename(home / "airflow.db")
     return home
 
 

@@ -48,6 +48,29 @@ def test_a_home_is_a_copy_whose_paths_are_its_own(monkeypatch: pytest.MonkeyPatc
     assert (second / "airflow.cfg").stat().st_mode & 0o077 == 0
 
 
+def test_a_home_whose_making_broke_off_is_made_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Half a database is not taken for one."""
+    template = tmp_path / "template"
+    template.mkdir()
+    for name in ("airflow.cfg", "airflow.db"):
+        (template / name).write_text(f"whole {name}")
+    monkeypatch.setattr(airflow_home, "_template", lambda: template)
+    copy, home = airflow_home.shutil.copy2, tmp_path / "home"
+
+    def broken(_source: Path, target: Path) -> None:
+        target.write_text("half")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(airflow_home.shutil, "copy2", broken)
+    with pytest.raises(KeyboardInterrupt):
+        airflow_home.make_home(home)
+    monkeypatch.setattr(airflow_home.shutil, "copy2", copy)
+    airflow_home.make_home(home)
+
+    assert (home / "airflow.db").read_text() == "whole airflow.db"
+    assert sorted(file.name for file in home.iterdir()) == ["airflow.cfg", "airflow.db"]
+
+
 def test_what_outlived_its_command_goes_with_its_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """An Airflow whose command was killed is killed, too; that of a live command is not."""
     monkeypatch.setattr(airflow_home, "HOMES", tmp_path)
