@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import IO
 
 log = logging.getLogger("plimsoll.host")
 
@@ -34,12 +35,20 @@ def beside_others(lock: Path | None = None) -> Iterator[None]:
 
 @contextmanager
 def _held(lock: Path, how: int, words: str) -> Iterator[None]:
-    with lock.open("a") as file:
-        with suppress(PermissionError):  # it is another user's, who has done this already
-            lock.chmod(0o666)
+    with _opened(lock) as file:
         try:
             fcntl.flock(file, how | fcntl.LOCK_NB)
         except BlockingIOError:
             log.info(words)
             fcntl.flock(file, how)
         yield
+
+
+def _opened(lock: Path) -> IO[str]:
+    """Made where it is missing, and only read where it is not: in a folder that all users share the kernel lets nobody
+    open another one's file for writing.
+    """
+    with suppress(FileExistsError):
+        lock.touch(exist_ok=False)
+        lock.chmod(0o666)  # for every user, whatever the one's mask is
+    return lock.open()

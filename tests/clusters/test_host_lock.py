@@ -34,3 +34,20 @@ def test_who_may_come_in(
         assert _is_free(lock, fcntl.LOCK_EX) is for_benchmark
         assert _is_free(lock, fcntl.LOCK_SH) is for_correctness
     assert _is_free(lock, fcntl.LOCK_EX)
+
+
+def test_the_lock_of_another_user_is_only_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is made for everyone, and then never opened for writing nor changed."""
+    lock = tmp_path / "lock"
+    with alone(lock):
+        assert lock.stat().st_mode & 0o777 == 0o666
+    lock.chmod(0o444)
+    opened: list[str] = []
+    plain = Path.open
+    monkeypatch.setattr(
+        Path, "open", lambda path, mode="r", **more: (opened.append(mode), plain(path, mode, **more))[1]
+    )
+
+    with beside_others(lock):
+        assert lock.stat().st_mode & 0o777 == 0o444
+    assert opened == ["r"]
