@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+import signal
+from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -112,3 +115,40 @@ def test_clean_spares_live_runs_unless_told_otherwise(
     assert asked == [everything]
     assert capsys.readouterr().out == "removed what was left of: gone/airflow, old-run\n"
     assert [home.name for home in (tmp_path / "runs").iterdir()] == ["live"]
+
+
+# --- a closed terminal ---------------------------------------------------------------------------
+
+
+@pytest.fixture
+def hang_up() -> Iterator[None]:
+    """What SIGHUP does is as before after the test."""
+    before = signal.getsignal(signal.SIGHUP)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.usefixtures("hang_up", "capsys")
+def test_a_closed_terminal_is_an_interrupt() -> None:
+    """Once, however often it is told: what was started is being removed by then. Under nohup it means nothing."""
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    cli.main(["scenarios"])
+    assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    cli.main(["scenarios"])
+    with pytest.raises(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGHUP)
+    signal.raise_signal(signal.SIGHUP)
+
+
+def test_nobody_has_to_read_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A terminal that is gone refuses every word; that keeps nothing from being removed."""
+
+    def gone(_: str) -> None:
+        raise OSError(5, "Input/output error")
+
+    for name in ("stdout", "stderr"):
+        monkeypatch.setattr(cli.sys, name, SimpleNamespace(write=gone))
+    cli._say("interrupted")
+    cli._complain("The harness broke.")
