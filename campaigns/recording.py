@@ -7,10 +7,9 @@ this module imports each run of a campaign waits for: judging and statistics are
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from campaigns import kinds
 from campaigns.campaign import CORRECTNESS, Campaign, CampaignFolder, Item
@@ -57,12 +56,11 @@ def recorded_runs(campaign: Campaign, places: Places) -> dict[str, Path]:
     return {item: run for item, run in collected_runs(campaign, places) if not errors_of(RunFolder(run))}
 
 
-def counted(rows: Iterable[Mapping[str, Any]], places: Places) -> list[dict[str, Any]]:
+def counted(rows: kinds.Rows, places: Places) -> kinds.Rows:
     """The archived rows without those of runs in which the harness broke, which are recorded again.
 
     One that shows a broken promise all the same counts, and so does one whose folder is gone.
     """
-    rows = [dict(row) for row in rows]
     undecided = {row["run_id"] for row in rows if row["verdict"] == "unknown"}
     broke = {run_id for run_id in undecided if errors_of(RunFolder(places.runs / run_id))}
     return [row for row in rows if row["run_id"] not in broke]

@@ -26,6 +26,7 @@ EVIDENCE = pa.schema(
 UNREADABLE = ("bad crc", "compressed", "malformed", "magic")
 WATCHERS = ("prober", "consumer", "drain")  # roles of clients
 SILENCE_S = 3.0  # the probe speaks of each broker 20 times a second, and of one that does not answer after 0.25 s
+MOST_SILENCE_S = 10.0  # however busy the host was
 _WORDS = pa.schema([pa.field("broker_id", pa.int32(), nullable=False), pa.field("at", pa.int64(), nullable=False)])
 
 Item = tuple[str, str | None]
@@ -83,7 +84,8 @@ def count(recorded: Recorded) -> Counts:
 
 def _silences(recorded: Recorded) -> list[Row]:
     """From the first phase to quiescence: (broker_id, at, before), the probe's next word on a broker and the one before
-    it, where they are too far apart. That a broker did not answer is a word, too.
+    it, where they are too far apart. That a broker did not answer is a word, too. Of a silence the share is explained
+    in which tasks of the host waited for its CPUs.
     """
     begun = next((event.t_ns for event in recorded.events if event.kind == "phase_started"), None)
     ended = next((event.t_ns for event in recorded.events if _is_quiescence(event)), None)
@@ -93,14 +95,28 @@ def _silences(recorded: Recorded) -> list[Row]:
     edges = [{"broker_id": broker_id, "at": at} for broker_id in sorted(of_broker) for at in (begun, ended)]
     words = recorded.replicas.select("broker_id", F.col("received_ns").alias("at"))
     before = F.lag("at").over(Window.partitionBy("broker_id").orderBy("at"))
-    return (
+    gaps = (
         words.filter(F.col("at").between(begun, ended))
         .union(rows(recorded.replicas.sparkSession, _WORDS, edges))
         .withColumn("before", before)
         .filter(F.col("at") - F.col("before") > int(SILENCE_S * 1e9))
         .orderBy("at", "broker_id")
-        .collect()
     )
+    waits = recorded.usage.filter("source = 'host' AND name = 'psi_cpu_some_us'").orderBy("t_ns").collect()
+    return [row for row in gaps.collect() if not _explained(row["at"] - row["before"], _pressure(waits, row))]
+
+
+def _explained(silence_ns: int, pressure: float) -> bool:
+    return silence_ns <= MOST_SILENCE_S * 1e9 and silence_ns * (1 - pressure) <= SILENCE_S * 1e9
+
+
+def _pressure(waits: list[Row], gap: Row) -> float:
+    """The share of the time in which some task waited for a CPU, between the samples around; 0 where there are none."""
+    earlier = [row for row in waits if row["t_ns"] <= gap["before"]][-1:]
+    later = [row for row in waits if row["t_ns"] >= gap["at"]][:1]
+    if not earlier or not later or earlier == later:
+        return 0.0
+    return min(1.0, 1000 * (later[0]["value"] - earlier[0]["value"]) / (later[0]["t_ns"] - earlier[0]["t_ns"]))
 
 
 def _is_quiescence(event: Event) -> bool:

@@ -73,6 +73,19 @@ def test_the_probe_is_never_silent(spark, tmp_path, answers):
     assert found == ([] if answers else ["The probe said nothing of broker 2 for 4.5 s, from 'steady' on."])
 
 
+@pytest.mark.parametrize(
+    ("silence_s", "waited_s", "explained"),
+    [(3.0, None, True), (3.1, None, False), (3.1, 0, False), (4.9, 16, True), (9.0, 10, False), (10.1, 20, False)],
+)
+def test_a_host_under_pressure_explains_a_silence(silence_s, waited_s, explained):
+    """By the share of 20 s in which a task waited for a CPU; nothing explains more than ten seconds."""
+    gap = Row(before=10 * S, at=10 * S + int(silence_s * S))
+    told = [] if waited_s is None else [(0, 100.0), (5 * S, 500.0), (25 * S, 500.0 + waited_s * 1e6), (40 * S, 9e9)]
+    waits = [Row(t_ns=t_ns, value=value) for t_ns, value in told]
+
+    assert evidence._explained(gap["at"] - gap["before"], evidence._pressure(waits, gap)) is explained
+
+
 CUT_OFF = "did not end cleanly: it may have seen less than there was."
 
 
