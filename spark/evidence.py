@@ -116,7 +116,8 @@ def _pressure(waits: list[Row], gap: Row) -> float:
     later = [row for row in waits if row["t_ns"] >= gap["at"]][:1]
     if not earlier or not later or earlier == later:
         return 0.0
-    return min(1.0, 1000 * (later[0]["value"] - earlier[0]["value"]) / (later[0]["t_ns"] - earlier[0]["t_ns"]))
+    waited_us = float(later[0]["value"] - earlier[0]["value"])
+    return min(1.0, 1000 * waited_us / int(later[0]["t_ns"] - earlier[0]["t_ns"]))
 
 
 def _is_quiescence(event: Event) -> bool:
