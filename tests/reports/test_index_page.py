@@ -39,7 +39,7 @@ def test_campaigns_say_their_sentence() -> None:
 
     assert '<a href="nights/night-1/index.html">night-1</a>' in html
     assert "Tonight: 1 correctness failure." in html
-    assert "make compare BASE=… HEAD=…" in html
+    assert "make compare BASE=3.0.2 HEAD=3.1.2" in html
     assert "No night has run yet" not in html
 
 
