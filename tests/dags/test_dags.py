@@ -88,7 +88,7 @@ def test_nothing_is_tried_twice_and_everything_has_a_time_limit(story: DAG) -> N
     assert [t.task_id for t in story.tasks if t.execution_timeout is None] == ["watcher"]
     assert story.dagrun_timeout is None
     assert story.task_dict["phase_1_steady"].execution_timeout == timedelta(seconds=5 + 120)
-    assert story.task_dict["phase_2_follower_lags"].execution_timeout == timedelta(seconds=12 + 50 + 120)
+    assert story.task_dict["phase_2_follower_lags"].execution_timeout == timedelta(seconds=12 + 50 + 2 * 8 + 120)
 
 
 def test_every_step_names_a_call_that_exists(bag: DagBag) -> None:

@@ -43,7 +43,7 @@ def test_tasks_and_events_become_lines(tmp_path: Path) -> None:
     progress.look()
 
     assert said == [
-        "[00:00] phase 2/3 follower lags … (about 29 s)\n",
+        "[00:00] phase 2/3 follower lags … (about 33 s)\n",
         "[00:00]   fault: lag, broker-3\n",
         "[00:00]   did not come true in time: wait, isr full: orders\n",
     ]
