@@ -76,7 +76,7 @@ def _facts(result: Told) -> list[tuple[str, str]]:
     facts = [
         ("Kafka", ", ".join(runs["kafka"]) or measured["kafka"]),
         ("Each broker may use", allowance.replace("_", " ")),
-        ("Workload", f"{asked['record_bytes']} B records, {asked['partitions']} partitions, {asked['compression']}"),
+        ("Workload", f"{asked['record_bytes']} B records, {asked['partitions']} partitions"),
         ("Runs", f"{runs['count']} of {runs['planned']}"),
         ("Measured", _from_to(runs)),
         ("Confidence", result["recommendation"].get("confidence", "")),
