@@ -69,14 +69,19 @@ class Join(Step):
     peers: Peers = Field(alias="from")
 
 
-class Shape(Step):
-    """Limit what brokers (all others where none are named) send to a node's replica fetchers."""
+class _ToFetchers(Step):
+    """Something done to what brokers (all others where none are named) send to a node's replica fetchers."""
 
-    key = "shape"
     fault = True
     needs = frozenset({"shape"})
     into: Node
     senders: Brokers | None = Field(default=None, alias="from")
+
+
+class Shape(_ToFetchers):
+    """Limit what brokers (all others where none are named) send to a node's replica fetchers."""
+
+    key = "shape"
     rate: BytesPerSecond
 
 
@@ -89,25 +94,17 @@ class Unshape(Step):
     into: Node
 
 
-class Delay(Step):
+class Delay(_ToFetchers):
     """Let what brokers (all others where none are named) send to a node's replica fetchers arrive later by so much."""
 
     key = "delay"
-    fault = True
-    needs = frozenset({"shape"})
-    into: Node
-    senders: Brokers | None = Field(default=None, alias="from")
     by: Seconds
 
 
-class Reorder(Step):
+class Reorder(_ToFetchers):
     """Let so many per cent of what brokers send to a node's replica fetchers overtake the rest, which is held back."""
 
     key = "reorder"
-    fault = True
-    needs = frozenset({"shape"})
-    into: Node
-    senders: Brokers | None = Field(default=None, alias="from")
     percent: float = Field(gt=0, lt=100)
     by: Seconds = 0.01
 
