@@ -14,8 +14,6 @@ from claims.answers import answers, read_runs
 from claims.table import CLAIMS, EXPERIMENTS, LINES, WALKTHROUGHS
 from claims.walkthrough import walkthroughs
 from history.errors import BadInput
-from history.events import errors_of
-from history.folder import RunFolder
 from history.refusals import first_wrong
 
 
@@ -79,13 +77,12 @@ def follow_up(campaign: Campaign, rows: Iterable[Mapping[str, Any]]) -> list[Ite
 def result(campaign: Campaign, runs: Mapping[str, Path]) -> dict[str, Any]:
     """The answers of a campaign's run folders, by experiment; they are no archived rows.
 
-    A run that broke off is none: what it had no time for would read as what does not happen.
+    None of them broke off: what it had no time for would read as what does not happen.
     """
-    whole = {name: run for name, run in runs.items() if not errors_of(RunFolder(run))}
-    recordings = read_runs(whole)
+    recordings = read_runs(runs)
     found = answers(recordings)
     counts = Counter(told["verdict"] for told in found.values())
-    missing = [item.name for item in campaign.items if item.name not in whole]
+    missing = [item.name for item in campaign.items if item.name not in runs]
     modes = sorted({recording.mode for recording in recordings.values()})
     return {
         "state": "unknown" if missing else "",
