@@ -3,7 +3,8 @@
 PlimsollError
 ├── BadInput          the caller asked for something that cannot be done; exit code 3
 ├── HarnessError      the harness itself failed: a node did not start, a tool is missing
-│   └── WaitTimeout   a wait ran out; carries what was awaited and what was last seen
+│   ├── WaitTimeout   a wait ran out; carries what was awaited and what was last seen
+│   └── Refused       the cluster's answer to an operator is an error
 └── EvidenceError     a run folder is truncated, foreign or changed after it was sealed
 """
 
@@ -26,6 +27,10 @@ class HarnessError(PlimsollError):
 
 class WaitTimeout(HarnessError):  # noqa: N818  # named after what happened
     """A condition did not come true in time."""
+
+
+class Refused(HarnessError):  # noqa: N818  # named after what happened
+    """The cluster was asked for something, and its answer is an error."""
 
 
 class EvidenceError(PlimsollError):

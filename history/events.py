@@ -1,9 +1,7 @@
 """``events.jsonl``: a line for each thing that the run did or saw.
 
 A line is ``{"t_ns", "wall", "kind", "phase", "step", "target", "detail"}``; ``detail`` is an object.
-Kinds: run_started, node_started, node_exited, phase_started, phase_ended, step, inject, injected (with
-proof that it bit), heal, healed (with proof that it is gone), wait_met, wait_ran_out, window, capture,
-quiesced, collected, clock (a wall/monotonic pair), error.
+docs/run-folder.md says which kinds there are, and when each is written.
 """
 
 from __future__ import annotations
