@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from clusters import page_cache
-from clusters.admin import elect_preferred, elect_unclean
+from clusters.admin import NOT_ELECTED, check_elected, elect_preferred, elect_unclean
 from clusters.capture import write_directly
 from clusters.client_nodes import offer
 from clusters.describe import describe
@@ -41,8 +41,9 @@ from clusters.story.conditions import Condition
 from clusters.story.step import Step
 from clusters.story.targets import Target
 from clusters.waiting import wait_until
+from clusters.wire import Connection, error_name
 from clusters.world import broker_id
-from history.errors import HarnessError, WaitTimeout
+from history.errors import HarnessError, Refused, WaitTimeout
 
 if TYPE_CHECKING:
     from clusters.steps import PhaseRun
@@ -171,8 +172,7 @@ def _finalise(run: PhaseRun, step: processes.Finalise) -> None:
     world = run.world
     if world.plan.mode == "kraft":
         level = metadata_level(step.to)
-        with world.patient_connection() as connection:
-            finalise_metadata(connection, level)
+        world.ask(lambda broker: finalise_metadata(broker, level))
         wanted = {METADATA_VERSION: level_name(level)}
     else:
         wanted = {PROTOCOL_VERSION: step.to}
@@ -191,23 +191,48 @@ def _heal(run: PhaseRun, _step: flow.Heal) -> None:
 
 def _elect(run: PhaseRun, step: topology.Elect) -> None:
     """A preferred replica that is not in sync cannot lead; that is recorded, and the phase goes on."""
-    elect = {"preferred": elect_preferred, "unclean": elect_unclean}[step.who]
-    ask = partial(run.world.ask, lambda broker: elect(broker, run.world.partitions))
-    _record_election(run, step, ask, who=step.who)
+    world = run.world
+    if step.who == "preferred":
+        ask = partial(world.ask, lambda broker: elect_preferred(broker, world.partitions))
+        _record_election(run, step, ask, who=step.who)
+    else:
+        unclean: list[str] = []
+        ask = partial(world.ask, lambda broker: _elect_unclean(broker, world.partitions, unclean))
+        _record_election(run, step, ask, who=step.who, unclean=unclean)
 
 
-def _record_election(run: PhaseRun, step: Step, elect: Callable[[], object], **told: str) -> None:
-    """With who led before and after: the answer alone does not show that anything moved."""
-    before = _led(run)
+def _elect_unclean(broker: Connection, partitions: list[TopicPartition], unclean: list[str]) -> None:
+    """Adds to ``unclean`` the partitions of which no answer says that they were not elected: they may lose records."""
+    try:
+        answers = elect_unclean(broker, partitions)
+    except HarnessError:  # no controller is known that could have heard of it
+        raise
+    except BaseException:
+        unclean.extend(map(str, partitions))  # it may be done all the same
+        raise
+    unclean.extend(str(of) for of, answer in answers.items() if error_name(answer.error_code) not in NOT_ELECTED)
+    check_elected(answers)
+
+
+def _record_election(run: PhaseRun, step: Step, elect: Callable[[], object], **told: Any) -> None:
+    """With who led before and after: the answer alone does not show that anything moved.
+
+    Raises:
+        HarnessError: nobody could be asked.
+    """
+    before, refused = _led(run), None
     try:
         elect()
-        refused = None
         with suppress(WaitTimeout):  # who was elected may have led before
             wait_until(lambda: _led(run) != before, limit_s=SEEN_LIMIT_S, what="another leader or epoch")
-    except (HarnessError, OSError) as error:
+    except (Refused, WaitTimeout) as error:
         refused = str(error)
-    led = {"before": before, "after": _led(run)}
-    run.world.events.add("elected", phase=run.phase.name, step=step.key, refused=refused, led=led, **told)
+    except BaseException as error:
+        refused = str(error)  # recorded all the same: it may be done
+        raise
+    finally:
+        led = {"before": before, "after": _led(run)}
+        run.world.events.add("elected", phase=run.phase.name, step=step.key, refused=refused, led=led, **told)
 
 
 def _led(run: PhaseRun) -> dict[str, list[int]]:

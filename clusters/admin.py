@@ -21,7 +21,7 @@ from kafka.protocol.admin import (
 
 from clusters.partition import TopicPartition
 from clusters.wire import Connection, by_topic, error_name, metadata
-from history.errors import HarnessError
+from history.errors import HarnessError, Refused
 
 TIMEOUT_MS = 10_000
 SOURCES = {1: "topic", 2: "dynamic_broker", 3: "dynamic_default", 4: "static", 5: "default"}
@@ -29,6 +29,11 @@ RESOURCES = {"topic": 2, "broker": 4}
 SET, DELETE = 0, 1
 PREFERRED, UNCLEAN = 0, 1
 HARMLESS = {"ELECTION_NOT_NEEDED"}  # it leads already
+# Answers to an election after which nothing was done for certain; of any other error it may have been.
+NOT_ELECTED = {
+    *("ELECTION_NOT_NEEDED", "ELIGIBLE_LEADERS_NOT_AVAILABLE", "PREFERRED_LEADER_NOT_AVAILABLE"),
+    "UNKNOWN_TOPIC_OR_PARTITION",
+}
 
 
 def controller(connection: Connection) -> Connection:
@@ -155,21 +160,30 @@ def elect_preferred(connection: Connection, partitions: Sequence[TopicPartition]
     """Give leadership back to the first replica of each assignment.
 
     Raises:
-        HarnessError: the cluster refused.
+        Refused: the cluster refused.
     """
-    _elect(connection, partitions, PREFERRED)
+    check_elected(_elect(connection, partitions, PREFERRED))
 
 
-def elect_unclean(connection: Connection, partitions: Sequence[TopicPartition]) -> None:
+def elect_unclean(connection: Connection, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, Any]:
     """Let the first live replica lead where no replica in sync is left; this may lose records.
 
-    Raises:
-        HarnessError: the cluster refused.
+    Returns the answer for each partition, for ``check_elected``: some may be elected while others are refused.
     """
-    _elect(connection, partitions, UNCLEAN)
+    return _elect(connection, partitions, UNCLEAN)
 
 
-def _elect(connection: Connection, partitions: Sequence[TopicPartition], kind: int) -> None:
+def check_elected(answers: Mapping[TopicPartition, Any]) -> None:
+    """Refuse answers to an election of which one carries an error.
+
+    Raises:
+        Refused: with the first error's name and message.
+    """
+    for partition, answer in answers.items():
+        check(f"elect a leader of {partition}", answer)
+
+
+def _elect(connection: Connection, partitions: Sequence[TopicPartition], kind: int) -> dict[TopicPartition, Any]:
     request = ElectLeadersRequest[1](
         election_type=kind,
         topic_partitions=[
@@ -179,10 +193,13 @@ def _elect(connection: Connection, partitions: Sequence[TopicPartition], kind: i
         timeout_ms=TIMEOUT_MS,
     )
     reply = to_controller(connection, request)
-    check("elect leaders", reply)
-    for topic in reply.replica_election_results:
-        for answer in topic.partition_result:
-            check(f"elect a leader of {topic.topic}-{answer.partition_id}", answer)
+    if reply.error_code:  # of the request as a whole
+        return dict.fromkeys(partitions, reply)
+    return {
+        TopicPartition(topic.topic, answer.partition_id): answer
+        for topic in reply.replica_election_results
+        for answer in topic.partition_result
+    }
 
 
 def reassign(connection: Connection, assignment: Mapping[TopicPartition, Sequence[int]]) -> None:
@@ -226,9 +243,9 @@ def check(what: str, answer: Any) -> None:
     """Refuse an answer that carries an error.
 
     Raises:
-        HarnessError: with the error's name and message.
+        Refused: with the error's name and message.
     """
     error = error_name(answer.error_code)
     if error and error not in HARMLESS:
         why = getattr(answer, "error_message", None) or "no more is said"
-        raise HarnessError(f"Could not {what}: {error} ({why}).")
+        raise Refused(f"Could not {what}: {error} ({why}).")

@@ -7,7 +7,6 @@ import re
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -115,7 +114,7 @@ def write_directly(world: World, node: Node, step: Write, phase: str, go_on: Cal
     errors: list[str | None] = []
     stream = world.folder.work / "streams" / f"sends-{producer_id}.arrow"
     started_ns = time.monotonic_ns()
-    with closing(Connection(node.address, PORTS["CLIENT"], 15.0)) as connection, RowWriter(stream, SENDS) as ledger:
+    with Connection(node.address, PORTS["CLIENT"], 15.0) as connection, RowWriter(stream, SENDS) as ledger:
         answers = produce(connection, step.topic, step.partition, batches, step.acks, go_on=go_on)
         for answer, batch in zip(answers, batches, strict=True):  # as they come, so that none is lost with this process
             error = answer.error or silent

@@ -5,13 +5,12 @@ from __future__ import annotations
 import hashlib
 import logging
 import re
-import shutil
 import subprocess
 import sys
-import tempfile
 from functools import cache
 from pathlib import Path
 
+from clusters.jars import aside
 from clusters.paths import CACHE, ROOT, locked
 from history.errors import HarnessError
 
@@ -48,22 +47,23 @@ def client_libraries() -> Path:
     with locked(CACHE / "clients" / ".lock"):
         if not folder.is_dir():
             log.info("fetching the libraries of the client nodes, once (a few seconds)")
-            aside = Path(tempfile.mkdtemp(prefix=".clients-", dir=folder.parent))
-            aside.chmod(0o755)
-            wanted = aside / "requirements.txt"
-            wanted.write_text(requirements)
-            done = subprocess.run(
-                [
-                    *(sys.executable, "-m", "uv", "pip", "install", "--quiet", "--target", str(aside)),
-                    *("--python-version", IMAGE_PYTHON, "--only-binary", ":all:", "--no-deps", "--require-hashes"),
-                    *("-r", str(wanted)),
-                ],
-                capture_output=True,
-                text=True,
-                check=False,
-            )
-            if done.returncode:
-                shutil.rmtree(aside)
-                raise HarnessError(f"The client libraries could not be fetched: {done.stderr.strip()[-500:]}")
-            aside.rename(folder)
+            with aside(folder) as new:
+                _fetch(requirements, new)
     return folder
+
+
+def _fetch(requirements: str, folder: Path) -> None:
+    wanted = folder / "requirements.txt"
+    wanted.write_text(requirements)
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "uv", "pip", "install", "--quiet", "--target", str(folder)),
+            *("--python-version", IMAGE_PYTHON, "--only-binary", ":all:", "--no-deps", "--require-hashes"),
+            *("-r", str(wanted)),
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise HarnessError(f"The client libraries could not be fetched: {done.stderr.strip()[-500:]}")

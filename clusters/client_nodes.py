@@ -15,6 +15,7 @@ from clusters.clients.configs import (
     ProberConfig,
     ProducerConfig,
 )
+from clusters.durations import drain_limit_s
 from clusters.nodes import Node
 from clusters.ports import PORTS
 from clusters.scenario import Transaction
@@ -25,7 +26,6 @@ from history.folder import write_atomically
 
 PROBE_HZ = 20.0
 ISR_HZ = 10.0
-DRAIN_LIMIT_S = 120.0
 OFFER_LIMIT_S = 10.0
 PRODUCER, CONSUMER, PROBER, DRAIN = "producer", "consumer", "prober", "drain"
 CLIENTS = (PRODUCER, CONSUMER, PROBER, DRAIN)
@@ -68,7 +68,7 @@ def _client_config(world: World, name: str) -> ClientConfig:
     if name == CONSUMER:
         return ConsumerConfig(**common, **reads)
     if name == DRAIN:
-        return DrainConfig(**common, **reads, limit_s=DRAIN_LIMIT_S)
+        return DrainConfig(**common, **reads, limit_s=drain_limit_s(scenario))
     if load is None:
         raise HarnessError(f"Scenario {scenario.name} has no load, so there is no producer to start.")
     return ProducerConfig(

@@ -51,7 +51,7 @@ def _copy_server(node: Node, target: Path) -> None:
 
 
 def collect_clients(world: World) -> None:
-    """Keep each client's log beside its summary, and the clock pairs as events."""
+    """Keep each client's log beside its summary, and the pairs of wall and monotonic time."""
     for log in world.folder.work.glob("*/server.log"):
         if (world.folder.clients / f"{log.parent.name}.json").exists():
             shutil.copy(log, world.folder.clients / f"{log.parent.name}.log")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from contextlib import closing
 from typing import Any
 
 from clusters.admin import TIMEOUT_MS, describe_config
@@ -41,7 +40,7 @@ def describe(world: World, topic: str) -> dict[str, Any]:
     if answering is None or view is None:
         raise HarnessError(f"No broker answers that could be asked about topic {topic}.")
     partitions = [part for part in view.partitions if part.topic == topic]
-    with closing(_connection(world, answering)) as to:
+    with _connection(world, answering) as to:
         settings = {
             "broker": describe_config(to, "broker", str(answering), OF_BROKER),
             "topic": describe_config(to, "topic", topic, OF_TOPIC),
@@ -65,7 +64,7 @@ def _connection(world: World, number: int) -> Connection:
 
 
 def _looked_up(world: World, leader: int, replica: TopicPartition) -> list[dict[str, int | None]]:
-    with closing(_connection(world, leader)) as to:
+    with _connection(world, leader) as to:
         return list(_look_ups(to, replica))
 
 

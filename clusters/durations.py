@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from clusters.scenario import Phase
-from clusters.story.flow import Write
+from clusters.scenario import Phase, Scenario
+from clusters.story.flow import Offer, Write
 from clusters.story.step import Step
 
 _STEP_S = 2.0
@@ -13,6 +13,8 @@ _MARGIN_S = 120.0  # binding targets, healing and the capture at a phase's end, 
 _WRITE_S = 30.0  # of a leader that is cut off, which answers each request after 10 s
 _REQUEST_S = 0.02  # of one that is answered, on a busy host
 _LAST_REQUEST_S = 15.0  # one that is under way as a write is given up
+_DRAINED_PER_S = 5000.0  # records that the last reader reads on a busy host, and less than half of what it can
+_LEAST_DRAIN_S, MOST_DRAIN_S = 120.0, 3600.0
 
 
 def expected_phase_s(phase: Phase) -> float:
@@ -24,6 +26,15 @@ def longest_phase_s(phase: Phase) -> float:
     """Seconds after which a phase hangs: every hold, every limit run out, slow steps, and a margin."""
     longest = (_held_s(step) + _limit_s(step) + _gives_up_s(step) + _SLOWEST * _works_s(step) for step in phase.steps)
     return _MARGIN_S + sum(longest)
+
+
+def drain_limit_s(scenario: Scenario) -> float:
+    """Seconds after which the last reader ends with what it has: by the records that there are at most to read."""
+    load = scenario.load
+    steps = [step for phase in scenario.phases for step in phase.steps]
+    rate = max([load.rate, *(step.rate for step in steps if isinstance(step, Offer))]) if load else 0.0
+    records = rate * sum(map(expected_phase_s, scenario.phases))
+    return min(max(records / _DRAINED_PER_S, _LEAST_DRAIN_S), MOST_DRAIN_S)
 
 
 def write_limit_s(step: Write) -> float:

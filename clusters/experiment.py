@@ -17,7 +17,6 @@ from clusters.client_nodes import (
     CLIENTS,
     CONSUMER,
     DRAIN,
-    DRAIN_LIMIT_S,
     PROBER,
     PRODUCER,
     client_node,
@@ -27,6 +26,7 @@ from clusters.client_nodes import (
     record_exit,
 )
 from clusters.collect import collect_clients, collect_servers, write_tables
+from clusters.durations import drain_limit_s
 from clusters.leftovers import hold_lease, hold_step, reap, tear_down
 from clusters.partition import TopicPartition
 from clusters.planning import check, expected_seconds, prepare
@@ -295,7 +295,9 @@ def drain(run: Path) -> None:
         node = client_node(world, DRAIN)
         world.start(node)
         try:
-            wait_until(partial(has_ended, world, DRAIN), limit_s=DRAIN_LIMIT_S + 30, what="the drain to end")
+            wait_until(
+                partial(has_ended, world, DRAIN), limit_s=drain_limit_s(world.scenario) + 30, what="the drain to end"
+            )
         except WaitTimeout as error:
             world.events.add("error", step="drain", target=DRAIN, why=str(error))
         record_exit(world, DRAIN)

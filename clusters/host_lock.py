@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import fcntl
 import logging
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -16,7 +15,7 @@ from typing import IO
 log = logging.getLogger("plimsoll.host")
 
 WAITING = "waiting until this host's"  # how the words begin that a person is shown
-LOCK = Path(tempfile.gettempdir()) / "plimsoll-host.lock"
+LOCK = Path("/tmp/plimsoll-host.lock")  # wherever TMPDIR points: all users have to meet here
 
 
 @contextmanager

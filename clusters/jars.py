@@ -125,6 +125,15 @@ def aside(folder: Path) -> Iterator[Path]:
         shutil.rmtree(new, ignore_errors=True)
 
 
+def _without_pom(cache: Path) -> list[str]:
+    """Modules whose pom did not arrive, which Ivy takes for ones without dependencies, for ever; they are forgotten."""
+    found = [file for file in cache.glob("*/*/ivy-*.xml") if b'default="true"' in file.read_bytes()]
+    for file in found:
+        file.with_name(f"ivydata-{file.stem.removeprefix('ivy-')}.properties").unlink(missing_ok=True)
+        file.unlink()
+    return [f"{file.parent.parent.name}:{file.parent.name}:{file.stem.removeprefix('ivy-')}" for file in found]
+
+
 def _retrieve(organisation: str, module: str, version: str, folder: Path) -> None:
     pyspark = find_spec("pyspark")
     if pyspark is None or pyspark.origin is None:
@@ -140,6 +149,8 @@ def _retrieve(organisation: str, module: str, version: str, folder: Path) -> Non
         text=True,
         check=False,
     )
+    if half := _without_pom(CACHE / "ivy"):
+        raise HarnessError(f"The pom of {', '.join(half)} did not arrive from Maven Central; try again.")
     if done.returncode == 0 and list(folder.glob(f"{module}-{version}.jar")):
         return
     output = done.stdout + done.stderr

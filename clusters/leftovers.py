@@ -8,7 +8,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import IO
@@ -74,19 +74,31 @@ def tear_down(run: Path) -> list[str]:
     """Remove everything of the run but its folder; safe to call again.
 
     The folder's ``work/`` goes too once the run is sealed; before that it is the only evidence.
+
+    Raises:
+        HarnessError: the run was on Docker, and Docker does not answer or refused.
     """
     folder = RunFolder(run.resolve())
     removed = _remove_all(folder.path)
-    if folder.is_sealed:
-        shutil.rmtree(folder.work, ignore_errors=True)
+    with suppress(PermissionError):  # another user's folder is theirs
+        if folder.is_sealed:
+            shutil.rmtree(folder.work, ignore_errors=True)
     return removed
 
 
 def _remove_all(run: Path) -> list[str]:
     removed = open_runtime("process", run).remove_all()
-    if choose_runtime("auto") == "docker":
+    # A daemon that is slow to answer counts as none, which is no answer about a run that was on it.
+    if _was_on_docker(run) or choose_runtime("auto") == "docker":
         removed += open_runtime("docker", run).remove_all()
     return removed
+
+
+def _was_on_docker(run: Path) -> bool:
+    try:
+        return bool(json.loads((run / "work" / "plan.json").read_text())["runtime"] == "docker")
+    except (OSError, ValueError, LookupError, TypeError):
+        return False
 
 
 def reap(*, all_runs: bool = False) -> list[str]:
@@ -120,5 +132,7 @@ def _is_leased(run: Path) -> bool:
             except BlockingIOError:
                 return True
             return time.time() < expires
+    except PermissionError:
+        return True  # another user's: whether it is held cannot be seen, so nobody may call it nobody's
     except (OSError, ValueError, LookupError, TypeError):
         return False

@@ -18,8 +18,9 @@ from pydantic import BeforeValidator, Field, PlainSerializer, ValidationError, m
 from clusters.story.disks import FillDisk, FlipBit, ReadOnlyDisk
 from clusters.story.flow import Offer
 from clusters.story.menu import AnyStep
+from clusters.story.network import Lag, Slow
 from clusters.story.step import Step
-from clusters.story.targets import Letter
+from clusters.story.targets import Letter, Target
 from clusters.story.topology import PingPong
 from clusters.values import (
     Acks,
@@ -235,6 +236,18 @@ class Scenario(Model):
         if (step.of_dead or isinstance(step, FlipBit | ReadOnlyDisk)) and disks.keys() & (named or disks.keys()):
             raise ValueError(
                 f"phase {phase!r}, step {step.key}: cannot reach into a disk of cluster.disks; aim at another broker"
+            )
+        if isinstance(step, Lag | Slow) and disks:
+            self._check_rate_seen(f"phase {phase!r}, step {step.key}", step.node)
+
+    def _check_rate_seen(self, where: str, follower: Target) -> None:
+        """The rate at which a partition grows is measured in the files of another replica, on the host's disk."""
+        topic = self.topics[follower.of.topic] if follower.of else next(iter(self.topics.values()))
+        on_host = set(topic.replicas) - self.cluster.disks.keys() - {follower.name}
+        if len(on_host) < (1 if follower.name else 2):  # whoever has a role may be one of them
+            raise ValueError(
+                f"{where}: the rate is measured at another replica, on the host's disk; take one that cannot be "
+                f"{follower} out of cluster.disks"
             )
 
     def _check_topic(self, name: str, topic: Topic) -> None:

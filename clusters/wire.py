@@ -12,10 +12,13 @@ The pinned versions are spoken by every broker from 2.8 on: Fetch v11/v12, ListO
 from __future__ import annotations
 
 import socket
+import struct
 import time
+import zlib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from gzip import BadGzipFile
 from typing import Any, NamedTuple, Self
 
 import kafka.errors
@@ -33,6 +36,11 @@ DEBUGGING_CONSUMER = -2  # ListOffsets: any replica answers, up to its log end o
 LATEST, EARLIEST = -1, -2  # timestamps of ListOffsets
 BEYOND_ANY_LOG = 2**62
 CONSUMED_BYTES = 1 << 20
+# What kafka-python raises at a batch that is damaged; a gzip stream that is none is an OSError.
+UNDECODABLE = (
+    *(kafka.errors.CorruptRecordError, kafka.errors.UnsupportedCodecError),
+    *(zlib.error, BadGzipFile, EOFError, struct.error),
+)
 
 MAX_ROUNDS = 12  # of one probe; each moves the guess of the cached epoch by one
 
@@ -105,18 +113,21 @@ class Connection:
             sock.settimeout(self.timeout_s)
             sock.sendall(self._protocol.send_bytes())
             while self._protocol.in_flight_requests:
-                sock.settimeout(max(deadline - time.monotonic(), 0.001))
-                data = sock.recv(1 << 18)
-                if not data:
-                    raise ConnectionResetError(f"{self.host}:{self.port} closed the connection")
-                answers += [answer for _, answer in self._protocol.receive_bytes(data)]
+                answers += [answer for _, answer in self._protocol.receive_bytes(self._receive(sock, deadline))]
         except kafka.errors.KafkaError as error:
             self.close()
             raise ConnectionAbortedError(f"{self.host}:{self.port} sent no Kafka answer: {error}") from error
-        except OSError:
+        except BaseException:  # an interrupt, too: the answer on its way must not be the next request's
             self.close()
             raise
         return answers
+
+    def _receive(self, sock: socket.socket, deadline: float) -> bytes:
+        sock.settimeout(max(deadline - time.monotonic(), 0.001))
+        data = sock.recv(1 << 18)
+        if not data:
+            raise ConnectionResetError(f"{self.host}:{self.port} closed the connection")
+        return data
 
     def _open(self) -> socket.socket:
         if self._socket is None:
@@ -348,14 +359,16 @@ class Consumed(NamedTuple):
     sound: bool
 
 
-def consume(connection: Connection, replica: TopicPartition, offset: int) -> list[Consumed]:
-    """The records from an offset on that a broker gives to a consumer now, whether it leads or follows (KIP-392).
+def consume(connection: Connection, replica: TopicPartition, offset: int) -> tuple[list[Consumed], str | None]:
+    """The records from an offset on that a broker gives to a consumer now, whether it leads or follows (KIP-392), and
+    the name of the partition's error.
 
-    An error of the partition gives none, as an offset beyond the log's end does while it is cut. The markers at the
-    ends of transactions are no records.
+    With an error come no records, as with an offset beyond the log's end while it is cut. The markers at the ends of
+    transactions are no records.
 
     Raises:
         OSError: the broker did not answer.
+        CorruptRecordError: a batch is so damaged that its records cannot be told.
     """
     asked = FetchRequest.FetchTopic.FetchPartition(
         partition=replica.partition,
@@ -364,15 +377,20 @@ def consume(connection: Connection, replica: TopicPartition, offset: int) -> lis
         log_start_offset=-1,
         partition_max_bytes=CONSUMED_BYTES,
     )
-    answers = _fetched(connection.send(_fetch_request(11, {replica: asked}, CONSUMED_BYTES)))
-    batches = ((batch, batch.validate_crc()) for batch in MemoryRecords(answers[replica].records or b""))
-    return [
-        Consumed(record.offset, batch.leader_epoch, record.value, sound)
-        for batch, sound in batches
-        if not (sound and batch.is_control_batch)
-        for record in batch
-        if record.offset >= offset
-    ]
+    answer = _fetched(connection.send(_fetch_request(11, {replica: asked}, CONSUMED_BYTES)))[replica]
+    try:
+        return list(_records(answer.records or b"", offset)), error_name(answer.error_code)
+    except UNDECODABLE as error:
+        raise kafka.errors.CorruptRecordError(f"from offset {offset} on: {type(error).__name__}: {error}") from error
+
+
+def _records(data: bytes, offset: int) -> Iterator[Consumed]:
+    for batch in MemoryRecords(data):
+        sound = batch.validate_crc()
+        if not (sound and batch.is_control_batch):
+            for record in batch:
+                if record.offset >= offset:
+                    yield Consumed(record.offset, batch.leader_epoch, record.value, sound)
 
 
 def _fetched(reply: Any) -> dict[TopicPartition, Any]:

@@ -41,7 +41,6 @@ T = TypeVar("T")
 
 ANSWER_LIMIT_S = 0.5
 START_LIMIT_S = 60.0
-PATIENCE_S = 30.0
 ASKED_FOR_S = (3.0, 10.0)  # each broker, and once more
 MOST_CONTROLLERS = 3
 SERVERS = frozenset({"broker", "controller", "zookeeper"})
@@ -221,15 +220,14 @@ class World:
             self._connections[number] = Connection(node.address, port, ANSWER_LIMIT_S, client_id="plimsoll-world")
         return self._connections[number]
 
-    def patient_connection(self) -> Connection:
-        """A new connection to a broker, for what may take its time."""
-        node = next(iter(self.brokers.values()))
-        return Connection(node.address, PORTS["CLIENT"], PATIENCE_S, client_id="plimsoll-world")
-
     def features(self) -> dict[str, str]:
-        """What a broker knows as finalised; see ``clusters.features``."""
-        with self.patient_connection() as connection:
-            return features.finalised(connection, next(iter(self.brokers)), self.plan.mode)
+        """What a broker knows as finalised; see ``clusters.features``.
+
+        Raises:
+            HarnessError: as ``ask``.
+        """
+        numbers = {node.address: number for number, node in self.brokers.items()}
+        return self.ask(lambda broker: features.finalised(broker, numbers[broker.host], self.plan.mode))
 
     def ask(self, what: Callable[[Connection], T]) -> T:
         """Ask for what any broker takes from an operator, or passes on; one after the other until one can be asked.

@@ -26,7 +26,7 @@ def run(config: ConsumerConfig, stop: threading.Event) -> None:
                 writer.add(row)
                 summary.ready()
             writer.flush_if_due()
-    summary.end(rows=reader.rows)
+    summary.end(rows=reader.rows, unreadable=reader.unreadable)
     log.info("ended after %d records", reader.rows)
 
 

@@ -23,7 +23,7 @@ from history.tables import POLLS
 
 log = logging.getLogger("drain")
 
-Offsets = dict[TopicPartition, int]
+LAST_WORDS_S = 10.0  # after the deadline, to ask how far it came
 
 
 def _ask(reader: Reader, which: str, partition: TopicPartition) -> int | None:
@@ -45,21 +45,25 @@ def _position(reader: Reader, partition: TopicPartition) -> int | None:
 
 
 def drain(reader: Reader, writer: RowWriter, deadline: float) -> dict[str, dict[str, Any]]:
-    """Read until every partition is complete or the deadline (monotonic seconds) has passed; say how far it came."""
+    """Read until every partition is complete or can be read no further, or the deadline (monotonic seconds) has passed;
+    say how far it came.
+    """
     starts: dict[TopicPartition, int | None] = dict.fromkeys(reader.partitions)
     reached: dict[str, dict[str, Any]] = {}
     while True:
         before = reader.rows
         for row in reader.poll():
             writer.add(row)
-        late = time.monotonic() >= deadline
-        if reader.rows > before and not late:
+        if reader.rows > before and time.monotonic() < deadline:
             continue
         for partition in reader.partitions:
+            if time.monotonic() >= deadline + LAST_WORDS_S:
+                break  # leaders that do not answer cost seconds each
             if starts[partition] is None:
                 starts[partition] = _ask(reader, "beginning_offsets", partition)
             reached[f"{partition.topic}-{partition.partition}"] = _reached(reader, partition, starts[partition])
-        if late or all(partition["complete"] for partition in reached.values()):
+        ended = all(of["complete"] or name in reader.unreadable for name, of in reached.items())
+        if ended or time.monotonic() >= deadline:
             return reached
 
 
@@ -77,7 +81,7 @@ def run(config: DrainConfig) -> None:
     with RowWriter(config.stream("polls"), POLLS) as writer:
         summary.ready()
         partitions = drain(reader, writer, deadline)
-    summary.end(rows=reader.rows, partitions=partitions)
+    summary.end(rows=reader.rows, partitions=partitions, unreadable=reader.unreadable)
     log.info("ended after %d records: %s", reader.rows, partitions)
 
 

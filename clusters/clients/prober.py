@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -128,7 +128,7 @@ def _keep_ticking(
     tick = viewed = 0
     with ExitStack() as ending:
         ending.callback(stop.set)
-        ending.enter_context(closing(watch.probe.connection))
+        ending.enter_context(watch.probe.connection)
         while not stop.wait(max(0, probes.due_ns(tick) - time.monotonic_ns()) / SECOND_NS):
             due = views.due_by(time.monotonic_ns())
             rows.put(watch.tick(with_isr=due > viewed))

@@ -11,6 +11,7 @@ from kafka import KafkaConsumer, TopicPartition
 from kafka.errors import KafkaTimeoutError, LogTruncationError, OffsetOutOfRangeError
 
 from clusters.clients.configs import ConsumerConfig
+from clusters.wire import UNDECODABLE
 from history.payload import decode
 
 log = logging.getLogger("consumer")
@@ -20,11 +21,15 @@ ASK_MS = 2000
 
 
 class Reader:
-    """Reads all partitions from their beginning in assign mode and turns records into rows of ``polls``."""
+    """Reads all partitions from their beginning in assign mode and turns records into rows of ``polls``.
+
+    ``unreadable`` are the partitions that are read no further, with what was found there.
+    """
 
     def __init__(self, config: ConsumerConfig, which_pass: str) -> None:
         self.partitions = [TopicPartition(topic, p) for topic, count in config.topics.items() for p in range(count)]
         self.rows = 0
+        self.unreadable: dict[str, str] = {}
         self._constant = {"consumer_id": config.client_id, "pass": which_pass, "isolation": config.isolation}
         self.consumer = KafkaConsumer(
             bootstrap_servers=config.bootstrap,
@@ -61,12 +66,29 @@ class Reader:
             for partition, offset in error.args[0].items():
                 self._go_to(partition, offset)
             return
+        except UNDECODABLE as error:
+            self._leave(error)
+            return
         received_ns = time.monotonic_ns()
         for records in polled.values():
             for record in records:
                 row = row_of(record, position=self.rows, received_ns=received_ns)
                 self.rows += 1
                 yield self._constant | row
+
+    def _leave(self, error: Exception) -> None:
+        """Read on without the partition whose batch cannot be decoded, or that one would end it for all of them.
+
+        Only the fetcher knows which one it is. Polled again, it would ask the batch's ended iterator for ever.
+        """
+        batches = self.consumer._fetcher._next_partition_records  # noqa: SLF001  # nothing public names it
+        if not batches:
+            raise error
+        partition, offset = batches.topic_partition, batches.next_fetch_offset
+        self.consumer.pause(partition)
+        why = f"from offset {offset} on: {type(error).__name__}: {error}"
+        log.warning("%s-%d is read no further, %s", partition.topic, partition.partition, why)
+        self.unreadable[f"{partition.topic}-{partition.partition}"] = why
 
     def _go_to(self, partition: TopicPartition, offset: int) -> None:
         """Seek to the nearest offset that exists."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
 from typing import ClassVar, Literal, NamedTuple
@@ -194,7 +193,7 @@ class Deleted:
         leader = self.world.brokers.get(view.leader) if view else None
         if leader is None:
             raise HarnessError(f"{self.partition} has no leader that could delete its records; wait for one first.")
-        with closing(Connection(leader.address, PORTS["PROBE"], admin.TIMEOUT_MS / 1000)) as connection:
+        with Connection(leader.address, PORTS["PROBE"], admin.TIMEOUT_MS / 1000) as connection:
             self._log_start = admin.delete_records(connection, self.partition, self.before)
 
     def bit(self) -> Evidence:

@@ -15,7 +15,8 @@ import re
 import shutil
 import subprocess
 import tempfile
-from functools import cached_property
+from collections.abc import Callable
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -170,7 +171,7 @@ class DockerRuntime:
         except NotFound:
             pass
         if node.disk_bytes:
-            self._create_disk(node, node.disk_bytes)
+            self._create_disk(node)
         endpoint = self._docker.api.create_endpoint_config(ipv4_address=node.address)
         holder = self._docker.containers.create(
             node_image(self._docker),
@@ -192,21 +193,24 @@ class DockerRuntime:
     def _disk_name(self, node: Node) -> str:
         return f"{self._container_name(node.name)}-disk"
 
-    def _create_disk(self, node: Node, size: int) -> None:
+    def _create_disk(self, node: Node) -> None:
+        """Safe to call again: Docker leaves one of that name as it is."""
         self._docker.volumes.create(
             self._disk_name(node),
             driver_opts={
                 "type": "tmpfs",
                 "device": "tmpfs",
-                "o": f"size={size},uid={os.getuid()},gid={os.getgid()},mode=755",
+                "o": f"size={node.disk_bytes},uid={os.getuid()},gid={os.getgid()},mode=755",
             },
             labels={RUN_LABEL: str(self._run)},
         )
 
     def on_disk(self, node: Node, script: str) -> str:
-        output = self._docker.containers.run(
-            node_image(self._docker),
-            ["sh", "-c", script],
+        self._create_disk(node)  # where it is gone the mount would make one without a label, which nobody removes
+        return run_script(
+            self._docker,
+            self._run,
+            script,
             network_mode="none",
             user=f"{os.getuid()}:{os.getgid()}",
             volumes={
@@ -214,11 +218,7 @@ class DockerRuntime:
                 str(node.folder): {"bind": str(node.folder), "mode": "rw"},
             },
             working_dir=str(node.folder),
-            cap_drop=["ALL"],
-            labels={RUN_LABEL: str(self._run)},
-            remove=True,
         )
-        return bytes(output).decode()
 
     def _get(self, name: str) -> Any:
         return self._docker.containers.get(self._container_name(name))
@@ -352,16 +352,8 @@ class DockerRuntime:
 
     def _in_namespace(self, node: Node, script: str) -> str:
         """Run a shell script with NET_ADMIN in a node's network namespace; returns what it printed."""
-        output = self._docker.containers.run(
-            node_image(self._docker),
-            ["sh", "-c", script],
-            network_mode=f"container:{self._holder(node)}",
-            cap_drop=["ALL"],
-            cap_add=["NET_ADMIN"],
-            labels={RUN_LABEL: str(self._run)},
-            remove=True,
-        )
-        return bytes(output).decode()
+        mode = f"container:{self._holder(node)}"
+        return run_script(self._docker, self._run, script, network_mode=mode, cap_add=["NET_ADMIN"])
 
     def usage(self, name: str) -> dict[str, float]:
         pid = self.pid(name)
@@ -370,18 +362,35 @@ class DockerRuntime:
         return {**counters.of_process(pid), **counters.of_network(pid), **cgroups.cpu_counters(pid)}
 
     def remove_all(self) -> list[str]:
-        found = self._docker.containers.list(all=True, filters={"label": f"{RUN_LABEL}={self._run}"})
+        try:
+            found = self._removals()
+        except (DockerException, OSError) as error:  # OSError: what requests raises of a daemon that hangs
+            raise HarnessError(
+                f"Docker does not say what is left of {self._run.name}; once it answers, run `make clean`: {error}"
+            ) from error
+        refused = []
+        for name, remove in found:
+            try:
+                remove()
+            except NotFound:
+                pass  # somebody else was faster
+            except APIError as error:
+                refused.append(f"{name}: {error}")
+        if refused:
+            raise HarnessError(f"Docker did not remove all of {self._run.name}; run `make clean`. {'; '.join(refused)}")
+        return sorted(name for name, _ in found)
+
+    def _removals(self) -> list[tuple[str, Callable[[], object]]]:
+        """All that bears the run's label and how it is removed, in this order."""
+        mine: dict[str, Any] = {"label": f"{RUN_LABEL}={self._run}"}
+        containers = self._docker.containers.list(all=True, filters=mine, ignore_removed=True)
         # A node goes before the holder whose namespace it shares.
-        names = sorted((str(container.name) for container in found), key=lambda name: name.endswith("-net"))
-        for name in names:
-            self._remove(name)
-        networks = self._docker.networks.list(filters={"label": f"{RUN_LABEL}={self._run}"})
-        for network in networks:
-            network.remove()
-        disks: list[Any] = self._docker.volumes.list(filters={"label": f"{RUN_LABEL}={self._run}"})
-        for disk in disks:
-            disk.remove()
-        return sorted(names + [str(thing.name) for thing in (*networks, *disks)])
+        names = sorted((str(container.name) for container in containers), key=lambda name: name.endswith("-net"))
+        others: list[Any] = [*self._docker.networks.list(filters=mine), *self._docker.volumes.list(filters=mine)]
+        return [
+            *((name, partial(self._remove, name)) for name in names),
+            *((str(thing.name), thing.remove) for thing in others),
+        ]
 
     def _remove(self, name: str) -> None:
         try:
@@ -391,6 +400,21 @@ class DockerRuntime:
         except APIError as error:
             if error.status_code != 409:  # 409: its removal is already under way
                 raise
+
+
+def run_script(client: docker.DockerClient, run: Path, script: str, **how: Any) -> str:
+    """Run a shell script in a short-lived container of a run's; returns what it printed."""
+    output = client.containers.run(
+        node_image(client),
+        ["sh", "-c", script],
+        cap_drop=["ALL"],
+        labels={RUN_LABEL: str(run)},
+        remove=True,
+        # Of most other drivers, which a host may have as its default, docker-py returns nothing.
+        log_config=docker.types.LogConfig(type="json-file"),
+        **how,
+    )
+    return bytes(output).decode()
 
 
 def _class_of(node: Node) -> int:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import docker
 
 from clusters.leftovers import hold_trial
-from clusters.runtimes.docker import RUN_LABEL, node_image
+from clusters.runtimes.docker import run_script
 
 
 class Part(NamedTuple):
@@ -67,18 +67,10 @@ def _missing(parts: tuple[Part, ...]) -> tuple[Part, ...]:
     client = docker.from_env(timeout=60)
     try:
         with hold_trial() as run:
-            said = client.containers.run(
-                node_image(client),
-                ["sh", "-c", "; ".join(trials)],
-                network_mode="none",
-                cap_drop=["ALL"],
-                cap_add=["NET_ADMIN"],
-                labels={RUN_LABEL: str(run)},
-                remove=True,
-            )
+            said = run_script(client, run, "; ".join(trials), network_mode="none", cap_add=["NET_ADMIN"])
     finally:
         client.close()
-    return tuple(parts[int(number)] for number in bytes(said).split())
+    return tuple(parts[int(number)] for number in said.split())
 
 
 @cache

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
 import pytest
 
-from clusters.client_libraries import LIBRARIES, locked_requirements
+from clusters import client_libraries as module
+from clusters.client_libraries import LIBRARIES, client_libraries, locked_requirements
 from clusters.paths import ROOT
 from history.errors import HarnessError
 
@@ -49,3 +55,54 @@ def test_the_projects_lock_has_them_all() -> None:
     lock = (ROOT / "requirements.lock").read_text()
 
     assert all("--hash=sha256:" in locked_requirements(lock, (name,)) for name in LIBRARIES)
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """An empty cache; what this process has fetched is forgotten before and after."""
+    monkeypatch.setattr(module, "CACHE", tmp_path)
+    client_libraries.cache_clear()
+    yield tmp_path / "clients"
+    client_libraries.cache_clear()
+
+
+def test_the_libraries_are_fetched_once(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Into a folder that containers of any user can read, by the hashes of the lock."""
+    asked: list[list[str]] = []
+
+    def install(command: list[str], **_: Any) -> subprocess.CompletedProcess[str]:
+        asked.append(command)
+        (Path(command[command.index("--target") + 1]) / "kafka.py").touch()
+        return subprocess.CompletedProcess(command, 0, "", "")
+
+    monkeypatch.setattr(module.subprocess, "run", install)
+    folder = client_libraries()
+    client_libraries.cache_clear()
+
+    assert client_libraries() == folder
+    assert (len(asked), "--require-hashes" in asked[0]) == (1, True)
+    assert sorted(file.name for file in folder.iterdir()) == ["kafka.py", "requirements.txt"]
+    assert folder.stat().st_mode & 0o777 == 0o755
+
+
+@pytest.mark.parametrize(
+    ("end", "raised"),
+    [
+        (subprocess.CompletedProcess([], 2, "", "no such index"), HarnessError),
+        (KeyboardInterrupt(), KeyboardInterrupt),
+    ],
+)
+def test_half_a_folder_is_none(
+    cache: Path, monkeypatch: pytest.MonkeyPatch, end: Any, raised: type[BaseException]
+) -> None:
+    """Whether the installer fails or is interrupted, nothing of it stays."""
+
+    def install(*_: Any, **__: Any) -> Any:
+        if isinstance(end, BaseException):
+            raise end
+        return end
+
+    monkeypatch.setattr(module.subprocess, "run", install)
+    with pytest.raises(raised):
+        client_libraries()
+    assert [file.name for file in cache.iterdir()] == [".lock"]

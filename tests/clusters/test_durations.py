@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from clusters.durations import expected_phase_s, longest_phase_s
+from clusters.durations import MOST_DRAIN_S, drain_limit_s, expected_phase_s, longest_phase_s
 from clusters.scenario import Phase
+from tests.clusters.fakes import scenario
 
 
 @pytest.mark.parametrize(
@@ -29,3 +30,22 @@ def test_steps_add_up(steps: list[dict[str, Any]], expected: float, longest: flo
 
     assert expected_phase_s(phase) == expected
     assert longest_phase_s(phase) == 120 + longest
+
+
+@pytest.mark.parametrize(
+    ("load", "steps", "limit_s"),
+    [
+        (None, [{"hold": "60m"}], 120),
+        ({"rate": "1000/s"}, [{"hold": "600s"}], 120),
+        ({"rate": "1000/s"}, [{"hold": "1200s"}], 240),
+        ({"rate": "1000/s"}, [{"hold": "598s"}, {"offer": "2000/s"}], 240),  # at its highest, as if all the time
+        ({"rate": "20000/s"}, [{"hold": "600m"}], MOST_DRAIN_S),
+    ],
+)
+def test_the_last_reader_has_time_for_what_there_is(
+    load: dict[str, Any] | None, steps: list[dict[str, Any]], limit_s: float
+) -> None:
+    """Two minutes at least, and by 5000 records a second."""
+    told = scenario(steps, load=load and {"topic": "orders", **load})
+
+    assert drain_limit_s(told) == limit_s

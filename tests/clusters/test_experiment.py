@@ -8,6 +8,7 @@ import socket
 import time
 from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -375,6 +376,65 @@ def test_a_run_without_a_sound_lease_is_nobodys(
     leftovers(monkeypatch, run)
 
     assert reap() == ["a-run/broker-1"]
+
+
+@pytest.fixture
+def closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Another user's run, whose folder nobody else may look into."""
+    run = tmp_path / "closed"
+    (run / "work").mkdir(parents=True)
+    (run / "work" / "lease").write_text('{"expires": 0}')
+
+    def guarded(plain: Any) -> Any:
+        def call(path: Path, *arguments: Any, **more: Any) -> Any:
+            if run in path.parents:
+                raise PermissionError(13, "Permission denied", str(path))
+            return plain(path, *arguments, **more)
+
+        return call
+
+    for name in ("open", "stat"):
+        monkeypatch.setattr(Path, name, guarded(getattr(Path, name)))
+    return run
+
+
+def test_a_run_that_cannot_be_looked_into_is_somebodys(
+    closed: Path, tmp_path: Path, removed: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing of it is removed; the one beside it, whose lease nobody holds, is."""
+    leftovers(monkeypatch, closed, tmp_path / "gone")
+
+    assert reap() == ["gone/broker-1"]
+
+
+def test_of_a_run_that_cannot_be_looked_into_the_folder_stays(
+    closed: Path, tmp_path: Path, removed: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """When all are removed, so are its nodes, and those of the next one."""
+    leftovers(monkeypatch, closed, tmp_path / "gone")
+
+    assert reap(all_runs=True) == ["closed/broker-1", "gone/broker-1"]
+
+
+@pytest.mark.parametrize(
+    ("plan", "asked"),
+    [
+        ('{"runtime": "docker"}', ["process", "docker"]),
+        ('{"runtime": "process"}', ["process"]),
+        ("{", ["process"]),
+        (None, ["process"]),
+    ],
+)
+def test_docker_is_asked_about_a_run_that_was_on_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, plan: str | None, asked: list[str]
+) -> None:
+    """Even when no daemon seems to answer: that nothing is left has to be said by Docker."""
+    if plan is not None:
+        (tmp_path / "work").mkdir()
+        (tmp_path / "work" / "plan.json").write_text(plan)
+    monkeypatch.setattr(leftovers_module, "open_runtime", lambda name, _run: SimpleNamespace(remove_all=lambda: [name]))
+
+    assert tear_down(tmp_path) == asked
 
 
 def test_work_goes_once_the_run_is_sealed(told: str, tmp_path: Path, removed: list[str]) -> None:

@@ -1,13 +1,16 @@
 """One benchmark alone, or correctness runs side by side."""
 
 import fcntl
+import subprocess
+import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
 
-from clusters.host_lock import alone, beside_others
+from clusters.host_lock import LOCK, alone, beside_others
+from clusters.paths import ROOT
 
 
 def _is_free(lock: Path, how: int) -> bool:
@@ -51,3 +54,18 @@ def test_the_lock_of_another_user_is_only_read(tmp_path: Path, monkeypatch: pyte
     with beside_others(lock):
         assert lock.stat().st_mode & 0o777 == 0o444
     assert opened == ["r"]
+
+
+def test_all_meet_at_one_lock(tmp_path: Path) -> None:
+    """A folder of one's own for temporary files makes no host of one's own."""
+    told = subprocess.run(
+        [sys.executable, "-c", "from clusters.host_lock import LOCK; print(LOCK)"],
+        env={"TMPDIR": str(tmp_path)},
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert told.stdout.strip() == str(LOCK)
+    assert tmp_path not in LOCK.parents

@@ -82,6 +82,24 @@ def test_jars_are_fetched_once(ivy: list[list[str]], tmp_path: Path) -> None:
     assert sorted(path.name for path in folder.parent.iterdir()) == [".3.9.1.lock", "3.9.1"]
 
 
+@pytest.mark.usefixtures("ivy")
+def test_a_pom_that_did_not_arrive_is_asked_for_again(tmp_path: Path) -> None:
+    """Ivy keeps a module of its own making in its place, without dependencies; others in its cache are let be."""
+    module = tmp_path / "ivy" / "org.apache.kafka" / "kafka_2.13"
+    module.mkdir(parents=True)
+    for name, text in (
+        ("ivy-3.9.1.xml", '<info default="true"'),
+        ("ivy-3.9.0.xml", "<info"),
+        ("ivydata-3.9.1.properties", ""),
+    ):
+        (module / name).write_text(text)
+
+    with pytest.raises(HarnessError, match=r"The pom of org\.apache\.kafka:kafka_2\.13:3\.9\.1 did not arrive"):
+        kafka_jars("3.9.1")
+    assert [file.name for file in module.iterdir()] == ["ivy-3.9.0.xml"]
+    assert kafka_jars("3.9.1").is_dir()
+
+
 def test_the_agent_is_fetched_once(ivy: list[list[str]], tmp_path: Path) -> None:
     """Into a folder of its own, so that it is on no class path."""
     jar = metrics_agent()

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from kafka.errors import CorruptRecordError
 
 from clusters import replica_reader
 from clusters.replica_reader import ReplicaReader, reader_id
@@ -38,22 +39,34 @@ def reader(tmp_path: Path) -> Any:
     return ReplicaReader(world, node, step)
 
 
-def test_every_record_becomes_a_poll(reader: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It goes on behind what it got, over silence and errors, and never back."""
-    answers: Any = iter([[record(20), record(21)], OSError("cut"), [], [record(22)]])
-    asked: list[int] = []
+def play(reader: Any, monkeypatch: pytest.MonkeyPatch, *answers: Any) -> list[int]:
+    """Answer so, one after the other, and stop the reader with the last; the offsets that it asks for."""
+    left, asked = list(answers), []
 
-    def consume(_connection: object, _partition: object, offset: int) -> list[Consumed]:
+    def consume(_connection: object, _partition: object, offset: int) -> Any:
         asked.append(offset)
-        answer = next(answers, None)
-        if isinstance(answer, OSError):
-            raise answer
-        if answer is None:
+        answer = left.pop(0)
+        if not left:
             reader.stop.set()
-        return answer or []
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
 
     monkeypatch.setattr(replica_reader, "consume", consume)
-    monkeypatch.setattr(replica_reader, "SILENCE_S", 0.0)
+    return asked
+
+
+def test_every_record_becomes_a_poll(reader: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It goes on behind what it got, over silence and errors, and never back."""
+    asked = play(
+        reader,
+        monkeypatch,
+        ([record(20), record(21)], None),
+        ConnectionResetError("cut"),
+        ([], "OFFSET_OUT_OF_RANGE"),
+        ([record(22)], None),
+        ([], None),
+    )
     reader.run()
 
     (batch,) = read_stream(tmp_path / "work" / "streams" / "polls-read-1.arrow")
@@ -65,7 +78,32 @@ def test_every_record_becomes_a_poll(reader: Any, tmp_path: Path, monkeypatch: p
     ]
     assert asked == [20, 22, 22, 22, 23]
     summary = json.loads((tmp_path / "clients" / "read-1.json").read_text())
-    assert (summary["role"], summary["clean"], summary["rows"]) == ("consumer", True, 3)
+    assert (summary["role"], summary["clean"], summary["rows"], summary["answers"]) == ("consumer", True, 3, 3)
+    assert summary["errors"] == {"unreachable": 1, "OFFSET_OUT_OF_RANGE": 1}
+    assert summary["unreadable"] == {}
+
+
+def test_between_errors_it_waits(reader: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After silence longer than after an error, and not at all after an answer."""
+    waits: list[float] = []
+    monkeypatch.setattr(reader.stop, "wait", waits.append)
+    play(reader, monkeypatch, TimeoutError(), ([], "NOT_LEADER_OR_FOLLOWER"), ([], None))
+    reader.run()
+
+    assert waits == [replica_reader.SILENCE_S, replica_reader.ERROR_S]
+
+
+def test_a_batch_that_cannot_be_decoded_ends_the_reading(
+    reader: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was read stays, and the summary says where it ended."""
+    asked = play(reader, monkeypatch, ([record(20)], None), CorruptRecordError("from offset 21 on: EOFError"))
+    reader.run()
+
+    assert asked == [20, 21]
+    summary = json.loads((tmp_path / "clients" / "read-1.json").read_text())
+    assert (summary["rows"], summary["clean"]) == (1, True)
+    assert summary["unreadable"] == {"orders-0": "from offset 21 on: EOFError"}
 
 
 def test_reads_are_counted_through_the_scenario() -> None:

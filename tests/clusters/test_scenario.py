@@ -49,6 +49,9 @@ def plain(**change: Any) -> dict[str, Any]:
     return {**sound, **change}
 
 
+SMALL_DISKS = {"brokers": 3, "disks": {"A": "64MB", "B": "64MB"}}  # C has the host's
+
+
 def story(*steps: object) -> dict[str, Any]:
     """A scenario with these steps in one phase."""
     return plain(phases=[{"one": list(steps)}])
@@ -504,6 +507,17 @@ ORDERS = {"replicas": ["A", "B", "C"]}
             plain(cluster={"brokers": 3, "disks": {"A": "1MB"}}, phases=[{"one": [{"read_only_disk": "A"}]}]),
             "step read_only_disk: cannot reach into a disk of cluster.disks; aim at another broker",
         ),
+        (
+            plain(cluster=SMALL_DISKS, phases=[{"one": [{"lag": {"node": "C", "records": 9}}]}]),
+            "step lag: the rate is measured at another replica, on the host's disk; take one that cannot be C out",
+        ),
+        (
+            plain(
+                cluster=SMALL_DISKS,
+                phases=[{"one": [{"slow": {"node": "follower of orders-0", "until": {"out_of_isr": "C"}}}]}],
+            ),
+            "step slow: the rate is measured at another replica",
+        ),
         (story({"throttle": {"node": "Q", "rate": "1MB/s"}}), "step throttle: there is no broker Q"),
         (story({"offer": "5"}), "rate: '5' is no rate such as 1000/s"),
         (plain(cluster={"brokers": 3, "allowance": {"network": "5"}}), "'5' is no data rate such as 20MB/s"),
@@ -522,6 +536,15 @@ def test_a_bad_scenario_is_refused_with_one_sentence(told: object, said: str) ->
     assert said in sentence
     assert "\n" not in sentence
     assert "pydantic" not in sentence
+
+
+@pytest.mark.parametrize(("disks", "node"), [("AB", "A"), ("AC", "C"), ("A", "follower of orders-0"), ("", "A")])
+def test_a_rate_is_measured_at_a_replica_on_the_hosts_disk(disks: str, node: str) -> None:
+    """One that surely is another than the one that lags."""
+    cluster = {"brokers": 3, "disks": dict.fromkeys(disks, "64MB")}
+    told = plain(cluster=cluster, phases=[{"one": [{"lag": {"node": node, "records": 9}}]}])
+
+    assert parse_scenario(yaml.safe_dump(told), "x.yaml").faults == ["lag"]
 
 
 def test_every_partition_that_a_step_names_is_checked() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from clusters import actions, steps
 from clusters.faults import network, processes
 from clusters.steps import PhaseRun
 from clusters.wire import PartitionView
-from history.errors import HarnessError
+from history.errors import HarnessError, Refused
 from tests.clusters.fakes import T0, FakeWorld, scenario
 
 LEADER = "leader of orders-0"
@@ -90,10 +91,9 @@ def test_what_left_the_page_cache_is_recorded(tmp_path: Path, monkeypatch: pytes
     assert [event.detail for event in world.seen("cache_dropped")] == [{"after_bytes": 0}]
 
 
-@pytest.mark.parametrize("who", ["preferred", "unclean"])
-@pytest.mark.parametrize(("error", "refused"), [(None, None), (HarnessError("not in sync"), "not in sync")])
+@pytest.mark.parametrize(("error", "refused"), [(None, None), (Refused("not in sync"), "not in sync")])
 def test_leadership_is_given_back_where_that_can_be(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception | None, refused: str | None, who: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception | None, refused: str | None
 ) -> None:
     """A refusal is evidence; the phase goes on."""
     asked: list[object] = []
@@ -103,15 +103,80 @@ def test_leadership_is_given_back_where_that_can_be(
         if error:
             raise error
 
-    monkeypatch.setattr(actions, f"elect_{who}", elect)
-    world = run(tmp_path, {"elect": who}, {"hold": "1ms"})
+    monkeypatch.setattr(actions, "elect_preferred", elect)
+    world = run(tmp_path, {"elect": "preferred"}, {"hold": "1ms"})
 
     assert asked == [T0]
     led = {"orders-0": [1, 1]}
     assert [event.detail for event in world.seen("elected")] == [
-        {"who": who, "refused": refused, "led": {"before": led, "after": led}}
+        {"who": "preferred", "refused": refused, "led": {"before": led, "after": led}}
     ]
     assert [event.step for event in world.seen("step")] == ["elect", "hold"]
+
+
+@pytest.mark.parametrize(
+    ("code", "refused", "unclean"),
+    [
+        (0, None, ["orders-0"]),
+        (84, None, []),  # ELECTION_NOT_NEEDED: it has a leader
+        (83, "ELIGIBLE_LEADERS_NOT_AVAILABLE", []),
+        (7, "REQUEST_TIMED_OUT", ["orders-0"]),  # it may be done all the same
+    ],
+)
+def test_an_unclean_election_names_what_may_have_been_elected(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, refused: str | None, unclean: list[str]
+) -> None:
+    """By the answer for each partition."""
+    monkeypatch.setattr(actions, "elect_unclean", lambda *_: {T0: SimpleNamespace(error_code=code)})
+    (event,) = run(tmp_path, {"elect": "unclean"}).seen("elected")
+
+    assert (event.detail["who"], event.detail["unclean"]) == ("unclean", unclean)
+    assert refused in event.detail["refused"] if refused else event.detail["refused"] is None
+
+
+def test_of_an_election_whose_answer_was_lost_nobody_says_that_it_was_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next broker says that it is not needed any more: the first one may have had it done."""
+    answers: Any = iter([TimeoutError("no answer"), {T0: SimpleNamespace(error_code=84)}])
+
+    def elect(*_: object) -> object:
+        answer = next(answers)
+        if isinstance(answer, OSError):
+            raise answer
+        return answer
+
+    def ask(_world: object, what: Any) -> Any:
+        with pytest.raises(TimeoutError):
+            what("A")
+        return what("B")
+
+    monkeypatch.setattr(actions, "elect_unclean", elect)
+    monkeypatch.setattr(FakeWorld, "ask", ask)
+    (event,) = run(tmp_path, {"elect": "unclean"}).seen("elected")
+
+    assert (event.detail["refused"], event.detail["unclean"]) == (None, ["orders-0"])
+
+
+@pytest.mark.parametrize("who", ["preferred", "unclean"])
+def test_an_election_that_nobody_could_be_asked_for_fails_the_phase(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, who: str
+) -> None:
+    """It was not refused; what was tried is recorded."""
+
+    def ask(*_: object) -> None:
+        raise HarnessError("No broker answers that could be asked for this")
+
+    monkeypatch.setattr(FakeWorld, "ask", ask)
+    world = FakeWorld(tmp_path, scenario([{"elect": who}], load=LOAD))
+    with pytest.raises(HarnessError, match="No broker answers"):
+        run(tmp_path, {"elect": who}, world=world)
+
+    (event,) = world.seen("elected")
+    assert (event.detail["refused"], event.detail.get("unclean", [])) == (
+        "No broker answers that could be asked for this",
+        [],
+    )
 
 
 def test_balanced_is_led_by_the_first_replica(tmp_path: Path) -> None:

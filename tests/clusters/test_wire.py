@@ -11,6 +11,7 @@ from typing import Any
 
 import google_crc32c
 import pytest
+from kafka.errors import CorruptRecordError
 
 from clusters import wire
 from clusters.partition import TopicPartition
@@ -73,8 +74,9 @@ def test_records_are_consumed_in_bytes() -> None:
         return SimpleNamespace(error_code=0, responses=[SimpleNamespace(topic="t", partitions=[answer])])
 
     broker: Any = SimpleNamespace(send=send)
-    given = wire.consume(broker, T0, 1)
+    given, error = wire.consume(broker, T0, 1)
 
+    assert error is None
     assert given == [(1, 0, b"b", True)]  # a batch is given whole; what lies before the offset is left out
     assert asked == [
         "ff ff ff ff  00 00 00 00  00 00 00 00  00 10 00 00  00  00 00 00 00  ff ff ff ff "
@@ -91,8 +93,8 @@ def answering(records: bytes | None, error_code: int = 0) -> Any:
 
 
 def test_an_offset_that_is_gone_gives_nothing() -> None:
-    """As while a follower cuts its log."""
-    assert wire.consume(answering(None, error_code=1), T0, 7) == []
+    """As while a follower cuts its log; the error is told."""
+    assert wire.consume(answering(None, error_code=1), T0, 7) == ([], "OFFSET_OUT_OF_RANGE")
 
 
 @pytest.mark.parametrize(("attributes", "given"), [(0x30, []), (0x10, [b"a"])])
@@ -102,7 +104,7 @@ def test_the_end_of_a_transaction_is_no_record(attributes: int, given: list[byte
     batch[21:23] = attributes.to_bytes(2, "big")
     batch[17:21] = google_crc32c.value(bytes(batch[21:])).to_bytes(4, "big")
 
-    assert [record.value for record in wire.consume(answering(bytes(batch)), T0, 0)] == given
+    assert [record.value for record in wire.consume(answering(bytes(batch)), T0, 0)[0]] == given
 
 
 def test_a_batch_that_was_damaged_says_so() -> None:
@@ -110,7 +112,16 @@ def test_a_batch_that_was_damaged_says_so() -> None:
     batch = bytearray(wire.record_batch([b"a", b"b"], 1000))
     batch[-2] ^= 1
 
-    assert [record.sound for record in wire.consume(answering(bytes(batch)), T0, 0)] == [False, False]
+    assert [record.sound for record in wire.consume(answering(bytes(batch)), T0, 0)[0]] == [False, False]
+
+
+def test_a_batch_that_cannot_be_decoded_is_no_silence() -> None:
+    """A gzip stream that is none would be an OSError, as a broken connection is."""
+    batch = bytearray(wire.record_batch([b"a", b"b"], 1000))
+    batch[22] |= 1  # gzip
+
+    with pytest.raises(CorruptRecordError, match="from offset 7 on: BadGzipFile"):
+        wire.consume(answering(bytes(batch)), T0, 7)
 
 
 def test_record_batch_in_bytes() -> None:
@@ -198,6 +209,28 @@ def test_a_connection_opens_again_after_it_broke(listener: socket.socket) -> Non
 
         assert wire.metadata(connection, ["t"]).controller_id == 2
     thread.join()
+
+
+def test_an_interrupt_leaves_no_answer_to_the_next_request(
+    listener: socket.socket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A task that is ended while it waits, and asks again as it cleans up, does so on a new connection."""
+    with Connection(*listener.getsockname(), timeout_s=5) as connection:
+        thread = serve(listener, HEADER_FREE_METADATA_V7)
+        with monkeypatch.context() as patch:
+            patch.setattr(wire.KafkaProtocol, "receive_bytes", lambda *_: interrupt())
+            with pytest.raises(KeyboardInterrupt):
+                wire.metadata(connection, ["t"])
+        thread.join()
+        thread = serve(listener, HEADER_FREE_METADATA_V7)
+
+        assert wire.metadata(connection, ["t"]).controller_id == 2
+    thread.join()
+
+
+def interrupt() -> Any:
+    """What Airflow does to a task whose time is over, or a person with Ctrl-C."""
+    raise KeyboardInterrupt
 
 
 def test_nonsense_is_no_answer(listener: socket.socket) -> None:

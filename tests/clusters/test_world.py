@@ -173,7 +173,7 @@ class Broker:
     asked: ClassVar[list[tuple[int, float]]] = []
 
     def __init__(self, address: str, _port: int, limit_s: float, _client: str, *, passes_on: bool) -> None:
-        self.number, self.passes_on = int(address.rpartition(".")[2]) - 10, passes_on
+        self.number, self.host, self.passes_on = int(address.rpartition(".")[2]) - 10, address, passes_on
         self.asked.append((self.number, limit_s))
 
     def __enter__(self) -> Broker:
@@ -196,6 +196,16 @@ def test_brokers_are_asked_until_one_can_be(world: World, monkeypatch: pytest.Mo
 
     assert world.ask(cut_off) == (3, True)
     assert Broker.asked == [(2, 3.0), (3, 3.0)]
+
+
+def test_features_are_asked_of_a_broker_that_answers(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By its own id: in ZooKeeper mode they are a setting of each broker."""
+    told(world, monkeypatch, {1: None, 2: view(1, 1), 3: view(1, 1)})
+    monkeypatch.setattr(module, "Connection", Broker)
+    monkeypatch.setattr(Broker, "asked", [])
+    monkeypatch.setattr(module.features, "finalised", lambda broker, number, mode: {f"{broker.number}": f"{number}"})
+
+    assert world.features() == {"2": "2"}
 
 
 def test_when_no_broker_can_be_asked_each_was_tried_twice(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

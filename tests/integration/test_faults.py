@@ -276,4 +276,5 @@ def test_an_unclean_election_gives_a_partition_a_leader_that_was_out_of_sync(wor
         "wait_met",
     ]
     assert _detail(events, "elected")["refused"] is None
+    assert "orders-0" in str(_detail(events, "elected")["unclean"])
     wait_until(lambda: _isr_is_full(world), limit_s=60, what="the ISR to be full again")

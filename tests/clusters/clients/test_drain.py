@@ -10,7 +10,7 @@ import pytest
 from kafka import TopicPartition
 from kafka.errors import KafkaTimeoutError
 
-from clusters.clients.drain import drain
+from clusters.clients.drain import LAST_WORDS_S, drain
 from clusters.clients.reading import row_of
 from history.payload import encode
 
@@ -45,6 +45,7 @@ class FakeReader:
         self.consumer = FakeConsumer(ends)
         self.rows = 0
         self.left = records
+        self.unreadable: dict[str, str] = {}
 
     def poll(self) -> Iterator[dict[str, Any]]:
         if self.left:
@@ -89,6 +90,23 @@ def test_no_leader_is_incomplete_not_empty() -> None:
     reached, _ = drained(FakeReader(0, {T0: 2}), time.monotonic())
 
     assert (reached["t-0"]["complete"], reached["t-1"]["end_offset"], reached["t-1"]["complete"]) == (True, None, False)
+
+
+def test_a_partition_that_can_be_read_no_further_is_not_waited_for() -> None:
+    """It is incomplete, and the others end the drain."""
+    reader = FakeReader(3, {T0: 4, T1: 0})
+    reader.unreadable["t-0"] = "from offset 3 on: EOFError"
+    reached, _ = drained(reader, LATER)
+
+    assert [reached[name]["complete"] for name in ("t-0", "t-1")] == [False, True]
+
+
+@pytest.mark.parametrize(("late_s", "asked"), [(0.0, ["t-0", "t-1"]), (LAST_WORDS_S, [])])
+def test_leaders_that_do_not_answer_are_not_all_waited_for(late_s: float, asked: list[str]) -> None:
+    """Some seconds after the deadline nobody is asked any more."""
+    reached, _ = drained(FakeReader(0, {}), time.monotonic() - late_s)
+
+    assert list(reached) == asked
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -27,7 +28,7 @@ VIEW = ClusterView(30, 40, 1, {1: ("a", 9094)}, [PartitionView("t", 0, 1, 3, [1,
 class FakeProbe:
     """A probe that answers with one sample, or not at all."""
 
-    connection: Any = SimpleNamespace(close=lambda: None)
+    connection: Any = nullcontext()
 
     def __init__(self, error: Exception | None = None) -> None:
         self.replicas = {T1, T0}

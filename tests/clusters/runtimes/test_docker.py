@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from docker.errors import APIError, DockerException
+from docker.errors import APIError, DockerException, NotFound
 
 from clusters.nodes import Node
 from clusters.runtimes import Limited
@@ -318,3 +319,114 @@ def test_a_freeze_that_the_kernel_gave_up_is_tried_again(monkeypatch: pytest.Mon
         runtime(Networks(set())).pause("refused")
 
     assert (busy.tries, refused.tries) == (3, 1)
+
+
+class Containers:
+    """Docker's containers; what was run is noted. As docker-py does, it hands over what one driver has written."""
+
+    def __init__(self) -> None:
+        self.ran: list[dict[str, Any]] = []
+
+    def run(self, _image: str, command: list[str], **settings: Any) -> bytes | None:
+        self.ran.append({"script": command[-1], **settings})
+        return b"said" if settings.get("log_config", {}).get("Type") == "json-file" else None
+
+
+@pytest.fixture
+def played(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The runtime of a run on a played daemon with its image; disks that are made are in ``disks``."""
+    disks: list[tuple[str, Any]] = []
+    volumes = SimpleNamespace(create=lambda name, **settings: disks.append((name, settings["labels"])))
+    opened = runtime(Networks(set()), "/runs/a-run")
+    client = SimpleNamespace(containers=Containers(), volumes=volumes)
+    opened.__dict__["_docker"] = client
+    monkeypatch.setattr(module, "node_image", lambda _: "x")
+    monkeypatch.setattr(DockerRuntime, "_holder", lambda *_: "holder")
+    return SimpleNamespace(runtime=opened, client=client, disks=disks)
+
+
+def test_what_a_script_printed_is_read_whatever_the_hosts_log_driver(played: Any) -> None:
+    """It may do nothing beyond what it is for, and what is left of it is found."""
+    node = Node("a", "broker", "172.30.7.1", Path("/w"), "java", ())
+    assert played.runtime._in_namespace(node, "echo said") == "said"
+
+    (ran,) = played.client.containers.ran
+    assert (ran["network_mode"], ran["cap_drop"], ran["cap_add"]) == ("container:holder", ["ALL"], ["NET_ADMIN"])
+    assert (ran["labels"], ran["remove"]) == ({"plimsoll.run": "/runs/a-run"}, True)
+
+
+def test_a_disk_that_is_gone_is_not_made_without_a_label(played: Any) -> None:
+    """As a mount alone would make it, which nobody removes again."""
+    node = Node("a", "broker", "172.30.7.1", Path("/w"), "java", (), disk_bytes=10**6)
+    assert played.runtime.on_disk(node, "cp -a /disk/. data/") == "said"
+
+    (ran,) = played.client.containers.ran
+    assert (ran["network_mode"], "cap_add" in ran) == ("none", False)
+    ((name, labels),) = played.disks
+    assert name in ran["volumes"]
+    assert labels == {"plimsoll.run": "/runs/a-run"}
+
+
+class Thing:
+    """Something of Docker's that can be removed, unless an error is told; what was removed is noted."""
+
+    def __init__(self, name: str, gone: list[str], error: APIError | None = None) -> None:
+        self.name, self.gone, self.error = name, gone, error
+
+    def remove(self, **_: Any) -> None:
+        if self.error:
+            raise self.error
+        self.gone.append(self.name)
+
+
+def with_leftovers(containers: list[Thing], networks: list[Thing], disks: list[Thing]) -> DockerRuntime:
+    """The runtime of a run of which these are left."""
+
+    def found(things: list[Thing]) -> SimpleNamespace:
+        by_name = {thing.name: thing for thing in things}
+        return SimpleNamespace(list=lambda **_: things, get=by_name.__getitem__)
+
+    opened = runtime(Networks(set()), "/runs/a-run")
+    opened.__dict__["_docker"] = SimpleNamespace(
+        containers=found(containers), networks=found(networks), volumes=found(disks)
+    )
+    return opened
+
+
+def answer(status: int) -> Any:
+    """A response of the daemon."""
+    return SimpleNamespace(status_code=status, url="http://docker", reason="refused")
+
+
+def test_everything_of_a_run_is_removed_in_order() -> None:
+    """A node before the holder of its address; what somebody else has removed meanwhile is no error."""
+    gone: list[str] = []
+    containers = [Thing("b-net", gone), Thing("b", gone), Thing("c", gone, APIError("removing", answer(409)))]
+    networks = [Thing("n", gone, NotFound("no such network")), Thing("m", gone)]
+    disks = [Thing("d", gone, NotFound("no such volume")), Thing("e", gone)]
+
+    assert with_leftovers(containers, networks, disks).remove_all() == ["b", "b-net", "c", "d", "e", "m", "n"]
+    assert gone == ["b", "b-net", "m", "e"]
+
+
+def test_what_docker_refuses_keeps_nothing_else_from_being_removed() -> None:
+    """It is told with its name."""
+    gone: list[str] = []
+    busy = APIError("refused", answer(403), "n has active endpoints")
+    left = with_leftovers([Thing("b", gone)], [Thing("n", gone, busy)], [Thing("d", gone)])
+
+    with pytest.raises(HarnessError, match=r"Docker did not remove all of a-run; run `make clean`. n: .*n has active"):
+        left.remove_all()
+    assert gone == ["b", "d"]
+
+
+@pytest.mark.parametrize("error", [DockerException("no socket"), OSError("timed out")])
+def test_a_silent_daemon_has_not_said_that_nothing_is_left(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether it is reached for in vain or hangs."""
+
+    def silent(**_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(module.docker, "from_env", silent)
+    with pytest.raises(HarnessError, match=f"Docker does not say what is left of a-run; .*: {error}"):
+        DockerRuntime(Path("/runs/a-run")).remove_all()

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from clusters.runtimes import kernel
+from clusters.runtimes import docker, kernel
 from clusters.runtimes.kernel import lacking
 
 
@@ -24,7 +24,7 @@ def daemon(monkeypatch: pytest.MonkeyPatch) -> Any:
         containers=SimpleNamespace(run=run), info=lambda: {"CpuCfsQuota": played.quota}, close=lambda: None
     )
     monkeypatch.setattr(kernel.docker, "from_env", lambda **_: client)
-    monkeypatch.setattr(kernel, "node_image", lambda _: "x")
+    monkeypatch.setattr(docker, "node_image", lambda _: "x")
     for cached in (kernel._missing, kernel._has_quota):
         cached.cache_clear()
     return played
