@@ -121,21 +121,22 @@ def last_copy_lost(events: Iterable[Event], topic: str) -> bool:
 
 def allowed_to(manifest: Manifest, producer: ProducerInfo, events: Iterable[Event] = ()) -> dict[str, str]:
     """What this producer's configuration and the run's steps permit: anomaly → why."""
+    known = list(events)
     steps = {*manifest.faults, *(key for key, _ in manifest.steps)}
-    if last_copy_lost(events, producer.topic):
+    if last_copy_lost(known, producer.topic):
         steps.add(LAST_COPY)
+    unclean = unclean_election(manifest, producer.topic, known)
     found: dict[str, str] = {}
     for rule in ALLOWED:
-        if _applies(rule, manifest, producer, steps):
+        if _applies(rule, manifest, producer, steps, unclean):
             for anomaly in rule.anomalies:
                 found.setdefault(anomaly, rule.why)
     return found
 
 
-def _applies(rule: Rule, manifest: Manifest, producer: ProducerInfo, steps: set[str]) -> bool:
+def _applies(rule: Rule, manifest: Manifest, producer: ProducerInfo, steps: set[str], unclean: bool) -> bool:
     if rule.idempotence is False and producer.retries == 0:  # what it permits comes of sending again
         return False
-    unclean = unclean_election(manifest, producer.topic)
     strict = sometimes("strict_min_isr", manifest.kafka_versions)
     return (
         (rule.acks is None or producer.acks in rule.acks)
@@ -147,11 +148,23 @@ def _applies(rule: Rule, manifest: Manifest, producer: ProducerInfo, steps: set[
     )
 
 
-def unclean_election(manifest: Manifest, topic: str) -> bool:
-    """Whether a replica outside the ISR may lead this topic, by its settings at any time or by an operator's order."""
+def unclean_election(manifest: Manifest, topic: str, events: Iterable[Event] = ()) -> bool:
+    """Whether a replica outside the ISR may have led this topic, by its settings at any time or by an operator's order
+    that was not refused.
+    """
     settings = manifest.topic_settings(topic, "unclean.leader.election.enable", "false")
-    ordered = any(key == "elect" and told.get("who") == "unclean" for key, told in manifest.steps)
+    ordered = any(_elected_uncleanly(event, topic) for event in events if event.kind == "elected")
     return ordered or "true" in {value.lower() for value in settings}
+
+
+def _elected_uncleanly(event: Event, topic: str) -> bool:
+    """The event names the partitions of which no answer said that they were not elected; a run folder of an earlier
+    date only whether something was refused.
+    """
+    named = event.detail.get("unclean")
+    if named is None:
+        return event.detail.get("who") == "unclean" and event.detail.get("refused") is None
+    return topic in {str(partition).rpartition("-")[0] for partition in named}
 
 
 def allowed(manifest: Manifest, events: Iterable[Event] = ()) -> dict[str, str]:

@@ -27,6 +27,8 @@ UNREADABLE = ("bad crc", "compressed", "malformed", "magic")
 WATCHERS = ("prober", "consumer", "drain")  # roles of clients
 SILENCE_S = 3.0  # the probe speaks of each broker 20 times a second, and of one that does not answer after 0.25 s
 MOST_SILENCE_S = 10.0  # however busy the host was
+# Faults under which a broker need not answer the probe, whose port no cut closes.
+_MUTES = {"kill", "stop", "pause", "starve_cpu", "fill_disk", "read_only_disk"}
 _WORDS = pa.schema([pa.field("broker_id", pa.int32(), nullable=False), pa.field("at", pa.int64(), nullable=False)])
 
 Item = tuple[str, str | None]
@@ -46,6 +48,7 @@ class Counts:
     read: dict[str, int] = field(default_factory=dict)  # rows of ``polls`` by consumer
     probed: dict[str, int] = field(default_factory=dict)  # rows of the prober's tables, by its names for their counts
     silences: list[Row] = field(default_factory=list)  # times without a word of the probe on a broker
+    probed_in: set[tuple[str, int]] = field(default_factory=set)  # (phase, broker_id) with a good sample
 
 
 def count(recorded: Recorded) -> Counts:
@@ -79,7 +82,25 @@ def count(recorded: Recorded) -> Counts:
         read={row["consumer_id"]: row["count"] for row in recorded.polls.groupBy("consumer_id").count().collect()},
         probed={"rows": recorded.replicas.count(), "isr_rows": recorded.isr.count()},
         silences=_silences(recorded),
+        probed_in=_probed_in(recorded),
     )
+
+
+def _phases(events: list[Event]) -> dict[str, tuple[int, int]]:
+    """When each phase that was run to its end began and ended."""
+    begun = {event.phase: event.t_ns for event in events if event.kind == "phase_started"}
+    ended = {event.phase: event.t_ns for event in events if event.kind == "phase_ended"}
+    return {name: (at, ended[name]) for name, at in begun.items() if name in ended}
+
+
+def _probed_in(recorded: Recorded) -> set[tuple[str, int]]:
+    phases = _phases(recorded.events)
+    if not phases:
+        return set()
+    at = F.col("received_ns")
+    counts = [F.count_if(at.between(*span)).alias(str(number)) for number, span in enumerate(phases.values())]
+    found = recorded.samples.groupBy("broker_id").agg(*counts).collect()
+    return {(name, row["broker_id"]) for row in found for number, name in enumerate(phases) if row[str(number)]}
 
 
 def _silences(recorded: Recorded) -> list[Row]:
@@ -197,9 +218,10 @@ def evidence(recorded: Recorded, counts: Counts) -> list[Item]:
         ("sends ledgered", _first(_ledgers(recorded, counts))),
         ("something acknowledged", _acknowledged(counts)),
         ("final drain complete", _first(_drained(recorded))),
-        ("every replica probed", _first(_without(replicas, counts.sampled, "was never seen by the probe"))),
+        ("every replica probed", _first(_unprobed(recorded, counts))),
         ("probe never silent", _first(_silent(recorded.events, counts.silences))),
         ("watchers ended in order", _first(_watched(recorded, counts))),
+        ("every read was answered", _first(_unanswered(recorded.clients))),
         ("offsets captured before", _capture("before", replicas, counts)),
         ("offsets captured after", _capture("after", replicas, counts)),
         ("segments of every replica", _first(_segments(replicas, counts))),
@@ -324,6 +346,37 @@ def _without(replicas: set[tuple[int, str, int]], found: set[tuple[int, str, int
         yield f"The replica of {topic}-{partition} on broker {broker_id} {what}."
 
 
+def _unprobed(recorded: Recorded, counts: Counts) -> Iterator[str]:
+    """Once at all; and each broker once in every phase in which no fault kept it from answering for some seconds."""
+    replicas, phases = assigned(recorded.manifest), _phases(recorded.events)
+    yield from _without(replicas, counts.sampled, "was never seen by the probe")
+    for node in recorded.manifest.brokers:
+        number = node.node_id
+        if number not in {broker_id for broker_id, _, _ in replicas & counts.sampled}:
+            continue
+        mute = list(_mute(recorded.events, node.name))
+        for name, span in phases.items():
+            if (name, number) not in counts.probed_in and _longest_outside(mute, span) >= SILENCE_S * 1e9:
+                yield f"The probe had no good answer of broker {number} in the phase {name!r}."
+
+
+def _mute(events: list[Event], name: str) -> Iterator[tuple[int, int]]:
+    """From when to when a fault may have kept a broker from a good answer; one whose replicas are moved has none."""
+    for event in events:
+        of_it = name in event.target.replace(",", " ").split()
+        if event.kind == "inject" and (event.step == "reassign" or (event.step in _MUTES and of_it)):
+            yield event.t_ns, next((later.t_ns for later in events if _heals(later, event)), 2**63 - 1)
+
+
+def _longest_outside(spans: Iterable[tuple[int, int]], within: tuple[int, int]) -> int:
+    """The longest time on end of ``within`` in which none of the spans is."""
+    at, end = within
+    longest = 0
+    for begun, ended in sorted(spans):
+        longest, at = max(longest, min(begun, end) - at), max(at, ended)
+    return max(longest, end - at)
+
+
 def _silent(events: list[Event], silences: list[Row]) -> Iterator[str]:
     phases = [event for event in events if event.kind == "phase_started"]
     for row in silences:
@@ -340,10 +393,20 @@ def _watched(recorded: Recorded, counts: Counts) -> Iterator[str]:
         name = client["client_id"]
         if client.get("clean") is not True:
             yield f"The {client['role']} {name} did not end cleanly: it may have seen less than there was."
+        for where, why in (client.get("unreadable") or {}).items():
+            yield f"The {client['role']} {name} read {where} no further, {why}."
         held = counts.probed if client["role"] == "prober" else {"rows": counts.read.get(name, 0)}
         for what, there in held.items():
             if there < (client.get(what) or 0):
                 yield f"Of {client[what]} {what.replace('_', ' ')} that {name} wrote {there} are there."
+
+
+def _unanswered(clients: list[dict[str, Any]]) -> Iterator[str]:
+    """A ``read`` step that had no good answer saw nothing, whatever there was; older ones did not count theirs."""
+    for client in clients:
+        if client.get("answers") == 0:
+            errors = ", ".join(f"{count} x {name}" for name, count in sorted((client.get("errors") or {}).items()))
+            yield f"The consumer {client['client_id']} had no good answer: {errors or 'it asked nothing'}."
 
 
 def _capture(name: str, replicas: set[tuple[int, str, int]], counts: Counts) -> str | None:

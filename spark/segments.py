@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -53,6 +53,7 @@ _COMPRESSION = 0x07
 _TRANSACTIONAL = 0x10
 _CONTROL = 0x20
 _MARKERS = {0: "abort", 1: "commit"}
+TASK_BYTES = 8_000_000
 _SEGMENT = re.compile(r"\d{20}\.log")
 _REPLICA = re.compile(r"(?P<topic>(?!__).+)-(?P<partition>\d+)")
 
@@ -184,9 +185,25 @@ def read_segment(node: str, file: Path) -> pa.RecordBatch:
     )
 
 
-class _Segment(InputPartition):
-    def __init__(self, node: str, file: str) -> None:
-        super().__init__((node, file))
+class _Segments(InputPartition):
+    def __init__(self, files: list[tuple[str, str]]) -> None:
+        super().__init__(files)
+
+
+def together(sizes: Sequence[int], most: int) -> list[range]:
+    """Neighbours by their index, as many as have no more than ``most`` bytes; a larger one stands alone.
+
+    A task for each segment would cost more than what small segments hold.
+    """
+    found: list[range] = []
+    held = 0
+    for index, size in enumerate(sizes):
+        if found and held + size <= most:
+            found[-1], held = range(found[-1].start, index + 1), held + size
+        else:
+            found.append(range(index, index + 1))
+            held = size
+    return found
 
 
 class _Reader(DataSourceReader):
@@ -195,13 +212,15 @@ class _Reader(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         files = segment_files(self._folder)
-        return [_Segment(file.relative_to(self._folder).parts[0], str(file)) for file in files]
+        named = [(file.relative_to(self._folder).parts[0], str(file)) for file in files]
+        groups = together([file.stat().st_size for file in files], TASK_BYTES)
+        return [_Segments([named[index] for index in group]) for group in groups]
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
         if partition is None:  # Spark's stand-in for an empty list: the folder holds no segment
             return
-        node, file = partition.value
-        yield read_segment(node, Path(file))
+        for node, file in partition.value:
+            yield read_segment(node, Path(file))
 
 
 class KafkaLog(DataSource):

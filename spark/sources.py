@@ -174,7 +174,9 @@ class Sources:
 
     def clean(self, topic: str) -> bool:
         """Whether a committed record of the topic has to survive: no unclean election, and a disk that was spared."""
-        return not unclean_election(self.manifest, topic) and not last_copy_lost(self.run.events, topic)
+        return not unclean_election(self.manifest, topic, self.run.events) and not last_copy_lost(
+            self.run.events, topic
+        )
 
     @cached_property
     def outages(self) -> list[Outage]:

@@ -73,14 +73,14 @@ def spark_master(environment: Mapping[str, str]) -> tuple[str, dict[str, str]]:
     try:
         connection: dict[str, Any] = json.loads(text)
         kind, host, port = connection["conn_type"], connection["host"], connection.get("port")
+        extra = connection.get("extra") or {}
+        extra = json.loads(extra) if isinstance(extra, str) else extra
+        options = {name: str(extra[name]) for name in ("deploy-mode", "queue", "namespace") if name in extra}
     except (ValueError, KeyError, TypeError):
         kind = None
     if kind != "spark":
         example = '{"conn_type": "spark", "host": "local[2]"}'
         raise BadInput(f"{_CONNECTION} must be a JSON object such as {example}, not {text!r}.")
-    extra = connection.get("extra") or {}
-    extra = json.loads(extra) if isinstance(extra, str) else extra
-    options = {name: str(extra[name]) for name in ("deploy-mode", "queue", "namespace") if name in extra}
     return (f"{host}:{port}" if port else host), options
 
 

@@ -59,20 +59,39 @@ def test_duplicates_need_retries_without_idempotence():
 
 
 @pytest.mark.parametrize(
-    ("step", "unclean"),
-    [
-        ({"elect": {"who": "unclean"}}, True),
-        ({"elect": {"who": "preferred"}}, False),
-        ({"configure": {"topic": "orders", "set": {"unclean.leader.election.enable": "true"}}}, True),
-        ({"configure": {"topic": "sales", "set": {"unclean.leader.election.enable": "true"}}}, False),
-    ],
+    ("topic", "unclean"),
+    [("orders", True), ("sales", False)],
 )
-def test_an_unclean_election_may_be_ordered_or_allowed_for_a_while(step, unclean):
+def test_an_unclean_election_may_be_allowed_for_a_while(topic, unclean):
     """By a step of the scenario, for this topic."""
+    step = {"configure": {"topic": topic, "set": {"unclean.leader.election.enable": "true"}}}
     told = manifest(faults=["kill"]).model_copy(update={"scenario": {"phases": [{"one": [step]}]}})
 
     assert unclean_election(told, "orders") is unclean
     assert (set(allowed(told)) >= GONE) is unclean
+
+
+@pytest.mark.parametrize(
+    ("detail", "unclean"),
+    [
+        ({"who": "unclean", "refused": None, "unclean": ["orders-0"]}, True),
+        ({"who": "unclean", "refused": "REQUEST_TIMED_OUT", "unclean": ["sales-0", "orders-0"]}, True),
+        ({"who": "unclean", "refused": None, "unclean": []}, False),  # not needed
+        ({"who": "unclean", "refused": "sales-0 has no replica", "unclean": ["orders-eu-0"]}, False),
+        ({"who": "unclean", "refused": None}, True),  # as it was recorded once
+        ({"who": "unclean", "refused": "ELIGIBLE_LEADERS_NOT_AVAILABLE"}, False),
+        ({"who": "preferred", "refused": None}, False),
+    ],
+)
+def test_an_unclean_election_may_be_ordered(detail, unclean):
+    """What counts is what became of the order, not that the scenario has it."""
+    scenario = {"phases": [{"one": [{"elect": {"who": "unclean"}}]}]}
+    told = manifest(faults=["kill"]).model_copy(update={"scenario": scenario})
+    events = [happened(1, "elected", step="elect", detail=detail)]
+
+    assert unclean_election(told, "orders", events) is unclean
+    assert (set(allowed(told, events)) >= GONE) is unclean
+    assert set(allowed(told)) == set()
 
 
 @pytest.mark.parametrize(

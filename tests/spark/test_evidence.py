@@ -11,7 +11,7 @@ from history.events import Event
 from history.folder import RunFolder
 from spark import evidence
 from spark.recorded import open_run, producers
-from tests.spark.folders import MS, S, clean, event, manifest, sample, truncated
+from tests.spark.folders import MS, S, clean, event, happened, manifest, sample, truncated
 
 pytestmark = pytest.mark.pipeline  # many queries: it belongs to the part that may take long
 
@@ -73,6 +73,50 @@ def test_the_probe_is_never_silent(spark, tmp_path, answers):
     assert found == ([] if answers else ["The probe said nothing of broker 2 for 4.5 s, from 'steady' on."])
 
 
+def test_every_broker_is_probed_in_every_phase(spark, tmp_path):
+    """One good answer is enough, and none is owed by a broker that a fault left less than 3 s to answer in."""
+    history = clean()  # no sample from 10.5 s to 15 s
+    history.events = [
+        event(10 * S, "phase_started", phase="steady"), event(11 * S, "phase_ended", phase="steady"),
+        event(11 * S, "phase_started", phase="dark"), event(14 * S + 500 * MS, "phase_ended", phase="dark"),
+        event(14 * S + 500 * MS, "phase_started", phase="later"), event(19 * S, "phase_ended", phase="later"),
+        event(12 * S, "inject", phase="dark", step="pause", target="broker-1, broker-2"),
+        event(13 * S, "healed", phase="dark", step="pause", target="broker-1, broker-2"),
+    ]  # fmt: skip
+    late = {"error": "timeout", "high_watermark": None, "log_end_offset": None}
+    history.replicas += [sample(3, 12 * S, None, None) | late]
+    run = open_run(spark, history.write(tmp_path / "run"))
+    counts = evidence.count(run)
+
+    assert counts.probed_in == {(phase, number) for phase in ("steady", "later") for number in (1, 2, 3)}
+    assert list(evidence._unprobed(run, counts)) == ["The probe had no good answer of broker 3 in the phase 'dark'."]
+
+
+@pytest.mark.parametrize(
+    ("spans", "longest"),
+    [([], 10), ([(2, 4)], 6), ([(0, 4), (3, 9)], 1), ([(-5, 3), (7, 99)], 4), ([(-5, 99)], 0), ([(8, 9), (1, 2)], 6)],
+)
+def test_what_no_fault_covers_of_a_phase_is_on_end(spans, longest):
+    """Of 0 to 10; faults may overlap, and outlast the phase."""
+    assert evidence._longest_outside(spans, (0, 10)) == longest
+
+
+@pytest.mark.parametrize(
+    ("step", "target", "mute"),
+    [
+        ("kill", "broker-1", [(1, 9)]),
+        ("kill", "broker-11", []),
+        ("cut", "broker-1", []),  # the probe's port stays open
+        ("reassign", "broker-2", [(1, 9)]),  # its replicas may be elsewhere
+    ],
+)
+def test_some_faults_keep_a_broker_from_answering(step, target, mute):
+    """Its own; a reassignment names where the replicas go, not where they were."""
+    told = [happened(at, kind, step=step, target=target) for at, kind in ((1, "inject"), (9, "healed"))]
+
+    assert list(evidence._mute(told, "broker-1")) == mute
+
+
 @pytest.mark.parametrize(
     ("silence_s", "waited_s", "explained"),
     [(3.0, None, True), (3.1, None, False), (3.1, 0, False), (4.9, 16, True), (9.0, 10, False), (10.1, 20, False)],
@@ -99,6 +143,12 @@ CUT_OFF = "did not end cleanly: it may have seen less than there was."
         ("consumer", {"clean": True, "rows": 8}, ["Of 8 rows that c wrote 7 are there."]),
         ("consumer", {"clean": False, "rows": 0}, [f"The consumer c {CUT_OFF}"]),
         ("producer", {"clean": False, "rows": 8}, []),
+        ("drain", {"clean": True, "rows": 7, "unreadable": {}}, []),
+        (
+            "drain",
+            {"clean": True, "rows": 7, "unreadable": {"orders-0": "from offset 5 on: EOFError: no end"}},
+            ["The drain c read orders-0 no further, from offset 5 on: EOFError: no end."],
+        ),
     ],
 )
 def test_who_watched_must_have_ended_in_order(name, words, said):
@@ -107,6 +157,25 @@ def test_who_watched_must_have_ended_in_order(name, words, said):
     counts = SimpleNamespace(read={"c": 7}, probed={"rows": 9, "isr_rows": 4})
 
     assert list(evidence._watched(run, counts)) == said
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ({"answers": 1, "errors": {"timeout": 3}}, []),
+        ({"rows": 0}, []),  # of a load's consumer, or one that did not count yet
+        (
+            {"answers": 0, "errors": {"timeout": 3, "NOT_LEADER_OR_FOLLOWER": 1}},
+            ["1 x NOT_LEADER_OR_FOLLOWER, 3 x timeout"],
+        ),
+        ({"answers": 0, "errors": {}}, ["it asked nothing"]),
+    ],
+)
+def test_a_read_must_have_been_answered(words, said):
+    """Once is enough; no rows and no answer prove nothing."""
+    told = [f"The consumer read-1 had no good answer: {why}." for why in said]
+
+    assert list(evidence._unanswered([{"client_id": "read-1", "role": "consumer", **words}])) == told
 
 
 def of(kind, t_ns=0, **detail):

@@ -3,7 +3,7 @@
 import google_crc32c
 import pytest
 
-from spark.segments import batches, read_segment, records, segment_files
+from spark.segments import batches, read_segment, records, segment_files, together
 from tests.spark.folders import batch, values, varint
 
 TWO = batch(0, values(0, 1)) + batch(2, values(2), epoch=1)
@@ -92,6 +92,16 @@ def test_internal_topics_are_left_out(tmp_path):
     segment(tmp_path, b"", replica="__consumer_offsets-0")
 
     assert segment_files(tmp_path) == [kept]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "groups"),
+    [([], []), ([5, 5], [[0, 1]]), ([5, 6], [[0], [1]]), ([3, 20, 3, 7], [[0], [1], [2, 3]])],
+    ids=["none", "both", "too many", "one too large"],
+)
+def test_small_segments_share_a_task(sizes, groups):
+    """In their order, up to ten bytes here; none is left out."""
+    assert [list(group) for group in together(sizes, 10)] == groups
 
 
 def test_spark_reads_a_folder_of_segments(spark, tmp_path):

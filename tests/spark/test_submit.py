@@ -20,7 +20,16 @@ def test_the_master_comes_from_airflows_connection():
     assert spark_master({"AIRFLOW_CONN_SPARK_DEFAULT": text}) == ("spark://10.0.0.1:7077", {"deploy-mode": "client"})
 
 
-@pytest.mark.parametrize("text", ["local[2]", '{"conn_type": "http", "host": "x"}', '{"conn_type": "spark"}', "[]"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "spark://host:7077",
+        '{"conn_type": "http", "host": "x"}',
+        '{"conn_type": "spark"}',
+        '{"conn_type": "spark", "host": "x", "extra": "{"}',
+        "[]",
+    ],
+)
 def test_another_connection_is_refused(text):
     """What is no Spark connection in JSON is refused with an example."""
     with pytest.raises(BadInput, match="must be a JSON object such as"):
