@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from claims.answer import Answer, Evidence, refuted, shown, unseen
+from claims.answer import Answer, Evidence, counted, refuted, shown, unseen
 from claims.isr import default_is
 from claims.recording import Recording
 from history.events import Event
@@ -28,7 +28,8 @@ def only_leaders_take_records(recording: Recording) -> Answer:
         return unseen("Nobody sent a record to a follower.")
     pulled = [remote for remote in recording.remotes if remote.leo > 0]
     return shown(
-        f"{len(refused)} records sent to followers were refused; leaders noted {len(pulled)} fetches of followers.",
+        f"Followers refused {counted(len(refused), 'record')} sent to them; "
+        f"leaders noted {len(pulled):,} of their fetches.",
         [*(recording.sent(send) for send in refused[:2]), *(recording.noted(remote) for remote in pulled[:2])],
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from claims.answer import Answer, Evidence, refuted, shown, unseen
+from claims.answer import Answer, Evidence, counted, refuted, shown, unseen
 from claims.moments import Change, leader_changes
 from claims.recording import SECOND_NS, Recording, Sample, Where
 
@@ -114,7 +114,8 @@ def followers_first_cut_to_their_hw(recording: Recording) -> Answer:
         cut = sum(s.cut is not None for s in kept)
         diverged = f"; {cut} cut only what the new leader's log lacked" if cut else ""
         return refuted(
-            f"{len(kept)} followers had records above their HW when they got a new leader, and kept some{diverged}.",
+            f"{counted(len(kept), 'follower')} had records above their HW when they got a new leader, and kept "
+            f"some{diverged}.",
             [
                 *([recording.said(first.leads)] if first.leads else []),
                 recording.said(first.started),
@@ -176,8 +177,8 @@ def replicas_nominate_themselves(recording: Recording) -> Answer:
                 preferred.append(evidence)
     if preferred:
         return shown(
-            f"{len(preferred)} times a member of the ISR was passed over for one with more data that comes later in "
-            "the assignment.",
+            f"{counted(len(preferred), 'time')} a member of the ISR was passed over for one with more data that comes "
+            "later in the assignment.",
             preferred[0],
         )
     return unseen("No leader failed whose followers in the ISR had different logs.")
@@ -227,7 +228,7 @@ def elections_only_when_leaders_fail(recording: Recording) -> Answer:
 def preferred_election_restores_the_first(recording: Recording) -> Answer:
     """C37."""
     for event in recording.events:
-        if event.kind != "elected":
+        if event.kind != "elected" or event.detail["refused"] or event.detail.get("who") != "preferred":
             continue
         moved = []
         for where in recording.states:
@@ -242,7 +243,7 @@ def preferred_election_restores_the_first(recording: Recording) -> Answer:
             evidence = [recording.decided(state) for pair in (wrong or moved) for state in pair]
             if wrong:
                 return refuted("A preferred election left another leader.", evidence)
-            return shown(f"{len(moved)} partitions were led by their first replica again.", evidence)
+            return shown(f"{counted(len(moved), 'partition')} had the first replica as leader again.", evidence)
     return unseen("No preferred election had anything to change.")
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
-from claims.answer import Answer, Evidence, refuted, shown, unseen
+from claims.answer import Answer, Evidence, counted, refuted, shown, unseen
 from claims.moments import Moment, Shrink, at_rest, shrinks_at_rest
 from claims.recording import SECOND_NS, Recording
 from history.events import Event
@@ -55,8 +55,8 @@ def hw_is_looked_at_again(recording: Recording) -> Answer:
         return unseen("Not each of an append alone, a shrink at rest and a fetch alone was recorded.")
     where, before, after = fetched[0]
     return shown(
-        f"It moved with {len(shrinks)} shrinks of the ISR at rest, with {len(alone)} appends of a leader alone in it, "
-        f"and {len(fetched)} times with nothing but a follower's fetch.",
+        f"It moved with {counted(len(shrinks), 'shrink')} of the ISR at rest, with {counted(len(alone), 'append')} of "
+        f"a leader alone in it, and {counted(len(fetched), 'time')} with nothing but a follower's fetch.",
         [
             *_before_and_after(recording, shrinks[0]),
             recording.saw(alone[0].where, alone[0].leader, ", appended alone"),
@@ -214,7 +214,7 @@ def hw_is_taken_over_who_is_left(recording: Recording) -> Answer:
     frozen = [shrink for shrink in shrinks if shrink not in enough and shrink.after.hw < shrink.least]
     more = " With fewer than min.insync.replicas left it stood still." if frozen else ""
     return shown(
-        f"{len(enough)} times at rest the HW moved to the least LEO that was left.{more}",
+        f"{counted(len(enough), 'time')} at rest the HW moved to the least LEO that was left.{more}",
         [row for shrink in [*enough[:1], *frozen[:1]] for row in _before_and_after(recording, shrink)],
     )
 
@@ -311,6 +311,6 @@ def alone_hw_is_leo(recording: Recording) -> Answer:
     if not short:
         return unseen("No leader appended alone in the ISR of a topic with min.insync.replicas above 1.")
     return shown(
-        f"{len(alone)} times, also below min.insync.replicas.",
+        f"{counted(len(alone), 'time')}, also below min.insync.replicas.",
         [e for m in short[:2] for e in (recording.saw(m.where, m.leader, ", leads"), recording.decided(m.state))],
     )

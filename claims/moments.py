@@ -17,8 +17,8 @@ class Moment(NamedTuple):
     """Neither HW nor LEO of a leader moved for a while, and its partition's state stayed as it was.
 
     ``leader`` is its last sample of that while, ``live`` the last ones of replicas that answered during it, and
-    ``known`` these and those of silent ones whose last answer tells where they stand. ``appended``: in this state it
-    had appended before.
+    ``known`` these and those of silent ones whose last answer tells where they stand. ``heard`` are replicas that
+    answered for so long that they have fetched, too. ``appended``: in this state it had appended before.
     """
 
     where: Where
@@ -27,6 +27,7 @@ class Moment(NamedTuple):
     leader: Sample
     known: dict[int, Sample]
     live: dict[int, Sample]
+    heard: frozenset[int]
     appended: bool
 
     @property
@@ -35,8 +36,11 @@ class Moment(NamedTuple):
 
     @property
     def whole(self) -> bool:
-        """Whether it is known where every member of the ISR stands."""
-        return set(self.state.isr) <= self.known.keys()
+        """Whether it is known where every member of the ISR stands, to the leader, too: one that fell silent between an
+        append and its next fetch has records of which the leader has not heard.
+        """
+        isr = set(self.state.isr)
+        return isr <= self.known.keys() and (isr <= self.heard or self.leader.hw >= self.least)
 
     @property
     def least(self) -> int:
@@ -86,9 +90,11 @@ def _moment(
     # Only the last third: a follower may hear of the new HW as late as a parked fetch returns.
     late_ns = last.received_ns - (last.received_ns - first.sent_ns) // 3
     live = {broker: sample for broker, sample in known.items() if sample.sent_ns >= late_ns}
+    late = [sample for sample in replicas if late_ns <= sample.sent_ns <= (late_ns + last.received_ns) // 2]
     of_leader = [sample for sample in replicas if sample.broker == last.broker]
     known = {b: sample for b, sample in known.items() if b in live or _had_all(sample, of_leader)}
-    return Moment(where, state, first.sent_ns, last, known, live, appended)
+    heard = frozenset(live.keys() & {sample.broker for sample in late})
+    return Moment(where, state, first.sent_ns, last, known, live, heard, appended)
 
 
 def _had_all(silent: Sample, of_leader: Sequence[Sample]) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from claims.answer import Answer, Evidence, refuted, shown, unseen
+from claims.answer import Answer, Evidence, counted, refuted, shown, unseen
 from claims.files import Segment, batches_of, by_offset, by_time, segments_of
 from claims.isr import default_of
 from claims.moments import SILENCE_NS, at_rest
@@ -52,7 +52,11 @@ def segments_roll_at_1_gib(recording: Recording) -> Answer:
     evidence += [_file(recording, broker, file, f"{file.stat().st_size:,} bytes, rolled") for broker, file in rolled]
     if any(file.stat().st_size > limit for _, file in rolled):
         return refuted(f"A segment grew beyond {limit:,} bytes.", evidence)
-    how = f"; with segment.bytes={limit:,} {len(rolled)} replicas rolled a segment below that size" if rolled else ""
+    how = (
+        f"; with segment.bytes={limit:,} {counted(len(rolled), 'replica')} rolled a segment below that size"
+        if rolled
+        else ""
+    )
     return shown(f"The default is {int(value):,} bytes{how}.", evidence)
 
 
@@ -178,7 +182,7 @@ def log_starts_are_equal(recording: Recording) -> Answer:
         return unseen("No log start was moved by DeleteRecords or by retention.")
     last = moved[-1]
     return shown(
-        f"{len(moved)} times at rest, once it had been moved.",
+        f"{counted(len(moved), 'time')} at rest, once it had been moved.",
         [_began(recording, last.where, sample) for sample in last.live.values()],
     )
 

@@ -1,6 +1,6 @@
 """The notes' walk-throughs, told by recordings: tables of what was expected and what was seen.
 
-A table is ``{"title", "words", "columns", "rows"}``; a row's values are text or numbers.
+A table is ``{"title", "short", "words", "columns", "rows"}``, ``short`` for a menu; a row's values are text or numbers.
 """
 
 from __future__ import annotations
@@ -43,6 +43,7 @@ def rounds(recording: Recording) -> Iterator[Table]:
         rows.append([round((note.t_ns - at_ns) / 1e6), *_round(recording, note, until_ns, remote)])
     yield {
         "title": "One record, fetch by fetch",
+        "short": "Fetches",
         "words": f"{where[0]}-{where[1]} is idle, and one record is written with acks=1 at 0 ms. A row is a fetch that "
         "the leader noted in its log: it asks from the follower's LEO on, and with that the leader takes the least of "
         "its own LEO and the noted ones as HW. What was seen is each replica's last answer before the next fetch that "
@@ -116,6 +117,7 @@ def described(recording: Recording) -> Iterator[Table]:
     if rows:
         yield {
             "title": "A broker is stopped, comes back, and is given its lead again",
+            "short": "Lead",
             "words": "What a broker says of the topic each time that the scenario asks. The stop moves the lead of the "
             "partition that the broker led; its return gives it its place in the ISR, and only a preferred election "
             "its lead.",
@@ -160,6 +162,7 @@ def out_of_range(recording: Recording) -> Iterator[Table]:
         if any(row[3] for row in rows):
             yield {
                 "title": "Retention takes what a follower never had",
+                "short": "Retention",
                 "words": "While broker 3 is stopped, retention on the others deletes beyond its LEO. When it is back "
                 "its fetch is out of range; it drops its log and begins where its leader's log begins. Then "
                 "DeleteRecords takes all that is committed.",
@@ -196,6 +199,7 @@ def factor_costs(recording: Recording) -> Iterator[Table]:
     if rows:
         yield {
             "title": "What a replication factor costs",
+            "short": "Costs",
             "words": "The same records, one after the other with acks=all, to a leader with one to four replicas. "
             "Bytes are those of all brokers for each byte of the records. Brokers here start quickly and share a host: "
             "the factors between the rows mean something, the rates do not.",

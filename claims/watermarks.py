@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from claims.answer import Answer, Evidence, refuted, shown, unseen
+from claims.answer import Answer, Evidence, counted, refuted, shown, unseen
 from claims.moments import Moment, at_rest
 from claims.recording import SECOND_NS, Recording, Remote, Sample, Where
 
@@ -150,7 +150,7 @@ def leo_is_the_next_offset(recording: Recording) -> Answer:
     send, before, after = found[0]
     where = send["topic"], send["partition"]
     return shown(
-        f"{len(found)} times the next record got the offset that was LEO, which then was one more.",
+        f"{counted(len(found), 'time')} the next record got the offset that was LEO, which then was one more.",
         [recording.saw(where, before), recording.sent(send), recording.saw(where, after)],
     )
 
@@ -278,7 +278,7 @@ def follower_hw_is_the_lesser(recording: Recording) -> Answer:
             seen.append((moment, follower))
     if not seen:
         return unseen(NO_REST)
-    return shown(f"{len(seen)} times at rest.", _pair(recording, *seen[0]))
+    return shown(f"{counted(len(seen), 'time')} at rest.", _pair(recording, *seen[0]))
 
 
 def leader_hw_is_the_partitions(recording: Recording) -> Answer:
@@ -380,7 +380,7 @@ def follower_leo_is_leaders_plus_one(recording: Recording) -> Answer:
         return unseen(NO_REST)
     if equal := [pair for pair in seen if pair[1].leo == pair[0].leader.leo]:
         return refuted(
-            f"{len(equal)} times at rest a follower's LEO was its leader's, and never more.",
+            f"{counted(len(equal), 'time')} at rest a follower's LEO was its leader's, and never more.",
             _pair(recording, *equal[0]),
         )
     return shown("At rest followers' LEOs were one more than their leader's.", _pair(recording, *seen[0]))
@@ -395,8 +395,8 @@ def moving_hw_commits_and_deletes(recording: Recording) -> Answer:
         if len(moved) > 1 and lead[-1].log_start == lead[0].log_start and not committed:
             start = lead[-1].log_start
             return refuted(
-                f"The HW of {where[0]}-{where[1]} moved {len(moved)} times, to {lead[-1].hw}; its log start stayed at "
-                f"{start}, and no broker has a topic of committed offsets, though consumers read.",
+                f"The HW of {where[0]}-{where[1]} moved {counted(len(moved), 'time')}, to {lead[-1].hw}; its log "
+                f"start stayed at {start}, and no broker has a topic of committed offsets, though consumers read.",
                 [recording.saw(where, lead[0]), recording.saw(where, lead[-1], f", log start {start}")],
             )
     return unseen("No HW moved, or offsets were committed for another reason.")
@@ -437,7 +437,7 @@ def follower_hw_is_a_fetch_behind(recording: Recording) -> Answer:
     if not late_ns:
         return unseen("No follower was seen between its append and the HW that comes with a later answer.")
     return shown(
-        f"{len(late_ns)} times a follower had a record and not yet the HW that covers it, which came with a later "
-        f"answer, {min(late_ns) / 1e6:.0f} to {max(late_ns) / 1e6:.0f} ms after the append.",
+        f"{counted(len(late_ns), 'time')} a follower had a record and not yet the HW that covers it, which came with a "
+        f"later answer, {min(late_ns) / 1e6:.0f} to {max(late_ns) / 1e6:.0f} ms after the append.",
         evidence,
     )

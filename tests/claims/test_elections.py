@@ -23,7 +23,8 @@ FIRST = line(6.1, "follower_started", 1, 1, leo=8, hw=3)
 CUT_AGAIN = line(6.2, "truncating", 1, leo=3)
 GIVEN_BACK = [state(0, leader=2, epoch=1), state(4, leader=1, epoch=2)]
 ALIVE = [*still(2, 0, 3.9, 5, 5, epoch=1), *still(2, 4.1, 6, 5, 5, epoch=2)]
-ELECTED = [event(4.1, "elected", "elect")]
+ELECTED = [event(4.1, "elected", "elect", who="preferred", refused=None)]
+REFUSED = [event(4.1, "elected", "elect", who="preferred", refused="It is not in sync.")]
 READ = [poll(1, offset) for offset in range(5)]
 
 CASES: list[tuple[Callable[[Recording], Answer], Recording, str]] = [
@@ -86,6 +87,11 @@ CASES: list[tuple[Callable[[Recording], Answer], Recording, str]] = [
         "refuted",
     ),
     (elections.preferred_election_restores_the_first, recording([], [state(0)], events=ELECTED), "not observable"),
+    (
+        elections.preferred_election_restores_the_first,
+        recording([], [GIVEN_BACK[0], state(4, leader=3, epoch=2)], events=REFUSED),
+        "not observable",
+    ),
     (elections.returning_replica_cuts_to_hw_on_disk, recording(BEFORE, FAILED, lines=[LOADED, FIRST]), "refuted"),
     (
         elections.returning_replica_cuts_to_hw_on_disk,

@@ -20,6 +20,11 @@ HELD = [
 ]
 PASSED = [sample._replace(hw=8) if sample.leo == 8 and sample.broker == 1 else sample for sample in HELD]
 # The leader is alone in the ISR from 1 s on and appends at 2 s: with its HW, or without.
+# Broker 3 falls silent with the last record, before the fetch by which its leader would hear of it.
+UNHEARD = [*still(1, 0, 0.9, 4, 4), *still(1, 1, 4, 4, 5), *still(2, 0, 4, 4, 5), *still(3, 0, 0.9, 4, 4)]
+UNHEARD += still(3, 1, 1.1, 4, 5)
+HEARD = [*UNHEARD, *still(3, 1.2, 4, 4, 5)]
+BACK = [*UNHEARD, *still(3, 3.9, 4, 4, 5)]  # it speaks again, and has not fetched yet
 ALONE = [state(0), state(1, isr=(1,))]
 MOVED = [*still(1, 0, 1.9, 5, 5), *still(1, 2, 4, 8, 8), *still(2, 0, 0.9, 5, 5), *still(3, 0, 0.9, 5, 5)]
 FROZEN = [sample._replace(hw=5) for sample in MOVED]
@@ -31,6 +36,9 @@ CASES: list[tuple[Callable[[Recording], Answer], Recording, str]] = [
     (watermarks.committed_is_on_all_of_the_isr, recording(PASSED), "refuted"),
     (watermarks.committed_is_on_all_of_the_isr, recording(FROZEN, ALONE), "refuted"),
     (watermarks.committed_is_on_all_of_the_isr, recording(AT_REST), "not observable"),
+    (watermarks.committed_is_on_all_of_the_isr, recording(HEARD), "refuted"),
+    (watermarks.committed_is_on_all_of_the_isr, recording(UNHEARD), "not observable"),
+    (watermarks.committed_is_on_all_of_the_isr, recording(BACK), "not observable"),
     (watermarks.consumers_read_up_to_the_hw, recording(HELD, polls=EVERYTHING), "shown"),
     (watermarks.consumers_read_up_to_the_hw, recording(HELD, polls=[*EVERYTHING, poll(2, 5)]), "refuted"),
     (
@@ -43,6 +51,8 @@ CASES: list[tuple[Callable[[Recording], Answer], Recording, str]] = [
     (watermarks.replicas_keep_hw_and_leo, recording(AT_REST), "not observable"),
     (watermarks.hw_is_the_least_leo_in_the_isr, recording(HELD), "shown"),
     (watermarks.hw_is_the_least_leo_in_the_isr, recording(FROZEN, ALONE), "refuted"),
+    (watermarks.hw_is_the_least_leo_in_the_isr, recording(HEARD), "refuted"),
+    (watermarks.hw_is_the_least_leo_in_the_isr, recording(UNHEARD), "shown"),
     (
         watermarks.leo_is_the_next_offset,
         recording([*still(1, 0, 1, 5, 5), *still(1, 2, 3, 6, 6)], sends=[send(1.5, 5)]),
