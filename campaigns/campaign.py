@@ -31,8 +31,10 @@ def check_name(name: str) -> None:
     Raises:
         BadInput: it has other characters.
     """
-    if not re.fullmatch(r"[\w.-]+", name):
-        raise BadInput(f"NAME={name} is no name of a folder; letters, digits, dots, dashes and underscores are.")
+    if not re.fullmatch(r"\w[\w.-]*", name):
+        raise BadInput(
+            f"NAME={name} is no name of a folder: a letter, digit or underscore comes first, then dots and dashes, too."
+        )
 
 
 class _Model(BaseModel):

@@ -7,6 +7,7 @@ twice.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
@@ -28,7 +29,7 @@ from history.errors import BadInput, EvidenceError, PlimsollError
 from history.events import errors_of
 from history.folder import RunFolder, write_atomically
 from history.manifest import read_manifest
-from spark.submit import judge
+from spark.submit import judge, spark_master
 
 Say = Callable[[str], object]
 FOLDER = "hunts"
@@ -89,6 +90,10 @@ class Notebook:
             return {look.digest: look for look in (Look(**json.loads(line)) for line in lines)}
         return {}
 
+    def judged(self) -> dict[str, Look]:
+        """The same without those whose run broke off: they are tried again."""
+        return {digest: look for digest, look in self.read().items() if look.run_id}
+
     def add(self, look: Look) -> None:
         with self._path.open("a") as file:
             file.write(json.dumps(asdict(look)) + "\n")
@@ -100,6 +105,7 @@ def open_folder(asked: Asked, name: str, places: Places) -> Path:
     Raises:
         BadInput: another hunt has this name, or the name is none.
     """
+    spark_master(os.environ)  # refused before anything is recorded for it
     check_name(name)
     folder = places.site / FOLDER / name
     folder.mkdir(parents=True, exist_ok=True)
@@ -145,12 +151,18 @@ class Hunt:
 
     def _looks_at(self, told: Sequence[Scenario]) -> list[Look]:
         """By the notebook, or by running what does not stand there yet."""
-        known = self.notebook.read()
+        known = self.notebook.judged()
         if fresh := [each for each in told if each.digest not in known]:
             for look in self.examine(fresh):
                 self.notebook.add(look)
-            known = self.notebook.read()
+                known[look.digest] = look
         return [known[each.digest] for each in told]
+
+    def undecided(self) -> list[Look]:
+        """The schedules of which nothing can be said, neither that they break a promise nor that they do not."""
+        looks = self.notebook.read()
+        drawn = [looks[told.digest] for _, told in self.schedules() if told.digest in looks]
+        return [look for look in drawn if look.verdict == "unknown"]
 
     def _shrunk(self, seed: int, drawn: Scenario, first: Look) -> Catch:
         """The smallest schedule that breaks one of the same promises, as far as the runs for it reach."""
@@ -158,7 +170,7 @@ class Hunt:
 
         def shows(smaller: Scenario) -> bool:
             nonlocal best, last, spent, stopped
-            if smaller.digest not in self.notebook.read():
+            if smaller.digest not in self.notebook.judged():
                 if spent >= self.asked.shrink_runs:
                     stopped = True
                     return False
@@ -263,10 +275,22 @@ def broken_promises(run: RunFolder) -> list[str]:
     return sorted(found)
 
 
-def conclusion(catch: Catch | None, asked: Asked, folder: Path, places: Places) -> list[str]:
+def state(catch: Catch | None, undecided: Sequence[Look]) -> str:
+    """Fail where a promise was broken; unknown where a schedule could not be judged."""
+    if catch:
+        return "fail"
+    return "unknown" if undecided else "pass"
+
+
+def conclusion(catch: Catch | None, undecided: Sequence[Look], asked: Asked, folder: Path, places: Places) -> list[str]:
     """What a person reads at the end; the smaller schedule is kept beside the notebook."""
     if catch is None:
-        return [f"Nothing was found in {asked.schedules} schedules on Kafka {asked.kafka} from seed {asked.seed} on."]
+        sure = asked.schedules - len(undecided)
+        of = f"{sure} of {asked.schedules}" if undecided else str(asked.schedules)
+        return [
+            f"Nothing was found in {of} schedules on Kafka {asked.kafka} from seed {asked.seed} on.",
+            *(f"{look.schedule} could not be judged: {look.sentence}" for look in undecided),
+        ]
     file = folder / "smaller.yaml"
     write_atomically(file, as_yaml(catch.smaller))
     limit = "" if catch.is_smallest else f" (after {asked.shrink_runs} runs it may not be the smallest)"

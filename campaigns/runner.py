@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import secrets
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
 from campaigns import kinds
-from campaigns.campaign import Campaign, CampaignFolder, Kind, check_name
+from campaigns.campaign import FOLDERS, Campaign, CampaignFolder, Kind, check_name
 from campaigns.claims import campaign as claims
 from campaigns.nightly import outputs
 from campaigns.nightly.settings import check
@@ -19,9 +20,10 @@ from campaigns.site import links_from, publish, write_index
 from clusters import experiment
 from clusters.host_lock import beside_others
 from history import archive
+from history.errors import BadInput
 from history.folder import write_atomically
 from reports.site import write
-from spark.submit import judge
+from spark.submit import judge, spark_master
 
 TOGETHER = 12  # runs that one Spark application judges
 
@@ -36,9 +38,11 @@ def plan(
     Raises:
         BadInput: the settings are wrong, a run of them cannot be had, or another campaign has this name.
     """
+    spark_master(os.environ)  # refused before anything is recorded for it
     now = datetime.now(UTC)
     campaign_id = name or f"{now:%Y%m%d-%H%M%S}"
     check_name(campaign_id)
+    _check_kind(kind, campaign_id, places)
     folder = CampaignFolder.of(places.site, kind, campaign_id)
     created_at = now.isoformat(timespec="seconds")
     if folder.plan.exists():
@@ -50,6 +54,14 @@ def plan(
         experiment.check(item.scenario, kafka=item.kafka, runtime=runtime_of(planned), changes=item.changes)
     folder.write_plan(planned)
     return folder
+
+
+def _check_kind(kind: Kind, campaign_id: str, places: Places) -> None:
+    """Runs and the archive know a campaign by its name alone."""
+    for other in FOLDERS:
+        folder = CampaignFolder.of(places.site, other, campaign_id)
+        if other != kind and folder.plan.exists():
+            raise BadInput(f"{folder.path} has the name {campaign_id} already; give this campaign another NAME.")
 
 
 def judge_recorded(folder: CampaignFolder, places: Places) -> list[str]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from datetime import date
 from functools import cached_property
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,6 +18,13 @@ from spark.capacity import Interval, Measured, as_json
 
 MB = 1e6
 LEAST_INSIDE = 0.8  # of the held-out runs: intervals of 90 % that hold fewer are no intervals of 90 %
+
+
+class Doubt(NamedTuple):
+    """One thing that keeps the confidence down; with some, enough brokers are no pass."""
+
+    text: str
+    forbids_a_pass: bool = False
 
 
 class Plan:
@@ -77,6 +84,7 @@ class Plan:
             "longest_down": list(self._longest_downs()),
             "exhaustion": self._exhaustion(),
             "recommendation": self._recommendation(),
+            "unsure": [doubt.text for doubt in self.doubts if doubt.forbids_a_pass],
         }
 
     def _load(self, write: float, brokers: int) -> float:
@@ -261,52 +269,57 @@ class Plan:
             verdict = "under"
         else:
             verdict = "over" if self.needed_later < self.have else "right"
-        doubts = self._doubts()
+        doubts = len(self.doubts)
         return {
             "verdict": verdict,
             "brokers": self.needed_later,
             "brokers_now": self.needed_now,
-            "confidence": ("high", "medium", "low")[min(len(doubts), 2)],
-            "doubts": doubts,
+            "confidence": ("high", "medium", "low")[min(doubts, 2)],
+            "doubts": [doubt.text for doubt in self.doubts],
         }
 
-    def _doubts(self) -> list[str]:
-        return [text for holds, text in self._possible_doubts() if holds]
+    @cached_property
+    def doubts(self) -> list[Doubt]:
+        """What keeps the confidence down, in the order in which it is told."""
+        return [*self._doubts_of_the_scale(), *self._doubts_of_the_runs(), *self._doubts_of_the_model()]
 
-    def _possible_doubts(self) -> Iterator[tuple[bool, str]]:
-        study, measured = self.study, self.measured
-        check = study.model_check()
-        fewest = min(measured.healthy.runs, measured.degraded.runs)
-        groups = self.question["consumer_groups"]
-        yield (
-            {self.have, self.needed_later} != {study.brokers},
-            f"{study.brokers} brokers were measured; every other number is scaled by each broker's share",
-        )
-        yield fewest < 3, f"a load step has {fewest} usable {'run' if fewest == 1 else 'runs'}; three give an interval"
-        yield check["of"] == 0, "the catch-up model was not tried on a run that it was not fitted on"
-        yield (
-            check["of"] > 0 and check["inside"] < LEAST_INSIDE * check["of"],
-            f"only {check['inside']} of {check['of']} held-out runs lie inside their prediction interval",
-        )
-        yield (
-            self.later > measured.healthy.offered * self.have / study.brokers,
-            "the load at the end of the horizon is above every load that was offered",
-        )
-        yield (
-            self.later > self._tried,
-            "the load at the end of the horizon is above every load under which a broker caught up",
-        )
-        yield (
-            groups > MEASURED_GROUPS,
-            f"one consumer group was measured; {groups} are accounted for by arithmetic alone",
-        )
-        runs, back = study.provenance(), [run for run in study.caught_up if not run.point.censored]
+    def _doubts_of_the_scale(self) -> Iterator[Doubt]:
+        study, measured, groups = self.study, self.measured, self.question["consumer_groups"]
+        if {self.have, self.needed_later} != {study.brokers}:
+            yield Doubt(f"{study.brokers} brokers were measured; every other number is scaled by each broker's share")
+        if self.later > measured.healthy.offered * self.have / study.brokers:
+            yield Doubt("the load at the end of the horizon is above every load that was offered")
+        if self.later > self._tried:
+            yield Doubt("the load at the end of the horizon is above every load under which a broker caught up")
+        if groups > MEASURED_GROUPS:
+            yield Doubt(f"one consumer group was measured; {groups} are accounted for by arithmetic alone")
+
+    def _doubts_of_the_runs(self) -> Iterator[Doubt]:
+        study, runs = self.study, self.study.provenance()
+        if runs["missing"]:
+            yield Doubt(f"{len(runs['missing'])} of {runs['planned']} runs are missing", forbids_a_pass=True)
+        if len(runs["hosts"]) > 1:
+            yield Doubt(f"the runs come from {len(runs['hosts'])} hosts", forbids_a_pass=True)
+        fewest = min(self.measured.healthy.runs, self.measured.degraded.runs)
+        if fewest < 3:
+            yield Doubt(f"a load step has {fewest} usable {'run' if fewest == 1 else 'runs'}; three give an interval")
+        back = [run for run in study.caught_up if not run.point.censored]
         balanced = sum(run.recovered_s is not None for run in back)
-        yield 0 < balanced < len(back), f"leadership was seen to be balanced in {balanced} of {len(back)} runs only"
-        yield runs["unknown"] != [], f"correctness is unknown in {len(runs['unknown'])} of {runs['count']} runs"
-        yield runs["missing"] != [], f"{len(runs['missing'])} of {runs['planned']} runs are missing"
-        yield len(runs["hosts"]) > 1, "the runs come from more than one host"
-        yield study.left_out != [], f"{len(study.left_out)} measurements were left out"
+        if 0 < balanced < len(back):
+            yield Doubt(f"leadership was seen to be balanced in {balanced} of {len(back)} runs only")
+        if runs["unknown"]:
+            yield Doubt(f"correctness is unknown in {len(runs['unknown'])} of {runs['count']} runs")
+        if study.left_out:
+            yield Doubt(f"{len(study.left_out)} measurements were left out")
+
+    def _doubts_of_the_model(self) -> Iterator[Doubt]:
+        check = self.study.model_check()
+        if check["of"] == 0:
+            untried = "the catch-up model was not tried on a run that it was not fitted on"
+            yield Doubt(untried, forbids_a_pass=check["planned"] > 0)
+        elif check["inside"] < LEAST_INSIDE * check["of"]:
+            inside = f"only {check['inside']} of {check['of']} held-out runs lie inside their prediction interval"
+            yield Doubt(inside, forbids_a_pass=True)
 
 
 def _in_mb(bytes_per_s: float | None) -> float | None:

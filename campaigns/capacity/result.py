@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from campaigns.campaign import Campaign
 from campaigns.capacity import words
-from campaigns.capacity.plan import LEAST_INSIDE, Plan
+from campaigns.capacity.plan import Plan
 from campaigns.capacity.study import Row, Study, runs_of
 
 STATES = {"right": "pass", "over": "pass", "under": "fail", "unknown": "unknown"}
-NOTHING_FOLLOWS: dict[str, Any] = {"plan": None, "recommendation": {"verdict": "unknown", "doubts": []}}
+NOTHING_FOLLOWS: dict[str, Any] = {"plan": None, "recommendation": {"verdict": "unknown", "doubts": []}, "unsure": []}
 
 
 def result(campaign: Campaign, rows: Sequence[Row]) -> dict[str, Any]:
@@ -29,20 +29,6 @@ def result(campaign: Campaign, rows: Sequence[Row]) -> dict[str, Any]:
         "missing": study.missing,
     }
     told |= Plan(study, study.measured).as_json() if study.measured else NOTHING_FOLLOWS
-    told["unsure"] = list(_unsure(told))
     state = STATES[told["recommendation"]["verdict"]]
     state = "unknown" if state == "pass" and told["unsure"] else state
     return {"sentence": words.sentence(told), "state": state, **told, **words.told(told)}
-
-
-def _unsure(told: dict[str, Any]) -> Iterator[str]:
-    """What keeps a plan from being a pass, whatever it says."""
-    runs, check = told["runs"], told["model_check"]
-    if runs["missing"]:
-        yield f"{len(runs['missing'])} of {runs['planned']} runs are missing"
-    if len(runs["hosts"]) > 1:
-        yield f"the runs come from {len(runs['hosts'])} hosts"
-    if check["planned"] and not check["of"]:
-        yield "no held-out run could be judged"
-    if check["inside"] < LEAST_INSIDE * check["of"]:
-        yield f"the model predicted {check['inside']} of {check['of']} held-out runs"

@@ -124,7 +124,7 @@ def test_the_end_tells_seed_and_schedule(tmp_path: Path) -> None:
     places = Places(tmp_path / "runs", tmp_path / "archive", tmp_path / "site")
     catch = a_hunt(tmp_path / "looks.jsonl", Cluster(), lambda _: None)
     assert catch is not None
-    lines = hunt.conclusion(catch, asked(), tmp_path, places)
+    lines = hunt.conclusion(catch, [], asked(), tmp_path, places)
 
     assert lines[:3] == [f"seed: {catch.seed}", "found: I10", "It broke."]
     assert lines[-1] == f"again: make run SCENARIO={tmp_path}/smaller.yaml KAFKA=3.0.2"
@@ -132,9 +132,38 @@ def test_the_end_tells_seed_and_schedule(tmp_path: Path) -> None:
     assert yaml.safe_load((tmp_path / "smaller.yaml").read_text())["phases"][0].popitem()[1] == [
         {"kill": {"node": "A"}}
     ]
-    assert hunt.conclusion(None, asked(), tmp_path, places) == [
+    assert hunt.conclusion(None, [], asked(), tmp_path, places) == [
         "Nothing was found in 12 schedules on Kafka 3.0.2 from seed 1 on."
     ]
+
+
+class Broken(Cluster):
+    """Its first schedule breaks the harness, the second has no verdict; the others keep all promises."""
+
+    def _look(self, told: Scenario) -> Look:
+        number = self.asked.index(told)
+        run = None if number == 0 else f"run-{number}"
+        return Look(told.digest, told.name, run, "unknown" if number < 2 else "pass", f"Look {number}.")
+
+
+def test_what_could_not_be_judged_is_no_pass(tmp_path: Path) -> None:
+    """It is told with its reason; what broke the harness is tried again when the hunt goes on, and nothing else is."""
+    places = Places(tmp_path / "runs", tmp_path / "archive", tmp_path / "site")
+    again = Cluster()
+    search, resumed = (
+        Hunt(asked(), MENU, Notebook(tmp_path / "looks.jsonl"), cluster, print) for cluster in (Broken(), again)
+    )
+    search.run()
+    undecided = search.undecided()
+
+    assert [look.sentence for look in undecided] == ["Look 0.", "Look 1."]
+    assert (hunt.state(None, undecided), hunt.state(None, [])) == ("unknown", "pass")
+    lines = hunt.conclusion(None, undecided, asked(), tmp_path, places)
+    assert lines[0] == "Nothing was found in 10 of 12 schedules on Kafka 3.0.2 from seed 1 on."
+    assert lines[1].endswith("could not be judged: Look 0.")
+    resumed.run()
+    assert [told.digest for told in again.asked][:1] == [schedules()[0][1].digest]
+    assert "run-1" in {look.run_id for look in Notebook(tmp_path / "looks.jsonl").read().values()}
 
 
 def test_a_hunt_keeps_what_was_asked(tmp_path: Path) -> None:

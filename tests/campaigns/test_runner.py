@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -39,8 +40,9 @@ def test_what_no_run_can_have_is_refused_before_the_first(places: Places, checke
     """Each side is checked once and nothing is written; a name that is no folder's is refused as well."""
     with pytest.raises(BadInput, match=r"There is no Kafka 9\.9\.9"):
         runner.plan("compare", SETTINGS | {"head": "9.9.9"}, name="c", seed=1, places=places)
-    with pytest.raises(BadInput, match="NAME=a/b is no name of a folder"):
-        runner.plan("compare", SETTINGS, name="a/b", seed=1, places=places)
+    for name in ("a/b", "..", "."):
+        with pytest.raises(BadInput, match=f"NAME={re.escape(name)} is no name of a folder"):
+            runner.plan("compare", SETTINGS, name=name, seed=1, places=places)
 
     assert sorted(set(checked)) == [("steady", "3.9.0", "docker"), ("steady", "9.9.9", "docker")]
     assert not places.site.exists()
@@ -55,6 +57,16 @@ def test_a_campaign_of_the_same_name_and_question_goes_on(places: Places) -> Non
     assert runner.plan("compare", SETTINGS, name="c", seed=None, places=places).read_plan() == planned
     with pytest.raises(BadInput, match="holds another plan"):
         runner.plan("compare", SETTINGS | {"pairs": 3}, name="c", seed=1, places=places)
+
+
+@pytest.mark.usefixtures("checked")
+def test_two_kinds_of_campaign_cannot_share_a_name(places: Places) -> None:
+    """Runs and the archive name a campaign without its kind; another name is free."""
+    runner.plan("compare", SETTINGS, name="c", seed=1, places=places)
+
+    with pytest.raises(BadInput, match="has the name c already"):
+        runner.plan("claims", {"kafka": "3.9.1"}, name="c", seed=1, places=places)
+    assert runner.plan("claims", {"kafka": "3.9.1"}, name="d", seed=1, places=places).plan.exists()
 
 
 # --- judging ---------------------------------------------------------------------------------------

@@ -57,14 +57,21 @@ def test_the_archive_is_built_again_from_the_run_folders(tmp_path: Path) -> None
 
 
 def test_only_pages_that_exist_are_linked(tmp_path: Path) -> None:
-    """By a way relative to the page that links."""
+    """By a way relative to the page that links; of campaigns, those of its own kind."""
     places = Places.beside(tmp_path / "runs")
     publish(_judged(places, "run-1"))
     rows = [{"run_id": "run-1"}, {"run_id": "gone"}]
 
-    found = links_from(places.site / "comparisons" / "c1" / "index.html", rows, places)
+    pages = [
+        places.site / kind / name / "index.html" for kind, name in (("nights", "n1"), ("nights", "n2"), ("x", "x"))
+    ]
+    for page in pages:
+        page.parent.mkdir(parents=True)
+        page.touch()
 
-    assert found == {"run-1": "../../../runs/run-1/report/index.html"}
+    found = links_from(pages[0], rows, places)
+
+    assert found == {"run-1": "../../../runs/run-1/report/index.html", "n2": "../n2/index.html"}
 
 
 def test_the_index_tells_of_every_campaign(tmp_path: Path) -> None:

@@ -38,12 +38,12 @@ HELD_OUT = "held_out"
         (
             lambda item, row: {**row, "value": 2 * row["value"]} if item.labels["role"] == HELD_OUT else row,
             "unknown",
-            "the model predicted 0 of 3 held-out runs",
+            "only 0 of 3 held-out runs lie inside their prediction interval",
         ),
         (
             lambda item, row: {**row, "trusted": False, "note": "steal"} if item.labels["role"] == HELD_OUT else row,
             "unknown",
-            "no held-out run could be judged",
+            "the catch-up model was not tried on a run that it was not fitted on",
         ),
     ],
     ids=["whole", "missing", "hosts", "wrong", "untried"],

@@ -59,7 +59,7 @@ def test_an_interval_without_an_upper_end_proves_nothing(monkeypatch: pytest.Mon
     assert 1.1 < sure["model_check"]["width"] < 2
     assert "between whose ends there is a factor of" in sure["words"]["model_check"]
     assert "2 of the others have no upper end, which proves nothing" in found["words"]["model_check"]
-    assert found["unsure"] == ["the model predicted 1 of 3 held-out runs"]
+    assert found["unsure"] == ["only 1 of 3 held-out runs lie inside their prediction interval"]
 
 
 def test_a_run_that_was_given_up_is_kept_as_at_least_so_long() -> None:
