@@ -41,13 +41,13 @@ def build(name: str) -> DAG:
         default_args={"retries": 0},  # a second try would be another experiment
         tags=["chaos"],
     ) as dag:
-        resolve = PrepareRun(task_id="resolve", scenario=name, execution_timeout=task_limit("resolve"))
+        resolve = PrepareRun(task_id="resolve", scenario=name, execution_timeout=task_limit("resolve", scenario))
         run: Any = resolve.output  # Airflow puts the path in its place
 
         def step(
             task_id: str, *arguments: object, call: str = "", kind: type[RunStep] = RunStep, **more: Any
         ) -> RunStep:
-            limit = task_limit(task_id)
+            limit = task_limit(task_id, scenario)
             call = call or task_id
             return kind(task_id=task_id, run=run, call=call, arguments=arguments, execution_timeout=limit, **more)
 
@@ -76,13 +76,13 @@ def build(name: str) -> DAG:
             task_id="judge",
             run=run,
             trigger_rule=TriggerRule.ALL_DONE_MIN_ONE_SUCCESS,
-            execution_timeout=task_limit("judge"),
+            execution_timeout=task_limit("judge", scenario),
         )
         publish = Publish(
             task_id="publish",
             run=run,
             trigger_rule=TriggerRule.ALL_DONE_MIN_ONE_SUCCESS,
-            execution_timeout=task_limit("publish"),
+            execution_timeout=task_limit("publish", scenario),
         )
         chain(resolve, start_cluster, create_topics, start_clients, capture_before, *phases, *end, stop_clients)
         chain(stop_clients, collect, tear_down, judge, publish)

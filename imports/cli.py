@@ -8,10 +8,12 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NoReturn
 
+from clusters.story.menu import STEPS
 from history.errors import BadInput, PlimsollError
 from history.folder import RunFolder
 from history.manifest import Origin
@@ -45,6 +47,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except PlimsollError as error:
         sys.stderr.write(f"{error}\n")
         return getattr(error, "exit_code", _UNKNOWN)
+    except Exception:  # noqa: BLE001  # Python's own exit code, 1, says that a promise was broken
+        sys.stderr.write(traceback.format_exc())
+        return _UNKNOWN
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -68,9 +73,18 @@ def _settings(asked: argparse.Namespace) -> Settings:
         idempotence=None if asked.idempotence is None else asked.idempotence == "true",
         unclean_election=asked.unclean_election == "true",
         isolation=asked.isolation,
-        faults=tuple(filter(None, asked.faults.split(","))),
+        faults=_faults(asked.faults),
         kafka_version=asked.kafka,
     )
+
+
+def _faults(text: str) -> tuple[str, ...]:
+    """What a configuration permits goes by the names of our own steps."""
+    names = tuple(filter(None, (name.strip() for name in text.split(","))))
+    for name in names:
+        if name not in STEPS:
+            raise BadInput(f"--faults names {name!r}, which is no step; known: {', '.join(sorted(STEPS))}.")
+    return names
 
 
 def import_history(history: str, origin: str, settings: Settings, runs: Path) -> RunFolder:

@@ -17,7 +17,7 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 from history.errors import BadInput, HarnessError
 from operators.campaign_progress import RECORDING
 from operators.processes import descendants, send
-from operators.steps import runs_folder
+from operators.steps import asked_params, runs_folder
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -74,7 +74,7 @@ class PlanCampaign(BaseOperator):
         from campaigns.asked import settings_of
         from campaigns.campaign import CampaignFolder
 
-        params = dict(context["params"])
+        params = asked_params(context)
         prepared = params.pop("campaign", None)
         if prepared is not None:
             folder = CampaignFolder(Path(prepared))

@@ -34,7 +34,7 @@ def campaign_dag(
     tell: Sequence[BaseNotifier] = (),
     **schedule: Any,
 ) -> DAG:
-    """The DAG of a kind of campaign; ``tell`` are notified of its result, red or green.
+    """The DAG of a kind of campaign; ``tell`` are notified of its result, red or green, and where it cannot be planned.
 
     Runs go one after the other, also under a scheduler: they share one pool with one slot. A run that broke leaves its
     task red, and the campaign goes on without it.
@@ -53,7 +53,7 @@ def campaign_dag(
 
 
 def _tasks(kind: Kind, tell: Sequence[BaseNotifier]) -> None:
-    plan = PlanCampaign(task_id="plan", kind=kind, execution_timeout=_SHORT)
+    plan = PlanCampaign(task_id="plan", kind=kind, execution_timeout=_SHORT, on_failure_callback=list(tell))
     campaign: Any = plan.output  # Airflow puts the path in its place
     first = _round(campaign, "", follow_up=False)
     second = _round(campaign, "_follow_up", follow_up=True)

@@ -14,6 +14,7 @@ import secrets
 import shutil
 import signal
 import sys
+import traceback
 from collections.abc import Collection
 from contextlib import suppress
 from functools import partial
@@ -72,6 +73,9 @@ def main(arguments: list[str] | None = None) -> int:
     except PlimsollError as error:
         _complain(str(error))
         return getattr(error, "exit_code", EXIT_CODES["unknown"])
+    except Exception:  # noqa: BLE001  # Python's own exit code, 1, says that a promise was broken
+        _complain(traceback.format_exc())
+        return EXIT_CODES["unknown"]
     return code
 
 
@@ -169,8 +173,10 @@ def _add_schedules(commands: _Commands) -> None:
 
 def _run(asked: argparse.Namespace) -> int:
     from clusters import experiment  # heavy
+    from spark.submit import spark_master
 
     scenario = load_scenario(asked.scenario)
+    spark_master(os.environ)  # refused before anything is recorded for it
     experiment.reap()  # what runs that died left behind would take CPU time and addresses from this one
     run = experiment.prepare(
         asked.scenario,
@@ -342,12 +348,14 @@ def _hunt(asked: argparse.Namespace) -> int:
     try:
         notebook = hunt.Notebook(folder / "looks.jsonl")
         examine = hunt.examiner(wanted, folder, name, places)
-        catch = hunt.Hunt(wanted, menu, notebook, examine, lambda line: _say(f"{line}\n")).run()
+        search = hunt.Hunt(wanted, menu, notebook, examine, lambda line: _say(f"{line}\n"))
+        catch = search.run()
     finally:
         experiment.reap()  # of a run that broke off
-    for line in hunt.conclusion(catch, wanted, folder, places):
+    undecided = search.undecided()
+    for line in hunt.conclusion(catch, undecided, wanted, folder, places):
         _say(f"{line}\n")
-    return EXIT_CODES["fail" if catch else "pass"]
+    return EXIT_CODES[hunt.state(catch, undecided)]
 
 
 def _menu(asked: argparse.Namespace) -> rotation.Menu:
@@ -398,8 +406,9 @@ def _up(asked: argparse.Namespace) -> int:
 
     _say("starting Airflow … (about 15 s)\n")
     write_index(Places.beside(runs_folder()))
-    _say(f"Airflow is up: {service.up(asked.port, database=os.environ.get(_DATABASE) or None)} (make down ends it)\n")
-    _say(f"runs, nights, comparisons and plans: http://{service.ADDRESS}:{asked.port + 1}\n")
+    port = service.up(asked.port, database=os.environ.get(_DATABASE) or None)
+    _say(f"Airflow is up: {service.url_of(port)} (make down ends it)\n")
+    _say(f"runs, nights, comparisons and plans: {service.url_of(port + 1)}\n")
     return 0
 
 

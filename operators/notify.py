@@ -17,12 +17,15 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
 LIMIT_S = 20
+NO_RESULT = "Tonight there is no result"
 
 
 class NightlyWebhook(BaseNotifier):
-    """Post the summary of a night when its task ends, red or green; ``text`` is what chat programs show.
+    """Post what a night's task came to, red or green; ``text`` is what chat programs show.
 
-    :param campaign: the night's folder
+    That is the night's summary, or that there is none: it could not be planned, or the task ended without a result.
+
+    :param campaign: the night's folder; "None" where the night could not be planned
     :param url: where to; else the value of the environment variable that the night's settings name, else nowhere
     """
 
@@ -33,20 +36,22 @@ class NightlyWebhook(BaseNotifier):
         self.campaign = campaign
         self.url = url
 
-    def notify(self, context: Context) -> None:  # noqa: ARG002  # Airflow's signature
+    def notify(self, context: Context) -> None:
         from campaigns.campaign import CampaignFolder  # heavy: not while a DAG file is parsed
         from campaigns.nightly.outputs import summary
+        from campaigns.nightly.settings import Settings
 
-        folder = CampaignFolder(Path(self.campaign))
-        if not folder.result.is_file():
-            self.log.warning("Nothing was posted: %s has no result.", folder.path)
-            return
-        variable = folder.read_plan().settings["webhook"]
+        folder = CampaignFolder(Path(self.campaign)) if self.campaign != str(None) else None
+        variable = folder.read_plan().settings["webhook"] if folder else Settings.model_fields["webhook"].default
         url = self.url or os.environ.get(variable, "")
         if not url:
             self.log.info("Nothing was posted: %s is not set.", variable)
             return
-        post(url, summary(json.loads(folder.result.read_text())))
+        began = context["ti"].start_date
+        if folder and began and folder.result.is_file() and folder.result.stat().st_mtime >= began.timestamp():
+            post(url, summary(json.loads(folder.result.read_text())))
+        else:
+            post(url, {"text": f"{NO_RESULT}: {context['ti'].task_id} failed. Its log is in Airflow.", "state": None})
 
 
 def post(url: str, message: dict[str, Any]) -> None:

@@ -37,19 +37,27 @@ _DOWN_LIMIT_S = 15.0
 _LOOK_S = 0.5
 
 
-def up(port: int, home: Path = HOME, database: str | None = None) -> str:
-    """Start Airflow unless it runs; returns the address of its page once all of it is healthy.
+def url_of(port: int) -> str:
+    """The address of Airflow's page; the other pages are at the next port's."""
+    return f"http://{ADDRESS}:{port}"
+
+
+def up(port: int, home: Path = HOME, database: str | None = None) -> int:
+    """Start Airflow unless it runs; returns its port once all of it is healthy.
 
     ``database`` is the address of a PostgreSQL database that exists; without it SQLite in ``home`` serves.
 
     Raises:
         BadInput: the port is in use, or the address is no PostgreSQL's.
-        HarnessError: it did not come up; nothing of it is left.
+        HarnessError: it did not come up, and nothing of it is left; or one that was up before does not answer.
     """
-    url = f"http://{ADDRESS}:{port}"
     state = _read_state(home)
     if state and session_members(state["session"]):
-        return f"http://{ADDRESS}:{state['port']}"
+        before = int(state["port"])
+        if not _health(url_of(before)):
+            raise HarnessError(f"Airflow is up, but does not answer at {url_of(before)}; end it by make down.")
+        return before
+    url = url_of(port)
     _check_free(port)
     _check_free(port + 1)
     variables = _database(database)
@@ -57,8 +65,7 @@ def up(port: int, home: Path = HOME, database: str | None = None) -> str:
     if variables:
         migrate(home, **variables)
     log = home / "airflow.log"
-    # Links between pages lead from site/ to runs/, so that the folder of both is the server's.
-    pages = [sys.executable, "-m", "operators.pages_server", str(port + 1), str(runs_folder().resolve().parent)]
+    pages = [sys.executable, "-m", "operators.pages_server", str(port + 1), str(runs_folder().resolve())]
     with log.open("wb") as log_file:
         process = subprocess.Popen(
             ["/bin/sh", "-c", " & ".join(map(shlex.join, [*map(airflow, _COMPONENTS), pages])) + " & wait"],
@@ -84,7 +91,7 @@ def up(port: int, home: Path = HOME, database: str | None = None) -> str:
     except BaseException:
         down(home)
         raise
-    return url
+    return port
 
 
 def _database(address: str | None) -> dict[str, str]:

@@ -26,6 +26,19 @@ def runs_folder() -> Path:
     return Path(os.environ.get("PLIMSOLL_RUNS", ROOT / "runs"))
 
 
+def asked_params(context: Context) -> dict[str, Any]:
+    """What a DAG run was asked for; Airflow itself takes any name.
+
+    Raises:
+        BadInput: a name is none of the DAG's parameters.
+    """
+    params, known = dict(context["params"]), context["dag"].params
+    for name in params:
+        if name not in known:
+            raise BadInput(f"{context['dag'].dag_id} has no parameter {name!r}; known: {', '.join(known)}.")
+    return params
+
+
 class PrepareRun(BaseOperator):
     """Check everything that was asked for and make the run folder; returns its path.
 
@@ -40,8 +53,10 @@ class PrepareRun(BaseOperator):
 
     def execute(self, context: Context) -> str:
         from clusters import experiment  # heavy: not while a DAG file is parsed
+        from spark.submit import spark_master
 
-        params = dict(context["params"])
+        params = asked_params(context)
+        spark_master(os.environ)  # refused before anything is recorded for it
         prepared = params.pop("run_dir", None)
         if prepared is None:
             return str(experiment.prepare(self.scenario, runs=runs_folder(), **params))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from clusters.durations import expected_phase_s, longest_phase_s
-from clusters.scenario import Phase, Scenario
+from clusters.durations import MOST_DRAIN_S, expected_phase_s, longest_phase_s
+from clusters.scenario import Load, Phase, Scenario
 
 AIRFLOW_S = 12.0  # from the command to the first task
 
@@ -26,7 +26,7 @@ EXPECTED_S = {
     "judge": 40.0,
     "publish": 5.0,
 }
-_LIMIT_S = {"resolve": 900.0, "start_cluster": 900.0, "drain": 900.0, "collect": 900.0, "judge": 3600.0}
+_LIMIT_S = {"resolve": 900.0, "start_cluster": 900.0, "drain": MOST_DRAIN_S + 300.0, "collect": 900.0, "judge": 3600.0}
 _USUAL_LIMIT_S = 300.0
 
 
@@ -40,6 +40,15 @@ def phase_limit(phase: Phase) -> timedelta:
     return timedelta(seconds=longest_phase_s(phase))
 
 
-def task_limit(task_id: str) -> timedelta:
+def task_limit(task_id: str, scenario: Scenario) -> timedelta:
     """The ``execution_timeout`` of a task that is no phase."""
-    return timedelta(seconds=_LIMIT_S.get(task_id, _USUAL_LIMIT_S))
+    return timedelta(seconds=_LIMIT_S.get(task_id, _USUAL_LIMIT_S) + _waits_s(task_id, scenario.load))
+
+
+def _waits_s(task_id: str, load: Load | None) -> float:
+    """How long the scenario itself lets a task wait, for answers or for the end of a transaction."""
+    if load and task_id in ("stop_producers", "stop_clients"):
+        return load.delivery_timeout
+    if load and load.transaction and task_id == "quiesce":
+        return load.transaction.timeout
+    return 0.0

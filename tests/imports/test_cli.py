@@ -94,6 +94,26 @@ def test_a_wrong_option_is_one_sentence(capsys, arguments):
     assert capsys.readouterr().err.count("\n") == 1
 
 
+def test_faults_go_by_the_names_of_steps(tmp_path, capsys):
+    """Under another name nothing would be permitted for it; blanks beside the commas mean nothing."""
+    asked = ["--history", str(EXAMPLES / "operations.jsonl"), "--format", "operations", "--runs", str(tmp_path)]
+
+    assert cli.main([*asked, "--faults", "kill, partition"]) == 3
+    assert "--faults names 'partition', which is no step; known: bounce" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_nobody_foresaw_is_no_broken_promise(tmp_path, monkeypatch, capsys):
+    """Python's own exit code would say that records were lost."""
+    monkeypatch.setattr("imports.run_folder._write_events", lambda *_: 1 / 0)
+
+    assert (
+        cli.main(["--history", str(EXAMPLES / "operations.jsonl"), "--format", "operations", "--runs", str(tmp_path)])
+        == 2
+    )
+    assert "ZeroDivisionError" in capsys.readouterr().err
+
+
 def test_a_history_that_cannot_be_written_leaves_nothing(tmp_path, monkeypatch):
     """Half a run folder is removed."""
     monkeypatch.setattr("imports.run_folder._write_events", lambda *_: 1 / 0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -28,13 +29,26 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CampaignFolder:
     return made
 
 
+def context(**asked: Any) -> Any:
+    """What Airflow hands over when a run of a campaign's DAG is asked for, of parameters that it has."""
+    return {"params": asked, "dag": SimpleNamespace(dag_id="compare", params=asked)}
+
+
 def test_a_campaign_that_is_planned_already_is_taken_up(folder: CampaignFolder) -> None:
     """Only by its own kind's DAG."""
-    params = {"params": {"campaign": str(folder.path)}}
+    params = context(campaign=str(folder.path))
 
     assert PlanCampaign(task_id="plan", kind="compare").execute(params) == str(folder.path)  # type: ignore[arg-type]  # a context's part
     with pytest.raises(BadInput, match="no campaign of kind capacity"):
-        PlanCampaign(task_id="plan", kind="capacity").execute(params)  # type: ignore[arg-type]  # a context's part
+        PlanCampaign(task_id="plan", kind="capacity").execute(params)
+
+
+def test_a_parameter_that_there_is_not_is_refused() -> None:
+    """One with a typing error would start the whole of a campaign."""
+    asked = context(**{"pairs": 2, "try": 1})
+    asked["dag"].params = {"pairs": 2, "campaign": None}
+    with pytest.raises(BadInput, match="has no parameter 'try'; known: pairs, campaign"):
+        PlanCampaign(task_id="plan", kind="compare").execute(asked)
 
 
 def test_a_question_becomes_a_campaign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -42,7 +56,7 @@ def test_a_question_becomes_a_campaign(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setenv("PLIMSOLL_RUNS", str(tmp_path / "runs"))
     monkeypatch.setattr(experiment, "check", lambda *_, **__: None)  # it fetches jars and images
     asked = {"base": "3.9.0", "head": "3.9.1", "scenario": "steady", "pairs": 2, "settings": {}, "name": "c", "seed": 7}
-    path = PlanCampaign(task_id="plan", kind="compare").execute({"params": asked})  # type: ignore[arg-type]  # a context's part
+    path = PlanCampaign(task_id="plan", kind="compare").execute(context(**asked))
 
     assert path == str(tmp_path / "site" / "comparisons" / "c")
     assert CampaignFolder(Path(path)).read_plan().seed == 7

@@ -142,6 +142,16 @@ def test_a_closed_terminal_is_an_interrupt() -> None:
     signal.raise_signal(signal.SIGHUP)
 
 
+def test_what_nobody_foresaw_is_no_broken_promise(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Python's own exit code would say that records were lost; what broke is told all the same."""
+    monkeypatch.setattr(cli, "scenario_names", lambda: 1 / 0)
+
+    assert cli.main(["scenarios"]) == 2
+    assert "ZeroDivisionError" in capsys.readouterr().err
+
+
 def test_nobody_has_to_read_on(monkeypatch: pytest.MonkeyPatch) -> None:
     """A terminal that is gone refuses every word; that keeps nothing from being removed."""
 

@@ -3,8 +3,10 @@
 import json
 import threading
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -51,6 +53,11 @@ def server() -> Iterator[Server]:
     running.server_close()
 
 
+def context(task: str = "conclude", after_s: float = -60) -> Any:
+    """What Airflow hands over of a task that began so long after now."""
+    return {"ti": SimpleNamespace(task_id=task, start_date=datetime.now(UTC) + timedelta(seconds=after_s))}
+
+
 def address(server: Server, path: str = "/hook") -> str:
     """Where it listens."""
     return f"http://127.0.0.1:{server.server_port}{path}"
@@ -72,7 +79,7 @@ def test_a_night_is_posted_as_airflow_would(night: Path, server: Server, monkeyp
     """Called with a context, it renders its templates and posts to the address in the variable of the settings."""
     monkeypatch.setenv("PLIMSOLL_WEBHOOK", address(server))
 
-    NightlyWebhook(campaign="{{ folder }}")({"folder": str(night)})
+    NightlyWebhook(campaign="{{ folder }}")({"folder": str(night), **context()})
 
     [(path, kind, message)] = server.posted
     assert (path, kind) == ("/hook", "application/json")
@@ -84,21 +91,31 @@ def test_an_address_that_is_given_comes_first(night: Path, server: Server, monke
     """It wins over the variable."""
     monkeypatch.setenv("PLIMSOLL_WEBHOOK", address(server))
 
-    NightlyWebhook(campaign=str(night), url=address(server, "/mine"))({})
+    NightlyWebhook(campaign=str(night), url=address(server, "/mine"))(context())
 
     assert [path for path, *_ in server.posted] == ["/mine"]
 
 
-def test_nothing_is_posted_without_an_address_or_a_result(
-    night: Path, server: Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Neither is an error: a night that was cut short has no result, and a webhook is nobody's duty."""
+def test_nothing_is_posted_without_an_address(night: Path, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which is no error: a webhook is nobody's duty."""
     monkeypatch.delenv("PLIMSOLL_WEBHOOK", raising=False)
-    NightlyWebhook(campaign=str(night))({})
-    (night / "result.json").unlink()
-    NightlyWebhook(campaign=str(night), url=address(server))({})
+    NightlyWebhook(campaign=str(night))(context())
 
     assert server.posted == []
+
+
+def test_a_night_without_a_result_is_told_of(night: Path, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It could not be planned, or its last task broke; a result of an earlier time is not tonight's."""
+    monkeypatch.setenv("PLIMSOLL_WEBHOOK", address(server))
+    NightlyWebhook(campaign="{{ none }}")({"none": None, **context("plan")})
+    NightlyWebhook(campaign=str(night))(context(after_s=60))
+    (night / "result.json").unlink()
+    NightlyWebhook(campaign=str(night))(context())
+
+    assert [message["text"] for *_, message in server.posted] == [
+        "Tonight there is no result: plan failed. Its log is in Airflow.",
+        *2 * ["Tonight there is no result: conclude failed. Its log is in Airflow."],
+    ]
 
 
 def test_a_refusal_is_told_without_the_address(server: Server) -> None:

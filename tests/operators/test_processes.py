@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from clusters.waiting import wait_until
 from operators.processes import children, descendants, kill_tree, session_members
 
 FAMILY = "import subprocess; subprocess.run(['sleep', '60'], start_new_session=bool({apart}))"
@@ -46,6 +47,7 @@ def test_a_killed_family_is_gone(family: subprocess.Popen[bytes]) -> None:
     kill_tree(family.pid)
 
     assert family.wait(10) == -9
-    assert child not in list(session_members(child))
-    assert session_members(family.pid) == []
+    assert wait_until(
+        lambda: not session_members(child) and not session_members(family.pid), limit_s=10, what="both to end"
+    )
     kill_tree(family.pid)

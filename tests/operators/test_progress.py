@@ -38,7 +38,7 @@ def test_tasks_and_events_become_lines(tmp_path: Path) -> None:
     events.add("inject", step="lag", target="broker-3")
     with events.path.open("a") as file:
         file.write('{"t_ns": 1, "torn')
-    events.add("clock")
+    events.add("collected")
     events.add("wait_ran_out", step="wait", condition="isr full: orders")
     progress.look()
 

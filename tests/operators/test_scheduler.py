@@ -71,7 +71,7 @@ def airflow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.Fix
     monkeypatch.setenv("PLIMSOLL_RUNS", str(tmp_path / "runs"))
     for name, value in getattr(request, "param", {}).items():
         monkeypatch.setenv(name, value)
-    yield Airflow(service.up(port, tmp_path / "home"), tmp_path / "calls")
+    yield Airflow(service.url_of(service.up(port, tmp_path / "home")), tmp_path / "calls")
     service.down(tmp_path / "home")
 
 
@@ -124,6 +124,7 @@ def test_down_ends_every_process(airflow: Airflow, tmp_path: Path) -> None:
     session = json.loads((home / "up.json").read_text())["session"]
 
     assert session_members(session)
+    assert service.url_of(service.up(_two_free_ports(), home)) == airflow.url  # it is up already, where it was
     assert service.down(home)
     assert session_members(session) == []
     assert not service.down(home)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -52,6 +53,11 @@ def phase(run: Path) -> RunStep:
     return RunStep(task_id="phase_2_lags", run=str(run), call="run_phase", arguments=(1,), phase="lags")
 
 
+def context(**asked: Any) -> Any:
+    """What Airflow hands over when a run of a scenario's DAG is asked for."""
+    return {"params": {**PARAMS, **asked}, "dag": SimpleNamespace(dag_id="steady", params=PARAMS)}
+
+
 def test_resolve_prepares_what_was_asked_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The parameters reach ``prepare``; what passes on is a path as text."""
     asked: dict[str, object] = {}
@@ -62,18 +68,24 @@ def test_resolve_prepares_what_was_asked_for(monkeypatch: pytest.MonkeyPatch, tm
 
     monkeypatch.setattr(experiment, "prepare", prepare)
     monkeypatch.setenv("PLIMSOLL_RUNS", str(tmp_path))
-    made = PrepareRun(task_id="resolve", scenario="steady").execute({"params": PARAMS})
+    made = PrepareRun(task_id="resolve", scenario="steady").execute(context())
 
     assert made == str(tmp_path / "new-run")
     wanted = {"kafka": "3.9.1", "runtime": "auto", "rate": None, "seed": 7, "subnet": None}
     assert asked == {"scenario": "steady", "runs": tmp_path, **wanted}
 
 
+def test_resolve_refuses_a_parameter_that_there_is_not() -> None:
+    """Airflow hands on whatever was asked; a name with a typing error would do nothing."""
+    with pytest.raises(BadInput, match="steady has no parameter 'kafak'; known: kafka, runtime"):
+        PrepareRun(task_id="resolve", scenario="steady").execute(context(kafak="4.3.0"))
+
+
 def test_resolve_takes_a_prepared_folder(run: Path) -> None:
     """A folder that the command line prepared is used as it is."""
     resolve = PrepareRun(task_id="resolve", scenario="steady")
 
-    assert resolve.execute({"params": {**PARAMS, "run_dir": str(run)}}) == str(run)
+    assert resolve.execute(context(run_dir=str(run))) == str(run)
 
 
 def test_resolve_refuses_a_folder_that_nobody_prepared(tmp_path: Path) -> None:
@@ -81,7 +93,7 @@ def test_resolve_refuses_a_folder_that_nobody_prepared(tmp_path: Path) -> None:
     resolve = PrepareRun(task_id="resolve", scenario="steady")
 
     with pytest.raises(BadInput, match="is no prepared run folder; leave run_dir empty"):
-        resolve.execute({"params": {**PARAMS, "run_dir": str(tmp_path)}})
+        resolve.execute(context(run_dir=str(tmp_path)))
 
 
 def test_a_step_makes_its_call(run: Path, calls: list[str]) -> None:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+import pytest
+
+from clusters.durations import MOST_DRAIN_S
 from clusters.scenario import parse_scenario
 from operators import timing
 
@@ -30,3 +33,30 @@ def test_a_run_takes_its_phases_and_its_tasks() -> None:
     beside = timing.AIRFLOW_S + sum(timing.EXPECTED_S.values())
 
     assert timing.expected_s(parse_scenario(STORY, "story")) == beside + 26.0
+
+
+LOAD = "load: {topic: orders, engine: confluent-kafka, delivery_timeout: 10m"
+LOADS = {"none": "", "plain": f"{LOAD}}}", "transactions": f"{LOAD}, transaction: {{timeout: 15m}}}}"}
+
+
+@pytest.mark.parametrize(
+    ("task", "load", "limit_s"),
+    [
+        ("stop_producers", "plain", 300 + 600),
+        ("stop_clients", "plain", 300 + 600),
+        ("quiesce", "plain", 300),
+        ("quiesce", "transactions", 300 + 900),
+        ("stop_producers", "none", 300),
+        ("quiesce", "none", 300),
+    ],
+)
+def test_a_task_may_wait_as_long_as_the_load_lets_it(task: str, load: str, limit_s: int) -> None:
+    """For answers, and for a transaction that was left open; a task that waits for neither has the usual limit."""
+    scenario = parse_scenario(f"{STORY}{LOADS[load]}\n", "story")
+
+    assert timing.task_limit(task, scenario) == timedelta(seconds=limit_s)
+
+
+def test_a_drain_is_given_up_by_itself_first() -> None:
+    """Its own limit follows from the run's rate, which the DAG does not know; the task's comes after any of these."""
+    assert timing.task_limit("drain", parse_scenario(STORY, "story")) > timedelta(seconds=MOST_DRAIN_S + 60)
