@@ -123,7 +123,7 @@ def _options(options: Sequence[Told]) -> Table:
         )
         for option in options
     ]
-    columns = ("brokers", "safe by latency, MB/s", "safe by recovery, MB/s", "longest downtime, s", "")
+    columns = ("brokers", "safe by latency, MB/s", "safe by recovery, MB/s", "longest downtime, s", "choice")
     return Table("Numbers of brokers that were considered", columns, rows, frozenset({0, 1, 2, 3}))
 
 
@@ -322,7 +322,7 @@ def _held_out_table(held_out: Iterable[Told], links: Mapping[str, str]) -> Table
         )
         for point in held_out
     ]
-    columns = ("run", "load, MB/s", "downtime, s", "measured, s", "predicted, s", "low", "high", "")
+    columns = ("run", "load, MB/s", "downtime, s", "measured, s", "predicted, s", "low", "high", "where it lies")
     return Table("Runs outside the fitted grid, which no fit has seen", columns, rows, frozenset(range(1, 7)))
 
 

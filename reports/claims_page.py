@@ -48,9 +48,12 @@ def _table(result: Told) -> Block:
         )
         for name, told in result["answers"].items()
     ]
-    columns = ("", "claim", "answer", "in this run", "where the answer changes")
+    columns = ("name", "claim", "answer", "in this run", "where the answer changes")
     return Listing(
-        "answers", Table("One row is one claim; its name leads to the evidence.", columns, rows), filtered=True
+        "answers",
+        Table("One row is one claim; its name leads to the evidence.", columns, rows),
+        filtered=True,
+        whole=True,
     )
 
 
@@ -79,7 +82,7 @@ def _walkthroughs(result: Told) -> Iterator[Section]:
     for number, told in enumerate(result["walkthroughs"], 1):
         name = f"walkthrough-{number}"
         table = Table(told["title"], tuple(told["columns"]), [cells(*row) for row in told["rows"]])
-        yield Section(name, told["title"], [Words(told["words"]), Listing(name, table)], f"Step by step {number}")
+        yield Section(name, told["title"], [Words(told["words"]), Listing(name, table)], told["short"])
 
 
 def _seconds(at_s: float | None) -> str:

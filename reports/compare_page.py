@@ -466,6 +466,14 @@ def _why(result: Found) -> Iterator[Block]:
     yield Listing("explains", Table(caption, columns, rows, frozenset(range(1, 6))), filtered=True)
 
 
+_FINALISED = {
+    True: "Each side runs at its own version's metadata.version or inter.broker.protocol.version, finalised; what an "
+    "upgrade does before it is finalised was not looked at.",
+    False: "Head runs at base's metadata.version or inter.broker.protocol.version; what finalising the upgrade then "
+    "changes was not looked at.",
+}
+
+
 def _limits(result: Found) -> Iterator[Block]:
     primary = sum(effect["role"] == "primary" for effect in result["effects"])
     yield Words(
@@ -482,8 +490,7 @@ def _limits(result: Found) -> Iterator[Block]:
             "effect. If a version makes that happen, it shows in the counts and not in the effects.",
             "No failure in so many runs still allows some: see the last column of the verdicts.",
             "All nodes share one host. Figures compare two sides on it; they are no figures of another one.",
-            "Each side runs at its own version's metadata.version or inter.broker.protocol.version, finalised; what an "
-            "upgrade does before it is finalised was not looked at.",
+            _FINALISED[result["settings"]["view"] != "unfinalised"],
         ]
     )
 

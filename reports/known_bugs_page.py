@@ -12,10 +12,11 @@ from reports.site import render as render_page
 Found = Mapping[str, Any]
 Links = Mapping[str, str]
 
-STATE_WORDS = {"pass": "as it must be", "fail": "not as it must be"}
+STATE_WORDS = {"pass": "as it must be", "fail": "not as it must be", "unknown": "not decided"}
 MEANS = {
     "pass": "Each bug was found where Kafka has it, and nowhere else.",
-    "fail": "Some bug was not found where Kafka has it, was found where it must not be, or had no try that counts.",
+    "fail": "Some bug was not found where Kafka has it, or was found where it must not be.",
+    "unknown": "A try was not recorded, or a version had no try that counts; nothing came out as it must not.",
 }
 MARKS = {"found": "fail", "clean": "pass", "window missed": "quiet", "unknown": "unknown"}
 LIMITS = [
@@ -61,21 +62,23 @@ def _facts(result: Found) -> list[tuple[str, str]]:
 
 
 def _versions(result: Found, links: Links) -> Iterator[Block]:
-    head = ("bug", "what goes wrong", "Kafka", "found", "rate at 95 %", "clean", "window missed", "unknown")
+    head = ("bug", "Kafka", "must be", "found", "rate at 95 %", "clean", "window missed", "unknown")
     rows = [_arm(arm, links) for arm in result["arms"]]
-    columns = (*head, "found by", "also broken", "must be", "a try")
+    columns = (*head, "found by", "also broken", "a try")
     yield Listing("versions", Table("Tries by bug and version", columns, rows, frozenset({3, 4, 5, 6, 7})))
+    titles = {arm["issue"]: arm["title"] for arm in result["arms"]}
+    yield Words([f"{issue}: {title}." for issue, title in titles.items()])
     if notes := [*result["settings"]["left_out"], *(f"{item} was not recorded." for item in result["missing"])]:
         yield Words(notes, "note")
 
 
 def _arm(arm: Found, links: Links) -> tuple[Cell, ...]:
     low, high = arm["interval"]
-    right = {True: "pass", False: "fail", None: "quiet"}[arm["as_expected"]]
+    right, said = {True: ("pass", "yes"), False: ("fail", "NO"), None: ("quiet", "not decided")}[arm["as_expected"]]
     return cells(
         arm["issue"],
-        arm["title"],
         arm["version"],
+        Cell(f"{arm['expected']}: {said}" if arm["expected"] else "not known", right),
         f"{arm['found']} of {arm['decided']}",
         f"{low:.0%} to {high:.0%}",
         f"{arm['clean']} of {arm['decided']}",
@@ -83,7 +86,6 @@ def _arm(arm: Found, links: Links) -> tuple[Cell, ...]:
         arm["unknown"],
         _counts(arm["found_by"]),
         _counts(arm["also"]),
-        Cell(arm["expected"] or "not known", right),
         _a_run(arm, links),
     )
 

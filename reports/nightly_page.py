@@ -40,7 +40,7 @@ def render(result: Found, links: Links) -> str:
         ("nights", "Every night so far", _figures(result)),
         ("series", "Every series", _series(result)),
         ("acknowledged", "Acknowledged", _acknowledged(result)),
-        ("before", "Nights before", _nights(result)),
+        ("before", "Nights before", _nights(result, links)),
         ("runs", "Runs", _runs(result, links)),
         ("limits", "What this cannot say", _limits(result)),
     ]
@@ -294,10 +294,10 @@ def _bounded(entry: Found) -> str:
     return f"{' '.join(filter(None, (entry['metric'], entry['phase'])))}, up to {entry['up_to']:g} %"
 
 
-def _nights(result: Found) -> Iterator[Block]:
+def _nights(result: Found, links: Links) -> Iterator[Block]:
     rows = [
         cells(
-            Cell(told["night"], link="" if told["night"] == result["campaign"] else f"../{told['night']}/index.html"),
+            Cell(told["night"], link=links.get(told["night"], "")),
             _when(told["at"]),
             *(told.get(verdict, 0) for verdict in ("pass", "fail", "unknown")),
         )

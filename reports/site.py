@@ -53,12 +53,16 @@ class Plot:
 
 @dataclass(frozen=True)
 class Listing:
-    """A table of its own; ``folded`` hides it behind its caption, ``filtered`` puts a search field above it."""
+    """A table of its own; ``folded`` hides it behind its caption, ``filtered`` puts a search field above it.
+
+    A long one scrolls in a box of its own, unless it is shown ``whole``.
+    """
 
     name: str
     table: Table
     folded: bool = False
     filtered: bool = False
+    whole: bool = False
 
 
 Block = Words | Plot | Listing

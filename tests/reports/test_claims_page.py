@@ -29,7 +29,15 @@ def result() -> dict[str, Any]:
         "state": "",
         "sentence": "Of 2 claims, on Kafka 4.3.0: 0 shown, 1 refuted, 1 not observable.",
         "runs": {"eviction": "r1"},
-        "walkthroughs": [{"title": "Fetches", "words": "One by one.", "columns": ["ms", "HW"], "rows": [[5, None]]}],
+        "walkthroughs": [
+            {
+                "title": "By fetches",
+                "short": "Fetches",
+                "words": "One by one.",
+                "columns": ["ms", "HW"],
+                "rows": [[5, None]],
+            }
+        ],
         "claims": {"C9": {"text": "An order.", **about}, "C48": {"text": "HW = LEO.", **about}},
         "answers": {
             "C9": {
@@ -56,6 +64,19 @@ def test_each_claim_leads_to_its_evidence_and_that_to_its_run() -> None:
     assert 'href="../../../runs/r1/brokers/broker-1/server.log"' in html
     assert "1.500 s" in html
     assert "One by one." in html
+    assert ">Fetches</a>" in html
+
+
+def test_all_claims_are_in_sight() -> None:
+    """What the page is about does not scroll in a box, as long tables beside it do."""
+    told = result()
+    told["claims"] |= {f"C{number}": told["claims"]["C48"] for number in range(1, 48)}
+    told["answers"] = dict.fromkeys(told["claims"], told["answers"]["C9"])
+    told["walkthroughs"][0]["rows"] *= 25
+    html = render(told, {})
+
+    assert html.count('class="scroll tall"') == 1
+    assert 'class="scroll tall" role="region" aria-label="By fetches"' in html
 
 
 @pytest.mark.browser

@@ -61,7 +61,10 @@ def test_versions_host_and_view_are_told():
         assert f"<dd>{fact}</dd>" in html
     assert "a difference is the code" in html
     assert "a difference is what an upgrade brings" in render(a_result(view="shipped"), LINKS)
-    assert "before the upgrade is finalised" in render(a_result(view="unfinalised"), LINKS)
+    unfinalised = render(a_result(view="unfinalised"), LINKS)
+    assert "before the upgrade is finalised" in unfinalised
+    assert "an upgrade does before it is finalised was not looked at" in html
+    assert "an upgrade does before it is finalised was not looked at" not in unfinalised
 
 
 def test_what_was_left_out_is_told_with_its_reason():

@@ -94,13 +94,13 @@ def test_a_first_night_says_what_it_does_not_know(first: dict[str, Any]) -> None
 
 
 def test_nothing_is_linked_that_is_not_there(late: dict[str, Any]) -> None:
-    """Without links no run is linked; earlier nights are, and tonight is not."""
-    html = render(late, {})
+    """Without its link no run is linked, and of the earlier nights the one that has a page."""
+    html = render(late, {"night-11": "../night-11/index.html"})
 
     addresses = re.findall(r'href="([^"#][^"]*)"', html)
     assert [address for address in addresses if "runs/" in address] == []
     assert "../night-11/index.html" in addresses
-    assert "../night-12/index.html" not in addresses
+    assert "../night-10/index.html" not in addresses
     assert "page removed" in section(html, "alerts")
 
 
