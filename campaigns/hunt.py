@@ -29,7 +29,8 @@ from history.errors import BadInput, EvidenceError, PlimsollError
 from history.events import errors_of
 from history.folder import RunFolder, write_atomically
 from history.manifest import read_manifest
-from spark.submit import judge, spark_master
+from spark.connection import spark_master
+from spark.submit import judge
 
 Say = Callable[[str], object]
 FOLDER = "hunts"

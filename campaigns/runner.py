@@ -23,7 +23,8 @@ from history import archive
 from history.errors import BadInput
 from history.folder import write_atomically
 from reports.site import write
-from spark.submit import judge, spark_master
+from spark.connection import spark_master
+from spark.submit import judge
 
 TOGETHER = 12  # runs that one Spark application judges
 

@@ -34,6 +34,7 @@ from operators.campaign_progress import CampaignProgress
 from operators.dag_run import run_dag
 from operators.progress import Progress
 from operators.steps import runs_folder
+from spark.connection import spark_master
 
 if TYPE_CHECKING:
     from campaigns.campaign import Item
@@ -173,7 +174,6 @@ def _add_schedules(commands: _Commands) -> None:
 
 def _run(asked: argparse.Namespace) -> int:
     from clusters import experiment  # heavy
-    from spark.submit import spark_master
 
     scenario = load_scenario(asked.scenario)
     spark_master(os.environ)  # refused before anything is recorded for it

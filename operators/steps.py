@@ -16,6 +16,7 @@ from clusters.paths import ROOT
 from history.errors import BadInput, HarnessError, PlimsollError
 from history.events import recorded
 from history.folder import RunFolder
+from spark.connection import spark_master
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -53,7 +54,6 @@ class PrepareRun(BaseOperator):
 
     def execute(self, context: Context) -> str:
         from clusters import experiment  # heavy: not while a DAG file is parsed
-        from spark.submit import spark_master
 
         params = asked_params(context)
         spark_master(os.environ)  # refused before anything is recorded for it

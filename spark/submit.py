@@ -12,17 +12,16 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 import pyspark
 
 from history.errors import BadInput, HarnessError
 from history.folder import SEAL, RunFolder
 from history.java import java_home
+from spark.connection import spark_master
 
 ROOT = Path(__file__).parents[1]
 EXIT_CODES = {"pass": 0, "fail": 1, "unknown": 2}
-_CONNECTION = "AIRFLOW_CONN_SPARK_DEFAULT"
 # The JVM lives for half a minute; Spark's generated classes overflow the code cache that comes with one tier, and a
 # full one ends all compiling.
 _SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC"
@@ -59,29 +58,6 @@ def _verdict(run: RunFolder) -> str:
     verdict = json.loads(run.verdict_file.read_text())
     print(verdict["sentence"])  # noqa: T201  # what people read
     return str(verdict["verdict"])
-
-
-def spark_master(environment: Mapping[str, str]) -> tuple[str, dict[str, str]]:
-    """Master URL and further spark-submit options, from Airflow's Spark connection in the environment.
-
-    Raises:
-        BadInput: the connection is no JSON object of type spark.
-    """
-    text = environment.get(_CONNECTION)
-    if text is None:
-        return "local[*]", {}
-    try:
-        connection: dict[str, Any] = json.loads(text)
-        kind, host, port = connection["conn_type"], connection["host"], connection.get("port")
-        extra = connection.get("extra") or {}
-        extra = json.loads(extra) if isinstance(extra, str) else extra
-        options = {name: str(extra[name]) for name in ("deploy-mode", "queue", "namespace") if name in extra}
-    except (ValueError, KeyError, TypeError):
-        kind = None
-    if kind != "spark":
-        example = '{"conn_type": "spark", "host": "local[2]"}'
-        raise BadInput(f"{_CONNECTION} must be a JSON object such as {example}, not {text!r}.")
-    return (f"{host}:{port}" if port else host), options
 
 
 def _submit(folders: list[str]) -> None:
