@@ -17,7 +17,7 @@ import pytest
 
 from history.events import read_events
 from history.folder import RunFolder
-from operators.airflow_home import HOMES
+from operators.airflow_home import HOMES, make_home
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 FAKE_WORLD = Path(__file__).parent / "fake_world"
@@ -28,6 +28,12 @@ SETUP = ["reap False", "prepare 3.9.1", "start_cluster", "create_topics", "start
 END = ["stop_producers", "quiesce", "drain", "capture after"]
 ALWAYS = ["stop_clients", "collect", "tear_down"]
 AFTERWARDS = ["judge", "publish"]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _airflow_is_prepared(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """The first home on a machine takes longer, and says so."""
+    make_home(tmp_path_factory.mktemp("airflow") / "home")
 
 
 @pytest.fixture(autouse=True)
