@@ -7,6 +7,7 @@ import logging
 import signal
 import threading
 import time
+from _thread import start_new_thread
 from pathlib import Path
 from typing import Any
 
@@ -46,10 +47,10 @@ class Summary:
 
 
 def stop_on_sigterm() -> threading.Event:
-    """An event that SIGTERM (or SIGINT) sets."""
+    """An event that SIGTERM (or SIGINT) sets, from a thread: its lock may be held by what the signal interrupts."""
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
+        signal.signal(number, lambda *_: start_new_thread(stop.set, ()))
     return stop
 
 

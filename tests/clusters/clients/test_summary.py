@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -51,3 +53,17 @@ def test_a_clean_end_carries_the_clients_own_counts(tmp_path: Path) -> None:
 
     assert (found["clean"], found["rows"], found["partitions"]) == (True, 7, {})
     assert found["ended_ns"] >= found["started_ns"]
+
+
+def test_a_signal_in_the_middle_of_a_wait_stops_the_client() -> None:
+    """Python may be asked to stop while it holds the lock of the event that says so; a child, as it could hang."""
+    interrupted = """
+import signal
+from clusters.clients.summary import stop_on_sigterm
+stop = stop_on_sigterm()
+with stop._cond:
+    signal.raise_signal(signal.SIGTERM)
+    assert not stop.is_set()
+assert stop.wait(10)
+"""
+    subprocess.run([sys.executable, "-c", interrupted], check=True, timeout=30)
