@@ -466,11 +466,18 @@ def _why(result: Found) -> Iterator[Block]:
     yield Listing("explains", Table(caption, columns, rows, frozenset(range(1, 6))), filtered=True)
 
 
-_FINALISED = {
-    True: "Each side runs at its own version's metadata.version or inter.broker.protocol.version, finalised; what an "
-    "upgrade does before it is finalised was not looked at.",
-    False: "Head runs at base's metadata.version or inter.broker.protocol.version; what finalising the upgrade then "
-    "changes was not looked at.",
+_BEFORE_FINALISING = (
+    "Each side runs at its own version's metadata.version or inter.broker.protocol.version, finalised; what an upgrade "
+    "does before it is finalised was not looked at."
+)
+_BY_FINALISING = (
+    "Head runs at base's metadata.version or inter.broker.protocol.version; what finalising the upgrade then changes "
+    "was not looked at."
+)
+_NOT_LOOKED_AT = {  # by view
+    "matched": _BEFORE_FINALISING,
+    "shipped": _BEFORE_FINALISING,
+    "unfinalised": _BY_FINALISING,
 }
 
 
@@ -490,7 +497,7 @@ def _limits(result: Found) -> Iterator[Block]:
             "effect. If a version makes that happen, it shows in the counts and not in the effects.",
             "No failure in so many runs still allows some: see the last column of the verdicts.",
             "All nodes share one host. Figures compare two sides on it; they are no figures of another one.",
-            _FINALISED[result["settings"]["view"] != "unfinalised"],
+            _NOT_LOOKED_AT[result["settings"]["view"]],
         ]
     )
 
