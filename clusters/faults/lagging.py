@@ -13,7 +13,9 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Protocol
 
@@ -30,6 +32,7 @@ FETCH_LIMIT_S = 0.5  # a stopped follower has finished its fetch by then, once i
 PROTOCOL_OVERHEAD = 1.06  # TCP/IP and fetch headers on top of what stands in the log
 SHARES = (0.3, 2.0)  # least and most of the produce rate that the closed loop lets through
 STARVED_SHARE = 0.1
+MEASURED_S = 6  # most seconds in which the produce rate is awaited to be steady
 # The longest stop that keeps a session alive: heartbeats of ZooKeeper's clients are a third of it apart.
 LONGEST_STOP = 0.65
 
@@ -162,6 +165,17 @@ def share_for(lag: int, records: int) -> float:
     return float(min(max((max(lag, 0) / records) ** 0.5, least), most))
 
 
+def steady(rates: Iterator[float]) -> float:
+    """The first of successive rates that is within a quarter of the one before it, else the last.
+
+    What waited during an outage comes in a burst, and a share of that would hold nobody back.
+    """
+    for before, rate in pairwise(rates):
+        if abs(rate - before) <= before / 4:
+            break
+    return rate
+
+
 def observe(world: World, node: Node, partition: TopicPartition, follower_leo: int | None = None) -> Observation | None:
     """Follower first, then leader, so that the lag is never understated; None unless all that is asked answers."""
     number = broker_id(node)
@@ -193,7 +207,7 @@ class ShapedTraffic:
 
     def tick(self) -> None:
         if not self._append_rate:
-            self._append_rate = self._measure_append_rate()
+            self._append_rate = steady(self._append_rates())
         seen = self.fault.observe(self.world)
         if self.fault.records is None:
             self._let_through(STARVED_SHARE)
@@ -215,18 +229,19 @@ class ShapedTraffic:
         senders = [other for other in self.world.brokers.values() if other != node]
         self.world.runtime.limit_ingress(node, senders, PORTS["REPLICATION"], bytes_per_s)
 
-    def _measure_append_rate(self) -> float:
-        """Bytes a second by which the partition grows in some broker's log."""
+    def _append_rates(self) -> Iterator[float]:
+        """Bytes a second by which the partition grew in some broker's log, second by second, for some seconds."""
         logs = [
             node.folder / "data" / str(self.fault.partition)
             for node in self.world.brokers.values()
             if node != self.fault.node
         ]
-        before, started = [_log_bytes(log) for log in logs], time.monotonic()
-        self.fault.ended.wait(1)
-        # Not every broker has a replica, and a replica may be down.
-        grown = max(_log_bytes(log) - size for log, size in zip(logs, before, strict=True))
-        return max(grown / (time.monotonic() - started), 1000.0)
+        for _ in range(MEASURED_S):
+            before, started = [_log_bytes(log) for log in logs], time.monotonic()
+            self.fault.ended.wait(1)
+            # Not every broker has a replica, and a replica may be down.
+            grown = max(_log_bytes(log) - size for log, size in zip(logs, before, strict=True))
+            yield max(grown / (time.monotonic() - started), 1000.0)
 
 
 def _log_bytes(folder: Path) -> int:

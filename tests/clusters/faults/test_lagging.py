@@ -20,6 +20,7 @@ from clusters.faults.lagging import (
     ShapedTraffic,
     observe,
     share_for,
+    steady,
 )
 from clusters.waiting import wait_until
 from history.errors import HarnessError, WaitTimeout
@@ -267,4 +268,17 @@ def test_the_append_rate_is_that_of_the_log_that_grows(
     monkeypatch.setattr(lagging.time, "monotonic", lambda: next(now))
     monkeypatch.setattr(lagged.ended, "wait", lambda _: log.write_bytes(b"x" * 50_100))
 
-    assert ShapedTraffic(world, lagged)._measure_append_rate() == 50_000
+    assert next(ShapedTraffic(world, lagged)._append_rates()) == 50_000
+
+
+@pytest.mark.parametrize(
+    ("rates", "found"),
+    [
+        ([100.0, 110.0, 500.0], 110.0),
+        ([900.0, 100.0, 76.0, 70.0], 76.0),  # a burst at first; 76 is within a quarter of 100, and 70 is not asked for
+        ([900.0, 100.0, 74.0, 40.0, 10.0], 10.0),
+    ],
+)
+def test_a_burst_is_no_produce_rate(rates: list[float], found: float) -> None:
+    """What two seconds in a row agree on is taken; where no two do, the last."""
+    assert steady(iter(rates)) == found
