@@ -132,7 +132,10 @@ def test_no_file_at_all_is_refused():
 @pytest.mark.pipeline
 @pytest.mark.parametrize(
     ("origin", "verdict", "anomalies"),
-    [("operations", "fail", {"lost_write": 1, "poll_skip": 1}), ("verifiable", "pass", {})],
+    [
+        ("operations", "fail", {"lost_write": 1, "poll_skip": 1}),
+        pytest.param("verifiable", "pass", {}, marks=pytest.mark.slow),
+    ],
 )
 def test_an_example_is_judged_to_the_end(tmp_path, capfd, origin, verdict, anomalies):
     """The two lines come last; the page is there, and names what was lost."""
