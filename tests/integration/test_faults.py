@@ -195,15 +195,15 @@ def test_a_lagging_follower_stays_in_the_isr_and_holds_the_high_watermark(world:
 
 @pytest.mark.slow
 def test_a_throttled_follower_stays_out_of_sync_until_it_is_healed(world: World) -> None:
-    """The throttle acts only out of the ISR: it keeps a follower behind that came back with a lot to fetch."""
+    """The throttle acts only out of the ISR: it keeps a follower behind that wakes up with a lot to fetch."""
     steps: list[dict[str, object]] = [
         {"throttle": {"node": "C", "rate": "1kB/s"}},
         {"hold": "1s"},
         {"wait": {"for": {"isr_full": "orders"}, "limit": "1s"}},  # in sync, so not throttled
-        {"kill": "C"},
+        {"pause": "C"},  # a broker that starts fetches before it reads its throttle
         {"wait": {"for": {"out_of_isr": "C"}, "limit": "20s"}},
         {"hold": "25s"},  # more than one fetch (1 MiB) of what is produced
-        {"start": "C"},
+        {"resume": "C"},
         {"wait": {"for": {"isr_full": "orders"}, "limit": "6s"}},
     ]
     events = _run(world, "throttle", steps)
