@@ -147,7 +147,7 @@ test-slow: $(VENV)/.ready ## Run the tests that take many minutes
 	@exec $(PY) -m pytest -m slow tests
 
 .PHONY: test-versions
-test-versions: $(VENV)/.ready ## Start every minor line of Kafka from 2.8 on once, in each mode that it has (30 min)
+test-versions: $(VENV)/.ready ## Start every minor line of Kafka from 2.8 on once, in each mode that it has (15 min)
 	@exec $(PY) -m pytest -m slow tests/integration/test_versions.py
 
 .PHONY: lint
