@@ -26,7 +26,7 @@ BUDGETS_S = {
     "dags": 30,
     "docs": 30,
     "imports": 60,
-    "integration": 840,
+    "integration": 1020,
     "operators": 120,
     "reports": 120,
     "spark": 300,
