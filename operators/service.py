@@ -107,14 +107,18 @@ def down(home: Path = HOME) -> bool:
     state = _read_state(home)
     members = session_members(state["session"]) if state else []
     if members:
-        send(signal.SIGTERM, members)
-        deadline = time.monotonic() + _DOWN_LIMIT_S
-        pause = Event()
-        while session_members(state["session"]) and time.monotonic() < deadline:
-            pause.wait(_LOOK_S)
-        send(signal.SIGKILL, session_members(state["session"]))
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            send(number, session_members(state["session"]))
+            _await_end(state["session"])
     _state_file(home).unlink(missing_ok=True)
     return bool(members)
+
+
+def _await_end(session: int) -> None:
+    deadline = time.monotonic() + _DOWN_LIMIT_S
+    pause = Event()
+    while session_members(session) and time.monotonic() < deadline:
+        pause.wait(_LOOK_S)
 
 
 def _await_health(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
