@@ -128,9 +128,9 @@ def record_never_sent(run: Recording) -> str:
     return f"number {phantom['seq']}"
 
 
-@kind("phantom_record")
+@kind(reason="The ledger of producer holds")
 def ledger_row_missing(run: Recording) -> str:
-    """The ledger lacks a send whose record was read."""
+    """The ledger lacks a send whose record was read, and accuses nobody."""
     victim = run.choose(_middle(run.acked()))
     run.put("sends", [row for row in run.rows("sends") if row is not victim])
     return f"number {victim['seq']}"
