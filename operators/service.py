@@ -14,12 +14,13 @@ import subprocess
 import sys
 import time
 import urllib.request
+from contextlib import suppress
 from pathlib import Path
-from threading import Event
 from typing import Any
 
 from clusters.paths import ROOT
-from history.errors import BadInput, HarnessError
+from clusters.waiting import wait_until
+from history.errors import BadInput, HarnessError, WaitTimeout
 from operators.airflow_home import airflow, environment, make_home, migrate
 from operators.processes import send, session_members
 from operators.steps import runs_folder
@@ -109,16 +110,15 @@ def down(home: Path = HOME) -> bool:
     if members:
         for number in (signal.SIGTERM, signal.SIGKILL):
             send(number, session_members(state["session"]))
-            _await_end(state["session"])
+            with suppress(WaitTimeout):
+                wait_until(
+                    lambda: not session_members(state["session"]),
+                    limit_s=_DOWN_LIMIT_S,
+                    every_s=_LOOK_S,
+                    what="Airflow to be gone",
+                )
     _state_file(home).unlink(missing_ok=True)
     return bool(members)
-
-
-def _await_end(session: int) -> None:
-    deadline = time.monotonic() + _DOWN_LIMIT_S
-    pause = Event()
-    while session_members(session) and time.monotonic() < deadline:
-        pause.wait(_LOOK_S)
 
 
 def _await_health(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
