@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from campaigns.campaign import FOLDERS
+from history.results.compare import CompareResult
 from spark.intervals import clopper_pearson, none_in
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -21,26 +22,24 @@ PAGE = ROOT / "docs" / "comparisons.md"
 Row = Mapping[str, Any]
 
 
-def row_of(result: Row) -> dict[str, Any] | None:
+def row_of(result: CompareResult) -> dict[str, Any] | None:
     """What counts of a comparison; None where its truth is not known, runs are missing, or it was refused."""
-    settings, runs, plant = result["settings"], result["runs"], result["plant"]
-    itself = all(settings["base"][name] == settings["head"][name] for name in ("kafka", "changes"))
-    if result["refusals"] or runs["recorded"] < runs["planned"] or not (itself if plant is None else plant["size"]):
+    base, head, runs, plant = result.sides.base, result.sides.head, result.runs, result.plant
+    itself = (base.kafka, base.changes) == (head.kafka, head.changes)
+    if result.refusals or runs.recorded < runs.planned or not (itself if plant is None else plant.size):
         return None
-    primary = [effect for effect in result["effects"] if effect["role"] == "primary"]
+    primary = [effect for effect in result.effects if effect.role == "primary"]
+    effects = {"metric", "phase", "n", "margin", "mean", "low", "high", "verdict"}
     return {
-        "campaign_id": result["campaign_id"],
-        "created_at": result["created_at"],
-        "kafka": settings["base"]["kafka"],
-        "scenarios": settings["scenarios"],
-        "pairs": settings["pairs"],
-        "planted": plant and {name: plant[name] for name in ("metric", "size", "words", "found", "in_force")},
-        "verdicts": [effect["verdict"] for effect in primary],
-        "seen": [
-            {name: effect[name] for name in ("metric", "phase", "n", "margin", "mean", "low", "high", "verdict")}
-            for effect in primary
-        ],
-        "calibration": [own["verdict"] for own in result["noise"] if own["role"] == "primary"],
+        "campaign_id": result.campaign_id,
+        "created_at": result.created_at,
+        "kafka": base.kafka,
+        "scenarios": result.scenarios,
+        "pairs": result.pairs,
+        "planted": plant and plant.model_dump(include={"metric", "size", "words", "found", "in_force"}),
+        "verdicts": [effect.verdict for effect in primary],
+        "seen": [effect.model_dump(include=effects) for effect in primary],
+        "calibration": [own.verdict for own in result.noise if own.role == "primary"],
     }
 
 
@@ -129,7 +128,7 @@ def main(site: Path) -> None:
     """Add what is new under a site to the rows, and write both files."""
     known = {row["campaign_id"]: row for row in json.loads(RESULTS.read_text())} if RESULTS.exists() else {}
     for path in sorted((site / FOLDERS["compare"]).glob("*/result.json")):
-        if row := row_of(json.loads(path.read_text())):
+        if row := row_of(CompareResult.read(path)):
             known[row["campaign_id"]] = row
     rows = sorted(known.values(), key=lambda row: str(row["created_at"]))
     RESULTS.write_text(json.dumps(rows, indent=1) + "\n")

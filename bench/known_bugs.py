@@ -23,7 +23,7 @@ from clusters.scenario import load_scenario
 from history.events import Event, read_events
 from history.folder import RunFolder
 from history.manifest import read_manifest
-from reports.story import told as in_a_line
+from reports.timeline import in_words
 from spark.intervals import clopper_pearson
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -194,7 +194,7 @@ def _words(event: Event) -> str:
     told = event.detail
     of = f"{event.step} of {event.target}"
     words = {
-        "step": f"{event.step}: {in_a_line(told)}" + f" ({event.target})" * (event.step == "written"),
+        "step": f"{event.step}: {in_words(told)}" + f" ({event.target})" * (event.step == "written"),
         "injected": f"{of} took effect" if told.get("bit") else f"{of} did not bite",
         "healed": f"{of} is over" if told.get("gone") else f"{of} was not seen to end",
         "wait_met": f"{told.get('condition')}: came true after {told.get('waited_ms')} ms",

@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import Any, Protocol, cast
 
 from campaigns.campaign import Campaign, Item, Kind
+from history.results.base import Summary
 
 Rows = Sequence[Mapping[str, Any]]
 
@@ -16,13 +17,13 @@ class KindOfCampaign(Protocol):
 
     def plan(self, settings: Mapping[str, Any], *, campaign_id: str, created_at: str, seed: int) -> Campaign: ...
     def follow_up(self, campaign: Campaign, rows: Rows) -> list[Item]: ...
-    def result(self, campaign: Campaign, rows: Rows) -> dict[str, Any]: ...
+    def result(self, campaign: Campaign, rows: Rows) -> Summary: ...
 
 
 class PageOfKind(Protocol):
     """What its page's module offers; ``links`` maps run ids to addresses relative to the page."""
 
-    def render(self, result: Mapping[str, Any], links: Mapping[str, str]) -> str: ...
+    def render(self, result: Summary, links: Mapping[str, str]) -> str: ...
 
 
 def of(kind: Kind) -> KindOfCampaign:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 import secrets
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
+
+from history.results.nightly import NightlyResult
 
 from campaigns import kinds
 from campaigns.campaign import FOLDERS, Campaign, CampaignFolder, Kind, check_name
@@ -21,8 +22,8 @@ from clusters import experiment
 from clusters.host_lock import beside_others
 from history import archive
 from history.errors import BadInput
-from history.folder import write_atomically
-from reports.site import write
+from history.results.base import Summary
+from reports.page import write
 from spark.connection import spark_master
 from spark.submit import judge
 
@@ -82,21 +83,21 @@ def judge_recorded(folder: CampaignFolder, places: Places) -> list[str]:
     return [run.name for run in fresh]
 
 
-def _result(campaign: Campaign, rows: kinds.Rows, places: Places) -> dict[str, Any]:
+def _result(campaign: Campaign, rows: kinds.Rows, places: Places) -> Summary:
     if campaign.kind == "claims":  # answered from what was recorded; the archive holds none of it
         return claims.result(campaign, recorded_runs(campaign, places))
     return kinds.of(campaign.kind).result(campaign, rows)
 
 
-def conclude(folder: CampaignFolder, places: Places) -> dict[str, Any]:
+def conclude(folder: CampaignFolder, places: Places) -> Summary:
     """Write the result for machines and the page for people, and the index anew; returns the result."""
     campaign = folder.read_plan()
     rows = archive.read(places.archive)
-    found = _result(campaign, counted(rows, places), places)
-    write_atomically(folder.result, json.dumps(found, indent=1, ensure_ascii=False, default=str) + "\n")
-    if campaign.kind == "nightly":
-        outputs.write(folder, found)
+    result = _result(campaign, counted(rows, places), places)
+    result.write(folder.result)
+    if isinstance(result, NightlyResult):
+        outputs.write(folder, result)
         outputs.prune(places.runs, folder.path.parent, rows, check(campaign.settings), datetime.now(UTC))
-    write(kinds.page_of(campaign.kind).render(found, links_from(folder.page, rows, places)), folder.page, places.site)
+    write(kinds.page_of(campaign.kind).render(result, links_from(folder.page, rows, places)), folder.page, places.site)
     write_index(places)
-    return found
+    return result

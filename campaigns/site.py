@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -14,8 +13,10 @@ from campaigns.places import Places
 from history import archive
 from history.errors import EvidenceError
 from history.folder import RunFolder
+from history.results.base import Summary
 from reports import index_page, run_page
-from reports.site import write
+from reports.index_page import Concluded
+from reports.page import write
 
 
 def publish(run: Path) -> Path:
@@ -24,7 +25,7 @@ def publish(run: Path) -> Path:
     Raises:
         EvidenceError: it is no run folder.
     """
-    page = run_page.publish(run)
+    page = run_page.publish(run, Places.beside(run.parent).site)
     if RunFolder(run).verdict_file.is_file():
         with suppress(EvidenceError):  # judged by an earlier version: it has no metrics
             archive.add(Places.beside(run.parent).archive, archive.rows_of(RunFolder(run)))
@@ -61,24 +62,22 @@ def links_from(page: Path, rows: Sequence[Mapping[str, Any]], places: Places) ->
     return {run_id: os.path.relpath(path, page.parent) for run_id, path in pages.items() if path.is_file()}
 
 
-def results(places: Places) -> list[dict[str, Any]]:
-    """What every campaign said, newest first: kind, campaign_id, created_at, sentence, state, address."""
-    found = []
+def results(places: Places) -> list[Concluded]:
+    """What came of every campaign that was concluded, newest first."""
+    concluded = []
     for kind, name in FOLDERS.items():
         for result in (places.site / name).glob("*/result.json"):
-            told = json.loads(result.read_text())
-            plan_of_it = CampaignFolder(result.parent).read_plan()
-            found.append(
-                {
-                    "kind": kind,
-                    "campaign_id": plan_of_it.campaign_id,
-                    "created_at": plan_of_it.created_at,
-                    "sentence": told["sentence"],
-                    "state": told["state"],
-                    "address": f"{name}/{result.parent.name}/index.html",
-                }
-            )
-    return sorted(found, key=lambda each: str(each["created_at"]), reverse=True)
+            address = f"{name}/{result.parent.name}/index.html"
+            concluded.append(Concluded(kind, address, _summary(CampaignFolder(result.parent))))
+    return sorted(concluded, key=lambda each: each.result.created_at, reverse=True)
+
+
+def _summary(folder: CampaignFolder) -> Summary:
+    try:
+        return Summary.read(folder.result)
+    except EvidenceError as error:  # of an earlier format
+        plan = folder.read_plan()
+        return Summary(campaign_id=plan.campaign_id, created_at=plan.created_at, state="unknown", sentence=str(error))
 
 
 def write_index(places: Places) -> Path:

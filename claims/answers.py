@@ -5,17 +5,16 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
-from claims.answer import Answer, decisive, unseen
+from claims import answer as answered
+from claims.answer import decisive, unseen
 from claims.recording import Recording, open_recording
 from claims.table import CLAIMS, EXPERIMENTS, WALKTHROUGHS, Claim
 from history.errors import BadInput
+from history.results.claims import Answer, Evidence
 
-Told = dict[str, Any]
 
-
-def answer(claim: Claim, recordings: Mapping[str, Recording]) -> tuple[Answer, str]:
+def answer(claim: Claim, recordings: Mapping[str, Recording]) -> tuple[answered.Answer, str]:
     """The decisive answer, and the experiment that gave it; ``recordings`` maps experiments to what they recorded."""
     if claim.ask is None:
         return unseen(claim.unobservable), ""
@@ -26,18 +25,18 @@ def answer(claim: Claim, recordings: Mapping[str, Recording]) -> tuple[Answer, s
     return best, next(name for name, each in given.items() if each is best)
 
 
-def answers(recordings: Mapping[str, Recording]) -> dict[str, Told]:
-    """Every claim's answer as JSON: verdict, sentence, evidence, and which run it rests on."""
+def answers(recordings: Mapping[str, Recording]) -> dict[str, Answer]:
+    """Every claim's answer, and which run it rests on."""
     found = {}
     for name, claim in CLAIMS.items():
         best, experiment = answer(claim, recordings)
-        found[name] = {
-            "verdict": best.verdict,
-            "sentence": best.sentence,
-            "experiment": experiment,
-            "run_id": recordings[experiment].run_id if experiment else "",
-            "evidence": [row._asdict() for row in best.evidence],
-        }
+        found[name] = Answer(
+            verdict=best.verdict,
+            sentence=best.sentence,
+            experiment=experiment,
+            run_id=recordings[experiment].run_id if experiment else "",
+            evidence=[Evidence(**row._asdict()) for row in best.evidence],
+        )
     return found
 
 
@@ -61,8 +60,8 @@ def experiment_of(run: Path) -> str:
 def main(arguments: list[str]) -> None:
     """Print a line for each claim."""
     recordings = read_runs({experiment_of(Path(run)): Path(run) for run in arguments})
-    for name, told in answers(recordings).items():
-        sys.stdout.write(f"{name:4}{told['verdict']:15}{told['sentence']}\n")
+    for name, each in answers(recordings).items():
+        sys.stdout.write(f"{name:4}{each.verdict:15}{each.sentence}\n")
 
 
 if __name__ == "__main__":

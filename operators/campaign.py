@@ -145,9 +145,9 @@ class Conclude(CampaignStep):
     def execute(self, context: Context) -> str:  # noqa: ARG002  # Airflow's signature
         from campaigns import runner  # heavy: not while a DAG file is parsed
 
-        found = runner.conclude(self.folder, places())
-        if found["state"] == "fail":
-            raise AirflowFailException(f"{found['sentence']} See {self.folder.page}.")
+        result = runner.conclude(self.folder, places())
+        if result.state == "fail":
+            raise AirflowFailException(f"{result.sentence} See {self.folder.page}.")
         return str(self.folder.page)
 
 

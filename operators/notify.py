@@ -40,6 +40,7 @@ class NightlyWebhook(BaseNotifier):
         from campaigns.campaign import CampaignFolder  # heavy: not while a DAG file is parsed
         from campaigns.nightly.outputs import summary
         from campaigns.nightly.settings import Settings
+        from history.results.nightly import NightlyResult
 
         folder = CampaignFolder(Path(self.campaign)) if self.campaign != str(None) else None
         variable = folder.read_plan().settings["webhook"] if folder else Settings.model_fields["webhook"].default
@@ -49,7 +50,7 @@ class NightlyWebhook(BaseNotifier):
             return
         began = context["ti"].start_date
         if folder and began and folder.result.is_file() and folder.result.stat().st_mtime >= began.timestamp():
-            post(url, summary(json.loads(folder.result.read_text())))
+            post(url, summary(NightlyResult.read(folder.result)))
         else:
             post(url, {"text": f"{NO_RESULT}: {context['ti'].task_id} failed. Its log is in Airflow.", "state": None})
 

@@ -1,11 +1,14 @@
-"""What stands in a table of a page, and how numbers are written there."""
+"""Tables of a page, declared by their columns, and how numbers are written in them."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from operator import itemgetter
+from typing import Any, Generic, Literal, TypeVar
 
 DASH = "–"
+Row = TypeVar("Row")
 
 
 @dataclass(frozen=True)
@@ -18,19 +21,41 @@ class Cell:
 
 
 @dataclass(frozen=True)
+class Column(Generic[Row]):
+    """A column: its heading, what it shows of a row (text, a number, None, or a ``Cell``), and how it is set.
+
+    ``number`` is set flush right, ``name`` never breaks, ``text`` has room for sentences. ``help`` explains the heading
+    to who points at it.
+    """
+
+    heading: str
+    cell: Callable[[Row], Any]
+    kind: Literal["", "number", "name", "text"] = ""
+    help: str = ""
+
+
+@dataclass(frozen=True)
 class Table:
-    """A table with its caption. ``numeric`` holds the columns that are set flush right."""
+    """A table with its caption: the columns, and a cell for each of them in every row."""
 
     caption: str
-    columns: tuple[str, ...]
-    rows: list[tuple[Cell, ...]]
-    numeric: frozenset[int] = frozenset()
-    notes: list[str] = field(default_factory=list)
+    columns: Sequence[Column[Any]]
+    rows: Sequence[Sequence[Cell]]
+    notes: Sequence[str] = ()
 
 
-def cells(*values: Any) -> tuple[Cell, ...]:
-    """A row; what is no cell yet becomes one by ``count``."""
-    return tuple(value if isinstance(value, Cell) else Cell(count(value)) for value in values)
+def table(caption: str, columns: Sequence[Column[Row]], rows: Iterable[Row], notes: Sequence[str] = ()) -> Table:
+    """The table that these columns make of these rows."""
+    return Table(caption, columns, [[_cell(column.cell(row)) for column in columns] for row in rows], notes)
+
+
+def plain(*headings: str) -> list[Column[Sequence[Any]]]:
+    """Columns of rows that are sequences already: the first shows the first value, and so on."""
+    return [Column(heading, itemgetter(index)) for index, heading in enumerate(headings)]
+
+
+def _cell(value: Any) -> Cell:
+    return value if isinstance(value, Cell) else Cell(count(value))
 
 
 def count(value: Any) -> str:
@@ -74,3 +99,8 @@ def change(percent: float) -> str:
 def p_value(p: float) -> str:
     """A p-value that never reads as zero."""
     return "p < 0.0001" if p < 0.0001 else f"p = {p:.2g}"
+
+
+def detectable(percent: float) -> str:
+    """The smallest change that a number of pairs shows; a size that nobody measures is none."""
+    return "no detectable size" if percent >= 900 else change(percent).removeprefix("+")

@@ -3,87 +3,82 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
-from reports.cells import DASH, Cell, Table, cells
-from reports.site import Block, Listing, Page, Section, Words
-from reports.site import render as render_page
+from history.results.claims import Answer, ClaimsResult, Evidence
+from reports.cells import DASH, Cell, Column, plain, table
+from reports.page import Block, Links, Listing, Page, Section, Words
+from reports.page import render as render_page
 
-Told = Mapping[str, Any]
 RUN_PAGE = "report/index.html"  # in a run folder
 _MARKS = {"shown": "pass", "refuted": "fail", "not observable": "unknown"}
 
 
-def render(result: Told, links: Mapping[str, str]) -> str:
+def render(result: ClaimsResult, links: Mapping[str, str]) -> str:
     """The page of a result; ``links`` maps run ids to the addresses of their pages."""
+    runs = [(f"run: {name}", links[run_id]) for name, run_id in result.runs.items() if run_id in links]
     page = Page(
-        title=f"Claims on Kafka {result['kafka']}",
-        kind="claims about replication, answered by one version",
-        sentence=result["sentence"],
-        state=result["state"],
+        title=f"Claims on Kafka {result.kafka}",
+        kind="claims about replication, tested on one version",
+        sentence=result.sentence,
+        state=result.state,
+        head=[Links(runs)] if runs else [],
         facts=[
-            ("Kafka", result["kafka"]),
-            ("Mode", ", ".join(result["modes"])),
-            ("Asked", result["created_at"][:16].replace("T", " ")),
+            ("Kafka", result.kafka),
+            ("Mode", ", ".join(result.modes)),
+            ("Planned", result.created_at[:16].replace("T", " ")),
         ],
-        links=[(f"run: {name}", links[run_id]) for name, run_id in result["runs"].items() if run_id in links],
         sections=[
-            Section("answers", "Claim by claim", [_table(result)], "Claims"),
+            Section("answers", "Claim by claim", [_answers(result)], "Claims"),
             *_walkthroughs(result),
-            Section("evidence", "What each answer rests on", [*_evidence(result, links)], "Evidence"),
+            Section("evidence", "The evidence of each answer", [*_evidence(result, links)], "Evidence"),
         ],
-        footer="An answer is what these runs showed; one that is refuted has its counterexample here.",
+        footer="An answer holds for these runs; a refuted claim has its counterexample here.",
     )
     return render_page(page)
 
 
-def _table(result: Told) -> Block:
-    rows = [
-        cells(
-            Cell(name, link=f"#table-{name.lower()}" if told["evidence"] else ""),
-            result["claims"][name]["text"],
-            Cell(told["verdict"], _MARKS[told["verdict"]]),
-            told["sentence"],
-            result["claims"][name]["changes"] or DASH,
-        )
-        for name, told in result["answers"].items()
+def _answers(result: ClaimsResult) -> Block:
+    def name(entry: tuple[str, Answer]) -> Cell:
+        return Cell(entry[0], link=f"#table-{entry[0].lower()}" if entry[1].evidence else "")
+
+    columns: list[Column[tuple[str, Answer]]] = [
+        Column("name", name, "name"),
+        Column("claim", lambda entry: result.claims[entry[0]].text, "text"),
+        Column("answer", lambda entry: Cell(entry[1].verdict, _MARKS[entry[1].verdict])),
+        Column("in this run", lambda entry: entry[1].sentence, "text"),
+        Column("where the answer changes", lambda entry: result.claims[entry[0]].changes),
     ]
-    columns = ("name", "claim", "answer", "in this run", "where the answer changes")
-    return Listing(
-        "answers",
-        Table("One row is one claim; its name leads to the evidence.", columns, rows),
-        filtered=True,
-        whole=True,
-    )
+    answers = table("One row is one claim; its name leads to the evidence.", columns, result.answers.items())
+    return Listing("answers", answers, filtered=True, whole=True)
 
 
-def _evidence(result: Told, links: Mapping[str, str]) -> Iterator[Block]:
+def _evidence(result: ClaimsResult, links: Mapping[str, str]) -> Iterator[Block]:
     yield Words("Sources are files and tables of the run folder; times are seconds since the run began.")
-    for name, told in result["answers"].items():
-        if not told["evidence"]:
+    for name, answer in result.answers.items():
+        if not answer.evidence:
             continue
-        rows = [
-            cells(_source(row["source"], links.get(told["run_id"], "")), _seconds(row["at_s"]), row["text"])
-            for row in told["evidence"]
-        ]
-        run = Cell(told["run_id"], link=links.get(told["run_id"], ""))
-        rows.append(cells(run, DASH, f"the run of experiment {told['experiment']}"))
-        caption = f"{name}, {told['verdict']}: {result['claims'][name]['text']}"
-        yield Listing(name.lower(), Table(caption, ("source", "at", "what it says"), rows))
+        page = links.get(answer.run_id, "")
+        of_run = Evidence(source=answer.run_id, at_s=None, text=f"the run of experiment {answer.experiment}")
+        caption = f"{name}, {answer.verdict}: {result.claims[name].text}"
+        yield Listing(name.lower(), table(caption, _sources(page, answer.run_id), [*answer.evidence, of_run]))
 
 
-def _source(source: str, page: str) -> Cell:
-    """A file or table of a run folder; the folder lies above the run's page, where there is one."""
-    file = source.partition(":")[0]  # without the line
-    return Cell(source, link=f"{page.removesuffix(RUN_PAGE)}{file}" if page else "")
+def _sources(page: str, run_id: str) -> list[Column[Evidence]]:
+    """Columns whose sources lead to files of the run folder, which lies above the run's page, where there is one."""
+
+    def source(row: Evidence) -> Cell:
+        file = row.source.partition(":")[0]  # without the line
+        return Cell(row.source, link=page if row.source == run_id or not page else page.removesuffix(RUN_PAGE) + file)
+
+    return [
+        Column("source", source, "name"),
+        Column("at", lambda row: DASH if row.at_s is None else f"{row.at_s:.3f} s", "name"),
+        Column("what it says", lambda row: row.text, "text"),
+    ]
 
 
-def _walkthroughs(result: Told) -> Iterator[Section]:
-    for number, told in enumerate(result["walkthroughs"], 1):
+def _walkthroughs(result: ClaimsResult) -> Iterator[Section]:
+    for number, walk in enumerate(result.walkthroughs, 1):
         name = f"walkthrough-{number}"
-        table = Table(told["title"], tuple(told["columns"]), [cells(*row) for row in told["rows"]])
-        yield Section(name, told["title"], [Words(told["words"]), Listing(name, table)], told["short"])
-
-
-def _seconds(at_s: float | None) -> str:
-    return DASH if at_s is None else f"{at_s:.3f} s"
+        steps = Listing(name, table(walk.title, plain(*walk.columns), walk.rows))
+        yield Section(name, walk.title, [Words(walk.words), steps], walk.short)

@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import Any
 
+from history.results.compare import Arm, Effect, PairOfRuns, PhaseLatency
+
 Figure = dict[str, Any]
-Found = Mapping[str, Any]
 
 BASE, HEAD, QUIET = "#2a86d1", "#d97a16", "rgba(128, 140, 152, 0.75)"
 WASH = "rgba(128, 140, 152, 0.28)"
@@ -25,7 +26,7 @@ LABEL = 18  # characters of a phase's name in a line
 LINE = 40  # characters that a phone has room for
 
 
-def forest(effects: Sequence[Found], labels: Sequence[str]) -> Figure:
+def forest(effects: Sequence[Effect], labels: Sequence[str]) -> Figure:
     """A row per effect, the first on top: margin, interval, estimate; its name stands above it."""
     rows = range(len(effects))
     margins: dict[str, list[float | None]] = {"x": [], "y": []}
@@ -36,7 +37,7 @@ def forest(effects: Sequence[Found], labels: Sequence[str]) -> Figure:
     band = {"type": "scatter", "mode": "lines", "name": "margin", "line": {"color": WASH, "width": 16}, **margins}
     traces = [{**band, "connectgaps": False, "hoverinfo": "skip"}]
     for verdict, (colour, symbol) in LOOKS.items():
-        own = [row for row in rows if effects[row]["verdict"] == verdict and effects[row]["mean"] is not None]
+        own = [row for row in rows if effects[row].verdict == verdict and effects[row].mean is not None]
         if own:
             traces.append(_estimates(verdict, [effects[row] for row in own], own, colour, symbol))
     above = {"xref": "paper", "x": 0, "xanchor": "left", "yanchor": "bottom", "yshift": 9, "font": {"size": 12}}
@@ -62,14 +63,14 @@ def forest(effects: Sequence[Found], labels: Sequence[str]) -> Figure:
     }
 
 
-def _estimates(verdict: str, effects: Sequence[Found], rows: Sequence[int], colour: str, symbol: str) -> Figure:
-    above = [0.0 if effect["high"] is None else effect["high"] - effect["mean"] for effect in effects]
-    below = [0.0 if effect["low"] is None else effect["mean"] - effect["low"] for effect in effects]
+def _estimates(verdict: str, effects: Sequence[Effect], rows: Sequence[int], colour: str, symbol: str) -> Figure:
+    above = [0.0 if effect.high is None else effect.high - (effect.mean or 0.0) for effect in effects]
+    below = [0.0 if effect.low is None else (effect.mean or 0.0) - effect.low for effect in effects]
     return {
         "type": "scatter",
         "mode": "markers",
         "name": verdict,
-        "x": [effect["mean"] for effect in effects],
+        "x": [effect.mean for effect in effects],
         "y": list(rows),
         "error_x": {
             "array": above,
@@ -84,18 +85,18 @@ def _estimates(verdict: str, effects: Sequence[Found], rows: Sequence[int], colo
     }
 
 
-def _margin(effect: Found) -> tuple[float, float]:
+def _margin(effect: Effect) -> tuple[float, float]:
     """The same factor to both sides, in percent."""
-    return 100 / (1 + effect["margin"]) - 100, 100 * effect["margin"]
+    return 100 / (1 + effect.margin) - 100, 100 * effect.margin
 
 
-def _range(effects: Sequence[Found]) -> list[float]:
+def _range(effects: Sequence[Effect]) -> list[float]:
     """Wide enough for margins, estimates and most intervals: one that says nothing must not flatten the others."""
-    ends = sorted(abs(effect[end]) for effect in effects for end in ("low", "high") if effect[end] is not None)
-    estimates = [abs(effect["mean"]) for effect in effects if effect["mean"] is not None]
+    ends = sorted(abs(end) for effect in effects for end in (effect.low, effect.high) if end is not None)
+    estimates = [abs(effect.mean) for effect in effects if effect.mean is not None]
     usual = 2 * ends[int(0.8 * (len(ends) - 1))] if ends else 0.0
     of_intervals = min(max(ends, default=0.0), usual, 100.0)
-    reach = 1.15 * max(SMALLEST_RANGE, of_intervals, *estimates, *(100 * effect["margin"] for effect in effects))
+    reach = 1.15 * max(SMALLEST_RANGE, of_intervals, *estimates, *(100 * effect.margin for effect in effects))
     return [max(-reach, -105.0), reach]
 
 
@@ -103,13 +104,13 @@ def _line(where: Mapping[str, Any]) -> dict[str, Any]:
     return {"type": "line", **where, "line": {"color": QUIET, "width": 1.5}}
 
 
-def pairs_figure(effect: Found, label: str) -> Figure:
+def pairs_figure(effect: Effect, label: str) -> Figure:
     """The change in each pair, told apart by who ran first; the mean with its interval, and the margin."""
-    shown = [pair for pair in effect["pairs"] if pair["change"] is not None]
+    shown = [pair for pair in effect.pairs if pair.change is not None]
     traces = []
     for side, name, colour, symbol in ((0, "base ran first", BASE, "circle"), (1, "head ran first", HEAD, "diamond")):
-        own = [pair for pair in shown if pair["ran_first"] == side]
-        points = {"x": [int(pair["pair"]) for pair in own], "y": [pair["change"] for pair in own]}
+        own = [pair for pair in shown if pair.ran_first == side]
+        points = {"x": [int(pair.pair) for pair in own], "y": [pair.change for pair in own]}
         look = {
             "marker": {"color": colour, "symbol": symbol, "size": 10},
             "hovertemplate": "pair %{x}: %{y:+.1f} %<extra></extra>",
@@ -122,12 +123,12 @@ def pairs_figure(effect: Found, label: str) -> Figure:
         {"type": "rect", **across, "y0": low, "y1": high, "fillcolor": WASH, "line": {"width": 0}, "layer": "below"},
         _line({**across, "y0": 0, "y1": 0}),
     ]
-    if effect["low"] is not None:
-        wash = LOOKS.get(effect["verdict"], (QUIET, ""))[0]
-        interval = {**across, "y0": effect["low"], "y1": effect["high"], "line": {"width": 0}, "layer": "below"}
+    if effect.low is not None and effect.high is not None:
+        wash = LOOKS.get(effect.verdict or "", (QUIET, ""))[0]
+        interval = {**across, "y0": effect.low, "y1": effect.high, "line": {"width": 0}, "layer": "below"}
         shapes.append({"type": "rect", **interval, "fillcolor": wash, "opacity": 0.22})
         shapes.append(
-            {"type": "line", **across, "y0": effect["mean"], "y1": effect["mean"], "line": {"color": wash, "width": 2}}
+            {"type": "line", **across, "y0": effect.mean, "y1": effect.mean, "line": {"color": wash, "width": 2}}
         )
     return {
         "data": traces,
@@ -145,18 +146,18 @@ def pairs_figure(effect: Found, label: str) -> Figure:
     }
 
 
-def _pair_range(shown: Sequence[Found]) -> list[float]:
-    numbers = [int(pair["pair"]) for pair in shown]
+def _pair_range(shown: Sequence[PairOfRuns]) -> list[float]:
+    numbers = [int(pair.pair) for pair in shown]
     return [min(numbers) - 0.6, max(numbers) + 0.6]
 
 
-def _height(effect: Found, shown: Sequence[Found]) -> list[float]:
+def _height(effect: Effect, shown: Sequence[PairOfRuns]) -> list[float]:
     """All pairs and the margin, and as much of the interval as does not flatten them."""
-    seen = [0.0, *_margin(effect), *(pair["change"] for pair in shown)]
+    seen = [0.0, *_margin(effect), *(pair.change for pair in shown if pair.change is not None)]
     low, high = min(seen), max(seen)
     room = high - low
-    if effect["low"] is not None:
-        low, high = min(low, max(effect["low"], low - room)), max(high, min(effect["high"], high + room))
+    if effect.low is not None and effect.high is not None:
+        low, high = min(low, max(effect.low, low - room)), max(high, min(effect.high, high + room))
     return [low - 0.08 * room, high + 0.08 * room]
 
 
@@ -175,20 +176,21 @@ def _short(text: str) -> str:
     return textwrap.shorten(text, LINE + 8, placeholder="…")
 
 
-def latency(rows: Sequence[Found], percentiles: Mapping[str, str]) -> Figure:
+def latency(rows: Sequence[PhaseLatency], percentiles: Mapping[str, str]) -> Figure:
     """Medians over runs by phase, each percentile of each side, with the least and the largest run; gaps stay gaps."""
-    phases = list(dict.fromkeys(row["phase"] for row in rows))
+    phases = list(dict.fromkeys(row.phase for row in rows))
     traces = []
-    for arm, colour, symbol, shift in (("base", BASE, "circle", -0.06), ("head", HEAD, "diamond", 0.06)):
+    arms: Sequence[tuple[Arm, str, str, float]] = (("base", BASE, "circle", -0.06), ("head", HEAD, "diamond", 0.06))
+    for arm, colour, symbol, shift in arms:
         for dash, (metric, percentile) in zip(("dot", "solid", "dash"), percentiles.items(), strict=True):
-            of_phase = {row["phase"]: row[arm] for row in rows if row["metric"] == metric and row[arm]}
+            of_phase = {row.phase: row.of(arm) for row in rows if row.metric == metric and row.of(arm)}
             if of_phase:
                 look = {"line": {"color": colour, "dash": dash, "width": 1.6}}
                 look["marker"] = {"color": colour, "symbol": symbol, "size": 8}
                 places = [at + shift for at in range(len(phases))]
                 drawn = _spread([of_phase.get(phase) for phase in phases], colour)
                 traces.append({"name": f"{arm} {percentile}", "x": places, **drawn, **look})
-    ends = [value for row in rows for arm in ("base", "head") for value in row[arm]]
+    ends = [value for row in rows for value in (*row.base, *row.head)]
     few = max(ends, default=1.0) < FEW_TICKS * min(ends, default=1.0)
     wrapped = ["<br>".join(textwrap.wrap(phase or "whole run", LABEL)) for phase in phases]
     return {

@@ -1,39 +1,59 @@
-"""The page over everything: nights, comparisons, plans and runs, newest first."""
+"""The page over everything: nightly runs, comparisons, capacity plans and single runs, newest first."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from reports.cells import Cell, Table, cells
-from reports.site import Block, Listing, Page, Plot, Section, Words
-from reports.site import render as render_page
+from history.results.base import Summary
+from reports.cells import DASH, Cell, Column, table
+from reports.page import Block, Listing, Page, Plot, Section, Words
+from reports.page import render as render_page
 
 Row = Mapping[str, Any]
 
+
+@dataclass(frozen=True)
+class Concluded:
+    """A campaign that has a result, and the address of its page relative to the index."""
+
+    kind: str
+    address: str
+    result: Summary
+
+
 _KINDS = {
-    "nightly": ("nights", "Nights", "No night has run yet: make nightly."),
-    "compare": ("comparisons", "Comparisons", "No versions have been compared yet: make compare BASE=3.0.2 HEAD=3.1.2"),
-    "known_bugs": ("known-bugs", "Known bugs", "No known bug has been looked for yet: make known-bugs."),
-    "claims": ("claims", "Claims", "No version has been asked yet: make claims KAFKA=…"),
-    "capacity": ("plans", "Capacity plans", "No capacity has been planned yet: make capacity."),
+    "nightly": ("nights", "Nightly runs", "No nightly run yet: `make nightly`."),
+    "compare": ("comparisons", "Comparisons", "No comparison yet: `make compare BASE=3.0.2 HEAD=3.1.2`."),
+    "known_bugs": ("known-bugs", "Known bugs", "No known bug was tested yet: `make known-bugs`."),
+    "claims": ("claims", "Claims", "No version was tested against the claims yet: `make claims KAFKA=…`."),
+    "capacity": ("plans", "Capacity plans", "No capacity was planned yet: `make capacity`."),
 }
 _COLOURS = {"pass": "#149a78", "fail": "#d6497f", "unknown": "#b58900"}
 _SYMBOLS = {"pass": "circle", "fail": "x", "unknown": "diamond"}
 
 
-def render(rows: Iterable[Row], campaigns: Sequence[Row], links: Mapping[str, str]) -> str:
-    """``rows`` are the archive's; ``campaigns`` have kind, campaign_id, created_at, sentence, state and address."""
+_CAMPAIGN: list[Column[Concluded]] = [
+    Column("name", lambda campaign: Cell(campaign.result.campaign_id, link=campaign.address)),
+    Column("planned", lambda campaign: campaign.result.created_at[:16].replace("T", " "), "name"),
+    Column("state", lambda campaign: Cell(campaign.result.state or DASH, campaign.result.state)),
+    Column("result", lambda campaign: campaign.result.sentence, "text"),
+]
+
+
+def render(rows: Iterable[Row], campaigns: Sequence[Concluded], links: Mapping[str, str]) -> str:
+    """The page as HTML; ``rows`` are the archive's, ``links`` maps run ids to the addresses of their pages."""
     runs = _runs(rows)
     sections = [
-        Section(name, title, [_campaigns(name, [c for c in campaigns if c["kind"] == kind], nothing)])
+        Section(name, title, [_campaigns(name, [each for each in campaigns if each.kind == kind], nothing)])
         for kind, (name, title, nothing) in _KINDS.items()
     ]
     sections.append(Section("runs", "Runs", [*_runs_by_day(runs, links)]))
     page = Page(
-        title="Everything",
-        kind="all runs, nights, comparisons and plans",
+        title="All runs",
+        kind="all runs and campaigns",
         sentence=_sentence(runs, campaigns),
         sections=sections,
         root="",
@@ -46,70 +66,62 @@ def _runs(rows: Iterable[Row]) -> list[Row]:
     return sorted({row["run_id"]: row for row in rows}.values(), key=lambda row: str(row["started_at"]), reverse=True)
 
 
-def _sentence(runs: Sequence[Row], campaigns: Sequence[Row]) -> str:
+def _sentence(runs: Sequence[Row], campaigns: Sequence[Concluded]) -> str:
     if not runs:
-        return "No run is in the archive yet: make demo records the first."
+        return "No run is in the archive yet: `make demo` records the first."
     verdicts = Counter(row["verdict"] for row in runs)
-    told = ", ".join(f"{verdicts[word]:,} {word}" for word in _COLOURS if verdicts[word])
-    kinds = Counter(campaign["kind"] for campaign in campaigns)
+    counts = ", ".join(f"{verdicts[word]:,} {word}" for word in _COLOURS if verdicts[word])
+    kinds = Counter(campaign.kind for campaign in campaigns)
     many = [_counted(kinds[kind], title.lower()) for kind, (_, title, _) in _KINDS.items() if kinds[kind]]
-    return f"{_counted(len(runs), 'runs')}: {told}" + (f"; {', '.join(many)}." if many else ".")
+    return f"{_counted(len(runs), 'runs')}: {counts}" + (f"; {', '.join(many)}." if many else ".")
 
 
 def _counted(number: int, what: str) -> str:
     return f"{number:,} {what}" if number != 1 else f"1 {what.removesuffix('s')}"
 
 
-def _campaigns(name: str, found: Sequence[Row], nothing: str) -> Block:
-    if not found:
+def _campaigns(name: str, own: Sequence[Concluded], nothing: str) -> Block:
+    if not own:
         return Words(nothing, "absent")
-    rows = [
-        cells(
-            Cell(each["campaign_id"], link=each["address"]),
-            str(each["created_at"])[:16].replace("T", " "),
-            Cell(each["state"] or "–", each["state"]),
-            each["sentence"],
-        )
-        for each in found
-    ]
-    return Listing(f"all-{name}", Table("Newest first.", ("name", "planned", "state", "what it says"), rows))
+    return Listing(f"all-{name}", table("Newest first.", _CAMPAIGN, own))
 
 
 def _runs_by_day(runs: Sequence[Row], links: Mapping[str, str]) -> Iterable[Block]:
     if not runs:
         yield Words("No run is in the archive yet.", "absent")
         return
-    rows = [
-        cells(
-            Cell(row["run_id"], link=links.get(row["run_id"], "")),
-            row["scenario"],
-            row["kafka_version"],
-            row["runtime"],
-            Cell(row["verdict"], row["verdict"]),
-            row["sentence"],
-        )
-        for row in runs
+    columns: list[Column[Row]] = [
+        Column("run", lambda row: Cell(row["run_id"], link=links.get(row["run_id"], ""))),
+        Column("scenario", lambda row: row["scenario"]),
+        Column("Kafka", lambda row: row["kafka_version"], "name"),
+        Column("runtime", lambda row: row["runtime"]),
+        Column("verdict", _verdict),
+        Column("result", lambda row: row["sentence"], "text"),
     ]
-    columns = ("run", "scenario", "Kafka", "runtime", "verdict", "in words")
-    table = Table(
-        "Every archived run, newest first. A run without a link lives on in the archive alone.", columns, rows
-    )
     yield Plot(
         "verdicts",
         _figure(runs),
         "The verdict of every run by its start and scenario",
-        "One mark is one run. The archive keeps what was measured after a run's folder is gone.",
-        Table("One row is one run.", ("started", "scenario", "verdict"), [_point(row) for row in runs]),
+        "One mark is one run. The archive keeps the measurements after a run's folder is deleted.",
+        table("One row is one run.", _POINT, runs),
     )
-    yield Listing("all-runs", table, filtered=True)
+    caption = "Every archived run, newest first. Runs without a link are in the archive only."
+    yield Listing("all-runs", table(caption, columns, runs), filtered=True)
 
 
-def _point(row: Row) -> tuple[Cell, ...]:
-    return cells(_start(row), row["scenario"], Cell(row["verdict"], row["verdict"]))
+def _verdict(row: Row) -> Cell:
+    return Cell(row["verdict"], row["verdict"])
 
 
 def _start(row: Row) -> str:
     return str(row["started_at"])[:19].replace("T", " ")
+
+
+_POINT: list[Column[Row]] = [
+    Column("started", _start, "name"),
+    Column("scenario", lambda row: row["scenario"]),
+    Column("verdict", _verdict),
+]
 
 
 def _figure(runs: Sequence[Row]) -> dict[str, Any]:

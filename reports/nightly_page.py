@@ -1,25 +1,36 @@
-"""The page of a night: what to look at, tonight's matrix, what changed since when, and every night so far."""
+"""The page of a nightly run: alerts, this run's matrix, what changed since when, and every nightly run so far."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any
 
-from reports.cells import DASH, Cell, Table, cells, change
+from history.results.nightly import (
+    Alert,
+    Change,
+    Confirmation,
+    Failure,
+    Night,
+    NightlyItem,
+    NightlyResult,
+    Point,
+    Series,
+    WaiverUse,
+)
+from history.results.nightly import Cell as MatrixCell
+from reports.cells import DASH, Cell, Column, change, table
 from reports.nightly_plots import nights_figure, own_of
-from reports.site import Block, Listing, Page, Plot, Section, Words
-from reports.site import render as render_page
+from reports.page import Block, Listing, Page, Plot, Section, Words
+from reports.page import render as render_page
 
-Found = Mapping[str, Any]
 Links = Mapping[str, str]
 
-STATE_WORDS = {"fail": "alert", "unknown": "look when there is time", "pass": "no alert"}
+STATE_WORDS = {"fail": "alert", "unknown": "needs review", "pass": "no alert"}
 MEANS = {
-    "fail": "A promise was broken, or reruns confirmed that something is slower.",
-    "unknown": "No alert, but part of the night could not be judged.",
-    "pass": "Every run was judged and passed; nothing that has a basis is slower.",
+    "fail": "A guarantee was violated, or reruns confirmed that something is slower.",
+    "unknown": "No alert, but part of this nightly run could not be judged.",
+    "pass": "Every run was judged and passed; no series with enough nights is slower.",
 }
 MARKS = {
     "pass": "pass",
@@ -27,52 +38,59 @@ MARKS = {
     **dict.fromkeys(("missing", "unknown", "suspect", "inconclusive", "host", "moved", "silent"), "unknown"),
     **dict.fromkeys(("no basis", "no figure", "acknowledged"), "quiet"),
 }
-MOVED = ("confirmed", "suspect", "inconclusive", "refuted", "host", "acknowledged", "better", "moved")
+WORDS = {  # of states, where the page's differ
+    "suspect": "candidate regression",
+    "silent": "missing data",
+    "acknowledged": "waived",
+    "no basis": "too few nights",
+    "host": "host changed",
+    "moved": "changed",
+}
+CHANGED = ("confirmed", "suspect", "inconclusive", "refuted", "host", "acknowledged", "better", "moved")
+ROLES = {"night": "matrix", "canary": "control", "suspect": "candidate"}
+NEEDED = 9  # nights, where no series says
 
 
-def render(result: Found, links: Links) -> str:
+def render(result: NightlyResult, links: Links) -> str:
     """The page as HTML; ``links`` maps run ids to the addresses of their pages, as far as there are any."""
     sections = [
-        ("alerts", "Alerts", _alerts(result, links)),
-        ("tonight", "Tonight", _tonight(result, links)),
-        ("changes", "What changed", _changes(result, links)),
-        ("canary", "The canary", _canary(result)),
-        ("nights", "Every night so far", _figures(result)),
-        ("series", "Every series", _series(result)),
-        ("acknowledged", "Acknowledged", _acknowledged(result)),
-        ("before", "Nights before", _nights(result, links)),
-        ("runs", "Runs", _runs(result, links)),
-        ("limits", "What this cannot say", _limits(result)),
+        Section("alerts", "Alerts", list(_alerts(result, links))),
+        Section("matrix", "This nightly run", list(_matrix(result, links)), "This run"),
+        Section("changes", "What changed", list(_changes(result, links)), "Changes"),
+        Section("control", "The control", list(_control(result)), "Control"),
+        Section("nights", "Every nightly run so far", list(_figures(result)), "History"),
+        Section("series", "Every series", [_series(result)], "Series"),
+        Section("waivers", "Waivers", [_waivers(result)]),
+        Section("before", "Earlier nightly runs", [_nights(result, links)], "Earlier"),
+        Section("runs", "Runs", [_runs(result, links)]),
+        Section("limits", "Limits", [_limits(result)]),
     ]
-    shorts = {"changes": "Changes", "canary": "Canary", "nights": "Nights", "series": "Series", "limits": "Limits"}
     return render_page(
         Page(
-            title=f"Night {result['campaign']}",
-            kind="one night",
-            sentence=result["sentence"],
-            state=result["state"],
-            state_word=STATE_WORDS[result["state"]],
-            meaning=MEANS[result["state"]],
+            title=f"Nightly run {result.campaign_id}",
+            kind="one nightly run",
+            sentence=result.sentence,
+            state=result.state,
+            state_word=STATE_WORDS[result.state],
+            meaning=MEANS[result.state],
             facts=_facts(result),
-            sections=[Section(name, title, list(blocks), shorts.get(name, "")) for name, title, blocks in sections],
+            sections=sections,
         )
     )
 
 
-def _facts(result: Found) -> list[tuple[str, str]]:
-    asked = result["settings"]
-    canary = asked["canary"]
-    watched = [told for told in result["series"] if told["role"] == "night"]
-    compared = sum(told["state"] not in ("no basis", "no figure", "silent") for told in watched)
+def _facts(result: NightlyResult) -> list[tuple[str, str]]:
+    watched = [each for each in result.series if each.role == "night"]
+    compared = sum(each.state not in ("no basis", "no figure", "silent") for each in watched)
     return [
-        ("Night", result["campaign"]),
-        ("Planned", _when(result["created_at"])),
-        ("Kafka", ", ".join(asked["versions"])),
-        ("Scenarios", ", ".join(asked["scenarios"])),
-        ("Repetitions", str(asked["repetitions"])),
-        ("Canary", f"{canary['scenario']} on {canary['kafka']}"),
-        ("Series", f"{compared} of {len(watched)} have a basis"),
-        ("Host", ", ".join(result["hosts"]) or "no run"),
+        ("Nightly run", result.campaign_id),
+        ("Planned", _when(result.created_at)),
+        ("Kafka", ", ".join(result.versions)),
+        ("Scenarios", ", ".join(result.scenarios)),
+        ("Repetitions", str(result.repetitions)),
+        ("Control", result.control_of),
+        ("Series", f"{compared} of {len(watched)} have enough nights to compare"),
+        ("Host", ", ".join(result.hosts) or "no run"),
     ]
 
 
@@ -80,24 +98,8 @@ def _when(text: str) -> str:
     return f"{datetime.fromisoformat(text):%Y-%m-%d %H:%M}"
 
 
-# --- alerts -------------------------------------------------------------------------------------------
-
-
-def _alerts(result: Found, links: Links) -> Iterator[Block]:
-    rows = [_alert(alert, "raised", links) for alert in result["alerts"]]
-    rows += [_alert(alert, f"suppressed: {alert['why']}", links) for alert in result["suppressed"]]
-    if not result["alerts"]:
-        yield Words("Nobody was alerted.", "lead")
-    if rows:
-        yield Listing("alerts", Table("Alerts", ("about", "status", "what", "alert", "a run"), rows))
-    if result["notes"]:
-        yield Words(result["notes"], "note")
-
-
-def _alert(alert: Found, how: str, links: Links) -> tuple[Cell, ...]:
-    return cells(
-        alert["kind"], Cell(alert["status"], MARKS[alert["status"]]), alert["text"], how, _run(alert["runs"], links)
-    )
+def _state(state: str) -> Cell:
+    return Cell(WORDS.get(state, state), MARKS.get(state, ""))
 
 
 def _run(runs: Sequence[str], links: Links) -> Cell:
@@ -106,235 +108,254 @@ def _run(runs: Sequence[str], links: Links) -> Cell:
     return Cell("its page", link=links[run]) if run else Cell(DASH if not runs else "page removed")
 
 
-# --- tonight ------------------------------------------------------------------------------------------
+# --- alerts -------------------------------------------------------------------------------------------
 
 
-def _tonight(result: Found, links: Links) -> Iterator[Block]:
-    found = {(told["scenario"], told["kafka"]): told for told in result["cells"]}
-    versions = list(dict.fromkeys(told["kafka"] for told in result["cells"]))
-    rows = [
-        (Cell(scenario), *(_verdicts(found.get((scenario, kafka)), links) for kafka in versions))
-        for scenario in dict.fromkeys(told["scenario"] for told in result["cells"])
+def _alerts(result: NightlyResult, links: Links) -> Iterator[Block]:
+    if not result.alerts:
+        yield Words("No alert was raised.", "lead")
+    columns: list[Column[Alert]] = [
+        Column("about", lambda alert: alert.kind),
+        Column("status", lambda alert: _state(alert.status)),
+        Column("what", lambda alert: alert.text, "text"),
+        Column("alert", lambda alert: f"suppressed: {alert.why}" if alert.why else "raised"),
+        Column("a run", lambda alert: _run(alert.runs, links), "name"),
     ]
-    notes = ["Canary and reruns are counted with their scenario and version. A link leads to one run of its cell."]
-    yield Listing("matrix", Table("Verdicts of tonight's runs", ("scenario", *versions), rows, notes=notes))
-    if result["failures"]:
-        head = ("scenario", "Kafka", "status", "runs", "what was found", "in words", "first seen", "a run")
-        rows = [_failure(told, links) for told in result["failures"]]
-        yield Listing("failures", Table("Correctness failures", head, rows))
+    if alerts := [*result.alerts, *result.suppressed]:
+        yield Listing("alerts", table("Alerts", columns, alerts))
+    if result.notes:
+        yield Words(result.notes, "note")
 
 
-def _verdicts(cell: Found | None, links: Links) -> Cell:
+# --- this nightly run ---------------------------------------------------------------------------------
+
+
+def _matrix(result: NightlyResult, links: Links) -> Iterator[Block]:
+    cells = {(cell.scenario, cell.kafka): cell for cell in result.cells}
+
+    def of_version(kafka: str) -> Column[str]:
+        return Column(kafka, lambda scenario: _verdicts(cells.get((scenario, kafka)), links))
+
+    versions = list(dict.fromkeys(cell.kafka for cell in result.cells))
+    columns: list[Column[str]] = [Column("scenario", lambda name: name, "name"), *map(of_version, versions)]
+    scenarios = dict.fromkeys(cell.scenario for cell in result.cells)
+    notes = ["Control runs and reruns count with their scenario and version. A link leads to one run of its cell."]
+    yield Listing("matrix", table("Verdicts of the runs", columns, scenarios, notes))
+    if result.failures:
+        of_failures: list[Column[Failure]] = [
+            Column("scenario", lambda failure: failure.scenario, "name"),
+            Column("Kafka", lambda failure: failure.kafka),
+            Column("status", _status),
+            Column("runs", lambda failure: f"{len(failure.runs)} of {failure.of}", "name"),
+            Column("what was found", lambda failure: ", ".join(failure.found)),
+            Column("result", lambda failure: failure.sentence, "text"),
+            Column("first seen", lambda failure: failure.first_night, "name"),
+            Column("a run", lambda failure: _run(failure.runs, links), "name"),
+        ]
+        yield Listing("failures", table("Correctness failures", of_failures, result.failures))
+
+
+def _verdicts(cell: MatrixCell | None, links: Links) -> Cell:
     if cell is None:
-        return Cell("not asked for", "quiet")
-    told = ", ".join(f"{count} {verdict}" for verdict, count in sorted(cell["verdicts"].items()))
-    run = next((run for run in cell["runs"] if run in links), "")
-    return Cell(told, MARKS[cell["verdict"]], links.get(run, ""))
+        return Cell("not planned", "quiet")
+    counts = ", ".join(f"{count} {verdict}" for verdict, count in sorted(cell.verdicts.items()))
+    run = next((run for run in cell.runs if run in links), "")
+    return Cell(counts, MARKS[cell.verdict], links.get(run, ""))
 
 
-def _failure(told: Found, links: Links) -> tuple[Cell, ...]:
-    known = told["acknowledged"]
-    status = f"acknowledged by {known['who']} until {known['until']}" if known else told["status"]
-    return cells(
-        told["scenario"],
-        told["kafka"],
-        Cell(status, MARKS[told["status"]]),
-        f"{len(told['runs'])} of {told['of']}",
-        ", ".join(told["found"]),
-        told["sentence"],
-        told["first_night"],
-        _run(told["runs"], links),
-    )
+def _status(failure: Failure) -> Cell:
+    waiver = failure.waiver
+    return Cell(f"waived by {waiver.who} until {waiver.until}", "quiet") if waiver else _state(failure.status)
 
 
 # --- what changed ---------------------------------------------------------------------------------------
 
 
-def _changes(result: Found, links: Links) -> Iterator[Block]:
-    moved = [told for told in result["series"] if told["state"] in MOVED and told["role"] == "night"]
-    silent = [told for told in result["series"] if told["state"] == "silent"]
-    if silent:
-        yield Words([f"{told['name']} is silent: {told['why']}." for told in silent])
-    if not moved:
+def _changes(result: NightlyResult, links: Links) -> Iterator[Block]:
+    without_data = [each for each in result.series if each.state == "silent"]
+    if without_data:
+        yield Words([f"{each.name} has no data: {each.why}." for each in without_data])
+    changed = [
+        (each, each.change)
+        for each in result.series
+        if each.state in CHANGED and each.role == "night" and each.change is not None
+    ]
+    if not changed:
         yield Words(_nothing_changed(result), "lead")
         return
-    moved.sort(key=lambda told: (MOVED.index(told["state"]), -told["margins"]))
-    head = ("series", "state", "since", "level before and after", "change", "change in reruns", "a rerun")
-    rows = [_moved(told, links) for told in moved]
-    notes = [
-        "Levels are geometric means of the nights; intervals are at 95 %, of the screen's t test and of the "
-        "reruns against a pinned release. The change that the screen saw is chosen for being large; that of the "
-        "reruns is not."
+    changed.sort(key=lambda row: (CHANGED.index(row[0].state), -row[0].margins))
+    columns: list[Column[tuple[Series, Change]]] = [
+        Column("series", lambda row: row[0].name, "text"),
+        Column("state", lambda row: _state(row[0].state)),
+        Column("since", lambda row: row[1].since, "name"),
+        Column("level before and after", lambda row: _levels(*row), "name"),
+        Column("change", lambda row: _with_interval(row[1])),
+        Column("change in reruns", lambda row: _in_reruns(row[0].confirmation)),
+        Column("a rerun", lambda row: _run(row[0].confirmation.runs if row[0].confirmation else [], links), "name"),
     ]
-    yield Listing("changes", Table("Series that changed beyond their margin", head, rows, notes=notes))
-    yield Words([f"{told['name']}: {told['why']}." for told in moved])
+    notes = [
+        "Levels are geometric means over nights; intervals are at 95 %, of the screen's t test and of the reruns "
+        "against a pinned release. The screen selects large changes and so overstates them; reruns do not."
+    ]
+    yield Listing("changes", table("Series that changed beyond their margin", columns, changed, notes))
+    yield Words([f"{each.name}: {each.why}." for each, _ in changed])
 
 
-def _nothing_changed(result: Found) -> str:
-    states = Counter(told["state"] for told in result["series"] if told["role"] == "night")
+def _nothing_changed(result: NightlyResult) -> str:
+    states = Counter(each.state for each in result.series if each.role == "night")
     if not states["steady"] and states["silent"]:
-        return "Nothing was compared: no series has a figure tonight."
+        return "Nothing was compared: no series has data in this nightly run."
     if not states["steady"]:
-        needed = max((told["needed"] for told in result["series"]), default=9)
-        return f"Nothing was compared: no series has the {needed} nights on one host that it needs."
-    return f"None of the {states['steady']} series that have a basis changed by more than its margin."
+        return f"Nothing was compared: no series has the {_needed(result)} nights on one host that it needs."
+    return f"None of the {states['steady']} series with enough nights changed by more than its margin."
 
 
-def _moved(told: Found, links: Links) -> tuple[Cell, ...]:
-    moved, again = told["change"], told["confirmation"]
-    runs = again["runs"] if again else []
-    return cells(
-        told["name"],
-        Cell(told["state"], MARKS.get(told["state"], "")),
-        moved["since"],
-        f"{moved['before']:,.4g} → {moved['after']:,.4g} {told['unit']}".rstrip(),
-        _with_interval(moved),
-        f"{_with_interval(again)}, {again['pairs']} pairs" if again else DASH,
-        _run(runs, links),
-    )
+def _needed(result: NightlyResult) -> int:
+    return max((each.needed for each in result.series), default=NEEDED)
 
 
-def _with_interval(told: Found) -> str:
-    if told["percent"] is None:
+def _levels(series: Series, moved: Change) -> str:
+    return f"{moved.before:,.4g} → {moved.after:,.4g} {series.unit}".rstrip()
+
+
+def _in_reruns(reruns: Confirmation | None) -> str:
+    return f"{_with_interval(reruns)}, {reruns.pairs} pairs" if reruns else DASH
+
+
+def _with_interval(moved: Change | Confirmation) -> str:
+    if moved.percent is None:
         return DASH
-    if told["low_percent"] is None:
-        return change(told["percent"])
-    return f"{change(told['percent'])} ({change(told['low_percent'])} to {change(told['high_percent'])})"
+    if moved.low_percent is None or moved.high_percent is None:
+        return change(moved.percent)
+    return f"{change(moved.percent)} ({change(moved.low_percent)} to {change(moved.high_percent)})"
 
 
-# --- nights ---------------------------------------------------------------------------------------------
+# --- all nightly runs -----------------------------------------------------------------------------------
 
 
-def _canary(result: Found) -> Iterator[Block]:
-    yield Words(result["canary"]["sentence"], "lead")
-    yield Words("The same scenario on the same release every night: what moves it is the host, or this harness.")
-    own = [told for told in result["series"] if told["role"] == "canary" and told["points"]]
+def _control(result: NightlyResult) -> Iterator[Block]:
+    yield Words(result.control.sentence, "lead")
+    yield Words(
+        "The control is the same scenario on the same release in every nightly run. If it changes, the cause is the "
+        "host or this test harness, not Kafka."
+    )
+    own = [each for each in result.series if each.role == "canary" and each.points]
     if own:
-        yield _plot("canary", "The canary", own)
+        yield _plot("control", "The control", own)
 
 
-def _figures(result: Found) -> Iterator[Block]:
+def _figures(result: NightlyResult) -> Iterator[Block]:
     """A figure for each metric, with a strip for each scenario and phase."""
-    by_metric = own_of(result["series"])
+    by_metric = own_of(result.series)
     if not by_metric:
         yield Words("No series has a figure yet.", "absent")
     for metric, own in by_metric.items():
-        yield _plot(f"nights-{metric}", own[0]["words"], own)
+        yield _plot(f"nights-{metric}", own[0].words, own)
 
 
-def _plot(name: str, title: str, own: Sequence[Found]) -> Plot:
-    rows = [
-        cells(told["name"], point["night"], _when(point["at"]), *_figures_of(point), point["runs"], _mark_of(point))
-        for told in own
-        for point in told["points"]
+def _plot(name: str, title: str, own: Sequence[Series]) -> Plot:
+    columns: list[Column[tuple[Series, Point]]] = [
+        Column("series", lambda row: row[0].name, "text"),
+        Column("nightly run", lambda row: row[1].night, "name"),
+        Column("began", lambda row: _when(row[1].at), "name"),
+        Column(f"median ({own[0].unit or 'ratio'})", lambda row: f"{row[1].value:.5g}", "number"),
+        Column("lowest", lambda row: f"{row[1].low:.5g}", "number"),
+        Column("highest", lambda row: f"{row[1].high:.5g}", "number"),
+        Column("runs", lambda row: row[1].runs, "number"),
+        Column("remark", lambda row: "at least: the observation ended first" if row[1].censored else ""),
     ]
-    head = ("series", "night", "began", f"median ({own[0]['unit'] or 'ratio'})", "lowest", "highest", "runs", "remark")
     return Plot(
         name,
         nights_figure(own),
-        f"{title}: a strip for each scenario and phase, a line for each version, a point for each night",
-        f"{title}. A point is the median of a night's good runs, the band reaches from the lowest to the highest of "
-        "them; nothing is known between nights. Scales do not begin at 0. A dotted line is where a level changed by "
-        "more than the margin.",
-        Table(title, head, rows, frozenset({3, 4, 5, 6})),
+        f"{title}: a strip for each scenario and phase, a line for each version, a point for each nightly run",
+        f"{title}. A point is the median of the usable runs of one nightly run, the band reaches from the lowest to "
+        "the highest of them; between points nothing is known. Scales do not begin at 0. A dotted line marks where a "
+        "level changed by more than the margin.",
+        table(title, columns, [(each, point) for each in own for point in each.points]),
     )
 
 
-def _figures_of(point: Found) -> list[str]:
-    return [f"{point[name]:.5g}" for name in ("value", "low", "high")]
-
-
-def _mark_of(point: Found) -> str:
-    return "at least: the observation ended first" if point["censored"] else ""
-
-
-def _series(result: Found) -> Iterator[Block]:
-    head = ("series", "state", "nights", "would be noticed", "margin", "why")
-    rows = [
-        cells(
-            told["name"] + (" (canary)" if told["role"] == "canary" else ""),
-            Cell(told["state"], MARKS.get(told["state"], "")),
-            len(told["points"]),
-            DASH if told["visible_percent"] is None else f"from {change(told['visible_percent'])}",
-            f"{told['margin_percent']:g} %",
-            "see above, what changed" if told["state"] in MOVED and told["role"] == "night" else told["why"],
-        )
-        for told in result["series"]
+def _series(result: NightlyResult) -> Block:
+    columns: list[Column[Series]] = [
+        Column("series", lambda each: each.name + (" (control)" if each.role == "canary" else ""), "text"),
+        Column("state", lambda each: _state(each.state)),
+        Column("nights", lambda each: len(each.points), "number"),
+        Column("detectable", _detectable, "number", "The change of one night that the screen detects half the time."),
+        Column("margin", lambda each: f"{each.margin_percent:g} %", "number"),
+        Column(
+            "why",
+            lambda each: "see What changed" if each.state in CHANGED and each.role == "night" else each.why,
+            "text",
+        ),
     ]
     notes = [
-        "Would be noticed: the change of a single night that the screen sees half the time. A smaller one may be "
-        "there; it shows after more nights."
+        "Detectable: the change of a single night that the screen detects half the time. A smaller one may be there; "
+        "it shows after more nights."
     ]
-    table = Table("Every watched series tonight", head, rows, frozenset({2, 3, 4}), notes)
-    yield Listing("series", table, filtered=True)
+    return Listing("series", table("Every watched series", columns, result.series, notes), filtered=True)
 
 
-def _acknowledged(result: Found) -> Iterator[Block]:
-    entries = result["acknowledged"]
-    if not entries:
-        yield Words("Nothing is acknowledged.")
-        return
-    head = ("scenario", "Kafka", "what", "until", "who", "why", "tonight")
-    rows = [
-        cells(
-            told["scenario"],
-            told["kafka"] or "every version",
-            ", ".join(told["found"]) or _bounded(told),
-            told["until"],
-            told["who"],
-            told["why"],
-            Cell("expired", "unknown") if told["expired"] else "used" if told["used"] else Cell("not needed", "quiet"),
-        )
-        for told in entries
+def _detectable(series: Series) -> str:
+    return DASH if series.visible_percent is None else f"from {change(series.visible_percent)}"
+
+
+def _waivers(result: NightlyResult) -> Block:
+    if not result.waivers:
+        return Words("There is no waiver.")
+    columns: list[Column[WaiverUse]] = [
+        Column("scenario", lambda waiver: waiver.scenario, "name"),
+        Column("Kafka", lambda waiver: waiver.kafka or "every version"),
+        Column("what", lambda waiver: ", ".join(waiver.found) or _bounded(waiver)),
+        Column("until", lambda waiver: str(waiver.until), "name"),
+        Column("who", lambda waiver: waiver.who),
+        Column("why", lambda waiver: waiver.why, "text"),
+        Column("in this run", _use),
     ]
-    yield Listing("acknowledged", Table("Acknowledgements", head, rows))
+    return Listing("waivers", table("Waivers", columns, result.waivers))
 
 
-def _bounded(entry: Found) -> str:
-    return f"{' '.join(filter(None, (entry['metric'], entry['phase'])))}, up to {entry['up_to']:g} %"
+def _bounded(waiver: WaiverUse) -> str:
+    return f"{' '.join(filter(None, (waiver.metric, waiver.phase)))}, up to {waiver.up_to or 0:g} %"
 
 
-def _nights(result: Found, links: Links) -> Iterator[Block]:
-    rows = [
-        cells(
-            Cell(told["night"], link=links.get(told["night"], "")),
-            _when(told["at"]),
-            *(told.get(verdict, 0) for verdict in ("pass", "fail", "unknown")),
-        )
-        for told in result["nights"]
-    ]
-    table = Table(
-        "Nights so far, the newest first", ("night", "began", "pass", "fail", "unknown"), rows, frozenset({2, 3, 4})
+def _use(waiver: WaiverUse) -> Cell:
+    return (
+        Cell("expired", "unknown") if waiver.expired else Cell("used") if waiver.used else Cell("not needed", "quiet")
     )
-    yield Listing("before", table)
 
 
-def _runs(result: Found, links: Links) -> Iterator[Block]:
-    rows = [
-        cells(
-            Cell(run["run_id"] or run["item"], link=links.get(run["run_id"] or "", "")),
-            run["role"],
-            run["scenario"],
-            run["kafka"],
-            Cell(run["verdict"], MARKS[run["verdict"]]),
-            run["sentence"],
-        )
-        for run in result["runs"]
+def _nights(result: NightlyResult, links: Links) -> Block:
+    columns: list[Column[Night]] = [
+        Column("nightly run", lambda night: Cell(night.night, link=links.get(night.night, "")), "name"),
+        Column("began", lambda night: _when(night.at), "name"),
+        Column("pass", lambda night: night.verdicts.get("pass", 0), "number"),
+        Column("fail", lambda night: night.verdicts.get("fail", 0), "number"),
+        Column("unknown", lambda night: night.verdicts.get("unknown", 0), "number"),
     ]
-    head = ("run", "for", "scenario", "Kafka", "verdict", "in words")
-    yield Listing("runs", Table("Tonight's runs, in their order", head, rows), filtered=True)
+    return Listing("before", table("Nightly runs so far, the newest first", columns, result.nights))
 
 
-def _limits(result: Found) -> Iterator[Block]:
-    asked = result["settings"]
-    needed = max((told["needed"] for told in result["series"]), default=9)
-    yield Words(
+def _runs(result: NightlyResult, links: Links) -> Block:
+    columns: list[Column[NightlyItem]] = [
+        Column("run", lambda run: Cell(run.run_id or run.item, link=links.get(run.run_id or "", ""))),
+        Column("for", lambda run: ROLES.get(run.role, run.role)),
+        Column("scenario", lambda run: run.scenario, "name"),
+        Column("Kafka", lambda run: run.kafka),
+        Column("verdict", lambda run: Cell(run.verdict, MARKS[run.verdict])),
+        Column("result", lambda run: run.sentence, "text"),
+    ]
+    return Listing("runs", table("The runs, in their order", columns, result.runs), filtered=True)
+
+
+def _limits(result: NightlyResult) -> Block:
+    return Words(
         [
-            f"A series is compared once it has {needed} nights on one host; until then only correctness is judged.",
+            f"A series is compared once it has {_needed(result)} nights on one host; until then only correctness is "
+            "judged.",
             "A night counts as one point, however many runs it has. Intervals are at 95 %, and hold for noise that is "
             "not correlated from night to night.",
-            f"No more than {asked['confirm']['suspects']} suspects are rerun a night, and no more than "
-            f"{asked['alerts']} alerts are raised about performance. What is left over is on this page.",
+            f"At most {result.max_candidates} candidate regressions are rerun per nightly run, and at most "
+            f"{result.max_alerts} performance alerts are raised. The others are on this page.",
             "A change that is as large as its margin is confirmed about half the time.",
             "Figures are of this host: they compare with themselves, and with no other machine's.",
         ]

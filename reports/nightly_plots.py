@@ -1,39 +1,39 @@
-"""The figure of many nights as plain Plotly JSON: strips one above the other, a line for each version."""
+"""The figure of many nightly runs as plain Plotly JSON: strips one above the other, a line for each version."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
+from history.results.nightly import Change, Series
 from reports.plots import PALETTE, QUIET
 
 Figure = dict[str, Any]
-Found = Mapping[str, Any]
 
 STRIP, GAP, TOP, BOTTOM = 110, 40, 34, 84  # pixels
-LEAST_SPAN = 1.6
+MIN_SPAN = 1.6
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "x", "star", "cross", "triangle-down")
 TELLING = ("confirmed", "suspect", "inconclusive", "host", "better", "moved")
 
 
-def own_of(series: Sequence[Found]) -> dict[str, list[Found]]:
+def own_of(series: Sequence[Series]) -> dict[str, list[Series]]:
     """The matrix's series that have a point, by metric."""
-    found: dict[str, list[Found]] = {}
-    for told in series:
-        if told["role"] == "night" and told["points"]:
-            found.setdefault(told["metric"], []).append(told)
+    found: dict[str, list[Series]] = {}
+    for each in series:
+        if each.role == "night" and each.points:
+            found.setdefault(each.metric, []).append(each)
     return found
 
 
-def nights_figure(series: Sequence[Found]) -> Figure:
+def nights_figure(series: Sequence[Series]) -> Figure:
     """A strip for each scenario and phase, the first on top; in it a line and a band for each version.
 
-    All strips share the time. Each has its own scale, which spans a factor of LEAST_SPAN or more, so that small wobbles
+    All strips share the time. Each has its own scale, which spans a factor of MIN_SPAN or more, so that small wobbles
     look small.
     """
-    strips = list(dict.fromkeys(_strip(told) for told in series))
-    versions = sorted({told["kafka_version"] for told in series})
+    strips = list(dict.fromkeys(_strip(each) for each in series))
+    versions = sorted({each.kafka_version for each in series})
     drawn = len(strips) * STRIP + (len(strips) - 1) * GAP
     layout: Figure = {
         "height": drawn + TOP + BOTTOM,
@@ -50,58 +50,58 @@ def nights_figure(series: Sequence[Found]) -> Figure:
     for row, strip in enumerate(strips):
         axis = "y" if row == 0 else f"y{row + 1}"
         top = 1 - row * (STRIP + GAP) / drawn
-        own = [told for told in series if _strip(told) == strip]
+        own = [each for each in series if _strip(each) == strip]
         layout[f"yaxis{axis[1:]}"] = {
             "domain": [max(0.0, top - STRIP / drawn), top],
             "range": _scale(own),
             "nticks": 4,
-            "ticksuffix": f" {own[0]['unit']}".rstrip(),
+            "ticksuffix": f" {own[0].unit}".rstrip(),
         }
         layout["annotations"].append(_title(strip, top))
-        for told in own:
-            version = told["kafka_version"]
-            data += _traces(told, axis, versions.index(version), is_first=version not in shown)
+        for each in own:
+            version = each.kafka_version
+            data += _traces(each, axis, versions.index(version), is_first=version not in shown)
             shown.add(version)
-            if told["state"] in TELLING and told["change"]:
-                layout["shapes"].append(_onset(told, axis))
+            if each.state in TELLING and each.change:
+                layout["shapes"].append(_onset(each.change, axis))
     return {"data": data, "layout": layout}
 
 
-def _strip(told: Found) -> str:
-    return f"{told['scenario']}: {told['phase']}" if told["phase"] else str(told["scenario"])
+def _strip(each: Series) -> str:
+    return f"{each.scenario}: {each.phase}" if each.phase else each.scenario
 
 
-def _range(series: Sequence[Found]) -> list[str]:
+def _range(series: Sequence[Series]) -> list[str]:
     """From the first night to the last, with room at both ends; a day around one night alone."""
-    times = sorted(datetime.fromisoformat(point["at"]) for told in series for point in told["points"])
+    times = sorted(datetime.fromisoformat(point.at) for each in series for point in each.points)
     room = max((times[-1] - times[0]) / 40, timedelta(hours=1) if len(set(times)) > 1 else timedelta(hours=12))
     return [(times[0] - room).isoformat(), (times[-1] + room).isoformat()]
 
 
-def _scale(own: Sequence[Found]) -> list[float]:
-    lowest = min(point["low"] for told in own for point in told["points"])
-    highest = max(point["high"] for told in own for point in told["points"])
-    middle, half = (lowest * highest) ** 0.5, max((highest / lowest) ** 0.5, LEAST_SPAN**0.5) * 1.04
+def _scale(own: Sequence[Series]) -> list[float]:
+    lowest = min(point.low for each in own for point in each.points)
+    highest = max(point.high for each in own for point in each.points)
+    middle, half = (lowest * highest) ** 0.5, max((highest / lowest) ** 0.5, MIN_SPAN**0.5) * 1.04
     return [middle / half, middle * half]
 
 
-def _traces(told: Found, axis: str, number: int, *, is_first: bool) -> list[Figure]:
+def _traces(each: Series, axis: str, number: int, *, is_first: bool) -> list[Figure]:
     """The band from the lowest to the highest run, and the medians."""
-    colour, version, points = PALETTE[number % len(PALETTE)], told["kafka_version"], told["points"]
-    common = {"type": "scatter", "x": [point["at"] for point in points], "yaxis": axis, "legendgroup": version}
+    colour, version, points = PALETTE[number % len(PALETTE)], each.kafka_version, each.points
+    common = {"type": "scatter", "x": [point.at for point in points], "yaxis": axis, "legendgroup": version}
     edge = {**common, "mode": "lines", "line": {"width": 0}, "hoverinfo": "skip", "showlegend": False}
-    low = {**edge, "name": f"{told['name']}, lowest", "y": [point["low"] for point in points]}
-    high = {**edge, "name": f"{told['name']}, highest", "y": [point["high"] for point in points], "fill": "tonexty"}
+    low = {**edge, "name": f"{each.name}, lowest", "y": [point.low for point in points]}
+    high = {**edge, "name": f"{each.name}, highest", "y": [point.high for point in points], "fill": "tonexty"}
     line = {
         **common,
         "name": version,
         "mode": "lines+markers",
-        "y": [point["value"] for point in points],
+        "y": [point.value for point in points],
         "line": {"color": colour, "width": 2},
         "marker": {"color": colour, "symbol": SYMBOLS[number % len(SYMBOLS)], "size": 7},
         "showlegend": is_first,
-        "text": [point["night"] for point in points],
-        "hovertemplate": f"{version}, %{{text}}: %{{y:.4g}} {told['unit']}<extra></extra>",
+        "text": [point.night for point in points],
+        "hovertemplate": f"{version}, %{{text}}: %{{y:.4g}} {each.unit}<extra></extra>",
     }
     return [low, {**high, "fillcolor": _washed(colour)}, line]
 
@@ -111,8 +111,8 @@ def _washed(colour: str) -> str:
     return f"rgba({red}, {green}, {blue}, 0.18)"
 
 
-def _onset(told: Found, axis: str) -> Figure:
-    at = told["change"]["since_at"]
+def _onset(change: Change, axis: str) -> Figure:
+    at = change.since_at
     line = {"color": QUIET, "width": 1.5, "dash": "dot"}
     return {"type": "line", "xref": "x", "yref": f"{axis} domain", "x0": at, "x1": at, "y0": 0, "y1": 1, "line": line}
 

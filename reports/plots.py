@@ -11,7 +11,7 @@ from itertools import groupby, pairwise
 from typing import Any
 
 from reports.run_data import Row, RunData
-from reports.story import Span, end_of_run, faults, phases
+from reports.timeline import Span, end_of_run, faults, phases
 
 Figure = dict[str, Any]
 Trace = dict[str, Any]

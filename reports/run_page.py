@@ -1,133 +1,139 @@
 """The page of one run: ``python -m reports.run_page RUN [RUN …]`` writes ``<run>/report/index.html``.
 
-The page opens from disk and asks no network for anything; plotly.js lies beside it.
+The page opens from disk and asks no network for anything. Its figures are drawn by the site's copy of plotly.js.
 """
 
 from __future__ import annotations
 
 import csv
 import json
-import shutil
+import os
 import sys
+from collections.abc import Iterator, Sequence
 from datetime import datetime
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 from history.errors import PlimsollError
 from history.events import Event
-from history.folder import write_atomically
 from history.manifest import Manifest
-from reports import page_tables
+from reports import page, run_tables
 from reports.cells import Table
-from reports.plots import figures, time_range
+from reports.page import Bar, Block, Command, Links, Listing, Page, Plot, Section, Strip, Words
+from reports.plots import Figure, figures, time_range
 from reports.run_data import RunData, read_run
-from reports.site import PLOTLY, environment
-from reports.story import Span, end_of_run, faults, moments, phases
+from reports.timeline import MOMENTS, Span, end_of_run, faults, moments, phases
 
 CASES = "cases.csv"
-SHOWN_KEYS = 8
+MAX_KEYS = 8
 VERDICT_MEANS = {
-    "pass": "Everything that had to hold was checked, and held.",
-    "fail": "Something that had to hold did not.",
-    "unknown": "The evidence does not suffice to say either.",
+    "pass": "Every guarantee of this configuration was checked, and holds.",
+    "fail": "A guarantee of this configuration was violated.",
+    "unknown": "The evidence does not suffice for a verdict.",
 }
-TITLES = {
-    "story": "What happened",
-    "replicas": "High watermark and log end offset of every replica",
-    "isr": "In-sync replicas",
-    "sends": "Sends and latency",
-    "delivery": "Delivery",
-    "anomalies": "Anomalies",
-    "invariants": "Invariants",
-    "offsets": "Offsets before and after",
-    "recovery": "Recovery times",
-    "files": "Evidence and how to judge it again",
-}
+CONTROLS = {"lost_write": "lost records", "duplicate": "duplicated records"}
+WIDE_PIXELS, NARROW_PIXELS = 1040, 300  # of the strip, on a desk and on a phone
+LETTER_PIXELS, NUMBER_PIXELS = 8.0, 26
 
 
-def publish(folder: Path) -> Path:
+def publish(path: Path, site: Path | None = None) -> Path:
     """Write the page of a run and return its path; what the run lacks is named on the page.
+
+    ``site`` holds the one copy of plotly.js; without one it is the folder ``site`` beside the folder of the runs.
 
     Raises:
         EvidenceError: the folder holds no manifest, so it is no run folder.
     """
-    run = read_run(folder)
+    run = read_run(path)
+    site = site or path.resolve().parent.parent / "site"
     run.folder.report.mkdir(exist_ok=True)
-    page = run.folder.report / "index.html"
-    shutil.copyfile(str(files("plotly") / "package_data" / PLOTLY), run.folder.report / PLOTLY)
     _write_cases(run)
-    write_atomically(page, render(run))
-    return page
+    return page.write(render(run, site), run.folder.report / "index.html", site)
 
 
 def _write_cases(run: RunData) -> None:
-    """Every case with its story, for readers without a Parquet reader."""
-    columns = (
-        "anomaly",
-        "severity",
-        "topic",
-        "partition",
-        "offset",
-        "producer_id",
-        "seq",
-        "allowed",
-        "story",
-        "evidence",
-    )
+    """Every case with its explanation, for readers without a Parquet reader."""
+    columns = {name: name for name in ("anomaly", "severity", "topic", "partition", "offset", "producer_id", "seq")}
+    columns |= {"allowed": "permitted", "story": "explanation", "evidence": "evidence"}
     with (run.folder.report / CASES).open("w", newline="") as file:
-        writer = csv.DictWriter(file, columns, extrasaction="ignore")
-        writer.writeheader()
-        writer.writerows(page_tables.ordered_cases(run))
+        writer = csv.writer(file)
+        writer.writerow(columns.values())
+        writer.writerows([row[name] for name in columns] for row in run_tables.ordered_cases(run))
 
 
-def render(run: RunData) -> str:
-    """The page as HTML."""
-    return environment().get_template("run.html").render(**_view(run))
-
-
-def _view(run: RunData) -> dict[str, Any]:
+def render(run: RunData, site: Path) -> str:
+    """The page as HTML, for a site at this place."""
+    manifest, verdict = run.manifest, run.verdict["verdict"]
+    kafka = "imported" if manifest.foreign else f"Kafka {manifest.kafka_version}"
     drawn = figures(run)
-    return {
-        "run": run,
-        "manifest": run.manifest,
-        "verdict": run.verdict["verdict"],
-        "sentence": run.verdict.get("sentence") or VERDICT_MEANS[run.verdict["verdict"]],
-        "meaning": VERDICT_MEANS[run.verdict["verdict"]],
-        "reasons": run.verdict.get("reasons", []),
-        "facts": _facts(run),
-        "titles": TITLES,
-        "figures": drawn,
-        "strip": _strip(run),
-        "loss": page_tables.loss_sentences(run),
-        "tables": _tables(run),
-        "links": _links(run),
-        "isr_seen_by": _isr_observer(run),
-        "anomaly_total": len(run.rows("anomalies")),
-        "stories_shown": min(page_tables.STORIES, len(run.rows("anomalies"))),
-        "plotly": PLOTLY,
-        "cases": CASES,
-    }
-
-
-def _tables(run: RunData) -> dict[str, Table]:
-    built = {
-        "faults": page_tables.fault_table(run),
-        "events": page_tables.event_table(run),
-        "latency": page_tables.latency(run),
-        "delivery": page_tables.delivery(run),
-        "delivery_by_partition": page_tables.delivery_by_partition(run),
-        "anomalies": page_tables.anomalies(run),
-        "stories": page_tables.stories(run),
-        "invariants": page_tables.invariants(run),
-        "offsets": page_tables.offsets(run),
-        "recovery": page_tables.recovery(run),
-    }
-    return {name: table for name, table in built.items() if table.rows}
+    return page.render(
+        Page(
+            title=f"{verdict}: {manifest.scenario_name}, {kafka}",
+            kind="one run",
+            above=_subject(run),
+            sentence=run.verdict.get("sentence") or VERDICT_MEANS[verdict],
+            state=verdict,
+            meaning=VERDICT_MEANS[verdict],
+            head=list(_head(run)),
+            facts=_facts(run),
+            sections=[
+                Section("timeline", "Timeline", list(_timeline(run))),
+                Section(
+                    "replicas",
+                    "High watermark and log end offset of every replica",
+                    _replicas(run, drawn),
+                    "HW and LEO",
+                ),
+                Section("isr", "In-sync replicas", _isr(run, drawn), "ISR"),
+                Section("sends", "Sends and latency", list(_sends(run, drawn)), "Sends"),
+                Section("delivery", "Delivery", list(_delivery(run))),
+                Section("anomalies", "Anomalies", list(_anomalies(run))),
+                Section("invariants", "Invariants", list(_invariants(run))),
+                Section("offsets", "Offsets at each capture", list(_offsets(run)), "Offsets"),
+                Section("recovery", "Recovery times", _recovery(run), "Recovery"),
+                Section("files", "Evidence, and how to judge it again", _files(run), "Evidence"),
+            ],
+            root=f"{os.path.relpath(site, run.folder.report.resolve())}/",
+            lies_outside=True,
+            footer="Counts are of this one run and its injected faults; they do not estimate production.",
+        )
+    )
 
 
 # --- the head of the page ------------------------------------------------------------------------
+
+
+def _subject(run: RunData) -> str:
+    """What was tested, and on what."""
+    manifest = run.manifest
+    injected = len(faults(run))
+    on = "an imported history" if manifest.foreign else f"{_kafka(manifest)}, {len(manifest.brokers)} brokers"
+    many = f", {injected} fault{'s' * (injected != 1)} injected" if injected else ", no fault injected"
+    why = manifest.scenario.get("why", "")
+    return f"`{manifest.scenario_name}` on {on}{'' if manifest.foreign else many}. {why}".rstrip()
+
+
+def _head(run: RunData) -> Iterator[Block]:
+    if run.manifest.control:
+        yield Words(
+            f"Positive control. Expected: {_expected(run.manifest)}. If they are not detected, the verdict is "
+            "`unknown`; if they are, that says something about the judge, not about Kafka.",
+            "control",
+        )
+    if reasons := run.verdict.get("reasons"):
+        yield Words(reasons, title="Reasons")
+    if run.missing:
+        yield Words(run.missing, "missing", "Missing from this page")
+
+
+def _expected(manifest: Manifest) -> str:
+    """What a positive control must show, and the setting that permits it."""
+    what = CONTROLS.get(manifest.control or "", (manifest.control or "").replace("_", " "))
+    acks = sorted({producer.acks for producer in manifest.producers} & {"0", "1"})
+    if manifest.control == "duplicate":
+        return f"{what}, permitted by enable.idempotence=false"
+    return f"{what}, permitted by {f'acks={acks[0]}' if acks else 'unclean.leader.election.enable=true'}"
 
 
 def _facts(run: RunData) -> list[tuple[str, str]]:
@@ -140,16 +146,16 @@ def _facts(run: RunData) -> list[tuple[str, str]]:
         ("Seed", str(manifest.seed)),
         ("Started", _when(manifest.started_at)),
     ]
-    told = [
+    imported = [
         ("History", f"imported, format {manifest.origin}"),
         ("Kafka", manifest.kafka_version),
         ("Keys", ", ".join(f"{place} is {key}" for place, key in _keys(manifest.scenario))),
         ("Imported", _when(manifest.started_at)),
     ]
     facts = [
-        *(told if manifest.foreign else cluster),
+        *(imported if manifest.foreign else cluster),
         ("Producers", "; ".join(ack)),
-        ("Lasted", _how_long(run)),
+        ("Duration", _how_long(run)),
         ("Run", manifest.run_id),
     ]
     return [(name, value) for name, value in facts if value]
@@ -159,13 +165,13 @@ def _kafka(manifest: Manifest) -> str:
     """Every version that ran, the mode, and where a build that is no release came from."""
     versions = ", then ".join(manifest.kafka_versions)
     origin = f", {manifest.kafka_origin}" if manifest.kafka_origin else ""
-    return f"{versions}, {'KRaft' if manifest.mode == 'kraft' else 'ZooKeeper'}{origin}"
+    return f"Kafka {versions}, {'KRaft' if manifest.mode == 'kraft' else 'ZooKeeper'}{origin}"
 
 
 def _keys(scenario: dict[str, Any]) -> list[tuple[str, str]]:
     """The first keys of an imported history by the partition that stands for them, where their names differ."""
     named = [(place, key) for place, key in scenario.get("keys", {}).items() if key != json.dumps(place)]
-    return named[:SHOWN_KEYS] + ([("…", "in manifest.json")] if len(named) > SHOWN_KEYS else [])
+    return named[:MAX_KEYS] + ([("…", "in manifest.json")] if len(named) > MAX_KEYS else [])
 
 
 def _when(started_at: str) -> str:
@@ -183,10 +189,31 @@ def _how_long(run: RunData) -> str:
     return f"{seconds} s" if seconds < 120 else f"{seconds // 60} min {seconds % 60} s"
 
 
-# --- the strip -----------------------------------------------------------------------------------
+# --- the timeline ----------------------------------------------------------------------------------
 
 
-def _strip(run: RunData) -> dict[str, Any]:
+def _timeline(run: RunData) -> Iterator[Block]:
+    if not phases(run):
+        yield Words("No phase was recorded.", "absent")
+    else:
+        strip = _strip(run)
+        marks = "; ✓ a condition that was met, ✕ one that was not met in time, or an error" if strip.moments else ""
+        yield strip
+        yield Words(
+            f"Phases above, faults (F1, F2, …) below them{marks}. The figures below share this time axis and these "
+            "fault numbers.",
+            "note",
+        )
+        yield Listing("phases", run_tables.phase_table(run), folded=all(bar.wide == "label" for bar in strip.phases))
+        if faults(run):
+            yield Listing("faults", run_tables.fault_table(run))
+        else:
+            yield Words("No fault was injected.")
+    if run.events:
+        yield Listing("events", run_tables.event_table(run), folded=True)
+
+
+def _strip(run: RunData) -> Strip:
     """Phases, faults and moments as percentages of the time that the figures show."""
     start_s, end_s = time_range(run)
     width_s = max(end_s - start_s, 0.001)
@@ -194,25 +221,47 @@ def _strip(run: RunData) -> dict[str, Any]:
     def place(at_s: float) -> float:
         return round(100 * min(1.0, max(0.0, (at_s - start_s) / width_s)), 2)
 
-    def bar(span: Span) -> dict[str, Any]:
-        return {"span": span, "left": place(span.start_s), "width": round(place(span.end_s) - place(span.start_s), 2)}
+    def bar(span: Span, letter: str = "") -> Bar:
+        left = place(span.start_s)
+        name = " ".join(filter(None, (span.label, span.target)))
+        mark = "" if span.took_effect or not letter else "unproven"
+        return Bar(name, f"{letter}{span.number}", left, round(place(span.end_s) - left, 2), mark=mark)
 
-    found = faults(run)
-    return {
-        "phases": [bar(phase) for phase in phases(run)],
-        "faults": [bar(fault) for fault in found],
-        "lanes": max((fault.lane for fault in found), default=-1) + 1,
-        "moments": [
-            {"left": place(at_s), "at_s": at_s, "kind": event.kind, "text": _moment(event)}
-            for at_s, event in moments(run)
-        ],
-        "ticks": [{"left": place(second), "text": f"{second:g} s"} for second in _ticks(start_s, end_s)],
-    }
+    injected = faults(run)
+    lanes = 1 + max((fault.lane for fault in injected), default=-1)
+    return Strip(
+        _labelled([bar(phase) for phase in phases(run)]),
+        [[bar(fault, "F") for fault in injected if fault.lane == lane] for lane in range(lanes)],
+        [(place(at_s), event.kind, f"{at_s} s, {_moment(event)}") for at_s, event in moments(run)],
+        [(place(second), f"{second:g} s") for second in _ticks(start_s, end_s)],
+    )
+
+
+def _labelled(bars: Sequence[Bar]) -> list[Bar]:
+    """Bars with what has room in them: all their names, or numbers, as many as do not touch."""
+    shown = {}
+    for size, pixels in (("wide", WIDE_PIXELS), ("narrow", NARROW_PIXELS)):
+        fits = all(LETTER_PIXELS * (len(bar.label) + 3) <= bar.width * pixels / 100 for bar in bars)
+        shown[size] = ["label"] * len(bars) if fits else _numbered(bars, 100 * NUMBER_PIXELS / pixels)
+    return [
+        Bar(bar.label, bar.number, bar.left, bar.width, wide, narrow)  # type: ignore[arg-type]  # literals
+        for bar, wide, narrow in zip(bars, shown["wide"], shown["narrow"], strict=True)
+    ]
+
+
+def _numbered(bars: Sequence[Bar], room: float) -> list[str]:
+    """A number where the last one shown is as far away as it needs room, in percent."""
+    shown, free_from = [], 0.0
+    for bar in bars:
+        fits = bar.left >= free_from
+        shown.append("number" if fits else "nothing")
+        free_from = bar.left + room if fits else free_from
+    return shown
 
 
 def _moment(event: Event) -> str:
     condition = event.detail.get("condition") or event.step or event.target
-    return f"{event.kind.replace('_', ' ')}: {condition}"
+    return f"{MOMENTS[event.kind]}: {condition}"
 
 
 def _ticks(start_s: float, end_s: float) -> list[int]:
@@ -223,7 +272,150 @@ def _ticks(start_s: float, end_s: float) -> list[int]:
     return [int(first + index * step) for index in range(int((end_s - first) // step) + 1)]
 
 
-# --- where the evidence lies ---------------------------------------------------------------------
+# --- figures -----------------------------------------------------------------------------------------
+
+
+def _absent(run: RunData, name: str, nothing: str) -> Words:
+    """Why there is nothing to show: there was nothing, or its table is missing."""
+    place = name if name == "offsets" else f"verdict/{name}"
+    return Words(nothing if name in run.tables else f"This cannot be shown: the table `{place}` is missing.", "absent")
+
+
+def _figure(run: RunData, drawn: dict[str, Figure], name: str, label: str, caption: str) -> Block:
+    stored = f"timeline_{name}"
+    if name not in drawn:
+        return _absent(run, stored, "Nothing was recorded, so there is nothing to draw.")
+    return Plot(name, drawn[name], label, caption, stored=f"verdict/{stored}")
+
+
+def _replicas(run: RunData, drawn: dict[str, Figure]) -> list[Block]:
+    return [
+        _figure(
+            run,
+            drawn,
+            "replicas",
+            "High watermark and log end offset of every replica over time, and how far they are behind the furthest",
+            f"Sampled at {run.manifest.probe_hz:g} Hz and thinned for drawing; a gap is where a broker did not answer. "
+            "Solid: log end offset (LEO); dotted: high watermark (HW). Lines that coincide lie on each other, the "
+            "first broker's widest. The lower view counts records behind the furthest LEO last seen on any replica; "
+            "replicas are sampled at different moments, so it may be off by one interval's records. Shaded: an active "
+            "fault. Diamonds: where a higher leader epoch was first seen.",
+        )
+    ]
+
+
+def _isr(run: RunData, drawn: dict[str, Figure]) -> list[Block]:
+    return [
+        _figure(
+            run,
+            drawn,
+            "isr",
+            "In-sync replicas over time, one lane per broker",
+            f"{_isr_observer(run)}. Thick: leads; thin: in the ISR; dotted: out of the ISR; empty: no view known yet. "
+            "A view is drawn until the next one.",
+        )
+    ]
+
+
+def _isr_observer(run: RunData) -> str:
+    observers = {row["observer"] for row in run.rows("timeline_isr")}
+    return (
+        "As the controller recorded it"
+        if "controller" in observers
+        else f"As broker {', '.join(sorted(observers))} answered"
+    )
+
+
+def _sends(run: RunData, drawn: dict[str, Figure]) -> Iterator[Block]:
+    yield _figure(
+        run,
+        drawn,
+        "sends",
+        "Sends per second by outcome, and latency",
+        "Each send counts in the second in which it was due, whether the cluster was up or not. Unknown: no certain "
+        "answer, so the record may be in the log or not.",
+    )
+    yield _listing(run, "latency", run_tables.latency(run), "No send was acknowledged, so there is no latency.")
+
+
+def _listing(run: RunData, name: str, table: Table, nothing: str) -> Block:
+    return Listing(name, table) if table.rows else _absent(run, name, nothing)
+
+
+# --- what was found ------------------------------------------------------------------------------------
+
+
+def _delivery(run: RunData) -> Iterator[Block]:
+    for index, sentence in enumerate(run_tables.loss_sentences(run)):
+        yield Words(sentence, "" if index else "lead")
+    if not run.rows("delivery"):
+        yield _absent(run, "delivery", "No partition received records.")
+        return
+    yield Listing("delivery", run_tables.delivery(run))
+    if len(run.rows("delivery")) > 1:
+        yield Listing("delivery_by_partition", run_tables.delivery_by_partition(run), folded=True)
+
+
+def _anomalies(run: RunData) -> Iterator[Block]:
+    total = len(run.rows("anomalies"))
+    if not total:
+        yield _absent(
+            run,
+            "anomalies",
+            "No anomaly was found. That holds for what was checked; the invariants below say how much that is.",
+        )
+        return
+    yield Listing("anomalies", run_tables.anomalies(run))
+    if total > run_tables.CASES:
+        yield Words(
+            f"The first {run_tables.CASES} of {total:,} cases are shown, those that nothing permits first, then lost "
+            "records. This file has all of them, each with its explanation:",
+            title="Case by case",
+        )
+    else:
+        yield Words("The same cases as a file:", title="Case by case")
+    yield Links([(CASES, CASES)])
+    yield Listing("cases", run_tables.cases(run), filtered=True)
+
+
+def _invariants(run: RunData) -> Iterator[Block]:
+    yield _listing(run, "invariants", run_tables.invariants(run), "No invariant was considered.")
+    if run.rows("invariants"):
+        yield Words(
+            "An invariant for which nothing could be checked is unknown. S1: a guarantee of Kafka under this "
+            "configuration. S2: liveness, or a defect of the test itself.",
+            "note",
+        )
+
+
+def _offsets(run: RunData) -> Iterator[Block]:
+    table = run_tables.offsets(run)
+    if not table.rows:
+        yield _absent(run, "offsets", "No capture was made.")
+        return
+    for note in table.notes:
+        yield Words(note, "lead")
+    yield Listing("offsets", Table(table.caption, table.columns, table.rows))
+    yield Words(
+        "≠ marks a value on which the replicas disagree after the last phase. The checkpointed high watermark is the "
+        "one in the broker's file; it is written every few seconds and may be older.",
+        "note",
+    )
+
+
+def _recovery(run: RunData) -> list[Block]:
+    return [_listing(run, "recovery", run_tables.recovery(run), "There was nothing to recover from.")]
+
+
+# --- where the evidence is -----------------------------------------------------------------------------
+
+
+def _files(run: RunData) -> list[Block]:
+    return [
+        Links(_links(run)),
+        Words("The recorded part of a run never changes. To judge it again:"),
+        Command(f"make judge RUN=runs/{run.manifest.run_id}"),
+    ]
 
 
 def _links(run: RunData) -> list[tuple[str, str]]:
@@ -240,13 +432,6 @@ def _links(run: RunData) -> list[tuple[str, str]]:
     logs = sorted((root / "brokers").glob("*/*.log"))
     wanted += [(f"log of {log.parent.name}: {log.name}", str(log.relative_to(root))) for log in logs]
     return [(label, f"../{quote(place)}") for label, place in wanted if (root / place).exists()]
-
-
-def _isr_observer(run: RunData) -> str:
-    observers = {row["observer"] for row in run.rows("timeline_isr")}
-    if "controller" in observers:
-        return "as the controller recorded it"
-    return f"as broker {', '.join(sorted(observers))} answered" if observers else ""
 
 
 def main(arguments: list[str]) -> int:

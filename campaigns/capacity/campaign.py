@@ -14,6 +14,7 @@ from campaigns.capacity.study import AWAY_PHASE, phase_of
 from clusters.scenario import Allowance, load_scenario
 from history.errors import BadInput
 from history.refusals import first_wrong
+from history.results.capacity import CapacityResult
 
 TOPIC = "orders"
 AWAY = "A"  # the broker that goes
@@ -183,7 +184,7 @@ def follow_up(campaign: Campaign, rows: Sequence[Mapping[str, Any]]) -> list[Ite
     return []
 
 
-def result(campaign: Campaign, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def result(campaign: Campaign, rows: Sequence[Mapping[str, Any]]) -> CapacityResult:
     """The plan that the campaign's runs support; ``rows`` are those of the archive."""
     return answer.result(campaign, rows)
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
+
+from history.results.capacity import CapacityResult, Exhaustion, Interval, Plan, PlanLine, Question, Spoken, Throttle
 
 RESOURCES = {
     "cpu": "CPU",
@@ -15,50 +16,49 @@ RESOURCES = {
     "catch_up_disk_read": "disk read while a broker catches up",
 }
 EXPLAINS = 0.7  # Cruise Control's own capacity threshold of a CPU: below it, a resource is not what ends the curve
-_Told = Mapping[str, Any]
 
 
-def sentence(told: _Told) -> str:
+def sentence(told: CapacityResult) -> str:
     """The answer in one sentence, with its condition."""
-    question = told["settings"]["question"]
-    if told["plan"] is None:
-        return f"Nothing can be promised yet: {_lower(told['missing'][0]) if told['missing'] else 'nothing was run.'}"
-    plan, have = told["plan"], question["brokers"]
-    peak, safe = plan["peak_mb_per_s"], plan["safe_latency_mb_per_s"]
-    aim = f"p99 under {question['target_p99_ms']:g} ms while one is away"
+    question = told.question
+    if told.plan is None:
+        why = _lower(told.missing[0]) if told.missing else "nothing was run."
+        return f"No plan yet for {question.write_mb_per_s:g} MB/s on {question.brokers} brokers: {why}"
+    plan, have = told.plan, question.brokers
+    peak, safe = plan.peak_mb_per_s, plan.safe_latency_mb_per_s
+    aim = f"p99 under {question.target_p99_ms:g} ms while one is away"
     if safe == 0:
         answer = f"{have} brokers are not sure to carry any load that was offered with {aim}"
     elif safe < peak:
         answer = f"{have} brokers are not sure to carry {amount(peak)} MB/s with {aim}, only {amount(safe)} MB/s"
     else:
         answer = f"{have} brokers carry {amount(peak)} MB/s with {aim}, {_recovery(plan, question)}"
-    unsure = f"Not sure, as {told['unsure'][0]}: " if told["unsure"] else ""
+    unsure = f"Not sure, as {told.unsure[0]}: " if told.unsure else ""
     return f"{unsure}{answer}{_instead(told)}."
 
 
-def told(result: _Told) -> dict[str, Any]:
-    """Everything else that the page says in words, and the plan as a table."""
-    spoken = {"model_check": model_check(result)}
-    if result["plan"] is not None:
-        spoken |= {
-            "recommendation": recommendation(result),
-            "bottleneck": bottleneck(result),
-            "exhaustion": exhaustion(result),
-            "throttle": throttle(result),
-        }
-    table = list(_plan_table(result)) if result["plan"] is not None else []
-    return {"words": spoken, "plan_table": table, "limits": list(_limits(result))}
+def spoken(told: CapacityResult) -> Spoken:
+    """Everything else that the page says in sentences."""
+    if told.plan is None or told.exhaustion is None or told.throttle is None:
+        return Spoken(model_check=model_check(told))
+    return Spoken(
+        model_check=model_check(told),
+        recommendation=recommendation(told, told.plan),
+        bottleneck=bottleneck(told),
+        exhaustion=exhaustion(told, told.exhaustion),
+        throttle=throttle(told.throttle, told.plan),
+    )
 
 
-def _recovery(plan: _Told, question: _Told) -> str:
-    back_s, target_s, took = plan["longest_down_s"]["low"], question["target_recovery_s"], plan["catch_up_s"]
-    if took["estimate"] is None:
-        rate, load = amount(plan["rate_mb_per_s"]["estimate"]), amount(plan["load_mb_per_s"])
+def _recovery(plan: Plan, question: Question) -> str:
+    back_s, target_s, took = plan.longest_down_s.low, question.target_recovery_s, plan.catch_up_s
+    if took.estimate is None:
+        rate, load = amount(plan.rate_mb_per_s.estimate), amount(plan.load_mb_per_s)
         return (
             f"but there is no finite catch-up: a broker takes in {rate} MB/s at most, and {load} MB/s are written to it"
         )
-    if plan["tried_mb_per_s"] < plan["peak_mb_per_s"]:
-        return f"but a broker was not seen to catch up above {amount(plan['tried_mb_per_s'])} MB/s"
+    if plan.tried_mb_per_s < plan.peak_mb_per_s:
+        return f"but a broker was not seen to catch up above {amount(plan.tried_mb_per_s)} MB/s"
     if back_s is None:
         return f"and recover within {target_s:g} s whenever it comes back"
     if back_s <= 0:
@@ -66,11 +66,11 @@ def _recovery(plan: _Told, question: _Told) -> str:
     return f"and recover within {target_s:g} s, but only if it is back within {seconds(back_s)}"
 
 
-def _instead(told: _Told) -> str:
+def _instead(told: CapacityResult) -> str:
     """What other number of brokers would be right, today or at the end of the horizon."""
-    found, question = told["recommendation"], told["settings"]["question"]
-    have, needed, now = question["brokers"], found["brokers"], found["brokers_now"]
-    if found["verdict"] == "right":
+    found, question = told.recommendation, told.question
+    have, needed, now = question.brokers, found.brokers, found.brokers_now
+    if found.verdict == "right":
         return ""
     if needed is None:
         return "; no number of brokers meets both targets"
@@ -78,75 +78,76 @@ def _instead(told: _Told) -> str:
         return f"; {needed} would do"
     if now == needed:
         return f"; {needed} do"
-    return f"; {amount(told['plan']['later_mb_per_s'])} MB/s in {question['horizon_months']} months take {needed}"
+    later = told.plan.later_mb_per_s if told.plan else None
+    return f"; {amount(later)} MB/s in {question.horizon_months} months take {needed}"
 
 
-def recommendation(told: _Told) -> str:
+def recommendation(told: CapacityResult, plan: Plan) -> str:
     """How many brokers, how sure, and what the horizon asks for."""
-    found, question = told["recommendation"], told["settings"]["question"]
-    have, needed = question["brokers"], found["brokers"]
+    found, question = told.recommendation, told.question
+    have, needed = question.brokers, found.brokers
     what = {
         "right": f"Keep {have} brokers",
         "under": f"{have} brokers are too few: plan {needed}" if needed else f"{have} brokers are too few",
         "over": f"{needed} of the {have} brokers would do",
-    }[found["verdict"]]
-    later = f"{amount(told['plan']['later_mb_per_s'])} MB/s at the peak in {question['horizon_months']} months"
+    }.get(found.verdict, "Nothing follows")
+    later = f"{amount(plan.later_mb_per_s)} MB/s at the peak in {question.horizon_months} months"
     none = "; no number of brokers meets both targets" if needed is None else ""
-    return f"{what} for {later}{none}. Confidence: {found['confidence']}."
+    return f"{what} for {later}{none}. Confidence: {found.confidence}."
 
 
-def model_check(told: _Told) -> str:
+def model_check(told: CapacityResult) -> str:
     """How many held-out runs the model predicted within its own interval."""
-    found = told["model_check"]
-    if not found["of"]:
+    found = told.model_check
+    if not found.of:
         return "The catch-up model has not been tried on a run that it was not fitted on."
-    of, bounds = found["of"], f"{found['low']:.0%} to {found['high']:.0%}"
-    waiting = f"; {found['planned'] - of} more were planned" if found["planned"] > of else ""
-    width = f", between whose ends there is a factor of {amount(found['width'])} (median)" if found["width"] else ""
-    none = f"; {found['open']} of the others have no upper end, which proves nothing" if found["open"] else ""
+    of, bounds = found.of, f"{found.low:.0%} to {found.high:.0%}"
+    waiting = f"; {found.planned - of} more were planned" if found.planned > of else ""
+    width = f", between whose ends there is a factor of {amount(found.width)} (median)" if found.width else ""
+    none = f"; {found.open} of the others have no upper end, which proves nothing" if found.open else ""
     return (
-        f"{found['inside']} of {of} held-out runs lie inside their own 90 % prediction interval (rate {bounds} at 95 %)"
+        f"{found.inside} of {of} held-out runs lie inside their own 90 % prediction interval (rate {bounds} at 95 %)"
         f"{width}{none}{waiting}."
     )
 
 
-def bottleneck(told: _Told) -> str:
+def bottleneck(told: CapacityResult) -> str:
     """Which resource ends the load, as far as the limits that were set can tell."""
-    found = told["bottleneck"]
+    found = told.bottleneck
     if found is None:
         return "No bottleneck can be named: no limit was set, or the smallest load left the target already."
-    name, use = RESOURCES[found["resource"]], f"{100 * found['use']:.0f} % of its allowance"
-    where = f"at {amount(found['write_mb_per_s'])} MB/s with one broker away"
-    if not found["reached"]:
+    name, use = RESOURCES[found.resource], f"{100 * (found.use or 0):.0f} % of its allowance"
+    where = f"at {amount(found.write_mb_per_s)} MB/s with one broker away"
+    if not found.reached:
         return f"Latency kept its target at every load that was offered. Nearest to its limit is {name}: {use} {where}."
-    if found["use"] >= EXPLAINS:
+    if (found.use or 0) >= EXPLAINS:
         return f"The bottleneck is {name}: {use} {where}."
     return f"No measured resource explains where latency leaves its target: the nearest is {name}, {use} {where}."
 
 
-def exhaustion(told: _Told) -> str:
+def exhaustion(told: CapacityResult, found: Exhaustion) -> str:
     """When growth uses up what is safe."""
-    found, growth = told["exhaustion"], told["settings"]["question"]["growth_per_month"]
+    growth = told.question.growth_per_month
     if growth[1] <= 0:
         return "The load was said not to grow, so nothing runs out."
     rate = " to ".join(f"{100 * share:.3g} %" for share in dict.fromkeys(growth))
-    if found["first"] is None:
+    if found.first is None:
         return f"Growing by {rate} a month, the load stays below what is safe for a century."
-    today = told["created_at"][:10]
-    if found["last"] == today:
+    today = told.created_at[:10]
+    if found.last == today:
         return "The peak load is above what is safe already."
-    if found["first"] == today:
-        later = f"; growing by {rate} a month it is by {found['last']}" if found["last"] else ""
+    if found.first == today:
+        later = f"; growing by {rate} a month it is by {found.last}" if found.last else ""
         return f"The peak load may be above what is safe already{later}."
-    last = f"between {found['first']} and {found['last']}" if found["last"] else f"not before {found['first']}"
+    last = f"between {found.first} and {found.last}" if found.last else f"not before {found.first}"
     return f"Growing by {rate} a month, the load leaves what is safe {last}."
 
 
-def throttle(told: _Told) -> str:
+def throttle(bounds: Throttle, plan: Plan) -> str:
     """Which replication throttle makes sense for the returning broker."""
-    bounds, rate = told["throttle"], told["plan"]["rate_mb_per_s"]["estimate"]
-    least, most = bounds["target"], bounds["latency"]
-    progress = f"Below {amount(bounds['progress'])} MB/s a throttle never lets the broker catch up"
+    rate = plan.rate_mb_per_s.estimate
+    least, most = bounds.target, bounds.latency
+    progress = f"Below {amount(bounds.progress)} MB/s a throttle never lets the broker catch up"
     if least is None or (rate is not None and least > rate):
         return f"{progress}; the target recovery is out of reach even without one."
     needed = f"the target recovery takes {amount(least)} MB/s"
@@ -160,73 +161,82 @@ def throttle(told: _Told) -> str:
     )
 
 
-def _plan_table(told: _Told) -> Iterator[dict[str, str]]:
+def plan_table(told: CapacityResult, plan: Plan) -> Iterator[PlanLine]:
     """The plan, a line for each figure: what, its value, its interval, and what it was taken from."""
-    plan, question, catch_up = told["plan"], told["settings"]["question"], told["catch_up"]
-    runs = f"{catch_up['fitted_runs']} runs with a broker away"
+    question, catch_up, throttled = told.question, told.catch_up, told.throttle
+    runs = f"{catch_up.fitted_runs} runs with a broker away"
     steps = "load steps, by each broker's share"
-    yield _line("peak load today", f"{amount(plan['peak_mb_per_s'])} MB/s", "", "load times burst")
-    yield _line(
-        f"peak load in {question['horizon_months']} months", f"{amount(plan['later_mb_per_s'])} MB/s", "", "growth"
-    )
-    yield _of("healthy knee", plan["healthy_knee"], "MB/s", steps)
-    yield _of("degraded knee, one broker away", plan["degraded_knee"], "MB/s", steps)
-    yield _line("what the others take over", f"× {amount(plan['failure_factor'])}", "", "B / (B - 1)")
-    yield _line("safe by latency", f"{amount(plan['safe_latency_mb_per_s'])} MB/s", "", "lower bound, degraded")
-    yield _line("safe by recovery", f"{amount(plan['safe_recovery_mb_per_s'])} MB/s", "", "upper bound of T, tried")
-    yield _of("R, largest catch-up ingest at the peak load", plan["rate_mb_per_s"], "MB/s", runs)
-    yield _of("T0, start until it fetches", catch_up["start_s"], "s", runs)
-    if catch_up["cold_rate"] is not None:
-        yield _of("R from disk", catch_up["cold_rate"], "MB/s", "cold runs")
-        yield _of(f"T after {seconds(question['downtime_s'])} away, cold", plan["cold_catch_up_s"], "s", "cold runs")
-    yield _of(f"T after {seconds(question['downtime_s'])} away", plan["catch_up_s"], "s", "model, one new run")
-    yield _of("under-replicated window D + T", plan["window_s"], "s", "model, one new run")
-    kept = f"target less {catch_up['leadership_s']:.1f} s for leadership"
-    yield _of("longest tolerable downtime", plan["longest_down_s"], "s", kept)
+    yield _line("peak load today", f"{amount(plan.peak_mb_per_s)} MB/s", "", "load times burst")
+    yield _line(f"peak load in {question.horizon_months} months", f"{amount(plan.later_mb_per_s)} MB/s", "", "growth")
+    yield _of("healthy knee", plan.healthy_knee, "MB/s", steps)
+    yield _of("degraded knee, one broker away", plan.degraded_knee, "MB/s", steps)
+    yield _line("what the others take over", f"× {amount(plan.failure_factor)}", "", "B / (B - 1)")
+    yield _line("safe by latency", f"{amount(plan.safe_latency_mb_per_s)} MB/s", "", "lower bound, degraded")
+    yield _line("safe by recovery", f"{amount(plan.safe_recovery_mb_per_s)} MB/s", "", "upper bound of T, tried")
+    yield _of("R, largest catch-up ingest at the peak load", plan.rate_mb_per_s, "MB/s", runs)
+    yield _of("T0, start until it fetches", catch_up.start_s, "s", runs)
+    if catch_up.cold_rate is not None:
+        yield _of("R from disk", catch_up.cold_rate, "MB/s", "cold runs")
+        yield _of(f"T after {seconds(question.downtime_s)} away, cold", plan.cold_catch_up_s, "s", "cold runs")
+    yield _of(f"T after {seconds(question.downtime_s)} away", plan.catch_up_s, "s", "model, one new run")
+    yield _of("under-replicated window D + T", plan.window_s, "s", "model, one new run")
+    kept = f"target less {catch_up.leadership_s:.1f} s for leadership"
+    yield _of("longest tolerable downtime", plan.longest_down_s, "s", kept)
     yield _line(
         "headroom R/w",
-        f"{amount(plan['headroom'])}",
-        f"needed {amount(plan['needed_headroom'])}",
+        f"{amount(plan.headroom)}",
+        f"needed {amount(plan.needed_headroom)}",
         "(T* + D) / (T* - T0)",
     )
-    spare = plan["peer_spare_mb_per_s"]
+    spare = plan.peer_spare_mb_per_s
     yield _line("spare of each peer for it", f"{amount(spare)} MB/s", "", "(R - w) / (B - 1)")
-    yield _line("with an empty disk", seconds(plan["rebuild_s"]), "", f"{question['retention_hours']:g} h stored")
-    yield _line("replication throttle, above", f"{amount(told['throttle']['progress'])} MB/s", "", "progress: w")
-    yield _line("replication throttle, target", f"{amount(told['throttle']['target'])} MB/s", "", "target recovery")
-    yield _line("replication throttle, below", f"{amount(told['throttle']['latency'])} MB/s", "", "spare of the peers")
-    ends = told["exhaustion"]
-    yield _line("safe load is used up", ends["first"] or "–", f"to {ends['last']}" if ends["last"] else "", "growth")
+    yield _line("with an empty disk", seconds(plan.rebuild_s), "", f"{question.retention_hours:g} h stored")
+    yield _line(
+        "replication throttle, above", f"{amount(throttled.progress if throttled else None)} MB/s", "", "progress: w"
+    )
+    yield _line(
+        "replication throttle, target", f"{amount(throttled.target if throttled else None)} MB/s", "", "target recovery"
+    )
+    yield _line(
+        "replication throttle, below",
+        f"{amount(throttled.latency if throttled else None)} MB/s",
+        "",
+        "spare of the peers",
+    )
+    ends = told.exhaustion
+    if ends:
+        yield _line("safe load is used up", ends.first or "–", f"to {ends.last}" if ends.last else "", "growth")
 
 
-def _line(what: str, value: str, interval: str, source: str) -> dict[str, str]:
-    return {"what": what, "value": value, "interval": interval, "from": source}
+def _line(what: str, value: str, interval: str, source: str) -> PlanLine:
+    return PlanLine(what=what, value=value, interval=interval, source=source)
 
 
-def _of(what: str, interval: _Told, unit: str, source: str) -> dict[str, str]:
+def _of(what: str, interval: Interval | None, unit: str, source: str) -> PlanLine:
     """An estimate with its interval; a bound that does not exist is said to be open."""
-    low, high = (amount(interval[name]) if interval[name] is not None else "open" for name in ("low", "high"))
-    value = "none finite" if interval["estimate"] is None else f"{amount(interval['estimate'])} {unit}"
+    if interval is None:
+        return _line(what, amount(None), "", source)
+    low, high = (amount(bound) if bound is not None else "open" for bound in (interval.low, interval.high))
+    value = "none finite" if interval.estimate is None else f"{amount(interval.estimate)} {unit}"
     return _line(what, value, f"{low} to {high}", source)
 
 
-def _limits(told: _Told) -> Iterator[str]:
-    question, runs = told["settings"]["question"], told["runs"]
+def limits(told: CapacityResult) -> Iterator[str]:
+    """What the plan does not say."""
+    question, runs = told.question, told.runs
     yield (
         "All brokers shared one host and its page cache. The figures hold against each other and against this "
         "allowance; on other machines the shape may be trusted, the numbers must be measured again."
     )
-    if runs["first"]:
-        yield f"Measured from {runs['first'][:10]} to {runs['last'][:10]} on Kafka {', '.join(runs['kafka'])}."
-    yield (
-        f"Records of {question['record_bytes']} bytes, not compressed; another size or codec has other costs per MB."
-    )
+    if runs.first and runs.last:
+        yield f"Measured from {runs.first[:10]} to {runs.last[:10]} on Kafka {', '.join(runs.kafka)}."
+    yield (f"Records of {question.record_bytes} bytes, not compressed; another size or codec has other costs per MB.")
     yield "TLS was not measured: it adds CPU to every byte, and brokers no longer send from the page cache as it is."
     yield (
         "p99 is held to its target with one broker away, and not while that broker catches up: what goes to it then "
         "queues with what acknowledgements wait for."
     )
-    if told["catch_up"]["cold_rate"] is None:
+    if told.catch_up.cold_rate is None:
         yield "Catching up was measured from the page cache; what has left it is read from disk, with another R."
     else:
         yield "The plan counts on a backlog in the page cache of the peers; R from disk stands beside it."
@@ -234,9 +244,9 @@ def _limits(told: _Told) -> Iterator[str]:
         "A broker gets its CPU allowance once it is registered, so T0 holds the start of an unhindered JVM; logs were "
         "small, so their recovery after a kill takes longer in production."
     )
-    if told["plan"] is not None and told["catch_up"]["balanced_runs"] == 0:
+    if told.plan is not None and told.catch_up.balanced_runs == 0:
         yield "Leadership was never seen to be balanced again; recovery here ends when the ISR is full."
-    if told["catch_up"]["rate"] and told["catch_up"]["rate"]["high"] is None:
+    if told.catch_up.rate and told.catch_up.rate.high is None:
         yield "R has no upper bound: the start explains every catch-up time, so the load was too small to show R."
 
 

@@ -15,6 +15,7 @@ from claims.table import CLAIMS, EXPERIMENTS, LINES, WALKTHROUGHS
 from claims.walkthrough import walkthroughs
 from history.errors import BadInput
 from history.refusals import first_wrong
+from history.results.claims import Answered, Claim, ClaimsResult, Walkthrough
 
 
 class Question(BaseModel):
@@ -74,36 +75,37 @@ def follow_up(campaign: Campaign, rows: Iterable[Mapping[str, Any]]) -> list[Ite
     return []
 
 
-def result(campaign: Campaign, runs: Mapping[str, Path]) -> dict[str, Any]:
+def result(campaign: Campaign, runs: Mapping[str, Path]) -> ClaimsResult:
     """The answers of a campaign's run folders, by experiment; they are no archived rows.
 
     None of them broke off: what it had no time for would read as what does not happen.
     """
     recordings = read_runs(runs)
     found = answers(recordings)
-    counts = Counter(told["verdict"] for told in found.values())
+    counts = Counter(answer.verdict for answer in found.values())
     missing = [item.name for item in campaign.items if item.name not in runs]
-    modes = sorted({recording.mode for recording in recordings.values()})
-    return {
-        "state": "unknown" if missing else "",
-        "sentence": _sentence(campaign.settings["kafka"], counts, missing),
-        "kafka": campaign.settings["kafka"],
-        "modes": modes,
-        "created_at": campaign.created_at,
-        "settings": campaign.settings,
-        "counts": counts,
-        "lines": [f"{name:4}{told['verdict']:15}{told['sentence']}" for name, told in found.items()],
-        "runs": {name: recording.run_id for name, recording in recordings.items()},
-        "claims": {
-            name: {"text": claim.text, "notes": list(claim.notes), "changes": claim.changes}
+    return ClaimsResult(
+        campaign_id=campaign.campaign_id,
+        created_at=campaign.created_at,
+        state="unknown" if missing else "",
+        sentence=_sentence(campaign.settings["kafka"], counts, missing),
+        lines=[f"{name:4}{answer.verdict:15}{answer.sentence}" for name, answer in found.items()],
+        kafka=campaign.settings["kafka"],
+        modes=sorted({recording.mode for recording in recordings.values()}),
+        settings=campaign.settings,
+        counts=counts,
+        runs={name: recording.run_id for name, recording in recordings.items()},
+        claims={
+            name: Claim(text=claim.text, notes=list(claim.notes), changes=claim.changes)
             for name, claim in CLAIMS.items()
         },
-        "answers": found,
-        "walkthroughs": walkthroughs(recordings),
-    }
+        answers=found,
+        walkthroughs=[Walkthrough.model_validate(table) for table in walkthroughs(recordings)],
+    )
 
 
-def _sentence(kafka: str, counts: Mapping[str, int], missing: list[str]) -> str:
-    told = ", ".join(f"{counts.get(word, 0)} {word}" for word in ("shown", "refuted", "not observable"))
+def _sentence(kafka: str, counts: Mapping[Answered, int], missing: list[str]) -> str:
+    words: tuple[Answered, ...] = ("shown", "refuted", "not observable")
+    counted = ", ".join(f"{counts.get(word, 0)} {word}" for word in words)
     lacking = f" Not recorded to the end: {', '.join(missing)}." if missing else ""
-    return f"Of {len(CLAIMS)} claims, on Kafka {kafka}: {told}.{lacking}"
+    return f"{len(CLAIMS)} claims about replication on Kafka {kafka}: {counted}.{lacking}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -12,8 +12,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from campaigns.campaign import Campaign, Item
 from campaigns.compare.effects import compared, noise, phases
 from campaigns.compare.findings import behaviour, correctness, counts, missed_loads
-from campaigns.compare.runs import pairs_of, refusals, runs_of, sides, told
-from campaigns.compare.words import correctness_sentence, first_sentence, further_sentences
+from campaigns.compare.runs import listed, pairs_of, refusals, runs_of, sides
+from campaigns.compare.words import first_sentence, further_sentences
 from clusters.builds import reported_version
 from clusters.jars import version_tuple
 from clusters.kafka import Mode, check_storage, choose_mode
@@ -21,6 +21,19 @@ from clusters.scenario import Scenario, load_scenario
 from history.errors import BadInput
 from history.metrics import METRICS
 from history.refusals import first_wrong
+from history.results.base import State
+from history.results.compare import (
+    Arms,
+    CompareResult,
+    Correctness,
+    Effect,
+    EffectVerdict,
+    Injected,
+    MissedLoad,
+    Overall,
+    Runs,
+    SeenEffect,
+)
 
 # The first phase of a scenario is the one without a fault.
 USUAL_PRIMARY = {"latency_p99_ms": 0.10, "broker_cpu_s_per_gb": 0.05}
@@ -37,7 +50,7 @@ _SHIPPED_OF_MODE: dict[str, dict[str, Any]] = {
     "zookeeper": {"session_timeout": "18s"},  # since 2.5 (KIP-537)
 }
 # How a verdict looks on the page over all campaigns.
-_STATES = {
+_STATES: dict[Overall, State] = {
     "correctness regression": "fail",
     "regression": "fail",
     "inconclusive": "unknown",
@@ -158,84 +171,78 @@ def follow_up(campaign: Campaign, rows: Sequence[Mapping[str, Any]]) -> list[Ite
     return []
 
 
-def result(campaign: Campaign, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """What the runs say together, as JSON; ``rows`` are those of the archive. docs/comparison.md explains its parts."""
+def result(campaign: Campaign, rows: Sequence[Mapping[str, Any]]) -> CompareResult:
+    """What the runs say together; ``rows`` are those of the archive. docs/comparison.md explains its parts."""
     settings, runs = campaign.settings, runs_of(campaign, rows)
     refused = refusals(runs)
     between = [] if refused else pairs_of(campaign, runs, "comparison", ("base", "head"))
     of_base = [] if refused else pairs_of(campaign, runs, "calibration", ("base", "base2"))
     effects = compared(settings, between)
-    found: dict[str, Any] = {
-        "format": 1,
-        "kind": "compare",
-        "campaign_id": campaign.campaign_id,
-        "created_at": campaign.created_at,
-        "seed": campaign.seed,
-        "settings": settings,
-        "sides": sides(settings, runs),
-        "hosts": sorted({str(run.about["host"]) for run in runs}),
-        "runs": told(campaign, runs),
-        "refusals": refused,
-        "correctness": correctness(runs),
-        "effects": effects,
-        "noise": noise(settings, of_base, effects),
-        "phases": phases(settings, between),
-        "counts": counts(runs),
-        "missed_loads": [] if refused else missed_loads(runs),
-        "behaviour": behaviour(runs),
-        "plant": _plant(settings["plant"], effects),
-    }
-    found["verdict"] = _overall(found)
-    found["state"] = _state(found)
-    found["correctness"]["sentence"] = correctness_sentence(found)
-    found |= {"sentence": first_sentence(found), "further": further_sentences(found)}
-    return found
+    of_sides = sides(settings, runs)
+    guarantees = correctness(runs, Arms[str](base=of_sides.base.name, head=of_sides.head.name))
+    verdict = _overall(guarantees, effects)
+    listed_runs = listed(campaign, runs)
+    missed = [] if refused else missed_loads(runs)
+    found = CompareResult(
+        campaign_id=campaign.campaign_id,
+        created_at=campaign.created_at,
+        state=_state(verdict, guarantees, listed_runs, missed),
+        sentence="",
+        verdict=verdict,
+        further=[],
+        seed=campaign.seed,
+        settings=settings,
+        **{name: settings[name] for name in ("scenarios", "pairs", "aa_pairs", "view")},
+        sides=of_sides,
+        hosts=sorted({str(run.about["host"]) for run in runs}),
+        runs=listed_runs,
+        refusals=refused,
+        correctness=guarantees,
+        effects=effects,
+        noise=noise(settings, of_base, effects),
+        phases=phases(settings, between),
+        counts=counts(runs),
+        missed_loads=missed,
+        behaviour=behaviour(runs),
+        plant=_plant(settings["plant"], effects),
+    )
+    return found.model_copy(update={"sentence": first_sentence(found), "further": further_sentences(found)})
 
 
-def _plant(plant: Mapping[str, Any] | None, effects: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
-    """The plant with what was seen of it, and whether that was called a regression."""
+def _plant(plant: Mapping[str, Any] | None, effects: Sequence[Effect]) -> Injected | None:
+    """The injected slowdown with what was measured of it, and whether that was called a regression."""
     if plant is None:
         return None
-    own = [effect for effect in effects if effect["role"] == "primary" and plant["metric"] == _name(effect)]
-    return {
+    own = [effect for effect in effects if effect.role == "primary" and plant["metric"] == effect.setting]
+    return Injected(
         **plant,
-        "found": any(effect["verdict"] == "regression" for effect in own),
-        "seen": _told(own, "verdict"),
-        "in_force": _told(effect for effect in effects if plant.get("shows_in") == _name(effect)),
-    }
+        found=any(effect.verdict == "regression" for effect in own),
+        seen=[_seen(effect) for effect in own],
+        in_force=[_seen(effect) for effect in effects if plant.get("shows_in") == effect.setting],
+    )
 
 
-def _told(effects: Iterable[Mapping[str, Any]], *more: str) -> list[dict[str, Any]]:
-    return [{name: effect[name] for name in ("scenario", "mean", "low", "high", "n", *more)} for effect in effects]
+def _seen(effect: Effect) -> SeenEffect:
+    return SeenEffect.model_validate({name: getattr(effect, name) for name in SeenEffect.model_fields})
 
 
-def _name(effect: Mapping[str, Any]) -> str:
-    """As the settings call it."""
-    return "@".join(filter(None, (effect["metric"], effect["phase"])))
-
-
-def _overall(found: Mapping[str, Any]) -> str:
+def _overall(guarantees: Correctness, effects: Sequence[Effect]) -> Overall:
     """One word for machines; the worst that was found."""
-    if found["correctness"]["verdict"] == "regression":
+    if guarantees.verdict == "regression":
         return "correctness regression"
-    told = {effect["verdict"] for effect in found["effects"] if effect["role"] == "primary"}
-    for verdict in ("regression", "inconclusive", "improvement"):
-        if verdict in told:
-            return verdict
-    return "equivalent" if told else "inconclusive"
+    verdicts = {effect.verdict for effect in effects if effect.role == "primary"}
+    order: tuple[EffectVerdict, ...] = ("regression", "inconclusive", "improvement")
+    return next((verdict for verdict in order if verdict in verdicts), "equivalent" if verdicts else "inconclusive")
 
 
-def _state(found: Mapping[str, Any]) -> str:
+def _state(verdict: Overall, guarantees: Correctness, runs: Runs, missed: Sequence[MissedLoad]) -> State:
     """What the verdict means for an exit code.
 
-    Nothing is a pass while runs are missing, where both sides break promises, or where head surely misses more load.
+    Nothing is a pass while runs are missing, where both sides violate guarantees, or where head surely misses more
+    load.
     """
-    open_ = (
-        found["runs"]["recorded"] < found["runs"]["planned"]
-        or found["correctness"]["verdict"] == "both"
-        or any(missed["surely"] for missed in found["missed_loads"])
-    )
-    state = _STATES[found["verdict"]]
+    open_ = runs.recorded < runs.planned or guarantees.verdict == "both" or any(row.surely for row in missed)
+    state = _STATES[verdict]
     return "unknown" if state == "pass" and open_ else state
 
 

@@ -6,43 +6,40 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from statistics import median
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 from campaigns.compare.runs import Key, Pair, Run, keys_of
 from campaigns.compare.words import inconclusive, planned_pairs, too_few
 from history.metrics import metric_of
+from history.results.compare import Effect, LeftOut, Noise, PairOfRuns, PhaseLatency, Role, Survival, Times
 from spark import effects
 from spark.effects import Verdict, percent
 
-PLANTS = (0.03, 0.05, 0.10, 0.20)
+INJECTED_SIZES = (0.03, 0.05, 0.10, 0.20)
 LATENCIES = ("latency_p50_ms", "latency_p99_ms", "latency_p999_ms")
-ROLES = ("primary", "secondary", "why")
+ROLES: tuple[Role, ...] = get_args(Role)
 APART = "another run of the comparison was started between the two of this pair"
-NO_EFFECT = dict.fromkeys(("n", "mean", "low", "high", "sd", "p", "p_holm", "verdict", "why", "survival"))
 
 
 class Measured(NamedTuple):
-    """An effect as JSON, and its verdict by the adjusted p; None where there is nothing to judge."""
+    """An effect, and its verdict by the adjusted p; None where there is nothing to judge."""
 
-    told: dict[str, Any]
+    effect: Effect
     judge: Callable[..., Verdict] | None
 
 
-def compared(settings: Mapping[str, Any], pairs: Sequence[Pair]) -> list[dict[str, Any]]:
+def compared(settings: Mapping[str, Any], pairs: Sequence[Pair]) -> list[Effect]:
     """Every effect: primary metrics, secondary ones, then ``why``: what explains, with an effect but no verdict."""
-    found: dict[str, list[Measured]] = {role: [] for role in ROLES}
+    families: dict[Role, list[Measured]] = {role: [] for role in ROLES}
     for role, key, margin in _roles(settings, keys_of(pairs, settings["phases"])):
-        effect = measured(key, pairs, margin)
-        if role == "primary" or len(effect.told["pairs"]) >= 2:
-            found[role].append(effect)
-    for role in ("primary", "secondary"):
-        _judge(found[role])
-        for effect in found[role]:
-            _doubt_survivors(effect.told)
-    return [{"role": role, **effect.told} for role, of_role in found.items() for effect in of_role]
+        own = measured(role, key, pairs, margin)
+        if role == "primary" or len(own.effect.pairs) >= 2:
+            families[role].append(own)
+    judged = [_without_survivors(effect) for role in ("primary", "secondary") for effect in _judged(families[role])]
+    return [*judged, *(own.effect for own in families["why"])]
 
 
-def _roles(settings: Mapping[str, Any], keys: Sequence[Key]) -> Iterator[tuple[str, Key, float]]:
+def _roles(settings: Mapping[str, Any], keys: Sequence[Key]) -> Iterator[tuple[Role, Key, float]]:
     """Each metric with its role and margin; a primary one stays primary where it was never measured."""
     primary: dict[Key, float] = {}
     for name, margin in settings["primary"].items():
@@ -56,31 +53,34 @@ def _roles(settings: Mapping[str, Any], keys: Sequence[Key]) -> Iterator[tuple[s
             yield "secondary" if metric_kind.better else "why", key, settings["secondary_margin"]
 
 
-def measured(key: Key, pairs: Sequence[Pair], margin: float) -> Measured:
+def measured(role: Role, key: Key, pairs: Sequence[Pair], margin: float) -> Measured:
     """A metric's effect; its verdict must wait for the p-values of the others."""
     used, left_out = _used(key, pairs)
     metric = metric_of(key.metric)
-    told = {
+    effect = Effect(
+        role=role,
         **key._asdict(),
-        "words": metric.words,
-        "unit": metric.unit,
-        "better": metric.better,
-        "margin": margin,
-        "base": median(pair["values"][0] for pair in used) if used else None,
-        "head": median(pair["values"][1] for pair in used) if used else None,
-        "samples": min((least for pair in used for least in pair["samples"] if least is not None), default=None),
-        "pairs": used,
-        "left_out": left_out,
-        "method": "none",
-        **NO_EFFECT,
-    }
+        words=metric.words,
+        unit=metric.unit,
+        better=metric.better,
+        margin=margin,
+        base=median(pair.values[0] for pair in used) if used else None,
+        head=median(pair.values[1] for pair in used) if used else None,
+        samples=min((least for pair in used for least in pair.samples if least is not None), default=None),
+        pairs=used,
+        left_out=left_out,
+    )
     rule = {"margin": margin, "better": metric.better}
-    if any(pair["log"] is None for pair in used):
-        return _censored(told, rule) if metric.kind == "time" else Measured({**told, "why": _zeros(used)}, None)
-    return _paired(told, rule)
+    if any(pair.log is None for pair in used):
+        return _censored(effect, rule) if metric.kind == "time" else Measured(_changed(effect, why=_zeros(used)), None)
+    return _paired(effect, rule)
 
 
-def _used(key: Key, pairs: Sequence[Pair]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+def _changed(effect: Effect, **values: Any) -> Effect:
+    return effect.model_copy(update=values)
+
+
+def _used(key: Key, pairs: Sequence[Pair]) -> tuple[list[PairOfRuns], list[LeftOut]]:
     """The pairs of which both runs can be used, and why the other runs are left out."""
     used, left_out = [], []
     for pair in pairs:
@@ -92,7 +92,7 @@ def _used(key: Key, pairs: Sequence[Pair]) -> tuple[list[dict[str, Any]], list[d
             for run in (pair.first, pair.second)
         ]
         left_out += [
-            {"pair": pair.number, "run": run.run_id if run else None, "why": why}
+            LeftOut(pair=pair.number, run=run.run_id if run else None, why=why)
             for run, why in zip((pair.first, pair.second), whys, strict=True)
             if why
         ]
@@ -101,110 +101,112 @@ def _used(key: Key, pairs: Sequence[Pair]) -> tuple[list[dict[str, Any]], list[d
     return used, left_out
 
 
-def _two(pair: Pair, first: Run, second: Run, key: Key) -> dict[str, Any]:
+def _two(pair: Pair, first: Run, second: Run, key: Key) -> PairOfRuns:
     rows = [run.measured[key.metric, key.phase] for run in (first, second)]
     base, head = (row["value"] for row in rows)
     has_ratio = base > 0 and head > 0 and not any(row["censored"] for row in rows)
     log = effects.log_ratio(base, head) if has_ratio else None
-    return {
-        "pair": pair.number,
-        "runs": [first.run_id, second.run_id],
-        "ran_first": pair.ran_first,
-        "values": [base, head],
-        "censored": [row["censored"] for row in rows],
-        "samples": [row["samples"] for row in rows],
-        "log": log,
-        "change": None if log is None else percent(log),
-    }
+    return PairOfRuns(
+        pair=pair.number,
+        runs=(first.run_id, second.run_id),
+        ran_first=pair.ran_first,
+        values=(base, head),
+        censored=(rows[0]["censored"], rows[1]["censored"]),
+        samples=(rows[0]["samples"], rows[1]["samples"]),
+        log=log,
+        change=None if log is None else percent(log),
+    )
 
 
-def _paired(told: dict[str, Any], rule: Mapping[str, Any]) -> Measured:
-    effect = effects.paired_effect([pair["log"] for pair in told["pairs"]])
-    if effect is None:
-        why = f"{len(told['pairs'])} of {planned_pairs(told)} pairs can be used, and 2 are needed"
-        return Measured({**told, "why": why}, None)
-    logs = effect._asdict()
+def _paired(effect: Effect, rule: Mapping[str, Any]) -> Measured:
+    paired = effects.paired_effect([pair.log for pair in effect.pairs if pair.log is not None])
+    if paired is None:
+        why = f"{len(effect.pairs)} of {planned_pairs(effect)} pairs can be used, and 2 are needed"
+        return Measured(_changed(effect, why=why), None)
+    logs = paired._asdict()
     in_percent = {name: percent(logs[name]) for name in ("mean", "low", "high", "sd")}
     return Measured(
-        {**told, "method": "paired", "n": effect.n, **in_percent, "p": effect.p, "sd_log": effect.sd},
-        partial(effects.verdict_of, effect, **rule),
+        _changed(effect, method="paired", n=paired.n, **in_percent, p=paired.p, sd_log=paired.sd),
+        partial(effects.verdict_of, paired, **rule),
     )
 
 
-def _censored(told: dict[str, Any], rule: Mapping[str, Any]) -> Measured:
-    arms = [[(pair["values"][arm], pair["censored"][arm]) for pair in told["pairs"]] for arm in (0, 1)]
-    effect = effects.censored_effect(*arms)
-    if effect is None:
-        return Measured(told, None)
-    survival = {"limit": effect.limit, "base": effect.base._asdict(), "head": effect.head._asdict()}
-    mean = None if effect.log is None else percent(effect.log)
+def _censored(effect: Effect, rule: Mapping[str, Any]) -> Measured:
+    arms = [[(pair.values[arm], pair.censored[arm]) for pair in effect.pairs] for arm in (0, 1)]
+    of_times = effects.censored_effect(*arms)
+    if of_times is None:
+        return Measured(effect, None)
+    base, head = (Times(**arm._asdict()) for arm in (of_times.base, of_times.head))
+    mean = None if of_times.log is None else percent(of_times.log)
+    survival = Survival(limit=of_times.limit, base=base, head=head)
     return Measured(
-        {**told, "method": "log-rank", "n": len(told["pairs"]), "mean": mean, "p": effect.p, "survival": survival},
-        partial(effects.censored_verdict, effect, **rule),
+        _changed(effect, method="log-rank", n=len(effect.pairs), mean=mean, p=of_times.p, survival=survival),
+        partial(effects.censored_verdict, of_times, **rule),
     )
 
 
-def _zeros(used: Sequence[Mapping[str, Any]]) -> str:
-    zeros = sum(pair["log"] is None for pair in used)
+def _zeros(used: Sequence[PairOfRuns]) -> str:
+    zeros = sum(pair.log is None for pair in used)
     return f"in {zeros} of {len(used)} pairs a value is 0, which has no ratio"
 
 
-def _judge(family: Sequence[Measured]) -> None:
+def _judged(family: Sequence[Measured]) -> list[Effect]:
     """Holm over the family, then each verdict and, where there is none to be had, the reason."""
-    tested = [effect.told for effect in family if effect.judge]
-    for told, p in zip(tested, effects.holm([told["p"] for told in tested]), strict=True):
-        told["p_holm"] = p
-    for told, judge in family:
-        told["verdict"] = judge(p_adjusted=told["p_holm"]) if judge else "inconclusive"
-        if told["verdict"] == "inconclusive":
-            told["why"] = told["why"] or inconclusive(told)
+    adjusted = iter(effects.holm([effect.p or 0.0 for effect, judge in family if judge]))
+    return [_verdict(effect, judge, next(adjusted) if judge else None) for effect, judge in family]
 
 
-def _doubt_survivors(told: dict[str, Any]) -> None:
+def _verdict(effect: Effect, judge: Callable[..., Verdict] | None, p_holm: float | None) -> Effect:
+    verdict = judge(p_adjusted=p_holm) if judge else "inconclusive"
+    judged = _changed(effect, p_holm=p_holm, verdict=verdict)
+    return _changed(judged, why=judged.why or inconclusive(judged)) if verdict == "inconclusive" else judged
+
+
+def _without_survivors(effect: Effect) -> Effect:
     """Nothing is as good or better by the pairs alone that happened to be usable; worse it is by those, too."""
-    why = too_few(told)
-    if why and told["verdict"] in ("equivalent", "improvement"):
-        told["verdict"], told["why"] = "inconclusive", why
+    why = too_few(effect)
+    if why and effect.verdict in ("equivalent", "improvement"):
+        return _changed(effect, verdict="inconclusive", why=why)
+    return effect
 
 
 # --- the noise of the host -------------------------------------------------------------------------
 
 
-def noise(
-    settings: Mapping[str, Any], calibrated: Sequence[Pair], found: Sequence[Mapping[str, Any]]
-) -> list[dict[str, Any]]:
+def noise(settings: Mapping[str, Any], calibrated: Sequence[Pair], found: Sequence[Effect]) -> list[Noise]:
     """Base against itself: each judged metric's noise, its verdict, and what the pairs of the comparison can show."""
-    families: dict[str, list[Measured]] = {}
+    families: dict[Role, list[Measured]] = {}
     for effect in found:
-        if effect["role"] != "why":
-            key = Key(effect["scenario"], effect["metric"], effect["phase"])
-            families.setdefault(effect["role"], []).append(measured(key, calibrated, effect["margin"]))
-    told = []
-    for role, family in families.items():
-        _judge(family)
-        paired = [own for own, _ in family if own["method"] == "paired"]
-        told += [{"role": role, **own, **_seen(own, settings["pairs"], len(family))} for own in paired]
-    return told
+        if effect.role != "why":
+            own = measured(effect.role, Key(*effect.key), calibrated, effect.margin)
+            families.setdefault(effect.role, []).append(own)
+    return [
+        Noise(**dict(own), **_detected(own, settings["pairs"], len(family)))
+        for family in families.values()
+        for own in _judged(family)
+        if own.method == "paired"
+    ]
 
 
-def _seen(own: Mapping[str, Any], pairs: int, tests: int) -> dict[str, Any]:
-    """The smallest worsening that is found four times of five, and how often some others are."""
-    rule = {"pairs": pairs, "margin": own["margin"], "tests": tests}
-    low, high = effects.sd_interval(own["sd_log"], own["n"])
-    smallest = [percent(effects.smallest_effect(sd=sd, **rule) or 0.0) for sd in (own["sd_log"], low, high)]
-    rates = {f"{plant:.0%}": effects.detection_rate(math.log1p(plant), sd=own["sd_log"], **rule) for plant in PLANTS}
-    names = ("smallest", "smallest_low", "smallest_high")
+def _detected(own: Effect, pairs: int, tests: int) -> dict[str, Any]:
+    """The smallest worsening that is detected in four cases of five, and how often some others are."""
+    rule: dict[str, Any] = {"pairs": pairs, "margin": own.margin, "tests": tests}
+    sd = own.sd_log or 0.0
+    low, high = effects.sd_interval(sd, own.n or 0)
+    smallest = [percent(effects.smallest_effect(sd=each, **rule) or 0.0) for each in (sd, low, high)]
     return {
         "sd_low": percent(low),
         "sd_high": percent(high),
-        **dict(zip(names, smallest, strict=True)),
-        "detection": rates,
+        **dict(zip(("smallest", "smallest_low", "smallest_high"), smallest, strict=True)),
+        "detection": {
+            f"{size:.0%}": effects.detection_rate(math.log1p(size), sd=sd, **rule) for size in INJECTED_SIZES
+        },
     }
 
 
-def phases(settings: Mapping[str, Any], pairs: Sequence[Pair]) -> list[dict[str, Any]]:
+def phases(settings: Mapping[str, Any], pairs: Sequence[Pair]) -> list[PhaseLatency]:
     """Latency by phase: the values of each arm's usable runs."""
-    found = []
+    rows = []
     for key in keys_of(pairs, settings["phases"]):
         if key.metric not in LATENCIES:
             continue
@@ -214,5 +216,5 @@ def phases(settings: Mapping[str, Any], pairs: Sequence[Pair]) -> list[dict[str,
             for own, run in zip(arms.values(), (pair.first, pair.second), strict=True):
                 if run and not run.why_not(*place):
                     own.append(run.measured[place]["value"])
-        found.append({**key._asdict(), **arms})
-    return found
+        rows.append(PhaseLatency(**key._asdict(), base=arms["base"], head=arms["head"]))
+    return rows

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from campaigns.campaign import Campaign
 from history.metrics import METRICS, metric_of
+from history.results.compare import Arm, Arms, ComparedRun, Runs, Side
 
 Row = Mapping[str, Any]
-Arm = Literal["base", "head"]
 ARMS: tuple[Arm, Arm] = ("base", "head")
 
 
@@ -59,7 +59,7 @@ class Run:
         return row["value"] if row and row["trusted"] and self.verdict != "unknown" else None
 
     def why_not(self, metric: str, phase: str) -> str | None:
-        """Why this value is no basis for a comparison; a broken promise is neither slow nor fast."""
+        """Why this value is no basis for a comparison; a violated guarantee is neither slow nor fast."""
         if self.verdict != "pass":
             return f"its verdict is {self.verdict}: {self.about['sentence']}"
         row = self.measured.get((metric, phase))
@@ -108,20 +108,20 @@ def runs_of(campaign: Campaign, rows: Iterable[Row]) -> list[Run]:
     return [Run(of_run[0], {(row["metric"], row["phase"]): row for row in of_run if row["metric"]}) for of_run in found]
 
 
-def told(campaign: Campaign, runs: Sequence[Run]) -> dict[str, Any]:
+def listed(campaign: Campaign, runs: Sequence[Run]) -> Runs:
     """How many runs there are, which, and what of the plan is missing."""
     labels = ("item", "part", "role", "pair", "order")
     columns = ("run_id", "started_at", "scenario", "kafka_version", "verdict", "sentence")
     recorded = {run.label("item") for run in runs}
-    return {
-        "planned": len(campaign.items),
-        "recorded": len(runs),
-        "missing": [item.name for item in campaign.items if item.name not in recorded],
-        "each": [
-            {**{name: run.label(name) for name in labels}, **{name: run.about[name] for name in columns}}
-            for run in runs
-        ],
-    }
+    each = [
+        {**{name: run.label(name) for name in labels}, **{name: run.about[name] for name in columns}} for run in runs
+    ]
+    return Runs(
+        planned=len(campaign.items),
+        recorded=len(runs),
+        missing=[item.name for item in campaign.items if item.name not in recorded],
+        each=[ComparedRun.model_validate(run) for run in each],
+    )
 
 
 def pairs_of(campaign: Campaign, runs: Sequence[Run], part: str, roles: tuple[str, str]) -> list[Pair]:
@@ -178,24 +178,25 @@ def refusals(runs: Sequence[Run]) -> list[str]:
     return found
 
 
-def sides(settings: Mapping[str, Any], runs: Sequence[Run]) -> dict[str, dict[str, Any]]:
+def sides(settings: Mapping[str, Any], runs: Sequence[Run]) -> Arms[Side]:
     """What each side was; ZooKeeper and KRaft are named where one is compared with the other."""
     differ = len({run.about["mode"] for run in runs}) > 1
-    return {arm: _side(settings[arm], [run for run in runs if run.arm == arm], differ) for arm in ARMS}
+    base, head = (_side(settings[arm], [run for run in runs if run.arm == arm], differ) for arm in ARMS)
+    return Arms[Side](base=base, head=head)
 
 
-def _side(asked: Mapping[str, Any], runs: Sequence[Run], modes_differ: bool) -> dict[str, Any]:
+def _side(asked: Mapping[str, Any], runs: Sequence[Run], modes_differ: bool) -> Side:
     def seen(what: str) -> list[str]:
         return sorted({str(run.about[what]) for run in runs})
 
     mode = ", ".join({"kraft": "KRaft", "zookeeper": "ZooKeeper"}.get(mode, mode) for mode in seen("mode"))
-    return {
-        "name": f"{asked['name']} ({mode})" if modes_differ and mode else asked["name"],
-        "kafka": asked["kafka"],
-        "changes": asked["changes"],
-        "versions": seen("kafka_version"),
-        "jars": seen("kafka_jars_digest"),
-        "mode": mode,
-        "jvm": seen("jvm"),
-        "runtime": seen("runtime"),
-    }
+    return Side(
+        name=f"{asked['name']} ({mode})" if modes_differ and mode else asked["name"],
+        kafka=asked["kafka"],
+        changes=asked["changes"],
+        versions=seen("kafka_version"),
+        jars=seen("kafka_jars_digest"),
+        mode=mode,
+        jvm=seen("jvm"),
+        runtime=seen("runtime"),
+    )

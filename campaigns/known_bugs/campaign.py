@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
@@ -15,10 +15,12 @@ from clusters.kafka import choose_mode
 from clusters.scenario import load_scenario
 from history.errors import BadInput
 from history.refusals import first_wrong
+from history.results import known_bugs as results
+from history.results.base import State
+from history.results.known_bugs import Expected, KnownBugsResult, Outcome, Try
 from spark.intervals import clopper_pearson
 
 Row = Mapping[str, Any]
-Expected = Literal["found", "clean"]
 DECIDED = ("found", "clean")
 
 
@@ -150,7 +152,7 @@ def _item(arm: Arm, number: int, seed: int) -> Item:
 # --- tries ---------------------------------------------------------------------------------------------
 
 
-def outcome(row: Row, bug: Bug) -> str:
+def outcome(row: Row, bug: Bug) -> Outcome:
     """What a judged run says of a bug.
 
     ``found``; ``unknown`` without a verdict; ``window missed`` when the race could not happen, so that nothing can be
@@ -210,114 +212,134 @@ def _arms_of(campaign: Campaign) -> dict[tuple[str, str], Arm]:
 # --- the result ----------------------------------------------------------------------------------------
 
 
-def result(campaign: Campaign, rows: Sequence[Row]) -> dict[str, Any]:
-    """Bug x version with counts of tries, as JSON; ``state`` is pass when every arm came out as it had to.
+def result(campaign: Campaign, rows: Sequence[Row]) -> KnownBugsResult:
+    """Bug x version with counts of tries; ``state`` is pass when every arm came out as expected.
 
-    What must come of an arm is not known (``as_expected`` is None) where no version is known, or no try counts.
+    What is expected of an arm is not known (``as_expected`` is None) where no version is known, or no try counts.
     """
     runs = _runs(campaign, rows)
-    arms = [_told(arm, [row for row in runs.values() if _is_of(row, arm)]) for arm in _arms_of(campaign).values()]
+    arms = [_counted(arm, [row for row in runs.values() if _is_of(row, arm)]) for arm in _arms_of(campaign).values()]
     missing = [item.name for item in campaign.items if item.name not in runs]
-    return {
-        "format": 1,
-        "kind": "known_bugs",
-        "campaign_id": campaign.campaign_id,
-        "created_at": campaign.created_at,
-        "seed": campaign.seed,
-        "settings": campaign.settings,
-        "hosts": sorted({str(row["host"]) for row in runs.values()}),
-        "missing": missing,
-        "arms": arms,
-        "state": _state(arms, missing),
-        "sentence": _sentence(arms),
-        "lines": table_of(arms),
-    }
+    return KnownBugsResult(
+        campaign_id=campaign.campaign_id,
+        created_at=campaign.created_at,
+        state=_state(arms, missing),
+        sentence=_sentence(arms),
+        lines=table_of(arms),
+        seed=campaign.seed,
+        settings=campaign.settings,
+        tries=campaign.settings["tries"],
+        left_out=campaign.settings["left_out"],
+        hosts=sorted({str(row["host"]) for row in runs.values()}),
+        missing=missing,
+        arms=arms,
+    )
 
 
-def _state(arms: Sequence[Mapping[str, Any]], missing: Sequence[str]) -> str:
-    """Fail where a version came out as it must not; unknown where tries are missing, or none of a version counts."""
-    if any(arm["as_expected"] is False for arm in arms):
+def _state(arms: Sequence[results.Arm], missing: Sequence[str]) -> State:
+    """Fail where a version is not as expected; unknown where tries are missing, or none of a version is decided."""
+    if any(arm.as_expected is False for arm in arms):
         return "fail"
-    return "unknown" if missing or not all(arm["decided"] for arm in arms) else "pass"
+    return "unknown" if missing or not all(arm.decided for arm in arms) else "pass"
 
 
 def _is_of(row: Row, arm: Arm) -> bool:
     return (row["labels"]["bug"], row["labels"]["arm"]) == (arm.bug.name, arm.name)
 
 
-def _told(arm: Arm, rows: Sequence[Row]) -> dict[str, Any]:
+def _counted(arm: Arm, rows: Sequence[Row]) -> results.Arm:
     tries = [_try(row, arm.bug) for row in rows]
-    counts = Counter(each["outcome"] for each in tries)
-    decided = sum(counts[name] for name in DECIDED)
+    counts = Counter(each.outcome for each in tries)
+    decided = counts["found"] + counts["clean"]
     low, high = clopper_pearson(counts["found"], decided)
-    as_expected = counts[arm.expected] == decided if arm.expected and decided else None
-    return {
-        "bug": arm.bug.name,
-        "issue": arm.bug.issue,
-        "title": arm.bug.title,
-        "scenario": arm.bug.scenario,
-        "shown_as": list(arm.bug.shown_as),
-        "arm": arm.name,
-        "kafka": arm.kafka,
-        "version": _version(arm),
-        "expected": arm.expected,
-        "as_expected": as_expected,
-        "tries": len(tries),
-        "decided": decided,
-        **{name.replace(" ", "_"): counts[name] for name in (*DECIDED, "window missed", "unknown")},
-        "interval": [round(low, 4), round(high, 4)],
-        "found_by": dict(Counter(name for each in tries for name in each["found_by"])),
-        "also": dict(Counter(name for each in tries for name in each["also"])),
-        "runs": tries,
+    return results.Arm(
+        bug=arm.bug.name,
+        issue=arm.bug.issue,
+        title=arm.bug.title,
+        scenario=arm.bug.scenario,
+        shown_as=list(arm.bug.shown_as),
+        arm=arm.name,
+        kafka=arm.kafka,
+        version=_version(arm),
+        expected=arm.expected,
+        as_expected=counts[arm.expected] == decided if arm.expected and decided else None,
+        tries=len(tries),
+        decided=decided,
+        found=counts["found"],
+        clean=counts["clean"],
+        window_missed=counts["window missed"],
+        unknown=counts["unknown"],
+        interval=(round(low, 4), round(high, 4)),
+        found_by=dict(Counter(name for each in tries for name in each.found_by)),
+        also=dict(Counter(name for each in tries for name in each.also)),
+        runs=tries,
+    )
+
+
+def _try(row: Row, bug: Bug) -> Try:
+    return Try(
+        run_id=row["run_id"],
+        item=row["labels"]["item"],
+        outcome=outcome(row, bug),
+        found_by=shown(row, bug),
+        also=also_broken(row, bug),
+        verdict=row["verdict"],
+        sentence=row["sentence"],
+    )
+
+
+def _sentence(arms: Sequence[results.Arm]) -> str:
+    words = {
+        "found": "found in every decided try on {} that have them",
+        "clean": "not found on {} without them",
     }
-
-
-def _try(row: Row, bug: Bug) -> dict[str, Any]:
-    return {
-        "run_id": row["run_id"],
-        "item": row["labels"]["item"],
-        "outcome": outcome(row, bug),
-        "found_by": shown(row, bug),
-        "also": also_broken(row, bug),
-        "verdict": row["verdict"],
-        "sentence": row["sentence"],
-    }
-
-
-def _sentence(arms: Sequence[Mapping[str, Any]]) -> str:
-    words = {"found": "found in every try that counts on {} that have them", "clean": "clean on {} without them"}
     parts = []
-    for expected, told in words.items():
-        if own := [arm for arm in arms if arm["expected"] == expected]:
-            right = sum(bool(arm["as_expected"]) for arm in own)
-            parts.append(told.format(f"{right} of {len(own)} versions"))
-    if missed := sum(arm["window_missed"] for arm in arms):
-        parts.append("1 try missed its window" if missed == 1 else f"{missed} tries missed their windows")
-    if unknown := sum(arm["unknown"] for arm in arms):
-        parts.append("1 has no verdict" if unknown == 1 else f"{unknown} have no verdict")
-    return f"Known bugs: {'; '.join(parts) or 'nothing was tried of which it is known what must come of it'}."
+    for expected, text in words.items():
+        if own := [arm for arm in arms if arm.expected == expected]:
+            parts.append(text.format(f"{sum(bool(arm.as_expected) for arm in own)} of {len(own)} versions"))
+    if missed := sum(arm.window_missed for arm in arms):
+        parts.append(f"the precondition was not met in {missed} {'try' if missed == 1 else 'tries'}")
+    if unknown := sum(arm.unknown for arm in arms):
+        parts.append(f"{unknown} {'has' if unknown == 1 else 'have'} no verdict")
+    return f"{_subject(arms)}: {'; '.join(parts) or 'no version was tried of which the expected result is known'}."
 
 
-def table_of(arms: Sequence[Mapping[str, Any]]) -> list[str]:
+def _subject(arms: Sequence[results.Arm]) -> str:
+    """What was tried: the bugs, and how often."""
+    issues = list(dict.fromkeys(arm.issue for arm in arms))
+    tries = sum(arm.tries for arm in arms)
+    return f"{', '.join(issues) if len(issues) <= 2 else f'{len(issues)} known bugs'}, {tries} tries"
+
+
+def table_of(arms: Sequence[results.Arm]) -> list[str]:
     """The result as lines of text: one for each bug and version."""
-    head = ("bug", "Kafka", "found", "clean", "window missed", "unknown", "found by", "also broken", "as it must be")
+    head = (
+        "bug",
+        "Kafka",
+        "found",
+        "clean",
+        "precondition not met",
+        "unknown",
+        "found by",
+        "also violated",
+        "as expected",
+    )
     rows = [head, *map(_line, arms)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return ["  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
 
 
-def _line(arm: Mapping[str, Any]) -> tuple[str, ...]:
-    right = {True: "yes", False: "NO", None: "not known"}[arm["as_expected"]]
+def _line(arm: results.Arm) -> tuple[str, ...]:
     return (
-        arm["issue"],
-        arm["version"],
-        f"{arm['found']} of {arm['decided']}",
-        f"{arm['clean']} of {arm['decided']}",
-        str(arm["window_missed"]),
-        str(arm["unknown"]),
-        _counts(arm["found_by"]),
-        _counts(arm["also"]),
-        right,
+        arm.issue,
+        arm.version,
+        f"{arm.found} of {arm.decided}",
+        f"{arm.clean} of {arm.decided}",
+        str(arm.window_missed),
+        str(arm.unknown),
+        _counts(arm.found_by),
+        _counts(arm.also),
+        {True: "yes", False: "NO", None: "not known"}[arm.as_expected],
     )
 
 

@@ -14,18 +14,38 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from campaigns.campaign import Campaign, Item
-from campaigns.nightly.night import Night, Reruns, Row, Watched
+from campaigns.nightly import night as nights
+from campaigns.nightly.night import Reruns, Row, Watched
 from campaigns.nightly.settings import Settings, better, check
 from clusters.scenario import load_scenario
 from history.metrics import metric_of
-from spark.changes import LEAST_NIGHTS, Point
+from history.results.base import State, Verdict
+from history.results.nightly import (
+    Alert,
+    Cell,
+    CellVerdict,
+    Change,
+    Confirmation,
+    Control,
+    Failure,
+    Night,
+    NightlyItem,
+    NightlyResult,
+    Point,
+    Series,
+    SeriesState,
+    Waiver,
+    WaiverUse,
+)
+from spark import changes
+from spark.changes import LEAST_NIGHTS
 from spark.effects import percent
 
 SHOWN_NIGHTS = 90
-MOST_NAMED = 2  # in one sentence
+FAILURE_WORDS = {"acknowledged": "waived"}
+MAX_NAMED = 2  # in one sentence
 BY_DESIGN = {"behaviour_change"}  # told by the judge, and no anomaly
-NO_RUN = "There is no run: the harness broke, or the night was cut short."
-Json = dict[str, Any]
+NO_RUN = "There is no run: the harness broke, or the nightly run was interrupted."
 
 
 # --- the plan --------------------------------------------------------------------------------------
@@ -62,10 +82,10 @@ def follow_up(campaign: Campaign, rows: Iterable[Row]) -> list[Item]:
 
     The same runs of the night itself always ask for the same reruns, so that a night can be resumed.
     """
-    return _follow_up(Night(campaign, rows))
+    return _follow_up(nights.Night(campaign, rows))
 
 
-def _follow_up(night: Night) -> list[Item]:
+def _follow_up(night: nights.Night) -> list[Item]:
     asked = night.settings
     drawn = random.Random(night.campaign.seed)
     items = []
@@ -91,37 +111,45 @@ def _item(asked: Settings, scenario: str, kafka: str, ending: str, **labels: str
 # --- the result ------------------------------------------------------------------------------------
 
 
-def result(campaign: Campaign, rows: Iterable[Row]) -> Json:
-    """Everything that the night's page and a machine need, words included; times in ISO 8601, changes in percent."""
-    night = Night(campaign, rows)
+def result(campaign: Campaign, rows: Iterable[Row]) -> NightlyResult:
+    """Everything that the page and a machine need, words included."""
+    night = nights.Night(campaign, rows)
+    asked = night.settings
     runs = _runs(night)
     failures = _failures(night, runs)
-    series = [_series(night, told) for told in night.watched]
+    series = [_series(night, watched) for watched in night.watched]
     alerts, suppressed = _alerts(night, failures, series)
-    found = {
-        "kind": "nightly",
-        "campaign": night.name,
-        "created_at": campaign.created_at,
-        "settings": campaign.settings,
-        "hosts": sorted({row["host"] for row in night.tonight}),
-        "runs": runs,
-        "cells": _cells(runs),
-        "failures": failures,
-        "series": series,
-        "canary": _canary(night, series),
-        "alerts": alerts,
-        "suppressed": suppressed,
-        "acknowledged": _acknowledged(night, failures),
-        "notes": _notes(night),
-        "nights": _nights(night),
-    }
-    return {"sentence": _sentence(found), "state": _state(found), **found}
+    found = NightlyResult(
+        campaign_id=night.name,
+        created_at=campaign.created_at,
+        state="unknown",
+        sentence="",
+        settings=campaign.settings,
+        versions=asked.versions,
+        scenarios=asked.scenarios,
+        repetitions=asked.repetitions,
+        control_of=f"{asked.canary.scenario} on {asked.canary.kafka}",
+        max_candidates=asked.confirm.suspects,
+        max_alerts=asked.alerts,
+        hosts=sorted({row["host"] for row in night.tonight}),
+        runs=runs,
+        cells=_cells(runs),
+        failures=failures,
+        series=series,
+        control=_control(night, series),
+        alerts=alerts,
+        suppressed=suppressed,
+        waivers=_waivers(night, failures),
+        notes=_notes(night),
+        nights=_nights(night),
+    )
+    return found.model_copy(update={"sentence": _sentence(found), "state": _state(found)})
 
 
 # --- runs and correctness ---------------------------------------------------------------------------
 
 
-def _runs(night: Night) -> list[Json]:
+def _runs(night: nights.Night) -> list[NightlyItem]:
     """One entry per planned run, reruns included; a run that is missing has no ``run_id`` and says so."""
     recorded: dict[str, Row] = {}
     for row in sorted(night.tonight, key=lambda row: str(row["started_at"])):
@@ -129,77 +157,84 @@ def _runs(night: Night) -> list[Json]:
     return [_run(item, recorded.get(item.name)) for item in [*night.campaign.items, *_follow_up(night)]]
 
 
-def _run(item: Item, row: Row | None) -> Json:
-    told: Json = {"item": item.name, "role": item.labels["role"], "scenario": item.scenario, "kafka": item.kafka}
+def _run(item: Item, row: Row | None) -> NightlyItem:
     if row is None:
-        return {**told, "run_id": None, "verdict": "missing", "sentence": NO_RUN, "found": {}}
+        return NightlyItem(
+            item=item.name,
+            role=item.labels["role"],
+            scenario=item.scenario,
+            kafka=item.kafka,
+            run_id=None,
+            verdict="missing",
+            sentence=NO_RUN,
+            shown={},
+        )
     counts = {name: count for name, count in row["anomalies"].items() if count and name not in BY_DESIGN}
-    return {
-        **told,
-        "scenario": row["scenario"],
-        "kafka": row["kafka_version"],
-        "run_id": row["run_id"],
-        "started_at": row["started_at"],
-        "verdict": row["verdict"],
-        "sentence": row["sentence"],
-        "found": {**counts, **dict.fromkeys(row["broken"], 1)},
-    }
+    return NightlyItem(
+        item=item.name,
+        role=item.labels["role"],
+        scenario=row["scenario"],
+        kafka=row["kafka_version"],
+        run_id=row["run_id"],
+        verdict=row["verdict"],
+        sentence=row["sentence"],
+        shown={**counts, **dict.fromkeys(row["broken"], 1)},
+    )
 
 
-def _cells(runs: list[Json]) -> list[Json]:
-    """Scenario x version, the canary and reruns with it: how many runs of each verdict, the worst first."""
-    cells: dict[tuple[str, str], list[Json]] = defaultdict(list)
+def _cells(runs: list[NightlyItem]) -> list[Cell]:
+    """Scenario x version, the control and reruns with it: how many runs of each verdict, the worst first."""
+    cells: dict[tuple[str, str], list[NightlyItem]] = defaultdict(list)
     for run in runs:
-        cells[run["scenario"], run["kafka"]].append(run)
-    order = ("fail", "missing", "unknown", "pass")
+        cells[run.scenario, run.kafka].append(run)
+    order: tuple[CellVerdict, ...] = ("fail", "missing", "unknown", "pass")
     for own in cells.values():
-        own.sort(key=lambda run: order.index(run["verdict"]))
+        own.sort(key=lambda run: order.index(run.verdict))
     return [
-        {
-            "scenario": scenario,
-            "kafka": kafka,
-            "verdict": own[0]["verdict"],
-            "verdicts": dict(Counter(run["verdict"] for run in own)),
-            "runs": [run["run_id"] for run in own if run["run_id"]],
-            "sentences": sorted({run["sentence"] for run in own if run["verdict"] != "pass"}),
-        }
+        Cell(
+            scenario=scenario,
+            kafka=kafka,
+            verdict=own[0].verdict,
+            verdicts=dict(Counter(run.verdict for run in own)),
+            runs=[run.run_id for run in own if run.run_id],
+            sentences=sorted({run.sentence for run in own if run.verdict != "pass"}),
+        )
         for (scenario, kafka), own in sorted(cells.items())
     ]
 
 
-def _failures(night: Night, runs: list[Json]) -> list[Json]:
-    """Scenario x version that broke a promise tonight: new, known from an earlier night, or acknowledged."""
-    cells: dict[tuple[str, str], list[Json]] = defaultdict(list)
+def _failures(night: nights.Night, runs: list[NightlyItem]) -> list[Failure]:
+    """Scenario x version that violated a guarantee: new, known from an earlier night, or waived."""
+    cells: dict[tuple[str, str], list[NightlyItem]] = defaultdict(list)
     for run in runs:
-        if run["run_id"]:
-            cells[run["scenario"], run["kafka"]].append(run)
-    return [_failure(night, *cell, own) for cell, own in sorted(cells.items()) if any(map(_failed, own))]
+        if run.run_id:
+            cells[run.scenario, run.kafka].append(run)
+    return [
+        _failure(night, *cell, own) for cell, own in sorted(cells.items()) if any(run.verdict == "fail" for run in own)
+    ]
 
 
-def _failed(run: Json) -> bool:
-    return bool(run["verdict"] == "fail")
-
-
-def _failure(night: Night, scenario: str, kafka: str, runs: list[Json]) -> Json:
-    failed = [run for run in runs if _failed(run)]
-    found = sorted({name for run in failed for name in run["found"]})
+def _failure(night: nights.Night, scenario: str, kafka: str, runs: list[NightlyItem]) -> Failure:
+    failed = [run for run in runs if run.verdict == "fail"]
+    found = sorted({name for run in failed for name in run.shown})
     known = next((entry for entry in night.live if entry.covers_failure(scenario, kafka, found)), None)
     first = _first_seen(night, scenario, kafka, set(found))
-    told = {
-        "scenario": scenario,
-        "kafka": kafka,
-        "found": found,
-        "runs": [run["run_id"] for run in failed],
-        "of": len(runs),
-        "sentence": failed[0]["sentence"],
-        "status": "acknowledged" if known else "known" if first else "new",
-        "first_night": first or night.name,
-        "acknowledged": known.model_dump(mode="json") if known else None,
-    }
-    return {**told, "text": f"{scenario} on {kafka} failed in {len(failed)} of {len(runs)} runs: {told['sentence']}"}
+    sentence = failed[0].sentence
+    return Failure(
+        scenario=scenario,
+        kafka=kafka,
+        found=found,
+        runs=[run.run_id for run in failed if run.run_id],
+        of=len(runs),
+        sentence=sentence,
+        text=f"{scenario} on {kafka} failed in {len(failed)} of {len(runs)} runs: {sentence}",
+        status="acknowledged" if known else "known" if first else "new",
+        first_night=first or night.name,
+        waiver=Waiver(**known.model_dump()) if known else None,
+    )
 
 
-def _first_seen(night: Night, scenario: str, kafka: str, found: set[str]) -> str | None:
+def _first_seen(night: nights.Night, scenario: str, kafka: str, found: set[str]) -> str | None:
     """The first earlier night on which one run showed all of it."""
     for row in sorted(night.rows, key=lambda row: str(row["started_at"])):
         same = (row["scenario"], row["kafka_version"], row["verdict"]) == (scenario, kafka, "fail")
@@ -212,101 +247,95 @@ def _first_seen(night: Night, scenario: str, kafka: str, found: set[str]) -> str
 # --- performance --------------------------------------------------------------------------------------
 
 
-def _series(night: Night, told: Watched) -> Json:
+def _series(night: nights.Night, watched: Watched) -> Series:
     """A watched series: its points, how it stands, and what reruns said; see ``_settle`` for its states."""
-    key, metric = told.key, metric_of(told.key.metric)
-    state, why, reruns = _settle(night, told)
+    key, metric = watched.key, metric_of(watched.key.metric)
+    state, why, reruns = _settle(night, watched)
     phase = f", phase {key.phase}" if key.phase else ""
-    return {
-        "role": told.role,
+    return Series(
+        role=watched.role,
         **key._asdict(),
-        "name": f"{metric.words}, {key.scenario} on {key.kafka_version}{phase}",
-        "words": metric.words,
-        "unit": metric.unit,
-        "better": better(key.metric),
-        "margin_percent": round(100 * night.margin(key), 3),
-        "state": state,
-        "why": why,
-        "needed": LEAST_NIGHTS + 1,
-        "visible_percent": _percent(told.visible),
-        "change": _change(night, told),
-        "confirmation": _confirmation(reruns, night) if reruns else None,
-        "margins": round(night.margins(told), 3),
-        "points": [_point(night, point) for point in told.points[-SHOWN_NIGHTS:]],
-        "runs": sorted({row["run_id"] for row in night.tonight if _is_of(row, told)}),
-    }
+        name=f"{metric.words}, {key.scenario} on {key.kafka_version}{phase}",
+        words=metric.words,
+        unit=metric.unit,
+        better=better(key.metric),
+        margin_percent=round(100 * night.margin(key), 3),
+        state=state,
+        why=why,
+        needed=LEAST_NIGHTS + 1,
+        visible_percent=_percent(watched.visible),
+        change=_change(night, watched),
+        confirmation=_confirmation(reruns, night) if reruns else None,
+        margins=round(night.margins(watched), 3),
+        points=[_point(night, point) for point in watched.points[-SHOWN_NIGHTS:]],
+        runs=sorted({row["run_id"] for row in night.tonight if _is_of(row, watched)}),
+    )
 
 
-def _is_of(row: Row, told: Watched) -> bool:
+def _is_of(row: Row, watched: Watched) -> bool:
     names = ("scenario", "scenario_digest", "kafka_version")
-    return row["labels"]["role"] == told.role and all(row[name] == getattr(told.key, name) for name in names)
+    return row["labels"]["role"] == watched.role and all(row[name] == getattr(watched.key, name) for name in names)
 
 
-def _settle(night: Night, told: Watched) -> tuple[str, str, Reruns | None]:
+def _settle(night: nights.Night, watched: Watched) -> tuple[SeriesState, str, Reruns | None]:
     """The state of a series once reruns have spoken, why, and the reruns.
 
     Beside the states of ``Watched``: confirmed, refuted, inconclusive; a suspect is one that was not rerun.
     """
-    if told.state != "suspect":
-        return told.state, told.why, None
-    reruns = night.reruns(told, night.name) or night.settled(told)
+    if watched.state != "suspect":
+        return watched.state, watched.why, None
+    reruns = night.reruns(watched, night.name) or night.settled(watched)
     if reruns is None:
-        return "suspect", f"{told.why}; it was not rerun, so nothing is known yet", None
+        return "suspect", f"{watched.why}; it was not rerun, so nothing is known yet", None
     said = reruns.said
-    at = "tonight" if reruns.night == night.name else f"on {reruns.night}"
+    at = "in this nightly run" if reruns.night == night.name else f"on {reruns.night}"
     size = "" if said.log is None else f" {_interval(_confirmation(reruns, night))};"
-    return said.verdict, f"{told.why}; reruns {at} against {reruns.release}:{size} {said.why}", reruns
+    return said.verdict, f"{watched.why}; reruns {at} against {reruns.release}:{size} {said.why}", reruns
 
 
-def _interval(told: Json) -> str:
-    return f"{told['percent']:+.1f} % ({told['low_percent']:+.1f} to {told['high_percent']:+.1f} %)"
+def _interval(reruns: Confirmation) -> str:
+    return f"{reruns.percent:+.1f} % ({reruns.low_percent:+.1f} to {reruns.high_percent:+.1f} %)"
 
 
-def _change(night: Night, told: Watched) -> Json | None:
-    change = told.change
+def _change(night: nights.Night, watched: Watched) -> Change | None:
+    change = watched.change
     if change is None:
         return None
-    return {
-        "since": told.after[0],
-        "since_at": night.began[told.after[0]].isoformat(),
-        "nights_before": len(told.before),
-        "nights_after": len(told.after),
-        "before": _rounded(change.before),
-        "after": _rounded(change.after),
-        "percent": _percent(change.log),
-        "low_percent": _percent(change.low),
-        "high_percent": _percent(change.high),
-        "p": change.p,
-    }
+    return Change(
+        since=watched.after[0],
+        since_at=night.began[watched.after[0]].isoformat(),
+        nights_before=len(watched.before),
+        nights_after=len(watched.after),
+        before=_rounded(change.before),
+        after=_rounded(change.after),
+        percent=_percent(change.log),
+        low_percent=_percent(change.low),
+        high_percent=_percent(change.high),
+        p=change.p,
+    )
 
 
-def _confirmation(reruns: Reruns, night: Night) -> Json:
+def _confirmation(reruns: Reruns, night: nights.Night) -> Confirmation:
     said = reruns.said
-    return {
-        "night": reruns.night,
-        "is_tonight": reruns.night == night.name,
-        "release": reruns.release,
-        "verdict": said.verdict,
-        "why": said.why,
-        "pairs": said.pairs,
-        "nights": said.nights,
-        "percent": _percent(said.log),
-        "low_percent": _percent(said.low),
-        "high_percent": _percent(said.high),
-        "runs": list(reruns.run_ids),
-    }
+    return Confirmation(
+        night=reruns.night,
+        is_tonight=reruns.night == night.name,
+        release=reruns.release,
+        verdict=said.verdict,
+        why=said.why,
+        pairs=said.pairs,
+        nights=said.nights,
+        percent=_percent(said.log),
+        low_percent=_percent(said.low),
+        high_percent=_percent(said.high),
+        runs=list(reruns.run_ids),
+    )
 
 
-def _point(night: Night, point: Point) -> Json:
+def _point(night: nights.Night, point: changes.Point) -> Point:
     """A point stands where its night began, so that all series of a night stand together."""
-    at = night.began[point.night].isoformat()
-    return {
-        **point._asdict(),
-        "at": at,
-        "value": _rounded(point.value),
-        "low": _rounded(point.low),
-        "high": _rounded(point.high),
-    }
+    rounded = {name: _rounded(getattr(point, name)) for name in ("value", "low", "high")}
+    return Point(**{**point._asdict(), **rounded, "at": night.began[point.night].isoformat()})
 
 
 def _percent(log: float | None) -> float | None:
@@ -317,146 +346,150 @@ def _rounded(value: float) -> float:
     return float(f"{value:.5g}")
 
 
-def _canary(night: Night, series: list[Json]) -> Json:
+def _control(night: nights.Night, series: list[Series]) -> Control:
     """Did the host change? In a word (steady, moved, no basis, missing) and in a sentence."""
     canary = night.settings.canary
-    name = f"The canary ({canary.scenario} on {canary.kafka})"
-    own = [told for told in series if told["role"] == "canary"]
-    states = Counter(told["state"] for told in own)
-    moved = [told["name"] for told in own if told["state"] == "moved"]
+    name = f"The control ({canary.scenario} on {canary.kafka})"
+    own = [each for each in series if each.role == "canary"]
+    states = Counter(each.state for each in own)
+    moved = [each.name for each in own if each.state == "moved"]
     if not own:
-        return {"state": "missing", "sentence": f"{name} did not run, so a change of the host would not be seen."}
+        return Control(state="missing", sentence=f"{name} did not run, so a change of the host cannot be detected.")
     if moved:
-        return {"state": "moved", "sentence": f"{name} moved, so the host changed: {'; '.join(moved)}."}
+        return Control(state="moved", sentence=f"{name} changed, so the host changed: {'; '.join(moved)}.")
     if with_it := _hosts(series):
-        return {"state": "moved", "sentence": f"{name} moved with {_named(with_it)}, so the host is suspected."}
+        sentence = f"{name} changed together with {_named(with_it)}, so the host is the likely cause."
+        return Control(state="moved", sentence=sentence)
     if states["steady"]:
-        return {"state": "steady", "sentence": f"{name} held still in {states['steady']} of {len(own)} series."}
+        return Control(state="steady", sentence=f"{name} did not change in {states['steady']} of {len(own)} series.")
     if states["silent"]:
-        why = next(told["why"] for told in own if told["state"] == "silent")
-        return {"state": "missing", "sentence": f"{name} has no figure tonight: {why}."}
-    return {"state": "no basis", "sentence": f"{name} has no basis yet: {own[0]['why']}."}
+        why = next(each.why for each in own if each.state == "silent")
+        return Control(state="missing", sentence=f"{name} has no figure in this nightly run: {why}.")
+    return Control(state="no basis", sentence=f"{name} has too few nights to compare: {own[0].why}.")
 
 
 # --- alerts -------------------------------------------------------------------------------------------
 
 
-def _alerts(night: Night, failures: list[Json], series: list[Json]) -> tuple[list[Json], list[Json]]:
+def _alerts(night: nights.Night, failures: list[Failure], series: list[Series]) -> tuple[list[Alert], list[Alert]]:
     """What is raised and what is not, with the reason.
 
     Correctness always alerts. Performance alerts once for each scenario and version, when confirmed, and within the
     night's budget: what is new comes first, then the largest change in margins.
     """
     raised = [
-        {"kind": "correctness", "status": told["status"], "text": told["text"], "runs": told["runs"]}
-        for told in failures
-        if told["status"] != "acknowledged"
+        Alert(kind="correctness", status=failure.status, text=failure.text, runs=failure.runs)
+        for failure in failures
+        if failure.status != "acknowledged"
     ]
-    slow: dict[tuple[str, str], list[Json]] = defaultdict(list)
-    for told in series:
-        if told["state"] == "confirmed":
-            slow[told["scenario"], told["kafka_version"]].append(told)
-    found = sorted(map(_slowdown, slow.values()), key=lambda alert: (alert["status"] != "new", -alert["margins"]))
+    slow: dict[tuple[str, str], list[Series]] = defaultdict(list)
+    for each in series:
+        if each.state == "confirmed":
+            slow[each.scenario, each.kafka_version].append(each)
+    slowdowns = sorted(map(_slowdown, slow.values()), key=lambda alert: (alert.status != "new", -(alert.margins or 0)))
     budget = night.settings.alerts
-    why = f"the night's budget of {budget} alerts about performance is used up"
-    return raised + found[:budget], [{**alert, "why": why} for alert in found[budget:]]
+    why = f"the limit of {budget} performance alerts for a nightly run is reached"
+    return raised + slowdowns[:budget], [each.model_copy(update={"why": why}) for each in slowdowns[budget:]]
 
 
-def _slowdown(series: list[Json]) -> Json:
+def _slowdown(series: list[Series]) -> Alert:
     """One alert for all confirmed series of a scenario and version."""
-    series = sorted(series, key=lambda told: -float(told["margins"]))
-    worst = series[0]
-    said, more = worst["confirmation"], len(series) - 1
+    series = sorted(series, key=lambda each: -each.margins)
+    reruns = [each.confirmation for each in series if each.confirmation]
+    worst, more = series[0], len(series) - 1
     beside = f", and {more} more of its series" if more else ""
-    return {
-        "kind": "performance",
-        "status": "new" if any(told["confirmation"]["is_tonight"] for told in series) else "known",
-        "text": f"{worst['name']}: {_interval(said)} since {worst['change']['since']}{beside}",
-        "runs": sorted({run for told in series for run in told["confirmation"]["runs"]}),
-        "margins": worst["margins"],
-    }
+    since = worst.change.since if worst.change else ""
+    return Alert(
+        kind="performance",
+        status="new" if any(each.is_tonight for each in reruns) else "known",
+        text=f"{worst.name}: {_interval(reruns[0])} since {since}{beside}",
+        runs=sorted({run for each in reruns for run in each.runs}),
+        margins=worst.margins,
+    )
 
 
-def _acknowledged(night: Night, failures: list[Json]) -> list[Json]:
-    """Every entry of the list, whether it has expired, and whether tonight needed it."""
-    covered = [told.acknowledged for told in night.watched if told.acknowledged]
-    failed = [told["acknowledged"] for told in failures]
-    told = [(entry, entry.model_dump(mode="json")) for entry in night.settings.acknowledged]
+def _waivers(night: nights.Night, failures: list[Failure]) -> list[WaiverUse]:
+    """Every entry of the list, whether it has expired, and whether this nightly run needed it."""
+    covered = [watched.acknowledged for watched in night.watched if watched.acknowledged]
+    failed = [failure.waiver for failure in failures]
     return [
-        {**shown, "expired": entry not in night.live, "used": entry in covered or shown in failed}
-        for entry, shown in told
+        WaiverUse(
+            **entry.model_dump(),
+            expired=entry not in night.live,
+            used=entry in covered or Waiver(**entry.model_dump()) in failed,
+        )
+        for entry in night.settings.acknowledged
     ]
 
 
 # --- words --------------------------------------------------------------------------------------------
 
 
-def _sentence(found: Json) -> str:
-    """``Tonight: 27 runs, 1 correctness failure (new), 0 confirmed slowdowns; the canary held still.``"""
-    runs, failures = found["runs"], found["failures"]
-    done = [run for run in runs if run["run_id"]]
-    states = Counter(told["state"] for told in found["series"] if told["role"] == "night")
-    statuses = Counter(told["status"] for told in failures)
+def _sentence(found: NightlyResult) -> str:
+    """``27 runs of 3 scenarios on 3 versions: 1 correctness failure (new), 0 confirmed slowdowns; the control …``"""
+    done = [run for run in found.runs if run.run_id]
+    states = Counter(each.state for each in found.series if each.role == "night")
+    statuses = Counter(FAILURE_WORDS.get(failure.status, failure.status) for failure in found.failures)
     kinds = ", ".join(f"{count} {status}" for status, count in sorted(statuses.items()))
-    slow = len({(t["scenario"], t["kafka_version"]) for t in found["series"] if t["state"] == "confirmed"})
+    slow = len({(each.scenario, each.kafka_version) for each in found.series if each.state == "confirmed"})
     parts = [
-        _count(len(done), "run"),
-        _count(len(failures), "correctness failure") + (f" ({kinds})" if kinds else ""),
+        _count(len(found.failures), "correctness failure") + (f" ({kinds})" if kinds else ""),
         _count(slow, "confirmed slowdown"),
     ]
-    unknown = sum(run["verdict"] == "unknown" for run in done)
+    unknown = sum(run.verdict == "unknown" for run in done)
     unsettled = states["suspect"] + states["inconclusive"]
     parts += [
         count
         for count in (
-            _count(len(runs) - len(done), "missing run"),
+            _count(len(found.runs) - len(done), "missing run"),
             _count(unknown, "run without a verdict", "runs without a verdict"),
-            _count(unsettled, "suspicion that nothing settled", "suspicions that nothing settled"),
-            _count(states["refuted"], "refuted suspicion"),
-            _count(states["silent"], "series that lost its figure", "series that lost their figures"),
+            _count(unsettled, "candidate regression not settled", "candidate regressions not settled"),
+            _count(states["refuted"], "refuted candidate regression"),
+            _count(states["silent"], "series with missing data", "series with missing data"),
         )
         if not count.startswith("0 ")
     ]
-    return f"Tonight: {', '.join(parts)}; {_end(found, states)}."
+    matrix = f"{_count(len(found.scenarios), 'scenario')} on {_count(len(found.versions), 'version')}"
+    return f"{_count(len(done), 'run')} of {matrix}: {', '.join(parts)}; {_end(found, states)}."
 
 
-def _hosts(series: list[Json]) -> list[str]:
-    """The series that the canary excuses."""
-    return [told["name"] for told in series if told["state"] == "host"]
+def _hosts(series: list[Series]) -> list[str]:
+    """The series whose change the host explains."""
+    return [each.name for each in series if each.state == "host"]
 
 
 def _named(names: list[str]) -> str:
-    more = len(names) - MOST_NAMED
-    return "; ".join(names[:MOST_NAMED]) + (f"; and {more} more" if more > 0 else "")
+    more = len(names) - MAX_NAMED
+    return "; ".join(names[:MAX_NAMED]) + (f"; and {more} more" if more > 0 else "")
 
 
-def _end(found: Json, states: Counter[str]) -> str:
+def _end(found: NightlyResult, states: Counter[SeriesState]) -> str:
     if states["no basis"] and not states.keys() - {"no basis", "no figure"}:
         return f"nothing is compared before a series has {LEAST_NIGHTS + 1} nights on one host"
-    if with_it := _hosts(found["series"]):
-        return f"the canary moved with {_named(with_it)}, so the host is suspected"
+    if with_it := _hosts(found.series):
+        return f"the control changed together with {_named(with_it)}, so the host is the likely cause"
     words = {
-        "steady": "the canary held still",
-        "moved": "the canary moved, so the host is suspected",
-        "missing": "the canary is missing",
+        "steady": "the control did not change",
+        "moved": "the control changed, so the host is the likely cause",
+        "missing": "the control is missing",
     }
-    return words.get(found["canary"]["state"], "the canary has no basis yet")
+    return words.get(found.control.state, "the control has too few nights to compare")
 
 
 def _count(count: int, one: str, many: str = "") -> str:
     return f"{count} {one if count == 1 else many or one + 's'}"
 
 
-def _state(found: Json) -> str:
-    """``fail``: somebody should look now; ``unknown``: part of the night says nothing; ``pass``: nothing to do."""
-    if found["alerts"] or found["suppressed"]:
+def _state(found: NightlyResult) -> State:
+    """``fail``: somebody should look now; ``unknown``: part of it shows nothing; ``pass``: nothing to do."""
+    if found.alerts or found.suppressed:
         return "fail"
-    unclear = {"missing", "unknown"}.intersection(run["verdict"] for run in found["runs"])
-    open_ones = {"suspect", "inconclusive", "silent", "host"}.intersection(told["state"] for told in found["series"])
-    return "unknown" if unclear or open_ones or found["canary"]["state"] in ("moved", "missing") else "pass"
+    unclear = {"missing", "unknown"}.intersection(run.verdict for run in found.runs)
+    open_ones = {"suspect", "inconclusive", "silent", "host"}.intersection(each.state for each in found.series)
+    return "unknown" if unclear or open_ones or found.control.state in ("moved", "missing") else "pass"
 
 
-def _notes(night: Night) -> list[str]:
+def _notes(night: nights.Night) -> list[str]:
     """What a reader of the series must know: which of them began anew tonight, and why."""
     if len(night.began) == 1:
         return []
@@ -473,12 +506,12 @@ def _notes(night: Night) -> list[str]:
     return notes
 
 
-def _nights(night: Night) -> list[Json]:
-    """Every night so far, the newest first: runs by verdict."""
-    verdicts: dict[str, dict[str, str]] = defaultdict(dict)
+def _nights(night: nights.Night) -> list[Night]:
+    """Every nightly run so far, the newest first: runs by verdict."""
+    verdicts: dict[str, dict[str, Verdict]] = defaultdict(dict)
     for row in night.rows:
         verdicts[row["labels"]["campaign"]][row["run_id"]] = row["verdict"]
     return [
-        {"night": name, "at": night.began[name].isoformat(), **Counter(verdicts[name].values())}
+        Night(night=name, at=night.began[name].isoformat(), verdicts=dict(Counter(verdicts[name].values())))
         for name in reversed(night.began)
     ][:SHOWN_NIGHTS]

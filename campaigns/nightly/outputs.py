@@ -1,4 +1,4 @@
-"""What machines take from a night: a summary, JUnit XML; and which run folders may go."""
+"""What machines take from a nightly run: a summary, JUnit XML; and which run folders may be deleted."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import shutil
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -14,12 +15,12 @@ from xml.etree import ElementTree as ET
 from campaigns.campaign import CampaignFolder
 from campaigns.nightly.night import ROLES, when
 from campaigns.nightly.settings import Settings
+from history.errors import EvidenceError
 from history.folder import write_atomically
+from history.results.nightly import Cell, NightlyResult, Series, Waiver
 
-Json = dict[str, Any]
 
-
-def write(folder: CampaignFolder, result: Mapping[str, Any]) -> list[Path]:
+def write(folder: CampaignFolder, result: NightlyResult) -> list[Path]:
     """Write ``summary.json`` and ``junit.xml`` beside the result; returns both."""
     files = {
         folder.path / "summary.json": json.dumps(summary(result), indent=1, ensure_ascii=False) + "\n",
@@ -30,36 +31,35 @@ def write(folder: CampaignFolder, result: Mapping[str, Any]) -> list[Path]:
     return list(files)
 
 
-def summary(result: Mapping[str, Any]) -> Json:
-    """The night in a few lines, as the webhook gets it; ``text`` is what chat programs show."""
-    alerts = result["alerts"]
+def summary(result: NightlyResult) -> dict[str, Any]:
+    """The nightly run in a few lines, as the webhook gets it; ``text`` is what chat programs show."""
     return {
-        "text": "\n".join([result["sentence"], *(alert["text"] for alert in alerts)]),
-        "campaign": result["campaign"],
-        "created_at": result["created_at"],
-        "state": result["state"],
-        "sentence": result["sentence"],
-        "runs": dict(Counter(run["verdict"] for run in result["runs"])),
-        "series": dict(Counter(told["state"] for told in result["series"])),
-        "canary": result["canary"]["state"],
-        "alerts": alerts,
-        "suppressed": result["suppressed"],
+        "text": "\n".join([result.sentence, *(alert.text for alert in result.alerts)]),
+        "campaign": result.campaign_id,
+        "created_at": result.created_at,
+        "state": result.state,
+        "sentence": result.sentence,
+        "runs": dict(Counter(run.verdict for run in result.runs)),
+        "series": dict(Counter(each.state for each in result.series)),
+        "control": result.control.state,
+        "alerts": [alert.model_dump(mode="json") for alert in result.alerts],
+        "suppressed": [alert.model_dump(mode="json") for alert in result.suppressed],
     }
 
 
 # --- JUnit -----------------------------------------------------------------------------------------
 
 
-def junit(result: Mapping[str, Any]) -> str:
+def junit(result: NightlyResult) -> str:
     """JUnit XML: a suite of correctness (scenario x version) and one of performance (a case for each watched series).
 
-    Failed are correctness failures and confirmed slowdowns; skipped, what is acknowledged or cannot be judged; an
-    error is a run that is missing or has no verdict.
+    Failed are correctness failures and confirmed slowdowns; skipped, what is waived or cannot be judged; an error is a
+    run that is missing or has no verdict.
     """
-    root = ET.Element("testsuites", name=f"plimsoll nightly {result['campaign']}")
-    acknowledged = {(t["scenario"], t["kafka"]): t for t in result["failures"] if t["status"] == "acknowledged"}
-    correctness = [_correctness(cell, acknowledged) for cell in result["cells"]]
-    performance = [_performance(told) for told in result["series"] if told["role"] == "night"]
+    root = ET.Element("testsuites", name=f"plimsoll nightly {result.campaign_id}")
+    waivers = {(failure.scenario, failure.kafka): failure.waiver for failure in result.failures}
+    correctness = [_correctness(cell, waivers.get((cell.scenario, cell.kafka))) for cell in result.cells]
+    performance = [_performance(series) for series in result.series if series.role == "night"]
     for name, cases in (("correctness", correctness), ("performance", performance)):
         outcomes = Counter(child.tag for case in cases for child in case)
         suite = ET.SubElement(
@@ -71,34 +71,32 @@ def junit(result: Mapping[str, Any]) -> str:
             errors=str(outcomes["error"]),
             skipped=str(outcomes["skipped"]),
             time="0",
-            timestamp=f"{when(result['created_at']):%Y-%m-%dT%H:%M:%S}",
+            timestamp=f"{when(result.created_at):%Y-%m-%dT%H:%M:%S}",
         )
         suite.extend(cases)
     ET.indent(root)
     return ET.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
 
 
-def _correctness(cell: Json, acknowledged: Mapping[tuple[str, str], Json]) -> ET.Element:
-    case = _case(f"correctness.{cell['scenario']}", cell["kafka"])
-    told = " ".join(cell["sentences"])
-    known = acknowledged.get((cell["scenario"], cell["kafka"]))
-    if known:
-        entry = known["acknowledged"]
-        _outcome(case, "skipped", f"acknowledged by {entry['who']} until {entry['until']}: {entry['why']}", told)
-    elif cell["verdict"] == "fail":
-        _outcome(case, "failure", told, "\n".join(cell["runs"]))
-    elif cell["verdict"] != "pass":
-        _outcome(case, "error", told, "\n".join(cell["runs"]))
+def _correctness(cell: Cell, waiver: Waiver | None) -> ET.Element:
+    case = _case(f"correctness.{cell.scenario}", cell.kafka)
+    text = " ".join(cell.sentences)
+    if waiver:
+        _outcome(case, "skipped", f"waived by {waiver.who} until {waiver.until}: {waiver.why}", text)
+    elif cell.verdict == "fail":
+        _outcome(case, "failure", text, "\n".join(cell.runs))
+    elif cell.verdict != "pass":
+        _outcome(case, "error", text, "\n".join(cell.runs))
     return case
 
 
-def _performance(told: Json) -> ET.Element:
-    phase = f" {told['phase']}" if told["phase"] else ""
-    case = _case(f"performance.{told['scenario']}.{told['kafka_version']}", told["metric"] + phase)
-    if told["state"] == "confirmed":
-        _outcome(case, "failure", told["why"], "\n".join(told["confirmation"]["runs"]))
-    elif told["state"] not in ("steady", "better", "refuted"):
-        _outcome(case, "skipped", f"{told['state']}: {told['why']}", "")
+def _performance(series: Series) -> ET.Element:
+    phase = f" {series.phase}" if series.phase else ""
+    case = _case(f"performance.{series.scenario}.{series.kafka_version}", series.metric + phase)
+    if series.state == "confirmed":
+        _outcome(case, "failure", series.why, "\n".join(series.confirmation.runs if series.confirmation else []))
+    elif series.state not in ("steady", "better", "refuted"):
+        _outcome(case, "skipped", f"{series.state}: {series.why}", "")
     return case
 
 
@@ -118,10 +116,10 @@ def _printable(text: str) -> str:
 # --- retention --------------------------------------------------------------------------------------
 
 
-def linked(result: Mapping[str, Any]) -> set[str]:
-    """The runs that a night's failures and alerts lead to; their folders stay."""
-    found = [*result["failures"], *result["alerts"], *result["suppressed"]]
-    return {run for told in found for run in told["runs"]}
+def linked(result: NightlyResult) -> set[str]:
+    """The runs that the failures and alerts lead to; their folders stay."""
+    of_failures = {run for failure in result.failures for run in failure.runs}
+    return of_failures | {run for alert in (*result.alerts, *result.suppressed) for run in alert.runs}
 
 
 def expired(
@@ -148,8 +146,10 @@ def prune(runs: Path, nights: Path, rows: Iterable[Mapping[str, Any]], settings:
 
     ``nights`` is the folder of all nights: what any of their results leads to stays.
     """
-    results = (json.loads(path.read_text()) for path in nights.glob("*/result.json"))
-    kept = {run for result in results for run in linked(result)}
+    kept: set[str] = set()
+    for path in nights.glob("*/result.json"):
+        with suppress(EvidenceError):  # of an earlier format
+            kept |= linked(NightlyResult.read(path))
     removed = [run for run in expired(rows, settings, now, kept) if (runs / run).is_dir()]
     for run in removed:
         shutil.rmtree(runs / run)

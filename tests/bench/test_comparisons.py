@@ -69,7 +69,7 @@ def test_rows_stay_when_their_site_is_gone(tmp_path, monkeypatch):
     monkeypatch.setattr(comparisons, "PAGE", tmp_path / "comparisons.md")
     told = tmp_path / "site" / "comparisons" / "c1" / "result.json"
     told.parent.mkdir(parents=True)
-    told.write_text(json.dumps(result(ITSELF, rows(ITSELF))))
+    result(ITSELF, rows(ITSELF)).write(told)
 
     for site in ("site", "site", "elsewhere"):
         comparisons.main(tmp_path / site)

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
 
 import numpy as np
 
 from campaigns.campaign import Campaign, Item
+from campaigns.capacity import result as results
 from campaigns.capacity.campaign import plan
-from campaigns.capacity.result import result
 from spark.capacity import catch_up_s
 
+Json = dict[str, Any]
 RATE, START_S, NOISE = 12.0, 9.0, 0.06
 LEADERSHIP_S = 4.0
 KNEE = {"knee": 6.5, "degraded": 4.7}  # MB/s at which p99 passes 200 ms
@@ -72,13 +73,19 @@ def usual() -> Campaign:
     return campaign()
 
 
+def result(of: Campaign, rows: Sequence[Mapping[str, Any]]) -> Json:
+    """The result as ``result.json`` has it."""
+    found: Json = results.result(of, rows).model_dump(mode="json")
+    return found
+
+
 @cache
-def told() -> dict[str, Any]:
+def told() -> Json:
     """Its result; not to be changed."""
     return result(usual(), archive(usual()))
 
 
-def told_with(change: Callable[[Item, dict[str, Any]], dict[str, Any]]) -> dict[str, Any]:
+def told_with(change: Callable[[Item, dict[str, Any]], dict[str, Any]]) -> Json:
     """Its result after every row went through ``change``."""
     return result(usual(), archive(usual(), change))
 

@@ -38,11 +38,11 @@ def test_what_nobody_knows_is_refused(settings: dict[str, object], said: str) ->
 
 def test_a_result_without_runs_says_so() -> None:
     """Nothing is shown, and the sentence names what was not recorded."""
-    told = result(plan({"kafka": "3.9.1"}, **PLANNED), {})  # type: ignore[arg-type]  # of one type each
+    asked = result(plan({"kafka": "3.9.1"}, **PLANNED), {})  # type: ignore[arg-type]  # of one type each
 
-    assert told["state"] == "unknown"
-    assert told["sentence"].endswith(
+    assert asked.state == "unknown"
+    assert asked.sentence.endswith(
         "48 not observable. Not recorded to the end: propagation, eviction, elections, log_start, factor."
     )
-    assert told["answers"].keys() == told["claims"].keys() == CLAIMS.keys()
-    assert len(told["lines"]) == 48
+    assert asked.answers.keys() == asked.claims.keys() == CLAIMS.keys()
+    assert len(asked.lines) == 48

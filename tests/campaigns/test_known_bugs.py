@@ -182,19 +182,19 @@ def test_bug_by_version_is_counted_in_tries() -> None:
     found = known_bugs.result(planned, [*bad[:2], {**bad[2], "broken": [], "window": False, "verdict": "pass"}, *good])
 
     counts = ("found", "decided", "clean", "window_missed", "unknown", "as_expected", "found_by")
-    assert [tuple(arm[name] for name in counts) for arm in found["arms"]] == [
+    assert [tuple(getattr(arm, name) for name in counts) for arm in found.arms] == [
         (2, 2, 0, 1, 0, True, {"I10": 2}),
         (0, 3, 3, 0, 0, True, {}),
     ]
-    assert found["state"] == "pass"
-    assert found["lines"] == [
-        "bug          Kafka  found   clean   window missed  unknown  found by  also broken  as it must be",
-        "KAFKA-13091  3.0.2  2 of 2  0 of 2  1              0        I10 in 2  -            yes",
-        "KAFKA-13091  3.1.2  0 of 3  3 of 3  0              0        -         I12 in 1     yes",
+    assert found.state == "pass"
+    assert found.lines == [
+        "bug          Kafka  found   clean   precondition not met  unknown  found by  also violated  as expected",
+        "KAFKA-13091  3.0.2  2 of 2  0 of 2  1                     0        I10 in 2  -              yes",
+        "KAFKA-13091  3.1.2  0 of 3  3 of 3  0                     0        -         I12 in 1       yes",
     ]
-    assert found["sentence"] == (
-        "Known bugs: found in every try that counts on 1 of 1 versions that have them; clean on 1 of 1 versions "
-        "without them; 1 try missed its window."
+    assert found.sentence == (
+        "KAFKA-13091, 6 tries: found in every decided try on 1 of 1 versions that have them; not found on 1 of 1 "
+        "versions without them; the precondition was not met in 1 try."
     )
 
 
@@ -215,7 +215,7 @@ def test_a_bug_must_be_found_where_it_is_and_nowhere_else(of_bad: list[Any], of_
     told = {"bad": iter(of_bad), "good": iter(of_good)}
     rows = [row(item, **next(told[item.labels["arm"]])) for item in planned.items]
 
-    assert known_bugs.result(planned, rows)["state"] == state
+    assert known_bugs.result(planned, rows).state == state
 
 
 def test_jars_of_ones_own_have_no_expectation() -> None:
@@ -223,7 +223,7 @@ def test_jars_of_ones_own_have_no_expectation() -> None:
     planned = plan(bugs="13091", kafka="/builds/trunk,3.0.1,3.1.0", tries=1)
     found = known_bugs.result(planned, [row(item, **STUCK) for item in planned.items])
 
-    assert [(arm["kafka"], arm["expected"], arm["as_expected"]) for arm in found["arms"]] == [
+    assert [(arm.kafka, arm.expected, arm.as_expected) for arm in found.arms] == [
         ("/builds/trunk", None, None),
         ("3.0.1", "found", True),
         ("3.1.0", "clean", False),
@@ -236,8 +236,8 @@ def test_another_campaigns_runs_do_not_count() -> None:
     other = row(planned.items[0], **STUCK)
     other["labels"] = {**other["labels"], "campaign": "k2"}
 
-    assert known_bugs.result(planned, [other])["arms"][0]["tries"] == 0
-    assert known_bugs.result(planned, [other])["missing"] == ["kafka-13091-bad-01", "kafka-13091-good-01"]
+    assert known_bugs.result(planned, [other]).arms[0].tries == 0
+    assert known_bugs.result(planned, [other]).missing == ["kafka-13091-bad-01", "kafka-13091-good-01"]
 
 
 def test_a_campaign_that_lacks_tries_is_no_pass() -> None:
@@ -245,8 +245,8 @@ def test_a_campaign_that_lacks_tries_is_no_pass() -> None:
     planned = plan(bugs="13091", tries=2)
     bad, good = (row(planned.items[0], **about) for about in (STUCK, {}))
 
-    assert known_bugs.result(planned, [bad, row(planned.items[1])])["state"] == "unknown"
-    assert known_bugs.result(planned, [good, row(planned.items[1])])["state"] == "fail"
+    assert known_bugs.result(planned, [bad, row(planned.items[1])]).state == "unknown"
+    assert known_bugs.result(planned, [good, row(planned.items[1])]).state == "fail"
 
 
 # --- the list --------------------------------------------------------------------------------------

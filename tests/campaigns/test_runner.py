@@ -13,6 +13,7 @@ from campaigns.claims import campaign as claims
 from campaigns.places import Places
 from clusters import experiment
 from history.errors import BadInput
+from history.results.claims import ClaimsResult
 from tests.campaigns.sample_runs import sealed_run
 
 SETTINGS = {"base": "3.9.0", "head": "3.9.1", "scenarios": ["steady"], "pairs": 2, "aa_pairs": 2}
@@ -99,11 +100,12 @@ def test_claims_are_answered_from_what_was_recorded(places: Places) -> None:
     run = sealed_run(places, "eviction")
     found = runner.conclude(folder, places)
 
-    assert found["runs"] == {"eviction": run.run_id}
-    assert found["sentence"].endswith("Not recorded to the end: elections.")
+    assert ClaimsResult.read(folder.result) == found
+    assert found.sentence.endswith("Not recorded to the end: elections.")
     assert json.loads(folder.result.read_text())["answers"]["C14"]["run_id"] == run.run_id
     assert "C48" in folder.page.read_text()
 
     with run.events.open("a") as events:
         events.write(json.dumps({"t_ns": 9, "wall": "", "kind": "error", "detail": {"why": "no answer"}}) + "\n")
-    assert runner.conclude(folder, places)["runs"] == {}  # it broke off
+    runner.conclude(folder, places)
+    assert ClaimsResult.read(folder.result).runs == {}  # it broke off

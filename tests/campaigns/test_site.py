@@ -75,13 +75,18 @@ def test_only_pages_that_exist_are_linked(tmp_path: Path) -> None:
 
 
 def test_the_index_tells_of_every_campaign(tmp_path: Path) -> None:
-    """The newest first, each with its sentence; a campaign without a result is not shown."""
+    """The newest first; one without a result is not shown, and one of an earlier format says so."""
     places = Places.beside(tmp_path / "runs")
     for name, day in (("old", "2026-01-01"), ("new", "2026-01-02"), ("unfinished", "2026-01-03")):
         folder = CampaignFolder.of(places.site, "capacity", name)
         folder.write_plan(Campaign(campaign_id=name, kind="capacity", created_at=day, seed=1, settings={}, items=[]))
         if name != "unfinished":
-            folder.result.write_text(json.dumps({"sentence": f"{name} says.", "state": "pass"}))
+            about = {"campaign_id": name, "created_at": day, "state": "pass", "sentence": f"{name} says."}
+            folder.result.write_text(json.dumps(about))
+    old = places.site / "plans" / "old" / "result.json"
+    old.write_text(json.dumps({"sentence": "old says."}))
 
-    assert [found["campaign_id"] for found in results(places)] == ["new", "old"]
-    assert "new says." in write_index(places).read_text()
+    assert [each.result.campaign_id for each in results(places)] == ["new", "old"]
+    index = write_index(places).read_text()
+    assert "new says." in index
+    assert "is no result of this format" in index

@@ -35,12 +35,12 @@ def test_the_answer_names_the_experiment_that_gave_it() -> None:
 
 def test_a_claim_without_its_recording_says_which_is_missing() -> None:
     """No run, no answer."""
-    told = answers({"propagation": LEVEL})
+    given = answers({"propagation": LEVEL})
 
-    assert told.keys() == CLAIMS.keys()
-    assert told["C48"]["verdict"] == "not observable"
-    assert told["C48"]["sentence"] == "No run of eviction was recorded."
-    assert told["C14"]["run_id"] == LEVEL.run_id
+    assert given.keys() == CLAIMS.keys()
+    assert given["C48"].verdict == "not observable"
+    assert given["C48"].sentence == "No run of eviction was recorded."
+    assert given["C14"].run_id == LEVEL.run_id
 
 
 def test_a_folder_tells_its_experiment() -> None:

@@ -71,7 +71,7 @@ def night(tmp_path: Path) -> Path:
     campaign = campaign_of(0)
     folder = CampaignFolder.of(tmp_path, "nightly", campaign.campaign_id)
     folder.write_plan(campaign)
-    folder.result.write_text(json.dumps(nightly.result(campaign, history(1))))
+    nightly.result(campaign, history(1)).write(folder.result)
     return folder.path
 
 
@@ -83,7 +83,7 @@ def test_a_night_is_posted_as_airflow_would(night: Path, server: Server, monkeyp
 
     [(path, kind, message)] = server.posted
     assert (path, kind) == ("/hook", "application/json")
-    assert message["text"].startswith("Tonight: 4 runs, 0 correctness failures")
+    assert message["text"].startswith("4 runs of 1 scenario on 2 versions: 0 correctness failures")
     assert (message["campaign"], message["state"]) == ("night-00", "pass")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from campaigns.nightly import campaign as nightly
+from history.results.nightly import NightlyResult
 from tests.campaigns.nights import Row, campaign_of, figure, name_of, rerun, rows_of
 
 LATE = 12
@@ -36,7 +37,7 @@ def _night(night: int, slow: dict[str, tuple[int, float]]) -> list[Row]:
     return rows + elections
 
 
-def late_night() -> dict[str, Any]:
+def late_night() -> NightlyResult:
     """The 13th: a confirmed slowdown, one that was not rerun, a new failure, an acknowledged one, a missing run."""
     slow = {"4.3.0": (LATE - 2, 1.15)}
     rows = [row for night in range(LATE + 1) for row in _night(night, slow)]
@@ -53,6 +54,6 @@ def late_night() -> dict[str, Any]:
     return nightly.result(campaign, rows + rows_of(campaign, nightly.follow_up(campaign, rows), rerun(1.16)))
 
 
-def first_nights() -> dict[str, Any]:
+def first_nights() -> NightlyResult:
     """The second night: nothing has a basis."""
     return nightly.result(campaign_of(1, **ASKED), [row for night in range(2) for row in _night(night, {})])

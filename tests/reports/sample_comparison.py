@@ -7,6 +7,7 @@ from typing import Any
 
 from campaigns.campaign import Campaign
 from campaigns.compare.campaign import result
+from history.results.compare import CompareResult
 from tests.campaigns.comparison import NOISE, campaign, rows
 
 # Metric, phase, base's value, head's change, how much of the usual noise.
@@ -60,8 +61,8 @@ def a_comparison(**settings: Any) -> tuple[Campaign, list[dict[str, Any]]]:
     return plan, found
 
 
-def a_result(**settings: Any) -> dict[str, Any]:
-    """Its result as JSON."""
+def a_result(**settings: Any) -> CompareResult:
+    """Its result."""
     plan, found = a_comparison(**settings)
     assert all(math.isfinite(row["value"]) for row in found)
     return result(plan, found)

@@ -224,7 +224,7 @@ def _latency(acks1: bool) -> Iterable[Row]:
         yield {**load, "p50_ms": p50, "p99_ms": p99, "p999_ms": p99 * 1.3, "max_ms": p99 * 1.5}
 
 
-def _events() -> Iterable[tuple[float, str, str, str, str, Row]]:
+def _events(more_phases: int = 0) -> Iterable[tuple[float, str, str, str, str, Row]]:
     lags, dies = "follower lags", "leader dies"
     slow = {"asked": "slow node follower of orders-0, until out of isr: follower of orders-0, limit 20.0"}
     rule = "no rule left"
@@ -259,6 +259,11 @@ def _events() -> Iterable[tuple[float, str, str, str, str, Row]]:
             {"condition": "caught up: orders", "last_seen": "broker 3: 17 behind"},
         ),
         (36.0, "phase_ended", dies, "", "", {}),
+        *(
+            (36 + 2 * step + late, kind, f"load step {step + 4}", "", "", {})
+            for step in range(more_phases)
+            for late, kind in ((0, "phase_started"), (2, "phase_ended"))
+        ),
         (37.0, "quiesced", "", "quiesce", "", {}),
         (40.0, "capture", "", "", "after", {}),
         (44.0, "collected", "", "", "", {}),
@@ -341,8 +346,10 @@ def write_table(place: Path, rows: Iterable[Row], schema: pa.Schema) -> None:
     pq.write_table(pa.Table.from_pylist(list(rows), schema=schema), place / "part-00000.parquet")
 
 
-def write_sample_run(path: Path, *, acks1: bool = False, samples_per_s: int = 10, partitions: int = 1) -> Path:
-    """Write the run folder of one of the two stories; ``path`` becomes the run folder.
+def write_sample_run(
+    path: Path, *, acks1: bool = False, samples_per_s: int = 10, partitions: int = 1, phases: int = 3
+) -> Path:
+    """Write the run folder of one of the two runs; ``path`` becomes the run folder.
 
     Every further partition is drawn like partition 0; what was counted stays that of partition 0.
     """
@@ -352,7 +359,7 @@ def write_sample_run(path: Path, *, acks1: bool = False, samples_per_s: int = 10
     (path / "brokers" / "broker-1" / "server.log").write_text("started\n")
     (folder.verdict / "data_docs" / "index.html").write_text("<!doctype html><title>Data Docs</title>")
     _manifest(folder.run_id, acks1).write(folder.manifest)
-    events = [Event(at(t), "2026-03-01T02:00:00", *rest) for t, *rest in _events()]
+    events = [Event(at(t), "2026-03-01T02:00:00", *rest) for t, *rest in _events(phases - 3)]
     folder.events.write_text("".join(json.dumps(vars(event)) + "\n" for event in events))
     folder.verdict_file.write_text(json.dumps(_verdict(acks1)))
     write_table(folder.table("offsets"), _offsets(acks1), OFFSETS)

@@ -2,16 +2,15 @@
 
 import re
 from functools import cache
-from importlib.resources import files
 from pathlib import Path
-from typing import Any
 
 import pytest
 from playwright.sync_api import Browser
 
 from campaigns.capacity.result import result
+from history.results.capacity import CapacityResult
 from reports.capacity_page import render
-from reports.site import PLOTLY
+from reports.page import write
 from tests.campaigns.capacity_rows import archive, campaign
 from tests.reports.in_browser import SCHEMES, WIDTHS, open_page
 
@@ -20,18 +19,14 @@ FIGURES = ["latency", "catch-up", "longest-down", "ledger"]
 
 
 @cache
-def _told() -> dict[str, Any]:
+def _told() -> CapacityResult:
     asked = campaign()
     return result(asked, archive(asked))
 
 
 def _written(tmp_path: Path) -> Path:
     """The page where it lies in a site, with the site's plotly."""
-    page = tmp_path / "plans" / "plan-1" / "index.html"
-    page.parent.mkdir(parents=True)
-    page.write_text(render(_told(), {}))
-    (tmp_path / PLOTLY).symlink_to(str(files("plotly") / "package_data" / PLOTLY))
-    return page
+    return write(render(_told(), {}), tmp_path / "plans" / "plan-1" / "index.html", tmp_path)
 
 
 def test_the_answer_stands_first_and_every_part_follows() -> None:
@@ -95,4 +90,4 @@ def test_figures_hold_what_their_tables_hold(browser: Browser, tmp_path: Path) -
         assert drawn - table == set(), name
         assert len(drawn) > 5
     runs = {row[0] for row in opened.table("catch-up")} - {"model"}
-    assert runs == {point["run_id"] for point in _told()["catch_up"]["points"]}
+    assert runs == {point.run_id for point in _told().catch_up.points}

@@ -6,12 +6,13 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser
 
+from history.results.claims import ClaimsResult
 from reports.claims_page import render
-from reports.site import write
+from reports.page import write
 from tests.reports.in_browser import SCHEMES, WIDTHS, open_page
 
 
-def result() -> dict[str, Any]:
+def result(**changes: Any) -> ClaimsResult:
     """Two claims, one of them not observable."""
     about = {"notes": ["N0"], "changes": "from 3.7 (KAFKA-15583)"}
     row = {"source": "brokers/broker-1/server.log:7", "at_s": 1.5, "text": "Shrinking ISR <now>"}
@@ -22,7 +23,10 @@ def result() -> dict[str, Any]:
         "run_id": "r1",
         "evidence": [row],
     }
-    return {
+    usual = {
+        "campaign_id": "c1",
+        "settings": {},
+        "counts": {"refuted": 1, "not observable": 1},
         "kafka": "4.3.0",
         "modes": ["kraft"],
         "created_at": "2026-11-21T08:00:00+00:00",
@@ -50,6 +54,7 @@ def result() -> dict[str, Any]:
             "C48": found,
         },
     }
+    return ClaimsResult.model_validate({**usual, **changes})
 
 
 def test_each_claim_leads_to_its_evidence_and_that_to_its_run() -> None:
@@ -69,11 +74,10 @@ def test_each_claim_leads_to_its_evidence_and_that_to_its_run() -> None:
 
 def test_all_claims_are_in_sight() -> None:
     """What the page is about does not scroll in a box, as long tables beside it do."""
-    told = result()
-    told["claims"] |= {f"C{number}": told["claims"]["C48"] for number in range(1, 48)}
-    told["answers"] = dict.fromkeys(told["claims"], told["answers"]["C9"])
-    told["walkthroughs"][0]["rows"] *= 25
-    html = render(told, {})
+    few = result()
+    claims = {f"C{number}": few.claims["C48"] for number in range(1, 49)}
+    walk = few.walkthroughs[0].model_copy(update={"rows": few.walkthroughs[0].rows * 25})
+    html = render(result(claims=claims, answers=dict.fromkeys(claims, few.answers["C9"]), walkthroughs=[walk]), {})
 
     assert html.count('class="scroll tall"') == 1
     assert 'class="scroll tall" role="region" aria-label="By fetches"' in html

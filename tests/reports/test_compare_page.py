@@ -1,23 +1,29 @@
 """The page of a comparison: the first sentence first, figures that hold what their tables hold, limits said."""
 
 import re
-import shutil
-from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 import pytest
 from playwright.sync_api import Browser
 
 from campaigns.compare.campaign import result
+from history.results.compare import Effect, PhaseLatency
 from reports.compare_page import PERCENTILES, render
 from reports.compare_plots import LOOKS, forest, latency, pairs_figure
+from reports.page import write
 from tests.campaigns.comparison import campaign, rows
 from tests.reports.in_browser import SCHEMES, WIDTHS, Opened, open_page
 from tests.reports.sample_comparison import a_result
 
 RESULT = a_result()
-LINKS = {run["run_id"]: f"../../../runs/{run['run_id']}/report/index.html" for run in RESULT["runs"]["each"]}
+LINKS = {run.run_id: f"../../../runs/{run.run_id}/report/index.html" for run in RESULT.runs.each}
 SECTIONS = ["summary", "effects", "pairs", "phases", "correctness", "behaviour", "noise", "why", "limits", "runs"]
+
+
+def effect(**values: Any) -> Effect:
+    """An effect of the sample, with other values and a margin of 5 %."""
+    return RESULT.effects[0].model_copy(update={"margin": 0.05, "verdict": "inconclusive", **values})
 
 
 # --- the page as text ------------------------------------------------------------------------------
@@ -29,7 +35,7 @@ def test_the_first_heading_is_the_first_sentence():
     heading = re.search(r"<h1[^>]*>(.*?)</h1>", html)
 
     assert heading
-    assert re.sub("<.*?>", "", heading[1]) == RESULT["sentence"]
+    assert re.sub("<.*?>", "", heading[1]) == RESULT.sentence
     assert '<body data-verdict="fail">' in html
     assert "<strong>regression</strong>" in html
 
@@ -46,7 +52,7 @@ def test_every_section_is_there_in_order():
 def test_runs_are_linked_where_their_pages_are():
     """Each value of a pair leads to its run; a run without a page is named without a link."""
     html, bare = render(RESULT, LINKS), render(RESULT, {})
-    run = RESULT["effects"][0]["pairs"][0]["runs"][0]
+    run = RESULT.effects[0].pairs[0].runs[0]
 
     assert html.count(f'href="../../../runs/{run}/report/index.html"') >= 2
     assert "report/index.html" not in bare
@@ -57,14 +63,20 @@ def test_versions_host_and_view_are_told():
     """What was compared, where, with which flags."""
     html = render(RESULT, LINKS)
 
-    for fact in ("3.9.0, KRaft, jars jars-3.9.0", "matched", "10, after 5 of base with itself", "30 of 30", "stock"):
+    for fact in (
+        "3.9.0, KRaft, jars jars-3.9.0",
+        "same settings",
+        "10, after 5 of base with itself",
+        "30 of 30",
+        "stock",
+    ):
         assert f"<dd>{fact}</dd>" in html
     assert "a difference is the code" in html
     assert "a difference is what an upgrade brings" in render(a_result(view="shipped"), LINKS)
     unfinalised = render(a_result(view="unfinalised"), LINKS)
     assert "before the upgrade is finalised" in unfinalised
-    assert "an upgrade does before it is finalised was not looked at" in html
-    assert "an upgrade does before it is finalised was not looked at" not in unfinalised
+    assert "before an upgrade is finalised was not tested" in html
+    assert "before an upgrade is finalised was not tested" not in unfinalised
 
 
 def test_what_was_left_out_is_told_with_its_reason():
@@ -115,8 +127,8 @@ def test_every_verdict_has_a_mark_of_its_own():
 
 def test_an_interval_that_says_nothing_does_not_flatten_the_others():
     """One metric of nine is known to a factor of a hundred at best: the axis stays with the others."""
-    known = {"mean": 1.0, "low": -2.0, "high": 4.0, "margin": 0.05, "verdict": "equivalent"}
-    wild = {"mean": 5.0, "low": -99.0, "high": 9_900.0, "margin": 0.05, "verdict": "inconclusive"}
+    known = effect(mean=1.0, low=-2.0, high=4.0, verdict="equivalent")
+    wild = effect(mean=5.0, low=-99.0, high=9_900.0)
 
     low, high = forest([known] * 8 + [wild], ["x"] * 9)["layout"]["xaxis"]["range"]
     assert (low, high) == pytest.approx((-13.8, 13.8))
@@ -124,16 +136,16 @@ def test_an_interval_that_says_nothing_does_not_flatten_the_others():
 
 def test_an_interval_that_says_nothing_does_not_flatten_the_pairs():
     """Two pairs, +3 and +5 %, whose interval reaches from a fortieth to fortyfold; the pairs stay apart."""
-    pairs = [{"pair": "1", "ran_first": 0, "change": 3.0}, {"pair": "2", "ran_first": 1, "change": 5.0}]
-    effect = {"pairs": pairs, "low": -97.5, "high": 3_900.0, "mean": 4.0, "margin": 0.05, "verdict": "inconclusive"}
-    low, high = pairs_figure(effect, "x")["layout"]["yaxis"]["range"]
+    own = RESULT.effects[0].pairs[0]
+    pairs = [own.model_copy(update={"pair": str(n), "ran_first": n - 1, "change": 1.0 + 2 * n}) for n in (1, 2)]
+    low, high = pairs_figure(effect(pairs=pairs, low=-97.5, high=3_900.0, mean=4.0), "x")["layout"]["yaxis"]["range"]
 
     assert (low, high) == pytest.approx((-15.3, 15.5), abs=0.1)
 
 
 def test_a_mark_is_drawn_for_each_pair_that_has_a_ratio():
     """Told apart by who ran first; the pairs with a censored time have none."""
-    elections = next(effect for effect in RESULT["effects"] if effect["metric"] == "elect_s")
+    elections = next(effect for effect in RESULT.effects if effect.metric == "elect_s")
     data = pairs_figure(elections, "elections")["data"]
 
     assert [(trace["name"], trace["x"]) for trace in data] == [
@@ -145,7 +157,7 @@ def test_a_mark_is_drawn_for_each_pair_that_has_a_ratio():
 def test_a_phase_without_a_valid_latency_is_a_gap():
     """No line goes through what was not seen: base has no run in the second of three phases."""
     rows_of_phases = [
-        {"metric": "latency_p99_ms", "phase": phase, "base": base, "head": [9.0]}
+        PhaseLatency(scenario="s", metric="latency_p99_ms", phase=phase, base=base, head=[9.0])
         for phase, base in (("one", [4.0, 8.0]), ("two", []), ("three", [5.0]))
     ]
     base, head = latency(rows_of_phases, PERCENTILES)["data"]
@@ -159,10 +171,7 @@ def test_a_phase_without_a_valid_latency_is_a_gap():
 
 
 def _open(browser: Browser, site: Path, width: int = 1280, scheme: str = "light") -> Opened:
-    page = site / "comparisons" / "c1" / "index.html"
-    page.parent.mkdir(parents=True)
-    shutil.copyfile(str(files("plotly") / "package_data" / "plotly.min.js"), site / "plotly.min.js")
-    page.write_text(render(RESULT, LINKS))
+    page = write(render(RESULT, LINKS), site / "comparisons" / "c1" / "index.html", site)
     return open_page(browser, page, width, scheme)
 
 

@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser
 
-from reports.index_page import render
-from reports.site import write
+from history.results.base import Summary
+from reports.index_page import Concluded, render
+from reports.page import write
 from tests.reports.in_browser import SCHEMES, WIDTHS, open_page
 
 
@@ -17,8 +18,8 @@ def _run(run_id: str, day: int, verdict: str = "pass", scenario: str = "steady")
 
 
 RUNS = [_run("run-1", 1), _run("run-1", 1), _run("run-2", 2, "fail", "acks1_lag_leader_kill"), _run("run-3", 3)]
-NIGHT = {"kind": "nightly", "campaign_id": "night-1", "created_at": "2026-01-02T01:00:00+00:00", "state": "fail"}
-NIGHT |= {"sentence": "Tonight: 1 correctness failure.", "address": "nights/night-1/index.html"}
+RESULT = {"campaign_id": "night-1", "created_at": "2026-01-02T01:00:00+00:00", "state": "fail"}
+NIGHT = Concluded("nightly", "nights/night-1/index.html", Summary(**RESULT, sentence="1 correctness failure."))
 LINKS = {"run-3": "../runs/run-3/report/index.html"}
 
 
@@ -26,7 +27,7 @@ def test_runs_are_counted_once_and_stand_newest_first() -> None:
     """A run has a row for each metric in the archive and one on the page; only a folder that exists is linked."""
     html = render(RUNS, [NIGHT], LINKS)
 
-    assert "3 runs: 2 pass, 1 fail; 1 night." in html
+    assert "3 runs: 2 pass, 1 fail; 1 nightly run." in html
     table = html[html.index('id="table-all-runs"') :]
     assert table.index("run-3") < table.index("run-2") < table.index("run-1")
     assert '<a href="../runs/run-3/report/index.html">run-3</a>' in table
@@ -38,16 +39,16 @@ def test_campaigns_say_their_sentence() -> None:
     html = render(RUNS, [NIGHT], {})
 
     assert '<a href="nights/night-1/index.html">night-1</a>' in html
-    assert "Tonight: 1 correctness failure." in html
+    assert "1 correctness failure." in html
     assert "make compare BASE=3.0.2 HEAD=3.1.2" in html
-    assert "No night has run yet" not in html
+    assert "No nightly run yet" not in html
 
 
 def test_an_empty_archive_says_how_to_begin() -> None:
     """And draws nothing."""
     html = render([], [], {})
 
-    assert "make demo records the first" in html
+    assert "<code>make demo</code> records the first" in html
     assert "plot-verdicts" not in html
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from history.results.known_bugs import KnownBugsResult
 from reports.known_bugs_page import render
 
 
-def arm(**told: Any) -> dict[str, Any]:
+def arm(**changes: Any) -> dict[str, Any]:
     """A bug on a version, found in both of two tries."""
     runs = [
         {
@@ -15,12 +16,18 @@ def arm(**told: Any) -> dict[str, Any]:
             "item": f"kafka-13091-bad-0{number}",
             "outcome": "found",
             "found_by": ["I10"],
+            "also": [],
             "verdict": "fail",
             "sentence": "It stood still.",
         }
         for number in (1, 2)
     ]
     usual = {
+        "bug": "kafka-13091",
+        "arm": "bad",
+        "kafka": "3.0.2",
+        "scenario": "isr_shrinks_at_rest",
+        "shown_as": ["I10"],
         "issue": "KAFKA-13091",
         "title": "the high watermark stands still",
         "version": "3.0.2",
@@ -37,21 +44,25 @@ def arm(**told: Any) -> dict[str, Any]:
         "found_by": {"I10": 2},
         "runs": runs,
     }
-    return {**usual, **told}
+    return {**usual, **changes}
 
 
-def result(*arms: dict[str, Any], state: str = "pass") -> dict[str, Any]:
+def result(*arms: dict[str, Any], state: str = "pass") -> KnownBugsResult:
     """What a campaign of these arms says."""
-    return {
+    about = {
         "campaign_id": "k1",
         "created_at": "2026-11-21T08:00:00+00:00",
-        "settings": {"tries": 2, "left_out": ["KAFKA-1 is left out: no such mode."]},
+        "seed": 1,
+        "settings": {},
+        "tries": 2,
+        "left_out": ["KAFKA-1 is left out: no such mode."],
         "hosts": ["h"],
         "missing": [],
         "arms": list(arms),
         "state": state,
         "sentence": "Known bugs: found.",
     }
+    return KnownBugsResult.model_validate(about)
 
 
 def test_a_bug_stands_with_its_version_its_counts_and_what_found_it() -> None:
@@ -71,7 +82,7 @@ def test_a_bug_stands_with_its_version_its_counts_and_what_found_it() -> None:
     assert 'href="../../../runs/run-2/report/index.html"' in html
 
 
-def test_what_is_not_as_it_must_be_is_marked() -> None:
+def test_what_is_not_as_expected_is_marked() -> None:
     """With what else was broken."""
     html = render(result(arm(expected="clean", as_expected=False, also={"I2": 1}), state="fail"), {})
 

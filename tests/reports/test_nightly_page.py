@@ -2,35 +2,33 @@
 
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 from playwright.sync_api import Browser
 
+from history.results.nightly import NightlyResult
 from reports.nightly_page import render
 from reports.nightly_plots import nights_figure, own_of
-from reports.site import PLOTLY
+from reports.page import write
 from tests.reports.in_browser import SCHEMES, WIDTHS, Opened, open_page
 from tests.reports.nights import first_nights, late_night
 
 
 @pytest.fixture(scope="module")
-def late() -> dict[str, Any]:
+def late() -> NightlyResult:
     """A night with something of everything."""
     return late_night()
 
 
 @pytest.fixture(scope="module")
-def first() -> dict[str, Any]:
+def first() -> NightlyResult:
     """The second night of all."""
     return first_nights()
 
 
-def links(result: dict[str, Any]) -> dict[str, str]:
+def links(result: NightlyResult) -> dict[str, str]:
     """An address for every run of tonight."""
-    return {
-        run["run_id"]: f"../../../runs/{run['run_id']}/report/index.html" for run in result["runs"] if run["run_id"]
-    }
+    return {run.run_id: f"../../../runs/{run.run_id}/report/index.html" for run in result.runs if run.run_id}
 
 
 def section(html: str, name: str) -> str:
@@ -40,60 +38,61 @@ def section(html: str, name: str) -> str:
     return " ".join(re.sub(r"<script.*?</script>|<[^>]+>", " ", found[1], flags=re.DOTALL).split())
 
 
-def test_the_night_in_a_sentence(late: dict[str, Any]) -> None:
+def test_the_night_in_a_sentence(late: NightlyResult) -> None:
     """The result's own, with its state."""
     html = render(late, {})
 
     assert '<body data-verdict="fail">' in html
-    assert "2 correctness failures (1 acknowledged, 1 new), 1 confirmed slowdown, 1 missing run" in html
+    assert "2 correctness failures (1 new, 1 waived), 1 confirmed slowdown, 1 missing run" in html
 
 
-def test_alerts_stand_first(late: dict[str, Any]) -> None:
+def test_alerts_stand_first(late: NightlyResult) -> None:
     """What was raised, with a link to a run; what was suppressed, with the reason."""
     told = section(render(late, links(late)), "alerts")
-    suppressed = {**late, "alerts": [], "suppressed": [{**late["alerts"][1], "why": "the budget is used up"}]}
+    alert = late.alerts[1].model_copy(update={"why": "the limit is reached"})
+    suppressed = late.model_copy(update={"alerts": [], "suppressed": [alert]})
 
     assert (
         "correctness new steady on 3.9.1 failed in 1 of 3 runs: 5 acknowledged records are gone. raised its page"
         in told
     )
     assert "performance new p99 latency, acks1_lag_leader_kill on 4.3.0: +16" in told
-    assert "Nobody was alerted." not in told
-    assert "Nobody was alerted." in section(render(suppressed, {}), "alerts")
-    assert "suppressed: the budget is used up" in section(render(suppressed, {}), "alerts")
+    assert "No alert was raised." not in told
+    assert "No alert was raised." in section(render(suppressed, {}), "alerts")
+    assert "suppressed: the limit is reached" in section(render(suppressed, {}), "alerts")
 
 
-def test_the_matrix_tells_every_cell(late: dict[str, Any]) -> None:
-    """Counts of verdicts, what was not asked for, and a link to the worst run of each."""
+def test_the_matrix_tells_every_cell(late: NightlyResult) -> None:
+    """Counts of verdicts, what was not planned, and a link to the worst run of each."""
     html = render(late, links(late))
-    told = section(html, "tonight")
+    told = section(html, "matrix")
 
     assert "steady 1 missing, 2 pass 1 fail, 2 pass 3 pass" in told
-    assert "transactions not asked for 2 pass not asked for" in told
+    assert "transactions not planned 2 pass not planned" in told
     assert f'href="{links(late)["night-12-steady-3.9.1-2"]}">1 fail, 2 pass</a>' in html
-    assert "acknowledged by ada until 2026-12-31" in told
+    assert "waived by ada until 2026-12-31" in told
 
 
-def test_changes_have_their_sizes_and_reasons(late: dict[str, Any]) -> None:
+def test_changes_have_their_sizes_and_reasons(late: NightlyResult) -> None:
     """Confirmed first; what was not rerun says so."""
     told = section(render(late, links(late)), "changes")
 
-    assert told.index("confirmed") < told.index("suspect")
+    assert told.index("confirmed") < told.index("candidate regression")
     assert re.search(r"→ 23\S* ms \+1\d % \(.*?\) \+1\d % \(.*?\), 5 pairs its page", told)
     assert "it was not rerun, so nothing is known yet" in told
 
 
-def test_a_first_night_says_what_it_does_not_know(first: dict[str, Any]) -> None:
+def test_a_first_night_says_what_it_does_not_know(first: NightlyResult) -> None:
     """No basis is neither steady nor hidden."""
     html = render(first, {})
 
     assert '<body data-verdict="pass">' in html
     assert "Nothing was compared: no series has the 9 nights on one host that it needs." in section(html, "changes")
-    assert "0 of 12 have a basis" in html
+    assert "0 of 12 have enough nights to compare" in html
     assert section(html, "series").count("2 of the 9 nights that a comparison needs") == 13
 
 
-def test_nothing_is_linked_that_is_not_there(late: dict[str, Any]) -> None:
+def test_nothing_is_linked_that_is_not_there(late: NightlyResult) -> None:
     """Without its link no run is linked, and of the earlier nights the one that has a page."""
     html = render(late, {"night-11": "../night-11/index.html"})
 
@@ -104,15 +103,15 @@ def test_nothing_is_linked_that_is_not_there(late: dict[str, Any]) -> None:
     assert "page removed" in section(html, "alerts")
 
 
-def test_text_never_becomes_markup(late: dict[str, Any]) -> None:
+def test_text_never_becomes_markup(late: NightlyResult) -> None:
     """A reason that looks like a tag is shown."""
     assert "KAFKA-1 &lt;see notes&gt;" in render(late, {})
-    assert "elect_s, up to 30 %" in section(render(late, {}), "acknowledged")
+    assert "elect_s, up to 30 %" in section(render(late, {}), "waivers")
 
 
-def test_a_night_without_a_run_has_a_page(first: dict[str, Any]) -> None:
+def test_a_night_without_a_run_has_a_page(first: NightlyResult) -> None:
     """No series, no figure, no host."""
-    empty = {**first, "series": [], "cells": [], "runs": [], "nights": [], "hosts": []}
+    empty = first.model_copy(update={name: [] for name in ("series", "cells", "runs", "nights", "hosts")})
 
     assert "No series has a figure yet." in render(empty, {})
 
@@ -120,9 +119,9 @@ def test_a_night_without_a_run_has_a_page(first: dict[str, Any]) -> None:
 # --- the figure ------------------------------------------------------------------------------------------
 
 
-def test_a_strip_for_each_scenario_and_a_line_for_each_version(late: dict[str, Any]) -> None:
+def test_a_strip_for_each_scenario_and_a_line_for_each_version(late: NightlyResult) -> None:
     """Every version once in the legend; where a level changed there is a line."""
-    own = own_of(late["series"])["latency_p99_ms"]
+    own = own_of(late.series)["latency_p99_ms"]
     figure = nights_figure(own)
 
     lines = [trace for trace in figure["data"] if trace["mode"] == "lines+markers"]
@@ -132,9 +131,9 @@ def test_a_strip_for_each_scenario_and_a_line_for_each_version(late: dict[str, A
     assert len(figure["layout"]["shapes"]) == 3
 
 
-def test_small_wobbles_look_small(late: dict[str, Any]) -> None:
+def test_small_wobbles_look_small(late: NightlyResult) -> None:
     """A strip's scale spans a factor of 1.6 or more, and holds all its points."""
-    layout = nights_figure(own_of(late["series"])["latency_p99_ms"])["layout"]
+    layout = nights_figure(own_of(late.series)["latency_p99_ms"])["layout"]
 
     for axis in ("yaxis", "yaxis2", "yaxis3"):
         low, high = layout[axis]["range"]
@@ -146,21 +145,16 @@ def test_small_wobbles_look_small(late: dict[str, Any]) -> None:
 # --- in a browser ------------------------------------------------------------------------------------------
 
 
-def opened(browser: Browser, folder: Path, result: dict[str, Any], width: int = 1280, scheme: str = "light") -> Opened:
+def opened(browser: Browser, folder: Path, result: NightlyResult, width: int = 1280, scheme: str = "light") -> Opened:
     """The page, opened from disk."""
-    page = folder / "nights" / "n" / "index.html"
-    page.parent.mkdir(parents=True)
-    page.write_text(render(result, links(result)))
-    from plotly import offline
-
-    (folder / PLOTLY).write_text(offline.get_plotlyjs())
+    page = write(render(result, links(result)), folder / "nights" / "n" / "index.html", folder)
     return open_page(browser, page, width, scheme)
 
 
 @pytest.mark.browser
 @pytest.mark.parametrize(("width", "scheme"), list(zip(WIDTHS, SCHEMES, strict=True)))
 def test_it_opens_from_disk_for_everybody(
-    browser: Browser, tmp_path: Path, late: dict[str, Any], width: int, scheme: str
+    browser: Browser, tmp_path: Path, late: NightlyResult, width: int, scheme: str
 ) -> None:
     """No network, no complaint, nothing wider than the window, nothing that axe-core calls serious."""
     page = opened(browser, tmp_path, late, width, scheme)
@@ -170,11 +164,11 @@ def test_it_opens_from_disk_for_everybody(
 
 
 @pytest.mark.browser
-def test_figures_hold_what_their_tables_hold(browser: Browser, tmp_path: Path, late: dict[str, Any]) -> None:
+def test_figures_hold_what_their_tables_hold(browser: Browser, tmp_path: Path, late: NightlyResult) -> None:
     """Every drawn point stands in the table behind it, and every row is drawn: median, lowest and highest."""
     page = opened(browser, tmp_path, late)
 
-    for name in ("canary", "nights-latency_p99_ms", "nights-elect_s"):
+    for name in ("control", "nights-latency_p99_ms", "nights-elect_s"):
         traces = page.drawn(name)
         rows = page.table(name)
         for start, column in ((0, 4), (1, 5), (2, 3)):  # a band's low and high, then its line
@@ -184,7 +178,7 @@ def test_figures_hold_what_their_tables_hold(browser: Browser, tmp_path: Path, l
 
 
 @pytest.mark.browser
-def test_a_first_night_is_drawn(browser: Browser, tmp_path: Path, first: dict[str, Any]) -> None:
+def test_a_first_night_is_drawn(browser: Browser, tmp_path: Path, first: NightlyResult) -> None:
     """Two points a line; the filter leaves one scenario's series."""
     page = opened(browser, tmp_path, first)
 

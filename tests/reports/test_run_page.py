@@ -11,12 +11,15 @@ import pytest
 from playwright.sync_api import Browser
 
 from history.manifest import Incarnation, read_manifest
-from reports.run_page import TITLES, main, publish
-from reports.site import embedded
+from reports.page import PLOTLY, Bar, embedded
+from reports.run_page import _labelled, main, publish
 from tests.reports.in_browser import Opened, open_page
 from tests.reports.sample_run import BACK_S, KILL_S, write_sample_run
 
 LARGEST_BYTES = 2_000_000
+FAULTS = 3
+SECTIONS = ["timeline", "replicas", "isr", "sends", "delivery"]
+SECTIONS += ["anomalies", "invariants", "offsets", "recovery", "files"]
 
 
 def _text(folder: Path) -> str:
@@ -35,7 +38,7 @@ def _figure(html: str, name: str) -> dict[str, Any]:
 
 def test_the_verdict_stands_first(tmp_path: Path) -> None:
     """The first heading is the verdict's sentence, and a machine finds the verdict in the body."""
-    html = _text(write_sample_run(tmp_path / "run-1"))
+    html = _text(write_sample_run(tmp_path / "runs" / "run-1"))
     heading = re.search(r"<h1[^>]*>(.*?)</h1>", html)
 
     assert heading
@@ -45,36 +48,36 @@ def test_the_verdict_stands_first(tmp_path: Path) -> None:
 
 def test_every_section_is_there_in_order(tmp_path: Path) -> None:
     """All ten parts follow the verdict, each once."""
-    html = _text(write_sample_run(tmp_path / "run-1"))
+    html = _text(write_sample_run(tmp_path / "runs" / "run-1"))
 
-    assert re.findall(r'<h2 id="(\w+)">', html) == list(TITLES)
+    assert re.findall(r'<h2 id="(\w+)">', html) == SECTIONS
 
 
 def test_every_figure_has_its_data_behind_it(tmp_path: Path) -> None:
     """Three figures, each with its JSON and a way to its table."""
-    html = _text(write_sample_run(tmp_path / "run-1"))
+    html = _text(write_sample_run(tmp_path / "runs" / "run-1"))
 
     for name in ("replicas", "isr", "sends"):
         assert _figure(html, name)["data"]
         assert f'<details data-table="{name}">' in html
 
 
-def test_lost_records_tell_their_story(tmp_path: Path) -> None:
+def test_lost_records_are_explained(tmp_path: Path) -> None:
     """The failed run shows 200 of its 901 cases and says where the others are."""
-    html = _text(write_sample_run(tmp_path / "run-1", acks1=True))
+    html = _text(write_sample_run(tmp_path / "runs" / "run-1", acks1=True))
 
     assert "producer-1 #21100 was acknowledged at offset 21100 by broker 1 in epoch 4" in html
     assert "The first 200 of 901 cases are shown" in html
     assert 'href="cases.csv"' in html
     assert html.count("was acknowledged at offset") == 199  # and one inconsistent offset
-    with (tmp_path / "run-1" / "report" / "cases.csv").open() as file:
-        told = [row["anomaly"] for row in csv.DictReader(file)]
-    assert told == ["inconsistent_offset"] + ["lost_write"] * 900  # what nothing permits stands first
+    with (tmp_path / "runs" / "run-1" / "report" / "cases.csv").open() as file:
+        anomalies = [row["anomaly"] for row in csv.DictReader(file)]
+    assert anomalies == ["inconsistent_offset"] + ["lost_write"] * 900  # what nothing permits stands first
 
 
 def test_no_anomaly_found_is_not_the_same_as_none_looked_for(tmp_path: Path) -> None:
     """An empty table of anomalies and a missing one give different pages."""
-    folder = write_sample_run(tmp_path / "run-1")
+    folder = write_sample_run(tmp_path / "runs" / "run-1")
     looked_for = _text(folder)
     shutil.rmtree(folder / "verdict" / "anomalies")
     missing = _text(folder)
@@ -86,7 +89,7 @@ def test_no_anomaly_found_is_not_the_same_as_none_looked_for(tmp_path: Path) -> 
 
 def test_a_run_that_was_not_judged_gives_a_page(tmp_path: Path) -> None:
     """With no verdict folder at all the page says unknown, lists what is missing and shows the offsets it has."""
-    folder = write_sample_run(tmp_path / "run-1")
+    folder = write_sample_run(tmp_path / "runs" / "run-1")
     shutil.rmtree(folder / "verdict")
 
     html = _text(folder)
@@ -98,13 +101,13 @@ def test_a_run_that_was_not_judged_gives_a_page(tmp_path: Path) -> None:
 
 def test_a_single_partition_needs_no_choice(tmp_path: Path) -> None:
     """The selector appears with the second partition."""
-    assert "data-choose>" not in _text(write_sample_run(tmp_path / "run-1"))
-    assert "data-choose>" in _text(write_sample_run(tmp_path / "run-2", partitions=2))
+    assert "data-choose>" not in _text(write_sample_run(tmp_path / "runs" / "run-1"))
+    assert "data-choose>" in _text(write_sample_run(tmp_path / "runs" / "run-2", partitions=2))
 
 
 def test_text_of_a_run_cannot_become_markup(tmp_path: Path) -> None:
     """A story or a phase name that looks like a script is shown, not run."""
-    html = _text(write_sample_run(tmp_path / "run-1", acks1=True))
+    html = _text(write_sample_run(tmp_path / "runs" / "run-1", acks1=True))
 
     assert "&lt;script&gt;alert(1)" in html
     assert "<script>alert(1)" not in html
@@ -114,18 +117,19 @@ def test_text_of_a_run_cannot_become_markup(tmp_path: Path) -> None:
 
 def test_the_page_names_no_address_but_its_neighbours(tmp_path: Path) -> None:
     """Nothing is loaded or linked from anywhere but the run folder, and no path of this machine is told."""
-    html = _text(write_sample_run(tmp_path / "run-1"))
+    html = _text(write_sample_run(tmp_path / "runs" / "run-1"))
 
     addresses = re.findall(r'(?:src|href)="([^"#][^"]*)"', html)
 
     assert addresses
-    assert all(address.startswith("../") or address == "plotly.min.js" for address in addresses)
+    assert all(address.startswith("../") or address == "cases.csv" for address in addresses)
+    assert f'data-plotly="../../../site/{PLOTLY} {PLOTLY}"' in html
     assert str(tmp_path) not in html
 
 
 def test_every_link_leads_somewhere(tmp_path: Path) -> None:
     """What does not exist is not linked."""
-    page = publish(write_sample_run(tmp_path / "run-1"))
+    page = publish(write_sample_run(tmp_path / "runs" / "run-1"))
 
     for address in re.findall(r'href="([^"#][^"]*)"', page.read_text()):
         assert (page.parent / address).exists(), address
@@ -133,14 +137,14 @@ def test_every_link_leads_somewhere(tmp_path: Path) -> None:
 
 def test_the_page_stays_small(tmp_path: Path) -> None:
     """Twice as many samples as are drawn do not make a page that is slow to open."""
-    folder = write_sample_run(tmp_path / "run-1", acks1=True, samples_per_s=400)
+    folder = write_sample_run(tmp_path / "runs" / "run-1", acks1=True, samples_per_s=400)
 
     assert publish(folder).stat().st_size < LARGEST_BYTES
 
 
 def test_a_folder_that_is_no_run_is_bad_input(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """One sentence and exit code 3; a run gives its page's path and 0."""
-    run = write_sample_run(tmp_path / "run-1")
+    run = write_sample_run(tmp_path / "runs" / "run-1")
 
     assert main([str(tmp_path)]) == 3
     assert "manifest.json is missing" in capsys.readouterr().err
@@ -160,7 +164,7 @@ def _open(browser: Browser, folder: Path, width: int = 1280, scheme: str = "ligh
 @pytest.mark.parametrize("width", [1280, 390])
 def test_the_page_opens_from_disk_without_a_network(browser: Browser, tmp_path: Path, width: int, scheme: str) -> None:
     """Nothing but files is asked for, nothing is complained of, and nothing is wider than the window."""
-    opened = _open(browser, write_sample_run(tmp_path / "run-1", acks1=True), width, scheme)
+    opened = _open(browser, write_sample_run(tmp_path / "runs" / "run-1", acks1=True), width, scheme)
 
     assert opened.page.evaluate("document.body.dataset.verdict") == "fail"
     assert opened.complaints == []
@@ -173,13 +177,13 @@ def test_the_page_opens_from_disk_without_a_network(browser: Browser, tmp_path: 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_the_page_is_accessible(browser: Browser, tmp_path: Path, scheme: str) -> None:
     """axe-core finds nothing serious, with every folded part open."""
-    assert _open(browser, write_sample_run(tmp_path / "run-1", acks1=True), 1280, scheme).inaccessible() == []
+    assert _open(browser, write_sample_run(tmp_path / "runs" / "run-1", acks1=True), 1280, scheme).inaccessible() == []
 
 
 @pytest.mark.browser
 def test_what_is_drawn_is_what_was_seen(browser: Browser, tmp_path: Path) -> None:
     """The drawn series of the killed broker has its gap, and that of its neighbour has none."""
-    opened = _open(browser, write_sample_run(tmp_path / "run-1"))
+    opened = _open(browser, write_sample_run(tmp_path / "runs" / "run-1"))
     drawn = opened.page.evaluate(
         "document.getElementById('plot-replicas').data"
         ".filter((trace) => trace.meta.series === 'LEO' && trace.meta.view === 'offset')"
@@ -196,7 +200,7 @@ def test_what_is_drawn_is_what_was_seen(browser: Browser, tmp_path: Path) -> Non
 @pytest.mark.browser
 def test_the_table_behind_a_figure_opens(browser: Browser, tmp_path: Path) -> None:
     """Opening the details fills in the rows, a gap as a dash."""
-    page = _open(browser, write_sample_run(tmp_path / "run-1")).page
+    page = _open(browser, write_sample_run(tmp_path / "runs" / "run-1")).page
 
     page.click("details[data-table=replicas] summary")
     rows = page.locator("details[data-table=replicas] tbody tr")
@@ -209,7 +213,7 @@ def test_the_table_behind_a_figure_opens(browser: Browser, tmp_path: Path) -> No
 @pytest.mark.browser
 def test_a_partition_is_chosen_for_all_figures(browser: Browser, tmp_path: Path) -> None:
     """Only the chosen partition is drawn, in every figure that has partitions."""
-    page = _open(browser, write_sample_run(tmp_path / "run-1", partitions=2)).page
+    page = _open(browser, write_sample_run(tmp_path / "runs" / "run-1", partitions=2)).page
     drawn = (
         "['replicas', 'isr'].map((name) => [...new Set(document.getElementById(`plot-${name}`).data"
         ".filter((trace) => trace.visible !== false).map((trace) => trace.meta.partition))].join())"
@@ -224,7 +228,7 @@ def test_a_partition_is_chosen_for_all_figures(browser: Browser, tmp_path: Path)
 @pytest.mark.browser
 def test_the_figures_share_their_time_axis(browser: Browser, tmp_path: Path) -> None:
     """Zooming into one figure zooms the others."""
-    page = _open(browser, write_sample_run(tmp_path / "run-1")).page
+    page = _open(browser, write_sample_run(tmp_path / "runs" / "run-1")).page
 
     zoomed = page.evaluate(
         """() => {
@@ -241,7 +245,7 @@ def test_the_figures_share_their_time_axis(browser: Browser, tmp_path: Path) -> 
 @pytest.mark.browser
 def test_no_tool_of_a_figure_sends_it_anywhere(browser: Browser, tmp_path: Path) -> None:
     """Plotly's own tool bar can upload a chart; this one saves an image, zooms, moves and goes back."""
-    page = _open(browser, write_sample_run(tmp_path / "run-1")).page
+    page = _open(browser, write_sample_run(tmp_path / "runs" / "run-1")).page
     tools = page.locator("#plot-isr .modebar-btn").evaluate_all("(all) => all.map((one) => one.dataset.title)")
 
     assert len(tools) == 4
@@ -249,20 +253,20 @@ def test_no_tool_of_a_figure_sends_it_anywhere(browser: Browser, tmp_path: Path)
 
 
 @pytest.mark.browser
-def test_the_filter_leaves_the_matching_stories(browser: Browser, tmp_path: Path) -> None:
+def test_the_filter_leaves_the_matching_cases(browser: Browser, tmp_path: Path) -> None:
     """Every word must be in the row; the number left is told."""
-    page = _open(browser, write_sample_run(tmp_path / "run-1", acks1=True)).page
+    page = _open(browser, write_sample_run(tmp_path / "runs" / "run-1", acks1=True)).page
 
-    page.fill("#filter", "lost #21150")
+    page.fill("#filter-cases", "lost #21150")
 
-    assert page.locator("#table-stories tbody tr:visible").count() == 1
-    assert page.inner_text("#filter-count") == "1 of 200 shown"
+    assert page.locator("#table-cases tbody tr:visible").count() == 1
+    assert page.inner_text("[data-count=table-cases]") == "1 of 200 shown"
 
 
 @pytest.mark.browser
 def test_figures_follow_the_theme(browser: Browser, tmp_path: Path) -> None:
     """Changing from light to dark redraws the text in the dark page's ink."""
-    page = _open(browser, write_sample_run(tmp_path / "run-1")).page
+    page = _open(browser, write_sample_run(tmp_path / "runs" / "run-1")).page
     ink = "document.getElementById('plot-sends').layout.font.color"
     light = page.evaluate(ink)
 
@@ -274,24 +278,63 @@ def test_figures_follow_the_theme(browser: Browser, tmp_path: Path) -> None:
 
 
 @pytest.mark.browser
-def test_a_page_alone_says_what_it_lacks(browser: Browser, tmp_path: Path) -> None:
-    """Moved away from plotly.min.js, the page keeps its words and tables and says why there are no figures."""
-    alone = tmp_path / "alone.html"
-    alone.write_text(_text(write_sample_run(tmp_path / "run-1")))
-    page = browser.new_page()
+def test_a_run_that_was_copied_alone_says_what_it_lacks(browser: Browser, tmp_path: Path) -> None:
+    """Without the site it keeps its words and tables; with the site's plotly beside the page it draws again."""
+    page = publish(write_sample_run(tmp_path / "runs" / "run-1"))
+    alone = tmp_path / "elsewhere" / "a" / "b" / "report"
+    shutil.copytree(page.parent, alone)
 
-    page.goto(alone.as_uri())
-
-    assert "plotly.min.js does not lie beside this page" in page.inner_text("#plot-isr")
-    page.click("details[data-table=isr] summary")
-    rows = page.locator("details[data-table=isr] tbody tr")
+    opened = open_page(browser, alone / "index.html").page
+    assert f"Put the site's {PLOTLY} beside it" in opened.inner_text("#plot-isr")
+    opened.click("details[data-table=isr] summary")
+    rows = opened.locator("details[data-table=isr] tbody tr")
     rows.first.wait_for()
     assert rows.count() == 10
+
+    shutil.copy(tmp_path / "site" / PLOTLY, alone)
+    assert open_page(browser, alone / "index.html").drawn("isr")
+
+
+def test_no_run_folder_holds_a_copy_of_plotly(tmp_path: Path) -> None:
+    """It lies in the site beside the runs, once."""
+    page = publish(write_sample_run(tmp_path / "runs" / "run-1"))
+
+    assert sorted(file.name for file in page.parent.iterdir()) == ["cases.csv", "index.html"]
+    assert (tmp_path / "site" / PLOTLY).stat().st_size > 1_000_000
+
+
+def test_many_phases_are_numbered(tmp_path: Path) -> None:
+    """Where 33 names have no room, numbers stand for them and a table names them; three names have room on a desk."""
+    few, many = write_sample_run(tmp_path / "runs" / "run-1"), write_sample_run(tmp_path / "runs" / "run-2", phases=33)
+    label, number, nothing = (f'<span class="wide-{word}' for word in ("label", "number", "nothing"))
+
+    assert [_text(few).count(word) for word in (label, number, nothing)] == [3 + FAULTS, 0, 0]
+    assert _text(many).count(label) == FAULTS
+    assert _text(many).count(number) + _text(many).count(nothing) == 33
+    assert _text(many).count(number) > 10
+    assert "<summary>The phases, in order.</summary>" in _text(few)
+    assert "<summary>The phases, in order.</summary>" not in _text(many)
+    assert ">load step 33</td>" in _text(many)
+
+
+def test_numbers_that_would_touch_are_left_out() -> None:
+    """Two phases that begin together share one number's place; the next one far enough away has its own."""
+    bars = [Bar("a long name of a phase", str(n), left, 1.0) for n, left in ((1, 0.0), (2, 1.0), (3, 50.0))]
+
+    assert [bar.wide for bar in _labelled(bars)] == ["number", "nothing", "number"]
+
+
+def test_a_positive_control_says_what_is_expected(tmp_path: Path) -> None:
+    """And which setting permits it; a run that is none says nothing of it."""
+    control, other = (_text(write_sample_run(tmp_path / "runs" / f"run-{n}", acks1=n == 1)) for n in (1, 2))
+
+    assert "Expected: lost records, permitted by acks=1." in control
+    assert "Expected:" not in other
 
 
 def test_a_rolled_run_names_every_version(tmp_path: Path) -> None:
     """With where a build that is no release came from, and what brokers reported as finalised."""
-    folder = write_sample_run(tmp_path)
+    folder = write_sample_run(tmp_path / "runs" / "run-1")
     file = folder / "manifest.json"
     start = Incarnation(node="broker-1", incarnation=2, kafka_version="4.4.0-SNAPSHOT", started_ns=1)
     told = {"kafka_origin": "archive trunk.tgz", "incarnations": [start], "features": {"metadata.version": "4.3-IV0"}}

@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from campaigns.campaign import Item
-from campaigns.capacity.result import result
-from tests.campaigns.capacity_rows import archive, campaign, told, told_with
+from tests.campaigns.capacity_rows import archive, campaign, result, told, told_with
 
 
 def test_recovery_ends_with_balanced_leadership() -> None:

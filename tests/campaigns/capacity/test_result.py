@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from campaigns.capacity.result import result
-from tests.campaigns.capacity_rows import archive, campaign, item_of, told, usual
+from tests.campaigns.capacity_rows import archive, campaign, item_of, result, told, usual
 
 
 def test_nothing_measured_is_unknown_and_says_what_is_missing() -> None:
@@ -14,7 +13,7 @@ def test_nothing_measured_is_unknown_and_says_what_is_missing() -> None:
     found = result(usual(), [])
 
     assert (found["state"], found["plan"], found["recommendation"]["verdict"]) == ("unknown", None, "unknown")
-    assert found["sentence"].startswith("Nothing can be promised yet: no healthy load step")
+    assert found["sentence"].startswith("No plan yet for 3 MB/s on 3 brokers: no healthy load step")
     assert len(found["missing"]) == 3
 
 

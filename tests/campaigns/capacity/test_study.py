@@ -6,10 +6,9 @@ from typing import Any
 import pytest
 
 from campaigns.campaign import Item
-from campaigns.capacity.result import result
 from campaigns.capacity.study import CaughtUp, Study
 from spark.capacity import Interval
-from tests.campaigns.capacity_rows import KNEE, RATE, START_S, archive, campaign, row, told, told_with, usual
+from tests.campaigns.capacity_rows import KNEE, RATE, START_S, archive, campaign, result, row, told, told_with, usual
 
 
 def test_the_simulated_truth_is_found_again() -> None:

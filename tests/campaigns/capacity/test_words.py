@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from campaigns.campaign import Item
-from campaigns.capacity.result import result
-from tests.campaigns.capacity_rows import KNEE, archive, campaign, told, told_with
+from tests.campaigns.capacity_rows import KNEE, archive, campaign, result, told, told_with
 
 
 def test_one_run_per_step_promises_nothing() -> None:
@@ -16,7 +15,7 @@ def test_one_run_per_step_promises_nothing() -> None:
     found = result(asked, archive(asked))
 
     assert found["knees"]["knee"]["load"]["estimate"] == pytest.approx(KNEE["knee"], rel=0.1)
-    assert found["sentence"].startswith("Nothing can be promised yet: a healthy load step has one usable run")
+    assert found["sentence"].startswith("No plan yet for 3 MB/s on 3 brokers: a healthy load step has one usable run")
 
 
 def test_the_answer_names_its_condition() -> None:

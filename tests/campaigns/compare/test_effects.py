@@ -6,6 +6,7 @@ import pytest
 
 from campaigns.compare.effects import compared, noise, phases
 from campaigns.compare.runs import pairs_of, runs_of
+from history.results.compare import Times
 from tests.campaigns.comparison import CPU, NOISE, P99, campaign, rows
 
 PLAN = campaign()
@@ -20,7 +21,7 @@ def pairs(found, plan=PLAN, part="comparison"):
 
 def effects(found, plan=PLAN):
     """The effects of these rows by metric."""
-    return {effect["metric"]: effect for effect in compared(plan.settings, pairs(found, plan))}
+    return {effect.metric: effect for effect in compared(plan.settings, pairs(found, plan))}
 
 
 def item(pair, role):
@@ -36,10 +37,10 @@ def test_the_verdict_of_a_primary_metric(change, verdict):
     """Ten pairs, intervals of 1.4 % to both sides, a margin of 5 %: 5.5 % lies beyond it, 4 % on it, 3 % inside."""
     effect = effects(rows(PLAN, change))["latency_p99_ms"]
 
-    assert (effect["role"], effect["n"], effect["verdict"]) == ("primary", 10, verdict)
-    assert effect["mean"] == pytest.approx(100 * change)
-    assert effect["low"] == pytest.approx(100 * ((1 + change) * math.exp(-0.014307) - 1), abs=1e-3)  # t = 2.26216
-    assert (effect["why"] is None) == (verdict != "inconclusive")
+    assert (effect.role, effect.n, effect.verdict) == ("primary", 10, verdict)
+    assert effect.mean == pytest.approx(100 * change)
+    assert effect.low == pytest.approx(100 * ((1 + change) * math.exp(-0.014307) - 1), abs=1e-3)  # t = 2.26216
+    assert (effect.why is None) == (verdict != "inconclusive")
 
 
 def test_where_more_is_better_less_is_a_regression():
@@ -47,7 +48,7 @@ def test_where_more_is_better_less_is_a_regression():
     place = ("sustainable_rate_per_s", "")
     plan = campaign(primary={"sustainable_rate_per_s": 0.05})
 
-    assert effects(rows(plan, -0.10, place=place), plan)["sustainable_rate_per_s"]["verdict"] == "regression"
+    assert effects(rows(plan, -0.10, place=place), plan)["sustainable_rate_per_s"].verdict == "regression"
 
 
 def test_a_pair_with_an_unusable_run_is_left_out_and_named():
@@ -58,9 +59,9 @@ def test_a_pair_with_an_unusable_run_is_left_out_and_named():
     }
     effect = effects(rows(PLAN, 0.10, about=about))["latency_p99_ms"]
 
-    assert effect["n"] == 8
-    assert [pair["pair"] for pair in effect["pairs"]] == ["1", "3", "4", "6", "7", "8", "9", "10"]
-    assert [(left["pair"], left["run"], left["why"]) for left in effect["left_out"]] == [
+    assert effect.n == 8
+    assert [pair.pair for pair in effect.pairs] == ["1", "3", "4", "6", "7", "8", "9", "10"]
+    assert [(left.pair, left.run, left.why) for left in effect.left_out] == [
         ("2", f"run-{item(2, 'head')}", "host_steal_ratio was 9%"),
         ("5", f"run-{item(5, 'base')}", "its verdict is fail: Lost."),
     ]
@@ -72,8 +73,8 @@ def test_one_pair_is_no_comparison():
     one = effects(rows(PLAN, 0.10, about=about))["latency_p99_ms"]
     none = effects([])["latency_p99_ms"]
 
-    assert (one["verdict"], one["why"]) == ("inconclusive", "1 of 10 pairs can be used, and 2 are needed")
-    assert (none["verdict"], none["why"]) == ("inconclusive", "0 of 10 pairs can be used, and 2 are needed")
+    assert (one.verdict, one.why) == ("inconclusive", "1 of 10 pairs can be used, and 2 are needed")
+    assert (none.verdict, none.why) == ("inconclusive", "0 of 10 pairs can be used, and 2 are needed")
 
 
 def test_two_primary_metrics_share_the_error():
@@ -87,10 +88,10 @@ def test_two_primary_metrics_share_the_error():
     alone = effects(rows(PLAN, change, noise=noise_of_one))["latency_p99_ms"]
     shared = effects(found, two)["latency_p99_ms"]
 
-    assert alone["p"] == pytest.approx(0.04, abs=1e-5)
-    assert (alone["verdict"], shared["verdict"]) == ("regression", "inconclusive")
-    assert shared["p_holm"] == pytest.approx(0.08, abs=2e-5)
-    assert "0.08 after Holm" in shared["why"]
+    assert alone.p == pytest.approx(0.04, abs=1e-5)
+    assert (alone.verdict, shared.verdict) == ("regression", "inconclusive")
+    assert shared.p_holm == pytest.approx(0.08, abs=2e-5)
+    assert "0.08 after Holm" in shared.why
 
 
 def test_what_explains_is_not_judged():
@@ -99,21 +100,21 @@ def test_what_explains_is_not_judged():
         rows(PLAN) + rows(PLAN, 0.3, place=CPU) + rows(PLAN, 0.5, place=("request_produce_queue_ms", "steady"))
     )
 
-    assert (found["broker_cpu_s_per_gb"]["role"], found["broker_cpu_s_per_gb"]["verdict"]) == (
+    assert (found["broker_cpu_s_per_gb"].role, found["broker_cpu_s_per_gb"].verdict) == (
         "secondary",
         "regression",
     )
-    assert found["broker_cpu_s_per_gb"]["p_holm"] == found["broker_cpu_s_per_gb"]["p"]
+    assert found["broker_cpu_s_per_gb"].p_holm == found["broker_cpu_s_per_gb"].p
     queue = found["request_produce_queue_ms"]
-    assert (queue["role"], queue["verdict"], queue["p_holm"]) == ("why", None, None)
-    assert queue["mean"] == pytest.approx(50)
+    assert (queue.role, queue.verdict, queue.p_holm) == ("why", None, None)
+    assert queue.mean == pytest.approx(50)
 
 
 def test_zero_has_no_ratio_and_its_pair_is_not_dropped():
     """To leave out what is 0 would choose pairs by their result: the metric is inconclusive instead."""
     effect = effects(rows(PLAN, 0.10, about={item(3, "head"): {"value": 0.0}}))["latency_p99_ms"]
 
-    assert (effect["verdict"], effect["why"]) == (
+    assert (effect.verdict, effect.why) == (
         "inconclusive",
         "in 1 of 10 pairs a value is 0, which has no ratio",
     )
@@ -126,11 +127,11 @@ def test_censored_times_are_compared_as_a_whole():
     effect = effects(rows(plan, place=ELECT, about=late), plan)["elect_s"]
     never = effects(rows(plan, 0.0, place=ELECT), plan)["elect_s"]
 
-    assert (effect["method"], effect["n"], effect["verdict"]) == ("log-rank", 10, "regression")
-    assert effect["survival"]["limit"] == 30
-    assert effect["survival"]["head"] == {"runs": 10, "ended": 0, "median": None, "restricted_mean": 30}
-    assert all(pair["log"] is None for pair in effect["pairs"])
-    assert never["method"] == "paired"  # nothing censored: pairs as usual
+    assert (effect.method, effect.n, effect.verdict) == ("log-rank", 10, "regression")
+    assert effect.survival.limit == 30
+    assert effect.survival.head == Times(runs=10, ended=0, median=None, restricted_mean=30)
+    assert all(pair.log is None for pair in effect.pairs)
+    assert never.method == "paired"  # nothing censored: pairs as usual
 
 
 def test_a_scenario_of_its_own_is_an_effect_of_its_own():
@@ -140,7 +141,7 @@ def test_a_scenario_of_its_own_is_an_effect_of_its_own():
     plan = plan.model_copy(update={"items": [*plan.items, *others]})
     in_both = compared(plan.settings, pairs(rows(plan, 0.10), plan))
 
-    assert [(effect["scenario"], effect["n"]) for effect in in_both] == [("steady", 10), ("storm", 10)]
+    assert [(effect.scenario, effect.n) for effect in in_both] == [("steady", 10), ("storm", 10)]
 
 
 def test_the_noise_of_the_host():
@@ -149,12 +150,12 @@ def test_the_noise_of_the_host():
     (own,) = noise(PLAN.settings, pairs(found, part="calibration"), compared(PLAN.settings, pairs(found)))
 
     spread = 0.02 * 0.9**0.5 * 2 / 3**0.5  # of 1, -1 and -1 times NOISE[0]
-    assert (own["n"], own["role"], own["verdict"]) == (3, "primary", "inconclusive")
-    assert own["sd"] == pytest.approx(100 * math.expm1(spread))
-    assert own["smallest_low"] < own["smallest"] < own["smallest_high"]
-    assert own["smallest"] == pytest.approx(5.61, abs=0.01)  # log 1.05, and 0.842 standard errors of 0.0069
-    assert own["detection"]["3%"] < 0.01
-    assert own["detection"]["10%"] > 0.99
+    assert (own.n, own.role, own.verdict) == (3, "primary", "inconclusive")
+    assert own.sd == pytest.approx(100 * math.expm1(spread))
+    assert own.smallest_low < own.smallest < own.smallest_high
+    assert own.smallest == pytest.approx(5.61, abs=0.01)  # log 1.05, and 0.842 standard errors of 0.0069
+    assert own.detection["3%"] < 0.01
+    assert own.detection["10%"] > 0.99
 
 
 def test_without_calibration_nothing_is_said_of_noise():
@@ -169,9 +170,9 @@ def test_latency_by_phase_has_every_usable_run():
     found = rows(PLAN, 0.10, about={item(1, "head"): {"trusted": False, "note": "load missed"}}) + rows(PLAN, place=CPU)
     (phase,) = phases(PLAN.settings, pairs(found))
 
-    assert (phase["metric"], phase["phase"]) == P99
-    assert (len(phase["base"]), len(phase["head"])) == (10, 9)
-    assert phase["base"] == [10.0] * 10
+    assert (phase.metric, phase.phase) == P99
+    assert (len(phase.base), len(phase.head)) == (10, 9)
+    assert phase.base == [10.0] * 10
 
 
 def test_phases_come_in_the_order_of_the_scenario():
@@ -179,7 +180,7 @@ def test_phases_come_in_the_order_of_the_scenario():
     names = ["a last one", "leader dies", "steady", "", "another"]
     found = [row for name in names for row in rows(PLAN, place=("latency_p50_ms", name))]
 
-    assert [phase["phase"] for phase in phases(PLAN.settings, pairs(found))] == [
+    assert [phase.phase for phase in phases(PLAN.settings, pairs(found))] == [
         "",
         "steady",
         "leader dies",
@@ -197,11 +198,9 @@ def test_survivors_are_not_called_as_good(left, verdict):
         effects(rows(PLAN, change, noise=quiet, about=about))["latency_p99_ms"] for change in (0.0, 0.1, -0.1)
     )
 
-    assert (same["verdict"], worse["verdict"]) == (verdict, "regression")
-    assert better["verdict"] == ("improvement" if left == 8 else "inconclusive")
-    assert same["why"] == (
-        None if left == 8 else "7 of 10 pairs can be used; to call head as good or better takes 80 %"
-    )
+    assert (same.verdict, worse.verdict) == (verdict, "regression")
+    assert better.verdict == ("improvement" if left == 8 else "inconclusive")
+    assert same.why == (None if left == 8 else "7 of 10 pairs can be used; to call head as good or better takes 80 %")
 
 
 def test_a_host_that_differs_from_itself_is_told_by_few_pairs_too():
@@ -216,7 +215,7 @@ def test_a_host_that_differs_from_itself_is_told_by_few_pairs_too():
     found = rows(PLAN, about={**base, **about})
     (own,) = noise(PLAN.settings, pairs(found, part="calibration"), compared(PLAN.settings, pairs(found)))
 
-    assert (own["n"], own["verdict"]) == (2, "improvement")
+    assert (own.n, own.verdict) == (2, "improvement")
 
 
 def test_a_pair_that_is_not_side_by_side_is_left_out():
@@ -225,8 +224,8 @@ def test_a_pair_that_is_not_side_by_side_is_left_out():
     effect = effects(rows(PLAN, 0.10, about=late))["latency_p99_ms"]
     last = effects(rows(PLAN, 0.10, about={item(10, "head"): {"started_at": "2026-11-01T23:00:00Z"}}))["latency_p99_ms"]
 
-    assert (effect["n"], last["n"]) == (9, 10)
-    assert {(left["pair"], left["why"]) for left in effect["left_out"]} == {
+    assert (effect.n, last.n) == (9, 10)
+    assert {(left.pair, left.why) for left in effect.left_out} == {
         ("2", "another run of the comparison was started between the two of this pair")
     }
-    assert [pair["ran_first"] for pair in last["pairs"]][-3:] == [1, 0, 0]
+    assert [pair.ran_first for pair in last.pairs][-3:] == [1, 0, 0]

@@ -4,10 +4,12 @@ import pytest
 
 from campaigns.compare.findings import behaviour, correctness, counts, missed_loads
 from campaigns.compare.runs import runs_of
+from history.results.compare import Arms, Having, Verdicts
 from tests.campaigns.comparison import campaign, rows
 
 PLAN = campaign(pairs=10, aa_pairs=5)
 LOST = {"verdict": "fail", "sentence": "12 x lost_write.", "anomalies": {"lost_write": 12}}
+NAMES = Arms[str](base="Kafka 3.9.0", head="Kafka 3.9.1")
 OLD_BUG = {"verdict": "fail", "sentence": "I6 does not hold.", "broken": ["I6"]}
 
 
@@ -35,28 +37,28 @@ def runs(head=(), base=(), place=("latency_p99_ms", "steady")):
         ([{"verdict": "unknown"}] * 10, [], "unknown"),
     ],
 )
-def test_a_promise_that_base_keeps(head, base, verdict):
-    """A regression is what head breaks and base keeps; missing evidence of one side is no verdict."""
-    assert correctness(runs(head, base))["verdict"] == verdict
+def test_a_guarantee_that_base_keeps(head, base, verdict):
+    """A regression is what head violates and base keeps; missing evidence of one side is no verdict."""
+    assert correctness(runs(head, base), NAMES).verdict == verdict
 
 
-def test_a_run_without_a_verdict_keeps_no_promise():
+def test_a_run_without_a_verdict_keeps_no_guarantee():
     """Four of twenty runs of base could not be judged: they are no evidence that base is free of the loss."""
-    (lost,) = correctness(runs([LOST], [{"verdict": "unknown"}] * 4))["findings"]
+    (lost,) = correctness(runs([LOST], [{"verdict": "unknown"}] * 4), NAMES).findings
 
-    assert (lost["head"]["runs"], lost["base"]["runs"]) == (10, 16)
+    assert (lost.head.runs, lost.base.runs) == (10, 16)
 
 
 def test_counts_stand_behind_a_correctness_regression():
     """Five of ten against none of twenty: Fisher's p is C(10,5) / C(30,5), and every failing run is named."""
-    found = correctness(runs([LOST] * 5))
-    (lost,) = found["findings"]
+    found = correctness(runs([LOST] * 5), NAMES)
+    (lost,) = found.findings
 
-    assert found["at_most"] == {"base": pytest.approx(1 - 0.05 ** (1 / 20))}  # head did fail
-    assert found["arms"]["head"] == {"runs": 10, "pass": 5, "fail": 5, "unknown": 0}
-    assert found["p"] == pytest.approx(252 / 142_506)
-    assert (lost["what"], len(lost["head"]["with"]), lost["base"]) == ("lost_write", 5, {"runs": 20, "with": []})
-    assert [told["sentence"] for told in found["failed"]] == ["12 x lost_write."] * 5
+    assert found.at_most == {"base": pytest.approx(1 - 0.05 ** (1 / 20))}  # head did fail
+    assert found.arms.head == Verdicts(runs=10, passed=5, failed=5, unknown=0)
+    assert found.p == pytest.approx(252 / 142_506)
+    assert (lost.what, len(lost.head.having), lost.base) == ("lost_write", 5, Having(runs=20, having=[]))
+    assert [run.sentence for run in found.failed] == ["12 x lost_write."] * 5
 
 
 def test_what_passing_runs_have_is_not_blamed():
@@ -64,8 +66,8 @@ def test_what_passing_runs_have_is_not_blamed():
     permitted = {"anomalies": {"duplicate": 3}}
     failing = {**LOST, "anomalies": {"lost_write": 12, "duplicate": 3, "undrained": 1, "behaviour_change": 1}}
 
-    assert [f["what"] for f in correctness(runs([failing, permitted]))["findings"]] == ["lost_write"]
-    assert [f["what"] for f in correctness(runs([failing]))["findings"]] == ["duplicate", "lost_write"]
+    assert [f.what for f in correctness(runs([failing, permitted]), NAMES).findings] == ["lost_write"]
+    assert [f.what for f in correctness(runs([failing]), NAMES).findings] == ["duplicate", "lost_write"]
 
 
 def test_one_known_bug_is_one_finding_however_it_shows():
@@ -74,10 +76,10 @@ def test_one_known_bug_is_one_finding_however_it_shows():
     known = [{**OLD_BUG, "broken": [name], "sentence": says} for name in ("I2", "I6")]
     unnamed = {**OLD_BUG, "broken": ["I2"]}
 
-    named = correctness(runs(known[:1], known[1:]))
+    named = correctness(runs(known[:1], known[1:]), NAMES)
 
-    assert (named["verdict"], [finding["what"] for finding in named["findings"]]) == ("both", ["KAFKA-14704"])
-    assert correctness(runs([unnamed], known[1:]))["verdict"] == "regression"
+    assert (named.verdict, [finding.what for finding in named.findings]) == ("both", ["KAFKA-14704"])
+    assert correctness(runs([unnamed], known[1:]), NAMES).verdict == "regression"
 
 
 def test_losses_are_counted_in_runs():
@@ -87,8 +89,8 @@ def test_losses_are_counted_in_runs():
     )
 
     (row,) = found
-    assert (row["what"], len(row["head"]["with"]), row["head"]["largest"], row["base"]["largest"]) == (
-        "loss_ratio",
+    assert (row.what, len(row.head.having), row.head.largest, row.base.largest) == (
+        "share of acknowledged records lost",
         2,
         0.02,
         0.0,
@@ -100,9 +102,7 @@ def test_behaviour_that_changed_by_design():
     """Found in base's runs (a high watermark that moves below min ISR before 3.7), none in head's."""
     found = behaviour(runs(base=[{"anomalies": {"behaviour_change": 2}}] * 20))
 
-    assert [(row["what"], len(row["base"]["with"]), len(row["head"]["with"])) for row in found] == [
-        ("behaviour_change", 20, 0)
-    ]
+    assert [(row.what, len(row.base.having), len(row.head.having)) for row in found] == [("behaviour_change", 20, 0)]
     assert behaviour(runs()) == []
 
 
@@ -111,7 +111,7 @@ def test_what_only_one_side_shows():
     one = behaviour(runs(head=[{"anomalies": {"duplicate": 1}}, {"censored": True}], place=("elect_s", "storm")))
     both = behaviour(runs([{"anomalies": {"duplicate": 1}}], [{"anomalies": {"duplicate": 1}}], ("elect_s", "storm")))
 
-    assert [row["what"] for row in one] == [
+    assert [row.what for row in one] == [
         "duplicate",
         "time until a new leader was elected in phase storm: not over when the observation ended",
     ]
@@ -135,8 +135,8 @@ def test_loads_that_head_missed_are_counted(head, base, missed):
         runs([short] * head + [kept] * (10 - head), [short] * base + [kept] * (20 - base), ("achieved_ratio", "steady"))
     )
 
-    assert [(len(row["head"]["with"]), len(row["base"]["with"]), row["surely"]) for row in found] == missed
-    assert all((row["scenario"], row["phase"]) == ("steady", "steady") for row in found)
+    assert [(len(row.head.having), len(row.base.having), row.surely) for row in found] == missed
+    assert all((row.scenario, row.phase) == ("steady", "steady") for row in found)
 
 
 def test_a_load_that_the_host_took_is_nobodys():

@@ -95,9 +95,9 @@ def test_zookeeper_against_kraft_is_called_what_it_is():
     differ = sides(PLAN.settings, runs(base={"mode": "zookeeper"}, base2={"mode": "zookeeper"}))
     same = sides(PLAN.settings, runs())
 
-    assert (differ["base"]["name"], differ["head"]["name"]) == ("Kafka 3.9.0 (ZooKeeper)", "Kafka 3.9.1 (KRaft)")
-    assert same["head"]["name"] == "Kafka 3.9.1"
-    assert same["head"]["jars"] == ["jars-3.9.1"]
+    assert (differ.base.name, differ.head.name) == ("Kafka 3.9.0 (ZooKeeper)", "Kafka 3.9.1 (KRaft)")
+    assert same.head.name == "Kafka 3.9.1"
+    assert same.head.jars == ["jars-3.9.1"]
 
 
 @pytest.mark.parametrize(("again_at", "split", "first"), [("09:30", False, 0), ("09:47", True, 0), ("09:20", False, 1)])

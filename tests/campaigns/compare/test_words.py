@@ -1,10 +1,9 @@
 """The first sentence of a comparison: what somebody who upgrades should know."""
 
-import json
-
 import pytest
 
 from campaigns.compare.campaign import result
+from history.results.compare import CompareResult
 from tests.campaigns.comparison import CPU, NOISE, campaign, rows
 
 PLAN = campaign()
@@ -20,8 +19,8 @@ def test_a_regression_is_told_with_its_interval():
     """Which version, which metric, where, how much, from how many pairs."""
     found = result(PLAN, rows(PLAN, 0.10))
 
-    assert found["verdict"] == "regression"
-    assert found["sentence"] == (
+    assert found.verdict == "regression"
+    assert found.sentence == (
         "Kafka 3.9.1 is worse than Kafka 3.9.0: p99 latency in phase steady +10 % (95 % interval +8.4 % to +12 %, "
         "10 pairs)."
     )
@@ -31,25 +30,25 @@ def test_an_improvement_and_an_equivalence_are_told():
     """Better by 10 %, and the same within 5 %."""
     better, same = (result(PLAN, rows(PLAN, change)) for change in (-0.10, 0.0))
 
-    assert better["sentence"].startswith("Kafka 3.9.1 is better than Kafka 3.9.0: p99 latency in phase steady −10 %")
-    assert same["sentence"].startswith("Kafka 3.9.1 is equivalent to Kafka 3.9.0 within the margins: p99")
-    assert (better["verdict"], same["verdict"]) == ("improvement", "equivalent")
+    assert better.sentence.startswith("Kafka 3.9.1 is better than Kafka 3.9.0: p99 latency in phase steady −10 %")
+    assert same.sentence.startswith("Kafka 3.9.1 is equivalent to Kafka 3.9.0 within the margins: p99")
+    assert (better.verdict, same.verdict) == ("improvement", "equivalent")
 
 
 def test_what_is_not_known_says_what_could_have_been_seen():
     """Noise of 20 %: neither worse nor the same; the host's noise tells what so many pairs find."""
     found = result(PLAN, rows(PLAN, 0.03, noise=[10 * value for value in NOISE]))
 
-    assert found["verdict"] == "inconclusive"
-    assert found["sentence"].startswith(
-        "These runs do not tell Kafka 3.9.1 from Kafka 3.9.0: p99 latency in phase steady"
+    assert found.verdict == "inconclusive"
+    assert found.sentence.startswith(
+        "Inconclusive whether Kafka 3.9.1 differs from Kafka 3.9.0: p99 latency in phase steady"
     )
-    assert found["state"] == "unknown"
-    (known,) = [said for said in found["further"] if said.startswith("With the noise of this host")]
-    assert "10 pairs find a worsening of 24 % in p99 latency in phase steady, four times of five" in known
-    assert "the interval holds 0 and reaches beyond the margin of ±5 %" in found["effects"][0]["why"]
-    hopeless = result(PLAN, rows(PLAN, 0.03, noise=[150 * value for value in NOISE]))["further"]
-    assert any("10 pairs find no worsening below tenfold in p99 latency" in said for said in hopeless)
+    assert found.state == "unknown"
+    (known,) = [said for said in found.further if said.startswith("Smallest worsening that 10 pairs detect")]
+    assert "in four cases of five, with the noise of this host: p99 latency in phase steady: 24 %." in known
+    assert "the interval holds 0 and reaches beyond the margin of ±5 %" in found.effects[0].why
+    hopeless = result(PLAN, rows(PLAN, 0.03, noise=[150 * value for value in NOISE])).further
+    assert any("p99 latency in phase steady: no detectable size" in said for said in hopeless)
 
 
 def test_one_worse_one_better():
@@ -57,36 +56,34 @@ def test_one_worse_one_better():
     two = campaign(primary={"latency_p99_ms@steady": 0.05, "broker_cpu_s_per_gb@steady": 0.05})
     found = result(two, rows(two, -0.10) + rows(two, 0.10, place=CPU))
 
-    assert found["verdict"] == "regression"
-    assert found["sentence"].startswith(
-        "Kafka 3.9.1 is worse than Kafka 3.9.0: broker CPU per GB in phase steady +10 %"
-    )
-    assert any(said.startswith("Better: p99 latency in phase steady −10 %") for said in found["further"])
+    assert found.verdict == "regression"
+    assert found.sentence.startswith("Kafka 3.9.1 is worse than Kafka 3.9.0: broker CPU per GB in phase steady +10 %")
+    assert any(said.startswith("Better: p99 latency in phase steady −10 %") for said in found.further)
 
 
 def test_correctness_comes_before_speed():
     """Head loses records in every run: no latency of it is worth a word."""
     found = result(PLAN, rows(PLAN, -0.5, about=heads(LOST)))
 
-    assert found["verdict"] == "correctness regression"
-    assert found["sentence"] == (
-        "Kafka 3.9.1 breaks a promise that Kafka 3.9.0 keeps (lost_write): 10 of 10 judged runs fail against 0 of 16 "
-        "judged runs (Fisher's exact p < 0.0001)."
+    assert found.verdict == "correctness regression"
+    assert found.sentence == (
+        "Kafka 3.9.1 violates a guarantee that Kafka 3.9.0 keeps (lost_write): 10 of 10 judged runs fail against 0 "
+        "of 16 judged runs (Fisher's exact p < 0.0001)."
     )
-    assert found["state"] == "fail"
-    assert found["further"][0].startswith("Do not upgrade before the broken promise is understood")
-    assert found["effects"][0]["verdict"] == "inconclusive"
+    assert found.state == "fail"
+    assert found.further[0].startswith("Do not upgrade before the violated guarantee is understood")
+    assert found.effects[0].verdict == "inconclusive"
 
 
-def test_a_promise_that_only_base_breaks_is_told_after_the_effects():
+def test_a_guarantee_that_only_base_violates_comes_after_the_effects():
     """It is no reason to stay."""
     about = {PLAN.items[0].name: LOST}
     found = result(PLAN, rows(PLAN, about=about))
 
-    assert found["verdict"] == "equivalent"
-    assert found["further"][0] == (
-        "Kafka 3.9.1 keeps a promise that Kafka 3.9.0 breaks (lost_write): 0 of 10 judged runs fail against 1 of 16 "
-        "judged runs (Fisher's exact p = 1)."
+    assert found.verdict == "equivalent"
+    assert found.further[0] == (
+        "Kafka 3.9.1 keeps a guarantee that Kafka 3.9.0 violates (lost_write): 0 of 10 judged runs fail against 1 "
+        "of 16 judged runs (Fisher's exact p = 1)."
     )
 
 
@@ -94,11 +91,11 @@ def test_two_hosts_are_not_compared():
     """Nothing is paired, and the first sentence says why."""
     found = result(PLAN, rows(PLAN, 0.10, about=heads({"host": "other"})))
 
-    assert found["sentence"] == (
+    assert found.sentence == (
         "Kafka 3.9.1 is not compared with Kafka 3.9.0: "
         "the runs come from 2 hosts; only runs of one host can be compared."
     )
-    assert found["verdict"] == "inconclusive"
+    assert found.verdict == "inconclusive"
 
 
 def test_an_unfinished_comparison_says_so_first():
@@ -106,17 +103,17 @@ def test_an_unfinished_comparison_says_so_first():
     some = [row for row in rows(PLAN) if row["labels"]["item"] in {item.name for item in PLAN.items[:10]}]
     found = result(PLAN, some)
 
-    assert found["sentence"].startswith("Not finished, 10 of 26 runs are recorded: ")
-    assert len(found["runs"]["missing"]) == 16
-    assert json.loads(json.dumps(found)) == found
+    assert found.sentence.startswith("Not finished, 10 of 26 runs are recorded: ")
+    assert len(found.runs.missing) == 16
+    assert CompareResult.model_validate_json(found.model_dump_json()) == found
 
 
 def test_nothing_recorded_is_a_result_too():
     """A page can be made before the first run has ended."""
     found = result(PLAN, [])
 
-    assert found["sentence"].startswith("Not finished, 0 of 26 runs are recorded: these runs do not tell")
-    assert found["further"][0] == (
+    assert found.sentence.startswith("Not finished, 0 of 26 runs are recorded: inconclusive whether")
+    assert found.further[0] == (
         "Correctness is not known: 0 of 0 runs of base and 0 of 0 runs of head could be judged."
     )
 
@@ -126,18 +123,16 @@ def test_a_host_that_differs_from_itself_is_doubted():
     drifted = {i.name: {"value": 11.0} for i in PLAN.items if i.labels["role"] == "base2"}
     found = result(PLAN, rows(PLAN, 0.10, about=drifted))
 
-    assert found["further"][-1].startswith(
-        "Kafka 3.9.0 differs from itself in p99 latency in phase steady on this host"
-    )
+    assert found.further[-1].startswith("Kafka 3.9.0 differs from itself in p99 latency in phase steady on this host")
 
 
-@pytest.mark.parametrize(("slower", "told"), [(0.10, "and was found."), (0.02, "and was not found.")])
-def test_a_planted_slowdown_is_told(slower, told):
+@pytest.mark.parametrize(("slower", "said"), [(0.10, "and was detected."), (0.02, "and was not detected.")])
+def test_an_injected_slowdown_is_named(slower, said):
     """Whether the metric that was named beforehand is called a regression."""
     plant = {"metric": "latency_p99_ms@steady", "changes": {}, "words": "half a CPU"}
     plan = campaign(plant=plant)
 
-    assert result(plan, rows(plan, slower))["further"][-1] == f"A slowdown was planted here (half a CPU) {told}"
+    assert result(plan, rows(plan, slower)).further[-1] == f"A slowdown was injected on purpose (half a CPU) {said}"
 
 
 def missing(head, base=0):
@@ -154,27 +149,27 @@ def test_a_head_that_misses_its_load_is_not_green_by_its_survivors():
     """Seven of ten runs of head have no latency: the first sentence is about those, and nothing is equivalent."""
     found = result(PLAN, missing(7))
 
-    assert (found["verdict"], found["state"]) == ("inconclusive", "unknown")
-    assert found["sentence"] == (
+    assert (found.verdict, found.state) == ("inconclusive", "unknown")
+    assert found.sentence == (
         "Kafka 3.9.1 misses its offered load in phase steady in 7 of 10 runs, Kafka 3.9.0 in 0 of 16 "
         "(Fisher's exact p = 0.00018); such runs have no latency."
     )
     assert (
-        "Too little is left of p99 latency in phase steady: 3 of 10 pairs can be used; to call head as good or better "
-        "takes 80 %."
-    ) in found["further"]
+        "Too few usable pairs of p99 latency in phase steady: 3 of 10 pairs can be used; to call head as good or "
+        "better takes 80 %."
+    ) in found.further
 
 
 def test_a_load_missed_once_is_told_and_decides_nothing():
     """One of ten runs is what chance allows; where base misses as much there is nothing to tell."""
     once, both = result(PLAN, missing(1)), result(PLAN, missing(2, 3))
 
-    assert (once["verdict"], once["state"]) == ("equivalent", "pass")
-    assert once["further"][1].startswith("Kafka 3.9.1 misses its offered load in phase steady in 1 of 10 runs")
-    assert both["missed_loads"] == []
+    assert (once.verdict, once.state) == ("equivalent", "pass")
+    assert once.further[1].startswith("Kafka 3.9.1 misses its offered load in phase steady in 1 of 10 runs")
+    assert both.missed_loads == []
 
 
-def test_both_sides_that_break_promises_are_no_pass():
+def test_both_sides_that_violate_guarantees_are_no_pass():
     """One run of each fails with the same finding: the others are equivalent, and no exit code says so."""
     first = {role: next(i.name for i in PLAN.items if i.labels["role"] == role) for role in ("base", "head")}
     quiet = [value / 10 for value in NOISE]
@@ -183,5 +178,5 @@ def test_both_sides_that_break_promises_are_no_pass():
         for roles in (["base"], ["base", "head"])
     )
 
-    assert (one["correctness"]["verdict"], one["verdict"], one["state"]) == ("improvement", "equivalent", "pass")
-    assert (both["correctness"]["verdict"], both["verdict"], both["state"]) == ("both", "equivalent", "unknown")
+    assert (one.correctness.verdict, one.verdict, one.state) == ("improvement", "equivalent", "pass")
+    assert (both.correctness.verdict, both.verdict, both.state) == ("both", "equivalent", "unknown")

@@ -7,6 +7,7 @@ import pytest
 
 from campaigns.nightly import campaign as nightly
 from history.errors import BadInput
+from history.results.nightly import NightlyResult, Series
 from tests.campaigns.nights import SETTINGS, Row, campaign_of, history, name_of, rerun, rows_of
 
 LATE = 14
@@ -15,7 +16,7 @@ ACKNOWLEDGED = {"scenario": "steady", "kafka": "4.3.0", "who": "ada", "why": "KA
 LOST = {"verdict": "fail", "sentence": "5 acknowledged records are gone.", "anomalies": {"lost_write": 5}}
 
 
-def result(rows: list[Row], night: int = LATE, **settings: Any) -> dict[str, Any]:
+def result(rows: list[Row], night: int = LATE, **settings: Any) -> NightlyResult:
     """What a night says."""
     return nightly.result(campaign_of(night, **settings), rows)
 
@@ -35,10 +36,10 @@ def failing(rows: list[Row], *nights: int, kafka: str = "4.3.0", **more: Any) ->
     return rows
 
 
-def series_of(told: dict[str, Any], kafka: str = "4.3.0") -> dict[str, Any]:
+def series_of(told: NightlyResult, kafka: str = "4.3.0") -> Series:
     """The matrix's series of a version."""
-    [found] = [each for each in told["series"] if each["role"] == "night" and each["kafka_version"] == kafka]
-    return dict(found)
+    [found] = [each for each in told.series if each.role == "night" and each.kafka_version == kafka]
+    return found
 
 
 # --- the plan -------------------------------------------------------------------------------------------
@@ -135,11 +136,13 @@ def test_a_correctness_failure_alerts_at_once() -> None:
     """On the first night of all, with no basis for anything else; its runs are named."""
     told = result(failing(history(1), 0), 0)
 
-    assert (told["state"], told["failures"][0]["status"]) == ("fail", "new")
-    assert told["sentence"].startswith("Tonight: 4 runs, 1 correctness failure (1 new), 0 confirmed slowdowns; nothing")
-    [alert] = told["alerts"]
-    assert (alert["kind"], alert["runs"]) == ("correctness", ["night-00-steady-4.3.0-1"])
-    assert alert["text"] == "steady on 4.3.0 failed in 1 of 1 runs: 5 acknowledged records are gone."
+    assert (told.state, told.failures[0].status) == ("fail", "new")
+    assert told.sentence.startswith(
+        "4 runs of 1 scenario on 2 versions: 1 correctness failure (1 new), 0 confirmed slowdowns; nothing"
+    )
+    [alert] = told.alerts
+    assert (alert.kind, alert.runs) == ("correctness", ["night-00-steady-4.3.0-1"])
+    assert alert.text == "steady on 4.3.0 failed in 1 of 1 runs: 5 acknowledged records are gone."
 
 
 @pytest.mark.parametrize(
@@ -153,10 +156,10 @@ def test_a_correctness_failure_alerts_at_once() -> None:
 def test_a_failure_is_known_if_an_earlier_night_showed_all_of_it(more: Any, status: str, first: str) -> None:
     """One thing more, or another, is a new failure. Known ones still alert."""
     rows = failing(failing(history(3), 1), 2, **more)
-    [failure] = result(rows, 2)["failures"]
+    [failure] = result(rows, 2).failures
 
-    assert (failure["status"], failure["first_night"]) == (status, first)
-    assert len(result(rows, 2)["alerts"]) == 1
+    assert (failure.status, failure.first_night) == (status, first)
+    assert len(result(rows, 2).alerts) == 1
 
 
 @pytest.mark.parametrize(
@@ -172,28 +175,26 @@ def test_what_is_acknowledged_does_not_alert(found: list[str], until: str, statu
     entry = {**ACKNOWLEDGED, "found": found, "until": until}
     told = result(failing(history(LATE + 1), LATE), acknowledged=[entry])
 
-    assert (told["failures"][0]["status"], told["state"]) == (status, state)
-    assert [(each["used"], each["expired"]) for each in told["acknowledged"]] == [
-        (status == "acknowledged", until == "2026-10-14")
-    ]
+    assert (told.failures[0].status, told.state) == (status, state)
+    assert [(each.used, each.expired) for each in told.waivers] == [(status == "acknowledged", until == "2026-10-14")]
 
 
 def test_what_versions_do_by_design_is_no_finding() -> None:
     """A change of behaviour stands in the verdict's anomalies, too."""
-    [failure] = result(failing(history(1), 0, anomalies={"lost_write": 5, "behaviour_change": 2, "phantom": 0}), 0)[
-        "failures"
-    ]
+    [failure] = result(
+        failing(history(1), 0, anomalies={"lost_write": 5, "behaviour_change": 2, "phantom": 0}), 0
+    ).failures
 
-    assert failure["found"] == ["lost_write"]
+    assert failure.found == ["lost_write"]
 
 
 def test_a_missing_run_is_told() -> None:
     """The harness broke, or the night was cut short: the night is not green."""
     told = result(history(LATE + 1)[:-2])
 
-    assert told["state"] == "unknown"
-    assert "2 missing runs" in told["sentence"]
-    assert [run["item"] for run in told["runs"] if run["verdict"] == "missing"] == [
+    assert told.state == "unknown"
+    assert "2 missing runs" in told.sentence
+    assert [run.item for run in told.runs if run.verdict == "missing"] == [
         item.name for item in campaign_of(LATE).items[-2:]
     ]
 
@@ -202,15 +203,15 @@ def test_a_run_without_a_verdict_is_told() -> None:
     """Unknown is neither pass nor fail."""
     told = result(failing(history(1), 0, verdict="unknown"), 0)
 
-    assert (told["state"], told["failures"]) == ("unknown", [])
-    assert "1 run without a verdict" in told["sentence"]
+    assert (told.state, told.failures) == ("unknown", [])
+    assert "1 run without a verdict" in told.sentence
 
 
 def test_a_night_without_any_run_has_a_result() -> None:
     """Everything is missing, and nothing else is said."""
     told = result([], 0)
 
-    assert (told["state"], told["series"], told["canary"]["state"]) == ("unknown", [], "missing")
+    assert (told.state, told.series, told.control.state) == ("unknown", [], "missing")
 
 
 # --- the result: performance ----------------------------------------------------------------------------------
@@ -220,32 +221,32 @@ def test_a_suspicion_alone_alerts_nobody() -> None:
     """Nothing was rerun: open, and no alert."""
     told = result(history(LATE + 1, SLOW), confirm={"suspects": 0})
 
-    assert (told["alerts"], told["state"]) == ([], "unknown")
-    assert "1 suspicion that nothing settled" in told["sentence"]
-    assert series_of(told)["why"].endswith("it was not rerun, so nothing is known yet")
+    assert (told.alerts, told.state) == ([], "unknown")
+    assert "1 candidate regression not settled" in told.sentence
+    assert series_of(told).why.endswith("it was not rerun, so nothing is known yet")
 
 
 def test_a_confirmed_slowdown_alerts() -> None:
     """With its size, its interval, since when, and the runs that show it."""
     told = result(with_reruns(history(LATE + 1, SLOW), 1.2))
 
-    assert told["sentence"] == (
-        "Tonight: 10 runs, 0 correctness failures, 1 confirmed slowdown; the canary held still."
+    assert told.sentence == (
+        "10 runs of 1 scenario on 2 versions: 0 correctness failures, 1 confirmed slowdown; the control did not change."
     )
-    [alert] = told["alerts"]
-    assert alert["text"].startswith("p99 latency, steady on 4.3.0: +20.")
-    assert alert["text"].endswith("since night-14")
-    assert (alert["kind"], alert["status"], len(alert["runs"])) == ("performance", "new", 6)
-    confirmed = series_of(told)["confirmation"]
-    assert confirmed["low_percent"] < 20 < confirmed["high_percent"]
+    [alert] = told.alerts
+    assert alert.text.startswith("p99 latency, steady on 4.3.0: +20.")
+    assert alert.text.endswith("since night-14")
+    assert (alert.kind, alert.status, len(alert.runs)) == ("performance", "new", 6)
+    confirmed = series_of(told).confirmation
+    assert confirmed.low_percent < 20 < confirmed.high_percent
 
 
 def test_a_refuted_suspicion_does_not() -> None:
     """It is told, and the night is green."""
     told = result(with_reruns(history(LATE + 1, SLOW), 1.0))
 
-    assert (told["alerts"], told["state"], series_of(told)["state"]) == ([], "pass", "refuted")
-    assert "1 refuted suspicion" in told["sentence"]
+    assert (told.alerts, told.state, series_of(told).state) == ([], "pass", "refuted")
+    assert "1 refuted candidate regression" in told.sentence
 
 
 def test_an_earlier_confirmation_goes_on_as_known() -> None:
@@ -254,8 +255,8 @@ def test_an_earlier_confirmation_goes_on_as_known() -> None:
     rows += with_reruns(history(LATE + 1, SLOW), 1.2)[len(history(LATE + 1)) :]
     told = result(rows, LATE + 1)
 
-    assert [alert["status"] for alert in told["alerts"]] == ["known"]
-    assert series_of(told)["confirmation"]["night"] == name_of(LATE)
+    assert [alert.status for alert in told.alerts] == ["known"]
+    assert series_of(told).confirmation.night == name_of(LATE)
 
 
 def test_alerts_about_performance_have_a_budget() -> None:
@@ -264,24 +265,28 @@ def test_alerts_about_performance_have_a_budget() -> None:
     rows = [found for found in rows if found["labels"]["role"] in ("night", "canary") or found["verdict"] == "pass"]
     told = result(with_reruns(history(LATE + 1, SLOW), 1.2), alerts=0)
 
-    assert told["alerts"] == []
-    assert [alert["why"] for alert in told["suppressed"]] == [
-        "the night's budget of 0 alerts about performance is used up"
+    assert told.alerts == []
+    assert [alert.why for alert in told.suppressed] == [
+        "the limit of 0 performance alerts for a nightly run is reached"
     ]
-    assert told["state"] == "fail"
-    assert [alert["kind"] for alert in result(rows, alerts=0)["alerts"]] == ["correctness", "correctness"]
+    assert told.state == "fail"
+    assert [alert.kind for alert in result(rows, alerts=0).alerts] == ["correctness", "correctness"]
 
 
 def test_what_the_host_is_suspected_of_is_no_pass() -> None:
     """The canary moved by half as much, which is below its own margin: series and suspicion are named."""
     factor = {"4.3.0": (LATE - 3, 1.07), "canary": (LATE - 3, 1.04)}
     told = result(history(LATE + 1, factor))
-    canary = [each["state"] for each in told["series"] if each["role"] == "canary"]
+    canary = [each.state for each in told.series if each.role == "canary"]
 
-    assert (series_of(told)["state"], canary, told["state"]) == ("host", ["steady"], "unknown")
-    assert told["sentence"].endswith("; the canary moved with p99 latency, steady on 4.3.0, so the host is suspected.")
-    assert told["canary"]["state"] == "moved"
-    assert told["canary"]["sentence"].endswith("moved with p99 latency, steady on 4.3.0, so the host is suspected.")
+    assert (series_of(told).state, canary, told.state) == ("host", ["steady"], "unknown")
+    assert told.sentence.endswith(
+        "; the control changed together with p99 latency, steady on 4.3.0, so the host is the likely cause."
+    )
+    assert told.control.state == "moved"
+    assert told.control.sentence.endswith(
+        "changed together with p99 latency, steady on 4.3.0, so the host is the likely cause."
+    )
 
 
 def test_a_night_that_became_too_slow_to_measure_is_not_green() -> None:
@@ -292,10 +297,10 @@ def test_a_night_that_became_too_slow_to_measure_is_not_green() -> None:
             found |= {"trusted": False, "note": "80.0% of the offered load was acknowledged in time"}
     told = result(rows)
 
-    assert (told["state"], series_of(told)["state"]) == ("unknown", "silent")
-    assert "1 series that lost its figure" in told["sentence"]
-    assert series_of(told)["why"].endswith("80.0% of the offered load was acknowledged in time")
-    assert result(history(LATE + 1))["state"] == "pass"
+    assert (told.state, series_of(told).state) == ("unknown", "silent")
+    assert "1 series with missing data" in told.sentence
+    assert series_of(told).why.endswith("80.0% of the offered load was acknowledged in time")
+    assert result(history(LATE + 1)).state == "pass"
 
 
 def test_a_canary_without_a_figure_is_missing() -> None:
@@ -305,8 +310,8 @@ def test_a_canary_without_a_figure_is_missing() -> None:
         if found["labels"]["role"] == "canary" and found["labels"]["campaign"] == name_of(LATE):
             found |= {"trusted": False, "note": "the host was under pressure"}
 
-    assert result(rows)["canary"]["state"] == "missing"
-    assert result(rows)["sentence"].endswith("the canary is missing.")
+    assert result(rows).control.state == "missing"
+    assert result(rows).sentence.endswith("the control is missing.")
 
 
 def test_a_history_of_sixty_nights_with_a_planted_change() -> None:
@@ -314,9 +319,9 @@ def test_a_history_of_sixty_nights_with_a_planted_change() -> None:
     rows = history(60, {"4.3.0": (45, 1.12)})
 
     last = series_of(result(rows, 59))
-    assert (last["state"], last["change"]["since"]) == ("suspect", "night-45")
-    assert last["change"]["percent"] == pytest.approx(12, abs=1)
-    assert last["change"]["low_percent"] < 12 < last["change"]["high_percent"]
+    assert (last.state, last.change.since) == ("suspect", "night-45")
+    assert last.change.percent == pytest.approx(12, abs=1)
+    assert last.change.low_percent < 12 < last.change.high_percent
     assert [night for night in range(9, 45) if nightly.follow_up(campaign_of(night), rows)] == []
     assert nightly.follow_up(campaign_of(45), rows) != []
 
@@ -327,8 +332,8 @@ def test_a_history_of_sixty_nights_without_a_change() -> None:
 
     assert [night for night in range(9, 60) if nightly.follow_up(campaign_of(night), rows)] == []
     told = result(rows, 59)
-    assert (told["state"], told["alerts"]) == ("pass", [])
-    assert len(told["nights"]) == 60
+    assert (told.state, told.alerts) == ("pass", [])
+    assert len(told.nights) == 60
 
 
 def test_what_began_anew_is_noted() -> None:
@@ -336,7 +341,7 @@ def test_what_began_anew_is_noted() -> None:
     tonight = campaign_of(LATE)
 
     def notes(**more: Any) -> list[str]:
-        return list(result(history(LATE) + rows_of(tonight, tonight.items, lambda _: 20.0, **more))["notes"])
+        return list(result(history(LATE) + rows_of(tonight, tonight.items, lambda _: 20.0, **more)).notes)
 
     assert notes() == []
     assert notes(host="host-b") == [

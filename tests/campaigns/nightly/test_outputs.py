@@ -12,11 +12,12 @@ from campaigns.campaign import CampaignFolder
 from campaigns.nightly import campaign as nightly
 from campaigns.nightly.outputs import expired, junit, linked, prune, summary, write
 from campaigns.nightly.settings import check
+from history.results.nightly import Alert, NightlyResult
 from tests.campaigns.nightly.test_campaign import ACKNOWLEDGED, LATE, SLOW, failing, result, with_reruns
 from tests.campaigns.nights import FIRST, SETTINGS, campaign_of, history
 
 
-def cases(told: dict[str, Any]) -> dict[str, str]:
+def cases(told: NightlyResult) -> dict[str, str]:
     """The outcome of every test case by its full name; the counts of its suite must be those of its cases."""
     root = ET.fromstring(junit(told))
     assert root.tag == "testsuites"
@@ -94,7 +95,7 @@ def test_the_summary_is_short() -> None:
 
     assert told["text"].splitlines()[0] == told["sentence"]
     assert len(told["text"].splitlines()) == 2
-    assert (told["state"], told["runs"], told["canary"]) == ("fail", {"pass": 10}, "steady")
+    assert (told["state"], told["runs"], told["control"]) == ("fail", {"pass": 10}, "steady")
     assert told["series"] == {"steady": 2, "confirmed": 1}
 
 
@@ -159,8 +160,9 @@ def test_folders_are_removed_but_not_what_any_night_leads_to(tmp_path: Path) -> 
         (tmp_path / "runs" / run).mkdir(parents=True)
     kept = rows[0]["run_id"]
     (tmp_path / "nights" / "night-00").mkdir(parents=True)
-    told = {"failures": [{"runs": [kept]}], "alerts": [], "suppressed": []}
-    (tmp_path / "nights" / "night-00" / "result.json").write_text(json.dumps(told))
+    alert = Alert(kind="performance", status="new", text="", runs=[kept])
+    raised = result(rows[:4], 0).model_copy(update={"alerts": [alert]})
+    raised.write(tmp_path / "nights" / "night-00" / "result.json")
     settings = check({**SETTINGS, "retention": {"days": 3}})
 
     removed = prune(tmp_path / "runs", tmp_path / "nights", rows, settings, FIRST + timedelta(days=5))

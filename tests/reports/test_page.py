@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser
 
-from reports.cells import Cell, Table, cells
-from reports.site import Listing, Page, Plot, Section, Words, embedded, render, write
+from reports.cells import Cell, plain, table
+from reports.page import PLOTLY, Listing, Page, Plot, Section, Words, embedded, render, write
 from tests.reports.in_browser import SCHEMES, WIDTHS, open_page
 
-TABLE = Table("Two runs", ("run", "p99"), [cells(Cell("run-1", link="../runs/run-1"), 12), cells("run-2", 15)])
+TABLE = table("Two runs", plain("run", "p99"), [(Cell("run-1", link="../runs/run-1"), 12), ("run-2", 15)])
 FIGURE = {
     "data": [{"type": "scatter", "mode": "markers", "name": "p99", "x": [1, 2], "y": [12, 15]}],
     "layout": {"height": 300, "xaxis": {"title": {"text": "run"}}, "yaxis": {"title": {"text": "ms"}}},
@@ -51,8 +51,13 @@ def test_all_pages_share_one_copy_of_plotly(tmp_path: Path) -> None:
     """It lies in the site's own folder, and is fetched from there."""
     page = write(render(PAGE), tmp_path / "index.html", tmp_path)
 
-    assert (tmp_path / "plotly.min.js").is_file()
-    assert '<script src="plotly.min.js">' in page.read_text()
+    assert (tmp_path / PLOTLY).is_file()
+    assert f'data-plotly="{PLOTLY}"' in page.read_text()
+
+
+def test_a_page_without_figures_loads_none() -> None:
+    """A table needs no library."""
+    assert 'data-plotly=""' in render(Page(title="All", kind="index", sentence="12 runs.", sections=[]))
 
 
 @pytest.mark.browser

@@ -1,4 +1,4 @@
-"""Phases and faults are told from the events as they were recorded."""
+"""Phases and faults are read from the events as they were recorded."""
 
 from pathlib import Path
 from typing import Any
@@ -6,13 +6,13 @@ from typing import Any
 from history.events import Event
 from history.folder import RunFolder
 from reports.run_data import RunData
-from reports.story import faults, phases, told
+from reports.timeline import faults, in_words, phases
 from tests.reports.sample_run import _manifest, at
 
 
 def _run(*events: tuple[float, str, str, str, dict[str, Any]]) -> RunData:
-    told_by = [Event(at(t), "", kind, "chaos", step, target, detail) for t, kind, step, target, detail in events]
-    return RunData(RunFolder(Path("run-1")), _manifest("run-1", acks1=False), told_by, {}, {}, [])
+    events = [Event(at(t), "", kind, "chaos", step, target, detail) for t, kind, step, target, detail in events]
+    return RunData(RunFolder(Path("run-1")), _manifest("run-1", acks1=False), events, {}, {}, [])
 
 
 def test_times_count_from_the_first_phase() -> None:
@@ -29,8 +29,8 @@ def test_a_phase_that_never_ended_lasts_until_the_last_event() -> None:
     assert [phase.end_s for phase in phases(run)] == [4.0]
 
 
-def test_a_fault_lasts_from_the_order_until_it_was_seen_gone() -> None:
-    """Neither the proof nor the order to heal ends a fault, only the proof that it is gone."""
+def test_a_fault_lasts_until_its_recovery_was_verified() -> None:
+    """Neither the proof that it took effect nor the order to clear it ends a fault."""
     run = _run(
         (0, "phase_started", "", "", {}),
         (1, "inject", "kill", "broker-1", {"asked": "kill node leader of orders-0"}),
@@ -43,10 +43,10 @@ def test_a_fault_lasts_from_the_order_until_it_was_seen_gone() -> None:
     (fault,) = faults(run)
 
     assert (fault.start_s, fault.end_s) == (1.0, 6.0)
-    assert (fault.bit, fault.healed, fault.proof) == (True, True, "probe connection refused")
+    assert (fault.took_effect, fault.cleared, fault.proof) == (True, True, "probe connection refused")
 
 
-def test_a_fault_that_did_not_bite_is_not_taken_for_one_that_did() -> None:
+def test_a_fault_without_effect_is_not_taken_for_one_that_had_one() -> None:
     """``bit: false`` and ``gone: false`` are kept, with the reason."""
     run = _run(
         (0, "phase_started", "", "", {}),
@@ -57,7 +57,7 @@ def test_a_fault_that_did_not_bite_is_not_taken_for_one_that_did() -> None:
 
     (fault,) = faults(run)
 
-    assert (fault.bit, fault.healed, fault.proof) == (False, False, "broker-1 still answers")
+    assert (fault.took_effect, fault.cleared, fault.proof) == (False, False, "broker-1 still answers")
 
 
 def test_healing_one_node_leaves_the_fault_on_another() -> None:
@@ -70,7 +70,7 @@ def test_healing_one_node_leaves_the_fault_on_another() -> None:
         (9, "phase_ended", "", "", {}),
     )
 
-    assert [(fault.end_s, fault.healed, fault.lane) for fault in faults(run)] == [(3.0, True, 0), (9.0, False, 1)]
+    assert [(fault.end_s, fault.cleared, fault.lane) for fault in faults(run)] == [(3.0, True, 0), (9.0, False, 1)]
 
 
 def test_the_same_fault_again_is_another_fault() -> None:
@@ -86,6 +86,6 @@ def test_the_same_fault_again_is_another_fault() -> None:
     assert [(f.number, f.start_s, f.end_s, f.lane) for f in faults(run)] == [(1, 1.0, 2.0, 0), (2, 4.0, 6.0, 0)]
 
 
-def test_detail_is_told_in_words() -> None:
+def test_detail_is_put_in_words() -> None:
     """Names lose their underscores, truth is yes or no, and lists are spelled out."""
-    assert told({"bit": True, "in_isr": True, "isr": [1, 2]}) == "in isr yes; isr 1, 2"
+    assert in_words({"bit": True, "in_isr": True, "isr": [1, 2]}) == "in isr yes; isr 1, 2"

@@ -4,19 +4,18 @@ from pathlib import Path
 
 import pytest
 
-from reports.page_tables import (
+from reports.cells import milliseconds, percent
+from reports.run_data import Row, RunData, read_run
+from reports.run_tables import (
     anomalies,
+    cases,
     disagreements,
     invariants,
     loss_sentences,
-    milliseconds,
     offsets,
     ordered_cases,
-    percent,
     recovery,
-    stories,
 )
-from reports.run_data import Row, RunData, read_run
 from tests.reports.sample_run import write_sample_run
 
 
@@ -82,16 +81,16 @@ def test_loss_is_an_interval_whose_unknown_part_is_named(lossy: RunData) -> None
     said = loss_sentences(lossy)[0]
 
     assert "[2.25 %, 2.30 %] of 39,926 acknowledged" in said
-    assert "900 are lost for certain; the upper end counts those unseen: 17 not reached by the drain." in said
+    assert "900 are lost for certain; the upper end also counts the unseen ones: 17 not reached by the drain." in said
 
 
 def test_finding_no_loss_comes_with_what_it_means(clean: RunData) -> None:
     """Zero of one run is a weak statement, and the page says so."""
     said = " ".join(loss_sentences(clean))
 
-    assert "None is lost for certain; none is left unseen." in said
-    assert said.startswith("Loss rate under what was staged: ")
-    assert "0 of 1 runs with a loss still allows a true rate of up to 95 %" in said
+    assert "None is lost for certain; none is unseen." in said
+    assert said.startswith("Loss rate under the injected faults: ")
+    assert "0 of 1 runs leaves a true rate of up to 95 % of runs possible" in said
 
 
 def test_a_run_without_faults_names_none(clean: RunData) -> None:
@@ -124,9 +123,9 @@ def test_cases_are_counted_by_kind_and_permission(lossy: RunData) -> None:
     assert shown == [("inconsistent offset", "S1", "1", "no"), ("lost write", "S1", "900", "yes")]
 
 
-def test_the_first_200_stories_are_shown(lossy: RunData) -> None:
+def test_the_first_200_cases_are_shown(lossy: RunData) -> None:
     """The caption says how many there are; the case that nothing permits is among those shown."""
-    shown = stories(lossy)
+    shown = cases(lossy)
 
     assert len(shown.rows) == 200
     assert shown.caption == "The first 200 of 901 cases."
@@ -155,5 +154,5 @@ def test_recovery_keeps_censored_times(clean: RunData) -> None:
     values = {row[0].text: row[1].text for row in recovery(clean).rows}
 
     assert values["new leader elected"] == "912 ms"
-    assert values["high watermark stood still"] == "≥ 4,000 ms"
+    assert values["high watermark did not advance"] == "≥ 4,000 ms"
     assert values["caught up"] == "not seen"

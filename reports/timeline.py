@@ -1,4 +1,4 @@
-"""The phases and faults of a run as spans of time, told by its events."""
+"""The phases and faults of a run as spans of time, read from its events."""
 
 from __future__ import annotations
 
@@ -9,8 +9,13 @@ from typing import Any
 from history.events import Event
 from reports.run_data import RunData
 
-MOMENTS = {"wait_met": "wait met", "wait_ran_out": "wait ran out", "window": "window", "error": "error"}
-TOLD = {
+MOMENTS = {  # event kind → how the page calls it
+    "wait_met": "condition met",
+    "wait_ran_out": "condition not met in time",
+    "window": "precondition",
+    "error": "error",
+}
+SHOWN = {
     "phase_started",
     "phase_ended",
     "inject",
@@ -30,8 +35,8 @@ TOLD = {
 class Span:
     """A phase or a fault, in seconds since the start of the first phase.
 
-    ``asked`` is the scenario's step, ``target`` the nodes that it was bound to. ``end_s`` of a fault that was
-    never healed is the end of its phase. ``proof`` is None where nobody looked whether the fault bit.
+    ``step`` is the scenario's step, ``target`` the nodes that it was bound to. ``end_s`` of a fault that was never
+    cleared is the end of its phase. ``proof`` is None where nobody checked whether the fault took effect.
     ``lane`` keeps the labels of overlapping faults apart.
     """
 
@@ -40,64 +45,69 @@ class Span:
     start_s: float
     end_s: float
     target: str = ""
-    asked: str = ""
+    step: str = ""
     proof: str | None = None
-    bit: bool = False
-    over: bool = False
-    healed: bool = False
+    took_effect: bool = False
+    is_over: bool = False
+    cleared: bool = False
     lane: int = 0
     number: int = 0
+
+    @property
+    def lasted_s(self) -> float:
+        return self.end_s - self.start_s
 
 
 def phases(run: RunData) -> list[Span]:
     """The phases in the order in which they began; one that never ended lasts until the last event."""
     ended = {event.phase: run.seconds(event.t_ns) for event in run.events if event.kind == "phase_ended"}
+    started = [event for event in run.events if event.kind == "phase_started"]
     last_s = end_of_run(run)
     return [
-        Span(event.phase, event.phase, run.seconds(event.t_ns), ended.get(event.phase, last_s))
-        for event in run.events
-        if event.kind == "phase_started"
+        Span(event.phase, event.phase, run.seconds(event.t_ns), ended.get(event.phase, last_s), number=number)
+        for number, event in enumerate(started, 1)
     ]
 
 
 def end_of_run(run: RunData) -> float:
-    """The last thing that any event tells."""
+    """The second of the last event."""
     return max((run.seconds(event.t_ns) for event in run.events), default=0.0)
 
 
 def faults(run: RunData) -> list[Span]:
-    """Every injected fault, from the order to inject it until it was seen to be gone."""
+    """Every injected fault, from the order to inject it until its recovery was verified."""
     phase_end = {phase.label: phase.end_s for phase in phases(run)}
-    found: list[Span] = []
+    spans: list[Span] = []
     for event in run.events:
         if event.kind == "inject":
             end_s = phase_end.get(event.phase, end_of_run(run))
-            asked = str(event.detail.get("asked", ""))
-            found.append(Span(event.step, event.phase, run.seconds(event.t_ns), end_s, event.target, asked))
+            step = str(event.detail.get("asked", ""))
+            spans.append(Span(event.step, event.phase, run.seconds(event.t_ns), end_s, event.target, step))
         elif event.kind == "injected":
-            _update(found, event, bit=event.detail.get("bit", True), proof=told(event.detail))
+            _update(spans, event, took_effect=event.detail.get("bit", True), proof=in_words(event.detail))
         elif event.kind == "healed":
-            _update(found, event, over=True, healed=event.detail.get("gone", True), end_s=run.seconds(event.t_ns))
-    return _with_lanes(found)
+            ended = {"is_over": True, "end_s": run.seconds(event.t_ns)}
+            _update(spans, event, cleared=event.detail.get("gone", True), **ended)
+    return _with_lanes(spans)
 
 
-def _update(found: list[Span], event: Event, **change: Any) -> None:
-    """Apply a later event to the faults that it speaks of.
+def _update(spans: list[Span], event: Event, **change: Any) -> None:
+    """Apply a later event to the faults that it is about.
 
-    Faults of its phase that are still in force; among them those of its target, if it names one, and of
+    Faults of its phase that are still active; among them those of its target, if it names one, and of
     its step, if one of them has that step.
     """
-    chosen = [i for i, span in enumerate(found) if span.phase == event.phase and not span.over]
+    chosen = [i for i, span in enumerate(spans) if span.phase == event.phase and not span.is_over]
     if event.target:
-        chosen = [i for i in chosen if found[i].target == event.target]
-    chosen = [i for i in chosen if found[i].label == event.step] or chosen
+        chosen = [i for i in chosen if spans[i].target == event.target]
+    chosen = [i for i in chosen if spans[i].label == event.step] or chosen
     for index in chosen:
-        found[index] = replace(found[index], **change)
+        spans[index] = replace(spans[index], **change)
 
 
-def _with_lanes(found: list[Span]) -> list[Span]:
+def _with_lanes(spans: list[Span]) -> list[Span]:
     placed: list[Span] = []
-    for number, span in enumerate(found, start=1):
+    for number, span in enumerate(spans, start=1):
         busy = {other.lane for other in placed if other.end_s > span.start_s}
         lane = next(lane for lane in range(len(placed) + 1) if lane not in busy)
         placed.append(replace(span, lane=lane, number=number))
@@ -105,12 +115,12 @@ def _with_lanes(found: list[Span]) -> list[Span]:
 
 
 def moments(run: RunData) -> list[tuple[float, Event]]:
-    """Waits that came true or ran out, windows, and errors, with their second."""
+    """Conditions that were met or not, preconditions, and errors, with their second."""
     return [(run.seconds(event.t_ns), event) for event in run.events if event.kind in MOMENTS]
 
 
-def told(detail: Mapping[str, Any]) -> str:
-    """An event's detail in one line of ``name value``; what is told by a column of its own is left out."""
+def in_words(detail: Mapping[str, Any]) -> str:
+    """An event's detail in one line of ``name value``; what has a column of its own is left out."""
     named = [(name, value) for name, value in detail.items() if name not in {"asked", "bit", "gone", "why"}]
     why = [str(detail["why"])] if detail.get("why") else []
     return "; ".join(why + [f"{name.replace('_', ' ')} {_flat(value)}" for name, value in named])

@@ -1,0 +1,218 @@
+"""A nightly run: what failed, what changed since earlier nights, and what alerts somebody.
+
+Times are ISO 8601, changes are in percent; docs/nightly.md explains them.
+"""
+
+from __future__ import annotations
+
+from datetime import date
+from typing import Any, Literal
+
+from history.results.base import Model, Summary, Verdict
+
+CellVerdict = Literal["pass", "fail", "unknown", "missing"]
+SeriesState = Literal[
+    "no figure",
+    "silent",
+    "no basis",
+    "steady",
+    "better",
+    "moved",
+    "host",
+    "acknowledged",
+    "suspect",
+    "confirmed",
+    "refuted",
+    "inconclusive",
+]
+ControlState = Literal["steady", "moved", "missing", "no basis"]
+FailureStatus = Literal["new", "known", "acknowledged"]
+
+
+class NightlyItem(Model):
+    """A planned run, reruns included. One that is missing has no ``run_id``, and its sentence says why.
+
+    ``shown`` counts anomalies and violated invariants by name.
+    """
+
+    item: str
+    role: str
+    scenario: str
+    kafka: str
+    run_id: str | None
+    verdict: CellVerdict
+    sentence: str
+    shown: dict[str, int]
+
+
+class Cell(Model):
+    """A scenario on a version: the worst verdict, how many runs of each, and what those say that did not pass."""
+
+    scenario: str
+    kafka: str
+    verdict: CellVerdict
+    verdicts: dict[CellVerdict, int]
+    runs: list[str]
+    sentences: list[str]
+
+
+class Waiver(Model):
+    """An entry of the waivers: a series (``metric``), or what a failing run showed (``found``), until a day."""
+
+    scenario: str
+    kafka: str | None
+    metric: str | None
+    phase: str | None
+    up_to: float | None
+    found: list[str]
+    who: str
+    why: str
+    until: date
+
+
+class WaiverUse(Waiver):
+    """An entry, whether it has expired, and whether this nightly run needed it."""
+
+    expired: bool
+    used: bool
+
+
+class Failure(Model):
+    """A scenario on a version that violated a guarantee in ``runs``, of so many; ``found`` names what was violated."""
+
+    scenario: str
+    kafka: str
+    found: list[str]
+    runs: list[str]
+    of: int
+    sentence: str
+    text: str
+    status: FailureStatus
+    first_night: str
+    waiver: Waiver | None
+
+
+# --- performance ---------------------------------------------------------------------------------
+
+
+class Change(Model):
+    """A change of level: since which night, the levels before and after, and the interval at 95 %."""
+
+    since: str
+    since_at: str
+    nights_before: int
+    nights_after: int
+    before: float
+    after: float
+    percent: float | None
+    low_percent: float | None
+    high_percent: float | None
+    p: float
+
+
+class Confirmation(Model):
+    """What reruns beside a release say of a change."""
+
+    night: str
+    is_tonight: bool
+    release: str
+    verdict: str
+    why: str
+    pairs: int
+    nights: int
+    percent: float | None
+    low_percent: float | None
+    high_percent: float | None
+    runs: list[str]
+
+
+class Point(Model):
+    """A night's good runs of a series: median, lowest and highest."""
+
+    night: str
+    at: str
+    value: float
+    low: float
+    high: float
+    runs: int
+    censored: bool
+
+
+class Series(Model):
+    """A watched metric of a scenario, phase and version on one host, and how it stands.
+
+    ``visible_percent`` is the change of a single night that the screen sees half the time; ``margins`` how many margins
+    the change is wide; ``needed`` how many nights a comparison takes.
+    """
+
+    role: str
+    scenario: str
+    scenario_digest: str
+    kafka_version: str
+    metric: str
+    phase: str
+    host: str
+    name: str
+    words: str
+    unit: str
+    better: Literal["lower", "higher"]
+    margin_percent: float
+    state: SeriesState
+    why: str
+    needed: int
+    visible_percent: float | None
+    change: Change | None
+    confirmation: Confirmation | None
+    margins: float
+    points: list[Point]
+    runs: list[str]
+
+
+class Control(Model):
+    """Whether the control series show that the host changed."""
+
+    state: ControlState
+    sentence: str
+
+
+class Alert(Model):
+    """``why`` says why one was suppressed."""
+
+    kind: Literal["correctness", "performance"]
+    status: FailureStatus
+    text: str
+    runs: list[str]
+    margins: float | None = None
+    why: str = ""
+
+
+class Night(Model):
+    """One nightly run in the list of all: its runs by verdict."""
+
+    night: str
+    at: str
+    verdicts: dict[Verdict, int]
+
+
+class NightlyResult(Summary):
+    """``series`` hold the control series too; ``nights`` are all so far, the newest first."""
+
+    kind: Literal["nightly"] = "nightly"
+    settings: dict[str, Any]
+    versions: list[str]
+    scenarios: list[str]
+    repetitions: int
+    control_of: str  # its scenario and release
+    max_candidates: int  # reruns are made for so many
+    max_alerts: int
+    hosts: list[str]
+    runs: list[NightlyItem]
+    cells: list[Cell]
+    failures: list[Failure]
+    series: list[Series]
+    control: Control
+    alerts: list[Alert]
+    suppressed: list[Alert]
+    waivers: list[WaiverUse]
+    notes: list[str]
+    nights: list[Night]

@@ -1,0 +1,394 @@
+"""The tables of a run's page, declared by their columns, and the sentences about loss."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from reports.cells import DASH, Cell, Column, Table, milliseconds, percent, table
+from reports.run_data import Row, RunData
+from reports.timeline import MOMENTS, SHOWN, Span, faults, in_words, phases
+
+CASES = 200
+DETAIL_CHARACTERS = 240
+
+
+def partition_name(row: Row) -> str:
+    """``orders-0``."""
+    return f"{row['topic']}-{row['partition']}"
+
+
+def _value(name: str, heading: str = "", **look: Any) -> Column[Row]:
+    """The column that shows a field of a row as it is, by its own name if no other is given."""
+    return Column(heading or name.replace("_", " "), lambda row: row[name], **look)
+
+
+_PARTITION: Column[Row] = Column("partition", partition_name, "name")
+
+# --- delivery ------------------------------------------------------------------------------------
+
+MEANING = {
+    "sent": "Sends that were due in the open loop.",
+    "acked": "The broker answered with success.",
+    "indeterminate": "No certain answer; the record may be in the log or not. Never counted as lost.",
+    "failed": "Definitely not written, or in a transaction that was aborted.",
+    "read": "Distinct sent records that the final drain read.",
+    "lost": "Acknowledged, at an offset below what the drain read, and not among it.",
+    "unseen": "Acknowledged, at an offset above all that the drain read; split below.",
+    "truncated_ack": "Unseen: no live replica holds it at its acknowledged offset.",
+    "invisible_ack": "Unseen: on a replica, but not below the high watermark or the last stable offset.",
+    "undrained": "Unseen: readable, but the drain stopped early. The test is incomplete; this is no loss.",
+    "unknown_offset_ack": "Unseen: acknowledged without an offset, and in no replica's log.",
+    "duplicated": "Records that are in the log at more than one offset.",
+    "duplicate_copies": "Copies beyond the first.",
+    "phantom": "Read, but never sent.",
+    "corrupt": "Read with a wrong checksum.",
+    "aborted_read": "Read, although its send had failed.",
+}
+_WATCHED = ("lost", "truncated_ack", "unknown_offset_ack", "phantom", "corrupt", "aborted_read")
+
+
+def delivery(run: RunData) -> Table:
+    """What became of the records: all partitions together, one count a row."""
+    rows = run.rows("delivery")
+    totals = {name: sum(row[name] for row in rows) for name in MEANING}
+
+    def mark(name: str) -> str:
+        return "quiet" if not totals[name] else "differs" if name in _WATCHED else ""
+
+    columns: list[Column[str]] = [
+        Column("count", lambda name: name.replace("_", " "), "name"),
+        Column("records", lambda name: Cell(f"{totals[name]:,}", mark(name)), "number"),
+        Column("meaning", MEANING.get, "text"),
+    ]
+    return table("Records of all partitions, counted once each.", columns, MEANING)
+
+
+def delivery_by_partition(run: RunData) -> Table:
+    """The same by partition, with the loss interval of each."""
+    names = ("sent", "acked", "indeterminate", "failed", "read", "lost", "unseen", "duplicated")
+    columns = [
+        _PARTITION,
+        *(_value(name, kind="number", help=MEANING[name]) for name in names),
+        Column("loss rate", lambda row: _interval(row["loss_rate_low"], row["loss_rate_high"]), "number"),
+    ]
+    return table("Delivery by partition.", columns, run.rows("delivery"))
+
+
+def _interval(low: float | None, high: float | None) -> str:
+    return DASH if low is None else f"[{percent(low)}, {percent(high)}]"
+
+
+def loss_sentences(run: RunData) -> list[str]:
+    """Loss and duplication in words: the interval, what is unknown in it, and what finding none means."""
+    rows = run.rows("delivery")
+    acked, lost, unseen, copies = (
+        sum(row[name] for row in rows) for name in ("acked", "lost", "unseen", "duplicate_copies")
+    )
+    if not rows:
+        return []
+    if not acked:
+        return ["Nothing was acknowledged, so nothing could be lost: this run shows nothing about loss."]
+    low, high = lost / acked, (lost + unseen) / acked
+    under = "under the injected faults" if faults(run) else "without a fault"
+    sentences = [
+        f"Loss rate {under}: {_interval(low, high)} of {acked:,} acknowledged records. "
+        f"{f'{lost:,}' if lost else 'None'} {'are' if lost > 1 else 'is'} lost for certain; "
+        + (f"the upper end also counts the unseen ones: {_unseen_parts(rows)}." if unseen else "none is unseen.")
+    ]
+    if not lost and not unseen:
+        sentences.append(
+            "One run without a loss proves little: 0 of 1 runs leaves a true rate of up to 95 % of runs possible (at "
+            "95 % confidence). Records of one run are not independent trials; only more runs narrow this."
+        )
+    sentences.append(
+        f"{copies:,} duplicate {'copy was' if copies == 1 else 'copies were'} found in the log."
+        if copies
+        else "No record was found at more than one offset."
+    )
+    return sentences
+
+
+def _unseen_parts(rows: list[Row]) -> str:
+    words = {
+        "truncated_ack": "on no live replica",
+        "invisible_ack": "on a replica, but not visible to readers",
+        "undrained": "not reached by the drain",
+        "unknown_offset_ack": "acknowledged without an offset and in no log",
+    }
+    totals = {name: sum(row[name] for row in rows) for name in words}
+    parts = [f"{total:,} {words[name]}" for name, total in totals.items() if total]
+    return ", ".join(parts) or "read by nobody"
+
+
+# --- anomalies -----------------------------------------------------------------------------------
+
+
+def anomalies(run: RunData) -> Table:
+    """Cases by kind, and whether this configuration permits them."""
+    cases = Counter(
+        (row["allowed"], row["anomaly"], row["severity"], row["allowed_why"] or "") for row in run.rows("anomalies")
+    )
+    columns: list[Column[tuple[Any, ...]]] = [
+        Column("anomaly", lambda case: case[1].replace("_", " "), "name"),
+        Column("severity", lambda case: case[2]),
+        Column("cases", lambda case: cases[case], "number"),
+        Column("permitted", lambda case: Cell("yes", "quiet") if case[0] else Cell("no", "fail")),
+        Column("why", lambda case: case[3] or "This configuration and these faults do not permit it.", "text"),
+    ]
+    return table("Every kind of anomaly that was found.", columns, sorted(cases))
+
+
+# A reader looks for lost records first, then for duplicated ones; the rest follows from these.
+_FIRST = ("lost_write", "truncated_ack", "unknown_offset_ack", "duplicate")
+
+
+def ordered_cases(run: RunData) -> list[Row]:
+    """All cases: those that nothing permits first, then by how much a reader cares, then by place."""
+    return sorted(
+        run.rows("anomalies"),
+        key=lambda row: (
+            row["allowed"],
+            _FIRST.index(row["anomaly"]) if row["anomaly"] in _FIRST else len(_FIRST),
+            row["severity"],
+            row["anomaly"],
+            partition_name(row),
+            row["offset"] is None,
+            row["offset"] or 0,
+        ),
+    )
+
+
+_CASES: list[Column[Row]] = [
+    Column("anomaly", lambda row: row["anomaly"].replace("_", " "), "name"),
+    _PARTITION,
+    _value("offset", kind="number"),
+    Column("permitted", lambda row: "yes" if row["allowed"] else "no"),
+    _value("story", "explanation", kind="text"),
+    Column("evidence", lambda row: Cell(_evidence(row["evidence"]), "quiet"), "text"),
+]
+
+
+def cases(run: RunData) -> Table:
+    """The first cases one by one."""
+    total = len(run.rows("anomalies"))
+    caption = f"The first {CASES:,} of {total:,} cases." if total > CASES else f"All {total:,} cases."
+    return table(caption, _CASES, ordered_cases(run)[:CASES])
+
+
+def _evidence(text: str | None) -> str:
+    """A JSON object as ``name value`` pairs; what is no object is shown as it is."""
+    try:
+        values = json.loads(text or "{}")
+    except ValueError:
+        return text or ""
+    return in_words(values) if isinstance(values, Mapping) else str(values)
+
+
+# --- invariants ----------------------------------------------------------------------------------
+
+
+def _number(invariant: str) -> tuple[int, str]:
+    digits = "".join(filter(str.isdigit, invariant))
+    return (int(digits) if digits else 0, invariant)
+
+
+def _reason(row: Row) -> str:
+    if row["verdict"] == "fail" and row["evidence"]:
+        return "; ".join(filter(None, (row["reason"], _evidence(row["evidence"]))))
+    return row["reason"] or ""
+
+
+_URGENCY = {"fail": 0, "unknown": 1, "pass": 2}
+_INVARIANTS: list[Column[Row]] = [
+    _value("invariant", "id", kind="name"),
+    Column("verdict", lambda row: Cell(row["verdict"], row["verdict"])),
+    _value("title", "invariant", kind="text"),
+    _value("checked", kind="number"),
+    _value("violations", kind="number"),
+    Column("reason", _reason, "text"),
+    _value("severity"),
+]
+
+
+def invariants(run: RunData) -> Table:
+    """Every invariant that was considered: failed ones first, then unknown ones."""
+    ordered = sorted(
+        run.rows("invariants"), key=lambda row: (_URGENCY.get(row["verdict"], 1), _number(row["invariant"]))
+    )
+    return table("What must hold on the replicas.", _INVARIANTS, ordered)
+
+
+# --- offsets at the captures ---------------------------------------------------------------------
+
+COMPARED = ("high_watermark", "log_end_offset", "leader_epoch", "log_start_offset")
+
+
+def offsets(run: RunData) -> Table:
+    """Every replica at every capture; at ``after``, values on which the replicas of a partition disagree are marked."""
+    order = _capture_order(run.rows("offsets"))
+    ordered = sorted(
+        run.rows("offsets"), key=lambda row: (row["topic"], row["partition"], order[row["capture"]], row["broker_id"])
+    )
+    differing = disagreements(ordered)
+    notes = [
+        f"{partition}: the replicas disagree on {', '.join(name.replace('_', ' ') for name in names)} at the end."
+        for partition, names in differing.items()
+        if names
+    ]
+    if not notes and "after" in order:
+        notes = ["At the end the replicas of every partition agree."]
+
+    def compared(name: str) -> Column[Row]:
+        return Column(name.replace("_", " "), lambda row: _compared(row, name, differing), "number")
+
+    columns = [
+        _value("capture", kind="name"),
+        Column("broker", lambda row: str(row["broker_id"]), "number"),
+        *map(compared, COMPARED),
+        _value("checkpoint_high_watermark", "checkpointed high watermark", kind="number"),
+        _PARTITION,
+    ]
+    return table("Every replica's offsets at each capture.", columns, ordered, notes)
+
+
+def _capture_order(rows: list[Row]) -> dict[str, int]:
+    first: dict[str, int] = {}
+    for row in rows:
+        first[row["capture"]] = min(first.get(row["capture"], row["received_ns"]), row["received_ns"])
+    ends = {"before": -1, "after": 1}
+    names = sorted(first, key=lambda name: (ends.get(name, 0), first[name]))
+    return {name: index for index, name in enumerate(names)}
+
+
+def disagreements(rows: Iterable[Row]) -> dict[str, list[str]]:
+    """Per partition, the values on which replicas disagree at ``after``; one that did not answer is not compared."""
+    values: dict[str, dict[str, set[int]]] = {}
+    for row in rows:
+        if row["capture"] == "after":
+            own = values.setdefault(partition_name(row), {name: set() for name in COMPARED})
+            for name in COMPARED:
+                if row[name] is not None:
+                    own[name].add(row[name])
+    return {partition: [name for name in COMPARED if len(own[name]) > 1] for partition, own in values.items()}
+
+
+def _compared(row: Row, name: str, differing: Mapping[str, list[str]]) -> Cell:
+    if row[name] is None:
+        return Cell(row["error"] or DASH, "quiet")
+    differs = row["capture"] == "after" and name in differing.get(partition_name(row), [])
+    return Cell(f"≠ {row[name]:,}", "differs") if differs else Cell(f"{row[name]:,}")
+
+
+# --- times ---------------------------------------------------------------------------------------
+
+METRICS = {
+    "detect": "failure detected",
+    "elect": "new leader elected",
+    "isr_shrink": "out of the ISR",
+    "isr_full": "ISR full again",
+    "write_unavailable": "no acknowledgements",
+    "hw_stall": "high watermark did not advance",
+}
+
+
+def recovery(run: RunData) -> Table:
+    """Measured times; censored ones stay in, as lower bounds."""
+    columns: list[Column[Row]] = [
+        Column("time", lambda row: METRICS.get(row["metric"], row["metric"].replace("_", " ")), "name"),
+        Column("value", lambda row: milliseconds(row["value_ms"], censored=row["censored"]), "number"),
+        Column("fault", lambda row: row["fault"] or "whole phase", "name"),
+        _value("phase", kind="name"),
+        _PARTITION,
+        Column("counted from", lambda row: f"{run.seconds(row['from_ns']):,.1f} s", "number"),
+        _value("samples", kind="number"),
+        _value("note"),
+    ]
+    ordered = sorted(run.rows("recovery"), key=lambda row: (row["from_ns"], row["metric"]))
+    return table("≥: the observation ended first, so the true time is longer.", columns, ordered)
+
+
+def _per_second(name: str) -> Callable[[Row], str]:
+    return lambda row: f"{row[name] / row['seconds']:,.0f}/s"
+
+
+def _milliseconds(name: str, heading: str) -> Column[Row]:
+    return Column(heading, lambda row: milliseconds(row[name]), "number")
+
+
+_PERCENTILES = {"p50_ms": "p50", "p99_ms": "p99", "p999_ms": "p99.9", "max_ms": "max"}
+_LATENCY: list[Column[Row]] = [
+    _value("phase", kind="name"),
+    Column("offered", _per_second("due"), "number", "Sends that were due in the phase, per second."),
+    Column("acknowledged", _per_second("arrived"), "number", "Acknowledgements that arrived in the phase, per second."),
+    _value("acked", "sends acknowledged", kind="number", help="Of the sends due in the phase, also after its end."),
+    *(_milliseconds(name, heading) for name, heading in _PERCENTILES.items()),
+]
+
+
+def latency(run: RunData) -> Table:
+    """Open-loop load and latency by phase."""
+    order = {phase.label: index for index, phase in enumerate(phases(run))}
+    ordered = sorted(run.rows("latency"), key=lambda row: order.get(row["phase"], len(order)))
+    caption = "Load and latency by the phase in which sends were due. Latency counts from the due time; a percentile "
+    caption += "is missing where too many sends were never acknowledged."
+    return table(caption, _LATENCY, ordered)
+
+
+# --- the timeline --------------------------------------------------------------------------------
+
+
+def _proof(fault: Span) -> Cell:
+    if fault.took_effect:
+        return Cell(f"yes: {fault.proof}" if fault.proof else "yes")
+    return Cell(f"no: {fault.proof}" if fault.proof else "not verified", "differs")
+
+
+_SPAN: list[Column[Span]] = [
+    Column("from", lambda span: f"{span.start_s:,.1f} s", "number"),
+    Column("lasted", lambda span: f"{span.lasted_s:,.1f} s", "number"),
+]
+_PHASES: list[Column[Span]] = [
+    Column("no.", lambda phase: str(phase.number)),
+    Column("phase", lambda phase: phase.label, "name"),
+    *_SPAN,
+]
+_FAULTS: list[Column[Span]] = [
+    Column("no.", lambda fault: f"F{fault.number}"),
+    Column("fault", lambda fault: fault.label, "name"),
+    Column("node", lambda fault: fault.target, "name"),
+    Column("step of the scenario", lambda fault: fault.step, "text"),
+    Column("phase", lambda fault: fault.phase, "name"),
+    *_SPAN,
+    Column("took effect", _proof, "text", "What verified that the fault took effect."),
+    Column("recovery verified", lambda fault: Cell("yes") if fault.cleared else Cell("not verified", "differs")),
+]
+
+
+def phase_table(run: RunData) -> Table:
+    """The phases by number."""
+    return table("The phases, in order.", _PHASES, phases(run))
+
+
+def fault_table(run: RunData) -> Table:
+    """The faults by number, with what verified that they took effect and how long they lasted."""
+    return table("The injected faults, in order.", _FAULTS, faults(run))
+
+
+def event_table(run: RunData) -> Table:
+    """What was done and observed, in order."""
+    columns: list[Column[Any]] = [
+        Column("time", lambda event: f"{run.seconds(event.t_ns):,.1f} s", "number"),
+        Column("event", lambda event: MOMENTS.get(event.kind, event.kind.replace("_", " ")), "name"),
+        Column("phase", lambda event: event.phase, "name"),
+        Column("step", lambda event: " ".join(filter(None, (event.step, event.target))), "name"),
+        Column("detail", lambda event: _shortened(in_words(event.detail)), "text"),
+    ]
+    shown = [event for event in run.events if event.kind in SHOWN]
+    return table("All steps and observations; seconds since the first phase began.", columns, shown)
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= DETAIL_CHARACTERS else f"{text[:DETAIL_CHARACTERS]} …"
