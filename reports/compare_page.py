@@ -17,8 +17,8 @@ from history.results.compare import (
     Noise,
     PairOfRuns,
     PhaseLatency,
+    RunSentence,
     Side,
-    ToldRun,
 )
 from reports.cells import DASH, Cell, Column, change, detectable, p_value, plain, table
 from reports.compare_plots import forest, latency, pairs_figure
@@ -350,34 +350,34 @@ _LATENCY: list[Column[PhaseLatency]] = [
 
 
 def _correctness(result: CompareResult, links: Links) -> Iterator[Block]:
-    told = result.correctness
-    yield Words(told.sentence, "lead")
+    guarantees = result.correctness
+    yield Words(guarantees.sentence, "lead")
     columns: list[Column[Arm]] = [
         Column("side", lambda arm: result.sides.of(arm).name),
-        Column("runs", lambda arm: told.arms.of(arm).runs, "number"),
-        Column("pass", lambda arm: told.arms.of(arm).passed, "number"),
-        Column("fail", lambda arm: told.arms.of(arm).failed, "number"),
-        Column("unknown", lambda arm: told.arms.of(arm).unknown, "number"),
+        Column("runs", lambda arm: guarantees.arms.of(arm).runs, "number"),
+        Column("pass", lambda arm: guarantees.arms.of(arm).passed, "number"),
+        Column("fail", lambda arm: guarantees.arms.of(arm).failed, "number"),
+        Column("unknown", lambda arm: guarantees.arms.of(arm).unknown, "number"),
         Column(
             "may still fail in up to",
-            lambda arm: f"{100 * told.at_most[arm]:.3g} %" if arm in told.at_most else DASH,
+            lambda arm: f"{100 * guarantees.at_most[arm]:.3g} %" if arm in guarantees.at_most else DASH,
             "number",
             "A bound at 95 % confidence, where no run failed.",
         ),
     ]
     note = "Runs of base with itself count for base, too. The last column is a bound at 95 % confidence."
     yield Listing("verdicts", table("Verdicts of the runs.", columns, ARMS, [note]))
-    if told.findings:
+    if guarantees.findings:
         caption = "What violated a guarantee, in how many runs."
-        yield Listing("findings", table(caption, _finding_columns(result), told.findings))
+        yield Listing("findings", table(caption, _finding_columns(result), guarantees.findings))
     if result.counts:
         yield Listing("counts", table("Lost and duplicated records, in runs.", _COUNTS, result.counts))
     for name, title, runs in (
-        ("failed", "Runs that failed", told.failed),
-        ("unknown", "Runs that are unknown", told.unknown),
+        ("failed", "Runs that failed", guarantees.failed),
+        ("unknown", "Runs that are unknown", guarantees.unknown),
     ):
         if runs:
-            of_runs: list[Column[ToldRun]] = [
+            of_runs: list[Column[RunSentence]] = [
                 Column("run", lambda run: _run(run.run, run.run, links)),
                 Column("side", lambda run: run.arm),
                 Column("why", lambda run: run.sentence, "text"),

@@ -336,12 +336,12 @@ def _lane(run: RunData, broker: int, views: list[Row], look: dict[str, Any]) -> 
         for view, until in zip(views, ends, strict=True):
             if _state(broker, view) == state:
                 start = run.seconds(view["t_ns"])
-                told = f"epoch {view['leader_epoch']}, ISR {_isr_text(view)}"
+                hover = f"epoch {view['leader_epoch']}, ISR {_isr_text(view)}"
                 if x and x[-2] == start:  # the same state goes on in another view: one bar
-                    x[-1:], text[-2:] = [until, None], [told, told, None]
+                    x[-1:], text[-2:] = [until, None], [hover, hover, None]
                 else:
                     x += [start, until, None]
-                    text += [told, told, None]
+                    text += [hover, hover, None]
         trace = {
             "type": "scatter",
             "mode": "lines",

@@ -19,7 +19,7 @@ def result(campaign: Campaign, rows: Sequence[Row]) -> CapacityResult:
     """Everything that the page and a machine need; None where something is unknown, and ``missing`` says why."""
     study = Study(campaign, runs_of(campaign, rows))
     follows = Plan(study, study.measured).as_json() if study.measured else NOTHING_FOLLOWS
-    found = CapacityResult.model_validate(
+    measured = CapacityResult.model_validate(
         {
             "campaign_id": campaign.campaign_id,
             "created_at": campaign.created_at,
@@ -38,12 +38,12 @@ def result(campaign: Campaign, rows: Sequence[Row]) -> CapacityResult:
             **follows,
         }
     )
-    state = STATES[found.recommendation.verdict]
+    state = STATES[measured.recommendation.verdict]
     spoken = {
-        "state": "unknown" if state == "pass" and found.unsure else state,
-        "sentence": words.sentence(found),
-        "words": words.spoken(found),
-        "plan_table": list(words.plan_table(found, found.plan)) if found.plan else [],
-        "limits": list(words.limits(found)),
+        "state": "unknown" if state == "pass" and measured.unsure else state,
+        "sentence": words.sentence(measured),
+        "words": words.spoken(measured),
+        "plan_table": list(words.plan_table(measured, measured.plan)) if measured.plan else [],
+        "limits": list(words.limits(measured)),
     }
-    return found.model_copy(update=spoken)
+    return measured.model_copy(update=spoken)

@@ -18,13 +18,13 @@ RESOURCES = {
 EXPLAINS = 0.7  # Cruise Control's own capacity threshold of a CPU: below it, a resource is not what ends the curve
 
 
-def sentence(told: CapacityResult) -> str:
+def sentence(result: CapacityResult) -> str:
     """The answer in one sentence, with its condition."""
-    question = told.question
-    if told.plan is None:
-        why = _lower(told.missing[0]) if told.missing else "nothing was run."
+    question = result.question
+    if result.plan is None:
+        why = _lower(result.missing[0]) if result.missing else "nothing was run."
         return f"No plan yet for {question.write_mb_per_s:g} MB/s on {question.brokers} brokers: {why}"
-    plan, have = told.plan, question.brokers
+    plan, have = result.plan, question.brokers
     peak, safe = plan.peak_mb_per_s, plan.safe_latency_mb_per_s
     aim = f"p99 under {question.target_p99_ms:g} ms while one is away"
     if safe == 0:
@@ -33,20 +33,20 @@ def sentence(told: CapacityResult) -> str:
         answer = f"{have} brokers are not sure to carry {amount(peak)} MB/s with {aim}, only {amount(safe)} MB/s"
     else:
         answer = f"{have} brokers carry {amount(peak)} MB/s with {aim}, {_recovery(plan, question)}"
-    unsure = f"Not sure, as {told.unsure[0]}: " if told.unsure else ""
-    return f"{unsure}{answer}{_instead(told)}."
+    unsure = f"Not sure, as {result.unsure[0]}: " if result.unsure else ""
+    return f"{unsure}{answer}{_instead(result)}."
 
 
-def spoken(told: CapacityResult) -> Spoken:
+def spoken(result: CapacityResult) -> Spoken:
     """Everything else that the page says in sentences."""
-    if told.plan is None or told.exhaustion is None or told.throttle is None:
-        return Spoken(model_check=model_check(told))
+    if result.plan is None or result.exhaustion is None or result.throttle is None:
+        return Spoken(model_check=model_check(result))
     return Spoken(
-        model_check=model_check(told),
-        recommendation=recommendation(told, told.plan),
-        bottleneck=bottleneck(told),
-        exhaustion=exhaustion(told, told.exhaustion),
-        throttle=throttle(told.throttle, told.plan),
+        model_check=model_check(result),
+        recommendation=recommendation(result, result.plan),
+        bottleneck=bottleneck(result),
+        exhaustion=exhaustion(result, result.exhaustion),
+        throttle=throttle(result.throttle, result.plan),
     )
 
 
@@ -66,11 +66,11 @@ def _recovery(plan: Plan, question: Question) -> str:
     return f"and recover within {target_s:g} s, but only if it is back within {seconds(back_s)}"
 
 
-def _instead(told: CapacityResult) -> str:
+def _instead(result: CapacityResult) -> str:
     """What other number of brokers would be right, today or at the end of the horizon."""
-    found, question = told.recommendation, told.question
-    have, needed, now = question.brokers, found.brokers, found.brokers_now
-    if found.verdict == "right":
+    advised, question = result.recommendation, result.question
+    have, needed, now = question.brokers, advised.brokers, advised.brokers_now
+    if advised.verdict == "right":
         return ""
     if needed is None:
         return "; no number of brokers meets both targets"
@@ -78,68 +78,68 @@ def _instead(told: CapacityResult) -> str:
         return f"; {needed} would do"
     if now == needed:
         return f"; {needed} do"
-    later = told.plan.later_mb_per_s if told.plan else None
+    later = result.plan.later_mb_per_s if result.plan else None
     return f"; {amount(later)} MB/s in {question.horizon_months} months take {needed}"
 
 
-def recommendation(told: CapacityResult, plan: Plan) -> str:
+def recommendation(result: CapacityResult, plan: Plan) -> str:
     """How many brokers, how sure, and what the horizon asks for."""
-    found, question = told.recommendation, told.question
-    have, needed = question.brokers, found.brokers
+    advised, question = result.recommendation, result.question
+    have, needed = question.brokers, advised.brokers
     what = {
         "right": f"Keep {have} brokers",
         "under": f"{have} brokers are too few: plan {needed}" if needed else f"{have} brokers are too few",
         "over": f"{needed} of the {have} brokers would do",
-    }.get(found.verdict, "Nothing follows")
+    }.get(advised.verdict, "Nothing follows")
     later = f"{amount(plan.later_mb_per_s)} MB/s at the peak in {question.horizon_months} months"
     none = "; no number of brokers meets both targets" if needed is None else ""
-    return f"{what} for {later}{none}. Confidence: {found.confidence}."
+    return f"{what} for {later}{none}. Confidence: {advised.confidence}."
 
 
-def model_check(told: CapacityResult) -> str:
+def model_check(result: CapacityResult) -> str:
     """How many held-out runs the model predicted within its own interval."""
-    found = told.model_check
-    if not found.of:
+    check = result.model_check
+    if not check.of:
         return "The catch-up model has not been tried on a run that it was not fitted on."
-    of, bounds = found.of, f"{found.low:.0%} to {found.high:.0%}"
-    waiting = f"; {found.planned - of} more were planned" if found.planned > of else ""
-    width = f", between whose ends there is a factor of {amount(found.width)} (median)" if found.width else ""
-    none = f"; {found.open} of the others have no upper end, which proves nothing" if found.open else ""
+    of, bounds = check.of, f"{check.low:.0%} to {check.high:.0%}"
+    waiting = f"; {check.planned - of} more were planned" if check.planned > of else ""
+    width = f", between whose ends there is a factor of {amount(check.width)} (median)" if check.width else ""
+    none = f"; {check.open} of the others have no upper end, which proves nothing" if check.open else ""
     return (
-        f"{found.inside} of {of} held-out runs lie inside their own 90 % prediction interval (rate {bounds} at 95 %)"
+        f"{check.inside} of {of} held-out runs lie inside their own 90 % prediction interval (rate {bounds} at 95 %)"
         f"{width}{none}{waiting}."
     )
 
 
-def bottleneck(told: CapacityResult) -> str:
+def bottleneck(result: CapacityResult) -> str:
     """Which resource ends the load, as far as the limits that were set can tell."""
-    found = told.bottleneck
-    if found is None:
+    nearest = result.bottleneck
+    if nearest is None:
         return "No bottleneck can be named: no limit was set, or the smallest load left the target already."
-    name, use = RESOURCES[found.resource], f"{100 * (found.use or 0):.0f} % of its allowance"
-    where = f"at {amount(found.write_mb_per_s)} MB/s with one broker away"
-    if not found.reached:
+    name, use = RESOURCES[nearest.resource], f"{100 * (nearest.use or 0):.0f} % of its allowance"
+    where = f"at {amount(nearest.write_mb_per_s)} MB/s with one broker away"
+    if not nearest.reached:
         return f"Latency kept its target at every load that was offered. Nearest to its limit is {name}: {use} {where}."
-    if (found.use or 0) >= EXPLAINS:
+    if (nearest.use or 0) >= EXPLAINS:
         return f"The bottleneck is {name}: {use} {where}."
     return f"No measured resource explains where latency leaves its target: the nearest is {name}, {use} {where}."
 
 
-def exhaustion(told: CapacityResult, found: Exhaustion) -> str:
+def exhaustion(result: CapacityResult, ends: Exhaustion) -> str:
     """When growth uses up what is safe."""
-    growth = told.question.growth_per_month
+    growth = result.question.growth_per_month
     if growth[1] <= 0:
         return "The load was said not to grow, so nothing runs out."
     rate = " to ".join(f"{100 * share:.3g} %" for share in dict.fromkeys(growth))
-    if found.first is None:
+    if ends.first is None:
         return f"Growing by {rate} a month, the load stays below what is safe for a century."
-    today = told.created_at[:10]
-    if found.last == today:
+    today = result.created_at[:10]
+    if ends.last == today:
         return "The peak load is above what is safe already."
-    if found.first == today:
-        later = f"; growing by {rate} a month it is by {found.last}" if found.last else ""
+    if ends.first == today:
+        later = f"; growing by {rate} a month it is by {ends.last}" if ends.last else ""
         return f"The peak load may be above what is safe already{later}."
-    last = f"between {found.first} and {found.last}" if found.last else f"not before {found.first}"
+    last = f"between {ends.first} and {ends.last}" if ends.last else f"not before {ends.first}"
     return f"Growing by {rate} a month, the load leaves what is safe {last}."
 
 
@@ -161,9 +161,9 @@ def throttle(bounds: Throttle, plan: Plan) -> str:
     )
 
 
-def plan_table(told: CapacityResult, plan: Plan) -> Iterator[PlanLine]:
+def plan_table(result: CapacityResult, plan: Plan) -> Iterator[PlanLine]:
     """The plan, a line for each figure: what, its value, its interval, and what it was taken from."""
-    question, catch_up, throttled = told.question, told.catch_up, told.throttle
+    question, catch_up, throttled = result.question, result.catch_up, result.throttle
     runs = f"{catch_up.fitted_runs} runs with a broker away"
     steps = "load steps, by each broker's share"
     yield _line("peak load today", f"{amount(plan.peak_mb_per_s)} MB/s", "", "load times burst")
@@ -203,7 +203,7 @@ def plan_table(told: CapacityResult, plan: Plan) -> Iterator[PlanLine]:
         "",
         "spare of the peers",
     )
-    ends = told.exhaustion
+    ends = result.exhaustion
     if ends:
         yield _line("safe load is used up", ends.first or "–", f"to {ends.last}" if ends.last else "", "growth")
 
@@ -221,9 +221,9 @@ def _of(what: str, interval: Interval | None, unit: str, source: str) -> PlanLin
     return _line(what, value, f"{low} to {high}", source)
 
 
-def limits(told: CapacityResult) -> Iterator[str]:
+def limits(result: CapacityResult) -> Iterator[str]:
     """What the plan does not say."""
-    question, runs = told.question, told.runs
+    question, runs = result.question, result.runs
     yield (
         "All brokers shared one host and its page cache. The figures hold against each other and against this "
         "allowance; on other machines the shape may be trusted, the numbers must be measured again."
@@ -236,7 +236,7 @@ def limits(told: CapacityResult) -> Iterator[str]:
         "p99 is held to its target with one broker away, and not while that broker catches up: what goes to it then "
         "queues with what acknowledgements wait for."
     )
-    if told.catch_up.cold_rate is None:
+    if result.catch_up.cold_rate is None:
         yield "Catching up was measured from the page cache; what has left it is read from disk, with another R."
     else:
         yield "The plan counts on a backlog in the page cache of the peers; R from disk stands beside it."
@@ -244,9 +244,9 @@ def limits(told: CapacityResult) -> Iterator[str]:
         "A broker gets its CPU allowance once it is registered, so T0 holds the start of an unhindered JVM; logs were "
         "small, so their recovery after a kill takes longer in production."
     )
-    if told.plan is not None and told.catch_up.balanced_runs == 0:
+    if result.plan is not None and result.catch_up.balanced_runs == 0:
         yield "Leadership was never seen to be balanced again; recovery here ends when the ISR is full."
-    if told.catch_up.rate and told.catch_up.rate.high is None:
+    if result.catch_up.rate and result.catch_up.rate.high is None:
         yield "R has no upper bound: the start explains every catch-up time, so the load was too small to show R."
 
 

@@ -81,15 +81,15 @@ def result(campaign: Campaign, runs: Mapping[str, Path]) -> ClaimsResult:
     None of them broke off: what it had no time for would read as what does not happen.
     """
     recordings = read_runs(runs)
-    found = answers(recordings)
-    counts = Counter(answer.verdict for answer in found.values())
+    answered = answers(recordings)
+    counts = Counter(answer.verdict for answer in answered.values())
     missing = [item.name for item in campaign.items if item.name not in runs]
     return ClaimsResult(
         campaign_id=campaign.campaign_id,
         created_at=campaign.created_at,
         state="unknown" if missing else "",
         sentence=_sentence(campaign.settings["kafka"], counts, missing),
-        lines=[f"{name:4}{answer.verdict:15}{answer.sentence}" for name, answer in found.items()],
+        lines=[f"{name:4}{answer.verdict:15}{answer.sentence}" for name, answer in answered.items()],
         kafka=campaign.settings["kafka"],
         modes=sorted({recording.mode for recording in recordings.values()}),
         settings=campaign.settings,
@@ -99,7 +99,7 @@ def result(campaign: Campaign, runs: Mapping[str, Path]) -> ClaimsResult:
             name: Claim(text=claim.text, notes=list(claim.notes), changes=claim.changes)
             for name, claim in CLAIMS.items()
         },
-        answers=found,
+        answers=answered,
         walkthroughs=[Walkthrough.model_validate(table) for table in walkthroughs(recordings)],
     )
 

@@ -183,7 +183,7 @@ def result(campaign: Campaign, rows: Sequence[Mapping[str, Any]]) -> CompareResu
     verdict = _overall(guarantees, effects)
     listed_runs = listed(campaign, runs)
     missed = [] if refused else missed_loads(runs)
-    found = CompareResult(
+    comparison = CompareResult(
         campaign_id=campaign.campaign_id,
         created_at=campaign.created_at,
         state=_state(verdict, guarantees, listed_runs, missed),
@@ -206,7 +206,9 @@ def result(campaign: Campaign, rows: Sequence[Mapping[str, Any]]) -> CompareResu
         behaviour=behaviour(runs),
         plant=_plant(settings["plant"], effects),
     )
-    return found.model_copy(update={"sentence": first_sentence(found), "further": further_sentences(found)})
+    return comparison.model_copy(
+        update={"sentence": first_sentence(comparison), "further": further_sentences(comparison)}
+    )
 
 
 def _plant(plant: Mapping[str, Any] | None, effects: Sequence[Effect]) -> Injected | None:

@@ -7,7 +7,16 @@ from collections.abc import Sequence
 from campaigns.compare.runs import ARMS, Run
 from campaigns.compare.words import correctness_sentence
 from history.metrics import METRICS, metric_of
-from history.results.compare import Arms, Correctness, Finding, GuaranteeVerdict, Having, MissedLoad, ToldRun, Verdicts
+from history.results.compare import (
+    Arms,
+    Correctness,
+    Finding,
+    GuaranteeVerdict,
+    Having,
+    MissedLoad,
+    RunSentence,
+    Verdicts,
+)
 from spark.effects import ALPHA, fisher
 from spark.intervals import none_in
 from spark.known_bugs import KNOWN_BUGS
@@ -54,17 +63,17 @@ def correctness(runs: Sequence[Run], names: Arms[str]) -> Correctness:
     ]
     base, head = (_verdicts([run for run in runs if run.arm == arm]) for arm in ARMS)
     p = fisher(head.failed, head.decided, base.failed, base.decided)
-    told = Correctness(
+    counted = Correctness(
         verdict=_guarantee(base, head, findings, p),
         sentence="",
         arms=Arms[Verdicts](base=base, head=head),
         p=p,
         at_most={arm: none_in(own.decided) for arm, own in zip(ARMS, (base, head), strict=True) if not own.failed},
         findings=findings,
-        failed=[_told(run) for run in failed],
-        unknown=[_told(run) for run in runs if run.verdict == "unknown"],
+        failed=[_with_sentence(run) for run in failed],
+        unknown=[_with_sentence(run) for run in runs if run.verdict == "unknown"],
     )
-    return told.model_copy(update={"sentence": correctness_sentence(told, names)})
+    return counted.model_copy(update={"sentence": correctness_sentence(counted, names)})
 
 
 def _blamed(run: Run, runs: Sequence[Run]) -> set[str]:
@@ -80,8 +89,8 @@ def _verdicts(runs: Sequence[Run]) -> Verdicts:
     return Verdicts(runs=len(runs), passed=passed, failed=failed, unknown=unknown)
 
 
-def _told(run: Run) -> ToldRun:
-    return ToldRun(run=run.run_id, arm=run.arm, sentence=run.about["sentence"])
+def _with_sentence(run: Run) -> RunSentence:
+    return RunSentence(run=run.run_id, arm=run.arm, sentence=run.about["sentence"])
 
 
 def _guarantee(base: Verdicts, head: Verdicts, findings: Sequence[Finding], p: float) -> GuaranteeVerdict:

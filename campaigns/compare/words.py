@@ -193,21 +193,23 @@ def _injected(result: CompareResult) -> str:
 # --- correctness -----------------------------------------------------------------------------------
 
 
-def correctness_sentence(told: Correctness, names: Arms[str]) -> str:
+def correctness_sentence(guarantees: Correctness, names: Arms[str]) -> str:
     """Guarantees kept and violated, by arm."""
     base, head = names.base, names.head
-    of_base, of_head = (f"{own.failed} of {own.decided} judged runs" for own in (told.arms.base, told.arms.head))
-    p = f"Fisher's exact {p_value(told.p)}"
-    named = _findings(told.findings)
-    if told.verdict == "regression":
+    of_base, of_head = (
+        f"{own.failed} of {own.decided} judged runs" for own in (guarantees.arms.base, guarantees.arms.head)
+    )
+    p = f"Fisher's exact {p_value(guarantees.p)}"
+    named = _findings(guarantees.findings)
+    if guarantees.verdict == "regression":
         return f"{head} violates a guarantee that {base} keeps{named}: {of_head} fail against {of_base} ({p})."
-    if told.verdict == "improvement":
+    if guarantees.verdict == "improvement":
         return f"{head} keeps a guarantee that {base} violates{named}: {of_head} fail against {of_base} ({p})."
-    if told.verdict == "both":
+    if guarantees.verdict == "both":
         return f"Both violate guarantees{named}: {of_head} of {head} and {of_base} of {base} fail ({p})."
-    if told.verdict == "none":
-        return f"No guarantee was violated in any run that could be judged ({_judged(told.arms)})."
-    return f"Correctness is not known: {_judged(told.arms)} could be judged."
+    if guarantees.verdict == "none":
+        return f"No guarantee was violated in any run that could be judged ({_judged(guarantees.arms)})."
+    return f"Correctness is not known: {_judged(guarantees.arms)} could be judged."
 
 
 def _judged(arms: Arms[Verdicts]) -> str:

@@ -119,7 +119,7 @@ def result(campaign: Campaign, rows: Iterable[Row]) -> NightlyResult:
     failures = _failures(night, runs)
     series = [_series(night, watched) for watched in night.watched]
     alerts, suppressed = _alerts(night, failures, series)
-    found = NightlyResult(
+    concluded = NightlyResult(
         campaign_id=night.name,
         created_at=campaign.created_at,
         state="unknown",
@@ -143,7 +143,7 @@ def result(campaign: Campaign, rows: Iterable[Row]) -> NightlyResult:
         notes=_notes(night),
         nights=_nights(night),
     )
-    return found.model_copy(update={"sentence": _sentence(found), "state": _state(found)})
+    return concluded.model_copy(update={"sentence": _sentence(concluded), "state": _state(concluded)})
 
 
 # --- runs and correctness ---------------------------------------------------------------------------
@@ -425,15 +425,15 @@ def _waivers(night: nights.Night, failures: list[Failure]) -> list[WaiverUse]:
 # --- words --------------------------------------------------------------------------------------------
 
 
-def _sentence(found: NightlyResult) -> str:
+def _sentence(result: NightlyResult) -> str:
     """``27 runs of 3 scenarios on 3 versions: 1 correctness failure (new), 0 confirmed slowdowns; the control …``"""
-    done = [run for run in found.runs if run.run_id]
-    states = Counter(each.state for each in found.series if each.role == "night")
-    statuses = Counter(FAILURE_WORDS.get(failure.status, failure.status) for failure in found.failures)
+    done = [run for run in result.runs if run.run_id]
+    states = Counter(each.state for each in result.series if each.role == "night")
+    statuses = Counter(FAILURE_WORDS.get(failure.status, failure.status) for failure in result.failures)
     kinds = ", ".join(f"{count} {status}" for status, count in sorted(statuses.items()))
-    slow = len({(each.scenario, each.kafka_version) for each in found.series if each.state == "confirmed"})
+    slow = len({(each.scenario, each.kafka_version) for each in result.series if each.state == "confirmed"})
     parts = [
-        _count(len(found.failures), "correctness failure") + (f" ({kinds})" if kinds else ""),
+        _count(len(result.failures), "correctness failure") + (f" ({kinds})" if kinds else ""),
         _count(slow, "confirmed slowdown"),
     ]
     unknown = sum(run.verdict == "unknown" for run in done)
@@ -441,7 +441,7 @@ def _sentence(found: NightlyResult) -> str:
     parts += [
         count
         for count in (
-            _count(len(found.runs) - len(done), "missing run"),
+            _count(len(result.runs) - len(done), "missing run"),
             _count(unknown, "run without a verdict", "runs without a verdict"),
             _count(unsettled, "candidate regression not settled", "candidate regressions not settled"),
             _count(states["refuted"], "refuted candidate regression"),
@@ -449,8 +449,8 @@ def _sentence(found: NightlyResult) -> str:
         )
         if not count.startswith("0 ")
     ]
-    matrix = f"{_count(len(found.scenarios), 'scenario')} on {_count(len(found.versions), 'version')}"
-    return f"{_count(len(done), 'run')} of {matrix}: {', '.join(parts)}; {_end(found, states)}."
+    matrix = f"{_count(len(result.scenarios), 'scenario')} on {_count(len(result.versions), 'version')}"
+    return f"{_count(len(done), 'run')} of {matrix}: {', '.join(parts)}; {_end(result, states)}."
 
 
 def _hosts(series: list[Series]) -> list[str]:
@@ -463,30 +463,30 @@ def _named(names: list[str]) -> str:
     return "; ".join(names[:MAX_NAMED]) + (f"; and {more} more" if more > 0 else "")
 
 
-def _end(found: NightlyResult, states: Counter[SeriesState]) -> str:
+def _end(result: NightlyResult, states: Counter[SeriesState]) -> str:
     if states["no basis"] and not states.keys() - {"no basis", "no figure"}:
         return f"nothing is compared before a series has {LEAST_NIGHTS + 1} nights on one host"
-    if with_it := _hosts(found.series):
+    if with_it := _hosts(result.series):
         return f"the control changed together with {_named(with_it)}, so the host is the likely cause"
     words = {
         "steady": "the control did not change",
         "moved": "the control changed, so the host is the likely cause",
         "missing": "the control is missing",
     }
-    return words.get(found.control.state, "the control has too few nights to compare")
+    return words.get(result.control.state, "the control has too few nights to compare")
 
 
 def _count(count: int, one: str, many: str = "") -> str:
     return f"{count} {one if count == 1 else many or one + 's'}"
 
 
-def _state(found: NightlyResult) -> State:
+def _state(result: NightlyResult) -> State:
     """``fail``: somebody should look now; ``unknown``: part of it shows nothing; ``pass``: nothing to do."""
-    if found.alerts or found.suppressed:
+    if result.alerts or result.suppressed:
         return "fail"
-    unclear = {"missing", "unknown"}.intersection(run.verdict for run in found.runs)
-    open_ones = {"suspect", "inconclusive", "silent", "host"}.intersection(each.state for each in found.series)
-    return "unknown" if unclear or open_ones or found.control.state in ("moved", "missing") else "pass"
+    unclear = {"missing", "unknown"}.intersection(run.verdict for run in result.runs)
+    open_ones = {"suspect", "inconclusive", "silent", "host"}.intersection(each.state for each in result.series)
+    return "unknown" if unclear or open_ones or result.control.state in ("moved", "missing") else "pass"
 
 
 def _notes(night: nights.Night) -> list[str]:

@@ -166,7 +166,7 @@ class Night:
         ran = [row for row in own if _conditions(row) == _conditions(told.key._asdict())]
         if not any(row["verdict"] == "pass" for row in ran) or not self._had_figures(told.points):
             return told
-        why = f"{len(self._recent(told.points))} of the nights before had a figure, and tonight has none: {told.why}"
+        why = f"{len(self._recent(told.points))} earlier nightly runs had a figure, and this one has none: {told.why}"
         return replace(told, state="silent", why=why)
 
     def _had_figures(self, points: Sequence[Point]) -> bool:
@@ -181,21 +181,23 @@ class Night:
         """What a change beyond the margin means: the host, a better figure, something known, or a suspect."""
         key = told.key
         if told.role == "canary":
-            return replace(told, state="moved", why="the same release every night, so it is the host that changed")
+            return replace(told, state="moved", why="the same release in every nightly run, so the host changed")
         if not changes.is_worse(change.log, better(key.metric)):
             return replace(told, state="better", why="better than before; nothing is rerun for it")
         moved = self._canary_moved(told, change)
         if moved:
             return replace(
-                told, state="host", why="the canary moved on the same nights: the host is suspected, not Kafka"
+                told,
+                state="host",
+                why="the control changed on the same nights, so the host is the likely cause, not Kafka",
             )
         known = self.acknowledged(told)
         size = abs(percent(change.log))
         if known and known.up_to is not None and size <= known.up_to:
             why = f"{known.why} ({known.who}, until {known.until})"
             return replace(told, state="acknowledged", why=why, acknowledged=known)
-        unsure = "; no figure of the canary tells whether it is the host" if moved is None else ""
-        beyond = f", by {size:.3g} % where {known.up_to:g} % are acknowledged" if known else ""
+        unsure = "; no figure of the control shows whether the host changed" if moved is None else ""
+        beyond = f", by {size:.3g} % where {known.up_to:g} % are waived" if known else ""
         return replace(told, state="suspect", why=f"it looks worse since {told.after[0]}{beyond}{unsure}")
 
     def _canary_moved(self, told: Watched, change: Change) -> bool | None:

@@ -217,8 +217,8 @@ class Verdicts(Model):
         return self.passed + self.failed
 
 
-class ToldRun(Model):
-    """A run with its verdict's sentence."""
+class RunSentence(Model):
+    """A run with the sentence of its verdict."""
 
     run: str
     arm: Arm
@@ -234,8 +234,8 @@ class Correctness(Model):
     p: float
     at_most: dict[Arm, float]
     findings: list[Finding]
-    failed: list[ToldRun]
-    unknown: list[ToldRun]
+    failed: list[RunSentence]
+    unknown: list[RunSentence]
 
 
 # --- the whole -------------------------------------------------------------------------------------

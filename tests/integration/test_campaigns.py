@@ -18,6 +18,7 @@ import yaml
 
 from clusters.paths import ROOT
 from history import archive
+from reports.page import PLOTLY
 
 pytestmark = pytest.mark.cluster
 
@@ -103,7 +104,7 @@ def test_a_night_is_recorded_judged_and_told_and_goes_on(
     assert {path.name for path in night.iterdir()} >= {"index.html", "result.json", "summary.json", "junit.xml"}
     assert next(case.get("name") for case in ET.parse(night / "junit.xml").iter("testcase")) == "3.9.1"
     assert "night-1" in (tmp_path / "site" / "index.html").read_text()
-    assert (tmp_path / "site" / "plotly.min.js").is_file()
+    assert (tmp_path / "site" / PLOTLY).is_file()
     assert [message["campaign"] for message in posted] == ["night-1"]
 
     (night / "result.json").unlink()

@@ -82,7 +82,7 @@ def test_a_night_without_a_good_run_has_no_figure(more: Mapping[str, Any], state
 
     watched = Night(tonight, rows).watched
 
-    lost = f"14 of the nights before had a figure, and tonight has none: {why}"
+    lost = f"14 earlier nightly runs had a figure, and this one has none: {why}"
     assert {(told.state, told.why) for told in watched} == {(state, lost if state == "silent" else why)}
     assert {len(told.points) for told in watched} == {LATE}
 
@@ -151,7 +151,9 @@ def test_without_a_canary_it_says_that_nothing_tells_the_host() -> None:
     """The suspicion stands, with the doubt."""
     rows = [row for row in history(LATE + 1, {"4.3.0": (LATE, 1.2)}) if row["labels"]["role"] != "canary"]
 
-    assert suspect(rows)[1].why == "it looks worse since night-14; no figure of the canary tells whether it is the host"
+    assert (
+        suspect(rows)[1].why == "it looks worse since night-14; no figure of the control shows whether the host changed"
+    )
 
 
 def test_what_is_acknowledged_is_not_suspected_until_the_entry_expires() -> None:
@@ -178,7 +180,7 @@ def test_what_is_acknowledged_has_a_bound(up_to: float, state: str) -> None:
     if state == "suspect":
         why = suspect(rows, acknowledged=[own])[1].why
         assert why.startswith("it looks worse since night-14, by 19.")
-        assert why.endswith("% where 18 % are acknowledged")
+        assert why.endswith("% where 18 % are waived")
 
 
 def test_pinned_nights_show_what_the_rolling_window_forgot() -> None:
