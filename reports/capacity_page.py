@@ -27,11 +27,11 @@ Links = Mapping[str, str]
 HEALTHY, DEGRADED = PALETTE[0], PALETTE[1]
 QUIET = "rgba(128, 140, 152, 0.75)"
 LOAD_TITLE = "write load, MB/s"
-_VERDICTS = {
-    "right": "the number of brokers is right",
-    "under": "too few brokers",
-    "over": "more brokers than needed",
-    "unknown": "too little was measured",
+_VERDICTS = {  # a word, and what it means
+    "right": ("enough", "The number of brokers is right"),
+    "under": ("too few", "There are too few brokers"),
+    "over": ("more than needed", "There are more brokers than needed"),
+    "unknown": ("unknown", "Too little was measured"),
 }
 
 
@@ -42,7 +42,7 @@ def render(result: CapacityResult, links: Links) -> str:
         kind="one capacity plan",
         sentence=result.sentence,
         state=result.state,
-        state_word=result.recommendation.verdict,
+        state_word=_VERDICTS[result.recommendation.verdict][0],
         meaning=_meaning(result),
         above=_question(result),
         facts=_facts(result),
@@ -53,8 +53,8 @@ def render(result: CapacityResult, links: Links) -> str:
 
 
 def _meaning(result: CapacityResult) -> str:
-    meaning = _VERDICTS[result.recommendation.verdict]
-    return f"{meaning}, unless a doubt below applies" if result.plan and result.unsure else meaning
+    meaning = _VERDICTS[result.recommendation.verdict][1]
+    return f"{meaning}, unless a doubt below applies." if result.plan and result.unsure else f"{meaning}."
 
 
 def _sections(result: CapacityResult, links: Links) -> Iterator[Section]:

@@ -36,11 +36,11 @@ MEANS = {
     "inconclusive": "These runs do not suffice to decide.",
 }
 VIEWS = {
-    "matched": "same settings: both sides run the scenario's own settings, so a difference is the code's",
-    "shipped": "default settings: Kafka's own timers replace the scenario's short ones, so a difference is what an "
-    "upgrade brings",
-    "unfinalised": "unfinalised upgrade: head runs with base's metadata.version or inter.broker.protocol.version, so a "
-    "difference is what new binaries bring before the upgrade is finalised",
+    "matched": "Same settings: both sides run the scenario's own settings, so a difference is the code's.",
+    "shipped": "Default settings: Kafka's own timers replace the scenario's short ones, so a difference is what an "
+    "upgrade brings.",
+    "unfinalised": "Unfinalised upgrade: head runs with base's metadata.version or inter.broker.protocol.version, so a "
+    "difference is what new binaries bring before the upgrade is finalised.",
 }
 _BY_DESIGN = (
     "behaviour_change is what a version does differently on purpose, such as a high watermark that moves below "
@@ -175,7 +175,7 @@ def _summary(result: CompareResult) -> Iterator[Block]:
     yield Words(result.further)
     if result.refusals:
         yield Words(result.refusals, "lead")
-    yield Words(f"View: {VIEWS[result.view]}.", "note")
+    yield Words(VIEWS[result.view], "note")
     if len({result.sides.base.mode, result.sides.head.mode}) > 1:
         yield Words("One side runs with ZooKeeper and the other with KRaft: this compares two ways to run a cluster.")
 

@@ -108,7 +108,7 @@ def _subject(run: RunData) -> str:
     """What was tested, and on what."""
     manifest = run.manifest
     injected = len(faults(run))
-    on = "an imported history" if manifest.foreign else f"{_kafka(manifest)}, {len(manifest.brokers)} brokers"
+    on = "an imported history" if manifest.foreign else f"Kafka {_kafka(manifest)}, {len(manifest.brokers)} brokers"
     many = f", {injected} fault{'s' * (injected != 1)} injected" if injected else ", no fault injected"
     why = manifest.scenario.get("why", "")
     return f"`{manifest.scenario_name}` on {on}{'' if manifest.foreign else many}. {why}".rstrip()
@@ -165,7 +165,7 @@ def _kafka(manifest: Manifest) -> str:
     """Every version that ran, the mode, and where a build that is no release came from."""
     versions = ", then ".join(manifest.kafka_versions)
     origin = f", {manifest.kafka_origin}" if manifest.kafka_origin else ""
-    return f"Kafka {versions}, {'KRaft' if manifest.mode == 'kraft' else 'ZooKeeper'}{origin}"
+    return f"{versions}, {'KRaft' if manifest.mode == 'kraft' else 'ZooKeeper'}{origin}"
 
 
 def _keys(scenario: dict[str, Any]) -> list[tuple[str, str]]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from reports.cells import DASH, Cell, Column, Table, milliseconds, percent, table
 from reports.run_data import Row, RunData
-from reports.timeline import MOMENTS, SHOWN, Span, faults, in_words, phases
+from reports.timeline import SHOWN, Span, faults, in_words, phases
 
 CASES = 200
 DETAIL_CHARACTERS = 240
@@ -323,7 +323,9 @@ _LATENCY: list[Column[Row]] = [
     _value("phase", kind="name"),
     Column("offered", _per_second("due"), "number", "Sends that were due in the phase, per second."),
     Column("acknowledged", _per_second("arrived"), "number", "Acknowledgements that arrived in the phase, per second."),
-    _value("acked", "sends acknowledged", kind="number", help="Of the sends due in the phase, also after its end."),
+    _value(
+        "acked", "acknowledged in the end", kind="number", help="Of the sends due in the phase, also after its end."
+    ),
     *(_milliseconds(name, heading) for name, heading in _PERCENTILES.items()),
 ]
 
@@ -381,7 +383,7 @@ def event_table(run: RunData) -> Table:
     """What was done and observed, in order."""
     columns: list[Column[Any]] = [
         Column("time", lambda event: f"{run.seconds(event.t_ns):,.1f} s", "number"),
-        Column("event", lambda event: MOMENTS.get(event.kind, event.kind.replace("_", " ")), "name"),
+        Column("event", lambda event: SHOWN[event.kind], "name"),
         Column("phase", lambda event: event.phase, "name"),
         Column("step", lambda event: " ".join(filter(None, (event.step, event.target))), "name"),
         Column("detail", lambda event: _shortened(in_words(event.detail)), "text"),

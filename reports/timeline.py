@@ -9,25 +9,26 @@ from typing import Any
 from history.events import Event
 from reports.run_data import RunData
 
-MOMENTS = {  # event kind → how the page calls it
+# Event kind → how the page calls it.
+MOMENTS = {
     "wait_met": "condition met",
     "wait_ran_out": "condition not met in time",
     "window": "precondition",
     "error": "error",
 }
 SHOWN = {
-    "phase_started",
-    "phase_ended",
-    "inject",
-    "injected",
-    "heal",
-    "healed",
-    "node_exited",
-    "step",
-    "capture",
-    "quiesced",
-    "collected",
-    *MOMENTS,
+    "phase_started": "phase started",
+    "phase_ended": "phase ended",
+    "inject": "inject",
+    "injected": "effect checked",
+    "heal": "clear",
+    "healed": "recovery checked",
+    "node_exited": "node exited",
+    "step": "step",
+    "capture": "capture",
+    "quiesced": "quiesced",
+    "collected": "collected",
+    **MOMENTS,
 }
 
 
@@ -132,5 +133,5 @@ def _flat(value: Any) -> str:
     if isinstance(value, list):
         return ", ".join(map(_flat, value))
     if isinstance(value, Mapping):
-        return ", ".join(f"{name} {_flat(inner)}" for name, inner in value.items())
+        return ", ".join(f"{name.replace('_', ' ')} {_flat(inner)}" for name, inner in value.items())
     return str(value)

@@ -13,6 +13,7 @@ from campaigns import recording, runner
 from campaigns.campaign import Campaign, CampaignFolder, Item
 from clusters import experiment
 from history.errors import BadInput, HarnessError
+from history.results.base import State, Summary
 from operators.campaign import Conclude, CountItems, JudgeItems, PlanCampaign, RecordItem
 
 ITEMS = [Item(name=name, scenario="steady", kafka="3.9.1") for name in ("one", "two")]
@@ -95,11 +96,11 @@ def test_runs_keep_their_order_whatever_airflow_starts_first(
 
 @pytest.mark.parametrize("state", ["pass", "unknown", "", "fail"])
 def test_a_failed_result_is_red_and_written_all_the_same(
-    folder: CampaignFolder, monkeypatch: pytest.MonkeyPatch, state: str
+    folder: CampaignFolder, monkeypatch: pytest.MonkeyPatch, state: State
 ) -> None:
     """The sentence says why; what is merely unknown leaves the task green."""
-    found: dict[str, Any] = {"state": state, "sentence": "3.9.1 loses records."}
-    monkeypatch.setattr(runner, "conclude", lambda *_: found)
+    result = Summary(campaign_id="c1", created_at="", state=state, sentence="3.9.1 loses records.")
+    monkeypatch.setattr(runner, "conclude", lambda *_: result)
     step = Conclude(task_id="conclude", campaign=str(folder.path))
 
     if state == "fail":

@@ -35,7 +35,7 @@ def test_the_answer_stands_first_and_every_part_follows() -> None:
 
     assert "3 brokers carry 3.9 MB/s" in re.findall(r"<h1[^>]*>(.*?)</h1>", html)[0]
     assert '<body data-verdict="fail">' in html
-    assert "too few brokers" in html
+    assert "There are too few brokers." in html
     assert re.findall(r'<h2 id="([\w-]+)">', html) == SECTIONS
     assert re.findall(r'id="figure-([\w-]+)"', html) == FIGURES
 
