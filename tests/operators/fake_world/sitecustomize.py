@@ -65,7 +65,7 @@ def judge(runs):
     return code
 
 
-def publish(run):
+def publish(run, site):
     """Write no page."""
     note("publish")
     return run / "report" / "index.html"
