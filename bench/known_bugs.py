@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from campaigns.campaign import CampaignFolder
 from campaigns.known_bugs.bugs import BUGS, Bug
-from clusters.scenario import load_scenario
+from clusters.scenario.scenario import load_scenario
 from history.events import Event, read_events
 from history.folder import RunFolder
 from history.manifest import read_manifest

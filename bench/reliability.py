@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from campaigns import recording
-from clusters import experiment
+from clusters.run import experiment
 from history.folder import RunFolder
 from history.manifest import read_manifest
 from spark.intervals import clopper_pearson

@@ -9,7 +9,7 @@ from typing import Any
 from campaigns.campaign import Kind
 from campaigns.nightly.settings import read_settings
 from clusters.paths import ROOT
-from clusters.scenario import merge_patch
+from clusters.scenario.scenario import merge_patch
 from history.yaml_files import read_mapping
 
 _SHORT = ("base", "head", "pairs", "bugs", "kafka", "tries")

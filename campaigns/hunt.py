@@ -20,11 +20,11 @@ from campaigns.campaign import check_name
 from campaigns.places import Places
 from campaigns.recording import record
 from campaigns.site import publish
-from clusters import experiment
-from clusters.host_lock import beside_others
-from clusters.rotation import Menu, as_yaml, rotation
-from clusters.scenario import Scenario
-from clusters.shrink import shrink
+from clusters.run import experiment
+from clusters.run.host_lock import beside_others
+from clusters.scenario.scenario import Scenario
+from clusters.scenario.schedules import Menu, as_yaml, rotation
+from clusters.scenario.shrink import shrink
 from history.errors import BadInput, EvidenceError, PlimsollError
 from history.events import errors_of
 from history.folder import RunFolder, write_atomically

@@ -14,10 +14,10 @@ from pathlib import Path
 from campaigns import kinds
 from campaigns.campaign import CORRECTNESS, Campaign, CampaignFolder, Item
 from campaigns.places import Places
-from clusters import experiment
-from clusters.host_lock import alone, beside_others
-from clusters.scenario import load_scenario
-from clusters.world import World
+from clusters.live.world import World
+from clusters.run import experiment
+from clusters.run.host_lock import alone, beside_others
+from clusters.scenario.scenario import load_scenario
 from history import archive
 from history.errors import EvidenceError
 from history.events import errors_of, recorded

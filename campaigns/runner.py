@@ -17,8 +17,8 @@ from campaigns.nightly.settings import check
 from campaigns.places import Places
 from campaigns.recording import collected_runs, counted, recorded_runs, runtime_of
 from campaigns.site import links_from, publish, write_index
-from clusters import experiment
-from clusters.host_lock import beside_others
+from clusters.run import experiment
+from clusters.run.host_lock import beside_others
 from history import archive
 from history.errors import BadInput
 from history.folder import write_atomically

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import fcntl
+import shutil
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,3 +20,15 @@ def locked(path: Path) -> Iterator[None]:
     with path.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
+
+
+@contextmanager
+def aside(folder: Path) -> Iterator[Path]:
+    """A new folder that takes its name once it is complete."""
+    new = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+    try:
+        yield new
+        new.chmod(0o755)
+        new.rename(folder)
+    finally:
+        shutil.rmtree(new, ignore_errors=True)

@@ -13,7 +13,7 @@ from typing import Any
 
 from airflow.sdk import DAG, Param, TriggerRule, chain
 
-from clusters.scenario import load_scenario, scenario_names
+from clusters.scenario.scenario import load_scenario, scenario_names
 from history.errors import BadInput
 from operators.judge import Judge
 from operators.publish import Publish

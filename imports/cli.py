@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from clusters.story.menu import STEPS
+from clusters.scenario.steps.catalog import STEPS
 from history.errors import BadInput, PlimsollError
 from history.folder import RunFolder
 from history.manifest import Origin
@@ -107,7 +107,7 @@ def import_history(history: str, origin: str, settings: Settings, runs: Path) ->
 
 def _judge(folder: RunFolder) -> int:
     from campaigns.site import publish  # heavy
-    from clusters.host_lock import beside_others
+    from clusters.run.host_lock import beside_others
     from spark.submit import judge
 
     with beside_others():

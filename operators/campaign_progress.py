@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from clusters.host_lock import WAITING
+from clusters.run.host_lock import WAITING
 from operators.progress import Tail, rounded, task_in
 
 if TYPE_CHECKING:

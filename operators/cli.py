@@ -21,11 +21,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from clusters import rotation
-from clusters.builds import build_of
-from clusters.host_lock import beside_others
+from clusters.kafka.builds import build_of
+from clusters.run.host_lock import beside_others
 from clusters.runtimes import CAPABILITIES, choose_runtime
-from clusters.scenario import load_scenario, scenario_names
+from clusters.scenario import schedules
+from clusters.scenario.scenario import load_scenario, scenario_names
 from history.errors import BadInput, PlimsollError
 from history.events import errors_of
 from history.folder import RunFolder, write_atomically
@@ -173,7 +173,7 @@ def _add_schedules(commands: _Commands) -> None:
 
 
 def _run(asked: argparse.Namespace) -> int:
-    from clusters import experiment  # heavy
+    from clusters.run import experiment  # heavy
 
     scenario = load_scenario(asked.scenario)
     spark_master(os.environ)  # refused before anything is recorded for it
@@ -215,7 +215,7 @@ def _run(asked: argparse.Namespace) -> int:
 
 def _salvage_unsealed(run: Path) -> None:
     """Collect and remove what Airflow left when it broke off."""
-    from clusters import experiment  # heavy
+    from clusters.run import experiment  # heavy
 
     if not RunFolder(run).is_sealed:
         experiment.salvage(run)
@@ -260,7 +260,7 @@ def _campaign(asked: argparse.Namespace) -> int:
     from campaigns import recording, runner  # heavy
     from campaigns.asked import settings_of
     from campaigns.places import Places
-    from clusters import experiment
+    from clusters.run import experiment
 
     places = Places.beside(asked.runs.resolve())
     settings = settings_of(asked.kind, vars(asked))
@@ -319,11 +319,11 @@ def _soak(asked: argparse.Namespace) -> int:
     seed = secrets.randbelow(2**31) if asked.seed is None else asked.seed
     if not 0 < asked.minutes <= MOST_MINUTES:
         raise BadInput(f"MINUTES={asked.minutes:g} is no length of a schedule; above 0 and up to {MOST_MINUTES} are.")
-    made = rotation.rotation(_menu(asked), seed=seed, length_s=60 * asked.minutes)
+    made = schedules.rotation(_menu(asked), seed=seed, length_s=60 * asked.minutes)
     build_of(asked.kafka)  # refused before anything is written
     file = Places.beside(asked.runs.resolve()).site / "soaks" / f"{made.name}-{made.digest[:8]}.yaml"
     file.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(file, rotation.as_yaml(made))
+    write_atomically(file, schedules.as_yaml(made))
     _say(f"seed: {seed}\nschedule: {file}\n")
     asked.scenario, asked.seed, asked.rate, asked.subnet = str(file), seed, None, None
     return _run(asked)
@@ -332,7 +332,7 @@ def _soak(asked: argparse.Namespace) -> int:
 def _hunt(asked: argparse.Namespace) -> int:
     from campaigns import hunt  # heavy
     from campaigns.places import Places
-    from clusters import experiment
+    from clusters.run import experiment
 
     if asked.schedules < 1 or not 0 < asked.seconds <= 60 * MOST_MINUTES:
         raise BadInput(
@@ -358,15 +358,16 @@ def _hunt(asked: argparse.Namespace) -> int:
     return EXIT_CODES[hunt.state(catch, undecided)]
 
 
-def _menu(asked: argparse.Namespace) -> rotation.Menu:
+def _menu(asked: argparse.Namespace) -> schedules.Menu:
     """The menu, without what the runtime or the host's kernel cannot do."""
-    menu, runtime = rotation.read_menu(asked.menu or rotation.MENU), choose_runtime(asked.runtime)
+    menu, runtime = schedules.read_menu(asked.menu or schedules.MENU), choose_runtime(asked.runtime)
     without: Collection[str] = ()
     if runtime == "docker":
-        from clusters.runtimes.kernel import lacking  # heavy
+        from clusters.run.leftovers import hold_trial  # heavy
+        from clusters.runtimes.kernel import lacking
 
-        without = lacking(rotation.step_keys(menu))
-    return rotation.possible(menu, CAPABILITIES[runtime], without)
+        without = lacking(schedules.step_keys(menu), hold_trial)
+    return schedules.possible(menu, CAPABILITIES[runtime], without)
 
 
 def _archive(asked: argparse.Namespace) -> int:
@@ -384,7 +385,7 @@ def _archive(asked: argparse.Namespace) -> int:
 
 
 def _clean(asked: argparse.Namespace) -> int:
-    from clusters import experiment  # heavy
+    from clusters.run import experiment  # heavy
 
     removed = airflow_home.remove_leftovers()  # first: an Airflow that outlived its command would start nodes anew
     removed += experiment.reap(all_runs=asked.all)

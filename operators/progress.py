@@ -10,8 +10,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from clusters.durations import expected_phase_s
-from clusters.scenario import Scenario
+from clusters.scenario.durations import expected_phase_s
+from clusters.scenario.scenario import Scenario
 from operators.timing import AIRFLOW_S, EXPECTED_S, expected_s
 
 _WORDS = {

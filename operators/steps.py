@@ -1,4 +1,4 @@
-"""Airflow steps, each a few lines around one call of ``clusters.experiment``.
+"""Airflow steps, each a few lines around one call of ``clusters.run.experiment``.
 
 A step knows its run by the folder's path; nothing else passes between tasks.
 """
@@ -53,7 +53,7 @@ class PrepareRun(BaseOperator):
         self.scenario = scenario
 
     def execute(self, context: Context) -> str:
-        from clusters import experiment  # heavy: not while a DAG file is parsed
+        from clusters.run import experiment  # heavy: not while a DAG file is parsed
 
         params = asked_params(context)
         spark_master(os.environ)  # refused before anything is recorded for it
@@ -71,7 +71,7 @@ class RunStep(BaseOperator):
     """One call on a run that lives, alone; refused once the run is collected.
 
     :param run: the run folder
-    :param call: the function of ``clusters.experiment``
+    :param call: the function of ``clusters.run.experiment``
     :param arguments: what it takes after the run
     :param phase: the phase's name, for the run's events
     """
@@ -89,7 +89,7 @@ class RunStep(BaseOperator):
         self.phase = phase
 
     def execute(self, context: Context) -> None:  # noqa: ARG002  # Airflow's signature
-        from clusters.leftovers import hold_step  # heavy: not while a DAG file is parsed
+        from clusters.run.leftovers import hold_step  # heavy: not while a DAG file is parsed
 
         folder = RunFolder(Path(self.run))
         _refuse_if_sealed(folder, self.task_id)
@@ -97,7 +97,7 @@ class RunStep(BaseOperator):
             self.step(folder.path)
 
     def step(self, run: Path) -> None:
-        from clusters import experiment  # heavy: not while a DAG file is parsed
+        from clusters.run import experiment  # heavy: not while a DAG file is parsed
 
         getattr(experiment, self.call)(run, *self.arguments)
 
@@ -110,7 +110,7 @@ class StartCluster(RunStep):
     """Start the cluster; clean up if it comes up only half, because no teardown follows a setup that failed."""
 
     def step(self, run: Path) -> None:
-        from clusters import experiment  # heavy: not while a DAG file is parsed
+        from clusters.run import experiment  # heavy: not while a DAG file is parsed
 
         experiment.check_unstarted(run)  # what lives is not to be cleaned up
         try:
@@ -146,7 +146,7 @@ class Reap(BaseOperator):
     """Remove what expired runs left behind; returns their run ids."""
 
     def execute(self, context: Context) -> list[str]:  # noqa: ARG002  # Airflow's signature
-        from clusters import experiment  # heavy: not while a DAG file is parsed
+        from clusters.run import experiment  # heavy: not while a DAG file is parsed
 
         return experiment.reap()
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from clusters.durations import MOST_DRAIN_S, expected_phase_s, longest_phase_s
-from clusters.scenario import Load, Phase, Scenario
+from clusters.scenario.durations import MOST_DRAIN_S, expected_phase_s, longest_phase_s
+from clusters.scenario.scenario import Load, Phase, Scenario
 
 AIRFLOW_S = 12.0  # from the command to the first task
 

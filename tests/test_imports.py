@@ -6,6 +6,7 @@ Imports of foreign histories know only the run folder; their command also has it
 from __future__ import annotations
 
 import ast
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -37,6 +38,9 @@ NEVER = {
     "campaigns": {"airflow", "pyspark", "great_expectations", "docker", "kafka", "confluent_kafka"},
     "operators": {"pyspark", "great_expectations", "docker", "kafka", "confluent_kafka"},
 }
+
+# clusters/ from the ground: a room imports only those before it.
+ROOMS = ("scenario", "runtimes", "kafka", "live", "clients", "faults", "run")
 
 
 def imports(source: str) -> Iterator[str]:
@@ -81,3 +85,26 @@ def test_every_folder_keeps_to_the_direction(folder: str) -> None:
 def test_a_wrong_import_is_found_and_a_right_one_is_not(folder: str, source: str, wrong: set[str]) -> None:
     """Imports inside functions count, too."""
     assert breaches(folder, source) == wrong
+
+
+def rooms_above(room: str, source: str) -> set[str]:
+    """The rooms of clusters/ that a file imports although they stand above its own."""
+    named = re.findall(r"^\s*(?:from|import) clusters\.(\w+)", source, flags=re.MULTILINE)
+    return set(named) & set(ROOMS[ROOMS.index(room) + 1 :])
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_rooms_of_clusters_import_downwards(room: str) -> None:
+    """No circle can arise, and each room reads without those above it."""
+    files = sorted((REPOSITORY / "clusters" / room).rglob("*.py"))
+    found = {str(file.relative_to(REPOSITORY)): rooms_above(room, file.read_text()) for file in files}
+
+    assert files
+    assert {name: wrong for name, wrong in found.items() if wrong} == {}
+
+
+def test_a_room_that_reaches_up_is_found() -> None:
+    """Also from inside a function; what stands beside the rooms is everybody's."""
+    assert rooms_above("kafka", "def f():\n    from clusters.run.leftovers import reap") == {"run"}
+    assert rooms_above("kafka", "from clusters.runtimes.nodes import Node\nfrom clusters.waiting import x") == set()
+    assert {path.name for path in (REPOSITORY / "clusters").glob("*.py")} == {"__init__.py", "paths.py", "waiting.py"}

@@ -11,7 +11,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from campaigns.campaign import Campaign, Item
 from campaigns.capacity import result as answer
 from campaigns.capacity.study import AWAY_PHASE, phase_of
-from clusters.scenario import Allowance, load_scenario
+from clusters.scenario.scenario import Allowance, load_scenario
 from history.errors import BadInput
 from history.refusals import first_wrong
 

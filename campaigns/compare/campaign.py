@@ -14,10 +14,10 @@ from campaigns.compare.effects import compared, noise, phases
 from campaigns.compare.findings import behaviour, correctness, counts, missed_loads
 from campaigns.compare.runs import pairs_of, refusals, runs_of, sides, told
 from campaigns.compare.words import correctness_sentence, first_sentence, further_sentences
-from clusters.builds import reported_version
-from clusters.jars import version_tuple
-from clusters.kafka import Mode, check_storage, choose_mode
-from clusters.scenario import Scenario, load_scenario
+from clusters.kafka.builds import reported_version
+from clusters.kafka.jars import version_tuple
+from clusters.kafka.servers import Mode, check_storage, choose_mode
+from clusters.scenario.scenario import Scenario, load_scenario
 from history.errors import BadInput
 from history.metrics import METRICS
 from history.refusals import first_wrong
@@ -26,7 +26,7 @@ from history.refusals import first_wrong
 USUAL_PRIMARY = {"latency_p99_ms": 0.10, "broker_cpu_s_per_gb": 0.05}
 BENCHMARK = {"jvm": "stock", "metrics": True}
 LONGER_WAITS_S = 60.0
-# Kafka's own values of timers that this project shortens for all scenarios (clusters/kafka.py).
+# Kafka's own values of timers that this project shortens for all scenarios (clusters/kafka/servers.py).
 _SHIPPED = {
     "auto.leader.rebalance.enable": "true",
     "controlled.shutdown.retry.backoff.ms": "5000",

@@ -11,8 +11,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from campaigns.campaign import Campaign, Item
 from campaigns.known_bugs.bugs import BUGS, Bug
-from clusters.kafka import choose_mode
-from clusters.scenario import load_scenario
+from clusters.kafka.servers import choose_mode
+from clusters.scenario.scenario import load_scenario
 from history.errors import BadInput
 from history.refusals import first_wrong
 from spark.intervals import clopper_pearson

@@ -16,7 +16,7 @@ from typing import Any
 from campaigns.campaign import Campaign, Item
 from campaigns.nightly.night import Night, Reruns, Row, Watched
 from campaigns.nightly.settings import Settings, better, check
-from clusters.scenario import load_scenario
+from clusters.scenario.scenario import load_scenario
 from history.metrics import metric_of
 from spark.changes import LEAST_NIGHTS, Point
 from spark.effects import percent

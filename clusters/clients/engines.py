@@ -14,8 +14,8 @@ from kafka.errors import KafkaError
 
 from clusters.clients.configs import ProducerConfig
 from clusters.clients.ledger import NO_ACKNOWLEDGEMENT
+from clusters.kafka.wire import error_name
 from clusters.waiting import wait_until
-from clusters.wire import error_name
 
 BLOCK_MS = 20  # the longest that handing over one record may take
 

@@ -11,7 +11,7 @@ from kafka import KafkaConsumer, TopicPartition
 from kafka.errors import KafkaTimeoutError, LogTruncationError, OffsetOutOfRangeError
 
 from clusters.clients.configs import ConsumerConfig
-from clusters.wire import UNDECODABLE
+from clusters.kafka.wire import UNDECODABLE
 from history.payload import decode
 
 log = logging.getLogger("consumer")

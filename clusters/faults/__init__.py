@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from clusters.nodes import Node
+from clusters.runtimes.nodes import Node
 
 Evidence = dict[str, Any]
 

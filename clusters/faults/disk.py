@@ -19,11 +19,11 @@ from kafka.record.util import calc_crc32c
 
 from clusters.faults import Evidence
 from clusters.faults.processes import Ended
-from clusters.nodes import Node
-from clusters.partition import TopicPartition
+from clusters.live.world import World, broker_id
+from clusters.runtimes.nodes import Node
 from clusters.waiting import wait_until
-from clusters.world import World, broker_id
 from history.errors import HarnessError
+from history.partition import TopicPartition
 
 LIMIT_S = 60.0
 CHECKPOINTS = {

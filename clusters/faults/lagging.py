@@ -20,12 +20,12 @@ from pathlib import Path
 from typing import Protocol
 
 from clusters.faults import Evidence
-from clusters.nodes import Node
-from clusters.partition import TopicPartition
-from clusters.ports import PORTS
+from clusters.live.world import World, broker_id
+from clusters.runtimes.nodes import Node
+from clusters.runtimes.ports import PORTS
 from clusters.waiting import wait_until
-from clusters.world import World, broker_id
 from history.errors import HarnessError
+from history.partition import TopicPartition
 
 TICK_S = 0.1
 FETCH_LIMIT_S = 0.5  # a stopped follower has finished its fetch by then, once it runs

@@ -13,11 +13,11 @@ from functools import partial
 from typing import Literal
 
 from clusters.faults import Evidence
-from clusters.nodes import Node
-from clusters.ports import PORTS
+from clusters.live.world import World
 from clusters.runtimes import Limited
+from clusters.runtimes.nodes import Node
+from clusters.runtimes.ports import PORTS
 from clusters.waiting import wait_until
-from clusters.world import World
 from history.errors import WaitTimeout
 
 Peer = Node | Literal["clients", "controller"]

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import ClassVar
 
-from clusters.allowances import allow_brokers, allow_clients
 from clusters.faults import Evidence
-from clusters.nodes import Node
+from clusters.live.resource_limits import allow_brokers, allow_clients
+from clusters.live.world import World, broker_id
+from clusters.runtimes.nodes import Node
 from clusters.waiting import wait_until
-from clusters.world import World, broker_id
 from history.errors import HarnessError, WaitTimeout
 
 LIMIT_S = 60.0

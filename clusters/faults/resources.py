@@ -7,9 +7,9 @@ from functools import partial
 from typing import ClassVar
 
 from clusters.faults import Evidence
-from clusters.nodes import Node
+from clusters.live.world import World, broker_id
+from clusters.runtimes.nodes import Node
 from clusters.waiting import wait_until
-from clusters.world import World, broker_id
 
 LIMIT_S = 30.0
 THROTTLED_PERIODS = 25  # half a second of them

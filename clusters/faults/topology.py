@@ -7,16 +7,16 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import ClassVar, Literal, NamedTuple
 
-from clusters import admin
 from clusters.faults import Evidence
-from clusters.nodes import Node
-from clusters.partition import TopicPartition
-from clusters.ports import PORTS
-from clusters.scenario import Topic
+from clusters.kafka import admin
+from clusters.kafka.wire import Connection, PartitionView
+from clusters.live.world import World
+from clusters.runtimes.nodes import Node
+from clusters.runtimes.ports import PORTS
+from clusters.scenario.scenario import Topic
 from clusters.waiting import wait_until
-from clusters.wire import Connection, PartitionView
-from clusters.world import World
 from history.errors import HarnessError, WaitTimeout
+from history.partition import TopicPartition
 
 LIMIT_S = 30.0
 HIGH_WATERMARK = -1  # DeleteRecords: everything that is committed

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol
 
-from clusters.nodes import Node
+from clusters.runtimes.nodes import Node
 from history.errors import BadInput
 
 NodeState = Literal["running", "paused", "exited", "absent"]
@@ -101,7 +101,7 @@ class Runtime(Protocol):
         ...
 
     def usage(self, name: str) -> dict[str, float]:
-        """What a node has used since its process began (``clusters.counters``); of one that does not run, nothing."""
+        """What a node has used since its process began (see ``counters``); of one that does not run, nothing."""
         ...
 
     def remove_all(self) -> list[str]:

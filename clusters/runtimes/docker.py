@@ -23,11 +23,10 @@ from typing import Any, Literal
 import docker
 from docker.errors import APIError, DockerException, ImageNotFound, NotFound
 
-from clusters import counters
-from clusters.client_libraries import client_libraries
-from clusters.nodes import Node
 from clusters.paths import CACHE, ROOT, locked
-from clusters.runtimes import CAPABILITIES, Limited, NodeState, candidate_prefixes, cgroups
+from clusters.runtimes import CAPABILITIES, Limited, NodeState, candidate_prefixes, cgroups, counters
+from clusters.runtimes.client_libraries import client_libraries
+from clusters.runtimes.nodes import Node
 from clusters.waiting import wait_until
 from history.errors import BadInput, HarnessError
 
@@ -43,7 +42,7 @@ NETEM_PACKETS = 100_000  # held back at a time; more are dropped
 STILL_THERE = "still there"
 KAFKA_LIBRARIES = "/opt/kafka/libs"
 BASE_IMAGE = "debian:bookworm-slim"
-DOCKERFILE = ROOT / "clusters" / "image" / "Dockerfile"
+DOCKERFILE = Path(__file__).with_name("image") / "Dockerfile"
 
 
 def daemon_answers() -> bool:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
 from functools import cache
+from pathlib import Path
 from typing import NamedTuple
 
 import docker
 
-from clusters.leftovers import hold_trial
 from clusters.runtimes.docker import run_script
+
+Trial = Callable[[], AbstractContextManager[Path]]
 
 
 class Part(NamedTuple):
@@ -46,27 +49,27 @@ PARTS = (
 QUOTA = Part("CFS_BANDWIDTH", frozenset({"starve_cpu"}), "lag")
 
 
-def lacking(steps: Iterable[str]) -> dict[str, Part]:
+def lacking(steps: Iterable[str], trial: Trial) -> dict[str, Part]:
     """Those of these steps that this host's kernel cannot do, by their keys, each with the first thing that it lacks.
 
-    Only what these steps need is tried, and once in a process.
+    Only what these steps need is tried, and once in a process, in a folder that ``trial`` lends.
     """
     asked = frozenset(steps)
-    missing = _missing(tuple(part for part in PARTS if part.steps & asked))
+    missing = _missing(tuple(part for part in PARTS if part.steps & asked), trial)
     if asked & QUOTA.steps and not _has_quota():
         missing = (*missing, QUOTA)
     return {step: part for part in reversed(missing) for step in sorted(part.steps & asked)}
 
 
 @cache
-def _missing(parts: tuple[Part, ...]) -> tuple[Part, ...]:
+def _missing(parts: tuple[Part, ...], trial: Trial) -> tuple[Part, ...]:
     """Tried in one container, on the loopback of a network namespace of its own."""
     if not parts:
         return ()
     trials = [f"({part.trial}) >/dev/null 2>&1 || echo {number}" for number, part in enumerate(parts)]
     client = docker.from_env(timeout=60)
     try:
-        with hold_trial() as run:
+        with trial() as run:
             said = run_script(client, run, "; ".join(trials), network_mode="none", cap_add=["NET_ADMIN"])
     finally:
         client.close()

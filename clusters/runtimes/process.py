@@ -12,11 +12,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
 
-from clusters import counters
-from clusters.nodes import Node
 from clusters.paths import ROOT
-from clusters.ports import PORTS
-from clusters.runtimes import CAPABILITIES, HOST, Limited, NodeState, candidate_prefixes
+from clusters.runtimes import CAPABILITIES, HOST, Limited, NodeState, candidate_prefixes, counters
+from clusters.runtimes.nodes import Node
+from clusters.runtimes.ports import PORTS
 from clusters.waiting import wait_until
 from history.errors import BadInput, HarnessError
 from history.java import java_home

@@ -15,8 +15,8 @@ import yaml
 from campaigns import hunt
 from campaigns.hunt import Asked, Catch, Hunt, Look, Notebook
 from campaigns.places import Places
-from clusters.rotation import Menu
-from clusters.scenario import Scenario, parse_scenario
+from clusters.scenario.scenario import Scenario, parse_scenario
+from clusters.scenario.schedules import Menu
 from history.errors import BadInput
 from history.folder import RunFolder
 from history.tables import ANOMALIES, INVARIANTS

@@ -10,7 +10,7 @@ import pytest
 from campaigns.campaign import Campaign, Item
 from campaigns.known_bugs import campaign as known_bugs
 from campaigns.known_bugs.bugs import BUGS, Bug
-from clusters.scenario import load_scenario
+from clusters.scenario.scenario import load_scenario
 from history.errors import BadInput
 
 STALLED = Bug(

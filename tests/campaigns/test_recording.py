@@ -10,9 +10,9 @@ import pytest
 from campaigns import recording
 from campaigns.campaign import CampaignFolder, Item
 from campaigns.places import Places
-from clusters import experiment
-from clusters.scenario import load_scenario
-from clusters.world import Plan
+from clusters.live.world import Plan
+from clusters.run import experiment
+from clusters.scenario.scenario import load_scenario
 from history.errors import HarnessError
 from history.events import EventLog, errors_of
 from history.folder import RunFolder

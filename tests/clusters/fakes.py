@@ -7,14 +7,14 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from clusters.nodes import Node
-from clusters.partition import TopicPartition
+from clusters.kafka.wire import PartitionView, ReplicaSample
 from clusters.runtimes import Limited
-from clusters.scenario import Scenario
-from clusters.wire import PartitionView, ReplicaSample
+from clusters.runtimes.nodes import Node
+from clusters.scenario.scenario import Scenario
 from history.errors import HarnessError
 from history.events import Event, EventLog, read_events
 from history.folder import RunFolder
+from history.partition import TopicPartition
 
 T0 = TopicPartition("orders", 0)
 

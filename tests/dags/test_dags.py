@@ -12,8 +12,9 @@ import pytest
 from airflow.dag_processing.dagbag import DagBag
 from airflow.sdk import DAG
 
-from clusters import experiment, scenario
-from clusters.scenario import scenario_names
+from clusters.run import experiment
+from clusters.scenario import scenario
+from clusters.scenario.scenario import scenario_names
 from history.errors import BadInput
 from operators.airflow_home import BENCHMARK_POOL
 from operators.campaign_dag import ARCHIVE
@@ -92,7 +93,7 @@ def test_nothing_is_tried_twice_and_everything_has_a_time_limit(story: DAG) -> N
 
 
 def test_every_step_names_a_call_that_exists(bag: DagBag) -> None:
-    """The DAG spells the calls of clusters.experiment as text."""
+    """The DAG spells the calls of clusters.run.experiment as text."""
     calls = {t.call for name in scenario_names() for t in bag.dags[name].tasks if isinstance(t, RunStep)}
 
     assert "run_phase" in calls

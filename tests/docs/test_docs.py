@@ -10,9 +10,9 @@ import pytest
 import yaml
 
 from clusters.runtimes import CAPABILITIES
-from clusters.scenario import Cluster, Load, Scenario, Topic, load_scenario, parse_scenario, scenario_names
-from clusters.story.conditions import Condition
-from clusters.story.menu import STEPS
+from clusters.scenario.conditions import Condition
+from clusters.scenario.scenario import Cluster, Load, Scenario, Topic, load_scenario, parse_scenario, scenario_names
+from clusters.scenario.steps.catalog import STEPS
 from history.tables import IMPORTED, JUDGED, RECORDED
 from operators.progress import Progress
 from operators.timing import EXPECTED_S

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pyarrow.parquet as pq
 import pytest
 
-from clusters import experiment
-from clusters.world import World
+from clusters.live.world import World
+from clusters.run import experiment
 from history.events import Event, read_events
 from history.folder import RunFolder
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from campaigns.recording import record
-from clusters import experiment
+from clusters.run import experiment
 from history.events import read_events
 from spark.submit import judge
 

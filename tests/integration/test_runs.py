@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 from playwright.sync_api import sync_playwright
 
-from clusters import experiment
 from clusters.paths import ROOT
+from clusters.run import experiment
 from clusters.runtimes.docker import daemon_answers, runs_with_leftovers
 from clusters.runtimes.process import processes_of
 from clusters.waiting import wait_until

@@ -11,7 +11,7 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from campaigns import recording, runner
 from campaigns.campaign import Campaign, CampaignFolder, Item
-from clusters import experiment
+from clusters.run import experiment
 from history.errors import BadInput, HarnessError
 from operators.campaign import Conclude, CountItems, JudgeItems, PlanCampaign, RecordItem
 

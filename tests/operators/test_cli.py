@@ -11,9 +11,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from clusters import experiment
 from clusters.paths import locked
-from clusters.scenario import scenario_names
+from clusters.run import experiment
+from clusters.scenario.scenario import scenario_names
 from history.errors import BadInput, HarnessError
 from history.folder import RunFolder
 from operators import airflow_home, cli

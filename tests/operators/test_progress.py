@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from clusters.scenario import load_scenario
+from clusters.scenario.scenario import load_scenario
 from history.events import EventLog
 from operators.progress import Progress, task_in
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from clusters import experiment, leftovers
+from clusters.run import experiment, leftovers
 from history.errors import BadInput, HarnessError
 from history.events import EventLog, read_events
 from history.folder import RunFolder

@@ -6,8 +6,8 @@ from datetime import timedelta
 
 import pytest
 
-from clusters.durations import MOST_DRAIN_S
-from clusters.scenario import parse_scenario
+from clusters.scenario.durations import MOST_DRAIN_S
+from clusters.scenario.scenario import parse_scenario
 from operators import timing
 
 STORY = """

@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from campaigns.capacity.campaign import follow_up, plan
-from clusters.scenario import load_scenario
+from clusters.scenario.scenario import load_scenario
 from history.errors import BadInput
 from tests.campaigns.capacity_rows import campaign, settings
 

@@ -8,7 +8,7 @@ import yaml
 from campaigns.compare import campaign
 from campaigns.compare.campaign import Settings, combined, follow_up, plan
 from clusters.paths import ROOT
-from clusters.scenario import load_scenario
+from clusters.scenario.scenario import load_scenario
 from history.errors import BadInput
 
 WHEN = {"campaign_id": "c1", "created_at": "2026-11-01T08:00:00Z", "seed": 7}

@@ -19,7 +19,7 @@ from campaigns.nightly.settings import (
     check,
     read_settings,
 )
-from clusters.scenario import load_scenario
+from clusters.scenario.scenario import load_scenario
 from history.errors import BadInput
 from tests.campaigns.nights import SETTINGS
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from clusters import steps
 from clusters.faults import disk, processes
 from clusters.faults.disk import batches
-from clusters.steps import PhaseRun
-from clusters.wire import record_batch
+from clusters.kafka.wire import record_batch
+from clusters.run.actions import perform
+from clusters.run.phase import PhaseRun
 from history.errors import HarnessError
 from tests.clusters.fakes import FakeWorld, scenario
 
@@ -33,9 +33,9 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Short limits; captures and counters are left out."""
     for module in (disk, processes):
         monkeypatch.setattr(module, "LIMIT_S", 0.0)
-    monkeypatch.setattr(steps, "capture_offsets", lambda _world, _label: None)
-    monkeypatch.setattr(steps, "carry_usage", lambda _world, _nodes: None)
-    monkeypatch.setattr(steps, "LEADER_LIMIT_S", 0.0)
+    monkeypatch.setattr(phase, "capture_offsets", lambda _world, _label: None)
+    monkeypatch.setattr(phase, "carry_usage", lambda _world, _nodes: None)
+    monkeypatch.setattr(phase, "LEADER_LIMIT_S", 0.0)
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ def world(tmp_path: Path) -> Any:
 def run(world: Any, *told: dict[str, Any]) -> dict[str, Any]:
     """Run one phase of these steps; what was recorded of each fault's bite, by its key."""
     disks = {"C": "1MB"} if "fill_disk" in told[0] else {}
-    PhaseRun(world, scenario(list(told), cluster={"brokers": 3, "disks": disks}).phases[0]).run()
+    PhaseRun(world, scenario(list(told), cluster={"brokers": 3, "disks": disks}).phases[0]).run(perform)
     return {event.step: dict(event.detail) for event in world.seen("injected")}
 
 

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from clusters import steps
 from clusters.faults import resources
-from clusters.steps import PhaseRun
+from clusters.run import phase
+from clusters.run.actions import perform
+from clusters.run.phase import PhaseRun
 from tests.clusters.fakes import FakeWorld, scenario
 
 STARVE = {"starve_cpu": {"node": "B", "cpus": 0.1}}
@@ -19,8 +20,8 @@ STARVE = {"starve_cpu": {"node": "B", "cpus": 0.1}}
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Short limits, no captures."""
     monkeypatch.setattr(resources, "LIMIT_S", 0.0)
-    monkeypatch.setattr(steps, "capture_offsets", lambda _world, _label: None)
-    monkeypatch.setattr(steps, "LEADER_LIMIT_S", 0.0)
+    monkeypatch.setattr(phase, "capture_offsets", lambda _world, _label: None)
+    monkeypatch.setattr(phase, "LEADER_LIMIT_S", 0.0)
 
 
 def starved(world: Any, monkeypatch: pytest.MonkeyPatch, held_back: int) -> None:
@@ -32,7 +33,7 @@ def starved(world: Any, monkeypatch: pytest.MonkeyPatch, held_back: int) -> None
         return {**counted(name), "cpu_throttled_periods": periods}
 
     monkeypatch.setattr(world.runtime, "usage", usage)
-    PhaseRun(world, scenario([STARVE], **world.changes).phases[0]).run()
+    PhaseRun(world, scenario([STARVE], **world.changes).phases[0]).run(perform)
 
 
 @pytest.mark.parametrize(("allowance", "quota"), [(None, "max"), ({"cpus": 0.5}, "10000")])
@@ -64,6 +65,6 @@ def test_a_broker_that_is_started_again_is_starved_on(tmp_path: Path, monkeypatc
     world: Any = FakeWorld(tmp_path, scenario([STARVE]))
     asked: list[tuple[str, float | None]] = []
     monkeypatch.setattr(world.runtime, "limit_cpu", lambda name, cpus, _set: asked.append((name, cpus)))
-    PhaseRun(world, scenario([STARVE, {"restart": "B"}, {"restart": "A"}]).phases[0]).run()
+    PhaseRun(world, scenario([STARVE, {"restart": "B"}, {"restart": "A"}]).phases[0]).run(perform)
 
     assert asked == [("broker-2", 0.1)] * 3 + [("broker-2", None)]

@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
-from clusters import steps
 from clusters.faults import topology
-from clusters.partition import TopicPartition
-from clusters.steps import PhaseRun
+from clusters.run import phase
+from clusters.run.actions import perform
+from clusters.run.phase import PhaseRun
 from history.errors import HarnessError
+from history.partition import TopicPartition
 from tests.clusters.fakes import T0, FakeWorld, scenario
 
 STATIC = {"min.insync.replicas": "1", "follower.replication.throttled.rate": None}
@@ -54,15 +55,15 @@ def cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeWorld:
     ):
         monkeypatch.setattr(topology.admin, name, played)
     monkeypatch.setattr(topology, "LIMIT_S", 0.05)
-    monkeypatch.setattr(steps, "capture_offsets", lambda _world, _label: None)
-    monkeypatch.setattr(steps, "LEADER_LIMIT_S", 0.0)
+    monkeypatch.setattr(phase, "capture_offsets", lambda _world, _label: None)
+    monkeypatch.setattr(phase, "LEADER_LIMIT_S", 0.0)
     return world
 
 
 def run(world: Any, *told: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Run one phase of these steps; what was recorded of the first fault's bite and end."""
     story = scenario(list(told), topics=world.scenario.model_dump()["topics"])
-    PhaseRun(world, story.phases[0]).run()
+    PhaseRun(world, story.phases[0]).run(perform)
     return tuple(dict(world.seen(kind)[0].detail) for kind in ("injected", "healed"))  # type: ignore[return-value]  # two
 
 

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from docker.errors import APIError, DockerException, NotFound
 
-from clusters.nodes import Node
 from clusters.runtimes import Limited
 from clusters.runtimes import docker as module
 from clusters.runtimes.docker import DockerRuntime, block_device, daemon_answers
+from clusters.runtimes.nodes import Node
 from history.errors import BadInput, HarnessError
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from clusters.run.leftovers import hold_trial
 from clusters.runtimes import docker, kernel
 from clusters.runtimes.kernel import lacking
 
@@ -32,11 +33,11 @@ def daemon(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 def test_only_what_the_steps_need_is_tried_and_once(daemon: Any) -> None:
     """In one container, where it disturbs nobody; of a kernel that has all of it nothing is said."""
-    assert lacking(["hold", "kill"]) == {}
+    assert lacking(["hold", "kill"], hold_trial) == {}
     assert daemon.ran == []
 
-    assert lacking(["hold", "delay", "cut"]) == {}
-    assert lacking(["cut", "delay"]) == {}
+    assert lacking(["hold", "delay", "cut"], hold_trial) == {}
+    assert lacking(["cut", "delay"], hold_trial) == {}
     ((script, settings),) = daemon.ran
     assert [word in script for word in ("iptables", "htb", "netem", "statistic")] == [True, True, True, False]
     assert settings["network_mode"] == "none"
@@ -59,7 +60,7 @@ def test_each_step_has_the_first_thing_that_it_lacks(
     """Those beside it that need something else are not among them."""
     daemon.fails = fails
 
-    assert {step: part.name for step, part in lacking(steps).items()} == lacks
+    assert {step: part.name for step, part in lacking(steps, hold_trial).items()} == lacks
 
 
 @pytest.mark.parametrize(("quota", "lacks"), [(True, {}), (False, {"starve_cpu": "CFS_BANDWIDTH"})])
@@ -67,5 +68,5 @@ def test_docker_is_asked_for_cpu_quotas(daemon: Any, quota: bool, lacks: dict[st
     """No container is needed for that."""
     daemon.quota = quota
 
-    assert {step: part.name for step, part in lacking(["starve_cpu"]).items()} == lacks
+    assert {step: part.name for step, part in lacking(["starve_cpu"], hold_trial).items()} == lacks
     assert daemon.ran == []

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from clusters.nodes import Node
-from clusters.ports import PORTS
 from clusters.runtimes import process as module
+from clusters.runtimes.nodes import Node
+from clusters.runtimes.ports import PORTS
 from clusters.runtimes.process import ProcessRuntime, processes_of
 from clusters.waiting import wait_until
 from history.errors import BadInput, HarnessError
@@ -75,7 +75,7 @@ def test_a_killed_node_can_be_started_again(runtime: ProcessRuntime) -> None:
 
 def test_a_node_has_its_environment_and_folder(runtime: ProcessRuntime) -> None:
     """And imports the project."""
-    runtime.start(node(runtime, code="import os, clusters.nodes; print(os.environ['COLOUR'], os.getcwd())"))
+    runtime.start(node(runtime, code="import os, clusters.runtimes.nodes; print(os.environ['COLOUR'], os.getcwd())"))
     await_state(runtime, "broker-1", "exited")
 
     assert node(runtime).log.read_text() == f"blue {node(runtime).folder}\n"

@@ -86,7 +86,7 @@ def register(name, **functions):
 
 if "FAKE_CALLS" in os.environ:
     register(
-        "clusters.experiment",
+        "clusters.run.experiment",
         prepare=prepare,
         collect=collect,
         salvage=salvage,

@@ -1,0 +1,94 @@
+"""What the brokers of a cluster may say to one another: finalised features, and the request that raises one.
+
+KRaft: levels of metadata.version and its fellows, finalised for the whole cluster (KIP-584, KIP-778). ZooKeeper: each
+broker's inter.broker.protocol.version. Pinned versions: ApiVersions v3, UpdateFeatures v1.
+"""
+
+from __future__ import annotations
+
+from kafka.protocol.admin import UpdateFeaturesRequest
+from kafka.protocol.metadata import ApiVersionsRequest
+
+from clusters.kafka.admin import check, describe_config, to_controller
+from clusters.kafka.servers import PROTOCOL_VERSION, Mode, minor_of
+from clusters.kafka.wire import Connection
+from history.errors import BadInput
+
+METADATA_VERSION = "metadata.version"
+TIMEOUT_MS = 30_000
+UPGRADE = 1
+# The last level of each minor release; between two of them lie those of the later one, in order from IV0.
+_LAST_LEVELS = {
+    (3, 2): 3,
+    (3, 3): 7,
+    (3, 4): 8,
+    (3, 5): 11,
+    (3, 6): 14,
+    (3, 7): 19,
+    (3, 8): 20,
+    (3, 9): 21,
+    (4, 0): 25,
+    (4, 1): 27,
+    (4, 2): 29,
+    (4, 3): 30,
+}
+
+
+def metadata_level(told: str) -> int:
+    """The level of metadata.version that a release finalises: ``3.9`` → 21, ``3.7-IV1`` → 16.
+
+    Raises:
+        BadInput: its levels are not known here.
+    """
+    wanted, _, step = told.partition("-IV")
+    releases = list(_LAST_LEVELS)
+    if minor_of(wanted) not in releases[1:]:
+        known = ", ".join(f"{major}.{part}" for major, part in releases[1:])
+        raise BadInput(f"The levels of metadata.version of {told} are not known; known: {known}.")
+    at = releases.index(minor_of(wanted))
+    return _LAST_LEVELS[releases[at - 1]] + 1 + int(step) if step else _LAST_LEVELS[releases[at]]
+
+
+def level_name(level: int) -> str:
+    """20 → ``3.8-IV0``; a level that is not known is its number."""
+    below = 0
+    for (major, part), last in _LAST_LEVELS.items():
+        if below < level <= last and below:
+            return f"{major}.{part}-IV{level - below - 1}"
+        below = last
+    return str(level)
+
+
+def finalised(connection: Connection, broker_id: int, mode: Mode) -> dict[str, str]:
+    """The features that a broker knows as finalised, by name; a feature at level 0 is not among them.
+
+    Raises:
+        OSError: the broker did not answer.
+        HarnessError: it refused.
+    """
+    if mode == "zookeeper":
+        told = describe_config(connection, "broker", str(broker_id), [PROTOCOL_VERSION])
+        return {PROTOCOL_VERSION: next(iter(told[PROTOCOL_VERSION].values()))}
+    request = ApiVersionsRequest[3](client_software_name="plimsoll", client_software_version="1")
+    found = {feature.name: feature.max_version_level for feature in connection.send(request).finalized_features or ()}
+    return {
+        name: level_name(level) if name == METADATA_VERSION else str(level) for name, level in sorted(found.items())
+    }
+
+
+def finalise_metadata(connection: Connection, level: int) -> None:
+    """Raise metadata.version for the whole cluster.
+
+    Raises:
+        HarnessError: the cluster refused.
+    """
+    update = UpdateFeaturesRequest.FeatureUpdateKey
+    request = UpdateFeaturesRequest[1](
+        timeout_ms=TIMEOUT_MS,
+        feature_updates=[update(feature=METADATA_VERSION, max_version_level=level, upgrade_type=UPGRADE)],
+        validate_only=False,
+    )
+    reply = to_controller(connection, request)
+    check(f"raise {METADATA_VERSION} to level {level}", reply)
+    for answer in reply.results:
+        check(f"raise {answer.feature} to level {level}", answer)

@@ -1,0 +1,124 @@
+"""Steps that break nothing: waiting, looking, and clients of the story's own."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field, model_serializer, model_validator
+
+from clusters.scenario.conditions import Condition
+from clusters.scenario.steps.step import Step
+from clusters.scenario.targets import Node, Replica
+from clusters.scenario.values import Acks, PerSecond, Seconds
+from history.partition import TopicPartition
+
+
+class Hold(Step):
+    """Let the cluster and the load run on."""
+
+    key = "hold"
+    shorthand = "seconds"
+    seconds: Seconds
+
+
+class Offer(Step):
+    """Let the load that runs go on at another rate, from now on and into the phases after this one."""
+
+    key = "offer"
+    shorthand = "rate"
+    rate: PerSecond
+
+
+class Wait(Step):
+    """Wait for a condition; running out of time is evidence, not an error."""
+
+    key = "wait"
+    condition: Condition = Field(alias="for")
+    limit: Seconds = 30.0
+
+
+class Window(Step):
+    """Look whether a condition holds now, and record it: whether what this scenario is about could happen at all."""
+
+    key = "window"
+    shorthand = "condition"
+    condition: Condition
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_shorthand(cls, value: object) -> object:
+        return {cls.shorthand: value}  # a condition is a mapping, as settings are
+
+    @model_serializer(mode="plain")
+    def _as_written(self) -> dict[str, Any]:
+        return {self.key: self.condition.model_dump()}
+
+
+class Heal(Step):
+    """End every fault of this phase that is still in force, and prove it."""
+
+    key = "heal"
+    shorthand = "what"
+    what: Literal["all"]
+
+
+class Describe(Step):
+    """Record what brokers say of a topic: its partitions, settings with their defaults, look-ups in its logs."""
+
+    key = "describe"
+    shorthand = "topic"
+    topic: str
+
+    @property
+    def partitions(self) -> list[TopicPartition]:
+        return [TopicPartition(self.topic, 0)]
+
+
+class DropCache(Step):
+    """Take every broker's log segments out of the host's page cache."""
+
+    key = "drop_cache"
+    shorthand = "of"
+    of: Literal["all"]
+
+
+class Write(Step):
+    """Send so many records to a named broker with its own acks, beside or instead of the load.
+
+    A request holds one batch of ``batch`` records. In the background the story goes on meanwhile.
+    """
+
+    key = "write"
+    to: Node
+    topic: str
+    partition: int = Field(default=0, ge=0)
+    records: int = Field(gt=0)
+    batch: int = Field(default=1, gt=0)
+    background: bool = False
+    acks: Acks = "all"
+    record_bytes: int = Field(default=100, ge=64)
+
+    @property
+    def partitions(self) -> list[TopicPartition]:
+        return [TopicPartition(self.topic, self.partition)]
+
+
+class Read(Step):
+    """Consume from one replica, leader or follower, in the background, from an offset on until the phase ends."""
+
+    key = "read"
+    replica: Replica = Field(alias="from")
+    offset: int = Field(default=0, ge=0)
+
+
+STEPS: tuple[type[Step], ...] = (
+    Hold,
+    Offer,
+    Wait,
+    Window,
+    Heal,
+    Describe,
+    DropCache,
+    Write,
+    Read,
+)
