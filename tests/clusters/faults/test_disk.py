@@ -11,6 +11,7 @@ import pytest
 from clusters.faults import disk, processes
 from clusters.faults.disk import batches
 from clusters.kafka.wire import record_batch
+from clusters.run import phase
 from clusters.run.actions import perform
 from clusters.run.phase import PhaseRun
 from history.errors import HarnessError
