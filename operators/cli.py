@@ -51,7 +51,7 @@ _CAMPAIGNS = {
 EXIT_CODES = {"pass": 0, "fail": 1, "unknown": 2}
 _INTERRUPTED = 130
 _DATABASE = "PLIMSOLL_DB"  # in the environment: it may hold a password, and command lines are read by everyone
-MOST_MINUTES = 240
+MAX_MINUTES = 240
 
 
 class _Parser(argparse.ArgumentParser):
@@ -72,10 +72,10 @@ def main(arguments: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         return _INTERRUPTED
     except PlimsollError as error:
-        _complain(str(error))
+        print_error(str(error))
         return getattr(error, "exit_code", EXIT_CODES["unknown"])
     except Exception:  # noqa: BLE001  # Python's own exit code, 1, says that a promise was broken
-        _complain(traceback.format_exc())
+        print_error(traceback.format_exc())
         return EXIT_CODES["unknown"]
     return code
 
@@ -225,13 +225,13 @@ def _conclude(run: RunFolder, succeeded: bool, log: Path) -> int:
     """End with the two lines that machines read; what broke is said before them."""
     verdict = read_verdict(run)
     for why in errors_of(run)[:1]:  # the others follow from it
-        _complain(f"The harness broke: {why}")
+        print_error(f"The harness broke: {why}")
     code = EXIT_CODES[verdict]
     if code == 0 and not succeeded:  # teardown or the page: the verdict stands, the run is not fine
         code = EXIT_CODES["unknown"]
-        _complain("The verdict stands, but a task after it or the teardown failed.")
+        print_error("The verdict stands, but a task after it or the teardown failed.")
     if code == EXIT_CODES["unknown"]:
-        _complain(f"Airflow's log: {log}")
+        print_error(f"Airflow's log: {log}")
     _say(f"run: {run.path}\nverdict: {verdict}\n")
     return code
 
@@ -293,7 +293,7 @@ def _campaign(asked: argparse.Namespace) -> int:
         if succeeded or state == "fail":
             shutil.rmtree(home)
             return EXIT_CODES.get(state, 0)
-        _complain(f"A task failed. The same command with NAME={campaign.campaign_id} goes on; Airflow's log: {log}")
+        print_error(f"A task failed. The same command with NAME={campaign.campaign_id} goes on; Airflow's log: {log}")
     return EXIT_CODES["unknown"]
 
 
@@ -304,7 +304,7 @@ def _written_ns(file: Path) -> int:
 def _conclude_campaign(result: Path, page: Path, before: int) -> str:
     """End with the lines that machines read; returns the state. One written ``before`` is no result of this time."""
     if _written_ns(result) == before:
-        _complain("The campaign came to no result.")
+        print_error("The campaign came to no result.")
         return "unknown"
     found = json.loads(result.read_text())
     for line in found.get("lines", []):
@@ -317,8 +317,8 @@ def _soak(asked: argparse.Namespace) -> int:
     from campaigns.places import Places  # heavy
 
     seed = secrets.randbelow(2**31) if asked.seed is None else asked.seed
-    if not 0 < asked.minutes <= MOST_MINUTES:
-        raise BadInput(f"MINUTES={asked.minutes:g} is no length of a schedule; above 0 and up to {MOST_MINUTES} are.")
+    if not 0 < asked.minutes <= MAX_MINUTES:
+        raise BadInput(f"MINUTES={asked.minutes:g} is no length of a schedule; above 0 and up to {MAX_MINUTES} are.")
     made = schedules.rotation(_menu(asked), seed=seed, length_s=60 * asked.minutes)
     build_of(asked.kafka)  # refused before anything is written
     file = Places.beside(asked.runs.resolve()).site / "soaks" / f"{made.name}-{made.digest[:8]}.yaml"
@@ -334,10 +334,10 @@ def _hunt(asked: argparse.Namespace) -> int:
     from campaigns.places import Places
     from clusters.run import experiment
 
-    if asked.schedules < 1 or not 0 < asked.seconds <= 60 * MOST_MINUTES:
+    if asked.schedules < 1 or not 0 < asked.seconds <= 60 * MAX_MINUTES:
         raise BadInput(
             f"N={asked.schedules} schedules of {asked.seconds:g} s are no hunt; N is 1 or more, "
-            f"LENGTH above 0 and up to {60 * MOST_MINUTES}."
+            f"LENGTH above 0 and up to {60 * MAX_MINUTES}."
         )
     seed = 1 if asked.seed is None else asked.seed
     name = asked.name or f"{re.sub(r'[^a-z0-9.]+', '-', asked.kafka.lower()).strip('-.')}-{seed}"
@@ -377,7 +377,7 @@ def _archive(asked: argparse.Namespace) -> int:
     places = Places.beside(asked.runs.resolve())
     if asked.rebuild:
         for sentence in site.rebuild(places):
-            _complain(sentence)
+            print_error(sentence)
     site.write_index(places)
     for line in site.archived(places):
         _say(f"{line}\n")
@@ -424,7 +424,8 @@ def _say(text: str) -> None:
         sys.stdout.flush()
 
 
-def _complain(sentence: str) -> None:
+def print_error(sentence: str) -> None:
+    """Tell standard error; nobody may be listening any more."""
     with suppress(OSError):
         sys.stderr.write(f"{sentence}\n")
 

@@ -33,9 +33,9 @@ _EVENTS = {
     "inject": "fault",
     "injected": "fault took effect",
     "healed": "healed",
-    "wait_met": "came true",
-    "wait_ran_out": "did not come true in time",
-    "window": "looked at",
+    "condition_met": "condition met",
+    "wait_timed_out": "condition not met in time",
+    "precondition": "precondition",
     "error": "ERROR",
 }
 

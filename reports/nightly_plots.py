@@ -12,7 +12,7 @@ Figure = dict[str, Any]
 Found = Mapping[str, Any]
 
 STRIP, GAP, TOP, BOTTOM = 110, 40, 34, 84  # pixels
-LEAST_SPAN = 1.6
+MIN_SPAN = 1.6
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "x", "star", "cross", "triangle-down")
 TELLING = ("confirmed", "suspect", "inconclusive", "host", "better", "moved")
 
@@ -29,7 +29,7 @@ def own_of(series: Sequence[Found]) -> dict[str, list[Found]]:
 def nights_figure(series: Sequence[Found]) -> Figure:
     """A strip for each scenario and phase, the first on top; in it a line and a band for each version.
 
-    All strips share the time. Each has its own scale, which spans a factor of LEAST_SPAN or more, so that small wobbles
+    All strips share the time. Each has its own scale, which spans a factor of MIN_SPAN or more, so that small wobbles
     look small.
     """
     strips = list(dict.fromkeys(_strip(told) for told in series))
@@ -81,7 +81,7 @@ def _range(series: Sequence[Found]) -> list[str]:
 def _scale(own: Sequence[Found]) -> list[float]:
     lowest = min(point["low"] for told in own for point in told["points"])
     highest = max(point["high"] for told in own for point in told["points"])
-    middle, half = (lowest * highest) ** 0.5, max((highest / lowest) ** 0.5, LEAST_SPAN**0.5) * 1.04
+    middle, half = (lowest * highest) ** 0.5, max((highest / lowest) ** 0.5, MIN_SPAN**0.5) * 1.04
     return [middle / half, middle * half]
 
 

@@ -9,7 +9,12 @@ from typing import Any
 from history.events import Event
 from reports.run_data import RunData
 
-MOMENTS = {"wait_met": "wait met", "wait_ran_out": "wait ran out", "window": "window", "error": "error"}
+MOMENTS = {
+    "condition_met": "condition met",
+    "wait_timed_out": "wait timed out",
+    "precondition": "precondition",
+    "error": "error",
+}
 TOLD = {
     "phase_started",
     "phase_ended",
@@ -75,9 +80,15 @@ def faults(run: RunData) -> list[Span]:
             asked = str(event.detail.get("asked", ""))
             found.append(Span(event.step, event.phase, run.seconds(event.t_ns), end_s, event.target, asked))
         elif event.kind == "injected":
-            _update(found, event, bit=event.detail.get("bit", True), proof=told(event.detail))
+            _update(found, event, bit=event.detail.get("effect_verified", True), proof=told(event.detail))
         elif event.kind == "healed":
-            _update(found, event, over=True, healed=event.detail.get("gone", True), end_s=run.seconds(event.t_ns))
+            _update(
+                found,
+                event,
+                over=True,
+                healed=event.detail.get("recovery_verified", True),
+                end_s=run.seconds(event.t_ns),
+            )
     return _with_lanes(found)
 
 
@@ -111,7 +122,11 @@ def moments(run: RunData) -> list[tuple[float, Event]]:
 
 def told(detail: Mapping[str, Any]) -> str:
     """An event's detail in one line of ``name value``; what is told by a column of its own is left out."""
-    named = [(name, value) for name, value in detail.items() if name not in {"asked", "bit", "gone", "why"}]
+    named = [
+        (name, value)
+        for name, value in detail.items()
+        if name not in {"asked", "effect_verified", "recovery_verified", "why"}
+    ]
     why = [str(detail["why"])] if detail.get("why") else []
     return "; ".join(why + [f"{name.replace('_', ' ')} {_flat(value)}" for name, value in named])
 

@@ -12,8 +12,8 @@ from spark.gates import sometimes
 # Steps that can take a partition's leader away from its clients or its followers.
 LEADER_FAULTS = frozenset(
     {
-        *("kill", "stop", "pause", "cut", "lead", "reassign", "ping_pong", "elect"),
-        *("starve_cpu", "fill_disk", "read_only_disk", "wipe", "truncate"),
+        *("kill", "stop", "pause", "disconnect", "transfer_leadership", "reassign", "churn_leadership", "elect"),
+        *("limit_cpu", "fill_disk", "read_only_disk", "wipe", "truncate"),
     }
 )
 DISK_LOSSES = frozenset({"wipe", "truncate"})  # records that were on a disk are not there any more

@@ -26,9 +26,9 @@ EVIDENCE = pa.schema(
 UNREADABLE = ("bad crc", "compressed", "malformed", "magic")
 WATCHERS = ("prober", "consumer", "drain")  # roles of clients
 SILENCE_S = 3.0  # the probe speaks of each broker 20 times a second, and of one that does not answer after 0.25 s
-MOST_SILENCE_S = 10.0  # however busy the host was
+MAX_SILENCE_S = 10.0  # however busy the host was
 # Faults under which a broker need not answer the probe, whose port no cut closes.
-_MUTES = {"kill", "stop", "pause", "starve_cpu", "fill_disk", "read_only_disk"}
+_MUTES = {"kill", "stop", "pause", "limit_cpu", "fill_disk", "read_only_disk"}
 _WORDS = pa.schema([pa.field("broker_id", pa.int32(), nullable=False), pa.field("at", pa.int64(), nullable=False)])
 
 Item = tuple[str, str | None]
@@ -128,7 +128,7 @@ def _silences(recorded: Recorded) -> list[Row]:
 
 
 def _explained(silence_ns: int, pressure: float) -> bool:
-    return silence_ns <= MOST_SILENCE_S * 1e9 and silence_ns * (1 - pressure) <= SILENCE_S * 1e9
+    return silence_ns <= MAX_SILENCE_S * 1e9 and silence_ns * (1 - pressure) <= SILENCE_S * 1e9
 
 
 def _pressure(waits: list[Row], gap: Row) -> float:
@@ -142,7 +142,7 @@ def _pressure(waits: list[Row], gap: Row) -> float:
 
 
 def _is_quiescence(event: Event) -> bool:
-    return event.kind == "quiesced" or (event.kind, event.step) == ("wait_ran_out", "quiesce")
+    return event.kind == "quiesced" or (event.kind, event.step) == ("wait_timed_out", "quiesce")
 
 
 def _replica(row: Row) -> tuple[int, str, int]:
@@ -275,7 +275,7 @@ def _phases_left(events: list[Event], manifest: Manifest) -> Iterator[str]:
 def _did_not_bite(events: list[Event], faults: list[str]) -> Iterator[str]:
     bitten: Counter[str] = Counter()
     for event in events:
-        if event.kind == "injected" and event.detail.get("bit") is True:
+        if event.kind == "injected" and event.detail.get("effect_verified") is True:
             bitten[event.step] += 1
         elif event.kind == "injected":
             yield f"The fault {event.step} of {event.target} did not bite."
@@ -288,7 +288,7 @@ def _did_not_bite(events: list[Event], faults: list[str]) -> Iterator[str]:
 
 def _not_healed(events: list[Event]) -> Iterator[str]:
     for event in events:
-        if event.kind == "healed" and event.detail.get("gone") is not True:
+        if event.kind == "healed" and event.detail.get("recovery_verified") is not True:
             yield f"The fault {event.step} of {event.target} was not gone after its heal."
         if event.kind == "injected" and not any(_heals(later, event) for later in events):
             yield f"The fault {event.step} of {event.target} was never healed."
@@ -461,5 +461,5 @@ def waits_that_ran_out(events: list[Event]) -> list[str]:
         f"{event.detail.get('condition')} ran out after {event.detail.get('waited_ms')} ms; "
         f"last seen: {event.detail.get('last_seen')}."
         for event in events
-        if event.kind == "wait_ran_out"
+        if event.kind == "wait_timed_out"
     ]

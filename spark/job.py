@@ -40,7 +40,7 @@ from spark.allowed import allowed, allowed_to
 from spark.broker_log import BROKER_LOG
 from spark.gates import sometimes
 from spark.segments import register
-from spark.sources import Sources, evict_ns
+from spark.sources import Sources, max_isr_lag_ns
 from spark.tables import REPLICA, read_table, rows, write_table
 from spark.verdict import Findings, verdict_of
 
@@ -51,7 +51,7 @@ ALLOWED = pa.schema([("producer_id", pa.string()), ("anomaly", pa.string()), ("a
 WHOLE = pa.schema([("topic", pa.string()), ("partition", pa.int32())])
 WHOLE_LOGS = pa.schema([("topic", pa.string()), ("partition", pa.int32()), ("broker_id", pa.int32())])
 OWN_STARTS = pa.schema([*WHOLE_LOGS, ("from_offset", pa.int64())])  # up to there a replica may have deleted by itself
-LIMITS = pa.schema([("topic", pa.string()), ("evict_ns", pa.int64()), ("least_isr", pa.int32())])
+LIMITS = pa.schema([("topic", pa.string()), ("max_isr_lag_ns", pa.int64()), ("least_isr", pa.int32())])
 
 SIDE_BY_SIDE = 2  # runs that are judged at the same time
 
@@ -284,7 +284,7 @@ def _limits(sources: Sources) -> list[dict[str, Any]]:
     return [
         {
             "topic": name,
-            "evict_ns": evict_ns(sources.manifest),
+            "max_isr_lag_ns": max_isr_lag_ns(sources.manifest),
             "least_isr": max((sources.least_isr((name, number)) for number in topic.assignment), default=1) * strict,
         }
         for name, topic in sources.manifest.topics.items()

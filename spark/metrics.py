@@ -18,12 +18,12 @@ from spark.verdict import gone
 
 Row = Mapping[str, Any]
 
-LEAST_ACHIEVED = 0.995  # below it an open loop did not offer what it said, and its latencies are of another load
+MIN_ACHIEVED = 0.995  # below it an open loop did not offer what it said, and its latencies are of another load
 NEVER = "so many of the sends were never acknowledged that there is no such percentile"
-LEAST_SAMPLES = {"latency_p50_ms": 100, "latency_p99_ms": 1_000, "latency_p999_ms": 10_000}
-MOST_STEAL = 0.05
-MOST_OTHER_CPU = 0.25
-MOST_IO_PRESSURE = 0.20
+MIN_SAMPLES = {"latency_p50_ms": 100, "latency_p99_ms": 1_000, "latency_p999_ms": 10_000}
+MAX_STEAL = 0.05
+MAX_OTHER_CPU = 0.25
+MAX_IO_PRESSURE = 0.20
 _MB = 1e6
 _GB = 1e9
 _TIMES = {
@@ -88,10 +88,10 @@ def _achieved(row: Row) -> float:
 
 
 def _no_latency(metric: str, row: Row) -> str | None:
-    if (achieved := _achieved(row)) < LEAST_ACHIEVED:
-        return f"{achieved:.1%} of the offered load was acknowledged in time; {LEAST_ACHIEVED:.1%} is needed"
-    if row["acked"] < LEAST_SAMPLES[metric]:
-        return f"{row['acked']} samples; {LEAST_SAMPLES[metric]} are needed"
+    if (achieved := _achieved(row)) < MIN_ACHIEVED:
+        return f"{achieved:.1%} of the offered load was acknowledged in time; {MIN_ACHIEVED:.1%} is needed"
+    if row["acked"] < MIN_SAMPLES[metric]:
+        return f"{row['acked']} samples; {MIN_SAMPLES[metric]} are needed"
     return None
 
 
@@ -102,7 +102,7 @@ def _sustainable(run: Measured) -> Iterator[dict[str, Any]]:
     """
     load = run.manifest.scenario.get("load") or {}
     limit_s = load.get("p99_limit")
-    stepped = {event.phase for event in run.events if event.kind == "offered"}
+    stepped = {event.phase for event in run.events if event.kind == "rate_set"}
     steps = [row for row in run.latency if row["phase"] in stepped and row["due"]]
     if limit_s is None or not steps:
         return
@@ -257,9 +257,9 @@ def _pressure(found: Iterable[Row]) -> dict[str, str]:
     that was neither idle nor any node's of this run.
     """
     limits = {
-        "host_steal_ratio": MOST_STEAL,
-        "host_other_cpu_ratio": MOST_OTHER_CPU,
-        "host_pressure_io_ratio": MOST_IO_PRESSURE,
+        "host_steal_ratio": MAX_STEAL,
+        "host_other_cpu_ratio": MAX_OTHER_CPU,
+        "host_pressure_io_ratio": MAX_IO_PRESSURE,
     }
     return {
         row["phase"]: f"{row['metric']} was {row['value']:.0%}, above {limits[row['metric']]:.0%}"

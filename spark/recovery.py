@@ -24,7 +24,17 @@ ABORTED = "transaction_aborted"  # the error of every record of a transaction th
 QUANTILES = ("p50_ms", "p99_ms", "p999_ms")
 SETTLING_NS = 1_000_000_000  # of a phase's end: what is due then may still be under way
 # Steps that take no broker away by themselves: there is nothing to recover from.
-_UNFELT = {"configure", "throttle", "delete_records", "reassign", "ping_pong", "wipe", "truncate", "forget", "flip_bit"}
+_UNFELT = {
+    "configure",
+    "throttle",
+    "delete_records",
+    "reassign",
+    "churn_leadership",
+    "wipe",
+    "truncate",
+    "delete_checkpoint",
+    "flip_bit",
+}
 
 
 class Span(NamedTuple):
@@ -56,7 +66,7 @@ def load_spans(events: Iterable[Event]) -> list[Span]:
 
 
 def _load_span(span: Span, events: list[Event]) -> Span:
-    offered = next((event for event in reversed(events) if event.kind == "offered"), None)
+    offered = next((event for event in reversed(events) if event.kind == "rate_set"), None)
     if offered is None:
         return span
     from_ns = int(offered.detail.get("from_ns", offered.t_ns))
@@ -120,7 +130,7 @@ def _of_fault(
 
     last, after = before[-1], [row for row in seen if row["received_ns"] > from_ns]
     during = [row for row in after if row["received_ns"] <= over_ns]
-    if last["leader"] in targets and fault.step in {"kill", "stop", "pause", "cut"}:
+    if last["leader"] in targets and fault.step in {"kill", "stop", "pause", "disconnect"}:
         yield measure("detect", from_ns, (r for r in during if r["leader"] != last["leader"]), over_ns)
         elected = (r for r in during if r["leader"] >= 0 and r["leader_epoch"] > last["leader_epoch"])
         yield measure("elect", from_ns, elected, over_ns)

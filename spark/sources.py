@@ -35,7 +35,7 @@ from spark.znodes import read_znodes
 _RETENTION = ("retention.ms", "retention.bytes")
 _NEW_LOG = {"wipe", "truncate", "flip_bit"}  # a step on a broker's files
 _STOPS = {"kill", "stop", "pause"}
-_SILENCES = {*_STOPS, "cut", "lose"}
+_SILENCES = {*_STOPS, "disconnect", "lose"}
 
 # The columns of ``spark.recorded.isr_changes``.
 CHANGES = pa.schema(
@@ -235,9 +235,9 @@ class Sources:
             starts=self.starts(where),
             faults=tuple(faults(self.run.events, self.manifest)),
             outages=self.outages,
-            evict_ns=evict_ns(self.manifest),
+            max_isr_lag_ns=max_isr_lag_ns(self.manifest),
             least_isr=self.least_isr(where),
-            frozen_below=min(self._least_isrs(where)),
+            lowest_min_isr=min(self._least_isrs(where)),
             strict_min_isr=always("strict_min_isr", self.manifest.kafka_versions),
             lax_min_isr=not sometimes("strict_min_isr", self.manifest.kafka_versions),
         )
@@ -263,7 +263,7 @@ def decided(spark: SparkSession, states: Iterable[State]) -> DataFrame:
     )
 
 
-def evict_ns(manifest: Manifest) -> int:
+def max_isr_lag_ns(manifest: Manifest) -> int:
     """The longest that a member of the ISR may lag."""
     lags = [int(node.config.get("replica.lag.time.max.ms", "30000")) for node in manifest.brokers] or [30_000]
     sessions = [int(n.config.get("zookeeper.session.timeout.ms", "18000")) for n in manifest.brokers] or [18_000]

@@ -760,7 +760,7 @@ def table_damaged(run: Recording) -> str:
 def fault_did_not_bite(run: Recording) -> str:
     """One fault was not proven to have bitten."""
     event = run.choose([event for event in run.events if event.kind == "injected"])
-    changed = replace(event, detail={**event.detail, "bit": False})
+    changed = replace(event, detail={**event.detail, "effect_verified": False})
     run.put_events([changed if each is event else each for each in run.events])
     return f"{event.step} of {event.target}"
 

@@ -213,7 +213,10 @@ def _knees(asked: Settings, rng: random.Random) -> Iterator[Item]:
 def _steps(asked: Settings, loads: Sequence[float]) -> list[Steps]:
     return [
         _warm_up(asked, min(loads)),
-        *({phase_of("knee", load): [_offer(asked, load), _hold(asked.measurement.step_s)]} for load in sorted(loads)),
+        *(
+            {phase_of("knee", load): [_set_rate(asked, load), _hold(asked.measurement.step_s)]}
+            for load in sorted(loads)
+        ),
     ]
 
 
@@ -224,7 +227,7 @@ def _degraded_steps(asked: Settings, loads: Sequence[float]) -> list[Steps]:
     return [
         _warm_up(asked, min(loads)),
         *(
-            {phase_of("degraded", load): [*gone, _offer(asked, load), _hold(asked.measurement.step_s), *back]}
+            {phase_of("degraded", load): [*gone, _set_rate(asked, load), _hold(asked.measurement.step_s), *back]}
             for load in sorted(loads)
         ),
     ]
@@ -265,11 +268,11 @@ def _catch_up(
 
 
 def _warm_up(asked: Settings, write_mb_per_s: float) -> Steps:
-    return {"warm up": [_offer(asked, write_mb_per_s), _hold(asked.measurement.warm_up_s)]}
+    return {"warm up": [_set_rate(asked, write_mb_per_s), _hold(asked.measurement.warm_up_s)]}
 
 
-def _offer(asked: Settings, write_mb_per_s: float) -> dict[str, Any]:
-    return {"offer": f"{round(1e6 * write_mb_per_s / asked.question.record_bytes)}/s"}
+def _set_rate(asked: Settings, write_mb_per_s: float) -> dict[str, Any]:
+    return {"set_rate": f"{round(1e6 * write_mb_per_s / asked.question.record_bytes)}/s"}
 
 
 def _hold(seconds: float) -> dict[str, Any]:

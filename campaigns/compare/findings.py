@@ -10,7 +10,7 @@ from history.metrics import METRICS, metric_of
 from spark.effects import ALPHA, fisher
 from spark.intervals import none_in
 from spark.known_bugs import KNOWN_BUGS
-from spark.metrics import LEAST_ACHIEVED
+from spark.metrics import MIN_ACHIEVED
 
 OPEN = {"undrained", "unseen"}  # evidence that is missing, no promise that is broken
 BY_DESIGN = "behaviour_change"
@@ -116,7 +116,7 @@ def missed_loads(runs: Sequence[Run]) -> list[dict[str, Any]]:
     found = []
     for scenario, phase in {(str(run.about["scenario"]), at): None for run in runs for _, at in run.measured}:
         own = [run for run in runs if run.about["scenario"] == scenario and run.achieved(phase) is not None]
-        row = _finding("load missed", own, [run for run in own if (run.achieved(phase) or 0.0) < LEAST_ACHIEVED])
+        row = _finding("load missed", own, [run for run in own if (run.achieved(phase) or 0.0) < MIN_ACHIEVED])
         head, base = (len(row[arm]["with"]) / max(row[arm]["runs"], 1) for arm in ("head", "base"))
         surely = row["p"] < ALPHA
         if head > base and row["base"]["runs"] and (surely or not row["base"]["with"]):

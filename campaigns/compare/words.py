@@ -10,8 +10,8 @@ from reports.cells import change, p_value
 from spark.effects import ALPHA
 
 Found = Mapping[str, Any]
-MOST_NAMED = 2  # in one sentence
-LEAST_USED = 0.8  # of the planned pairs: what cannot be used may be missing because it was slow
+MAX_NAMED = 2  # in one sentence
+MIN_USED = 0.8  # of the planned pairs: what cannot be used may be missing because it was slow
 
 
 def metric(effect: Found, *, several: bool = False) -> str:
@@ -58,9 +58,9 @@ def planned_pairs(effect: Found) -> int:
 def too_few(effect: Found) -> str:
     """Why the usable pairs cannot show that head is as good or better; empty where they can."""
     used, planned = len(effect["pairs"]), planned_pairs(effect)
-    if used >= LEAST_USED * planned:
+    if used >= MIN_USED * planned:
         return ""
-    return f"{used} of {planned} pairs can be used; to call head as good or better takes {100 * LEAST_USED:g} %"
+    return f"{used} of {planned} pairs can be used; to call head as good or better takes {100 * MIN_USED:g} %"
 
 
 # --- the first sentence, and what comes after it -----------------------------------------------------
@@ -127,7 +127,7 @@ def _missed(found: Found) -> list[str]:
         f"{head} misses its offered load{_place(row, several=several)} in {len(row['head']['with'])} of "
         f"{row['head']['runs']} runs, {base} in {len(row['base']['with'])} of {row['base']['runs']} "
         f"(Fisher's exact {p_value(row['p'])}); such runs have no latency."
-        for row in found["missed_loads"][:MOST_NAMED]
+        for row in found["missed_loads"][:MAX_NAMED]
     ]
 
 
@@ -136,7 +136,7 @@ def _survivors(found: Found) -> str:
     several = len(found["settings"]["scenarios"]) > 1
     few = [(own, too_few(own)) for own in _primary(found)["inconclusive"] if own["method"] != "none"]
     named = [f"{metric(own, several=several)}: {why}" for own, why in few if why]
-    return f"Too little is left of {'; '.join(named[:MOST_NAMED])}." if named else ""
+    return f"Too little is left of {'; '.join(named[:MAX_NAMED])}." if named else ""
 
 
 def _lower(sentence: str) -> str:
@@ -153,7 +153,7 @@ def _primary(found: Found) -> dict[str, list[Found]]:
 
 def _listed(found: Found, effects: Sequence[Found]) -> str:
     several = len(found["settings"]["scenarios"]) > 1
-    named = [f"{metric(effect, several=several)} {estimate(effect)}" for effect in effects[:MOST_NAMED]]
+    named = [f"{metric(effect, several=several)} {estimate(effect)}" for effect in effects[:MAX_NAMED]]
     more = len(effects) - len(named)
     return "; ".join(named) + (f"; and {more} more" if more else "")
 
@@ -216,5 +216,5 @@ def _judged(arms: Mapping[str, Mapping[str, int]]) -> str:
 def _findings(findings: Sequence[Found]) -> str:
     """The names of what was found, what only head shows first."""
     in_order = sorted(findings, key=lambda finding: (len(finding["base"]["with"]), -len(finding["head"]["with"])))
-    named = [finding["what"] for finding in in_order[:MOST_NAMED]]
+    named = [finding["what"] for finding in in_order[:MAX_NAMED]]
     return f" ({', '.join(named)})" if named else ""

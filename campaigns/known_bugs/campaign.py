@@ -160,7 +160,7 @@ def outcome(row: Row, bug: Bug) -> str:
         return "found"
     if row["verdict"] == "unknown":
         return "unknown"
-    if row.get("window") is False:
+    if row.get("precondition_met") is False:
         return "window missed"
     return "clean"
 

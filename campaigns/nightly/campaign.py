@@ -18,11 +18,11 @@ from campaigns.nightly.night import Night, Reruns, Row, Watched
 from campaigns.nightly.settings import Settings, better, check
 from clusters.scenario.scenario import load_scenario
 from history.metrics import metric_of
-from spark.changes import LEAST_NIGHTS, Point
+from spark.changes import MIN_NIGHTS, Point
 from spark.effects import percent
 
 SHOWN_NIGHTS = 90
-MOST_NAMED = 2  # in one sentence
+MAX_NAMED = 2  # in one sentence
 BY_DESIGN = {"behaviour_change"}  # told by the judge, and no anomaly
 NO_RUN = "There is no run: the harness broke, or the night was cut short."
 Json = dict[str, Any]
@@ -227,7 +227,7 @@ def _series(night: Night, told: Watched) -> Json:
         "margin_percent": round(100 * night.margin(key), 3),
         "state": state,
         "why": why,
-        "needed": LEAST_NIGHTS + 1,
+        "needed": MIN_NIGHTS + 1,
         "visible_percent": _percent(told.visible),
         "change": _change(night, told),
         "confirmation": _confirmation(reruns, night) if reruns else None,
@@ -426,13 +426,13 @@ def _hosts(series: list[Json]) -> list[str]:
 
 
 def _named(names: list[str]) -> str:
-    more = len(names) - MOST_NAMED
-    return "; ".join(names[:MOST_NAMED]) + (f"; and {more} more" if more > 0 else "")
+    more = len(names) - MAX_NAMED
+    return "; ".join(names[:MAX_NAMED]) + (f"; and {more} more" if more > 0 else "")
 
 
 def _end(found: Json, states: Counter[str]) -> str:
     if states["no basis"] and not states.keys() - {"no basis", "no figure"}:
-        return f"nothing is compared before a series has {LEAST_NIGHTS + 1} nights on one host"
+        return f"nothing is compared before a series has {MIN_NIGHTS + 1} nights on one host"
     if with_it := _hosts(found["series"]):
         return f"the canary moved with {_named(with_it)}, so the host is suspected"
     words = {

@@ -170,7 +170,7 @@ class Night:
         return replace(told, state="silent", why=why)
 
     def _had_figures(self, points: Sequence[Point]) -> bool:
-        return len(self._recent(points)) >= changes.LEAST_NIGHTS
+        return len(self._recent(points)) >= changes.MIN_NIGHTS
 
     def _recent(self, points: Sequence[Point]) -> list[Point]:
         """Those of the rolling window's nights, without tonight's."""

@@ -102,7 +102,7 @@ def _transaction_settings(transaction: Transaction | None) -> dict[str, Any]:
     }
 
 
-def offer(world: World, rate_per_s: float) -> dict[str, Any]:
+def set_rate(world: World, rate_per_s: float) -> dict[str, Any]:
     """Let the producer that runs change its rate; returns its answer: ``rate_per_s`` and ``from_ns``.
 
     Raises:

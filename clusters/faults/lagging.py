@@ -84,7 +84,7 @@ class LagFault:
     def _hold(self) -> None:
         try:
             with World.open(self.world.folder.path) as world:  # connections are not shared between threads
-                shapes = "shape" in world.runtime.capabilities
+                shapes = "limit_bandwidth" in world.runtime.capabilities
                 valve: Valve = ShapedTraffic(world, self) if shapes else DutyCycle(world, self)
                 try:
                     while not self.ended.is_set():
@@ -101,7 +101,7 @@ class LagFault:
             self._seen.append(seen)
         return seen
 
-    def bit(self) -> Evidence:
+    def verify_injected(self) -> Evidence:
         """Lag: the follower trails by half of what was asked or more, in the ISR, and holds the high watermark.
 
         Starved: it trails by a second of traffic or more; its eviction is the step's own condition.
@@ -133,7 +133,7 @@ class LagFault:
                 raise HarnessError(f"The lag of {self.node.name} could not be ended within 30 s.")
         self._raise_error()
 
-    def gone(self) -> Evidence:
+    def verify_cleared(self) -> Evidence:
         """The follower answers and is less than half a second of traffic behind."""
 
         def caught_up() -> Observation | None:

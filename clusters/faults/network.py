@@ -95,7 +95,7 @@ class Dropping:
     def inject(self) -> None:
         self.world.runtime.drop_packets(self.node, self.rule, list(self.matches))
 
-    def bit(self) -> Evidence:
+    def verify_injected(self) -> Evidence:
         """The kernel's counter of dropped packets goes up; a node that is paused has nothing to send or answer."""
         if self.world.runtime.state(self.node.name) == "paused":
             return self._in_place()
@@ -115,7 +115,7 @@ class Dropping:
     def heal(self) -> None:
         self._dropped = self.world.runtime.stop_dropping(self.node, self.rule)
 
-    def gone(self) -> Evidence:
+    def verify_cleared(self) -> Evidence:
         """The kernel lists no such rule any more, nor did it when it was taken away."""
         if self._dropped is None or self.world.runtime.dropped_packets(self.node, self.rule) is not None:
             raise WaitTimeout(f"The kernel still lists the rule {self.rule} at {self.node.name}.")
@@ -123,7 +123,7 @@ class Dropping:
 
 
 @dataclass
-class Together:
+class MultiNodeFault:
     """The same at several nodes, as one fault."""
 
     parts: Sequence[Dropping]
@@ -142,32 +142,32 @@ class Together:
         for part in self.parts:
             part.inject()
 
-    def bit(self) -> Evidence:
+    def verify_injected(self) -> Evidence:
         """At each of them; what the kernel counted adds up."""
-        return _added_up([part.bit() for part in self.parts])
+        return _added_up([part.verify_injected() for part in self.parts])
 
     def heal(self) -> None:
         for part in self.parts:
             part.heal()
 
-    def gone(self) -> Evidence:
-        return _added_up([part.gone() for part in self.parts])
+    def verify_cleared(self) -> Evidence:
+        return _added_up([part.verify_cleared() for part in self.parts])
 
 
 def _added_up(found: list[Evidence]) -> Evidence:
     return {name: sum(each.get(name, 0) for each in found) for evidence in found for name in evidence}
 
 
-def cut_each(world: World, nodes: Sequence[Node], peers: Sequence[Peer], direction: Direction) -> Together:
+def disconnect_each(world: World, nodes: Sequence[Node], peers: Sequence[Peer], direction: Direction) -> MultiNodeFault:
     """``cut`` of several nodes from the same peers; one that is the only peer itself is left out."""
     parts = [cut(world, node, peers, direction) for node in nodes]
-    return Together([part for part in parts if part.matches] or parts, "cut")
+    return MultiNodeFault([part for part in parts if part.matches] or parts, "disconnect")
 
 
 def cut(world: World, node: Node, peers: Sequence[Peer], direction: Direction) -> Dropping:
     """Nothing passes between a node and its peers on the ports that they have with one another."""
     found = ways(world, node, peers, direction)
-    return Dropping(world, node, "cut", [match for way in found for match in (way.arriving, way.leaving)])
+    return Dropping(world, node, "disconnect", [match for way in found for match in (way.arriving, way.leaving)])
 
 
 def lose(world: World, node: Node, peers: Sequence[Node], percent: float) -> Dropping:
@@ -190,7 +190,7 @@ class _Classed:
     def nodes(self) -> list[Node]:
         return [self.node]
 
-    def bit(self) -> Evidence:
+    def verify_injected(self) -> Evidence:
         """The kernel counts bytes in the class of every sender; to a node that is paused nothing may be sent."""
         running = self.world.runtime.state(self.node.name) == "running"
 
@@ -205,7 +205,7 @@ class _Classed:
     def heal(self) -> None:
         self._limit(None)
 
-    def gone(self) -> Evidence:
+    def verify_cleared(self) -> Evidence:
         wait_until(
             lambda: not any(self._limited()),
             limit_s=LIMIT_S,
@@ -224,11 +224,11 @@ class _Classed:
 
 
 @dataclass
-class Shaped(_Classed):
+class LimitedBandwidth(_Classed):
     """Each sender's class has so many bytes a second."""
 
     bytes_per_s: float
-    key: str = "shape"
+    key: str = "limit_bandwidth"
     _held_back: int = field(default=0, init=False)
 
     def inject(self) -> None:
@@ -238,9 +238,9 @@ class Shaped(_Classed):
         self._held_back = max(self._held_back, sum(limited.held_back for limited in self._limited() if limited))
         super().heal()
 
-    def gone(self) -> Evidence:
+    def verify_cleared(self) -> Evidence:
         """With how often the limit held something back: nothing that passes a limit shows that it is one."""
-        return {**super().gone(), "held_back": self._held_back}
+        return {**super().verify_cleared(), "held_back": self._held_back}
 
 
 @dataclass

@@ -16,13 +16,13 @@ THROTTLED_PERIODS = 25  # half a second of them
 
 
 @dataclass
-class Starved:
+class LimitedCpu:
     """Brokers that get little CPU time; to heal they have what the scenario allows them again."""
 
     world: World
     nodes: list[Node]
     cpus: float
-    key: ClassVar[str] = "starve_cpu"
+    key: ClassVar[str] = "limit_cpu"
     _quotas: dict[str, str] = field(default_factory=dict)
     _throttled: dict[str, float] = field(default_factory=dict)
 
@@ -38,7 +38,7 @@ class Starved:
             if self.world.runtime.state(node.name) != "exited":
                 self.world.runtime.limit_cpu(node.name, self.cpus, None)
 
-    def bit(self) -> Evidence:
+    def verify_injected(self) -> Evidence:
         """The kernel counts periods in which it held the broker back."""
         return {
             "throttled_periods": [
@@ -62,7 +62,7 @@ class Starved:
             if self.world.runtime.state(node.name) != "exited":
                 self.world.runtime.limit_cpu(node.name, allowance.cpus if allowance else None, None)
 
-    def gone(self) -> Evidence:
+    def verify_cleared(self) -> Evidence:
         """The kernel's quota reads as before, and the broker answers."""
         for node in self.nodes:
             wait_until(

@@ -233,7 +233,7 @@ def reassign(connection: Connection, assignment: Mapping[TopicPartition, Sequenc
 
 def to_controller(connection: Connection, request: Any) -> Any:
     """Send a request to the broker that takes such requests; errors as ``controller``."""
-    if connection.passes_on:  # KRaft names any live broker as the controller, one that is cut off, too
+    if connection.forwards_to_controller:  # KRaft names any live broker as the controller, one that is cut off, too
         return connection.send(request)
     with controller(connection) as to:
         return to.send(request)

@@ -68,13 +68,25 @@ def transport_error_name(error: OSError) -> str:
 class Connection:
     """One connection to one broker, opened when first used and again after an error.
 
-    ``passes_on``: what is meant for the controller goes there by itself (KRaft). Not safe for several threads.
+    ``forwards_to_controller``: what is meant for the controller goes there by itself (KRaft).
+    Not safe for several threads.
     """
 
     def __init__(
-        self, host: str, port: int, timeout_s: float, client_id: str = "plimsoll", *, passes_on: bool = False
+        self,
+        host: str,
+        port: int,
+        timeout_s: float,
+        client_id: str = "plimsoll",
+        *,
+        forwards_to_controller: bool = False,
     ) -> None:
-        self.host, self.port, self.timeout_s, self.passes_on = host, port, timeout_s, passes_on
+        self.host, self.port, self.timeout_s, self.forwards_to_controller = (
+            host,
+            port,
+            timeout_s,
+            forwards_to_controller,
+        )
         self._client_id = client_id
         self._socket: socket.socket | None = None
         self._protocol = KafkaProtocol(client_id=client_id)

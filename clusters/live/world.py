@@ -42,7 +42,7 @@ T = TypeVar("T")
 ANSWER_LIMIT_S = 0.5
 START_LIMIT_S = 60.0
 ASKED_FOR_S = (3.0, 10.0)  # each broker, and once more
-MOST_CONTROLLERS = 3
+MAX_CONTROLLERS = 3
 SERVERS = frozenset({"broker", "controller", "zookeeper"})
 
 
@@ -118,7 +118,7 @@ class World:
     @cached_property
     def coordinators(self) -> list[Node]:
         """KRaft's controllers, or ZooKeeper."""
-        addresses = [f"{self.prefix}.{HOST - index}" for index in range(MOST_CONTROLLERS)]
+        addresses = [f"{self.prefix}.{HOST - index}" for index in range(MAX_CONTROLLERS)]
         return servers.coordinator_nodes(self.release, self.scenario.cluster, addresses, self.folder.work)
 
     @property
@@ -242,8 +242,10 @@ class World:
         failed: OSError | None = None
         for limit_s in ASKED_FOR_S:
             for number in [number for number, view in self.views().items() if view]:
-                address, passes_on = self.brokers[number].address, self.plan.mode == "kraft"
-                with Connection(address, PORTS["PROBE"], limit_s, "plimsoll-world", passes_on=passes_on) as broker:
+                address, forwards_to_controller = self.brokers[number].address, self.plan.mode == "kraft"
+                with Connection(
+                    address, PORTS["PROBE"], limit_s, "plimsoll-world", forwards_to_controller=forwards_to_controller
+                ) as broker:
                     try:
                         return what(broker)
                     except OSError as error:

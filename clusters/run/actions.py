@@ -10,19 +10,19 @@ from functools import partial
 from typing import Any
 
 from clusters.clients.direct_writes import write_directly
-from clusters.clients.nodes import offer
+from clusters.clients.nodes import set_rate
 from clusters.clients.replica_reader import ReplicaReader
-from clusters.faults.disk import Flipped, Forgotten, FullDisk, ReadOnlyDisk, Truncated, Wiped
+from clusters.faults.disk import DeletedCheckpoint, FlippedBit, FullDisk, ReadOnlyDisk, Truncated, Wiped
 from clusters.faults.lagging import LagFault
-from clusters.faults.network import Delayed, Peer, Shaped, cut_each, lose
+from clusters.faults.network import Delayed, LimitedBandwidth, Peer, disconnect_each, lose
 from clusters.faults.processes import Killed, Paused, Stopped
-from clusters.faults.resources import Starved
+from clusters.faults.resources import LimitedCpu
 from clusters.faults.topology import (
     HIGH_WATERMARK,
     Change,
+    ChurnLeadership,
     Configured,
     Deleted,
-    PingPong,
     Reassigned,
     leader_first,
     move_leader,
@@ -55,16 +55,16 @@ def _hold(_run: PhaseRun, step: flow.Hold) -> None:
     threading.Event().wait(step.seconds)  # the experiment's own time, during which the load runs on
 
 
-def _offer(run: PhaseRun, step: flow.Offer) -> None:
-    run.world.events.add("offered", phase=run.phase.name, step=step.key, **offer(run.world, step.rate))
+def _set_rate(run: PhaseRun, step: flow.SetRate) -> None:
+    run.world.events.add("rate_set", phase=run.phase.name, step=step.key, **set_rate(run.world, step.rate))
 
 
 def _wait(run: PhaseRun, step: flow.Wait) -> None:
     run.wait(step.condition, step.limit, step)
 
 
-def _window(run: PhaseRun, step: flow.Window) -> None:
-    run.window(step.condition, step)
+def _require(run: PhaseRun, step: flow.Require) -> None:
+    run.require(step.condition, step)
 
 
 def _lag(run: PhaseRun, step: network.Lag) -> None:
@@ -99,8 +99,8 @@ def _stop(run: PhaseRun, step: processes.Stop) -> None:
     run.inject(Stopped(run.world, run.nodes(step.node)), step)
 
 
-def _starve_cpu(run: PhaseRun, step: processes.StarveCpu) -> None:
-    run.inject(Starved(run.world, run.nodes(step.node), step.cpus), step)
+def _limit_cpu(run: PhaseRun, step: processes.LimitCpu) -> None:
+    run.inject(LimitedCpu(run.world, run.nodes(step.node), step.cpus), step)
 
 
 def _fill_disk(run: PhaseRun, step: disks.FillDisk) -> None:
@@ -120,12 +120,12 @@ def _truncate(run: PhaseRun, step: disks.Truncate) -> None:
     run.inject(Truncated(run.world, run.node(step.node), step.partition, step.records, step.bytes), step)
 
 
-def _forget(run: PhaseRun, step: disks.Forget) -> None:
-    run.inject(Forgotten(run.world, run.node(step.node), step.what), step)
+def _delete_checkpoint(run: PhaseRun, step: disks.DeleteCheckpoint) -> None:
+    run.inject(DeletedCheckpoint(run.world, run.node(step.node), step.what), step)
 
 
 def _flip_bit(run: PhaseRun, step: disks.FlipBit) -> None:
-    run.inject(Flipped(run.world, run.node(step.node), step.partition, step.offset), step)
+    run.inject(FlippedBit(run.world, run.node(step.node), step.partition, step.offset), step)
 
 
 def _start(run: PhaseRun, step: processes.Start) -> None:
@@ -247,9 +247,9 @@ def _reassign(run: PhaseRun, step: topology.Reassign) -> None:
     run.inject(Reassigned(run.world, step.topic, step.to, step.limit), step)
 
 
-def _ping_pong(run: PhaseRun, step: topology.PingPong) -> None:
+def _churn_leadership(run: PhaseRun, step: topology.ChurnLeadership) -> None:
     ids = run.world.scenario.cluster.broker_ids
-    run.inject(PingPong(run.world, step.partition, [ids[letter] for letter in step.between], step.times), step)
+    run.inject(ChurnLeadership(run.world, step.partition, [ids[letter] for letter in step.between], step.times), step)
 
 
 def _delete_records(run: PhaseRun, step: topology.DeleteRecords) -> None:
@@ -296,14 +296,14 @@ def _read(run: PhaseRun, step: flow.Read) -> None:
     run.in_background(reader.run, end=reader.stop.set)
 
 
-def _cut(run: PhaseRun, step: network.Cut) -> None:
-    run.inject(cut_each(run.world, run.nodes(step.node), _peers(run, step.peers), step.direction), step)
+def _disconnect(run: PhaseRun, step: network.Disconnect) -> None:
+    run.inject(disconnect_each(run.world, run.nodes(step.node), _peers(run, step.peers), step.direction), step)
 
 
-def _join(run: PhaseRun, step: network.Join) -> None:
+def _reconnect(run: PhaseRun, step: network.Reconnect) -> None:
     nodes, peers = run.nodes(step.node), _peers(run, step.peers)
-    rules = {cut_each(run.world, nodes, peers, direction).rule for direction in ("both", "in", "out")}
-    run.heal_on(nodes, ("cut",), lambda fault: getattr(fault, "rule", None) in rules)
+    rules = {disconnect_each(run.world, nodes, peers, direction).rule for direction in ("both", "in", "out")}
+    run.heal_on(nodes, ("disconnect",), lambda fault: getattr(fault, "rule", None) in rules)
 
 
 def _peers(run: PhaseRun, peers: list[Any]) -> list[Peer]:
@@ -319,14 +319,14 @@ def _senders(run: PhaseRun, node: Node, targets: list[Target] | None) -> list[No
 
 def _check_unlimited(run: PhaseRun, node: Node) -> None:
     """All of these are one class of the kernel."""
-    if run.in_force([node], ("shape", "delay", "reorder", "lag", "slow")):
+    if run.in_force([node], ("limit_bandwidth", "delay", "reorder", "lag", "slow")):
         raise HarnessError(f"The traffic into {node.name} is limited or delayed already; end that first.")
 
 
-def _shape(run: PhaseRun, step: network.Shape) -> None:
+def _limit_bandwidth(run: PhaseRun, step: network.LimitBandwidth) -> None:
     node = run.node(step.into)
     _check_unlimited(run, node)
-    run.inject(Shaped(run.world, node, _senders(run, node, step.senders), step.rate), step)
+    run.inject(LimitedBandwidth(run.world, node, _senders(run, node, step.senders), step.rate), step)
 
 
 def _delay(run: PhaseRun, step: network.Delay) -> None:
@@ -341,8 +341,8 @@ def _reorder(run: PhaseRun, step: network.Reorder) -> None:
     run.inject(Delayed(run.world, node, _senders(run, node, step.senders), step.by, "reorder", step.percent), step)
 
 
-def _unshape(run: PhaseRun, step: network.Unshape) -> None:
-    run.heal_on([run.node(step.into)], ("shape",))
+def _restore_bandwidth(run: PhaseRun, step: network.RestoreBandwidth) -> None:
+    run.heal_on([run.node(step.into)], ("limit_bandwidth",))
 
 
 def _lose(run: PhaseRun, step: network.Lose) -> None:
@@ -350,7 +350,7 @@ def _lose(run: PhaseRun, step: network.Lose) -> None:
     run.inject(lose(run.world, node, _senders(run, node, step.senders), step.percent), step)
 
 
-def _lead(run: PhaseRun, step: topology.Lead) -> None:
+def _transfer_leadership(run: PhaseRun, step: topology.TransferLeadership) -> None:
     """One that is not in sync is not elected; that is recorded, and the phase goes on."""
     world, number = run.world, broker_id(run.node(step.replica))
     partition = _partition(run, step.replica)
@@ -361,21 +361,21 @@ def _lead(run: PhaseRun, step: topology.Lead) -> None:
 
 ACTIONS: dict[type[Step], Callable[[PhaseRun, Any], None]] = {
     flow.Hold: _hold,
-    flow.Offer: _offer,
+    flow.SetRate: _set_rate,
     flow.Wait: _wait,
-    flow.Window: _window,
+    flow.Require: _require,
     network.Lag: _lag,
     network.Slow: _slow,
     processes.Pause: _pause,
     processes.Resume: _resume,
     processes.Kill: _kill,
     processes.Stop: _stop,
-    processes.StarveCpu: _starve_cpu,
+    processes.LimitCpu: _limit_cpu,
     disks.FillDisk: _fill_disk,
     disks.ReadOnlyDisk: _read_only_disk,
     disks.Wipe: _wipe,
     disks.Truncate: _truncate,
-    disks.Forget: _forget,
+    disks.DeleteCheckpoint: _delete_checkpoint,
     disks.FlipBit: _flip_bit,
     processes.Start: _start,
     processes.Restart: _restart,
@@ -388,20 +388,20 @@ ACTIONS: dict[type[Step], Callable[[PhaseRun, Any], None]] = {
     topology.Elect: _elect,
     flow.Describe: _describe,
     topology.Reassign: _reassign,
-    topology.PingPong: _ping_pong,
+    topology.ChurnLeadership: _churn_leadership,
     topology.DeleteRecords: _delete_records,
     topology.Configure: _configure,
     topology.Throttle: _throttle,
     flow.DropCache: _drop_cache,
     flow.Write: _write,
-    network.Cut: _cut,
-    network.Join: _join,
-    network.Shape: _shape,
-    network.Unshape: _unshape,
+    network.Disconnect: _disconnect,
+    network.Reconnect: _reconnect,
+    network.LimitBandwidth: _limit_bandwidth,
+    network.RestoreBandwidth: _restore_bandwidth,
     network.Delay: _delay,
     network.Reorder: _reorder,
     network.Lose: _lose,
-    topology.Lead: _lead,
+    topology.TransferLeadership: _transfer_leadership,
     flow.Read: _read,
 }
 

@@ -260,7 +260,7 @@ def quiesce(run: Path) -> None:
             wait_until(lambda: _is_quiet(world), limit_s=limit_s, what="all in-sync replicas to be equal")
             kind = "quiesced"
         except WaitTimeout:
-            kind = "wait_ran_out"
+            kind = "wait_timed_out"
         waited_ms = round((time.monotonic() - started) * 1000)
         condition = "HW = LEO on every in-sync replica, and no open transaction"
         world.events.add(kind, step="quiesce", condition=condition, waited_ms=waited_ms)

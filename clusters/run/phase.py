@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from clusters.faults import Evidence, Fault
 from clusters.faults.disk import Damaged
 from clusters.faults.processes import Ended, Paused
-from clusters.faults.resources import Starved
+from clusters.faults.resources import LimitedCpu
 from clusters.kafka.wire import PartitionView
 from clusters.live.capture import capture_offsets
 from clusters.live.world import World, broker_id
@@ -28,7 +28,8 @@ from history.errors import HarnessError, WaitTimeout
 from history.partition import TopicPartition
 
 LEADER_LIMIT_S = 30.0
-NETWORK = ("cut", "lose", "shape", "delay", "reorder")  # faults that can be healed whatever else is in force
+# Faults that can be healed whatever else is in force.
+NETWORK = ("disconnect", "lose", "limit_bandwidth", "delay", "reorder")
 CONTROLLERS = ("controller", "active controller", "controllers")
 CAUGHT_UP_RECORDS = 100  # samples of one moment are some milliseconds of traffic apart
 
@@ -129,7 +130,7 @@ class PhaseRun:
         if role == "leader":
             return [leader]
         followers = [number for number in assigned if number != leader]
-        if role == "bystander" and self.world.plan.mode == "zookeeper":  # KRaft's controller is no broker
+        if role == "uninvolved broker" and self.world.plan.mode == "zookeeper":  # KRaft's controller is no broker
             followers = [number for number in followers if number != self._controller()]
         return followers if role == "followers" else followers[-1:]
 
@@ -166,17 +167,17 @@ class PhaseRun:
             carry_usage(self.world, fault.nodes)
         self._record_fault("inject", fault, asked=str(step))
         fault.inject()
-        self._prove("injected", fault, "bit", fault.bit)
+        self._prove("injected", fault, "effect_verified", fault.verify_injected)
         capture_offsets(self.world, f"{self.phase.name}: {fault.key} in force")
 
     def _heal(self, fault: Fault) -> None:
         self._record_fault("heal", fault)
         fault.heal()  # one that fails stays in force, and is tried again at the phase's end
         self._in_force.remove(fault)
-        self._prove("healed", fault, "gone", fault.gone)
+        self._prove("healed", fault, "recovery_verified", fault.verify_cleared)
         if isinstance(fault, Ended):
             for other in self._in_force:
-                if isinstance(other, Starved):
+                if isinstance(other, LimitedCpu):
                     other.hold()
 
     def _prove(self, kind: str, fault: Fault, name: str, proof: Callable[[], Evidence]) -> None:
@@ -232,17 +233,17 @@ class PhaseRun:
 
         try:
             wait_until(holds, limit_s=limit_s, what=str(condition), every_s=0.02, last_seen=lambda: seen)
-            kind = "wait_met"
+            kind = "condition_met"
         except WaitTimeout:
-            kind = "wait_ran_out"
+            kind = "wait_timed_out"
         waited_ms = round((time.monotonic() - started) * 1000)
         self._record(kind, step, condition=str(condition), waited_ms=waited_ms, limit_s=limit_s, last_seen=seen)
 
-    def window(self, condition: Condition, step: Step) -> None:
+    def require(self, condition: Condition, step: Step) -> None:
         """Record whether a condition holds now; it fails nothing."""
-        opened, seen = self._check(condition)
-        why = f"{'holds' if opened else 'does not hold'}: {seen}"
-        self._record("window", step, condition=str(condition), opened=opened, why=why)
+        met, seen = self._check(condition)
+        why = f"{'holds' if met else 'does not hold'}: {seen}"
+        self._record("precondition", step, condition=str(condition), met=met, why=why)
 
     def _check(self, condition: Condition) -> tuple[bool, str]:
         for name in ("log_end_offset", "high_watermark", "log_start_offset"):

@@ -13,7 +13,7 @@ from history.errors import BadInput
 NodeState = Literal["running", "paused", "exited", "absent"]
 HOST = 10  # the first node's last address byte
 CAPABILITIES = {
-    "docker": frozenset({"kill", "pause", "lag", "shape", "network", "allowance", "disk"}),
+    "docker": frozenset({"kill", "pause", "lag", "limit_bandwidth", "network", "allowance", "disk"}),
     "process": frozenset({"kill", "pause", "lag"}),
 }
 

@@ -25,7 +25,7 @@ class Part(NamedTuple):
 
 
 PARTS = (
-    Part("iptables", frozenset({"cut", "lose"}), "pause", "iptables -w -A INPUT -p tcp --dport 1 -j DROP"),
+    Part("iptables", frozenset({"disconnect", "lose"}), "pause", "iptables -w -A INPUT -p tcp --dport 1 -j DROP"),
     Part(
         "xt_statistic",
         frozenset({"lose"}),
@@ -34,7 +34,7 @@ PARTS = (
     ),
     Part(
         "sch_htb or cls_u32",
-        frozenset({"shape", "delay", "reorder", "lag", "slow"}),
+        frozenset({"limit_bandwidth", "delay", "reorder", "lag", "slow"}),
         "pause",
         "tc qdisc add dev lo root handle 1: htb && tc class add dev lo parent 1: classid 1:1 htb rate 1mbit && "
         "tc filter add dev lo parent 1: protocol ip prio 1 u32 match ip sport 1 0xffff flowid 1:1",
@@ -46,7 +46,7 @@ PARTS = (
         "tc qdisc del dev lo root; tc qdisc add dev lo root netem delay 1ms",
     ),
 )
-QUOTA = Part("CFS_BANDWIDTH", frozenset({"starve_cpu"}), "lag")
+QUOTA = Part("CFS_BANDWIDTH", frozenset({"limit_cpu"}), "lag")
 
 
 def lacking(steps: Iterable[str], trial: Trial) -> dict[str, Part]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from clusters.scenario.scenario import Phase, Scenario
-from clusters.scenario.steps.flow import Offer, Write
+from clusters.scenario.steps.flow import SetRate, Write
 from clusters.scenario.steps.step import Step
 
 _STEP_S = 2.0
@@ -14,7 +14,7 @@ _WRITE_S = 30.0  # of a leader that is cut off, which answers each request after
 _REQUEST_S = 0.02  # of one that is answered, on a busy host
 _LAST_REQUEST_S = 15.0  # one that is under way as a write is given up
 _DRAINED_PER_S = 5000.0  # records that the last reader reads on a busy host, and less than half of what it can
-_LEAST_DRAIN_S, MOST_DRAIN_S = 120.0, 3600.0
+_MIN_DRAIN_S, MAX_DRAIN_S = 120.0, 3600.0
 
 
 def expected_phase_s(phase: Phase) -> float:
@@ -32,9 +32,9 @@ def drain_limit_s(scenario: Scenario) -> float:
     """Seconds after which the last reader ends with what it has: by the records that there are at most to read."""
     load = scenario.load
     steps = [step for phase in scenario.phases for step in phase.steps]
-    rate = max([load.rate, *(step.rate for step in steps if isinstance(step, Offer))]) if load else 0.0
+    rate = max([load.rate, *(step.rate for step in steps if isinstance(step, SetRate))]) if load else 0.0
     records = rate * sum(map(expected_phase_s, scenario.phases))
-    return min(max(records / _DRAINED_PER_S, _LEAST_DRAIN_S), MOST_DRAIN_S)
+    return min(max(records / _DRAINED_PER_S, _MIN_DRAIN_S), MAX_DRAIN_S)
 
 
 def write_limit_s(step: Write) -> float:

@@ -18,10 +18,10 @@ from pydantic import BeforeValidator, Field, PlainSerializer, ValidationError, m
 from clusters.paths import ROOT
 from clusters.scenario.steps.catalog import AnyStep
 from clusters.scenario.steps.disks import FillDisk, FlipBit, ReadOnlyDisk
-from clusters.scenario.steps.flow import Offer
+from clusters.scenario.steps.flow import SetRate
 from clusters.scenario.steps.network import Lag, Slow
 from clusters.scenario.steps.step import Step
-from clusters.scenario.steps.topology import PingPong
+from clusters.scenario.steps.topology import ChurnLeadership
 from clusters.scenario.targets import Letter, Target
 from clusters.scenario.values import (
     Acks,
@@ -275,7 +275,7 @@ class Scenario(Model):
         for topic, partition in [target.of for target in targets if target.of] + step.partitions:
             if topic not in self.topics or partition >= self.topics[topic].partitions:
                 raise ValueError(f"{where}: there is no partition {topic}-{partition}")
-        if isinstance(step, Offer) and self.load is None:
+        if isinstance(step, SetRate) and self.load is None:
             raise ValueError(f"{where}: there is no load whose rate it could change")
         self._check_letters(where, step)
         if (wrong := next((t for t in targets if t.role in CONTROLLERS), None)) and not step.of_controllers:
@@ -283,7 +283,7 @@ class Scenario(Model):
         for target in targets:
             if target.of and target.role.startswith("follower") and len(self.topics[target.of.topic].replicas) == 1:
                 raise ValueError(f"{where}: {target.of} has one replica, so it has no follower")
-            if target.of and target.role == "bystander" and len(self.topics[target.of.topic].replicas) < 3:
+            if target.of and target.role == "uninvolved broker" and len(self.topics[target.of.topic].replicas) < 3:
                 raise ValueError(
                     f"{where}: {target.of} needs three replicas, so that one is neither leader nor controller"
                 )
@@ -294,7 +294,9 @@ class Scenario(Model):
             raise ValueError(f"{where}: there is no broker {unknown[0]}; this cluster has {', '.join(known)}")
         if len(set(step.letters)) != len(step.letters):
             raise ValueError(f"{where}: names a broker twice in {step.letters}")
-        if isinstance(step, PingPong) and (odd := set(step.letters) - set(self.topics[step.partition.topic].replicas)):
+        if isinstance(step, ChurnLeadership) and (
+            odd := set(step.letters) - set(self.topics[step.partition.topic].replicas)
+        ):
             raise ValueError(f"{where}: {sorted(odd)[0]} has no replica of {step.partition} that could lead")
 
     @property

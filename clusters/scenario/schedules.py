@@ -24,9 +24,9 @@ from history.yaml_files import read_mapping
 
 MENU = Path(__file__).with_name("fault_mix.yaml")
 HEALED_LIMIT_S = 90.0
-_MOST_DURING = 2
+_MAX_DURING = 2
 # Nobody trails an idle leader, and an idle broker or link does not miss what it is denied.
-_OF_LOAD = frozenset({"lag", "slow", "shape", "starve_cpu"})
+_OF_LOAD = frozenset({"lag", "slow", "limit_bandwidth", "limit_cpu"})
 _USUAL_S = 8.0  # of a fault beyond its holds: taking effect, an election, catching up
 _SPAN = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m)?\.\.(\d+(?:\.\d+)?)(ms|s|m)?")
 
@@ -150,7 +150,7 @@ def _fault(menu: Menu, rng: random.Random, least: int) -> tuple[str, list[dict[s
     name = rng.choice(sorted(menu.faults))
     fault = menu.faults[name]
     gaps = {"$who": rng.choice(fault.who)} if fault.who else {}
-    chosen = rng.choices(menu.during, k=rng.randint(least, _MOST_DURING)) if menu.during else []
+    chosen = rng.choices(menu.during, k=rng.randint(least, _MAX_DURING)) if menu.during else []
     told = (each for step in fault.steps for each in (chosen if step == "$during" else [step]))
     return name, [_drawn(each, gaps, rng) for each in told]
 

@@ -13,11 +13,16 @@ from pydantic import ValidationError
 
 from clusters.scenario.scenario import Phase, Scenario
 from clusters.scenario.steps.flow import Heal
-from clusters.scenario.steps.network import Cut, Join
+from clusters.scenario.steps.network import Disconnect, Reconnect
 from clusters.scenario.steps.step import Step
 
 T = TypeVar("T")
-_ENDS = {"resume": ("pause",), "start": ("kill", "stop"), "join": ("cut",), "unshape": ("shape",)}
+_ENDS = {
+    "resume": ("pause",),
+    "start": ("kill", "stop"),
+    "reconnect": ("disconnect",),
+    "restore_bandwidth": ("limit_bandwidth",),
+}
 
 
 def ddmin(items: Sequence[T], shows: Callable[[list[T]], bool]) -> list[T]:
@@ -89,5 +94,5 @@ def _ends_what_it_began(phase: Phase) -> bool:
 def _aim(step: Step) -> str:
     """Whom a fault or its end is aimed at; a cut is between a node and the others that it names."""
     told = step.model_dump()[step.key]
-    others = f" from {told['from']}" if isinstance(step, Cut | Join) else ""
+    others = f" from {told['from']}" if isinstance(step, Disconnect | Reconnect) else ""
     return f"{told.get('node', told.get('into'))}{others}"

@@ -15,7 +15,7 @@ class Target(Model):
     """Who a step is aimed at: a role that is bound to brokers when the phase reaches it.
 
     ``leader of orders-0`` · ``follower of orders-0`` (the last one in the assignment that does not lead) ·
-    ``followers of orders-0`` (all) · ``bystander of orders-0`` (the last one that neither leads nor is the
+    ``followers of orders-0`` (all) · ``uninvolved broker of orders-0`` (the last one that neither leads nor is the
     controller) · ``preferred leader of orders-0`` · ``controller`` · ``A`` (a named broker) · ``A of orders-0`` (the
     same, as a replica of that partition) · ``random broker`` (by the run's seed) · ``replicas of orders-0`` (all) ·
     ``brokers`` (all) · ``active controller`` (KRaft: the one that leads the quorum) · ``controllers`` (KRaft: all,
@@ -26,7 +26,7 @@ class Target(Model):
         "leader",
         "follower",
         "followers",
-        "bystander",
+        "uninvolved broker",
         "preferred leader",
         "replicas",
         "controller",
@@ -57,7 +57,9 @@ _ALONE = {
 def _target(value: object) -> object:
     if not isinstance(value, str):
         return value
-    if match := re.fullmatch(r"(preferred leader|leader|followers?|bystander|replicas) of ([\w.-]+)-(\d+)", value):
+    if match := re.fullmatch(
+        r"(preferred leader|leader|followers?|uninvolved broker|replicas) of ([\w.-]+)-(\d+)", value
+    ):
         return {"role": match[1], "of": TopicPartition(match[2], int(match[3]))}
     if match := re.fullmatch(r"([A-Z]) of ([\w.-]+)-(\d+)", value):
         return Target(role="named", name=match[1], of=TopicPartition(match[2], int(match[3])))
@@ -66,7 +68,7 @@ def _target(value: object) -> object:
     if re.fullmatch(r"[A-Z]", value):
         return Target(role="named", name=value)
     raise ValueError(
-        f"{value!r} is no target; say leader|follower|followers|bystander|preferred leader|replicas of "
+        f"{value!r} is no target; say leader|follower|followers|uninvolved broker|preferred leader|replicas of "
         "<topic>-<partition>, controller, active controller, controllers, random broker, brokers or a broker's letter"
     )
 

@@ -56,7 +56,7 @@ def row(item: Item, **about: Any) -> dict[str, Any]:
         "sentence": "Everything promised held.",
         "anomalies": {},
         "broken": [],
-        "window": True,
+        "precondition_met": True,
         "labels": {**item.labels, "campaign": "k1", "item": item.name},
     }
     return {**usual, **about}
@@ -135,14 +135,14 @@ def test_what_cannot_be_planned_is_refused(settings: dict[str, Any], sentence: s
     ("about", "said"),
     [
         (STUCK, "found"),
-        ({**STUCK, "window": False}, "found"),  # what was found proves that the window was open
+        ({**STUCK, "precondition_met": False}, "found"),  # what was found proves that the window was open
         ({"verdict": "fail", "broken": ["I12"]}, "clean"),
-        ({"verdict": "fail", "broken": ["I12"], "window": False}, "window missed"),
-        ({"window": False}, "window missed"),
-        ({"window": None}, "clean"),
+        ({"verdict": "fail", "broken": ["I12"], "precondition_met": False}, "window missed"),
+        ({"precondition_met": False}, "window missed"),
+        ({"precondition_met": None}, "clean"),
         ({}, "clean"),
         ({"verdict": "unknown"}, "unknown"),
-        ({"verdict": "unknown", "window": False}, "unknown"),
+        ({"verdict": "unknown", "precondition_met": False}, "unknown"),
     ],
 )
 def test_what_a_try_says(about: Mapping[str, Any], said: str) -> None:
@@ -163,7 +163,11 @@ def test_a_change_of_behaviour_is_found_in_a_run_that_passes() -> None:
 def test_a_try_that_said_nothing_is_made_again_once() -> None:
     """A missed window and no verdict; numbers go on, and what was not recorded is not replaced."""
     planned = plan(bugs="13091", tries=2)
-    rows = [row(planned.items[0], window=False), row(planned.items[1]), row(planned.items[2], verdict="unknown")]
+    rows = [
+        row(planned.items[0], precondition_met=False),
+        row(planned.items[1]),
+        row(planned.items[2], verdict="unknown"),
+    ]
 
     again = known_bugs.follow_up(planned, rows)
     assert [(item.name, item.seed) for item in again] == [("kafka-13091-bad-03", 10), ("kafka-13091-bad-04", 11)]
@@ -179,7 +183,9 @@ def test_bug_by_version_is_counted_in_tries() -> None:
     bad = [row(item, **STUCK) for item in planned.items if item.labels["arm"] == "bad"]
     good = [row(item) for item in planned.items if item.labels["arm"] == "good"]
     good[0] |= {"verdict": "fail", "broken": ["I12"]}  # by another bug
-    found = known_bugs.result(planned, [*bad[:2], {**bad[2], "broken": [], "window": False, "verdict": "pass"}, *good])
+    found = known_bugs.result(
+        planned, [*bad[:2], {**bad[2], "broken": [], "precondition_met": False, "verdict": "pass"}, *good]
+    )
 
     counts = ("found", "decided", "clean", "window_missed", "unknown", "as_expected", "found_by")
     assert [tuple(arm[name] for name in counts) for arm in found["arms"]] == [
@@ -205,8 +211,8 @@ def test_bug_by_version_is_counted_in_tries() -> None:
         ([STUCK, {}], [{}, {}], "fail"),
         ([STUCK, STUCK], [{}, STUCK], "fail"),
         ([STUCK, STUCK], [{}, {"verdict": "fail", "broken": ["I12"]}], "pass"),
-        ([{"window": False}, {"verdict": "unknown"}], [{}, {}], "unknown"),
-        ([STUCK, {"window": False}], [{}, {}], "pass"),
+        ([{"precondition_met": False}, {"verdict": "unknown"}], [{}, {}], "unknown"),
+        ([STUCK, {"precondition_met": False}], [{}, {}], "pass"),
     ],
 )
 def test_a_bug_must_be_found_where_it_is_and_nowhere_else(of_bad: list[Any], of_good: list[Any], state: str) -> None:
@@ -257,7 +263,7 @@ def test_each_bug_on_the_list_can_be_looked_for() -> None:
     for bug in BUGS:
         for changes in (bug.bad_changes, bug.good_changes):
             told = load_scenario(bug.scenario, changes)
-            looks = [step for phase in told.phases for step in phase.steps if step.key == "window"]
+            looks = [step for phase in told.phases for step in phase.steps if step.key == "require"]
             assert looks or bug.shown_as == ("behaviour_change",), bug.issue
         assert bug.affects(bug.bad), bug.issue
         assert bug.affects(bug.good) == bug.by_setting, bug.issue

@@ -28,7 +28,7 @@ topics:
 load: {topic: orders, rate: 100/s, engine: confluent-kafka}
 phases:
   - killed:
-      - offer: 400/s
+      - set_rate: 400/s
       - hold: 2s
       - kill: B
       - start: B
@@ -76,7 +76,7 @@ def test_the_kernel_holds_every_broker_to_its_allowance(run: RunFolder) -> None:
 
 def test_another_rate_holds_within_the_run(run: RunFolder) -> None:
     """The producer says from when; its preferred leaders lead again at the end."""
-    (offered,) = _events(run, "offered")
+    (offered,) = _events(run, "rate_set")
     (elected,) = _events(run, "elected")
 
     assert offered.detail["rate_per_s"] == 400

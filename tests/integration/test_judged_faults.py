@@ -28,7 +28,7 @@ phases:
 """
 TOPOLOGY = """
   - moved: [{reassign: {topic: orders, to: [D, E, F]}}, {hold: 2s}]
-  - to and fro: [{ping_pong: {partition: orders-0, between: [A, B], times: 4}}]
+  - to and fro: [{churn_leadership: {partition: orders-0, between: [A, B], times: 4}}]
   - fewer in sync:
       - configure: {topic: orders, set: {min.insync.replicas: 1}}
       - kill: followers of orders-0
@@ -47,11 +47,11 @@ DISKS = """
   - cut:
       - kill: A
       - truncate: {node: A, partition: orders-0, records: 300}
-      - forget: {node: A, what: high watermark checkpoint}
+      - delete_checkpoint: {node: A, what: high watermark checkpoint}
       - start: A
       - wait: {for: {isr_full: orders}, limit: 60s}
   - read-only: [{read_only_disk: leader of orders-0}, {wait: {for: {leader_changed: orders}, limit: 20s}}]
-  - starved: [{starve_cpu: {node: B, cpus: 0.2}}, {hold: 2s}]
+  - starved: [{limit_cpu: {node: B, cpus: 0.2}}, {hold: 2s}]
 """
 LAST_COPY = """
   - alone:
@@ -76,7 +76,7 @@ def judged(folder: Path, phases: str, *, brokers: int = 3, disks: str = "{}", mi
     run = experiment.prepare(str(told), kafka="3.9.1", runtime="docker", runs=folder, lease="process")
     record(run)
     proofs = [e for e in read_events(run / "events.jsonl") if e.kind in ("injected", "healed")]
-    assert [e for e in proofs if not e.detail.get("bit", e.detail.get("gone"))] == []
+    assert [e for e in proofs if not e.detail.get("effect_verified", e.detail.get("recovery_verified"))] == []
     judge([run])
     return json.loads((run / "verdict" / "verdict.json").read_text())
 

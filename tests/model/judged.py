@@ -61,7 +61,7 @@ def facts(history: History) -> Facts:
         states=states(history),
         starts=starts(history),
         faults=[Fault(*fault) for fault in history.faults],
-        evict_ns=EVICT_NS,
+        max_isr_lag_ns=EVICT_NS,
         least_isr=history.least_isr,
         strict_min_isr=history.strict_min_isr,
         lax_min_isr=not history.strict_min_isr,
@@ -191,7 +191,7 @@ class Tables:
     @cached_property
     def limits(self) -> DataFrame:
         return self._all(
-            LIMITS, lambda h: [{"evict_ns": EVICT_NS, "least_isr": h.least_isr if h.strict_min_isr else 0}]
+            LIMITS, lambda h: [{"max_isr_lag_ns": EVICT_NS, "least_isr": h.least_isr if h.strict_min_isr else 0}]
         )
 
     def cases(self) -> DataFrame:

@@ -161,4 +161,4 @@ def test_nobody_has_to_read_on(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("stdout", "stderr"):
         monkeypatch.setattr(cli.sys, name, SimpleNamespace(write=gone))
     cli._say("interrupted")
-    cli._complain("The harness broke.")
+    cli.print_error("The harness broke.")

@@ -39,13 +39,13 @@ def test_tasks_and_events_become_lines(tmp_path: Path) -> None:
     with events.path.open("a") as file:
         file.write('{"t_ns": 1, "torn')
     events.add("collected")
-    events.add("wait_ran_out", step="wait", condition="isr full: orders")
+    events.add("wait_timed_out", step="wait", condition="isr full: orders")
     progress.look()
 
     assert said == [
         "[00:00] phase 2/3 follower lags … (about 33 s)\n",
         "[00:00]   fault: lag, broker-3\n",
-        "[00:00]   did not come true in time: wait, isr full: orders\n",
+        "[00:00]   condition not met in time: wait, isr full: orders\n",
     ]
 
 

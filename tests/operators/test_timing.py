@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from clusters.scenario.durations import MOST_DRAIN_S
+from clusters.scenario.durations import MAX_DRAIN_S
 from clusters.scenario.scenario import parse_scenario
 from operators import timing
 
@@ -59,4 +59,4 @@ def test_a_task_may_wait_as_long_as_the_load_lets_it(task: str, load: str, limit
 
 def test_a_drain_is_given_up_by_itself_first() -> None:
     """Its own limit follows from the run's rate, which the DAG does not know; the task's comes after any of these."""
-    assert timing.task_limit("drain", parse_scenario(STORY, "story")) > timedelta(seconds=MOST_DRAIN_S + 60)
+    assert timing.task_limit("drain", parse_scenario(STORY, "story")) > timedelta(seconds=MAX_DRAIN_S + 60)

@@ -253,7 +253,7 @@ def truncated(**settings) -> History:
     where = {"phase": "steady", "step": "kill", "target": "broker-1"}
     history.events[2:2] = [
         event(10 * S + 394 * MS, "inject", **where),
-        event(10 * S + 395 * MS, "injected", detail={"bit": True, "exit": 137}, **where),
-        event(13 * S, "healed", detail={"gone": True}, **where),
+        event(10 * S + 395 * MS, "injected", detail={"effect_verified": True, "exit": 137}, **where),
+        event(13 * S, "healed", detail={"recovery_verified": True}, **where),
     ]
     return history

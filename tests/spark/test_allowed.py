@@ -102,7 +102,7 @@ def test_an_unclean_election_may_be_ordered(detail, unclean):
         ("wipe", {"last_copy_of": ["sales-0", "orders-1"]}, True),
         ("wipe", {"last_copy_of": ["sales-0", "orders-eu-0"]}, False),
         ("wipe", {"last_copy_of": []}, False),
-        ("wipe", {"bit": False}, True),
+        ("wipe", {"effect_verified": False}, True),
         ("flip_bit", {}, False),
     ],
 )
@@ -122,7 +122,7 @@ def test_acks_1_may_lose_what_a_new_leader_lacks_however_it_came_to_lead():
     elect = {"phases": [{"one": [{"elect": {"who": "preferred"}}]}]}
 
     assert set(allowed(manifest(**told).model_copy(update={"scenario": elect}))) >= GONE
-    assert permitted(**told, faults=["ping_pong"]) >= GONE
+    assert permitted(**told, faults=["churn_leadership"]) >= GONE
     assert GONE.isdisjoint(permitted(**told, faults=["configure", "throttle", "delete_records", "flip_bit"]))
 
 

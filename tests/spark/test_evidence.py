@@ -106,7 +106,7 @@ def test_what_no_fault_covers_of_a_phase_is_on_end(spans, longest):
     [
         ("kill", "broker-1", [(1, 9)]),
         ("kill", "broker-11", []),
-        ("cut", "broker-1", []),  # the probe's port stays open
+        ("disconnect", "broker-1", []),  # the probe's port stays open
         ("reassign", "broker-2", [(1, 9)]),  # its replicas may be elsewhere
     ],
 )
@@ -234,9 +234,9 @@ def test_undecided_things_are_evidence_that_is_missing():
 
 def test_a_wait_that_ran_out_is_told():
     """The sentence names the condition and what was seen last."""
-    ran_out = of("wait_ran_out", condition="isr full: orders", waited_ms=30000, last_seen="[1, 2]")
+    ran_out = of("wait_timed_out", condition="isr full: orders", waited_ms=30000, last_seen="[1, 2]")
 
-    assert evidence.waits_that_ran_out([ran_out, of("wait_met")]) == [
+    assert evidence.waits_that_ran_out([ran_out, of("condition_met")]) == [
         "In 'p' the wait for isr full: orders ran out after 30000 ms; last seen: [1, 2]."
     ]
     at_the_end = replace(ran_out, phase="", step="quiesce")

@@ -94,7 +94,7 @@ def test_the_rate_that_keeps_the_limit() -> None:
 def test_a_rate_that_was_not_answered_is_not_sustained() -> None:
     """The higher one of two has no p99: the lower one is the last that kept the limit; alone it is none."""
     kept, lost = STEADY | {"phase": "a", "p99_ms": 50.0}, STEADY | {"phase": "b", "due": 40_000, "p99_ms": None}
-    offered = [Event(t_ns=S, wall="", kind="offered", phase=name) for name in ("a", "b")]
+    offered = [Event(t_ns=S, wall="", kind="rate_set", phase=name) for name in ("a", "b")]
     both, alone = (
         _measured(manifest=_with_limit(0.1), events=offered, latency=rows)["sustainable_rate_per_s", ""]
         for rows in ([kept, lost], [lost])
@@ -107,7 +107,7 @@ def test_a_rate_that_was_not_answered_is_not_sustained() -> None:
 def test_sustainable_rate_is_of_the_stepped_phases_alone() -> None:
     """A warm-up that offered no rate of its own is no step; without a limit there is no such figure."""
     steps = [STEADY | {"phase": "a", "p99_ms": 50.0}, STEADY | {"phase": "b", "due": 40_000, "p99_ms": 200.0}]
-    offered = [Event(t_ns=S, wall="", kind="offered", phase=name) for name in ("a", "b")]
+    offered = [Event(t_ns=S, wall="", kind="rate_set", phase=name) for name in ("a", "b")]
     rows = [STEADY | {"p99_ms": 900.0}, *steps]
 
     found = _measured(manifest=_with_limit(0.1), events=offered, latency=rows)

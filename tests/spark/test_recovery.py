@@ -18,9 +18,9 @@ def events(*, step="kill", target="broker-1", healed=14, until=20):
     return [
         Event(9 * S, "", "phase_started", "p"),
         Event(10 * S, "", "inject", **fault),
-        Event(10 * S + 1, "", "injected", **fault, detail={"bit": True}),
+        Event(10 * S + 1, "", "injected", **fault, detail={"effect_verified": True}),
         Event(13 * S, "", "heal", **fault),
-        Event(healed * S, "", "healed", **fault, detail={"gone": True}),
+        Event(healed * S, "", "healed", **fault, detail={"recovery_verified": True}),
         Event(until * S, "", "phase_ended", "p"),
     ]
 
@@ -62,7 +62,7 @@ def test_an_offered_load_counts_from_its_offer_until_the_fault_that_it_met_is_he
     """Offered at 11 s with a broker away, healed from 13 s; offered before the fault, it lasts as long as the phase."""
 
     def offered(at_s):
-        known = [*events(), Event(at_s * S, "", "offered", "p", detail={"from_ns": at_s * S + 5})]
+        known = [*events(), Event(at_s * S, "", "rate_set", "p", detail={"from_ns": at_s * S + 5})]
         return recovery.load_spans(sorted(known, key=lambda event: event.t_ns))
 
     assert recovery.load_spans(events()) == [("p", 9 * S, 20 * S)]

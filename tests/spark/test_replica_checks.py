@@ -82,7 +82,7 @@ def test_an_isr_is_too_small_below_the_smallest_setting():
     slack = {"from_ns": 5 * S + 100 * MS, "until_ns": 20 * S - 100 * MS}
 
     assert list(short_rows(known)) == [TP | {"broker_id": 1, "leader_epoch": 3, "isr": [1]} | slack]
-    assert list(short_rows(replace(known, frozen_below=1))) == []
+    assert list(short_rows(replace(known, lowest_min_isr=1))) == []
     assert list(short_rows(replace(known, outages=[Outage(1, 6 * S, 7 * S)]))) == []
     assert list(short_rows(replace(known, outages=[Outage(2, 6 * S, 7 * S)]))) != []
 
@@ -107,13 +107,13 @@ def test_a_fault_has_three_times():
 
 def test_an_outage_lasts_from_the_order_to_the_proof_that_it_is_gone():
     """Of a broker, or of a controller (None); a limit on traffic is none."""
-    where = {"phase": "p", "step": "cut", "target": "broker-2"}
+    where = {"phase": "p", "step": "disconnect", "target": "broker-2"}
     controllers = {"phase": "p", "step": "kill", "target": "controller, broker-1"}
     told = [
         event(1 * S, "inject", **where),
         event(2 * S, "injected", **where),
         event(3 * S, "inject", **controllers),
-        event(4 * S, "inject", phase="p", step="shape", target="broker-1"),
+        event(4 * S, "inject", phase="p", step="limit_bandwidth", target="broker-1"),
         event(5 * S, "heal", **where),
         event(6 * S, "healed", **where),
     ]

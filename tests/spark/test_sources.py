@@ -26,7 +26,7 @@ def sources(events=(), logs=None, lines=(), **told):
         ("inject", "reassign", "broker-2, broker-3", [NewLog(None, 5)]),
         ("heal", "reassign", "broker-2, broker-3", [NewLog(None, 5)]),
         ("inject", "kill", "broker-2", []),
-        ("inject", "forget", "broker-2", []),
+        ("inject", "delete_checkpoint", "broker-2", []),
     ],
 )
 def test_a_log_is_a_new_one_after_some_steps(kind, step, target, found):
@@ -37,17 +37,17 @@ def test_a_log_is_a_new_one_after_some_steps(kind, step, target, found):
 def test_a_reassignment_gives_its_topic_new_logs():
     """Which one, the proof says; another reassignment's does not matter, and without a proof it may be any."""
     one, other = {"step": "reassign", "target": "broker-1"}, {"step": "reassign", "target": "broker-3"}
-    proven = {"bit": True, "replicas": {"order-s-0": [1], "order-s-1": [1]}}
+    proven = {"effect_verified": True, "replicas": {"order-s-0": [1], "order-s-1": [1]}}
     told = [
         happened(1, "inject", **one),
         happened(2, "injected", detail=proven, **one),
         happened(3, "inject", **other),
-        happened(4, "injected", detail={"bit": False, "why": "in time"}, **other),
+        happened(4, "injected", detail={"effect_verified": False, "why": "in time"}, **other),
         happened(5, "heal", **one),
     ]
 
     assert list(new_logs(told, manifest())) == [NewLog(None, 1, "order-s"), NewLog(None, 3), NewLog(None, 5, "order-s")]
-    unproven = happened(6, "healed", detail={"gone": False}, **one)
+    unproven = happened(6, "healed", detail={"recovery_verified": False}, **one)
     assert list(new_logs([*told, unproven], manifest())) == [NewLog(None, t_ns) for t_ns in (1, 3, 5)]
 
 
@@ -69,8 +69,8 @@ def test_the_settings_that_steps_changed_bound_the_checks():
     run = sources()
     run.run.manifest = run.manifest.model_copy(update={"scenario": {"phases": [{"one": changes}]}})
 
-    assert (run.facts(("orders", 0)).least_isr, run.facts(("orders", 0)).frozen_below) == (3, 1)
-    assert (sources().facts(("orders", 0)).least_isr, sources().facts(("orders", 0)).frozen_below) == (2, 2)
+    assert (run.facts(("orders", 0)).least_isr, run.facts(("orders", 0)).lowest_min_isr) == (3, 1)
+    assert (sources().facts(("orders", 0)).least_isr, sources().facts(("orders", 0)).lowest_min_isr) == (2, 2)
 
 
 def test_min_isr_is_bounded_by_the_most_replicas_that_a_partition_had():

@@ -58,10 +58,10 @@ class Truncate(Step):
         return self
 
 
-class Forget(Step):
+class DeleteCheckpoint(Step):
     """Delete a checkpoint file of a broker that is down."""
 
-    key = "forget"
+    key = "delete_checkpoint"
     fault = True
     of_dead = True
     node: Node
@@ -83,6 +83,6 @@ STEPS: tuple[type[Step], ...] = (
     ReadOnlyDisk,
     Wipe,
     Truncate,
-    Forget,
+    DeleteCheckpoint,
     FlipBit,
 )

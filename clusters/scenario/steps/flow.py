@@ -21,10 +21,10 @@ class Hold(Step):
     seconds: Seconds
 
 
-class Offer(Step):
+class SetRate(Step):
     """Let the load that runs go on at another rate, from now on and into the phases after this one."""
 
-    key = "offer"
+    key = "set_rate"
     shorthand = "rate"
     rate: PerSecond
 
@@ -37,10 +37,10 @@ class Wait(Step):
     limit: Seconds = 30.0
 
 
-class Window(Step):
+class Require(Step):
     """Look whether a condition holds now, and record it: whether what this scenario is about could happen at all."""
 
-    key = "window"
+    key = "require"
     shorthand = "condition"
     condition: Condition
 
@@ -113,9 +113,9 @@ class Read(Step):
 
 STEPS: tuple[type[Step], ...] = (
     Hold,
-    Offer,
+    SetRate,
     Wait,
-    Window,
+    Require,
     Heal,
     Describe,
     DropCache,

@@ -33,14 +33,14 @@ class Slow(Step):
     limit: Seconds = 30.0
 
 
-class Cut(Step):
+class Disconnect(Step):
     """Drop all packets between a node and others; the probe's port stays open.
 
     TCP needs both ways, so one way is meant of requests: ``in`` drops what others ask of the node, ``out`` what the
     node asks of others, each with its answers.
     """
 
-    key = "cut"
+    key = "disconnect"
     fault = True
     needs = frozenset({"network"})
     of_controllers = True
@@ -49,7 +49,7 @@ class Cut(Step):
     direction: Literal["both", "in", "out"] = "both"
 
     @model_validator(mode="after")
-    def _asks(self) -> Cut:
+    def _asks(self) -> Disconnect:
         if self.direction == "out" and "clients" in self.peers:
             raise ValueError("direction out cuts nothing from clients, which a broker asks nothing; use in or both")
         if self.node.role == "active controller" and "clients" in self.peers:
@@ -59,10 +59,10 @@ class Cut(Step):
         return self
 
 
-class Join(Step):
+class Reconnect(Step):
     """End the cut between a node and the same others."""
 
-    key = "join"
+    key = "reconnect"
     needs = frozenset({"network"})
     of_controllers = True
     node: Node
@@ -73,24 +73,24 @@ class _ToFetchers(Step):
     """Something done to what brokers (all others where none are named) send to a node's replica fetchers."""
 
     fault = True
-    needs = frozenset({"shape"})
+    needs = frozenset({"limit_bandwidth"})
     into: Node
     senders: Brokers | None = Field(default=None, alias="from")
 
 
-class Shape(_ToFetchers):
+class LimitBandwidth(_ToFetchers):
     """Limit what brokers (all others where none are named) send to a node's replica fetchers."""
 
-    key = "shape"
+    key = "limit_bandwidth"
     rate: BytesPerSecond
 
 
-class Unshape(Step):
+class RestoreBandwidth(Step):
     """Lift the limit on what a node's replica fetchers get."""
 
-    key = "unshape"
+    key = "restore_bandwidth"
     shorthand = "into"
-    needs = frozenset({"shape"})
+    needs = frozenset({"limit_bandwidth"})
     into: Node
 
 
@@ -123,10 +123,10 @@ class Lose(Step):
 STEPS: tuple[type[Step], ...] = (
     Lag,
     Slow,
-    Cut,
-    Join,
-    Shape,
-    Unshape,
+    Disconnect,
+    Reconnect,
+    LimitBandwidth,
+    RestoreBandwidth,
     Delay,
     Reorder,
     Lose,

@@ -65,10 +65,10 @@ class Stop(Step):
     node: Node
 
 
-class StarveCpu(Step):
+class LimitCpu(Step):
     """Let a broker have little CPU time: it runs, but slowly."""
 
-    key = "starve_cpu"
+    key = "limit_cpu"
     fault = True
     needs = frozenset({"allowance"})
     node: Node
@@ -183,7 +183,7 @@ STEPS: tuple[type[Step], ...] = (
     Resume,
     Kill,
     Stop,
-    StarveCpu,
+    LimitCpu,
     Start,
     Restart,
     Bounce,

@@ -20,10 +20,10 @@ class Elect(Step):
     who: Literal["preferred", "unclean"]
 
 
-class Lead(Step):
+class TransferLeadership(Step):
     """Let a replica lead its partition: put it first in the assignment, then elect the preferred leader."""
 
-    key = "lead"
+    key = "transfer_leadership"
     shorthand = "replica"
     replica: Replica
 
@@ -46,10 +46,10 @@ class Reassign(Step):
         return self.to
 
 
-class PingPong(Step):
+class ChurnLeadership(Step):
     """Move a partition's leadership to and fro, each move as soon as the one before is seen."""
 
-    key = "ping_pong"
+    key = "churn_leadership"
     fault = True
     partition: Partition
     between: list[Letter] = Field(min_length=2)
@@ -100,9 +100,9 @@ class Throttle(Step):
 
 STEPS: tuple[type[Step], ...] = (
     Elect,
-    Lead,
+    TransferLeadership,
     Reassign,
-    PingPong,
+    ChurnLeadership,
     DeleteRecords,
     Configure,
     Throttle,

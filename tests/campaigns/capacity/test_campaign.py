@@ -57,9 +57,9 @@ def test_a_load_step_offers_its_rate_in_a_phase_of_its_own() -> None:
     """4 MB/s of 1000-byte records are 4000 a second; with one away, the offer comes once it is out of the ISR."""
     healthy, degraded = campaign().items[:2]
 
-    assert {"4 MB/s": [{"offer": "4000/s"}, {"hold": 30.0}]} in healthy.changes["phases"]
+    assert {"4 MB/s": [{"set_rate": "4000/s"}, {"hold": 30.0}]} in healthy.changes["phases"]
     steps = next(phase for phase in degraded.changes["phases"] if "4 MB/s, one away" in phase)["4 MB/s, one away"]
-    assert [next(iter(step)) for step in steps] == ["stop", "wait", "offer", "hold", "start", "wait"]
+    assert [next(iter(step)) for step in steps] == ["stop", "wait", "set_rate", "hold", "start", "wait"]
 
 
 def test_a_catch_up_run_is_away_as_long_as_its_label_says() -> None:

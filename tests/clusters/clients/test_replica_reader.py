@@ -62,7 +62,7 @@ def test_every_record_becomes_a_poll(reader: Any, tmp_path: Path, monkeypatch: p
         reader,
         monkeypatch,
         ([record(20), record(21)], None),
-        ConnectionResetError("cut"),
+        ConnectionResetError("disconnect"),
         ([], "OFFSET_OUT_OF_RANGE"),
         ([record(22)], None),
         ([], None),

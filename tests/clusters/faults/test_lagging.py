@@ -113,7 +113,7 @@ def test_a_lag_that_was_seen_is_proven(world: Any, records: int | None, samples:
     lagged = fault(world, records)
     lagged._seen.extend(samples)
 
-    assert lagged.bit() == lagged.figures()
+    assert lagged.verify_injected() == lagged.figures()
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ def test_a_lag_that_was_not_seen_is_not_proven(
     lagged._seen.extend(samples)
 
     with pytest.raises(WaitTimeout, match="for broker-3 to trail the leader of orders-0 by 1000 records; last seen: "):
-        lagged.bit()
+        lagged.verify_injected()
 
 
 def test_figures_are_of_the_samples_in_the_isr(world: Any) -> None:
@@ -153,7 +153,7 @@ def test_a_follower_that_caught_up_is_healed(world: Any) -> None:
     """Within half a second of traffic."""
     world.ends = {1: 1000, 3: 500}
 
-    assert fault(world).gone()["lag"] == 500
+    assert fault(world).verify_cleared()["lag"] == 500
 
 
 def test_the_thread_ends_with_its_fault_and_opens_the_valve(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -180,7 +180,7 @@ def test_what_breaks_in_the_thread_is_told_to_who_waits(world: Any, monkeypatch:
     lagged = fault(world)
     lagged.inject()
 
-    for call in (lagged.bit, lagged.heal):
+    for call in (lagged.verify_injected, lagged.heal):
         with pytest.raises(HarnessError, match="The lag of broker-3 could not be held: no such process"):
             call()
 

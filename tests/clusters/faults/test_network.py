@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from clusters.faults import network
-from clusters.faults.network import Delayed, Dropping, Shaped, cut, lose
+from clusters.faults.network import Delayed, Dropping, LimitedBandwidth, cut, lose
 from history.errors import WaitTimeout
 from tests.clusters.fakes import FakeWorld, scenario
 
@@ -102,10 +102,10 @@ def test_a_cut_is_proven_by_the_kernels_counters(world: Any) -> None:
     fault = off(world)
 
     fault.inject()
-    assert fault.bit() == {"packets": 3}
+    assert fault.verify_injected() == {"packets": 3}
     world.runtime.drops = 70
     fault.heal()
-    assert fault.gone() == {"packets": 70, "rules": 0}
+    assert fault.verify_cleared() == {"packets": 70, "rules": 0}
     assert world.runtime.rules == {}
 
 
@@ -115,18 +115,18 @@ def test_a_cut_that_drops_nothing_has_no_proof(world: Any) -> None:
     fault.inject()
 
     with pytest.raises(WaitTimeout, match="for the kernel to drop a packet of broker-1"):
-        fault.bit()
+        fault.verify_injected()
 
 
 def test_of_a_paused_broker_the_rules_are_the_proof(world: Any) -> None:
     """It has nothing to send that could be dropped, until it runs on."""
     world.runtime.pause("broker-1")
     fault = off(world)
-    with pytest.raises(WaitTimeout, match=r"The kernel lists no rule cut-\w+ at broker-1"):
-        fault.bit()
+    with pytest.raises(WaitTimeout, match=r"The kernel lists no rule disconnect-\w+ at broker-1"):
+        fault.verify_injected()
 
     fault.inject()
-    assert fault.bit() == {"packets": 0, "rules": 4}
+    assert fault.verify_injected() == {"packets": 0, "rules": 4}
 
 
 def test_a_broker_that_has_ended_proves_no_cut_by_its_silence(world: Any) -> None:
@@ -136,9 +136,9 @@ def test_a_broker_that_has_ended_proves_no_cut_by_its_silence(world: Any) -> Non
     fault.inject()
 
     with pytest.raises(WaitTimeout, match="for the kernel to drop a packet of broker-1"):
-        fault.bit()
+        fault.verify_injected()
     world.runtime.drops = 2
-    assert fault.bit() == {"packets": 2}
+    assert fault.verify_injected() == {"packets": 2}
 
 
 def test_rules_that_are_listed_again_are_not_gone(world: Any) -> None:
@@ -148,8 +148,8 @@ def test_rules_that_are_listed_again_are_not_gone(world: Any) -> None:
     fault.heal()
     fault.inject()
 
-    with pytest.raises(WaitTimeout, match=r"The kernel still lists the rule cut-\w+ at broker-1"):
-        fault.gone()
+    with pytest.raises(WaitTimeout, match=r"The kernel still lists the rule disconnect-\w+ at broker-1"):
+        fault.verify_cleared()
 
 
 def test_rules_that_the_kernel_still_lists_are_not_gone(world: Any) -> None:
@@ -159,8 +159,8 @@ def test_rules_that_the_kernel_still_lists_are_not_gone(world: Any) -> None:
     world.runtime.stubborn.add("broker-1")
     fault.heal()
 
-    with pytest.raises(WaitTimeout, match=r"The kernel still lists the rule cut-\w+ at broker-1"):
-        fault.gone()
+    with pytest.raises(WaitTimeout, match=r"The kernel still lists the rule disconnect-\w+ at broker-1"):
+        fault.verify_cleared()
 
 
 def test_other_rules_have_another_name(world: Any) -> None:
@@ -174,9 +174,9 @@ def test_other_rules_have_another_name(world: Any) -> None:
 # --- shaped ------------------------------------------------------------------------------------
 
 
-def shaped(world: Any) -> Shaped:
+def shaped(world: Any) -> LimitedBandwidth:
     """Broker 1 gets 1 MB/s from the others, each."""
-    return Shaped(world, world.brokers[1], [world.brokers[2], world.brokers[3]], 1e6)
+    return LimitedBandwidth(world, world.brokers[1], [world.brokers[2], world.brokers[3]], 1e6)
 
 
 def test_a_limit_is_proven_by_what_passed_through_it(world: Any) -> None:
@@ -186,12 +186,12 @@ def test_a_limit_is_proven_by_what_passed_through_it(world: Any) -> None:
 
     fault.inject()
     assert world.runtime.limits_into == {"broker-1": 1e6}
-    assert fault.bit() == {"passed_bytes": 900}
+    assert fault.verify_injected() == {"passed_bytes": 900}
     world.runtime.held_back = 7
     fault.heal()
     world.runtime.passed = {}
     fault.heal()  # once more, as after one that failed
-    assert fault.gone() == {"classes": 0, "held_back": 14}
+    assert fault.verify_cleared() == {"classes": 0, "held_back": 14}
     assert world.runtime.limits_into == {"broker-1": None}
 
 
@@ -205,7 +205,7 @@ def test_a_limit_without_traffic_or_without_a_class_has_no_proof(
         world.runtime.pause("broker-1")
 
     with pytest.raises(WaitTimeout, match="for traffic to broker-1 in the limit"):
-        shaped(world).bit()
+        shaped(world).verify_injected()
 
 
 def test_to_a_paused_broker_nothing_need_flow(world: Any) -> None:
@@ -213,7 +213,7 @@ def test_to_a_paused_broker_nothing_need_flow(world: Any) -> None:
     world.runtime.passed = {"broker-2": 0, "broker-3": 0}
     world.runtime.pause("broker-1")
 
-    assert shaped(world).bit() == {"passed_bytes": 0}
+    assert shaped(world).verify_injected() == {"passed_bytes": 0}
 
 
 def test_a_delay_is_put_into_the_class_of_every_sender(world: Any) -> None:
@@ -224,10 +224,10 @@ def test_a_delay_is_put_into_the_class_of_every_sender(world: Any) -> None:
     assert world.runtime.limits_into == {"broker-1": network.UNLIMITED_BYTES_PER_S}
     assert world.runtime.delays == {("broker-1", "broker-2"): 0.1, ("broker-1", "broker-3"): 0.1}
     world.runtime.passed = {"broker-2": 4, "broker-3": 5}
-    assert fault.bit() == {"passed_bytes": 9}
+    assert fault.verify_injected() == {"passed_bytes": 9}
     del world.runtime.delays["broker-1", "broker-3"]
     with pytest.raises(WaitTimeout, match="for traffic to broker-1 in the limit"):
-        fault.bit()
+        fault.verify_injected()
     fault.heal()
     assert world.runtime.limits_into == {"broker-1": None}
 

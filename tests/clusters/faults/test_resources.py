@@ -13,7 +13,7 @@ from clusters.run.actions import perform
 from clusters.run.phase import PhaseRun
 from tests.clusters.fakes import FakeWorld, scenario
 
-STARVE = {"starve_cpu": {"node": "B", "cpus": 0.1}}
+STARVE = {"limit_cpu": {"node": "B", "cpus": 0.1}}
 
 
 @pytest.fixture(autouse=True)
@@ -45,8 +45,8 @@ def test_the_kernel_shows_both_ends(
     world.changes, world.runtime.quotas = {"cluster": world.scenario.cluster.model_dump()}, {"broker-2": quota}
     starved(world, monkeypatch, held_back=25)
 
-    assert world.seen("injected")[0].detail == {"bit": True, "throttled_periods": [25]}
-    assert world.seen("healed")[0].detail == {"gone": True, "cpu_quota": [quota], "probe": "answers"}
+    assert world.seen("injected")[0].detail == {"effect_verified": True, "throttled_periods": [25]}
+    assert world.seen("healed")[0].detail == {"recovery_verified": True, "cpu_quota": [quota], "probe": "answers"}
     assert world.runtime.quotas == {"broker-2": quota}
 
 
@@ -56,7 +56,7 @@ def test_a_broker_that_asks_for_less_is_not_held_back(tmp_path: Path, monkeypatc
     world.changes = {}
     starved(world, monkeypatch, held_back=24)
 
-    assert world.seen("injected")[0].detail["bit"] is False
+    assert world.seen("injected")[0].detail["effect_verified"] is False
     assert "the kernel to hold broker-2 to 0.1 CPUs; last seen: 2000" in world.seen("injected")[0].detail["why"]
 
 

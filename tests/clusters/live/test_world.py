@@ -172,8 +172,12 @@ class Broker:
 
     asked: ClassVar[list[tuple[int, float]]] = []
 
-    def __init__(self, address: str, _port: int, limit_s: float, _client: str, *, passes_on: bool) -> None:
-        self.number, self.host, self.passes_on = int(address.rpartition(".")[2]) - 10, address, passes_on
+    def __init__(self, address: str, _port: int, limit_s: float, _client: str, *, forwards_to_controller: bool) -> None:
+        self.number, self.host, self.forwards_to_controller = (
+            int(address.rpartition(".")[2]) - 10,
+            address,
+            forwards_to_controller,
+        )
         self.asked.append((self.number, limit_s))
 
     def __enter__(self) -> Broker:
@@ -192,7 +196,7 @@ def test_brokers_are_asked_until_one_can_be(world: World, monkeypatch: pytest.Mo
     def cut_off(broker: Any) -> tuple[int, bool]:
         if broker.number == 2:
             raise TimeoutError
-        return broker.number, broker.passes_on
+        return broker.number, broker.forwards_to_controller
 
     assert world.ask(cut_off) == (3, True)
     assert Broker.asked == [(2, 3.0), (3, 3.0)]

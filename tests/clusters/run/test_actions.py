@@ -51,14 +51,14 @@ def test_a_join_ends_the_cut_from_the_same_others(tmp_path: Path) -> None:
     """The other cut of the same broker stays until the phase ends."""
     world = run(
         tmp_path,
-        {"cut": {"node": "A", "from": ["B", "C"], "direction": "in"}},
-        {"cut": {"node": "A", "from": "clients"}},
-        {"join": {"node": "A", "from": ["B", "C"]}},
+        {"disconnect": {"node": "A", "from": ["B", "C"], "direction": "in"}},
+        {"disconnect": {"node": "A", "from": "clients"}},
+        {"reconnect": {"node": "A", "from": ["B", "C"]}},
         {"hold": "1ms"},
     )
 
     events = [(e.kind, e.step) for e in world.seen("inject", "heal", "step")]
-    assert events[-4:] == [("step", "join"), ("heal", "cut"), ("step", "hold"), ("heal", "cut")]
+    assert events[-4:] == [("step", "reconnect"), ("heal", "disconnect"), ("step", "hold"), ("heal", "disconnect")]
     assert [e.detail["packets"] for e in world.seen("healed")] == [5, 5]
     assert world.runtime.rules == {}
 
@@ -66,13 +66,15 @@ def test_a_join_ends_the_cut_from_the_same_others(tmp_path: Path) -> None:
 @pytest.mark.parametrize("others", ["C", ["B", "C"], "clients"])
 def test_a_join_with_others_ends_nothing(tmp_path: Path, others: object) -> None:
     """What was cut together is joined together."""
-    with pytest.raises(HarnessError, match="broker-1 has no cut in force that could be ended"):
-        run(tmp_path, {"cut": {"node": "A", "from": "B"}}, {"join": {"node": "A", "from": others}})
+    with pytest.raises(HarnessError, match="broker-1 has no disconnect in force that could be ended"):
+        run(tmp_path, {"disconnect": {"node": "A", "from": "B"}}, {"reconnect": {"node": "A", "from": others}})
 
 
 def test_others_may_be_roles(tmp_path: Path) -> None:
     """Each is every broker that has it."""
-    world = FakeWorld(tmp_path, scenario([{"cut": {"node": "leader of orders-0", "from": "followers of orders-0"}}]))
+    world = FakeWorld(
+        tmp_path, scenario([{"disconnect": {"node": "leader of orders-0", "from": "followers of orders-0"}}])
+    )
     asked: list[str] = []
     drop = world.runtime.drop_packets
     world.runtime.drop_packets = lambda node, rule, matches: (asked.extend(matches), drop(node, rule, matches))[1]  # type: ignore[method-assign]  # noted on its way
@@ -84,7 +86,13 @@ def test_others_may_be_roles(tmp_path: Path) -> None:
 def test_several_are_cut_as_one(tmp_path: Path) -> None:
     """Halves of a cluster: each of one half from the other, until they are joined; nobody from itself."""
     halves = {"node": "followers of orders-0", "from": ["A", "C"]}
-    world = run(tmp_path, {"cut": halves}, {"join": halves}, {"cut": {"node": "brokers", "from": "C"}}, {"hold": "1ms"})
+    world = run(
+        tmp_path,
+        {"disconnect": halves},
+        {"reconnect": halves},
+        {"disconnect": {"node": "brokers", "from": "C"}},
+        {"hold": "1ms"},
+    )
 
     assert [(e.kind, e.target, e.detail["packets"]) for e in world.seen("injected", "healed")] == [
         ("injected", "broker-2, broker-3", 10),
@@ -100,9 +108,11 @@ def test_several_are_cut_as_one(tmp_path: Path) -> None:
 
 def test_traffic_is_limited_until_it_is_not(tmp_path: Path) -> None:
     """Where nobody is named every other broker is limited."""
-    world = run(tmp_path, {"shape": {"into": "A", "rate": "1MB/s"}}, {"unshape": "A"}, {"hold": "1ms"})
+    world = run(
+        tmp_path, {"limit_bandwidth": {"into": "A", "rate": "1MB/s"}}, {"restore_bandwidth": "A"}, {"hold": "1ms"}
+    )
 
-    assert [e.detail for e in world.seen("injected")] == [{"bit": True, "passed_bytes": 14}]
+    assert [e.detail for e in world.seen("injected")] == [{"effect_verified": True, "passed_bytes": 14}]
     assert [e.kind for e in world.seen("heal", "step")][-2:] == ["heal", "step"]
     assert world.runtime.limits_into == {"broker-1": None}
 
@@ -110,7 +120,11 @@ def test_traffic_is_limited_until_it_is_not(tmp_path: Path) -> None:
 def test_a_limit_is_not_put_on_a_limit(tmp_path: Path) -> None:
     """They are one class of the kernel; the first one is lifted all the same."""
     with pytest.raises(HarnessError, match="The traffic into broker-1 is limited or delayed already"):
-        run(tmp_path, {"shape": {"into": "A", "rate": "1MB/s"}}, {"shape": {"into": "A", "from": "B", "rate": "2MB/s"}})
+        run(
+            tmp_path,
+            {"limit_bandwidth": {"into": "A", "rate": "1MB/s"}},
+            {"limit_bandwidth": {"into": "A", "from": "B", "rate": "2MB/s"}},
+        )
 
 
 def test_a_delay_ends_with_its_phase(tmp_path: Path) -> None:
@@ -170,31 +184,31 @@ def leads(world: FakeWorld, monkeypatch: pytest.MonkeyPatch, elected: bool = Tru
 
 def test_a_replica_is_put_first_and_then_elected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The others keep their order."""
-    world = FakeWorld(tmp_path, scenario([{"lead": "C of orders-0"}]))
+    world = FakeWorld(tmp_path, scenario([{"transfer_leadership": "C of orders-0"}]))
     asked = leads(world, monkeypatch)
     run(tmp_path, world=world)
 
     assert asked == [{T0: [3, 1, 2]}, [T0]]
     led = {"before": {"orders-0": [1, 1]}, "after": {"orders-0": [3, 1]}}
     assert [(e.step, e.target, e.detail) for e in world.seen("elected")] == [
-        ("lead", "C of orders-0", {"refused": None, "led": led})
+        ("transfer_leadership", "C of orders-0", {"refused": None, "led": led})
     ]
 
 
 def test_one_that_is_not_elected_is_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It may not be in sync; the phase goes on."""
-    world = FakeWorld(tmp_path, scenario([{"lead": "C of orders-0"}, {"hold": "1ms"}]))
+    world = FakeWorld(tmp_path, scenario([{"transfer_leadership": "C of orders-0"}, {"hold": "1ms"}]))
     leads(world, monkeypatch, elected=False)
     run(tmp_path, world=world)
 
     (event,) = world.seen("elected")
     assert "Waited 0 s for broker 3 to lead orders-0" in event.detail["refused"]
-    assert [e.step for e in world.seen("step")] == ["lead", "hold"]
+    assert [e.step for e in world.seen("step")] == ["transfer_leadership", "hold"]
 
 
 def test_who_has_no_replica_cannot_lead(tmp_path: Path) -> None:
     """It would be given one, which is a reassignment and another experiment."""
-    told = scenario([{"lead": "D of orders-0"}], cluster={"brokers": 4})
+    told = scenario([{"transfer_leadership": "D of orders-0"}], cluster={"brokers": 4})
 
     with pytest.raises(HarnessError, match="Broker 4 is known to have no replica of orders-0 that could lead"):
         run(tmp_path, world=FakeWorld(tmp_path, told))

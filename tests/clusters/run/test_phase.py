@@ -51,17 +51,17 @@ def test_a_target_is_bound_once_per_phase(tmp_path: Path) -> None:
         ("heal", "kill", "broker-1"),
         ("healed", "kill", "broker-1"),
     ]
-    assert [event.detail["condition"] for event in world.seen("wait_met")] == ["leader changed: orders"]
+    assert [event.detail["condition"] for event in world.seen("condition_met")] == ["leader changed: orders"]
     assert world.started == ["broker-1"]
 
 
 def test_an_offer_is_recorded_with_the_moment_it_holds_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As the producer answered, not as it was asked."""
-    monkeypatch.setattr(actions, "offer", lambda _world, rate: {"rate_per_s": rate, "from_ns": 77})
-    world = run(tmp_path, {"offer": "3000/s"})
+    monkeypatch.setattr(actions, "set_rate", lambda _world, rate: {"rate_per_s": rate, "from_ns": 77})
+    world = run(tmp_path, {"set_rate": "3000/s"})
 
-    assert [(event.step, event.detail) for event in world.seen("offered")] == [
-        ("offer", {"rate_per_s": 3000.0, "from_ns": 77})
+    assert [(event.step, event.detail) for event in world.seen("rate_set")] == [
+        ("set_rate", {"rate_per_s": 3000.0, "from_ns": 77})
     ]
 
 
@@ -185,7 +185,10 @@ def test_balanced_is_led_by_the_first_replica(tmp_path: Path) -> None:
     balanced = {"wait": {"for": {"balanced": "orders"}, "limit": "1ms"}}
     world = run(tmp_path, balanced, {"kill": LEADER}, balanced)
 
-    assert [event.kind for event in world.seen("wait_met", "wait_ran_out")] == ["wait_met", "wait_ran_out"]
+    assert [event.kind for event in world.seen("condition_met", "wait_timed_out")] == [
+        "condition_met",
+        "wait_timed_out",
+    ]
 
 
 def test_the_next_phase_binds_anew(tmp_path: Path) -> None:
@@ -253,18 +256,18 @@ def test_what_is_in_force_is_healed_at_the_end(tmp_path: Path, captures: list[st
     assert captures == ["phase 1: pause in force", "phase 1: pause in force"]
 
 
-CUT = {"cut": {"node": "A", "from": "controller"}}
+CUT = {"disconnect": {"node": "A", "from": "controller"}}
 
 
 @pytest.mark.parametrize(
     ("told", "healed"),
     [
-        ([CUT, {"kill": "A"}], ["cut", "kill"]),
+        ([CUT, {"kill": "A"}], ["disconnect", "kill"]),
         ([{"pause": "active controller"}, {"kill": LEADER}], ["pause", "kill"]),
-        ([{"kill": "B"}, CUT, {"pause": "C"}], ["pause", "cut", "kill"]),
+        ([{"kill": "B"}, CUT, {"pause": "C"}], ["pause", "disconnect", "kill"]),
         ([{"pause": "A"}, {"kill": "A"}], ["kill", "pause"]),
         ([{"pause": "brokers"}, {"stop": "A"}], ["stop", "pause"]),
-        ([CUT, {"pause": "A"}], ["pause", "cut"]),
+        ([CUT, {"pause": "A"}], ["pause", "disconnect"]),
     ],
 )
 def test_what_a_broker_needs_to_come_back_is_healed_before_it(
@@ -333,9 +336,9 @@ def test_a_fault_that_did_not_bite_is_recorded_and_healed(tmp_path: Path) -> Non
     run(tmp_path, {"pause": "A"}, {"pause": "B"}, world=world)
 
     first, second = world.seen("injected")
-    assert first.detail["bit"] is False
+    assert first.detail["effect_verified"] is False
     assert "Waited 0 s for broker-1 to stop answering; last seen: broker-1 is running" in first.detail["why"]
-    assert second.detail == {"bit": True, "probe": "timeout"}
+    assert second.detail == {"effect_verified": True, "probe": "timeout"}
     assert sorted(event.target for event in world.seen("healed")) == ["broker-1", "broker-2"]
 
 
@@ -346,7 +349,7 @@ def test_a_wait_that_runs_out_is_recorded_and_the_run_goes_on(tmp_path: Path) ->
     told = {"for": {"isr_full": "orders"}, "limit": "1ms"}
     run(tmp_path, {"wait": told}, {"pause": "A"}, world=world)
 
-    (ran_out,) = world.seen("wait_ran_out")
+    (ran_out,) = world.seen("wait_timed_out")
     assert ran_out.detail["condition"] == "isr full: orders"
     assert ran_out.detail["last_seen"] == "orders-0: leader 1 epoch 1 ISR [1, 2]"
     assert [event.target for event in world.seen("injected")] == ["broker-1"]
@@ -355,27 +358,27 @@ def test_a_wait_that_runs_out_is_recorded_and_the_run_goes_on(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("condition", "isr", "ends", "kind"),
     [
-        ({"isr_full": "orders"}, [3, 2, 1], {}, "wait_met"),
-        ({"isr_full": "orders"}, [1, 2], {}, "wait_ran_out"),
-        ({"out_of_isr": "C"}, [1, 2], {}, "wait_met"),
-        ({"out_of_isr": "C"}, [1, 2, 3], {}, "wait_ran_out"),
-        ({"out_of_isr": "followers of orders-0"}, [1, 2], {}, "wait_ran_out"),
-        ({"in_isr": "C"}, [3], {}, "wait_met"),
-        ({"in_isr": "followers of orders-0"}, [1, 2], {}, "wait_ran_out"),
-        ({"leads": "A of orders-0"}, None, {}, "wait_met"),
-        ({"leads": "B"}, None, {}, "wait_ran_out"),
-        ({"log_end_offset": {"node": "C", "at_least": 7, "at_most": 7}}, None, {3: 7}, "wait_met"),
-        ({"log_end_offset": {"node": "C", "at_least": 7}}, None, {3: 6}, "wait_ran_out"),
-        ({"log_end_offset": {"node": "followers of orders-0", "at_most": 7}}, None, {2: 8, 3: 7}, "wait_ran_out"),
-        ({"log_end_offset": {"node": "C of orders-0", "at_most": 7}}, None, {3: None}, "wait_ran_out"),
-        ({"high_watermark": {"node": "C", "at_most": 400}}, None, {}, "wait_met"),
-        ({"high_watermark": {"node": "C", "at_most": 399}}, None, {}, "wait_ran_out"),
-        ({"log_start_offset": {"node": "C", "at_most": 0}}, None, {}, "wait_met"),
-        ({"log_start_offset": {"node": "followers of orders-0", "at_least": 1}}, None, {}, "wait_ran_out"),
-        ({"leader_changed": "orders"}, None, {}, "wait_ran_out"),
-        ({"caught_up": "orders"}, None, {3: 400}, "wait_met"),
-        ({"caught_up": "orders"}, None, {3: 399}, "wait_ran_out"),
-        ({"caught_up": "orders"}, None, {3: None}, "wait_ran_out"),
+        ({"isr_full": "orders"}, [3, 2, 1], {}, "condition_met"),
+        ({"isr_full": "orders"}, [1, 2], {}, "wait_timed_out"),
+        ({"out_of_isr": "C"}, [1, 2], {}, "condition_met"),
+        ({"out_of_isr": "C"}, [1, 2, 3], {}, "wait_timed_out"),
+        ({"out_of_isr": "followers of orders-0"}, [1, 2], {}, "wait_timed_out"),
+        ({"in_isr": "C"}, [3], {}, "condition_met"),
+        ({"in_isr": "followers of orders-0"}, [1, 2], {}, "wait_timed_out"),
+        ({"leads": "A of orders-0"}, None, {}, "condition_met"),
+        ({"leads": "B"}, None, {}, "wait_timed_out"),
+        ({"log_end_offset": {"node": "C", "at_least": 7, "at_most": 7}}, None, {3: 7}, "condition_met"),
+        ({"log_end_offset": {"node": "C", "at_least": 7}}, None, {3: 6}, "wait_timed_out"),
+        ({"log_end_offset": {"node": "followers of orders-0", "at_most": 7}}, None, {2: 8, 3: 7}, "wait_timed_out"),
+        ({"log_end_offset": {"node": "C of orders-0", "at_most": 7}}, None, {3: None}, "wait_timed_out"),
+        ({"high_watermark": {"node": "C", "at_most": 400}}, None, {}, "condition_met"),
+        ({"high_watermark": {"node": "C", "at_most": 399}}, None, {}, "wait_timed_out"),
+        ({"log_start_offset": {"node": "C", "at_most": 0}}, None, {}, "condition_met"),
+        ({"log_start_offset": {"node": "followers of orders-0", "at_least": 1}}, None, {}, "wait_timed_out"),
+        ({"leader_changed": "orders"}, None, {}, "wait_timed_out"),
+        ({"caught_up": "orders"}, None, {3: 400}, "condition_met"),
+        ({"caught_up": "orders"}, None, {3: 399}, "wait_timed_out"),
+        ({"caught_up": "orders"}, None, {3: None}, "wait_timed_out"),
     ],
 )
 def test_conditions_hold_or_not(
@@ -386,7 +389,7 @@ def test_conditions_hold_or_not(
     world.isr, world.ends = isr, ends
     run(tmp_path, {"wait": {"for": condition, "limit": "1ms"}}, world=world)
 
-    assert [event.kind for event in world.seen("wait_met", "wait_ran_out")] == [kind]
+    assert [event.kind for event in world.seen("condition_met", "wait_timed_out")] == [kind]
 
 
 @pytest.mark.parametrize(("others", "gone"), [(["A", "C"], True), (["C"], False)])
@@ -396,23 +399,25 @@ def test_only_a_broker_that_comes_back_alone_needs_no_witness(tmp_path: Path, ot
     world.registered = lambda _number: False  # type: ignore[method-assign]  # nobody ever lists it
     run(tmp_path, *({"stop": name} for name in (*others, "B")), {"start": "B"}, world=world)
 
-    assert [event.detail["gone"] for event in world.seen("healed") if event.target == "broker-2"] == [gone]
+    assert [event.detail["recovery_verified"] for event in world.seen("healed") if event.target == "broker-2"] == [gone]
 
 
 def test_a_window_is_looked_at_once_and_fails_nothing(tmp_path: Path) -> None:
     """It says what it saw; a paused broker's offset is unknown, so that no bound holds."""
     bound = {"node": "C", "at_most": 500}
-    world = run(tmp_path, {"window": {"log_end_offset": bound}}, {"pause": "C"}, {"window": {"log_end_offset": bound}})
+    world = run(
+        tmp_path, {"require": {"log_end_offset": bound}}, {"pause": "C"}, {"require": {"log_end_offset": bound}}
+    )
 
-    assert [event.detail for event in world.seen("window")] == [
+    assert [event.detail for event in world.seen("precondition")] == [
         {
             "condition": "log end offset: C at most 500",
-            "opened": True,
+            "met": True,
             "why": "holds: orders-0 on broker-3: log end offset 500",
         },
         {
             "condition": "log end offset: C at most 500",
-            "opened": False,
+            "met": False,
             "why": "does not hold: orders-0 on broker-3: log end offset None",
         },
     ]
@@ -426,7 +431,7 @@ def test_a_partition_without_leader_does_not_end_the_run(tmp_path: Path) -> None
     world.partition_view = lambda _: next(answers, view)
     PhaseRun(world, world.scenario.phases[0]).run(perform)
 
-    assert len(world.seen("wait_met")) == 1
+    assert len(world.seen("condition_met")) == 1
 
 
 def test_every_step_is_recorded_as_it_was_told(tmp_path: Path) -> None:
@@ -436,13 +441,13 @@ def test_every_step_is_recorded_as_it_was_told(tmp_path: Path) -> None:
     assert (step.phase, step.step, step.detail) == ("phase 1", "hold", {"seconds": 0.001})
 
 
-@pytest.mark.parametrize(("mode", "bystander"), [("kraft", "broker-3"), ("zookeeper", "broker-2")])
-def test_a_bystander_neither_leads_nor_is_the_controller(tmp_path: Path, mode: str, bystander: str) -> None:
+@pytest.mark.parametrize(("mode", "uninvolved"), [("kraft", "broker-3"), ("zookeeper", "broker-2")])
+def test_an_uninvolved_broker_neither_leads_nor_is_the_controller(tmp_path: Path, mode: str, uninvolved: str) -> None:
     """With ZooKeeper the last broker is the controller here; KRaft's controller is no broker."""
-    told = scenario([{"pause": "bystander of orders-0"}])
-    world = run(tmp_path, {"pause": "bystander of orders-0"}, world=FakeWorld(tmp_path, told, mode))
+    told = scenario([{"pause": "uninvolved broker of orders-0"}])
+    world = run(tmp_path, {"pause": "uninvolved broker of orders-0"}, world=FakeWorld(tmp_path, told, mode))
 
-    assert world.seen("inject")[0].target == bystander
+    assert world.seen("inject")[0].target == uninvolved
 
 
 # --- processes, again and again ----------------------------------------------------------------
@@ -492,8 +497,8 @@ def test_an_upgrade_can_be_taken_back(tmp_path: Path) -> None:
     assert world.binaries == {"broker-2": "3.9.1", "broker-3": "3.9.1"}
     assert [event.target for event in world.seen("healed")] == ["broker-2", "broker-3"]
 
-    waits = world.seen("wait_met", "injected")
-    assert [event.kind for event in waits] == ["injected", "wait_met", "injected"]
+    waits = world.seen("condition_met", "injected")
+    assert [event.kind for event in waits] == ["injected", "condition_met", "injected"]
 
     back: Any = run(tmp_path / "back", {"rollback": "A"})
     assert back.binaries == {"broker-1": None}
@@ -516,4 +521,4 @@ def test_another_controller_is_waited_for(tmp_path: Path) -> None:
     world.active_controller = lambda: next(acting)
     run(tmp_path, step, world=world)
 
-    assert [event.detail["last_seen"] for event in world.seen("wait_met")] == ["controller 101, 100 before"]
+    assert [event.detail["last_seen"] for event in world.seen("condition_met")] == ["controller 101, 100 before"]

@@ -36,8 +36,8 @@ def test_only_what_the_steps_need_is_tried_and_once(daemon: Any) -> None:
     assert lacking(["hold", "kill"], hold_trial) == {}
     assert daemon.ran == []
 
-    assert lacking(["hold", "delay", "cut"], hold_trial) == {}
-    assert lacking(["cut", "delay"], hold_trial) == {}
+    assert lacking(["hold", "delay", "disconnect"], hold_trial) == {}
+    assert lacking(["disconnect", "delay"], hold_trial) == {}
     ((script, settings),) = daemon.ran
     assert [word in script for word in ("iptables", "htb", "netem", "statistic")] == [True, True, True, False]
     assert settings["network_mode"] == "none"
@@ -47,10 +47,14 @@ def test_only_what_the_steps_need_is_tried_and_once(daemon: Any) -> None:
 @pytest.mark.parametrize(
     ("steps", "fails", "lacks"),
     [
-        (["cut", "lose"], [1], {"lose": "xt_statistic"}),
-        (["cut", "lose"], [0, 1], {"cut": "iptables", "lose": "iptables"}),
-        (["shape", "delay"], [1], {"delay": "sch_netem"}),
-        (["shape", "delay", "lag"], [0, 1], dict.fromkeys(("shape", "delay", "lag"), "sch_htb or cls_u32")),
+        (["disconnect", "lose"], [1], {"lose": "xt_statistic"}),
+        (["disconnect", "lose"], [0, 1], {"disconnect": "iptables", "lose": "iptables"}),
+        (["limit_bandwidth", "delay"], [1], {"delay": "sch_netem"}),
+        (
+            ["limit_bandwidth", "delay", "lag"],
+            [0, 1],
+            dict.fromkeys(("limit_bandwidth", "delay", "lag"), "sch_htb or cls_u32"),
+        ),
         (["slow", "pause"], [0], {"slow": "sch_htb or cls_u32"}),
     ],
 )
@@ -63,10 +67,10 @@ def test_each_step_has_the_first_thing_that_it_lacks(
     assert {step: part.name for step, part in lacking(steps, hold_trial).items()} == lacks
 
 
-@pytest.mark.parametrize(("quota", "lacks"), [(True, {}), (False, {"starve_cpu": "CFS_BANDWIDTH"})])
+@pytest.mark.parametrize(("quota", "lacks"), [(True, {}), (False, {"limit_cpu": "CFS_BANDWIDTH"})])
 def test_docker_is_asked_for_cpu_quotas(daemon: Any, quota: bool, lacks: dict[str, str]) -> None:
     """No container is needed for that."""
     daemon.quota = quota
 
-    assert {step: part.name for step, part in lacking(["starve_cpu"], hold_trial).items()} == lacks
+    assert {step: part.name for step, part in lacking(["limit_cpu"], hold_trial).items()} == lacks
     assert daemon.ran == []

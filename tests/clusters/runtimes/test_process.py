@@ -143,7 +143,7 @@ def test_processes_of_all_runs_are_found(runtime: ProcessRuntime) -> None:
 
 def test_traffic_cannot_be_shaped(runtime: ProcessRuntime) -> None:
     """A scenario that needs it is refused beforehand; this is for who comes here all the same."""
-    assert not {"shape", "network"} & runtime.capabilities
+    assert not {"limit_bandwidth", "network"} & runtime.capabilities
     with pytest.raises(HarnessError, match="cannot shape traffic into broker-1; use RUNTIME=docker"):
         runtime.limit_ingress(node(runtime), [], 9091, 1000.0)
     with pytest.raises(HarnessError, match="cannot delay traffic into broker-1; use RUNTIME=docker"):

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from clusters.scenario.durations import MOST_DRAIN_S, drain_limit_s, expected_phase_s, longest_phase_s
+from clusters.scenario.durations import MAX_DRAIN_S, drain_limit_s, expected_phase_s, longest_phase_s
 from clusters.scenario.scenario import Phase
 from tests.clusters.fakes import scenario
 
@@ -21,7 +21,7 @@ from tests.clusters.fakes import scenario
         ([{"write": {"to": "A", "topic": "orders", "records": 100}}], 2, 8 + 32 + 15),
         ([{"bounce": {"node": "A", "times": 3}}], 30, 120),
         ([{"crash_loop": {"node": "A", "times": 3, "after": "10s"}}], 60, 150),
-        ([{"ping_pong": {"partition": "orders-0", "between": ["A", "B"], "times": 5}}], 10, 40),
+        ([{"churn_leadership": {"partition": "orders-0", "between": ["A", "B"], "times": 5}}], 10, 40),
     ],
 )
 def test_steps_add_up(steps: list[dict[str, Any]], expected: float, longest: float) -> None:
@@ -38,8 +38,8 @@ def test_steps_add_up(steps: list[dict[str, Any]], expected: float, longest: flo
         (None, [{"hold": "60m"}], 120),
         ({"rate": "1000/s"}, [{"hold": "600s"}], 120),
         ({"rate": "1000/s"}, [{"hold": "1200s"}], 240),
-        ({"rate": "1000/s"}, [{"hold": "598s"}, {"offer": "2000/s"}], 240),  # at its highest, as if all the time
-        ({"rate": "20000/s"}, [{"hold": "600m"}], MOST_DRAIN_S),
+        ({"rate": "1000/s"}, [{"hold": "598s"}, {"set_rate": "2000/s"}], 240),  # at its highest, as if all the time
+        ({"rate": "20000/s"}, [{"hold": "600m"}], MAX_DRAIN_S),
     ],
 )
 def test_the_last_reader_has_time_for_what_there_is(

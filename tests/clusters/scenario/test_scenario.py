@@ -179,21 +179,29 @@ REPLICAS = st.builds("{} of orders-{}".format, st.sampled_from(["leader", "follo
 PEERS = st.sampled_from(["clients", "controller", "B", ["A", "clients"], ["followers of orders-1", "controller"]])
 BROKERS = st.sampled_from(["B", ["A", "follower of orders-2"]])
 NETWORK = st.one_of(
-    st.fixed_dictionaries({"cut": st.fixed_dictionaries({"node": TARGETS, "from": PEERS})}),
+    st.fixed_dictionaries({"disconnect": st.fixed_dictionaries({"node": TARGETS, "from": PEERS})}),
     st.fixed_dictionaries(
-        {"cut": st.fixed_dictionaries({"node": TARGETS, "from": BROKERS, "direction": st.sampled_from(["in", "out"])})}
+        {
+            "disconnect": st.fixed_dictionaries(
+                {"node": TARGETS, "from": BROKERS, "direction": st.sampled_from(["in", "out"])}
+            )
+        }
     ),
-    st.fixed_dictionaries({"join": st.fixed_dictionaries({"node": TARGETS, "from": PEERS})}),
+    st.fixed_dictionaries({"reconnect": st.fixed_dictionaries({"node": TARGETS, "from": PEERS})}),
     st.fixed_dictionaries(
-        {"shape": st.fixed_dictionaries({"into": TARGETS, "rate": st.just("1MB/s")}, optional={"from": BROKERS})}
+        {
+            "limit_bandwidth": st.fixed_dictionaries(
+                {"into": TARGETS, "rate": st.just("1MB/s")}, optional={"from": BROKERS}
+            )
+        }
     ),
-    st.fixed_dictionaries({"unshape": TARGETS}),
+    st.fixed_dictionaries({"restore_bandwidth": TARGETS}),
     st.fixed_dictionaries({"delay": st.fixed_dictionaries({"into": TARGETS, "by": SECONDS})}),
     st.fixed_dictionaries({"reorder": st.fixed_dictionaries({"into": TARGETS, "percent": st.just(25)})}),
     st.fixed_dictionaries(
         {"lose": st.fixed_dictionaries({"into": TARGETS, "percent": st.floats(0.01, 99)}, optional={"from": BROKERS})}
     ),
-    st.fixed_dictionaries({"lead": REPLICAS}),
+    st.fixed_dictionaries({"transfer_leadership": REPLICAS}),
     st.fixed_dictionaries({"read": st.fixed_dictionaries({"from": REPLICAS}, optional={"offset": COUNT})}),
 )
 LOADS = st.fixed_dictionaries(
@@ -207,7 +215,7 @@ def scenarios(draw: st.DrawFn) -> dict[str, Any]:
     """Sound scenarios of every step and condition."""
     load = draw(st.none() | LOADS)
     step = STEP | NETWORK
-    step = step | st.fixed_dictionaries({"offer": SECONDS}) if load else step
+    step = step | st.fixed_dictionaries({"set_rate": SECONDS}) if load else step
     names = draw(st.lists(st.text("abc de", min_size=1), min_size=1, max_size=3, unique=True))
     return plain(
         topics={"orders": {"partitions": 3, "replicas": list(draw(st.permutations(LETTERS)))}},
@@ -256,7 +264,7 @@ def test_another_setting_is_another_digest() -> None:
         ("active controller", Target(role="active controller")),
         ("controllers", Target(role="controllers")),
         ("random broker", Target(role="random")),
-        ("bystander of orders-0", Target(role="bystander", of=TopicPartition("orders", 0))),
+        ("uninvolved broker of orders-0", Target(role="uninvolved broker", of=TopicPartition("orders", 0))),
         ("B", Target(role="named", name="B")),
     ],
 )
@@ -274,7 +282,8 @@ def test_what_is_no_target_is_refused_with_those_that_are(text: str) -> None:
     said = refusal(story({"kill": text}))
 
     assert (
-        f"{text!r} is no target; say leader|follower|followers|bystander|preferred leader|replicas of <topic>-" in said
+        f"{text!r} is no target; say leader|follower|followers|uninvolved broker|preferred leader|replicas of <topic>-"
+        in said
     )
 
 
@@ -404,28 +413,28 @@ ORDERS = {"replicas": ["A", "B", "C"]}
         ),
         (
             story({"explode": "A"}),
-            "unknown step 'explode'; known: bounce, configure, crash_loop, cut, ",
+            "unknown step 'explode'; known: bounce, churn_leadership, configure, crash_loop, ",
         ),
-        (story({"cut": {"node": "A"}}), "from: Field required"),
-        (story({"cut": {"node": "A", "from": []}}), "from: List should have at least 1 item"),
-        (story({"cut": {"node": "A", "from": ["B", "world"]}}), "'world' is no target; say leader|follower"),
-        (story({"cut": {"node": "A", "from": "D"}}), "there is no broker D; this cluster has A, B, C"),
+        (story({"disconnect": {"node": "A"}}), "from: Field required"),
+        (story({"disconnect": {"node": "A", "from": []}}), "from: List should have at least 1 item"),
+        (story({"disconnect": {"node": "A", "from": ["B", "world"]}}), "'world' is no target; say leader|follower"),
+        (story({"disconnect": {"node": "A", "from": "D"}}), "there is no broker D; this cluster has A, B, C"),
         (
-            story({"cut": {"node": "A", "from": "clients", "direction": "out"}}),
+            story({"disconnect": {"node": "A", "from": "clients", "direction": "out"}}),
             "direction out cuts nothing from clients, which a broker asks nothing; use in or both",
         ),
         (
-            story({"cut": {"node": "A", "from": ["B", "controller"], "direction": "in"}}),
+            story({"disconnect": {"node": "A", "from": ["B", "controller"], "direction": "in"}}),
             "direction in cuts nothing from the controller, which a broker asks; use out or both",
         ),
         (
-            story({"cut": {"node": "active controller", "from": ["brokers", "clients"]}}),
+            story({"disconnect": {"node": "active controller", "from": ["brokers", "clients"]}}),
             "the active controller has no clients to be cut from; name brokers or controllers",
         ),
-        (story({"shape": {"into": "A", "from": "clients", "rate": "1MB/s"}}), "'clients' is no target"),
+        (story({"limit_bandwidth": {"into": "A", "from": "clients", "rate": "1MB/s"}}), "'clients' is no target"),
         (story({"lose": {"into": "A", "percent": 100}}), "percent: Input should be less than 100 (got 100)"),
-        (story({"lead": "B"}), "B names no partition; say B of <topic>-<partition>"),
-        (story({"lead": "B of orders-7"}), "there is no partition orders-7"),
+        (story({"transfer_leadership": "B"}), "B names no partition; say B of <topic>-<partition>"),
+        (story({"transfer_leadership": "B of orders-7"}), "there is no partition orders-7"),
         (story({"read": {"from": "follower of orders-9"}}), "there is no partition orders-9"),
         (story("hold"), "a step is one key and its settings, such as 'hold: 5s', not 'hold'"),
         (story({"kill": "A", "hold": "1s"}), "a step is one key and its settings"),
@@ -433,8 +442,8 @@ ORDERS = {"replicas": ["A", "B", "C"]}
         (story({"hold": float("inf")}), "seconds: Input should be a finite number (got inf)"),
         (story({"heal": "some"}), "what: Input should be 'all' (got 'some')"),
         (story({"wait": {"for": {}}}), "a condition is exactly one of out_of_isr, in_isr, leads, log_end_offset"),
-        (story({"window": {"in_isr": "C of orders-1"}}), "there is no partition orders-1"),
-        (story({"window": {"high_watermark": {"node": "A"}}}), "the offset of A has no bound; say at_least"),
+        (story({"require": {"in_isr": "C of orders-1"}}), "there is no partition orders-1"),
+        (story({"require": {"high_watermark": {"node": "A"}}}), "the offset of A has no bound; say at_least"),
         (story({"wait": {"for": {"isr_full": "orders", "caught_up": "orders"}}}), "not ['caught_up', 'isr_full']"),
         (plain(load={"topic": "orders", "rate": "-5/s"}), "load.rate: Input should be greater than 0 (got -5.0)"),
         (plain(load={"topic": "orders", "rate": float("nan")}), "load.rate: Input should be a finite number (got nan)"),
@@ -473,19 +482,22 @@ ORDERS = {"replicas": ["A", "B", "C"]}
         (story({"write": {"to": "A", "topic": "orders", "partition": 1, "records": 1}}), "no partition orders-1"),
         (story({"write": {"to": "A", "topic": "orders", "partition": -1, "records": 1}}), "greater than or equal to 0"),
         (
-            {k: v for k, v in story({"offer": "5/s"}).items() if k != "load"},
-            "phase 'one', step offer: there is no load whose rate it could change",
+            {k: v for k, v in story({"set_rate": "5/s"}).items() if k != "load"},
+            "phase 'one', step set_rate: there is no load whose rate it could change",
         ),
         (story({"reassign": {"topic": "sales", "to": ["A"]}}), "step reassign: there is no partition sales-0"),
         (story({"reassign": {"topic": "orders", "to": ["A", "D"]}}), "step reassign: there is no broker D; this clus"),
         (story({"reassign": {"topic": "orders", "to": ["A", "A"]}}), "step reassign: names a broker twice in"),
-        (story({"ping_pong": {"partition": "orders", "between": ["A", "B"], "times": 1}}), "'orders' is no partition"),
+        (
+            story({"churn_leadership": {"partition": "orders", "between": ["A", "B"], "times": 1}}),
+            "'orders' is no partition",
+        ),
         (
             plain(
                 topics={"orders": {"replicas": ["A", "B"]}},
-                phases=[{"one": [{"ping_pong": {"partition": "orders-0", "between": ["A", "C"], "times": 2}}]}],
+                phases=[{"one": [{"churn_leadership": {"partition": "orders-0", "between": ["A", "C"], "times": 2}}]}],
             ),
-            "step ping_pong: C has no replica of orders-0 that could lead",
+            "step churn_leadership: C has no replica of orders-0 that could lead",
         ),
         (story({"delete_records": {"partition": "orders-0", "before": 0}}), "greater than 0"),
         (story({"configure": {"set": {"retention.ms": 1}}}), "configure names either a topic or a broker"),
@@ -519,7 +531,7 @@ ORDERS = {"replicas": ["A", "B", "C"]}
             "step slow: the rate is measured at another replica",
         ),
         (story({"throttle": {"node": "Q", "rate": "1MB/s"}}), "step throttle: there is no broker Q"),
-        (story({"offer": "5"}), "rate: '5' is no rate such as 1000/s"),
+        (story({"set_rate": "5"}), "rate: '5' is no rate such as 1000/s"),
         (plain(cluster={"brokers": 3, "allowance": {"network": "5"}}), "'5' is no data rate such as 20MB/s"),
         (plain(cluster={"brokers": 3, "allowance": {"cpus": 0}}), "greater than or equal to 0.05"),
         (plain(cluster={"brokers": 3, "allowance": {"cpu_set": "one"}}), "should match pattern"),
@@ -556,7 +568,7 @@ def test_every_partition_that_a_step_names_is_checked() -> None:
 
 def test_a_bystander_needs_a_third_replica() -> None:
     """Of two replicas the one that does not lead may be the controller's."""
-    told = {**story({"kill": "bystander of orders-0"}), "topics": {"orders": {"replicas": ["A", "B"]}}}
+    told = {**story({"kill": "uninvolved broker of orders-0"}), "topics": {"orders": {"replicas": ["A", "B"]}}}
 
     assert "step kill: orders-0 needs three replicas" in refusal(told)
     assert Scenario.model_validate({**told, "topics": {"orders": {"replicas": ["A", "B", "C"]}}})

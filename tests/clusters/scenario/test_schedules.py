@@ -76,7 +76,7 @@ def test_a_schedule_without_load_writes_something_first() -> None:
 
 def test_a_schedule_without_load_has_no_fault_that_only_a_load_shows() -> None:
     """With one they are drawn; a menu of nothing else is refused."""
-    of_load = {"lag", "shape", "starve_cpu"}
+    of_load = {"lag", "limit_bandwidth", "limit_cpu"}
     drawn = {
         load: {
             step.key
@@ -166,11 +166,11 @@ def test_what_the_kernel_lacks_is_not_drawn() -> None:
     """Whole faults and single steps of ``during``; the rest stays."""
     can = CAPABILITIES["docker"]
     menu = MENU.model_copy(update={"during": [*MENU.during, {"lose": {"into": "A", "percent": 5}}]})
-    left = possible(menu, can, lacking={"lose", "starve_cpu"})
+    left = possible(menu, can, lacking={"lose", "limit_cpu"})
 
     assert MENU.faults.keys() - left.faults.keys() == {"packets are lost", "a broker has little CPU"}
     assert left.during == MENU.during
-    assert not {"lose", "starve_cpu"} & step_keys(left)
+    assert not {"lose", "limit_cpu"} & step_keys(left)
 
 
 def test_a_menu_that_is_not_there_is_refused(tmp_path: Path) -> None:

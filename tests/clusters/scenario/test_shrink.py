@@ -85,10 +85,10 @@ def test_what_cannot_be_run_is_not_asked_about() -> None:
         ([{"stop": "C"}, {"start": "C"}], True),
         ([{"pause": "C"}, {"start": "C"}], False),
         ([{"kill": "C"}], True),
-        ([{"cut": {"node": "C", "from": ["A", "B"]}}, {"join": {"node": "C", "from": ["A", "B"]}}], True),
-        ([{"cut": {"node": "C", "from": ["A", "B"]}}, {"join": {"node": "C", "from": "A"}}], False),
-        ([{"shape": {"into": "C", "from": "A", "rate": "1MB/s"}}, {"unshape": "C"}], True),
-        ([{"shape": {"into": "C", "rate": "1MB/s"}}, {"unshape": "B"}], False),
+        ([{"disconnect": {"node": "C", "from": ["A", "B"]}}, {"reconnect": {"node": "C", "from": ["A", "B"]}}], True),
+        ([{"disconnect": {"node": "C", "from": ["A", "B"]}}, {"reconnect": {"node": "C", "from": "A"}}], False),
+        ([{"limit_bandwidth": {"into": "C", "from": "A", "rate": "1MB/s"}}, {"restore_bandwidth": "C"}], True),
+        ([{"limit_bandwidth": {"into": "C", "rate": "1MB/s"}}, {"restore_bandwidth": "B"}], False),
     ],
 )
 def test_a_phase_ends_only_what_it_began(steps: list[dict[str, Any]], sound: bool) -> None:
