@@ -366,7 +366,7 @@ def _menu(asked: argparse.Namespace) -> schedules.Menu:
         from clusters.run.leftovers import hold_trial  # heavy
         from clusters.runtimes.kernel import lacking
 
-        without = lacking(schedules.step_keys(menu), hold_trial)
+        without = lacking(schedules.kernel_parts(menu), hold_trial)
     return schedules.possible(menu, CAPABILITIES[runtime], without)
 
 

@@ -13,6 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812  # the name that Spark's ow
 
 from history.events import Event
 from history.manifest import Manifest
+from history.traits import Trait
 from spark.recorded import Recorded, producers
 from spark.segments import segment_files
 from spark.tables import REPLICA, rows
@@ -27,8 +28,6 @@ UNREADABLE = ("bad crc", "compressed", "malformed", "magic")
 WATCHERS = ("prober", "consumer", "drain")  # roles of clients
 SILENCE_S = 3.0  # the probe speaks of each broker 20 times a second, and of one that does not answer after 0.25 s
 MAX_SILENCE_S = 10.0  # however busy the host was
-# Faults under which a broker need not answer the probe, whose port no cut closes.
-_MUTES = {"kill", "stop", "pause", "limit_cpu", "fill_disk", "read_only_disk"}
 _WORDS = pa.schema([pa.field("broker_id", pa.int32(), nullable=False), pa.field("at", pa.int64(), nullable=False)])
 
 Item = tuple[str, str | None]
@@ -354,17 +353,18 @@ def _unprobed(recorded: Recorded, counts: Counts) -> Iterator[str]:
         number = node.node_id
         if number not in {broker_id for broker_id, _, _ in replicas & counts.sampled}:
             continue
-        mute = list(_mute(recorded.events, node.name))
+        mute = list(_mute(recorded.events, recorded.manifest, node.name))
         for name, span in phases.items():
             if (name, number) not in counts.probed_in and _longest_outside(mute, span) >= SILENCE_S * 1e9:
                 yield f"The probe had no good answer of broker {number} in the phase {name!r}."
 
 
-def _mute(events: list[Event], name: str) -> Iterator[tuple[int, int]]:
+def _mute(events: list[Event], manifest: Manifest, name: str) -> Iterator[tuple[int, int]]:
     """From when to when a fault may have kept a broker from a good answer; one whose replicas are moved has none."""
     for event in events:
         of_it = name in event.target.replace(",", " ").split()
-        if event.kind == "inject" and (event.step == "reassign" or (event.step in _MUTES and of_it)):
+        silent = of_it and manifest.has(event.step, Trait.SILENCES_PROBE)
+        if event.kind == "inject" and (silent or manifest.has(event.step, Trait.MOVES_REPLICAS)):
             yield event.t_ns, next((later.t_ns for later in events if _heals(later, event)), 2**63 - 1)
 
 

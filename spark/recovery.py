@@ -18,23 +18,12 @@ from pyspark.sql import functions as F  # noqa: N812  # the name that Spark's ow
 from history.events import Event
 from history.manifest import Manifest
 from history.tables import LATENCY, RECOVERY
+from history.traits import Trait
 from spark.tables import PARTITION, rows
 
 ABORTED = "transaction_aborted"  # the error of every record of a transaction that ended so (clusters/clients/ledger.py)
 QUANTILES = ("p50_ms", "p99_ms", "p999_ms")
 SETTLING_NS = 1_000_000_000  # of a phase's end: what is due then may still be under way
-# Steps that take no broker away by themselves: there is nothing to recover from.
-_UNFELT = {
-    "configure",
-    "throttle",
-    "delete_records",
-    "reassign",
-    "churn_leadership",
-    "wipe",
-    "truncate",
-    "delete_checkpoint",
-    "flip_bit",
-}
 
 
 class Span(NamedTuple):
@@ -93,7 +82,7 @@ def fault_times(manifest: Manifest, events: list[Event], states: Iterable[Any]) 
     for row in states:
         seen.setdefault((row["topic"], row["partition"]), []).append(row)
     spans = phases(events)
-    for fault in (event for event in events if event.kind == "injected" and event.step not in _UNFELT):
+    for fault in (e for e in events if e.kind == "injected" and manifest.has(e.step, Trait.RECOVERY_EXPECTED)):
         for partition, of_partition in seen.items():
             yield from _of_fault(fault, events, spans, manifest, (*partition, of_partition))
 
@@ -130,7 +119,7 @@ def _of_fault(
 
     last, after = before[-1], [row for row in seen if row["received_ns"] > from_ns]
     during = [row for row in after if row["received_ns"] <= over_ns]
-    if last["leader"] in targets and fault.step in {"kill", "stop", "pause", "disconnect"}:
+    if last["leader"] in targets and manifest.has(fault.step, Trait.UNREACHABLE):
         yield measure("detect", from_ns, (r for r in during if r["leader"] != last["leader"]), over_ns)
         elected = (r for r in during if r["leader"] >= 0 and r["leader_epoch"] > last["leader_epoch"])
         yield measure("elect", from_ns, elected, over_ns)

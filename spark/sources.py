@@ -18,6 +18,7 @@ from pyspark.sql import functions as F  # noqa: N812  # the name that Spark's ow
 
 from history.events import Event
 from history.manifest import Manifest
+from history.traits import Trait
 from spark import agreement, delivery
 from spark.allowed import last_copy_lost, unclean_election
 from spark.broker_log import read_broker_logs
@@ -33,9 +34,6 @@ from spark.watermarks import Facts, Fault
 from spark.znodes import read_znodes
 
 _RETENTION = ("retention.ms", "retention.bytes")
-_NEW_LOG = {"wipe", "truncate", "flip_bit"}  # a step on a broker's files
-_STOPS = {"kill", "stop", "pause"}
-_SILENCES = {*_STOPS, "disconnect", "lose"}
 
 # The columns of ``spark.recorded.isr_changes``.
 CHANGES = pa.schema(
@@ -175,7 +173,7 @@ class Sources:
     def clean(self, topic: str) -> bool:
         """Whether a committed record of the topic has to survive: no unclean election, and a disk that was spared."""
         return not unclean_election(self.manifest, topic, self.run.events) and not last_copy_lost(
-            self.run.events, topic
+            self.manifest, self.run.events, topic
         )
 
     @cached_property
@@ -275,7 +273,7 @@ def faults(events: Sequence[Event], manifest: Manifest) -> Iterator[Fault]:
     """The brokers that a fault stopped, with the times at which it was asked for, in force and healed."""
     broker_ids = {node.name: node.node_id for node in manifest.brokers}
     for event in events:
-        if event.kind != "injected" or event.step not in _STOPS:
+        if event.kind != "injected" or not manifest.has(event.step, Trait.STOPS_PROCESS):
             continue
         same = [other for other in events if (other.step, other.target) == (event.step, event.target)]
         asked = [other.t_ns for other in same if other.kind == "inject" and other.t_ns <= event.t_ns]
@@ -291,7 +289,7 @@ def outages(events: Sequence[Event], manifest: Manifest) -> Iterator[Outage]:
     """The faults that keep a broker or a controller from the others, each until it was seen to be gone."""
     numbers = {node.name: node.node_id if node.role == "broker" else None for node in manifest.nodes}
     for event in events:
-        if event.kind != "inject" or event.step not in _SILENCES:
+        if event.kind != "inject" or not manifest.has(event.step, Trait.UNREACHABLE, Trait.MAY_BE_UNREACHABLE):
             continue
         same = [other for other in events if (other.step, other.target) == (event.step, event.target)]
         gone = [other.t_ns for other in same if other.kind == "healed" and other.t_ns >= event.t_ns]
@@ -304,9 +302,9 @@ def new_logs(events: Sequence[Event], manifest: Manifest) -> Iterator[NewLog]:
     """When a replica began anew: moved by a reassignment (there and back), or with files that a step damaged."""
     broker_ids = {node.name: node.node_id for node in manifest.brokers}
     for event in events:
-        if event.step == "reassign" and event.kind in {"inject", "heal"}:
+        if manifest.has(event.step, Trait.MOVES_REPLICAS) and event.kind in {"inject", "heal"}:
             yield from (NewLog(None, event.t_ns, topic) for topic in _moved(event, events))
-        elif event.step in _NEW_LOG and event.kind == "inject":
+        elif manifest.has(event.step, Trait.NEW_LOG) and event.kind == "inject":
             for name in event.target.replace(",", " ").split():
                 yield NewLog(broker_ids.get(name), event.t_ns)
 

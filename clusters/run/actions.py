@@ -88,7 +88,7 @@ def _pause(run: PhaseRun, step: processes.Pause) -> None:
 
 
 def _resume(run: PhaseRun, step: processes.Resume) -> None:
-    run.heal_on(run.nodes(step.node), ("pause",))
+    run.heal_on(run.nodes(step.node), step.ends)
 
 
 def _kill(run: PhaseRun, step: processes.Kill) -> None:
@@ -129,7 +129,7 @@ def _flip_bit(run: PhaseRun, step: disks.FlipBit) -> None:
 
 
 def _start(run: PhaseRun, step: processes.Start) -> None:
-    run.heal_on(run.nodes(step.node), ("kill", "stop"))
+    run.heal_on(run.nodes(step.node), step.ends)
 
 
 def _roll(run: PhaseRun, step: Step, nodes: Sequence[Node], meanwhile: Callable[[Node], None]) -> None:
@@ -303,7 +303,7 @@ def _disconnect(run: PhaseRun, step: network.Disconnect) -> None:
 def _reconnect(run: PhaseRun, step: network.Reconnect) -> None:
     nodes, peers = run.nodes(step.node), _peers(run, step.peers)
     rules = {disconnect_each(run.world, nodes, peers, direction).rule for direction in ("both", "in", "out")}
-    run.heal_on(nodes, ("disconnect",), lambda fault: getattr(fault, "rule", None) in rules)
+    run.heal_on(nodes, step.ends, lambda fault: getattr(fault, "rule", None) in rules)
 
 
 def _peers(run: PhaseRun, peers: list[Any]) -> list[Peer]:
@@ -342,7 +342,7 @@ def _reorder(run: PhaseRun, step: network.Reorder) -> None:
 
 
 def _restore_bandwidth(run: PhaseRun, step: network.RestoreBandwidth) -> None:
-    run.heal_on([run.node(step.into)], ("limit_bandwidth",))
+    run.heal_on([run.node(step.into)], step.ends)
 
 
 def _lose(run: PhaseRun, step: network.Lose) -> None:

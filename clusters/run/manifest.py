@@ -19,6 +19,7 @@ from clusters.kafka.jars import jars_digest
 from clusters.kafka.servers import jvm_flags
 from clusters.live.world import World
 from clusters.scenario.scenario import Scenario
+from clusters.scenario.steps.catalog import traits_by_step
 from clusters.scenario.steps.flow import Write
 from history.errors import HarnessError
 from history.events import read_events
@@ -58,6 +59,7 @@ def manifest_of(world: World, configs: dict[str, dict[str, str]]) -> Manifest:
             scenario_digest=scenario.digest,
             control=scenario.control,
             faults=scenario.faults,
+            traits=traits_by_step(),
             kafka_version=plan.kafka_version,
             kafka_jars_digest=jars_digest(plan.jars.glob("*.jar")),
             kafka_origin=plan.origin,

@@ -21,15 +21,15 @@ from clusters.run.usage import carry_usage
 from clusters.runtimes.nodes import Node
 from clusters.scenario.conditions import Condition, OffsetBetween
 from clusters.scenario.scenario import Phase
+from clusters.scenario.steps.catalog import STEPS
 from clusters.scenario.steps.step import Step
 from clusters.scenario.targets import Target
 from clusters.waiting import wait_until
 from history.errors import HarnessError, WaitTimeout
 from history.partition import TopicPartition
+from history.traits import Trait
 
 LEADER_LIMIT_S = 30.0
-# Faults that can be healed whatever else is in force.
-NETWORK = ("disconnect", "lose", "limit_bandwidth", "delay", "reorder")
 CONTROLLERS = ("controller", "active controller", "controllers")
 CAUGHT_UP_RECORDS = 100  # samples of one moment are some milliseconds of traffic apart
 
@@ -318,7 +318,7 @@ def _healing_order(faults: list[Fault]) -> list[Fault]:
 
     def turn(fault: Fault) -> int:
         others = isinstance(fault, Paused) and not any(node in ended for node in fault.nodes)
-        needed = bool(ended) and (fault.key in NETWORK or others)
+        needed = bool(ended) and (Trait.BETWEEN_NODES in STEPS[fault.key].traits or others)
         return 0 if needed else 2 if isinstance(fault, Damaged) else 1
 
     newest_first = faults[::-1]

@@ -135,11 +135,13 @@ def _check_kernel(told: Scenario, steps: list[Step]) -> None:
     """A kernel without it would be found out in the middle of the run."""
     from clusters.runtimes.kernel import lacking
 
-    for step, part in lacking((step.key for step in steps), hold_trial).items():
-        raise BadInput(
-            f"Scenario {told.name} has the step {step}, for which this host's kernel lacks {part.name}; "
-            f"use {part.instead}, or a kernel that has it."
-        )
+    missing = lacking((part for step in steps for part in step.kernel), hold_trial)
+    for step in steps:
+        for part in (missing[name] for name in step.kernel if name in missing):
+            raise BadInput(
+                f"Scenario {told.name} has the step {step.key}, for which this host's kernel lacks {part.name}; "
+                f"use {part.instead}, or a kernel that has it."
+            )
 
 
 def _check_controllers(told: Scenario, steps: list[Step]) -> None:

@@ -20,13 +20,12 @@ from clusters.scenario.steps.catalog import STEPS
 from clusters.scenario.values import Model, seconds
 from history.errors import BadInput
 from history.refusals import first_wrong
+from history.traits import Trait
 from history.yaml_files import read_mapping
 
 MENU = Path(__file__).with_name("fault_mix.yaml")
 HEALED_LIMIT_S = 90.0
 _MAX_DURING = 2
-# Nobody trails an idle leader, and an idle broker or link does not miss what it is denied.
-_OF_LOAD = frozenset({"lag", "slow", "limit_bandwidth", "limit_cpu"})
 _USUAL_S = 8.0  # of a fault beyond its holds: taking effect, an election, catching up
 _SPAN = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m)?\.\.(\d+(?:\.\d+)?)(ms|s|m)?")
 
@@ -66,14 +65,14 @@ def read_menu(path: Path = MENU) -> Menu:
 
 
 def possible(menu: Menu, can: Collection[str], lacking: Collection[str] = ()) -> Menu:
-    """The menu without what a runtime of these capabilities cannot do, and without the steps of these keys.
+    """The menu without what a runtime of these capabilities cannot do, or a kernel that lacks these parts.
 
     Raises:
         BadInput: nothing is left.
     """
 
     def can_do(steps: list[Any]) -> bool:
-        return _needs(steps) <= set(can) and not _keys(steps).intersection(lacking)
+        return _needs(steps) <= set(can) and not _kernel_parts(steps).intersection(lacking)
 
     faults = {name: fault for name, fault in menu.faults.items() if can_do(fault.steps)}
     during = [step for step in menu.during if can_do([step])]
@@ -82,13 +81,22 @@ def possible(menu: Menu, can: Collection[str], lacking: Collection[str] = ()) ->
     return menu.model_copy(update={"faults": faults, "during": during})
 
 
-def step_keys(menu: Menu) -> set[str]:
-    """The keys of all steps on the menu."""
-    return _keys(menu.during).union(*(_keys(fault.steps) for fault in menu.faults.values()))
+def kernel_parts(menu: Menu) -> set[str]:
+    """What the steps on the menu need of a host's kernel."""
+    return _kernel_parts(menu.during).union(*(_kernel_parts(fault.steps) for fault in menu.faults.values()))
+
+
+def _kernel_parts(steps: list[Any]) -> set[str]:
+    return {part for key in _keys(steps) if key in STEPS for part in STEPS[key].kernel}
 
 
 def _needs(steps: list[Any]) -> set[str]:
     return {capability for key in _keys(steps) if key in STEPS for capability in STEPS[key].needs}
+
+
+def _need_load(steps: list[Any]) -> bool:
+    """Nobody trails an idle leader, and an idle broker or link does not miss what it is denied."""
+    return any(Trait.NEEDS_LOAD in STEPS[key].traits for key in _keys(steps) if key in STEPS)
 
 
 def _keys(steps: list[Any]) -> set[str]:
@@ -129,7 +137,7 @@ def rotation(menu: Menu, *, seed: int, length_s: float, load: bool = True) -> Sc
 
 
 def _at_rest(menu: Menu) -> Menu:
-    faults = {name: fault for name, fault in menu.faults.items() if not _keys(fault.steps) & _OF_LOAD}
+    faults = {name: fault for name, fault in menu.faults.items() if not _need_load(fault.steps)}
     if not faults:
         raise BadInput(
             f"Without a load none of the menu's faults would show ({', '.join(menu.faults)}); give it a load."

@@ -17,12 +17,6 @@ from clusters.scenario.steps.network import Disconnect, Reconnect
 from clusters.scenario.steps.step import Step
 
 T = TypeVar("T")
-_ENDS = {
-    "resume": ("pause",),
-    "start": ("kill", "stop"),
-    "reconnect": ("disconnect",),
-    "restore_bandwidth": ("limit_bandwidth",),
-}
 
 
 def ddmin(items: Sequence[T], shows: Callable[[list[T]], bool]) -> list[T]:
@@ -81,8 +75,8 @@ def _ends_what_it_began(phase: Phase) -> bool:
     for step in phase.steps:
         if isinstance(step, Heal):
             in_force.clear()
-        elif step.key in _ENDS:
-            ended = {(key, _aim(step)) for key in _ENDS[step.key]} & in_force
+        elif step.ends:
+            ended = {(key, _aim(step)) for key in step.ends} & in_force
             if not ended:
                 return False
             in_force -= ended

@@ -13,6 +13,7 @@ from clusters.run.leftovers import hold_trial
 from clusters.run.phase import PhaseRun
 from clusters.runtimes.kernel import lacking
 from clusters.scenario.scenario import Phase
+from clusters.scenario.steps.catalog import STEPS as ALL_STEPS
 from clusters.waiting import wait_until
 from history.events import Event, read_events
 
@@ -138,7 +139,9 @@ def test_what_kafka_was_asked_for_is_seen_and_taken_back(world: World, fault: st
 @pytest.mark.parametrize("fault", NETWORK)
 def test_a_fault_of_the_network_bites_and_is_gone_again(world: World, fault: str) -> None:
     """By the kernel's counters, which went on until the end."""
-    if missing := lacking((key for step in NETWORK[fault] for key in step), hold_trial):
+    if missing := lacking(
+        (part for step in NETWORK[fault] for key in step for part in ALL_STEPS[key].kernel), hold_trial
+    ):
         pytest.skip(f"the kernel has no {', '.join(part.name for part in missing.values())}")
     events = _run(world, fault, NETWORK[fault])
     injected, healed = _detail(events, "injected"), _detail(events, "healed")

@@ -292,6 +292,7 @@ def _manifest(run_id: str, acks1: bool) -> Manifest:
         scenario_digest="0" * 64,
         control="lost_write" if acks1 else None,
         faults=["lag", "slow", "kill"],
+        traits={},
         kafka_version="4.3.0",
         kafka_jars_digest="1" * 64,
         mode="kraft",

@@ -9,6 +9,7 @@ import google_crc32c
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from clusters.scenario.steps.catalog import traits_by_step
 from history.events import Event
 from history.folder import RunFolder
 from history.manifest import Manifest, NodeInfo, ProducerInfo, TopicInfo
@@ -112,7 +113,8 @@ def manifest(
     )  # fmt: skip
     return Manifest(
         run_id="synthetic", scenario_name="synthetic", scenario={}, scenario_digest="0", control=control,
-        faults=list(faults), kafka_version=version, kafka_jars_digest="0", mode="kraft", runtime="process", seed=1,
+        faults=list(faults), traits=traits_by_step(), kafka_version=version, kafka_jars_digest="0", mode="kraft",
+        runtime="process", seed=1,
         started_at="2026-01-01T00:00:00+00:00", started_ns=9 * S, boot_id="b", probe_hz=100, nodes=brokers,
         topics={"orders": TopicInfo(assignment={0: [1, 2, 3]}, config={"min.insync.replicas": "2"} | (config or {}))},
         producers=[producer], host={},

@@ -110,7 +110,7 @@ def test_a_damaged_disk_excuses_loss_only_where_it_held_the_last_copy(step, deta
     """Of a partition of this topic, whatever min.insync.replicas is; where nobody could tell, it is taken for one."""
     events = [happened(1, "injected", step=step, detail=detail)]
 
-    assert last_copy_lost(events, "orders") is lost
+    assert last_copy_lost(manifest(), events, "orders") is lost
     assert set(allowed(manifest(faults=["kill", step]), events)) == (
         LOSS | READ_BEFORE | {"bad_ack_offset"} if lost else set()
     )

@@ -114,7 +114,7 @@ def test_some_faults_keep_a_broker_from_answering(step, target, mute):
     """Its own; a reassignment names where the replicas go, not where they were."""
     told = [happened(at, kind, step=step, target=target) for at, kind in ((1, "inject"), (9, "healed"))]
 
-    assert list(evidence._mute(told, "broker-1")) == mute
+    assert list(evidence._mute(told, manifest(), "broker-1")) == mute
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,16 @@ from pydantic import BeforeValidator, PlainSerializer
 
 from clusters.scenario.steps import disks, flow, network, processes, topology
 from clusters.scenario.steps.step import Step
+from history.traits import Trait
 
 STEPS: dict[str, type[Step]] = {
     step.key: step for family in (flow, processes, disks, topology, network) for step in family.STEPS
 }
+
+
+def traits_by_step() -> dict[str, frozenset[Trait]]:
+    """The traits of every step that has any, as a manifest holds them."""
+    return {key: step.traits for key, step in STEPS.items() if step.traits}
 
 
 def _step(value: object) -> object:

@@ -8,12 +8,14 @@ from pydantic import Field, model_validator
 
 from clusters.scenario.steps.step import Step
 from clusters.scenario.targets import Node, Partition
+from history.traits import DOWN, Trait
 
 
 class FillDisk(Step):
     """Leave no space on a broker's own small disk (``cluster.disks``); it gives up its log directory and ends."""
 
     key = "fill_disk"
+    traits = DOWN
     shorthand = "node"
     fault = True
     needs = frozenset({"disk"})
@@ -24,6 +26,7 @@ class ReadOnlyDisk(Step):
     """Take a broker's right to write into its log directory; it gives it up and ends."""
 
     key = "read_only_disk"
+    traits = DOWN
     shorthand = "node"
     fault = True
     needs = frozenset({"disk"})
@@ -34,6 +37,7 @@ class Wipe(Step):
     """Remove all topic data of a broker that is down."""
 
     key = "wipe"
+    traits = frozenset({Trait.NEW_LOG, Trait.LOSES_RECORDS, Trait.MAY_MOVE_LEADER})
     shorthand = "node"
     fault = True
     of_dead = True
@@ -44,6 +48,7 @@ class Truncate(Step):
     """Cut the end off a replica's last segment while its broker is down: whole batches, or bytes."""
 
     key = "truncate"
+    traits = frozenset({Trait.NEW_LOG, Trait.LOSES_RECORDS, Trait.MAY_MOVE_LEADER})
     fault = True
     of_dead = True
     node: Node
@@ -62,6 +67,7 @@ class DeleteCheckpoint(Step):
     """Delete a checkpoint file of a broker that is down."""
 
     key = "delete_checkpoint"
+    traits = frozenset[Trait]()
     fault = True
     of_dead = True
     node: Node
@@ -72,6 +78,7 @@ class FlipBit(Step):
     """Flip one bit of a batch on one broker's disk. It stays so: Kafka does not look for it."""
 
     key = "flip_bit"
+    traits = frozenset({Trait.NEW_LOG})
     fault = True
     node: Node
     partition: Partition

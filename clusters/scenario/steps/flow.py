@@ -11,12 +11,14 @@ from clusters.scenario.steps.step import Step
 from clusters.scenario.targets import Node, Replica
 from clusters.scenario.values import Acks, PerSecond, Seconds
 from history.partition import TopicPartition
+from history.traits import Trait
 
 
 class Hold(Step):
     """Let the cluster and the load run on."""
 
     key = "hold"
+    traits = frozenset[Trait]()
     shorthand = "seconds"
     seconds: Seconds
 
@@ -25,6 +27,7 @@ class SetRate(Step):
     """Let the load that runs go on at another rate, from now on and into the phases after this one."""
 
     key = "set_rate"
+    traits = frozenset[Trait]()
     shorthand = "rate"
     rate: PerSecond
 
@@ -33,6 +36,7 @@ class Wait(Step):
     """Wait for a condition; running out of time is evidence, not an error."""
 
     key = "wait"
+    traits = frozenset[Trait]()
     condition: Condition = Field(alias="for")
     limit: Seconds = 30.0
 
@@ -41,6 +45,7 @@ class Require(Step):
     """Look whether a condition holds now, and record it: whether what this scenario is about could happen at all."""
 
     key = "require"
+    traits = frozenset[Trait]()
     shorthand = "condition"
     condition: Condition
 
@@ -58,6 +63,7 @@ class Heal(Step):
     """End every fault of this phase that is still in force, and prove it."""
 
     key = "heal"
+    traits = frozenset[Trait]()
     shorthand = "what"
     what: Literal["all"]
 
@@ -66,6 +72,7 @@ class Describe(Step):
     """Record what brokers say of a topic: its partitions, settings with their defaults, look-ups in its logs."""
 
     key = "describe"
+    traits = frozenset[Trait]()
     shorthand = "topic"
     topic: str
 
@@ -78,6 +85,7 @@ class DropCache(Step):
     """Take every broker's log segments out of the host's page cache."""
 
     key = "drop_cache"
+    traits = frozenset[Trait]()
     shorthand = "of"
     of: Literal["all"]
 
@@ -89,6 +97,7 @@ class Write(Step):
     """
 
     key = "write"
+    traits = frozenset[Trait]()
     to: Node
     topic: str
     partition: int = Field(default=0, ge=0)
@@ -107,6 +116,7 @@ class Read(Step):
     """Consume from one replica, leader or follower, in the background, from an offset on until the phase ends."""
 
     key = "read"
+    traits = frozenset[Trait]()
     replica: Replica = Field(alias="from")
     offset: int = Field(default=0, ge=0)
 

@@ -10,12 +10,15 @@ from clusters.scenario.conditions import Condition
 from clusters.scenario.steps.step import Step
 from clusters.scenario.targets import Brokers, Node, Peers
 from clusters.scenario.values import BytesPerSecond, Seconds
+from history.traits import Trait
 
 
 class Lag(Step):
     """Keep a follower alive and fetching, but about so many records behind, in the ISR."""
 
     key = "lag"
+    traits = frozenset({Trait.RECOVERY_EXPECTED, Trait.NEEDS_LOAD})
+    kernel = ("htb",)
     fault = True
     needs = frozenset({"lag"})
     node: Node
@@ -26,6 +29,8 @@ class Slow(Step):
     """Feed a follower far less than is produced until a condition holds; stays so until healed."""
 
     key = "slow"
+    traits = frozenset({Trait.HOLDS_BACK_FOLLOWER, Trait.RECOVERY_EXPECTED, Trait.NEEDS_LOAD})
+    kernel = ("htb",)
     fault = True
     needs = frozenset({"lag"})
     node: Node
@@ -41,6 +46,8 @@ class Disconnect(Step):
     """
 
     key = "disconnect"
+    traits = frozenset({Trait.UNREACHABLE, Trait.MAY_MOVE_LEADER, Trait.RECOVERY_EXPECTED, Trait.BETWEEN_NODES})
+    kernel = ("iptables",)
     fault = True
     needs = frozenset({"network"})
     of_controllers = True
@@ -63,6 +70,8 @@ class Reconnect(Step):
     """End the cut between a node and the same others."""
 
     key = "reconnect"
+    traits = frozenset[Trait]()
+    ends = ("disconnect",)
     needs = frozenset({"network"})
     of_controllers = True
     node: Node
@@ -82,6 +91,8 @@ class LimitBandwidth(_ToFetchers):
     """Limit what brokers (all others where none are named) send to a node's replica fetchers."""
 
     key = "limit_bandwidth"
+    traits = frozenset({Trait.RECOVERY_EXPECTED, Trait.NEEDS_LOAD, Trait.BETWEEN_NODES})
+    kernel = ("htb",)
     rate: BytesPerSecond
 
 
@@ -89,6 +100,8 @@ class RestoreBandwidth(Step):
     """Lift the limit on what a node's replica fetchers get."""
 
     key = "restore_bandwidth"
+    traits = frozenset[Trait]()
+    ends = ("limit_bandwidth",)
     shorthand = "into"
     needs = frozenset({"limit_bandwidth"})
     into: Node
@@ -98,6 +111,11 @@ class Delay(_ToFetchers):
     """Let what brokers (all others where none are named) send to a node's replica fetchers arrive later by so much."""
 
     key = "delay"
+    traits = frozenset({Trait.RECOVERY_EXPECTED, Trait.BETWEEN_NODES})
+    kernel = (
+        "htb",
+        "netem",
+    )
     by: Seconds
 
 
@@ -105,6 +123,11 @@ class Reorder(_ToFetchers):
     """Let so many per cent of what brokers send to a node's replica fetchers overtake the rest, which is held back."""
 
     key = "reorder"
+    traits = frozenset({Trait.RECOVERY_EXPECTED, Trait.BETWEEN_NODES})
+    kernel = (
+        "htb",
+        "netem",
+    )
     percent: float = Field(gt=0, lt=100)
     by: Seconds = 0.01
 
@@ -113,6 +136,11 @@ class Lose(Step):
     """Lose so many of the packets that other brokers (all where none are named) send to a node."""
 
     key = "lose"
+    traits = frozenset({Trait.MAY_BE_UNREACHABLE, Trait.MAY_MOVE_LEADER, Trait.RECOVERY_EXPECTED, Trait.BETWEEN_NODES})
+    kernel = (
+        "iptables",
+        "xt_statistic",
+    )
     fault = True
     needs = frozenset({"network"})
     into: Node

@@ -9,6 +9,7 @@ from pydantic import Field, field_validator, model_serializer
 from clusters.scenario.steps.step import Step
 from clusters.scenario.targets import Node
 from clusters.scenario.values import MetadataVersion, Seconds, Settings
+from history.traits import DOWN, Trait
 
 # What must hold follows from these.
 FIXED_SETTINGS = frozenset(
@@ -26,6 +27,7 @@ class Pause(Step):
     """Freeze a node: its connections stay open, nothing answers."""
 
     key = "pause"
+    traits = DOWN
     shorthand = "node"
     fault = True
     needs = frozenset({"pause"})
@@ -37,6 +39,8 @@ class Resume(Step):
     """Let a paused node run on."""
 
     key = "resume"
+    traits = frozenset[Trait]()
+    ends = ("pause",)
     shorthand = "node"
     needs = frozenset({"pause"})
     of_controllers = True
@@ -47,6 +51,7 @@ class Kill(Step):
     """SIGKILL."""
 
     key = "kill"
+    traits = DOWN
     shorthand = "node"
     fault = True
     needs = frozenset({"kill"})
@@ -58,6 +63,7 @@ class Stop(Step):
     """SIGTERM: a controlled shutdown."""
 
     key = "stop"
+    traits = DOWN
     shorthand = "node"
     fault = True
     needs = frozenset({"kill"})
@@ -69,6 +75,16 @@ class LimitCpu(Step):
     """Let a broker have little CPU time: it runs, but slowly."""
 
     key = "limit_cpu"
+    traits = frozenset(
+        {
+            Trait.SILENCES_PROBE,
+            Trait.MAY_BE_UNREACHABLE,
+            Trait.MAY_MOVE_LEADER,
+            Trait.RECOVERY_EXPECTED,
+            Trait.NEEDS_LOAD,
+        }
+    )
+    kernel = ("cfs_bandwidth",)
     fault = True
     needs = frozenset({"allowance"})
     node: Node
@@ -79,6 +95,11 @@ class Start(Step):
     """Start a node that was killed or stopped."""
 
     key = "start"
+    traits = frozenset[Trait]()
+    ends = (
+        "kill",
+        "stop",
+    )
     shorthand = "node"
     of_controllers = True
     node: Node
@@ -88,6 +109,7 @@ class Restart(Step):
     """SIGTERM and start again, perhaps with other settings from then on."""
 
     key = "restart"
+    traits = frozenset[Trait]()
     shorthand = "node"
     needs = frozenset({"kill"})
     of_controllers = True
@@ -115,6 +137,7 @@ class Bounce(Step):
     """Restart whoever plays a role, several times; the role is looked up anew each time."""
 
     key = "bounce"
+    traits = frozenset[Trait]()
     needs = frozenset({"kill"})
     of_controllers = True
     node: Node
@@ -130,6 +153,7 @@ class CrashLoop(Step):
     """A broker that dies again and again, some time after each start."""
 
     key = "crash_loop"
+    traits = frozenset[Trait]()
     needs = frozenset({"kill"})
     of_controllers = True
     node: Node
@@ -145,6 +169,7 @@ class Upgrade(Step):
     """SIGTERM and start again with another Kafka, one node after the other; what is finalised stays as it is."""
 
     key = "upgrade"
+    traits = frozenset[Trait]()
     needs = frozenset({"kill"})
     of_controllers = True
     node: Node
@@ -159,6 +184,7 @@ class Rollback(Step):
     """SIGTERM and start again with the Kafka that the run began with; possible until the upgrade is finalised."""
 
     key = "rollback"
+    traits = frozenset[Trait]()
     shorthand = "node"
     needs = frozenset({"kill"})
     of_controllers = True
@@ -173,6 +199,7 @@ class Finalise(Step):
     """Let the brokers speak as a release does: metadata.version, or each broker's inter.broker.protocol.version."""
 
     key = "finalise"
+    traits = frozenset[Trait]()
     shorthand = "to"
     needs = frozenset({"kill"})
     to: MetadataVersion

@@ -10,20 +10,26 @@ from clusters.scenario.conditions import Condition
 from clusters.scenario.targets import Target, listed
 from clusters.scenario.values import Model, without_none
 from history.partition import TopicPartition
+from history.traits import Trait
 
 
 class Step(Model):
     """One call inside a phase, told apart by its key: ``- pause: {node: …}``.
 
-    ``shorthand`` names the field that a bare value fills (``- hold: 5s``). ``fault`` says whether the
-    step breaks something that must be healed in its phase; ``needs`` lists runtime capabilities; ``of_dead`` says that
-    it acts on a broker that is down, ``of_controllers`` whether it may be aimed at KRaft's controllers.
+    ``traits`` say what it may do to the nodes that it is aimed at; each step classifies itself, most with none.
+    ``shorthand`` names the field that a bare value fills (``- hold: 5s``). ``fault`` says whether the step breaks
+    something that must be healed in its phase, and ``ends`` which faults it heals. ``needs`` lists runtime
+    capabilities, ``kernel`` what docker's host must have (``runtimes.kernel``). ``of_dead`` says that it acts on a
+    broker that is down, ``of_controllers`` whether it may be aimed at KRaft's controllers.
     """
 
     key: ClassVar[str]
+    traits: ClassVar[frozenset[Trait]]
     shorthand: ClassVar[str | None] = None
     fault: ClassVar[bool] = False
     needs: ClassVar[frozenset[str]] = frozenset()
+    kernel: ClassVar[tuple[str, ...]] = ()
+    ends: ClassVar[tuple[str, ...]] = ()
     of_dead: ClassVar[bool] = False
     of_controllers: ClassVar[bool] = False
 

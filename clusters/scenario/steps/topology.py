@@ -10,12 +10,14 @@ from clusters.scenario.steps.step import Step
 from clusters.scenario.targets import Letter, Node, Partition, Replica
 from clusters.scenario.values import BytesPerSecond, Seconds, Settings
 from history.partition import TopicPartition
+from history.traits import Trait
 
 
 class Elect(Step):
     """Give leadership back to the preferred leader of every partition; or, where none leads, to any live replica."""
 
     key = "elect"
+    traits = frozenset({Trait.MAY_MOVE_LEADER})
     shorthand = "who"
     who: Literal["preferred", "unclean"]
 
@@ -24,6 +26,7 @@ class TransferLeadership(Step):
     """Let a replica lead its partition: put it first in the assignment, then elect the preferred leader."""
 
     key = "transfer_leadership"
+    traits = frozenset({Trait.MAY_MOVE_LEADER})
     shorthand = "replica"
     replica: Replica
 
@@ -32,6 +35,7 @@ class Reassign(Step):
     """Move a topic's partitions to other brokers; ``to`` reads as ``replicas`` of a topic. Moved back to heal."""
 
     key = "reassign"
+    traits = frozenset({Trait.MAY_MOVE_LEADER, Trait.MOVES_REPLICAS})
     fault = True
     topic: str
     to: list[Letter] = Field(min_length=1)
@@ -50,6 +54,7 @@ class ChurnLeadership(Step):
     """Move a partition's leadership to and fro, each move as soon as the one before is seen."""
 
     key = "churn_leadership"
+    traits = frozenset({Trait.MAY_MOVE_LEADER})
     fault = True
     partition: Partition
     between: list[Letter] = Field(min_length=2)
@@ -64,6 +69,7 @@ class DeleteRecords(Step):
     """Move a partition's log start forward (KIP-107); what was deleted stays deleted."""
 
     key = "delete_records"
+    traits = frozenset[Trait]()
     fault = True
     partition: Partition
     before: Annotated[int, Field(gt=0)] | Literal["high_watermark"] = "high_watermark"
@@ -73,6 +79,7 @@ class Configure(Step):
     """Change dynamic settings of a topic or of a broker; taken back to heal."""
 
     key = "configure"
+    traits = frozenset[Trait]()
     fault = True
     topic: str | None = None
     broker: Node | None = None
@@ -93,6 +100,7 @@ class Throttle(Step):
     """Limit what a broker replicates while it is not in sync (KIP-73); a member of the ISR is never throttled."""
 
     key = "throttle"
+    traits = frozenset({Trait.HOLDS_BACK_FOLLOWER})
     fault = True
     node: Node
     rate: BytesPerSecond

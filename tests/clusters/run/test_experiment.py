@@ -215,11 +215,12 @@ def test_what_the_kernel_cannot_do_is_refused(
     told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: dict[str, Any], refused: bool
 ) -> None:
     """The sentence says what is missing and what to use instead; who has no such step does not need it."""
-    netem = kernel.PARTS[-1]
     monkeypatch.setattr(planning, "choose_runtime", lambda _: "docker")
     monkeypatch.setattr(docker, "fetch_what_nodes_need", lambda: None)
-    monkeypatch.setattr(kernel, "lacking", lambda steps, _trial: dict.fromkeys(netem.steps.intersection(steps), netem))
-    said = "Scenario small has the step delay, for which this host's kernel lacks sch_netem; use shape"
+    monkeypatch.setattr(
+        kernel, "lacking", lambda parts, _trial: {name: kernel.PARTS[name] for name in parts if name == "netem"}
+    )
+    said = "Scenario small has the step delay, for which this host's kernel lacks sch_netem; use limit_bandwidth"
 
     with pytest.raises(BadInput, match=said) if refused else nullcontext():
         prepared(told, tmp_path, changes={"phases": [{"slowly": [step]}]})

@@ -10,6 +10,7 @@ import pytest
 from clusters.run.leftovers import hold_trial
 from clusters.runtimes import docker, kernel
 from clusters.runtimes.kernel import lacking
+from clusters.scenario.steps.catalog import STEPS
 
 
 @pytest.fixture
@@ -31,13 +32,13 @@ def daemon(monkeypatch: pytest.MonkeyPatch) -> Any:
     return played
 
 
-def test_only_what_the_steps_need_is_tried_and_once(daemon: Any) -> None:
+def test_only_what_is_needed_is_tried_and_once(daemon: Any) -> None:
     """In one container, where it disturbs nobody; of a kernel that has all of it nothing is said."""
-    assert lacking(["hold", "kill"], hold_trial) == {}
+    assert lacking([], hold_trial) == {}
     assert daemon.ran == []
 
-    assert lacking(["hold", "delay", "disconnect"], hold_trial) == {}
-    assert lacking(["disconnect", "delay"], hold_trial) == {}
+    assert lacking(["netem", "htb", "iptables"], hold_trial) == {}
+    assert lacking(["iptables", "htb", "netem", "htb"], hold_trial) == {}
     ((script, settings),) = daemon.ran
     assert [word in script for word in ("iptables", "htb", "netem", "statistic")] == [True, True, True, False]
     assert settings["network_mode"] == "none"
@@ -45,32 +46,30 @@ def test_only_what_the_steps_need_is_tried_and_once(daemon: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("steps", "fails", "lacks"),
+    ("parts", "fails", "missing"),
     [
-        (["disconnect", "lose"], [1], {"lose": "xt_statistic"}),
-        (["disconnect", "lose"], [0, 1], {"disconnect": "iptables", "lose": "iptables"}),
-        (["limit_bandwidth", "delay"], [1], {"delay": "sch_netem"}),
-        (
-            ["limit_bandwidth", "delay", "lag"],
-            [0, 1],
-            dict.fromkeys(("limit_bandwidth", "delay", "lag"), "sch_htb or cls_u32"),
-        ),
-        (["slow", "pause"], [0], {"slow": "sch_htb or cls_u32"}),
+        (["iptables", "xt_statistic"], [1], ["xt_statistic"]),
+        (["iptables", "xt_statistic"], [0, 1], ["iptables", "xt_statistic"]),
+        (["netem", "htb"], [1], ["sch_netem"]),
+        (["htb"], [0], ["sch_htb or cls_u32"]),
     ],
 )
-def test_each_step_has_the_first_thing_that_it_lacks(
-    daemon: Any, steps: list[str], fails: list[int], lacks: dict[str, str]
-) -> None:
-    """Those beside it that need something else are not among them."""
+def test_what_fails_its_trial_is_missing(daemon: Any, parts: list[str], fails: list[int], missing: list[str]) -> None:
+    """In the table's order; those beside it are there."""
     daemon.fails = fails
 
-    assert {step: part.name for step, part in lacking(steps, hold_trial).items()} == lacks
+    assert [part.name for part in lacking(parts, hold_trial).values()] == missing
 
 
-@pytest.mark.parametrize(("quota", "lacks"), [(True, {}), (False, {"limit_cpu": "CFS_BANDWIDTH"})])
-def test_docker_is_asked_for_cpu_quotas(daemon: Any, quota: bool, lacks: dict[str, str]) -> None:
+@pytest.mark.parametrize(("quota", "missing"), [(True, set()), (False, {"cfs_bandwidth"})])
+def test_docker_is_asked_for_cpu_quotas(daemon: Any, quota: bool, missing: set[str]) -> None:
     """No container is needed for that."""
     daemon.quota = quota
 
-    assert {step: part.name for step, part in lacking(["limit_cpu"], hold_trial).items()} == lacks
+    assert lacking(["cfs_bandwidth"], hold_trial).keys() == missing
     assert daemon.ran == []
+
+
+def test_every_part_that_a_step_needs_is_in_the_table() -> None:
+    """And no part is there for nothing."""
+    assert {part for step in STEPS.values() for part in step.kernel} == kernel.PARTS.keys()
