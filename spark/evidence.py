@@ -470,3 +470,12 @@ def waits_that_ran_out(events: list[Event]) -> list[str]:
         for event in events
         if event.kind == "wait_ran_out"
     ]
+
+
+def seeks_of_readers(seeks: DataFrame) -> list[str]:
+    """One sentence for each seek of a reader of ours; what follows it there is a new reader's."""
+    return [
+        f"The consumer {row['consumer_id']} sought from {row['from_offset']} to {row['to_offset']} of "
+        f"{row['topic']}-{row['partition']} in leader epoch {row['leader_epoch']}: {row['why']}."
+        for row in seeks.orderBy("sought_ns").collect()
+    ]

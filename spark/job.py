@@ -335,7 +335,7 @@ def _conclude(spark: SparkSession, run: recorded.Recorded, items: list[evidence.
         invariants=[row.asDict() for row in judged],
         delivery=delivered,
         allowed=permitted,
-        waits=evidence.waits_that_ran_out(run.events),
+        notes=[*evidence.waits_that_ran_out(run.events), *evidence.seeks_of_readers(run.seeks)],
         excused=sorted((row["anomaly"], row["allowed_why"], row["count"]) for row in found if row["allowed"]),
     )
     _write_verdict(folder, verdict_of(findings))

@@ -6,7 +6,7 @@ from spark.anomalies import CASE
 from spark.delivery import DELETED
 from spark.recorded import DRAINS, leaders
 from spark.tables import rows
-from tests.spark.folders import MS, TP, S, isr_view, polled, sample, sent
+from tests.spark.folders import MS, TP, S, isr_view, polled, sample, sent, sought
 
 
 def found(cases):
@@ -30,15 +30,9 @@ def seeks(spark, *literal):
     return rows(spark, SEEKS, literal)
 
 
-def sought(position, from_offset, to_offset, **other):
-    """A seek of the live consumer before its ``position``-th record."""
-    row = {"consumer_id": "consumer-1", "pass": "live", "position": position, **TP, "from_offset": from_offset}
-    return row | {"to_offset": to_offset, "leader_epoch": 1, "why": "gone", "sought_ns": 30 * S} | other
-
-
-def skips(read, sought):
+def skips(read, own_seeks):
     """Against what the final drain found."""
-    return found(order.poll_skip(read, sought, order.drained(read)))
+    return found(order.poll_skip(read, own_seeks, order.drained(read)))
 
 
 def test_poll_skip(spark):
