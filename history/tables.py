@@ -55,6 +55,21 @@ POLLS = pa.schema(
     ]
 )
 
+# One row per seek of one of our readers, which is a new reader of the partition from then on.
+SEEKS = pa.schema(
+    [
+        _required("consumer_id", pa.string()),
+        _required("pass", pa.string()),
+        _required("position", pa.int64()),  # of the first record behind it, as in POLLS
+        *_PARTITION,
+        _required("from_offset", pa.int64()),
+        _required("to_offset", pa.int64()),
+        _required("leader_epoch", pa.int32()),  # the newest that any broker knew, whose leader was asked
+        _required("why", pa.string()),
+        _required("sought_ns", pa.int64()),
+    ]
+)
+
 # One row per probe of one replica. error: a Kafka error's name, or unreachable; then the values are null.
 REPLICAS = pa.schema(
     [
@@ -273,7 +288,15 @@ TIMELINE_SENDS = pa.schema(
     ]
 )
 
-RECORDED = {"sends": SENDS, "polls": POLLS, "replicas": REPLICAS, "isr": ISR, "offsets": OFFSETS, "usage": USAGE}
+RECORDED = {
+    "sends": SENDS,
+    "polls": POLLS,
+    "seeks": SEEKS,
+    "replicas": REPLICAS,
+    "isr": ISR,
+    "offsets": OFFSETS,
+    "usage": USAGE,
+}
 JUDGED = {
     "delivery": DELIVERY,
     "anomalies": ANOMALIES,

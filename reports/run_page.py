@@ -234,7 +234,7 @@ def _links(run: RunData) -> list[tuple[str, str]]:
         ("verdict.json", "verdict/verdict.json"),
         ("manifest.json", "manifest.json"),
         ("events.jsonl", "events.jsonl"),
-        *((f"{name}/", f"{name}/") for name in ("sends", "polls", "replicas", "isr", "offsets", "usage")),
+        *((f"{name}/", f"{name}/") for name in ("sends", "polls", "seeks", "replicas", "isr", "offsets", "usage")),
         *((f"verdict/{name}/", f"verdict/{name}/") for name in sorted({*run.tables, "metrics"} - {"offsets"})),
     ]
     logs = sorted((root / "brokers").glob("*/*.log"))

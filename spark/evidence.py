@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import Row, Window
+from pyspark.sql import DataFrame, Row, Window
 from pyspark.sql import functions as F  # noqa: N812  # the name that Spark's own pages use
 
 from history.events import Event
@@ -45,6 +45,7 @@ class Counts:
     log_ends: dict[tuple[int, str, int], int]  # by the segments; an empty one is named after the log end
     log_problems: dict[tuple[int, str, int], list[str]] = field(default_factory=dict)
     read: dict[str, int] = field(default_factory=dict)  # rows of ``polls`` by consumer
+    sought: dict[str, int] = field(default_factory=dict)  # rows of ``seeks`` by consumer
     probed: dict[str, int] = field(default_factory=dict)  # rows of the prober's tables, by its names for their counts
     silences: list[Row] = field(default_factory=list)  # times without a word of the probe on a broker
     probed_in: set[tuple[str, int]] = field(default_factory=set)  # (phase, broker_id) with a good sample
@@ -78,11 +79,16 @@ def count(recorded: Recorded) -> Counts:
         logs=set(begun),
         log_ends={replica: max(read.get(replica, 0), base) for replica, base in begun.items()},
         log_problems={replica: row["problems"] for replica, row in found if row["problems"]},
-        read={row["consumer_id"]: row["count"] for row in recorded.polls.groupBy("consumer_id").count().collect()},
+        read=_by_consumer(recorded.polls),
+        sought=_by_consumer(recorded.seeks),
         probed={"rows": recorded.replicas.count(), "isr_rows": recorded.isr.count()},
         silences=_silences(recorded),
         probed_in=_probed_in(recorded),
     )
+
+
+def _by_consumer(frame: DataFrame) -> dict[str, int]:
+    return {row["consumer_id"]: row["count"] for row in frame.groupBy("consumer_id").count().collect()}
 
 
 def _phases(events: list[Event]) -> dict[str, tuple[int, int]]:
@@ -395,7 +401,8 @@ def _watched(recorded: Recorded, counts: Counts) -> Iterator[str]:
             yield f"The {client['role']} {name} did not end cleanly: it may have seen less than there was."
         for where, why in (client.get("unreadable") or {}).items():
             yield f"The {client['role']} {name} read {where} no further, {why}."
-        held = counts.probed if client["role"] == "prober" else {"rows": counts.read.get(name, 0)}
+        read = {"rows": counts.read.get(name, 0), "seeks": counts.sought.get(name, 0)}
+        held = counts.probed if client["role"] == "prober" else read
         for what, there in held.items():
             if there < (client.get(what) or 0):
                 yield f"Of {client[what]} {what.replace('_', ' ')} that {name} wrote {there} are there."
@@ -462,4 +469,13 @@ def waits_that_ran_out(events: list[Event]) -> list[str]:
         f"last seen: {event.detail.get('last_seen')}."
         for event in events
         if event.kind == "wait_timed_out"
+    ]
+
+
+def seeks_of_readers(seeks: DataFrame) -> list[str]:
+    """One sentence for each seek of a reader of ours; what follows it there is a new reader's."""
+    return [
+        f"The consumer {row['consumer_id']} sought from {row['from_offset']} to {row['to_offset']} of "
+        f"{row['topic']}-{row['partition']} in leader epoch {row['leader_epoch']}: {row['why']}."
+        for row in seeks.orderBy("sought_ns").collect()
     ]

@@ -191,9 +191,10 @@ def _records(spark: SparkSession, sources: Sources, counts: evidence.Counts) -> 
     if atomic:
         found = found.union(transactions.torn_transaction(fates))
     if run.manifest.foreign:
-        found = found.union(order.imported_cases(sends, run.polls, foreign.standing(sends, run.polls)))
+        found = found.union(order.imported_cases(sends, run.polls, run.seeks, foreign.standing(sends, run.polls)))
     else:
-        found = found.union(order.cases(sends, run.polls, run.samples, leaders, run.drains, deleted=deleted))
+        of_order = order.cases(sends, run.polls, run.seeks, run.samples, leaders, drains=run.drains, deleted=deleted)
+        found = found.union(of_order)
         if atomic:
             limit_ns, faults = transactions.limit_ns(run.manifest), transactions.faults(run.events)
             found = found.union(transactions.hanging_transaction(run.samples, leaders, sends, limit_ns, faults))
@@ -334,7 +335,7 @@ def _conclude(spark: SparkSession, run: recorded.Recorded, items: list[evidence.
         invariants=[row.asDict() for row in judged],
         delivery=delivered,
         allowed=permitted,
-        waits=evidence.waits_that_ran_out(run.events),
+        notes=[*evidence.waits_that_ran_out(run.events), *evidence.seeks_of_readers(run.seeks)],
         excused=sorted((row["anomaly"], row["allowed_why"], row["count"]) for row in found if row["allowed"]),
     )
     _write_verdict(folder, verdict_of(findings))

@@ -60,6 +60,7 @@ class Recorded:
     clients: list[dict[str, Any]]
     sends: DataFrame
     polls: DataFrame
+    seeks: DataFrame
     replicas: DataFrame
     isr: DataFrame
     offsets: DataFrame
@@ -167,6 +168,7 @@ def open_run(spark: SparkSession, folder: RunFolder) -> Recorded:
         clients=clients,
         sends=tables["sends"].transform(whole).persist(),
         polls=tables["polls"].transform(whole).persist(),
+        seeks=tables["seeks"],
         replicas=tables["replicas"].transform(whole).persist(),
         isr=tables["isr"].transform(whole).persist(),
         offsets=tables["offsets"],

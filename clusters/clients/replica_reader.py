@@ -9,7 +9,7 @@ from collections import Counter
 
 from kafka.errors import CorruptRecordError
 
-from clusters.kafka.wire import Connection, Consumed, consume, transport_error_name
+from clusters.kafka.wire import FENCED_LEADER_EPOCH, Connection, Consumed, consume, list_offset, transport_error_name
 from clusters.live.world import World
 from clusters.runtimes.nodes import Node
 from clusters.runtimes.ports import PORTS
@@ -31,6 +31,7 @@ class ReplicaReader:
         self.stop = threading.Event()
         self._world, self._node, self._offset = world, node, step.offset
         self._partition = step.replica.of or world.partitions[0]
+        self._epoch = -1
         self._id = reader_id(world.scenario, step)
         self._answers = 0
         self._errors: Counter[str] = Counter()
@@ -52,9 +53,13 @@ class ReplicaReader:
         write_atomically(self._world.folder.clients / f"{self._id}.json", json.dumps(summary | ended | told, indent=1))
 
     def _consume(self, connection: Connection, offset: int) -> list[Consumed]:
-        """What there is now; answers are counted, and errors by their names."""
+        """What there is now, in no older leader epoch than before; answers are counted, and errors by their names."""
         try:
-            records, error = consume(connection, self._partition, offset)
+            if self._epoch < 0:
+                self._learn_epoch(connection)
+            records, error = consume(connection, self._partition, offset, self._epoch)
+            if error == FENCED_LEADER_EPOCH:
+                self._learn_epoch(connection)
         except CorruptRecordError as damage:
             self._unreadable[str(self._partition)] = str(damage.args[0])
             return []
@@ -68,6 +73,10 @@ class ReplicaReader:
             self._errors[error] += 1
             self.stop.wait(ERROR_S)
         return records
+
+    def _learn_epoch(self, connection: Connection) -> None:
+        listed = list_offset(connection, *self._partition)
+        self._epoch = max(self._epoch, -1 if listed.leader_epoch is None else listed.leader_epoch)
 
     def _row(self, record: Consumed, position: int) -> dict[str, object]:
         payload = decode(record.value)

@@ -45,6 +45,7 @@ UNDECODABLE = (
 MAX_ROUNDS = 12  # of one probe; each moves the guess of the cached epoch by one
 
 NONE, OFFSET_OUT_OF_RANGE = 0, 1
+FENCED_LEADER_EPOCH = "FENCED_LEADER_EPOCH"  # the broker is in a newer epoch than was asked in
 _NAMES = {-1: "UNKNOWN_SERVER_ERROR", 6: "NOT_LEADER_OR_FOLLOWER"}  # kafka-python has other names for these
 UNREACHABLE, TIMEOUT, NEVER_SENT = "unreachable", "timeout", "never_sent"
 
@@ -371,9 +372,11 @@ class Consumed(NamedTuple):
     sound: bool
 
 
-def consume(connection: Connection, replica: TopicPartition, offset: int) -> tuple[list[Consumed], str | None]:
-    """The records from an offset on that a broker gives to a consumer now, whether it leads or follows (KIP-392), and
-    the name of the partition's error.
+def consume(
+    connection: Connection, replica: TopicPartition, offset: int, leader_epoch: int
+) -> tuple[list[Consumed], str | None]:
+    """The records from an offset on that a broker gives to a consumer now, whether it leads or follows (KIP-392), while
+    it is in this leader epoch (KIP-320), and the name of the partition's error.
 
     With an error come no records, as with an offset beyond the log's end while it is cut. The markers at the ends of
     transactions are no records.
@@ -384,7 +387,7 @@ def consume(connection: Connection, replica: TopicPartition, offset: int) -> tup
     """
     asked = FetchRequest.FetchTopic.FetchPartition(
         partition=replica.partition,
-        current_leader_epoch=-1,
+        current_leader_epoch=leader_epoch,
         fetch_offset=offset,
         log_start_offset=-1,
         partition_max_bytes=CONSUMED_BYTES,
@@ -461,8 +464,10 @@ def list_offsets(
     timestamp: int = LATEST,
     replica_id: int = DEBUGGING_CONSUMER,
     isolation_level: int = 0,
+    *,
+    leader_epoch: int = -1,
 ) -> dict[TopicPartition, ListedOffset]:
-    """Ask one broker for an offset of each partition (ListOffsets v5).
+    """Ask one broker for an offset of each partition (ListOffsets v5), in any leader epoch or in this one alone.
 
     As the debugging consumer any replica answers, ``LATEST`` being its log end offset; as a ``CONSUMER`` only
     the leader does, ``LATEST`` being the high watermark, or the last stable offset for isolation level 1.
@@ -478,7 +483,7 @@ def list_offsets(
         topic_of(
             name=topic,
             partitions=[
-                partition_of(partition_index=replica.partition, current_leader_epoch=-1, timestamp=timestamp)
+                partition_of(partition_index=replica.partition, current_leader_epoch=leader_epoch, timestamp=timestamp)
                 for replica in replicas
             ],
         )

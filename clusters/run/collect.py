@@ -17,7 +17,7 @@ from history.events import read_events
 from history.streams import streams_to_parquet
 from history.tables import RECORDED
 
-STREAMED = ("sends", "polls", "replicas", "isr")
+STREAMED = ("sends", "polls", "seeks", "replicas", "isr")
 
 
 def collect_servers(world: World) -> None:

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 from campaigns.recording import record
@@ -53,6 +54,18 @@ DISKS = """
   - read-only: [{read_only_disk: leader of orders-0}, {wait: {for: {leader_changed: orders}, limit: 20s}}]
   - starved: [{limit_cpu: {node: B, cpus: 0.2}}, {hold: 2s}]
 """
+CUT_LEADERS = "".join(
+    f"""
+  - cut off {turn}:
+      - disconnect: {{node: leader of orders-0, from: [brokers, controllers]}}
+      - wait: {{for: {{leader_changed: orders}}, limit: 30s}}
+      - hold: 5s
+      - heal: all
+      - wait: {{for: {{isr_full: orders}}, limit: 60s}}
+      - hold: 3s
+"""
+    for turn in (1, 2, 3)
+)
 LAST_COPY = """
   - alone:
       - kill: B
@@ -69,11 +82,20 @@ BIT_ROT = """
 """
 
 
-def judged(folder: Path, phases: str, *, brokers: int = 3, disks: str = "{}", min_isr: int = 2, more: str = "") -> Any:
+def judged(
+    folder: Path,
+    phases: str,
+    *,
+    kafka: str = "3.9.1",
+    brokers: int = 3,
+    disks: str = "{}",
+    min_isr: int = 2,
+    more: str = "",
+) -> Any:
     """The verdict of a recorded run, all of whose faults bit and healed."""
     told = folder / "judged.yaml"
     told.write_text(FRAME.format(phases=phases, brokers=brokers, disks=disks, min_isr=min_isr, more=more))
-    run = experiment.prepare(str(told), kafka="3.9.1", runtime="docker", runs=folder, lease="process")
+    run = experiment.prepare(str(told), kafka=kafka, runtime="docker", runs=folder, lease="process")
     record(run)
     proofs = [e for e in read_events(run / "events.jsonl") if e.kind in ("injected", "healed")]
     assert [e for e in proofs if not e.detail.get("effect_verified", e.detail.get("recovery_verified"))] == []
@@ -93,6 +115,15 @@ def test_a_damaged_disk_is_no_excuse_beside_a_live_replica(tmp_path: Path) -> No
     found = judged(tmp_path, DISKS)
 
     assert (found["verdict"], found["anomalies"]) == ("pass", {}), found["reasons"]
+
+
+@pytest.mark.parametrize("kafka", ["2.8.2", "3.9.1", "4.3.1"])
+def test_a_leader_that_was_cut_off_moves_no_reader(tmp_path: Path, kafka: str) -> None:
+    """Its clients reach it all the while: it goes on telling them that it leads, until it hears of the newer epoch."""
+    found = judged(tmp_path, CUT_LEADERS, kafka=kafka)
+
+    assert (found["verdict"], found["anomalies"]) == ("pass", {}), found["reasons"]
+    assert [row for seeks in tmp_path.glob("*/seeks") for row in pq.read_table(seeks).to_pylist()] == []
 
 
 def test_the_last_copy_may_be_lost_with_its_disk(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  # the name that Spark's own pages use
 
-from history.tables import ISR, POLLS, REPLICAS, SENDS
+from history.tables import ISR, POLLS, REPLICAS, SEEKS, SENDS
 from spark import anomalies, delivery, elections, invariants, order, recorded, watermarks
 from spark.agreement import Logs, Replica, compare
 from spark.checks import Check
@@ -144,6 +144,10 @@ class Tables:
         return self._all(POLLS, lambda history: history.polls)
 
     @cached_property
+    def seeks(self) -> DataFrame:
+        return self._all(SEEKS, lambda history: history.seeks)
+
+    @cached_property
     def samples(self) -> DataFrame:
         return self._all(REPLICAS, lambda history: history.samples)
 
@@ -209,7 +213,9 @@ class Tables:
         of_records = anomalies.anomalies(fates, self.sends, self.polls, self.segments, producers)
         leaders = recorded.leaders(self.isr)
         deleted = rows(self.spark, delivery.DELETED, [])
-        of_order = order.cases(self.sends, self.polls, self.samples, leaders, self.drains, deleted=deleted)
+        of_order = order.cases(
+            self.sends, self.polls, self.seeks, self.samples, leaders, drains=self.drains, deleted=deleted
+        )
         return of_records.union(of_order)
 
     def invariants(self) -> dict[tuple[int, str], tuple[int, int]]:

@@ -61,6 +61,13 @@ def polled(offset, seq, *, final=True, producer_id="load-1", **other):
     return row | {"checksum_ok": True, "received_ns": 30 * S + offset, "isolation": "read_uncommitted"} | other
 
 
+def sought(position, from_offset, to_offset, **other):
+    """A seek of the live consumer before its ``position``-th record."""
+    row = {"consumer_id": "consumer-1", "pass": "live", "position": position, **TP, "from_offset": from_offset}
+    row |= {"to_offset": to_offset, "leader_epoch": 1, "why": "the position is out of range", "sought_ns": 30 * S}
+    return row | other
+
+
 def sample(broker_id, t_ns, hw, leo, *, epoch=0, incarnation=1, **other):
     """One good answer of the probe."""
     row = {"broker_id": broker_id, "incarnation": incarnation, **TP, "leader_epoch": epoch, "sent_ns": t_ns}
@@ -135,6 +142,7 @@ class History:
     end_offset: int
     events: list = field(default_factory=list)
     clients: dict = field(default_factory=dict)
+    seeks: list = field(default_factory=list)
 
     def write(self, path: Path, *, seal=True) -> RunFolder:
         """Write it as ``path``/ and seal it."""
@@ -150,6 +158,7 @@ class History:
         tables = {
             "sends": self.sends,
             "polls": self.polls,
+            "seeks": self.seeks,
             "replicas": self.replicas,
             "isr": self.isr,
             "offsets": offsets,

@@ -141,6 +141,8 @@ CUT_OFF = "did not end cleanly: it may have seen less than there was."
         ("prober", {"clean": True, "rows": 9, "isr_rows": 5}, ["Of 5 isr rows that c wrote 4 are there."]),
         ("consumer", {"clean": True, "rows": 7}, []),
         ("consumer", {"clean": True, "rows": 8}, ["Of 8 rows that c wrote 7 are there."]),
+        ("consumer", {"clean": True, "rows": 7, "seeks": 1}, []),
+        ("consumer", {"clean": True, "rows": 7, "seeks": 2}, ["Of 2 seeks that c wrote 1 are there."]),
         ("consumer", {"clean": False, "rows": 0}, [f"The consumer c {CUT_OFF}"]),
         ("producer", {"clean": False, "rows": 8}, []),
         ("drain", {"clean": True, "rows": 7, "unreadable": {}}, []),
@@ -154,7 +156,7 @@ CUT_OFF = "did not end cleanly: it may have seen less than there was."
 def test_who_watched_must_have_ended_in_order(name, words, said):
     """With all that it wrote; of producers their ledgers speak."""
     run = SimpleNamespace(clients=[{"client_id": "c", "role": name, **words}])
-    counts = SimpleNamespace(read={"c": 7}, probed={"rows": 9, "isr_rows": 4})
+    counts = SimpleNamespace(read={"c": 7}, sought={"c": 1}, probed={"rows": 9, "isr_rows": 4})
 
     assert list(evidence._watched(run, counts)) == said
 

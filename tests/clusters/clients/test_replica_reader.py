@@ -12,7 +12,7 @@ from kafka.errors import CorruptRecordError
 
 from clusters.clients import replica_reader
 from clusters.clients.replica_reader import ReplicaReader, reader_id
-from clusters.kafka.wire import Consumed
+from clusters.kafka.wire import Consumed, ListedOffset
 from history.folder import RunFolder
 from history.payload import encode
 from history.streams import read_stream
@@ -39,12 +39,23 @@ def reader(tmp_path: Path) -> Any:
     return ReplicaReader(world, node, step)
 
 
-def play(reader: Any, monkeypatch: pytest.MonkeyPatch, *answers: Any) -> list[int]:
-    """Answer so, one after the other, and stop the reader with the last; the offsets that it asks for."""
+def play(
+    reader: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    *answers: Any,
+    of_broker: tuple[int | None, ...] = (3,),
+    epochs: list[int] | None = None,
+) -> list[int]:
+    """Answer so, one after the other, and stop the reader with the last; the offsets that it asks for.
+
+    ``of_broker``: the epochs that the broker tells when it is asked for its own; ``epochs`` gets those of the fetches.
+    """
+    learned, epochs = list(of_broker), [] if epochs is None else epochs
     left, asked = list(answers), []
 
-    def consume(_connection: object, _partition: object, offset: int) -> Any:
+    def consume(_connection: object, _partition: object, offset: int, epoch: int) -> Any:
         asked.append(offset)
+        epochs.append(epoch)
         answer = left.pop(0)
         if not left:
             reader.stop.set()
@@ -53,6 +64,7 @@ def play(reader: Any, monkeypatch: pytest.MonkeyPatch, *answers: Any) -> list[in
         return answer
 
     monkeypatch.setattr(replica_reader, "consume", consume)
+    monkeypatch.setattr(replica_reader, "list_offset", lambda *_: ListedOffset(20, learned.pop(0), None))
     return asked
 
 
@@ -91,6 +103,17 @@ def test_between_errors_it_waits(reader: Any, monkeypatch: pytest.MonkeyPatch) -
     reader.run()
 
     assert waits == [replica_reader.SILENCE_S, replica_reader.ERROR_S]
+
+
+def test_it_goes_back_to_no_older_epoch(reader: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fenced, it learns the newer epoch, and asks in that one a broker that is back in an older one."""
+    epochs: list[int] = []
+    answers = ([record(20)], None), ([], "FENCED_LEADER_EPOCH"), ([], "UNKNOWN_LEADER_EPOCH"), ([record(21)], None)
+    offsets = play(reader, monkeypatch, (ConnectionResetError()), *answers, of_broker=(None, 3, 4), epochs=epochs)
+    reader.run()
+
+    assert offsets == [20, 20, 21, 21, 21]
+    assert epochs == [-1, 3, 3, 4, 4]
 
 
 def test_a_batch_that_cannot_be_decoded_ends_the_reading(

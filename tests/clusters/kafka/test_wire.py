@@ -64,7 +64,7 @@ def test_plain_fetch_in_bytes() -> None:
 
 
 def test_records_are_consumed_in_bytes() -> None:
-    """Fetch v11 as a consumer, which any replica answers from its own log, without waiting."""
+    """Fetch v11 as a consumer, which any replica in this epoch answers from its own log, without waiting."""
     asked: list[str] = []
     batch = wire.record_batch([b"a", b"b"], 1000)
 
@@ -74,13 +74,13 @@ def test_records_are_consumed_in_bytes() -> None:
         return SimpleNamespace(error_code=0, responses=[SimpleNamespace(topic="t", partitions=[answer])])
 
     broker: Any = SimpleNamespace(send=send)
-    given, error = wire.consume(broker, T0, 1)
+    given, error = wire.consume(broker, T0, 1, 3)
 
     assert error is None
     assert given == [(1, 0, b"b", True)]  # a batch is given whole; what lies before the offset is left out
     assert asked == [
         "ff ff ff ff  00 00 00 00  00 00 00 00  00 10 00 00  00  00 00 00 00  ff ff ff ff "
-        "00 00 00 01 00 01 74  00 00 00 01  00 00 00 00  ff ff ff ff  00 00 00 00 00 00 00 01 "
+        "00 00 00 01 00 01 74  00 00 00 01  00 00 00 00  00 00 00 03  00 00 00 00 00 00 00 01 "
         "ff ff ff ff ff ff ff ff  00 10 00 00  00 00 00 00  00 00".replace("  ", " ")
     ]
 
@@ -94,7 +94,7 @@ def answering(records: bytes | None, error_code: int = 0) -> Any:
 
 def test_an_offset_that_is_gone_gives_nothing() -> None:
     """As while a follower cuts its log; the error is told."""
-    assert wire.consume(answering(None, error_code=1), T0, 7) == ([], "OFFSET_OUT_OF_RANGE")
+    assert wire.consume(answering(None, error_code=1), T0, 7, 3) == ([], "OFFSET_OUT_OF_RANGE")
 
 
 @pytest.mark.parametrize(("attributes", "given"), [(0x30, []), (0x10, [b"a"])])
@@ -104,7 +104,7 @@ def test_the_end_of_a_transaction_is_no_record(attributes: int, given: list[byte
     batch[21:23] = attributes.to_bytes(2, "big")
     batch[17:21] = google_crc32c.value(bytes(batch[21:])).to_bytes(4, "big")
 
-    assert [record.value for record in wire.consume(answering(bytes(batch)), T0, 0)[0]] == given
+    assert [record.value for record in wire.consume(answering(bytes(batch)), T0, 0, 3)[0]] == given
 
 
 def test_a_batch_that_was_damaged_says_so() -> None:
@@ -112,7 +112,7 @@ def test_a_batch_that_was_damaged_says_so() -> None:
     batch = bytearray(wire.record_batch([b"a", b"b"], 1000))
     batch[-2] ^= 1
 
-    assert [record.sound for record in wire.consume(answering(bytes(batch)), T0, 0)[0]] == [False, False]
+    assert [record.sound for record in wire.consume(answering(bytes(batch)), T0, 0, 3)[0]] == [False, False]
 
 
 def test_a_batch_that_cannot_be_decoded_is_no_silence() -> None:
@@ -121,7 +121,7 @@ def test_a_batch_that_cannot_be_decoded_is_no_silence() -> None:
     batch[22] |= 1  # gzip
 
     with pytest.raises(CorruptRecordError, match="from offset 7 on: BadGzipFile"):
-        wire.consume(answering(bytes(batch)), T0, 7)
+        wire.consume(answering(bytes(batch)), T0, 7, 3)
 
 
 def test_record_batch_in_bytes() -> None:
