@@ -25,7 +25,7 @@ from spark.clock import Clock, read_clock
 from spark.gates import always, sometimes
 from spark.invariants import NewLog, Outage
 from spark.metadata_log import read_metadata_log
-from spark.recorded import Recorded, isr_changes
+from spark.recorded import CONTROLLER, Recorded, isr_changes
 from spark.segments import segment_files
 from spark.states import State, by_partition
 from spark.tables import PARTITION, rows
@@ -76,10 +76,12 @@ class Sources:
 
     @property
     def changes(self) -> DataFrame:
-        """The partitions' states in order (``CHANGES``): the controller's own; where it left none, metadata's."""
-        own = [state for history in self.states.values() for state in history if state.t_ns is not None]
-        isr = self.run.isr
-        return decided(isr.sparkSession, own) if own else isr_changes(isr)
+        """The partitions' states in order (``CHANGES``): the controller's own, whose observer is ``CONTROLLER``; of a
+        partition without a dated history, those that its leaders' metadata showed.
+        """
+        dated = [s for history in self.states.values() if all(s.t_ns is not None for s in history) for s in history]
+        own = decided(self.run.isr.sparkSession, dated)
+        return own.unionByName(isr_changes(self.run.isr).join(own, PARTITION, how="left_anti"))
 
     @cached_property
     def lines(self) -> list[dict[str, Any]]:
@@ -256,7 +258,7 @@ def decided(spark: SparkSession, states: Iterable[State]) -> DataFrame:
                 "leader": state.leader,
                 "leader_epoch": state.leader_epoch,
                 "isr": sorted(state.isr),
-                "observer": state.source,
+                "observer": CONTROLLER,
             }
             for state in states
         ),

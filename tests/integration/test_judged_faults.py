@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 from campaigns.recording import record
@@ -41,6 +42,12 @@ TOPOLOGY = """
       - wait: {for: {out_of_isr: F of side-0}, limit: 20s}
       - heal: all
       - wait: {for: {isr_full: side}, limit: 60s}
+  - cut off:
+      - cut: {node: follower of orders-0, from: [brokers, controllers]}
+      - wait: {for: {out_of_isr: follower of orders-0}, limit: 20s}
+      - hold: 3s
+      - join: {node: follower of orders-0, from: [brokers, controllers]}
+      - wait: {for: {isr_full: orders}, limit: 60s}
 """
 DISKS = """
   - wiped: [{kill: C}, {hold: 1s}, {wipe: C}, {start: C}, {wait: {for: {isr_full: orders}, limit: 60s}}]
@@ -82,10 +89,21 @@ def judged(folder: Path, phases: str, *, brokers: int = 3, disks: str = "{}", mi
 
 
 def test_what_operators_do_breaks_no_promise(tmp_path: Path) -> None:
-    """Replicas elsewhere and back, leaders to and fro, fewer in sync for a while, deleted records, a full disk."""
+    """Replicas elsewhere and back, leaders to and fro, fewer in sync for a while, deleted records, a full disk; and
+    a follower that was cut off for 3 s after it had left the ISR, and showed the old one all the while.
+    """
     found = judged(tmp_path, TOPOLOGY, brokers=6, disks="{F: 100MB}", more="  side: {replicas: [F, D]}")
 
     assert (found["verdict"], found["anomalies"]) == ("pass", {}), found["reasons"]
+    (folder,) = tmp_path.glob("*/verdict/recovery")
+    times = {
+        row["metric"]: row
+        for row in pq.read_table(folder).to_pylist()
+        if (row["phase"], row["topic"], row["partition"]) == ("cut off", "orders", 0) and row["fault"]
+    }
+    assert {row["source"] for row in times.values()} == {"controller"}
+    assert times["isr_full"]["value_ms"] > times["isr_shrink"]["value_ms"] + 3000
+    assert 0 < times["catch_up"]["value_ms"] < times["isr_full"]["value_ms"] - 3000
 
 
 def test_a_damaged_disk_is_no_excuse_beside_a_live_replica(tmp_path: Path) -> None:
