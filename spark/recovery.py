@@ -5,8 +5,8 @@ controller decided, as its own history says. ``rebalanced``: from the order to h
 preferred leader, who led before, leads again. What did not come before the fault or its phase ended is censored: at
 least that long. An ISR that never lost a target has nothing to make full.
 
-Where the controller's history is missing, leaders' own metadata gives upper bounds (``spark.recorded.isr_changes``),
-and what it did not show has no value: it may have come and gone between two views.
+Where the controller's history is missing or has no good times, leaders' own metadata gives upper bounds
+(``spark.recorded.isr_changes``), and what it did not show has no value: it may have come and gone between two views.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ QUANTILES = ("p50_ms", "p99_ms", "p999_ms")
 SETTLING_NS = 1_000_000_000  # of a phase's end: what is due then may still be under way
 # Steps that take no broker away by themselves: there is nothing to recover from.
 _UNFELT = {"configure", "throttle", "delete_records", "reassign", "ping_pong", "wipe", "truncate", "forget", "flip_bit"}
-_NO_HISTORY = "the controller's history is missing, and its leaders' metadata is all there is"
+_NO_HISTORY = "the controller's history is missing or has no good times, and leaders' metadata is all there is"
 
 
 class Span(NamedTuple):

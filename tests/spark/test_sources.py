@@ -7,10 +7,10 @@ import pytest
 from history.tables import ISR
 from spark.agreement import Logs, Replica
 from spark.invariants import NewLog
-from spark.sources import Sources, new_logs
+from spark.sources import Sources, has_good_times, new_logs
 from spark.states import State
 from spark.tables import rows
-from tests.spark.folders import S, happened, isr_view, manifest
+from tests.spark.folders import MS, S, happened, isr_view, manifest
 
 
 def sources(events=(), logs=None, lines=(), **told):
@@ -52,6 +52,25 @@ def test_the_controllers_history_is_believed_and_no_view_beside_it(spark, stale)
         *((1, *view) for view in seen),
         *((2, *view) for view in seen),
     ]
+
+
+@pytest.mark.parametrize(
+    ("shown", "good"),
+    [
+        ({}, True),
+        ({5: 2 * S, 6: 4 * S + 10 * MS}, True),
+        ({6: 3 * S}, True),  # the two clocks are told apart to a second
+        ({6: 3 * S - 1}, False),  # by another clock
+        ({7: 9 * S}, False),  # it breaks off before
+        ({4: S}, True),  # it begins with a snapshot
+    ],
+)
+def test_a_history_has_good_times_if_brokers_showed_nothing_before_it(shown, good):
+    """Leader epochs 5 and 6 were decided at 2 and at 4 s."""
+    history = [decided(2, 2, 5, (1, 2, 3)), decided(3, 2, 5, (1, 2)), decided(4, 1, 6, (1, 2))]
+
+    assert has_good_times(history, shown) is good
+    assert not has_good_times([*history, decided(5, 1, 6, (1, 2, 3), dated=False)], shown)
 
 
 @pytest.mark.parametrize(
