@@ -207,7 +207,8 @@ INVARIANTS = pa.schema(
     ]
 )
 
-# One row per measured time. metric: detect | elect | isr_shrink | isr_full | write_unavailable | hw_stall | …
+# One row per measured time. metric: a name of history.metrics.RECOVERY. source: controller (its own history) | metadata
+# (what leaders showed: an upper bound) | sends | replicas.
 RECOVERY = pa.schema(
     [
         _required("phase", pa.string()),
@@ -215,8 +216,9 @@ RECOVERY = pa.schema(
         *_PARTITION,
         _required("metric", pa.string()),
         _required("from_ns", pa.int64()),
-        pa.field("value_ms", pa.float64()),  # null: not seen at all
+        pa.field("value_ms", pa.float64()),  # null: nobody can tell
         _required("censored", pa.bool_()),  # true: at least value_ms, the observation ended first
+        _required("source", pa.string()),
         pa.field("samples", pa.int64()),
         pa.field("note", pa.string()),
     ]

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from history.metrics import RECOVERY
 from reports.cells import DASH, Cell, Table, cells, count, milliseconds, percent
 from reports.run_data import Row, RunData
 from reports.story import TOLD, Span, faults, phases, told
@@ -296,34 +297,35 @@ def _offset_row(row: Row, differing: dict[str, list[str]]) -> tuple[Cell, ...]:
 
 # --- times ---------------------------------------------------------------------------------------
 
-METRICS = {
-    "detect": "failure noticed",
-    "elect": "new leader elected",
-    "isr_shrink": "out of the ISR",
-    "isr_full": "ISR full again",
-    "write_unavailable": "no acknowledgements",
-    "hw_stall": "high watermark stood still",
-}
-
 
 def recovery(run: RunData) -> Table:
-    """Measured times; censored ones stay in, as lower bounds."""
+    """Measured times; censored ones stay in as lower bounds, and what leaders' metadata showed as upper bounds."""
     ordered = sorted(run.rows("recovery"), key=lambda row: (row["from_ns"], row["metric"]))
     rows = [
         cells(
-            METRICS.get(row["metric"], row["metric"].replace("_", " ")),
-            milliseconds(row["value_ms"], censored=row["censored"]),
+            f"{row['metric']}: {RECOVERY[row['metric']]}",
+            _time(row),
             row["fault"] or "whole phase",
             row["phase"],
             partition_name(row),
             f"{run.seconds(row['from_ns']):,.1f} s",
+            row["source"],
             row["samples"],
             row["note"],
         )
         for row in ordered
     ]
-    columns = ("time", "value", "fault", "phase", "partition", "counted from", "samples", "note")
-    return Table("≥: the observation ended first, so the true time is longer.", columns, rows, frozenset({1, 5, 6}))
+    columns = ("time", "value", "fault", "phase", "partition", "counted from", "source", "samples", "note")
+    caption = (
+        "≥: the observation ended first, so the true time is longer. ≤: the controller's history is missing, and its "
+        "leaders' metadata showed it by then."
+    )
+    return Table(caption, columns, rows, frozenset({1, 5, 7}))
+
+
+def _time(row: Row) -> str:
+    shown = milliseconds(row["value_ms"], censored=row["censored"])
+    return f"≤ {shown}" if row["source"] == "metadata" and row["value_ms"] is not None else shown
 
 
 def latency(run: RunData) -> Table:

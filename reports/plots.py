@@ -273,16 +273,19 @@ LANES: dict[str, dict[str, Any]] = {
 def authoritative(views: list[Row]) -> list[Row]:
     """The views that the lanes show, in order of time.
 
-    The controller decides what the ISR is; only where its log is missing are brokers' answers taken, without
-    those that tell of an older leader epoch than one seen before.
+    The controller decides what the ISR is. Only where its log is missing are brokers' answers taken: each leader's own,
+    as another broker may have been cut off, and of no older leader epoch than one seen before.
     """
     views = sorted(views, key=lambda row: row["t_ns"])
     own = [row for row in views if row["observer"] == "controller"]
     if own:
         return own
     kept: list[Row] = []
+    newest = -1
     for row in views:
-        if not kept or (row["leader_epoch"] or 0) >= (kept[-1]["leader_epoch"] or 0):
+        earlier, newest = newest, max(newest, row["leader_epoch"] or 0)
+        own = row["observer"] == str(row["leader"]) and row["leader_epoch"] == newest
+        if own or (row["leader"] == -1 and newest > earlier):
             kept.append(row)
     return kept
 

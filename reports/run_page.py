@@ -246,7 +246,7 @@ def _isr_observer(run: RunData) -> str:
     observers = {row["observer"] for row in run.rows("timeline_isr")}
     if "controller" in observers:
         return "as the controller recorded it"
-    return f"as broker {', '.join(sorted(observers))} answered" if observers else ""
+    return "as each leader's own metadata showed it" if observers else ""
 
 
 def main(arguments: list[str]) -> int:

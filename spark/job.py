@@ -111,7 +111,7 @@ def _judge(spark: SparkSession, folder: RunFolder) -> None:
     write_table(cases, folder.judged("anomalies"), JUDGED["anomalies"])
     spans = rows(spark, SPANS, (span._asdict() for span in recovery.phases(run.events)))
     load_spans = rows(spark, SPANS, (span._asdict() for span in recovery.load_spans(run.events)))
-    changes = recorded.isr_changes(run.isr)
+    changes = sources.changes
     loads = [producer.producer_id for producer in run.manifest.producers if producer.rate_per_s]
     stalls = recovery.longest_stalls(run.sends.filter(F.col("producer_id").isin(loads)), run.samples, spans)
     tables: dict[str, Callable[[], DataFrame]] = {
@@ -120,7 +120,7 @@ def _judge(spark: SparkSession, folder: RunFolder) -> None:
         "recovery": lambda: recovery.recovery(spark, run.manifest, run.events, changes, stalls),
         "latency": lambda: recovery.latency(run.sends, load_spans),
         "timeline_replicas": lambda: timeline.timeline_replicas(run.samples, run.replicas, run.manifest.probe_hz),
-        "timeline_isr": lambda: timeline.timeline_isr(run.isr),
+        "timeline_isr": lambda: timeline.timeline_isr(run.isr, changes),
         "timeline_sends": lambda: timeline.timeline_sends(run.sends),
     }
     # A partition's history is one task, so side by side the tables keep more than one core busy.

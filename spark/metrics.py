@@ -13,6 +13,7 @@ from typing import Any
 
 from history.events import Event
 from history.manifest import Manifest
+from history.metrics import METRICS
 from history.tables import PHASE_START
 from spark.verdict import gone
 
@@ -26,15 +27,6 @@ MAX_OTHER_CPU = 0.25
 MAX_IO_PRESSURE = 0.20
 _MB = 1e6
 _GB = 1e9
-_TIMES = {
-    "detect": "detect_s",
-    "elect": "elect_s",
-    "isr_shrink": "shrink_s",
-    "catch_up": "catch_up_s",
-    "rebalanced": "rebalanced_s",
-    "write_unavailable": "unavailability_s",
-    "hw_stall": "hw_stall_s",
-}
 
 
 @dataclass(frozen=True)
@@ -128,15 +120,21 @@ def crossing(points: Sequence[tuple[float, float]], limit_ms: float) -> tuple[fl
 
 
 def _times(recovery: Iterable[Row]) -> Iterator[dict[str, Any]]:
-    """The longest of each phase: a cluster has recovered when its last partition has."""
+    """The longest of each phase: a cluster has recovered when its last partition has.
+
+    One of which nobody can tell leaves the phase without a value; one that is an upper bound is no basis for a
+    comparison.
+    """
     by_phase: dict[tuple[str, str], list[Row]] = {}
     for row in recovery:
-        if row["metric"] in _TIMES and row["value_ms"] is not None:
-            by_phase.setdefault((_TIMES[row["metric"]], row["phase"]), []).append(row)
+        if f"{row['metric']}_s" in METRICS:
+            by_phase.setdefault((f"{row['metric']}_s", row["phase"]), []).append(row)
     for (metric, phase), rows in by_phase.items():
-        longest = max(rows, key=lambda row: row["value_ms"])
-        censored = any(row["censored"] for row in rows)
-        yield _row(metric, longest["value_ms"] / 1000, phase, samples=len(rows), censored=censored, note=None)
+        known = [row["value_ms"] / 1000 for row in rows if row["value_ms"] is not None]
+        value = max(known) if len(known) == len(rows) else None
+        bounds = [row["note"] for row in rows if row["source"] == "metadata"]
+        about = {"trusted": not bounds, "note": next(iter(bounds), None)}
+        yield _row(metric, value, phase, samples=len(rows), censored=any(row["censored"] for row in rows), **about)
 
 
 def _downtimes(events: Iterable[Event]) -> Iterator[dict[str, Any]]:

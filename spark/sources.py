@@ -6,7 +6,7 @@ node owes it; of any other (a foreign history) nothing is asked that needs it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -26,7 +26,7 @@ from spark.clock import Clock, read_clock
 from spark.gates import always, sometimes
 from spark.invariants import NewLog, Outage
 from spark.metadata_log import read_metadata_log
-from spark.recorded import Recorded, isr_changes
+from spark.recorded import CONTROLLER, Recorded, isr_changes
 from spark.segments import segment_files
 from spark.states import State, by_partition
 from spark.tables import PARTITION, rows
@@ -34,6 +34,7 @@ from spark.watermarks import Facts, Fault
 from spark.znodes import read_znodes
 
 _RETENTION = ("retention.ms", "retention.bytes")
+CLOCK_NS = 1_000_000_000  # servers' logs have milliseconds, and pairs of the clocks are a second apart
 
 # The columns of ``spark.recorded.isr_changes``.
 CHANGES = pa.schema(
@@ -74,10 +75,21 @@ class Sources:
 
     @property
     def changes(self) -> DataFrame:
-        """The partitions' states in order (``CHANGES``): the controller's own; where it left none, metadata's."""
-        own = [state for history in self.states.values() for state in history if state.t_ns is not None]
-        isr = self.run.isr
-        return decided(isr.sparkSession, own) if own else isr_changes(isr)
+        """The partitions' states in order (``CHANGES``): the controller's own, whose observer is ``CONTROLLER``; of a
+        partition whose history has no good times, those that its leaders' metadata showed.
+        """
+        shown = self._shown()
+        timed = [states for where, states in self.states.items() if has_good_times(states, shown.get(where, {}))]
+        own = decided(self.run.isr.sparkSession, (state for states in timed for state in states))
+        return own.unionByName(isr_changes(self.run.isr).join(own, PARTITION, how="left_anti"))
+
+    def _shown(self) -> dict[Partition, dict[int, int]]:
+        """Of each partition's leader epochs, when a broker's metadata first showed them."""
+        epochs = self.run.isr.dropna(subset=["leader_epoch"]).groupBy(*PARTITION, "leader_epoch")
+        found: dict[Partition, dict[int, int]] = {}
+        for row in epochs.agg(F.min("received_ns").alias("shown_ns")).collect():
+            found.setdefault((row["topic"], row["partition"]), {})[row["leader_epoch"]] = row["shown_ns"]
+        return found
 
     @cached_property
     def lines(self) -> list[dict[str, Any]]:
@@ -241,6 +253,21 @@ class Sources:
         )
 
 
+def has_good_times(history: Sequence[State], shown: Mapping[int, int]) -> bool:
+    """Whether a controller's history says when things were decided; brokers' views are its bounds.
+
+    Each state has a time, and each leader epoch that a broker showed (``shown``: epoch → when, in ns) was decided
+    before. A history that breaks off, or was written by another clock, fails that.
+    """
+    decided_ns: dict[int, int] = {}
+    for state in history:
+        if state.t_ns is None:
+            return False
+        decided_ns.setdefault(state.leader_epoch, state.t_ns)
+    known = {epoch: shown_ns for epoch, shown_ns in shown.items() if epoch >= history[0].leader_epoch}
+    return all(epoch in decided_ns and decided_ns[epoch] <= known[epoch] + CLOCK_NS for epoch in known)
+
+
 def decided(spark: SparkSession, states: Iterable[State]) -> DataFrame:
     """Dated states of the controller as rows of ``CHANGES``; metadata of a broker that was cut off is older."""
     return rows(
@@ -254,7 +281,7 @@ def decided(spark: SparkSession, states: Iterable[State]) -> DataFrame:
                 "leader": state.leader,
                 "leader_epoch": state.leader_epoch,
                 "isr": sorted(state.isr),
-                "observer": state.source,
+                "observer": CONTROLLER,
             }
             for state in states
         ),

@@ -182,7 +182,7 @@ def observe(world: World, node: Node, partition: TopicPartition, follower_leo: i
     if follower_leo is None:
         follower = world.sample(number, partition)
         follower_leo = follower.log_end_offset if follower else None
-    view = next((found for other in world.brokers if other != number and (found := world.view(other, partition))), None)
+    view = world.partition_view(partition, without=number)
     leader = world.sample(view.leader, partition) if view and view.leader in world.brokers else None
     if view is None or leader is None or leader.log_end_offset is None or follower_leo is None:
         return None

@@ -6,6 +6,7 @@ A world is opened anew by every task; what outlives a task is in the run folder.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -75,6 +76,7 @@ class World:
         except (OSError, ValidationError) as error:
             raise EvidenceError(f"{run} is no run that is under way; start a new one with `make run`.") from error
         self._connections: dict[int, Connection] = {}
+        self._newest: dict[TopicPartition, int] = {}  # leader epoch
         self.moved: dict[TopicPartition, list[int]] = {}  # partitions that a step has on other replicas now
 
     @classmethod
@@ -259,15 +261,11 @@ class World:
         except OSError:
             return None
 
-    def view(self, broker_id: int, partition: TopicPartition) -> PartitionView | None:
-        """A partition as one broker sees it; None where it does not answer."""
-        cluster = self.view_of(broker_id)
-        return _find(cluster, partition) if cluster else None
-
-    def views(self) -> dict[int, ClusterView | None]:
+    def views(self, without: int | None = None) -> dict[int, ClusterView | None]:
         """Every broker's view, asked at once, so that paused brokers cost one time-out and not one each."""
+        asked = [number for number in self.brokers if number != without]
         with ThreadPoolExecutor(len(self.brokers)) as pool:
-            return dict(zip(self.brokers, pool.map(self.view_of, self.brokers), strict=True))
+            return dict(zip(asked, pool.map(self.view_of, asked), strict=True))
 
     def quorum(self) -> QuorumView | None:
         """The metadata quorum as the controller that leads it tells; of two, the one of the later epoch."""
@@ -286,8 +284,8 @@ class World:
         if self.plan.mode == "kraft":
             quorum = self.quorum()
             return quorum.leader if quorum else None
-        told = (view.controller_id for view in self.views().values() if view)
-        return next((number for number in told if number in self.brokers), None)
+        told = Counter(view.controller_id for view in self.views().values() if view)  # one may be cut off from it
+        return next((number for number, _ in told.most_common() if number in self.brokers), None)
 
     def probe_error(self, number: int) -> str | None:
         """How a broker or controller fails to answer: ``timeout`` or ``unreachable``; None when it answers."""
@@ -302,18 +300,27 @@ class World:
             return "unreachable"
         return None
 
-    def partition_view(self, partition: TopicPartition) -> PartitionView | None:
-        """The newest view of a partition that any broker has; its leader's own where it answers."""
+    def current_views(self, partition: TopicPartition, without: int | None = None) -> list[PartitionView]:
+        """The views that can know a partition's ISR: its leader's own; where that does not answer, all of its epoch.
+
+        A broker that was cut off or paused answers with what it knew. No view of an older leader epoch counts than
+        was seen before in this world; within an epoch nothing tells an old ISR from a new one. ``without``: a broker
+        that is not asked.
+        """
         views = {
             broker_id: found
-            for broker_id, cluster in self.views().items()
+            for broker_id, cluster in self.views(without).items()
             if cluster and (found := _find(cluster, partition))
         }
-        if not views:
-            return None
-        newest = max(views.values(), key=lambda view: view.leader_epoch)
-        of_leader = views.get(newest.leader)
-        return of_leader if of_leader and of_leader.leader_epoch == newest.leader_epoch else newest
+        newest = max([self._newest.get(partition, -1), *(view.leader_epoch for view in views.values())])
+        self._newest[partition] = newest
+        current = {broker_id: view for broker_id, view in views.items() if view.leader_epoch == newest}
+        own = [view for broker_id, view in current.items() if view.leader == broker_id]
+        return own or list(current.values())
+
+    def partition_view(self, partition: TopicPartition, without: int | None = None) -> PartitionView | None:
+        """One of ``current_views``: all of them agree on the leader."""
+        return next(iter(self.current_views(partition, without)), None)
 
     def sample(self, broker_id: int, partition: TopicPartition) -> ReplicaSample | None:
         """The replica's own offsets, asked now; None where the broker does not answer."""

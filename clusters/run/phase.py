@@ -284,11 +284,13 @@ class PhaseRun:
         return all(map(wanted.holds, offsets.values())), "; ".join(seen)
 
     def _all(self, partitions: list[TopicPartition], holds: Callable[[PartitionView], bool]) -> tuple[bool, str]:
-        views = [self.world.partition_view(partition) for partition in partitions]
-        met = all(view is not None and holds(view) for view in views)
+        views = [self.world.current_views(partition) for partition in partitions]
+        met = all(current and all(map(holds, current)) for current in views)
+        # Of each partition the one that does not hold, if there is any.
+        seen = [min(current, key=holds, default=None) for current in views]
         return met, "; ".join(
             f"{v.topic}-{v.partition}: leader {v.leader} epoch {v.leader_epoch} ISR {v.isr}" if v else "no view"
-            for v in views
+            for v in seen
         )
 
     def _is_caught_up(self, partition: TopicPartition) -> bool:

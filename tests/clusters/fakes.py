@@ -169,16 +169,16 @@ class FakeWorld:
         self.started.append(node.name)
         self.runtime.resume(node.name)
 
-    def partition_view(self, partition: TopicPartition) -> PartitionView | None:
+    def partition_view(self, partition: TopicPartition, without: int | None = None) -> PartitionView | None:
         running = self.running()
-        if not running:
+        if set(running) <= {without}:
             return None
         replicas = self.order or self.replicas(partition)
         isr = [number for number in running if number in replicas] if self.isr is None else self.isr
         return PartitionView(*partition, self.leads or isr[0], self.epoch, replicas, isr, [])
 
-    def view(self, broker_id: int, partition: TopicPartition) -> PartitionView | None:
-        return self.partition_view(partition) if broker_id in self.running() else None
+    def current_views(self, partition: TopicPartition) -> list[PartitionView]:
+        return [view] if (view := self.partition_view(partition)) else []
 
     def view_of(self, broker_id: int) -> Any:
         return SimpleNamespace(controller_id=self.running()[-1]) if broker_id in self.running() else None

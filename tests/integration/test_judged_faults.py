@@ -42,10 +42,16 @@ TOPOLOGY = """
       - wait: {for: {out_of_isr: F of side-0}, limit: 20s}
       - heal: all
       - wait: {for: {isr_full: side}, limit: 60s}
+  - cut off:
+      - disconnect: {node: follower of orders-0, from: [brokers, controllers]}
+      - wait: {for: {out_of_isr: follower of orders-0}, limit: 20s}
+      - hold: 3s
+      - reconnect: {node: follower of orders-0, from: [brokers, controllers]}
+      - wait: {for: {isr_full: orders}, limit: 60s}
 """
 DISKS = """
   - wiped: [{kill: C}, {hold: 1s}, {wipe: C}, {start: C}, {wait: {for: {isr_full: orders}, limit: 60s}}]
-  - cut:
+  - torn:
       - kill: A
       - truncate: {node: A, partition: orders-0, records: 300}
       - delete_checkpoint: {node: A, what: high watermark checkpoint}
@@ -104,10 +110,21 @@ def judged(
 
 
 def test_what_operators_do_breaks_no_promise(tmp_path: Path) -> None:
-    """Replicas elsewhere and back, leaders to and fro, fewer in sync for a while, deleted records, a full disk."""
+    """Replicas elsewhere and back, leaders to and fro, fewer in sync for a while, deleted records, a full disk; and
+    a follower that was cut off for 3 s after it had left the ISR, and showed the old one all the while.
+    """
     found = judged(tmp_path, TOPOLOGY, brokers=6, disks="{F: 100MB}", more="  side: {replicas: [F, D]}")
 
     assert (found["verdict"], found["anomalies"]) == ("pass", {}), found["reasons"]
+    (folder,) = tmp_path.glob("*/verdict/recovery")
+    times = {
+        row["metric"]: row
+        for row in pq.read_table(folder).to_pylist()
+        if (row["phase"], row["topic"], row["partition"]) == ("cut off", "orders", 0) and row["fault"]
+    }
+    assert {row["source"] for row in times.values()} == {"controller"}
+    assert times["isr_full"]["value_ms"] > times["isr_shrink"]["value_ms"] + 3000
+    assert 0 < times["catch_up"]["value_ms"] < times["isr_full"]["value_ms"] - 3000
 
 
 def test_a_damaged_disk_is_no_excuse_beside_a_live_replica(tmp_path: Path) -> None:

@@ -199,6 +199,7 @@ def _invariants(acks1: bool) -> Iterable[Row]:
 
 
 def _recovery() -> Iterable[Row]:
+    others = {"write_unavailable": "sends", "hw_stall": "replicas", "catch_up": "metadata", "rebalanced": "metadata"}
     told = [
         ("follower lags", "slow follower of orders-0", "isr_shrink", 9.0, 512.4, False, ""),
         ("follower lags", "slow follower of orders-0", "isr_full", 15.0, 2004.0, False, ""),
@@ -206,11 +207,13 @@ def _recovery() -> Iterable[Row]:
         ("leader dies", "kill leader of orders-0", "elect", KILL_S, 912.0, False, ""),
         ("leader dies", "kill leader of orders-0", "write_unavailable", KILL_S, 1004.5, False, "open loop"),
         ("leader dies", "kill leader of orders-0", "hw_stall", KILL_S, 4000.0, True, "the phase ended first"),
-        ("leader dies", "kill leader of orders-0", "caught_up", BACK_S, None, True, None),
+        ("leader dies", "kill leader of orders-0", "catch_up", BACK_S, None, False, "the history is missing"),
+        ("leader dies", "kill leader of orders-0", "rebalanced", BACK_S, 2000.0, False, "at most"),
     ]
     for phase, fault, metric, t, value, censored, note in told:
         times = {"phase": phase, "fault": fault, **PARTITION, "metric": metric, "from_ns": at(t)}
-        yield {**times, "value_ms": value, "censored": censored, "samples": 1, "note": note}
+        source = others.get(metric, "controller")
+        yield {**times, "value_ms": value, "censored": censored, "source": source, "samples": 1, "note": note}
 
 
 def _latency(acks1: bool) -> Iterable[Row]:

@@ -4,10 +4,13 @@ from types import SimpleNamespace
 
 import pytest
 
+from history.tables import ISR
 from spark.agreement import Logs, Replica
 from spark.invariants import NewLog
-from spark.sources import Sources, new_logs
-from tests.spark.folders import happened, manifest
+from spark.sources import Sources, has_good_times, new_logs
+from spark.states import State
+from spark.tables import rows
+from tests.spark.folders import MS, S, happened, isr_view, manifest
 
 
 def sources(events=(), logs=None, lines=(), **told):
@@ -15,6 +18,59 @@ def sources(events=(), logs=None, lines=(), **told):
     found = Sources(SimpleNamespace(manifest=manifest(**told), events=list(events)))
     found.__dict__.update({"logs": logs or {}, "states": {}, "lines": lines})  # in the place of the cached ones
     return found
+
+
+def decided(seconds, leader, epoch, isr, *, dated=True, partition=0):
+    """A state of the controller's history."""
+    where = "orders", partition, "metadata_log", seconds, seconds * S if dated else None
+    return State(*where, leader, epoch, seconds, (1, 2, 3), isr)
+
+
+@pytest.mark.parametrize("stale", ["1", "3"])
+def test_the_controllers_history_is_believed_and_no_view_beside_it(spark, stale):
+    """Of a partition that it lacks, or whose states have no time, the leader's views are; nobody else's."""
+    full, shrunk = (2, 5, (1, 2, 3)), (2, 5, (2, 3))
+    history = [decided(2, *full), decided(5, *shrunk)]
+    undated = [decided(3, *full, dated=False, partition=1), decided(4, *shrunk, partition=1)]
+    views = [
+        isr_view(t * S, 2, 5, list(isr), observer=observer, partition=partition)
+        for partition in (0, 1, 2)
+        for t, isr, observer in [(6, (1, 2, 3), "2"), (7, (2, 3), "2"), (8, (1, 2, 3), stale)]
+    ]
+    run = sources()
+    run.run.isr = rows(spark, ISR, views)
+    run.__dict__["states"] = {("orders", 0): history, ("orders", 1): undated}
+
+    found = [
+        (row["partition"], row["received_ns"] // S, row["observer"], row["isr"])
+        for row in run.changes.orderBy("partition", "received_ns").collect()
+    ]
+    seen = [(6, "2", [1, 2, 3]), (7, "2", [2, 3])]
+    assert found == [
+        (0, 2, "controller", [1, 2, 3]),
+        (0, 5, "controller", [2, 3]),
+        *((1, *view) for view in seen),
+        *((2, *view) for view in seen),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("shown", "good"),
+    [
+        ({}, True),
+        ({5: 2 * S, 6: 4 * S + 10 * MS}, True),
+        ({6: 3 * S}, True),  # the two clocks are told apart to a second
+        ({6: 3 * S - 1}, False),  # by another clock
+        ({7: 9 * S}, False),  # it breaks off before
+        ({4: S}, True),  # it begins with a snapshot
+    ],
+)
+def test_a_history_has_good_times_if_brokers_showed_nothing_before_it(shown, good):
+    """Leader epochs 5 and 6 were decided at 2 and at 4 s."""
+    history = [decided(2, 2, 5, (1, 2, 3)), decided(3, 2, 5, (1, 2)), decided(4, 1, 6, (1, 2))]
+
+    assert has_good_times(history, shown) is good
+    assert not has_good_times([*history, decided(5, 1, 6, (1, 2, 3), dated=False)], shown)
 
 
 @pytest.mark.parametrize(

@@ -92,7 +92,7 @@ def test_a_stopped_followers_end_is_told(world: Any) -> None:
 
 def test_without_a_leader_nothing_is_observed(world: Any) -> None:
     """A wrong lag would steer the loop."""
-    world.partition_view = lambda _: None
+    world.partition_view = lambda _, without: None
 
     assert observe(world, world.brokers[3], T0) is None
 

@@ -39,10 +39,18 @@ def world(tmp_path: Path) -> World:
     return opened
 
 
-def view(leader: int, epoch: int, brokers: tuple[int, ...] = (1, 2, 3), partition: int = 0) -> ClusterView:
+def view(
+    leader: int,
+    epoch: int,
+    brokers: tuple[int, ...] = (1, 2, 3),
+    *,
+    partition: int = 0,
+    isr: tuple[int, ...] | None = None,
+    controller: int = 100,
+) -> ClusterView:
     """A broker's view: who leads orders-0 in which epoch, and who is alive."""
-    seen = PartitionView("orders", partition, leader, epoch, [2, 1, 3], [leader], [])
-    return ClusterView(1, 2, 100, dict.fromkeys(brokers, ("x", 1)), [seen])
+    seen = PartitionView("orders", partition, leader, epoch, [2, 1, 3], list(isr or (leader,)), [])
+    return ClusterView(1, 2, controller, dict.fromkeys(brokers, ("x", 1)), [seen])
 
 
 def told(world: World, monkeypatch: pytest.MonkeyPatch, views: dict[int, ClusterView | None]) -> None:
@@ -96,6 +104,57 @@ def test_the_leaders_own_view_counts_in_its_epoch(world: World, monkeypatch: pyt
 
     told(world, monkeypatch, {1: other, 2: stale, 3: None})
     assert world.partition_view(T0) is other.partitions[0]
+
+
+FULL, SHRUNK = view(2, 5, isr=(2, 1, 3)), view(2, 5, isr=(2, 1))
+
+
+@pytest.mark.parametrize("stale", [1, 3])
+def test_a_followers_old_isr_does_not_count_beside_its_leaders(
+    world: World, monkeypatch: pytest.MonkeyPatch, stale: int
+) -> None:
+    """A follower that was cut off shows the full ISR of the same epoch, whether it is asked first or last."""
+    told(world, monkeypatch, {number: FULL if number == stale else SHRUNK for number in (1, 2, 3)})
+
+    assert [found.isr for found in world.current_views(T0)] == [[2, 1]]
+
+
+@pytest.mark.parametrize("stale", [1, 3])
+def test_where_the_leader_does_not_answer_its_followers_must_agree(
+    world: World, monkeypatch: pytest.MonkeyPatch, stale: int
+) -> None:
+    """Nobody can tell which of two ISRs of one epoch is the old one: both are given."""
+    told(world, monkeypatch, {2: None, stale: FULL, 4 - stale: SHRUNK})
+
+    assert sorted(found.isr for found in world.current_views(T0)) == [[2, 1], [2, 1, 3]]
+
+
+def test_a_view_older_than_one_seen_before_is_none(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that knew of the new leader do not answer, and the one that was resumed has not heard of it yet."""
+    told(world, monkeypatch, {1: view(1, 5), 2: view(1, 5), 3: None})
+    assert world.partition_view(T0)
+    told(world, monkeypatch, {1: None, 2: None, 3: view(2, 4)})
+    assert world.partition_view(T0) is None
+
+    told(world, monkeypatch, {1: None, 2: None, 3: view(1, 5)})
+    assert world.partition_view(T0)
+
+
+def test_a_broker_that_is_not_asked_is_not_heard(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its answer would cost what a slow network takes."""
+    told(world, monkeypatch, {1: SHRUNK, 2: SHRUNK, 3: view(3, 6)})
+
+    assert world.partition_view(T0, without=3) is SHRUNK.partitions[0]
+
+
+def test_zookeepers_controller_is_whom_most_brokers_name(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first one asked was cut off, and names the one before; one that is no broker is none."""
+    world.__dict__["plan"] = world.plan.model_copy(update={"mode": "zookeeper"})
+    told(world, monkeypatch, {1: view(2, 5, controller=1), 2: view(2, 5, controller=3), 3: view(2, 5, controller=3)})
+    assert world.active_controller() == 3
+
+    told(world, monkeypatch, {1: view(2, 5, controller=-1), 2: view(2, 5, controller=-1), 3: view(2, 5, controller=3)})
+    assert world.active_controller() == 3
 
 
 def test_nobody_knows_nothing(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

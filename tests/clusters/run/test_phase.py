@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -353,6 +354,20 @@ def test_a_wait_that_runs_out_is_recorded_and_the_run_goes_on(tmp_path: Path) ->
     assert ran_out.detail["condition"] == "isr full: orders"
     assert ran_out.detail["last_seen"] == "orders-0: leader 1 epoch 1 ISR [1, 2]"
     assert [event.target for event in world.seen("injected")] == ["broker-1"]
+
+
+def test_a_condition_on_the_isr_holds_in_every_view_that_can_know_it(tmp_path: Path) -> None:
+    """The leader does not answer, and one of its followers shows the ISR of before: nobody can tell which."""
+    for number, (other, kind) in enumerate((([1, 2], "wait_ran_out"), ([1, 2, 3], "wait_met"))):
+        (tmp_path / str(number)).mkdir()
+        world: Any = FakeWorld(tmp_path / str(number), scenario([{"hold": 1}]))
+        full = PartitionView("orders", 0, 1, 5, [1, 2, 3], [1, 2, 3], [])
+        views = [full, replace(full, isr=other)]
+        world.current_views = lambda _, views=views: views
+        run(tmp_path, {"wait": {"for": {"isr_full": "orders"}, "limit": "1ms"}}, world=world)
+
+        (waited,) = world.seen("wait_met", "wait_ran_out")
+        assert (waited.kind, waited.detail["last_seen"]) == (kind, f"orders-0: leader 1 epoch 5 ISR {other}")
 
 
 @pytest.mark.parametrize(
