@@ -136,7 +136,7 @@ def test_a_follower_that_was_cut_off_ends_nothing_with_its_old_isr(spark, stale)
     leaders = [(9, *FULL, "2"), (12, *shrunk, "2"), (13.5, *shrunk, "2"), (15, *FULL, "2")]
     states = shown(spark, *leaders, *((t, *FULL, stale) for t in (9, 12.1, 13.4)))
 
-    assert measured(states, step="cut", target=f"broker-{stale}") == TIMES
+    assert measured(states, step="disconnect", target=f"broker-{stale}") == TIMES
 
 
 @pytest.mark.parametrize("stale", ["1", "3"])
