@@ -92,7 +92,7 @@ def _of_archive(kafka: str, archive: Path) -> Build:
 
 
 def _of_image(kafka: str) -> Build:
-    from clusters.runtimes.docker import copy_out_of_image, image_id
+    from clusters.runtimes.docker.kafka_images import copy_out_of_image, image_id
 
     reference = kafka.removeprefix(IMAGE)
     identity = image_id(reference)

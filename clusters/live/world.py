@@ -27,9 +27,11 @@ from clusters.kafka.wire import (
     describe_quorum,
     metadata,
 )
-from clusters.runtimes import HOST, Runtime, open_runtime
+from clusters.runtimes import open_runtime
+from clusters.runtimes.addresses import HOST
 from clusters.runtimes.nodes import Node
 from clusters.runtimes.ports import PORTS
+from clusters.runtimes.runtime import Runtime
 from clusters.scenario.scenario import Scenario
 from clusters.waiting import wait_until
 from history.errors import EvidenceError, HarnessError

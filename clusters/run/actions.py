@@ -37,6 +37,7 @@ from clusters.live.world import broker_id
 from clusters.run import page_cache
 from clusters.run.phase import PhaseRun
 from clusters.runtimes.nodes import Node
+from clusters.runtimes.runtime import Network, available
 from clusters.scenario.conditions import Condition
 from clusters.scenario.durations import write_limit_s
 from clusters.scenario.steps import disks, flow, network, processes, topology
@@ -100,11 +101,13 @@ def _stop(run: PhaseRun, step: processes.Stop) -> None:
 
 
 def _starve_cpu(run: PhaseRun, step: processes.StarveCpu) -> None:
-    run.inject(Starved(run.world, run.nodes(step.node), step.cpus), step)
+    limits = available(run.world.runtime.resource_limits, "resource limits")
+    run.inject(Starved(run.world, limits, run.nodes(step.node), step.cpus), step)
 
 
 def _fill_disk(run: PhaseRun, step: disks.FillDisk) -> None:
-    run.inject(FullDisk(run.world, run.nodes(step.node)), step)
+    disks_of_nodes = available(run.world.runtime.disks, "disk for each node")
+    run.inject(FullDisk(run.world, run.nodes(step.node), disks=disks_of_nodes), step)
 
 
 def _read_only_disk(run: PhaseRun, step: disks.ReadOnlyDisk) -> None:
@@ -296,13 +299,17 @@ def _read(run: PhaseRun, step: flow.Read) -> None:
     run.in_background(reader.run, end=reader.stop.set)
 
 
+def _network(run: PhaseRun) -> Network:
+    return available(run.world.runtime.network, "network between its nodes")
+
+
 def _cut(run: PhaseRun, step: network.Cut) -> None:
-    run.inject(cut_each(run.world, run.nodes(step.node), _peers(run, step.peers), step.direction), step)
+    run.inject(cut_each(run.world, _network(run), run.nodes(step.node), _peers(run, step.peers), step.direction), step)
 
 
 def _join(run: PhaseRun, step: network.Join) -> None:
     nodes, peers = run.nodes(step.node), _peers(run, step.peers)
-    rules = {cut_each(run.world, nodes, peers, direction).rule for direction in ("both", "in", "out")}
+    rules = {cut_each(run.world, _network(run), nodes, peers, direction).rule for direction in ("both", "in", "out")}
     run.heal_on(nodes, ("cut",), lambda fault: getattr(fault, "rule", None) in rules)
 
 
@@ -326,19 +333,21 @@ def _check_unlimited(run: PhaseRun, node: Node) -> None:
 def _shape(run: PhaseRun, step: network.Shape) -> None:
     node = run.node(step.into)
     _check_unlimited(run, node)
-    run.inject(Shaped(run.world, node, _senders(run, node, step.senders), step.rate), step)
+    run.inject(Shaped(run.world, _network(run), node, _senders(run, node, step.senders), step.rate), step)
 
 
 def _delay(run: PhaseRun, step: network.Delay) -> None:
     node = run.node(step.into)
     _check_unlimited(run, node)
-    run.inject(Delayed(run.world, node, _senders(run, node, step.senders), step.by), step)
+    senders = _senders(run, node, step.senders)
+    run.inject(Delayed(run.world, _network(run), node, senders, step.by), step)
 
 
 def _reorder(run: PhaseRun, step: network.Reorder) -> None:
     node = run.node(step.into)
     _check_unlimited(run, node)
-    run.inject(Delayed(run.world, node, _senders(run, node, step.senders), step.by, "reorder", step.percent), step)
+    senders = _senders(run, node, step.senders)
+    run.inject(Delayed(run.world, _network(run), node, senders, step.by, "reorder", step.percent), step)
 
 
 def _unshape(run: PhaseRun, step: network.Unshape) -> None:
@@ -347,7 +356,7 @@ def _unshape(run: PhaseRun, step: network.Unshape) -> None:
 
 def _lose(run: PhaseRun, step: network.Lose) -> None:
     node = run.node(step.into)
-    run.inject(lose(run.world, node, _senders(run, node, step.senders), step.percent), step)
+    run.inject(lose(run.world, _network(run), node, _senders(run, node, step.senders), step.percent), step)
 
 
 def _lead(run: PhaseRun, step: topology.Lead) -> None:

@@ -19,7 +19,7 @@ from clusters.kafka.jars import metrics_agent, version_tuple
 from clusters.kafka.servers import Mode, check_storage, choose_mode, minor_of
 from clusters.live.world import Plan
 from clusters.run.leftovers import hold_trial
-from clusters.runtimes import CAPABILITIES, choose_runtime, open_runtime
+from clusters.runtimes import capabilities, choose_runtime, open_runtime
 from clusters.scenario.durations import expected_phase_s
 from clusters.scenario.scenario import Scenario, cpus_of, load_scenario
 from clusters.scenario.steps.processes import Finalise, Rollback, Upgrade
@@ -104,7 +104,7 @@ def _plan(
     if targets and mode == "zookeeper" and told.cluster.metadata_version is None:
         told = _with_protocol(told, version)
     chosen = choose_runtime(runtime)
-    if lacking := told.needs - CAPABILITIES[chosen]:
+    if lacking := told.needs - capabilities(chosen):
         raise BadInput(
             f"Scenario {told.name} needs {', '.join(sorted(lacking))}, which the {chosen} runtime cannot do; "
             "use RUNTIME=docker."
@@ -112,7 +112,7 @@ def _plan(
     _check_subnet(chosen, subnet)
     build = build_of(kafka)
     if chosen == "docker":
-        from clusters.runtimes.docker import fetch_what_nodes_need
+        from clusters.runtimes.docker.image import fetch_what_nodes_need
 
         fetch_what_nodes_need()
         _check_kernel(told, steps)
@@ -196,7 +196,7 @@ def _check_allowance(told: Scenario, runs: Path) -> None:
         if cpu_set is not None and not cpus_of(cpu_set) <= here:
             raise BadInput(f"Scenario {told.name} asks for CPUs {cpu_set}; this host has {sorted(here)}.")
     if allowance.disk_read is not None:
-        from clusters.runtimes.docker import block_device
+        from clusters.runtimes.docker.limits import block_device
 
         block_device(runs.resolve())
 

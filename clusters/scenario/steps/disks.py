@@ -16,7 +16,7 @@ class FillDisk(Step):
     key = "fill_disk"
     shorthand = "node"
     fault = True
-    needs = frozenset({"disk"})
+    needs = frozenset({"disks"})
     node: Node
 
 
@@ -26,7 +26,7 @@ class ReadOnlyDisk(Step):
     key = "read_only_disk"
     shorthand = "node"
     fault = True
-    needs = frozenset({"disk"})
+    needs = frozenset({"disks"})
     node: Node
 
 

@@ -17,7 +17,6 @@ class Lag(Step):
 
     key = "lag"
     fault = True
-    needs = frozenset({"lag"})
     node: Node
     records: int = Field(gt=0)
 
@@ -27,7 +26,6 @@ class Slow(Step):
 
     key = "slow"
     fault = True
-    needs = frozenset({"lag"})
     node: Node
     until: Condition
     limit: Seconds = 30.0
@@ -73,7 +71,7 @@ class _ToFetchers(Step):
     """Something done to what brokers (all others where none are named) send to a node's replica fetchers."""
 
     fault = True
-    needs = frozenset({"shape"})
+    needs = frozenset({"network"})
     into: Node
     senders: Brokers | None = Field(default=None, alias="from")
 
@@ -90,7 +88,7 @@ class Unshape(Step):
 
     key = "unshape"
     shorthand = "into"
-    needs = frozenset({"shape"})
+    needs = frozenset({"network"})
     into: Node
 
 

@@ -28,7 +28,6 @@ class Pause(Step):
     key = "pause"
     shorthand = "node"
     fault = True
-    needs = frozenset({"pause"})
     of_controllers = True
     node: Node
 
@@ -38,7 +37,6 @@ class Resume(Step):
 
     key = "resume"
     shorthand = "node"
-    needs = frozenset({"pause"})
     of_controllers = True
     node: Node
 
@@ -49,7 +47,6 @@ class Kill(Step):
     key = "kill"
     shorthand = "node"
     fault = True
-    needs = frozenset({"kill"})
     of_controllers = True
     node: Node
 
@@ -60,7 +57,6 @@ class Stop(Step):
     key = "stop"
     shorthand = "node"
     fault = True
-    needs = frozenset({"kill"})
     of_controllers = True
     node: Node
 
@@ -70,7 +66,7 @@ class StarveCpu(Step):
 
     key = "starve_cpu"
     fault = True
-    needs = frozenset({"allowance"})
+    needs = frozenset({"resource_limits"})
     node: Node
     cpus: float = Field(ge=0.05, allow_inf_nan=False)
 
@@ -89,7 +85,6 @@ class Restart(Step):
 
     key = "restart"
     shorthand = "node"
-    needs = frozenset({"kill"})
     of_controllers = True
     node: Node
     settings: Settings = Field(default_factory=dict, alias="with")
@@ -115,7 +110,6 @@ class Bounce(Step):
     """Restart whoever plays a role, several times; the role is looked up anew each time."""
 
     key = "bounce"
-    needs = frozenset({"kill"})
     of_controllers = True
     node: Node
     times: int = Field(ge=1)
@@ -130,7 +124,6 @@ class CrashLoop(Step):
     """A broker that dies again and again, some time after each start."""
 
     key = "crash_loop"
-    needs = frozenset({"kill"})
     of_controllers = True
     node: Node
     times: int = Field(ge=1)
@@ -145,7 +138,6 @@ class Upgrade(Step):
     """SIGTERM and start again with another Kafka, one node after the other; what is finalised stays as it is."""
 
     key = "upgrade"
-    needs = frozenset({"kill"})
     of_controllers = True
     node: Node
     kafka: Annotated[str, Field(min_length=1)]
@@ -160,7 +152,6 @@ class Rollback(Step):
 
     key = "rollback"
     shorthand = "node"
-    needs = frozenset({"kill"})
     of_controllers = True
     node: Node
 
@@ -174,7 +165,6 @@ class Finalise(Step):
 
     key = "finalise"
     shorthand = "to"
-    needs = frozenset({"kill"})
     to: MetadataVersion
 
 

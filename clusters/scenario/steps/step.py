@@ -16,8 +16,9 @@ class Step(Model):
     """One call inside a phase, told apart by its key: ``- pause: {node: …}``.
 
     ``shorthand`` names the field that a bare value fills (``- hold: 5s``). ``fault`` says whether the
-    step breaks something that must be healed in its phase; ``needs`` lists runtime capabilities; ``of_dead`` says that
-    it acts on a broker that is down, ``of_controllers`` whether it may be aimed at KRaft's controllers.
+    step breaks something that must be healed in its phase; ``needs`` lists the optional parts of a runtime that it
+    takes; ``of_dead`` says that it acts on a broker that is down, ``of_controllers`` whether it may be aimed at KRaft's
+    controllers.
     """
 
     key: ClassVar[str]
