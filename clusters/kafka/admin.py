@@ -46,7 +46,7 @@ def controller(connection: Connection) -> Connection:
     view = metadata(connection, [])
     if view.controller_id not in view.brokers:
         raise HarnessError(f"{connection.host}:{connection.port} knows of no controller among {sorted(view.brokers)}.")
-    return Connection(*view.brokers[view.controller_id], max(connection.timeout_s, TIMEOUT_MS / 1000))
+    return connection.to(*view.brokers[view.controller_id], max(connection.timeout_s, TIMEOUT_MS / 1000))
 
 
 def create_topic(
@@ -233,7 +233,7 @@ def reassign(connection: Connection, assignment: Mapping[TopicPartition, Sequenc
 
 def to_controller(connection: Connection, request: Any) -> Any:
     """Send a request to the broker that takes such requests; errors as ``controller``."""
-    if connection.passes_on:  # KRaft names any live broker as the controller, one that is cut off, too
+    if connection.forwards_to_controller:  # KRaft names any live broker as the controller, one that is cut off, too
         return connection.send(request)
     with controller(connection) as to:
         return to.send(request)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -172,6 +173,9 @@ class FakeWorld:
 
     def connection(self, broker_id: int) -> Any:
         return broker_id
+
+    def connect(self, node: Node, _listener: str) -> Any:
+        return nullcontext(node.node_id)
 
     def replace_binaries(self, node: Node, kafka: str | None) -> None:
         self.binaries[node.name] = kafka
