@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from history.events import Event
 from history.manifest import Manifest, ProducerInfo
+from history.partition import TopicPartition
 from spark.gates import sometimes
 
 # Steps that can take a partition's leader away from its clients or its followers.
@@ -116,7 +117,7 @@ def last_copy_lost(events: Iterable[Event], topic: str) -> bool:
     """
     lost = (event for event in events if event.kind == "injected" and event.step in DISK_LOSSES)
     named = [event.detail.get("last_copy_of") for event in lost]
-    return any(of is None or topic in {str(partition).rpartition("-")[0] for partition in of} for of in named)
+    return any(of is None or topic in {TopicPartition.parse(partition).topic for partition in of} for of in named)
 
 
 def allowed_to(manifest: Manifest, producer: ProducerInfo, events: Iterable[Event] = ()) -> dict[str, str]:
@@ -164,7 +165,7 @@ def _elected_uncleanly(event: Event, topic: str) -> bool:
     named = event.detail.get("unclean")
     if named is None:
         return event.detail.get("who") == "unclean" and event.detail.get("refused") is None
-    return topic in {str(partition).rpartition("-")[0] for partition in named}
+    return topic in {TopicPartition.parse(partition).topic for partition in named}
 
 
 def allowed(manifest: Manifest, events: Iterable[Event] = ()) -> dict[str, str]:
