@@ -1,8 +1,10 @@
-"""A partition's name, by itself: the scenario language and the wire probe share it and import nothing else."""
+"""A partition, in the whole project: from the scenario's language to the judge."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 
 class TopicPartition(NamedTuple):
@@ -10,6 +12,23 @@ class TopicPartition(NamedTuple):
 
     topic: str
     partition: int
+
+    @classmethod
+    def parse(cls, name: str) -> TopicPartition:
+        """``orders-0`` → partition 0 of ``orders``.
+
+        Raises:
+            ValueError: it is no partition's name.
+        """
+        match = re.fullmatch(r"([\w.-]+)-(\d+)", name)
+        if match is None:
+            raise ValueError(f"{name!r} is no partition such as orders-0")
+        return cls(match[1], int(match[2]))
+
+    @classmethod
+    def of(cls, row: Mapping[str, Any]) -> TopicPartition:
+        """The partition of a table's row, by its columns ``topic`` and ``partition``."""
+        return cls(row["topic"], row["partition"])
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.partition}"

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from clusters.kafka.builds import build_of
 from clusters.run.host_lock import beside_others
-from clusters.runtimes import CAPABILITIES, choose_runtime
+from clusters.runtimes import capabilities, choose_runtime
 from clusters.scenario import schedules
 from clusters.scenario.scenario import load_scenario, scenario_names
 from history.errors import BadInput, PlimsollError
@@ -367,7 +367,7 @@ def _menu(asked: argparse.Namespace) -> schedules.Menu:
         from clusters.runtimes.kernel import lacking
 
         without = lacking(schedules.kernel_parts(menu), hold_trial)
-    return schedules.possible(menu, CAPABILITIES[runtime], without)
+    return schedules.possible(menu, capabilities(runtime), without)
 
 
 def _archive(asked: argparse.Namespace) -> int:

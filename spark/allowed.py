@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from history.events import Event
 from history.manifest import Manifest, ProducerInfo
+from history.partition import TopicPartition
 from history.traits import Trait
 from spark.gates import sometimes
 
@@ -111,7 +112,7 @@ def last_copy_lost(manifest: Manifest, events: Iterable[Event], topic: str) -> b
     """
     lost = (event for event in events if event.kind == "injected" and manifest.has(event.step, Trait.LOSES_RECORDS))
     named = [event.detail.get("last_copy_of") for event in lost]
-    return any(of is None or topic in {str(partition).rpartition("-")[0] for partition in of} for of in named)
+    return any(of is None or topic in {TopicPartition.parse(partition).topic for partition in of} for of in named)
 
 
 def allowed_to(manifest: Manifest, producer: ProducerInfo, events: Iterable[Event] = ()) -> dict[str, str]:
@@ -160,7 +161,7 @@ def _elected_uncleanly(event: Event, topic: str) -> bool:
     named = event.detail.get("unclean")
     if named is None:
         return event.detail.get("who") == "unclean" and event.detail.get("refused") is None
-    return topic in {str(partition).rpartition("-")[0] for partition in named}
+    return topic in {TopicPartition.parse(partition).topic for partition in named}
 
 
 def allowed(manifest: Manifest, events: Iterable[Event] = ()) -> dict[str, str]:

@@ -13,6 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812  # the name that Spark's ow
 
 from history.events import Event
 from history.manifest import Manifest
+from history.partition import TopicPartition
 from history.traits import Trait
 from spark.recorded import Recorded, producers
 from spark.segments import segment_files
@@ -160,9 +161,8 @@ def _exported(recorded: Recorded) -> dict[tuple[int, str, int], int]:
     found: dict[tuple[int, str, int], int] = {}
     for file in segment_files(recorded.folder.brokers):
         broker_id = broker_ids.get(file.relative_to(recorded.folder.brokers).parts[0])
-        topic, _, partition = file.parent.name.rpartition("-")
         if broker_id is not None:
-            replica = broker_id, topic, int(partition)
+            replica = broker_id, *TopicPartition.parse(file.parent.name)
             found[replica] = max(found.get(replica, 0), int(file.stem))
     return found
 

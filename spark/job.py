@@ -286,9 +286,9 @@ def _limits(sources: Sources) -> list[dict[str, Any]]:
         {
             "topic": name,
             "max_isr_lag_ns": max_isr_lag_ns(sources.manifest),
-            "least_isr": max((sources.least_isr((name, number)) for number in topic.assignment), default=1) * strict,
+            "least_isr": max((sources.least_isr(p) for p in sources.partitions if p.topic == name), default=1) * strict,
         }
-        for name, topic in sources.manifest.topics.items()
+        for name in sources.manifest.topics
     ]
 
 

@@ -16,6 +16,7 @@ from history.errors import EvidenceError
 from history.events import Event, read_events
 from history.folder import RunFolder
 from history.manifest import Manifest, read_manifest
+from history.partition import TopicPartition
 from history.tables import RECORDED
 from spark.tables import PARTITION, REPLICA, read_table, rows
 
@@ -225,20 +226,19 @@ def _read_clients(folder: RunFolder) -> list[dict[str, Any]]:
 
 def _drains(clients: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     """The furthest complete drain of each partition."""
-    best: dict[tuple[str, int], dict[str, Any]] = {}
+    best: dict[TopicPartition, dict[str, Any]] = {}
     for client in clients:
         for key, reached in (client.get("partitions") or {}).items() if client["role"] == "drain" else ():
-            topic, _, partition = key.rpartition("-")
+            where = TopicPartition.parse(key)
             row = {
-                "topic": topic,
-                "partition": int(partition),
+                **where._asdict(),
                 "position": reached.get("position"),
                 "end_offset": reached.get("end_offset"),
                 "complete": reached.get("complete") is True and client.get("clean") is True,
             }
-            known = best.get((topic, int(partition)))
+            known = best.get(where)
             if known is None or _reach(row) > _reach(known):
-                best[topic, int(partition)] = row
+                best[where] = row
     yield from best.values()
 
 

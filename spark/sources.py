@@ -18,6 +18,7 @@ from pyspark.sql import functions as F  # noqa: N812  # the name that Spark's ow
 
 from history.events import Event
 from history.manifest import Manifest
+from history.partition import TopicPartition
 from history.traits import Trait
 from spark import agreement, delivery
 from spark.allowed import last_copy_lost, unclean_election
@@ -49,8 +50,6 @@ CHANGES = pa.schema(
     ]
 )
 
-Partition = tuple[str, int]
-
 
 @dataclass(frozen=True)
 class Sources:
@@ -68,7 +67,7 @@ class Sources:
         return read_clock(self.run.folder.path / "clock.jsonl")
 
     @cached_property
-    def states(self) -> dict[Partition, list[State]]:
+    def states(self) -> dict[TopicPartition, list[State]]:
         """The controller's history by partition."""
         read = read_znodes if self.manifest.mode == "zookeeper" else read_metadata_log
         return by_partition([s for s in read(self.run.folder.brokers, self.clock) if s.topic in self.manifest.topics])
@@ -83,12 +82,12 @@ class Sources:
         own = decided(self.run.isr.sparkSession, (state for states in timed for state in states))
         return own.unionByName(isr_changes(self.run.isr).join(own, PARTITION, how="left_anti"))
 
-    def _shown(self) -> dict[Partition, dict[int, int]]:
+    def _shown(self) -> dict[TopicPartition, dict[int, int]]:
         """Of each partition's leader epochs, when a broker's metadata first showed them."""
         epochs = self.run.isr.dropna(subset=["leader_epoch"]).groupBy(*PARTITION, "leader_epoch")
-        found: dict[Partition, dict[int, int]] = {}
+        found: dict[TopicPartition, dict[int, int]] = {}
         for row in epochs.agg(F.min("received_ns").alias("shown_ns")).collect():
-            found.setdefault((row["topic"], row["partition"]), {})[row["leader_epoch"]] = row["shown_ns"]
+            found.setdefault(TopicPartition(row["topic"], row["partition"]), {})[row["leader_epoch"]] = row["shown_ns"]
         return found
 
     @cached_property
@@ -111,20 +110,20 @@ class Sources:
         ]
 
     @cached_property
-    def logs(self) -> dict[Partition, agreement.Logs]:
+    def logs(self) -> dict[TopicPartition, agreement.Logs]:
         """The files of every replica, with what the last capture saw of it."""
         ends = {(r["topic"], r["partition"], r["broker_id"]): r for r in self.captures if r["capture"] == "after"}
         broker_ids = {node.name: node.node_id for node in self.manifest.brokers if node.node_id is not None}
         files: dict[tuple[str, int, int], list[Path]] = {}
         for file in segment_files(self.run.folder.brokers):
-            topic, _, partition = file.parent.name.rpartition("-")
+            topic, partition = TopicPartition.parse(file.parent.name)
             node = file.relative_to(self.run.folder.brokers).parts[0]
             if topic in self.manifest.topics and node in broker_ids:
-                files.setdefault((topic, int(partition), broker_ids[node]), []).append(file)
-        found: dict[Partition, list[agreement.Replica]] = {}
+                files.setdefault((topic, partition, broker_ids[node]), []).append(file)
+        found: dict[TopicPartition, list[agreement.Replica]] = {}
         for (topic, number, broker_id), segments in sorted(files.items()):
             end = ends.get((topic, number, broker_id), {})
-            found.setdefault((topic, number), []).append(
+            found.setdefault(TopicPartition(topic, number), []).append(
                 agreement.Replica(
                     broker_id,
                     segments,
@@ -135,7 +134,7 @@ class Sources:
             )
         return {
             where: agreement.Logs(
-                *where, replicas, self.clean(where[0]), self.kept(where[0]), self.final(where, replicas)
+                *where, replicas, self.clean(where.topic), self.kept(where.topic), self.final(where, replicas)
             )
             for where, replicas in found.items()
         }
@@ -157,7 +156,7 @@ class Sources:
             if self._expires(logs.topic)
         ]
 
-    def starts(self, where: Partition) -> dict[int, int]:
+    def starts(self, where: TopicPartition) -> dict[int, int]:
         """Where each epoch of a partition begins: a replica's file may name a later start, never an earlier one.
 
         A deletion moves the entry at the log's start along; of such epochs the leaders' own words count.
@@ -174,7 +173,7 @@ class Sources:
                     found.setdefault(line["leader_epoch"], line["log_end_offset"])
         return found
 
-    def final(self, where: Partition, replicas: Sequence[agreement.Replica]) -> int | None:
+    def final(self, where: TopicPartition, replicas: Sequence[agreement.Replica]) -> int | None:
         """The replica whose log is the partition's: the last leader, else the one with the highest watermark."""
         history = self.states.get(where)
         if history and history[-1].leader >= 0:
@@ -207,7 +206,7 @@ class Sources:
         """Up to where each partition's records may be gone, by order or by their retention (``delivery.DELETED``)."""
         found = delivery.deleted(self.run.events)
         for end in self.captures:
-            where = end["topic"], end["partition"]
+            where = TopicPartition.of(end)
             last = end["capture"] == "after" and end["broker_id"] == self.final(where, ())
             if last and end["log_start_offset"] and self._expires(end["topic"]):
                 found[where] = max(found.get(where, 0), end["log_start_offset"])
@@ -217,27 +216,28 @@ class Sources:
         """Whether the scenario gave the topic or its brokers a retention; Kafka's own seven days end in no run."""
         return any(self.manifest.topic_settings(topic, name, "") - {"", "-1"} for name in _RETENTION)
 
-    def least_isr(self, where: Partition) -> int:
+    def least_isr(self, where: TopicPartition) -> int:
         """min(min.insync.replicas, replicas), of the values that both had the largest."""
         return max(self._least_isrs(where))
 
-    def _least_isrs(self, where: Partition) -> list[int]:
-        created = len(self.manifest.topics[where[0]].assignment.get(where[1], [])) or 1
+    def _least_isrs(self, where: TopicPartition) -> list[int]:
+        created = len(self.manifest.topics[where.topic].assignment.get(where.partition, [])) or 1
         replicas = max([created, *(len(state.replicas) for state in self.states.get(where, ()))])
-        asked = self.manifest.topic_settings(where[0], "min.insync.replicas", "1")
+        asked = self.manifest.topic_settings(where.topic, "min.insync.replicas", "1")
         return [min(int(value), replicas) for value in asked]
 
     @property
-    def partitions(self) -> list[Partition]:
+    def partitions(self) -> list[TopicPartition]:
         """Every partition of the run."""
-        return [(name, number) for name, topic in self.manifest.topics.items() for number in topic.assignment]
+        topics = self.manifest.topics.items()
+        return [TopicPartition(name, number) for name, topic in topics for number in topic.assignment]
 
     @property
     def owes_history(self) -> bool:
         """Whether the run had a controller of its own whose history it had to bring along."""
         return any(node.role in {"controller", "zookeeper"} for node in self.manifest.nodes)
 
-    def facts(self, where: Partition) -> Facts:
+    def facts(self, where: TopicPartition) -> Facts:
         """What the checks on samples are told of a partition."""
         return Facts(
             *where,
@@ -342,4 +342,4 @@ def _moved(asked: Event, events: Sequence[Event]) -> list[str | None]:
     proofs = [other.detail.get("replicas", {}) for other in same if other.kind in {"injected", "healed"}]
     if not proofs or not all(proofs):
         return [None]
-    return [*sorted({str(partition).rpartition("-")[0] for proof in proofs for partition in proof})]
+    return [*sorted({TopicPartition.parse(partition).topic for proof in proofs for partition in proof})]

@@ -14,7 +14,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from bench.mutations.recording import NoPlaceError, Recording, Row, header, runs_of, with_crc, with_field
-from spark.gates import holds
+from history.kafka_versions import has
 
 SECOND_NS = 1_000_000_000
 
@@ -399,7 +399,7 @@ def high_watermark_stuck(run: Recording) -> str:
 def high_watermark_moved_below_min_isr(run: Recording) -> str:
     """The high watermark moved while the ISR was smaller than min.insync.replicas."""
     alone = [row for row in run.of_leader() if len(run.isr_at(row["sent_ns"])) == 1]
-    if not holds("strict_min_isr", run.manifest.kafka_version) or len(alone) < 20:
+    if not has("strict_min_isr", run.manifest.kafka_version) or len(alone) < 20:
         raise NoPlaceError
     for row in alone[-run.choose(range(5, 15)) :]:
         row["high_watermark"] += 2

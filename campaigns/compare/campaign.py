@@ -15,7 +15,7 @@ from campaigns.compare.findings import behaviour, correctness, counts, missed_lo
 from campaigns.compare.runs import pairs_of, refusals, runs_of, sides, told
 from campaigns.compare.words import correctness_sentence, first_sentence, further_sentences
 from clusters.kafka.builds import reported_version
-from clusters.kafka.jars import version_tuple
+from clusters.kafka.jars import version_of
 from clusters.kafka.servers import Mode, check_storage, choose_mode
 from clusters.scenario.scenario import Scenario, load_scenario
 from history.errors import BadInput
@@ -345,8 +345,8 @@ def combined(first: Mapping[str, Any], then: Mapping[str, Any]) -> dict[str, Any
 def _view(asked: Settings, role: str, scenario: str) -> dict[str, Any]:
     side = asked.head if role == "head" else asked.base
     if asked.view == "unfinalised" and role == "head":
-        major, minor, _ = version_tuple(reported_version(asked.base.kafka))
-        return {"cluster": {"metadata_version": f"{major}.{minor}"}}
+        base = version_of(reported_version(asked.base.kafka))
+        return {"cluster": {"metadata_version": base.minor_release}}
     if asked.view != "shipped":
         return {}
     told = load_scenario(scenario)

@@ -7,16 +7,17 @@ import time
 from collections.abc import Callable
 
 from clusters.clients.ledger import NO_ACKNOWLEDGEMENT, outcome
-from clusters.kafka.wire import Connection, produce
+from clusters.kafka.wire import produce
 from clusters.live.world import World
 from clusters.runtimes.nodes import Node
-from clusters.runtimes.ports import PORTS
 from clusters.scenario.scenario import Scenario
 from clusters.scenario.steps.flow import Write
 from history.folder import write_atomically
 from history.payload import encode
 from history.streams import RowWriter
 from history.tables import SENDS
+
+REQUEST_LIMIT_S = 15.0
 
 
 def write_directly(world: World, node: Node, step: Write, phase: str, go_on: Callable[[], bool]) -> None:
@@ -31,7 +32,7 @@ def write_directly(world: World, node: Node, step: Write, phase: str, go_on: Cal
     errors: list[str | None] = []
     stream = world.folder.work / "streams" / f"sends-{producer_id}.arrow"
     started_ns = time.monotonic_ns()
-    with Connection(node.address, PORTS["CLIENT"], 15.0) as connection, RowWriter(stream, SENDS) as ledger:
+    with world.connect(node, "CLIENT", REQUEST_LIMIT_S) as connection, RowWriter(stream, SENDS) as ledger:
         answers = produce(connection, step.topic, step.partition, batches, step.acks, go_on=go_on)
         for answer, batch in zip(answers, batches, strict=True):  # as they come, so that none is lost with this process
             error = answer.error or silent

@@ -12,7 +12,6 @@ from kafka.errors import CorruptRecordError
 from clusters.kafka.wire import FENCED_LEADER_EPOCH, Connection, Consumed, consume, list_offset, transport_error_name
 from clusters.live.world import World
 from clusters.runtimes.nodes import Node
-from clusters.runtimes.ports import PORTS
 from clusters.scenario.scenario import Scenario
 from clusters.scenario.steps.flow import Read
 from history.folder import write_atomically
@@ -41,7 +40,7 @@ class ReplicaReader:
         """Read on until ``stop`` is set, never back; an offset that is gone is awaited."""
         started_ns, offset, rows = time.monotonic_ns(), self._offset, 0
         stream = self._world.folder.work / "streams" / f"polls-{self._id}.arrow"
-        connection = Connection(self._node.address, PORTS["CLIENT"], timeout_s=2.0, client_id=self._id)
+        connection = self._world.connect(self._node, "CLIENT", timeout_s=2.0, client_id=self._id)
         with RowWriter(stream, POLLS) as writer, connection:
             while not (self.stop.is_set() or self._unreadable):
                 for record in self._consume(connection, offset):

@@ -21,6 +21,7 @@ from clusters.faults import Evidence
 from clusters.faults.processes import Ended
 from clusters.live.world import World, broker_id
 from clusters.runtimes.nodes import Node
+from clusters.runtimes.runtime import Disks
 from clusters.waiting import wait_until
 from history.errors import HarnessError
 from history.partition import TopicPartition
@@ -88,14 +89,15 @@ class LogDirFailure(Ended):
 class FullDisk(LogDirFailure):
     """No byte is free on the broker's own disk."""
 
+    disks: Disks = field(kw_only=True)
     key: ClassVar[str] = "fill_disk"
     said: ClassVar[tuple[str, ...]] = ("No space left on device", "unsafe memory access", "SIGBUS")
 
     def break_disk(self, node: Node) -> None:
-        self.world.runtime.on_disk(node, f"dd if=/dev/zero of={_FILLER} bs=4k 2>/dev/null; true")
+        self.disks.run_script(node, f"dd if=/dev/zero of={_FILLER} bs=4k 2>/dev/null; true")
 
     def mend_disk(self, node: Node) -> None:
-        self.world.runtime.on_disk(node, f"rm -f {_FILLER}")
+        self.disks.run_script(node, f"rm -f {_FILLER}")
 
     def verify_injected(self) -> Evidence:
         return {"free_bytes": self._free(), **super().verify_injected()}
@@ -104,7 +106,7 @@ class FullDisk(LogDirFailure):
         return {**super().verify_cleared(), "free_bytes": self._free()}
 
     def _free(self) -> list[int]:
-        return [int(self.world.runtime.on_disk(node, _FREE)) for node in self.nodes]
+        return [int(self.disks.run_script(node, _FREE)) for node in self.nodes]
 
 
 @dataclass

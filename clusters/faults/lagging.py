@@ -23,6 +23,7 @@ from clusters.faults import Evidence
 from clusters.live.world import World, broker_id
 from clusters.runtimes.nodes import Node
 from clusters.runtimes.ports import PORTS
+from clusters.runtimes.runtime import Network
 from clusters.waiting import wait_until
 from history.errors import HarnessError
 from history.partition import TopicPartition
@@ -84,8 +85,8 @@ class LagFault:
     def _hold(self) -> None:
         try:
             with World.open(self.world.folder.path) as world:  # connections are not shared between threads
-                shapes = "limit_bandwidth" in world.runtime.capabilities
-                valve: Valve = ShapedTraffic(world, self) if shapes else DutyCycle(world, self)
+                network = world.runtime.network
+                valve: Valve = ShapedTraffic(world, network, self) if network else DutyCycle(world, self)
                 try:
                     while not self.ended.is_set():
                         valve.tick()
@@ -104,7 +105,7 @@ class LagFault:
     def verify_injected(self) -> Evidence:
         """Lag: the follower trails by half of what was asked or more, in the ISR, and holds the high watermark.
 
-        Starved: it trails by a second of traffic or more; its eviction is the step's own condition.
+        LimitedCpu: it trails by a second of traffic or more; its eviction is the step's own condition.
         """
         load = self.world.scenario.load
         wanted, times = (self.records / 2, 3) if self.records else (load.rate if load else 1, 1)
@@ -201,6 +202,7 @@ class ShapedTraffic:
     """Limits what the other brokers send to the follower's replica fetchers."""
 
     world: World
+    network: Network
     fault: LagFault
     _limit: float = 0.0
     _append_rate: float = 0.0
@@ -227,7 +229,7 @@ class ShapedTraffic:
     def _shape(self, bytes_per_s: float | None) -> None:
         node = self.fault.node
         senders = [other for other in self.world.brokers.values() if other != node]
-        self.world.runtime.limit_ingress(node, senders, PORTS["REPLICATION"], bytes_per_s)
+        self.network.limit_ingress(node, senders, PORTS["REPLICATION"], bytes_per_s)
 
     def _append_rates(self) -> Iterator[float]:
         """Bytes a second by which the partition grew in some broker's log, second by second, for some seconds."""

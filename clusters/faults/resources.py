@@ -9,6 +9,7 @@ from typing import ClassVar
 from clusters.faults import Evidence
 from clusters.live.world import World, broker_id
 from clusters.runtimes.nodes import Node
+from clusters.runtimes.runtime import ResourceLimits
 from clusters.waiting import wait_until
 
 LIMIT_S = 30.0
@@ -20,6 +21,7 @@ class LimitedCpu:
     """Brokers that get little CPU time; to heal they have what the scenario allows them again."""
 
     world: World
+    limits: ResourceLimits
     nodes: list[Node]
     cpus: float
     key: ClassVar[str] = "limit_cpu"
@@ -36,7 +38,7 @@ class LimitedCpu:
         """Set the quota, which goes with its container: a broker that is started again has none."""
         for node in self.nodes:
             if self.world.runtime.state(node.name) != "exited":
-                self.world.runtime.limit_cpu(node.name, self.cpus, None)
+                self.limits.limit_cpu(node.name, self.cpus, None)
 
     def verify_injected(self) -> Evidence:
         """The kernel counts periods in which it held the broker back."""
@@ -60,7 +62,7 @@ class LimitedCpu:
         allowance = self.world.scenario.cluster.allowance
         for node in self.nodes:
             if self.world.runtime.state(node.name) != "exited":
-                self.world.runtime.limit_cpu(node.name, allowance.cpus if allowance else None, None)
+                self.limits.limit_cpu(node.name, allowance.cpus if allowance else None, None)
 
     def verify_cleared(self) -> Evidence:
         """The kernel's quota reads as before, and the broker answers."""
@@ -78,7 +80,7 @@ class LimitedCpu:
 
     def _quota(self, node: Node) -> str:
         """Microseconds a period, or ``max``; the period's length says nothing where there is no quota."""
-        return str(self.world.runtime.limits(node).get("cpu_quota", "")).partition(" ")[0]
+        return str(self.limits.in_effect(node).get("cpu_quota", "")).partition(" ")[0]
 
     def _periods(self, node: Node) -> float:
         return self.world.runtime.usage(node.name).get("cpu_throttled_periods", 0.0)

@@ -9,10 +9,9 @@ from typing import ClassVar, Literal, NamedTuple
 
 from clusters.faults import Evidence
 from clusters.kafka import admin
-from clusters.kafka.wire import Connection, PartitionView
+from clusters.kafka.wire import PartitionView
 from clusters.live.world import World
 from clusters.runtimes.nodes import Node
-from clusters.runtimes.ports import PORTS
 from clusters.scenario.scenario import Topic
 from clusters.waiting import wait_until
 from history.errors import HarnessError, WaitTimeout
@@ -193,7 +192,7 @@ class Deleted:
         leader = self.world.brokers.get(view.leader) if view else None
         if leader is None:
             raise HarnessError(f"{self.partition} has no leader that could delete its records; wait for one first.")
-        with Connection(leader.address, PORTS["PROBE"], admin.TIMEOUT_MS / 1000) as connection:
+        with self.world.connect(leader, "PROBE") as connection:
             self._log_start = admin.delete_records(connection, self.partition, self.before)
 
     def verify_injected(self) -> Evidence:
@@ -253,7 +252,7 @@ class Configured:
             self.world.ask(lambda broker: admin.alter_config(broker, "topic", change.name, config))
             return
         node = self.world.brokers[int(change.name)]
-        with Connection(node.address, PORTS["PROBE"], admin.TIMEOUT_MS / 1000) as itself:
+        with self.world.connect(node, "PROBE") as itself:
             admin.alter_config(itself, "broker", change.name, config)
 
     def _witnesses(self, change: Change) -> list[int]:

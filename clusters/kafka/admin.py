@@ -46,7 +46,7 @@ def controller(connection: Connection) -> Connection:
     view = metadata(connection, [])
     if view.controller_id not in view.brokers:
         raise HarnessError(f"{connection.host}:{connection.port} knows of no controller among {sorted(view.brokers)}.")
-    return Connection(*view.brokers[view.controller_id], max(connection.timeout_s, TIMEOUT_MS / 1000))
+    return connection.to(*view.brokers[view.controller_id], max(connection.timeout_s, TIMEOUT_MS / 1000))
 
 
 def create_topic(

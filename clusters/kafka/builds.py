@@ -14,7 +14,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
-from clusters.kafka.jars import add_logging, is_release, jars_digest, kafka_jars, no_version, version_tuple
+from clusters.kafka.jars import add_logging, is_release, jars_digest, kafka_jars, no_version, version_of
 from clusters.paths import CACHE, aside, locked
 from history.errors import BadInput
 
@@ -44,7 +44,7 @@ def reported_version(kafka: str) -> str:
         BadInput: as ``build_of``.
     """
     if is_release(kafka):
-        version_tuple(kafka)
+        version_of(kafka)
         return kafka
     return build_of(kafka).version
 
@@ -92,7 +92,7 @@ def _of_archive(kafka: str, archive: Path) -> Build:
 
 
 def _of_image(kafka: str) -> Build:
-    from clusters.runtimes.docker import copy_out_of_image, image_id
+    from clusters.runtimes.docker.kafka_images import copy_out_of_image, image_id
 
     reference = kafka.removeprefix(IMAGE)
     identity = image_id(reference)
@@ -129,7 +129,7 @@ def _staged(kafka: str, key: str, origin: str, fill: Callable[[Path], None]) -> 
         if not folder.is_dir():
             with aside(folder) as new:
                 fill(new)
-                version_tuple(_version(kafka, new))
+                version_of(_version(kafka, new))
                 for jar in new.glob("*.jar"):
                     if jar.name.startswith((*_BINDINGS, "slf4j-simple")):
                         jar.unlink()

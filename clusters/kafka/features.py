@@ -10,28 +10,14 @@ from kafka.protocol.admin import UpdateFeaturesRequest
 from kafka.protocol.metadata import ApiVersionsRequest
 
 from clusters.kafka.admin import check, describe_config, to_controller
-from clusters.kafka.servers import PROTOCOL_VERSION, Mode, minor_of
+from clusters.kafka.servers import PROTOCOL_VERSION, Mode
 from clusters.kafka.wire import Connection
 from history.errors import BadInput
+from history.kafka_versions import METADATA_LEVELS, Version
 
 METADATA_VERSION = "metadata.version"
 TIMEOUT_MS = 30_000
 UPGRADE = 1
-# The last level of each minor release; between two of them lie those of the later one, in order from IV0.
-_LAST_LEVELS = {
-    (3, 2): 3,
-    (3, 3): 7,
-    (3, 4): 8,
-    (3, 5): 11,
-    (3, 6): 14,
-    (3, 7): 19,
-    (3, 8): 20,
-    (3, 9): 21,
-    (4, 0): 25,
-    (4, 1): 27,
-    (4, 2): 29,
-    (4, 3): 30,
-}
 
 
 def metadata_level(told: str) -> int:
@@ -41,20 +27,20 @@ def metadata_level(told: str) -> int:
         BadInput: its levels are not known here.
     """
     wanted, _, step = told.partition("-IV")
-    releases = list(_LAST_LEVELS)
-    if minor_of(wanted) not in releases[1:]:
-        known = ", ".join(f"{major}.{part}" for major, part in releases[1:])
+    releases, release = list(METADATA_LEVELS), Version.parse(wanted)
+    if release not in releases[1:]:
+        known = ", ".join(known.minor_release for known in releases[1:])
         raise BadInput(f"The levels of metadata.version of {told} are not known; known: {known}.")
-    at = releases.index(minor_of(wanted))
-    return _LAST_LEVELS[releases[at - 1]] + 1 + int(step) if step else _LAST_LEVELS[releases[at]]
+    before = releases[releases.index(release) - 1]
+    return METADATA_LEVELS[before] + 1 + int(step) if step else METADATA_LEVELS[release]
 
 
 def level_name(level: int) -> str:
     """20 → ``3.8-IV0``; a level that is not known is its number."""
     below = 0
-    for (major, part), last in _LAST_LEVELS.items():
+    for release, last in METADATA_LEVELS.items():
         if below < level <= last and below:
-            return f"{major}.{part}-IV{level - below - 1}"
+            return f"{release.minor_release}-IV{level - below - 1}"
         below = last
     return str(level)
 

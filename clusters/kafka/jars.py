@@ -13,30 +13,29 @@ from pathlib import Path
 from clusters.paths import CACHE, aside, locked
 from history.errors import BadInput, HarnessError
 from history.java import java_home
+from history.kafka_versions import OLDEST, Version
 
 log = logging.getLogger("plimsoll.jars")
 
-OLDEST = (2, 8, 0)
 AGENT, AGENT_VERSION = "jmx_prometheus_javaagent", "1.0.1"
 _RELEASE = re.compile(r"\d+\.\d+\.\d+")
-_VERSION = re.compile(r"(\d+)\.(\d+)\.(\d+)([.-][\w.-]+)?")  # as a build of one's own may call itself
+_VERSION = re.compile(r"\d+\.\d+\.\d+([.-][\w.-]+)?")  # as a build of one's own may call itself
 # Ivy says "not found" of a module, too, when it was not allowed to look; these stand beside it then.
 _UNREACHABLE = ("SERVER ERROR", "Server access error", "Host ")
 
 
-def version_tuple(version: str) -> tuple[int, int, int]:
-    """``3.9.1`` and ``3.9.1-SNAPSHOT`` → (3, 9, 1).
+def version_of(kafka: str) -> Version:
+    """The version in ``3.9.1`` and ``3.9.1-SNAPSHOT``.
 
     Raises:
         BadInput: it is no version's number, or older than 2.8.0.
     """
-    match = _VERSION.fullmatch(version)
-    if not match:
-        raise no_version(version)
-    major, minor, patch = (int(part) for part in match.groups()[:3])
-    if (major, minor, patch) < OLDEST:
-        raise BadInput(f"KAFKA={version} is too old; 2.8.0 is the oldest that can be observed replica by replica.")
-    return major, minor, patch
+    if not _VERSION.fullmatch(kafka):
+        raise no_version(kafka)
+    version = Version.parse(kafka)
+    if version < OLDEST:
+        raise BadInput(f"KAFKA={kafka} is too old; {OLDEST} is the oldest that can be observed replica by replica.")
+    return version
 
 
 def is_release(kafka: str) -> bool:
@@ -61,7 +60,7 @@ def kafka_jars(version: str) -> Path:
     """
     if not is_release(version):
         raise no_version(version)
-    version_tuple(version)
+    version_of(version)
     folder = CACHE / "kafka" / version
     with locked(CACHE / "kafka" / f".{version}.lock"):
         if not folder.is_dir():

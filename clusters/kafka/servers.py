@@ -10,18 +10,19 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from clusters.kafka.jars import version_tuple
+from clusters.kafka.jars import version_of
 from clusters.kafka.metrics import RULES
 from clusters.runtimes.nodes import Node
 from clusters.runtimes.ports import PORTS
 from clusters.scenario.scenario import Cluster
 from history.errors import BadInput, HarnessError
 from history.java import java_home
+from history.kafka_versions import FEATURES, Version
 
 Mode = Literal["kraft", "zookeeper"]
 CONTROLLER_ID = 100  # of the first
 PROTOCOL_VERSION = "inter.broker.protocol.version"
-ELR, _ELR_FEATURE = "eligible.leader.replicas.version", (4, 0)
+ELR = "eligible.leader.replicas.version"
 _LISTENERS = ("REPLICATION", "CLIENT", "PROBE")
 
 # Small heaps and a quick start: for scenarios about correctness, never for a benchmark.
@@ -76,12 +77,12 @@ def choose_mode(version: str, wanted: Mode | None) -> Mode:
     Raises:
         BadInput: the version has no such mode (KIP-833: KRaft is production-ready from 3.3; 4.0 has no ZooKeeper).
     """
-    release = version_tuple(version)
+    release = version_of(version)
     if wanted is None:
-        return "zookeeper" if release < (3, 3, 0) else "kraft"
-    if wanted == "zookeeper" and release >= (4, 0, 0):
+        return "kraft" if release in FEATURES["kraft"] else "zookeeper"
+    if wanted == "zookeeper" and release not in FEATURES["zookeeper"]:
         raise BadInput(f"Kafka {version} has no ZooKeeper mode (removed in 4.0); use mode: kraft.")
-    if wanted == "kraft" and release < (3, 3, 0):
+    if wanted == "kraft" and release not in FEATURES["kraft"]:
         raise BadInput(f"Kafka {version} has KRaft as a preview only; use mode: zookeeper, or 3.3.0 and later.")
     return wanted
 
@@ -109,27 +110,21 @@ def check_storage(version: str, mode: Mode, cluster: Cluster) -> None:
     Raises:
         BadInput: it cannot (KIP-778: metadata.version from 3.3; KIP-966: eligible leader replicas from 4.0).
     """
-    release = version_tuple(version)
-    if cluster.elr is not None and release[:2] < _ELR_FEATURE:  # no metadata.version of 3.7 to 3.9 makes them work
+    release = version_of(version)
+    if cluster.elr is not None and release not in FEATURES["elr"]:
         raise BadInput(
             f"cluster.elr: Kafka {version} has no eligible leader replicas; use 4.0 or later, or leave it out."
         )
     told = cluster.metadata_version
     if told is None:
         return
-    wanted = minor_of(told)
-    if wanted > release[:2]:
+    wanted = Version.parse(told)
+    if wanted > release:
         raise BadInput(f"cluster.metadata_version: {told} is newer than Kafka {version}; name its own or an older one.")
-    if mode == "kraft" and wanted < (3, 3):
+    if mode == "kraft" and wanted not in FEATURES["kraft"]:
         raise BadInput(f"cluster.metadata_version: {told} is a preview of KRaft; 3.3 is the oldest that can be used.")
-    if cluster.elr and wanted < _ELR_FEATURE:
+    if cluster.elr and wanted not in FEATURES["elr"]:
         raise BadInput(f"cluster.elr: true needs metadata_version 4.0 or later, not {told}.")
-
-
-def minor_of(told: str) -> tuple[int, int]:
-    """``3.8`` or ``3.8-IV0`` → (3, 8)."""
-    major, minor = told.partition("-")[0].split(".")
-    return int(major), int(minor)
 
 
 def coordinator_nodes(release: Release, cluster: Cluster, addresses: Sequence[str], work: Path) -> list[Node]:

@@ -69,8 +69,8 @@ def transport_error_name(error: OSError) -> str:
 class Connection:
     """One connection to one broker, opened when first used and again after an error.
 
-    ``forwards_to_controller``: what is meant for the controller goes there by itself (KRaft).
-    Not safe for several threads.
+    ``forwards_to_controller``: the broker passes on what is meant for the controller (KRaft). Not safe for several
+    threads.
     """
 
     def __init__(
@@ -82,15 +82,15 @@ class Connection:
         *,
         forwards_to_controller: bool = False,
     ) -> None:
-        self.host, self.port, self.timeout_s, self.forwards_to_controller = (
-            host,
-            port,
-            timeout_s,
-            forwards_to_controller,
-        )
+        self.host, self.port, self.timeout_s = host, port, timeout_s
+        self.forwards_to_controller = forwards_to_controller
         self._client_id = client_id
         self._socket: socket.socket | None = None
         self._protocol = KafkaProtocol(client_id=client_id)
+
+    def to(self, host: str, port: int, timeout_s: float) -> Connection:
+        """A connection of the same kind to another broker, as that broker is listed on this listener."""
+        return Connection(host, port, timeout_s, self._client_id)
 
     def __enter__(self) -> Self:
         return self

@@ -6,10 +6,9 @@ import struct
 from collections.abc import Iterator
 from typing import Any
 
-from clusters.kafka.admin import TIMEOUT_MS, describe_config
+from clusters.kafka.admin import describe_config
 from clusters.kafka.wire import EARLIEST, Connection, list_offset, read_batches
 from clusters.live.world import World
-from clusters.runtimes.ports import PORTS
 from history.errors import HarnessError
 from history.partition import TopicPartition
 
@@ -40,7 +39,7 @@ def describe(world: World, topic: str) -> dict[str, Any]:
     if answering is None or view is None:
         raise HarnessError(f"No broker answers that could be asked about topic {topic}.")
     partitions = [part for part in view.partitions if part.topic == topic]
-    with _connection(world, answering) as to:
+    with world.connect(world.brokers[answering], "PROBE") as to:
         settings = {
             "broker": describe_config(to, "broker", str(answering), OF_BROKER),
             "topic": describe_config(to, "topic", topic, OF_TOPIC),
@@ -58,13 +57,8 @@ def describe(world: World, topic: str) -> dict[str, Any]:
     }
 
 
-def _connection(world: World, number: int) -> Connection:
-    """A connection that waits: a broker that is busy for half a second is no reason to end a phase."""
-    return Connection(world.brokers[number].address, PORTS["PROBE"], TIMEOUT_MS / 1000)
-
-
 def _looked_up(world: World, leader: int, replica: TopicPartition) -> list[dict[str, int | None]]:
-    with _connection(world, leader) as to:
+    with world.connect(world.brokers[leader], "PROBE") as to:
         return list(_look_ups(to, replica))
 
 

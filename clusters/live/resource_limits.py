@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from clusters.live.world import World
 from clusters.runtimes.nodes import Node
+from clusters.runtimes.runtime import ResourceLimits, available
 
 
 def allow_cluster(world: World) -> None:
@@ -17,11 +18,12 @@ def allow_cluster(world: World) -> None:
     allowance = world.scenario.cluster.allowance
     if allowance is None:
         return
+    limits = _limits(world)
     brokers = list(world.brokers.values())
     if allowance.network is not None:
         rate = allowance.network
         with ThreadPoolExecutor(len(brokers)) as pool:  # each is the start of a container
-            list(pool.map(lambda node: world.runtime.limit_egress(node, rate), brokers))
+            list(pool.map(lambda node: limits.limit_egress(node, rate), brokers))
     allow_brokers(world, brokers)
     allow_clients(world, world.coordinators)
 
@@ -32,7 +34,7 @@ def allow_brokers(world: World, brokers: list[Node]) -> None:
     if allowance is None:
         return
     for node in brokers:
-        world.runtime.limit_cpu(node.name, allowance.cpus, allowance.cpu_set)
+        _limits(world).limit_cpu(node.name, allowance.cpus, allowance.cpu_set)
     _record(world, brokers, "given")
 
 
@@ -41,7 +43,7 @@ def allow_clients(world: World, nodes: list[Node]) -> None:
     allowance = world.scenario.cluster.allowance
     if allowance is not None and allowance.clients_cpu_set is not None:
         for node in nodes:
-            world.runtime.limit_cpu(node.name, None, allowance.clients_cpu_set)
+            _limits(world).limit_cpu(node.name, None, allowance.clients_cpu_set)
 
 
 def end_allowance(world: World) -> None:
@@ -52,11 +54,16 @@ def end_allowance(world: World) -> None:
     running = [node for node in world.brokers.values() if world.runtime.state(node.name) == "running"]
     _record(world, running, "at the end of the load")
     for node in running:
-        world.runtime.limit_cpu(node.name, None, allowance.cpu_set)
+        _limits(world).limit_cpu(node.name, None, allowance.cpu_set)
 
 
 def _record(world: World, brokers: list[Node], when: str) -> None:
     allowance = world.scenario.cluster.allowance
     asked = allowance.model_dump(exclude_none=True) if allowance else {}
     for node in brokers:
-        world.events.add("allowance", target=node.name, when=when, asked=asked, kernel=world.runtime.limits(node))
+        kernel = _limits(world).in_effect(node)
+        world.events.add("allowance", target=node.name, when=when, asked=asked, kernel=kernel)
+
+
+def _limits(world: World) -> ResourceLimits:
+    return available(world.runtime.resource_limits, "resource limits")

@@ -16,7 +16,7 @@ from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from clusters.kafka import features, servers
+from clusters.kafka import admin, features, servers
 from clusters.kafka.builds import Build
 from clusters.kafka.wire import (
     BrokerProbe,
@@ -28,9 +28,11 @@ from clusters.kafka.wire import (
     describe_quorum,
     metadata,
 )
-from clusters.runtimes import HOST, Runtime, open_runtime
+from clusters.runtimes import open_runtime
+from clusters.runtimes.addresses import HOST
 from clusters.runtimes.nodes import Node
-from clusters.runtimes.ports import PORTS
+from clusters.runtimes.ports import PORTS, Listener
+from clusters.runtimes.runtime import Runtime
 from clusters.scenario.scenario import Scenario
 from clusters.waiting import wait_until
 from history.errors import EvidenceError, HarnessError
@@ -42,6 +44,7 @@ T = TypeVar("T")
 
 ANSWER_LIMIT_S = 0.5
 START_LIMIT_S = 60.0
+REQUEST_LIMIT_S = admin.TIMEOUT_MS / 1000  # a broker that is busy for half a second answers all the same
 ASKED_FOR_S = (3.0, 10.0)  # each broker, and once more
 MAX_CONTROLLERS = 3
 SERVERS = frozenset({"broker", "controller", "zookeeper"})
@@ -220,9 +223,22 @@ class World:
         """A connection to a broker's PROBE listener or to a controller, kept for the life of this world."""
         if number not in self._connections:
             node = self.node(number)
-            port = PORTS["CONTROLLER" if node.role == "controller" else "PROBE"]
-            self._connections[number] = Connection(node.address, port, ANSWER_LIMIT_S, client_id="plimsoll-world")
+            listener: Listener = "CONTROLLER" if node.role == "controller" else "PROBE"
+            self._connections[number] = self.connect(node, listener, ANSWER_LIMIT_S)
         return self._connections[number]
+
+    def connect(
+        self,
+        node: Node,
+        listener: Listener,
+        timeout_s: float = REQUEST_LIMIT_S,
+        *,
+        client_id: str = "plimsoll-world",
+        forwards_to_controller: bool = False,
+    ) -> Connection:
+        """A connection of the caller's own; it is opened when it is first used."""
+        port = PORTS[listener]
+        return Connection(node.address, port, timeout_s, client_id, forwards_to_controller=forwards_to_controller)
 
     def features(self) -> dict[str, str]:
         """What a broker knows as finalised; see ``clusters.kafka.features``.
@@ -244,10 +260,8 @@ class World:
         failed: OSError | None = None
         for limit_s in ASKED_FOR_S:
             for number in [number for number, view in self.views().items() if view]:
-                address, forwards_to_controller = self.brokers[number].address, self.plan.mode == "kraft"
-                with Connection(
-                    address, PORTS["PROBE"], limit_s, "plimsoll-world", forwards_to_controller=forwards_to_controller
-                ) as broker:
+                node, kraft = self.brokers[number], self.plan.mode == "kraft"
+                with self.connect(node, "PROBE", limit_s, forwards_to_controller=kraft) as broker:
                     try:
                         return what(broker)
                     except OSError as error:

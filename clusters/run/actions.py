@@ -37,6 +37,7 @@ from clusters.live.world import broker_id
 from clusters.run import page_cache
 from clusters.run.phase import PhaseRun
 from clusters.runtimes.nodes import Node
+from clusters.runtimes.runtime import Network, available
 from clusters.scenario.conditions import Condition
 from clusters.scenario.durations import write_limit_s
 from clusters.scenario.steps import disks, flow, network, processes, topology
@@ -100,11 +101,13 @@ def _stop(run: PhaseRun, step: processes.Stop) -> None:
 
 
 def _limit_cpu(run: PhaseRun, step: processes.LimitCpu) -> None:
-    run.inject(LimitedCpu(run.world, run.nodes(step.node), step.cpus), step)
+    limits = available(run.world.runtime.resource_limits, "resource limits")
+    run.inject(LimitedCpu(run.world, limits, run.nodes(step.node), step.cpus), step)
 
 
 def _fill_disk(run: PhaseRun, step: disks.FillDisk) -> None:
-    run.inject(FullDisk(run.world, run.nodes(step.node)), step)
+    disks_of_nodes = available(run.world.runtime.disks, "disk for each node")
+    run.inject(FullDisk(run.world, run.nodes(step.node), disks=disks_of_nodes), step)
 
 
 def _read_only_disk(run: PhaseRun, step: disks.ReadOnlyDisk) -> None:
@@ -296,13 +299,21 @@ def _read(run: PhaseRun, step: flow.Read) -> None:
     run.in_background(reader.run, end=reader.stop.set)
 
 
+def _network(run: PhaseRun) -> Network:
+    return available(run.world.runtime.network, "network between its nodes")
+
+
 def _disconnect(run: PhaseRun, step: network.Disconnect) -> None:
-    run.inject(disconnect_each(run.world, run.nodes(step.node), _peers(run, step.peers), step.direction), step)
+    run.inject(
+        disconnect_each(run.world, _network(run), run.nodes(step.node), _peers(run, step.peers), step.direction), step
+    )
 
 
 def _reconnect(run: PhaseRun, step: network.Reconnect) -> None:
     nodes, peers = run.nodes(step.node), _peers(run, step.peers)
-    rules = {disconnect_each(run.world, nodes, peers, direction).rule for direction in ("both", "in", "out")}
+    rules = {
+        disconnect_each(run.world, _network(run), nodes, peers, direction).rule for direction in ("both", "in", "out")
+    }
     run.heal_on(nodes, step.ends, lambda fault: getattr(fault, "rule", None) in rules)
 
 
@@ -326,19 +337,21 @@ def _check_unlimited(run: PhaseRun, node: Node) -> None:
 def _limit_bandwidth(run: PhaseRun, step: network.LimitBandwidth) -> None:
     node = run.node(step.into)
     _check_unlimited(run, node)
-    run.inject(LimitedBandwidth(run.world, node, _senders(run, node, step.senders), step.rate), step)
+    run.inject(LimitedBandwidth(run.world, _network(run), node, _senders(run, node, step.senders), step.rate), step)
 
 
 def _delay(run: PhaseRun, step: network.Delay) -> None:
     node = run.node(step.into)
     _check_unlimited(run, node)
-    run.inject(Delayed(run.world, node, _senders(run, node, step.senders), step.by), step)
+    senders = _senders(run, node, step.senders)
+    run.inject(Delayed(run.world, _network(run), node, senders, step.by), step)
 
 
 def _reorder(run: PhaseRun, step: network.Reorder) -> None:
     node = run.node(step.into)
     _check_unlimited(run, node)
-    run.inject(Delayed(run.world, node, _senders(run, node, step.senders), step.by, "reorder", step.percent), step)
+    senders = _senders(run, node, step.senders)
+    run.inject(Delayed(run.world, _network(run), node, senders, step.by, "reorder", step.percent), step)
 
 
 def _restore_bandwidth(run: PhaseRun, step: network.RestoreBandwidth) -> None:
@@ -347,7 +360,7 @@ def _restore_bandwidth(run: PhaseRun, step: network.RestoreBandwidth) -> None:
 
 def _lose(run: PhaseRun, step: network.Lose) -> None:
     node = run.node(step.into)
-    run.inject(lose(run.world, node, _senders(run, node, step.senders), step.percent), step)
+    run.inject(lose(run.world, _network(run), node, _senders(run, node, step.senders), step.percent), step)
 
 
 def _transfer_leadership(run: PhaseRun, step: topology.TransferLeadership) -> None:

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 
 from clusters.live.world import World
 from clusters.runtimes.nodes import Node
+from clusters.runtimes.runtime import available
 from history.errors import HarnessError
 from history.events import read_events
 from history.streams import streams_to_parquet
@@ -30,7 +31,7 @@ def collect_servers(world: World) -> None:
         world.runtime.pause(node.name)
     for node in world.servers:
         if node.disk_bytes:
-            world.runtime.on_disk(node, "cp -a --sparse=always /disk/. data/")
+            available(world.runtime.disks, "disk for each node").run_script(node, "cp -a --sparse=always /disk/. data/")
         _copy_server(node, world.folder.brokers / node.name)
     for node in live:
         world.runtime.resume(node.name)

@@ -23,7 +23,6 @@ from clusters.clients.nodes import (
 )
 from clusters.kafka import servers
 from clusters.kafka.admin import create_topic
-from clusters.kafka.wire import Connection
 from clusters.live.capture import capture_offsets
 from clusters.live.resource_limits import allow_clients, allow_cluster, end_allowance
 from clusters.live.world import World
@@ -34,7 +33,6 @@ from clusters.run.manifest import add_features, add_incarnations, manifest_of
 from clusters.run.phase import PhaseRun
 from clusters.run.prepare import check, expected_seconds, prepare
 from clusters.run.usage import record_usage
-from clusters.runtimes.ports import PORTS
 from clusters.scenario.durations import drain_limit_s
 from clusters.waiting import wait_until
 from history.errors import HarnessError, WaitTimeout
@@ -129,7 +127,7 @@ def create_topics(run: Path) -> None:
     """Create the scenario's topics and wait until every broker knows their full ISR."""
     with World.open(run) as world:
         any_broker = next(iter(world.brokers.values()))
-        with Connection(any_broker.address, PORTS["CLIENT"], READY_LIMIT_S) as connection:
+        with world.connect(any_broker, "CLIENT", READY_LIMIT_S) as connection:
             for name, topic in world.scenario.topics.items():
                 assignment = topic.assignment(world.scenario.cluster.broker_ids)
                 create_topic(connection, name, assignment, topic.config)

@@ -114,7 +114,7 @@ def reap(*, all_runs: bool = False) -> list[str]:
 
 
 def _runs_with_leftovers() -> list[Path]:
-    from clusters.runtimes.docker import runs_with_leftovers
+    from clusters.runtimes.docker.removal import runs_with_leftovers
     from clusters.runtimes.process import processes_of
 
     found = {Path(owner).parent for owner in processes_of().values()}

@@ -15,17 +15,18 @@ from typing import Any, Literal
 
 from clusters.kafka.builds import build_of, reported_version
 from clusters.kafka.features import metadata_level
-from clusters.kafka.jars import metrics_agent, version_tuple
-from clusters.kafka.servers import Mode, check_storage, choose_mode, minor_of
+from clusters.kafka.jars import metrics_agent, version_of
+from clusters.kafka.servers import Mode, check_storage, choose_mode
 from clusters.live.world import Plan
 from clusters.run.leftovers import hold_trial
-from clusters.runtimes import CAPABILITIES, choose_runtime, open_runtime
+from clusters.runtimes import capabilities, choose_runtime, open_runtime
 from clusters.scenario.durations import expected_phase_s
 from clusters.scenario.scenario import Scenario, cpus_of, load_scenario
 from clusters.scenario.steps.processes import Finalise, Rollback, Upgrade
 from clusters.scenario.steps.step import Step
 from history.errors import BadInput
 from history.folder import RunFolder, write_atomically
+from history.kafka_versions import Version
 
 Lease = Literal["process", "time"]
 
@@ -104,7 +105,7 @@ def _plan(
     if targets and mode == "zookeeper" and told.cluster.metadata_version is None:
         told = _with_protocol(told, version)
     chosen = choose_runtime(runtime)
-    if lacking := told.needs - CAPABILITIES[chosen]:
+    if lacking := told.needs - capabilities(chosen):
         raise BadInput(
             f"Scenario {told.name} needs {', '.join(sorted(lacking))}, which the {chosen} runtime cannot do; "
             "use RUNTIME=docker."
@@ -112,7 +113,7 @@ def _plan(
     _check_subnet(chosen, subnet)
     build = build_of(kafka)
     if chosen == "docker":
-        from clusters.runtimes.docker import fetch_what_nodes_need
+        from clusters.runtimes.docker.image import fetch_what_nodes_need
 
         fetch_what_nodes_need()
         _check_kernel(told, steps)
@@ -161,13 +162,13 @@ def _check_controllers(told: Scenario, steps: list[Step]) -> None:
 
 def _check_upgrades(version: str, mode: Mode, targets: Mapping[str, str], steps: list[Step]) -> None:
     for target in targets.values():
-        if version_tuple(target) <= version_tuple(version):
+        if version_of(target) <= version_of(version):
             raise BadInput(f"upgrade: Kafka {target} is no upgrade of Kafka {version}; give an older one with KAFKA=.")
         choose_mode(target, mode)
-    newest = max(version_tuple(target) for target in (version, *targets.values()))
+    newest = max(version_of(target) for target in (version, *targets.values()))
     for step in steps:
         if isinstance(step, Finalise):
-            if minor_of(step.to) > newest[:2]:
+            if Version.parse(step.to) > newest:
                 raise BadInput(f"finalise: {step.to} is newer than every Kafka of this run.")
             if mode == "kraft":
                 metadata_level(step.to)
@@ -175,8 +176,7 @@ def _check_upgrades(version: str, mode: Mode, targets: Mapping[str, str], steps:
 
 def _with_protocol(told: Scenario, version: str) -> Scenario:
     """Unless told, brokers in ZooKeeper mode speak their own protocol: new binaries would finalise themselves."""
-    major, minor, _ = version_tuple(version)
-    cluster = told.cluster.model_copy(update={"metadata_version": f"{major}.{minor}"})
+    cluster = told.cluster.model_copy(update={"metadata_version": version_of(version).minor_release})
     return told.model_copy(update={"cluster": cluster})
 
 
@@ -198,7 +198,7 @@ def _check_allowance(told: Scenario, runs: Path) -> None:
         if cpu_set is not None and not cpus_of(cpu_set) <= here:
             raise BadInput(f"Scenario {told.name} asks for CPUs {cpu_set}; this host has {sorted(here)}.")
     if allowance.disk_read is not None:
-        from clusters.runtimes.docker import block_device
+        from clusters.runtimes.docker.limits import block_device
 
         block_device(runs.resolve())
 

@@ -8,9 +8,8 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-import docker
-
-from clusters.runtimes.docker import run_script
+from clusters.runtimes.docker.daemon import connected, trying
+from clusters.runtimes.docker.image import run_script
 
 Trial = Callable[[], AbstractContextManager[Path]]
 
@@ -62,19 +61,13 @@ def _missing(parts: tuple[str, ...], trial: Trial) -> tuple[str, ...]:
     if not parts:
         return ()
     trials = [f"({PARTS[name].trial}) >/dev/null 2>&1 || echo {number}" for number, name in enumerate(parts)]
-    client = docker.from_env(timeout=60)
-    try:
-        with trial() as run:
-            said = run_script(client, run, "; ".join(trials), network_mode="none", cap_add=["NET_ADMIN"])
-    finally:
-        client.close()
+    what = f"try whether the kernel has {', '.join(parts)}"
+    with connected() as client, trial() as run:
+        said = run_script(client, run, "; ".join(trials), what, network_mode="none", cap_add=["NET_ADMIN"])
     return tuple(parts[int(number)] for number in said.split())
 
 
 @cache
 def _has_quota() -> bool:
-    client = docker.from_env(timeout=60)
-    try:
+    with connected() as client, trying("say whether the kernel limits CPU time"):
         return bool(client.info().get("CpuCfsQuota"))
-    finally:
-        client.close()

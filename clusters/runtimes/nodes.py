@@ -24,8 +24,8 @@ class Node:
     node_id: int | None = None
     readable: tuple[Path, ...] = ()  # folders and files outside its own that it reads
     writable: tuple[Path, ...] = ()  # and writes
-    disk_bytes: int | None = None  # the size of a disk of its own for its data (capability disk); None: the host's
-    disk_read: float | None = None  # bytes a second that it may read from its disk (capability allowance)
+    disk_bytes: int | None = None  # the size of a disk of its own for its data (``disks``); None: the host's
+    disk_read: float | None = None  # bytes a second that it may read from its disk (``resource_limits``)
     environment: dict[str, str] = field(default_factory=dict)
 
     @property

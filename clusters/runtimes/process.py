@@ -10,12 +10,14 @@ import subprocess
 import sys
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from clusters.paths import ROOT
-from clusters.runtimes import CAPABILITIES, HOST, Limited, NodeState, candidate_prefixes, counters
+from clusters.runtimes import counters
+from clusters.runtimes.addresses import HOST, candidate_prefixes
 from clusters.runtimes.nodes import Node
 from clusters.runtimes.ports import PORTS
+from clusters.runtimes.runtime import NodeState
 from clusters.waiting import wait_until
 from history.errors import BadInput, HarnessError
 from history.java import java_home
@@ -25,10 +27,12 @@ NODE_VARIABLE = "PLIMSOLL_NODE"
 
 
 class ProcessRuntime:
-    """Kill, pause and lag by signals; what needs a network of its own is refused beforehand."""
+    """Kill and pause by signals; there is no network between the nodes, no limit on what they use, and one disk."""
 
     name: Literal["process"] = "process"
-    capabilities = CAPABILITIES["process"]
+    network = None
+    resource_limits = None
+    disks = None
 
     def __init__(self, run: Path) -> None:
         self._run = run
@@ -94,39 +98,6 @@ class ProcessRuntime:
         if pid is None:
             return "exited"
         return "paused" if _process_state(pid) == "T" else "running"
-
-    def limit_ingress(self, node: Node, _senders: list[Node], _port: int, _bytes_per_s: float | None) -> None:
-        raise HarnessError(f"The process runtime cannot shape traffic into {node.name}; use RUNTIME=docker.")
-
-    def delay_ingress(self, node: Node, _sender: Node, _by_s: float, _overtaking: float = 0.0) -> None:
-        raise HarnessError(f"The process runtime cannot delay traffic into {node.name}; use RUNTIME=docker.")
-
-    def limited(self, _node: Node, _sender: Node) -> Limited | None:
-        return None
-
-    def delayed_bytes(self, _node: Node, _sender: Node) -> int | None:
-        return None
-
-    def drop_packets(self, node: Node, _rule: str, _matches: list[str]) -> None:
-        raise HarnessError(f"The process runtime cannot drop packets of {node.name}; use RUNTIME=docker.")
-
-    def dropped_packets(self, _node: Node, _rule: str) -> int | None:
-        return None
-
-    def stop_dropping(self, node: Node, rule: str) -> int | None:
-        raise HarnessError(f"The process runtime has no {rule} at {node.name} to end; use RUNTIME=docker.")
-
-    def limit_egress(self, node: Node, _bytes_per_s: float) -> None:
-        raise HarnessError(f"The process runtime cannot limit what {node.name} sends; use RUNTIME=docker.")
-
-    def limit_cpu(self, name: str, _cpus: float | None, _cpu_set: str | None) -> None:
-        raise HarnessError(f"The process runtime cannot limit the CPU time of {name}; use RUNTIME=docker.")
-
-    def on_disk(self, node: Node, _script: str) -> str:
-        raise HarnessError(f"The process runtime has no disk of its own for {node.name}; use RUNTIME=docker.")
-
-    def limits(self, _node: Node) -> dict[str, Any]:
-        return {}
 
     def usage(self, name: str) -> dict[str, float]:
         pid = self._pid(name)

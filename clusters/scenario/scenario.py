@@ -312,9 +312,9 @@ class Scenario(Model):
 
     @property
     def needs(self) -> frozenset[str]:
-        """Runtime capabilities that the cluster and the steps need."""
-        of_cluster = frozenset({"allowance"} if self.cluster.allowance else ())
-        of_cluster |= frozenset({"disk"} if self.cluster.disks else ())
+        """The optional parts of a runtime that the cluster and the steps need."""
+        of_cluster = frozenset({"resource_limits"} if self.cluster.allowance else ())
+        of_cluster |= frozenset({"disks"} if self.cluster.disks else ())
         return of_cluster.union(*(step.needs for phase in self.phases for step in phase.steps))
 
     @property

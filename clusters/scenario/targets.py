@@ -58,11 +58,11 @@ def _target(value: object) -> object:
     if not isinstance(value, str):
         return value
     if match := re.fullmatch(
-        r"(preferred leader|leader|followers?|uninvolved broker|replicas) of ([\w.-]+)-(\d+)", value
+        r"(preferred leader|leader|followers?|uninvolved broker|replicas) of ([\w.-]+-\d+)", value
     ):
-        return {"role": match[1], "of": TopicPartition(match[2], int(match[3]))}
-    if match := re.fullmatch(r"([A-Z]) of ([\w.-]+)-(\d+)", value):
-        return Target(role="named", name=match[1], of=TopicPartition(match[2], int(match[3])))
+        return {"role": match[1], "of": TopicPartition.parse(match[2])}
+    if match := re.fullmatch(r"([A-Z]) of ([\w.-]+-\d+)", value):
+        return Target(role="named", name=match[1], of=TopicPartition.parse(match[2]))
     if value in _ALONE:
         return {"role": _ALONE[value]}
     if re.fullmatch(r"[A-Z]", value):
@@ -75,12 +75,7 @@ def _target(value: object) -> object:
 
 def _partition(value: object) -> object:
     """``orders-0`` → the partition."""
-    if isinstance(value, str):
-        match = re.fullmatch(r"([\w.-]+)-(\d+)", value)
-        if not match:
-            raise ValueError(f"{value!r} is no partition such as orders-0")
-        return TopicPartition(match[1], int(match[2]))
-    return value
+    return TopicPartition.parse(value) if isinstance(value, str) else value
 
 
 Node = Annotated[Target, BeforeValidator(_target), PlainSerializer(str)]

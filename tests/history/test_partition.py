@@ -1,32 +1,29 @@
-"""A partition's name."""
+"""A partition and its name."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from pathlib import Path
+import pytest
 
-from clusters.kafka import wire
-from clusters.scenario import targets
 from history.partition import TopicPartition
 
-ROOT = Path(__file__).resolve().parents[2]
+
+@pytest.mark.parametrize(
+    ("name", "parsed"),
+    [("orders-0", ("orders", 0)), ("a-b-12", ("a-b", 12)), ("__consumer_offsets-3", ("__consumer_offsets", 3))],
+)
+def test_a_name_is_read_back(name: str, parsed: tuple[str, int]) -> None:
+    """The last dash divides; a topic may have others."""
+    assert TopicPartition.parse(name) == parsed
+    assert str(TopicPartition.parse(name)) == name
 
 
-def test_it_prints_as_kafka_writes_it() -> None:
-    """Kafka names the partition's folder so."""
-    assert str(TopicPartition("orders", 0)) == "orders-0"
-    assert f"{TopicPartition('a-b', 12)}" == "a-b-12"
+@pytest.mark.parametrize("name", ["orders", "orders-", "-0", "orders-x", "orders-0-delete", "orders 0-1", ""])
+def test_what_is_no_partition_is_refused(name: str) -> None:
+    """The sentence says what one looks like."""
+    with pytest.raises(ValueError, match="is no partition such as orders-0"):
+        TopicPartition.parse(name)
 
 
-def test_scenarios_and_probes_share_it() -> None:
-    """A target's partition is the one that the probe is asked for, with no translation."""
-    assert TopicPartition is wire.TopicPartition is targets.TopicPartition
-
-
-def test_it_brings_no_library_along() -> None:
-    """A client node imports it without pydantic, a scenario without kafka-python."""
-    code = "import sys, history.partition; print({'kafka', 'pydantic'} & sys.modules.keys())"
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
-
-    assert done.stdout.strip() == "set()"
+def test_a_row_has_one() -> None:
+    """By its columns, whatever else it has."""
+    assert TopicPartition.of({"offset": 7, "partition": 1, "topic": "a"}) == TopicPartition("a", 1)

@@ -16,7 +16,8 @@ from playwright.sync_api import sync_playwright
 
 from clusters.paths import ROOT
 from clusters.run import experiment
-from clusters.runtimes.docker import daemon_answers, runs_with_leftovers
+from clusters.runtimes.docker.daemon import daemon_answers
+from clusters.runtimes.docker.removal import runs_with_leftovers
 from clusters.runtimes.process import processes_of
 from clusters.waiting import wait_until
 from history.events import Event, read_events

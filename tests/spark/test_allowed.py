@@ -4,7 +4,7 @@ import pytest
 
 from history.manifest import Incarnation
 from spark.allowed import allowed, last_copy_lost, unclean_election
-from spark.gates import always, holds, sometimes
+from spark.gates import always, sometimes
 from tests.spark.folders import happened, manifest
 
 GONE = {"lost_write", "truncated_ack", "unknown_offset_ack", "inconsistent_offset", "realtime_order_violation"}
@@ -124,14 +124,6 @@ def test_acks_1_may_lose_what_a_new_leader_lacks_however_it_came_to_lead():
     assert set(allowed(manifest(**told).model_copy(update={"scenario": elect}))) >= GONE
     assert permitted(**told, faults=["churn_leadership"]) >= GONE
     assert GONE.isdisjoint(permitted(**told, faults=["configure", "throttle", "delete_records", "flip_bit"]))
-
-
-@pytest.mark.parametrize(
-    ("version", "expected"), [("2.8.2", False), ("3.6.2", False), ("3.7.0", True), ("4.3.0", True)]
-)
-def test_a_gate_opens_with_its_version(version, expected):
-    """Strict min ISR holds from 3.7.0."""
-    assert holds("strict_min_isr", version) is expected
 
 
 def test_a_gate_between_the_versions_of_a_run_is_half_open():

@@ -9,6 +9,7 @@ import pytest
 
 from history.events import Event
 from history.manifest import NodeInfo
+from history.partition import TopicPartition
 from history.tables import ISR, POLLS, SENDS
 from spark import replica_checks
 from spark.invariants import Outage
@@ -149,7 +150,7 @@ def judged(spark, tmp_path):
 
 def test_behaviour_change_is_permitted_and_source_disagreement_is_not():
     """The last known leader led again, and a broker began its epoch elsewhere than the epoch files say."""
-    where = "orders", 0
+    where = TopicPartition("orders", 0)
     before = State(*where, "metadata_log", 0, 0, -1, 1, 0, (1, 2, 3), (), last_known_elr=(3,))
     after = State(*where, "metadata_log", 1, S, 3, 2, 1, (1, 2, 3), (3,), recovering=True)
     said = {"kind": "leader_started", "broker_id": 3, **TP, "leader_epoch": 2, "log_end_offset": 30, "line": 7}

@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from history.partition import TopicPartition
 from history.tables import ISR
 from spark.agreement import Logs, Replica
 from spark.invariants import NewLog
@@ -11,6 +12,8 @@ from spark.sources import Sources, has_good_times, new_logs
 from spark.states import State
 from spark.tables import rows
 from tests.spark.folders import MS, S, happened, isr_view, manifest
+
+ORDERS = TopicPartition("orders", 0)
 
 
 def sources(events=(), logs=None, lines=(), **told):
@@ -125,8 +128,8 @@ def test_the_settings_that_steps_changed_bound_the_checks():
     run = sources()
     run.run.manifest = run.manifest.model_copy(update={"scenario": {"phases": [{"one": changes}]}})
 
-    assert (run.facts(("orders", 0)).least_isr, run.facts(("orders", 0)).lowest_min_isr) == (3, 1)
-    assert (sources().facts(("orders", 0)).least_isr, sources().facts(("orders", 0)).lowest_min_isr) == (2, 2)
+    assert (run.facts(ORDERS).least_isr, run.facts(ORDERS).lowest_min_isr) == (3, 1)
+    assert (sources().facts(ORDERS).least_isr, sources().facts(ORDERS).lowest_min_isr) == (2, 2)
 
 
 def test_min_isr_is_bounded_by_the_most_replicas_that_a_partition_had():
@@ -136,8 +139,8 @@ def test_min_isr_is_bounded_by_the_most_replicas_that_a_partition_had():
     run.run.manifest = run.run.manifest.model_copy(update={"topics": {"orders": created}})
 
     def least(*replicas):
-        run.__dict__["states"] = {("orders", 0): [SimpleNamespace(replicas=of) for of in replicas]}
-        return run.least_isr(("orders", 0))
+        run.__dict__["states"] = {ORDERS: [SimpleNamespace(replicas=of) for of in replicas]}
+        return run.least_isr(ORDERS)
 
     assert least() == 1
     assert least((1,), (1, 2), (2,)) == 2
@@ -162,7 +165,7 @@ def test_what_the_retention_took_is_owed_no_more(settings, capture, broker_id, f
         update={"topics": {"orders": topic.model_copy(update={"config": {**topic.config, **settings}})}}
     )
     end = {"topic": "orders", "partition": 0, "capture": capture, "broker_id": broker_id, "log_start_offset": 40}
-    run.__dict__.update(captures=[end], states={("orders", 0): [SimpleNamespace(leader=1)]})
+    run.__dict__.update(captures=[end], states={ORDERS: [SimpleNamespace(leader=1)]})
 
     assert [tuple(row.values()) for row in run.deleted] == found
 
@@ -230,7 +233,7 @@ def test_where_an_epochs_start_was_deleted_its_leader_tells():
 
     def starts(log_start, *lines):
         replica = Replica(1, [], [(3, log_start), (4, 70)], log_start, 100)
-        return sources(logs={("orders", 0): Logs("orders", 0, [replica])}, lines=lines).starts(("orders", 0))
+        return sources(logs={ORDERS: Logs("orders", 0, [replica])}, lines=lines).starts(ORDERS)
 
     assert starts(50, said, said | {"leader_epoch": 4}) == {3: 30, 4: 70}
     assert starts(50, said | {"partition": 1}, said | {"kind": "follower_started"}) == {4: 70}

@@ -18,7 +18,7 @@ class FillDisk(Step):
     traits = DOWN
     shorthand = "node"
     fault = True
-    needs = frozenset({"disk"})
+    needs = frozenset({"disks"})
     node: Node
 
 
@@ -29,7 +29,7 @@ class ReadOnlyDisk(Step):
     traits = DOWN
     shorthand = "node"
     fault = True
-    needs = frozenset({"disk"})
+    needs = frozenset({"disks"})
     node: Node
 
 

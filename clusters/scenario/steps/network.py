@@ -20,7 +20,6 @@ class Lag(Step):
     traits = frozenset({Trait.RECOVERY_EXPECTED, Trait.NEEDS_LOAD})
     kernel = ("htb",)
     fault = True
-    needs = frozenset({"lag"})
     node: Node
     records: int = Field(gt=0)
 
@@ -32,7 +31,6 @@ class Slow(Step):
     traits = frozenset({Trait.HOLDS_BACK_FOLLOWER, Trait.RECOVERY_EXPECTED, Trait.NEEDS_LOAD})
     kernel = ("htb",)
     fault = True
-    needs = frozenset({"lag"})
     node: Node
     until: Condition
     limit: Seconds = 30.0
@@ -82,7 +80,7 @@ class _ToFetchers(Step):
     """Something done to what brokers (all others where none are named) send to a node's replica fetchers."""
 
     fault = True
-    needs = frozenset({"limit_bandwidth"})
+    needs = frozenset({"network"})
     into: Node
     senders: Brokers | None = Field(default=None, alias="from")
 
@@ -103,7 +101,7 @@ class RestoreBandwidth(Step):
     traits = frozenset[Trait]()
     ends = ("limit_bandwidth",)
     shorthand = "into"
-    needs = frozenset({"limit_bandwidth"})
+    needs = frozenset({"network"})
     into: Node
 
 

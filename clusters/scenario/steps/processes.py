@@ -30,7 +30,6 @@ class Pause(Step):
     traits = DOWN
     shorthand = "node"
     fault = True
-    needs = frozenset({"pause"})
     of_controllers = True
     node: Node
 
@@ -42,7 +41,6 @@ class Resume(Step):
     traits = frozenset[Trait]()
     ends = ("pause",)
     shorthand = "node"
-    needs = frozenset({"pause"})
     of_controllers = True
     node: Node
 
@@ -54,7 +52,6 @@ class Kill(Step):
     traits = DOWN
     shorthand = "node"
     fault = True
-    needs = frozenset({"kill"})
     of_controllers = True
     node: Node
 
@@ -66,7 +63,6 @@ class Stop(Step):
     traits = DOWN
     shorthand = "node"
     fault = True
-    needs = frozenset({"kill"})
     of_controllers = True
     node: Node
 
@@ -86,7 +82,7 @@ class LimitCpu(Step):
     )
     kernel = ("cfs_bandwidth",)
     fault = True
-    needs = frozenset({"allowance"})
+    needs = frozenset({"resource_limits"})
     node: Node
     cpus: float = Field(ge=0.05, allow_inf_nan=False)
 
@@ -111,7 +107,6 @@ class Restart(Step):
     key = "restart"
     traits = frozenset[Trait]()
     shorthand = "node"
-    needs = frozenset({"kill"})
     of_controllers = True
     node: Node
     settings: Settings = Field(default_factory=dict, alias="with")
@@ -138,7 +133,6 @@ class Bounce(Step):
 
     key = "bounce"
     traits = frozenset[Trait]()
-    needs = frozenset({"kill"})
     of_controllers = True
     node: Node
     times: int = Field(ge=1)
@@ -154,7 +148,6 @@ class CrashLoop(Step):
 
     key = "crash_loop"
     traits = frozenset[Trait]()
-    needs = frozenset({"kill"})
     of_controllers = True
     node: Node
     times: int = Field(ge=1)
@@ -170,7 +163,6 @@ class Upgrade(Step):
 
     key = "upgrade"
     traits = frozenset[Trait]()
-    needs = frozenset({"kill"})
     of_controllers = True
     node: Node
     kafka: Annotated[str, Field(min_length=1)]
@@ -186,7 +178,6 @@ class Rollback(Step):
     key = "rollback"
     traits = frozenset[Trait]()
     shorthand = "node"
-    needs = frozenset({"kill"})
     of_controllers = True
     node: Node
 
@@ -201,7 +192,6 @@ class Finalise(Step):
     key = "finalise"
     traits = frozenset[Trait]()
     shorthand = "to"
-    needs = frozenset({"kill"})
     to: MetadataVersion
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -45,6 +46,7 @@ def world(tmp_path: Path) -> Any:
         events=EventLog(folder.events),
         scenario=scenario(WRITE),
         brokers={1: SimpleNamespace(name="broker-1", address="x")},
+        connect=lambda *_, **__: nullcontext(),
     )
 
 

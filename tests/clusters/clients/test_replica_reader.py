@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -33,7 +34,7 @@ def reader(tmp_path: Path) -> Any:
     (folder.work / "streams").mkdir(parents=True)
     folder.clients.mkdir()
     told = scenario([READ])
-    world: Any = SimpleNamespace(folder=folder, scenario=told, partitions=[T0])
+    world: Any = SimpleNamespace(folder=folder, scenario=told, partitions=[T0], connect=lambda *_, **__: nullcontext())
     node: Any = SimpleNamespace(address="127.0.0.1")
     step: Any = told.phases[0].steps[0]
     return ReplicaReader(world, node, step)

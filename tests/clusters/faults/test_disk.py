@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -189,7 +190,7 @@ def gives_up(world: Any, monkeypatch: pytest.MonkeyPatch, words: str) -> list[st
         if path == data(world) and not mode & 0o200:
             end()
 
-    monkeypatch.setattr(world.runtime, "on_disk", on_disk, raising=False)
+    world.runtime.disks = SimpleNamespace(run_script=on_disk)
     monkeypatch.setattr(Path, "chmod", change)
     return asked
 

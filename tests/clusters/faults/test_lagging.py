@@ -24,14 +24,17 @@ from clusters.faults.lagging import (
 )
 from clusters.waiting import wait_until
 from history.errors import HarnessError, WaitTimeout
-from tests.clusters.fakes import T0, FakeWorld, scenario
+from tests.clusters.fakes import T0, FakeNetwork, FakeWorld, scenario
 
 
 @pytest.fixture
 def world(tmp_path: Path) -> Any:
-    """Three brokers under a load of 1,000 records a second; replica.lag.time.max.ms is 3 s."""
+    """Three brokers under a load of 1,000 records a second, as local processes; replica.lag.time.max.ms is 3 s."""
     cluster = {"brokers": 3, "session_timeout": "9s", "config": {"replica.lag.time.max.ms": 3000}}
-    return FakeWorld(tmp_path, scenario([{"hold": 1}], cluster=cluster, load={"topic": "orders", "rate": "1000/s"}))
+    told = scenario([{"hold": 1}], cluster=cluster, load={"topic": "orders", "rate": "1000/s"})
+    played: Any = FakeWorld(tmp_path, told)
+    played.runtime.network = None
+    return played
 
 
 def fault(world: Any, records: int | None = 2000) -> LagFault:
@@ -238,11 +241,12 @@ def test_a_follower_that_does_not_answer_is_not_stopped(world: Any, monkeypatch:
 def test_traffic_is_shaped_at_the_other_brokers(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """To the measured rate times the share; small changes are not worth a helper container; open lifts it."""
     calls: list[tuple[str, list[str], int, float | None]] = []
-    world.runtime.limit_ingress = lambda node, senders, port, limit: calls.append(
+    network: Any = FakeNetwork()
+    network.limit_ingress = lambda node, senders, port, limit: calls.append(
         (node.name, [sender.name for sender in senders], port, limit)
     )
     lagged = fault(world, 2000)
-    shaped = ShapedTraffic(world, lagged, _append_rate=100_000.0)
+    shaped = ShapedTraffic(world, network, lagged, _append_rate=100_000.0)
     monkeypatch.setattr(lagged.ended, "wait", lambda _: None)
     for lag in (2000, 2100, 500):
         world.ends = {1: 5000, 3: 5000 - lag}
@@ -268,7 +272,7 @@ def test_the_append_rate_is_that_of_the_log_that_grows(
     monkeypatch.setattr(lagging.time, "monotonic", lambda: next(now))
     monkeypatch.setattr(lagged.ended, "wait", lambda _: log.write_bytes(b"x" * 50_100))
 
-    assert next(ShapedTraffic(world, lagged)._append_rates()) == 50_000
+    assert next(ShapedTraffic(world, FakeNetwork(), lagged)._append_rates()) == 50_000
 
 
 @pytest.mark.parametrize(

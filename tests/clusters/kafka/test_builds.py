@@ -11,7 +11,7 @@ import pytest
 
 from clusters.kafka import builds
 from clusters.kafka.builds import Build, build_of, reported_version
-from clusters.runtimes import docker
+from clusters.runtimes.docker import kafka_images
 from history.errors import BadInput
 
 
@@ -100,8 +100,8 @@ def test_an_image_is_copied_out_once(monkeypatch: pytest.MonkeyPatch, tmp_path: 
         copies.append((reference, identity))
         target.write_bytes(packed.read_bytes())
 
-    monkeypatch.setattr(docker, "image_id", lambda _: "sha256:" + "ab" * 32)
-    monkeypatch.setattr(docker, "copy_out_of_image", copy)
+    monkeypatch.setattr(kafka_images, "image_id", lambda _: "sha256:" + "ab" * 32)
+    monkeypatch.setattr(kafka_images, "copy_out_of_image", copy)
 
     assert build_of("image:me/kafka:trunk") == build_of("image:me/kafka:trunk")
     assert copies == [("me/kafka:trunk", "sha256:" + "ab" * 32)]

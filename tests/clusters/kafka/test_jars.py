@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from clusters.kafka import jars
-from clusters.kafka.jars import jars_digest, kafka_jars, metrics_agent, version_tuple
+from clusters.kafka.jars import jars_digest, kafka_jars, metrics_agent, version_of
 from history.errors import BadInput, HarnessError
 
 
@@ -19,7 +19,7 @@ from history.errors import BadInput, HarnessError
 )
 def test_a_version_is_three_numbers(version: str, parts: tuple[int, int, int]) -> None:
     """4.10 is after 4.9, so that numbers are compared and not texts."""
-    assert version_tuple(version) == parts
+    assert version_of(version) == parts
 
 
 @pytest.mark.parametrize("version", ["", "3.9", "3.9.1-rc1", "v3.9.1", "latest", "3.9.1 ", "../3.9.1"])
@@ -37,14 +37,14 @@ def test_what_is_no_version_is_refused(version: str) -> None:
 def test_a_build_must_tell_its_version(version: str) -> None:
     """Rules hold from versions on."""
     with pytest.raises(BadInput, match="is no version"):
-        version_tuple(version)
+        version_of(version)
 
 
 @pytest.mark.parametrize("version", ["2.7.2", "0.11.0", "1.1.1"])
 def test_a_version_before_2_8_is_refused(version: str) -> None:
     """It has no answer that holds a replica's two offsets."""
     with pytest.raises(BadInput, match=f"KAFKA={version} is too old; 2.8.0 is the oldest"):
-        version_tuple(version)
+        version_of(version)
 
 
 @pytest.fixture

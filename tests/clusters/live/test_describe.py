@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
 
@@ -20,7 +21,9 @@ def world(*, answers: bool = True) -> Any:
     """A world in which broker 1 answers and leads, or nobody answers."""
     view = SimpleNamespace(partitions=[VIEW, PartitionView("other", 0, 1, 0, [1], [1], [])])
     brokers = {1: SimpleNamespace(address="127.0.0.1")}
-    return SimpleNamespace(brokers=brokers, view_of=lambda _: view if answers else None)
+    return SimpleNamespace(
+        brokers=brokers, view_of=lambda _: view if answers else None, connect=lambda _, listener: nullcontext(listener)
+    )
 
 
 @pytest.fixture(autouse=True)
@@ -38,8 +41,8 @@ def wire(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "read_batches", read)
     monkeypatch.setattr(module, "list_offset", list_offset)
 
-    def describe_config(to: Connection, resource: str, name: str, _settings: object) -> dict[str, dict[str, str]]:
-        assert to.timeout_s == 10  # a busy broker is waited for
+    def describe_config(to: object, resource: str, name: str, _settings: object) -> dict[str, dict[str, str]]:
+        assert to == "PROBE"
         return {resource: {"default": name}}
 
     monkeypatch.setattr(module, "describe_config", describe_config)

@@ -19,9 +19,9 @@ def world(path: Path, allowance: dict[str, Any] | None) -> tuple[Any, list[tuple
     told = scenario([{"hold": "1s"}], cluster={"brokers": 2, "allowance": allowance}, topics=topics)
     played: Any = FakeWorld(path, told)
     calls: list[tuple[Any, ...]] = []
-    played.runtime.limit_cpu = lambda *asked: calls.append(asked)
-    played.runtime.limit_egress = lambda node, rate: calls.append((node.name, rate))
-    played.runtime.limits = lambda node: {"cpu_quota": f"of {node.name}"}
+    played.runtime.resource_limits.limit_cpu = lambda *asked: calls.append(asked)
+    played.runtime.resource_limits.limit_egress = lambda node, rate: calls.append((node.name, rate))
+    played.runtime.resource_limits.in_effect = lambda node: {"cpu_quota": f"of {node.name}"}
     return played, calls
 
 

@@ -226,17 +226,27 @@ def test_only_brokers_have_an_id() -> None:
         broker_id(Node("prober", "prober", "x", Path(), "python", ()))
 
 
+def test_a_connection_is_to_a_listener_of_a_node(world: World) -> None:
+    """One of the caller's own each time, with the caller's patience and name where it gives them."""
+    node = world.brokers[2]
+    one, other = world.connect(node, "PROBE"), world.connect(node, "CLIENT", 2.0, client_id="read-1")
+
+    assert [(c.host, c.port, c.timeout_s) for c in (one, other)] == [
+        (node.address, 9093, 10.0),
+        (node.address, 9092, 2.0),
+    ]
+    assert world.connection(2) is world.connection(2)
+    assert (world.connection(2).port, world.connection(100).port) == (9093, 9094)
+
+
 class Broker:
     """A connection that notes who was asked with how much patience."""
 
     asked: ClassVar[list[tuple[int, float]]] = []
 
     def __init__(self, address: str, _port: int, limit_s: float, _client: str, *, forwards_to_controller: bool) -> None:
-        self.number, self.host, self.forwards_to_controller = (
-            int(address.rpartition(".")[2]) - 10,
-            address,
-            forwards_to_controller,
-        )
+        self.number, self.host = int(address.rpartition(".")[2]) - 10, address
+        self.forwards_to_controller = forwards_to_controller
         self.asked.append((self.number, limit_s))
 
     def __enter__(self) -> Broker:

@@ -33,8 +33,8 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
 def run(path: Path, *told: dict[str, Any], world: FakeWorld | None = None) -> FakeWorld:
     """Run one phase of these steps on brokers whose kernel always drops and passes something; the world afterwards."""
     played: Any = world or FakeWorld(path, scenario(list(told)))
-    played.runtime.drops = 5
-    played.runtime.passed = dict.fromkeys(played.runtime.states, 7)
+    played.runtime.network.drops = 5
+    played.runtime.network.passed = dict.fromkeys(played.runtime.states, 7)
     PhaseRun(played, played.scenario.phases[0]).run(perform)
     return played  # type: ignore[no-any-return]  # it plays a World
 
@@ -60,7 +60,7 @@ def test_a_join_ends_the_cut_from_the_same_others(tmp_path: Path) -> None:
     events = [(e.kind, e.step) for e in world.seen("inject", "heal", "step")]
     assert events[-4:] == [("step", "reconnect"), ("heal", "disconnect"), ("step", "hold"), ("heal", "disconnect")]
     assert [e.detail["packets"] for e in world.seen("healed")] == [5, 5]
-    assert world.runtime.rules == {}
+    assert world.runtime.network.rules == {}
 
 
 @pytest.mark.parametrize("others", ["C", ["B", "C"], "clients"])
@@ -76,8 +76,9 @@ def test_others_may_be_roles(tmp_path: Path) -> None:
         tmp_path, scenario([{"disconnect": {"node": "leader of orders-0", "from": "followers of orders-0"}}])
     )
     asked: list[str] = []
-    drop = world.runtime.drop_packets
-    world.runtime.drop_packets = lambda node, rule, matches: (asked.extend(matches), drop(node, rule, matches))[1]  # type: ignore[method-assign]  # noted on its way
+    kernel: Any = world.runtime.network
+    drop = kernel.drop_packets
+    kernel.drop_packets = lambda node, rule, matches: (asked.extend(matches), drop(node, rule, matches))
     run(tmp_path, world=world)
 
     assert [match.split()[1] for match in asked if "-d 127.9.9.1 " in match] == ["127.9.9.2"] * 2 + ["127.9.9.3"] * 2
@@ -100,7 +101,7 @@ def test_several_are_cut_as_one(tmp_path: Path) -> None:
         ("injected", "broker-1, broker-2", 10),
         ("healed", "broker-1, broker-2", 10),
     ]
-    assert world.runtime.rules == {}
+    assert world.runtime.network.rules == {}
 
 
 # --- shape and lose ----------------------------------------------------------------------------
@@ -114,7 +115,7 @@ def test_traffic_is_limited_until_it_is_not(tmp_path: Path) -> None:
 
     assert [e.detail for e in world.seen("injected")] == [{"effect_verified": True, "passed_bytes": 14}]
     assert [e.kind for e in world.seen("heal", "step")][-2:] == ["heal", "step"]
-    assert world.runtime.limits_into == {"broker-1": None}
+    assert world.runtime.network.limits_into == {"broker-1": None}
 
 
 def test_a_limit_is_not_put_on_a_limit(tmp_path: Path) -> None:
@@ -132,7 +133,7 @@ def test_a_delay_ends_with_its_phase(tmp_path: Path) -> None:
     world = run(tmp_path, {"delay": {"into": "A", "from": "B", "by": "100ms"}})
 
     assert kinds(world) == [("injected", "delay", "broker-1"), ("healed", "delay", "broker-1")]
-    assert world.runtime.delays == {("broker-1", "broker-2"): 0.1}
+    assert world.runtime.network.delays == {("broker-1", "broker-2"): 0.1}
 
 
 def test_packets_overtake_until_the_phase_ends(tmp_path: Path) -> None:
@@ -140,7 +141,7 @@ def test_packets_overtake_until_the_phase_ends(tmp_path: Path) -> None:
     world = run(tmp_path, {"reorder": {"into": "A", "from": "B", "percent": 25}})
 
     assert kinds(world) == [("injected", "reorder", "broker-1"), ("healed", "reorder", "broker-1")]
-    assert (world.runtime.delays, world.runtime.overtaking) == ({("broker-1", "broker-2"): 0.01}, 25)
+    assert (world.runtime.network.delays, world.runtime.network.overtaking) == ({("broker-1", "broker-2"): 0.01}, 25)
     (tmp_path / "both").mkdir()
     with pytest.raises(HarnessError, match="The traffic into broker-1 is limited or delayed already"):
         run(tmp_path / "both", {"delay": {"into": "A", "by": "1ms"}}, {"reorder": {"into": "A", "percent": 25}})

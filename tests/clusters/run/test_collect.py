@@ -86,7 +86,7 @@ def test_a_disk_of_its_own_is_copied_out_first(tmp_path: Any) -> None:
     node = SimpleNamespace(name="broker-1", folder=tmp_path / "work" / "broker-1", disk_bytes=10**6)
     (node.folder / "data").mkdir(parents=True)
     runtime: Any = Runtime({"broker-1": "exited", "controller": "exited"})
-    runtime.on_disk = lambda of, script: (of.folder / "data" / "copied").write_text(script)
+    runtime.disks = SimpleNamespace(run_script=lambda of, script: (of.folder / "data" / "copied").write_text(script))
     world: Any = SimpleNamespace(
         servers=[SimpleNamespace(name="controller", folder=tmp_path / "none", disk_bytes=None), node],
         runtime=runtime,

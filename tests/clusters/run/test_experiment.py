@@ -20,7 +20,8 @@ from clusters.run import experiment
 from clusters.run import leftovers as leftovers_module
 from clusters.run import prepare as planning
 from clusters.run.experiment import collect, expected_seconds, hold_lease, prepare, reap, run_phase, tear_down
-from clusters.runtimes import docker, kernel
+from clusters.runtimes import kernel
+from clusters.runtimes.docker import daemon, image
 from clusters.runtimes.ports import PORTS
 from history.errors import BadInput, EvidenceError, HarnessError, WaitTimeout
 from history.folder import RunFolder
@@ -40,7 +41,7 @@ phases:
 @pytest.fixture(autouse=True)
 def host(monkeypatch: pytest.MonkeyPatch) -> None:
     """A host without Docker on which every version's jars are there."""
-    monkeypatch.setattr(docker, "daemon_answers", lambda: False)
+    monkeypatch.setattr(daemon, "daemon_answers", lambda: False)
     monkeypatch.setattr(builds, "kafka_jars", lambda version: Path("/jars") / version)
 
 
@@ -199,14 +200,12 @@ def test_a_controller_among_the_brokers_may_be_aimed_at(told: str, tmp_path: Pat
     assert prepared(told, tmp_path, kafka="2.8.2").is_dir()
 
 
-def test_a_fault_that_the_runtime_cannot_do_is_refused(
-    told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The sentence names the capability and the runtime that has it."""
-    monkeypatch.setitem(planning.CAPABILITIES, "process", frozenset({"kill"}))
+def test_a_fault_that_the_runtime_cannot_do_is_refused(told: str, tmp_path: Path) -> None:
+    """The sentence names what is missing and the runtime that has it."""
+    cut = {"disconnect": {"node": "A", "from": "clients"}}
 
-    with pytest.raises(BadInput, match="Scenario small needs pause, which the process runtime cannot do; use RUNTIME"):
-        prepared(told, tmp_path)
+    with pytest.raises(BadInput, match="Scenario small needs network, which the process runtime cannot do; use RUNTI"):
+        prepared(told, tmp_path, changes={"phases": [{"off": [cut]}]})
     assert left_under_runs(tmp_path) == []
 
 
@@ -216,7 +215,7 @@ def test_what_the_kernel_cannot_do_is_refused(
 ) -> None:
     """The sentence says what is missing and what to use instead; who has no such step does not need it."""
     monkeypatch.setattr(planning, "choose_runtime", lambda _: "docker")
-    monkeypatch.setattr(docker, "fetch_what_nodes_need", lambda: None)
+    monkeypatch.setattr(image, "fetch_what_nodes_need", lambda: None)
     monkeypatch.setattr(
         kernel, "lacking", lambda parts, _trial: {name: kernel.PARTS[name] for name in parts if name == "netem"}
     )
@@ -255,7 +254,7 @@ def test_labels_go_with_the_run(told: str, tmp_path: Path) -> None:
 
 def test_an_allowance_needs_a_network_of_its_own(told: str, tmp_path: Path) -> None:
     """Local processes have none; refused before anything starts."""
-    with pytest.raises(BadInput, match="Scenario small needs allowance, which the process runtime cannot do; use RUN"):
+    with pytest.raises(BadInput, match="Scenario small needs resource_limits, which the process runtime cannot do"):
         prepared(told, tmp_path, changes={"cluster": {"allowance": {"cpus": 0.5}}})
     assert left_under_runs(tmp_path) == []
 
@@ -265,7 +264,7 @@ def test_an_allowance_of_cpus_that_are_not_there_is_refused(
 ) -> None:
     """CPU 0 and its like are; Docker would refuse the others in the middle of the run."""
     monkeypatch.setattr(planning, "choose_runtime", lambda _: "docker")
-    monkeypatch.setattr(docker, "fetch_what_nodes_need", lambda: None)
+    monkeypatch.setattr(image, "fetch_what_nodes_need", lambda: None)
     monkeypatch.setattr(planning.os, "sched_getaffinity", lambda _: {0, 1})
 
     with pytest.raises(BadInput, match=r"Scenario small asks for CPUs 0,2-3; this host has \[0, 1\]"):

@@ -358,7 +358,7 @@ def test_a_wait_that_runs_out_is_recorded_and_the_run_goes_on(tmp_path: Path) ->
 
 def test_a_condition_on_the_isr_holds_in_every_view_that_can_know_it(tmp_path: Path) -> None:
     """The leader does not answer, and one of its followers shows the ISR of before: nobody can tell which."""
-    for number, (other, kind) in enumerate((([1, 2], "wait_ran_out"), ([1, 2, 3], "wait_met"))):
+    for number, (other, kind) in enumerate((([1, 2], "wait_timed_out"), ([1, 2, 3], "condition_met"))):
         (tmp_path / str(number)).mkdir()
         world: Any = FakeWorld(tmp_path / str(number), scenario([{"hold": 1}]))
         full = PartitionView("orders", 0, 1, 5, [1, 2, 3], [1, 2, 3], [])
@@ -366,7 +366,7 @@ def test_a_condition_on_the_isr_holds_in_every_view_that_can_know_it(tmp_path: P
         world.current_views = lambda _, views=views: views
         run(tmp_path, {"wait": {"for": {"isr_full": "orders"}, "limit": "1ms"}}, world=world)
 
-        (waited,) = world.seen("wait_met", "wait_ran_out")
+        (waited,) = world.seen("condition_met", "wait_timed_out")
         assert (waited.kind, waited.detail["last_seen"]) == (kind, f"orders-0: leader 1 epoch 5 ISR {other}")
 
 

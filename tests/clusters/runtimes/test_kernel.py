@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from clusters.run.leftovers import hold_trial
-from clusters.runtimes import docker, kernel
+from clusters.runtimes import kernel
+from clusters.runtimes.docker import daemon as docker_daemon
+from clusters.runtimes.docker import image
 from clusters.runtimes.kernel import lacking
 from clusters.scenario.steps.catalog import STEPS
 
@@ -25,8 +27,8 @@ def daemon(monkeypatch: pytest.MonkeyPatch) -> Any:
     client = SimpleNamespace(
         containers=SimpleNamespace(run=run), info=lambda: {"CpuCfsQuota": played.quota}, close=lambda: None
     )
-    monkeypatch.setattr(kernel.docker, "from_env", lambda **_: client)
-    monkeypatch.setattr(docker, "node_image", lambda _: "x")
+    monkeypatch.setattr(docker_daemon.docker, "from_env", lambda **_: client)
+    monkeypatch.setattr(image, "node_image", lambda _: "x")
     for cached in (kernel._missing, kernel._has_quota):
         cached.cache_clear()
     return played

@@ -13,6 +13,7 @@ from clusters.runtimes import process as module
 from clusters.runtimes.nodes import Node
 from clusters.runtimes.ports import PORTS
 from clusters.runtimes.process import ProcessRuntime, processes_of
+from clusters.runtimes.runtime import available
 from clusters.waiting import wait_until
 from history.errors import BadInput, HarnessError
 
@@ -141,20 +142,12 @@ def test_processes_of_all_runs_are_found(runtime: ProcessRuntime) -> None:
     assert processes_of(runtime._run / "not-this-one") == {}
 
 
-def test_traffic_cannot_be_shaped(runtime: ProcessRuntime) -> None:
-    """A scenario that needs it is refused beforehand; this is for who comes here all the same."""
-    assert not {"limit_bandwidth", "network"} & runtime.capabilities
-    with pytest.raises(HarnessError, match="cannot shape traffic into broker-1; use RUNTIME=docker"):
-        runtime.limit_ingress(node(runtime), [], 9091, 1000.0)
-    with pytest.raises(HarnessError, match="cannot delay traffic into broker-1; use RUNTIME=docker"):
-        runtime.delay_ingress(node(runtime), node(runtime), 0.1)
-    with pytest.raises(HarnessError, match="cannot drop packets of broker-1; use RUNTIME=docker"):
-        runtime.drop_packets(node(runtime), "cut-1", ["-p tcp"])
-    with pytest.raises(HarnessError, match="has no cut-1 at broker-1 to end; use RUNTIME=docker"):
-        runtime.stop_dropping(node(runtime), "cut-1")
-    assert runtime.dropped_packets(node(runtime), "cut-1") is None
-    assert runtime.limited(node(runtime), node(runtime)) is None
-    assert runtime.delayed_bytes(node(runtime), node(runtime)) is None
+def test_there_is_nothing_between_local_processes(runtime: ProcessRuntime) -> None:
+    """A scenario that needs it is refused beforehand; who comes here all the same is told."""
+    assert (runtime.network, runtime.resource_limits, runtime.disks) == (None, None, None)
+    with pytest.raises(HarnessError, match="This runtime has no network between its nodes; use RUNTIME=docker"):
+        available(runtime.network, "network between its nodes")
+    assert available(3, "three") == 3
 
 
 # --- addresses ---------------------------------------------------------------------------------

@@ -309,12 +309,12 @@ def test_letters_are_broker_ids_from_one() -> None:
 
 
 def test_faults_and_needs_follow_from_the_steps() -> None:
-    """What heals or waits is no fault; what a runtime must be able to do is the sum over all steps."""
-    told = story({"pause": "A"}, {"resume": "A"}, {"kill": "B"}, {"start": "B"}, {"hold": "1s"})
+    """What heals or waits is no fault; what a runtime must have beside nodes is the sum over all steps."""
+    told = story({"pause": "A"}, {"resume": "A"}, {"disconnect": {"node": "B", "from": "clients"}}, {"hold": "1s"})
     scenario = Scenario.model_validate(told)
 
-    assert scenario.faults == ["pause", "kill"]
-    assert scenario.needs == {"pause", "kill"}
+    assert scenario.faults == ["pause", "disconnect"]
+    assert scenario.needs == {"network"}
     assert Scenario.model_validate(plain()).needs == frozenset()
 
 

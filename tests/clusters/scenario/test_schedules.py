@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clusters.runtimes import CAPABILITIES
+from clusters.runtimes import capabilities
 from clusters.scenario.scenario import Phase, parse_scenario
 from clusters.scenario.schedules import Menu, as_yaml, kernel_parts, possible, read_menu, rotation
 from clusters.scenario.shrink import is_sound
@@ -152,19 +152,19 @@ def test_a_menu_of_unknown_steps_makes_no_scenario() -> None:
 
 def test_what_a_runtime_cannot_do_is_not_drawn() -> None:
     """The network is docker's; a menu of which nothing is left is refused."""
-    local = possible(MENU, CAPABILITIES["process"])
+    local = possible(MENU, capabilities("process"))
 
     assert MENU.faults.keys() - local.faults.keys() >= {"the leader is cut off", "packets are lost"}
-    assert possible(MENU, CAPABILITIES["docker"]) == MENU
+    assert possible(MENU, capabilities("docker")) == MENU
     for seed in range(20):
-        assert rotation(local, seed=seed, length_s=200).needs <= CAPABILITIES["process"]
+        assert rotation(local, seed=seed, length_s=200).needs <= capabilities("process")
     with pytest.raises(BadInput, match="can do none of the menu's faults"):
-        possible(MENU.model_copy(update={"faults": {"x": MENU.faults["packets are lost"]}}), CAPABILITIES["process"])
+        possible(MENU.model_copy(update={"faults": {"x": MENU.faults["packets are lost"]}}), capabilities("process"))
 
 
 def test_what_the_kernel_lacks_is_not_drawn() -> None:
     """Whole faults and single steps of ``during``; the rest stays."""
-    can = CAPABILITIES["docker"]
+    can = capabilities("docker")
     menu = MENU.model_copy(update={"during": [*MENU.during, {"lose": {"into": "A", "percent": 5}}]})
     left = possible(menu, can, lacking={"xt_statistic", "cfs_bandwidth"})
 
