@@ -228,8 +228,8 @@ def test_i15_a_promised_record_that_an_isr_member_lacks(spark):
 
 
 def test_views_behind_a_newer_epoch_are_passed_over(spark):
-    """A broker that still shows epoch 0 after epoch 1 was seen changes nothing, nor does a view not the leader's
-    own; the final ISR needs all views.
+    """A broker that still shows epoch 0 after epoch 1 was seen changes nothing, nor does one that does not lead; the
+    final ISR needs all views.
     """
     views = [isr_view(0, 1, 0, [1, 2, 3]), isr_view(S, 2, 1, [2, 3], observer="2"), isr_view(2 * S, 1, 0, [1, 2, 3])]
     isr = rows(spark, ISR, [*views, isr_view(3 * S, 2, 1, [3], observer="3")])
