@@ -10,6 +10,13 @@ from contextlib import suppress
 import psutil
 
 
+def lives(process: psutil.Process) -> bool:
+    """Has it not ended, whether or not its parent has waited for it?"""
+    with suppress(psutil.NoSuchProcess):
+        return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
+    return False
+
+
 def kill(processes: list[psutil.Process]) -> None:
     """SIGKILL processes; those that are gone are left out."""
     for process in processes:

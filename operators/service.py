@@ -16,6 +16,7 @@ import sys
 import time
 import urllib.request
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from clusters.paths import ROOT
 from clusters.waiting import wait_until
 from history.errors import BadInput, HarnessError, WaitTimeout
 from operators.airflow_home import airflow, environment, make_home, migrate
-from operators.processes import with_variable
+from operators.processes import lives, with_variable
 from operators.steps import runs_folder
 
 HOME = ROOT / ".airflow"
@@ -107,15 +108,21 @@ def _database(address: str | None) -> dict[str, str]:
 
 def down(home: Path = HOME) -> bool:
     """End all of Airflow, orphaned workers included; says whether any of it ran."""
-    found = _processes(home)
+    found = ending = _processes(home)
     for end in (psutil.Process.terminate, psutil.Process.kill):
-        for process in _processes(home):
+        for process in ending:
             with suppress(psutil.NoSuchProcess):
                 end(process)
         with suppress(WaitTimeout):
-            wait_until(lambda: not _processes(home), limit_s=_DOWN_LIMIT_S, every_s=_LOOK_S, what="Airflow to be gone")
+            gone = partial(_have_ended, ending)
+            wait_until(gone, limit_s=_DOWN_LIMIT_S, every_s=_LOOK_S, what="Airflow to be gone")
+        ending = [*filter(lives, ending), *_processes(home)]
     _state_file(home).unlink(missing_ok=True)
     return bool(found)
+
+
+def _have_ended(processes: list[psutil.Process]) -> bool:
+    return not any(map(lives, processes))
 
 
 def _processes(home: Path) -> list[psutil.Process]:

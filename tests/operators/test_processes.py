@@ -6,13 +6,12 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import suppress
 
 import psutil
 import pytest
 
 from clusters.waiting import wait_until
-from operators.processes import kill_descendants, kill_tree, with_variable
+from operators.processes import kill_descendants, kill_tree, lives, with_variable
 
 FAMILY = "import subprocess; subprocess.run(['sleep', '60'], start_new_session=bool({apart}))"
 
@@ -29,21 +28,15 @@ def family(request: pytest.FixtureRequest) -> Iterator[tuple[psutil.Popen, psuti
                 process.kill()
 
 
-def has_ended(process: psutil.Process) -> bool:
-    """Whether or not its new parent has waited for it."""
-    with suppress(psutil.NoSuchProcess):
-        return bool(process.status() == psutil.STATUS_ZOMBIE)
-    return True
-
-
 def test_a_killed_family_is_gone(family: tuple[psutil.Popen, psutil.Process]) -> None:
     """The child dies with its parent, and killing the dead is no error."""
     parent, child = family
+    assert lives(child)
     root = psutil.Process(parent.pid)
     kill_tree(root)
 
     assert parent.wait(10) == -9
-    wait_until(lambda: has_ended(child), limit_s=10, what="the child to end")
+    wait_until(lambda: not lives(child), limit_s=10, what="the child to end")
     kill_tree(root)
 
 
@@ -53,7 +46,7 @@ def test_descendants_die_alone(family: tuple[psutil.Popen, psutil.Process]) -> N
     kill_descendants(psutil.Process())
 
     assert parent.wait(10) == -9
-    wait_until(lambda: has_ended(child), limit_s=10, what="the child to end")
+    wait_until(lambda: not lives(child), limit_s=10, what="the child to end")
 
 
 def test_whoever_was_given_the_pid_since_lives() -> None:

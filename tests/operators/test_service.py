@@ -14,6 +14,7 @@ import pytest
 
 from clusters.waiting import wait_until
 from operators import service
+from operators.processes import lives
 
 WORKER = "trap '' TERM; sleep 60 & wait; wait"  # wait returns at the first signal
 
@@ -49,7 +50,7 @@ def test_down_ends_workers_that_their_leader_left(
     leader.wait()
 
     assert service.down(tmp_path / "home")
-    assert not worker.is_running() or worker.status() == psutil.STATUS_ZOMBIE
+    assert not lives(worker)
     assert not service.down(tmp_path / "home")
 
 
