@@ -123,9 +123,7 @@ def result(campaign: Campaign, rows: Iterable[Row]) -> Json:
 
 def _runs(night: Night) -> list[Json]:
     """One entry per planned run, reruns included; a run that is missing has no ``run_id`` and says so."""
-    recorded: dict[str, Row] = {}
-    for row in sorted(night.tonight, key=lambda row: str(row["started_at"])):
-        recorded[row["labels"]["item"]] = row
+    recorded = {row["labels"]["item"]: row for row in night.tonight}
     return [_run(item, recorded.get(item.name)) for item in [*night.campaign.items, *_follow_up(night)]]
 
 
