@@ -15,10 +15,11 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable
-from functools import cached_property, partial
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cached_property, partial, wraps
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Concatenate, Literal, ParamSpec, TypeVar
 
 import docker
 from docker.errors import APIError, DockerException, ImageNotFound, NotFound
@@ -46,20 +47,51 @@ BASE_IMAGE = "debian:bookworm-slim"
 DOCKERFILE = ROOT / "clusters" / "image" / "Dockerfile"
 
 
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+_NO_ANSWER = (DockerException, OSError)  # OSError: what requests raises of a daemon that hangs
+
+
+@contextmanager
+def asking(what: str) -> Iterator[None]:
+    """No exception of docker's leaves here: what the daemon refuses, or does not answer, failed the harness."""
+    try:
+        yield
+    except _NO_ANSWER as error:
+        raise HarnessError(f"Docker could not {what}: {error}") from error
+
+
+def _asks(
+    what: str,
+) -> Callable[[Callable[Concatenate[DockerRuntime, _P], _T]], Callable[Concatenate[DockerRuntime, _P], _T]]:
+    """The same of a method; {} stands for the node that it is given, or for its name."""
+
+    def wrapping(method: Callable[Concatenate[DockerRuntime, _P], _T]) -> Callable[Concatenate[DockerRuntime, _P], _T]:
+        @wraps(method)
+        def call(runtime: DockerRuntime, /, *given: _P.args, **named: _P.kwargs) -> _T:
+            with asking(what.format(*(getattr(each, "name", each) for each in given[:1]))):
+                return method(runtime, *given, **named)
+
+        return call
+
+    return wrapping
+
+
 def daemon_answers() -> bool:
     """Whether a Docker daemon can be reached."""
     try:
         client = docker.from_env(timeout=5)
-    except DockerException:
+    except _NO_ANSWER:
         return False
     try:
         return bool(client.ping())
-    except DockerException:
+    except _NO_ANSWER:
         return False
     finally:
         client.close()
 
 
+@asking("make what nodes need")
 def fetch_what_nodes_need() -> None:
     """Build the node image and fetch the client libraries where they are missing, so that no start waits for them.
 
@@ -95,6 +127,7 @@ class DockerRuntime:
     def _container_name(self, name: str) -> str:
         return f"{self._network}-{name}"
 
+    @_asks("find the run a network")
     def reserve(self, subnet: str | None) -> str:
         if subnet is not None:
             try:
@@ -128,6 +161,7 @@ class DockerRuntime:
             raise HarnessError(f"Docker could not create the network {self._network}: {error}") from error
         return True
 
+    @_asks("start {}")
     def start(self, node: Node) -> None:
         holder = self._holder(node)
         self._remove(self._container_name(node.name))
@@ -205,6 +239,7 @@ class DockerRuntime:
             labels={RUN_LABEL: str(self._run)},
         )
 
+    @_asks("run a script on the disk of {}")
     def on_disk(self, node: Node, script: str) -> str:
         self._create_disk(node)  # where it is gone the mount would make one without a label, which nobody removes
         return run_script(
@@ -226,9 +261,10 @@ class DockerRuntime:
     def kill(self, name: str, signal: str) -> None:
         try:
             self._get(name).kill(signal)
-        except (NotFound, APIError) as error:
+        except _NO_ANSWER as error:
             raise HarnessError(f"{name} cannot be sent {signal}: {error}") from error
 
+    @_asks("freeze {}")
     def pause(self, name: str) -> None:
         wait_until(
             lambda: self._is_frozen(name), limit_s=FREEZE_LIMIT_S, every_s=0.02, what=f"the kernel to freeze {name}"
@@ -244,9 +280,11 @@ class DockerRuntime:
             raise
         return True
 
+    @_asks("let {} run on")
     def resume(self, name: str) -> None:
         self._get(name).unpause()
 
+    @_asks("say whether {} runs")
     def state(self, name: str) -> NodeState:
         try:
             status = self._get(name).status
@@ -328,7 +366,7 @@ class DockerRuntime:
             changes["cpuset_cpus"] = cpu_set
         try:
             self._get(name).update(**changes)
-        except (NotFound, APIError) as error:
+        except _NO_ANSWER as error:
             raise HarnessError(f"The CPU time of {name} cannot be limited to {cpus} on {cpu_set}: {error}") from error
 
     def limits(self, node: Node) -> dict[str, Any]:
@@ -339,17 +377,20 @@ class DockerRuntime:
             said |= {**cgroups.cpu_limits(pid), **cgroups.cpu_counters(pid), "disk_read": cgroups.read_limit(pid)}
         return {name: value for name, value in said.items() if value not in (None, "")}
 
+    @_asks("say whether {} runs")
     def pid(self, name: str) -> int | None:
         try:
             return int(self._get(name).attrs["State"]["Pid"]) or None
         except NotFound:
             return None
 
+    @_asks("look into the network of {}")
     def _shown(self, node: Node, *command: str) -> str:
         """What a command without any capability prints in a node's network namespace."""
         shown: Any = self._docker.containers.get(self._holder(node)).exec_run(list(command))
         return str(shown.output.decode())
 
+    @_asks("change the network of {}")
     def _in_namespace(self, node: Node, script: str) -> str:
         """Run a shell script with NET_ADMIN in a node's network namespace; returns what it printed."""
         mode = f"container:{self._holder(node)}"
@@ -364,7 +405,7 @@ class DockerRuntime:
     def remove_all(self) -> list[str]:
         try:
             found = self._removals()
-        except (DockerException, OSError) as error:  # OSError: what requests raises of a daemon that hangs
+        except _NO_ANSWER as error:
             raise HarnessError(
                 f"Docker does not say what is left of {self._run.name}; once it answers, run `make clean`: {error}"
             ) from error
@@ -374,7 +415,7 @@ class DockerRuntime:
                 remove()
             except NotFound:
                 pass  # somebody else was faster
-            except APIError as error:
+            except _NO_ANSWER as error:
                 refused.append(f"{name}: {error}")
         if refused:
             raise HarnessError(f"Docker did not remove all of {self._run.name}; run `make clean`. {'; '.join(refused)}")
@@ -444,6 +485,7 @@ def block_device(folder: Path) -> str:
     return f"/dev/{disk.name}"
 
 
+@asking("say what runs left behind")
 def runs_with_leftovers() -> set[Path]:
     """The run folders that containers, networks or disks are labelled with."""
     client = docker.from_env(timeout=60)
@@ -475,11 +517,12 @@ def image_id(reference: str) -> str:
             found = client.images.get(reference) if _has_image(client, reference) else client.images.pull(reference)
         finally:
             client.close()
-    except DockerException as error:
+    except _NO_ANSWER as error:
         raise BadInput(f"KAFKA=image:{reference} cannot be had: {' '.join(str(error).split())[:300]}.") from error
     return str((found[0] if isinstance(found, list) else found).id)
 
 
+@asking("give an image's files")
 def copy_out_of_image(reference: str, identity: str, archive: Path) -> None:
     """Write an image's Kafka libraries to a tar file; nothing of the image is run.
 
@@ -503,6 +546,7 @@ def copy_out_of_image(reference: str, identity: str, archive: Path) -> None:
         client.close()
 
 
+@asking("give the node image")
 def node_image(client: docker.DockerClient) -> str:
     """The tag of the node image, built when it is not there yet; the tag changes with the Dockerfile.
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import docker
 
 from clusters.leftovers import hold_trial
-from clusters.runtimes.docker import run_script
+from clusters.runtimes.docker import asking, run_script
 
 
 class Part(NamedTuple):
@@ -59,6 +59,7 @@ def lacking(steps: Iterable[str]) -> dict[str, Part]:
 
 
 @cache
+@asking("say what this kernel can do")
 def _missing(parts: tuple[Part, ...]) -> tuple[Part, ...]:
     """Tried in one container, on the loopback of a network namespace of its own."""
     if not parts:
@@ -74,6 +75,7 @@ def _missing(parts: tuple[Part, ...]) -> tuple[Part, ...]:
 
 
 @cache
+@asking("say what this kernel can do")
 def _has_quota() -> bool:
     client = docker.from_env(timeout=60)
     try:

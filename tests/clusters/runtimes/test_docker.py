@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 from docker.errors import APIError, DockerException, NotFound
@@ -12,7 +13,13 @@ from docker.errors import APIError, DockerException, NotFound
 from clusters.nodes import Node
 from clusters.runtimes import Limited
 from clusters.runtimes import docker as module
-from clusters.runtimes.docker import DockerRuntime, block_device, daemon_answers
+from clusters.runtimes.docker import (
+    DockerRuntime,
+    block_device,
+    daemon_answers,
+    fetch_what_nodes_need,
+    runs_with_leftovers,
+)
 from history.errors import BadInput, HarnessError
 
 
@@ -287,11 +294,12 @@ def test_a_partition_is_limited_by_its_disk(tmp_path: Path, monkeypatch: pytest.
     assert block_device(tmp_path) == "/dev/sda"
 
 
-def test_no_daemon_is_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("error", [DockerException("no socket"), OSError("timed out")])
+def test_no_daemon_is_an_answer(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whether the socket is missing or does not answer."""
 
     def nobody(**_: object) -> None:
-        raise DockerException("no socket")
+        raise error
 
     monkeypatch.setattr(module.docker, "from_env", nobody)
     assert daemon_answers() is False
@@ -315,7 +323,7 @@ def test_a_freeze_that_the_kernel_gave_up_is_tried_again(monkeypatch: pytest.Mon
     monkeypatch.setattr(DockerRuntime, "_get", lambda _self, name: {"busy": busy, "refused": refused}[name])
 
     runtime(Networks(set())).pause("busy")
-    with pytest.raises(APIError, match="is not running"):
+    with pytest.raises(HarnessError, match="Docker could not freeze refused: is not running"):
         runtime(Networks(set())).pause("refused")
 
     assert (busy.tries, refused.tries) == (3, 1)
@@ -430,3 +438,69 @@ def test_a_silent_daemon_has_not_said_that_nothing_is_left(error: Exception, mon
     monkeypatch.setattr(module.docker, "from_env", silent)
     with pytest.raises(HarnessError, match=f"Docker does not say what is left of a-run; .*: {error}"):
         DockerRuntime(Path("/runs/a-run")).remove_all()
+
+
+class Refusing:
+    """A daemon, or anything of it, that answers whatever it is asked with one error."""
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    def __getattr__(self, _: str) -> Refusing:
+        return self
+
+    def __call__(self, *_: object, **__: object) -> NoReturn:
+        raise self._error
+
+
+BROKER = Node("broker-1", "broker", "172.30.7.11", Path("/w"), "java", (), disk_bytes=10**6)
+ASKED: dict[str, Callable[[DockerRuntime], object]] = {
+    "reserve": lambda runtime: runtime.reserve(None),
+    "start": lambda runtime: runtime.start(BROKER),
+    "kill": lambda runtime: runtime.kill("broker-1", "SIGKILL"),
+    "pause": lambda runtime: runtime.pause("broker-1"),
+    "resume": lambda runtime: runtime.resume("broker-1"),
+    "state": lambda runtime: runtime.state("broker-1"),
+    "limit_ingress": lambda runtime: runtime.limit_ingress(BROKER, [BROKER], 9091, 1.0),
+    "delay_ingress": lambda runtime: runtime.delay_ingress(BROKER, BROKER, 1.0),
+    "limited": lambda runtime: runtime.limited(BROKER, BROKER),
+    "delayed_bytes": lambda runtime: runtime.delayed_bytes(BROKER, BROKER),
+    "drop_packets": lambda runtime: runtime.drop_packets(BROKER, "cut-1", []),
+    "dropped_packets": lambda runtime: runtime.dropped_packets(BROKER, "cut-1"),
+    "stop_dropping": lambda runtime: runtime.stop_dropping(BROKER, "cut-1"),
+    "limit_egress": lambda runtime: runtime.limit_egress(BROKER, 1.0),
+    "limit_cpu": lambda runtime: runtime.limit_cpu("broker-1", 1.0, None),
+    "on_disk": lambda runtime: runtime.on_disk(BROKER, "true"),
+    "limits": lambda runtime: runtime.limits(BROKER),
+    "usage": lambda runtime: runtime.usage("broker-1"),
+    "remove_all": lambda runtime: runtime.remove_all(),
+}
+
+
+@pytest.mark.parametrize("error", [APIError("no space left"), OSError("timed out")])
+@pytest.mark.parametrize("name", ASKED)
+def test_what_docker_refuses_is_an_error_of_the_harness(name: str, error: Exception) -> None:
+    """Whoever catches those is told what was tried and why not; no exception of docker's goes past them."""
+    opened = DockerRuntime(Path("/runs/a-run"))
+    opened.__dict__["_docker"] = Refusing(error)
+
+    with pytest.raises(HarnessError, match=f"(Docker|broker-1) .*: {error}") as refused:
+        ASKED[name](opened)
+    assert "{" not in str(refused.value)
+
+
+def test_every_operation_of_a_runtime_was_tried() -> None:
+    """One that is added is tried as well."""
+    public = {name for name, of in vars(DockerRuntime).items() if callable(of) and not name.startswith("_")}
+    assert public - {"pid"} == ASKED.keys()
+
+
+@pytest.mark.parametrize("call", [runs_with_leftovers, fetch_what_nodes_need])
+def test_a_daemon_that_is_gone_is_an_error_of_the_harness(
+    call: Callable[[], object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where no run is."""
+    monkeypatch.setattr(module.docker, "from_env", Refusing(DockerException("no socket")))
+
+    with pytest.raises(HarnessError, match=r"Docker could not .*: no socket"):
+        call()
