@@ -9,6 +9,7 @@ import google_crc32c
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from clusters.story.menu import STEPS
 from history.events import Event
 from history.folder import RunFolder
 from history.manifest import Manifest, NodeInfo, ProducerInfo, TopicInfo
@@ -95,7 +96,8 @@ def happened(t_ns, kind, **other):
 def manifest(
     *, acks="all", idempotence=True, faults=(), control=None, config=None, version="4.3.0", retries=5, **of_producer
 ):
-    """Three brokers, one topic with one partition, one producer."""
+    """Three brokers, one topic with one partition, one producer; every fault is a step that there is."""
+    assert set(faults) <= STEPS.keys()
     brokers = [
         NodeInfo(
             name=f"broker-{n}",
