@@ -24,6 +24,8 @@ CORRECTNESS: frozenset[Kind] = frozenset(
     {"known_bugs", "claims"}
 )  # nothing is measured, so that other runs may go on beside
 
+FROM_RECORDINGS: frozenset[Kind] = frozenset({"claims"})  # answered from run folders; the archive holds none of it
+
 
 def check_name(name: str) -> None:
     """Refuse a name that could not be a folder's.

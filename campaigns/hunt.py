@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from campaigns.campaign import check_name
 from campaigns.places import Places
-from campaigns.recording import record
+from campaigns.recording import first_of_each, record
 from campaigns.site import publish
 from clusters.run import experiment
 from clusters.run.host_lock import beside_others
@@ -226,14 +226,16 @@ def examiner(asked: Asked, folder: Path, name: str, places: Places) -> Examine:
 
 
 def recorded_before(name: str, places: Places) -> dict[str, Path]:
-    """Digest of a schedule → its last run of this hunt, recorded to its end without an error, maybe not judged."""
-    found = {}
+    """Digest of a schedule → its first run of this hunt that came to its end without an error, maybe not judged."""
+    return first_of_each(_whole_runs(name, places))
+
+
+def _whole_runs(name: str, places: Places) -> Iterator[tuple[str, Path]]:
     for manifest in sorted(places.runs.glob("*/manifest.json")):
         with suppress(EvidenceError):  # a folder of another format is nobody's
             told, run = read_manifest(manifest), RunFolder(manifest.parent)
             if told.labels.get("hunt") == name and run.is_sealed and not errors_of(run):
-                found[told.scenario_digest] = run.path
-    return found
+                yield told.scenario_digest, run.path
 
 
 def _recorded(scenario: Scenario, asked: Asked, folder: Path, name: str, places: Places) -> Path:

@@ -12,7 +12,7 @@ Rows = Sequence[Mapping[str, Any]]
 
 
 class KindOfCampaign(Protocol):
-    """What its package offers in ``campaign``."""
+    """What its package offers in ``campaign``; ``rows`` hold one run of each item (``recording.counted``)."""
 
     def plan(self, settings: Mapping[str, Any], *, campaign_id: str, created_at: str, seed: int) -> Campaign: ...
     def follow_up(self, campaign: Campaign, rows: Rows) -> list[Item]: ...

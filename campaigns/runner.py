@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from campaigns import kinds
-from campaigns.campaign import FOLDERS, Campaign, CampaignFolder, Kind, check_name
+from campaigns.campaign import FOLDERS, FROM_RECORDINGS, Campaign, CampaignFolder, Kind, check_name
 from campaigns.claims import campaign as claims
 from campaigns.nightly import outputs
 from campaigns.nightly.settings import check
@@ -83,7 +83,7 @@ def judge_recorded(folder: CampaignFolder, places: Places) -> list[str]:
 
 
 def _result(campaign: Campaign, rows: kinds.Rows, places: Places) -> dict[str, Any]:
-    if campaign.kind == "claims":  # answered from what was recorded; the archive holds none of it
+    if campaign.kind in FROM_RECORDINGS:
         return claims.result(campaign, recorded_runs(campaign, places))
     return kinds.of(campaign.kind).result(campaign, rows)
 

@@ -12,7 +12,6 @@ import json
 import logging
 import os
 import shutil
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -24,7 +23,7 @@ from pathlib import Path
 from clusters.paths import CACHE, ROOT, locked
 from clusters.waiting import wait_until
 from history.errors import HarnessError
-from operators.processes import send, with_variable
+from operators.processes import kill, with_variable
 
 log = logging.getLogger("plimsoll.airflow_home")
 
@@ -64,6 +63,7 @@ def environment(home: Path, **more: str) -> dict[str, str]:
         "NO_COLOR": "1",
         "PYTHONPATH": os.pathsep.join(python_path),
         "PYTHONUNBUFFERED": "1",  # the log is followed while it is written
+        "SPT_NOENV": "1",  # else a worker's title takes the place of its environment, by which it is found
         **more,
     }
 
@@ -119,7 +119,7 @@ def remove_leftovers() -> list[str]:
 def _is_deserted(home: Path) -> bool:
     """Whether nothing runs in this home; what does is killed, and may have started more meanwhile."""
     found = with_variable("AIRFLOW_HOME", str(home))
-    send(signal.SIGKILL, found)
+    kill(found)
     return not found
 
 

@@ -6,17 +6,16 @@ A run of a campaign is one task: its own grid would be the fifteen tasks of a sc
 
 from __future__ import annotations
 
-import os
-import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
+import psutil
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from history.errors import BadInput, HarnessError
 from operators.campaign_progress import RECORDING
-from operators.processes import descendants, send
+from operators.processes import kill_descendants
 from operators.steps import asked_params, runs_folder
 
 if TYPE_CHECKING:
@@ -54,7 +53,7 @@ class CampaignStep(BaseOperator):
         return CampaignFolder(Path(self.campaign))
 
     def on_kill(self) -> NoReturn:
-        send(signal.SIGKILL, descendants(os.getpid()))  # a Spark driver outlives its spark-submit; nobody else does
+        kill_descendants(psutil.Process())  # a Spark driver outlives its spark-submit; nobody else does
         # Airflow runs on after this; only an exception ends the task, and lets a run be collected and torn down.
         raise HarnessError(f"Task {self.task_id} was told to stop before it was done.")
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
+import psutil
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowFailException
 
 from history.errors import HarnessError
 from history.folder import RunFolder
-from operators.processes import descendants, send
+from operators.processes import kill_descendants
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -43,6 +42,6 @@ class Judge(BaseOperator):
             raise AirflowFailException(f"Verdict {_MEANING[code]}; see {RunFolder(Path(self.run)).verdict_file}.")
 
     def on_kill(self) -> NoReturn:
-        send(signal.SIGKILL, descendants(os.getpid()))  # a Python driver outlives its spark-submit; nobody else does
+        kill_descendants(psutil.Process())  # a Python driver outlives its spark-submit; nobody else does
         # Airflow runs on after this; only an exception ends the task.
         raise HarnessError(f"Task {self.task_id} was told to stop before the verdict was reached.")

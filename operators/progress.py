@@ -12,7 +12,7 @@ from typing import Any
 
 from clusters.scenario.durations import expected_phase_s
 from clusters.scenario.scenario import Scenario
-from operators.timing import AIRFLOW_S, EXPECTED_S, expected_s
+from operators.timing import AIRFLOW_S, expected_s, expected_task_s
 
 _WORDS = {
     "start_cluster": "starting the cluster",
@@ -108,7 +108,7 @@ class Progress:
             return f"phase {number}/{len(self._scenario.phases)} {phase.name} … (about {how_long})"
         if task_id not in _WORDS:
             return ""
-        return f"{_WORDS[task_id]} … (about {rounded(EXPECTED_S[task_id])})"
+        return f"{_WORDS[task_id]} … (about {rounded(expected_task_s(task_id, self._scenario))})"
 
     def _event(self, event: dict[str, Any]) -> None:
         if event["kind"] not in _EVENTS:

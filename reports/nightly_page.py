@@ -19,15 +19,15 @@ STATE_WORDS = {"fail": "alert", "unknown": "look when there is time", "pass": "n
 MEANS = {
     "fail": "A promise was broken, or reruns confirmed that something is slower.",
     "unknown": "No alert, but part of the night could not be judged.",
-    "pass": "Every run was judged and passed; nothing that has a basis is slower.",
+    "pass": "Every run was judged, none failed by what is neither waived nor a known bug, and no series is slower.",
 }
 MARKS = {
     "pass": "pass",
     **dict.fromkeys(("fail", "confirmed", "new", "known"), "fail"),
     **dict.fromkeys(("missing", "unknown", "suspect", "inconclusive", "host", "moved", "silent"), "unknown"),
-    **dict.fromkeys(("no basis", "no figure", "acknowledged"), "quiet"),
+    **dict.fromkeys(("no basis", "no figure", "waived", "known bug"), "quiet"),
 }
-MOVED = ("confirmed", "suspect", "inconclusive", "refuted", "host", "acknowledged", "better", "moved")
+MOVED = ("confirmed", "suspect", "inconclusive", "refuted", "host", "waived", "better", "moved")
 
 
 def render(result: Found, links: Links) -> str:
@@ -39,7 +39,7 @@ def render(result: Found, links: Links) -> str:
         ("canary", "The canary", _canary(result)),
         ("nights", "Every night so far", _figures(result)),
         ("series", "Every series", _series(result)),
-        ("acknowledged", "Acknowledged", _acknowledged(result)),
+        ("waivers", "Waivers", _waivers(result)),
         ("before", "Nights before", _nights(result, links)),
         ("runs", "Runs", _runs(result, links)),
         ("limits", "What this cannot say", _limits(result)),
@@ -133,8 +133,8 @@ def _verdicts(cell: Found | None, links: Links) -> Cell:
 
 
 def _failure(told: Found, links: Links) -> tuple[Cell, ...]:
-    known = told["acknowledged"]
-    status = f"acknowledged by {known['who']} until {known['until']}" if known else told["status"]
+    waiver = told["waiver"]
+    status = f"waived by {waiver['who']} until {waiver['until']}" if waiver else told["status"]
     return cells(
         told["scenario"],
         told["kafka"],
@@ -269,10 +269,10 @@ def _series(result: Found) -> Iterator[Block]:
     yield Listing("series", table, filtered=True)
 
 
-def _acknowledged(result: Found) -> Iterator[Block]:
-    entries = result["acknowledged"]
+def _waivers(result: Found) -> Iterator[Block]:
+    entries = result["waivers"]
     if not entries:
-        yield Words("Nothing is acknowledged.")
+        yield Words("Nothing is waived.")
         return
     head = ("scenario", "Kafka", "what", "until", "who", "why", "tonight")
     rows = [
@@ -287,7 +287,7 @@ def _acknowledged(result: Found) -> Iterator[Block]:
         )
         for told in entries
     ]
-    yield Listing("acknowledged", Table("Acknowledgements", head, rows))
+    yield Listing("waivers", Table("Waivers", head, rows))
 
 
 def _bounded(entry: Found) -> str:

@@ -197,14 +197,20 @@ def with_distance(rows: list[Row]) -> list[Row]:
 
 
 def thin(rows: list[Row], most: int) -> list[Row]:
-    """Leave rows out evenly where there are too many to draw; both sides of every gap stay."""
+    """Leave rows out evenly where there are too many to draw; both sides of every gap, and of every step back, stay."""
     stride = -(-len(rows) // max(1, most))
     if stride <= 1:
         return rows
-    seen = [row["log_end_offset"] is not None for row in rows]
-    beside_gap = {i for i, (one, next_one) in enumerate(pairwise(seen)) if one != next_one}
-    beside_gap |= {i + 1 for i in beside_gap}
-    return [row for i, row in enumerate(rows) if i % stride == 0 or i in beside_gap or i == len(rows) - 1]
+    breaks = {i for i, (before, after) in enumerate(pairwise(rows)) if _is_break(before, after)}
+    kept = {*range(0, len(rows), stride), *breaks, *(i + 1 for i in breaks), len(rows) - 1}
+    return [rows[i] for i in sorted(kept)]
+
+
+def _is_break(before: Row, after: Row) -> bool:
+    """A gap begins or ends, or the replica's log or watermark went back, as a truncation shows."""
+    pairs = [(before[name], after[name]) for name in ("log_end_offset", "high_watermark")]
+    gap = (before["log_end_offset"] is None) != (after["log_end_offset"] is None)
+    return gap or any(None not in pair and pair[1] < pair[0] for pair in pairs)
 
 
 def _lone_points(traces: list[Trace]) -> list[Trace]:

@@ -39,6 +39,18 @@ KNOWN_BUGS = (
 )
 
 
+ISSUES = frozenset(bug.issue for bug in KNOWN_BUGS)
+
+
+def explained(found: Iterable[str], sentence: str) -> set[str]:
+    """What a run showed; a bug that the verdict's sentence names stands for the invariants as which it shows."""
+    left = set(found)
+    for bug in KNOWN_BUGS:
+        if bug.issue in sentence:
+            left = left - bug.shown.keys() | {bug.issue}
+    return left
+
+
 def named(invariants: Iterable[Row], kafka_versions: Iterable[str], lines: Sequence[Row]) -> list[dict[str, Any]]:
     """Rows of the invariants table, the reason of each violation that is a known bug saying so.
 

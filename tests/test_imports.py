@@ -1,6 +1,7 @@
 """Imports go one way: dags → operators → clusters → history; spark → expectations → history; reports → history.
 
-Imports of foreign histories know only the run folder; their command also has it judged and published.
+Imports of foreign histories know only the run folder; their command also has it judged and published. Nothing imports
+bench but tests, and nothing imports tests.
 """
 
 from __future__ import annotations
@@ -26,7 +27,12 @@ MAY_IMPORT = {
     "campaigns": {"claims", "clusters", "spark", "reports", "history"},
     "operators": {"campaigns", "clusters", "spark", "reports", "history"},
     "dags": {"operators", "clusters", "history"},
+    "bench": {"campaigns", "clusters", "spark", "reports", "history"},  # measures the rest, which knows nothing of it
+    "tests": {"bench", "campaigns", "claims", "clusters", "dags", "expectations", "history"}
+    | {"imports", "operators", "reports", "spark"},
 }
+# Second implementations, with which the judge is compared: they would repeat its mistakes otherwise.
+INDEPENDENT = {"bench/recount.py": {"pyarrow"}, "tests/model/replicated_log.py": set()}
 NEVER = {
     "history": {"airflow", "pyspark", "great_expectations", "docker", "kafka", "confluent_kafka"},
     "clusters": {"airflow", "pyspark", "great_expectations"},
@@ -37,6 +43,8 @@ NEVER = {
     "claims": {"airflow", "pyspark", "great_expectations", "docker", "kafka", "confluent_kafka"},
     "campaigns": {"airflow", "pyspark", "great_expectations", "docker", "kafka", "confluent_kafka"},
     "operators": {"pyspark", "great_expectations", "docker", "kafka", "confluent_kafka"},
+    "bench": {"airflow", "pyspark", "great_expectations", "docker", "kafka", "confluent_kafka"},
+    "tests": set(),  # they try every library's part
 }
 
 # clusters/ from the ground: a room imports only those before it.
@@ -71,6 +79,12 @@ def test_every_folder_keeps_to_the_direction(folder: str) -> None:
     assert {name: wrong for name, wrong in found.items() if wrong} == {}
 
 
+@pytest.mark.parametrize(("file", "libraries"), INDEPENDENT.items())
+def test_second_implementations_know_nothing_of_the_project(file: str, libraries: set[str]) -> None:
+    """Neither of the judge nor of what the judge reads with."""
+    assert set(imports((REPOSITORY / file).read_text())) - sys.stdlib_module_names == libraries
+
+
 @pytest.mark.parametrize(
     ("folder", "source", "wrong"),
     [
@@ -79,6 +93,9 @@ def test_every_folder_keeps_to_the_direction(folder: str) -> None:
         ("spark", "def f():\n    import airflow.sdk", {"airflow"}),
         ("spark", "import pyspark.sql as pyspark", set()),
         ("dags", "import docker, json", {"docker"}),
+        ("bench", "from tests.recount import recount\nfrom spark.submit import judge", {"tests"}),
+        ("campaigns", "from bench.recount import recount", {"bench"}),
+        ("tests", "from bench.recount import recount", set()),
         ("dags", "from airflow.sdk import DAG\nfrom operators.judge import Judge", set()),
     ],
 )

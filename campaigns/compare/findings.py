@@ -9,7 +9,7 @@ from campaigns.compare.runs import ARMS, Run
 from history.metrics import METRICS, metric_of
 from spark.effects import ALPHA, fisher
 from spark.intervals import none_in
-from spark.known_bugs import KNOWN_BUGS
+from spark.known_bugs import explained
 from spark.metrics import MIN_ACHIEVED
 
 OPEN = {"undrained", "unseen"}  # evidence that is missing, no promise that is broken
@@ -27,10 +27,7 @@ def _finding(what: str, runs: Sequence[Run], having: Sequence[Run]) -> dict[str,
 def _found(run: Run) -> set[str]:
     """Anomalies and broken invariants; a known bug stands for the invariants as which it shows."""
     found = {*(name for name, cases in run.about["anomalies"].items() if cases), *run.about["broken"]}
-    for bug in KNOWN_BUGS:
-        if bug.issue in run.about["sentence"]:
-            found = found - bug.shown.keys() | {bug.issue}
-    return found
+    return explained(found, run.about["sentence"])
 
 
 # --- correctness -----------------------------------------------------------------------------------

@@ -177,12 +177,8 @@ def also_broken(row: Row, bug: Bug) -> list[str]:
 
 
 def _runs(campaign: Campaign, rows: Sequence[Row]) -> dict[str, Row]:
-    """Item → any row of its first judged run."""
-    found: dict[str, Row] = {}
-    for row in sorted(rows, key=lambda row: str(row["started_at"])):
-        if row["labels"].get("campaign") == campaign.campaign_id:
-            found.setdefault(row["labels"]["item"], row)
-    return found
+    """Item → any row of its judged run."""
+    return {row["labels"]["item"]: row for row in rows if row["labels"].get("campaign") == campaign.campaign_id}
 
 
 def follow_up(campaign: Campaign, rows: Sequence[Row]) -> list[Item]:

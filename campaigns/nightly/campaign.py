@@ -10,16 +10,17 @@ import math
 import random
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from campaigns.campaign import Campaign, Item
 from campaigns.nightly.night import Night, Reruns, Row, Watched
-from campaigns.nightly.settings import Settings, better, check
+from campaigns.nightly.settings import Settings, Waiver, better, check
 from clusters.scenario.scenario import load_scenario
 from history.metrics import metric_of
 from spark.changes import MIN_NIGHTS, Point
 from spark.effects import percent
+from spark.known_bugs import ISSUES, explained
 
 SHOWN_NIGHTS = 90
 MAX_NAMED = 2  # in one sentence
@@ -111,7 +112,7 @@ def result(campaign: Campaign, rows: Iterable[Row]) -> Json:
         "canary": _canary(night, series),
         "alerts": alerts,
         "suppressed": suppressed,
-        "acknowledged": _acknowledged(night, failures),
+        "waivers": _waivers(night, failures),
         "notes": _notes(night),
         "nights": _nights(night),
     }
@@ -123,9 +124,7 @@ def result(campaign: Campaign, rows: Iterable[Row]) -> Json:
 
 def _runs(night: Night) -> list[Json]:
     """One entry per planned run, reruns included; a run that is missing has no ``run_id`` and says so."""
-    recorded: dict[str, Row] = {}
-    for row in sorted(night.tonight, key=lambda row: str(row["started_at"])):
-        recorded[row["labels"]["item"]] = row
+    recorded = {row["labels"]["item"]: row for row in night.tonight}
     return [_run(item, recorded.get(item.name)) for item in [*night.campaign.items, *_follow_up(night)]]
 
 
@@ -168,7 +167,7 @@ def _cells(runs: list[Json]) -> list[Json]:
 
 
 def _failures(night: Night, runs: list[Json]) -> list[Json]:
-    """Scenario x version that broke a promise tonight: new, known from an earlier night, or acknowledged."""
+    """Scenario x version that broke a promise tonight: new, known from an earlier night, a known bug, or waived."""
     cells: dict[tuple[str, str], list[Json]] = defaultdict(list)
     for run in runs:
         if run["run_id"]:
@@ -183,7 +182,8 @@ def _failed(run: Json) -> bool:
 def _failure(night: Night, scenario: str, kafka: str, runs: list[Json]) -> Json:
     failed = [run for run in runs if _failed(run)]
     found = sorted({name for run in failed for name in run["found"]})
-    known = next((entry for entry in night.live if entry.covers_failure(scenario, kafka, found)), None)
+    waiver = next((entry for entry in night.live if entry.covers_failure(scenario, kafka, found)), None)
+    bugs = sorted({name for run in failed for name in explained(run["found"], run["sentence"])})
     first = _first_seen(night, scenario, kafka, set(found))
     told = {
         "scenario": scenario,
@@ -192,11 +192,19 @@ def _failure(night: Night, scenario: str, kafka: str, runs: list[Json]) -> Json:
         "runs": [run["run_id"] for run in failed],
         "of": len(runs),
         "sentence": failed[0]["sentence"],
-        "status": "acknowledged" if known else "known" if first else "new",
+        "status": _status(waiver, bugs, first),
         "first_night": first or night.name,
-        "acknowledged": known.model_dump(mode="json") if known else None,
+        "waiver": waiver.model_dump(mode="json") if waiver else None,
     }
     return {**told, "text": f"{scenario} on {kafka} failed in {len(failed)} of {len(runs)} runs: {told['sentence']}"}
+
+
+def _status(waiver: Waiver | None, explained_as: Collection[str], first: str | None) -> str:
+    if waiver:
+        return "waived"
+    if ISSUES.issuperset(explained_as):
+        return "known bug"
+    return "known" if first else "new"
 
 
 def _first_seen(night: Night, scenario: str, kafka: str, found: set[str]) -> str | None:
@@ -344,13 +352,14 @@ def _canary(night: Night, series: list[Json]) -> Json:
 def _alerts(night: Night, failures: list[Json], series: list[Json]) -> tuple[list[Json], list[Json]]:
     """What is raised and what is not, with the reason.
 
-    Correctness always alerts. Performance alerts once for each scenario and version, when confirmed, and within the
+    Correctness alerts unless somebody has waived it or it is a known bug of Kafka, and nothing beside it. Performance
+    alerts once for each scenario and version, when confirmed, and within the
     night's budget: what is new comes first, then the largest change in margins.
     """
     raised = [
         {"kind": "correctness", "status": told["status"], "text": told["text"], "runs": told["runs"]}
         for told in failures
-        if told["status"] != "acknowledged"
+        if told["status"] in ("new", "known")
     ]
     slow: dict[tuple[str, str], list[Json]] = defaultdict(list)
     for told in series:
@@ -377,11 +386,11 @@ def _slowdown(series: list[Json]) -> Json:
     }
 
 
-def _acknowledged(night: Night, failures: list[Json]) -> list[Json]:
-    """Every entry of the list, whether it has expired, and whether tonight needed it."""
-    covered = [told.acknowledged for told in night.watched if told.acknowledged]
-    failed = [told["acknowledged"] for told in failures]
-    told = [(entry, entry.model_dump(mode="json")) for entry in night.settings.acknowledged]
+def _waivers(night: Night, failures: list[Json]) -> list[Json]:
+    """Every waiver, whether it has expired, and whether tonight needed it."""
+    covered = [told.waiver for told in night.watched if told.waiver]
+    failed = [told["waiver"] for told in failures]
+    told = [(entry, entry.model_dump(mode="json")) for entry in night.settings.waivers]
     return [
         {**shown, "expired": entry not in night.live, "used": entry in covered or shown in failed}
         for entry, shown in told

@@ -53,12 +53,12 @@ def summary(result: Mapping[str, Any]) -> Json:
 def junit(result: Mapping[str, Any]) -> str:
     """JUnit XML: a suite of correctness (scenario x version) and one of performance (a case for each watched series).
 
-    Failed are correctness failures and confirmed slowdowns; skipped, what is acknowledged or cannot be judged; an
-    error is a run that is missing or has no verdict.
+    Failed are correctness failures and confirmed slowdowns; skipped, what is waived, a known bug of Kafka, or cannot be
+    judged; an error is a run that is missing or has no verdict.
     """
     root = ET.Element("testsuites", name=f"plimsoll nightly {result['campaign']}")
-    acknowledged = {(t["scenario"], t["kafka"]): t for t in result["failures"] if t["status"] == "acknowledged"}
-    correctness = [_correctness(cell, acknowledged) for cell in result["cells"]]
+    settled = {(t["scenario"], t["kafka"]): t for t in result["failures"] if t["status"] in ("waived", "known bug")}
+    correctness = [_correctness(cell, settled) for cell in result["cells"]]
     performance = [_performance(told) for told in result["series"] if told["role"] == "night"]
     for name, cases in (("correctness", correctness), ("performance", performance)):
         outcomes = Counter(child.tag for case in cases for child in case)
@@ -78,13 +78,14 @@ def junit(result: Mapping[str, Any]) -> str:
     return ET.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
 
 
-def _correctness(cell: Json, acknowledged: Mapping[tuple[str, str], Json]) -> ET.Element:
+def _correctness(cell: Json, settled: Mapping[tuple[str, str], Json]) -> ET.Element:
     case = _case(f"correctness.{cell['scenario']}", cell["kafka"])
     told = " ".join(cell["sentences"])
-    known = acknowledged.get((cell["scenario"], cell["kafka"]))
+    known = settled.get((cell["scenario"], cell["kafka"]))
     if known:
-        entry = known["acknowledged"]
-        _outcome(case, "skipped", f"acknowledged by {entry['who']} until {entry['until']}: {entry['why']}", told)
+        waiver = known["waiver"]
+        why = f"waived by {waiver['who']} until {waiver['until']}: {waiver['why']}" if waiver else known["status"]
+        _outcome(case, "skipped", why, told)
     elif cell["verdict"] == "fail":
         _outcome(case, "failure", told, "\n".join(cell["runs"]))
     elif cell["verdict"] != "pass":

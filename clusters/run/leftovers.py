@@ -11,13 +11,25 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import IO
+from threading import Event, Thread
+from typing import IO, Literal
 
 from clusters.runtimes import choose_runtime, open_runtime
 from clusters.waiting import wait_until
-from history.folder import RunFolder
+from history.folder import RunFolder, write_atomically
 
+Lease = Literal["process", "time"]
+
+LEASE_S = 1800.0  # for a run's next task to begin, or for the scheduler to see that a worker died and have it collected
+_RENEWED_EVERY_S = 60.0
+_NO_LEASE = (OSError, ValueError, LookupError, TypeError)  # of reading one that is missing or not sound
 _held: set[Path] = set()  # by this process
+
+
+def write_lease(run: Path, kind: Lease) -> None:
+    """Say what spares the run from ``reap``: the life of a process, or time."""
+    expires = time.time() + LEASE_S if kind == "time" else 0
+    write_atomically(RunFolder(run).work / "lease", json.dumps({"expires": expires}))
 
 
 @contextmanager
@@ -34,7 +46,7 @@ def hold_trial() -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="plimsoll-") as folder:
         run = RunFolder(Path(folder).resolve())
         run.work.mkdir()
-        (run.work / "lease").write_text(json.dumps({"expires": 0}))
+        write_lease(run.path, "process")
         with hold_lease(run.path):
             yield run.path
 
@@ -43,7 +55,7 @@ def hold_trial() -> Iterator[Path]:
 def hold_step(run: Path, limit_s: float) -> Iterator[None]:
     """Act on the run alone: a task that was given up may still be healing what it broke.
 
-    What holds the run may hold it again within. Tearing down needs no leave.
+    What holds the run may hold it again within. Tearing down needs no leave. A lease by time is renewed meanwhile.
 
     Raises:
         WaitTimeout: another process still acts on it after so many seconds.
@@ -57,9 +69,39 @@ def hold_step(run: Path, limit_s: float) -> Iterator[None]:
         wait_until(partial(_taken, file), limit_s=limit_s, what=what, last_seen=lambda: "it goes on")
         _held.add(lock)
         try:
-            yield
+            with _renewing_lease(run.resolve()):
+                yield
         finally:
             _held.remove(lock)
+
+
+@contextmanager
+def _renewing_lease(run: Path) -> Iterator[None]:
+    """However long the work takes, the lease ends no sooner than ``LEASE_S`` after it."""
+    ended = Event()
+
+    def renew_until_ended() -> None:
+        while not ended.wait(_RENEWED_EVERY_S):
+            _renew_lease(run)
+
+    _renew_lease(run)
+    renewing = Thread(target=renew_until_ended, daemon=True)
+    renewing.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        renewing.join()
+        _renew_lease(run)
+
+
+def _renew_lease(run: Path) -> None:
+    """Renew a lease by time; that of a process ends with it."""
+    with suppress(*_NO_LEASE):
+        with (RunFolder(run).work / "lease").open() as file:
+            is_by_time = json.load(file)["expires"] > 0
+        if is_by_time:
+            write_lease(run, "time")
 
 
 def _taken(file: IO[str]) -> bool:
@@ -97,14 +139,15 @@ def _remove_all(run: Path) -> list[str]:
 def _was_on_docker(run: Path) -> bool:
     try:
         return bool(json.loads((run / "work" / "plan.json").read_text())["runtime"] == "docker")
-    except (OSError, ValueError, LookupError, TypeError):
+    except _NO_LEASE:
         return False
 
 
 def reap(*, all_runs: bool = False) -> list[str]:
     """Remove what is left of runs that nobody holds any more; ``all_runs`` takes those in use, too.
 
-    A run is in use while a process holds its lease, or until its time is up (runs of a scheduler).
+    A run is in use while a process holds its lease, or until its time is up (runs of a scheduler, renewed by
+    whoever works on them).
     """
     removed = []
     for run in _runs_with_leftovers():
@@ -134,5 +177,5 @@ def _is_leased(run: Path) -> bool:
             return time.time() < expires
     except PermissionError:
         return True  # another user's: whether it is held cannot be seen, so nobody may call it nobody's
-    except (OSError, ValueError, LookupError, TypeError):
+    except _NO_LEASE:
         return False

@@ -79,12 +79,14 @@ class PhaseRun:
         executor.shutdown(wait=False)
 
     def _end_background(self) -> None:
-        for task in sorted(self._background, key=lambda task: task.limit_s):
-            with suppress(WaitTimeout):
-                wait_until(task.work.done, limit_s=task.limit_s, what="the work to end by itself")
-            task.end()
-        for task in self._background:
-            task.work.result()
+        """End all of it and await each; one that failed does not keep the others from it."""
+        with ExitStack() as awaiting:
+            for task in reversed(self._background):
+                awaiting.callback(task.work.result)
+            for task in sorted(self._background, key=lambda task: task.limit_s):
+                with suppress(WaitTimeout):
+                    wait_until(task.work.done, limit_s=task.limit_s, what="the work to end by itself")
+                task.end()
 
     def heal_all(self) -> None:
         """Heal all that is in force; one that cannot be healed does not keep the others from it."""

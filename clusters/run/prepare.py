@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import re
 import secrets
-import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from clusters.kafka.builds import build_of, reported_version
 from clusters.kafka.features import metadata_level
 from clusters.kafka.jars import metrics_agent, version_of
 from clusters.kafka.servers import Mode, check_storage, choose_mode
 from clusters.live.world import Plan
-from clusters.run.leftovers import hold_trial
+from clusters.run.leftovers import Lease, hold_trial, write_lease
 from clusters.runtimes import capabilities, choose_runtime, open_runtime
 from clusters.scenario.durations import expected_phase_s
 from clusters.scenario.scenario import Scenario, cpus_of, load_scenario
@@ -27,8 +25,6 @@ from clusters.scenario.steps.step import Step
 from history.errors import BadInput
 from history.folder import RunFolder, write_atomically
 from history.kafka_versions import Version
-
-Lease = Literal["process", "time"]
 
 
 def prepare(
@@ -47,7 +43,8 @@ def prepare(
     """Check everything that was asked for and make the run's folder; nothing is started.
 
     ``changes`` is a JSON merge patch (RFC 7396) on the scenario's file; ``labels`` stand in the manifest.
-    ``lease`` says what spares the run from ``reap``: the life of the calling process (``hold_lease``), or time.
+    ``lease`` says what spares the run from ``reap``: the life of the calling process (``hold_lease``), or time,
+    which whoever works on it renews (``hold_step``).
 
     Raises:
         BadInput: something cannot be done; no folder is left behind.
@@ -61,8 +58,7 @@ def prepare(
     folder = RunFolder(runs.resolve() / run_id)
     folder.work.mkdir(parents=True)
     write_atomically(folder.work / "plan.json", plan.model_dump_json(indent=1))
-    expires = time.time() + 3 * expected_seconds(plan.scenario) + 900 if lease == "time" else 0
-    write_atomically(folder.work / "lease", json.dumps({"expires": expires}))
+    write_lease(folder.path, lease)
     return folder.path
 
 

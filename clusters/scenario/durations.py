@@ -30,11 +30,15 @@ def longest_phase_s(phase: Phase) -> float:
 
 def drain_limit_s(scenario: Scenario) -> float:
     """Seconds after which the last reader ends with what it has: by the records that there are at most to read."""
+    return min(max(expected_records(scenario) / _DRAINED_PER_S, _MIN_DRAIN_S), MAX_DRAIN_S)
+
+
+def expected_records(scenario: Scenario) -> float:
+    """The records that a run writes if its highest rate holds throughout."""
     load = scenario.load
     steps = [step for phase in scenario.phases for step in phase.steps]
     rate = max([load.rate, *(step.rate for step in steps if isinstance(step, SetRate))]) if load else 0.0
-    records = rate * sum(map(expected_phase_s, scenario.phases))
-    return min(max(records / _DRAINED_PER_S, _MIN_DRAIN_S), MAX_DRAIN_S)
+    return rate * sum(map(expected_phase_s, scenario.phases))
 
 
 def write_limit_s(step: Write) -> float:

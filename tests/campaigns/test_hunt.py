@@ -208,10 +208,11 @@ def test_a_look_at_a_run_is_the_judges_word(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("broke", [False, True])
 def test_a_run_that_broke_is_made_again(places: Places, broke: bool) -> None:
-    """One that came to its end is judged where a hunt goes on."""
-    run = sealed_run(places, "x", broke=broke)
-    manifest = json.loads(run.manifest.read_text())
-    run.manifest.write_text(json.dumps(manifest | {"labels": {"hunt": "h"}}))
+    """The first that came to its end is judged where a hunt goes on; no later one is."""
+    runs = [sealed_run(places, "x", day=day, broke=b) for day, b in (("20260101", broke), ("20260102", False))]
+    for run in runs:
+        manifest = json.loads(run.manifest.read_text())
+        run.manifest.write_text(json.dumps(manifest | {"labels": {"hunt": "h"}}))
 
-    assert hunt.recorded_before("h", places) == ({} if broke else {manifest["scenario_digest"]: run.path})
+    assert hunt.recorded_before("h", places) == {manifest["scenario_digest"]: runs[broke].path}
     assert hunt.recorded_before("g", places) == {}

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from campaigns import recording
-from campaigns.campaign import CampaignFolder, Item
+from campaigns.campaign import Campaign, CampaignFolder, Item
 from campaigns.places import Places
 from clusters.live.world import Plan
 from clusters.run import experiment
@@ -46,18 +46,18 @@ def test_an_item_that_broke_comes_last(folder: CampaignFolder, places: Places) -
 
 
 def test_an_item_that_broke_is_recorded_again(folder: CampaignFolder, places: Places) -> None:
-    """Until a run of it comes to its end without an error; the last such run is the item's."""
+    """Until a run of it comes to its end without an error; the first such run is the item's."""
     items, campaign = folder.read_plan().items, folder.read_plan()
     sealed_run(places, "run-1", broke=True)
     sealed_run(places, "run-2")
     assert [item.name for item in recording.outstanding(folder, items, places)] == ["run-1", "run-3"]
 
-    for day, broke in (("20260102", False), ("20260103", True)):
+    for day, broke in (("20260102", False), ("20260103", True), ("20260104", False)):
         sealed_run(places, "run-1", day=day, broke=broke)
     assert [item.name for item in recording.outstanding(folder, items, places)] == ["run-3"]
     found = {item: run.name for item, run in recording.recorded_runs(campaign, places).items()}
     assert found == {"run-1": "20260102-c1-run-1", "run-2": "20260101-c1-run-2"}
-    assert len(list(recording.collected_runs(campaign, places))) == 4
+    assert len(list(recording.collected_runs(campaign, places))) == 5
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_an_archived_run_is_done_unless_the_harness_broke(  # noqa: PLR0917  # o
     is_done: bool,
 ) -> None:
     """A promise that it broke counts all the same; of a run whose folder is gone (None) the archive speaks."""
-    row = {"run_id": "20260101-c1-run-1", "verdict": verdict, "labels": {"item": "run-1"}}
+    row = archived("run-1", verdict=verdict)
     monkeypatch.setattr("history.archive.read", lambda *_, **__: [row])
     if broke is not None:
         sealed_run(places, "run-1", broke=broke)
@@ -82,6 +82,47 @@ def test_an_archived_run_is_done_unless_the_harness_broke(  # noqa: PLR0917  # o
     left = recording.outstanding(folder, folder.read_plan().items, places)
     assert [item.name for item in left] == (["run-2", "run-3"] if is_done else ["run-1", "run-2", "run-3"])
     assert recording.counted([row], places) == ([row] if is_done else [])
+
+
+def archived(item: str, day: str = "20260101", *, verdict: str = "pass", campaign: str = "c1") -> dict[str, Any]:
+    """A row of an archived run."""
+    labels = {"campaign": campaign, "item": item}
+    return {"run_id": f"{day}-{campaign}-{item}", "started_at": day, "verdict": verdict, "labels": labels}
+
+
+def test_a_claims_run_that_broke_is_recorded_again_whatever_it_showed(
+    places: Places, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An answer rests on what a recording does not show, too; so the item has none, and is outstanding until it has."""
+    items = [Item(name="eviction", scenario="claims_eviction", kafka="3.9.1", labels={"role": "eviction"})]
+    folder = CampaignFolder.of(places.site, "claims", "c1")
+    folder.write_plan(
+        Campaign(campaign_id="c1", kind="claims", created_at="2026-01-01", seed=1, settings={}, items=items)
+    )
+    monkeypatch.setattr("history.archive.read", lambda *_, **__: [archived("eviction", verdict="fail")])
+    sealed_run(places, "eviction", broke=True)
+    assert recording.recorded_runs(folder.read_plan(), places) == {}
+    assert recording.outstanding(folder, items, places) == items
+
+    run = sealed_run(places, "eviction", day="20260102")
+    assert recording.recorded_runs(folder.read_plan(), places) == {"eviction": run.path}
+    assert recording.outstanding(folder, items, places) == []
+
+
+def test_of_several_runs_of_an_item_the_first_that_counts_is_its_own(places: Places) -> None:
+    """For every kind, whatever a later one shows; what broke before it does not count, other runs are left alone."""
+    broke, own, again = (archived("run-1", day, verdict=verdict) for day, verdict in (
+        ("20260101", "unknown"), ("20260102", "fail"), ("20260103", "pass")
+    ))  # fmt: skip
+    others = [
+        archived("run-2", "20260103"),
+        archived("run-1", "20260103", campaign="c2"),
+        {**again, "run_id": "r", "labels": {}},
+    ]
+    sealed_run(places, "run-1", broke=True)
+
+    assert recording.counted([again, *others, own, broke], places) == [*others, own]
+    assert recording.counted([own, {**own, "metric": "elect_s"}], places) == [own, {**own, "metric": "elect_s"}]
 
 
 def test_items_that_always_break_are_tried_once_a_round(folder: CampaignFolder, places: Places) -> None:
@@ -95,22 +136,24 @@ def test_items_that_always_break_are_tried_once_a_round(folder: CampaignFolder, 
     assert len(recording.outstanding(folder, items, places)) == 3
 
 
-@pytest.mark.parametrize("archived", [3, 2])
+@pytest.mark.parametrize("done", [3, 2])
 def test_follow_up_is_asked_once(
-    folder: CampaignFolder, places: Places, monkeypatch: pytest.MonkeyPatch, archived: int
+    folder: CampaignFolder, places: Places, monkeypatch: pytest.MonkeyPatch, done: int
 ) -> None:
     """What the whole plan made necessary stays the same; what a part of it did is asked again with the rest."""
     rows = [{"labels": {"campaign": "c1", "item": f"run-{n}"}} for n in (1, 2, 3)]
     others: list[dict[str, Any]] = [{"labels": {}}, {"labels": {"campaign": "c2", "item": "run-3"}}]
-    known = [{"run_id": "r", "verdict": "pass", **row} for row in (*rows[:archived], *others)]
+    known = [
+        {"run_id": f"r{n}", "started_at": "", "verdict": "pass", **row} for n, row in enumerate((*rows[:done], *others))
+    ]
     monkeypatch.setattr(recording.archive, "read", lambda _: known)
     answers = iter([[Item(name="again-1", scenario="steady", kafka="3.9.1")], []])
     monkeypatch.setattr("campaigns.compare.campaign.follow_up", lambda *_: next(answers))
 
     assert [item.name for item in recording.follow_up(folder, places)] == ["again-1"]
-    assert [item.name for item in recording.follow_up(folder, places)] == (["again-1"] if archived == 3 else [])
-    assert (folder.path / "follow_up.json").exists() == (archived == 3)
-    if archived == 3:
+    assert [item.name for item in recording.follow_up(folder, places)] == (["again-1"] if done == 3 else [])
+    assert (folder.path / "follow_up.json").exists() == (done == 3)
+    if done == 3:
         assert [item.name for item in recording.items_of(folder, places, more=True)] == ["again-1"]
     assert len(recording.items_of(folder, places, more=False)) == 3
 

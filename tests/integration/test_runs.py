@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from playwright.sync_api import sync_playwright
 
+from bench.recount import judged, recount
 from clusters.paths import ROOT
 from clusters.run import experiment
 from clusters.runtimes.docker.daemon import daemon_answers
@@ -22,7 +23,6 @@ from clusters.runtimes.process import processes_of
 from clusters.waiting import wait_until
 from history.events import Event, read_events
 from tests.conftest import browser
-from tests.recount import judged, recount
 
 pytestmark = pytest.mark.cluster
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import re
 import signal
-from collections.abc import Iterator
+import subprocess
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -16,7 +17,7 @@ from clusters.run import experiment
 from clusters.scenario.scenario import scenario_names
 from history.errors import BadInput, HarnessError
 from history.folder import RunFolder
-from operators import airflow_home, cli
+from operators import airflow_home, cli, dag_run
 
 RUN = ["run", "--scenario", "steady", "--kafka", "3.9.1"]
 
@@ -152,13 +153,30 @@ def test_what_nobody_foresaw_is_no_broken_promise(
     assert "ZeroDivisionError" in capsys.readouterr().err
 
 
-def test_nobody_has_to_read_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A terminal that is gone refuses every word; that keeps nothing from being removed."""
+def test_nobody_has_to_read_on(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A terminal that is gone refuses every word; the DAG is interrupted and what it started removed all the same."""
+    refused: list[str] = []
+    ended: list[int | None] = []
 
-    def gone(_: str) -> None:
+    def gone(text: str) -> None:
+        refused.append(text)
         raise OSError(5, "Input/output error")
 
+    def follow(process: subprocess.Popen[bytes], *_: object, until: Callable[[], bool] | None = None) -> None:
+        if until is None:
+            raise KeyboardInterrupt
+        ended.append(process.wait(10))
+
+    monkeypatch.setattr(dag_run, "airflow", lambda *_: ["sleep", "60"])
+    monkeypatch.setattr(dag_run, "_follow", follow)
     for name in ("stdout", "stderr"):
         monkeypatch.setattr(cli.sys, name, SimpleNamespace(write=gone))
-    cli._say("interrupted")
+    follower = SimpleNamespace(say=cli._say, look=lambda: None, running="", torn_down=False)
+
+    with pytest.raises(KeyboardInterrupt):
+        dag_run.run_dag(
+            *("steady", {}), home=tmp_path, log=tmp_path / "log", progress=follower, salvage=lambda: ended.append(None)
+        )
     cli.print_error("The harness broke.")
+    assert ended == [-signal.SIGINT, None]
+    assert refused == ["interrupted: collecting what there is and removing everything", "The harness broke.\n"]

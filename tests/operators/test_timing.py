@@ -35,6 +35,18 @@ def test_a_run_takes_its_phases_and_its_tasks() -> None:
     assert timing.expected_s(parse_scenario(STORY, "story")) == beside + 26.0
 
 
+@pytest.mark.parametrize(
+    ("load", "least_s", "most_s"),
+    [("", 40, 80), ("load: {topic: orders, rate: 500/s}", 40, 80), ("load: {topic: orders, rate: 48351/s}", 300, 360)],
+)
+def test_judging_takes_longer_the_more_records_there_are(load: str, least_s: float, most_s: float) -> None:
+    """A small run took 40 to 80 s, one of 1,257,143 records 331 s; other tasks do not follow from them."""
+    scenario = parse_scenario(f"{STORY}{load}\n", "story")
+
+    assert least_s <= timing.expected_task_s("judge", scenario) <= most_s
+    assert timing.expected_task_s("collect", scenario) == timing.EXPECTED_S["collect"]
+
+
 LOAD = "load: {topic: orders, engine: confluent-kafka, delivery_timeout: 10m"
 LOADS = {"none": "", "plain": f"{LOAD}}}", "transactions": f"{LOAD}, transaction: {{timeout: 15m}}}}"}
 

@@ -44,6 +44,17 @@ def test_thinning_keeps_both_sides_of_a_gap() -> None:
     assert len(kept) < 20
 
 
+def test_thinning_hides_no_truncation() -> None:
+    """The log end falls for two samples, and so does the watermark, between the rows that are kept evenly."""
+    rows = [_sample(1, t, t - 30 if t in {43, 44} else t) for t in range(100)]
+    lowered = [{**_sample(1, t, t), "high_watermark": t - 30 if t in {43, 44} else t} for t in range(100)]
+
+    for told in (rows, lowered):
+        kept = [row["t_ns"] for row in thin(told, 10)]
+        assert {42, 43} <= set(kept)
+        assert len(kept) < 20
+
+
 def test_few_rows_are_not_thinned() -> None:
     """What fits is drawn as it is."""
     rows = [_sample(1, t, t) for t in range(10)]

@@ -9,7 +9,7 @@ import google_crc32c
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from clusters.scenario.steps.catalog import traits_by_step
+from clusters.scenario.steps.catalog import STEPS, traits_by_step
 from history.events import Event
 from history.folder import RunFolder
 from history.manifest import Manifest, NodeInfo, ProducerInfo, TopicInfo
@@ -103,7 +103,8 @@ def happened(t_ns, kind, **other):
 def manifest(
     *, acks="all", idempotence=True, faults=(), control=None, config=None, version="4.3.0", retries=5, **of_producer
 ):
-    """Three brokers, one topic with one partition, one producer."""
+    """Three brokers, one topic with one partition, one producer; every fault is a step that there is."""
+    assert set(faults) <= STEPS.keys()
     brokers = [
         NodeInfo(
             name=f"broker-{n}",

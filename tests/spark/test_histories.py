@@ -90,7 +90,7 @@ def told(spark):
 def permitted(producer_id: str) -> set[str]:
     """What is allowed to a producer of ``played``, given every fault."""
     settings_of = {"acks": "all"} if producer_id.startswith("all") else {"acks": "1", "idempotence": False}
-    config = manifest(faults=["kill", "stop", "pause", "disconnect", "move_leader"], **settings_of)
+    config = manifest(faults=["kill", "stop", "pause", "disconnect", "transfer_leadership"], **settings_of)
     return set(allowed_to(config, config.producers[0]))
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
 import socket
-import time
+from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
+from threading import Event
 from types import SimpleNamespace
 from typing import Any
 
@@ -341,19 +341,87 @@ def test_a_trial_is_spared_while_it_lasts(removed: list[str], monkeypatch: pytes
     assert reap() == [f"{trial.name}/broker-1"]
 
 
-def test_a_lease_by_time_spares_the_run_until_it_is_up(
-    told: str, tmp_path: Path, removed: list[str], monkeypatch: pytest.MonkeyPatch
+class Clock:
+    """Seconds that pass only when told; takes the place of ``time`` and of the event that ends the renewing."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+        self.until = 0.0
+        self.arrived = Event()
+        self.on_tick: Callable[[], object] = lambda: None
+
+    def time(self) -> float:
+        return self.now
+
+    def wait(self, seconds: float) -> bool:
+        if self.now >= self.until:
+            self.arrived.set()
+            return True
+        self.now += seconds
+        self.on_tick()
+        return False
+
+    def set(self) -> None:
+        """The renewing ends when the time has come."""
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """The clock of leases."""
+    told = Clock()
+    monkeypatch.setattr(leftovers_module, "time", told)
+    monkeypatch.setattr(leftovers_module, "Event", lambda: told)
+    return told
+
+
+@pytest.mark.parametrize(("work_s", "dies"), [(0, False), (3900, False), (3900, True)])
+def test_a_lease_by_time_is_renewed_by_whoever_works(  # noqa: PLR0917  # of four fixtures and a case
+    told: str,
+    tmp_path: Path,
+    removed: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    clock: Clock,
+    work_s: float,
+    dies: bool,
 ) -> None:
-    """Three times what the run is expected to take, and a quarter of an hour."""
+    """A drain of more than an hour is spared, and so is what follows it soon; when the worker is dead, time is up."""
     run = prepared(told, tmp_path, lease="time")
     leftovers(monkeypatch, run)
-    expires = json.loads((run / "work" / "lease").read_text())["expires"]
-    assert expires == pytest.approx(time.time() + 3 * 61 + 900, abs=60)
+    clock.until = clock.now + work_s
+    clock.on_tick = reap
+    if dies:  # nothing is renewed after its last tick
+        renew = leftovers_module._renew_lease
+        monkeypatch.setattr(leftovers_module, "_renew_lease", lambda run: clock.now < clock.until and renew(run))
+    with leftovers_module.hold_step(run, 1):
+        assert clock.arrived.wait(30)
+    assert clock.now == 1000 + work_s
 
+    clock.now += leftovers_module.LEASE_S - leftovers_module._RENEWED_EVERY_S - 1
     assert reap() == []
-    monkeypatch.setattr(leftovers_module.time, "time", lambda: expires + 1)
+    clock.now += leftovers_module._RENEWED_EVERY_S + 2
     assert removed == []
     assert reap() == [f"{run.name}/broker-1"]
+
+
+def test_the_lease_of_a_process_is_not_renewed(
+    told: str, tmp_path: Path, removed: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its tasks may outlive the command that held it; nobody waits for them."""
+    run = prepared(told, tmp_path, lease="process")
+    leftovers(monkeypatch, run)
+
+    with leftovers_module.hold_step(run, 1):
+        assert reap() == [f"{run.name}/broker-1"]
+
+
+@pytest.mark.parametrize("lease", ["{", '{"expires": "x"}'])
+def test_a_lease_that_is_not_sound_stays_so(told: str, tmp_path: Path, lease: str) -> None:
+    """Work on the run goes on."""
+    run = prepared(told, tmp_path, lease="time")
+    (run / "work" / "lease").write_text(lease)
+    with leftovers_module.hold_step(run, 1):
+        pass
+    assert (run / "work" / "lease").read_text() == lease
 
 
 def test_all_runs_are_all(told: str, tmp_path: Path, removed: list[str], monkeypatch: pytest.MonkeyPatch) -> None:

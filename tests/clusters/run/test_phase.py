@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from threading import Event
 from types import SimpleNamespace
 from typing import Any
 
@@ -537,3 +538,25 @@ def test_another_controller_is_waited_for(tmp_path: Path) -> None:
     run(tmp_path, step, world=world)
 
     assert [event.detail["last_seen"] for event in world.seen("condition_met")] == ["controller 101, 100 before"]
+
+
+def test_work_beside_the_steps_is_awaited_though_other_work_failed(tmp_path: Path) -> None:
+    """What failed is raised, and by then nothing of the phase is still at work."""
+    story = scenario([{"hold": "1ms"}], load=LOAD)
+    world: Any = FakeWorld(tmp_path, story)
+    phase = PhaseRun(world, story.phases[0])
+    told, ended = Event(), Event()
+
+    def fail() -> None:
+        raise HarnessError("No reader.")
+
+    def work() -> None:
+        told.wait(10)
+        Event().wait(0.3)  # as long as it takes to write the last of it
+        ended.set()
+
+    phase.in_background(fail, end=lambda: None)
+    phase.in_background(work, end=told.set)
+    with pytest.raises(HarnessError, match=r"No reader\."):
+        phase.run(perform)
+    assert ended.is_set()

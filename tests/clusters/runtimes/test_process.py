@@ -105,14 +105,14 @@ def test_a_node_that_does_not_run_cannot_be_signalled(runtime: ProcessRuntime, s
 
 
 def test_a_process_id_that_was_given_again_is_not_the_node(runtime: ProcessRuntime) -> None:
-    """The moment of its start tells them apart; the stranger here is this test."""
-    folder = node(runtime).folder
-    own = module._started(os.getpid())
-    (folder / "pid").write_text(f"{os.getpid()} {own}")
-    assert runtime.state("broker-1") == "running"
-
-    (folder / "pid").write_text(f"{os.getpid()} {own - 1}")
-    assert runtime.state("broker-1") == "exited"
+    """Neither this test nor another node has the node's state, nor is it signalled."""
+    runtime.start(node(runtime, "broker-2"))
+    for stranger in (str(os.getpid()), (runtime._run / "work" / "broker-2" / "pid").read_text()):
+        (node(runtime).folder / "pid").write_text(stranger)
+        assert runtime.state("broker-1") == "exited"
+        with pytest.raises(HarnessError, match="broker-1 cannot be sent SIGKILL: it does not run"):
+            runtime.kill("broker-1", "SIGKILL")
+    assert runtime.state("broker-2") == "running"
 
 
 def test_everything_of_the_run_is_removed_and_nothing_else(runtime: ProcessRuntime, tmp_path: Path) -> None:

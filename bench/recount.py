@@ -1,6 +1,6 @@
 """Counts losses and duplicates of a run from its raw ledgers, with neither Spark nor any code of the judge.
 
-``python -m tests.recount RUN [RUN …]`` prints a line a run and exits 1 where verdict.json says otherwise.
+``python -m bench.recount RUN [RUN …]`` prints a line a run and exits 1 where verdict.json says otherwise.
 """
 
 from __future__ import annotations
