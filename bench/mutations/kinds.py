@@ -182,23 +182,6 @@ def consumer_went_back(run: Recording) -> str:
     return f"offsets {one['offset']} and {other['offset']}"
 
 
-def reader_sought_back(run: Recording) -> str:
-    """The live consumer sought back, says so, and read some records again; Kafka did nothing wrong."""
-    live = run.reads("live")
-    at = run.choose(range(len(live) // 10, len(live) // 2))
-    again = [dict(row) for row in live[at - run.choose(range(1, 20)) : at]]
-    for row in live[at:]:
-        row["position"] += len(again)
-    for number, row in enumerate(again):
-        row |= {"position": at + number, "received_ns": live[at]["received_ns"]}
-    who = {name: again[0][name] for name in ("consumer_id", "pass", "topic", "partition")}
-    where = {"position": at, "from_offset": live[at]["offset"], "to_offset": again[0]["offset"]}
-    how = {"leader_epoch": live[at]["leader_epoch"], "why": "the position is out of range"}
-    run.put("polls", [*run.rows("polls"), *again])
-    run.put("seeks", [*run.rows("seeks"), who | where | how | {"sought_ns": live[at]["received_ns"]}])
-    return f"from offset {live[at]['offset']} to {again[0]['offset']}"
-
-
 @kind("nonrepeatable_read")
 def read_again_differs(run: Recording) -> str:
     """The live consumer read other values at two offsets than the final drain."""

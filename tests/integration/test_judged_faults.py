@@ -63,7 +63,7 @@ DISKS = """
 CUT_LEADERS = "".join(
     f"""
   - cut off {turn}:
-      - disconnect: {{node: leader of orders-0, from: [brokers, controllers]}}
+      - disconnect: {{node: leader of orders-0, from: [followers of orders-0, controller]}}
       - wait: {{for: {{leader_changed: orders}}, limit: 30s}}
       - hold: 5s
       - heal: all
