@@ -63,7 +63,7 @@ def environment(home: Path, **more: str) -> dict[str, str]:
         "GX_ANALYTICS_ENABLED": "false",
         "NO_COLOR": "1",
         "PYTHONPATH": os.pathsep.join(python_path),
-        "PYTHONUNBUFFERED": "1",  # the log is followed while it is written
+        "PYTHONUNBUFFERED": "1",  # what is killed leaves its last words in the log
         **more,
     }
 

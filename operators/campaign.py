@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import signal
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -15,7 +16,7 @@ from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from history.errors import BadInput, HarnessError
-from operators.campaign_progress import RECORDING
+from history.events import stage_events
 from operators.processes import descendants, send
 from operators.steps import asked_params, runs_folder
 
@@ -52,6 +53,10 @@ class CampaignStep(BaseOperator):
         if self.campaign is None:
             raise AirflowSkipException("There is no plan, so that there is nothing to go on with.")
         return CampaignFolder(Path(self.campaign))
+
+    def noted(self, item: str = "") -> AbstractContextManager[None]:
+        """Let whoever follows the campaign know when this step begins and ends."""
+        return stage_events(self.folder.stages, self.task_id, item)
 
     def on_kill(self) -> NoReturn:
         send(signal.SIGKILL, descendants(os.getpid()))  # a Spark driver outlives its spark-submit; nobody else does
@@ -98,8 +103,9 @@ class CountItems(CampaignStep):
     def execute(self, context: Context) -> list[int]:  # noqa: ARG002  # Airflow's signature
         from campaigns import recording  # heavy: not while a DAG file is parsed
 
-        items = recording.items_of(self.folder, places(), more=self.follow_up)
-        return list(range(len(recording.outstanding(self.folder, items, places()))))
+        with self.noted():
+            items = recording.items_of(self.folder, places(), more=self.follow_up)
+            return list(range(len(recording.outstanding(self.folder, items, places()))))
 
 
 class RecordItem(CampaignStep):
@@ -126,8 +132,8 @@ class RecordItem(CampaignStep):
         context["item"] = item.name if item else "nothing left"  # type: ignore[typeddict-unknown-key]
         if item is None:
             return None
-        self.log.info("%s %s", RECORDING, item.name)
-        return str(recording.record_item(self.folder, item, places()))
+        with self.noted(item.name):
+            return str(recording.record_item(self.folder, item, places()))
 
 
 class JudgeItems(CampaignStep):
@@ -136,7 +142,8 @@ class JudgeItems(CampaignStep):
     def execute(self, context: Context) -> list[str]:  # noqa: ARG002  # Airflow's signature
         from campaigns import runner  # heavy: not while a DAG file is parsed
 
-        return runner.judge_recorded(self.folder, places())
+        with self.noted():
+            return runner.judge_recorded(self.folder, places())
 
 
 class Conclude(CampaignStep):
@@ -145,7 +152,8 @@ class Conclude(CampaignStep):
     def execute(self, context: Context) -> str:  # noqa: ARG002  # Airflow's signature
         from campaigns import runner  # heavy: not while a DAG file is parsed
 
-        found = runner.conclude(self.folder, places())
+        with self.noted():
+            found = runner.conclude(self.folder, places())
         if found["state"] == "fail":
             raise AirflowFailException(f"{found['sentence']} See {self.folder.page}.")
         return str(self.folder.page)

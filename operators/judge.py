@@ -11,8 +11,10 @@ from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowFailException
 
 from history.errors import HarnessError
+from history.events import stage_events
 from history.folder import RunFolder
 from operators.processes import descendants, send
+from operators.stages import JUDGE
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -38,9 +40,11 @@ class Judge(BaseOperator):
     def execute(self, context: Context) -> None:  # noqa: ARG002  # Airflow's signature
         from spark.submit import judge  # heavy: not while a DAG file is parsed
 
-        code = judge([Path(self.run)])
+        run = RunFolder(Path(self.run))
+        with stage_events(run.stages, JUDGE.name):
+            code = judge([run.path])
         if code:
-            raise AirflowFailException(f"Verdict {_MEANING[code]}; see {RunFolder(Path(self.run)).verdict_file}.")
+            raise AirflowFailException(f"Verdict {_MEANING[code]}; see {run.verdict_file}.")
 
     def on_kill(self) -> NoReturn:
         send(signal.SIGKILL, descendants(os.getpid()))  # a Python driver outlives its spark-submit; nobody else does

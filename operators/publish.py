@@ -7,6 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
 
+from history.events import stage_events
+from history.folder import RunFolder
+from operators.stages import PUBLISH
+
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
@@ -26,4 +30,6 @@ class Publish(BaseOperator):
     def execute(self, context: Context) -> str:  # noqa: ARG002  # Airflow's signature
         from campaigns.site import publish  # heavy: not while a DAG file is parsed
 
-        return str(publish(Path(self.run)))
+        run = RunFolder(Path(self.run))
+        with stage_events(run.stages, PUBLISH.name):
+            return str(publish(run.path))

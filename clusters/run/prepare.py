@@ -19,8 +19,8 @@ from clusters.kafka.jars import metrics_agent, version_tuple
 from clusters.kafka.servers import Mode, check_storage, choose_mode, minor_of
 from clusters.live.world import Plan
 from clusters.run.leftovers import hold_trial
+from clusters.run.stages import expected_s
 from clusters.runtimes import CAPABILITIES, choose_runtime, open_runtime
-from clusters.scenario.durations import expected_phase_s
 from clusters.scenario.scenario import Scenario, cpus_of, load_scenario
 from clusters.scenario.steps.processes import Finalise, Rollback, Upgrade
 from clusters.scenario.steps.step import Step
@@ -60,7 +60,7 @@ def prepare(
     folder = RunFolder(runs.resolve() / run_id)
     folder.work.mkdir(parents=True)
     write_atomically(folder.work / "plan.json", plan.model_dump_json(indent=1))
-    expires = time.time() + 3 * expected_seconds(plan.scenario) + 900 if lease == "time" else 0
+    expires = time.time() + 3 * expected_s(plan.scenario) + 900 if lease == "time" else 0
     write_atomically(folder.work / "lease", json.dumps({"expires": expires}))
     return folder.path
 
@@ -210,8 +210,3 @@ def _check_subnet(runtime: str, subnet: str | None) -> None:
                 trial.reserve(subnet)
             finally:
                 trial.remove_all()
-
-
-def expected_seconds(scenario: Scenario) -> float:
-    """About how long a run takes."""
-    return 45.0 + sum(map(expected_phase_s, scenario.phases))

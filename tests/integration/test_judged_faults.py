@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from campaigns.recording import record
 from clusters.run import experiment
+from clusters.run.recorder import record
 from history.events import read_events
 from spark.submit import judge
 
