@@ -17,16 +17,55 @@ from clusters.scenario.scenario import Scenario, load_scenario, scenario_names
 from history.errors import BadInput
 from operators.judge import Judge
 from operators.publish import Publish
+from operators.scenario_doc import display_name, doc_of, tags
 from operators.stages import JUDGE, PUBLISH, RESOLVE
 from operators.steps import PrepareRun, RunStep, StartCluster, Watcher
 
+KAFKA = ["4.3.1", "4.2.1", "4.1.2", "4.0.2", "3.9.2", "3.9.1", "3.8.1", "3.7.2", "3.4.1", "3.3.2", "3.0.2", "2.8.2"]
 PARAMS = {
-    "kafka": Param("3.9.1", type="string", description="A version, or a folder or tarball of jars"),
-    "runtime": Param("auto", enum=["auto", "docker", "process"]),
-    "rate": Param(None, type=["number", "null"], description="Records per second instead of the scenario's"),
-    "seed": Param(None, type=["integer", "null"]),
-    "subnet": Param(None, type=["string", "null"], description="The run's own network, such as 10.199.7.0/24"),
-    "run_dir": Param(None, type=["string", "null"], description="A run folder that is already prepared"),
+    "kafka": Param(
+        "3.9.1",
+        type="string",
+        title="Kafka",
+        examples=KAFKA,
+        description="A released version from 2.8.0 on; or a folder, a tarball or an image of your own build",
+    ),
+    "runtime": Param(
+        "auto",
+        type="string",
+        title="Runtime",
+        enum=["auto", "docker", "process"],
+        values_display={
+            "auto": "auto: Docker where a daemon answers, else processes",
+            "docker": "docker: a container for each node; all faults",
+            "process": "process: local processes; no network and resource faults",
+        },
+        description="Where brokers and clients run",
+    ),
+    "rate": Param(
+        None,
+        type=["null", "number"],
+        title="Rate",
+        exclusiveMinimum=0,
+        description="Records per second; empty: the scenario's own",
+    ),
+    "seed": Param(
+        None, type=["null", "integer"], title="Seed", description="Of random targets; empty: a new one for each run"
+    ),
+    "subnet": Param(
+        None,
+        type=["null", "string"],
+        title="Subnet",
+        section="Rarely needed",
+        description="The run's own network, such as 10.199.7.0/24; empty: a free one",
+    ),
+    "run_dir": Param(
+        None,
+        type=["null", "string"],
+        title="Prepared run folder",
+        section="Rarely needed",
+        description="The folder of a run that is prepared already; `make run` uses it",
+    ),
 }
 
 
@@ -35,11 +74,13 @@ def build(name: str) -> DAG:
     scenario = load_scenario(name)
     with DAG(
         scenario.name,
+        dag_display_name=display_name(scenario),
         description=scenario.why,
+        doc_md=doc_of(scenario),
         schedule=None,
         params=PARAMS,
-        default_args={"retries": 0},  # a second try would be another experiment
-        tags=["chaos"],
+        default_args={"owner": "plimsoll", "retries": 0},  # a second try would be another experiment
+        tags=tags(scenario),
     ) as dag:
         resolve = PrepareRun(task_id=RESOLVE.name, scenario=name, execution_timeout=RESOLVE.limit(scenario))
         run: Any = resolve.output  # Airflow puts the path in its place

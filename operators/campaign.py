@@ -17,6 +17,7 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from history.errors import BadInput, HarnessError
 from history.events import stage_events
+from operators.connections import ConnectedOperator
 from operators.processes import descendants, send
 from operators.steps import asked_params, runs_folder
 
@@ -34,7 +35,7 @@ def places() -> Places:
     return Places.beside(runs_folder())
 
 
-class CampaignStep(BaseOperator):
+class CampaignStep(ConnectedOperator):
     """A step that knows its campaign by the folder's path.
 
     :param campaign: the campaign's folder
@@ -64,7 +65,7 @@ class CampaignStep(BaseOperator):
         raise HarnessError(f"Task {self.task_id} was told to stop before it was done.")
 
 
-class PlanCampaign(BaseOperator):
+class PlanCampaign(ConnectedOperator):
     """Fix what will be run; returns the campaign's folder.
 
     :param kind: compare, nightly, capacity, known_bugs or claims

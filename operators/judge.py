@@ -7,12 +7,13 @@ import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowFailException
 
 from history.errors import HarnessError
 from history.events import stage_events
 from history.folder import RunFolder
+from operators.connections import ConnectedOperator
+from operators.links import DataDocs, RunPage
 from operators.processes import descendants, send
 from operators.stages import JUDGE
 
@@ -25,13 +26,14 @@ _MEANING = {
 }
 
 
-class Judge(BaseOperator):
+class Judge(ConnectedOperator):
     """Judge a run; red unless its verdict is pass, because an unknown verdict must not look green.
 
     :param run: the run folder
     """
 
     template_fields = ("run",)
+    operator_extra_links = (RunPage(), DataDocs())
 
     def __init__(self, *, run: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)

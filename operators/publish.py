@@ -9,6 +9,7 @@ from airflow.sdk import BaseOperator
 
 from history.events import stage_events
 from history.folder import RunFolder
+from operators.links import DataDocs, RunPage
 from operators.stages import PUBLISH
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ class Publish(BaseOperator):
     """
 
     template_fields = ("run",)
+    operator_extra_links = (RunPage(), DataDocs())
 
     def __init__(self, *, run: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)

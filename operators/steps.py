@@ -15,6 +15,7 @@ from clusters.paths import ROOT
 from clusters.run.stages import Stage
 from history.errors import BadInput, HarnessError, PlimsollError
 from history.folder import RunFolder
+from operators.connections import ConnectedOperator
 from spark.connection import spark_master
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def asked_params(context: Context) -> dict[str, Any]:
     return params
 
 
-class PrepareRun(BaseOperator):
+class PrepareRun(ConnectedOperator):
     """Check everything that was asked for and make the run folder; returns its path.
 
     :param scenario: a scenario's name, or the path of its file
@@ -65,7 +66,7 @@ class PrepareRun(BaseOperator):
         return str(folder.path)
 
 
-class RunStep(BaseOperator):
+class RunStep(ConnectedOperator):
     """One stage of a run that lives.
 
     :param run: the run folder
@@ -104,7 +105,7 @@ class StartCluster(RunStep):
             raise
 
 
-class Reap(BaseOperator):
+class Reap(ConnectedOperator):
     """Remove what expired runs left behind; returns their run ids."""
 
     def execute(self, context: Context) -> list[str]:  # noqa: ARG002  # Airflow's signature

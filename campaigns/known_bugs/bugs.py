@@ -13,6 +13,7 @@ from typing import Any
 from spark.gates import version
 
 Range = tuple[tuple[int, ...], tuple[int, ...]]
+NEVER_FIXED = (99, 0, 0)
 
 
 @dataclass(frozen=True)
@@ -109,7 +110,7 @@ BUGS = (
         bad="4.3.0",
         good="4.3.0",
         shown_as=("behaviour_change",),
-        affected=[((4, 0, 0), (99, 0, 0))],
+        affected=[((4, 0, 0), NEVER_FIXED)],
         bad_changes={"cluster": {"elr": True}},
         good_changes={"cluster": {"elr": False}},
     ),
