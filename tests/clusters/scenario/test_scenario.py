@@ -392,8 +392,8 @@ ORDERS = {"replicas": ["A", "B", "C"]}
             plain(cluster={"brokers": 3, "rack": 1}),
             "cluster: unknown field 'rack'; known: brokers, mode, controllers, elr",
         ),
-        (story({"pause": {"nodee": "A"}}), "phases.0.steps.0: unknown field 'nodee'; known: node"),
-        (story({"wait": {"form": 1}}), "phases.0.steps.0: unknown field 'form'; known: for, limit"),
+        (story({"pause": {"nodee": "A"}}), "x.yaml: phase 'one', step 1 (pause): unknown field 'nodee'; known: node"),
+        (story({"wait": {"form": 1}}), "phase 'one', step 1 (wait): unknown field 'form'; known: for, limit"),
         (
             story({"restart": {"node": "A", "with": {"min.insync.replicas": 1}}}),
             "min.insync.replicas cannot be changed within a run; set it under cluster or topics",
@@ -406,7 +406,13 @@ ORDERS = {"replicas": ["A", "B", "C"]}
             story({"explode": "A"}),
             "unknown step 'explode'; known: bounce, configure, crash_loop, cut, ",
         ),
-        (story({"cut": {"node": "A"}}), "from: Field required"),
+        (
+            story({"hold": "1s"}, {"cut": "follower of orders-0"}),
+            "phase 'one', step 2 (cut): 'follower of orders-0' is not enough; cut takes node, from, and optionally "
+            "direction, for example 'cut: {node: leader of orders-0, from: [",
+        ),
+        (story({"cut": {"node": "A"}}), "step 1 (cut): from is missing; cut takes node, from, and optionally"),
+        (plain(phases=[{"one": "hold"}]), "phases.0.steps: Input should be a valid list"),
         (story({"cut": {"node": "A", "from": []}}), "from: List should have at least 1 item"),
         (story({"cut": {"node": "A", "from": ["B", "world"]}}), "'world' is no target; say leader|follower"),
         (story({"cut": {"node": "A", "from": "D"}}), "there is no broker D; this cluster has A, B, C"),
