@@ -55,7 +55,7 @@ class CampaignStep(ConnectedOperator):
             raise AirflowSkipException("There is no plan, so that there is nothing to go on with.")
         return CampaignFolder(Path(self.campaign))
 
-    def noted(self, item: str = "") -> AbstractContextManager[None]:
+    def stage(self, item: str = "") -> AbstractContextManager[None]:
         """Let whoever follows the campaign know when this step begins and ends."""
         return stage_events(self.folder.stages, self.task_id, item)
 
@@ -104,7 +104,7 @@ class CountItems(CampaignStep):
     def execute(self, context: Context) -> list[int]:  # noqa: ARG002  # Airflow's signature
         from campaigns import recording  # heavy: not while a DAG file is parsed
 
-        with self.noted():
+        with self.stage():
             items = recording.items_of(self.folder, places(), more=self.follow_up)
             return list(range(len(recording.outstanding(self.folder, items, places()))))
 
@@ -133,7 +133,7 @@ class RecordItem(CampaignStep):
         context["item"] = item.name if item else "nothing left"  # type: ignore[typeddict-unknown-key]
         if item is None:
             return None
-        with self.noted(item.name):
+        with self.stage(item.name):
             return str(recording.record_item(self.folder, item, places()))
 
 
@@ -143,7 +143,7 @@ class JudgeItems(CampaignStep):
     def execute(self, context: Context) -> list[str]:  # noqa: ARG002  # Airflow's signature
         from campaigns import runner  # heavy: not while a DAG file is parsed
 
-        with self.noted():
+        with self.stage():
             return runner.judge_recorded(self.folder, places())
 
 
@@ -153,7 +153,7 @@ class Conclude(CampaignStep):
     def execute(self, context: Context) -> str:  # noqa: ARG002  # Airflow's signature
         from campaigns import runner  # heavy: not while a DAG file is parsed
 
-        with self.noted():
+        with self.stage():
             found = runner.conclude(self.folder, places())
         if found["state"] == "fail":
             raise AirflowFailException(f"{found['sentence']} See {self.folder.page}.")

@@ -32,8 +32,8 @@ def use_connections() -> None:
         BadInput: the connection to Docker has no host.
     """
     if spark := _connection(SPARK):
-        told = {"conn_type": spark.conn_type, "host": spark.host, "port": spark.port, "extra": spark.extra_dejson}
-        os.environ[f"AIRFLOW_CONN_{SPARK.upper()}"] = json.dumps(told)
+        fields = {"conn_type": spark.conn_type, "host": spark.host, "port": spark.port, "extra": spark.extra_dejson}
+        os.environ[f"AIRFLOW_CONN_{SPARK.upper()}"] = json.dumps(fields)
     if docker := _connection(DOCKER):
         if not docker.host:
             raise BadInput(f"The connection {DOCKER} has no host; it is an address such as unix:///run/docker.sock.")

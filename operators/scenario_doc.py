@@ -8,7 +8,7 @@ from clusters.scenario.scenario import Scenario
 from operators.progress import rounded
 from operators.stages import expected_s
 
-_CONTROLS = {"lost_write": "acknowledged records are lost", "duplicate": "records stand in the log twice"}
+_CONTROLS = {"lost_write": "acknowledged records are lost", "duplicate": "records are duplicated"}
 _READING = """## How to read it
 
 - The grid is the experiment's timeline: set up, one task per phase, drain, collect, tear down, judge, publish.

@@ -336,11 +336,11 @@ def parse_scenario(text: str, where: str, changes: Mapping[str, Any] | None = No
         raise BadInput(f"{where}{changed}: {first_wrong(error, partial(_named, merged))}.") from error
 
 
-def _named(told: Any, place: Place) -> str:
+def _named(document: Any, place: Place) -> str:
     """A place in a scenario; a step by its phase, its number and its key."""
     match place:
         case ("phases", int(phase), "steps", int(step), *more):
-            of: Any = _phase(told["phases"][phase])
+            of: Any = _phase(document["phases"][phase])
             written = of["steps"][step]
             key = f" ({next(iter(written))})" if isinstance(written, dict) and written else ""
             return ": ".join([f"phase {of['name']!r}, step {step + 1}{key}", *filter(None, [dotted(more)])])
