@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
+import yaml
+
 from campaigns.known_bugs.bugs import BUGS, NEVER_FIXED, Bug, Range
 from clusters.run.stages import stages
 from clusters.scenario.scenario import Scenario
+from clusters.scenario.steps.step import Step
 from operators.progress import rounded
 from operators.stages import expected_s
 
@@ -25,8 +30,17 @@ def doc_of(scenario: Scenario) -> str:
     lines = [f"{scenario.why}", "", f"It takes about {rounded(expected_s(scenario))}.", "", "## Phases", ""]
     for number, (stage, phase) in enumerate(zip(phases, scenario.phases, strict=True), 1):
         lines.append(f"{number}. **{phase.name}**, about {rounded(stage.expected_s)}")
-        lines += [f"    - `{step.key}`{str(step).removeprefix(step.key)}" for step in phase.steps]
+        lines += [f"    - `{as_written(step)}`" for step in phase.steps]
     return "\n".join([*lines, "", "## Expected result", "", expected(scenario), "", _READING])
+
+
+def as_written(step: Step) -> str:
+    """A step as its file has it, in seconds and bytes."""
+    settings = step.model_dump(exclude_defaults=True)[step.key]
+    if list(settings) == [step.shorthand]:
+        settings = settings[step.shorthand]
+    text = yaml.safe_dump(settings, default_flow_style=True, sort_keys=False, width=math.inf)
+    return f"{step.key}: {text.removesuffix(chr(10)).removesuffix('...').strip()}"
 
 
 def display_name(scenario: Scenario) -> str:
