@@ -20,8 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from bench.recount import judged, recount
-from campaigns import recording
-from clusters.run import experiment
+from clusters.run import experiment, recorder
 from history.folder import RunFolder
 from history.manifest import read_manifest
 from spark.intervals import clopper_pearson
@@ -94,7 +93,7 @@ def recorded() -> list[Path]:
 def record(scenario: str, kafka: str, runs: Path = RUNS) -> Path:
     """One run, as the DAG's tasks would make it; returns its folder."""
     run = experiment.prepare(scenario, kafka=kafka, runs=runs, lease="process")
-    recording.record(run)
+    recorder.record(run)
     print(f"recorded {run.name}", flush=True)
     return run
 

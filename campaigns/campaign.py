@@ -9,7 +9,8 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from history.errors import BadInput
-from history.folder import write_atomically
+from history.events import EventLog
+from history.folder import STAGES, write_atomically
 from history.refusals import first_wrong
 
 Kind = Literal["compare", "nightly", "capacity", "known_bugs", "claims"]
@@ -74,17 +75,22 @@ class Campaign(_Model):
 
 
 class CampaignFolder:
-    """``site/<kind>/<campaign id>/``: the plan, the result for machines, and the page for people."""
+    """``site/<kind>/<campaign id>/``: the plan, when its stages began and ended, the result and its page."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.plan = path / "campaign.json"
         self.result = path / "result.json"
         self.page = path / "index.html"
+        self.stages = path / STAGES
 
     @classmethod
     def of(cls, site: Path, kind: Kind, campaign_id: str) -> CampaignFolder:
         return cls(site / FOLDERS[kind] / campaign_id)
+
+    def say_waiting(self, words: str) -> None:
+        """Write for whoever follows the campaign that it waits for this host."""
+        EventLog(self.stages).add("waiting", why=words)
 
     def write_plan(self, campaign: Campaign) -> None:
         """Write the plan of a new campaign.

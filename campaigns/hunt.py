@@ -18,10 +18,11 @@ import pyarrow.parquet as pq
 
 from campaigns.campaign import check_name
 from campaigns.places import Places
-from campaigns.recording import first_of_each, record
+from campaigns.recording import first_of_each
 from campaigns.site import publish
 from clusters.run import experiment
 from clusters.run.host_lock import beside_others
+from clusters.run.recorder import record
 from clusters.scenario.scenario import Scenario
 from clusters.scenario.schedules import Menu, as_yaml, rotation
 from clusters.scenario.shrink import shrink

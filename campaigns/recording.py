@@ -15,13 +15,12 @@ from typing import Any, TypeVar
 from campaigns import kinds
 from campaigns.campaign import CORRECTNESS, FROM_RECORDINGS, Campaign, CampaignFolder, Item
 from campaigns.places import Places
-from clusters.live.world import World
-from clusters.run import experiment
+from clusters.run import experiment, recorder, stages
 from clusters.run.host_lock import alone, beside_others
 from clusters.scenario.scenario import load_scenario
 from history import archive
 from history.errors import EvidenceError
-from history.events import errors_of, recorded
+from history.events import errors_of
 from history.folder import RunFolder, write_atomically
 from history.manifest import read_manifest
 
@@ -37,7 +36,7 @@ def runtime_of(campaign: Campaign) -> str:
 
 def expected_seconds(item: Item) -> float:
     """About how long an item takes until it is recorded."""
-    return experiment.expected_seconds(load_scenario(item.scenario, item.changes))
+    return stages.expected_s(load_scenario(item.scenario, item.changes))
 
 
 # --- what is done, and what is not ---------------------------------------------------------------
@@ -154,7 +153,8 @@ def record_item(folder: CampaignFolder, item: Item, places: Places) -> Path:
     """
     campaign = folder.read_plan()
     labels = {**item.labels, "campaign": campaign.campaign_id, "item": item.name}
-    with beside_others() if campaign.kind in CORRECTNESS else alone():
+    hold = beside_others if campaign.kind in CORRECTNESS else alone
+    with hold(tell=folder.say_waiting):
         run = experiment.prepare(
             item.scenario,
             kafka=item.kafka,
@@ -165,30 +165,5 @@ def record_item(folder: CampaignFolder, item: Item, places: Places) -> Path:
             runs=places.runs,
             lease="process",
         )
-        record(run)
+        recorder.record(run)
     return run
-
-
-def record(run: Path) -> None:
-    """A prepared run from its first node to its last, by the calls that a scenario's DAG makes.
-
-    Raises:
-        PlimsollError: the harness broke; what there is was collected, nothing of it lives on.
-    """
-    with World.open(run) as world:
-        phases = len(world.scenario.phases)
-    with experiment.hold_lease(run):
-        try:
-            with recorded(run, "record"):
-                experiment.start_cluster(run)
-                experiment.create_topics(run)
-                experiment.start_clients(run)
-                experiment.capture(run, "before")
-                for index in range(phases):
-                    experiment.run_phase(run, index)
-                experiment.stop_producers(run)
-                experiment.quiesce(run)
-                experiment.drain(run)
-                experiment.capture(run, "after")
-        finally:
-            experiment.salvage(run)

@@ -21,6 +21,7 @@ from clusters.run import experiment
 from clusters.run.host_lock import beside_others
 from history import archive
 from history.errors import BadInput
+from history.events import EventLog
 from history.folder import write_atomically
 from reports.site import write
 from spark.connection import spark_master
@@ -74,8 +75,9 @@ def judge_recorded(folder: CampaignFolder, places: Places) -> list[str]:
     rows = archive.read(places.archive, campaign=campaign.campaign_id)
     known = {row["run_id"] for row in rows}
     fresh = [run for _, run in collected_runs(campaign, places) if run.name not in known]
+    EventLog(folder.stages).add("judging", runs=[run.name for run in fresh])
     for together in (fresh[first : first + TOGETHER] for first in range(0, len(fresh), TOGETHER)):
-        with beside_others():
+        with beside_others(tell=folder.say_waiting):
             judge(together)
         for run in together:
             publish(run)

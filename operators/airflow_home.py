@@ -44,8 +44,6 @@ _SETTINGS = {
     "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
     "AIRFLOW__WORKERS__EXECUTION_API_RETRIES": "10",  # on a busy host a first task starts before the api-server answers
 }
-# A machine that outgrew this one names another master in its own AIRFLOW_CONN_SPARK_DEFAULT.
-_SPARK = {"conn_type": "spark", "host": "local[*]"}
 
 
 def environment(home: Path, **more: str) -> dict[str, str]:
@@ -53,7 +51,6 @@ def environment(home: Path, **more: str) -> dict[str, str]:
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("AIRFLOW__")}
     python_path = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     return {
-        "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps(_SPARK),
         **inherited,
         **_SETTINGS,
         # SQLite has one writer at a time: on a busy disk its own 5 s run out ("database is locked").
@@ -62,8 +59,8 @@ def environment(home: Path, **more: str) -> dict[str, str]:
         "GX_ANALYTICS_ENABLED": "false",
         "NO_COLOR": "1",
         "PYTHONPATH": os.pathsep.join(python_path),
-        "PYTHONUNBUFFERED": "1",  # the log is followed while it is written
         "SPT_NOENV": "1",  # else a worker's title takes the place of its environment, by which it is found
+        "PYTHONUNBUFFERED": "1",  # what is killed leaves its last words in the log
         **more,
     }
 

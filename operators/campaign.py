@@ -6,6 +6,7 @@ A run of a campaign is one task: its own grid would be the fifteen tasks of a sc
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -14,7 +15,8 @@ from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from history.errors import BadInput, HarnessError
-from operators.campaign_progress import RECORDING
+from history.events import stage_events
+from operators.connections import ConnectedOperator
 from operators.processes import kill_descendants
 from operators.steps import asked_params, runs_folder
 
@@ -32,7 +34,7 @@ def places() -> Places:
     return Places.beside(runs_folder())
 
 
-class CampaignStep(BaseOperator):
+class CampaignStep(ConnectedOperator):
     """A step that knows its campaign by the folder's path.
 
     :param campaign: the campaign's folder
@@ -52,13 +54,17 @@ class CampaignStep(BaseOperator):
             raise AirflowSkipException("There is no plan, so that there is nothing to go on with.")
         return CampaignFolder(Path(self.campaign))
 
+    def stage(self, item: str = "") -> AbstractContextManager[None]:
+        """Let whoever follows the campaign know when this step begins and ends."""
+        return stage_events(self.folder.stages, self.task_id, item)
+
     def on_kill(self) -> NoReturn:
         kill_descendants(psutil.Process())  # a Spark driver outlives its spark-submit; nobody else does
         # Airflow runs on after this; only an exception ends the task, and lets a run be collected and torn down.
         raise HarnessError(f"Task {self.task_id} was told to stop before it was done.")
 
 
-class PlanCampaign(BaseOperator):
+class PlanCampaign(ConnectedOperator):
     """Fix what will be run; returns the campaign's folder.
 
     :param kind: compare, nightly, capacity, known_bugs or claims
@@ -97,8 +103,9 @@ class CountItems(CampaignStep):
     def execute(self, context: Context) -> list[int]:  # noqa: ARG002  # Airflow's signature
         from campaigns import recording  # heavy: not while a DAG file is parsed
 
-        items = recording.items_of(self.folder, places(), more=self.follow_up)
-        return list(range(len(recording.outstanding(self.folder, items, places()))))
+        with self.stage():
+            items = recording.items_of(self.folder, places(), more=self.follow_up)
+            return list(range(len(recording.outstanding(self.folder, items, places()))))
 
 
 class RecordItem(CampaignStep):
@@ -125,8 +132,8 @@ class RecordItem(CampaignStep):
         context["item"] = item.name if item else "nothing left"  # type: ignore[typeddict-unknown-key]
         if item is None:
             return None
-        self.log.info("%s %s", RECORDING, item.name)
-        return str(recording.record_item(self.folder, item, places()))
+        with self.stage(item.name):
+            return str(recording.record_item(self.folder, item, places()))
 
 
 class JudgeItems(CampaignStep):
@@ -135,7 +142,8 @@ class JudgeItems(CampaignStep):
     def execute(self, context: Context) -> list[str]:  # noqa: ARG002  # Airflow's signature
         from campaigns import runner  # heavy: not while a DAG file is parsed
 
-        return runner.judge_recorded(self.folder, places())
+        with self.stage():
+            return runner.judge_recorded(self.folder, places())
 
 
 class Conclude(CampaignStep):
@@ -144,7 +152,8 @@ class Conclude(CampaignStep):
     def execute(self, context: Context) -> str:  # noqa: ARG002  # Airflow's signature
         from campaigns import runner  # heavy: not while a DAG file is parsed
 
-        found = runner.conclude(self.folder, places())
+        with self.stage():
+            found = runner.conclude(self.folder, places())
         if found["state"] == "fail":
             raise AirflowFailException(f"{found['sentence']} See {self.folder.page}.")
         return str(self.folder.page)

@@ -191,7 +191,7 @@ def _run(asked: argparse.Namespace) -> int:
     named = str(Path(asked.scenario).resolve()) if asked.scenario.endswith((".yaml", ".yml")) else asked.scenario
     with beside_others(), experiment.hold_lease(run), airflow_home.home_of_run(run.name) as home:
         log = home / "airflow.log"
-        progress = Progress(scenario, log, RunFolder(run).events, _say)
+        progress = Progress(scenario, RunFolder(run), _say)
         progress.begin()
         try:
             succeeded = run_dag(
@@ -215,10 +215,10 @@ def _run(asked: argparse.Namespace) -> int:
 
 def _salvage_unsealed(run: Path) -> None:
     """Collect and remove what Airflow left when it broke off."""
-    from clusters.run import experiment  # heavy
+    from clusters.run.recorder import salvage  # heavy
 
     if not RunFolder(run).is_sealed:
-        experiment.salvage(run)
+        salvage(run)
 
 
 def _conclude(run: RunFolder, succeeded: bool, log: Path) -> int:
@@ -273,7 +273,7 @@ def _campaign(asked: argparse.Namespace) -> int:
     before = _written_ns(folder.result)
     with airflow_home.home_of_run(f"{asked.kind}-{campaign.campaign_id}") as home:
         log = home / "airflow.log"
-        progress = CampaignProgress(log, _say, listed, recording.expected_seconds)
+        progress = CampaignProgress(folder, places.runs, _say, listed, recording.expected_seconds)
         todo = listed(False)
         progress.say(f"{asked.kind} {campaign.campaign_id}: {len(todo)} of {len(campaign.items)} runs to record")
         try:

@@ -26,6 +26,7 @@ from clusters.paths import ROOT
 from clusters.waiting import wait_until
 from history.errors import BadInput, HarnessError, WaitTimeout
 from operators.airflow_home import airflow, environment, make_home, migrate
+from operators.links import PAGES
 from operators.processes import lives, with_variable
 from operators.steps import runs_folder
 
@@ -80,6 +81,8 @@ def up(port: int, home: Path = HOME, database: str | None = None) -> int:
                 AIRFLOW__API__PORT=str(port),
                 AIRFLOW__API__WORKERS="1",
                 AIRFLOW__CORE__EXECUTION_API_SERVER_URL=f"{url}/execution/",
+                AIRFLOW__CORE__PLUGINS_FOLDER=str(ROOT / "operators" / "plugins"),
+                **{PAGES: url_of(port + 1)},
                 **_CALM,
                 **variables,
             ),

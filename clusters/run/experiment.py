@@ -1,4 +1,4 @@
-"""A run, call by call; Airflow's tasks are thin steps around these.
+"""A run, call by call; ``clusters.run.stages`` says in which order.
 
 Every call takes the run's folder, finds all else in it, and may be made by another process than the one before.
 """
@@ -28,41 +28,21 @@ from clusters.live.resource_limits import allow_clients, allow_cluster, end_allo
 from clusters.live.world import World
 from clusters.run.actions import perform
 from clusters.run.collect import collect_clients, collect_servers, write_tables
-from clusters.run.leftovers import hold_lease, hold_step, reap, tear_down
+from clusters.run.leftovers import hold_lease, reap, tear_down
 from clusters.run.manifest import add_features, add_incarnations, manifest_of
 from clusters.run.phase import PhaseRun
-from clusters.run.prepare import check, expected_seconds, prepare
+from clusters.run.prepare import check, prepare
 from clusters.run.usage import record_usage
 from clusters.scenario.durations import drain_limit_s
 from clusters.waiting import wait_until
 from history.errors import HarnessError, WaitTimeout
-from history.events import read_events, recorded
+from history.events import read_events
 from history.folder import RunFolder
 from history.partition import TopicPartition
 from history.tables import PHASE_START
 
-__all__ = [
-    "capture",
-    "check",
-    "check_unstarted",
-    "collect",
-    "create_topics",
-    "drain",
-    "expected_seconds",
-    "hold_lease",
-    "prepare",
-    "quiesce",
-    "reap",
-    "run_phase",
-    "salvage",
-    "start_clients",
-    "start_cluster",
-    "stop_clients",
-    "stop_producers",
-    "tear_down",
-]
+__all__ = ["check", "hold_lease", "prepare", "reap", "tear_down"]  # from the modules beside it
 
-HOLDER_LIMIT_S = 120.0  # for a phase that was given up to heal what it broke
 READY_LIMIT_S = 60.0
 QUIESCE_LIMIT_S = 30.0  # beyond the time-out of transactions, which the coordinator looks at every 10 s
 
@@ -317,18 +297,3 @@ def collect(run: Path) -> None:
         write_tables(world)
         add_incarnations(world)
         world.folder.seal()
-
-
-def salvage(run: Path) -> None:
-    """End a run wherever it is: collect what there is, unless that was done, and remove everything that it started.
-
-    Raises:
-        Exception: whatever made collecting fail, after everything was removed.
-    """
-    try:
-        with recorded(run, "collect"), hold_step(run, HOLDER_LIMIT_S):
-            if not RunFolder(run).is_sealed:
-                stop_clients(run)
-                collect(run)
-    finally:
-        tear_down(run)

@@ -7,38 +7,40 @@ from __future__ import annotations
 
 import fcntl
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
 log = logging.getLogger("plimsoll.host")
 
-WAITING = "waiting until this host's"  # how the words begin that a person is shown
+Tell = Callable[[str], object]  # what a person is shown
 LOCK = Path("/tmp/plimsoll-host.lock")  # wherever TMPDIR points: all users have to meet here
 
 
 @contextmanager
-def alone(lock: Path | None = None) -> Iterator[None]:
-    """Hold the host for a benchmark; waits until nobody else uses it."""
-    with _held(lock or LOCK, fcntl.LOCK_EX, f"{WAITING} other runs have ended: a benchmark runs alone"):
+def alone(lock: Path | None = None, tell: Tell = log.info) -> Iterator[None]:
+    """Hold the host for a benchmark; waits until nobody else uses it, and tells so."""
+    with _held(
+        lock or LOCK, fcntl.LOCK_EX, "waiting until this host's other runs have ended: a benchmark runs alone", tell
+    ):
         yield
 
 
 @contextmanager
-def beside_others(lock: Path | None = None) -> Iterator[None]:
-    """Use the host for a run about correctness; waits until no benchmark runs."""
-    with _held(lock or LOCK, fcntl.LOCK_SH, f"{WAITING} benchmark has ended"):
+def beside_others(lock: Path | None = None, tell: Tell = log.info) -> Iterator[None]:
+    """Use the host for a run about correctness; waits until no benchmark runs, and tells so."""
+    with _held(lock or LOCK, fcntl.LOCK_SH, "waiting until this host's benchmark has ended", tell):
         yield
 
 
 @contextmanager
-def _held(lock: Path, how: int, words: str) -> Iterator[None]:
+def _held(lock: Path, how: int, words: str, tell: Tell) -> Iterator[None]:
     with _opened(lock) as file:
         try:
             fcntl.flock(file, how | fcntl.LOCK_NB)
         except BlockingIOError:
-            log.info(words)
+            tell(words)
             fcntl.flock(file, how)
         yield
 

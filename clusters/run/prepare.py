@@ -18,7 +18,6 @@ from clusters.kafka.servers import Mode, check_storage, choose_mode
 from clusters.live.world import Plan
 from clusters.run.leftovers import Lease, hold_trial, write_lease
 from clusters.runtimes import capabilities, choose_runtime, open_runtime
-from clusters.scenario.durations import expected_phase_s
 from clusters.scenario.scenario import Scenario, cpus_of, load_scenario
 from clusters.scenario.steps.processes import Finalise, Rollback, Upgrade
 from clusters.scenario.steps.step import Step
@@ -208,8 +207,3 @@ def _check_subnet(runtime: str, subnet: str | None) -> None:
                 trial.reserve(subnet)
             finally:
                 trial.remove_all()
-
-
-def expected_seconds(scenario: Scenario) -> float:
-    """About how long a run takes."""
-    return 45.0 + sum(map(expected_phase_s, scenario.phases))

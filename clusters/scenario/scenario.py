@@ -10,6 +10,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -36,7 +37,7 @@ from clusters.scenario.values import (
     seconds,
 )
 from history.errors import BadInput
-from history.refusals import first_wrong
+from history.refusals import Place, dotted, first_wrong
 from history.yaml_files import parse, read_text
 
 CONTROLLERS = ("active controller", "controllers")  # nodes of their own in KRaft mode
@@ -328,12 +329,24 @@ def parse_scenario(text: str, where: str, changes: Mapping[str, Any] | None = No
     Raises:
         BadInput: it is no YAML or no scenario; the message names the first thing wrong.
     """
+    told = parse(text, where)
+    merged = merge_patch(told, changes) if changes else told
     try:
-        told = parse(text, where)
-        return Scenario.model_validate(merge_patch(told, changes) if changes else told)
+        return Scenario.model_validate(merged)
     except ValidationError as error:
         changed = ", as changed" if changes else ""
-        raise BadInput(f"{where}{changed}: {first_wrong(error)}.") from error
+        raise BadInput(f"{where}{changed}: {first_wrong(error, partial(_named, merged))}.") from error
+
+
+def _named(document: Any, place: Place) -> str:
+    """A place in a scenario; a step by its phase, its number and its key."""
+    match place:
+        case ("phases", int(phase), "steps", int(step), *more):
+            of: Any = _phase(document["phases"][phase])
+            written = of["steps"][step]
+            key = f" ({next(iter(written))})" if isinstance(written, dict) and written else ""
+            return ": ".join([f"phase {of['name']!r}, step {step + 1}{key}", *filter(None, [dotted(more)])])
+    return dotted(place)
 
 
 def merge_patch(told: object, changes: Mapping[str, Any]) -> dict[str, Any]:

@@ -10,14 +10,8 @@ import pytest
 from campaigns import recording
 from campaigns.campaign import Campaign, CampaignFolder, Item
 from campaigns.places import Places
-from clusters.live.world import Plan
-from clusters.run import experiment
-from clusters.scenario.scenario import load_scenario
-from history.errors import HarnessError
-from history.events import EventLog, errors_of
-from history.folder import RunFolder
+from clusters.run import experiment, host_lock, recorder
 from tests.campaigns.sample_runs import sealed_run
-from tests.clusters.noted import note_calls
 
 
 def test_what_was_recorded_is_not_outstanding(folder: CampaignFolder, places: Places) -> None:
@@ -161,91 +155,23 @@ def test_follow_up_is_asked_once(
 # --- recording -------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Every call on a run notes itself; collecting seals."""
-    return note_calls(
-        monkeypatch,
-        *("start_cluster", "create_topics", "start_clients", "capture", "run_phase", "stop_producers"),
-        *("quiesce", "drain", "stop_clients", "collect", "tear_down"),
-    )
-
-
-@pytest.fixture
-def prepared(places: Places) -> Path:
-    """A prepared run of a scenario with one phase, which needs neither jars nor Docker."""
-    run = places.runs / "20260101-prepared"
-    (run / "work").mkdir(parents=True)
-    (run / "work" / "lease").write_text('{"expires": 0}')
-    told: dict[str, Any] = {"kafka_version": "3.9.1", "jars": Path("/jars"), "mode": "kraft", "runtime": "process"}
-    (run / "work" / "plan.json").write_text(Plan(scenario=load_scenario("steady"), seed=1, **told).model_dump_json())
-    return run
-
-
-def test_a_run_is_recorded_in_the_order_of_its_dag(prepared: Path, calls: list[str]) -> None:
-    """Producers stop before the drain, everything is collected before it is torn down."""
-    recording.record(prepared)
-
-    assert calls == [
-        *("start_cluster", "create_topics", "start_clients", "capture before", "run_phase 0", "stop_producers"),
-        *("quiesce", "drain", "capture after", "stop_clients", "collect", "tear_down"),
-    ]
-
-
-def test_a_run_that_breaks_is_collected_and_torn_down(
-    prepared: Path, calls: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its events say why, so that its verdict becomes unknown; the error passes on."""
-
-    def broken(*_: object) -> None:
-        raise HarnessError("No topic.")
-
-    monkeypatch.setattr(experiment, "create_topics", broken)
-
-    with pytest.raises(HarnessError, match=r"No topic\."):
-        recording.record(prepared)
-
-    assert calls == ["start_cluster", "stop_clients", "collect", "tear_down"]
-    assert errors_of(RunFolder(prepared)) == ["HarnessError: No topic."]
-
-
-def test_a_run_that_cannot_be_collected_is_torn_down(
-    prepared: Path, calls: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Nothing of it lives on."""
-
-    def broken(*_: object) -> None:
-        raise HarnessError("No room.")
-
-    monkeypatch.setattr(experiment, "collect", broken)
-
-    with pytest.raises(HarnessError, match=r"No room\."):
-        recording.record(prepared)
-    assert calls[-1] == "tear_down"
-
-
 def test_an_item_carries_its_labels_into_the_run(
-    folder: CampaignFolder, places: Places, prepared: Path, calls: list[str], monkeypatch: pytest.MonkeyPatch
+    folder: CampaignFolder, places: Places, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The campaign and the item are added to the plan's own."""
     asked: dict[str, Any] = {}
+    recorded: list[Path] = []
 
     def prepare(scenario: str, **settings: Any) -> Path:
         asked.update(settings, scenario=scenario)
-        return prepared
+        return places.runs / "prepared"
 
+    monkeypatch.setattr(host_lock, "LOCK", tmp_path / "lock")
     monkeypatch.setattr(experiment, "prepare", prepare)
+    monkeypatch.setattr(recorder, "record", recorded.append)
 
-    assert recording.record_item(folder, folder.read_plan().items[0], places) == prepared
+    made = recording.record_item(folder, folder.read_plan().items[0], places)
+
+    assert recorded == [made] == [places.runs / "prepared"]
     assert asked["labels"] == {"role": "base", "campaign": "c1", "item": "run-1"}
     assert asked["runs"] == places.runs
-    assert calls[-1] == "tear_down"
-
-
-def test_events_of_a_run_stay_as_they_are(prepared: Path, calls: list[str]) -> None:
-    """A run without trouble has no error among its events."""
-    EventLog(RunFolder(prepared).events).add("run_started")
-    recording.record(prepared)
-
-    assert errors_of(RunFolder(prepared)) == []
-    assert calls

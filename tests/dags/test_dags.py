@@ -12,7 +12,6 @@ import pytest
 from airflow.dag_processing.dagbag import DagBag
 from airflow.sdk import DAG
 
-from clusters.run import experiment
 from clusters.scenario import scenario
 from clusters.scenario.scenario import scenario_names
 from history.errors import BadInput
@@ -92,14 +91,6 @@ def test_nothing_is_tried_twice_and_everything_has_a_time_limit(story: DAG) -> N
     assert story.task_dict["phase_2_follower_lags"].execution_timeout == timedelta(seconds=12 + 50 + 2 * 8 + 120)
 
 
-def test_every_step_names_a_call_that_exists(bag: DagBag) -> None:
-    """The DAG spells the calls of clusters.run.experiment as text."""
-    calls = {t.call for name in scenario_names() for t in bag.dags[name].tasks if isinstance(t, RunStep)}
-
-    assert "run_phase" in calls
-    assert [call for call in calls if not callable(getattr(experiment, call, None))] == []
-
-
 def test_parameters(story: DAG) -> None:
     """The defaults are valid, and a runtime that does not exist is refused."""
     assert story.params.validate()["kafka"] == "3.9.1"
@@ -144,7 +135,7 @@ def test_a_scenario_that_is_half_saved_takes_no_other_with_it(
 
 def test_a_phase_is_told_by_number_and_name(story: DAG) -> None:
     """A run whose scenario was edited meanwhile would otherwise be given another phase."""
-    phases = [task.arguments for task in story.tasks if isinstance(task, RunStep) and task.call == "run_phase"]
+    phases = [task.stage.arguments for task in story.tasks if isinstance(task, RunStep) and task.stage.phase]
 
     assert phases == [(0, "steady"), (1, "follower lags"), (2, "leader dies")]
 

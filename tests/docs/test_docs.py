@@ -14,9 +14,11 @@ from clusters.runtimes.runtime import OPTIONAL
 from clusters.scenario.conditions import Condition
 from clusters.scenario.scenario import Cluster, Load, Scenario, Topic, load_scenario, parse_scenario, scenario_names
 from clusters.scenario.steps.catalog import STEPS
+from history.events import stage_events
+from history.folder import RunFolder
 from history.tables import IMPORTED, JUDGED, RECORDED
 from operators.progress import Progress
-from operators.timing import EXPECTED_S
+from operators.stages import stages
 from spark import invariants, replica_checks
 from spark.allowed import ALLOWED
 from spark.anomalies import SEVERITY
@@ -194,11 +196,12 @@ def test_the_readme_tells_every_scenario() -> None:
 def test_the_demo_output_is_what_a_run_says(tmp_path: Path) -> None:
     """Every announced step stands in the README in the words, and with the times, that a run uses."""
     scenario = load_scenario("follower_lag_then_leader_kill")
-    phases = [f"phase_{number}_x" for number, _ in enumerate(scenario.phases, 1)]
+    run = RunFolder(tmp_path)
     said: list[str] = []
-    log = tmp_path / "log"
-    log.write_text("".join(f"[DAG TEST] starting task_id={task_id}\n" for task_id in [*EXPECTED_S, *phases]))
-    progress = Progress(scenario, log, tmp_path / "events.jsonl", said.append)
+    for stage in stages(scenario)[1:]:  # the first makes the run's folder
+        with stage_events(run.stages, stage.name):
+            pass
+    progress = Progress(scenario, run, said.append)
     progress.begin()
     progress.look()
     spoken = {line.strip().partition("] ")[2] for line in said}
@@ -304,18 +307,32 @@ def test_every_column_is_explained(name: str) -> None:
     assert told == [[name, kind + end] for name, kind, end in zip(schema.names, kinds, ends, strict=True)]
 
 
-def test_every_kind_of_event_is_explained() -> None:
-    """Kinds that the code writes stand in the table of events.jsonl."""
-    told = {kind for row in rows(section(page("run-folder.md"), "`events.jsonl`"))[2:] for kind in row[0].split(", ")}
-    written = {
+@pytest.mark.parametrize(
+    ("file", "folders", "known"),
+    [
+        ("events.jsonl", ("clusters", "imports"), {"inject", "injected", "capture", "error"}),
+        ("stages.jsonl", ("operators", "campaigns"), {"stage_started", "stage_ended", "judging", "waiting"}),
+    ],
+)
+def test_every_kind_of_event_is_explained(file: str, folders: tuple[str, ...], known: set[str]) -> None:
+    """Kinds that the code writes stand in the table of their file, those of ``history`` in one of both."""
+    text = page("run-folder.md")
+    tables = {name: rows(section(text, f"`{name}`"))[2:] for name in ("events.jsonl", "stages.jsonl")}
+    told = {name: {kind for row in table for kind in row[0].split(", ")} for name, table in tables.items()}
+
+    assert known <= told[file]
+    assert kinds_written(*folders) - told[file] == set()
+    assert kinds_written("history") <= told["events.jsonl"] | told["stages.jsonl"]
+
+
+def kinds_written(*folders: str) -> set[str]:
+    """The kinds of events that the code of these folders writes."""
+    return {
         kind
-        for folder in ("clusters", "operators")
+        for folder in folders
         for file in (ROOT / folder).rglob("*.py")
         for kind in re.findall(r'(?:\.add|_record(?:_fault)?|_prove)\(\s*"(\w+)"', file.read_text())
     }
-
-    assert {"inject", "injected", "capture", "error"} <= written
-    assert written - told == set()
 
 
 # --- verdicts --------------------------------------------------------------------------------------
@@ -367,7 +384,9 @@ def test_every_task_is_explained() -> None:
     """The table has the tasks of a run beside its phases."""
     told = {row[0] for row in rows(section(page("airflow.md"), "The DAGs"))[2:]}
 
-    assert {name for name in told if not name.startswith("phase_")} == {*EXPECTED_S, "watcher"}
+    names = {stage.name for stage in stages(load_scenario("steady")) if not stage.phase}
+
+    assert {name for name in told if not name.startswith("phase_")} == {*names, "watcher"}
 
 
 def test_every_parameter_is_explained() -> None:

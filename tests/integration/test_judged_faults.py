@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from campaigns.recording import record
 from clusters.run import experiment
+from clusters.run.recorder import record
 from history.events import read_events
 from spark.submit import judge
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated
 
-from pydantic import BeforeValidator, PlainSerializer
+from pydantic import BeforeValidator, PlainSerializer, ValidationError
 
+from clusters.paths import ROOT
 from clusters.scenario.steps import disks, flow, network, processes, topology
 from clusters.scenario.steps.step import Step
+from history.refusals import first_wrong
 from history.traits import Trait
 
 STEPS: dict[str, type[Step]] = {
@@ -28,7 +31,27 @@ def _step(value: object) -> object:
     key, settings = next(iter(value.items()))
     if key not in STEPS:
         raise ValueError(f"unknown step {key!r}; known: {', '.join(sorted(STEPS))}")
-    return STEPS[key].model_validate(settings)
+    try:
+        return STEPS[key].model_validate(settings)
+    except ValidationError as error:
+        raise ValueError(_refusal(STEPS[key], settings, error)) from error
+
+
+def _refusal(step: type[Step], settings: object, error: ValidationError) -> str:
+    """What is wrong with a step's settings; where only pydantic says it, also what the step takes, and an example."""
+    first = error.errors()[0]
+    if first["type"] == "value_error":
+        return first_wrong(error)
+    what = first_wrong(error) if first["loc"] else f"{settings!r:.80} is not enough"
+    return f"{what}; {step.takes()}, for example '{example_of(step.key)}'"
+
+
+def example_of(key: str) -> str:
+    """A step as docs/scenarios.md has it, the first of its kind."""
+    found = re.search(
+        rf"^ *- ({key}: [^#\n]*\w.*?) *(#.*)?$", (ROOT / "docs" / "scenarios.md").read_text(), re.MULTILINE
+    )
+    return found[1] if found else f"{key}: …"
 
 
 AnyStep = Annotated[Step, BeforeValidator(_step), PlainSerializer(lambda step: step.model_dump())]

@@ -40,6 +40,15 @@ class Step(Model):
             return {cls.shorthand: value}
         return value
 
+    @classmethod
+    def takes(cls) -> str:
+        """Its settings, those that it needs first, as part of a sentence."""
+        named: dict[bool, list[str]] = {True: [], False: []}
+        for name, field in cls.model_fields.items():
+            named[field.is_required()].append(field.alias or name)
+        needs, may = (", ".join(names) for names in named.values())
+        return f"{cls.key} takes {needs}" + (f", and optionally {may}" if may else "")
+
     @model_serializer(mode="wrap")
     def _keyed(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         told = without_none(handler(self))

@@ -19,7 +19,7 @@ from clusters.live.world import Plan, World
 from clusters.run import experiment
 from clusters.run import leftovers as leftovers_module
 from clusters.run import prepare as planning
-from clusters.run.experiment import collect, expected_seconds, hold_lease, prepare, reap, run_phase, tear_down
+from clusters.run.experiment import collect, hold_lease, prepare, reap, run_phase, tear_down
 from clusters.runtimes import kernel
 from clusters.runtimes.docker import daemon, image
 from clusters.runtimes.ports import PORTS
@@ -291,13 +291,6 @@ def test_an_address_in_use_is_refused(told: str, tmp_path: Path) -> None:
     assert left_under_runs(tmp_path) == []
 
     assert World(prepared(told, tmp_path, subnet="127.91.17")).plan.subnet == "127.91.17"
-
-
-def test_a_run_takes_about_as_long_as_its_steps() -> None:
-    """And the three quarters of a minute around them."""
-    steps: list[dict[str, Any]] = [{"hold": 4}, {"wait": {"for": {"isr_full": "orders"}, "limit": 21}}, {"pause": "A"}]
-
-    assert expected_seconds(scenario(steps)) == 45 + 4 + 7 + 2
 
 
 # --- leases, reaping, removing -----------------------------------------------------------------

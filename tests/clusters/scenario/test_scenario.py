@@ -401,8 +401,8 @@ ORDERS = {"replicas": ["A", "B", "C"]}
             plain(cluster={"brokers": 3, "rack": 1}),
             "cluster: unknown field 'rack'; known: brokers, mode, controllers, elr",
         ),
-        (story({"pause": {"nodee": "A"}}), "phases.0.steps.0: unknown field 'nodee'; known: node"),
-        (story({"wait": {"form": 1}}), "phases.0.steps.0: unknown field 'form'; known: for, limit"),
+        (story({"pause": {"nodee": "A"}}), "x.yaml: phase 'one', step 1 (pause): unknown field 'nodee'; known: node"),
+        (story({"wait": {"form": 1}}), "phase 'one', step 1 (wait): unknown field 'form'; known: for, limit"),
         (
             story({"restart": {"node": "A", "with": {"min.insync.replicas": 1}}}),
             "min.insync.replicas cannot be changed within a run; set it under cluster or topics",
@@ -415,7 +415,16 @@ ORDERS = {"replicas": ["A", "B", "C"]}
             story({"explode": "A"}),
             "unknown step 'explode'; known: bounce, churn_leadership, configure, crash_loop, ",
         ),
-        (story({"disconnect": {"node": "A"}}), "from: Field required"),
+        (
+            story({"hold": "1s"}, {"disconnect": "follower of orders-0"}),
+            "phase 'one', step 2 (disconnect): 'follower of orders-0' is not enough; disconnect takes node, from, and "
+            "optionally direction, for example 'disconnect: {node: leader of orders-0, from: [",
+        ),
+        (
+            story({"disconnect": {"node": "A"}}),
+            "step 1 (disconnect): from is missing; disconnect takes node, from, and",
+        ),
+        (plain(phases=[{"one": "hold"}]), "phases.0.steps: Input should be a valid list"),
         (story({"disconnect": {"node": "A", "from": []}}), "from: List should have at least 1 item"),
         (story({"disconnect": {"node": "A", "from": ["B", "world"]}}), "'world' is no target; say leader|follower"),
         (story({"disconnect": {"node": "A", "from": "D"}}), "there is no broker D; this cluster has A, B, C"),

@@ -1,8 +1,10 @@
-"""Every step is classified, and what it names exists."""
+"""Every step is classified, what it names exists, and whoever got one wrong is helped."""
 
 import pytest
+import yaml
+from pydantic import TypeAdapter
 
-from clusters.scenario.steps.catalog import STEPS, traits_by_step
+from clusters.scenario.steps.catalog import STEPS, AnyStep, example_of, traits_by_step
 from history.traits import DOWN, Trait
 
 
@@ -36,3 +38,17 @@ def test_only_steps_with_traits_are_recorded() -> None:
     """A step that does nothing to nodes need not stand in a manifest."""
     assert "hold" not in traits_by_step()
     assert traits_by_step()["flip_bit"] == {Trait.NEW_LOG}
+
+
+@pytest.mark.parametrize("key", STEPS)
+def test_the_example_of_a_step_is_one(key: str) -> None:
+    """The docs' own, on one line."""
+    step = TypeAdapter(AnyStep).validate_python(yaml.safe_load(example_of(key)))
+
+    assert step.key == key
+
+
+def test_what_a_step_takes() -> None:
+    """As it is written, what it needs first; one without options says nothing of them."""
+    assert STEPS["disconnect"].takes() == "disconnect takes node, from, and optionally direction"
+    assert STEPS["hold"].takes() == "hold takes seconds"
