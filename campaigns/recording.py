@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from campaigns import kinds
-from campaigns.campaign import CORRECTNESS, Campaign, CampaignFolder, Item
+from campaigns.campaign import Campaign, CampaignFolder, Item
 from campaigns.places import Places
 from clusters import experiment
 from clusters.host_lock import alone, beside_others
@@ -109,7 +109,7 @@ def follow_up(folder: CampaignFolder, places: Places) -> list[Item]:
         return [Item.model_validate(item) for item in json.loads(kept.read_text())]
     campaign = folder.read_plan()
     rows = counted(archive.read(places.archive), places)
-    items = kinds.of(campaign.kind).follow_up(campaign, rows)
+    items = kinds.of(campaign.kind).campaign.follow_up(campaign, rows)
     archived = {row["labels"].get("item") for row in rows if row["labels"].get("campaign") == campaign.campaign_id}
     if archived >= {item.name for item in campaign.items}:
         write_atomically(kept, json.dumps([item.model_dump() for item in items], indent=1))
@@ -127,7 +127,7 @@ def record_item(folder: CampaignFolder, item: Item, places: Places) -> Path:
     """
     campaign = folder.read_plan()
     labels = {**item.labels, "campaign": campaign.campaign_id, "item": item.name}
-    with beside_others() if campaign.kind in CORRECTNESS else alone():
+    with alone() if kinds.of(campaign.kind).benchmark else beside_others():
         run = experiment.prepare(
             item.scenario,
             kafka=item.kafka,

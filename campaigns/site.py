@@ -9,7 +9,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from campaigns.campaign import FOLDERS, CampaignFolder
+from campaigns import kinds
+from campaigns.campaign import CampaignFolder
 from campaigns.places import Places
 from history import archive
 from history.errors import EvidenceError
@@ -64,18 +65,18 @@ def links_from(page: Path, rows: Sequence[Mapping[str, Any]], places: Places) ->
 def results(places: Places) -> list[dict[str, Any]]:
     """What every campaign said, newest first: kind, campaign_id, created_at, sentence, state, address."""
     found = []
-    for kind, name in FOLDERS.items():
-        for result in (places.site / name).glob("*/result.json"):
+    for kind in map(kinds.of, kinds.names()):
+        for result in (places.site / kind.command).glob("*/result.json"):
             told = json.loads(result.read_text())
             plan_of_it = CampaignFolder(result.parent).read_plan()
             found.append(
                 {
-                    "kind": kind,
+                    "kind": kind.name,
                     "campaign_id": plan_of_it.campaign_id,
                     "created_at": plan_of_it.created_at,
                     "sentence": told["sentence"],
                     "state": told["state"],
-                    "address": f"{name}/{result.parent.name}/index.html",
+                    "address": f"{kind.command}/{result.parent.name}/index.html",
                 }
             )
     return sorted(found, key=lambda each: str(each["created_at"]), reverse=True)

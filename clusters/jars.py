@@ -20,6 +20,7 @@ from history.java import java_home
 log = logging.getLogger("plimsoll.jars")
 
 OLDEST = (2, 8, 0)
+DEFAULT_RELEASE = "3.9.1"
 AGENT, AGENT_VERSION = "jmx_prometheus_javaagent", "1.0.1"
 _RELEASE = re.compile(r"\d+\.\d+\.\d+")
 _VERSION = re.compile(r"(\d+)\.(\d+)\.(\d+)([.-][\w.-]+)?")  # as a build of one's own may call itself

@@ -1,6 +1,6 @@
 """Imports go one way: dags → operators → clusters → history; spark → expectations → history; reports → history.
 
-Imports of foreign histories know only the run folder; their command also has it judged and published.
+The command line stands above all of them. Imports of foreign histories know only the run folder.
 """
 
 from __future__ import annotations
@@ -20,11 +20,12 @@ MAY_IMPORT = {
     "expectations": {"history"},
     "spark": {"expectations", "history"},
     "reports": {"history"},
-    "imports": {"campaigns", "clusters", "history", "spark"},
+    "imports": {"history"},
     "claims": {"history", "spark"},
     "campaigns": {"claims", "clusters", "spark", "reports", "history"},
     "operators": {"campaigns", "clusters", "spark", "reports", "history"},
-    "dags": {"operators", "clusters", "history"},
+    "dags": {"operators", "campaigns", "clusters", "history"},
+    "commands": {"campaigns", "clusters", "history", "imports", "operators", "spark"},
 }
 NEVER = {
     "history": {"airflow", "pyspark", "great_expectations", "docker", "kafka", "confluent_kafka"},
@@ -36,6 +37,7 @@ NEVER = {
     "claims": {"airflow", "pyspark", "great_expectations", "docker", "kafka", "confluent_kafka"},
     "campaigns": {"airflow", "pyspark", "great_expectations", "docker", "kafka", "confluent_kafka"},
     "operators": {"pyspark", "great_expectations", "docker", "kafka", "confluent_kafka"},
+    "commands": {"airflow", "pyspark", "great_expectations", "docker", "kafka", "confluent_kafka"},
 }
 
 

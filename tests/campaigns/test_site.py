@@ -63,7 +63,7 @@ def test_only_pages_that_exist_are_linked(tmp_path: Path) -> None:
     rows = [{"run_id": "run-1"}, {"run_id": "gone"}]
 
     pages = [
-        places.site / kind / name / "index.html" for kind, name in (("nights", "n1"), ("nights", "n2"), ("x", "x"))
+        places.site / kind / name / "index.html" for kind, name in (("nightly", "n1"), ("nightly", "n2"), ("x", "x"))
     ]
     for page in pages:
         page.parent.mkdir(parents=True)
