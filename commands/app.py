@@ -96,7 +96,12 @@ FaultMix = Annotated[
 def run(
     *,
     scenario: Annotated[
-        str, typer.Argument(help="A name (see plimsoll scenarios), or a .yaml file.", autocompletion=complete_scenario)
+        str,
+        typer.Argument(
+            help="A name (see plimsoll scenarios), or a .yaml file.",
+            autocompletion=complete_scenario,
+            metavar="SCENARIO",
+        ),
     ] = "follower_lag_then_leader_kill",
     kafka: Kafka = DEFAULT_RELEASE,
     runtime: Runtime = "auto",
@@ -141,7 +146,8 @@ def import_(
     *,
     history: Annotated[list[Path], typer.Argument(help="The files of one history.", metavar="FILE")],
     format: Annotated[  # noqa: A002  # the option's name
-        Literal["operations", "verifiable", "ledger", "jepsen"], typer.Option(help="What the files are.")
+        Literal["operations", "verifiable", "ledger", "jepsen"],
+        typer.Option(help="operations, verifiable, ledger or jepsen.", metavar="FORMAT"),
     ],
     acks: Annotated[Literal["0", "1", "all"], typer.Option(help="What the producers asked for.")] = "all",
     idempotence: Annotated[
@@ -149,13 +155,15 @@ def import_(
         typer.Option(help="Of the producers; default: true where there are transactions."),
     ] = None,
     unclean_election: Annotated[
-        Literal["true", "false"], typer.Option(help="The topic's unclean.leader.election.enable.")
+        Literal["true", "false"], typer.Option(help="May a replica out of sync lead?")
     ] = "false",
     isolation: Annotated[
-        Literal["read_uncommitted", "read_committed"], typer.Option(help="Of the consumers.")
+        Literal["read_uncommitted", "read_committed"],
+        typer.Option(help="Of the consumers: read_committed or read_uncommitted.", metavar="LEVEL"),
     ] = "read_committed",
     faults: Annotated[
-        str, typer.Option(help="What was done to the cluster, by the names of steps, such as kill,pause.")
+        str,
+        typer.Option(help="What was done to the cluster, by the names of steps, such as kill,pause.", metavar="STEPS"),
     ] = "",
     kafka: Annotated[str, typer.Option(help="The cluster's version.", metavar="VERSION")] = "unknown",
     runs: Runs = RUNS,
@@ -206,7 +214,10 @@ def _register(kind: kinds.Kind) -> None:
         [
             *(parameter(option.name, _annotation(option)) for option in kind.options),
             parameter("settings", Annotated[Path | None, file]),
-            parameter("name", Annotated[str | None, typer.Option(help="One that exists goes on where it stopped.")]),
+            parameter(
+                "name",
+                Annotated[str | None, typer.Option(help="One that exists goes on where it stopped.", metavar="NAME")],
+            ),
             parameter("seed", Seed),
             parameter("runs", Runs, RUNS),
         ]
@@ -220,7 +231,9 @@ def _annotation(option: kinds.Option) -> Any:
     taken: Any = Literal[option.choices] if option.choices else option.type
     example = "" if option.choices or option.default else f", such as {option.example}"
     by_default = f"; default: {option.default}" if option.default else ""
-    return Annotated[taken | None, typer.Option(help=f"{option.words}{example}{by_default}.")]
+    return Annotated[
+        taken | None, typer.Option(help=f"{option.words}{example}{by_default}.", metavar=option.name.upper())
+    ]
 
 
 for _name in kinds.names():
@@ -257,7 +270,7 @@ def fuzz(
     fault_mix: FaultMix = None,
     name: Annotated[
         str | None,
-        typer.Option(help="One that exists goes on where it stopped; default: version and seed."),
+        typer.Option(help="One that exists goes on where it stopped; default: version and seed.", metavar="NAME"),
     ] = None,
     runtime: Runtime = "auto",
     runs: Runs = RUNS,

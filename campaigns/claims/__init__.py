@@ -16,7 +16,7 @@ KIND = Kind(
         Option("kafka", "the version that is asked, a release", "4.3.0"),
         Option(
             "mode",
-            "how the cluster keeps its metadata; where nothing is said, as the version has it",
+            "where metadata is kept, kraft or zookeeper; where nothing is said, as the version has it",
             "zookeeper",
             choices=("kraft", "zookeeper"),
         ),

@@ -34,8 +34,8 @@ KIND = Kind(
         Option("pairs", "fresh clusters on each side", "10", int, default="10"),
         Option(
             "view",
-            "matched: same settings on both sides; shipped: Kafka's default settings; unfinalised: head before its "
-            "upgrade is finalised",
+            "the settings: matched (the same on both sides), shipped (Kafka's defaults) or unfinalised (head before "
+            "its upgrade is finalised)",
             "shipped",
             choices=("matched", "shipped", "unfinalised"),
             default="matched",
