@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from campaigns import kinds
 from campaigns.campaign import CampaignFolder
@@ -43,14 +43,23 @@ def rebuild(places: Places) -> list[str]:
     return problems
 
 
-def archived(places: Places) -> list[str]:
-    """A line for each archived run, oldest first: id, Kafka, verdict, how many metrics, campaign."""
+class Archived(NamedTuple):
+    """A run of the archive; ``metrics`` is how many it has, ``campaign`` empty where it belongs to none."""
+
+    run_id: str
+    kafka_version: str
+    verdict: str
+    metrics: int
+    campaign: str
+
+
+def archived(places: Places) -> list[Archived]:
+    """Every archived run, oldest first."""
     runs: dict[str, list[Mapping[str, Any]]] = {}
     for row in archive.read(places.archive):
         runs.setdefault(row["run_id"], []).append(row)
     return [
-        f"{run_id:62}  {rows[0]['kafka_version']:8}  {rows[0]['verdict']:8}  {len(rows):3} metrics  "
-        f"{rows[0]['labels'].get('campaign', '')}".rstrip()
+        Archived(run_id, rows[0]["kafka_version"], rows[0]["verdict"], len(rows), rows[0]["labels"].get("campaign", ""))
         for run_id, rows in runs.items()
     ]
 

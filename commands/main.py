@@ -34,11 +34,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     from_make = given[:1] == [FROM_MAKE]
     _handle_signals()
     _show_what_is_fetched()
-    as_json = "--json" in given or (from_make and "JSON" in given[1].split())
+    words, refusal = _options(given[2], given[1].split()) if from_make else (given, "")
+    as_json = "--json" in words
     with stdout_for_json() if as_json else nullcontext():
-        outcome = _from_make(given[1], given[2:]) if from_make else _run(given)
-    name = next((word for word in given[2 if from_make else 0 :] if not word.startswith("-")), "")
-    error = _spelled(outcome.error, variables_of(name), from_make=from_make)
+        outcome = Outcome(BAD_INPUT, error=refusal) if refusal else _run(words)
+    command = next((word for word in words if not word.startswith("-")), "")
+    error = _spelled(outcome.error, variables_of(command), from_make=from_make)
     if as_json:
         say(Outcome(outcome.code, facts=outcome.facts, error=error).as_json())
         return outcome.code
@@ -90,13 +91,15 @@ def _variables(command: Any) -> Iterator[tuple[str, Variable]]:
             yield option.lstrip("-").upper().replace("-", "_"), Variable(option, is_flag=param.is_flag)
 
 
-def _from_make(names: str, arguments: list[str]) -> Outcome:
-    """Run a command with the variables that stood on make's command line; one that it does not take is refused."""
-    takes = variables_of(arguments[0])
-    words = list(arguments)
-    for name in names.split():
+def _options(command: str, names: Sequence[str]) -> tuple[list[str], str]:
+    """The command line of a target with these variables, whose values make put into the environment.
+
+    And a refusal, where the command does not take one of them.
+    """
+    takes, words = variables_of(command), [command]
+    for name in names:
         if name not in takes:
-            return Outcome(BAD_INPUT, error=_refusal(arguments[0], name, list(takes)))
+            return words, _refusal(command, name, list(takes))
         value, variable = os.environ.get(name, ""), takes[name]
         if variable.is_flag:
             words += [variable.option] if value not in ("", "0") else []
@@ -104,7 +107,7 @@ def _from_make(names: str, arguments: list[str]) -> Outcome:
             words += shlex.split(value)
         elif value:
             words.append(f"{variable.option}={value}" if variable.option else value)
-    return _run(words)
+    return words, ""
 
 
 def _refusal(command: str, name: str, takes: list[str]) -> str:

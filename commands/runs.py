@@ -44,7 +44,7 @@ def record_and_judge(
     """
     from clusters import experiment  # heavy
 
-    told = load_scenario(scenario)
+    parsed = load_scenario(scenario)
     spark_master(os.environ)  # refused before anything is recorded for it
     experiment.reap()  # what runs that died left behind would take CPU time and addresses from this one
     run = experiment.prepare(
@@ -53,11 +53,11 @@ def record_and_judge(
     named = str(Path(scenario).resolve()) if scenario.endswith((".yaml", ".yml")) else scenario
     with beside_others(), experiment.hold_lease(run), airflow_home.home_of_run(run.name) as home:
         log = home / "airflow.log"
-        progress = Progress(told, log, RunFolder(run).events, lambda line: say(line.rstrip("\n")))
+        progress = Progress(parsed, log, RunFolder(run).events, lambda line: say(line.rstrip("\n")))
         progress.begin()
         try:
             succeeded = run_dag(
-                told.name,
+                parsed.name,
                 {"run_dir": str(run)},
                 home=home,
                 log=log,

@@ -22,8 +22,12 @@ def list_archive(runs: Path, *, rebuild: bool) -> Outcome:
         for sentence in site.rebuild(places):
             print_error(sentence)
     page = site.write_index(places)
-    lines = site.archived(places)
-    return Outcome(lines=lines, facts={"page": page, "runs": lines})
+    runs_kept = site.archived(places)
+    lines = [
+        f"{run.run_id:62}  {run.kafka_version:8}  {run.verdict:8}  {run.metrics:3} metrics  {run.campaign}".rstrip()
+        for run in runs_kept
+    ]
+    return Outcome(lines=lines, facts={"page": page, "runs": [run._asdict() for run in runs_kept]})
 
 
 def remove_leftovers(*, everything: bool) -> Outcome:

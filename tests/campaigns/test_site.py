@@ -38,7 +38,7 @@ def test_a_published_run_is_in_the_archive(tmp_path: Path) -> None:
     assert publish(judged).is_file()
     assert publish(other).is_file()
     assert [row["metric"] for row in archive.read(places.archive)] == ["elect_s"]
-    assert archived(places)[0].split()[2:] == ["pass", "1", "metrics"]
+    assert archived(places)[0][2:] == ("pass", 1, "")
 
 
 def test_the_archive_is_built_again_from_the_run_folders(tmp_path: Path) -> None:
