@@ -7,7 +7,7 @@ asked for: its statistics are heavy, and a command line that completes names mus
 from __future__ import annotations
 
 import pkgutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from importlib import import_module
@@ -35,7 +35,8 @@ class Option:
     """A setting that can be given by itself: ``--name``, ``NAME=`` of make, and a field of Airflow's form.
 
     ``default`` is what the settings have where nothing is said, as a person would type it; ``example`` a value as
-    typed. ``setting`` is the setting's name where it differs. A value that is required may also come from a file.
+    typed. ``setting`` is the setting's name where it differs. A value that is required may also come from a file. One
+    that is not ``planned`` is no setting, but for what the command does once there is a result.
     """
 
     name: str
@@ -45,6 +46,7 @@ class Option:
     choices: tuple[str, ...] = ()
     default: str = ""
     setting: str = ""
+    planned: bool = True
 
     @property
     def key(self) -> str:
@@ -70,7 +72,8 @@ class Kind:
     ``examples`` are command lines without ``plimsoll``. A ``benchmark`` measures: its runs
     are recorded while nothing else loads the host. Results are computed from the archive's rows, or, where it
     ``reads_run_folders``, from those. One that ``reads_settings`` has a reader of its own in its ``settings`` module;
-    one that ``writes_outputs`` writes more than result and page, by its ``outputs`` module.
+    one that ``writes_outputs`` writes more than result and page, by its ``outputs`` module; one that ``shrinks`` makes
+    a failing run's scenario smaller once there is a result, by its ``shrinking`` module, on the command line alone.
     """
 
     name: str
@@ -88,6 +91,7 @@ class Kind:
     reads_run_folders: bool = False
     reads_settings: bool = False
     writes_outputs: bool = False
+    shrinks: bool = False
 
     @property
     def command(self) -> str:
@@ -104,9 +108,19 @@ class Kind:
         return cast("Page", import_module(f"reports.{self.name}_page"))
 
     @property
+    def shrinking(self) -> Shrinking:
+        """What makes a failing run's scenario smaller."""
+        return cast("Shrinking", import_module(f"campaigns.{self.name}.shrinking"))
+
+    @property
     def outputs(self) -> Outputs:
         """What writes more than result and page."""
         return cast("Outputs", import_module(f"campaigns.{self.name}.outputs"))
+
+    @property
+    def form(self) -> tuple[Option, ...]:
+        """The options that are settings."""
+        return tuple(option for option in self.options if option.planned)
 
     def settings(
         self, options: Mapping[str, Any], *, file: Path | None = None, patch: Mapping[str, Any] | None = None
@@ -127,7 +141,7 @@ class Kind:
         else:
             read = partial(read_mapping, what="The settings")
         written = read(path) if path else {}
-        given = {each.key: options[each.name] for each in self.options if options.get(each.name) is not None}
+        given = {each.key: options[each.name] for each in self.form if options.get(each.name) is not None}
         return merge_patch(merge_patch(written, patch or {}), given)
 
     def check(self, model: type[Model], settings: Mapping[str, Any]) -> Model:
@@ -161,6 +175,16 @@ def _as_typed(value: object) -> str:
     return ",".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
+FAULT_MIX = Option("fault_mix", "YAML with the faults to draw from", "docs/examples/at_rest.yaml")
+RUNTIME = Option(
+    "runtime",
+    "where brokers run: docker, process (of this host, with fewer faults), or auto",
+    "docker",
+    choices=("auto", "docker", "process"),
+    default="auto",
+)
+
+
 class Campaigns(Protocol):
     """What a kind's package offers in ``campaign``; ``evidence`` are the archive's rows, or run folders by item."""
 
@@ -173,6 +197,14 @@ class Page(Protocol):
     """What its page's module offers; ``links`` maps run ids to addresses relative to the page."""
 
     def render(self, result: Mapping[str, Any], links: Mapping[str, str]) -> str: ...
+
+
+class Shrinking(Protocol):
+    """What a kind's package offers in ``shrinking``; returns lines for people."""
+
+    def shrink_first(
+        self, folder: CampaignFolder, options: Mapping[str, Any], places: Places, say: Callable[[str], object]
+    ) -> list[str]: ...
 
 
 class Outputs(Protocol):

@@ -83,10 +83,6 @@ Runs = Annotated[
 ]
 RUNS = ROOT / "runs"
 Seed = Annotated[int | None, typer.Option(help="Makes random choices repeatable; drawn where nothing is said.")]
-FaultMix = Annotated[
-    Path | None,
-    typer.Option(help="YAML with the faults to draw from; default: clusters/rotation.yaml.", metavar="FILE"),
-]
 
 
 # --- one run ---------------------------------------------------------------------------------------
@@ -238,60 +234,6 @@ def _annotation(option: kinds.Option) -> Any:
 
 for _name in kinds.names():
     _register(kinds.of(_name))
-
-
-@command(MANY, "soak --kafka 4.3.0 --minutes 30 --seed 7")
-def soak(
-    *,
-    kafka: Kafka = DEFAULT_RELEASE,
-    minutes: Annotated[float, typer.Option(help="About how long the faults go on.")] = 10.0,
-    seed: Seed = None,
-    fault_mix: FaultMix = None,
-    runtime: Runtime = "auto",
-    runs: Runs = RUNS,
-) -> Outcome:
-    """Run one long randomised schedule of faults, with quiet periods between.
-
-    The seed and the schedule's file are printed first; plimsoll run takes that file.
-    """
-    from commands.schedules import soak as run_soak
-
-    return run_soak(kafka=kafka, minutes=minutes, seed=seed, fault_mix=fault_mix, runtime=runtime, runs=runs.resolve())
-
-
-@command(MANY, "fuzz --kafka 3.0.2 --schedules 50", "fuzz --kafka 3.0.2 --fault-mix docs/examples/at_rest.yaml")
-def fuzz(
-    *,
-    kafka: Kafka = DEFAULT_RELEASE,
-    schedules: Annotated[int, typer.Option(help="How many are tried at most.")] = 20,
-    seed: Annotated[int, typer.Option(help="Of the first schedule; the next have those after it.")] = 1,
-    seconds: Annotated[float, typer.Option(help="About how long each schedule is.")] = 90.0,
-    shrink_runs: Annotated[int, typer.Option(help="Runs to spend on finding a smaller schedule.")] = 40,
-    fault_mix: FaultMix = None,
-    name: Annotated[
-        str | None,
-        typer.Option(help="One that exists goes on where it stopped; default: version and seed.", metavar="NAME"),
-    ] = None,
-    runtime: Runtime = "auto",
-    runs: Runs = RUNS,
-) -> Outcome:
-    """Run short randomised schedules until one violates a guarantee, then shrink that schedule.
-
-    Fail means that a violation was found; the end names the smallest schedule that still shows it.
-    """
-    from commands.schedules import fuzz as run_fuzz
-
-    return run_fuzz(
-        kafka=kafka,
-        schedules=schedules,
-        seed=seed,
-        length_s=seconds,
-        shrink_runs=shrink_runs,
-        fault_mix=fault_mix,
-        name=name,
-        runtime=runtime,
-        runs=runs.resolve(),
-    )
 
 
 # --- Airflow and upkeep ----------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -58,6 +59,12 @@ def run_campaign(
         finally:
             say(f"campaign: {folder.path}")
         outcome = _concluded(folder, before)
+        if kind.shrinks and outcome.code == EXIT_CODES["fail"]:
+            try:
+                lines = kind.shrinking.shrink_first(folder, options, places, progress.say)
+            finally:
+                experiment.reap()  # of a run that broke off
+            outcome = replace(outcome, lines=[*outcome.lines[:-2], *lines, *outcome.lines[-2:]])
         if succeeded or outcome.code == EXIT_CODES["fail"]:
             shutil.rmtree(home)
             return outcome

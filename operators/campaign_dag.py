@@ -49,7 +49,7 @@ COMMON = {
 
 def params_of(kind: Kind) -> dict[str, Param]:
     """The form of a kind of campaign, from its declaration."""
-    return {option.name: _param_of(option) for option in kind.options} | COMMON
+    return {option.name: _param_of(option) for option in kind.form} | COMMON
 
 
 def _param_of(option: Option) -> Param:
@@ -57,7 +57,7 @@ def _param_of(option: Option) -> Param:
     enum = {"enum": [*option.choices, None]} if option.choices else {"examples": [option.example]}
     json_type = "integer" if option.type is int else "string"
     description = f"{option.words}. Example: `{option.example}`.{default}"
-    return _param(json_type, option.name.capitalize(), description, **enum)
+    return _param(json_type, option.name.replace("_", " ").capitalize(), description, **enum)
 
 
 def campaign_dag(kind: Kind, tell: Sequence[BaseNotifier] = (), schedule: Any = None, **more: Any) -> DAG:

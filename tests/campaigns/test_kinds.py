@@ -9,18 +9,21 @@ from typing import Any
 
 import pytest
 
-from campaigns import kinds
+from campaigns import kinds, randomised
 from clusters.paths import ROOT
 from history.errors import BadInput
 
-OPTIONS = [(name, option) for name in kinds.names() for option in kinds.of(name).options]
+OPTIONS = [(name, option) for name in kinds.names() for option in kinds.of(name).form]
 # Each kind's least settings; an option is tried on top of them.
-SETTINGS: dict[str, dict[str, Any]] = {"compare": {"base": "3.9.0", "head": "3.9.1"}, "claims": {"kafka": "3.9.1"}}
+SETTINGS: dict[str, dict[str, Any]] = {
+    "compare": {"base": "3.9.0", "head": "3.9.1"},
+    "claims": {"kafka": "3.9.1"},
+}
 
 
 def test_every_package_declares_its_kind() -> None:
     """By the package's name, with a page in docs/."""
-    assert kinds.names() == ("capacity", "claims", "compare", "known_bugs", "nightly")
+    assert kinds.names() == ("capacity", "claims", "compare", "fuzz", "known_bugs", "nightly", "soak")
     assert {name: kinds.of(name).name for name in kinds.names()} == {name: name for name in kinds.names()}
     assert all((ROOT / kinds.of(name).docs_page).is_file() for name in kinds.names())
     with pytest.raises(BadInput, match="There is no kind of campaign 'hunt'; known: capacity, claims"):
@@ -28,9 +31,10 @@ def test_every_package_declares_its_kind() -> None:
 
 
 @pytest.mark.parametrize(("name", "option"), OPTIONS, ids=lambda each: getattr(each, "name", each))
-def test_an_option_is_a_setting(name: str, option: kinds.Option) -> None:
+def test_an_option_is_a_setting(name: str, option: kinds.Option, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its example and each of its choices can be planned with, and its default is what the settings have."""
     kind = kinds.of(name)
+    monkeypatch.setattr(randomised, "choose_runtime", lambda _: "process")  # whether Docker is here or not
 
     def planned(**settings: Any) -> dict[str, Any]:
         campaign = kind.campaign.plan(
@@ -42,8 +46,8 @@ def test_an_option_is_a_setting(name: str, option: kinds.Option) -> None:
         written = kind.settings({option.name: value})
         assert option.key in planned(**written)
     if option.default:
-        shown = planned()[option.key]
-        assert option.default == (",".join(shown) if isinstance(shown, list) else str(shown))
+        usual = planned()[option.key]
+        assert option.type(option.default) == (",".join(usual) if isinstance(usual, list) else usual)
 
 
 def test_declarations_are_light() -> None:

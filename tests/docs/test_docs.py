@@ -185,10 +185,11 @@ def test_every_command_has_a_target() -> None:
 
 
 def test_options_of_a_campaign_are_on_its_page() -> None:
-    """By the name of the option, or of the setting that it sets."""
+    """By the name of the option, of make's variable, or of the setting that it sets."""
     for kind in map(kinds.of, kinds.names()):
         text = (ROOT / kind.docs_page).read_text()
-        missing = [o.name for o in kind.options if not re.search(rf"--{o.name}\b|\b{o.variable}|`{o.key}`", text)]
+        names = {o.name: (f"--{o.name.replace('_', '-')}", f"`{o.key}`", o.variable) for o in kind.options}
+        missing = [name for name, spelled in names.items() if not any(each in text for each in spelled)]
         assert missing == [], kind.docs_page
 
 
@@ -424,7 +425,7 @@ def test_every_parameter_is_explained() -> None:
 
 def test_every_parameter_of_a_campaign_is_explained() -> None:
     """The table has those that all share, and each kind's own."""
-    params = set(COMMON) | {option.name for name in kinds.names() for option in kinds.of(name).options}
+    params = set(COMMON) | {option.name for name in kinds.names() for option in kinds.of(name).form}
 
     table = rows(section(page("airflow.md"), "Of a campaign"))[2:]
     assert {name for row in table for name in row[0].split(", ")} == params
