@@ -3,6 +3,8 @@
 from campaigns.kinds import FAULT_MIX, RUNTIME, Kind, Option
 from clusters.jars import DEFAULT_RELEASE
 
+SHRINK_RUNS = 40
+
 KIND = Kind(
     name="fuzz",
     title="Fuzzing",
@@ -25,7 +27,9 @@ KIND = Kind(
         Option("seconds", "about how long each is", "90", int, default="90"),
         FAULT_MIX,
         RUNTIME,
-        Option("shrink_runs", "runs to spend on a smaller schedule", "40", int, default="40", planned=False),
+        Option(
+            "shrink_runs", "runs to spend on a smaller schedule", "40", int, default=str(SHRINK_RUNS), planned=False
+        ),
     ),
     benchmark=False,
     reads_run_folders=True,

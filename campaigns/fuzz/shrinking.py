@@ -11,6 +11,7 @@ from typing import Any
 
 from campaigns import randomised
 from campaigns.campaign import CampaignFolder
+from campaigns.fuzz import SHRINK_RUNS
 from campaigns.places import Places
 from campaigns.recording import record_item, recorded_runs
 from campaigns.runner import judge_recorded
@@ -45,7 +46,7 @@ def shrink_first(folder: CampaignFolder, options: Mapping[str, Any], places: Pla
     recorded = recorded_runs(campaign, places)
     runs = ((item, randomised.run_of(item, recorded.get(item.name))) for item in campaign.items)
     violating = next(((item, run) for item, run in runs if run.violations), None)
-    limit = 40 if options.get("shrink_runs") is None else int(options["shrink_runs"])
+    limit = SHRINK_RUNS if options.get("shrink_runs") is None else int(options["shrink_runs"])
     if violating is None or limit < 1:
         return []
     item, first = violating
