@@ -68,11 +68,12 @@ class Option:
 class Kind:
     """A kind of campaign. ``name`` is that of its package and its DAG; as a command and as a folder it has dashes.
 
-    ``help``, ``why``, ``phases``, ``expected`` and ``reading`` tell a user of the command line and of Airflow about it;
-    ``examples`` are command lines without ``plimsoll``. A ``benchmark`` measures: its runs are recorded while nothing else
-    loads the host. Results are computed from the archive's rows, or, where it ``reads_run_folders``, from those. One that ``reads_settings`` has a reader of its own in its ``settings`` module;
-    one that ``writes_outputs`` writes more than result and page, by its ``outputs`` module; one that ``shrinks`` makes
-    a failing run's scenario smaller once there is a result, by its ``shrinking`` module, on the command line alone.
+    ``help``, ``why``, ``phases``, ``expected`` and ``reading`` tell a user of the command line and of Airflow about
+    it; ``examples`` are command lines without ``plimsoll``. A ``benchmark`` measures: its runs are recorded while
+    nothing else loads the host. Results are computed from the archive's rows, or, where it ``reads_run_folders``,
+    from those. One that ``reads_settings`` has a reader of its own in its ``settings`` module; one that
+    ``writes_outputs`` writes more than result and page, by its ``outputs`` module; one that ``shrinks`` makes a
+    failing run's scenario smaller once there is a result, by its ``shrinking`` module, on the command line alone.
     """
 
     name: str
