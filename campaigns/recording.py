@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from campaigns import kinds
-from campaigns.campaign import CORRECTNESS, FROM_RECORDINGS, Campaign, CampaignFolder, Item
+from campaigns.campaign import Campaign, CampaignFolder, Item
 from campaigns.places import Places
 from clusters.run import experiment, recorder, stages
 from clusters.run.host_lock import alone, beside_others
@@ -94,7 +94,7 @@ def outstanding(folder: CampaignFolder, items: Iterable[Item], places: Places) -
     """The items of which no run counts yet, in their order; those that broke before come last."""
     campaign, tried = folder.read_plan(), _tried(folder)
     done = set(recorded_runs(campaign, places))
-    if campaign.kind not in FROM_RECORDINGS:
+    if not kinds.of(campaign.kind).reads_run_folders:
         rows = counted(archive.read(places.archive, campaign=campaign.campaign_id), places)
         done |= {row["labels"]["item"] for row in rows}
     return sorted((item for item in items if item.name not in done), key=lambda item: tried.get(item.name, 0))
@@ -135,7 +135,7 @@ def follow_up(folder: CampaignFolder, places: Places) -> list[Item]:
         return [Item.model_validate(item) for item in json.loads(kept.read_text())]
     campaign = folder.read_plan()
     rows = counted(archive.read(places.archive), places)
-    items = kinds.of(campaign.kind).follow_up(campaign, rows)
+    items = kinds.of(campaign.kind).campaign.follow_up(campaign, rows)
     archived = {row["labels"].get("item") for row in rows if row["labels"].get("campaign") == campaign.campaign_id}
     if archived >= {item.name for item in campaign.items}:
         write_atomically(kept, json.dumps([item.model_dump() for item in items], indent=1))
@@ -153,7 +153,7 @@ def record_item(folder: CampaignFolder, item: Item, places: Places) -> Path:
     """
     campaign = folder.read_plan()
     labels = {**item.labels, "campaign": campaign.campaign_id, "item": item.name}
-    hold = beside_others if campaign.kind in CORRECTNESS else alone
+    hold = alone if kinds.of(campaign.kind).benchmark else beside_others
     with hold(tell=folder.say_waiting):
         run = experiment.prepare(
             item.scenario,

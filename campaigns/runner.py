@@ -10,10 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from campaigns import kinds
-from campaigns.campaign import FOLDERS, FROM_RECORDINGS, Campaign, CampaignFolder, Kind, check_name
-from campaigns.claims import campaign as claims
-from campaigns.nightly import outputs
-from campaigns.nightly.settings import check
+from campaigns.campaign import CampaignFolder, check_name
 from campaigns.places import Places
 from campaigns.recording import collected_runs, counted, recorded_runs, runtime_of
 from campaigns.site import links_from, publish, write_index
@@ -31,7 +28,7 @@ TOGETHER = 12  # runs that one Spark application judges
 
 
 def plan(
-    kind: Kind, settings: Mapping[str, Any], *, name: str | None, seed: int | None, places: Places
+    kind: str, settings: Mapping[str, Any], *, name: str | None, seed: int | None, places: Places
 ) -> CampaignFolder:
     """Fix what will be run; a campaign of the same name and question is taken up where it stopped, seed included.
 
@@ -51,16 +48,16 @@ def plan(
         begun = folder.read_plan()
         created_at, seed = begun.created_at, begun.seed if seed is None else seed
     seed = secrets.randbelow(2**31) if seed is None else seed
-    planned = kinds.of(kind).plan(settings, campaign_id=campaign_id, created_at=created_at, seed=seed)
+    planned = kinds.of(kind).campaign.plan(settings, campaign_id=campaign_id, created_at=created_at, seed=seed)
     for item in {(item.scenario, item.kafka, item.labels.get("role")): item for item in planned.items}.values():
         experiment.check(item.scenario, kafka=item.kafka, runtime=runtime_of(planned), changes=item.changes)
     folder.write_plan(planned)
     return folder
 
 
-def _check_kind(kind: Kind, campaign_id: str, places: Places) -> None:
+def _check_kind(kind: str, campaign_id: str, places: Places) -> None:
     """Runs and the archive know a campaign by its name alone."""
-    for other in FOLDERS:
+    for other in kinds.names():
         folder = CampaignFolder.of(places.site, other, campaign_id)
         if other != kind and folder.plan.exists():
             raise BadInput(f"{folder.path} has the name {campaign_id} already; give this campaign another NAME.")
@@ -84,21 +81,15 @@ def judge_recorded(folder: CampaignFolder, places: Places) -> list[str]:
     return [run.name for run in fresh]
 
 
-def _result(campaign: Campaign, rows: kinds.Rows, places: Places) -> dict[str, Any]:
-    if campaign.kind in FROM_RECORDINGS:
-        return claims.result(campaign, recorded_runs(campaign, places))
-    return kinds.of(campaign.kind).result(campaign, rows)
-
-
 def conclude(folder: CampaignFolder, places: Places) -> dict[str, Any]:
     """Write the result for machines and the page for people, and the index anew; returns the result."""
     campaign = folder.read_plan()
-    rows = archive.read(places.archive)
-    found = _result(campaign, counted(rows, places), places)
+    kind, rows = kinds.of(campaign.kind), archive.read(places.archive)
+    evidence = recorded_runs(campaign, places) if kind.reads_run_folders else counted(rows, places)
+    found = kind.campaign.result(campaign, evidence)
     write_atomically(folder.result, json.dumps(found, indent=1, ensure_ascii=False, default=str) + "\n")
-    if campaign.kind == "nightly":
-        outputs.write(folder, found)
-        outputs.prune(places.runs, folder.path.parent, rows, check(campaign.settings), datetime.now(UTC))
-    write(kinds.page_of(campaign.kind).render(found, links_from(folder.page, rows, places)), folder.page, places.site)
+    if kind.writes_outputs:
+        kind.outputs.conclude(folder, found, rows, places, datetime.now(UTC))
+    write(kind.page.render(found, links_from(folder.page, rows, places)), folder.page, places.site)
     write_index(places)
     return found

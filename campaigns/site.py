@@ -7,9 +7,10 @@ import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from campaigns.campaign import FOLDERS, CampaignFolder
+from campaigns import kinds
+from campaigns.campaign import CampaignFolder
 from campaigns.places import Places
 from history import archive
 from history.errors import EvidenceError
@@ -42,14 +43,23 @@ def rebuild(places: Places) -> list[str]:
     return problems
 
 
-def archived(places: Places) -> list[str]:
-    """A line for each archived run, oldest first: id, Kafka, verdict, how many metrics, campaign."""
+class Archived(NamedTuple):
+    """A run of the archive; ``metrics`` is how many it has, ``campaign`` empty where it belongs to none."""
+
+    run_id: str
+    kafka_version: str
+    verdict: str
+    metrics: int
+    campaign: str
+
+
+def archived(places: Places) -> list[Archived]:
+    """Every archived run, oldest first."""
     runs: dict[str, list[Mapping[str, Any]]] = {}
     for row in archive.read(places.archive):
         runs.setdefault(row["run_id"], []).append(row)
     return [
-        f"{run_id:62}  {rows[0]['kafka_version']:8}  {rows[0]['verdict']:8}  {len(rows):3} metrics  "
-        f"{rows[0]['labels'].get('campaign', '')}".rstrip()
+        Archived(run_id, rows[0]["kafka_version"], rows[0]["verdict"], len(rows), rows[0]["labels"].get("campaign", ""))
         for run_id, rows in runs.items()
     ]
 
@@ -64,18 +74,18 @@ def links_from(page: Path, rows: Sequence[Mapping[str, Any]], places: Places) ->
 def results(places: Places) -> list[dict[str, Any]]:
     """What every campaign said, newest first: kind, campaign_id, created_at, sentence, state, address."""
     found = []
-    for kind, name in FOLDERS.items():
-        for result in (places.site / name).glob("*/result.json"):
+    for kind in map(kinds.of, kinds.names()):
+        for result in (places.site / kind.command).glob("*/result.json"):
             told = json.loads(result.read_text())
             plan_of_it = CampaignFolder(result.parent).read_plan()
             found.append(
                 {
-                    "kind": kind,
+                    "kind": kind.name,
                     "campaign_id": plan_of_it.campaign_id,
                     "created_at": plan_of_it.created_at,
                     "sentence": told["sentence"],
                     "state": told["state"],
-                    "address": f"{name}/{result.parent.name}/index.html",
+                    "address": f"{kind.command}/{result.parent.name}/index.html",
                 }
             )
     return sorted(found, key=lambda each: str(each["created_at"]), reverse=True)

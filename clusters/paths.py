@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import os
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -11,6 +12,11 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 CACHE = ROOT / ".cache"
+
+
+def runs_folder() -> Path:
+    """Where runs that nobody prepared are put: ``PLIMSOLL_RUNS``, else ``runs/`` of the project."""
+    return Path(os.environ.get("PLIMSOLL_RUNS", ROOT / "runs"))
 
 
 @contextmanager

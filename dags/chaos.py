@@ -12,6 +12,7 @@ from typing import Any
 
 from airflow.sdk import DAG, Param, TriggerRule, chain
 
+from clusters.kafka.jars import DEFAULT_RELEASE
 from clusters.run.stages import TEAR_DOWN, Stage, stages
 from clusters.scenario.scenario import Scenario, load_scenario, scenario_names
 from history.errors import BadInput
@@ -24,7 +25,7 @@ from operators.steps import PrepareRun, RunStep, StartCluster, Watcher
 KAFKA = ["4.3.1", "4.2.1", "4.1.2", "4.0.2", "3.9.2", "3.9.1", "3.8.1", "3.7.2", "3.4.1", "3.3.2", "3.0.2", "2.8.2"]
 PARAMS = {
     "kafka": Param(
-        "3.9.1",
+        DEFAULT_RELEASE,
         type="string",
         title="Kafka",
         examples=KAFKA,

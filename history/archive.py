@@ -57,7 +57,7 @@ def rows_of(run: RunFolder) -> list[dict[str, Any]]:
         measured = pq.read_table(run.judged("metrics"), schema=METRICS).to_pylist()
     except (OSError, ValueError) as error:
         raise EvidenceError(
-            f"{run.path} holds no verdict with metrics ({error}); judge it: make judge RUN=…"
+            f"{run.path} holds no verdict with metrics ({error}); judge it: plimsoll judge <folder>"
         ) from error
     cluster = manifest.scenario.get("cluster", {})
     of_run = {

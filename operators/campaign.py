@@ -14,16 +14,17 @@ import psutil
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
+from clusters.paths import runs_folder
 from history.errors import BadInput, HarnessError
 from history.events import stage_events
 from operators.connections import ConnectedOperator
 from operators.processes import kill_descendants
-from operators.steps import asked_params, runs_folder
+from operators.steps import asked_params
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from campaigns.campaign import CampaignFolder, Kind
+    from campaigns.campaign import CampaignFolder
     from campaigns.places import Places
 
 
@@ -67,16 +68,15 @@ class CampaignStep(ConnectedOperator):
 class PlanCampaign(ConnectedOperator):
     """Fix what will be run; returns the campaign's folder.
 
-    :param kind: compare, nightly, capacity, known_bugs or claims
+    :param kind: its name (``campaigns.kinds``)
     """
 
-    def __init__(self, *, kind: Kind, **kwargs: Any) -> None:
+    def __init__(self, *, kind: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.kind = kind
 
     def execute(self, context: Context) -> str:
-        from campaigns import runner  # heavy: not while a DAG file is parsed
-        from campaigns.asked import settings_of
+        from campaigns import kinds, runner  # heavy: not while a DAG file is parsed
         from campaigns.campaign import CampaignFolder
 
         params = asked_params(context)
@@ -87,7 +87,8 @@ class PlanCampaign(ConnectedOperator):
                 raise BadInput(f"{prepared} is no campaign of kind {self.kind}; leave campaign empty to plan one.")
             return str(folder.path)
         name, seed = params.pop("name", None), params.pop("seed", None)
-        return str(runner.plan(self.kind, settings_of(self.kind, params), name=name, seed=seed, places=places()).path)
+        settings = kinds.of(self.kind).settings(params, patch=params.pop("settings", None))
+        return str(runner.plan(self.kind, settings, name=name, seed=seed, places=places()).path)
 
 
 class CountItems(CampaignStep):

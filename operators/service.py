@@ -1,4 +1,4 @@
-"""Airflow with its web page, and the pages of runs and campaigns beside it: ``make up`` and ``make down``.
+"""Airflow with its web page, and the pages of runs and campaigns beside it: ``plimsoll up`` and ``plimsoll down``.
 
 The api-server, the scheduler and the dag-processor share one session and one Airflow home. By both, ``down`` finds them
 all, and the workers that a dead scheduler left (they ignore SIGTERM). A session's number is given again, but not to a
@@ -22,13 +22,12 @@ from typing import Any
 
 import psutil
 
-from clusters.paths import ROOT
+from clusters.paths import ROOT, runs_folder
 from clusters.waiting import wait_until
 from history.errors import BadInput, HarnessError, WaitTimeout
 from operators.airflow_home import airflow, environment, make_home, migrate
 from operators.links import PAGES
 from operators.processes import lives, with_variable
-from operators.steps import runs_folder
 
 HOME = ROOT / ".airflow"
 ADDRESS = "127.0.0.1"
@@ -60,7 +59,7 @@ def up(port: int, home: Path = HOME, database: str | None = None) -> int:
     if _processes(home):
         before = int(_read_state(home)["port"])
         if not _health(url_of(before)):
-            raise HarnessError(f"Airflow is up, but does not answer at {url_of(before)}; end it by make down.")
+            raise HarnessError(f"Airflow is up, but does not answer at {url_of(before)}; end it by plimsoll down.")
         return before
     url = url_of(port)
     _check_free(port)

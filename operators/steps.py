@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from airflow.sdk import BaseOperator
 
-from clusters.paths import ROOT
+from clusters.paths import runs_folder
 from clusters.run.stages import Stage
 from history.errors import BadInput, HarnessError, PlimsollError
 from history.folder import RunFolder
@@ -20,11 +20,6 @@ from spark.connection import spark_master
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
-
-
-def runs_folder() -> Path:
-    """Where runs that nobody prepared are put: ``PLIMSOLL_RUNS``, else ``runs/`` of the project."""
-    return Path(os.environ.get("PLIMSOLL_RUNS", ROOT / "runs"))
 
 
 def asked_params(context: Context) -> dict[str, Any]:

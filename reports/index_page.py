@@ -18,6 +18,8 @@ _KINDS = {
     "known_bugs": ("known-bugs", "Known bugs", "No known bug has been looked for yet: make known-bugs."),
     "claims": ("claims", "Claims", "No version has been asked yet: make claims KAFKA=…"),
     "capacity": ("plans", "Capacity plans", "No capacity has been planned yet: make capacity."),
+    "fuzz": ("fuzz", "Fuzzing", "No randomised schedules were tried yet: make fuzz."),
+    "soak": ("soak", "Soaks", "No soak was run yet: make soak."),
 }
 _COLOURS = {"pass": "#149a78", "fail": "#d6497f", "unknown": "#b58900"}
 _SYMBOLS = {"pass": "circle", "fail": "x", "unknown": "diamond"}

@@ -121,7 +121,7 @@ def with_removal(cases: DataFrame, seen: Witnesses) -> DataFrame:
             & (F.col("to_offset") <= F.col("offset"))
         )
         .groupBy(*_CASE)
-        .agg(F.min(F.struct(elsewhere, "t_ns", "broker_id", "from_offset", "to_offset")).alias("disconnect"))
+        .agg(F.min(F.struct(elsewhere, "t_ns", "broker_id", "from_offset", "to_offset")).alias("cut"))
     )
     cuts = lines.filter("kind = 'truncating'").select(
         *PARTITION, F.col("broker_id").alias("by_leader"), "t_ns", "line", F.col("log_end_offset").alias("to_offset")
@@ -162,7 +162,7 @@ def _sentence(origin_ns: int) -> Column:
         ),
     )
     cut = F.when(
-        F.col("disconnect").isNotNull(),
+        F.col("cut").isNotNull(),
         F.concat(
             F.lit("; broker "),
             F.col("cut.broker_id"),

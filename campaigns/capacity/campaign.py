@@ -6,14 +6,13 @@ import random
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, NamedTuple, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 from campaigns.campaign import Campaign, Item
+from campaigns.capacity import KIND
 from campaigns.capacity import result as answer
 from campaigns.capacity.study import AWAY_PHASE, phase_of
 from clusters.scenario.scenario import Allowance, load_scenario
-from history.errors import BadInput
-from history.refusals import first_wrong
 
 TOPIC = "orders"
 AWAY = "A"  # the broker that goes
@@ -163,7 +162,7 @@ def plan(settings: Mapping[str, Any], *, campaign_id: str, created_at: str, seed
     Raises:
         BadInput: one sentence says what is wrong with the settings.
     """
-    asked = _checked(settings)
+    asked = KIND.check(Settings, settings)
     rng = random.Random(seed)
     items = [*_knees(asked, rng), *_grid(asked, rng), *_held_out(asked, rng)]
     for item in {item.labels["role"]: item for item in items}.values():
@@ -186,13 +185,6 @@ def follow_up(campaign: Campaign, rows: Sequence[Mapping[str, Any]]) -> list[Ite
 def result(campaign: Campaign, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """The plan that the campaign's runs support; ``rows`` are those of the archive."""
     return answer.result(campaign, rows)
-
-
-def _checked(settings: Mapping[str, Any]) -> Settings:
-    try:
-        return Settings.model_validate(dict(settings))
-    except ValidationError as error:
-        raise BadInput(f"The capacity plan cannot be made: {first_wrong(error)}.") from error
 
 
 # --- items -----------------------------------------------------------------------------------------

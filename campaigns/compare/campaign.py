@@ -7,9 +7,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from campaigns.campaign import Campaign, Item
+from campaigns.compare import KIND
 from campaigns.compare.effects import compared, noise, phases
 from campaigns.compare.findings import behaviour, correctness, counts, missed_loads
 from campaigns.compare.runs import pairs_of, refusals, runs_of, sides, told
@@ -20,7 +21,6 @@ from clusters.kafka.servers import Mode, check_storage, choose_mode
 from clusters.scenario.scenario import Scenario, load_scenario
 from history.errors import BadInput
 from history.metrics import METRICS
-from history.refusals import first_wrong
 
 # The first phase of a scenario is the one without a fault.
 USUAL_PRIMARY = {"latency_p99_ms": 0.10, "broker_cpu_s_per_gb": 0.05}
@@ -244,10 +244,7 @@ def _state(found: Mapping[str, Any]) -> str:
 
 def _checked(settings: Mapping[str, Any]) -> Settings:
     """The settings with what was left open filled in."""
-    try:
-        asked = Settings.model_validate(dict(settings))
-    except ValidationError as error:
-        raise BadInput(f"The comparison cannot be planned: {first_wrong(error)}.") from error
+    asked = KIND.check(Settings, settings)
     told = [_story(asked, "head", name) for name in asked.scenarios]
     primary = asked.primary or {
         f"{metric}@{scenario.phases[0].name}": margin for scenario in told for metric, margin in USUAL_PRIMARY.items()

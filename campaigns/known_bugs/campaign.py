@@ -7,14 +7,14 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from campaigns.campaign import Campaign, Item
+from campaigns.known_bugs import KIND
 from campaigns.known_bugs.bugs import BUGS, Bug
 from clusters.kafka.servers import choose_mode
 from clusters.scenario.scenario import load_scenario
 from history.errors import BadInput
-from history.refusals import first_wrong
 from spark.intervals import clopper_pearson
 
 Row = Mapping[str, Any]
@@ -63,10 +63,7 @@ def plan(settings: Mapping[str, Any], *, campaign_id: str, created_at: str, seed
     Raises:
         BadInput: a setting is wrong, or nothing of it can be run.
     """
-    try:
-        asked = Settings.model_validate(dict(settings))
-    except ValidationError as error:
-        raise BadInput(f"The known bugs cannot be planned: {first_wrong(error)}.") from error
+    asked = KIND.check(Settings, settings)
     arms, left_out = _runnable(asked)
     return Campaign(
         campaign_id=campaign_id,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -13,10 +13,19 @@ from xml.etree import ElementTree as ET
 
 from campaigns.campaign import CampaignFolder
 from campaigns.nightly.night import ROLES, when
-from campaigns.nightly.settings import Settings
+from campaigns.nightly.settings import Settings, check
+from campaigns.places import Places
 from history.folder import write_atomically
 
 Json = dict[str, Any]
+
+
+def conclude(
+    folder: CampaignFolder, result: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], places: Places, now: datetime
+) -> None:
+    """Write what machines take, and remove the run folders that may go."""
+    write(folder, result)
+    prune(places.runs, folder.path.parent, rows, check(folder.read_plan().settings), now)
 
 
 def write(folder: CampaignFolder, result: Mapping[str, Any]) -> list[Path]:

@@ -7,11 +7,10 @@ from datetime import date
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from history.errors import BadInput
+from campaigns.nightly import KIND
 from history.metrics import METRICS
-from history.refusals import first_wrong
 from history.yaml_files import read_mapping
 from spark.effects import Better
 
@@ -188,7 +187,4 @@ def check(settings: Mapping[str, Any]) -> Settings:
     Raises:
         BadInput: the first thing that is wrong, and where.
     """
-    try:
-        return Settings.model_validate(settings)
-    except ValidationError as error:
-        raise BadInput(f"The night cannot be planned: {first_wrong(error)}; docs/nightly.md explains each.") from None
+    return KIND.check(Settings, settings)

@@ -17,6 +17,7 @@ from history.kafka_versions import OLDEST, Version
 
 log = logging.getLogger("plimsoll.jars")
 
+DEFAULT_RELEASE = "3.9.1"
 AGENT, AGENT_VERSION = "jmx_prometheus_javaagent", "1.0.1"
 _RELEASE = re.compile(r"\d+\.\d+\.\d+")
 _VERSION = re.compile(r"\d+\.\d+\.\d+([.-][\w.-]+)?")  # as a build of one's own may call itself

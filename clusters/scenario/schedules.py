@@ -59,9 +59,9 @@ def read_menu(path: Path = MENU) -> Menu:
         BadInput: it is missing, no YAML, or no menu.
     """
     try:
-        return Menu.model_validate(read_mapping(path, "The menu"))
+        return Menu.model_validate(read_mapping(path, "The fault mix"))
     except ValidationError as error:
-        raise BadInput(f"{path} is no menu: {first_wrong(error)}.") from error
+        raise BadInput(f"{path} is no fault mix: {first_wrong(error)}.") from error
 
 
 def possible(menu: Menu, can: Collection[str], lacking: Collection[str] = ()) -> Menu:
@@ -77,7 +77,9 @@ def possible(menu: Menu, can: Collection[str], lacking: Collection[str] = ()) ->
     faults = {name: fault for name, fault in menu.faults.items() if can_do(fault.steps)}
     during = [step for step in menu.during if can_do([step])]
     if not faults:
-        raise BadInput("This runtime and kernel can do none of the menu's faults; use RUNTIME=docker, or another MENU.")
+        raise BadInput(
+            "No fault of the mix is possible with this runtime and kernel; use RUNTIME=docker, or another mix."
+        )
     return menu.model_copy(update={"faults": faults, "during": during})
 
 
@@ -133,15 +135,13 @@ def rotation(menu: Menu, *, seed: int, length_s: float, load: bool = True) -> Sc
     try:
         return Scenario.model_validate(told)
     except ValidationError as error:
-        raise BadInput(f"The menu makes no scenario: {first_wrong(error)}.") from error
+        raise BadInput(f"The fault mix makes no scenario: {first_wrong(error)}.") from error
 
 
 def _at_rest(menu: Menu) -> Menu:
     faults = {name: fault for name, fault in menu.faults.items() if not _need_load(fault.steps)}
     if not faults:
-        raise BadInput(
-            f"Without a load none of the menu's faults would show ({', '.join(menu.faults)}); give it a load."
-        )
+        raise BadInput(f"Without a load no fault of the mix would show ({', '.join(menu.faults)}); give it a load.")
     return menu.model_copy(update={"faults": faults})
 
 

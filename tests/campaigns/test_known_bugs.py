@@ -119,7 +119,7 @@ def test_a_bug_that_a_version_cannot_run_is_left_out_unless_it_is_asked_for(monk
     ("settings", "sentence"),
     [
         ({"bugs": "13092"}, "'13092' is no bug of the list; known: kafka-13091, kip-966"),
-        ({"tries": 0}, "tries: Input should be greater than or equal to 1"),
+        ({"tries": 0}, "TRIES=0 is refused: Input should be greater than or equal to 1"),
     ],
 )
 def test_what_cannot_be_planned_is_refused(settings: dict[str, Any], sentence: str) -> None:

@@ -98,7 +98,7 @@ def test_a_run_that_was_not_judged_has_no_rows(tmp_path: Path) -> None:
     run = _judged(tmp_path / "run-1")
     run.verdict_file.unlink()
 
-    with pytest.raises(EvidenceError, match=r"run-1 holds no verdict with metrics .* make judge"):
+    with pytest.raises(EvidenceError, match=r"run-1 holds no verdict with metrics .* plimsoll judge"):
         rows_of(run)
 
 

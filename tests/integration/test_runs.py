@@ -65,8 +65,8 @@ class Ended(NamedTuple):
 
 def command(folder: Path, scenario: str, runtime: str, kafka: str = "3.9.1") -> list[str]:
     """The command behind ``make run``."""
-    asked = ["--scenario", scenario, "--kafka", kafka, "--runtime", runtime, "--runs", str(folder)]
-    return [sys.executable, "-m", "operators.cli", "run", *asked]
+    options = ["--kafka", kafka, "--runtime", runtime, "--runs", str(folder)]
+    return [sys.executable, "-m", "commands", "run", scenario, *options]
 
 
 def ended(folder: Path, scenario: str, runtime: str, kafka: str = "3.9.1") -> Ended:

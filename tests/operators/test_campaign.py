@@ -58,7 +58,7 @@ def test_a_question_becomes_a_campaign(tmp_path: Path, monkeypatch: pytest.Monke
     asked = {"base": "3.9.0", "head": "3.9.1", "scenario": "steady", "pairs": 2, "settings": {}, "name": "c", "seed": 7}
     path = PlanCampaign(task_id="plan", kind="compare").execute(context(**asked))
 
-    assert path == str(tmp_path / "site" / "comparisons" / "c")
+    assert path == str(tmp_path / "site" / "compare" / "c")
     assert CampaignFolder(Path(path)).read_plan().seed == 7
 
 

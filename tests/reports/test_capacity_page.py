@@ -27,7 +27,7 @@ def _told() -> dict[str, Any]:
 
 def _written(tmp_path: Path) -> Path:
     """The page where it lies in a site, with the site's plotly."""
-    page = tmp_path / "plans" / "plan-1" / "index.html"
+    page = tmp_path / "capacity" / "plan-1" / "index.html"
     page.parent.mkdir(parents=True)
     page.write_text(render(_told(), {}))
     (tmp_path / PLOTLY).symlink_to(str(files("plotly") / "package_data" / PLOTLY))

@@ -159,7 +159,7 @@ def test_a_phase_without_a_valid_latency_is_a_gap():
 
 
 def _open(browser: Browser, site: Path, width: int = 1280, scheme: str = "light") -> Opened:
-    page = site / "comparisons" / "c1" / "index.html"
+    page = site / "compare" / "c1" / "index.html"
     page.parent.mkdir(parents=True)
     shutil.copyfile(str(files("plotly") / "package_data" / "plotly.min.js"), site / "plotly.min.js")
     page.write_text(render(RESULT, LINKS))

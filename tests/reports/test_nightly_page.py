@@ -148,7 +148,7 @@ def test_small_wobbles_look_small(late: dict[str, Any]) -> None:
 
 def opened(browser: Browser, folder: Path, result: dict[str, Any], width: int = 1280, scheme: str = "light") -> Opened:
     """The page, opened from disk."""
-    page = folder / "nights" / "n" / "index.html"
+    page = folder / "nightly" / "n" / "index.html"
     page.parent.mkdir(parents=True)
     page.write_text(render(result, links(result)))
     from plotly import offline

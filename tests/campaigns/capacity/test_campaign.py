@@ -115,7 +115,7 @@ def test_what_cannot_be_measured_is_refused_in_one_sentence(changes: dict[str, A
     """It begins with what is wrong, and says where."""
     refusal = _refusal(**changes)
 
-    assert refusal.startswith("The capacity plan cannot be made: ")
+    assert refusal.startswith("Capacity plan: the settings are wrong: ")
     assert words in refusal
 
 

@@ -91,7 +91,7 @@ def test_a_schedule_without_load_has_no_fault_that_only_a_load_shows() -> None:
     assert not drawn[False] & of_load
     assert "lose" in drawn[False]
     lags = MENU.model_copy(update={"faults": {"x": MENU.faults["a follower lags"]}})
-    with pytest.raises(BadInput, match=r"Without a load none of the menu's faults would show \(x\)"):
+    with pytest.raises(BadInput, match=r"Without a load no fault of the mix would show \(x\)"):
         rotation(lags, seed=1, length_s=4, load=False)
 
 
@@ -129,7 +129,7 @@ def test_gaps_are_filled_from_the_menu() -> None:
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        ({"faults": {}}, "is no menu: faults"),
+        ({"faults": {}}, "is no fault mix: faults"),
         ({"moods": 1}, "unknown field 'moods'; known: cluster, topics, load, quiet, first, faults, during"),
     ],
 )
@@ -146,7 +146,7 @@ def test_a_menu_of_unknown_steps_makes_no_scenario() -> None:
     """It is told when the schedule is drawn, before anything starts."""
     menu = Menu.model_validate({**SMALL, "faults": {"x": {"who": ["A"], "steps": [{"explode": "$who"}]}}})
 
-    with pytest.raises(BadInput, match=r"The menu makes no scenario: .*unknown step 'explode'"):
+    with pytest.raises(BadInput, match=r"The fault mix makes no scenario: .*unknown step 'explode'"):
         rotation(menu, seed=1, length_s=4)
 
 
@@ -158,7 +158,7 @@ def test_what_a_runtime_cannot_do_is_not_drawn() -> None:
     assert possible(MENU, capabilities("docker")) == MENU
     for seed in range(20):
         assert rotation(local, seed=seed, length_s=200).needs <= capabilities("process")
-    with pytest.raises(BadInput, match="can do none of the menu's faults"):
+    with pytest.raises(BadInput, match="No fault of the mix is possible"):
         possible(MENU.model_copy(update={"faults": {"x": MENU.faults["packets are lost"]}}), capabilities("process"))
 
 
