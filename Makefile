@@ -10,52 +10,13 @@ PYTHON ?= python3
 VENV := .venv
 PY := $(VENV)/bin/python
 
-SCENARIO ?= follower_lag_then_leader_kill
-KAFKA ?= 3.9.1
-RUNTIME ?= auto
-RATE ?=
-SEED ?=
-SUBNET ?=
-RUN ?=
-HISTORY ?=
-FORMAT ?=
-OPTIONS ?=
-PORT ?= 8080
-DB ?=
-ALL ?=
-BASE ?=
-HEAD ?=
-PAIRS ?=
-BUGS ?=
-MINUTES ?=
-N ?=
-LENGTH ?=
-LIMIT ?=
-MENU ?=
-TRIES ?=
-NAME ?=
-SETTINGS ?=
-REBUILD ?=
-CAMPAIGN = $(if $(NAME),--name "$(NAME)") $(if $(SETTINGS),--file "$(SETTINGS)") $(if $(SEED),--seed="$(SEED)")
-
-# What each target takes. Anything else typed beside it would do nothing, and is refused.
-TAKES_demo := KAFKA RUNTIME
-TAKES_run := SCENARIO KAFKA RUNTIME RATE SEED SUBNET
-TAKES_judge := RUN
-TAKES_import := HISTORY FORMAT OPTIONS
-TAKES_compare := BASE HEAD SCENARIO PAIRS NAME SETTINGS SEED
-TAKES_nightly := NAME SETTINGS SEED
-TAKES_capacity := NAME SETTINGS SEED
-TAKES_known-bugs := BUGS KAFKA TRIES NAME SETTINGS SEED
-TAKES_claims := KAFKA NAME SETTINGS SEED
-TAKES_soak := KAFKA MINUTES SEED MENU RUNTIME
-TAKES_hunt := KAFKA N SEED LENGTH LIMIT NAME MENU RUNTIME
-TAKES_archive := REBUILD
-TAKES_up := PORT DB
-TAKES_clean := ALL
-TAKEN := $(sort $(foreach takes,$(filter TAKES_%,$(.VARIABLES)),$($(takes))))
-$(foreach goal,$(MAKECMDGOALS),$(foreach name,$(filter-out $(TAKES_$(goal)),$(TAKEN)),$(if $(filter command%,$(origin $(name))),\
-  $(error make $(goal) takes no $(name)=; it takes $(or $(TAKES_$(goal)),no settings)))))
+# The variables on make's command line. ./plimsoll makes options of them (KAFKA=3.9.1 is --kafka=3.9.1) and refuses what
+# a command does not take; the other targets take none.
+GIVEN := $(filter-out PYTHON -*-command-variables-*-,$(foreach name,$(.VARIABLES),$(if $(filter command,$(firstword $(origin $(name)))),$(name))))
+PLIMSOLL = exec ./plimsoll --from-make "$(GIVEN)"
+COMMANDS := demo run scenarios judge import compare nightly capacity known-bugs claims soak fuzz archive doctor up down clean
+OTHERS := $(filter-out $(COMMANDS),$(or $(MAKECMDGOALS),help))
+$(if $(and $(GIVEN),$(OTHERS)),$(error make $(firstword $(OTHERS)) takes no $(firstword $(GIVEN))=; it takes no variables))
 
 export GX_ANALYTICS_ENABLED := false
 export PYTHONPATH := $(CURDIR)
@@ -64,9 +25,9 @@ export PYTHONPATH := $(CURDIR)
 help: ## List the targets
 	@echo "Plimsoll: where the water stands on every replica while things break."
 	echo
-	grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+	grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
 	echo
-	echo "Settings of run: SCENARIO=$(SCENARIO) KAFKA=$(KAFKA) RUNTIME=auto|docker|process RATE=<records/s> SEED=<n> SUBNET=<range>"
+	echo "What a target takes, and what it means: ./plimsoll <target> --help; --kafka 3.9.1 is KAFKA=3.9.1 with make."
 
 $(VENV)/.ready: requirements.lock
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 14))' || { echo "Python 3.11 to 3.13 is needed; $(PYTHON) is $$($(PYTHON) --version 2>&1)." >&2; exit 3; }
@@ -76,6 +37,7 @@ $(VENV)/.ready: requirements.lock
 	$(VENV)/bin/pip install --quiet --disable-pip-version-check "$$uv"
 	UV_CACHE_DIR=.cache/uv $(VENV)/bin/uv pip sync --quiet --python $(PY) --require-hashes requirements.lock
 	rm -rf .cache/uv  # twice the size of what is installed
+	ln -sf ../../plimsoll $(VENV)/bin/plimsoll
 	touch $@
 
 .PHONY: setup
@@ -83,56 +45,59 @@ setup: $(VENV)/.ready ## Fetch the Python packages (done by every target that ne
 
 .PHONY: demo
 demo: $(VENV)/.ready ## Set everything up and run the main scenario: a lagging follower, then a killed leader
-	@exec $(PY) -m operators.cli run --scenario follower_lag_then_leader_kill --kafka $(KAFKA) --runtime $(RUNTIME)
+	@$(PLIMSOLL) run
 
 .PHONY: run
 run: $(VENV)/.ready ## Run one scenario: SCENARIO=… KAFKA=… RUNTIME=… RATE=… SEED=… SUBNET=…
-	@exec $(PY) -m operators.cli run --scenario "$(SCENARIO)" --kafka "$(KAFKA)" --runtime "$(RUNTIME)" $(if $(RATE),--rate="$(RATE)") $(if $(SEED),--seed="$(SEED)") $(if $(SUBNET),--subnet "$(SUBNET)")
+	@$(PLIMSOLL) run
 
 .PHONY: scenarios
-scenarios: $(VENV)/.ready ## List the scenarios and what each is for
-	@exec $(PY) -m operators.cli scenarios
+scenarios: $(VENV)/.ready ## List the scenarios, and why each is run
+	@$(PLIMSOLL) scenarios
 
 .PHONY: judge
-judge: $(VENV)/.ready ## Judge recorded runs again: RUN=<folder> [RUN="<folder> <folder>"]
-	@[ -n "$(RUN)" ] || { echo "make judge needs RUN=<folder>, such as RUN=runs/<run id>." >&2; exit 3; }
-	exec $(PY) -m operators.cli judge $(RUN)
+judge: $(VENV)/.ready ## Judge recorded runs again: RUN="<folder> …"
+	@$(PLIMSOLL) judge
 
 .PHONY: import
-import: $(VENV)/.ready ## Judge a history from elsewhere: HISTORY=<file> FORMAT=operations|verifiable|ledger|jepsen OPTIONS="--acks 1 …"
-	@exec $(PY) -m imports.cli --history="$(HISTORY)" --format="$(FORMAT)" $(OPTIONS)
+import: $(VENV)/.ready ## Judge a history that another tool recorded: HISTORY="<file> …" FORMAT=jepsen
+	@$(PLIMSOLL) import
 
 .PHONY: compare
-compare: $(VENV)/.ready ## Compare two versions: BASE=3.0.2 HEAD=3.1.2 SCENARIO=… PAIRS=10 [NAME=…] [SETTINGS=<file>]
-	@exec $(PY) -m operators.cli compare $(if $(BASE),--base "$(BASE)") $(if $(HEAD),--head "$(HEAD)") $(if $(filter command% environment%,$(origin SCENARIO)),--scenario "$(SCENARIO)") $(if $(PAIRS),--pairs="$(PAIRS)") $(CAMPAIGN)
+compare: $(VENV)/.ready ## Compare two versions: BASE=3.0.2 HEAD=3.1.2 SCENARIO=… PAIRS=10
+	@$(PLIMSOLL) compare
 
 .PHONY: nightly
-nightly: $(VENV)/.ready ## Run the nightly matrix, screen it, confirm what changed: [NAME=…] [SETTINGS=nightly.yaml]
-	@exec $(PY) -m operators.cli nightly $(CAMPAIGN)
+nightly: $(VENV)/.ready ## Run the nightly matrix, confirm what looks slower, alert: NAME=… SETTINGS=nightly.yaml
+	@$(PLIMSOLL) nightly
 
 .PHONY: capacity
-capacity: $(VENV)/.ready ## Measure how much load is safe and plan for it: [NAME=…] [SETTINGS=capacity.yaml]
-	@exec $(PY) -m operators.cli capacity $(CAMPAIGN)
+capacity: $(VENV)/.ready ## Measure how much load is safe and plan for it: NAME=… SETTINGS=capacity.yaml
+	@$(PLIMSOLL) capacity
 
 .PHONY: known-bugs
-known-bugs: $(VENV)/.ready ## Find bugs that Kafka had: [BUGS=kafka-13091,…] [KAFKA=<versions>] [TRIES=10] [NAME=…]
-	@exec $(PY) -m operators.cli known_bugs $(if $(BUGS),--bugs "$(BUGS)") $(if $(filter command% environment%,$(origin KAFKA)),--kafka "$(KAFKA)") $(if $(TRIES),--tries="$(TRIES)") $(CAMPAIGN)
-
-.PHONY: soak
-soak: $(VENV)/.ready ## Faults in an order that a seed draws, with quiet periods: KAFKA=… MINUTES=10 [SEED=…] [MENU=<file>]
-	@exec $(PY) -m operators.cli soak --kafka "$(KAFKA)" --runtime "$(RUNTIME)" $(if $(MINUTES),--minutes="$(MINUTES)") $(if $(SEED),--seed="$(SEED)") $(if $(MENU),--menu "$(MENU)")
-
-.PHONY: hunt
-hunt: $(VENV)/.ready ## Such schedules until a promise is broken, then the smallest: KAFKA=… N=20 [SEED=1] [LENGTH=90] [LIMIT=40] [NAME=…] [MENU=<file>]
-	@exec $(PY) -m operators.cli hunt --kafka "$(KAFKA)" --runtime "$(RUNTIME)" $(if $(N),--schedules="$(N)") $(if $(SEED),--seed="$(SEED)") $(if $(LENGTH),--seconds="$(LENGTH)") $(if $(LIMIT),--shrink-runs="$(LIMIT)") $(if $(NAME),--name "$(NAME)") $(if $(MENU),--menu "$(MENU)")
+known-bugs: $(VENV)/.ready ## Reproduce bugs that Kafka had: BUGS=kafka-13091,… KAFKA=<versions> TRIES=10 NAME=…
+	@$(PLIMSOLL) known-bugs
 
 .PHONY: claims
-claims: $(VENV)/.ready ## Ask one version of Kafka claim by claim: KAFKA=4.3.0 [NAME=…]
-	@exec $(PY) -m operators.cli claims --kafka "$(KAFKA)" $(CAMPAIGN)
+claims: $(VENV)/.ready ## Check 48 claims about replication against one version: KAFKA=4.3.0 NAME=…
+	@$(PLIMSOLL) claims
+
+.PHONY: soak
+soak: $(VENV)/.ready ## Run one long randomised schedule of faults: KAFKA=… MINUTES=10 SEED=… FAULT_MIX=<file>
+	@$(PLIMSOLL) soak
+
+.PHONY: fuzz
+fuzz: $(VENV)/.ready ## Run short ones until a guarantee is violated, then shrink: KAFKA=… SCHEDULES=20 SECONDS=90
+	@$(PLIMSOLL) fuzz
 
 .PHONY: archive
-archive: $(VENV)/.ready ## List the archive and write the page over everything (REBUILD=1: from the run folders)
-	@exec $(PY) -m operators.cli archive $(if $(REBUILD),--rebuild)
+archive: $(VENV)/.ready ## List every judged run and write the page over all (REBUILD=1: from the run folders)
+	@$(PLIMSOLL) archive
+
+.PHONY: doctor
+doctor: $(VENV)/.ready ## List what this machine can do, what is missing, and how to get it
+	@$(PLIMSOLL) doctor
 
 .PHONY: mutate
 mutate: $(VENV)/.ready ## Damage clean recorded runs in every way a checker claims to see, and count what is found
@@ -161,14 +126,13 @@ lock: $(VENV)/.ready ## Write requirements.lock anew from pyproject.toml
 	@$(VENV)/bin/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --group dev -o requirements.lock pyproject.toml
 
 .PHONY: up
-up: export PLIMSOLL_DB = $(DB)
-up: $(VENV)/.ready ## Start Airflow with its web page on PORT=8080 of this machine [DB=postgresql://…]
-	@exec $(PY) -m operators.cli up --port "$(PORT)"
+up: $(VENV)/.ready ## Start Airflow with its web page on PORT=8080 of this machine; DB=postgresql://…
+	@$(PLIMSOLL) up
 
 .PHONY: down
 down: ## Stop Airflow again
-	@[ ! -x $(PY) ] || exec $(PY) -m operators.cli down
+	@[ ! -x $(PY) ] || $(PLIMSOLL) down
 
 .PHONY: clean
 clean: ## Remove what interrupted runs left behind (ALL=1: of running ones, too)
-	@[ ! -x $(PY) ] || exec $(PY) -m operators.cli clean $(if $(ALL),--all)
+	@[ ! -x $(PY) ] || $(PLIMSOLL) clean

@@ -12,7 +12,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from campaigns.campaign import FOLDERS
 from history.results.compare import CompareResult
 from spark.intervals import clopper_pearson, none_in
 
@@ -127,7 +126,7 @@ def _change(effect: Row) -> str:
 def main(site: Path) -> None:
     """Add what is new under a site to the rows, and write both files."""
     known = {row["campaign_id"]: row for row in json.loads(RESULTS.read_text())} if RESULTS.exists() else {}
-    for path in sorted((site / FOLDERS["compare"]).glob("*/result.json")):
+    for path in sorted((site / "compare").glob("*/result.json")):
         if row := row_of(CompareResult.read(path)):
             known[row["campaign_id"]] = row
     rows = sorted(known.values(), key=lambda row: str(row["created_at"]))

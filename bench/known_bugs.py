@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from campaigns.campaign import CampaignFolder
 from campaigns.known_bugs.bugs import BUGS, Bug
-from clusters.scenario import load_scenario
+from clusters.scenario.scenario import load_scenario
 from history.events import Event, read_events
 from history.folder import RunFolder
 from history.manifest import read_manifest
@@ -169,8 +169,8 @@ def story_of(run: Path) -> Json:
     }
 
 
-_TOLD = {"step", "injected", "healed", "wait_met", "wait_ran_out", "window"}
-_LOOKS = ("wait", "window")  # steps that say nothing beyond the event that follows them
+_TOLD = {"step", "injected", "healed", "condition_met", "wait_timed_out", "precondition"}
+_LOOKS = ("wait", "require")  # steps that say nothing beyond the event that follows them
 _OLD_NS = 500_000_000  # a sample that is older tells nothing of now: its broker does not answer
 
 
@@ -195,11 +195,11 @@ def _words(event: Event) -> str:
     of = f"{event.step} of {event.target}"
     words = {
         "step": f"{event.step}: {in_words(told)}" + f" ({event.target})" * (event.step == "written"),
-        "injected": f"{of} took effect" if told.get("bit") else f"{of} did not bite",
-        "healed": f"{of} is over" if told.get("gone") else f"{of} was not seen to end",
-        "wait_met": f"{told.get('condition')}: came true after {told.get('waited_ms')} ms",
-        "wait_ran_out": f"{told.get('condition')}: did not come true in time",
-        "window": f"window: {told.get('condition')} {told.get('why')}",
+        "injected": f"{of} took effect" if told.get("effect_verified") else f"{of} did not take effect",
+        "healed": f"{of} is over" if told.get("recovery_verified") else f"{of} was not seen to end",
+        "condition_met": f"{told.get('condition')}: met after {told.get('waited_ms')} ms",
+        "wait_timed_out": f"{told.get('condition')}: not met in time",
+        "precondition": f"precondition: {told.get('condition')} {told.get('why')}",
     }
     return words[event.kind]
 

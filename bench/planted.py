@@ -70,7 +70,7 @@ def run(name: str, asked: dict[str, Any]) -> None:
         yaml.safe_dump(asked, file)
         file.flush()
         done = subprocess.run(["make", "compare", f"SETTINGS={file.name}", f"NAME={name}"], cwd=ROOT, check=False)
-    if not (ROOT / "site" / "comparisons" / name / "result.json").exists():
+    if not (ROOT / "site" / "compare" / name / "result.json").exists():
         sys.exit(done.returncode or 1)
 
 
@@ -88,7 +88,7 @@ def names(wanted: Sequence[str]) -> Iterator[tuple[str, dict[str, Any]]]:
 def main(wanted: list[str]) -> None:
     """Run every comparison of the named series, or of all, that has no result yet."""
     for name, asked in names(wanted or list(SERIES)):
-        if not (ROOT / "site" / "comparisons" / name / "result.json").exists():
+        if not (ROOT / "site" / "compare" / name / "result.json").exists():
             run(name, asked)
 
 

@@ -19,13 +19,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from campaigns import recording
-from clusters import experiment
+from bench.recount import judged, recount
+from clusters.run import experiment, recorder
 from history.folder import RunFolder
 from history.manifest import read_manifest
 from spark.intervals import clopper_pearson
 from spark.submit import judge
-from tests.recount import judged, recount
 
 ROOT = Path(__file__).resolve().parent.parent
 RUNS = ROOT / "runs" / "reliability"
@@ -94,7 +93,7 @@ def recorded() -> list[Path]:
 def record(scenario: str, kafka: str, runs: Path = RUNS) -> Path:
     """One run, as the DAG's tasks would make it; returns its folder."""
     run = experiment.prepare(scenario, kafka=kafka, runs=runs, lease="process")
-    recording.record(run)
+    recorder.record(run)
     print(f"recorded {run.name}", flush=True)
     return run
 
@@ -131,7 +130,7 @@ def render(rows: list[dict[str, Any]]) -> str:
         "# How often a scenario shows what it must",
         "",
         "Runs recorded by the calls that the DAG's tasks make, each recounted from its raw ledgers by",
-        "`tests/recount.py`.",
+        "`bench/recount.py`.",
         "Written by `python -m bench.reliability`; every run is a row of `reliability.json`.",
         "",
         "| scenario | Kafka | must show | shown | at least, at 95 % | recount agrees | records lost / copies |",

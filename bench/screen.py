@@ -131,7 +131,7 @@ def _point(index: int, log: float) -> Point:
 
 def nights(history: History) -> list[Night]:
     """Every night of a history that has a basis."""
-    return [night(history, tonight) for tonight in range(changes.LEAST_NIGHTS, NIGHTS)]
+    return [night(history, tonight) for tonight in range(changes.MIN_NIGHTS, NIGHTS)]
 
 
 # --- counting ------------------------------------------------------------------------------------------
@@ -214,7 +214,7 @@ def measure(histories: int = 200, seed: int = 1) -> dict[str, Any]:
 
 def render(found: dict[str, Any]) -> str:
     """The page: two tables, each rate with its exact 95 % interval."""
-    least = found["nights"] - changes.LEAST_NIGHTS
+    least = found["nights"] - changes.MIN_NIGHTS
     first = found["false_alarms"][0]
     lines = [
         "# What the nightly screen finds, and what it imagines",

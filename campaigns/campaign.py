@@ -8,21 +8,11 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from campaigns import kinds
 from history.errors import BadInput
-from history.folder import write_atomically
+from history.events import EventLog
+from history.folder import STAGES, write_atomically
 from history.refusals import first_wrong
-
-Kind = Literal["compare", "nightly", "capacity", "known_bugs", "claims"]
-FOLDERS: dict[Kind, str] = {
-    "compare": "comparisons",
-    "nightly": "nights",
-    "capacity": "plans",
-    "known_bugs": "known-bugs",
-    "claims": "claims",
-}
-CORRECTNESS: frozenset[Kind] = frozenset(
-    {"known_bugs", "claims"}
-)  # nothing is measured, so that other runs may go on beside
 
 
 def check_name(name: str) -> None:
@@ -64,7 +54,7 @@ class Campaign(_Model):
 
     format: Literal[1] = 1
     campaign_id: str
-    kind: Kind
+    kind: str
     created_at: str
     seed: int
     settings: dict[str, Any]
@@ -72,17 +62,22 @@ class Campaign(_Model):
 
 
 class CampaignFolder:
-    """``site/<kind>/<campaign id>/``: the plan, the result for machines, and the page for people."""
+    """``site/<command>/<campaign id>/``: the plan, when its stages began and ended, the result and its page."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.plan = path / "campaign.json"
         self.result = path / "result.json"
         self.page = path / "index.html"
+        self.stages = path / STAGES
 
     @classmethod
-    def of(cls, site: Path, kind: Kind, campaign_id: str) -> CampaignFolder:
-        return cls(site / FOLDERS[kind] / campaign_id)
+    def of(cls, site: Path, kind: str, campaign_id: str) -> CampaignFolder:
+        return cls(site / kinds.of(kind).command / campaign_id)
+
+    def say_waiting(self, words: str) -> None:
+        """Write for whoever follows the campaign that it waits for this host."""
+        EventLog(self.stages).add("waiting", why=words)
 
     def write_plan(self, campaign: Campaign) -> None:
         """Write the plan of a new campaign.

@@ -1,36 +1,231 @@
-"""The kinds of campaigns, each a package beside this module; imported when asked for, as their statistics are heavy."""
+"""The kinds of campaigns, each a package beside this module that declares itself once as ``KIND``.
+
+The command line, make, Airflow's form and the docs follow from the declaration. What a kind computes is imported when
+asked for: its statistics are heavy, and a command line that completes names must not wait for them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import pkgutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, partial
 from importlib import import_module
-from typing import Any, Protocol, cast
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
-from campaigns.campaign import Campaign, Item, Kind
-from history.results.base import Summary
+from clusters.paths import ROOT
+from history.errors import BadInput
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from pydantic import BaseModel, ValidationError
+
+    from campaigns.campaign import Campaign, CampaignFolder, Item
+    from campaigns.places import Places
+    from history.results.base import Summary
+
+    Model = TypeVar("Model", bound=BaseModel)
 
 Rows = Sequence[Mapping[str, Any]]
 
 
-class KindOfCampaign(Protocol):
-    """What its package offers in ``campaign``."""
+@dataclass(frozen=True)
+class Option:
+    """A setting that can be given by itself: ``--name``, ``NAME=`` of make, and a field of Airflow's form.
+
+    ``default`` is what the settings have where nothing is said, as a person would type it; ``example`` a value as
+    typed. ``setting`` is the setting's name where it differs. A value that is required may also come from a file. One
+    that is not ``planned`` is no setting, but for what the command does once there is a result.
+    """
+
+    name: str
+    help: str
+    example: str
+    type: type[str] | type[int] = str
+    choices: tuple[str, ...] = ()
+    default: str = ""
+    setting: str = ""
+    planned: bool = True
+
+    @property
+    def key(self) -> str:
+        """The setting that it sets."""
+        return self.setting or self.name
+
+    @property
+    def words(self) -> str:
+        """The help as the beginning of a sentence."""
+        return f"{self.help[:1].upper()}{self.help[1:]}"
+
+    @property
+    def variable(self) -> str:
+        """As make calls it, and every message: the command line puts its own spelling in its place."""
+        return f"{self.name.upper()}="
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of campaign. ``name`` is that of its package and its DAG; as a command and as a folder it has dashes.
+
+    ``help``, ``why``, ``phases``, ``expected`` and ``reading`` tell a user of the command line and of Airflow about
+    it; ``examples`` are command lines without ``plimsoll``. A ``benchmark`` measures: its runs are recorded while
+    nothing else loads the host. Results are computed from the archive's rows, or, where it ``reads_run_folders``,
+    from those. One that ``reads_settings`` has a reader of its own in its ``settings`` module; one that
+    ``writes_outputs`` writes more than result and page, by its ``outputs`` module; one that ``shrinks`` makes a
+    failing run's scenario smaller once there is a result, by its ``shrinking`` module, on the command line alone.
+    """
+
+    name: str
+    title: str
+    help: str
+    why: str
+    phases: str
+    expected: str
+    reading: str
+    docs_page: str
+    examples: tuple[str, ...]
+    options: tuple[Option, ...] = ()
+    settings_file: str = ""
+    benchmark: bool = True
+    reads_run_folders: bool = False
+    reads_settings: bool = False
+    writes_outputs: bool = False
+    shrinks: bool = False
+
+    @property
+    def command(self) -> str:
+        return self.name.replace("_", "-")
+
+    @property
+    def campaign(self) -> Campaigns:
+        """Its plan, its reruns and its result."""
+        return cast("Campaigns", import_module(f"campaigns.{self.name}.campaign"))
+
+    @property
+    def page(self) -> Page:
+        """What draws its page."""
+        return cast("Page", import_module(f"reports.{self.name}_page"))
+
+    @property
+    def shrinking(self) -> Shrinking:
+        """What makes a failing run's scenario smaller."""
+        return cast("Shrinking", import_module(f"campaigns.{self.name}.shrinking"))
+
+    @property
+    def outputs(self) -> Outputs:
+        """What writes more than result and page."""
+        return cast("Outputs", import_module(f"campaigns.{self.name}.outputs"))
+
+    @property
+    def form(self) -> tuple[Option, ...]:
+        """The options that are settings."""
+        return tuple(option for option in self.options if option.planned)
+
+    def settings(
+        self, options: Mapping[str, Any], *, file: Path | None = None, patch: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
+        """The settings of a file (the kind's own where none is given), patched by ``patch`` and then by options.
+
+        ``options`` maps names to values; None is no value.
+
+        Raises:
+            BadInput: the file is missing or no YAML mapping.
+        """
+        from clusters.scenario.scenario import merge_patch  # heavy
+        from history.yaml_files import read_mapping
+
+        path = file or (ROOT / self.settings_file if self.settings_file else None)
+        if self.reads_settings:
+            read = import_module(f"campaigns.{self.name}.settings").read_settings
+        else:
+            read = partial(read_mapping, what="The settings")
+        written = read(path) if path else {}
+        given = {each.key: options[each.name] for each in self.form if options.get(each.name) is not None}
+        return merge_patch(merge_patch(written, patch or {}), given)
+
+    def check(self, model: type[Model], settings: Mapping[str, Any]) -> Model:
+        """The settings as a model, defaults filled in.
+
+        Raises:
+            BadInput: the first thing that is wrong, what it should be, and an example.
+        """
+        from pydantic import ValidationError
+
+        try:
+            return model.model_validate(dict(settings))
+        except ValidationError as error:
+            raise BadInput(self._refusal(error)) from error
+
+    def _refusal(self, error: ValidationError) -> str:
+        from history.refusals import first_wrong
+
+        first = error.errors()[0]
+        option = next((each for each in self.options if first["loc"][:1] == (each.key,)), None)
+        if option is None or len(first["loc"]) > 1:
+            return f"{self.title}: the settings are wrong: {first_wrong(error)}; {self.docs_page} explains each."
+        example = f"{option.help}, such as {option.variable}{option.example}"
+        if first["type"] == "missing":
+            return f"{option.variable} is missing: {example}."
+        why = first["msg"].removeprefix("Value error, ")
+        return f"{option.variable}{_as_typed(first['input'])} is refused: {why}. It takes: {example}."
+
+
+def _as_typed(value: object) -> str:
+    return ",".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+FAULT_MIX = Option("fault_mix", "YAML with the faults to draw from", "docs/examples/at_rest.yaml")
+RUNTIME = Option(
+    "runtime",
+    "where brokers run: docker, process (of this host, with fewer faults), or auto",
+    "docker",
+    choices=("auto", "docker", "process"),
+    default="auto",
+)
+
+
+class Campaigns(Protocol):
+    """What a kind's package offers in ``campaign``; ``evidence`` are the archive's rows, or run folders by item."""
 
     def plan(self, settings: Mapping[str, Any], *, campaign_id: str, created_at: str, seed: int) -> Campaign: ...
     def follow_up(self, campaign: Campaign, rows: Rows) -> list[Item]: ...
-    def result(self, campaign: Campaign, rows: Rows) -> Summary: ...
+    def result(self, campaign: Campaign, evidence: Any) -> Summary: ...
 
 
-class PageOfKind(Protocol):
-    """What its page's module offers; ``links`` maps run ids to addresses relative to the page."""
+class Page(Protocol):
+    """What its page's module offers; ``result`` is the kind's own, ``links`` maps run ids to addresses of pages."""
 
-    def render(self, result: Summary, links: Mapping[str, str]) -> str: ...
-
-
-def of(kind: Kind) -> KindOfCampaign:
-    """The plan, the reruns and the result of a kind."""
-    return cast("KindOfCampaign", import_module(f"campaigns.{kind}.campaign"))
+    def render(self, result: Any, links: Mapping[str, str]) -> str: ...
 
 
-def page_of(kind: Kind) -> PageOfKind:
-    """What draws its page."""
-    return cast("PageOfKind", import_module(f"reports.{kind}_page"))
+class Shrinking(Protocol):
+    """What a kind's package offers in ``shrinking``; returns lines for people."""
+
+    def shrink_first(
+        self, folder: CampaignFolder, options: Mapping[str, Any], places: Places, say: Callable[[str], object]
+    ) -> list[str]: ...
+
+
+class Outputs(Protocol):
+    """What a kind's package offers in ``outputs``; ``result`` is the kind's own."""
+
+    def conclude(self, folder: CampaignFolder, result: Any, rows: Rows, places: Places, now: datetime) -> None: ...
+
+
+@cache
+def names() -> tuple[str, ...]:
+    """Every kind: the packages of this folder."""
+    return tuple(module.name for module in pkgutil.iter_modules([str(Path(__file__).parent)]) if module.ispkg)
+
+
+def of(name: str) -> Kind:
+    """A kind by its name.
+
+    Raises:
+        BadInput: there is none.
+    """
+    if name not in names():
+        raise BadInput(f"There is no kind of campaign {name!r}; known: {', '.join(names())}.")
+    return cast("Kind", import_module(f"campaigns.{name}").KIND)

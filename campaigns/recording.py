@@ -1,30 +1,32 @@
 """Records the items of a campaign, one after the other; every step may be made again.
 
-An item that was recorded is not recorded twice, and one that was archived is done, unless the harness broke in it. What
+An item is done once a run of it counts, and its first such run is the item's: docs/architecture.md, many runs. What
 this module imports each run of a campaign waits for: judging and statistics are ``campaigns.runner``'s.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import Any, TypeVar
 
 from campaigns import kinds
-from campaigns.campaign import CORRECTNESS, Campaign, CampaignFolder, Item
+from campaigns.campaign import Campaign, CampaignFolder, Item
 from campaigns.places import Places
-from clusters import experiment
-from clusters.host_lock import alone, beside_others
-from clusters.scenario import load_scenario
-from clusters.world import World
+from clusters.run import experiment, recorder, stages
+from clusters.run.host_lock import alone, beside_others
+from clusters.scenario.scenario import load_scenario
 from history import archive
 from history.errors import EvidenceError
-from history.events import errors_of, recorded
+from history.events import errors_of
 from history.folder import RunFolder, write_atomically
 from history.manifest import read_manifest
 
 _TRIED = "tried.json"
+_Item = TypeVar("_Item", bound=Hashable)
+_Run = TypeVar("_Run")
 
 
 def runtime_of(campaign: Campaign) -> str:
@@ -34,7 +36,7 @@ def runtime_of(campaign: Campaign) -> str:
 
 def expected_seconds(item: Item) -> float:
     """About how long an item takes until it is recorded."""
-    return experiment.expected_seconds(load_scenario(item.scenario, item.changes))
+    return stages.expected_s(load_scenario(item.scenario, item.changes))
 
 
 # --- what is done, and what is not ---------------------------------------------------------------
@@ -52,25 +54,49 @@ def collected_runs(campaign: Campaign, places: Places) -> Iterator[tuple[str, Pa
 
 
 def recorded_runs(campaign: Campaign, places: Places) -> dict[str, Path]:
-    """Item → the last run folder that was recorded for it, to its end and without an error of the harness."""
-    return {item: run for item, run in collected_runs(campaign, places) if not errors_of(RunFolder(run))}
+    """Item → the run folder that is its own: recorded to its end, without an error of the harness."""
+    whole = ((item, run) for item, run in collected_runs(campaign, places) if not errors_of(RunFolder(run)))
+    return first_of_each(whole)
+
+
+def first_of_each(runs: Iterable[tuple[_Item, _Run]]) -> dict[_Item, _Run]:
+    """Item → its run: the first of those that count, which are given oldest first.
+
+    An item whose run counts is not recorded again; where there is another all the same, to take it would be to choose.
+    """
+    found: dict[_Item, _Run] = {}
+    for item, run in runs:
+        found.setdefault(item, run)
+    return found
 
 
 def counted(rows: kinds.Rows, places: Places) -> kinds.Rows:
-    """The archived rows without those of runs in which the harness broke, which are recorded again.
+    """The archived rows of the runs that are an item's own (``first_of_each``), and of those that are no item's.
 
-    One that shows a broken promise all the same counts, and so does one whose folder is gone.
+    A run in which the harness broke does not count and is recorded again, unless it shows a broken promise: that was
+    seen, however the run ended. Of a run whose folder is gone the archive speaks.
     """
     undecided = {row["run_id"] for row in rows if row["verdict"] == "unknown"}
     broke = {run_id for run_id in undecided if errors_of(RunFolder(places.runs / run_id))}
-    return [row for row in rows if row["run_id"] not in broke]
+    whole = [row for row in rows if row["run_id"] not in broke]
+    oldest_first = sorted(filter(_item_of, whole), key=lambda row: (str(row["started_at"]), row["run_id"]))
+    own = set(first_of_each((_item_of(row), row["run_id"]) for row in oldest_first).values())
+    return [row for row in whole if row["run_id"] in own or not _item_of(row)]
+
+
+def _item_of(row: Mapping[str, Any]) -> tuple[str, str] | None:
+    """Campaign and item; a run that nobody's campaign made has none."""
+    labels = row["labels"]
+    return (labels["campaign"], labels["item"]) if "item" in labels else None
 
 
 def outstanding(folder: CampaignFolder, items: Iterable[Item], places: Places) -> list[Item]:
-    """The items that were neither recorded nor archived yet, in their order; those that broke before come last."""
+    """The items of which no run counts yet, in their order; those that broke before come last."""
     campaign, tried = folder.read_plan(), _tried(folder)
-    rows = counted(archive.read(places.archive, campaign=campaign.campaign_id), places)
-    done = recorded_runs(campaign, places).keys() | {row["labels"]["item"] for row in rows}
+    done = set(recorded_runs(campaign, places))
+    if not kinds.of(campaign.kind).reads_run_folders:
+        rows = counted(archive.read(places.archive, campaign=campaign.campaign_id), places)
+        done |= {row["labels"]["item"] for row in rows}
     return sorted((item for item in items if item.name not in done), key=lambda item: tried.get(item.name, 0))
 
 
@@ -109,7 +135,7 @@ def follow_up(folder: CampaignFolder, places: Places) -> list[Item]:
         return [Item.model_validate(item) for item in json.loads(kept.read_text())]
     campaign = folder.read_plan()
     rows = counted(archive.read(places.archive), places)
-    items = kinds.of(campaign.kind).follow_up(campaign, rows)
+    items = kinds.of(campaign.kind).campaign.follow_up(campaign, rows)
     archived = {row["labels"].get("item") for row in rows if row["labels"].get("campaign") == campaign.campaign_id}
     if archived >= {item.name for item in campaign.items}:
         write_atomically(kept, json.dumps([item.model_dump() for item in items], indent=1))
@@ -127,7 +153,8 @@ def record_item(folder: CampaignFolder, item: Item, places: Places) -> Path:
     """
     campaign = folder.read_plan()
     labels = {**item.labels, "campaign": campaign.campaign_id, "item": item.name}
-    with beside_others() if campaign.kind in CORRECTNESS else alone():
+    hold = alone if kinds.of(campaign.kind).benchmark else beside_others
+    with hold(tell=folder.say_waiting):
         run = experiment.prepare(
             item.scenario,
             kafka=item.kafka,
@@ -138,30 +165,5 @@ def record_item(folder: CampaignFolder, item: Item, places: Places) -> Path:
             runs=places.runs,
             lease="process",
         )
-        record(run)
+        recorder.record(run)
     return run
-
-
-def record(run: Path) -> None:
-    """A prepared run from its first node to its last, by the calls that a scenario's DAG makes.
-
-    Raises:
-        PlimsollError: the harness broke; what there is was collected, nothing of it lives on.
-    """
-    with World.open(run) as world:
-        phases = len(world.scenario.phases)
-    with experiment.hold_lease(run):
-        try:
-            with recorded(run, "record"):
-                experiment.start_cluster(run)
-                experiment.create_topics(run)
-                experiment.start_clients(run)
-                experiment.capture(run, "before")
-                for index in range(phases):
-                    experiment.run_phase(run, index)
-                experiment.stop_producers(run)
-                experiment.quiesce(run)
-                experiment.drain(run)
-                experiment.capture(run, "after")
-        finally:
-            experiment.salvage(run)

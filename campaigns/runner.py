@@ -8,20 +8,16 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from history.results.nightly import NightlyResult
-
 from campaigns import kinds
-from campaigns.campaign import FOLDERS, Campaign, CampaignFolder, Kind, check_name
-from campaigns.claims import campaign as claims
-from campaigns.nightly import outputs
-from campaigns.nightly.settings import check
+from campaigns.campaign import CampaignFolder, check_name
 from campaigns.places import Places
 from campaigns.recording import collected_runs, counted, recorded_runs, runtime_of
 from campaigns.site import links_from, publish, write_index
-from clusters import experiment
-from clusters.host_lock import beside_others
+from clusters.run import experiment
+from clusters.run.host_lock import beside_others
 from history import archive
 from history.errors import BadInput
+from history.events import EventLog
 from history.results.base import Summary
 from reports.page import write
 from spark.connection import spark_master
@@ -31,7 +27,7 @@ TOGETHER = 12  # runs that one Spark application judges
 
 
 def plan(
-    kind: Kind, settings: Mapping[str, Any], *, name: str | None, seed: int | None, places: Places
+    kind: str, settings: Mapping[str, Any], *, name: str | None, seed: int | None, places: Places
 ) -> CampaignFolder:
     """Fix what will be run; a campaign of the same name and question is taken up where it stopped, seed included.
 
@@ -51,16 +47,16 @@ def plan(
         begun = folder.read_plan()
         created_at, seed = begun.created_at, begun.seed if seed is None else seed
     seed = secrets.randbelow(2**31) if seed is None else seed
-    planned = kinds.of(kind).plan(settings, campaign_id=campaign_id, created_at=created_at, seed=seed)
+    planned = kinds.of(kind).campaign.plan(settings, campaign_id=campaign_id, created_at=created_at, seed=seed)
     for item in {(item.scenario, item.kafka, item.labels.get("role")): item for item in planned.items}.values():
         experiment.check(item.scenario, kafka=item.kafka, runtime=runtime_of(planned), changes=item.changes)
     folder.write_plan(planned)
     return folder
 
 
-def _check_kind(kind: Kind, campaign_id: str, places: Places) -> None:
+def _check_kind(kind: str, campaign_id: str, places: Places) -> None:
     """Runs and the archive know a campaign by its name alone."""
-    for other in FOLDERS:
+    for other in kinds.names():
         folder = CampaignFolder.of(places.site, other, campaign_id)
         if other != kind and folder.plan.exists():
             raise BadInput(f"{folder.path} has the name {campaign_id} already; give this campaign another NAME.")
@@ -75,29 +71,24 @@ def judge_recorded(folder: CampaignFolder, places: Places) -> list[str]:
     rows = archive.read(places.archive, campaign=campaign.campaign_id)
     known = {row["run_id"] for row in rows}
     fresh = [run for _, run in collected_runs(campaign, places) if run.name not in known]
+    EventLog(folder.stages).add("judging", runs=[run.name for run in fresh])
     for together in (fresh[first : first + TOGETHER] for first in range(0, len(fresh), TOGETHER)):
-        with beside_others():
+        with beside_others(tell=folder.say_waiting):
             judge(together)
         for run in together:
             publish(run)
     return [run.name for run in fresh]
 
 
-def _result(campaign: Campaign, rows: kinds.Rows, places: Places) -> Summary:
-    if campaign.kind == "claims":  # answered from what was recorded; the archive holds none of it
-        return claims.result(campaign, recorded_runs(campaign, places))
-    return kinds.of(campaign.kind).result(campaign, rows)
-
-
 def conclude(folder: CampaignFolder, places: Places) -> Summary:
     """Write the result for machines and the page for people, and the index anew; returns the result."""
     campaign = folder.read_plan()
-    rows = archive.read(places.archive)
-    result = _result(campaign, counted(rows, places), places)
+    kind, rows = kinds.of(campaign.kind), archive.read(places.archive)
+    evidence = recorded_runs(campaign, places) if kind.reads_run_folders else counted(rows, places)
+    result = kind.campaign.result(campaign, evidence)
     result.write(folder.result)
-    if isinstance(result, NightlyResult):
-        outputs.write(folder, result)
-        outputs.prune(places.runs, folder.path.parent, rows, check(campaign.settings), datetime.now(UTC))
-    write(kinds.page_of(campaign.kind).render(result, links_from(folder.page, rows, places)), folder.page, places.site)
+    if kind.writes_outputs:
+        kind.outputs.conclude(folder, result, rows, places, datetime.now(UTC))
+    write(kind.page.render(result, links_from(folder.page, rows, places)), folder.page, places.site)
     write_index(places)
     return result

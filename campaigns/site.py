@@ -6,9 +6,10 @@ import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from campaigns.campaign import FOLDERS, CampaignFolder
+from campaigns import kinds
+from campaigns.campaign import CampaignFolder
 from campaigns.places import Places
 from history import archive
 from history.errors import EvidenceError
@@ -43,14 +44,23 @@ def rebuild(places: Places) -> list[str]:
     return problems
 
 
-def archived(places: Places) -> list[str]:
-    """A line for each archived run, oldest first: id, Kafka, verdict, how many metrics, campaign."""
+class Archived(NamedTuple):
+    """A run of the archive; ``metrics`` is how many it has, ``campaign`` empty where it belongs to none."""
+
+    run_id: str
+    kafka_version: str
+    verdict: str
+    metrics: int
+    campaign: str
+
+
+def archived(places: Places) -> list[Archived]:
+    """Every archived run, oldest first."""
     runs: dict[str, list[Mapping[str, Any]]] = {}
     for row in archive.read(places.archive):
         runs.setdefault(row["run_id"], []).append(row)
     return [
-        f"{run_id:62}  {rows[0]['kafka_version']:8}  {rows[0]['verdict']:8}  {len(rows):3} metrics  "
-        f"{rows[0]['labels'].get('campaign', '')}".rstrip()
+        Archived(run_id, rows[0]["kafka_version"], rows[0]["verdict"], len(rows), rows[0]["labels"].get("campaign", ""))
         for run_id, rows in runs.items()
     ]
 
@@ -65,10 +75,10 @@ def links_from(page: Path, rows: Sequence[Mapping[str, Any]], places: Places) ->
 def results(places: Places) -> list[Concluded]:
     """What came of every campaign that was concluded, newest first."""
     concluded = []
-    for kind, name in FOLDERS.items():
-        for result in (places.site / name).glob("*/result.json"):
-            address = f"{name}/{result.parent.name}/index.html"
-            concluded.append(Concluded(kind, address, _summary(CampaignFolder(result.parent))))
+    for kind in map(kinds.of, kinds.names()):
+        for result in (places.site / kind.command).glob("*/result.json"):
+            address = f"{kind.command}/{result.parent.name}/index.html"
+            concluded.append(Concluded(kind.name, address, _summary(CampaignFolder(result.parent))))
     return sorted(concluded, key=lambda each: each.result.created_at, reverse=True)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 Verdict = Literal["shown", "refuted", "not observable"]
-MOST_EVIDENCE = 6
+MAX_EVIDENCE = 6
 
 
 class Evidence(NamedTuple):
@@ -29,12 +29,12 @@ class Answer:
 
 def shown(sentence: str, evidence: Iterable[Evidence] = ()) -> Answer:
     """The claim was seen to hold."""
-    return Answer("shown", sentence, list(evidence)[:MOST_EVIDENCE])
+    return Answer("shown", sentence, list(evidence)[:MAX_EVIDENCE])
 
 
 def refuted(sentence: str, evidence: Iterable[Evidence] = ()) -> Answer:
     """There is a counterexample, whose rows are the evidence."""
-    return Answer("refuted", sentence, list(evidence)[:MOST_EVIDENCE])
+    return Answer("refuted", sentence, list(evidence)[:MAX_EVIDENCE])
 
 
 def unseen(why: str) -> Answer:

@@ -8,6 +8,7 @@ from claims.answer import Answer, Evidence, counted, refuted, shown, unseen
 from claims.isr import default_is
 from claims.recording import Recording
 from history.events import Event
+from history.partition import TopicPartition
 
 
 def default_factor_is_1(recording: Recording) -> Answer:
@@ -43,10 +44,10 @@ def _taken(recording: Recording) -> Iterator[list[Evidence]]:
         if event.step == "write":
             asked = event
         elif event.step == "written" and asked and event.detail["acked"] and not asked.detail["background"]:
-            where = asked.detail["topic"], asked.detail["partition"]
+            where = TopicPartition.of(asked.detail)
             states = [state for at_ns in (asked.t_ns, event.t_ns) if (state := recording.state_at(where, at_ns))]
             if states and event.target not in {f"broker-{state.leader}" for state in states}:
-                text = f"{event.detail['acked']} records for {where[0]}-{where[1]} acknowledged by {event.target}"
+                text = f"{event.detail['acked']} records for {where} acknowledged by {event.target}"
                 yield [recording.happened(event, text), *(recording.decided(state) for state in states[-1:])]
 
 

@@ -7,12 +7,13 @@ from typing import Any, NamedTuple
 
 from claims.answer import Answer, Evidence, counted, refuted, shown, unseen
 from claims.moments import Change, leader_changes
-from claims.recording import SECOND_NS, Recording, Sample, Where
+from claims.recording import SECOND_NS, Recording, Sample
+from history.partition import TopicPartition
 
 NO_CHANGE = "No partition got another leader."
 
 
-def _lines(recording: Recording, kind: str, where: Where, broker: int) -> list[Mapping[str, Any]]:
+def _lines(recording: Recording, kind: str, where: TopicPartition, broker: int) -> list[Mapping[str, Any]]:
     return [
         line
         for line in recording.lines
@@ -20,7 +21,7 @@ def _lines(recording: Recording, kind: str, where: Where, broker: int) -> list[M
     ]
 
 
-def _leader_started(recording: Recording, where: Where, epoch: int) -> Mapping[str, Any] | None:
+def _leader_started(recording: Recording, where: TopicPartition, epoch: int) -> Mapping[str, Any] | None:
     """The line of the leader with which an epoch began; its LEO is where the logs of earlier epochs end."""
     starts = (line for line in recording.lines if line["kind"] == "leader_started")
     own = (line for line in starts if (line["topic"], line["partition"]) == where)
@@ -64,7 +65,7 @@ def _both(recording: Recording, change: Change) -> list[Evidence]:
 class Survivor(NamedTuple):
     """A follower that got another leader: its line on it, and where it cut its log before the next one, if it did."""
 
-    where: Where
+    where: TopicPartition
     started: Mapping[str, Any]
     cut: Mapping[str, Any] | None
     leads: Mapping[str, Any] | None  # the line of that leader
@@ -250,7 +251,7 @@ def preferred_election_restores_the_first(recording: Recording) -> Answer:
 class Boot(NamedTuple):
     """A replica that came back: HW from its checkpoint, LEO with which it began to follow, and its first cut."""
 
-    where: Where
+    where: TopicPartition
     loaded: Mapping[str, Any]
     started: Mapping[str, Any]
     cut: Mapping[str, Any] | None
@@ -368,7 +369,7 @@ def nothing_read_vanishes(recording: Recording) -> Answer:
     )
 
 
-def _dips(recording: Recording, changes: list[Change]) -> Iterator[tuple[Where, Sample, Sample]]:
+def _dips(recording: Recording, changes: list[Change]) -> Iterator[tuple[TopicPartition, Sample, Sample]]:
     """Leaders whose first HW was below the last one of the leader before."""
     for change in changes:
         lead = recording.lead(change.where)

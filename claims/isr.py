@@ -68,7 +68,7 @@ def hw_is_looked_at_again(recording: Recording) -> Answer:
 
 def _enough(recording: Recording, shrink: Shrink) -> bool:
     """Whether the ISR that is left has min.insync.replicas members."""
-    return len(shrink.state.isr) >= recording.least_isr.get(shrink.where[0], 1)
+    return len(shrink.state.isr) >= recording.least_isr.get(shrink.where.topic, 1)
 
 
 def _alone(moment: Moment) -> bool:
@@ -128,7 +128,7 @@ def leaves_when_it_does_not_fetch(recording: Recording) -> Answer:
                 last = [sample for sample in recording.of(where, broker) if sample.received_ns <= from_ns]
                 return refuted(
                     f"Broker {broker} fetched nothing for {(until_ns - from_ns) / SECOND_NS:.1f} s and stayed in the "
-                    f"ISR of {where[0]}-{where[1]}, whose end it had: what counts is to have caught up.",
+                    f"ISR of {where}, whose end it had: what counts is to have caught up.",
                     [
                         recording.decided(after),
                         *(recording.saw(where, sample, ", its last answer") for sample in last[-1:]),
@@ -289,23 +289,23 @@ def _stayed_or_lost(recording: Recording) -> Iterator[tuple[str, list[Evidence]]
             if not any(broker in state.isr for state in before):
                 continue
             if broker in before[-1].isr and until_ns - from_ns > SECOND_NS:
-                why = f"Broker {broker} was stopped and stayed in the ISR of {where[0]}-{where[1]}."
+                why = f"Broker {broker} was stopped and stayed in the ISR of {where}."
                 yield why, [recording.decided(before[-1])]
             waited = recording.events[-1].t_ns - until_ns > RETURN_NS
             if waited and not any(broker in state.isr for state in (before[-1], *after)):
-                why = f"Broker {broker} was started again and not taken into the ISR of {where[0]}-{where[1]}."
+                why = f"Broker {broker} was started again and not taken into the ISR of {where}."
                 yield why, [recording.decided(history[-1])]
 
 
 def alone_hw_is_leo(recording: Recording) -> Answer:
     """C48."""
     alone = [moment for moment in at_rest(recording) if _alone(moment)]
-    short = [m for m in alone if recording.least_isr.get(m.where[0], 1) > 1]
+    short = [m for m in alone if recording.least_isr.get(m.where.topic, 1) > 1]
     behind = next((m for m in alone if m.leader.hw < m.leader.leo), None)
     if behind:
         return refuted(
             f"Alone in the ISR a leader had LEO {behind.leader.leo} and HW {behind.leader.hw}, with "
-            f"min.insync.replicas={recording.least_isr.get(behind.where[0], 1)}.",
+            f"min.insync.replicas={recording.least_isr.get(behind.where.topic, 1)}.",
             [recording.saw(behind.where, behind.leader, ", leads"), recording.decided(behind.state)],
         )
     if not short:

@@ -24,11 +24,12 @@ _INTRODUCTION = """\
 Written by `python -m claims.matrix` from results of `make claims`; change `claims/table.py`, not this page.
 
 Such things are said about HW, LEO, ISR, elections and storage; about a third of them is wrong, or true for some
-versions only. These were collected from five unpublished field notes on Kafka replication. `make claims KAFKA=4.3.0`
-records three experiments on real brokers and answers, claim by claim, *shown*, *refuted* or *not observable*, from what
-they recorded: samples of every replica, the controller's own history, sends and polls, the brokers' log lines and
-files. No answer knows a version: the same functions read all recordings. The page that it writes has the evidence of
-every row. Two more runs are for what the notes go through step by step.
+versions only. These were collected from five unpublished field notes on Kafka replication. `plimsoll claims --kafka
+4.3.0` (with `--mode zookeeper` where a version has both) records three experiments on real brokers and answers, claim
+by claim, *shown*, *refuted* or *not observable*, from what they recorded: samples of every replica, the controller's
+own history, sends and polls, the brokers' log lines and files. No answer knows a version: the same functions read all
+recordings. The page that it writes has the evidence of every row. Two more runs are for what the notes go through
+step by step.
 
 - **shown** means that the runs contain what would show it, and nothing that refutes it. It is no proof for all times.
 - **refuted** means that the runs contain a counterexample. One outweighs any number of examples.

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from claims.recording import Recording, Sample, Where
+from claims.recording import Recording, Sample
+from history.partition import TopicPartition
 from spark.states import State
 
 SILENCE_NS = 150_000_000  # a replica that is paused gave its last answer not longer ago than three probes take
@@ -21,7 +22,7 @@ class Moment(NamedTuple):
     answered for so long that they have fetched, too. ``appended``: in this state it had appended before.
     """
 
-    where: Where
+    where: TopicPartition
     state: State
     from_ns: int
     leader: Sample
@@ -64,7 +65,7 @@ def at_rest(recording: Recording, least_ns: int = REST_NS) -> Iterator[Moment]:
         yield from _of_partition(recording, where, least_ns)
 
 
-def _of_partition(recording: Recording, where: Where, least_ns: int) -> Iterator[Moment]:
+def _of_partition(recording: Recording, where: TopicPartition, least_ns: int) -> Iterator[Moment]:
     groups: list[tuple[State, list[Sample]]] = []
     for sample in recording.lead(where):
         state = recording.state_at(where, sample.sent_ns)
@@ -83,7 +84,7 @@ def _of_partition(recording: Recording, where: Where, least_ns: int) -> Iterator
 
 
 def _moment(
-    replicas: Sequence[Sample], where: Where, state: State, samples: Sequence[Sample], *, appended: bool
+    replicas: Sequence[Sample], where: TopicPartition, state: State, samples: Sequence[Sample], *, appended: bool
 ) -> Moment:
     first, last = samples[0], samples[-1]
     known = {sample.broker: sample for sample in replicas if sample.received_ns <= last.received_ns}
@@ -106,7 +107,7 @@ def _had_all(silent: Sample, of_leader: Sequence[Sample]) -> bool:
 class Shrink(NamedTuple):
     """An ISR that shrank under a leader that stayed: its sample before, and its last one with the HW that followed."""
 
-    where: Where
+    where: TopicPartition
     state: State
     before: Sample
     after: Sample
@@ -140,7 +141,7 @@ def shrinks_at_rest(recording: Recording, least_ns: int = REST_NS) -> Iterator[S
 class Change(NamedTuple):
     """A partition got another leader, directly or after none."""
 
-    where: Where
+    where: TopicPartition
     before: State  # the last state with a leader
     after: State
 

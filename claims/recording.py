@@ -17,13 +17,13 @@ from claims.answer import Evidence
 from history.events import Event, read_events
 from history.folder import RunFolder
 from history.manifest import Manifest, read_manifest
+from history.partition import TopicPartition
 from spark.broker_log import read_broker_logs
 from spark.clock import Clock, read_clock, wall_ns
 from spark.metadata_log import read_metadata_log
 from spark.states import State, by_partition
 from spark.znodes import read_znodes
 
-Where = tuple[str, int]  # topic, partition
 SECOND_NS = 1_000_000_000
 # kafka.cluster.Partition at DEBUG: the remote LEO that a leader keeps of a follower.
 _REMOTE = re.compile(
@@ -49,7 +49,7 @@ class Sample(NamedTuple):
 class Remote(NamedTuple):
     """A leader noted a follower's LEO; ``line`` of its server.log."""
 
-    where: Where
+    where: TopicPartition
     leader: int
     follower: int
     t_ns: int
@@ -71,8 +71,8 @@ class Recording:
     started_ns: int = 0
     least_isr: Mapping[str, int] = field(default_factory=dict)
     settings: Mapping[str, str] = field(default_factory=dict)
-    samples: Mapping[Where, Sequence[Sample]] = field(default_factory=dict)
-    states: Mapping[Where, Sequence[State]] = field(default_factory=dict)
+    samples: Mapping[TopicPartition, Sequence[Sample]] = field(default_factory=dict)
+    states: Mapping[TopicPartition, Sequence[State]] = field(default_factory=dict)
     sends: Sequence[Mapping[str, Any]] = ()
     polls: Sequence[Mapping[str, Any]] = ()  # of live consumers
     final: Sequence[Mapping[str, Any]] = ()  # of the last reader
@@ -85,17 +85,17 @@ class Recording:
 
     # --- looking things up ---------------------------------------------------------------------
 
-    def of(self, where: Where, broker: int) -> list[Sample]:
+    def of(self, where: TopicPartition, broker: int) -> list[Sample]:
         """The samples of one replica."""
         return [sample for sample in self.samples.get(where, ()) if sample.broker == broker]
 
-    def state_at(self, where: Where, t_ns: int) -> State | None:
+    def state_at(self, where: TopicPartition, t_ns: int) -> State | None:
         """The controller's state of a partition at a moment."""
         history = self.states.get(where, ())
         at = bisect_right([state.t_ns or 0 for state in history], t_ns)
         return history[at - 1] if at else None
 
-    def lead(self, where: Where) -> list[Sample]:
+    def lead(self, where: TopicPartition) -> list[Sample]:
         """The samples that a partition's leaders gave in their own epochs."""
         leaders = {state.leader_epoch: state.leader for state in self.states.get(where, ())}
         return [sample for sample in self.samples.get(where, ()) if leaders.get(sample.epoch) == sample.broker]
@@ -117,11 +117,9 @@ class Recording:
     def at_s(self, t_ns: int | None) -> float | None:
         return None if t_ns is None else round((t_ns - self.started_ns) / SECOND_NS, 3)
 
-    def saw(self, where: Where, sample: Sample, note: str = "") -> Evidence:
+    def saw(self, where: TopicPartition, sample: Sample, note: str = "") -> Evidence:
         """A sample as evidence."""
-        text = (
-            f"{where[0]}-{where[1]} on broker {sample.broker}: HW {sample.hw}, LEO {sample.leo}, epoch {sample.epoch}"
-        )
+        text = f"{where} on broker {sample.broker}: HW {sample.hw}, LEO {sample.leo}, epoch {sample.epoch}"
         return Evidence("replicas/", self.at_s(sample.received_ns), f"{text}{note}")
 
     def decided(self, state: State) -> Evidence:
@@ -141,7 +139,7 @@ class Recording:
 
     def noted(self, remote: Remote) -> Evidence:
         """A leader's note of a follower's LEO as evidence."""
-        text = f"{remote.where[0]}-{remote.where[1]}: broker {remote.follower} is at {remote.leo}, notes its leader"
+        text = f"{remote.where}: broker {remote.follower} is at {remote.leo}, notes its leader"
         return Evidence(f"brokers/broker-{remote.leader}/server.log:{remote.line}", self.at_s(remote.t_ns), text)
 
     def sent(self, send: Mapping[str, Any]) -> Evidence:
@@ -199,11 +197,11 @@ def _polls(folder: RunFolder, kind: str) -> list[dict[str, Any]]:
     return sorted(own, key=lambda row: row["received_ns"])
 
 
-def _samples(folder: RunFolder) -> dict[Where, list[Sample]]:
-    found: dict[Where, list[Sample]] = defaultdict(list)
+def _samples(folder: RunFolder) -> dict[TopicPartition, list[Sample]]:
+    found: dict[TopicPartition, list[Sample]] = defaultdict(list)
     for row in _rows(folder, "replicas"):
         if row["error"] is None and row["high_watermark"] is not None and row["log_end_offset"] is not None:
-            found[row["topic"], row["partition"]].append(
+            found[TopicPartition.of(row)].append(
                 Sample(
                     row["broker_id"],
                     row["leader_epoch"],
@@ -230,5 +228,5 @@ def _remotes(folder: RunFolder, manifest: Manifest, clock: Clock) -> Iterator[Re
                     moment = datetime.strptime(found[1], "%Y-%m-%dT%H:%M:%S.%f%z")
                     t_ns = clock.monotonic_ns(wall_ns(moment))
                     if t_ns is not None:
-                        where = found[2], int(found[3])
+                        where = TopicPartition(found[2], int(found[3]))
                         yield Remote(where, node.node_id or 0, int(found[4]), t_ns, int(found[5]), number)

@@ -11,7 +11,8 @@ from claims.answer import Answer, Evidence, counted, refuted, shown, unseen
 from claims.files import Segment, batches_of, by_offset, by_time, segments_of
 from claims.isr import default_of
 from claims.moments import SILENCE_NS, at_rest
-from claims.recording import SECOND_NS, Recording, Sample, Where
+from claims.recording import SECOND_NS, Recording, Sample
+from history.partition import TopicPartition
 
 GIB = 1 << 30
 APART_NS = 600_000_000
@@ -19,10 +20,10 @@ NO_FILES = "No replica's files were collected."
 _CLAIMED = {".log", ".index", ".timeindex"}
 
 
-def _folders(recording: Recording) -> Iterator[tuple[int, Where, Path]]:
+def _folders(recording: Recording) -> Iterator[tuple[int, TopicPartition, Path]]:
     for where in recording.states:
         for broker, data in recording.data.items():
-            folder = data / f"{where[0]}-{where[1]}"
+            folder = data / f"{where}"
             if folder.is_dir():
                 yield broker, where, folder
 
@@ -46,7 +47,7 @@ def segments_roll_at_1_gib(recording: Recording) -> Answer:
     rolled = []
     for broker, where, folder in _folders(recording):
         files = sorted(folder.glob("*.log"))
-        if where[0] == event.target and len(files) > 1:
+        if where.topic == event.target and len(files) > 1:
             rolled.append((broker, files[0]))
     evidence = [recording.happened(event, f"log.segment.bytes: {value} by default")]
     evidence += [_file(recording, broker, file, f"{file.stat().st_size:,} bytes, rolled") for broker, file in rolled]
@@ -187,11 +188,11 @@ def log_starts_are_equal(recording: Recording) -> Answer:
     )
 
 
-def _began(recording: Recording, where: Where, sample: Sample) -> Evidence:
+def _began(recording: Recording, where: TopicPartition, sample: Sample) -> Evidence:
     return recording.saw(where, sample, f", log start {sample.log_start}")
 
 
-def _apart(recording: Recording) -> Iterator[tuple[Where, Sample, Sample, int]]:
+def _apart(recording: Recording) -> Iterator[tuple[TopicPartition, Sample, Sample, int]]:
     """Log starts of a leader and a follower that differed for longer than a parked fetch waits, and for how long."""
     for where in recording.states:
         lead = recording.lead(where)

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from claims import cluster, elections, isr, storage, watermarks
 from claims.answer import Answer
 from claims.recording import Recording
+from history.kafka_versions import RELEASES
 
 EXPERIMENTS = ("propagation", "eviction", "elections")  # scenarios/claims_<experiment>.yaml
 WALKTHROUGHS = ("log_start", "factor")  # recorded beside them, for what the notes go through step by step
@@ -18,7 +19,7 @@ NOTES = {
     "N3": "replicas, controller, elections and failures in Kafka 3.x",
     "N4": "log storage, and how the HW spreads",
 }
-LINES = ("2.8", *(f"3.{minor}" for minor in range(10)), "4.0", "4.1", "4.2", "4.3")
+LINES = tuple(release.minor_release for release in RELEASES)
 
 
 class Claim(NamedTuple):

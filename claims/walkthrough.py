@@ -44,7 +44,7 @@ def rounds(recording: Recording) -> Iterator[Table]:
     yield {
         "title": "One record, fetch by fetch",
         "short": "Fetches",
-        "words": f"{where[0]}-{where[1]} is idle, and one record is written with acks=1 at 0 ms. A row is a fetch that "
+        "words": f"{where} is idle, and one record is written with acks=1 at 0 ms. A row is a fetch that "
         "the leader noted in its log: it asks from the follower's LEO on, and with that the leader takes the least of "
         "its own LEO and the noted ones as HW. What was seen is each replica's last answer before the next fetch that "
         "moved something; – where no probe fell in between.",
@@ -177,7 +177,7 @@ def out_of_range(recording: Recording) -> Iterator[Table]:
 def factor_costs(recording: Recording) -> Iterator[Table]:
     """One row a topic: rate and latency of the same acks=all writes, and what the brokers' disks and networks did."""
     rows = []
-    for topic, history in sorted((where[0], states) for where, states in recording.states.items()):
+    for topic, history in sorted((where.topic, states) for where, states in recording.states.items()):
         factor = len(history[0].replicas)
         sends = [s for s in recording.sends if s["topic"] == topic and s["outcome"] == "ok"]
         if not sends:

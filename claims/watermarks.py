@@ -9,7 +9,8 @@ from typing import Any
 
 from claims.answer import Answer, Evidence, counted, refuted, shown, unseen
 from claims.moments import Moment, at_rest
-from claims.recording import SECOND_NS, Recording, Remote, Sample, Where
+from claims.recording import SECOND_NS, Recording, Remote, Sample
+from history.partition import TopicPartition
 
 NO_REST = "No partition came to rest while its replicas were probed."
 
@@ -29,7 +30,7 @@ def committed_is_on_all_of_the_isr(recording: Recording) -> Answer:
             )
     for moment in moments:
         if moment.appended and moment.leader.hw < moment.least:
-            least = recording.least_isr.get(moment.where[0], 1)
+            least = recording.least_isr.get(moment.where.topic, 1)
             why = f": it is smaller than min.insync.replicas={least}" if len(moment.state.isr) < least else ""
             return refuted(
                 f"The whole ISR, {list(moment.state.isr)}, had {moment.leader.leo - moment.leader.hw} records that "
@@ -88,14 +89,14 @@ def _beyond_the_hw(recording: Recording) -> Iterator[list[Evidence]]:
         lead = recording.lead(where)
         at = 0
         for poll in recording.polls:
-            if (poll["topic"], poll["partition"]) != where:
+            if TopicPartition.of(poll) != where:
                 continue
             while at < len(lead) and lead[at].sent_ns <= poll["received_ns"]:
                 at += 1
             after = lead[at] if at < len(lead) else None
             # A new leader's HW may be lower (KIP-207), so that only the epoch of the batch counts.
             if after and after.hw <= poll["offset"] and after.epoch == poll["leader_epoch"]:
-                text = f"{where[0]}-{where[1]}: offset {poll['offset']} read"
+                text = f"{where}: offset {poll['offset']} read"
                 yield [Evidence("polls/", recording.at_s(poll["received_ns"]), text), recording.saw(where, after)]
 
 
@@ -141,14 +142,14 @@ def leo_is_the_next_offset(recording: Recording) -> Answer:
     found = []
     for send, before, after in _alone(recording):
         if send["offset"] != before.leo or after.leo != send["offset"] + 1:
-            where = send["topic"], send["partition"]
+            where = TopicPartition.of(send)
             evidence = [recording.saw(where, before), recording.sent(send), recording.saw(where, after)]
             return refuted(f"LEO was {before.leo} and the next record got offset {send['offset']}.", evidence)
         found.append((send, before, after))
     if not found:
         return unseen("No record was written while its partition was at rest.")
     send, before, after = found[0]
-    where = send["topic"], send["partition"]
+    where = TopicPartition.of(send)
     return shown(
         f"{counted(len(found), 'time')} the next record got the offset that was LEO, which then was one more.",
         [recording.saw(where, before), recording.sent(send), recording.saw(where, after)],
@@ -157,10 +158,10 @@ def leo_is_the_next_offset(recording: Recording) -> Answer:
 
 def _alone(recording: Recording) -> Iterator[tuple[Mapping[str, Any], Sample, Sample]]:
     """Acknowledged sends with the leader's samples before and after, between which nothing else was sent."""
-    by_partition: dict[Where, list[Mapping[str, Any]]] = {}
+    by_partition: dict[TopicPartition, list[Mapping[str, Any]]] = {}
     for send in recording.sends:
         if send["outcome"] != "fail":
-            by_partition.setdefault((send["topic"], send["partition"]), []).append(send)
+            by_partition.setdefault(TopicPartition.of(send), []).append(send)
     for where, sends in by_partition.items():
         lead = recording.lead(where)
         for number, send in enumerate(sends):
@@ -193,7 +194,7 @@ def leo_moves_on_append(recording: Recording) -> Answer:
     return unseen("No follower stood still while its leader appended.")
 
 
-def _ahead_of_leader(recording: Recording, where: Where) -> list[Sample]:
+def _ahead_of_leader(recording: Recording, where: TopicPartition) -> list[Sample]:
     """A follower's sample and a later one of its leader in the same epoch with a smaller LEO."""
     lead = recording.lead(where)
     largest: dict[int, Sample] = {}
@@ -213,7 +214,7 @@ def _ahead_of_leader(recording: Recording, where: Where) -> list[Sample]:
 
 def leaders_note_leos_that_followers_lack(recording: Recording) -> Answer:
     """C10."""
-    checked: dict[tuple[Where, int], list[Remote]] = {}
+    checked: dict[tuple[TopicPartition, int], list[Remote]] = {}
     for remote, later in _with_what_followed(recording):
         if later.leo < remote.leo:
             return shown(
@@ -256,7 +257,7 @@ def _with_what_followed(recording: Recording) -> Iterator[tuple[Remote, Sample]]
             yield remote, own[replica][at]
 
 
-def _unanswered(recording: Recording) -> Iterator[tuple[Where, int, Sample]]:
+def _unanswered(recording: Recording) -> Iterator[tuple[TopicPartition, int, Sample]]:
     """Followers that were paused while their leader appended, with its last sample of that while."""
     for broker, from_ns, until_ns in recording.faults("pause"):
         for where in recording.states:
@@ -296,7 +297,7 @@ def leader_hw_is_the_partitions(recording: Recording) -> Answer:
     if first is None:
         return unseen("No follower's HW was seen behind what consumers read.")
     where, poll, sample = first
-    text = f"{where[0]}-{where[1]}: offset {poll['offset']} read"
+    text = f"{where}: offset {poll['offset']} read"
     return shown(
         f"{ahead:,} records were read before a follower's HW had passed them, and none before the leader's had.",
         [Evidence("polls/", recording.at_s(poll["received_ns"]), text), recording.saw(where, sample, ", follows")],
@@ -395,7 +396,7 @@ def moving_hw_commits_and_deletes(recording: Recording) -> Answer:
         if len(moved) > 1 and lead[-1].log_start == lead[0].log_start and not committed:
             start = lead[-1].log_start
             return refuted(
-                f"The HW of {where[0]}-{where[1]} moved {counted(len(moved), 'time')}, to {lead[-1].hw}; its log "
+                f"The HW of {where} moved {counted(len(moved), 'time')}, to {lead[-1].hw}; its log "
                 f"start stayed at {start}, and no broker has a topic of committed offsets, though consumers read.",
                 [recording.saw(where, lead[0]), recording.saw(where, lead[-1], f", log start {start}")],
             )
@@ -422,7 +423,7 @@ def follower_hw_is_a_fetch_behind(recording: Recording) -> Answer:
     late_ns: list[int] = []
     evidence: list[Evidence] = []
     for send, before, _ in _alone(recording):
-        where = send["topic"], send["partition"]
+        where = TopicPartition.of(send)
         for follower in {s.broker for s in recording.samples[where]} - {before.broker}:
             own = [s for s in recording.of(where, follower) if s.sent_ns > send["done_ns"]]
             behind = [s for s in own if s.leo > send["offset"] >= s.hw]

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import fcntl
+import os
+import shutil
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 CACHE = ROOT / ".cache"
+
+
+def runs_folder() -> Path:
+    """Where runs that nobody prepared are put: ``PLIMSOLL_RUNS``, else ``runs/`` of the project."""
+    return Path(os.environ.get("PLIMSOLL_RUNS", ROOT / "runs"))
 
 
 @contextmanager
@@ -18,3 +26,15 @@ def locked(path: Path) -> Iterator[None]:
     with path.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
+
+
+@contextmanager
+def aside(folder: Path) -> Iterator[Path]:
+    """A new folder that takes its name once it is complete."""
+    new = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+    try:
+        yield new
+        new.chmod(0o755)
+        new.rename(folder)
+    finally:
+        shutil.rmtree(new, ignore_errors=True)

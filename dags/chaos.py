@@ -7,26 +7,66 @@ from __future__ import annotations
 
 import logging
 import os
-import re
 from collections.abc import Iterator
 from typing import Any
 
 from airflow.sdk import DAG, Param, TriggerRule, chain
 
-from clusters.scenario import load_scenario, scenario_names
+from clusters.kafka.jars import DEFAULT_RELEASE
+from clusters.run.stages import TEAR_DOWN, Stage, stages
+from clusters.scenario.scenario import Scenario, load_scenario, scenario_names
 from history.errors import BadInput
 from operators.judge import Judge
 from operators.publish import Publish
-from operators.steps import EndStep, PrepareRun, RunStep, StartCluster, TearDown, Watcher
-from operators.timing import phase_limit, task_limit
+from operators.scenario_doc import display_name, doc_of, tags
+from operators.stages import JUDGE, PUBLISH, RESOLVE
+from operators.steps import PrepareRun, RunStep, StartCluster, Watcher
 
+KAFKA = ["4.3.1", "4.2.1", "4.1.2", "4.0.2", "3.9.2", "3.9.1", "3.8.1", "3.7.2", "3.4.1", "3.3.2", "3.0.2", "2.8.2"]
 PARAMS = {
-    "kafka": Param("3.9.1", type="string", description="A version, or a folder or tarball of jars"),
-    "runtime": Param("auto", enum=["auto", "docker", "process"]),
-    "rate": Param(None, type=["number", "null"], description="Records per second instead of the scenario's"),
-    "seed": Param(None, type=["integer", "null"]),
-    "subnet": Param(None, type=["string", "null"], description="The run's own network, such as 10.199.7.0/24"),
-    "run_dir": Param(None, type=["string", "null"], description="A run folder that is already prepared"),
+    "kafka": Param(
+        DEFAULT_RELEASE,
+        type="string",
+        title="Kafka",
+        examples=KAFKA,
+        description="A released version from 2.8.0 on; or a folder, a tarball or an image of your own build",
+    ),
+    "runtime": Param(
+        "auto",
+        type="string",
+        title="Runtime",
+        enum=["auto", "docker", "process"],
+        values_display={
+            "auto": "auto: Docker where a daemon answers, else processes",
+            "docker": "docker: a container for each node; all faults",
+            "process": "process: local processes; no network and resource faults",
+        },
+        description="Where brokers and clients run",
+    ),
+    "rate": Param(
+        None,
+        type=["null", "number"],
+        title="Rate",
+        exclusiveMinimum=0,
+        description="Records per second; empty: the scenario's own",
+    ),
+    "seed": Param(
+        None, type=["null", "integer"], title="Seed", description="Of random targets; empty: a new one for each run"
+    ),
+    "subnet": Param(
+        None,
+        type=["null", "string"],
+        title="Subnet",
+        section="Rarely needed",
+        description="The run's own network, such as 10.199.7.0/24; empty: a free one",
+    ),
+    "run_dir": Param(
+        None,
+        type=["null", "string"],
+        title="Prepared run folder",
+        section="Rarely needed",
+        description="The folder of a run that is prepared already; `make run` uses it",
+    ),
 }
 
 
@@ -35,61 +75,37 @@ def build(name: str) -> DAG:
     scenario = load_scenario(name)
     with DAG(
         scenario.name,
+        dag_display_name=display_name(scenario),
         description=scenario.why,
+        doc_md=doc_of(scenario),
         schedule=None,
         params=PARAMS,
-        default_args={"retries": 0},  # a second try would be another experiment
-        tags=["chaos"],
+        default_args={"owner": "plimsoll", "retries": 0},  # a second try would be another experiment
+        tags=tags(scenario),
     ) as dag:
-        resolve = PrepareRun(task_id="resolve", scenario=name, execution_timeout=task_limit("resolve", scenario))
+        resolve = PrepareRun(task_id=RESOLVE.name, scenario=name, execution_timeout=RESOLVE.limit(scenario))
         run: Any = resolve.output  # Airflow puts the path in its place
-
-        def step(
-            task_id: str, *arguments: object, call: str = "", kind: type[RunStep] = RunStep, **more: Any
-        ) -> RunStep:
-            limit = task_limit(task_id, scenario)
-            call = call or task_id
-            return kind(task_id=task_id, run=run, call=call, arguments=arguments, execution_timeout=limit, **more)
-
-        start_cluster = step("start_cluster", kind=StartCluster)
-        create_topics = step("create_topics")
-        start_clients = step("start_clients")
-        capture_before = step("capture_before", "before", call="capture")  # with load on: an empty topic shows nothing
-        phases = [
-            RunStep(
-                task_id=f"phase_{number}_{re.sub('[^a-z0-9]+', '_', phase.name.lower()).strip('_')}",
-                task_display_name=phase.name,
-                run=run,
-                call="run_phase",
-                arguments=(number - 1, phase.name),
-                phase=phase.name,
-                execution_timeout=phase_limit(phase),
-            )
-            for number, phase in enumerate(scenario.phases, 1)
-        ]
-        end = [step("stop_producers"), step("quiesce"), step("drain"), step("capture_after", "after", call="capture")]
-        # After a failure the clients still end in order and what there is gets collected, if there is a run at all.
-        stop_clients = step("stop_clients", kind=EndStep, trigger_rule=TriggerRule.ALL_DONE_MIN_ONE_SUCCESS)
-        collect = step("collect", kind=EndStep, trigger_rule=TriggerRule.ALL_DONE_MIN_ONE_SUCCESS)
-        tear_down = step("tear_down", kind=TearDown)
-        judge = Judge(
-            task_id="judge",
-            run=run,
-            trigger_rule=TriggerRule.ALL_DONE_MIN_ONE_SUCCESS,
-            execution_timeout=task_limit("judge", scenario),
-        )
-        publish = Publish(
-            task_id="publish",
-            run=run,
-            trigger_rule=TriggerRule.ALL_DONE_MIN_ONE_SUCCESS,
-            execution_timeout=task_limit("publish", scenario),
-        )
-        chain(resolve, start_cluster, create_topics, start_clients, capture_before, *phases, *end, stop_clients)
-        chain(stop_clients, collect, tear_down, judge, publish)
-        tear_down.as_teardown(setups=[start_cluster, start_clients], on_failure_fail_dagrun=True)
+        recording = {stage: _task(stage, run, scenario) for stage in stages(scenario)}
+        judge = Judge(task_id=JUDGE.name, run=run, **_settings(JUDGE, scenario))
+        publish = Publish(task_id=PUBLISH.name, run=run, **_settings(PUBLISH, scenario))
+        chain(resolve, *recording.values(), judge, publish)
+        setups = [task for stage, task in recording.items() if stage.role in ("start", "setup")]
+        recording[TEAR_DOWN].as_teardown(setups=setups, on_failure_fail_dagrun=True)
         work = [task for task in dag.tasks if not task.is_setup]  # what follows a failed setup is red, too
         work >> Watcher(task_id="watcher", trigger_rule=TriggerRule.ONE_FAILED)
     return dag
+
+
+def _task(stage: Stage, run: Any, scenario: Scenario) -> RunStep:
+    kind = StartCluster if stage.role == "start" else RunStep
+    name = stage.phase or stage.name
+    return kind(task_id=stage.name, task_display_name=name, run=run, stage=stage, **_settings(stage, scenario))
+
+
+def _settings(stage: Stage, scenario: Scenario) -> dict[str, Any]:
+    """Time limit and trigger rule: after a failure what there is gets collected and judged, where there is a run."""
+    rule = TriggerRule.ALL_DONE_MIN_ONE_SUCCESS if stage.role == "end" else TriggerRule.ALL_SUCCESS
+    return {"execution_timeout": stage.limit(scenario), "trigger_rule": rule}
 
 
 def build_all() -> Iterator[DAG]:

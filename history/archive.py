@@ -37,7 +37,9 @@ _RUN = [
     pa.field("sentence", pa.string(), nullable=False),  # the verdict in words
     pa.field("anomalies", pa.map_(pa.string(), pa.int64()), nullable=False),  # of the verdict, allowed ones included
     pa.field("broken", pa.list_(pa.string()), nullable=False),  # invariants that did not hold
-    pa.field("window", pa.bool_()),  # whether the race that the scenario is about could happen; null where it has none
+    pa.field(
+        "precondition_met", pa.bool_()
+    ),  # whether the race that the scenario is about could happen; null where it has none
     pa.field("labels", pa.map_(pa.string(), pa.string()), nullable=False),  # campaign, item, and the campaign's own
 ]
 ARCHIVE = pa.schema([*_RUN, *METRICS])
@@ -55,7 +57,7 @@ def rows_of(run: RunFolder) -> list[dict[str, Any]]:
         measured = pq.read_table(run.judged("metrics"), schema=METRICS).to_pylist()
     except (OSError, ValueError) as error:
         raise EvidenceError(
-            f"{run.path} holds no verdict with metrics ({error}); judge it: make judge RUN=…"
+            f"{run.path} holds no verdict with metrics ({error}); judge it: plimsoll judge <folder>"
         ) from error
     cluster = manifest.scenario.get("cluster", {})
     of_run = {
@@ -69,15 +71,15 @@ def rows_of(run: RunFolder) -> list[dict[str, Any]]:
         "verdict": verdict["verdict"],
         "sentence": verdict["sentence"],
         "anomalies": verdict["anomalies"],
-        "window": _window(run),
+        "precondition_met": _precondition_met(run),
         "broken": [name for name, found in verdict["invariants"].items() if found["violations"]],
     }
     nothing = {"metric": "", "phase": "", "censored": False, "trusted": False, "note": "nothing was measured"}
     return [{**of_run, **row} for row in measured or [nothing]]
 
 
-def _window(run: RunFolder) -> bool | None:
-    looks = [bool(event.detail["opened"]) for event in read_events(run.events) if event.kind == "window"]
+def _precondition_met(run: RunFolder) -> bool | None:
+    looks = [bool(event.detail["met"]) for event in read_events(run.events) if event.kind == "precondition"]
     return all(looks) if looks else None
 
 

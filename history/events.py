@@ -1,4 +1,4 @@
-"""``events.jsonl``: a line for each thing that the run did or saw.
+"""``events.jsonl``: a line for each thing that the run did or saw; ``stages.jsonl``: the same for its stages.
 
 A line is ``{"t_ns", "wall", "kind", "phase", "step", "target", "detail"}``; ``detail`` is an object.
 docs/run-folder.md says which kinds there are, and when each is written.
@@ -102,3 +102,18 @@ def recorded(run: Path, step: str, phase: str = "") -> Iterator[None]:
         if not folder.is_sealed and not {why, str(error)}.intersection(errors_of(folder)):
             EventLog(folder.events).add("error", phase=phase, step=step, why=why)
         raise
+
+
+@contextmanager
+def stage_events(file: Path, stage: str, target: str = "") -> Iterator[None]:
+    """Write into ``stages.jsonl`` that a stage begins, and how it ended: its state, why it failed, and its seconds."""
+    log, began_s = EventLog(file), time.monotonic()
+    log.add("stage_started", step=stage, target=target)
+    state: dict[str, str] = {"state": "success"}
+    try:
+        yield
+    except BaseException as error:  # time-outs and interrupts of tasks are no Exception
+        state = {"state": "failed", "why": f"{type(error).__name__}: {error}"}
+        raise
+    finally:
+        log.add("stage_ended", step=stage, target=target, **state, seconds=round(time.monotonic() - began_s, 3))

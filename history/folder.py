@@ -11,6 +11,7 @@ from pathlib import Path
 from history.errors import EvidenceError
 
 SEAL = "sealed.json"
+STAGES = "stages.jsonl"
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,11 @@ class RunFolder:
     @property
     def events(self) -> Path:
         return self.path / "events.jsonl"
+
+    @property
+    def stages(self) -> Path:
+        """When each stage of the run began and ended; not sealed, because the run is judged after it is collected."""
+        return self.path / STAGES
 
     @property
     def work(self) -> Path:
@@ -72,11 +78,11 @@ class RunFolder:
     # --- sealing -------------------------------------------------------------------------------
 
     def _sealed_files(self) -> list[Path]:
-        outside = {self.verdict, self.report, self.work}
+        outside = {self.verdict, self.report, self.work, self.stages}
         return sorted(
             file
             for file in self.path.rglob("*")
-            if file.is_file() and file.name != SEAL and not outside.intersection(file.parents)
+            if file.is_file() and file.name != SEAL and not outside.intersection([file, *file.parents])
         )
 
     def seal(self) -> None:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from history.errors import EvidenceError
 from history.folder import write_atomically
+from history.traits import Trait
 
+FORMAT: Final = 2
 Origin = Literal["recorded", "operations", "verifiable", "ledger", "jepsen"]
 
 # What a broker calls the settings of topics that it names otherwise, with the unit of each name; the first one counts.
@@ -69,8 +71,9 @@ class ProducerInfo(_Model):
 class Manifest(_Model):
     """The run as it was asked for and set up.
 
-    ``scenario`` is the scenario file fully resolved (defaults filled in); ``faults`` lists the kinds of
-    fault steps in it, in order; ``control`` names the anomaly that a positive control must produce.
+    ``scenario`` is the scenario file fully resolved (defaults filled in); ``faults`` lists the kinds of fault steps in
+    it, in order, and ``traits`` what each step may do, by its key; ``control`` names the anomaly that a positive
+    control must produce.
     ``kafka_version`` is what Kafka reports of itself, ``kafka_origin`` the folder, archive or image that it came from,
     None for a released version.
     ``incarnations``, added when the run is collected, say which version each start of a server ran.
@@ -80,7 +83,7 @@ class Manifest(_Model):
     knows the mode and the runtime of an imported one. ``labels`` say what the run is for, as its campaign named it.
     """
 
-    format: Literal[1] = 1
+    format: Literal[2] = FORMAT
     origin: Origin = "recorded"
     run_id: str
     scenario_name: str
@@ -88,6 +91,7 @@ class Manifest(_Model):
     scenario_digest: str
     control: str | None = None
     faults: list[str]
+    traits: dict[str, frozenset[Trait]]
     kafka_version: str
     kafka_jars_digest: str
     kafka_origin: str | None = None
@@ -133,6 +137,10 @@ class Manifest(_Model):
         if own is not None:
             return own
         return of_brokers.pop() if len(of_brokers) == 1 else default
+
+    def has(self, step: str, *traits: Trait) -> bool:
+        """Whether a step, by its key, has one of these traits."""
+        return not self.traits.get(step, frozenset()).isdisjoint(traits)
 
     @property
     def steps(self) -> list[tuple[str, dict[str, Any]]]:
@@ -183,5 +191,10 @@ def read_manifest(path: Path) -> Manifest:
         raise EvidenceError(f"{path.parent} is no run folder: manifest.json is missing.") from None
     except ValidationError as error:
         first = error.errors()[0]
+        if first["loc"] == ("format",):
+            raise EvidenceError(
+                f"{path.parent} was recorded in format {first['input']} and this version reads format {FORMAT}; "
+                "record it again."
+            ) from error
         where = ".".join(str(part) for part in first["loc"]) or "the file"
         raise EvidenceError(f"{path} is no manifest of this format: {where}: {first['msg']}.") from error

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 from pydantic import ValidationError
 
+Place = Sequence[int | str]
 
-def first_wrong(error: ValidationError) -> str:
-    """The first thing that a model refused, with its place and value, as the end of a sentence."""
+
+def dotted(place: Place) -> str:
+    """``("load", "rate")`` → load.rate."""
+    return ".".join(map(str, place))
+
+
+def first_wrong(error: ValidationError, named: Callable[[Place], str] = dotted) -> str:
+    """The first thing that a model refused, with its place in the words of ``named`` and its value."""
     first = error.errors()[0]
-    path = ".".join(map(str, first["loc"]))
+    path = named(first["loc"])
+    if first["type"] == "missing":
+        return f"{path} is missing"
     # Our own sentences name the value; pydantic's do not.
     own = first["type"] == "value_error"
     what = first["msg"].removeprefix("Value error, ") if own else f"{first['msg']} (got {first['input']!r:.80})"

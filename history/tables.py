@@ -55,6 +55,21 @@ POLLS = pa.schema(
     ]
 )
 
+# One row per seek of one of our readers, which is a new reader of the partition from then on.
+SEEKS = pa.schema(
+    [
+        _required("consumer_id", pa.string()),
+        _required("pass", pa.string()),
+        _required("position", pa.int64()),  # of the first record behind it, as in POLLS
+        *_PARTITION,
+        _required("from_offset", pa.int64()),
+        _required("to_offset", pa.int64()),
+        _required("leader_epoch", pa.int32()),  # the newest that any broker knew, whose leader was asked
+        _required("why", pa.string()),
+        _required("sought_ns", pa.int64()),
+    ]
+)
+
 # One row per probe of one replica. error: a Kafka error's name, or unreachable; then the values are null.
 REPLICAS = pa.schema(
     [
@@ -192,7 +207,8 @@ INVARIANTS = pa.schema(
     ]
 )
 
-# One row per measured time. metric: detect | elect | isr_shrink | isr_full | write_unavailable | hw_stall | …
+# One row per measured time. metric: a name of history.metrics.RECOVERY. source: controller (its own history) | metadata
+# (what leaders showed: an upper bound) | sends | replicas.
 RECOVERY = pa.schema(
     [
         _required("phase", pa.string()),
@@ -200,8 +216,9 @@ RECOVERY = pa.schema(
         *_PARTITION,
         _required("metric", pa.string()),
         _required("from_ns", pa.int64()),
-        pa.field("value_ms", pa.float64()),  # null: not seen at all
+        pa.field("value_ms", pa.float64()),  # null: nobody can tell
         _required("censored", pa.bool_()),  # true: at least value_ms, the observation ended first
+        _required("source", pa.string()),
         pa.field("samples", pa.int64()),
         pa.field("note", pa.string()),
     ]
@@ -273,7 +290,15 @@ TIMELINE_SENDS = pa.schema(
     ]
 )
 
-RECORDED = {"sends": SENDS, "polls": POLLS, "replicas": REPLICAS, "isr": ISR, "offsets": OFFSETS, "usage": USAGE}
+RECORDED = {
+    "sends": SENDS,
+    "polls": POLLS,
+    "seeks": SEEKS,
+    "replicas": REPLICAS,
+    "isr": ISR,
+    "offsets": OFFSETS,
+    "usage": USAGE,
+}
 JUDGED = {
     "delivery": DELIVERY,
     "anomalies": ANOMALIES,

@@ -15,6 +15,7 @@ from typing import Any, Literal
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from clusters.scenario.steps.catalog import traits_by_step
 from history.events import Event
 from history.folder import RunFolder
 from history.manifest import Manifest, Origin, ProducerInfo, TopicInfo
@@ -80,6 +81,7 @@ def _manifest(
         },
         scenario_digest=hashlib.sha256(json.dumps(digests, sort_keys=True).encode()).hexdigest(),
         faults=list(settings.faults),
+        traits=traits_by_step(),
         kafka_version=settings.kafka_version,
         kafka_jars_digest="",
         seed=0,

@@ -12,7 +12,6 @@ import json
 import logging
 import os
 import shutil
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -24,7 +23,7 @@ from pathlib import Path
 from clusters.paths import CACHE, ROOT, locked
 from clusters.waiting import wait_until
 from history.errors import HarnessError
-from operators.processes import send, with_variable
+from operators.processes import kill, with_variable
 
 log = logging.getLogger("plimsoll.airflow_home")
 
@@ -45,8 +44,6 @@ _SETTINGS = {
     "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
     "AIRFLOW__WORKERS__EXECUTION_API_RETRIES": "10",  # on a busy host a first task starts before the api-server answers
 }
-# A machine that outgrew this one names another master in its own AIRFLOW_CONN_SPARK_DEFAULT.
-_SPARK = {"conn_type": "spark", "host": "local[*]"}
 
 
 def environment(home: Path, **more: str) -> dict[str, str]:
@@ -54,7 +51,6 @@ def environment(home: Path, **more: str) -> dict[str, str]:
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("AIRFLOW__")}
     python_path = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     return {
-        "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps(_SPARK),
         **inherited,
         **_SETTINGS,
         # SQLite has one writer at a time: on a busy disk its own 5 s run out ("database is locked").
@@ -63,7 +59,8 @@ def environment(home: Path, **more: str) -> dict[str, str]:
         "GX_ANALYTICS_ENABLED": "false",
         "NO_COLOR": "1",
         "PYTHONPATH": os.pathsep.join(python_path),
-        "PYTHONUNBUFFERED": "1",  # the log is followed while it is written
+        "SPT_NOENV": "1",  # else a worker's title takes the place of its environment, by which it is found
+        "PYTHONUNBUFFERED": "1",  # what is killed leaves its last words in the log
         **more,
     }
 
@@ -119,7 +116,7 @@ def remove_leftovers() -> list[str]:
 def _is_deserted(home: Path) -> bool:
     """Whether nothing runs in this home; what does is killed, and may have started more meanwhile."""
     found = with_variable("AIRFLOW_HOME", str(home))
-    send(signal.SIGKILL, found)
+    kill(found)
     return not found
 
 

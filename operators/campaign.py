@@ -6,23 +6,25 @@ A run of a campaign is one task: its own grid would be the fifteen tasks of a sc
 
 from __future__ import annotations
 
-import os
-import signal
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
+import psutil
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
+from clusters.paths import runs_folder
 from history.errors import BadInput, HarnessError
-from operators.campaign_progress import RECORDING
-from operators.processes import descendants, send
-from operators.steps import asked_params, runs_folder
+from history.events import stage_events
+from operators.connections import ConnectedOperator
+from operators.processes import kill_descendants
+from operators.steps import asked_params
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from campaigns.campaign import CampaignFolder, Kind
+    from campaigns.campaign import CampaignFolder
     from campaigns.places import Places
 
 
@@ -33,7 +35,7 @@ def places() -> Places:
     return Places.beside(runs_folder())
 
 
-class CampaignStep(BaseOperator):
+class CampaignStep(ConnectedOperator):
     """A step that knows its campaign by the folder's path.
 
     :param campaign: the campaign's folder
@@ -53,25 +55,28 @@ class CampaignStep(BaseOperator):
             raise AirflowSkipException("There is no plan, so that there is nothing to go on with.")
         return CampaignFolder(Path(self.campaign))
 
+    def stage(self, item: str = "") -> AbstractContextManager[None]:
+        """Let whoever follows the campaign know when this step begins and ends."""
+        return stage_events(self.folder.stages, self.task_id, item)
+
     def on_kill(self) -> NoReturn:
-        send(signal.SIGKILL, descendants(os.getpid()))  # a Spark driver outlives its spark-submit; nobody else does
+        kill_descendants(psutil.Process())  # a Spark driver outlives its spark-submit; nobody else does
         # Airflow runs on after this; only an exception ends the task, and lets a run be collected and torn down.
         raise HarnessError(f"Task {self.task_id} was told to stop before it was done.")
 
 
-class PlanCampaign(BaseOperator):
+class PlanCampaign(ConnectedOperator):
     """Fix what will be run; returns the campaign's folder.
 
-    :param kind: compare, nightly, capacity, known_bugs or claims
+    :param kind: its name (``campaigns.kinds``)
     """
 
-    def __init__(self, *, kind: Kind, **kwargs: Any) -> None:
+    def __init__(self, *, kind: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.kind = kind
 
     def execute(self, context: Context) -> str:
-        from campaigns import runner  # heavy: not while a DAG file is parsed
-        from campaigns.asked import settings_of
+        from campaigns import kinds, runner  # heavy: not while a DAG file is parsed
         from campaigns.campaign import CampaignFolder
 
         params = asked_params(context)
@@ -82,7 +87,8 @@ class PlanCampaign(BaseOperator):
                 raise BadInput(f"{prepared} is no campaign of kind {self.kind}; leave campaign empty to plan one.")
             return str(folder.path)
         name, seed = params.pop("name", None), params.pop("seed", None)
-        return str(runner.plan(self.kind, settings_of(self.kind, params), name=name, seed=seed, places=places()).path)
+        settings = kinds.of(self.kind).settings(params, patch=params.pop("settings", None))
+        return str(runner.plan(self.kind, settings, name=name, seed=seed, places=places()).path)
 
 
 class CountItems(CampaignStep):
@@ -98,8 +104,9 @@ class CountItems(CampaignStep):
     def execute(self, context: Context) -> list[int]:  # noqa: ARG002  # Airflow's signature
         from campaigns import recording  # heavy: not while a DAG file is parsed
 
-        items = recording.items_of(self.folder, places(), more=self.follow_up)
-        return list(range(len(recording.outstanding(self.folder, items, places()))))
+        with self.stage():
+            items = recording.items_of(self.folder, places(), more=self.follow_up)
+            return list(range(len(recording.outstanding(self.folder, items, places()))))
 
 
 class RecordItem(CampaignStep):
@@ -126,8 +133,8 @@ class RecordItem(CampaignStep):
         context["item"] = item.name if item else "nothing left"  # type: ignore[typeddict-unknown-key]
         if item is None:
             return None
-        self.log.info("%s %s", RECORDING, item.name)
-        return str(recording.record_item(self.folder, item, places()))
+        with self.stage(item.name):
+            return str(recording.record_item(self.folder, item, places()))
 
 
 class JudgeItems(CampaignStep):
@@ -136,7 +143,8 @@ class JudgeItems(CampaignStep):
     def execute(self, context: Context) -> list[str]:  # noqa: ARG002  # Airflow's signature
         from campaigns import runner  # heavy: not while a DAG file is parsed
 
-        return runner.judge_recorded(self.folder, places())
+        with self.stage():
+            return runner.judge_recorded(self.folder, places())
 
 
 class Conclude(CampaignStep):
@@ -145,7 +153,8 @@ class Conclude(CampaignStep):
     def execute(self, context: Context) -> str:  # noqa: ARG002  # Airflow's signature
         from campaigns import runner  # heavy: not while a DAG file is parsed
 
-        result = runner.conclude(self.folder, places())
+        with self.stage():
+            result = runner.conclude(self.folder, places())
         if result.state == "fail":
             raise AirflowFailException(f"{result.sentence} See {self.folder.page}.")
         return str(self.folder.page)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
 from airflow.sdk import DAG, Asset, BaseNotifier, Param, TriggerRule, chain
 
-from campaigns.campaign import Kind
+from campaigns.kinds import Kind, Option
 from operators.airflow_home import BENCHMARK_POOL
 from operators.campaign import Conclude, CountItems, JudgeItems, PlanCampaign, RecordItem
 from operators.steps import Watcher
@@ -19,40 +19,73 @@ _JUDGE_LIMIT = timedelta(hours=4)
 _SHORT = timedelta(minutes=10)
 
 
-PARAMS = {
-    "settings": Param({}, type="object", description="A merge patch on the settings; docs/ has a page on each kind"),
-    "name": Param(None, type=["string", "null"], description="A campaign that is there already goes on"),
-    "seed": Param(None, type=["integer", "null"]),
-    "campaign": Param(None, type=["string", "null"], description="The folder of one that is planned already"),
+DOC = """\
+**Why:** {kind.why}
+
+**Phases:** {kind.phases}
+
+**Expected result:** {kind.expected}
+
+**How to read it:** {kind.reading} The task `conclude` is red when the result is a failure.
+
+On the command line: `plimsoll {kind.command} --help`. More: `{kind.docs_page}`.
+"""
+
+
+def _param(json_type: str, title: str, description: str, **more: Any) -> Param:
+    """A field that may stay empty: then the settings decide."""
+    return Param(None, type=[json_type, "null"], title=title, description_md=description, **more)
+
+
+COMMON = {
+    "settings": Param(
+        {}, type="object", title="Settings", description_md="A merge patch (RFC 7396) on the settings file."
+    ),
+    "name": _param("string", "Name", "Of the campaign. One that exists goes on where it stopped."),
+    "seed": _param("integer", "Seed", "Of the order of the runs; drawn where nothing is said."),
+    "campaign": _param("string", "Campaign folder", "Of a campaign that is planned already."),
 }
 
 
-def campaign_dag(
-    kind: Kind,
-    description: str,
-    params: Mapping[str, Param] | None = None,
-    tell: Sequence[BaseNotifier] = (),
-    **schedule: Any,
-) -> DAG:
+def params_of(kind: Kind) -> dict[str, Param]:
+    """The form of a kind of campaign, from its declaration."""
+    return {option.name: _param_of(option) for option in kind.form} | COMMON
+
+
+def _param_of(option: Option) -> Param:
+    default = f" Default: `{option.default}`." if option.default else ""
+    enum = {"enum": [*option.choices, None]} if option.choices else {"examples": [option.example]}
+    json_type = "integer" if option.type is int else "string"
+    description = f"{option.words}. Example: `{option.example}`.{default}"
+    return _param(json_type, option.name.replace("_", " ").capitalize(), description, **enum)
+
+
+def campaign_dag(kind: Kind, tell: Sequence[BaseNotifier] = (), schedule: Any = None, **more: Any) -> DAG:
     """The DAG of a kind of campaign; ``tell`` are notified of its result, red or green, and where it cannot be planned.
 
     Runs go one after the other, also under a scheduler: they share one pool with one slot. A run that broke leaves its
     task red, and the campaign goes on without it.
     """
     with DAG(
-        kind,
-        description=description,
-        params={**(params or {}), **PARAMS},
+        kind.name,
+        dag_display_name=kind.title,
+        description=f"{kind.help}.",
+        doc_md=DOC.format(kind=kind),
+        params=params_of(kind),
         max_active_runs=1,
-        default_args={"retries": 0},  # what is missing is recorded when the campaign is taken up again
-        tags=["campaign"],
-        **schedule,
+        default_args={
+            "owner": "plimsoll",
+            "retries": 0,  # what is missing is recorded when the campaign is taken up again
+        },
+        tags=["campaign", "benchmark" if kind.benchmark else "correctness"],
+        schedule=schedule,
+        **more,
     ) as dag:
-        _tasks(kind, tell)
+        _tasks(kind.name, tell)
     return dag
 
 
-def _tasks(kind: Kind, tell: Sequence[BaseNotifier]) -> None:
+def _tasks(kind: str, tell: Sequence[BaseNotifier]) -> None:
     plan = PlanCampaign(task_id="plan", kind=kind, execution_timeout=_SHORT, on_failure_callback=list(tell))
     campaign: Any = plan.output  # Airflow puts the path in its place
     first = _round(campaign, "", follow_up=False)

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from clusters.host_lock import WAITING
-from operators.progress import Tail, rounded, task_in
+from history.folder import RunFolder
+from operators.progress import Tail, rounded
 
 if TYPE_CHECKING:
-    from campaigns.campaign import Item
+    from campaigns.campaign import CampaignFolder, Item
 
-RECORDING = "recording item"  # what the step says, because a mapped task is named by its number alone
 _WORDS = {
     "items_follow_up": "looking whether the results need more runs",
     "judge": "judging what was recorded, in Spark",
@@ -24,7 +22,7 @@ _WORDS = {
 
 
 class CampaignProgress:
-    """Turns the growing log of ``airflow dags test`` into lines for a person.
+    """Turns the events of a campaign's stages into lines for a person.
 
     ``listed`` gives the runs of a round (first, follow-up) that are still to be recorded; ``seconds`` says how long one
     is expected to take.
@@ -32,61 +30,75 @@ class CampaignProgress:
 
     def __init__(
         self,
-        log: Path,
+        folder: CampaignFolder,
+        runs: Path,
         write: Callable[[str], object],
         listed: Callable[[bool], list[Item]],
         seconds: Callable[[Item], float],
     ) -> None:
         self.running = ""
         self.torn_down = True  # each run removes itself within its task
-        self._log = Tail(log)
+        self._tail = Tail(folder.stages, from_now=True)  # a campaign that is taken up again has told of its beginning
+        self._runs = runs
         self._write = write
         self._listed = listed
         self._seconds = seconds
         self._began_s = time.monotonic()
         self._round: dict[str, Item] = {}
-        self._round_task = ""
         self._round_began_s = 0.0
         self._begun: list[str] = []
+        self._judging: list[str] = []
+        self._judged = 0
 
     def look(self) -> None:
         """Say what is new."""
-        for line in self._log.lines():
-            if found := task_in(line):
-                self._task(*found)
-            elif taken := re.search(rf"{RECORDING} ([a-z0-9._-]+)", line):
-                self._run(taken[1])
-            elif waits := re.search(rf"{WAITING} [^\[]+", line):
-                self.say(f"  {waits[0].strip()}")
-            elif judged := re.search(r"judged \d+ of \d+$", line):
-                self.say(f"  {judged[0]}")
+        for event in self._tail.events():
+            kind, stage, item, detail = event["kind"], event["step"], event["target"], event["detail"]
+            if kind == "stage_started":
+                self._begin_stage(stage, item)
+            elif kind == "stage_ended":
+                self._look_at_verdicts()
+                self.running, self._judging = "", []
+                if stage.startswith("items"):
+                    self._begin_round(follow_up=stage.endswith("follow_up"))
+                if "why" in detail:
+                    self.say(f"  ERROR: {item or stage}, {detail['why']}")
+            elif kind == "judging":
+                self._judging, self._judged = detail["runs"], 0
+            elif kind == "waiting":
+                self.say(f"  {detail['why']}")
+        self._look_at_verdicts()
 
     def say(self, text: str) -> None:
         """Write one line with the time that the campaign has taken so far."""
         minutes, seconds = divmod(int(time.monotonic() - self._began_s), 60)
         self._write(f"[{minutes:02}:{seconds:02}] {text}\n")
 
-    def _task(self, what: str, task_id: str, index: int) -> None:
-        self.running = f"{task_id}[{index}]" if what == "starting" else ""
-        if what != "starting":
-            return
-        if task_id.startswith("record"):
-            self._enter(task_id)
-        elif task_id in _WORDS:
-            self.say(f"{_WORDS[task_id]} …")
+    def _begin_stage(self, stage: str, item: str) -> None:
+        self.running = f"{stage} {item}".strip()
+        if item:
+            self._run(item)
+        elif stage in _WORDS:
+            self.say(f"{_WORDS[stage]} …")
 
-    def _enter(self, task_id: str) -> None:
-        if task_id != self._round_task:
-            self._round = {item.name: item for item in self._listed(task_id.endswith("follow_up"))}
-            self._round_task, self._begun, self._round_began_s = task_id, [], time.monotonic()
+    def _look_at_verdicts(self) -> None:
+        judged = sum(RunFolder(self._runs / run).verdict_file.is_file() for run in self._judging)
+        if judged > self._judged:
+            self.say(f"  judged {judged} of {len(self._judging)}")
+            self._judged = judged
+
+    def _begin_round(self, *, follow_up: bool) -> None:
+        self._round = {item.name: item for item in self._listed(follow_up)}
+        self._begun, self._round_began_s = [], time.monotonic()
 
     def _run(self, name: str) -> None:
         left = [item for item in self._round.values() if item.name not in self._begun]
         how_long = rounded(self._pace() * sum(map(self._seconds, left)))
         self._begun.append(name)
         item = self._round[name]
+        scenario = item.changes.get("name", item.scenario)
         self.say(
-            f"run {len(self._begun)} of {len(self._round)}: {name}, {item.scenario} on Kafka {item.kafka} … "
+            f"run {len(self._begun)} of {len(self._round)}: {name}, {scenario} on Kafka {item.kafka} … "
             f"(all recorded in about {how_long})"
         )
 

@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
+import psutil
+
 from clusters.paths import ROOT
 from operators.airflow_home import airflow, environment
 from operators.processes import kill_tree
@@ -55,6 +57,7 @@ def run_dag(
             cwd=ROOT,
             start_new_session=True,  # an interrupt at the terminal must reach this command alone
         )
+    started = psutil.Process(process.pid)  # once waited for, its pid may be another's
     try:
         _follow(process, progress)
     except KeyboardInterrupt:
@@ -62,7 +65,7 @@ def run_dag(
         _interrupt(process, progress)
         raise
     finally:
-        kill_tree(process.pid)
+        kill_tree(started)
         process.wait()
         salvage()
     return process.returncode == 0

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import os
-import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from airflow.sdk import BaseOperator
+import psutil
 from airflow.sdk.exceptions import AirflowFailException
 
 from history.errors import HarnessError
+from history.events import stage_events
 from history.folder import RunFolder
-from operators.processes import descendants, send
+from operators.connections import ConnectedOperator
+from operators.links import DataDocs, RunPage
+from operators.processes import kill_descendants
+from operators.stages import JUDGE
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -23,13 +25,14 @@ _MEANING = {
 }
 
 
-class Judge(BaseOperator):
+class Judge(ConnectedOperator):
     """Judge a run; red unless its verdict is pass, because an unknown verdict must not look green.
 
     :param run: the run folder
     """
 
     template_fields = ("run",)
+    operator_extra_links = (RunPage(), DataDocs())
 
     def __init__(self, *, run: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -38,11 +41,13 @@ class Judge(BaseOperator):
     def execute(self, context: Context) -> None:  # noqa: ARG002  # Airflow's signature
         from spark.submit import judge  # heavy: not while a DAG file is parsed
 
-        code = judge([Path(self.run)])
+        run = RunFolder(Path(self.run))
+        with stage_events(run.stages, JUDGE.name):
+            code = judge([run.path])
         if code:
-            raise AirflowFailException(f"Verdict {_MEANING[code]}; see {RunFolder(Path(self.run)).verdict_file}.")
+            raise AirflowFailException(f"Verdict {_MEANING[code]}; see {run.verdict_file}.")
 
     def on_kill(self) -> NoReturn:
-        send(signal.SIGKILL, descendants(os.getpid()))  # a Python driver outlives its spark-submit; nobody else does
+        kill_descendants(psutil.Process())  # a Python driver outlives its spark-submit; nobody else does
         # Airflow runs on after this; only an exception ends the task.
         raise HarnessError(f"Task {self.task_id} was told to stop before the verdict was reached.")

@@ -7,6 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
 
+from history.events import stage_events
+from history.folder import RunFolder
+from operators.links import DataDocs, RunPage
+from operators.stages import PUBLISH
+
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
@@ -18,6 +23,7 @@ class Publish(BaseOperator):
     """
 
     template_fields = ("run",)
+    operator_extra_links = (RunPage(), DataDocs())
 
     def __init__(self, *, run: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -26,4 +32,6 @@ class Publish(BaseOperator):
     def execute(self, context: Context) -> str:  # noqa: ARG002  # Airflow's signature
         from campaigns.site import publish  # heavy: not while a DAG file is parsed
 
-        return str(publish(Path(self.run)))
+        run = RunFolder(Path(self.run))
+        with stage_events(run.stages, PUBLISH.name):
+            return str(publish(run.path))

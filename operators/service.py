@@ -1,29 +1,33 @@
-"""Airflow with its web page, and the pages of runs and campaigns beside it: ``make up`` and ``make down``.
+"""Airflow with its web page, and the pages of runs and campaigns beside it: ``plimsoll up`` and ``plimsoll down``.
 
-The api-server, the scheduler and the dag-processor share one session, by which ``down`` finds them all,
-and the workers that a dead scheduler left (they ignore SIGTERM).
+The api-server, the scheduler and the dag-processor share one session and one Airflow home. By both, ``down`` finds them
+all, and the workers that a dead scheduler left (they ignore SIGTERM). A session's number is given again, but not to a
+process of this home; the nodes of runs were started in this home, too, but have sessions of their own.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import shlex
-import signal
 import socket
 import subprocess
 import sys
 import time
 import urllib.request
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from clusters.paths import ROOT
+import psutil
+
+from clusters.paths import ROOT, runs_folder
 from clusters.waiting import wait_until
 from history.errors import BadInput, HarnessError, WaitTimeout
 from operators.airflow_home import airflow, environment, make_home, migrate
-from operators.processes import send, session_members
-from operators.steps import runs_folder
+from operators.links import PAGES
+from operators.processes import lives, with_variable
 
 HOME = ROOT / ".airflow"
 ADDRESS = "127.0.0.1"
@@ -52,11 +56,10 @@ def up(port: int, home: Path = HOME, database: str | None = None) -> int:
         BadInput: the port is in use, or the address is no PostgreSQL's.
         HarnessError: it did not come up, and nothing of it is left; or one that was up before does not answer.
     """
-    state = _read_state(home)
-    if state and session_members(state["session"]):
-        before = int(state["port"])
+    if _processes(home):
+        before = int(_read_state(home)["port"])
         if not _health(url_of(before)):
-            raise HarnessError(f"Airflow is up, but does not answer at {url_of(before)}; end it by make down.")
+            raise HarnessError(f"Airflow is up, but does not answer at {url_of(before)}; end it by plimsoll down.")
         return before
     url = url_of(port)
     _check_free(port)
@@ -77,6 +80,8 @@ def up(port: int, home: Path = HOME, database: str | None = None) -> int:
                 AIRFLOW__API__PORT=str(port),
                 AIRFLOW__API__WORKERS="1",
                 AIRFLOW__CORE__EXECUTION_API_SERVER_URL=f"{url}/execution/",
+                AIRFLOW__CORE__PLUGINS_FOLDER=str(ROOT / "operators" / "plugins"),
+                **{PAGES: url_of(port + 1)},
                 **_CALM,
                 **variables,
             ),
@@ -86,7 +91,7 @@ def up(port: int, home: Path = HOME, database: str | None = None) -> int:
             cwd=ROOT,
             start_new_session=True,
         )
-    _state_file(home).write_text(json.dumps({"session": process.pid, "port": port, "boot_id": _boot_id()}))
+    _state_file(home).write_text(json.dumps({"session": process.pid, "port": port}))
     try:
         _await_health(url, process, log)
     except BaseException:
@@ -105,20 +110,33 @@ def _database(address: str | None) -> dict[str, str]:
 
 def down(home: Path = HOME) -> bool:
     """End all of Airflow, orphaned workers included; says whether any of it ran."""
-    state = _read_state(home)
-    members = session_members(state["session"]) if state else []
-    if members:
-        for number in (signal.SIGTERM, signal.SIGKILL):
-            send(number, session_members(state["session"]))
-            with suppress(WaitTimeout):
-                wait_until(
-                    lambda: not session_members(state["session"]),
-                    limit_s=_DOWN_LIMIT_S,
-                    every_s=_LOOK_S,
-                    what="Airflow to be gone",
-                )
+    found = ending = _processes(home)
+    for end in (psutil.Process.terminate, psutil.Process.kill):
+        for process in ending:
+            with suppress(psutil.NoSuchProcess):
+                end(process)
+        with suppress(WaitTimeout):
+            gone = partial(_have_ended, ending)
+            wait_until(gone, limit_s=_DOWN_LIMIT_S, every_s=_LOOK_S, what="Airflow to be gone")
+        ending = [*filter(lives, ending), *_processes(home)]
     _state_file(home).unlink(missing_ok=True)
-    return bool(members)
+    return bool(found)
+
+
+def _have_ended(processes: list[psutil.Process]) -> bool:
+    return not any(map(lives, processes))
+
+
+def _processes(home: Path) -> list[psutil.Process]:
+    """What lives of the Airflow that ``up`` noted."""
+    session = _read_state(home).get("session")
+    return [process for process in with_variable("AIRFLOW_HOME", str(home)) if _session(process) == session]
+
+
+def _session(process: psutil.Process) -> int:
+    with suppress(ProcessLookupError):
+        return os.getsid(process.pid)
+    return -1
 
 
 def _await_health(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
@@ -163,13 +181,9 @@ def _state_file(home: Path) -> Path:
 
 
 def _read_state(home: Path) -> dict[str, Any]:
-    """What ``up`` noted, if that was since the machine booted: session numbers are used again."""
+    """What ``up`` noted."""
     try:
         state: dict[str, Any] = json.loads(_state_file(home).read_text())
     except FileNotFoundError:
         return {}
-    return state if state["boot_id"] == _boot_id() else {}
-
-
-def _boot_id() -> str:
-    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    return state

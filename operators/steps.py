@@ -1,4 +1,4 @@
-"""Airflow steps, each a few lines around one call of ``clusters.experiment``.
+"""Airflow steps, each a few lines around one stage of a run.
 
 A step knows its run by the folder's path; nothing else passes between tasks.
 """
@@ -6,25 +6,20 @@ A step knows its run by the folder's path; nothing else passes between tasks.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from airflow.sdk import BaseOperator
 
-from clusters.paths import ROOT
+from clusters.paths import runs_folder
+from clusters.run.stages import Stage
 from history.errors import BadInput, HarnessError, PlimsollError
-from history.events import recorded
 from history.folder import RunFolder
+from operators.connections import ConnectedOperator
 from spark.connection import spark_master
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
-
-
-def runs_folder() -> Path:
-    """Where runs that nobody prepared are put: ``PLIMSOLL_RUNS``, else ``runs/`` of the project."""
-    return Path(os.environ.get("PLIMSOLL_RUNS", ROOT / "runs"))
 
 
 def asked_params(context: Context) -> dict[str, Any]:
@@ -40,7 +35,7 @@ def asked_params(context: Context) -> dict[str, Any]:
     return params
 
 
-class PrepareRun(BaseOperator):
+class PrepareRun(ConnectedOperator):
     """Check everything that was asked for and make the run folder; returns its path.
 
     :param scenario: a scenario's name, or the path of its file
@@ -53,7 +48,7 @@ class PrepareRun(BaseOperator):
         self.scenario = scenario
 
     def execute(self, context: Context) -> str:
-        from clusters import experiment  # heavy: not while a DAG file is parsed
+        from clusters.run import experiment  # heavy: not while a DAG file is parsed
 
         params = asked_params(context)
         spark_master(os.environ)  # refused before anything is recorded for it
@@ -61,45 +56,29 @@ class PrepareRun(BaseOperator):
         if prepared is None:
             return str(experiment.prepare(self.scenario, runs=runs_folder(), **params))
         folder = RunFolder(Path(prepared))
-        _refuse_if_sealed(folder, self.task_id)
-        if not folder.work.is_dir():
+        if folder.is_sealed or not folder.work.is_dir():
             raise BadInput(f"run_dir {prepared} is no prepared run folder; leave run_dir empty to have one made.")
         return str(folder.path)
 
 
-class RunStep(BaseOperator):
-    """One call on a run that lives, alone; refused once the run is collected.
+class RunStep(ConnectedOperator):
+    """One stage of a run that lives.
 
     :param run: the run folder
-    :param call: the function of ``clusters.experiment``
-    :param arguments: what it takes after the run
-    :param phase: the phase's name, for the run's events
+    :param stage: what to perform
     """
 
     template_fields = ("run",)
-    wait_s = 5.0  # for a task before that is about to end
 
-    def __init__(
-        self, *, run: str, call: str, arguments: Sequence[object] = (), phase: str = "", **kwargs: Any
-    ) -> None:
+    def __init__(self, *, run: str, stage: Stage, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.run = run
-        self.call = call
-        self.arguments = arguments
-        self.phase = phase
+        self.stage = stage
 
     def execute(self, context: Context) -> None:  # noqa: ARG002  # Airflow's signature
-        from clusters.leftovers import hold_step  # heavy: not while a DAG file is parsed
+        from clusters.run.recorder import perform  # heavy: not while a DAG file is parsed
 
-        folder = RunFolder(Path(self.run))
-        _refuse_if_sealed(folder, self.task_id)
-        with recorded(folder.path, self.call, self.phase), hold_step(folder.path, self.wait_s):
-            self.step(folder.path)
-
-    def step(self, run: Path) -> None:
-        from clusters import experiment  # heavy: not while a DAG file is parsed
-
-        getattr(experiment, self.call)(run, *self.arguments)
+        perform(Path(self.run), self.stage)
 
     def on_kill(self) -> NoReturn:
         # Airflow runs on after this; only an exception ends the call, and lets it be recorded.
@@ -109,44 +88,23 @@ class RunStep(BaseOperator):
 class StartCluster(RunStep):
     """Start the cluster; clean up if it comes up only half, because no teardown follows a setup that failed."""
 
-    def step(self, run: Path) -> None:
-        from clusters import experiment  # heavy: not while a DAG file is parsed
+    def execute(self, context: Context) -> None:
+        from clusters.run import experiment, recorder  # heavy: not while a DAG file is parsed
 
+        run = Path(self.run)
         experiment.check_unstarted(run)  # what lives is not to be cleaned up
         try:
-            with recorded(run, self.call):
-                super().step(run)
+            super().execute(context)
         except BaseException:
-            experiment.salvage(run)
+            recorder.salvage(run)
             raise
 
 
-class EndStep(RunStep):
-    """One call that must also come after a failure; there is nothing left to do once the run is collected.
-
-    A phase that was given up may still be healing; it is waited for.
-    """
-
-    wait_s = 120.0
-
-    def execute(self, context: Context) -> None:
-        if not RunFolder(Path(self.run)).is_sealed:
-            super().execute(context)
-
-
-class TearDown(RunStep):
-    """Remove everything that the run started, whether or not it was collected."""
-
-    def execute(self, context: Context) -> None:  # noqa: ARG002  # Airflow's signature
-        with recorded(Path(self.run), self.call):
-            self.step(Path(self.run))
-
-
-class Reap(BaseOperator):
+class Reap(ConnectedOperator):
     """Remove what expired runs left behind; returns their run ids."""
 
     def execute(self, context: Context) -> list[str]:  # noqa: ARG002  # Airflow's signature
-        from clusters import experiment  # heavy: not while a DAG file is parsed
+        from clusters.run import experiment  # heavy: not while a DAG file is parsed
 
         return experiment.reap()
 
@@ -156,11 +114,3 @@ class Watcher(BaseOperator):
 
     def execute(self, context: Context) -> NoReturn:  # noqa: ARG002  # Airflow's signature
         raise PlimsollError("A task of this run failed; the red task before this one says why.")
-
-
-def _refuse_if_sealed(folder: RunFolder, task_id: str) -> None:
-    if folder.is_sealed:
-        raise HarnessError(
-            f"Run {folder.run_id} was collected and its cluster is gone, so {task_id} cannot run in it again; "
-            "trigger the DAG anew, which starts a new run."
-        )

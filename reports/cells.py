@@ -77,7 +77,7 @@ def percent(rate: float | None) -> str:
 def milliseconds(value: float | None, *, censored: bool = False) -> str:
     """A measured time; "≥" where the observation ended before the thing happened."""
     if value is None:
-        return "not seen" if censored else DASH
+        return DASH
     shown = f"{value:,.1f}" if value < 100 else f"{value:,.0f}"
     return f"≥ {shown} ms" if censored else f"{shown} ms"
 

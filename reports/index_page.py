@@ -30,6 +30,8 @@ _KINDS = {
     "known_bugs": ("known-bugs", "Known bugs", "No known bug was tested yet: `make known-bugs`."),
     "claims": ("claims", "Claims", "No version was tested against the claims yet: `make claims KAFKA=…`."),
     "capacity": ("plans", "Capacity plans", "No capacity was planned yet: `make capacity`."),
+    "fuzz": ("fuzz", "Fuzzing", "No randomised schedule was tried yet: `make fuzz`."),
+    "soak": ("soak", "Soaks", "No soak was run yet: `make soak`."),
 }
 _COLOURS = {"pass": "#149a78", "fail": "#d6497f", "unknown": "#b58900"}
 _SYMBOLS = {"pass": "circle", "fail": "x", "unknown": "diamond"}

@@ -30,23 +30,22 @@ STATE_WORDS = {"fail": "alert", "unknown": "needs review", "pass": "no alert"}
 MEANS = {
     "fail": "A guarantee was violated, or reruns confirmed that something is slower.",
     "unknown": "No alert, but part of this nightly run could not be judged.",
-    "pass": "Every run was judged and passed; no series with enough nights is slower.",
+    "pass": "Every run was judged, none failed by what is neither waived nor a known bug, and no series is slower.",
 }
 MARKS = {
     "pass": "pass",
     **dict.fromkeys(("fail", "confirmed", "new", "known"), "fail"),
     **dict.fromkeys(("missing", "unknown", "suspect", "inconclusive", "host", "moved", "silent"), "unknown"),
-    **dict.fromkeys(("no basis", "no figure", "acknowledged"), "quiet"),
+    **dict.fromkeys(("no basis", "no figure", "waived", "known bug"), "quiet"),
 }
 WORDS = {  # of states, where the page's differ
     "suspect": "candidate regression",
     "silent": "missing data",
-    "acknowledged": "waived",
     "no basis": "too few nights",
     "host": "host changed",
     "moved": "changed",
 }
-CHANGED = ("confirmed", "suspect", "inconclusive", "refuted", "host", "acknowledged", "better", "moved")
+CHANGED = ("confirmed", "suspect", "inconclusive", "refuted", "host", "waived", "better", "moved")
 ROLES = {"night": "matrix", "canary": "control", "suspect": "candidate"}
 NEEDED = 9  # nights, where no series says
 

@@ -112,7 +112,7 @@ class Strip:
 
     phases: Sequence[Bar]
     faults: Sequence[Sequence[Bar]]
-    moments: Sequence[tuple[float, str, str]]  # place, kind, text
+    moments: Sequence[tuple[float, bool, str]]  # place, whether it is good, text
     ticks: Sequence[tuple[float, str]]
 
 

@@ -197,14 +197,20 @@ def with_distance(rows: list[Row]) -> list[Row]:
 
 
 def thin(rows: list[Row], most: int) -> list[Row]:
-    """Leave rows out evenly where there are too many to draw; both sides of every gap stay."""
+    """Leave rows out evenly where there are too many to draw; both sides of every gap, and of every step back, stay."""
     stride = -(-len(rows) // max(1, most))
     if stride <= 1:
         return rows
-    seen = [row["log_end_offset"] is not None for row in rows]
-    beside_gap = {i for i, (one, next_one) in enumerate(pairwise(seen)) if one != next_one}
-    beside_gap |= {i + 1 for i in beside_gap}
-    return [row for i, row in enumerate(rows) if i % stride == 0 or i in beside_gap or i == len(rows) - 1]
+    breaks = {i for i, (before, after) in enumerate(pairwise(rows)) if _is_break(before, after)}
+    kept = {*range(0, len(rows), stride), *breaks, *(i + 1 for i in breaks), len(rows) - 1}
+    return [rows[i] for i in sorted(kept)]
+
+
+def _is_break(before: Row, after: Row) -> bool:
+    """A gap begins or ends, or the replica's log or watermark went back, as a truncation shows."""
+    pairs = [(before[name], after[name]) for name in ("log_end_offset", "high_watermark")]
+    gap = (before["log_end_offset"] is None) != (after["log_end_offset"] is None)
+    return gap or any(None not in pair and pair[1] < pair[0] for pair in pairs)
 
 
 def _lone_points(traces: list[Trace]) -> list[Trace]:
@@ -273,16 +279,19 @@ LANES: dict[str, dict[str, Any]] = {
 def authoritative(views: list[Row]) -> list[Row]:
     """The views that the lanes show, in order of time.
 
-    The controller decides what the ISR is; only where its log is missing are brokers' answers taken, without
-    those that tell of an older leader epoch than one seen before.
+    The controller decides what the ISR is. Only where its log is missing are brokers' answers taken: each leader's own,
+    as another broker may have been cut off, and of no older leader epoch than one seen before.
     """
     views = sorted(views, key=lambda row: row["t_ns"])
     own = [row for row in views if row["observer"] == "controller"]
     if own:
         return own
     kept: list[Row] = []
+    newest = -1
     for row in views:
-        if not kept or (row["leader_epoch"] or 0) >= (kept[-1]["leader_epoch"] or 0):
+        earlier, newest = newest, max(newest, row["leader_epoch"] or 0)
+        own = row["observer"] == str(row["leader"]) and row["leader_epoch"] == newest
+        if own or (row["leader"] == -1 and newest > earlier):
             kept.append(row)
     return kept
 

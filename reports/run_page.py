@@ -197,7 +197,7 @@ def _timeline(run: RunData) -> Iterator[Block]:
         yield Words("No phase was recorded.", "absent")
     else:
         strip = _strip(run)
-        marks = "; ✓ a condition that was met, ✕ one that was not met in time, or an error" if strip.moments else ""
+        marks = "; ✓ a condition or precondition that was met, ✕ one that was not, or an error" if strip.moments else ""
         yield strip
         yield Words(
             f"Phases above, faults (F1, F2, …) below them{marks}. The figures below share this time axis and these "
@@ -232,7 +232,7 @@ def _strip(run: RunData) -> Strip:
     return Strip(
         _labelled([bar(phase) for phase in phases(run)]),
         [[bar(fault, "F") for fault in injected if fault.lane == lane] for lane in range(lanes)],
-        [(place(at_s), event.kind, f"{at_s} s, {_moment(event)}") for at_s, event in moments(run)],
+        [(place(at_s), _is_met(event), f"{at_s} s, {_moment(event)}") for at_s, event in moments(run)],
         [(place(second), f"{second:g} s") for second in _ticks(start_s, end_s)],
     )
 
@@ -257,6 +257,10 @@ def _numbered(bars: Sequence[Bar], room: float) -> list[str]:
         shown.append("number" if fits else "nothing")
         free_from = bar.left + room if fits else free_from
     return shown
+
+
+def _is_met(event: Event) -> bool:
+    return event.kind == "condition_met" or bool(event.detail.get("met"))
 
 
 def _moment(event: Event) -> str:
@@ -319,11 +323,7 @@ def _isr(run: RunData, drawn: dict[str, Figure]) -> list[Block]:
 
 def _isr_observer(run: RunData) -> str:
     observers = {row["observer"] for row in run.rows("timeline_isr")}
-    return (
-        "As the controller recorded it"
-        if "controller" in observers
-        else f"As broker {', '.join(sorted(observers))} answered"
-    )
+    return "As the controller recorded it" if "controller" in observers else "As each leader's own metadata showed it"
 
 
 def _sends(run: RunData, drawn: dict[str, Figure]) -> Iterator[Block]:
@@ -426,7 +426,7 @@ def _links(run: RunData) -> list[tuple[str, str]]:
         ("verdict.json", "verdict/verdict.json"),
         ("manifest.json", "manifest.json"),
         ("events.jsonl", "events.jsonl"),
-        *((f"{name}/", f"{name}/") for name in ("sends", "polls", "replicas", "isr", "offsets", "usage")),
+        *((f"{name}/", f"{name}/") for name in ("sends", "polls", "seeks", "replicas", "isr", "offsets", "usage")),
         *((f"verdict/{name}/", f"verdict/{name}/") for name in sorted({*run.tables, "metrics"} - {"offsets"})),
     ]
     logs = sorted((root / "brokers").glob("*/*.log"))

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from history.metrics import RECOVERY
 from reports.cells import DASH, Cell, Column, Table, milliseconds, percent, table
 from reports.run_data import Row, RunData
 from reports.timeline import SHOWN, Span, faults, in_words, phases
@@ -284,30 +285,31 @@ def _compared(row: Row, name: str, differing: Mapping[str, list[str]]) -> Cell:
 
 # --- times ---------------------------------------------------------------------------------------
 
-METRICS = {
-    "detect": "failure detected",
-    "elect": "new leader elected",
-    "isr_shrink": "out of the ISR",
-    "isr_full": "ISR full again",
-    "write_unavailable": "no acknowledgements",
-    "hw_stall": "high watermark did not advance",
-}
-
 
 def recovery(run: RunData) -> Table:
-    """Measured times; censored ones stay in, as lower bounds."""
+    """Measured times; censored ones stay in as lower bounds, and what leaders' metadata showed as upper bounds."""
     columns: list[Column[Row]] = [
-        Column("time", lambda row: METRICS.get(row["metric"], row["metric"].replace("_", " ")), "name"),
-        Column("value", lambda row: milliseconds(row["value_ms"], censored=row["censored"]), "number"),
+        Column("time", lambda row: f"{row['metric']}: {RECOVERY[row['metric']]}", "text"),
+        Column("value", _time, "number"),
         Column("fault", lambda row: row["fault"] or "whole phase", "name"),
         _value("phase", kind="name"),
         _PARTITION,
         Column("counted from", lambda row: f"{run.seconds(row['from_ns']):,.1f} s", "number"),
+        _value("source", kind="name"),
         _value("samples", kind="number"),
         _value("note"),
     ]
     ordered = sorted(run.rows("recovery"), key=lambda row: (row["from_ns"], row["metric"]))
-    return table("≥: the observation ended first, so the true time is longer.", columns, ordered)
+    caption = (
+        "≥: the observation ended first, so the true time is longer. ≤: the controller's history is missing, and its "
+        "leaders' metadata showed it by then."
+    )
+    return table(caption, columns, ordered)
+
+
+def _time(row: Row) -> str:
+    shown = milliseconds(row["value_ms"], censored=row["censored"])
+    return f"≤ {shown}" if row["source"] == "metadata" and row["value_ms"] is not None else shown
 
 
 def _per_second(name: str) -> Callable[[Row], str]:

@@ -11,9 +11,9 @@ from reports.run_data import RunData
 
 # Event kind → how the page calls it.
 MOMENTS = {
-    "wait_met": "condition met",
-    "wait_ran_out": "condition not met in time",
-    "window": "precondition",
+    "condition_met": "condition met",
+    "wait_timed_out": "condition not met in time",
+    "precondition": "precondition",
     "error": "error",
 }
 SHOWN = {
@@ -30,6 +30,8 @@ SHOWN = {
     "collected": "collected",
     **MOMENTS,
 }
+
+OWN_COLUMNS = {"asked", "effect_verified", "recovery_verified", "why"}  # details that tables of faults show themselves
 
 
 @dataclass(frozen=True)
@@ -85,10 +87,10 @@ def faults(run: RunData) -> list[Span]:
             step = str(event.detail.get("asked", ""))
             spans.append(Span(event.step, event.phase, run.seconds(event.t_ns), end_s, event.target, step))
         elif event.kind == "injected":
-            _update(spans, event, took_effect=event.detail.get("bit", True), proof=in_words(event.detail))
+            _update(spans, event, took_effect=event.detail.get("effect_verified", True), proof=in_words(event.detail))
         elif event.kind == "healed":
             ended = {"is_over": True, "end_s": run.seconds(event.t_ns)}
-            _update(spans, event, cleared=event.detail.get("gone", True), **ended)
+            _update(spans, event, cleared=event.detail.get("recovery_verified", True), **ended)
     return _with_lanes(spans)
 
 
@@ -122,7 +124,7 @@ def moments(run: RunData) -> list[tuple[float, Event]]:
 
 def in_words(detail: Mapping[str, Any]) -> str:
     """An event's detail in one line of ``name value``; what has a column of its own is left out."""
-    named = [(name, value) for name, value in detail.items() if name not in {"asked", "bit", "gone", "why"}]
+    named = [(name, value) for name, value in detail.items() if name not in OWN_COLUMNS]
     why = [str(detail["why"])] if detail.get("why") else []
     return "; ".join(why + [f"{name.replace('_', ' ')} {_flat(value)}" for name, value in named])
 

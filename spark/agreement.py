@@ -1,8 +1,9 @@
 """The replicas' logs side by side, batch by batch, and each beside its own leader-epoch-checkpoint.
 
-Batches are read in order of their offset from all replicas of a partition at once, so that a long log costs time and
-no memory. A batch is told by its first 21 bytes and the CRC-32C of the rest, which is verified while reading: equal
-values are equal bytes. What follows a torn tail was not exported, and is not judged.
+Batches are read in order of their offset from all replicas of a partition at once, so that one segment of each is in
+memory; what is found, a few checks for each offset at which a batch begins, is the caller's to keep. A batch is told by
+its first 21 bytes and the CRC-32C of the rest, which is verified while reading: equal values are equal bytes. What
+follows a torn tail was not exported, and is not judged.
 """
 
 from __future__ import annotations

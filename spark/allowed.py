@@ -7,17 +7,12 @@ from dataclasses import dataclass
 
 from history.events import Event
 from history.manifest import Manifest, ProducerInfo
+from history.partition import TopicPartition
+from history.traits import Trait
 from spark.gates import sometimes
 
-# Steps that can take a partition's leader away from its clients or its followers.
-LEADER_FAULTS = frozenset(
-    {
-        *("kill", "stop", "pause", "cut", "lead", "reassign", "ping_pong", "elect"),
-        *("starve_cpu", "fill_disk", "read_only_disk", "wipe", "truncate"),
-    }
-)
-DISK_LOSSES = frozenset({"wipe", "truncate"})  # records that were on a disk are not there any more
-LAST_COPY = "last_copy"  # a disk loss of the only member of an ISR that lived; see ``last_copy_lost``
+LAST_COPY = "last_copy"  # records lost from the disk of the only member of an ISR that lived; see ``last_copy_lost``
+LEADER: frozenset[str] = frozenset({Trait.MAY_MOVE_LEADER})
 # What is gone gives its offset to other records, which then come late in real time and in their producer's order.
 LOSS = (
     "lost_write",
@@ -32,9 +27,10 @@ LOSS = (
 
 @dataclass(frozen=True)
 class Rule:
-    """``anomalies`` are permitted to a producer with these settings in a run with one of these faults.
+    """``anomalies`` are permitted to a producer with these settings in a run with a step of one of these
+    traits.
 
-    None is "any"; an empty set of faults needs none.
+    None is "any"; an empty set of traits needs none.
     """
 
     anomalies: tuple[str, ...]
@@ -44,7 +40,7 @@ class Rule:
     unclean_election: bool | None = None
     strict_min_isr: bool | None = None
     transactional: bool | None = None
-    faults: frozenset[str] = frozenset()
+    traits: frozenset[str] = frozenset()
 
 
 ALLOWED = (
@@ -57,36 +53,36 @@ ALLOWED = (
         LOSS,
         "acks=1 promises the leader's copy only, and a fault took a leader away before its followers had one",
         acks=frozenset({"1"}),
-        faults=LEADER_FAULTS,
+        traits=LEADER,
     ),
     Rule(
         (*LOSS, "bad_ack_offset"),  # an empty log begins at 0 again
         "a fault destroyed the only copy in sync that there was",
-        faults=frozenset({LAST_COPY}),
+        traits=frozenset({LAST_COPY}),
     ),
     Rule(
         ("nonrepeatable_read", "nonmonotonic_poll", "poll_skip"),
         "a fault destroyed the only copy in sync that there was, with records that consumers have read",
-        faults=frozenset({LAST_COPY}),
+        traits=frozenset({LAST_COPY}),
     ),
     Rule(
         LOSS,
         "an unclean election lets a replica lead that lacks acknowledged records",
         unclean_election=True,
-        faults=LEADER_FAULTS,
+        traits=LEADER,
     ),
     Rule(
         ("nonrepeatable_read", "nonmonotonic_poll", "poll_skip"),
         "an unclean election takes records away that consumers have read, and they go back",
         unclean_election=True,
-        faults=LEADER_FAULTS,
+        traits=LEADER,
     ),
     Rule(
         ("aborted_read", "hanging_transaction"),
         "an unclean election takes the end of a transaction away, and a later one's end stands for it",
         unclean_election=True,
         transactional=True,
-        faults=LEADER_FAULTS,
+        traits=LEADER,
     ),
     Rule(
         ("duplicate",),
@@ -103,38 +99,39 @@ ALLOWED = (
         "below min.insync.replicas the high watermark stands still (KIP-966), and acks below all do not wait for it",
         acks=frozenset({"0", "1"}),
         strict_min_isr=True,
-        faults=LEADER_FAULTS | {"slow", "throttle"},
+        traits=LEADER | {Trait.HOLDS_BACK_FOLLOWER},
     ),
 )
 
 
-def last_copy_lost(events: Iterable[Event], topic: str) -> bool:
+def last_copy_lost(manifest: Manifest, events: Iterable[Event], topic: str) -> bool:
     """Whether a fault took a topic's records off the disk of a replica without which no live member of the ISR was
     left.
 
     The step itself tells, having asked the brokers; where it could not, nobody knows of another copy.
     """
-    lost = (event for event in events if event.kind == "injected" and event.step in DISK_LOSSES)
+    lost = (event for event in events if event.kind == "injected" and manifest.has(event.step, Trait.LOSES_RECORDS))
     named = [event.detail.get("last_copy_of") for event in lost]
-    return any(of is None or topic in {str(partition).rpartition("-")[0] for partition in of} for of in named)
+    return any(of is None or topic in {TopicPartition.parse(partition).topic for partition in of} for of in named)
 
 
 def allowed_to(manifest: Manifest, producer: ProducerInfo, events: Iterable[Event] = ()) -> dict[str, str]:
     """What this producer's configuration and the run's steps permit: anomaly → why."""
     known = list(events)
     steps = {*manifest.faults, *(key for key, _ in manifest.steps)}
-    if last_copy_lost(known, producer.topic):
-        steps.add(LAST_COPY)
+    traits: set[str] = {trait for step in steps for trait in manifest.traits.get(step, ())}
+    if last_copy_lost(manifest, known, producer.topic):
+        traits.add(LAST_COPY)
     unclean = unclean_election(manifest, producer.topic, known)
     found: dict[str, str] = {}
     for rule in ALLOWED:
-        if _applies(rule, manifest, producer, steps, unclean):
+        if _applies(rule, manifest, producer, traits, unclean):
             for anomaly in rule.anomalies:
                 found.setdefault(anomaly, rule.why)
     return found
 
 
-def _applies(rule: Rule, manifest: Manifest, producer: ProducerInfo, steps: set[str], unclean: bool) -> bool:
+def _applies(rule: Rule, manifest: Manifest, producer: ProducerInfo, traits: set[str], unclean: bool) -> bool:
     if rule.idempotence is False and producer.retries == 0:  # what it permits comes of sending again
         return False
     strict = sometimes("strict_min_isr", manifest.kafka_versions)
@@ -144,7 +141,7 @@ def _applies(rule: Rule, manifest: Manifest, producer: ProducerInfo, steps: set[
         and (rule.unclean_election is None or unclean == rule.unclean_election)
         and (rule.strict_min_isr is None or strict == rule.strict_min_isr)
         and (rule.transactional is None or (producer.transaction_timeout_ms is not None) == rule.transactional)
-        and (not rule.faults or not rule.faults.isdisjoint(steps))
+        and (not rule.traits or not rule.traits.isdisjoint(traits))
     )
 
 
@@ -164,7 +161,7 @@ def _elected_uncleanly(event: Event, topic: str) -> bool:
     named = event.detail.get("unclean")
     if named is None:
         return event.detail.get("who") == "unclean" and event.detail.get("refused") is None
-    return topic in {str(partition).rpartition("-")[0] for partition in named}
+    return topic in {TopicPartition.parse(partition).topic for partition in named}
 
 
 def allowed(manifest: Manifest, events: Iterable[Event] = ()) -> dict[str, str]:

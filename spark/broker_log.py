@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from history.manifest import Manifest
+from history.partition import TopicPartition
 from spark.clock import Clock, wall_ns
 
 # kind: isr_shrinking | isr_updated | leader_started | follower_started | truncating | hw_lowered | log_loaded
@@ -82,7 +83,7 @@ def parse(line: str) -> dict[str, Any] | None:
         if found is None:
             continue
         said = found.groupdict()
-        topic, _, partition = said["tp"].rpartition("-")
+        topic, partition = TopicPartition.parse(said["tp"])
         known = {group: text for group, text in said.items() if text is not None}
         values: dict[str, Any] = {name: int(known[group]) for group, name in _NUMBERS.items() if group in known}
         if "isr" in known:
@@ -91,7 +92,7 @@ def parse(line: str) -> dict[str, Any] | None:
             "wall_ns": wall_ns(datetime.strptime(stamped[1], "%Y-%m-%dT%H:%M:%S.%f%z")),
             "kind": kind,
             "topic": topic,
-            "partition": int(partition),
+            "partition": partition,
             "under_min_isr": "under" in known if kind == "isr_updated" else None,
             "text": stamped[2],
             **values,

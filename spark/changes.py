@@ -22,10 +22,10 @@ from scipy import stats
 from spark.effects import Better
 
 ALPHA = 0.001  # of the split that fits best: 30 quiet points show a false one in 2 to 3 % of series
-LEAST_NIGHTS = 8  # earlier than the one that is screened; fewer say too little about the noise
-LEAST_BEFORE = 3  # nights of the level before a change; fewer are no level
+MIN_NIGHTS = 8  # earlier than the one that is screened; fewer say too little about the noise
+MIN_BEFORE = 3  # nights of the level before a change; fewer are no level
 CANARY_ALPHA = 0.01  # a canary that moved by chance costs a night, one that was missed costs two reruns
-LEAST_PAIRS = 3
+MIN_PAIRS = 3
 
 Row = Mapping[str, Any]
 
@@ -143,7 +143,7 @@ def logs(points: Iterable[Point]) -> list[float]:
 
 def missing_nights(points: Sequence[Point]) -> int:
     """How many nights a series still lacks before it can be screened."""
-    return max(0, LEAST_NIGHTS + 1 - len(points))
+    return max(0, MIN_NIGHTS + 1 - len(points))
 
 
 def latest_change(values: Sequence[float], alpha: float = ALPHA) -> Change | None:
@@ -151,16 +151,16 @@ def latest_change(values: Sequence[float], alpha: float = ALPHA) -> Change | Non
 
     The best split in two (ruptures, least squares) is tested (t, pooled variance, so that one night after it is
     enough), and what follows a change is looked at again, so that a fault that was mended accuses nobody. A split
-    with fewer than ``LEAST_BEFORE`` nights before it has no level to compare with; what follows it is looked at alone.
+    with fewer than ``MIN_BEFORE`` nights before it has no level to compare with; what follows it is looked at alone.
     """
     found = None
     start = 0
-    while len(values) - start > LEAST_BEFORE:
+    while len(values) - start > MIN_BEFORE:
         since = start + _best_split(values[start:])
         change = levels(values, start, since)
         if not change.p < alpha:  # nan where all values are the same
             break
-        found = change if since - start >= LEAST_BEFORE else found
+        found = change if since - start >= MIN_BEFORE else found
         start = since
     return found
 
@@ -176,7 +176,7 @@ def worst_change(values: Sequence[float], better: Better, *, pinned: int = 0, al
     others = {
         (first, until)
         for first, until in (*earlier, (0, pinned))
-        if until - first >= LEAST_BEFORE and until <= newest
+        if until - first >= MIN_BEFORE and until <= newest
     }  # fmt: skip
     found = [levels(values, first, newest, until=until) for first, until in sorted(others)]
     worse = [change for change in found if change.p < alpha / len(found) and is_worse(change.log, better)]
@@ -185,7 +185,7 @@ def worst_change(values: Sequence[float], better: Better, *, pinned: int = 0, al
 
 def _levels_of(values: Sequence[float], first: int, until: int, alpha: float) -> list[tuple[int, int]]:
     """Every level between two indices: what lies on either side of a change is looked at again."""
-    if until - first > LEAST_BEFORE:
+    if until - first > MIN_BEFORE:
         since = first + _best_split(values[first:until])
         if levels(values[:until], first, since).p < alpha:
             return [*_levels_of(values, first, since, alpha), *_levels_of(values, since, until, alpha)]
@@ -222,7 +222,7 @@ def visible(values: Sequence[float], alpha: float = ALPHA) -> float | None:
     What is smaller may be there: only further nights can show it.
     """
     n = len(values)
-    if n < LEAST_NIGHTS:
+    if n < MIN_NIGHTS:
         return None
     return float(stats.t.isf(alpha / 2, n - 1) * np.std(values, ddof=1) * math.sqrt(1 + 1 / n))
 
@@ -237,7 +237,7 @@ def canary_moved(
     """
     earlier = logs(point for point in canary if point.night in before)
     later = logs(point for point in canary if point.night in after)
-    if len(earlier) < LEAST_BEFORE or not later:
+    if len(earlier) < MIN_BEFORE or not later:
         return None
     move = levels([*earlier, *later], 0, len(earlier))
     return move.p < CANARY_ALPHA / among and move.log * log > 0 and abs(move.log) >= abs(log) / 2
@@ -256,10 +256,8 @@ def confirm(
     is the wider one of Welch's and of one that takes tonight's pairs for what they are, one night among nights.
     Confirmed needs an interval without 0 and an estimate beyond the margin; refuted, one that ends below the margin.
     """
-    if len(reruns) < LEAST_PAIRS or len(before) < LEAST_BEFORE:
-        why = (
-            f"{len(reruns)} pairs and {len(before)} nights before; at least {LEAST_PAIRS} and {LEAST_BEFORE} are needed"
-        )
+    if len(reruns) < MIN_PAIRS or len(before) < MIN_BEFORE:
+        why = f"{len(reruns)} pairs and {len(before)} nights before; at least {MIN_PAIRS} and {MIN_BEFORE} are needed"
         return Confirmation("inconclusive", why, len(reruns), len(before))
     tonight = levels([*before, fmean(reruns)], 0, len(before), 1 - alpha)
     with warnings.catch_warnings(action="ignore", category=RuntimeWarning):  # pairs that are all the same

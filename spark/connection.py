@@ -12,7 +12,8 @@ _CONNECTION = "AIRFLOW_CONN_SPARK_DEFAULT"
 
 
 def spark_master(environment: Mapping[str, str]) -> tuple[str, dict[str, str]]:
-    """Master URL and further spark-submit options, from Airflow's Spark connection in the environment.
+    """Master URL and further spark-submit options, from Airflow's Spark connection in the environment, where tasks put
+    one that Airflow stores (``operators.connections``).
 
     Raises:
         BadInput: the connection is no JSON object of type spark.

@@ -9,6 +9,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812  # the name that Spark's own pages use
 
 from history.events import Event
+from history.partition import TopicPartition
 from spark.tables import PARTITION, VALUE
 
 # Up to which offset a partition's records were deleted, by order or by retention.
@@ -123,13 +124,12 @@ def with_fate(sends: DataFrame, segments: DataFrame, drains: DataFrame, whole: D
     )
 
 
-def deleted(events: Iterable[Event]) -> dict[tuple[str, int], int]:
+def deleted(events: Iterable[Event]) -> dict[TopicPartition, int]:
     """Partition → up to where ``delete_records`` steps deleted its records, as the leaders answered."""
-    furthest: dict[tuple[str, int], int] = {}
+    furthest: dict[TopicPartition, int] = {}
     for event in events:
         if event.kind == "injected" and event.step == "delete_records" and "deleted_before" in event.detail:
-            topic, _, number = str(event.detail["partition"]).rpartition("-")
-            where = topic, int(number)
+            where = TopicPartition.parse(event.detail["partition"])
             furthest[where] = max(furthest.get(where, 0), int(event.detail["deleted_before"]))
     return furthest
 

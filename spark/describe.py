@@ -106,11 +106,11 @@ whole run.
 
 def _metrics() -> str:
     head = _OF_METRICS.format(
-        achieved=metrics.LEAST_ACHIEVED,
-        steal=metrics.MOST_STEAL,
-        other=metrics.MOST_OTHER_CPU,
-        io=metrics.MOST_IO_PRESSURE,
-        **{name: metrics.LEAST_SAMPLES[f"latency_{name}_ms"] for name in ("p50", "p99", "p999")},
+        achieved=metrics.MIN_ACHIEVED,
+        steal=metrics.MAX_STEAL,
+        other=metrics.MAX_OTHER_CPU,
+        io=metrics.MAX_IO_PRESSURE,
+        **{name: metrics.MIN_SAMPLES[f"latency_{name}_ms"] for name in ("p50", "p99", "p999")},
     )
     return head + "".join(f"| `{name}` | {of.better or '–'} | {of.words} |\n" for name, of in METRICS.items())
 

@@ -15,7 +15,6 @@ from spark.states import State
 
 SETTLED_NS = 2_000_000_000  # Metadata is answered from a broker's own cache, which may be stale for so long
 
-Partition = tuple[str, int]
 Row = Mapping[str, Any]
 
 

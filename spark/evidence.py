@@ -8,11 +8,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import Row, Window
+from pyspark.sql import DataFrame, Row, Window
 from pyspark.sql import functions as F  # noqa: N812  # the name that Spark's own pages use
 
 from history.events import Event
 from history.manifest import Manifest
+from history.partition import TopicPartition
+from history.traits import Trait
 from spark.recorded import Recorded, producers
 from spark.segments import segment_files
 from spark.tables import REPLICA, rows
@@ -26,9 +28,7 @@ EVIDENCE = pa.schema(
 UNREADABLE = ("bad crc", "compressed", "malformed", "magic")
 WATCHERS = ("prober", "consumer", "drain")  # roles of clients
 SILENCE_S = 3.0  # the probe speaks of each broker 20 times a second, and of one that does not answer after 0.25 s
-MOST_SILENCE_S = 10.0  # however busy the host was
-# Faults under which a broker need not answer the probe, whose port no cut closes.
-_MUTES = {"kill", "stop", "pause", "starve_cpu", "fill_disk", "read_only_disk"}
+MAX_SILENCE_S = 10.0  # however busy the host was
 _WORDS = pa.schema([pa.field("broker_id", pa.int32(), nullable=False), pa.field("at", pa.int64(), nullable=False)])
 
 Item = tuple[str, str | None]
@@ -46,6 +46,7 @@ class Counts:
     log_ends: dict[tuple[int, str, int], int]  # by the segments; an empty one is named after the log end
     log_problems: dict[tuple[int, str, int], list[str]] = field(default_factory=dict)
     read: dict[str, int] = field(default_factory=dict)  # rows of ``polls`` by consumer
+    sought: dict[str, int] = field(default_factory=dict)  # rows of ``seeks`` by consumer
     probed: dict[str, int] = field(default_factory=dict)  # rows of the prober's tables, by its names for their counts
     silences: list[Row] = field(default_factory=list)  # times without a word of the probe on a broker
     probed_in: set[tuple[str, int]] = field(default_factory=set)  # (phase, broker_id) with a good sample
@@ -79,11 +80,16 @@ def count(recorded: Recorded) -> Counts:
         logs=set(begun),
         log_ends={replica: max(read.get(replica, 0), base) for replica, base in begun.items()},
         log_problems={replica: row["problems"] for replica, row in found if row["problems"]},
-        read={row["consumer_id"]: row["count"] for row in recorded.polls.groupBy("consumer_id").count().collect()},
+        read=_by_consumer(recorded.polls),
+        sought=_by_consumer(recorded.seeks),
         probed={"rows": recorded.replicas.count(), "isr_rows": recorded.isr.count()},
         silences=_silences(recorded),
         probed_in=_probed_in(recorded),
     )
+
+
+def _by_consumer(frame: DataFrame) -> dict[str, int]:
+    return {row["consumer_id"]: row["count"] for row in frame.groupBy("consumer_id").count().collect()}
 
 
 def _phases(events: list[Event]) -> dict[str, tuple[int, int]]:
@@ -128,7 +134,7 @@ def _silences(recorded: Recorded) -> list[Row]:
 
 
 def _explained(silence_ns: int, pressure: float) -> bool:
-    return silence_ns <= MOST_SILENCE_S * 1e9 and silence_ns * (1 - pressure) <= SILENCE_S * 1e9
+    return silence_ns <= MAX_SILENCE_S * 1e9 and silence_ns * (1 - pressure) <= SILENCE_S * 1e9
 
 
 def _pressure(waits: list[Row], gap: Row) -> float:
@@ -142,7 +148,7 @@ def _pressure(waits: list[Row], gap: Row) -> float:
 
 
 def _is_quiescence(event: Event) -> bool:
-    return event.kind == "quiesced" or (event.kind, event.step) == ("wait_ran_out", "quiesce")
+    return event.kind == "quiesced" or (event.kind, event.step) == ("wait_timed_out", "quiesce")
 
 
 def _replica(row: Row) -> tuple[int, str, int]:
@@ -155,9 +161,8 @@ def _exported(recorded: Recorded) -> dict[tuple[int, str, int], int]:
     found: dict[tuple[int, str, int], int] = {}
     for file in segment_files(recorded.folder.brokers):
         broker_id = broker_ids.get(file.relative_to(recorded.folder.brokers).parts[0])
-        topic, _, partition = file.parent.name.rpartition("-")
         if broker_id is not None:
-            replica = broker_id, topic, int(partition)
+            replica = broker_id, *TopicPartition.parse(file.parent.name)
             found[replica] = max(found.get(replica, 0), int(file.stem))
     return found
 
@@ -275,7 +280,7 @@ def _phases_left(events: list[Event], manifest: Manifest) -> Iterator[str]:
 def _did_not_bite(events: list[Event], faults: list[str]) -> Iterator[str]:
     bitten: Counter[str] = Counter()
     for event in events:
-        if event.kind == "injected" and event.detail.get("bit") is True:
+        if event.kind == "injected" and event.detail.get("effect_verified") is True:
             bitten[event.step] += 1
         elif event.kind == "injected":
             yield f"The fault {event.step} of {event.target} did not bite."
@@ -288,7 +293,7 @@ def _did_not_bite(events: list[Event], faults: list[str]) -> Iterator[str]:
 
 def _not_healed(events: list[Event]) -> Iterator[str]:
     for event in events:
-        if event.kind == "healed" and event.detail.get("gone") is not True:
+        if event.kind == "healed" and event.detail.get("recovery_verified") is not True:
             yield f"The fault {event.step} of {event.target} was not gone after its heal."
         if event.kind == "injected" and not any(_heals(later, event) for later in events):
             yield f"The fault {event.step} of {event.target} was never healed."
@@ -354,17 +359,18 @@ def _unprobed(recorded: Recorded, counts: Counts) -> Iterator[str]:
         number = node.node_id
         if number not in {broker_id for broker_id, _, _ in replicas & counts.sampled}:
             continue
-        mute = list(_mute(recorded.events, node.name))
+        mute = list(_mute(recorded.events, recorded.manifest, node.name))
         for name, span in phases.items():
             if (name, number) not in counts.probed_in and _longest_outside(mute, span) >= SILENCE_S * 1e9:
                 yield f"The probe had no good answer of broker {number} in the phase {name!r}."
 
 
-def _mute(events: list[Event], name: str) -> Iterator[tuple[int, int]]:
+def _mute(events: list[Event], manifest: Manifest, name: str) -> Iterator[tuple[int, int]]:
     """From when to when a fault may have kept a broker from a good answer; one whose replicas are moved has none."""
     for event in events:
         of_it = name in event.target.replace(",", " ").split()
-        if event.kind == "inject" and (event.step == "reassign" or (event.step in _MUTES and of_it)):
+        silent = of_it and manifest.has(event.step, Trait.SILENCES_PROBE)
+        if event.kind == "inject" and (silent or manifest.has(event.step, Trait.MOVES_REPLICAS)):
             yield event.t_ns, next((later.t_ns for later in events if _heals(later, event)), 2**63 - 1)
 
 
@@ -395,7 +401,8 @@ def _watched(recorded: Recorded, counts: Counts) -> Iterator[str]:
             yield f"The {client['role']} {name} did not end cleanly: it may have seen less than there was."
         for where, why in (client.get("unreadable") or {}).items():
             yield f"The {client['role']} {name} read {where} no further, {why}."
-        held = counts.probed if client["role"] == "prober" else {"rows": counts.read.get(name, 0)}
+        read = {"rows": counts.read.get(name, 0), "seeks": counts.sought.get(name, 0)}
+        held = counts.probed if client["role"] == "prober" else read
         for what, there in held.items():
             if there < (client.get(what) or 0):
                 yield f"Of {client[what]} {what.replace('_', ' ')} that {name} wrote {there} are there."
@@ -461,5 +468,14 @@ def waits_that_ran_out(events: list[Event]) -> list[str]:
         f"{event.detail.get('condition')} ran out after {event.detail.get('waited_ms')} ms; "
         f"last seen: {event.detail.get('last_seen')}."
         for event in events
-        if event.kind == "wait_ran_out"
+        if event.kind == "wait_timed_out"
+    ]
+
+
+def seeks_of_readers(seeks: DataFrame) -> list[str]:
+    """One sentence for each seek of a reader of ours; what follows it there is a new reader's."""
+    return [
+        f"The consumer {row['consumer_id']} sought from {row['from_offset']} to {row['to_offset']} of "
+        f"{row['topic']}-{row['partition']} in leader epoch {row['leader_epoch']}: {row['why']}."
+        for row in seeks.orderBy("sought_ns").collect()
     ]

@@ -205,7 +205,8 @@ def i10_quiescence(samples: DataFrame, changes: DataFrame, limits: DataFrame, ou
     until it is evicted, after at most 1.5 x replica.lag.time.max.ms, so a stuck HW is a violation only if the
     same ISR was seen for longer than that and the settling time, even if something cured it later; a shorter
     stretch that did not converge proves nothing and is left out. From 3.7 (KIP-966) HW stands still by design
-    below min.insync.replicas: ``limits`` (topic, evict_ns, least_isr) sets least_isr to 0 where that gate is closed.
+    below min.insync.replicas: ``limits`` (topic, max_isr_lag_ns, least_isr) sets least_isr to 0 where that gate is
+    closed.
     ``changes`` are the controller's own states where it left any: a leader that was cut off from it shows an old ISR.
 
     Of ``outages`` (``OUTAGES``) those of a controller or of the leader leave out the stretch: nobody may have been
@@ -217,7 +218,7 @@ def i10_quiescence(samples: DataFrame, changes: DataFrame, limits: DataFrame, ou
     moved = F.coalesce(F.col("log_end_offset") != F.lag("log_end_offset").over(in_order), F.lit(True))
     stretches = (
         led.withColumn("stretch", F.sum(moved.cast("int")).over(in_order))
-        .groupBy(*PARTITION, "since_ns", "stretch", "evict_ns", "least_isr", "isr")
+        .groupBy(*PARTITION, "since_ns", "stretch", "max_isr_lag_ns", "least_isr", "isr")
         .agg(
             F.min("received_ns").alias("from_ns"),
             F.max("received_ns").alias("t_ns"),
@@ -232,7 +233,7 @@ def i10_quiescence(samples: DataFrame, changes: DataFrame, limits: DataFrame, ou
         .transform(_without, outages, F.col("out_id").isNull() | (F.col("out_id") == F.col("leader")))
     )
     joined = stretches.join(_last_of_members(samples, stretches, outages), [*PARTITION, "from_ns"], how="left")
-    limit_ns = F.col("evict_ns") + SETTLE_NS
+    limit_ns = F.col("max_isr_lag_ns") + SETTLE_NS
     followed = F.forall(
         "members",
         lambda m: (m.log_end_offset == F.col("log_end_offset")) & (m.high_watermark == F.col("leader_hw")),

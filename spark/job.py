@@ -40,7 +40,7 @@ from spark.allowed import allowed, allowed_to
 from spark.broker_log import BROKER_LOG
 from spark.gates import sometimes
 from spark.segments import register
-from spark.sources import Sources, evict_ns
+from spark.sources import Sources, max_isr_lag_ns
 from spark.tables import REPLICA, read_table, rows, write_table
 from spark.verdict import Findings, verdict_of
 
@@ -51,7 +51,7 @@ ALLOWED = pa.schema([("producer_id", pa.string()), ("anomaly", pa.string()), ("a
 WHOLE = pa.schema([("topic", pa.string()), ("partition", pa.int32())])
 WHOLE_LOGS = pa.schema([("topic", pa.string()), ("partition", pa.int32()), ("broker_id", pa.int32())])
 OWN_STARTS = pa.schema([*WHOLE_LOGS, ("from_offset", pa.int64())])  # up to there a replica may have deleted by itself
-LIMITS = pa.schema([("topic", pa.string()), ("evict_ns", pa.int64()), ("least_isr", pa.int32())])
+LIMITS = pa.schema([("topic", pa.string()), ("max_isr_lag_ns", pa.int64()), ("least_isr", pa.int32())])
 
 SIDE_BY_SIDE = 2  # runs that are judged at the same time
 
@@ -111,7 +111,7 @@ def _judge(spark: SparkSession, folder: RunFolder) -> None:
     write_table(cases, folder.judged("anomalies"), JUDGED["anomalies"])
     spans = rows(spark, SPANS, (span._asdict() for span in recovery.phases(run.events)))
     load_spans = rows(spark, SPANS, (span._asdict() for span in recovery.load_spans(run.events)))
-    changes = recorded.isr_changes(run.isr)
+    changes = sources.changes
     loads = [producer.producer_id for producer in run.manifest.producers if producer.rate_per_s]
     stalls = recovery.longest_stalls(run.sends.filter(F.col("producer_id").isin(loads)), run.samples, spans)
     tables: dict[str, Callable[[], DataFrame]] = {
@@ -120,7 +120,7 @@ def _judge(spark: SparkSession, folder: RunFolder) -> None:
         "recovery": lambda: recovery.recovery(spark, run.manifest, run.events, changes, stalls),
         "latency": lambda: recovery.latency(run.sends, load_spans),
         "timeline_replicas": lambda: timeline.timeline_replicas(run.samples, run.replicas, run.manifest.probe_hz),
-        "timeline_isr": lambda: timeline.timeline_isr(run.isr),
+        "timeline_isr": lambda: timeline.timeline_isr(run.isr, changes),
         "timeline_sends": lambda: timeline.timeline_sends(run.sends),
     }
     # A partition's history is one task, so side by side the tables keep more than one core busy.
@@ -191,9 +191,10 @@ def _records(spark: SparkSession, sources: Sources, counts: evidence.Counts) -> 
     if atomic:
         found = found.union(transactions.torn_transaction(fates))
     if run.manifest.foreign:
-        found = found.union(order.imported_cases(sends, run.polls, foreign.standing(sends, run.polls)))
+        found = found.union(order.imported_cases(sends, run.polls, run.seeks, foreign.standing(sends, run.polls)))
     else:
-        found = found.union(order.cases(sends, run.polls, run.samples, leaders, run.drains, deleted=deleted))
+        of_order = order.cases(sends, run.polls, run.seeks, run.samples, leaders, drains=run.drains, deleted=deleted)
+        found = found.union(of_order)
         if atomic:
             limit_ns, faults = transactions.limit_ns(run.manifest), transactions.faults(run.events)
             found = found.union(transactions.hanging_transaction(run.samples, leaders, sends, limit_ns, faults))
@@ -284,10 +285,10 @@ def _limits(sources: Sources) -> list[dict[str, Any]]:
     return [
         {
             "topic": name,
-            "evict_ns": evict_ns(sources.manifest),
-            "least_isr": max((sources.least_isr((name, number)) for number in topic.assignment), default=1) * strict,
+            "max_isr_lag_ns": max_isr_lag_ns(sources.manifest),
+            "least_isr": max((sources.least_isr(p) for p in sources.partitions if p.topic == name), default=1) * strict,
         }
-        for name, topic in sources.manifest.topics.items()
+        for name in sources.manifest.topics
     ]
 
 
@@ -334,7 +335,7 @@ def _conclude(spark: SparkSession, run: recorded.Recorded, items: list[evidence.
         invariants=[row.asDict() for row in judged],
         delivery=delivered,
         allowed=permitted,
-        waits=evidence.waits_that_ran_out(run.events),
+        notes=[*evidence.waits_that_ran_out(run.events), *evidence.seeks_of_readers(run.seeks)],
         excused=sorted((row["anomaly"], row["allowed_why"], row["count"]) for row in found if row["allowed"]),
     )
     _write_verdict(folder, verdict_of(findings))

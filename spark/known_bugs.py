@@ -10,21 +10,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from spark.gates import version
+from history.kafka_versions import affected
 
 Row = Mapping[str, Any]
-Version = tuple[int, ...]
 
 
 @dataclass(frozen=True)
 class KnownBug:
-    """``affected`` are ranges of versions, the second of each being the first without it. ``shown`` is the field of
-    an invariant's evidence that must stand, for the same broker, in a line of ``kind`` as ``said``.
+    """``shown`` is the field of an invariant's evidence that must stand, for the same broker, in a line of ``kind`` as
+    ``said``.
     """
 
     issue: str
     words: str
-    affected: Sequence[tuple[Version, Version]]
     shown: Mapping[str, str]
     kind: str
     said: str
@@ -34,7 +32,6 @@ KNOWN_BUGS = (
     KnownBug(
         "KAFKA-14704",
         "a follower raises its high watermark before it cuts its log; fixed in 3.3.3, 3.4.1 and 3.5.0",
-        [((2, 8, 0), (3, 3, 3)), ((3, 4, 0), (3, 4, 1))],
         {"I2": "hw_read_first", "I6": "floor"},
         "hw_lowered",
         "previous_high_watermark",
@@ -42,17 +39,25 @@ KNOWN_BUGS = (
 )
 
 
+ISSUES = frozenset(bug.issue for bug in KNOWN_BUGS)
+
+
+def explained(found: Iterable[str], sentence: str) -> set[str]:
+    """What a run showed; a bug that the verdict's sentence names stands for the invariants as which it shows."""
+    left = set(found)
+    for bug in KNOWN_BUGS:
+        if bug.issue in sentence:
+            left = left - bug.shown.keys() | {bug.issue}
+    return left
+
+
 def named(invariants: Iterable[Row], kafka_versions: Iterable[str], lines: Sequence[Row]) -> list[dict[str, Any]]:
     """Rows of the invariants table, the reason of each violation that is a known bug saying so.
 
     ``lines`` are ``spark.broker_log.BROKER_LOG``. What is named is the first violation, which the evidence is about.
     """
-    present = [version(told) for told in kafka_versions]
-    bugs = [
-        bug
-        for bug in KNOWN_BUGS
-        if any(since <= numbers < fixed for since, fixed in bug.affected for numbers in present)
-    ]
+    present = list(kafka_versions)
+    bugs = [bug for bug in KNOWN_BUGS if any(affected(bug.issue, version) for version in present)]
     return [_with_name(dict(row), bugs, lines) for row in invariants]
 
 

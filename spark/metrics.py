@@ -13,28 +13,20 @@ from typing import Any
 
 from history.events import Event
 from history.manifest import Manifest
+from history.metrics import METRICS
 from history.tables import PHASE_START
 from spark.verdict import gone
 
 Row = Mapping[str, Any]
 
-LEAST_ACHIEVED = 0.995  # below it an open loop did not offer what it said, and its latencies are of another load
+MIN_ACHIEVED = 0.995  # below it an open loop did not offer what it said, and its latencies are of another load
 NEVER = "so many of the sends were never acknowledged that there is no such percentile"
-LEAST_SAMPLES = {"latency_p50_ms": 100, "latency_p99_ms": 1_000, "latency_p999_ms": 10_000}
-MOST_STEAL = 0.05
-MOST_OTHER_CPU = 0.25
-MOST_IO_PRESSURE = 0.20
+MIN_SAMPLES = {"latency_p50_ms": 100, "latency_p99_ms": 1_000, "latency_p999_ms": 10_000}
+MAX_STEAL = 0.05
+MAX_OTHER_CPU = 0.25
+MAX_IO_PRESSURE = 0.20
 _MB = 1e6
 _GB = 1e9
-_TIMES = {
-    "detect": "detect_s",
-    "elect": "elect_s",
-    "isr_shrink": "shrink_s",
-    "catch_up": "catch_up_s",
-    "rebalanced": "rebalanced_s",
-    "write_unavailable": "unavailability_s",
-    "hw_stall": "hw_stall_s",
-}
 
 
 @dataclass(frozen=True)
@@ -88,10 +80,10 @@ def _achieved(row: Row) -> float:
 
 
 def _no_latency(metric: str, row: Row) -> str | None:
-    if (achieved := _achieved(row)) < LEAST_ACHIEVED:
-        return f"{achieved:.1%} of the offered load was acknowledged in time; {LEAST_ACHIEVED:.1%} is needed"
-    if row["acked"] < LEAST_SAMPLES[metric]:
-        return f"{row['acked']} samples; {LEAST_SAMPLES[metric]} are needed"
+    if (achieved := _achieved(row)) < MIN_ACHIEVED:
+        return f"{achieved:.1%} of the offered load was acknowledged in time; {MIN_ACHIEVED:.1%} is needed"
+    if row["acked"] < MIN_SAMPLES[metric]:
+        return f"{row['acked']} samples; {MIN_SAMPLES[metric]} are needed"
     return None
 
 
@@ -102,7 +94,7 @@ def _sustainable(run: Measured) -> Iterator[dict[str, Any]]:
     """
     load = run.manifest.scenario.get("load") or {}
     limit_s = load.get("p99_limit")
-    stepped = {event.phase for event in run.events if event.kind == "offered"}
+    stepped = {event.phase for event in run.events if event.kind == "rate_set"}
     steps = [row for row in run.latency if row["phase"] in stepped and row["due"]]
     if limit_s is None or not steps:
         return
@@ -128,15 +120,21 @@ def crossing(points: Sequence[tuple[float, float]], limit_ms: float) -> tuple[fl
 
 
 def _times(recovery: Iterable[Row]) -> Iterator[dict[str, Any]]:
-    """The longest of each phase: a cluster has recovered when its last partition has."""
+    """The longest of each phase: a cluster has recovered when its last partition has.
+
+    One of which nobody can tell leaves the phase without a value; one that is an upper bound is no basis for a
+    comparison.
+    """
     by_phase: dict[tuple[str, str], list[Row]] = {}
     for row in recovery:
-        if row["metric"] in _TIMES and row["value_ms"] is not None:
-            by_phase.setdefault((_TIMES[row["metric"]], row["phase"]), []).append(row)
+        if f"{row['metric']}_s" in METRICS:
+            by_phase.setdefault((f"{row['metric']}_s", row["phase"]), []).append(row)
     for (metric, phase), rows in by_phase.items():
-        longest = max(rows, key=lambda row: row["value_ms"])
-        censored = any(row["censored"] for row in rows)
-        yield _row(metric, longest["value_ms"] / 1000, phase, samples=len(rows), censored=censored, note=None)
+        known = [row["value_ms"] / 1000 for row in rows if row["value_ms"] is not None]
+        value = max(known) if len(known) == len(rows) else None
+        bounds = [row["note"] for row in rows if row["source"] == "metadata"]
+        about = {"trusted": not bounds, "note": next(iter(bounds), None)}
+        yield _row(metric, value, phase, samples=len(rows), censored=any(row["censored"] for row in rows), **about)
 
 
 def _downtimes(events: Iterable[Event]) -> Iterator[dict[str, Any]]:
@@ -257,9 +255,9 @@ def _pressure(found: Iterable[Row]) -> dict[str, str]:
     that was neither idle nor any node's of this run.
     """
     limits = {
-        "host_steal_ratio": MOST_STEAL,
-        "host_other_cpu_ratio": MOST_OTHER_CPU,
-        "host_pressure_io_ratio": MOST_IO_PRESSURE,
+        "host_steal_ratio": MAX_STEAL,
+        "host_other_cpu_ratio": MAX_OTHER_CPU,
+        "host_pressure_io_ratio": MAX_IO_PRESSURE,
     }
     return {
         row["phase"]: f"{row['metric']} was {row['value']:.0%}, above {limits[row['metric']]:.0%}"

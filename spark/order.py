@@ -1,7 +1,8 @@
 """Cases in which clients' own views contradict the order that a log promises: reads, acknowledgements and real time.
 
 Consumers read in assign mode, each partition from its beginning, so that every step in a consumer's own sequence is
-the log's. Every function returns the ``CASE`` columns of ``spark.anomalies``; one row per case.
+the log's; a step across a seek of its own (``seeks``) says nothing of the log. Every function returns the ``CASE``
+columns of ``spark.anomalies``; one row per case.
 """
 
 from __future__ import annotations
@@ -18,11 +19,15 @@ PLACED = [*PARTITION, "offset", *VALUE]
 STALE_NS = 2_000_000_000  # for so long nobody may have seen a new epoch whose leader serves already
 
 
-def _steps(polls: DataFrame) -> DataFrame:
-    """Each record with the one that the same consumer saw before it in the partition."""
-    in_order = Window.partitionBy("consumer_id", "pass", *PARTITION).orderBy("position")
+def _steps(polls: DataFrame, seeks: DataFrame) -> DataFrame:
+    """Each record with the one that the same consumer saw before it in the partition; a seek of its own stands between
+    two records and parts them, as it is a new reader from then on.
+    """
+    sought = seeks.select("consumer_id", "pass", *PARTITION, "position", F.lit(0).alias("turn"))
+    in_order = Window.partitionBy("consumer_id", "pass", *PARTITION).orderBy("position", "turn")
     before = F.lag(F.struct("offset", "leader_epoch")).over(in_order)
-    return polls.withColumn("before", before).filter(F.col("before").isNotNull())
+    both = polls.withColumn("turn", F.lit(1)).unionByName(sought, allowMissingColumns=True)
+    return both.withColumn("before", before).filter((F.col("turn") == 1) & F.col("before.offset").isNotNull())
 
 
 def drained(polls: DataFrame) -> DataFrame:
@@ -30,7 +35,7 @@ def drained(polls: DataFrame) -> DataFrame:
     return polls.filter((F.col("pass") == "final") & F.col("producer_id").isNotNull()).select(*PLACED)
 
 
-def poll_skip(polls: DataFrame, standing: DataFrame) -> DataFrame:
+def poll_skip(polls: DataFrame, seeks: DataFrame, standing: DataFrame) -> DataFrame:
     """A consumer went past a record that is known to be in the log between two of its reads; serves C2.
 
     Sound because an offset that lies below one that was read was filled by then. A gap that holds nothing of ours
@@ -38,7 +43,7 @@ def poll_skip(polls: DataFrame, standing: DataFrame) -> DataFrame:
     anybody read or was acknowledged. The row names the first record passed over.
     """
     gaps = (
-        _steps(polls)
+        _steps(polls, seeks)
         .filter(F.col("offset") > F.col("before.offset") + 1)
         .select(
             *PARTITION, "consumer_id", F.col("before.offset").alias("from_offset"), F.col("offset").alias("to_offset")
@@ -62,21 +67,21 @@ def poll_skip(polls: DataFrame, standing: DataFrame) -> DataFrame:
     return cases_of(passed, "poll_skip", story, **{name: F.col(name) for name in names})
 
 
-def nonmonotonic_poll(polls: DataFrame) -> DataFrame:
-    """A consumer was given an offset at or below the one before it; serves C2 and C46."""
-    back = _steps(polls).filter(F.col("offset") <= F.col("before.offset"))
+def nonmonotonic_poll(polls: DataFrame, seeks: DataFrame) -> DataFrame:
+    """A consumer was given an offset at or below the one before it, and had not sought; serves C2 and C46."""
+    back = _steps(polls, seeks).filter(F.col("offset") <= F.col("before.offset"))
     story = F.format_string(
         "Consumer %s went back from offset %s to %s.", F.col("consumer_id"), F.col("before.offset"), F.col("offset")
     )
     return cases_of(back, "nonmonotonic_poll", story, consumer_id=F.col("consumer_id"), before=F.col("before.offset"))
 
 
-def leader_epoch_regression(polls: DataFrame) -> DataFrame:
+def leader_epoch_regression(polls: DataFrame, seeks: DataFrame) -> DataFrame:
     """Further up in the log a consumer was given a batch of an older leader epoch; serves C26.
 
     Along a log the leader epoch never falls, as each leader appends behind all that it has.
     """
-    fell = _steps(polls).filter(
+    fell = _steps(polls, seeks).filter(
         (F.col("offset") > F.col("before.offset")) & (F.col("leader_epoch") < F.col("before.leader_epoch"))
     )
     story = F.format_string(
@@ -98,11 +103,13 @@ def leader_epoch_regression(polls: DataFrame) -> DataFrame:
 
 
 def nonrepeatable_read(polls: DataFrame, drains: DataFrame, deleted: DataFrame) -> DataFrame:
-    """An offset that was read with two values, or read and then passed empty by a complete drain; serves C2 and C46.
+    """An offset that was read with two values, or read and then passed empty by a complete drain, or read before a
+    complete drain that ended below it; serves C2 and C46.
 
     What a consumer is given is below a high watermark and so committed: it stays, but for a deletion, which only
     moves the log's start (``deleted``: up to where, ``spark.delivery.DELETED``). A ``read_committed`` drain rightly
-    passes what only ``read_uncommitted`` readers were given.
+    passes what only ``read_uncommitted`` readers were given. A leader tells no end of its log below what was committed
+    before its epoch (KIP-207); what was read after the drain's first record may be newer than that end.
     """
     ours = polls.filter(F.col("producer_id").isNotNull())
     is_final = F.col("pass") == "final"
@@ -111,7 +118,11 @@ def nonrepeatable_read(polls: DataFrame, drains: DataFrame, deleted: DataFrame) 
     began = (
         ours.filter(is_final)
         .groupBy(*PARTITION)
-        .agg(F.min("offset").alias("drained_from"), stable.alias("drained_stable"))
+        .agg(
+            F.min("offset").alias("drained_from"),
+            F.min("received_ns").alias("drained_ns"),
+            stable.alias("drained_stable"),
+        )
     )
     places = (
         ours.groupBy(*PARTITION, "offset")
@@ -119,6 +130,7 @@ def nonrepeatable_read(polls: DataFrame, drains: DataFrame, deleted: DataFrame) 
             F.sort_array(F.collect_set(value)).alias("values"),
             F.max(is_final).alias("drained"),
             stable.alias("stable"),
+            F.min("received_ns").alias("read_ns"),
             F.sort_array(F.collect_set("consumer_id")).alias("readers"),
         )
         .join(F.broadcast(drains.filter("complete")), PARTITION, how="left")
@@ -126,7 +138,9 @@ def nonrepeatable_read(polls: DataFrame, drains: DataFrame, deleted: DataFrame) 
         .join(F.broadcast(deleted), PARTITION, how="left")
     )
     kept = F.col("offset") >= F.coalesce("deleted_before", F.lit(0))
-    passed = kept & (F.col("offset") >= F.col("drained_from")) & (F.col("offset") < F.col("position"))
+    before = F.col("position").isNotNull() & (F.col("read_ns") < F.col("drained_ns"))
+    reached = (F.col("offset") < F.col("position")) | before
+    passed = kept & (F.col("offset") >= F.col("drained_from")) & reached
     vanished = ~F.col("drained") & passed & (F.col("stable") | ~F.col("drained_stable"))
     changed = F.size("values") > 1
     found = places.filter(changed | F.coalesce(vanished, F.lit(False))).select(
@@ -282,17 +296,18 @@ def bad_ack_offset(sends: DataFrame) -> DataFrame:
 def cases(
     sends: DataFrame,
     polls: DataFrame,
+    seeks: DataFrame,
     samples: DataFrame,
     leaders: DataFrame,
-    drains: DataFrame,
     *,
+    drains: DataFrame,
     deleted: DataFrame,
 ) -> DataFrame:
     """Every case of every kind."""
     found = [
-        poll_skip(polls, drained(polls)),
-        nonmonotonic_poll(polls),
-        leader_epoch_regression(polls),
+        poll_skip(polls, seeks, drained(polls)),
+        nonmonotonic_poll(polls, seeks),
+        leader_epoch_regression(polls, seeks),
         nonrepeatable_read(polls, drains, deleted),
         precommitted_read(polls, samples, leaders),
         realtime_order_violation(sends, polls),
@@ -302,7 +317,7 @@ def cases(
     return reduce(DataFrame.union, found)
 
 
-def imported_cases(sends: DataFrame, polls: DataFrame, standing: DataFrame) -> DataFrame:
+def imported_cases(sends: DataFrame, polls: DataFrame, seeks: DataFrame, standing: DataFrame) -> DataFrame:
     """The kinds that an imported history can show: each client's own order, which needs no clock and no epochs."""
-    found = [poll_skip(polls, standing), nonmonotonic_poll(polls), nonmonotonic_send(sends)]
+    found = [poll_skip(polls, seeks, standing), nonmonotonic_poll(polls, seeks), nonmonotonic_send(sends)]
     return reduce(DataFrame.union, found)

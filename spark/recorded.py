@@ -16,6 +16,7 @@ from history.errors import EvidenceError
 from history.events import Event, read_events
 from history.folder import RunFolder
 from history.manifest import Manifest, read_manifest
+from history.partition import TopicPartition
 from history.tables import RECORDED
 from spark.tables import PARTITION, REPLICA, read_table, rows
 
@@ -46,6 +47,8 @@ PRODUCERS = pa.schema(
     ]
 )
 
+CONTROLLER = "controller"  # as an observer: its own history, not a view
+_BEFORE = (Window.unboundedPreceding, -1)
 
 SMALL_BYTES = 500_000_000
 
@@ -60,6 +63,7 @@ class Recorded:
     clients: list[dict[str, Any]]
     sends: DataFrame
     polls: DataFrame
+    seeks: DataFrame
     replicas: DataFrame
     isr: DataFrame
     offsets: DataFrame
@@ -99,18 +103,22 @@ def of_leaders(samples: DataFrame, leaders: DataFrame) -> DataFrame:
 
 
 def isr_changes(isr: DataFrame) -> DataFrame:
-    """The partition's states in order, without the views that lag behind a newer epoch.
+    """The partition's states in order, each as its own leader's metadata first showed it.
 
-    Brokers answer Metadata from their own caches: a view counts when no observer had shown a newer leader
-    epoch before it, and a state counts from its first such view.
+    Brokers answer Metadata from their own caches, and one that was cut off or paused answers with an old one. Leader
+    epochs tell old views from new ones, but an ISR may change within an epoch. So a view counts when no observer
+    had shown a newer epoch, and when it is the leader's own (a cache only goes forward) or the first to say that nobody
+    leads. What a leader showed was decided by then, at the latest.
     """
-    known = isr.filter(F.col("leader_epoch").isNotNull() & F.col("isr").isNotNull())
+    known = isr.filter(F.col("leader").isNotNull() & F.col("leader_epoch").isNotNull() & F.col("isr").isNotNull())
     in_order = Window.partitionBy(*PARTITION).orderBy("received_ns", "observer")
-    newest = F.max("leader_epoch").over(in_order)
+    newest, earlier = F.max("leader_epoch").over(in_order), F.max("leader_epoch").over(in_order.rowsBetween(*_BEFORE))
+    nobody = (F.col("leader") < 0) & F.coalesce(F.col("leader_epoch") > earlier, F.lit(True))
+    own = (F.col("observer") == F.col("leader").cast("string")) | nobody
     state = F.struct("leader", "leader_epoch", F.array_sort("isr").alias("isr"))
     return (
-        known.withColumn("newest", newest)
-        .filter(F.col("leader_epoch") == F.col("newest"))
+        known.withColumns({"newest": newest, "own": own})
+        .filter((F.col("leader_epoch") == F.col("newest")) & F.col("own"))
         .withColumn("state", state)
         .withColumn("before", F.lag("state").over(in_order))
         .filter(F.col("before").isNull() | (F.col("before") != F.col("state")))
@@ -167,6 +175,7 @@ def open_run(spark: SparkSession, folder: RunFolder) -> Recorded:
         clients=clients,
         sends=tables["sends"].transform(whole).persist(),
         polls=tables["polls"].transform(whole).persist(),
+        seeks=tables["seeks"],
         replicas=tables["replicas"].transform(whole).persist(),
         isr=tables["isr"].transform(whole).persist(),
         offsets=tables["offsets"],
@@ -217,20 +226,19 @@ def _read_clients(folder: RunFolder) -> list[dict[str, Any]]:
 
 def _drains(clients: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     """The furthest complete drain of each partition."""
-    best: dict[tuple[str, int], dict[str, Any]] = {}
+    best: dict[TopicPartition, dict[str, Any]] = {}
     for client in clients:
         for key, reached in (client.get("partitions") or {}).items() if client["role"] == "drain" else ():
-            topic, _, partition = key.rpartition("-")
+            where = TopicPartition.parse(key)
             row = {
-                "topic": topic,
-                "partition": int(partition),
+                **where._asdict(),
                 "position": reached.get("position"),
                 "end_offset": reached.get("end_offset"),
                 "complete": reached.get("complete") is True and client.get("clean") is True,
             }
-            known = best.get((topic, int(partition)))
+            known = best.get(where)
             if known is None or _reach(row) > _reach(known):
-                best[topic, int(partition)] = row
+                best[where] = row
     yield from best.values()
 
 

@@ -1,9 +1,12 @@
 """How long each fault was felt: detection, election, ISR, writes, high watermark; and latency by phase.
 
-Times count from the order to inject (``catch_up``: from the order to heal) on the host's monotonic clock, as seen in
-ISR views and acknowledgements. ``rebalanced``: from the order to heal until the ISR is full and the preferred leader,
-who led before, leads again. What was not seen before the fault or its phase ended is censored: at least that long. An
-ISR that never lost a target has nothing to make full.
+Times count from the order to inject (``catch_up``: from the order to heal) on the host's monotonic clock, until the
+controller decided, as its own history says. ``rebalanced``: from the order to heal until the ISR is full and the
+preferred leader, who led before, leads again. What did not come before the fault or its phase ended is censored: at
+least that long. An ISR that never lost a target has nothing to make full.
+
+Where the controller's history is missing or has no good times, leaders' own metadata gives upper bounds
+(``spark.recorded.isr_changes``), and what it did not show has no value: it may have come and gone between two views.
 """
 
 from __future__ import annotations
@@ -18,13 +21,14 @@ from pyspark.sql import functions as F  # noqa: N812  # the name that Spark's ow
 from history.events import Event
 from history.manifest import Manifest
 from history.tables import LATENCY, RECOVERY
+from history.traits import Trait
+from spark.recorded import CONTROLLER
 from spark.tables import PARTITION, rows
 
 ABORTED = "transaction_aborted"  # the error of every record of a transaction that ended so (clusters/clients/ledger.py)
 QUANTILES = ("p50_ms", "p99_ms", "p999_ms")
 SETTLING_NS = 1_000_000_000  # of a phase's end: what is due then may still be under way
-# Steps that take no broker away by themselves: there is nothing to recover from.
-_UNFELT = {"configure", "throttle", "delete_records", "reassign", "ping_pong", "wipe", "truncate", "forget", "flip_bit"}
+_NO_HISTORY = "the controller's history is missing or has no good times, and leaders' metadata is all there is"
 
 
 class Span(NamedTuple):
@@ -56,7 +60,7 @@ def load_spans(events: Iterable[Event]) -> list[Span]:
 
 
 def _load_span(span: Span, events: list[Event]) -> Span:
-    offered = next((event for event in reversed(events) if event.kind == "offered"), None)
+    offered = next((event for event in reversed(events) if event.kind == "rate_set"), None)
     if offered is None:
         return span
     from_ns = int(offered.detail.get("from_ns", offered.t_ns))
@@ -71,19 +75,19 @@ def recovery(
 ) -> DataFrame:
     """The recovery table: ISR times per fault and partition, write and HW stalls per phase.
 
-    ``changes`` (the partition's states in order) is small and collected; ``stalls`` comes from ``longest_stalls``.
+    ``changes`` (``Sources.changes``) is small and collected; ``stalls`` comes from ``longest_stalls``.
     """
     states = changes.orderBy("received_ns").collect()
     return rows(spark, RECOVERY, fault_times(manifest, events, states)).union(stalls.select(*RECOVERY.names))
 
 
 def fault_times(manifest: Manifest, events: list[Event], states: Iterable[Any]) -> Iterator[dict[str, Any]]:
-    """Rows of the recovery table for each fault and partition; ``states`` are rows of ``isr_changes`` in order."""
+    """Rows of the recovery table for each fault and partition; ``states`` are rows of ``Sources.changes`` in order."""
     seen: dict[tuple[str, int], list[Any]] = {}
     for row in states:
         seen.setdefault((row["topic"], row["partition"]), []).append(row)
     spans = phases(events)
-    for fault in (event for event in events if event.kind == "injected" and event.step not in _UNFELT):
+    for fault in (e for e in events if e.kind == "injected" and manifest.has(e.step, Trait.RECOVERY_EXPECTED)):
         for partition, of_partition in seen.items():
             yield from _of_fault(fault, events, spans, manifest, (*partition, of_partition))
 
@@ -93,6 +97,7 @@ def _of_fault(
 ) -> Iterator[dict[str, Any]]:
     """The times of one fault on one partition; a fault that is over can cause no more: there its times are censored."""
     topic, partition, seen = where
+    decided = all(row["observer"] == CONTROLLER for row in seen)
     phase_ends = next((span.to_ns for span in spans if span.phase == fault.phase), events[-1].t_ns)
     from_ns = max((e.t_ns for e in events if e.kind == "inject" and _same(e, fault)), default=fault.t_ns)
     over_ns = _first_after(fault, "healed", events) or phase_ends
@@ -106,6 +111,13 @@ def _of_fault(
         first_ns = next((row["received_ns"] for row in found), None)
         what = "the fault" if limit_ns == over_ns != phase_ends else "the phase"
         end_ns = max(limit_ns, start_ns) if first_ns is None else first_ns
+        value_ms = (end_ns - start_ns) / 1e6
+        if decided:
+            note = None if first_ns is not None else f"not seen before {what} ended"
+        elif first_ns is not None:
+            note = f"at most: {_NO_HISTORY}"
+        else:
+            value_ms, note = None, f"not seen before {what} ended: {_NO_HISTORY}"
         return {
             "phase": fault.phase,
             "fault": f"{fault.step} {fault.target}",
@@ -113,14 +125,15 @@ def _of_fault(
             "partition": partition,
             "metric": metric,
             "from_ns": start_ns,
-            "value_ms": (end_ns - start_ns) / 1e6,
-            "censored": first_ns is None,
-            "note": None if first_ns is not None else f"not seen before {what} ended",
+            "value_ms": value_ms,
+            "censored": decided and first_ns is None,
+            "source": "controller" if decided else "metadata",
+            "note": note,
         }
 
     last, after = before[-1], [row for row in seen if row["received_ns"] > from_ns]
     during = [row for row in after if row["received_ns"] <= over_ns]
-    if last["leader"] in targets and fault.step in {"kill", "stop", "pause", "cut"}:
+    if last["leader"] in targets and manifest.has(fault.step, Trait.UNREACHABLE):
         yield measure("detect", from_ns, (r for r in during if r["leader"] != last["leader"]), over_ns)
         elected = (r for r in during if r["leader"] >= 0 and r["leader_epoch"] > last["leader_epoch"])
         yield measure("elect", from_ns, elected, over_ns)
@@ -162,10 +175,11 @@ def longest_stalls(sends: DataFrame, samples: DataFrame, spans: DataFrame) -> Da
         F.col("top").isNull() | (F.col("high_watermark") > F.col("top"))
     )
     growth = grown.select(*PARTITION, F.col("received_ns").alias("t_ns"))
-    return _longest_gap(acks, spans, "write_unavailable").union(_longest_gap(growth, spans, "hw_stall"))
+    writes = _longest_gap(acks, spans, "write_unavailable", "sends")
+    return writes.union(_longest_gap(growth, spans, "hw_stall", "replicas"))
 
 
-def _longest_gap(moments: DataFrame, spans: DataFrame, metric: str) -> DataFrame:
+def _longest_gap(moments: DataFrame, spans: DataFrame, metric: str, source: str) -> DataFrame:
     in_order = Window.partitionBy("phase", *PARTITION).orderBy("t_ns")
     starts = moments.select(*PARTITION).distinct().crossJoin(F.broadcast(spans))
     inside = F.col("t_ns").between(F.col("from_ns"), F.col("to_ns"))
@@ -188,6 +202,7 @@ def _longest_gap(moments: DataFrame, spans: DataFrame, metric: str) -> DataFrame
             F.col("longest.t_ns").alias("from_ns"),
             (F.col("longest.gap_ns") / 1e6).alias("value_ms"),
             F.col("longest.open").alias("censored"),
+            F.lit(source).alias("source"),
             "samples",
             F.lit(None).cast("string").alias("note"),
         )

@@ -12,11 +12,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  # the name that Spark's own pages use
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from history.partition import TopicPartition
 from spark import agreement, elections, watermarks
 from spark.anomalies import SEVERITY
 from spark.checks import TALLIES, Check, summaries, tally
 from spark.invariants import Invariant
-from spark.sources import Partition, Sources
+from spark.sources import Sources
 from spark.tables import PARTITION, REPLICA, VALUE, rows
 from spark.watermarks import Facts, Sample
 
@@ -86,11 +87,11 @@ def on_samples(sources: Sources) -> list[dict[str, Any]]:
     clean = {topic for topic in sources.manifest.topics if sources.clean(topic)}
 
     def judge(key: tuple[Any, ...], table: pa.Table) -> pa.Table:
-        where = key[0].as_py(), key[1].as_py()
+        where = TopicPartition(key[0].as_py(), key[1].as_py())
         known = facts.get(where)
         if known is None:
             return pa.Table.from_pylist([], schema=TALLIES)
-        samples, checks = samples_of(table), watermarks.checks(clean=where[0] in clean)
+        samples, checks = samples_of(table), watermarks.checks(clean=where.topic in clean)
         return pa.Table.from_pylist([tally(name, check(samples, known)) for name, check in checks.items()], TALLIES)
 
     asked = sources.run.samples.select(*PARTITION, *_COLUMNS).groupBy(*PARTITION)
@@ -125,7 +126,7 @@ def tallies_of_logs(logs: agreement.Logs) -> list[dict[str, Any]]:
 def on_history(sources: Sources) -> list[dict[str, Any]]:
     """The checks of ``spark.elections``: rows of ``TALLIES``."""
     states = [state for history in sources.states.values() for state in history]
-    clean = {where: history for where, history in sources.states.items() if sources.clean(where[0])}
+    clean = {where: history for where, history in sources.states.items() if sources.clean(where.topic)}
     found = [
         tally("I19", elections.i19_one_leader_per_epoch(states, sources.lines, sources.views)),
         *(tally("I20", elections.i20_clean_election(history)) for history in clean.values()),
@@ -266,7 +267,7 @@ def anomalies(sources: Sources) -> list[dict[str, Any]]:
     return found + [row for where in sources.partitions for row in _changes(sources, where)]
 
 
-def _disagreements(sources: Sources, where: Partition) -> Iterator[dict[str, Any]]:
+def _disagreements(sources: Sources, where: TopicPartition) -> Iterator[dict[str, Any]]:
     def own(rows: Iterable[dict[str, Any]]) -> list[Mapping[str, Any]]:
         return [row for row in rows if (row["topic"], row["partition"]) == where]
 
@@ -277,7 +278,7 @@ def _disagreements(sources: Sources, where: Partition) -> Iterator[dict[str, Any
         yield _row("source_disagreement", where, story, evidence)
 
 
-def _changes(sources: Sources, where: Partition) -> Iterator[dict[str, Any]]:
+def _changes(sources: Sources, where: TopicPartition) -> Iterator[dict[str, Any]]:
     for before, after in pairwise(sources.states.get(where, [])):
         if elections.last_known_leader(before, after):
             yield _row(
@@ -300,7 +301,7 @@ def _changes(sources: Sources, where: Partition) -> Iterator[dict[str, Any]]:
     facts = sources.facts(where)
     if not facts.lax_min_isr or not any(len(state.isr) < facts.least_isr for state in facts.states):
         return
-    chosen = sources.run.samples.filter((F.col("topic") == where[0]) & (F.col("partition") == where[1]))
+    chosen = sources.run.samples.filter((F.col("topic") == where.topic) & (F.col("partition") == where.partition))
     for check in watermarks.hw_below_min_isr(samples_of(chosen.select(*_COLUMNS).toArrow()), facts):
         if check.violated:
             told = check.evidence
@@ -315,13 +316,13 @@ def _changes(sources: Sources, where: Partition) -> Iterator[dict[str, Any]]:
 
 
 def _row(
-    anomaly: str, where: Partition, story: str, evidence: Mapping[str, Any], why: str | None = None
+    anomaly: str, where: TopicPartition, story: str, evidence: Mapping[str, Any], why: str | None = None
 ) -> dict[str, Any]:
     return {
         "anomaly": anomaly,
         "severity": SEVERITY[anomaly],
-        "topic": where[0],
-        "partition": where[1],
+        "topic": where.topic,
+        "partition": where.partition,
         "offset": None,
         "producer_id": None,
         "seq": None,

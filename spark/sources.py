@@ -6,7 +6,7 @@ node owes it; of any other (a foreign history) nothing is asked that needs it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -18,6 +18,8 @@ from pyspark.sql import functions as F  # noqa: N812  # the name that Spark's ow
 
 from history.events import Event
 from history.manifest import Manifest
+from history.partition import TopicPartition
+from history.traits import Trait
 from spark import agreement, delivery
 from spark.allowed import last_copy_lost, unclean_election
 from spark.broker_log import read_broker_logs
@@ -25,7 +27,7 @@ from spark.clock import Clock, read_clock
 from spark.gates import always, sometimes
 from spark.invariants import NewLog, Outage
 from spark.metadata_log import read_metadata_log
-from spark.recorded import Recorded, isr_changes
+from spark.recorded import CONTROLLER, Recorded, isr_changes
 from spark.segments import segment_files
 from spark.states import State, by_partition
 from spark.tables import PARTITION, rows
@@ -33,9 +35,7 @@ from spark.watermarks import Facts, Fault
 from spark.znodes import read_znodes
 
 _RETENTION = ("retention.ms", "retention.bytes")
-_NEW_LOG = {"wipe", "truncate", "flip_bit"}  # a step on a broker's files
-_STOPS = {"kill", "stop", "pause"}
-_SILENCES = {*_STOPS, "cut", "lose"}
+CLOCK_NS = 1_000_000_000  # servers' logs have milliseconds, and pairs of the clocks are a second apart
 
 # The columns of ``spark.recorded.isr_changes``.
 CHANGES = pa.schema(
@@ -49,8 +49,6 @@ CHANGES = pa.schema(
         pa.field("observer", pa.string()),
     ]
 )
-
-Partition = tuple[str, int]
 
 
 @dataclass(frozen=True)
@@ -69,17 +67,28 @@ class Sources:
         return read_clock(self.run.folder.path / "clock.jsonl")
 
     @cached_property
-    def states(self) -> dict[Partition, list[State]]:
+    def states(self) -> dict[TopicPartition, list[State]]:
         """The controller's history by partition."""
         read = read_znodes if self.manifest.mode == "zookeeper" else read_metadata_log
         return by_partition([s for s in read(self.run.folder.brokers, self.clock) if s.topic in self.manifest.topics])
 
     @property
     def changes(self) -> DataFrame:
-        """The partitions' states in order (``CHANGES``): the controller's own; where it left none, metadata's."""
-        own = [state for history in self.states.values() for state in history if state.t_ns is not None]
-        isr = self.run.isr
-        return decided(isr.sparkSession, own) if own else isr_changes(isr)
+        """The partitions' states in order (``CHANGES``): the controller's own, whose observer is ``CONTROLLER``; of a
+        partition whose history has no good times, those that its leaders' metadata showed.
+        """
+        shown = self._shown()
+        timed = [states for where, states in self.states.items() if has_good_times(states, shown.get(where, {}))]
+        own = decided(self.run.isr.sparkSession, (state for states in timed for state in states))
+        return own.unionByName(isr_changes(self.run.isr).join(own, PARTITION, how="left_anti"))
+
+    def _shown(self) -> dict[TopicPartition, dict[int, int]]:
+        """Of each partition's leader epochs, when a broker's metadata first showed them."""
+        epochs = self.run.isr.dropna(subset=["leader_epoch"]).groupBy(*PARTITION, "leader_epoch")
+        found: dict[TopicPartition, dict[int, int]] = {}
+        for row in epochs.agg(F.min("received_ns").alias("shown_ns")).collect():
+            found.setdefault(TopicPartition(row["topic"], row["partition"]), {})[row["leader_epoch"]] = row["shown_ns"]
+        return found
 
     @cached_property
     def lines(self) -> list[dict[str, Any]]:
@@ -101,20 +110,20 @@ class Sources:
         ]
 
     @cached_property
-    def logs(self) -> dict[Partition, agreement.Logs]:
+    def logs(self) -> dict[TopicPartition, agreement.Logs]:
         """The files of every replica, with what the last capture saw of it."""
         ends = {(r["topic"], r["partition"], r["broker_id"]): r for r in self.captures if r["capture"] == "after"}
         broker_ids = {node.name: node.node_id for node in self.manifest.brokers if node.node_id is not None}
         files: dict[tuple[str, int, int], list[Path]] = {}
         for file in segment_files(self.run.folder.brokers):
-            topic, _, partition = file.parent.name.rpartition("-")
+            topic, partition = TopicPartition.parse(file.parent.name)
             node = file.relative_to(self.run.folder.brokers).parts[0]
             if topic in self.manifest.topics and node in broker_ids:
-                files.setdefault((topic, int(partition), broker_ids[node]), []).append(file)
-        found: dict[Partition, list[agreement.Replica]] = {}
+                files.setdefault((topic, partition, broker_ids[node]), []).append(file)
+        found: dict[TopicPartition, list[agreement.Replica]] = {}
         for (topic, number, broker_id), segments in sorted(files.items()):
             end = ends.get((topic, number, broker_id), {})
-            found.setdefault((topic, number), []).append(
+            found.setdefault(TopicPartition(topic, number), []).append(
                 agreement.Replica(
                     broker_id,
                     segments,
@@ -125,7 +134,7 @@ class Sources:
             )
         return {
             where: agreement.Logs(
-                *where, replicas, self.clean(where[0]), self.kept(where[0]), self.final(where, replicas)
+                *where, replicas, self.clean(where.topic), self.kept(where.topic), self.final(where, replicas)
             )
             for where, replicas in found.items()
         }
@@ -147,7 +156,7 @@ class Sources:
             if self._expires(logs.topic)
         ]
 
-    def starts(self, where: Partition) -> dict[int, int]:
+    def starts(self, where: TopicPartition) -> dict[int, int]:
         """Where each epoch of a partition begins: a replica's file may name a later start, never an earlier one.
 
         A deletion moves the entry at the log's start along; of such epochs the leaders' own words count.
@@ -164,7 +173,7 @@ class Sources:
                     found.setdefault(line["leader_epoch"], line["log_end_offset"])
         return found
 
-    def final(self, where: Partition, replicas: Sequence[agreement.Replica]) -> int | None:
+    def final(self, where: TopicPartition, replicas: Sequence[agreement.Replica]) -> int | None:
         """The replica whose log is the partition's: the last leader, else the one with the highest watermark."""
         history = self.states.get(where)
         if history and history[-1].leader >= 0:
@@ -175,7 +184,7 @@ class Sources:
     def clean(self, topic: str) -> bool:
         """Whether a committed record of the topic has to survive: no unclean election, and a disk that was spared."""
         return not unclean_election(self.manifest, topic, self.run.events) and not last_copy_lost(
-            self.run.events, topic
+            self.manifest, self.run.events, topic
         )
 
     @cached_property
@@ -197,7 +206,7 @@ class Sources:
         """Up to where each partition's records may be gone, by order or by their retention (``delivery.DELETED``)."""
         found = delivery.deleted(self.run.events)
         for end in self.captures:
-            where = end["topic"], end["partition"]
+            where = TopicPartition.of(end)
             last = end["capture"] == "after" and end["broker_id"] == self.final(where, ())
             if last and end["log_start_offset"] and self._expires(end["topic"]):
                 found[where] = max(found.get(where, 0), end["log_start_offset"])
@@ -207,27 +216,28 @@ class Sources:
         """Whether the scenario gave the topic or its brokers a retention; Kafka's own seven days end in no run."""
         return any(self.manifest.topic_settings(topic, name, "") - {"", "-1"} for name in _RETENTION)
 
-    def least_isr(self, where: Partition) -> int:
+    def least_isr(self, where: TopicPartition) -> int:
         """min(min.insync.replicas, replicas), of the values that both had the largest."""
         return max(self._least_isrs(where))
 
-    def _least_isrs(self, where: Partition) -> list[int]:
-        created = len(self.manifest.topics[where[0]].assignment.get(where[1], [])) or 1
+    def _least_isrs(self, where: TopicPartition) -> list[int]:
+        created = len(self.manifest.topics[where.topic].assignment.get(where.partition, [])) or 1
         replicas = max([created, *(len(state.replicas) for state in self.states.get(where, ()))])
-        asked = self.manifest.topic_settings(where[0], "min.insync.replicas", "1")
+        asked = self.manifest.topic_settings(where.topic, "min.insync.replicas", "1")
         return [min(int(value), replicas) for value in asked]
 
     @property
-    def partitions(self) -> list[Partition]:
+    def partitions(self) -> list[TopicPartition]:
         """Every partition of the run."""
-        return [(name, number) for name, topic in self.manifest.topics.items() for number in topic.assignment]
+        topics = self.manifest.topics.items()
+        return [TopicPartition(name, number) for name, topic in topics for number in topic.assignment]
 
     @property
     def owes_history(self) -> bool:
         """Whether the run had a controller of its own whose history it had to bring along."""
         return any(node.role in {"controller", "zookeeper"} for node in self.manifest.nodes)
 
-    def facts(self, where: Partition) -> Facts:
+    def facts(self, where: TopicPartition) -> Facts:
         """What the checks on samples are told of a partition."""
         return Facts(
             *where,
@@ -235,12 +245,27 @@ class Sources:
             starts=self.starts(where),
             faults=tuple(faults(self.run.events, self.manifest)),
             outages=self.outages,
-            evict_ns=evict_ns(self.manifest),
+            max_isr_lag_ns=max_isr_lag_ns(self.manifest),
             least_isr=self.least_isr(where),
-            frozen_below=min(self._least_isrs(where)),
+            lowest_min_isr=min(self._least_isrs(where)),
             strict_min_isr=always("strict_min_isr", self.manifest.kafka_versions),
             lax_min_isr=not sometimes("strict_min_isr", self.manifest.kafka_versions),
         )
+
+
+def has_good_times(history: Sequence[State], shown: Mapping[int, int]) -> bool:
+    """Whether a controller's history says when things were decided; brokers' views are its bounds.
+
+    Each state has a time, and each leader epoch that a broker showed (``shown``: epoch → when, in ns) was decided
+    before. A history that breaks off, or was written by another clock, fails that.
+    """
+    decided_ns: dict[int, int] = {}
+    for state in history:
+        if state.t_ns is None:
+            return False
+        decided_ns.setdefault(state.leader_epoch, state.t_ns)
+    known = {epoch: shown_ns for epoch, shown_ns in shown.items() if epoch >= history[0].leader_epoch}
+    return all(epoch in decided_ns and decided_ns[epoch] <= known[epoch] + CLOCK_NS for epoch in known)
 
 
 def decided(spark: SparkSession, states: Iterable[State]) -> DataFrame:
@@ -256,14 +281,14 @@ def decided(spark: SparkSession, states: Iterable[State]) -> DataFrame:
                 "leader": state.leader,
                 "leader_epoch": state.leader_epoch,
                 "isr": sorted(state.isr),
-                "observer": state.source,
+                "observer": CONTROLLER,
             }
             for state in states
         ),
     )
 
 
-def evict_ns(manifest: Manifest) -> int:
+def max_isr_lag_ns(manifest: Manifest) -> int:
     """The longest that a member of the ISR may lag."""
     lags = [int(node.config.get("replica.lag.time.max.ms", "30000")) for node in manifest.brokers] or [30_000]
     sessions = [int(n.config.get("zookeeper.session.timeout.ms", "18000")) for n in manifest.brokers] or [18_000]
@@ -275,7 +300,7 @@ def faults(events: Sequence[Event], manifest: Manifest) -> Iterator[Fault]:
     """The brokers that a fault stopped, with the times at which it was asked for, in force and healed."""
     broker_ids = {node.name: node.node_id for node in manifest.brokers}
     for event in events:
-        if event.kind != "injected" or event.step not in _STOPS:
+        if event.kind != "injected" or not manifest.has(event.step, Trait.STOPS_PROCESS):
             continue
         same = [other for other in events if (other.step, other.target) == (event.step, event.target)]
         asked = [other.t_ns for other in same if other.kind == "inject" and other.t_ns <= event.t_ns]
@@ -291,7 +316,7 @@ def outages(events: Sequence[Event], manifest: Manifest) -> Iterator[Outage]:
     """The faults that keep a broker or a controller from the others, each until it was seen to be gone."""
     numbers = {node.name: node.node_id if node.role == "broker" else None for node in manifest.nodes}
     for event in events:
-        if event.kind != "inject" or event.step not in _SILENCES:
+        if event.kind != "inject" or not manifest.has(event.step, Trait.UNREACHABLE, Trait.MAY_BE_UNREACHABLE):
             continue
         same = [other for other in events if (other.step, other.target) == (event.step, event.target)]
         gone = [other.t_ns for other in same if other.kind == "healed" and other.t_ns >= event.t_ns]
@@ -304,9 +329,9 @@ def new_logs(events: Sequence[Event], manifest: Manifest) -> Iterator[NewLog]:
     """When a replica began anew: moved by a reassignment (there and back), or with files that a step damaged."""
     broker_ids = {node.name: node.node_id for node in manifest.brokers}
     for event in events:
-        if event.step == "reassign" and event.kind in {"inject", "heal"}:
+        if manifest.has(event.step, Trait.MOVES_REPLICAS) and event.kind in {"inject", "heal"}:
             yield from (NewLog(None, event.t_ns, topic) for topic in _moved(event, events))
-        elif event.step in _NEW_LOG and event.kind == "inject":
+        elif manifest.has(event.step, Trait.NEW_LOG) and event.kind == "inject":
             for name in event.target.replace(",", " ").split():
                 yield NewLog(broker_ids.get(name), event.t_ns)
 
@@ -317,4 +342,4 @@ def _moved(asked: Event, events: Sequence[Event]) -> list[str | None]:
     proofs = [other.detail.get("replicas", {}) for other in same if other.kind in {"injected", "healed"}]
     if not proofs or not all(proofs):
         return [None]
-    return [*sorted({str(partition).rpartition("-")[0] for proof in proofs for partition in proof})]
+    return [*sorted({TopicPartition.parse(partition).topic for proof in proofs for partition in proof})]

@@ -6,6 +6,8 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
+from history.partition import TopicPartition
+
 _INT_LIST = pa.list_(pa.int32())
 
 # source: metadata_log | znode. A state holds until the next one of its partition.
@@ -50,9 +52,9 @@ class State(NamedTuple):
     recovering: bool = False
 
 
-def by_partition(states: list[State]) -> dict[tuple[str, int], list[State]]:
+def by_partition(states: list[State]) -> dict[TopicPartition, list[State]]:
     """The states of each partition, in order."""
-    found: dict[tuple[str, int], list[State]] = {}
+    found: dict[TopicPartition, list[State]] = {}
     for state in sorted(states, key=lambda state: state.position):
-        found.setdefault((state.topic, state.partition), []).append(state)
+        found.setdefault(TopicPartition(state.topic, state.partition), []).append(state)
     return found

@@ -39,7 +39,7 @@ def judge(folders: list[Path]) -> int:
     """
     runs = [RunFolder(folder.resolve()) for folder in folders]
     if not runs:
-        raise BadInput("Say which run folders to judge, for example: make judge RUN=runs/<run id>.")
+        raise BadInput("Say which run folders to judge, for example: plimsoll judge runs/<run id>.")
     for run in runs:
         if not (run.manifest.is_file() or (run.path / SEAL).is_file()):
             raise BadInput(f"{run.path} is no run folder: it holds neither manifest.json nor {SEAL}.")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812  # the name that Spark's own pages use
 
+from spark.recorded import CONTROLLER
 from spark.tables import PARTITION, REPLICA
 
 BUCKETS = 900  # two points a bucket, so that a replica has about 2,000 with its steps and gaps
@@ -62,11 +63,12 @@ def timeline_replicas(samples: DataFrame, replicas: DataFrame, probe_hz: float) 
     )
 
 
-def timeline_isr(isr: DataFrame) -> DataFrame:
-    """Each observer's view of the ISR, where it changed."""
+def timeline_isr(isr: DataFrame, changes: DataFrame) -> DataFrame:
+    """The controller's own history, as far as ``changes`` has it, and each observer's views, where they changed."""
     in_order = Window.partitionBy(*PARTITION, "observer", "source").orderBy("received_ns")
     state = F.struct("leader", "leader_epoch", F.array_sort("isr").alias("isr"))
-    return (
+    columns = [*PARTITION, "t_ns", "leader", "leader_epoch", "isr", "observer"]
+    views = (
         isr.withColumn("state", state)
         .withColumn("before", F.lag("state").over(in_order))
         .filter(F.col("before").isNull() | ~F.col("before").eqNullSafe(F.col("state")))
@@ -79,6 +81,8 @@ def timeline_isr(isr: DataFrame) -> DataFrame:
             "observer",
         )
     )
+    decided = changes.filter(F.col("observer") == CONTROLLER).withColumn("t_ns", F.col("received_ns"))
+    return decided.select(*columns).unionByName(views.select(*columns))
 
 
 def timeline_sends(sends: DataFrame) -> DataFrame:

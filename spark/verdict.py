@@ -25,7 +25,7 @@ class Findings:
     invariants: Sequence[Mapping[str, Any]]
     delivery: Mapping[str, int]
     allowed: Mapping[str, str]
-    waits: Sequence[str]
+    notes: Sequence[str]  # waits that ran out, and seeks of our readers
     excused: Sequence[tuple[str, str, int]] = ()
 
 
@@ -39,7 +39,7 @@ def verdict_of(findings: Findings) -> dict[str, Any]:
             *_violations(findings, "S1"),
             *findings.missing,
             *_violations(findings, "S2"),
-            *findings.waits,
+            *findings.notes,
             *_excused(findings),
         ],
         "anomalies": {name: count for name, count in findings.anomalies.items() if count},

@@ -47,8 +47,9 @@ class Fault(NamedTuple):
 class Facts:
     """What is known of one partition beside its samples.
 
-    ``starts`` maps a leader epoch to the offset where it begins; ``evict_ns`` is the longest that a member of the ISR
-    may lag; ``least_isr`` is min(min.insync.replicas, replicas), the largest that was in force, and ``frozen_below``
+    ``starts`` maps a leader epoch to the offset where it begins; ``max_isr_lag_ns`` is the longest that a member of
+    the ISR may lag;
+    ``least_isr`` is min(min.insync.replicas, replicas), the largest that was in force, and ``lowest_min_isr``
     the smallest, where a step changed it; a state with fewer replicas needs no more than those (``at_most_all``). Below
     it HW stands still in all versions of the run (``strict_min_isr``), in none of them (``lax_min_isr``), or in some.
     """
@@ -59,9 +60,9 @@ class Facts:
     starts: Mapping[int, int] = field(default_factory=dict)
     faults: Sequence[Fault] = ()
     outages: Sequence[Outage] = ()
-    evict_ns: int = 45_000_000_000
+    max_isr_lag_ns: int = 45_000_000_000
     least_isr: int = 1
-    frozen_below: int | None = None
+    lowest_min_isr: int | None = None
     strict_min_isr: bool = True
     lax_min_isr: bool = False
 
@@ -71,7 +72,7 @@ class Facts:
     @property
     def smallest_isr(self) -> int:
         """The ISR below which nothing may be committed, whatever min.insync.replicas was at the moment."""
-        return self.least_isr if self.frozen_below is None else self.frozen_below
+        return self.least_isr if self.lowest_min_isr is None else self.lowest_min_isr
 
     @property
     def dated(self) -> list[State]:
@@ -283,7 +284,7 @@ def _late(shown: Sequence[Sample], epoch: int, facts: Facts) -> Sample | None:
     for state, since_ns, until_ns in facts.stretches():
         if state.leader_epoch == epoch and len(state.isr) >= at_most_all(needed, state):
             for sample in shown:
-                long = since_ns + facts.evict_ns + SETTLE_NS < sample.sent_ns and sample.received_ns < until_ns
+                long = since_ns + facts.max_isr_lag_ns + SETTLE_NS < sample.sent_ns and sample.received_ns < until_ns
                 if long and not facts.disturbed(state.leader, since_ns, sample.received_ns):
                     return sample
     return None
@@ -297,7 +298,7 @@ def i23_evicted_in_time(samples: Sequence[Sample], facts: Facts) -> Iterator[Che
     stopped follower whose LEO equals the leader's is never evicted by lag. Nor is one while no controller acts, or none
     is in the leader's reach.
     """
-    limit_ns = facts.evict_ns + SETTLE_NS
+    limit_ns = facts.max_isr_lag_ns + SETTLE_NS
     for fault in facts.faults:
         before = [state for state in facts.dated if (state.t_ns or 0) <= fault.asked_ns]
         if not before or fault.broker_id not in before[-1].isr or fault.broker_id == before[-1].leader:

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import pytest
 
-from clusters.runtimes.docker import daemon_answers
+from clusters.runtimes.docker.daemon import daemon_answers
 
 FORBID_SKIPS = "PLIMSOLL_FORBID_SKIPS"
 # Facts of a host that nothing can be installed against: the only reasons to skip that are never forbidden.

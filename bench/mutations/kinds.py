@@ -14,7 +14,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from bench.mutations.recording import NoPlaceError, Recording, Row, header, runs_of, with_crc, with_field
-from spark.gates import holds
+from history.kafka_versions import has
 
 SECOND_NS = 1_000_000_000
 
@@ -382,7 +382,7 @@ def high_watermark_stuck(run: Recording) -> str:
 def high_watermark_moved_below_min_isr(run: Recording) -> str:
     """The high watermark moved while the ISR was smaller than min.insync.replicas."""
     alone = [row for row in run.of_leader() if len(run.isr_at(row["sent_ns"])) == 1]
-    if not holds("strict_min_isr", run.manifest.kafka_version) or len(alone) < 20:
+    if not has("strict_min_isr", run.manifest.kafka_version) or len(alone) < 20:
         raise NoPlaceError
     for row in alone[-run.choose(range(5, 15)) :]:
         row["high_watermark"] += 2
@@ -760,7 +760,7 @@ def table_damaged(run: Recording) -> str:
 def fault_did_not_bite(run: Recording) -> str:
     """One fault was not proven to have bitten."""
     event = run.choose([event for event in run.events if event.kind == "injected"])
-    changed = replace(event, detail={**event.detail, "bit": False})
+    changed = replace(event, detail={**event.detail, "effect_verified": False})
     run.put_events([changed if each is event else each for each in run.events])
     return f"{event.step} of {event.target}"
 

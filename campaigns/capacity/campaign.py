@@ -6,14 +6,13 @@ import random
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, NamedTuple, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 from campaigns.campaign import Campaign, Item
+from campaigns.capacity import KIND
 from campaigns.capacity import result as answer
 from campaigns.capacity.study import AWAY_PHASE, phase_of
-from clusters.scenario import Allowance, load_scenario
-from history.errors import BadInput
-from history.refusals import first_wrong
+from clusters.scenario.scenario import Allowance, load_scenario
 from history.results.capacity import CapacityResult
 
 TOPIC = "orders"
@@ -164,7 +163,7 @@ def plan(settings: Mapping[str, Any], *, campaign_id: str, created_at: str, seed
     Raises:
         BadInput: one sentence says what is wrong with the settings.
     """
-    asked = _checked(settings)
+    asked = KIND.check(Settings, settings)
     rng = random.Random(seed)
     items = [*_knees(asked, rng), *_grid(asked, rng), *_held_out(asked, rng)]
     for item in {item.labels["role"]: item for item in items}.values():
@@ -189,13 +188,6 @@ def result(campaign: Campaign, rows: Sequence[Mapping[str, Any]]) -> CapacityRes
     return answer.result(campaign, rows)
 
 
-def _checked(settings: Mapping[str, Any]) -> Settings:
-    try:
-        return Settings.model_validate(dict(settings))
-    except ValidationError as error:
-        raise BadInput(f"The capacity plan cannot be made: {first_wrong(error)}.") from error
-
-
 # --- items -----------------------------------------------------------------------------------------
 
 
@@ -214,7 +206,10 @@ def _knees(asked: Settings, rng: random.Random) -> Iterator[Item]:
 def _steps(asked: Settings, loads: Sequence[float]) -> list[Steps]:
     return [
         _warm_up(asked, min(loads)),
-        *({phase_of("knee", load): [_offer(asked, load), _hold(asked.measurement.step_s)]} for load in sorted(loads)),
+        *(
+            {phase_of("knee", load): [_set_rate(asked, load), _hold(asked.measurement.step_s)]}
+            for load in sorted(loads)
+        ),
     ]
 
 
@@ -225,7 +220,7 @@ def _degraded_steps(asked: Settings, loads: Sequence[float]) -> list[Steps]:
     return [
         _warm_up(asked, min(loads)),
         *(
-            {phase_of("degraded", load): [*gone, _offer(asked, load), _hold(asked.measurement.step_s), *back]}
+            {phase_of("degraded", load): [*gone, _set_rate(asked, load), _hold(asked.measurement.step_s), *back]}
             for load in sorted(loads)
         ),
     ]
@@ -266,11 +261,11 @@ def _catch_up(
 
 
 def _warm_up(asked: Settings, write_mb_per_s: float) -> Steps:
-    return {"warm up": [_offer(asked, write_mb_per_s), _hold(asked.measurement.warm_up_s)]}
+    return {"warm up": [_set_rate(asked, write_mb_per_s), _hold(asked.measurement.warm_up_s)]}
 
 
-def _offer(asked: Settings, write_mb_per_s: float) -> dict[str, Any]:
-    return {"offer": f"{round(1e6 * write_mb_per_s / asked.question.record_bytes)}/s"}
+def _set_rate(asked: Settings, write_mb_per_s: float) -> dict[str, Any]:
+    return {"set_rate": f"{round(1e6 * write_mb_per_s / asked.question.record_bytes)}/s"}
 
 
 def _hold(seconds: float) -> dict[str, Any]:

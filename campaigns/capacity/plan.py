@@ -17,7 +17,7 @@ from spark import capacity
 from spark.capacity import Interval, Measured, as_json
 
 MB = 1e6
-LEAST_INSIDE = 0.8  # of the held-out runs: intervals of 90 % that hold fewer are no intervals of 90 %
+MIN_INSIDE = 0.8  # of the held-out runs: intervals of 90 % that hold fewer are no intervals of 90 %
 
 
 class Doubt(NamedTuple):
@@ -317,7 +317,7 @@ class Plan:
         if check["of"] == 0:
             untried = "the catch-up model was not tried on a run that it was not fitted on"
             yield Doubt(untried, forbids_a_pass=check["planned"] > 0)
-        elif check["inside"] < LEAST_INSIDE * check["of"]:
+        elif check["inside"] < MIN_INSIDE * check["of"]:
             inside = f"only {check['inside']} of {check['of']} held-out runs lie inside their prediction interval"
             yield Doubt(inside, forbids_a_pass=True)
 

@@ -17,8 +17,8 @@ from spark import capacity
 from spark.capacity import CatchUp, Interval, Knee, Measured, Point, Step, as_json
 from spark.intervals import clopper_pearson
 
-LEAST_ACHIEVED = 0.995
-LEAST_WRITTEN = 0.9  # a failover costs a killed leader's records some seconds, and no more
+MIN_ACHIEVED = 0.995
+MIN_WRITTEN = 0.9  # a failover costs a killed leader's records some seconds, and no more
 CURVE_POINTS = 16
 MEASURED_GROUPS = 1  # the load's own consumer
 AWAY_PHASE = "away and back"
@@ -130,7 +130,7 @@ class Study:
             self._leave_out(run, phase, "the phase was not recorded")
         elif not achieved["trusted"]:
             self._leave_out(run, phase, achieved["note"])
-        elif achieved["value"] < LEAST_ACHIEVED:
+        elif achieved["value"] < MIN_ACHIEVED:
             return Step(load, math.inf, run.run_id)
         elif p99 is None or not p99["trusted"]:
             self._leave_out(run, phase, p99["note"] if p99 else "nothing was acknowledged")
@@ -164,7 +164,7 @@ class Study:
             why = run.broken or (None if row else "no catch-up was seen to begin")
             if row is not None and not row["trusted"]:
                 why = why or row["note"]
-            if (written := _written(run)) < LEAST_WRITTEN:
+            if (written := _written(run)) < MIN_WRITTEN:
                 why = why or f"{100 * written:.0f} % of the load was written, so the load is not known"
             if why or row is None:
                 self._leave_out(run, AWAY_PHASE, why)

@@ -7,14 +7,13 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from campaigns.campaign import Campaign, Item
+from campaigns.claims import KIND
 from claims.answers import answers, read_runs
 from claims.table import CLAIMS, EXPERIMENTS, LINES, WALKTHROUGHS
 from claims.walkthrough import walkthroughs
-from history.errors import BadInput
-from history.refusals import first_wrong
 from history.results.claims import Answered, Claim, ClaimsResult, Walkthrough
 
 
@@ -51,10 +50,7 @@ def plan(settings: Mapping[str, Any], *, campaign_id: str, created_at: str, seed
     Raises:
         BadInput: a setting is wrong, or nobody knows this version.
     """
-    try:
-        asked = Question.model_validate(settings)
-    except ValidationError as error:
-        raise BadInput(f"The question is wrong: {first_wrong(error)}.") from error
+    asked = KIND.check(Question, settings)
     changes = {"cluster": {"mode": asked.mode}} if asked.mode else {}
     items = [
         Item(name=name, scenario=f"claims_{name}", kafka=asked.kafka, changes=changes, seed=seed, labels={"role": name})

@@ -1,1 +1,44 @@
 """Two versions of Kafka against each other."""
+
+from campaigns.kinds import Kind, Option
+
+KIND = Kind(
+    name="compare",
+    title="Comparison",
+    help="Compare two versions, builds or configurations of Kafka",
+    why="To know before an upgrade what changes: lost records first, then latency, recovery times and CPU.",
+    phases=(
+        "Base runs against itself (the noise of this host), then base and head run in pairs, in ABBA order, "
+        "each on a fresh cluster. Then all runs are judged and compared."
+    ),
+    expected=(
+        "One verdict for each primary metric: equivalent, improvement, regression or inconclusive, each with "
+        "an interval."
+    ),
+    reading="The page's first sentence is the answer. An inconclusive effect needs more `pairs`.",
+    examples=(
+        "compare --base 3.0.2 --head 3.1.2",
+        "compare --base 4.3.0 --head ../kafka/build/dist --scenario survived_faults --pairs 5",
+    ),
+    docs_page="docs/comparison.md",
+    options=(
+        Option("base", "the version that is compared with", "3.0.2"),
+        Option("head", "the version that is judged, or a folder or tarball of jars", "3.1.2"),
+        Option(
+            "scenario",
+            "a scenario by name or file, or several with commas between",
+            "steady",
+            default="steady",
+            setting="scenarios",
+        ),
+        Option("pairs", "fresh clusters on each side", "10", int, default="10"),
+        Option(
+            "view",
+            "the settings: matched (the same on both sides), shipped (Kafka's defaults) or unfinalised (head before "
+            "its upgrade is finalised)",
+            "shipped",
+            choices=("matched", "shipped", "unfinalised"),
+            default="matched",
+        ),
+    ),
+)

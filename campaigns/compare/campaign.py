@@ -7,20 +7,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from campaigns.campaign import Campaign, Item
+from campaigns.compare import KIND
 from campaigns.compare.effects import compared, noise, phases
 from campaigns.compare.findings import behaviour, correctness, counts, missed_loads
 from campaigns.compare.runs import listed, pairs_of, refusals, runs_of, sides
 from campaigns.compare.words import first_sentence, further_sentences
-from clusters.builds import reported_version
-from clusters.jars import version_tuple
-from clusters.kafka import Mode, check_storage, choose_mode
-from clusters.scenario import Scenario, load_scenario
+from clusters.kafka.builds import reported_version
+from clusters.kafka.jars import version_of
+from clusters.kafka.servers import Mode, check_storage, choose_mode
+from clusters.scenario.scenario import Scenario, load_scenario
 from history.errors import BadInput
 from history.metrics import METRICS
-from history.refusals import first_wrong
 from history.results.base import State
 from history.results.compare import (
     Arms,
@@ -39,7 +39,7 @@ from history.results.compare import (
 USUAL_PRIMARY = {"latency_p99_ms": 0.10, "broker_cpu_s_per_gb": 0.05}
 BENCHMARK = {"jvm": "stock", "metrics": True}
 LONGER_WAITS_S = 60.0
-# Kafka's own values of timers that this project shortens for all scenarios (clusters/kafka.py).
+# Kafka's own values of timers that this project shortens for all scenarios (clusters/kafka/servers.py).
 _SHIPPED = {
     "auto.leader.rebalance.enable": "true",
     "controlled.shutdown.retry.backoff.ms": "5000",
@@ -253,10 +253,7 @@ def _state(verdict: Overall, guarantees: Correctness, runs: Runs, missed: Sequen
 
 def _checked(settings: Mapping[str, Any]) -> Settings:
     """The settings with what was left open filled in."""
-    try:
-        asked = Settings.model_validate(dict(settings))
-    except ValidationError as error:
-        raise BadInput(f"The comparison cannot be planned: {first_wrong(error)}.") from error
+    asked = KIND.check(Settings, settings)
     told = [_story(asked, "head", name) for name in asked.scenarios]
     primary = asked.primary or {
         f"{metric}@{scenario.phases[0].name}": margin for scenario in told for metric, margin in USUAL_PRIMARY.items()
@@ -354,8 +351,8 @@ def combined(first: Mapping[str, Any], then: Mapping[str, Any]) -> dict[str, Any
 def _view(asked: Settings, role: str, scenario: str) -> dict[str, Any]:
     side = asked.head if role == "head" else asked.base
     if asked.view == "unfinalised" and role == "head":
-        major, minor, _ = version_tuple(reported_version(asked.base.kafka))
-        return {"cluster": {"metadata_version": f"{major}.{minor}"}}
+        base = version_of(reported_version(asked.base.kafka))
+        return {"cluster": {"metadata_version": base.minor_release}}
     if asked.view != "shipped":
         return {}
     told = load_scenario(scenario)

@@ -19,8 +19,8 @@ from history.results.compare import (
 )
 from spark.effects import ALPHA, fisher
 from spark.intervals import none_in
-from spark.known_bugs import KNOWN_BUGS
-from spark.metrics import LEAST_ACHIEVED
+from spark.known_bugs import explained
+from spark.metrics import MIN_ACHIEVED
 
 OPEN = {"undrained", "unseen"}  # missing evidence, no violated guarantee
 BY_DESIGN = "behaviour_change"
@@ -39,10 +39,7 @@ def _finding(what: str, runs: Sequence[Run], having: Sequence[Run]) -> Finding:
 def _shown(run: Run) -> set[str]:
     """Anomalies and violated invariants; a known bug stands for the invariants as which it shows."""
     names = {*(name for name, cases in run.about["anomalies"].items() if cases), *run.about["broken"]}
-    for bug in KNOWN_BUGS:
-        if bug.issue in run.about["sentence"]:
-            names = names - bug.shown.keys() | {bug.issue}
-    return names
+    return explained(names, run.about["sentence"])
 
 
 # --- correctness -----------------------------------------------------------------------------------
@@ -129,7 +126,7 @@ def missed_loads(runs: Sequence[Run]) -> list[MissedLoad]:
     rows = []
     for scenario, phase in {(str(run.about["scenario"]), at): None for run in runs for _, at in run.measured}:
         own = [run for run in runs if run.about["scenario"] == scenario and run.achieved(phase) is not None]
-        row = _finding("load missed", own, [run for run in own if (run.achieved(phase) or 0.0) < LEAST_ACHIEVED])
+        row = _finding("load missed", own, [run for run in own if (run.achieved(phase) or 0.0) < MIN_ACHIEVED])
         base, head = (len(arm.having) / max(arm.runs, 1) for arm in (row.base, row.head))
         surely = row.p < ALPHA
         if head > base and row.base.runs and (surely or not row.base.having):

@@ -96,14 +96,11 @@ class Pair(NamedTuple):
 
 
 def runs_of(campaign: Campaign, rows: Iterable[Row]) -> list[Run]:
-    """The first judged run of each item, in the order of the plan: there are no second tries."""
-    by_run: dict[str, list[Row]] = {}
+    """The judged run of each item, in the order of the plan."""
+    by_item: dict[str, list[Row]] = {}
     for row in rows:
         if row["labels"].get("campaign") == campaign.campaign_id:
-            by_run.setdefault(row["run_id"], []).append(row)
-    by_item: dict[str, list[Row]] = {}
-    for of_run in sorted(by_run.values(), key=lambda of_run: of_run[0]["started_at"]):
-        by_item.setdefault(of_run[0]["labels"]["item"], of_run)
+            by_item.setdefault(row["labels"]["item"], []).append(row)
     found = [by_item[item.name] for item in campaign.items if item.name in by_item]
     return [Run(of_run[0], {(row["metric"], row["phase"]): row for row in of_run if row["metric"]}) for of_run in found]
 

@@ -10,16 +10,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from spark.gates import version
-
-Range = tuple[tuple[int, ...], tuple[int, ...]]
+from history.kafka_versions import affected
 
 
 @dataclass(frozen=True)
 class Bug:
     """``bad`` and ``good`` are versions with and without it, ``bad_changes`` and ``good_changes`` merge patches on the
-    scenario where the version alone does not decide. ``affected`` are ranges of versions, the second of each being the
-    first without it, as the project's issue tracker has them.
+    scenario where the version alone does not decide.
     """
 
     issue: str
@@ -28,7 +25,6 @@ class Bug:
     bad: str
     good: str
     shown_as: Sequence[str]
-    affected: Sequence[Range]
     bad_changes: Mapping[str, Any] = field(default_factory=dict)
     good_changes: Mapping[str, Any] = field(default_factory=dict)
 
@@ -43,8 +39,7 @@ class Bug:
         return self.bad_changes != self.good_changes
 
     def affects(self, kafka: str) -> bool:
-        numbers = version(kafka)
-        return any(since <= numbers < fixed for since, fixed in self.affected)
+        return affected(self.issue, kafka)
 
 
 BUGS = (
@@ -55,7 +50,6 @@ BUGS = (
         bad="3.0.2",
         good="3.1.2",
         shown_as=("I10",),
-        affected=[((2, 7, 0), (3, 1, 0))],
     ),
     Bug(
         issue="KAFKA-13141",
@@ -64,7 +58,6 @@ BUGS = (
         bad="2.8.0",
         good="2.8.2",
         shown_as=("I7", "I8", "I15"),
-        affected=[((2, 8, 0), (2, 8, 1))],
     ),
     Bug(
         issue="KAFKA-14704",
@@ -73,7 +66,6 @@ BUGS = (
         bad="3.4.0",
         good="3.4.1",
         shown_as=("I2", "I6", "I16"),
-        affected=[((2, 8, 0), (3, 3, 3)), ((3, 4, 0), (3, 4, 1))],
     ),
     Bug(
         issue="KAFKA-15583",
@@ -82,7 +74,6 @@ BUGS = (
         bad="3.6.2",
         good="3.7.2",
         shown_as=("behaviour_change",),
-        affected=[((2, 8, 0), (3, 7, 0))],
     ),
     Bug(
         issue="KAFKA-18723",
@@ -91,7 +82,6 @@ BUGS = (
         bad="3.9.0",
         good="3.9.1",
         shown_as=("I12", "I13", "I14"),
-        affected=[((2, 8, 0), (3, 9, 1)), ((4, 0, 0), (4, 0, 1))],
     ),
     Bug(
         issue="KAFKA-18991",
@@ -100,7 +90,6 @@ BUGS = (
         bad="3.9.0",
         good="3.9.1",
         shown_as=("I6", "I8", "I15"),
-        affected=[((2, 8, 0), (3, 9, 1)), ((4, 0, 0), (4, 0, 1))],
     ),
     Bug(
         issue="KIP-966",
@@ -109,7 +98,6 @@ BUGS = (
         bad="4.3.0",
         good="4.3.0",
         shown_as=("behaviour_change",),
-        affected=[((4, 0, 0), (99, 0, 0))],
         bad_changes={"cluster": {"elr": True}},
         good_changes={"cluster": {"elr": False}},
     ),

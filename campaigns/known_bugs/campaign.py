@@ -7,14 +7,14 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from campaigns.campaign import Campaign, Item
+from campaigns.known_bugs import KIND
 from campaigns.known_bugs.bugs import BUGS, Bug
-from clusters.kafka import choose_mode
-from clusters.scenario import load_scenario
+from clusters.kafka.servers import choose_mode
+from clusters.scenario.scenario import load_scenario
 from history.errors import BadInput
-from history.refusals import first_wrong
 from history.results import known_bugs as results
 from history.results.base import State
 from history.results.known_bugs import Expected, KnownBugsResult, Outcome, Try
@@ -65,10 +65,7 @@ def plan(settings: Mapping[str, Any], *, campaign_id: str, created_at: str, seed
     Raises:
         BadInput: a setting is wrong, or nothing of it can be run.
     """
-    try:
-        asked = Settings.model_validate(dict(settings))
-    except ValidationError as error:
-        raise BadInput(f"The known bugs cannot be planned: {first_wrong(error)}.") from error
+    asked = KIND.check(Settings, settings)
     arms, left_out = _runnable(asked)
     return Campaign(
         campaign_id=campaign_id,
@@ -162,7 +159,7 @@ def outcome(row: Row, bug: Bug) -> Outcome:
         return "found"
     if row["verdict"] == "unknown":
         return "unknown"
-    if row.get("window") is False:
+    if row.get("precondition_met") is False:
         return "window missed"
     return "clean"
 
@@ -179,12 +176,8 @@ def also_broken(row: Row, bug: Bug) -> list[str]:
 
 
 def _runs(campaign: Campaign, rows: Sequence[Row]) -> dict[str, Row]:
-    """Item → any row of its first judged run."""
-    found: dict[str, Row] = {}
-    for row in sorted(rows, key=lambda row: str(row["started_at"])):
-        if row["labels"].get("campaign") == campaign.campaign_id:
-            found.setdefault(row["labels"]["item"], row)
-    return found
+    """Item → any row of its judged run."""
+    return {row["labels"]["item"]: row for row in rows if row["labels"].get("campaign") == campaign.campaign_id}
 
 
 def follow_up(campaign: Campaign, rows: Sequence[Row]) -> list[Item]:

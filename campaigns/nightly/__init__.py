@@ -1,1 +1,24 @@
 """The same matrix every night, and what changed."""
+
+from campaigns.kinds import Kind
+
+KIND = Kind(
+    name="nightly",
+    title="Nightly run",
+    help="Run the nightly matrix and alert on regressions",
+    why="To see the morning after that a build lost records or became slower.",
+    phases=(
+        "The control scenario, every scenario on every version, the control again; judged and compared with "
+        "the runs before; what looks slower is rerun beside a release that cannot have changed."
+    ),
+    expected=(
+        "No alert. A correctness failure alerts at once, a slower series only once reruns confirmed it; the "
+        "webhook is told."
+    ),
+    reading="The page begins with the alerts; each leads to the runs that show it.",
+    examples=("nightly", "nightly --name 2026-03-01"),
+    docs_page="docs/nightly.md",
+    settings_file="nightly.yaml",
+    reads_settings=True,
+    writes_outputs=True,
+)

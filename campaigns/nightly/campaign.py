@@ -10,14 +10,14 @@ import math
 import random
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from campaigns.campaign import Campaign, Item
 from campaigns.nightly import night as nights
 from campaigns.nightly.night import Reruns, Row, Watched
 from campaigns.nightly.settings import Settings, better, check
-from clusters.scenario import load_scenario
+from clusters.scenario.scenario import load_scenario
 from history.metrics import metric_of
 from history.results.base import State, Verdict
 from history.results.nightly import (
@@ -28,6 +28,7 @@ from history.results.nightly import (
     Confirmation,
     Control,
     Failure,
+    FailureStatus,
     Night,
     NightlyItem,
     NightlyResult,
@@ -38,11 +39,11 @@ from history.results.nightly import (
     WaiverUse,
 )
 from spark import changes
-from spark.changes import LEAST_NIGHTS
+from spark.changes import MIN_NIGHTS
 from spark.effects import percent
+from spark.known_bugs import ISSUES, explained
 
 SHOWN_NIGHTS = 90
-FAILURE_WORDS = {"acknowledged": "waived"}
 MAX_NAMED = 2  # in one sentence
 BY_DESIGN = {"behaviour_change"}  # told by the judge, and no anomaly
 NO_RUN = "There is no run: the harness broke, or the nightly run was interrupted."
@@ -151,9 +152,7 @@ def result(campaign: Campaign, rows: Iterable[Row]) -> NightlyResult:
 
 def _runs(night: nights.Night) -> list[NightlyItem]:
     """One entry per planned run, reruns included; a run that is missing has no ``run_id`` and says so."""
-    recorded: dict[str, Row] = {}
-    for row in sorted(night.tonight, key=lambda row: str(row["started_at"])):
-        recorded[row["labels"]["item"]] = row
+    recorded = {row["labels"]["item"]: row for row in night.tonight}
     return [_run(item, recorded.get(item.name)) for item in [*night.campaign.items, *_follow_up(night)]]
 
 
@@ -204,7 +203,7 @@ def _cells(runs: list[NightlyItem]) -> list[Cell]:
 
 
 def _failures(night: nights.Night, runs: list[NightlyItem]) -> list[Failure]:
-    """Scenario x version that violated a guarantee: new, known from an earlier night, or waived."""
+    """Scenario x version that violated a guarantee: new, known from an earlier night, a known bug, or waived."""
     cells: dict[tuple[str, str], list[NightlyItem]] = defaultdict(list)
     for run in runs:
         if run.run_id:
@@ -217,7 +216,8 @@ def _failures(night: nights.Night, runs: list[NightlyItem]) -> list[Failure]:
 def _failure(night: nights.Night, scenario: str, kafka: str, runs: list[NightlyItem]) -> Failure:
     failed = [run for run in runs if run.verdict == "fail"]
     found = sorted({name for run in failed for name in run.shown})
-    known = next((entry for entry in night.live if entry.covers_failure(scenario, kafka, found)), None)
+    waiver = next((entry for entry in night.live if entry.covers_failure(scenario, kafka, found)), None)
+    explained_as = {name for run in failed for name in explained(run.shown, run.sentence)}
     first = _first_seen(night, scenario, kafka, set(found))
     sentence = failed[0].sentence
     return Failure(
@@ -228,10 +228,18 @@ def _failure(night: nights.Night, scenario: str, kafka: str, runs: list[NightlyI
         of=len(runs),
         sentence=sentence,
         text=f"{scenario} on {kafka} failed in {len(failed)} of {len(runs)} runs: {sentence}",
-        status="acknowledged" if known else "known" if first else "new",
+        status=_status(explained_as, first, waived=waiver is not None),
         first_night=first or night.name,
-        waiver=Waiver(**known.model_dump()) if known else None,
+        waiver=Waiver(**waiver.model_dump()) if waiver else None,
     )
+
+
+def _status(explained_as: Collection[str], first: str | None, *, waived: bool) -> FailureStatus:
+    if waived:
+        return "waived"
+    if ISSUES.issuperset(explained_as):
+        return "known bug"
+    return "known" if first else "new"
 
 
 def _first_seen(night: nights.Night, scenario: str, kafka: str, found: set[str]) -> str | None:
@@ -262,7 +270,7 @@ def _series(night: nights.Night, watched: Watched) -> Series:
         margin_percent=round(100 * night.margin(key), 3),
         state=state,
         why=why,
-        needed=LEAST_NIGHTS + 1,
+        needed=MIN_NIGHTS + 1,
         visible_percent=_percent(watched.visible),
         change=_change(night, watched),
         confirmation=_confirmation(reruns, night) if reruns else None,
@@ -374,13 +382,14 @@ def _control(night: nights.Night, series: list[Series]) -> Control:
 def _alerts(night: nights.Night, failures: list[Failure], series: list[Series]) -> tuple[list[Alert], list[Alert]]:
     """What is raised and what is not, with the reason.
 
-    Correctness always alerts. Performance alerts once for each scenario and version, when confirmed, and within the
-    night's budget: what is new comes first, then the largest change in margins.
+    Correctness alerts unless it is waived, or is a known bug of Kafka and nothing beside it. Performance alerts once
+    for each scenario and version, when confirmed, and within the night's budget: what is new comes first, then the
+    largest change in margins.
     """
     raised = [
         Alert(kind="correctness", status=failure.status, text=failure.text, runs=failure.runs)
         for failure in failures
-        if failure.status != "acknowledged"
+        if failure.status in ("new", "known")
     ]
     slow: dict[tuple[str, str], list[Series]] = defaultdict(list)
     for each in series:
@@ -409,8 +418,8 @@ def _slowdown(series: list[Series]) -> Alert:
 
 
 def _waivers(night: nights.Night, failures: list[Failure]) -> list[WaiverUse]:
-    """Every entry of the list, whether it has expired, and whether this nightly run needed it."""
-    covered = [watched.acknowledged for watched in night.watched if watched.acknowledged]
+    """Every waiver, whether it has expired, and whether this nightly run needed it."""
+    covered = [watched.waiver for watched in night.watched if watched.waiver]
     failed = [failure.waiver for failure in failures]
     return [
         WaiverUse(
@@ -418,7 +427,7 @@ def _waivers(night: nights.Night, failures: list[Failure]) -> list[WaiverUse]:
             expired=entry not in night.live,
             used=entry in covered or Waiver(**entry.model_dump()) in failed,
         )
-        for entry in night.settings.acknowledged
+        for entry in night.settings.waivers
     ]
 
 
@@ -429,7 +438,7 @@ def _sentence(result: NightlyResult) -> str:
     """``27 runs of 3 scenarios on 3 versions: 1 correctness failure (new), 0 confirmed slowdowns; the control …``"""
     done = [run for run in result.runs if run.run_id]
     states = Counter(each.state for each in result.series if each.role == "night")
-    statuses = Counter(FAILURE_WORDS.get(failure.status, failure.status) for failure in result.failures)
+    statuses = Counter(failure.status for failure in result.failures)
     kinds = ", ".join(f"{count} {status}" for status, count in sorted(statuses.items()))
     slow = len({(each.scenario, each.kafka_version) for each in result.series if each.state == "confirmed"})
     parts = [
@@ -465,7 +474,7 @@ def _named(names: list[str]) -> str:
 
 def _end(result: NightlyResult, states: Counter[SeriesState]) -> str:
     if states["no basis"] and not states.keys() - {"no basis", "no figure"}:
-        return f"nothing is compared before a series has {LEAST_NIGHTS + 1} nights on one host"
+        return f"nothing is compared before a series has {MIN_NIGHTS + 1} nights on one host"
     if with_it := _hosts(result.series):
         return f"the control changed together with {_named(with_it)}, so the host is the likely cause"
     words = {

@@ -13,13 +13,13 @@ from functools import cached_property
 from typing import Any, Literal
 
 from campaigns.campaign import Campaign
-from campaigns.nightly.settings import Acknowledged, better, check
+from campaigns.nightly.settings import Waiver, better, check
 from spark import changes
 from spark.changes import Change, Confirmation, Key, Point
 from spark.effects import log_ratio, percent
 
 Row = Mapping[str, Any]
-State = Literal["no figure", "silent", "no basis", "steady", "better", "moved", "host", "acknowledged", "suspect"]
+State = Literal["no figure", "silent", "no basis", "steady", "better", "moved", "host", "waived", "suspect"]
 
 ROLES = ("night", "canary", "suspect", "baseline")
 SLACK = 2  # nights by which the estimate of when a change came may move as more nights are seen
@@ -41,7 +41,7 @@ class Watched:
     window: Sequence[Point] = ()
     change: Change | None = None
     visible: float | None = None
-    acknowledged: Acknowledged | None = None
+    waiver: Waiver | None = None
 
     @property
     def before(self) -> list[str]:
@@ -170,7 +170,7 @@ class Night:
         return replace(told, state="silent", why=why)
 
     def _had_figures(self, points: Sequence[Point]) -> bool:
-        return len(self._recent(points)) >= changes.LEAST_NIGHTS
+        return len(self._recent(points)) >= changes.MIN_NIGHTS
 
     def _recent(self, points: Sequence[Point]) -> list[Point]:
         """Those of the rolling window's nights, without tonight's."""
@@ -191,11 +191,11 @@ class Night:
                 state="host",
                 why="the control changed on the same nights, so the host is the likely cause, not Kafka",
             )
-        known = self.acknowledged(told)
+        known = self.waiver(told)
         size = abs(percent(change.log))
         if known and known.up_to is not None and size <= known.up_to:
             why = f"{known.why} ({known.who}, until {known.until})"
-            return replace(told, state="acknowledged", why=why, acknowledged=known)
+            return replace(told, state="waived", why=why, waiver=known)
         unsure = "; no figure of the control shows whether the host changed" if moved is None else ""
         beyond = f", by {size:.3g} % where {known.up_to:g} % are waived" if known else ""
         return replace(told, state="suspect", why=f"it looks worse since {told.after[0]}{beyond}{unsure}")
@@ -212,16 +212,16 @@ class Night:
         }
         return True if True in moves else False if False in moves else None
 
-    def acknowledged(self, told: Watched) -> Acknowledged | None:
-        """The entry on a series that holds tonight; of several the one that bears most."""
+    def waiver(self, told: Watched) -> Waiver | None:
+        """The waiver of a series that holds tonight; of several the one that bears most."""
         key = (told.key.scenario, told.key.kafka_version, told.key.metric, told.key.phase)
         own = [entry for entry in self.live if entry.covers_series(*key)]
         return max(own, key=lambda entry: entry.up_to or 0.0, default=None)
 
     @cached_property
-    def live(self) -> list[Acknowledged]:
-        """The acknowledgements that have not expired."""
-        return [entry for entry in self.settings.acknowledged if self.began[self.name].date() <= entry.until]
+    def live(self) -> list[Waiver]:
+        """The waivers that have not expired."""
+        return [entry for entry in self.settings.waivers if self.began[self.name].date() <= entry.until]
 
     def margin(self, key: Key) -> float:
         return self.settings.watch[key.metric].margin

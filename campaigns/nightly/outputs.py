@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -14,10 +14,19 @@ from xml.etree import ElementTree as ET
 
 from campaigns.campaign import CampaignFolder
 from campaigns.nightly.night import ROLES, when
-from campaigns.nightly.settings import Settings
+from campaigns.nightly.settings import Settings, check
+from campaigns.places import Places
 from history.errors import EvidenceError
 from history.folder import write_atomically
-from history.results.nightly import Cell, NightlyResult, Series, Waiver
+from history.results.nightly import Cell, Failure, NightlyResult, Series
+
+
+def conclude(
+    folder: CampaignFolder, result: NightlyResult, rows: Sequence[Mapping[str, Any]], places: Places, now: datetime
+) -> None:
+    """Write what machines take, and remove the run folders that may go."""
+    write(folder, result)
+    prune(places.runs, folder.path.parent, rows, check(folder.read_plan().settings), now)
 
 
 def write(folder: CampaignFolder, result: NightlyResult) -> list[Path]:
@@ -53,12 +62,12 @@ def summary(result: NightlyResult) -> dict[str, Any]:
 def junit(result: NightlyResult) -> str:
     """JUnit XML: a suite of correctness (scenario x version) and one of performance (a case for each watched series).
 
-    Failed are correctness failures and confirmed slowdowns; skipped, what is waived or cannot be judged; an error is a
-    run that is missing or has no verdict.
+    Failed are correctness failures and confirmed slowdowns; skipped, what is waived, a known bug of Kafka, or cannot be
+    judged; an error is a run that is missing or has no verdict.
     """
     root = ET.Element("testsuites", name=f"plimsoll nightly {result.campaign_id}")
-    waivers = {(failure.scenario, failure.kafka): failure.waiver for failure in result.failures}
-    correctness = [_correctness(cell, waivers.get((cell.scenario, cell.kafka))) for cell in result.cells]
+    quiet = {(each.scenario, each.kafka): each for each in result.failures if each.status in ("waived", "known bug")}
+    correctness = [_correctness(cell, quiet.get((cell.scenario, cell.kafka))) for cell in result.cells]
     performance = [_performance(series) for series in result.series if series.role == "night"]
     for name, cases in (("correctness", correctness), ("performance", performance)):
         outcomes = Counter(child.tag for case in cases for child in case)
@@ -78,11 +87,14 @@ def junit(result: NightlyResult) -> str:
     return ET.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
 
 
-def _correctness(cell: Cell, waiver: Waiver | None) -> ET.Element:
+def _correctness(cell: Cell, known: Failure | None) -> ET.Element:
+    """``known`` is the cell's failure if it is waived or a known bug."""
     case = _case(f"correctness.{cell.scenario}", cell.kafka)
     text = " ".join(cell.sentences)
-    if waiver:
-        _outcome(case, "skipped", f"waived by {waiver.who} until {waiver.until}: {waiver.why}", text)
+    if known:
+        waiver = known.waiver
+        why = f"waived by {waiver.who} until {waiver.until}: {waiver.why}" if waiver else known.status
+        _outcome(case, "skipped", why, text)
     elif cell.verdict == "fail":
         _outcome(case, "failure", text, "\n".join(cell.runs))
     elif cell.verdict != "pass":

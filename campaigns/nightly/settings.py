@@ -1,4 +1,4 @@
-"""What a night is asked for: ``nightly.yaml`` and ``acknowledged.yaml``. docs/nightly.md explains every setting."""
+"""What a night is asked for: ``nightly.yaml`` and ``waivers.yaml``. docs/nightly.md explains every setting."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ from datetime import date
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from history.errors import BadInput
+from campaigns.nightly import KIND
 from history.metrics import METRICS
-from history.refusals import first_wrong
 from history.yaml_files import read_mapping
 from spark.effects import Better
 
@@ -67,8 +66,9 @@ class Retention(_Model):
     runs: int = Field(default=300, ge=1)
 
 
-class Acknowledged(_Model):
-    """Somebody knows: a series (``metric``, and perhaps ``phase``), or what a failing run showed (``found``).
+class Waiver(_Model):
+    """Somebody knows, and wants no alert: of a series (``metric``, and perhaps ``phase``), or of what a failing run
+    showed (``found``).
 
     It holds through the day ``until``. ``kafka`` and ``phase`` left out mean all of them. A series is covered while it
     is worse by no more than ``up_to`` percent. ``found`` names anomalies and invariants; a failure that shows anything
@@ -126,7 +126,7 @@ class Settings(_Model):
     alerts: int = Field(default=3, ge=0)
     retention: Retention = Retention()
     webhook: str = "PLIMSOLL_WEBHOOK"
-    acknowledged: list[Acknowledged] = Field(default_factory=list)
+    waivers: list[Waiver] = Field(default_factory=list)
 
     @field_validator("scenarios", "versions")
     @classmethod
@@ -169,16 +169,15 @@ def better(metric: str) -> Better:
 
 
 def read_settings(path: Path) -> dict[str, Any]:
-    """The settings of a file, with the acknowledgements of the file that it names (``acknowledged``), beside it.
+    """The settings of a file, with the waivers of the file that it names (``waivers``), beside it.
 
     Raises:
         BadInput: a file is missing, or no YAML.
     """
     settings = read_mapping(path, "The settings")
-    name = settings.get("acknowledged")
+    name = settings.get("waivers")
     if isinstance(name, str):
-        entries = read_mapping(path.parent / name, "The acknowledgements").get("acknowledged")
-        settings["acknowledged"] = entries or []
+        settings["waivers"] = read_mapping(path.parent / name, "The waivers").get("waivers") or []
     return settings
 
 
@@ -188,7 +187,4 @@ def check(settings: Mapping[str, Any]) -> Settings:
     Raises:
         BadInput: the first thing that is wrong, and where.
     """
-    try:
-        return Settings.model_validate(settings)
-    except ValidationError as error:
-        raise BadInput(f"The night cannot be planned: {first_wrong(error)}; docs/nightly.md explains each.") from None
+    return KIND.check(Settings, settings)

@@ -13,35 +13,17 @@ from pathlib import Path
 from typing import Any
 
 from kafka import TopicPartition
-from kafka.errors import KafkaError
 
 from clusters.clients.configs import DrainConfig
-from clusters.clients.reading import ASK_MS, Reader
+from clusters.clients.reading import Reader
 from clusters.clients.summary import Summary, log_to_stderr
+from clusters.kafka.wire import EARLIEST, LATEST
 from history.streams import RowWriter
-from history.tables import POLLS
+from history.tables import POLLS, SEEKS
 
 log = logging.getLogger("drain")
 
 LAST_WORDS_S = 10.0  # after the deadline, to ask how far it came
-
-
-def _ask(reader: Reader, which: str, partition: TopicPartition) -> int | None:
-    """One offset; None when no leader answers now. One partition at a time, so that none hides the others."""
-    try:
-        return int(getattr(reader.consumer, which)([partition], ASK_MS)[partition])
-    except KafkaError as error:
-        log.warning("%s of %s: %s", which, partition, error)
-        return None
-
-
-def _position(reader: Reader, partition: TopicPartition) -> int | None:
-    try:
-        position: int | None = reader.consumer.position(partition, timeout_ms=ASK_MS)
-    except KafkaError as error:
-        log.warning("position of %s: %s", partition, error)
-        return None
-    return position
 
 
 def drain(reader: Reader, writer: RowWriter, deadline: float) -> dict[str, dict[str, Any]]:
@@ -56,11 +38,12 @@ def drain(reader: Reader, writer: RowWriter, deadline: float) -> dict[str, dict[
             writer.add(row)
         if reader.rows > before and time.monotonic() < deadline:
             continue
+        reader.learn()
         for partition in reader.partitions:
             if time.monotonic() >= deadline + LAST_WORDS_S:
                 break  # leaders that do not answer cost seconds each
             if starts[partition] is None:
-                starts[partition] = _ask(reader, "beginning_offsets", partition)
+                starts[partition] = reader.offset(partition, EARLIEST)
             reached[f"{partition.topic}-{partition.partition}"] = _reached(reader, partition, starts[partition])
         ended = all(of["complete"] or name in reader.unreadable for name, of in reached.items())
         if ended or time.monotonic() >= deadline:
@@ -68,8 +51,8 @@ def drain(reader: Reader, writer: RowWriter, deadline: float) -> dict[str, dict[
 
 
 def _reached(reader: Reader, partition: TopicPartition, start: int | None) -> dict[str, Any]:
-    position, end = _position(reader, partition), _ask(reader, "end_offsets", partition)
-    complete = None not in (start, position, end) and position >= end  # type: ignore[operator]  # none of them is None
+    position, end = reader.position(partition), reader.offset(partition, LATEST)
+    complete = start is not None and end is not None and position >= end
     return {"start_offset": start, "position": position, "end_offset": end, "complete": complete}
 
 
@@ -77,11 +60,11 @@ def run(config: DrainConfig) -> None:
     """Drain once and account for it in the summary."""
     summary = Summary(config, "drain")
     deadline = time.monotonic() + config.limit_s
-    reader = Reader(config, "final")
-    with RowWriter(config.stream("polls"), POLLS) as writer:
+    with RowWriter(config.stream("polls"), POLLS) as writer, RowWriter(config.stream("seeks"), SEEKS) as seeks:
+        reader = Reader(config, "final", seeks)
         summary.ready()
         partitions = drain(reader, writer, deadline)
-    summary.end(rows=reader.rows, partitions=partitions, unreadable=reader.unreadable)
+    summary.end(rows=reader.rows, seeks=reader.seeks, partitions=partitions, unreadable=reader.unreadable)
     log.info("ended after %d records: %s", reader.rows, partitions)
 
 

@@ -13,9 +13,10 @@ from kafka import KafkaProducer
 from kafka.errors import KafkaError
 
 from clusters.clients.configs import ProducerConfig
+from clusters.clients.leaders import NewestLeaders
 from clusters.clients.ledger import NO_ACKNOWLEDGEMENT
+from clusters.kafka.wire import error_name
 from clusters.waiting import wait_until
-from clusters.wire import error_name
 
 BLOCK_MS = 20  # the longest that handing over one record may take
 
@@ -77,7 +78,9 @@ class KafkaPython:
         self.answers: deque[Answer] = deque()
         self._topic = config.topic
         self._acks = config.acks
+        leaders = NewestLeaders(bootstrap_servers=config.bootstrap, metadata_max_age_ms=1000)
         self._producer = KafkaProducer(
+            kafka_client=leaders.client,
             bootstrap_servers=config.bootstrap,
             client_id=config.client_id,
             acks=config.acks if config.acks == "all" else int(config.acks),
@@ -91,7 +94,6 @@ class KafkaPython:
             batch_size=config.batch_bytes,
             max_block_ms=BLOCK_MS,
             allow_auto_create_topics=False,
-            metadata_max_age_ms=1000,
             retry_backoff_ms=50,
             reconnect_backoff_ms=50,
             reconnect_backoff_max_ms=500,

@@ -24,8 +24,7 @@ from typing import Any
 from clusters.clients.configs import ProberConfig
 from clusters.clients.pacing import SECOND_NS, Schedule
 from clusters.clients.summary import Summary, log_to_stderr, stop_on_sigterm
-from clusters.partition import TopicPartition
-from clusters.wire import (
+from clusters.kafka.wire import (
     BrokerProbe,
     ClusterView,
     Connection,
@@ -33,6 +32,7 @@ from clusters.wire import (
     metadata,
     transport_error_name,
 )
+from history.partition import TopicPartition
 from history.streams import RowWriter
 from history.tables import ISR, REPLICAS
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from clusters.nodes import Node
+from clusters.runtimes.nodes import Node
 
 Evidence = dict[str, Any]
 
@@ -16,7 +16,7 @@ Evidence = dict[str, Any]
 class Fault(Protocol):
     """One fault in force on some brokers.
 
-    ``bit`` and ``gone`` return the observations that prove it, or raise WaitTimeout when they could not see it.
+    ``verify_injected`` and ``verify_cleared`` return the observations that prove it, or raise WaitTimeout.
     """
 
     @property
@@ -27,8 +27,8 @@ class Fault(Protocol):
 
     def inject(self) -> None: ...
 
-    def bit(self) -> Evidence: ...
+    def verify_injected(self) -> Evidence: ...
 
     def heal(self) -> None: ...
 
-    def gone(self) -> Evidence: ...
+    def verify_cleared(self) -> Evidence: ...

@@ -19,11 +19,12 @@ from kafka.record.util import calc_crc32c
 
 from clusters.faults import Evidence
 from clusters.faults.processes import Ended
-from clusters.nodes import Node
-from clusters.partition import TopicPartition
+from clusters.live.world import World, broker_id
+from clusters.runtimes.nodes import Node
+from clusters.runtimes.runtime import Disks
 from clusters.waiting import wait_until
-from clusters.world import World, broker_id
 from history.errors import HarnessError
+from history.partition import TopicPartition
 
 LIMIT_S = 60.0
 CHECKPOINTS = {
@@ -39,7 +40,7 @@ _LENGTH_FROM, _CRC_AT, _COVERED_FROM, _LAST_DELTA_AT, _RECORDS_FROM = 12, 17, 21
 
 
 @dataclass
-class _GaveUp(Ended):
+class LogDirFailure(Ended):
     """A broker that ends itself because it cannot write its only log directory."""
 
     said: ClassVar[tuple[str, ...]]
@@ -51,10 +52,10 @@ class _GaveUp(Ended):
             self._log_size[node.name] = node.log.stat().st_size
             self.break_disk(node)
 
-    def bit(self) -> Evidence:
+    def verify_injected(self) -> Evidence:
         """The broker's PROBE port refuses connections, and its own log says why."""
         return {
-            **super().bit(),
+            **super().verify_injected(),
             "log": [
                 wait_until(
                     partial(self._line, node),
@@ -85,30 +86,31 @@ class _GaveUp(Ended):
 
 
 @dataclass
-class FullDisk(_GaveUp):
+class FullDisk(LogDirFailure):
     """No byte is free on the broker's own disk."""
 
+    disks: Disks = field(kw_only=True)
     key: ClassVar[str] = "fill_disk"
     said: ClassVar[tuple[str, ...]] = ("No space left on device", "unsafe memory access", "SIGBUS")
 
     def break_disk(self, node: Node) -> None:
-        self.world.runtime.on_disk(node, f"dd if=/dev/zero of={_FILLER} bs=4k 2>/dev/null; true")
+        self.disks.run_script(node, f"dd if=/dev/zero of={_FILLER} bs=4k 2>/dev/null; true")
 
     def mend_disk(self, node: Node) -> None:
-        self.world.runtime.on_disk(node, f"rm -f {_FILLER}")
+        self.disks.run_script(node, f"rm -f {_FILLER}")
 
-    def bit(self) -> Evidence:
-        return {"free_bytes": self._free(), **super().bit()}
+    def verify_injected(self) -> Evidence:
+        return {"free_bytes": self._free(), **super().verify_injected()}
 
-    def gone(self) -> Evidence:
-        return {**super().gone(), "free_bytes": self._free()}
+    def verify_cleared(self) -> Evidence:
+        return {**super().verify_cleared(), "free_bytes": self._free()}
 
     def _free(self) -> list[int]:
-        return [int(self.world.runtime.on_disk(node, _FREE)) for node in self.nodes]
+        return [int(self.disks.run_script(node, _FREE)) for node in self.nodes]
 
 
 @dataclass
-class ReadOnlyDisk(_GaveUp):
+class ReadOnlyDisk(LogDirFailure):
     """The log directory takes no writing."""
 
     key: ClassVar[str] = "read_only_disk"
@@ -142,7 +144,7 @@ class Damaged:
     def heal(self) -> None:
         """Left to Kafka."""
 
-    def gone(self) -> Evidence:
+    def verify_cleared(self) -> Evidence:
         """The broker answers, and its replicas are in the ISR, by other brokers' metadata."""
         partitions = self._own_partitions()
         wait_until(
@@ -207,7 +209,7 @@ class Wiped(Damaged):
         names = [str(partition) for partition in self.world.partitions]
         return [self.data / name for name in names if (self.data / name).exists()]
 
-    def bit(self) -> Evidence:
+    def verify_injected(self) -> Evidence:
         """The folders are not there."""
         wait_until(lambda: not self._folders(), limit_s=1, what=f"the data of {self.node.name} to be gone")
         return {"last_copy_of": self._last, "left": sorted(path.name for path in self.data.iterdir())}
@@ -237,7 +239,7 @@ class Truncated(Damaged):
         (self.data / _CLEAN_STOP).unlink(missing_ok=True)
         self._segment, self._bytes = segment, (size, end)
 
-    def bit(self) -> Evidence:
+    def verify_injected(self) -> Evidence:
         """The segment's size, and the log end that its batches tell."""
         before, after = self._bytes
         wait_until(
@@ -255,11 +257,11 @@ class Truncated(Damaged):
 
 
 @dataclass
-class Forgotten(Damaged):
+class DeletedCheckpoint(Damaged):
     """A checkpoint file is not there."""
 
     what: str
-    key: ClassVar[str] = "forget"
+    key: ClassVar[str] = "delete_checkpoint"
 
     def inject(self) -> None:
         self.must_be_down()
@@ -271,19 +273,19 @@ class Forgotten(Damaged):
     def _file(self) -> Path:
         return self.data / CHECKPOINTS[self.what]
 
-    def bit(self) -> Evidence:
+    def verify_injected(self) -> Evidence:
         wait_until(lambda: not self._file.exists(), limit_s=1, what=f"{self._file.name} to be gone")
         return {"deleted": self._file.name}
 
-    def gone(self) -> Evidence:
+    def verify_cleared(self) -> Evidence:
         """The broker is back in sync, and has written the file again."""
-        found = super().gone()
+        found = super().verify_cleared()
         wait_until(self._file.exists, limit_s=LIMIT_S, what=f"{self.node.name} to write its {self.what}")
         return {**found, "written": self._file.name}
 
 
 @dataclass
-class Flipped(Damaged):
+class FlippedBit(Damaged):
     """One bit of a batch is another one than on the other replicas; it stays so, for the judge to find."""
 
     partition: TopicPartition
@@ -305,7 +307,7 @@ class Flipped(Damaged):
             segment.seek(middle)
             segment.write(bytes([byte ^ 1]))
 
-    def bit(self) -> Evidence:
+    def verify_injected(self) -> Evidence:
         """Read again, the batch does not fit its own CRC-32C."""
         wait_until(
             lambda: not self._is_sound(), limit_s=1, what=f"the batch at byte {self._at} not to fit its checksum"

@@ -20,12 +20,13 @@ from pathlib import Path
 from typing import Protocol
 
 from clusters.faults import Evidence
-from clusters.nodes import Node
-from clusters.partition import TopicPartition
-from clusters.ports import PORTS
+from clusters.live.world import World, broker_id
+from clusters.runtimes.nodes import Node
+from clusters.runtimes.ports import PORTS
+from clusters.runtimes.runtime import Network
 from clusters.waiting import wait_until
-from clusters.world import World, broker_id
 from history.errors import HarnessError
+from history.partition import TopicPartition
 
 TICK_S = 0.1
 FETCH_LIMIT_S = 0.5  # a stopped follower has finished its fetch by then, once it runs
@@ -84,8 +85,8 @@ class LagFault:
     def _hold(self) -> None:
         try:
             with World.open(self.world.folder.path) as world:  # connections are not shared between threads
-                shapes = "shape" in world.runtime.capabilities
-                valve: Valve = ShapedTraffic(world, self) if shapes else DutyCycle(world, self)
+                network = world.runtime.network
+                valve: Valve = ShapedTraffic(world, network, self) if network else DutyCycle(world, self)
                 try:
                     while not self.ended.is_set():
                         valve.tick()
@@ -101,10 +102,10 @@ class LagFault:
             self._seen.append(seen)
         return seen
 
-    def bit(self) -> Evidence:
+    def verify_injected(self) -> Evidence:
         """Lag: the follower trails by half of what was asked or more, in the ISR, and holds the high watermark.
 
-        Starved: it trails by a second of traffic or more; its eviction is the step's own condition.
+        LimitedCpu: it trails by a second of traffic or more; its eviction is the step's own condition.
         """
         load = self.world.scenario.load
         wanted, times = (self.records / 2, 3) if self.records else (load.rate if load else 1, 1)
@@ -133,7 +134,7 @@ class LagFault:
                 raise HarnessError(f"The lag of {self.node.name} could not be ended within 30 s.")
         self._raise_error()
 
-    def gone(self) -> Evidence:
+    def verify_cleared(self) -> Evidence:
         """The follower answers and is less than half a second of traffic behind."""
 
         def caught_up() -> Observation | None:
@@ -182,7 +183,7 @@ def observe(world: World, node: Node, partition: TopicPartition, follower_leo: i
     if follower_leo is None:
         follower = world.sample(number, partition)
         follower_leo = follower.log_end_offset if follower else None
-    view = next((found for other in world.brokers if other != number and (found := world.view(other, partition))), None)
+    view = world.partition_view(partition, without=number)
     leader = world.sample(view.leader, partition) if view and view.leader in world.brokers else None
     if view is None or leader is None or leader.log_end_offset is None or follower_leo is None:
         return None
@@ -201,6 +202,7 @@ class ShapedTraffic:
     """Limits what the other brokers send to the follower's replica fetchers."""
 
     world: World
+    network: Network
     fault: LagFault
     _limit: float = 0.0
     _append_rate: float = 0.0
@@ -227,7 +229,7 @@ class ShapedTraffic:
     def _shape(self, bytes_per_s: float | None) -> None:
         node = self.fault.node
         senders = [other for other in self.world.brokers.values() if other != node]
-        self.world.runtime.limit_ingress(node, senders, PORTS["REPLICATION"], bytes_per_s)
+        self.network.limit_ingress(node, senders, PORTS["REPLICATION"], bytes_per_s)
 
     def _append_rates(self) -> Iterator[float]:
         """Bytes a second by which the partition grew in some broker's log, second by second, for some seconds."""

@@ -13,11 +13,11 @@ from functools import partial
 from typing import Literal
 
 from clusters.faults import Evidence
-from clusters.nodes import Node
-from clusters.ports import PORTS
-from clusters.runtimes import Limited
+from clusters.live.world import World
+from clusters.runtimes.nodes import Node
+from clusters.runtimes.ports import PORTS
+from clusters.runtimes.runtime import LimitCounters, Network
 from clusters.waiting import wait_until
-from clusters.world import World
 from history.errors import WaitTimeout
 
 Peer = Node | Literal["clients", "controller"]
@@ -77,6 +77,7 @@ class Dropping:
     """Packets at ``node`` that match one of ``matches`` are dropped by the kernel."""
 
     world: World
+    network: Network
     node: Node
     key: str
     matches: Sequence[str]
@@ -93,37 +94,37 @@ class Dropping:
         return f"{self.key}-{hashlib.sha256(' '.join(self.matches).encode()).hexdigest()[:12]}"
 
     def inject(self) -> None:
-        self.world.runtime.drop_packets(self.node, self.rule, list(self.matches))
+        self.network.drop_packets(self.node, self.rule, list(self.matches))
 
-    def bit(self) -> Evidence:
+    def verify_injected(self) -> Evidence:
         """The kernel's counter of dropped packets goes up; a node that is paused has nothing to send or answer."""
         if self.world.runtime.state(self.node.name) == "paused":
             return self._in_place()
         packets = wait_until(
-            partial(self.world.runtime.dropped_packets, self.node, self.rule),
+            partial(self.network.dropped_packets, self.node, self.rule),
             limit_s=LIMIT_S * self.patience,
             what=f"the kernel to drop a packet of {self.node.name}",
         )
         return {"packets": packets}
 
     def _in_place(self) -> Evidence:
-        packets = self.world.runtime.dropped_packets(self.node, self.rule)
+        packets = self.network.dropped_packets(self.node, self.rule)
         if packets is None:
             raise WaitTimeout(f"The kernel lists no rule {self.rule} at {self.node.name}.")
         return {"packets": packets, "rules": len(self.matches)}
 
     def heal(self) -> None:
-        self._dropped = self.world.runtime.stop_dropping(self.node, self.rule)
+        self._dropped = self.network.stop_dropping(self.node, self.rule)
 
-    def gone(self) -> Evidence:
+    def verify_cleared(self) -> Evidence:
         """The kernel lists no such rule any more, nor did it when it was taken away."""
-        if self._dropped is None or self.world.runtime.dropped_packets(self.node, self.rule) is not None:
+        if self._dropped is None or self.network.dropped_packets(self.node, self.rule) is not None:
             raise WaitTimeout(f"The kernel still lists the rule {self.rule} at {self.node.name}.")
         return {"packets": self._dropped, "rules": 0}
 
 
 @dataclass
-class Together:
+class MultiNodeFault:
     """The same at several nodes, as one fault."""
 
     parts: Sequence[Dropping]
@@ -142,40 +143,44 @@ class Together:
         for part in self.parts:
             part.inject()
 
-    def bit(self) -> Evidence:
+    def verify_injected(self) -> Evidence:
         """At each of them; what the kernel counted adds up."""
-        return _added_up([part.bit() for part in self.parts])
+        return _added_up([part.verify_injected() for part in self.parts])
 
     def heal(self) -> None:
         for part in self.parts:
             part.heal()
 
-    def gone(self) -> Evidence:
-        return _added_up([part.gone() for part in self.parts])
+    def verify_cleared(self) -> Evidence:
+        return _added_up([part.verify_cleared() for part in self.parts])
 
 
 def _added_up(found: list[Evidence]) -> Evidence:
     return {name: sum(each.get(name, 0) for each in found) for evidence in found for name in evidence}
 
 
-def cut_each(world: World, nodes: Sequence[Node], peers: Sequence[Peer], direction: Direction) -> Together:
+def disconnect_each(
+    world: World, network: Network, nodes: Sequence[Node], peers: Sequence[Peer], direction: Direction
+) -> MultiNodeFault:
     """``cut`` of several nodes from the same peers; one that is the only peer itself is left out."""
-    parts = [cut(world, node, peers, direction) for node in nodes]
-    return Together([part for part in parts if part.matches] or parts, "cut")
+    parts = [cut(world, network, node, peers, direction) for node in nodes]
+    return MultiNodeFault([part for part in parts if part.matches] or parts, "disconnect")
 
 
-def cut(world: World, node: Node, peers: Sequence[Peer], direction: Direction) -> Dropping:
+def cut(world: World, network: Network, node: Node, peers: Sequence[Peer], direction: Direction) -> Dropping:
     """Nothing passes between a node and its peers on the ports that they have with one another."""
     found = ways(world, node, peers, direction)
-    return Dropping(world, node, "cut", [match for way in found for match in (way.arriving, way.leaving)])
+    return Dropping(
+        world, network, node, "disconnect", [match for way in found for match in (way.arriving, way.leaving)]
+    )
 
 
-def lose(world: World, node: Node, peers: Sequence[Node], percent: float) -> Dropping:
+def lose(world: World, network: Network, node: Node, peers: Sequence[Node], percent: float) -> Dropping:
     """So many of the packets that other brokers send to one are lost, chosen by chance one by one."""
     chance = f"-m statistic --mode random --probability {percent / 100:.6f}"
     matches = [f"{way.arriving} {chance}" for way in ways(world, node, peers, "both")]
     # Between idle brokers pass a few packets a second; a fifth of them is some in the usual time.
-    return Dropping(world, node, "lose", matches, patience=min(max(20 / percent, 1.0), 10.0))
+    return Dropping(world, network, node, "lose", matches, patience=min(max(20 / percent, 1.0), 10.0))
 
 
 @dataclass
@@ -183,6 +188,7 @@ class _Classed:
     """What ``senders`` send to a node's replica fetchers goes through a class of the kernel's, at each of them."""
 
     world: World
+    network: Network
     node: Node
     senders: Sequence[Node]
 
@@ -190,7 +196,7 @@ class _Classed:
     def nodes(self) -> list[Node]:
         return [self.node]
 
-    def bit(self) -> Evidence:
+    def verify_injected(self) -> Evidence:
         """The kernel counts bytes in the class of every sender; to a node that is paused nothing may be sent."""
         running = self.world.runtime.state(self.node.name) == "running"
 
@@ -205,7 +211,7 @@ class _Classed:
     def heal(self) -> None:
         self._limit(None)
 
-    def gone(self) -> Evidence:
+    def verify_cleared(self) -> Evidence:
         wait_until(
             lambda: not any(self._limited()),
             limit_s=LIMIT_S,
@@ -216,19 +222,19 @@ class _Classed:
     def _passed(self) -> list[int | None]:
         return [limited.passed_bytes if limited else None for limited in self._limited()]
 
-    def _limited(self) -> list[Limited | None]:
-        return [self.world.runtime.limited(self.node, sender) for sender in self.senders]
+    def _limited(self) -> list[LimitCounters | None]:
+        return [self.network.limited(self.node, sender) for sender in self.senders]
 
     def _limit(self, bytes_per_s: float | None) -> None:
-        self.world.runtime.limit_ingress(self.node, list(self.senders), PORTS["REPLICATION"], bytes_per_s)
+        self.network.limit_ingress(self.node, list(self.senders), PORTS["REPLICATION"], bytes_per_s)
 
 
 @dataclass
-class Shaped(_Classed):
+class LimitedBandwidth(_Classed):
     """Each sender's class has so many bytes a second."""
 
     bytes_per_s: float
-    key: str = "shape"
+    key: str = "limit_bandwidth"
     _held_back: int = field(default=0, init=False)
 
     def inject(self) -> None:
@@ -238,9 +244,9 @@ class Shaped(_Classed):
         self._held_back = max(self._held_back, sum(limited.held_back for limited in self._limited() if limited))
         super().heal()
 
-    def gone(self) -> Evidence:
+    def verify_cleared(self) -> Evidence:
         """With how often the limit held something back: nothing that passes a limit shows that it is one."""
-        return {**super().gone(), "held_back": self._held_back}
+        return {**super().verify_cleared(), "held_back": self._held_back}
 
 
 @dataclass
@@ -254,7 +260,7 @@ class Delayed(_Classed):
     def inject(self) -> None:
         self._limit(UNLIMITED_BYTES_PER_S)
         for sender in self.senders:
-            self.world.runtime.delay_ingress(self.node, sender, self.by_s, self.overtaking)
+            self.network.delay_ingress(self.node, sender, self.by_s, self.overtaking)
 
     def _passed(self) -> list[int | None]:
-        return [self.world.runtime.delayed_bytes(self.node, sender) for sender in self.senders]
+        return [self.network.delayed_bytes(self.node, sender) for sender in self.senders]

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import ClassVar
 
-from clusters.allowances import allow_brokers, allow_clients
 from clusters.faults import Evidence
-from clusters.nodes import Node
+from clusters.live.resource_limits import allow_brokers, allow_clients
+from clusters.live.world import World, broker_id
+from clusters.runtimes.nodes import Node
 from clusters.waiting import wait_until
-from clusters.world import World, broker_id
 from history.errors import HarnessError, WaitTimeout
 
 LIMIT_S = 60.0
@@ -44,7 +44,7 @@ class Ended:
             self.world.runtime.kill(node.name, self.signal)
             self._ended[node.name] = self.world.incarnation_of(node)
 
-    def bit(self) -> Evidence:
+    def verify_injected(self) -> Evidence:
         """The broker's PROBE port refuses connections."""
         _wait_for_each(self.world, self.nodes, self._refuses, f"refuse connections after {self.signal}")
         return {"probe": "connection refused"}
@@ -83,7 +83,7 @@ class Ended:
     def _await_session_end(self, node: Node) -> None:
         """A ZooKeeper broker that comes back before its session ended dies with NodeExistsException.
 
-        ``gone`` starts such a broker again, so that a session which lasts longer is no reason not to try.
+        ``verify_cleared`` starts such a broker again, so that a session which lasts longer is no reason not to try.
         """
         others = [other for other in self.world.brokers if other != node.node_id]
         if self.world.plan.mode == "zookeeper" and any(self.world.view_of(other) for other in others):
@@ -94,7 +94,7 @@ class Ended:
                     what=f"the session of {node.name} to end",
                 )
 
-    def gone(self) -> Evidence:
+    def verify_cleared(self) -> Evidence:
         """The broker answers again and other brokers, where any of them runs, list it as alive; a controller has
         fetched what is committed.
         """
@@ -143,7 +143,7 @@ class Paused:
         for node in self.nodes:
             self.world.runtime.pause(node.name)
 
-    def bit(self) -> Evidence:
+    def verify_injected(self) -> Evidence:
         """The kernel still accepts, the broker does not answer: time-outs instead of refusals."""
         _wait_for_each(self.world, self.nodes, self._silent, "stop answering")
         return {"probe": "timeout"}
@@ -156,7 +156,7 @@ class Paused:
             if self.world.runtime.state(node.name) == "paused":
                 self.world.runtime.resume(node.name)
 
-    def gone(self) -> Evidence:
+    def verify_cleared(self) -> Evidence:
         _wait_for_each(self.world, self.nodes, self._answers, "answer again")
         return {"probe": "answers"}
 

@@ -7,22 +7,24 @@ from functools import partial
 from typing import ClassVar
 
 from clusters.faults import Evidence
-from clusters.nodes import Node
+from clusters.live.world import World, broker_id
+from clusters.runtimes.nodes import Node
+from clusters.runtimes.runtime import ResourceLimits
 from clusters.waiting import wait_until
-from clusters.world import World, broker_id
 
 LIMIT_S = 30.0
 THROTTLED_PERIODS = 25  # half a second of them
 
 
 @dataclass
-class Starved:
+class LimitedCpu:
     """Brokers that get little CPU time; to heal they have what the scenario allows them again."""
 
     world: World
+    limits: ResourceLimits
     nodes: list[Node]
     cpus: float
-    key: ClassVar[str] = "starve_cpu"
+    key: ClassVar[str] = "limit_cpu"
     _quotas: dict[str, str] = field(default_factory=dict)
     _throttled: dict[str, float] = field(default_factory=dict)
 
@@ -36,9 +38,9 @@ class Starved:
         """Set the quota, which goes with its container: a broker that is started again has none."""
         for node in self.nodes:
             if self.world.runtime.state(node.name) != "exited":
-                self.world.runtime.limit_cpu(node.name, self.cpus, None)
+                self.limits.limit_cpu(node.name, self.cpus, None)
 
-    def bit(self) -> Evidence:
+    def verify_injected(self) -> Evidence:
         """The kernel counts periods in which it held the broker back."""
         return {
             "throttled_periods": [
@@ -60,9 +62,9 @@ class Starved:
         allowance = self.world.scenario.cluster.allowance
         for node in self.nodes:
             if self.world.runtime.state(node.name) != "exited":
-                self.world.runtime.limit_cpu(node.name, allowance.cpus if allowance else None, None)
+                self.limits.limit_cpu(node.name, allowance.cpus if allowance else None, None)
 
-    def gone(self) -> Evidence:
+    def verify_cleared(self) -> Evidence:
         """The kernel's quota reads as before, and the broker answers."""
         for node in self.nodes:
             wait_until(
@@ -78,7 +80,7 @@ class Starved:
 
     def _quota(self, node: Node) -> str:
         """Microseconds a period, or ``max``; the period's length says nothing where there is no quota."""
-        return str(self.world.runtime.limits(node).get("cpu_quota", "")).partition(" ")[0]
+        return str(self.limits.in_effect(node).get("cpu_quota", "")).partition(" ")[0]
 
     def _periods(self, node: Node) -> float:
         return self.world.runtime.usage(node.name).get("cpu_throttled_periods", 0.0)

@@ -7,16 +7,15 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import ClassVar, Literal, NamedTuple
 
-from clusters import admin
 from clusters.faults import Evidence
-from clusters.nodes import Node
-from clusters.partition import TopicPartition
-from clusters.ports import PORTS
-from clusters.scenario import Topic
+from clusters.kafka import admin
+from clusters.kafka.wire import PartitionView
+from clusters.live.world import World
+from clusters.runtimes.nodes import Node
+from clusters.scenario.scenario import Topic
 from clusters.waiting import wait_until
-from clusters.wire import Connection, PartitionView
-from clusters.world import World
 from history.errors import HarnessError, WaitTimeout
+from history.partition import TopicPartition
 
 LIMIT_S = 30.0
 HIGH_WATERMARK = -1  # DeleteRecords: everything that is committed
@@ -47,14 +46,14 @@ class Reassigned:
         self.world.ask(lambda broker: admin.reassign(broker, to))
         self.world.moved |= to
 
-    def bit(self) -> Evidence:
+    def verify_injected(self) -> Evidence:
         """Brokers' metadata name the new replicas as the whole assignment and ISR, and each tells its own log end."""
         return self._settled()
 
     def heal(self) -> None:
         self._move(self._before)
 
-    def gone(self) -> Evidence:
+    def verify_cleared(self) -> Evidence:
         found = self._settled()
         for partition in self._before:
             del self.world.moved[partition]
@@ -114,14 +113,14 @@ def _leads(world: World, partition: TopicPartition, order: list[int]) -> bool:
 
 
 @dataclass
-class PingPong:
+class ChurnLeadership:
     """Leadership that was moved to and fro; given back to heal."""
 
     world: World
     partition: TopicPartition
     between: list[int]
     times: int
-    key: ClassVar[str] = "ping_pong"
+    key: ClassVar[str] = "churn_leadership"
     _before: PartitionView | None = None
     _led: list[int] = field(default_factory=list)
     _failure: HarnessError | None = None
@@ -146,7 +145,7 @@ class PingPong:
             lambda: self.world.partition_view(self.partition), limit_s=LIMIT_S, what=f"a view of {self.partition}"
         )
 
-    def bit(self) -> Evidence:
+    def verify_injected(self) -> Evidence:
         """Metadata showed each leader, and the leader epoch went up with every move."""
         if self._failure:
             raise WaitTimeout(str(self._failure))
@@ -160,7 +159,7 @@ class PingPong:
             order = self._before.replicas
             self.world.ask(lambda broker: admin.reassign(broker, {self.partition: order}))
 
-    def gone(self) -> Evidence:
+    def verify_cleared(self) -> Evidence:
         """The assignment reads as before, and its first replica leads."""
         if self._before is None:  # nothing was moved
             return {}
@@ -193,17 +192,17 @@ class Deleted:
         leader = self.world.brokers.get(view.leader) if view else None
         if leader is None:
             raise HarnessError(f"{self.partition} has no leader that could delete its records; wait for one first.")
-        with Connection(leader.address, PORTS["PROBE"], admin.TIMEOUT_MS / 1000) as connection:
+        with self.world.connect(leader, "PROBE") as connection:
             self._log_start = admin.delete_records(connection, self.partition, self.before)
 
-    def bit(self) -> Evidence:
+    def verify_injected(self) -> Evidence:
         """Every in-sync replica tells of its own log that it starts there."""
         return {"partition": str(self.partition), "deleted_before": self._log_start, "log_starts": self._shared()}
 
     def heal(self) -> None:
         """What is deleted stays deleted."""
 
-    def gone(self) -> Evidence:
+    def verify_cleared(self) -> Evidence:
         return {"log_starts": self._shared()}
 
     def _shared(self) -> dict[str, int]:
@@ -253,7 +252,7 @@ class Configured:
             self.world.ask(lambda broker: admin.alter_config(broker, "topic", change.name, config))
             return
         node = self.world.brokers[int(change.name)]
-        with Connection(node.address, PORTS["PROBE"], admin.TIMEOUT_MS / 1000) as itself:
+        with self.world.connect(node, "PROBE") as itself:
             admin.alter_config(itself, "broker", change.name, config)
 
     def _witnesses(self, change: Change) -> list[int]:
@@ -274,7 +273,7 @@ class Configured:
             return {}
         return {name: next(iter(by_source.values()), None) for name, by_source in told.items()}
 
-    def bit(self) -> Evidence:
+    def verify_injected(self) -> Evidence:
         """All who can tell tell the new values: each broker answers of a topic what it works with itself."""
         for change in self.changes:
             self._await(change, dict(change.config))
@@ -294,7 +293,7 @@ class Configured:
             own = self.world.scenario.topics[change.name].config if change.resource == "topic" else {}
             self._alter(change, {name: own.get(name) for name in change.config})
 
-    def gone(self) -> Evidence:
+    def verify_cleared(self) -> Evidence:
         made = list(zip(self.changes, self._before, strict=False))
         for change, before in made:
             self._await(change, before)

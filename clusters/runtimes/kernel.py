@@ -2,81 +2,72 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
 from functools import cache
+from pathlib import Path
 from typing import NamedTuple
 
-import docker
+from clusters.runtimes.docker.daemon import connected, trying
+from clusters.runtimes.docker.image import run_script
 
-from clusters.leftovers import hold_trial
-from clusters.runtimes.docker import run_script
+Trial = Callable[[], AbstractContextManager[Path]]
 
 
 class Part(NamedTuple):
-    """Something of the kernel's, the steps that need it on docker, what else makes do, and how it is tried."""
+    """Something of the kernel's: its name, what makes do without it, and how it is tried."""
 
     name: str
-    steps: frozenset[str]
     instead: str
     trial: str = ""
 
 
-PARTS = (
-    Part("iptables", frozenset({"cut", "lose"}), "pause", "iptables -w -A INPUT -p tcp --dport 1 -j DROP"),
-    Part(
+PARTS = {
+    "iptables": Part("iptables", "pause", "iptables -w -A INPUT -p tcp --dport 1 -j DROP"),
+    "xt_statistic": Part(
         "xt_statistic",
-        frozenset({"lose"}),
-        "shape or pause",
+        "limit_bandwidth or pause",
         "iptables -w -A INPUT -p tcp --dport 1 -m statistic --mode random --probability 0.5 -j DROP",
     ),
-    Part(
+    "htb": Part(
         "sch_htb or cls_u32",
-        frozenset({"shape", "delay", "reorder", "lag", "slow"}),
         "pause",
         "tc qdisc add dev lo root handle 1: htb && tc class add dev lo parent 1: classid 1:1 htb rate 1mbit && "
         "tc filter add dev lo parent 1: protocol ip prio 1 u32 match ip sport 1 0xffff flowid 1:1",
     ),
-    Part(
+    "netem": Part(
         "sch_netem",
-        frozenset({"delay", "reorder"}),
-        "shape, which makes large answers late, or lag",
+        "limit_bandwidth, which makes large answers late, or lag",
         "tc qdisc del dev lo root; tc qdisc add dev lo root netem delay 1ms",
     ),
-)
-QUOTA = Part("CFS_BANDWIDTH", frozenset({"starve_cpu"}), "lag")
+    "cfs_bandwidth": Part("CFS_BANDWIDTH", "lag"),
+}
 
 
-def lacking(steps: Iterable[str]) -> dict[str, Part]:
-    """Those of these steps that this host's kernel cannot do, by their keys, each with the first thing that it lacks.
+def lacking(parts: Iterable[str], trial: Trial) -> dict[str, Part]:
+    """Those of these ``PARTS`` that this host's kernel lacks, in the order of the table.
 
-    Only what these steps need is tried, and once in a process.
+    Only these are tried, and once in a process, in a folder that ``trial`` lends.
     """
-    asked = frozenset(steps)
-    missing = _missing(tuple(part for part in PARTS if part.steps & asked))
-    if asked & QUOTA.steps and not _has_quota():
-        missing = (*missing, QUOTA)
-    return {step: part for part in reversed(missing) for step in sorted(part.steps & asked)}
+    wanted = frozenset(parts)
+    tried = _missing(tuple(name for name, part in PARTS.items() if name in wanted and part.trial), trial)
+    without_quota = "cfs_bandwidth" in wanted and not _has_quota()
+    return {name: part for name, part in PARTS.items() if name in tried or (name == "cfs_bandwidth" and without_quota)}
 
 
 @cache
-def _missing(parts: tuple[Part, ...]) -> tuple[Part, ...]:
+def _missing(parts: tuple[str, ...], trial: Trial) -> tuple[str, ...]:
     """Tried in one container, on the loopback of a network namespace of its own."""
     if not parts:
         return ()
-    trials = [f"({part.trial}) >/dev/null 2>&1 || echo {number}" for number, part in enumerate(parts)]
-    client = docker.from_env(timeout=60)
-    try:
-        with hold_trial() as run:
-            said = run_script(client, run, "; ".join(trials), network_mode="none", cap_add=["NET_ADMIN"])
-    finally:
-        client.close()
+    trials = [f"({PARTS[name].trial}) >/dev/null 2>&1 || echo {number}" for number, name in enumerate(parts)]
+    what = f"try whether the kernel has {', '.join(parts)}"
+    with connected() as client, trial() as run:
+        said = run_script(client, run, "; ".join(trials), what, network_mode="none", cap_add=["NET_ADMIN"])
     return tuple(parts[int(number)] for number in said.split())
 
 
 @cache
 def _has_quota() -> bool:
-    client = docker.from_env(timeout=60)
-    try:
+    with connected() as client, trying("say whether the kernel limits CPU time"):
         return bool(client.info().get("CpuCfsQuota"))
-    finally:
-        client.close()

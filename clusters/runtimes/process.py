@@ -8,15 +8,19 @@ import signal as signals
 import socket
 import subprocess
 import sys
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
-from clusters import counters
-from clusters.nodes import Node
+import psutil
+
 from clusters.paths import ROOT
-from clusters.ports import PORTS
-from clusters.runtimes import CAPABILITIES, HOST, Limited, NodeState, candidate_prefixes
+from clusters.runtimes import counters
+from clusters.runtimes.addresses import HOST, candidate_prefixes
+from clusters.runtimes.nodes import Node
+from clusters.runtimes.ports import PORTS
+from clusters.runtimes.runtime import NodeState
 from clusters.waiting import wait_until
 from history.errors import BadInput, HarnessError
 from history.java import java_home
@@ -26,10 +30,12 @@ NODE_VARIABLE = "PLIMSOLL_NODE"
 
 
 class ProcessRuntime:
-    """Kill, pause and lag by signals; what needs a network of its own is refused beforehand."""
+    """Kill and pause by signals; there is no network between the nodes, no limit on what they use, and one disk."""
 
     name: Literal["process"] = "process"
-    capabilities = CAPABILITIES["process"]
+    network = None
+    resource_limits = None
+    disks = None
 
     def __init__(self, run: Path) -> None:
         self._run = run
@@ -67,7 +73,7 @@ class ProcessRuntime:
                 start_new_session=True,  # outlives the task that started it
             )
         self._children[child.pid] = child
-        (node.folder / "pid").write_text(f"{child.pid} {_started(child.pid)}")
+        (node.folder / "pid").write_text(str(child.pid))
         # For a moment after exec the kernel shows no environment yet, and by that a node is found.
         environ = Path(f"/proc/{child.pid}/environ")
         wait_until(
@@ -75,10 +81,10 @@ class ProcessRuntime:
         )
 
     def kill(self, name: str, signal: str) -> None:
-        pid = self._pid(name)
-        with suppress(ProcessLookupError):
-            if pid is not None:
-                os.kill(pid, signals.Signals[signal])
+        process = self._process(name)
+        with suppress(psutil.NoSuchProcess):
+            if process is not None:
+                process.send_signal(signals.Signals[signal])
                 return
         raise HarnessError(f"{name} cannot be sent {signal}: it does not run.")
 
@@ -91,105 +97,61 @@ class ProcessRuntime:
     def state(self, name: str) -> NodeState:
         if not (self._run / "work" / name / "pid").exists():
             return "absent"
-        pid = self._pid(name)
-        if pid is None:
-            return "exited"
-        return "paused" if _process_state(pid) == "T" else "running"
-
-    def limit_ingress(self, node: Node, _senders: list[Node], _port: int, _bytes_per_s: float | None) -> None:
-        raise HarnessError(f"The process runtime cannot shape traffic into {node.name}; use RUNTIME=docker.")
-
-    def delay_ingress(self, node: Node, _sender: Node, _by_s: float, _overtaking: float = 0.0) -> None:
-        raise HarnessError(f"The process runtime cannot delay traffic into {node.name}; use RUNTIME=docker.")
-
-    def limited(self, _node: Node, _sender: Node) -> Limited | None:
-        return None
-
-    def delayed_bytes(self, _node: Node, _sender: Node) -> int | None:
-        return None
-
-    def drop_packets(self, node: Node, _rule: str, _matches: list[str]) -> None:
-        raise HarnessError(f"The process runtime cannot drop packets of {node.name}; use RUNTIME=docker.")
-
-    def dropped_packets(self, _node: Node, _rule: str) -> int | None:
-        return None
-
-    def stop_dropping(self, node: Node, rule: str) -> int | None:
-        raise HarnessError(f"The process runtime has no {rule} at {node.name} to end; use RUNTIME=docker.")
-
-    def limit_egress(self, node: Node, _bytes_per_s: float) -> None:
-        raise HarnessError(f"The process runtime cannot limit what {node.name} sends; use RUNTIME=docker.")
-
-    def limit_cpu(self, name: str, _cpus: float | None, _cpu_set: str | None) -> None:
-        raise HarnessError(f"The process runtime cannot limit the CPU time of {name}; use RUNTIME=docker.")
-
-    def on_disk(self, node: Node, _script: str) -> str:
-        raise HarnessError(f"The process runtime has no disk of its own for {node.name}; use RUNTIME=docker.")
-
-    def limits(self, _node: Node) -> dict[str, Any]:
-        return {}
+        process = self._process(name)
+        with suppress(psutil.NoSuchProcess):
+            if process is not None:
+                return "paused" if process.status() == psutil.STATUS_STOPPED else "running"
+        return "exited"
 
     def usage(self, name: str) -> dict[str, float]:
-        pid = self._pid(name)
-        return counters.of_process(pid) if pid is not None else {}  # its network is the host's
+        process = self._process(name)
+        return counters.of_process(process.pid) if process is not None else {}  # its network is the host's
 
     def remove_all(self) -> list[str]:
         found = processes_of(self._run)
-        for pid in found:
-            with suppress(ProcessLookupError):
-                os.kill(pid, signals.SIGKILL)
-        wait_until(lambda: not self._reap(found), limit_s=10, what=f"the processes of {self._run.name} to end")
+        for process in found:
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
+        wait_until(
+            lambda: not any(map(self._lives, found)), limit_s=10, what=f"the processes of {self._run.name} to end"
+        )
         return sorted(found.values())
 
-    def _pid(self, name: str) -> int | None:
-        try:
-            pid, started = (int(part) for part in (self._run / "work" / name / "pid").read_text().split())
-        except (FileNotFoundError, ValueError):
-            return None
-        self._reap({pid: name})
-        return pid if _started(pid) == started and _process_state(pid) != "Z" else None
+    def _process(self, name: str) -> psutil.Process | None:
+        """The node's process, if it lives; whoever was given its pid since was not started as this node."""
+        with suppress(FileNotFoundError, ValueError, psutil.Error):
+            process = psutil.Process(int((self._run / "work" / name / "pid").read_text()))
+            if self._lives(process) and _owner_of(process.environ()) == f"{self._run}/{name}":
+                return process
+        return None
 
-    def _reap(self, pids: dict[int, str]) -> list[int]:
-        """Collect the exit of own children; returns those that still live."""
-        for pid in pids:
-            if pid in self._children:
-                self._children[pid].poll()
-        return [pid for pid in pids if _process_state(pid) not in ("", "Z")]
+    def _lives(self, process: psutil.Process) -> bool:
+        """Has it not ended? The exit of an own child is collected."""
+        if process.pid in self._children:
+            self._children[process.pid].poll()
+        with suppress(psutil.NoSuchProcess):
+            return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
+        return False
 
 
-def processes_of(run: Path | None = None) -> dict[int, str]:
-    """Process id → "run folder/node" of every node process of a run, or of all runs.
+def processes_of(run: Path | None = None) -> dict[psutil.Process, str]:
+    """Process → "run folder/node" of every node process of a run, or of all runs.
 
     Those of a container or chroot are left out: their folders, and so their leases, cannot be seen from here.
     """
     found = {}
-    for process in Path("/proc").glob("[0-9]*"):
+    for process in psutil.process_iter(["environ"]):
+        owner = _owner_of(process.info["environ"] or {})  # of another user's process it is None
         with suppress(OSError):
-            if not (process / "root").samefile("/"):
-                continue
-            lines = (process / "environ").read_bytes().decode(errors="replace").split("\0")
-            variables = dict(line.split("=", 1) for line in lines if "=" in line)
-            owner = variables.get(RUN_VARIABLE)
-            if owner and NODE_VARIABLE in variables and (run is None or owner == str(run)):
-                found[int(process.name)] = f"{owner}/{variables[NODE_VARIABLE]}"
+            if owner and (run is None or Path(owner).parent == run) and Path(f"/proc/{process.pid}/root").samefile("/"):
+                found[process] = owner
     return found
 
 
-def _stat(pid: int) -> list[str]:
-    """The fields of /proc/<pid>/stat from the third on; empty when there is no such process."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return []
-
-
-def _process_state(pid: int) -> str:
-    return (_stat(pid) or [""])[0]
-
-
-def _started(pid: int) -> int:
-    fields = _stat(pid)
-    return int(fields[19]) if fields else -1
+def _owner_of(environment: Mapping[str, str]) -> str:
+    """``run folder/node`` of a node process or its child; empty for any other."""
+    run, node = environment.get(RUN_VARIABLE), environment.get(NODE_VARIABLE)
+    return f"{run}/{node}" if run and node is not None else ""
 
 
 def _is_loopback_range(prefix: str) -> bool:

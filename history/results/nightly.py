@@ -19,14 +19,14 @@ SeriesState = Literal[
     "better",
     "moved",
     "host",
-    "acknowledged",
+    "waived",
     "suspect",
     "confirmed",
     "refuted",
     "inconclusive",
 ]
 ControlState = Literal["steady", "moved", "missing", "no basis"]
-FailureStatus = Literal["new", "known", "acknowledged"]
+FailureStatus = Literal["new", "known", "known bug", "waived"]
 
 
 class NightlyItem(Model):

@@ -67,7 +67,7 @@ def test_rows_stay_when_their_site_is_gone(tmp_path, monkeypatch):
     """What was counted is kept; the same comparison is not counted twice."""
     monkeypatch.setattr(comparisons, "RESULTS", tmp_path / "comparisons.json")
     monkeypatch.setattr(comparisons, "PAGE", tmp_path / "comparisons.md")
-    told = tmp_path / "site" / "comparisons" / "c1" / "result.json"
+    told = tmp_path / "site" / "compare" / "c1" / "result.json"
     told.parent.mkdir(parents=True)
     result(ITSELF, rows(ITSELF)).write(told)
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from bench.screen import NIGHTS, PAGE, RESULTS, Kind, detections, draw, false_alarms, night, nights, render
-from spark.changes import LEAST_NIGHTS
+from spark.changes import MIN_NIGHTS
 
 TEN = math.log(1.1)
 
@@ -17,7 +17,7 @@ def test_a_planted_change_is_found_on_its_night_with_its_size() -> None:
     history = draw(np.random.default_rng(4), "normal", 0.02, since=40, log=TEN)
     said = nights(history)
 
-    assert [told.state for told in said[: 40 - LEAST_NIGHTS]] == ["quiet"] * (40 - LEAST_NIGHTS)
+    assert [told.state for told in said[: 40 - MIN_NIGHTS]] == ["quiet"] * (40 - MIN_NIGHTS)
     assert (night(history, 40).state, night(history, 40).since) == ("confirmed", 40)
     assert (said[-1].state, said[-1].since) == ("confirmed", 40)
     assert night(history, 45).log == pytest.approx(TEN, abs=0.03)
@@ -34,7 +34,7 @@ def test_a_host_that_slows_everything_down_is_not_taken_for_kafka() -> None:
     for runs in (history.subject, history.release, history.canary):
         runs[40:] += math.log(1.2)
 
-    assert {told.state for told in nights(history)[40 - LEAST_NIGHTS :]} == {"host"}
+    assert {told.state for told in nights(history)[40 - MIN_NIGHTS :]} == {"host"}
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_counts_have_their_intervals() -> None:
     alarms = false_alarms("normal", 0.02, 2, seed=4)
     found = detections(20, 0.02, 2, seed=4)
 
-    assert (alarms["confirmed"]["histories"], alarms["nights"]) == (0, 2 * (NIGHTS - LEAST_NIGHTS))
+    assert (alarms["confirmed"]["histories"], alarms["nights"]) == (0, 2 * (NIGHTS - MIN_NIGHTS))
     assert alarms["confirmed"]["interval"] == pytest.approx((0, 0.842), abs=1e-3)
     assert (found["confirmed_first_night"]["shown"], found["right_night"]["shown"]) == (2, 2)
     assert found["size"][1] == pytest.approx(20, abs=4)

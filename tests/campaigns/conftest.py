@@ -8,7 +8,7 @@ import pytest
 
 from campaigns.campaign import Campaign, CampaignFolder, Item
 from campaigns.places import Places
-from clusters import host_lock
+from clusters.run import host_lock
 
 
 @pytest.fixture(autouse=True)

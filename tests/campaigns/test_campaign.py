@@ -18,7 +18,7 @@ def test_a_plan_is_read_as_it_was_written(tmp_path: Path) -> None:
     folder.write_plan(PLAN)
 
     assert folder.read_plan() == PLAN
-    assert folder.plan == tmp_path / "comparisons" / "c1" / "campaign.json"
+    assert folder.plan == tmp_path / "compare" / "c1" / "campaign.json"
 
 
 def test_another_plan_is_refused(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 from campaigns.campaign import Campaign, Item
 from campaigns.known_bugs import campaign as known_bugs
 from campaigns.known_bugs.bugs import BUGS, Bug
-from clusters.scenario import load_scenario
+from clusters.scenario.scenario import load_scenario
 from history.errors import BadInput
 
 STALLED = Bug(
@@ -20,7 +20,6 @@ STALLED = Bug(
     bad="3.0.2",
     good="3.1.2",
     shown_as=("I10",),
-    affected=[((2, 7, 0), (3, 1, 0))],
 )
 BY_SETTING = Bug(
     issue="KIP-966",
@@ -29,7 +28,6 @@ BY_SETTING = Bug(
     bad="4.3.0",
     good="4.3.0",
     shown_as=("behaviour_change",),
-    affected=[((4, 0, 0), (9, 0, 0))],
     bad_changes={"cluster": {"heap": "512m"}},
     good_changes={"cluster": {"heap": "384m"}},
 )
@@ -56,7 +54,7 @@ def row(item: Item, **about: Any) -> dict[str, Any]:
         "sentence": "Everything promised held.",
         "anomalies": {},
         "broken": [],
-        "window": True,
+        "precondition_met": True,
         "labels": {**item.labels, "campaign": "k1", "item": item.name},
     }
     return {**usual, **about}
@@ -104,22 +102,24 @@ def test_versions_that_are_given_stand_for_the_bugs_own() -> None:
 
 def test_a_bug_that_a_version_cannot_run_is_left_out_unless_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """With the reason; where nothing is left there is no plan."""
-    kraft_only = Bug("KAFKA-1", "t", "steady", "3.9.0", "3.9.1", ("I6",), [], {"cluster": {"mode": "kraft"}})
+    kraft_only = Bug("KAFKA-18723", "t", "steady", "3.9.0", "3.9.1", ("I6",), {"cluster": {"mode": "kraft"}})
     same = Bug(**{**vars(kraft_only), "good_changes": kraft_only.bad_changes})
     monkeypatch.setattr(known_bugs, "BUGS", (STALLED, same))
 
     planned = plan(kafka="2.8.2", tries=1)
     assert [item.name for item in planned.items] == ["kafka-13091-given-1-01"]
-    assert planned.settings["left_out"][0].startswith("KAFKA-1 is left out: Kafka 2.8.2 has KRaft as a preview only")
+    assert planned.settings["left_out"][0].startswith(
+        "KAFKA-18723 is left out: Kafka 2.8.2 has KRaft as a preview only"
+    )
     with pytest.raises(BadInput, match=r"Kafka 2\.8\.2 has KRaft as a preview only"):
-        plan(bugs="kafka-1", kafka="2.8.2")
+        plan(bugs="kafka-18723", kafka="2.8.2")
 
 
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [
         ({"bugs": "13092"}, "'13092' is no bug of the list; known: kafka-13091, kip-966"),
-        ({"tries": 0}, "tries: Input should be greater than or equal to 1"),
+        ({"tries": 0}, "TRIES=0 is refused: Input should be greater than or equal to 1"),
     ],
 )
 def test_what_cannot_be_planned_is_refused(settings: dict[str, Any], sentence: str) -> None:
@@ -135,14 +135,14 @@ def test_what_cannot_be_planned_is_refused(settings: dict[str, Any], sentence: s
     ("about", "said"),
     [
         (STUCK, "found"),
-        ({**STUCK, "window": False}, "found"),  # what was found proves that the window was open
+        ({**STUCK, "precondition_met": False}, "found"),  # what was found proves that the window was open
         ({"verdict": "fail", "broken": ["I12"]}, "clean"),
-        ({"verdict": "fail", "broken": ["I12"], "window": False}, "window missed"),
-        ({"window": False}, "window missed"),
-        ({"window": None}, "clean"),
+        ({"verdict": "fail", "broken": ["I12"], "precondition_met": False}, "window missed"),
+        ({"precondition_met": False}, "window missed"),
+        ({"precondition_met": None}, "clean"),
         ({}, "clean"),
         ({"verdict": "unknown"}, "unknown"),
-        ({"verdict": "unknown", "window": False}, "unknown"),
+        ({"verdict": "unknown", "precondition_met": False}, "unknown"),
     ],
 )
 def test_what_a_try_says(about: Mapping[str, Any], said: str) -> None:
@@ -163,7 +163,11 @@ def test_a_change_of_behaviour_is_found_in_a_run_that_passes() -> None:
 def test_a_try_that_said_nothing_is_made_again_once() -> None:
     """A missed window and no verdict; numbers go on, and what was not recorded is not replaced."""
     planned = plan(bugs="13091", tries=2)
-    rows = [row(planned.items[0], window=False), row(planned.items[1]), row(planned.items[2], verdict="unknown")]
+    rows = [
+        row(planned.items[0], precondition_met=False),
+        row(planned.items[1]),
+        row(planned.items[2], verdict="unknown"),
+    ]
 
     again = known_bugs.follow_up(planned, rows)
     assert [(item.name, item.seed) for item in again] == [("kafka-13091-bad-03", 10), ("kafka-13091-bad-04", 11)]
@@ -179,7 +183,9 @@ def test_bug_by_version_is_counted_in_tries() -> None:
     bad = [row(item, **STUCK) for item in planned.items if item.labels["arm"] == "bad"]
     good = [row(item) for item in planned.items if item.labels["arm"] == "good"]
     good[0] |= {"verdict": "fail", "broken": ["I12"]}  # by another bug
-    found = known_bugs.result(planned, [*bad[:2], {**bad[2], "broken": [], "window": False, "verdict": "pass"}, *good])
+    found = known_bugs.result(
+        planned, [*bad[:2], {**bad[2], "broken": [], "precondition_met": False, "verdict": "pass"}, *good]
+    )
 
     counts = ("found", "decided", "clean", "window_missed", "unknown", "as_expected", "found_by")
     assert [tuple(getattr(arm, name) for name in counts) for arm in found.arms] == [
@@ -205,8 +211,8 @@ def test_bug_by_version_is_counted_in_tries() -> None:
         ([STUCK, {}], [{}, {}], "fail"),
         ([STUCK, STUCK], [{}, STUCK], "fail"),
         ([STUCK, STUCK], [{}, {"verdict": "fail", "broken": ["I12"]}], "pass"),
-        ([{"window": False}, {"verdict": "unknown"}], [{}, {}], "unknown"),
-        ([STUCK, {"window": False}], [{}, {}], "pass"),
+        ([{"precondition_met": False}, {"verdict": "unknown"}], [{}, {}], "unknown"),
+        ([STUCK, {"precondition_met": False}], [{}, {}], "pass"),
     ],
 )
 def test_a_bug_must_be_found_where_it_is_and_nowhere_else(of_bad: list[Any], of_good: list[Any], state: str) -> None:
@@ -257,7 +263,7 @@ def test_each_bug_on_the_list_can_be_looked_for() -> None:
     for bug in BUGS:
         for changes in (bug.bad_changes, bug.good_changes):
             told = load_scenario(bug.scenario, changes)
-            looks = [step for phase in told.phases for step in phase.steps if step.key == "window"]
+            looks = [step for phase in told.phases for step in phase.steps if step.key == "require"]
             assert looks or bug.shown_as == ("behaviour_change",), bug.issue
         assert bug.affects(bug.bad), bug.issue
         assert bug.affects(bug.good) == bug.by_setting, bug.issue

@@ -8,16 +8,10 @@ from typing import Any
 import pytest
 
 from campaigns import recording
-from campaigns.campaign import CampaignFolder, Item
+from campaigns.campaign import Campaign, CampaignFolder, Item
 from campaigns.places import Places
-from clusters import experiment
-from clusters.scenario import load_scenario
-from clusters.world import Plan
-from history.errors import HarnessError
-from history.events import EventLog, errors_of
-from history.folder import RunFolder
+from clusters.run import experiment, host_lock, recorder
 from tests.campaigns.sample_runs import sealed_run
-from tests.clusters.noted import note_calls
 
 
 def test_what_was_recorded_is_not_outstanding(folder: CampaignFolder, places: Places) -> None:
@@ -46,18 +40,18 @@ def test_an_item_that_broke_comes_last(folder: CampaignFolder, places: Places) -
 
 
 def test_an_item_that_broke_is_recorded_again(folder: CampaignFolder, places: Places) -> None:
-    """Until a run of it comes to its end without an error; the last such run is the item's."""
+    """Until a run of it comes to its end without an error; the first such run is the item's."""
     items, campaign = folder.read_plan().items, folder.read_plan()
     sealed_run(places, "run-1", broke=True)
     sealed_run(places, "run-2")
     assert [item.name for item in recording.outstanding(folder, items, places)] == ["run-1", "run-3"]
 
-    for day, broke in (("20260102", False), ("20260103", True)):
+    for day, broke in (("20260102", False), ("20260103", True), ("20260104", False)):
         sealed_run(places, "run-1", day=day, broke=broke)
     assert [item.name for item in recording.outstanding(folder, items, places)] == ["run-3"]
     found = {item: run.name for item, run in recording.recorded_runs(campaign, places).items()}
     assert found == {"run-1": "20260102-c1-run-1", "run-2": "20260101-c1-run-2"}
-    assert len(list(recording.collected_runs(campaign, places))) == 4
+    assert len(list(recording.collected_runs(campaign, places))) == 5
 
 
 @pytest.mark.parametrize(
@@ -73,7 +67,7 @@ def test_an_archived_run_is_done_unless_the_harness_broke(  # noqa: PLR0917  # o
     is_done: bool,
 ) -> None:
     """A promise that it broke counts all the same; of a run whose folder is gone (None) the archive speaks."""
-    row = {"run_id": "20260101-c1-run-1", "verdict": verdict, "labels": {"item": "run-1"}}
+    row = archived("run-1", verdict=verdict)
     monkeypatch.setattr("history.archive.read", lambda *_, **__: [row])
     if broke is not None:
         sealed_run(places, "run-1", broke=broke)
@@ -82,6 +76,47 @@ def test_an_archived_run_is_done_unless_the_harness_broke(  # noqa: PLR0917  # o
     left = recording.outstanding(folder, folder.read_plan().items, places)
     assert [item.name for item in left] == (["run-2", "run-3"] if is_done else ["run-1", "run-2", "run-3"])
     assert recording.counted([row], places) == ([row] if is_done else [])
+
+
+def archived(item: str, day: str = "20260101", *, verdict: str = "pass", campaign: str = "c1") -> dict[str, Any]:
+    """A row of an archived run."""
+    labels = {"campaign": campaign, "item": item}
+    return {"run_id": f"{day}-{campaign}-{item}", "started_at": day, "verdict": verdict, "labels": labels}
+
+
+def test_a_claims_run_that_broke_is_recorded_again_whatever_it_showed(
+    places: Places, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An answer rests on what a recording does not show, too; so the item has none, and is outstanding until it has."""
+    items = [Item(name="eviction", scenario="claims_eviction", kafka="3.9.1", labels={"role": "eviction"})]
+    folder = CampaignFolder.of(places.site, "claims", "c1")
+    folder.write_plan(
+        Campaign(campaign_id="c1", kind="claims", created_at="2026-01-01", seed=1, settings={}, items=items)
+    )
+    monkeypatch.setattr("history.archive.read", lambda *_, **__: [archived("eviction", verdict="fail")])
+    sealed_run(places, "eviction", broke=True)
+    assert recording.recorded_runs(folder.read_plan(), places) == {}
+    assert recording.outstanding(folder, items, places) == items
+
+    run = sealed_run(places, "eviction", day="20260102")
+    assert recording.recorded_runs(folder.read_plan(), places) == {"eviction": run.path}
+    assert recording.outstanding(folder, items, places) == []
+
+
+def test_of_several_runs_of_an_item_the_first_that_counts_is_its_own(places: Places) -> None:
+    """For every kind, whatever a later one shows; what broke before it does not count, other runs are left alone."""
+    broke, own, again = (archived("run-1", day, verdict=verdict) for day, verdict in (
+        ("20260101", "unknown"), ("20260102", "fail"), ("20260103", "pass")
+    ))  # fmt: skip
+    others = [
+        archived("run-2", "20260103"),
+        archived("run-1", "20260103", campaign="c2"),
+        {**again, "run_id": "r", "labels": {}},
+    ]
+    sealed_run(places, "run-1", broke=True)
+
+    assert recording.counted([again, *others, own, broke], places) == [*others, own]
+    assert recording.counted([own, {**own, "metric": "elect_s"}], places) == [own, {**own, "metric": "elect_s"}]
 
 
 def test_items_that_always_break_are_tried_once_a_round(folder: CampaignFolder, places: Places) -> None:
@@ -95,22 +130,24 @@ def test_items_that_always_break_are_tried_once_a_round(folder: CampaignFolder, 
     assert len(recording.outstanding(folder, items, places)) == 3
 
 
-@pytest.mark.parametrize("archived", [3, 2])
+@pytest.mark.parametrize("done", [3, 2])
 def test_follow_up_is_asked_once(
-    folder: CampaignFolder, places: Places, monkeypatch: pytest.MonkeyPatch, archived: int
+    folder: CampaignFolder, places: Places, monkeypatch: pytest.MonkeyPatch, done: int
 ) -> None:
     """What the whole plan made necessary stays the same; what a part of it did is asked again with the rest."""
     rows = [{"labels": {"campaign": "c1", "item": f"run-{n}"}} for n in (1, 2, 3)]
     others: list[dict[str, Any]] = [{"labels": {}}, {"labels": {"campaign": "c2", "item": "run-3"}}]
-    known = [{"run_id": "r", "verdict": "pass", **row} for row in (*rows[:archived], *others)]
+    known = [
+        {"run_id": f"r{n}", "started_at": "", "verdict": "pass", **row} for n, row in enumerate((*rows[:done], *others))
+    ]
     monkeypatch.setattr(recording.archive, "read", lambda _: known)
     answers = iter([[Item(name="again-1", scenario="steady", kafka="3.9.1")], []])
     monkeypatch.setattr("campaigns.compare.campaign.follow_up", lambda *_: next(answers))
 
     assert [item.name for item in recording.follow_up(folder, places)] == ["again-1"]
-    assert [item.name for item in recording.follow_up(folder, places)] == (["again-1"] if archived == 3 else [])
-    assert (folder.path / "follow_up.json").exists() == (archived == 3)
-    if archived == 3:
+    assert [item.name for item in recording.follow_up(folder, places)] == (["again-1"] if done == 3 else [])
+    assert (folder.path / "follow_up.json").exists() == (done == 3)
+    if done == 3:
         assert [item.name for item in recording.items_of(folder, places, more=True)] == ["again-1"]
     assert len(recording.items_of(folder, places, more=False)) == 3
 
@@ -118,91 +155,23 @@ def test_follow_up_is_asked_once(
 # --- recording -------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Every call on a run notes itself; collecting seals."""
-    return note_calls(
-        monkeypatch,
-        *("start_cluster", "create_topics", "start_clients", "capture", "run_phase", "stop_producers"),
-        *("quiesce", "drain", "stop_clients", "collect", "tear_down"),
-    )
-
-
-@pytest.fixture
-def prepared(places: Places) -> Path:
-    """A prepared run of a scenario with one phase, which needs neither jars nor Docker."""
-    run = places.runs / "20260101-prepared"
-    (run / "work").mkdir(parents=True)
-    (run / "work" / "lease").write_text('{"expires": 0}')
-    told: dict[str, Any] = {"kafka_version": "3.9.1", "jars": Path("/jars"), "mode": "kraft", "runtime": "process"}
-    (run / "work" / "plan.json").write_text(Plan(scenario=load_scenario("steady"), seed=1, **told).model_dump_json())
-    return run
-
-
-def test_a_run_is_recorded_in_the_order_of_its_dag(prepared: Path, calls: list[str]) -> None:
-    """Producers stop before the drain, everything is collected before it is torn down."""
-    recording.record(prepared)
-
-    assert calls == [
-        *("start_cluster", "create_topics", "start_clients", "capture before", "run_phase 0", "stop_producers"),
-        *("quiesce", "drain", "capture after", "stop_clients", "collect", "tear_down"),
-    ]
-
-
-def test_a_run_that_breaks_is_collected_and_torn_down(
-    prepared: Path, calls: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its events say why, so that its verdict becomes unknown; the error passes on."""
-
-    def broken(*_: object) -> None:
-        raise HarnessError("No topic.")
-
-    monkeypatch.setattr(experiment, "create_topics", broken)
-
-    with pytest.raises(HarnessError, match=r"No topic\."):
-        recording.record(prepared)
-
-    assert calls == ["start_cluster", "stop_clients", "collect", "tear_down"]
-    assert errors_of(RunFolder(prepared)) == ["HarnessError: No topic."]
-
-
-def test_a_run_that_cannot_be_collected_is_torn_down(
-    prepared: Path, calls: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Nothing of it lives on."""
-
-    def broken(*_: object) -> None:
-        raise HarnessError("No room.")
-
-    monkeypatch.setattr(experiment, "collect", broken)
-
-    with pytest.raises(HarnessError, match=r"No room\."):
-        recording.record(prepared)
-    assert calls[-1] == "tear_down"
-
-
 def test_an_item_carries_its_labels_into_the_run(
-    folder: CampaignFolder, places: Places, prepared: Path, calls: list[str], monkeypatch: pytest.MonkeyPatch
+    folder: CampaignFolder, places: Places, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The campaign and the item are added to the plan's own."""
     asked: dict[str, Any] = {}
+    recorded: list[Path] = []
 
     def prepare(scenario: str, **settings: Any) -> Path:
         asked.update(settings, scenario=scenario)
-        return prepared
+        return places.runs / "prepared"
 
+    monkeypatch.setattr(host_lock, "LOCK", tmp_path / "lock")
     monkeypatch.setattr(experiment, "prepare", prepare)
+    monkeypatch.setattr(recorder, "record", recorded.append)
 
-    assert recording.record_item(folder, folder.read_plan().items[0], places) == prepared
+    made = recording.record_item(folder, folder.read_plan().items[0], places)
+
+    assert recorded == [made] == [places.runs / "prepared"]
     assert asked["labels"] == {"role": "base", "campaign": "c1", "item": "run-1"}
     assert asked["runs"] == places.runs
-    assert calls[-1] == "tear_down"
-
-
-def test_events_of_a_run_stay_as_they_are(prepared: Path, calls: list[str]) -> None:
-    """A run without trouble has no error among its events."""
-    EventLog(RunFolder(prepared).events).add("run_started")
-    recording.record(prepared)
-
-    assert errors_of(RunFolder(prepared)) == []
-    assert calls

@@ -11,7 +11,7 @@ from campaigns import runner
 from campaigns.campaign import CampaignFolder
 from campaigns.claims import campaign as claims
 from campaigns.places import Places
-from clusters import experiment
+from clusters.run import experiment
 from history.errors import BadInput
 from history.results.claims import ClaimsResult
 from tests.campaigns.sample_runs import sealed_run

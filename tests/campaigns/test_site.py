@@ -38,7 +38,7 @@ def test_a_published_run_is_in_the_archive(tmp_path: Path) -> None:
     assert publish(judged).is_file()
     assert publish(other).is_file()
     assert [row["metric"] for row in archive.read(places.archive)] == ["elect_s"]
-    assert archived(places)[0].split()[2:] == ["pass", "1", "metrics"]
+    assert archived(places)[0][2:] == ("pass", 1, "")
 
 
 def test_the_archive_is_built_again_from_the_run_folders(tmp_path: Path) -> None:
@@ -63,7 +63,7 @@ def test_only_pages_that_exist_are_linked(tmp_path: Path) -> None:
     rows = [{"run_id": "run-1"}, {"run_id": "gone"}]
 
     pages = [
-        places.site / kind / name / "index.html" for kind, name in (("nights", "n1"), ("nights", "n2"), ("x", "x"))
+        places.site / kind / name / "index.html" for kind, name in (("nightly", "n1"), ("nightly", "n2"), ("x", "x"))
     ]
     for page in pages:
         page.parent.mkdir(parents=True)

@@ -3,11 +3,12 @@
 from collections.abc import Iterable
 from typing import Any
 
-from claims.recording import SECOND_NS, Recording, Remote, Sample, Where
+from claims.recording import SECOND_NS, Recording, Remote, Sample
 from history.events import Event
+from history.partition import TopicPartition
 from spark.states import State
 
-ORDERS: Where = ("orders", 0)
+ORDERS = TopicPartition("orders", 0)
 
 
 def ns(at_s: float) -> int:

@@ -8,7 +8,7 @@ import pytest
 from claims.answer import decisive, refuted, shown, unseen
 from claims.answers import answer, answers, experiment_of
 from claims.table import CLAIMS, EXPERIMENTS, LINES, NOTES, WALKTHROUGHS
-from clusters.scenario import load_scenario
+from clusters.scenario.scenario import load_scenario
 from history.errors import BadInput
 from tests.claims.rows import recording, still
 

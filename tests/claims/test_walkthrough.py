@@ -4,6 +4,7 @@ from typing import Any
 
 from claims.recording import Recording
 from claims.walkthrough import walkthroughs
+from history.partition import TopicPartition
 from tests.claims.rows import event, note, ns, recording, send, state, still
 
 
@@ -52,7 +53,7 @@ def test_costs_are_those_between_the_boundaries() -> None:
     ]
     sends = [send(1 + n / 10, n, record_bytes=100) for n in range(4)]
     told = Recording(
-        states={("two", 0): [state(0, topic="two", replicas=(1, 2))]},
+        states={TopicPartition("two", 0): [state(0, topic="two", replicas=(1, 2))]},
         usage=counted,
         sends=[{**s, "topic": "two"} for s in sends],
     )

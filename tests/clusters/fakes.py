@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from clusters.nodes import Node
-from clusters.partition import TopicPartition
-from clusters.runtimes import Limited
-from clusters.scenario import Scenario
-from clusters.wire import PartitionView, ReplicaSample
+from clusters.kafka.wire import PartitionView, ReplicaSample
+from clusters.runtimes.nodes import Node
+from clusters.runtimes.runtime import LimitCounters
+from clusters.scenario.scenario import Scenario
 from history.errors import HarnessError
 from history.events import Event, EventLog, read_events
 from history.folder import RunFolder
+from history.partition import TopicPartition
 
 T0 = TopicPartition("orders", 0)
 
@@ -31,16 +32,11 @@ def scenario(*phases: list[dict[str, Any]], **change: Any) -> Scenario:
     return Scenario.model_validate({**told, **change})
 
 
-class FakeRuntime:
-    """Keeps each node's state."""
+class FakeNetwork:
+    """Keeps the rules; its counters are told."""
 
-    capabilities = frozenset({"kill", "pause", "lag"})
-
-    def __init__(self, names: list[str]) -> None:
-        self.states = dict.fromkeys(names, "running")
-        self.used: dict[str, dict[str, float]] = {}
-        self.quotas: dict[str, str] = {}  # of CPU time
-        self.stubborn: set[str] = set()  # nodes on which signals, and the end of rules, have no effect
+    def __init__(self) -> None:
+        self.stubborn: set[str] = set()  # nodes of which no rule can be ended
         self.rules: dict[tuple[str, str], list[str]] = {}  # (node, name) → which packets are dropped
         self.drops = 0  # the counter of every rule
         self.limits_into: dict[str, float | None] = {}
@@ -48,23 +44,6 @@ class FakeRuntime:
         self.overtaking = 0.0  # per cent that no delay holds back
         self.passed: dict[str, int] = {}  # sender → bytes within the limit on what it sends
         self.held_back = 0  # how often each limit held something back
-
-    def kill(self, name: str, signal: str) -> None:
-        if self.states[name] == "exited":
-            raise HarnessError(f"{name} cannot be sent {signal}: it does not run.")
-        self._become(name, "exited")
-
-    def pause(self, name: str) -> None:
-        self._become(name, "paused")
-
-    def resume(self, name: str) -> None:
-        self._become(name, "running")
-
-    def state(self, name: str) -> str:
-        return self.states[name]
-
-    def usage(self, name: str) -> dict[str, float]:
-        return dict(self.used.get(name, {})) if self.states.get(name) == "running" else {}
 
     def drop_packets(self, node: Node, rule: str, matches: list[str]) -> None:
         self.rules[node.name, rule] = matches
@@ -85,18 +64,57 @@ class FakeRuntime:
         self.delays[node.name, sender.name] = by_s
         self.overtaking = overtaking
 
-    def limited(self, _node: Node, sender: Node) -> Limited | None:
+    def limited(self, _node: Node, sender: Node) -> LimitCounters | None:
         passed = self.passed.get(sender.name)
-        return None if passed is None else Limited(passed, self.held_back)
+        return None if passed is None else LimitCounters(passed, self.held_back)
 
     def delayed_bytes(self, node: Node, sender: Node) -> int | None:
         return self.passed.get(sender.name) if (node.name, sender.name) in self.delays else None
 
+
+class FakeLimits:
+    """Keeps each node's CPU quota."""
+
+    def __init__(self) -> None:
+        self.quotas: dict[str, str] = {}
+
+    def limit_egress(self, node: Node, bytes_per_s: float) -> None:
+        raise NotImplementedError
+
     def limit_cpu(self, name: str, cpus: float | None, _cpu_set: str | None) -> None:
         self.quotas[name] = "max" if cpus is None else str(int(cpus * 20_000))
 
-    def limits(self, node: Node) -> dict[str, str]:
+    def in_effect(self, node: Node) -> dict[str, str]:
         return {"cpu_quota": f"{self.quotas.get(node.name, 'max')} 20000"}
+
+
+class FakeRuntime:
+    """Keeps each node's state."""
+
+    def __init__(self, names: list[str]) -> None:
+        self.network = FakeNetwork()
+        self.resource_limits = FakeLimits()
+        self.disks: Any = None
+        self.states = dict.fromkeys(names, "running")
+        self.used: dict[str, dict[str, float]] = {}
+        self.stubborn: set[str] = set()  # nodes on which signals have no effect
+
+    def kill(self, name: str, signal: str) -> None:
+        if self.states[name] == "exited":
+            raise HarnessError(f"{name} cannot be sent {signal}: it does not run.")
+        self._become(name, "exited")
+
+    def pause(self, name: str) -> None:
+        self._become(name, "paused")
+
+    def resume(self, name: str) -> None:
+        self._become(name, "running")
+
+    def state(self, name: str) -> str:
+        return self.states[name]
+
+    def usage(self, name: str) -> dict[str, float]:
+        return dict(self.used.get(name, {})) if self.states.get(name) == "running" else {}
 
     def _become(self, name: str, state: str) -> None:
         if name not in self.stubborn:
@@ -156,6 +174,9 @@ class FakeWorld:
     def connection(self, broker_id: int) -> Any:
         return broker_id
 
+    def connect(self, node: Node, _listener: str) -> Any:
+        return nullcontext(node.node_id)
+
     def replace_binaries(self, node: Node, kafka: str | None) -> None:
         self.binaries[node.name] = kafka
 
@@ -169,16 +190,16 @@ class FakeWorld:
         self.started.append(node.name)
         self.runtime.resume(node.name)
 
-    def partition_view(self, partition: TopicPartition) -> PartitionView | None:
+    def partition_view(self, partition: TopicPartition, without: int | None = None) -> PartitionView | None:
         running = self.running()
-        if not running:
+        if set(running) <= {without}:
             return None
         replicas = self.order or self.replicas(partition)
         isr = [number for number in running if number in replicas] if self.isr is None else self.isr
         return PartitionView(*partition, self.leads or isr[0], self.epoch, replicas, isr, [])
 
-    def view(self, broker_id: int, partition: TopicPartition) -> PartitionView | None:
-        return self.partition_view(partition) if broker_id in self.running() else None
+    def current_views(self, partition: TopicPartition) -> list[PartitionView]:
+        return [view] if (view := self.partition_view(partition)) else []
 
     def view_of(self, broker_id: int) -> Any:
         return SimpleNamespace(controller_id=self.running()[-1]) if broker_id in self.running() else None

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from clusters import experiment
+from clusters.run import experiment
 from history.folder import RunFolder
 
 
 def note_calls(monkeypatch: pytest.MonkeyPatch, *names: str) -> list[str]:
-    """Replace calls of ``clusters.experiment``; returns what was called, with its arguments. Collecting seals."""
+    """Replace calls of ``clusters.run.experiment``; returns what was called, with its arguments. Collecting seals."""
     made: list[str] = []
 
     def replace(name: str) -> None:

@@ -12,8 +12,9 @@ import pytest
 from airflow.dag_processing.dagbag import DagBag
 from airflow.sdk import DAG
 
-from clusters import experiment, scenario
-from clusters.scenario import scenario_names
+from campaigns import kinds
+from clusters.scenario import scenario
+from clusters.scenario.scenario import scenario_names
 from history.errors import BadInput
 from operators.airflow_home import BENCHMARK_POOL
 from operators.campaign_dag import ARCHIVE
@@ -91,14 +92,6 @@ def test_nothing_is_tried_twice_and_everything_has_a_time_limit(story: DAG) -> N
     assert story.task_dict["phase_2_follower_lags"].execution_timeout == timedelta(seconds=12 + 50 + 2 * 8 + 120)
 
 
-def test_every_step_names_a_call_that_exists(bag: DagBag) -> None:
-    """The DAG spells the calls of clusters.experiment as text."""
-    calls = {t.call for name in scenario_names() for t in bag.dags[name].tasks if isinstance(t, RunStep)}
-
-    assert "run_phase" in calls
-    assert [call for call in calls if not callable(getattr(experiment, call, None))] == []
-
-
 def test_parameters(story: DAG) -> None:
     """The defaults are valid, and a runtime that does not exist is refused."""
     assert story.params.validate()["kafka"] == "3.9.1"
@@ -143,7 +136,7 @@ def test_a_scenario_that_is_half_saved_takes_no_other_with_it(
 
 def test_a_phase_is_told_by_number_and_name(story: DAG) -> None:
     """A run whose scenario was edited meanwhile would otherwise be given another phase."""
-    phases = [task.arguments for task in story.tasks if isinstance(task, RunStep) and task.call == "run_phase"]
+    phases = [task.stage.arguments for task in story.tasks if isinstance(task, RunStep) and task.stage.phase]
 
     assert phases == [(0, "steady"), (1, "follower lags"), (2, "leader dies")]
 
@@ -169,7 +162,7 @@ def test_parsing_brings_in_no_heavy_library() -> None:
 # --- campaigns -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", ["compare", "nightly", "capacity", "known_bugs", "claims"])
+@pytest.mark.parametrize("kind", kinds.names())
 def test_the_tasks_of_a_campaign_stand_in_one_row(bag: DagBag, kind: str) -> None:
     """Recorded, judged, looked at whether more is needed, and concluded."""
     assert list(in_order(bag.dags[kind])) == [
@@ -178,13 +171,40 @@ def test_the_tasks_of_a_campaign_stand_in_one_row(bag: DagBag, kind: str) -> Non
     ]
 
 
-@pytest.mark.parametrize("kind", ["compare", "nightly", "capacity", "known_bugs", "claims"])
+@pytest.mark.parametrize("kind", kinds.names())
 def test_benchmark_runs_queue_up(bag: DagBag, kind: str) -> None:
     """One slot for the runs of all campaigns, one DAG run of a kind at a time; judging needs no slot."""
     dag = bag.dags[kind]
 
     assert dag.max_active_runs == 1
     assert {task.task_id for task in dag.tasks if task.pool == BENCHMARK_POOL} == {"record", "record_follow_up"}
+
+
+@pytest.mark.parametrize("kind", kinds.names())
+def test_a_campaign_says_what_it_is(bag: DagBag, kind: str) -> None:
+    """A name, an owner, tags, and why, phases, expected result and how to read it."""
+    dag = bag.dags[kind]
+
+    assert dag.dag_display_name == kinds.of(kind).title
+    assert {task.owner for task in dag.tasks} == {"plimsoll"}
+    assert dag.tags == {"campaign", "benchmark" if kind in ("compare", "nightly", "capacity") else "correctness"}
+    for title in ("Why", "Phases", "Expected result", "How to read it"):
+        assert f"**{title}:** " in (dag.doc_md or "")
+
+
+def test_the_form_of_a_campaign_follows_from_its_declaration(bag: DagBag) -> None:
+    """Choices are an enumeration, numbers are checked, and a field that is left empty leaves it to the settings."""
+    params = bag.dags["compare"].params
+    view, pairs = params.get_param("view"), params.get_param("pairs")
+
+    assert list(params)[:5] == ["base", "head", "scenario", "pairs", "view"]
+    assert view.schema["enum"] == ["matched", "shipped", "unfinalised", None]
+    assert pairs.schema["description_md"] == "Fresh clusters on each side. Example: `10`. Default: `10`."
+    assert params.validate()["view"] is None
+    with pytest.raises(Exception, match="sideways"):
+        params["view"] = "sideways"
+    with pytest.raises(Exception, match="ten"):
+        params["pairs"] = "ten"
 
 
 def test_a_campaign_goes_on_without_a_run_that_broke(bag: DagBag) -> None:

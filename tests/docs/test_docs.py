@@ -9,13 +9,20 @@ from pathlib import Path
 import pytest
 import yaml
 
-from clusters.runtimes import CAPABILITIES
-from clusters.scenario import Cluster, Load, Scenario, Topic, load_scenario, parse_scenario, scenario_names
-from clusters.story.conditions import Condition
-from clusters.story.menu import STEPS
+from campaigns import kinds
+from clusters.runtimes import capabilities
+from clusters.runtimes.runtime import OPTIONAL
+from clusters.scenario.conditions import Condition
+from clusters.scenario.scenario import Cluster, Load, Scenario, Topic, load_scenario, parse_scenario, scenario_names
+from clusters.scenario.steps.catalog import STEPS
+from commands.app import app
+from commands.main import variables_of
+from history.events import stage_events
+from history.folder import RunFolder
 from history.tables import IMPORTED, JUDGED, RECORDED
+from operators.campaign_dag import COMMON
 from operators.progress import Progress
-from operators.timing import EXPECTED_S
+from operators.stages import stages
 from spark import invariants, replica_checks
 from spark.allowed import ALLOWED
 from spark.anomalies import SEVERITY
@@ -79,12 +86,12 @@ def anchors(text: str) -> set[str]:
 
 
 def modules() -> set[str]:
-    """Every Python file of the code but empty ones."""
+    """Every Python file of the code but those that hold no more than a sentence."""
     files = [file for folder in CODE for file in (ROOT / folder).rglob("*.py")]
     return {
         str(file.relative_to(ROOT))
         for file in files
-        if file.name != "__init__.py" or "class " in file.read_text()  # others hold no more than a sentence
+        if file.name != "__init__.py" or re.search("^(class|def) ", file.read_text(), re.MULTILINE)
     }
 
 
@@ -130,45 +137,85 @@ def test_commands_exist() -> None:
     assert {"demo", "test", "run", "judge", "up", "down"} <= named
 
 
-def takes() -> dict[str, set[str]]:
-    """What each target of the Makefile takes."""
-    lines = re.findall(r"^TAKES_([a-z-]+) := (.+)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
-    return {target: set(names.split()) for target, names in lines}
+def shown(text: str) -> set[tuple[str, str]]:
+    """(target, variable) of every command of make that a text shows."""
+    lines = re.findall(r"(?:`|^)make ([a-z-]+)((?: [^`\n]+)?)", text, re.MULTILINE)
+    return {(target, name) for target, more in lines for name in re.findall(r"\b([A-Z_]+)=", more)}
+
+
+def refused(pairs: set[tuple[str, str]]) -> set[tuple[str, str]]:
+    """Those that the target's command does not take."""
+    return {(target, name) for target, name in pairs if name not in variables_of("run" if target == "demo" else target)}
 
 
 def test_commands_take_what_they_are_shown_with() -> None:
-    """Every setting beside a make target on a page is one of the target's."""
+    """Every variable beside a make target, on a page or in the help of make, is one of the target's."""
+    pages = {pair for path in PAGES for pair in shown(path.read_text())}
+    helped = re.findall(r"^([a-z-]+):.*## (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    of_help = {(target, name) for target, text in helped for name in re.findall(r"\b([A-Z_]+)=", text)}
+
+    assert refused(pages | of_help) == set()
+    assert {("compare", "BASE"), ("soak", "MINUTES")} <= pages
+    assert {("known-bugs", "TRIES"), ("fuzz", "SCHEDULES")} <= of_help
+    assert refused({("run", "KAFAK"), ("run", "KAFKA")}) == {("run", "KAFAK")}
+
+
+def test_options_of_commands_exist() -> None:
+    """Every option beside a plimsoll command on a page is one of the command's."""
     commands = {
-        (target, name)
+        (command, option)
         for path in PAGES
-        for target, more in re.findall(r"(?:`|^)make ([a-z-]+)((?: [^`\n]+)?)", path.read_text(), re.MULTILINE)
-        for name in re.findall(r"\b([A-Z]+)=", more)
+        for command, more in re.findall(r"(?:`|^|/)plimsoll ([a-z-]+)((?: [^`\n]+)?)", path.read_text(), re.MULTILINE)
+        for option in re.findall(r"(?<!\S)(--[a-z-]+)", more.partition("#")[0])
+        if option not in ("--help", "--json")
     }
+    options = {command: {each.option for each in variables_of(command).values()} for command, _ in commands}
 
-    assert {(target, name) for target, name in commands if name not in takes().get(target, ())} == set()
-    assert {("compare", "BASE"), ("known-bugs", "TRIES"), ("soak", "MINUTES")} <= commands
+    assert {(command, option) for command, option in commands if option not in options[command]} == set()
+    assert {("run", "--kafka"), ("compare", "--pairs"), ("fuzz", "--schedules")} <= commands
 
 
-def test_a_target_takes_what_its_recipe_uses() -> None:
-    """No more and no less."""
+def test_every_command_has_a_target() -> None:
+    """Which calls it in one line."""
     text = (ROOT / "Makefile").read_text()
-    named = set().union(*takes().values())
-    text = text.replace("$(CAMPAIGN)", "$(NAME) $(SETTINGS) $(SEED)")
-    for target, names in takes().items():
-        recipe = re.findall(rf"^{target}:.*(?:\n(?:\t|{target}:).*)*", text, re.MULTILINE)
-        used = {name for name in re.findall(r"[(,]([A-Z]+)[),]", "".join(recipe)) if name in named}
-        assert used == names, target
+    names = re.search(r"^COMMANDS := (.+)$", text, re.MULTILINE)
+    called = dict(re.findall(r"^([a-z-]+):.*\n\t@.*\$\(PLIMSOLL\) ([a-z-]+)$", text, re.MULTILINE))
+
+    assert names
+    assert sorted(called) == sorted(names[1].split())
+    assert {info.name for info in app.registered_commands} == set(called.values())
+    assert {target: command for target, command in called.items() if target != command} == {"demo": "run"}
+
+
+def test_options_of_a_campaign_are_on_its_page() -> None:
+    """By the name of the option, of make's variable, or of the setting that it sets."""
+    for kind in map(kinds.of, kinds.names()):
+        text = (ROOT / kind.docs_page).read_text()
+        names = {o.name: (f"--{o.name.replace('_', '-')}", f"`{o.key}`", o.variable) for o in kind.options}
+        missing = [name for name, spelled in names.items() if not any(each in text for each in spelled)]
+        assert missing == [], kind.docs_page
 
 
 @pytest.mark.parametrize(
-    ("command", "code"), [("capacity KAFKA=4.3.0", 2), ("capacity NAME=x", 0), ("lint RATE=1", 2), ("lint", 0)]
+    ("command", "says"),
+    [
+        ("lint RATE=1", "make lint takes no RATE=; it takes no variables."),
+        ("RATE=1", "make help takes no RATE=; it takes no variables."),
+        ("run lint KAFKA=3.9.1", "make lint takes no KAFKA=; it takes no variables."),
+        ("run KAFAK=3.9.1", "make run takes no KAFAK=; did you mean KAFKA=? It takes SCENARIO, KAFKA,"),
+        ("clean KAFKA=3.9.1", "make clean takes no KAFKA=; it takes ALL, JSON."),
+        ("lint", ""),
+        ("setup PYTHON=python3", ""),
+    ],
 )
-def test_a_setting_that_would_do_nothing_is_refused(command: str, code: int) -> None:
-    """And what the target takes is named."""
-    told = subprocess.run(["make", "-n", *command.split()], cwd=ROOT, capture_output=True, text=True, check=False)
+def test_a_variable_that_would_do_nothing_is_refused(command: str, says: str) -> None:
+    """By its name, whether another target takes it or nobody does; nothing is run."""
+    dry = [] if says and "lint" not in command else ["-n"]
+    made = [*dry, "--old-file", ".venv/.ready", *command.split()]
+    done = subprocess.run(["make", *made], cwd=ROOT, capture_output=True, text=True, check=False)
 
-    assert told.returncode == code
-    assert not code or re.search(r"make \w+ takes no \w+=; it takes (NAME SETTINGS SEED|no settings)\.", told.stderr)
+    assert done.returncode == (2 if says else 0)
+    assert says in done.stderr
 
 
 def test_pages_that_the_code_names_exist() -> None:
@@ -193,11 +240,12 @@ def test_the_readme_tells_every_scenario() -> None:
 def test_the_demo_output_is_what_a_run_says(tmp_path: Path) -> None:
     """Every announced step stands in the README in the words, and with the times, that a run uses."""
     scenario = load_scenario("follower_lag_then_leader_kill")
-    phases = [f"phase_{number}_x" for number, _ in enumerate(scenario.phases, 1)]
+    run = RunFolder(tmp_path)
     said: list[str] = []
-    log = tmp_path / "log"
-    log.write_text("".join(f"[DAG TEST] starting task_id={task_id}\n" for task_id in [*EXPECTED_S, *phases]))
-    progress = Progress(scenario, log, tmp_path / "events.jsonl", said.append)
+    for stage in stages(scenario)[1:]:  # the first makes the run's folder
+        with stage_events(run.stages, stage.name):
+            pass
+    progress = Progress(scenario, run, said.append)
     progress.begin()
     progress.look()
     spoken = {line.strip().partition("] ")[2] for line in said}
@@ -282,7 +330,7 @@ def test_every_fault_is_in_the_catalogue() -> None:
     assert told.keys() == faults.keys()
     assert all(all(row) for row in told.values())
     assert {name: row[5] for name, row in told.items()} == {
-        name: "both" if step.needs <= CAPABILITIES["process"] else "docker" for name, step in faults.items()
+        name: "both" if step.needs <= capabilities("process") else "docker" for name, step in faults.items()
     }
 
 
@@ -303,18 +351,32 @@ def test_every_column_is_explained(name: str) -> None:
     assert told == [[name, kind + end] for name, kind, end in zip(schema.names, kinds, ends, strict=True)]
 
 
-def test_every_kind_of_event_is_explained() -> None:
-    """Kinds that the code writes stand in the table of events.jsonl."""
-    told = {kind for row in rows(section(page("run-folder.md"), "`events.jsonl`"))[2:] for kind in row[0].split(", ")}
-    written = {
+@pytest.mark.parametrize(
+    ("file", "folders", "known"),
+    [
+        ("events.jsonl", ("clusters", "imports"), {"inject", "injected", "capture", "error"}),
+        ("stages.jsonl", ("operators", "campaigns"), {"stage_started", "stage_ended", "judging", "waiting"}),
+    ],
+)
+def test_every_kind_of_event_is_explained(file: str, folders: tuple[str, ...], known: set[str]) -> None:
+    """Kinds that the code writes stand in the table of their file, those of ``history`` in one of both."""
+    text = page("run-folder.md")
+    tables = {name: rows(section(text, f"`{name}`"))[2:] for name in ("events.jsonl", "stages.jsonl")}
+    told = {name: {kind for row in table for kind in row[0].split(", ")} for name, table in tables.items()}
+
+    assert known <= told[file]
+    assert kinds_written(*folders) - told[file] == set()
+    assert kinds_written("history") <= told["events.jsonl"] | told["stages.jsonl"]
+
+
+def kinds_written(*folders: str) -> set[str]:
+    """The kinds of events that the code of these folders writes."""
+    return {
         kind
-        for folder in ("clusters", "operators")
+        for folder in folders
         for file in (ROOT / folder).rglob("*.py")
         for kind in re.findall(r'(?:\.add|_record(?:_fault)?|_prove)\(\s*"(\w+)"', file.read_text())
     }
-
-    assert {"inject", "injected", "capture", "error"} <= written
-    assert written - told == set()
 
 
 # --- verdicts --------------------------------------------------------------------------------------
@@ -356,10 +418,9 @@ def test_every_rule_of_what_is_permitted_is_told() -> None:
 def test_capabilities_are_those_of_the_runtimes() -> None:
     """The table says yes where a runtime has a capability, and no where not."""
     head, _, *told = rows(section(page("runtimes.md"), "What each can do"))
-    every = frozenset().union(*CAPABILITIES.values())
 
     assert {row[0]: row[1:] for row in told} == {
-        name: ["yes" if name in CAPABILITIES[runtime] else "no" for runtime in head[1:]] for name in every
+        name: ["yes" if name in capabilities(runtime) else "no" for runtime in head[1:]] for name in OPTIONAL
     }
 
 
@@ -367,7 +428,9 @@ def test_every_task_is_explained() -> None:
     """The table has the tasks of a run beside its phases."""
     told = {row[0] for row in rows(section(page("airflow.md"), "The DAGs"))[2:]}
 
-    assert {name for name in told if not name.startswith("phase_")} == {*EXPECTED_S, "watcher"}
+    names = {stage.name for stage in stages(load_scenario("steady")) if not stage.phase}
+
+    assert {name for name in told if not name.startswith("phase_")} == {*names, "watcher"}
 
 
 def test_every_parameter_is_explained() -> None:
@@ -381,9 +444,7 @@ def test_every_parameter_is_explained() -> None:
 
 def test_every_parameter_of_a_campaign_is_explained() -> None:
     """The table has those that all share, and each kind's own."""
-    sources = [(ROOT / "operators" / "campaign_dag.py").read_text()]
-    sources += [file.read_text() for file in (ROOT / "dags").glob("*.py") if "campaign_dag" in file.read_text()]
-    params = {name for source in sources for name in re.findall(r'^ *"(\w+)": Param\(', source, re.MULTILINE)}
+    params = set(COMMON) | {option.name for name in kinds.names() for option in kinds.of(name).form}
 
     table = rows(section(page("airflow.md"), "Of a campaign"))[2:]
     assert {name for row in table for name in row[0].split(", ")} == params

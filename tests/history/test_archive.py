@@ -22,7 +22,7 @@ HOST = {"cpu": "one", "cores": 2, "memory_bytes": 24 * 2**30, "kernel": "6.1", "
 def _row(run_id: str, **other: Any) -> dict[str, Any]:
     usual: dict[str, Any] = {field.name: "x" for field in ARCHIVE if field.type == pa.string()}
     told = {"run_id": run_id, "seed": 1, "anomalies": {"lost_write": 2}, "broken": ["I6"], "labels": {"campaign": "c1"}}
-    told["window"] = None
+    told["precondition_met"] = None
     return usual | told | METRIC | {"censored": False, "trusted": True, "note": None} | other
 
 
@@ -37,22 +37,22 @@ def _judged(folder: Path) -> RunFolder:
     return run
 
 
-@pytest.mark.parametrize(("looks", "window"), [([], None), ([True, True], True), ([True, False], False)])
-def test_a_window_opened_when_every_look_found_it_open(tmp_path: Path, looks: list[bool], window: bool | None) -> None:
+@pytest.mark.parametrize(("looks", "met"), [([], None), ([True, True], True), ([True, False], False)])
+def test_a_window_opened_when_every_look_found_it_open(tmp_path: Path, looks: list[bool], met: bool | None) -> None:
     """A run that never looked has none."""
     run = _judged(tmp_path)
     for opened in looks:
-        EventLog(run.events).add("window", opened=opened)
+        EventLog(run.events).add("precondition", met=opened)
 
-    assert {row["window"] for row in rows_of(run)} == {window}
+    assert {row["precondition_met"] for row in rows_of(run)} == {met}
 
 
 def test_a_file_of_an_earlier_version_has_no_window(tmp_path: Path) -> None:
     """What it lacks is null."""
     file = add(tmp_path, [_row("20260101-a", window=True)])
-    pq.write_table(pq.read_table(file).drop_columns(["window"]), file)
+    pq.write_table(pq.read_table(file).drop_columns(["precondition_met"]), file)
 
-    assert [row["window"] for row in read(tmp_path)] == [None]
+    assert [row["precondition_met"] for row in read(tmp_path)] == [None]
 
 
 def test_what_is_added_is_read_again(tmp_path: Path) -> None:
@@ -98,7 +98,7 @@ def test_a_run_that_was_not_judged_has_no_rows(tmp_path: Path) -> None:
     run = _judged(tmp_path / "run-1")
     run.verdict_file.unlink()
 
-    with pytest.raises(EvidenceError, match=r"run-1 holds no verdict with metrics .* make judge"):
+    with pytest.raises(EvidenceError, match=r"run-1 holds no verdict with metrics .* plimsoll judge"):
         rows_of(run)
 
 

@@ -43,11 +43,12 @@ def test_a_whole_folder_has_no_differences(folder: RunFolder) -> None:
     assert folder.check_seal() == []
 
 
-def test_verdict_report_and_work_may_change(folder: RunFolder) -> None:
+def test_verdict_report_work_and_stages_may_change(folder: RunFolder) -> None:
     """They are rebuilt or removed after the seal."""
     for place in (folder.verdict, folder.report, folder.work):
         place.mkdir()
         (place / "anything").write_text("x")
+    folder.stages.write_text("it is judged after it was collected")
 
     assert folder.check_seal() == []
 

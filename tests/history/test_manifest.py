@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 from history.errors import EvidenceError
 from history.manifest import Incarnation, Manifest, read_manifest
+from history.traits import Trait
 
 SETTING = "min.insync.replicas"
 
@@ -27,6 +29,7 @@ def manifest(brokers: list[dict[str, str]], topic: dict[str, str]) -> Manifest:
         "scenario": {},
         "scenario_digest": "d",
         "faults": ["kill"],
+        "traits": {"kill": ["stops_process", "unreachable"], "wipe": ["new_log"]},
         "kafka_version": "3.9.1",
         "kafka_jars_digest": "j",
         "mode": "kraft",
@@ -133,7 +136,6 @@ def test_a_folder_without_manifest_is_no_run(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"format": 2}, "format: Input should be 1"),
         ({"mode": "raft"}, "mode: Input should be 'kraft' or 'zookeeper'"),
         ({"colour": "red"}, "colour: Extra inputs are not permitted"),
         ({"seed": None}, "seed: Input should be a valid integer"),
@@ -146,6 +148,26 @@ def test_another_format_is_refused(tmp_path: Path, change: dict[str, object], sa
 
     with pytest.raises(EvidenceError, match=f"is no manifest of this format: {said}"):
         read_manifest(file)
+
+
+def test_an_earlier_format_is_refused(tmp_path: Path) -> None:
+    """In one sentence with the way out, although later fields are missing, too."""
+    earlier = {**json.loads(manifest([{}], {}).model_dump_json()), "format": 1}
+    del earlier["traits"]
+    (tmp_path / "manifest.json").write_text(json.dumps(earlier))
+
+    said = f"{tmp_path} was recorded in format 1 and this version reads format 2; record it again."
+    with pytest.raises(EvidenceError, match=f"^{re.escape(said)}$"):
+        read_manifest(tmp_path / "manifest.json")
+
+
+def test_a_step_has_the_traits_that_the_run_declared() -> None:
+    """Any of those asked for is enough; a step that declared none has none."""
+    written = manifest([{}], {})
+
+    assert written.has("kill", Trait.NEW_LOG, Trait.UNREACHABLE)
+    assert not written.has("kill", Trait.NEW_LOG)
+    assert not written.has("hold", Trait.NEW_LOG)
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"\xff\xfe"])

@@ -8,9 +8,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from clusters import experiment
-from clusters.ports import PORTS
-from clusters.world import World
+from clusters.live.world import World
+from clusters.run import experiment
+from clusters.runtimes.ports import PORTS
 
 FAULTS = """
 name: faults_for_tests

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 import pyarrow.parquet as pq
 import pytest
 
-from clusters import experiment
-from clusters.world import World
+from clusters.live.world import World
+from clusters.run import experiment
+from clusters.runtimes.runtime import available
 from history.events import Event, read_events
 from history.folder import RunFolder
 
@@ -28,7 +29,7 @@ topics:
 load: {topic: orders, rate: 100/s, engine: confluent-kafka}
 phases:
   - killed:
-      - offer: 400/s
+      - set_rate: 400/s
       - hold: 2s
       - kill: B
       - start: B
@@ -71,12 +72,13 @@ def test_the_kernel_holds_every_broker_to_its_allowance(run: RunFolder) -> None:
     assert all("htb 1:1 root rate 16Mbit" in event.detail["kernel"]["network"] for event in [*given, *ended])
     assert sum(event.detail["kernel"]["cpu_throttled_periods"] for event in ended) > 0
     with World.open(run.path) as world:
-        assert "10000" not in world.runtime.limits(world.brokers[1])["cpu_quota"]
+        limits = available(world.runtime.resource_limits, "resource limits")
+        assert "10000" not in limits.in_effect(world.brokers[1])["cpu_quota"]
 
 
 def test_another_rate_holds_within_the_run(run: RunFolder) -> None:
     """The producer says from when; its preferred leaders lead again at the end."""
-    (offered,) = _events(run, "offered")
+    (offered,) = _events(run, "rate_set")
     (elected,) = _events(run, "elected")
 
     assert offered.detail["rate_per_s"] == 400

@@ -56,7 +56,7 @@ def webhook() -> Iterator[tuple[str, list[dict[str, Any]]]]:
 
 
 def _nightly(folder: Path, settings: Path, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "operators.cli", "nightly", "--name", "night-1", "--file", str(settings)]
+    command = [sys.executable, "-m", "commands", "nightly", "--name", "night-1", "--settings", str(settings)]
     return subprocess.run(
         [*command, "--runs", str(folder / "runs")],
         cwd=ROOT,
@@ -100,7 +100,7 @@ def test_a_night_is_recorded_judged_and_told_and_goes_on(
     assert in_order == ["canary", "night", "canary"]
     assert {row["verdict"] for row in rows} == {"pass"}
     assert {"latency_p50_ms", "acked_per_s", "broker_cpu_s_per_gb"} <= {row["metric"] for row in rows}
-    night = tmp_path / "site" / "nights" / "night-1"
+    night = tmp_path / "site" / "nightly" / "night-1"
     assert {path.name for path in night.iterdir()} >= {"index.html", "result.json", "summary.json", "junit.xml"}
     assert next(case.get("name") for case in ET.parse(night / "junit.xml").iter("testcase")) == "3.9.1"
     assert "night-1" in (tmp_path / "site" / "index.html").read_text()

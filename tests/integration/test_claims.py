@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.docker, pytest.mark.slow]
 @pytest.mark.parametrize(("kafka", "c18", "c48"), [("3.0.2", "refuted", "shown"), ("3.9.1", "shown", "refuted")])
 def test_versions_answer_as_their_source_says(tmp_path: Path, kafka: str, c18: str, c48: str) -> None:
     """KAFKA-13091 is fixed in 3.1, KAFKA-15583 changed the rule in 3.7; most claims are decided either way."""
-    command = [sys.executable, "-m", "operators.cli", "claims", "--kafka", kafka, "--name", "c1"]
+    command = [sys.executable, "-m", "commands", "claims", "--kafka", kafka, "--name", "c1"]
     done = subprocess.run(
         [*command, "--runs", str(tmp_path / "runs")], cwd=ROOT, capture_output=True, text=True, check=False
     )
@@ -33,7 +33,7 @@ def test_versions_answer_as_their_source_says(tmp_path: Path, kafka: str, c18: s
 
 def test_a_version_that_nobody_knows_is_refused() -> None:
     """With the known ones, before anything starts."""
-    command = [sys.executable, "-m", "operators.cli", "claims", "--kafka", "5.0.0"]
+    command = [sys.executable, "-m", "commands", "claims", "--kafka", "5.0.0"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
 
     assert done.returncode == 3

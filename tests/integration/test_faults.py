@@ -7,29 +7,36 @@ from __future__ import annotations
 
 import pytest
 
+from clusters.live.world import World
+from clusters.run.actions import perform
+from clusters.run.leftovers import hold_trial
+from clusters.run.phase import PhaseRun
 from clusters.runtimes.kernel import lacking
-from clusters.scenario import Phase
-from clusters.steps import PhaseRun
+from clusters.scenario.scenario import Phase
+from clusters.scenario.steps.catalog import STEPS as ALL_STEPS
 from clusters.waiting import wait_until
-from clusters.world import World
 from history.events import Event, read_events
 
 pytestmark = pytest.mark.cluster
 
 NETWORK: dict[str, list[dict[str, object]]] = {
-    "cut": [{"cut": {"node": "A", "from": ["B", "C"]}}, {"hold": "1s"}, {"join": {"node": "A", "from": ["B", "C"]}}],
-    "cut from clients": [{"cut": {"node": "leader of orders-0", "from": "clients"}}, {"hold": "1s"}],
-    "cut from controller": [{"cut": {"node": "A", "from": "controller"}}],
+    "disconnect": [
+        {"disconnect": {"node": "A", "from": ["B", "C"]}},
+        {"hold": "1s"},
+        {"reconnect": {"node": "A", "from": ["B", "C"]}},
+    ],
+    "cut from clients": [{"disconnect": {"node": "leader of orders-0", "from": "clients"}}, {"hold": "1s"}],
+    "cut from controller": [{"disconnect": {"node": "A", "from": "controller"}}],
     "cut one way": [
-        {"cut": {"node": "leader of orders-0", "from": "followers of orders-0", "direction": "in"}},
+        {"disconnect": {"node": "leader of orders-0", "from": "followers of orders-0", "direction": "in"}},
         {"hold": "1s"},
     ],
-    "isolated": [{"cut": {"node": "A", "from": ["B", "C", "controller"]}}, {"hold": "1s"}],
-    "halves": [{"cut": {"node": "followers of orders-0", "from": "leader of orders-0"}}, {"hold": "1s"}],
-    "shape": [
-        {"shape": {"into": "follower of orders-0", "rate": "20kB/s"}},
+    "isolated": [{"disconnect": {"node": "A", "from": ["B", "C", "controller"]}}, {"hold": "1s"}],
+    "halves": [{"disconnect": {"node": "followers of orders-0", "from": "leader of orders-0"}}, {"hold": "1s"}],
+    "limit_bandwidth": [
+        {"limit_bandwidth": {"into": "follower of orders-0", "rate": "20kB/s"}},
         {"hold": "2s"},
-        {"unshape": "follower of orders-0"},
+        {"restore_bandwidth": "follower of orders-0"},
     ],
     "delay": [{"delay": {"into": "follower of orders-0", "by": "50ms"}}],
     "reorder": [{"reorder": {"into": "follower of orders-0", "percent": 25}}],
@@ -49,7 +56,7 @@ STEPS: dict[str, list[dict[str, object]]] = {
 }
 OF_KAFKA: dict[str, list[dict[str, object]]] = {
     "reassign": [{"reassign": {"topic": "orders", "to": ["C", "B"]}}, {"hold": "1s"}],
-    "ping_pong": [{"ping_pong": {"partition": "orders-0", "between": ["B", "C"], "times": 4}}],
+    "churn_leadership": [{"churn_leadership": {"partition": "orders-0", "between": ["B", "C"], "times": 4}}],
     "delete_records": [{"delete_records": {"partition": "orders-0", "before": "high_watermark"}}],
     "configure": [{"configure": {"topic": "orders", "set": {"min.insync.replicas": 1}}}],
 }
@@ -58,7 +65,7 @@ SLOW: dict[str, list[dict[str, object]]] = {
     "truncate": [
         {"kill": "C"},
         {"truncate": {"node": "C", "partition": "orders-0", "records": 200}},
-        {"forget": {"node": "C", "what": "high watermark checkpoint"}},
+        {"delete_checkpoint": {"node": "C", "what": "high watermark checkpoint"}},
         {"start": "C"},
     ],
     "pause past the session": [
@@ -74,9 +81,9 @@ SLOW: dict[str, list[dict[str, object]]] = {
     "wipe": [{"stop": "C"}, {"wipe": "C"}, {"start": "C"}],  # takes the flipped bit away
 }
 ON_DOCKER: dict[str, list[dict[str, object]]] = {
-    "starve_cpu": [{"starve_cpu": {"node": "leader of orders-0", "cpus": 0.1}}, {"hold": "1s"}],
+    "limit_cpu": [{"limit_cpu": {"node": "leader of orders-0", "cpus": 0.1}}, {"hold": "1s"}],
     "read_only_disk": [{"read_only_disk": "follower of orders-0"}],
-    "cut off and killed": [{"cut": {"node": "A", "from": ["B", "C", "controller"]}}, {"kill": "A"}],
+    "cut off and killed": [{"disconnect": {"node": "A", "from": ["B", "C", "controller"]}}, {"kill": "A"}],
 }
 process_only = pytest.mark.parametrize("world", ["process"], indirect=True, scope="module")
 docker_only = pytest.mark.parametrize(
@@ -88,7 +95,7 @@ def _run(world: World, name: str, steps: list[dict[str, object]]) -> list[Event]
     """Run one phase and return its events."""
     before = len(list(read_events(world.folder.events)))
     wait_until(lambda: _isr_is_full(world), limit_s=60, what="a full ISR to begin with")
-    PhaseRun(world, Phase.model_validate({"name": name, "steps": steps})).run()
+    PhaseRun(world, Phase.model_validate({"name": name, "steps": steps})).run(perform)
     return list(read_events(world.folder.events))[before:]
 
 
@@ -104,10 +111,14 @@ def _detail(events: list[Event], kind: str) -> dict[str, object]:
 def _bites_and_heals(world: World, fault: str, steps: list[dict[str, object]]) -> None:
     events = _run(world, fault, steps)
 
-    proofs = [event.detail.get("bit", event.detail.get("gone")) for event in events if event.kind in PROOFS]
+    proofs = [
+        event.detail.get("effect_verified", event.detail.get("recovery_verified"))
+        for event in events
+        if event.kind in PROOFS
+    ]
     assert proofs == [True] * 2 * len([event for event in events if event.kind == "inject"])
     assert proofs
-    assert not [event for event in events if event.kind == "wait_ran_out"]
+    assert not [event for event in events if event.kind == "wait_timed_out"]
     wait_until(lambda: _isr_is_full(world), limit_s=60, what="the ISR to be full again")
 
 
@@ -128,13 +139,15 @@ def test_what_kafka_was_asked_for_is_seen_and_taken_back(world: World, fault: st
 @pytest.mark.parametrize("fault", NETWORK)
 def test_a_fault_of_the_network_bites_and_is_gone_again(world: World, fault: str) -> None:
     """By the kernel's counters, which went on until the end."""
-    if missing := lacking(key for step in NETWORK[fault] for key in step):
+    if missing := lacking(
+        (part for step in NETWORK[fault] for key in step for part in ALL_STEPS[key].kernel), hold_trial
+    ):
         pytest.skip(f"the kernel has no {', '.join(part.name for part in missing.values())}")
     events = _run(world, fault, NETWORK[fault])
     injected, healed = _detail(events, "injected"), _detail(events, "healed")
 
-    assert injected["bit"] is True
-    assert healed["gone"] is True
+    assert injected["effect_verified"] is True
+    assert healed["recovery_verified"] is True
     assert healed.get("held_back", 1)
     assert int(str(healed.get("packets", 1))) >= int(str(injected.get("packets", 1))) > 0
     assert all(world.probe_error(number) is None for number in world.brokers)
@@ -145,7 +158,7 @@ def test_a_fault_of_the_network_bites_and_is_gone_again(world: World, fault: str
 def test_an_operator_is_heard_although_a_broker_is_cut_off(world: World) -> None:
     """The first broker answers, but passes nothing on; the next one does. The one cut off need not be elected."""
     steps: list[dict[str, object]] = [
-        {"cut": {"node": "A", "from": ["B", "C", "controller"]}},
+        {"disconnect": {"node": "A", "from": ["B", "C", "controller"]}},
         {"elect": "preferred"},
     ]
     refused = _detail(_run(world, "an operator", steps), "elected")["refused"]
@@ -209,25 +222,25 @@ def test_a_throttled_follower_stays_out_of_sync_until_it_is_healed(world: World)
     events = _run(world, "throttle", steps)
 
     assert [event.kind for event in events if event.kind.startswith("wait_")] == [
-        "wait_met",
-        "wait_met",
-        "wait_ran_out",
+        "condition_met",
+        "condition_met",
+        "wait_timed_out",
     ]
-    assert _detail(events, "injected")["bit"] is True
-    assert [event.detail["gone"] for event in events if event.kind == "healed"] == [True, True]
+    assert _detail(events, "injected")["effect_verified"] is True
+    assert [event.detail["recovery_verified"] for event in events if event.kind == "healed"] == [True, True]
     wait_until(lambda: _isr_is_full(world), limit_s=60, what="the ISR to be full again")
 
 
 @process_only
 def test_leadership_moves_to_the_replica_that_is_named(world: World) -> None:
     """There and back within a phase; other brokers' metadata says so."""
-    steps: list[dict[str, object]] = [{"lead": f"{letter} of orders-0"} for letter in "BCA"]
+    steps: list[dict[str, object]] = [{"transfer_leadership": f"{letter} of orders-0"} for letter in "BCA"]
     waits = [{"wait": {"for": {"leads": f"{letter} of orders-0"}, "limit": "10s"}} for letter in "BCA"]
 
     events = _run(world, "leads", [step for pair in zip(steps, waits, strict=True) for step in pair])
 
     assert [event.detail["refused"] for event in events if event.kind == "elected"] == [None] * 3
-    assert [event.kind for event in events if event.kind.startswith("wait_")] == ["wait_met"] * 3
+    assert [event.kind for event in events if event.kind.startswith("wait_")] == ["condition_met"] * 3
 
 
 @pytest.mark.slow
@@ -252,7 +265,7 @@ def test_a_wait_that_runs_out_is_recorded_and_the_phase_goes_on(world: World) ->
 
     kinds = [(event.kind, event.step) for event in _run(world, "waits in vain", steps)]
 
-    assert kinds == [("step", "wait"), ("wait_ran_out", "wait"), ("step", "hold")]
+    assert kinds == [("step", "wait"), ("wait_timed_out", "wait"), ("step", "hold")]
 
 
 @pytest.mark.slow
@@ -271,9 +284,9 @@ def test_an_unclean_election_gives_a_partition_a_leader_that_was_out_of_sync(wor
     events = _run(world, "unclean", steps)
 
     assert [event.kind for event in events if event.kind.startswith("wait_")] == [
-        "wait_met",
-        "wait_ran_out",
-        "wait_met",
+        "condition_met",
+        "wait_timed_out",
+        "condition_met",
     ]
     assert _detail(events, "elected")["refused"] is None
     assert "orders-0" in str(_detail(events, "elected")["unclean"])

@@ -6,10 +6,11 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
-from campaigns.recording import record
-from clusters import experiment
+from clusters.run import experiment
+from clusters.run.recorder import record
 from history.events import read_events
 from spark.submit import judge
 
@@ -28,7 +29,7 @@ phases:
 """
 TOPOLOGY = """
   - moved: [{reassign: {topic: orders, to: [D, E, F]}}, {hold: 2s}]
-  - to and fro: [{ping_pong: {partition: orders-0, between: [A, B], times: 4}}]
+  - to and fro: [{churn_leadership: {partition: orders-0, between: [A, B], times: 4}}]
   - fewer in sync:
       - configure: {topic: orders, set: {min.insync.replicas: 1}}
       - kill: followers of orders-0
@@ -41,18 +42,36 @@ TOPOLOGY = """
       - wait: {for: {out_of_isr: F of side-0}, limit: 20s}
       - heal: all
       - wait: {for: {isr_full: side}, limit: 60s}
+  - cut off:
+      - disconnect: {node: follower of orders-0, from: [brokers, controllers]}
+      - wait: {for: {out_of_isr: follower of orders-0}, limit: 20s}
+      - hold: 3s
+      - reconnect: {node: follower of orders-0, from: [brokers, controllers]}
+      - wait: {for: {isr_full: orders}, limit: 60s}
 """
 DISKS = """
   - wiped: [{kill: C}, {hold: 1s}, {wipe: C}, {start: C}, {wait: {for: {isr_full: orders}, limit: 60s}}]
-  - cut:
+  - torn:
       - kill: A
       - truncate: {node: A, partition: orders-0, records: 300}
-      - forget: {node: A, what: high watermark checkpoint}
+      - delete_checkpoint: {node: A, what: high watermark checkpoint}
       - start: A
       - wait: {for: {isr_full: orders}, limit: 60s}
   - read-only: [{read_only_disk: leader of orders-0}, {wait: {for: {leader_changed: orders}, limit: 20s}}]
-  - starved: [{starve_cpu: {node: B, cpus: 0.2}}, {hold: 2s}]
+  - starved: [{limit_cpu: {node: B, cpus: 0.2}}, {hold: 2s}]
 """
+CUT_LEADERS = "".join(
+    f"""
+  - cut off {turn}:
+      - disconnect: {{node: leader of orders-0, from: [followers of orders-0, controller]}}
+      - wait: {{for: {{leader_changed: orders}}, limit: 30s}}
+      - hold: 5s
+      - heal: all
+      - wait: {{for: {{isr_full: orders}}, limit: 60s}}
+      - hold: 3s
+"""
+    for turn in (1, 2, 3)
+)
 LAST_COPY = """
   - alone:
       - kill: B
@@ -69,23 +88,43 @@ BIT_ROT = """
 """
 
 
-def judged(folder: Path, phases: str, *, brokers: int = 3, disks: str = "{}", min_isr: int = 2, more: str = "") -> Any:
+def judged(
+    folder: Path,
+    phases: str,
+    *,
+    kafka: str = "3.9.1",
+    brokers: int = 3,
+    disks: str = "{}",
+    min_isr: int = 2,
+    more: str = "",
+) -> Any:
     """The verdict of a recorded run, all of whose faults bit and healed."""
     told = folder / "judged.yaml"
     told.write_text(FRAME.format(phases=phases, brokers=brokers, disks=disks, min_isr=min_isr, more=more))
-    run = experiment.prepare(str(told), kafka="3.9.1", runtime="docker", runs=folder, lease="process")
+    run = experiment.prepare(str(told), kafka=kafka, runtime="docker", runs=folder, lease="process")
     record(run)
     proofs = [e for e in read_events(run / "events.jsonl") if e.kind in ("injected", "healed")]
-    assert [e for e in proofs if not e.detail.get("bit", e.detail.get("gone"))] == []
+    assert [e for e in proofs if not e.detail.get("effect_verified", e.detail.get("recovery_verified"))] == []
     judge([run])
     return json.loads((run / "verdict" / "verdict.json").read_text())
 
 
 def test_what_operators_do_breaks_no_promise(tmp_path: Path) -> None:
-    """Replicas elsewhere and back, leaders to and fro, fewer in sync for a while, deleted records, a full disk."""
+    """Replicas elsewhere and back, leaders to and fro, fewer in sync for a while, deleted records, a full disk; and
+    a follower that was cut off for 3 s after it had left the ISR, and showed the old one all the while.
+    """
     found = judged(tmp_path, TOPOLOGY, brokers=6, disks="{F: 100MB}", more="  side: {replicas: [F, D]}")
 
     assert (found["verdict"], found["anomalies"]) == ("pass", {}), found["reasons"]
+    (folder,) = tmp_path.glob("*/verdict/recovery")
+    times = {
+        row["metric"]: row
+        for row in pq.read_table(folder).to_pylist()
+        if (row["phase"], row["topic"], row["partition"]) == ("cut off", "orders", 0) and row["fault"]
+    }
+    assert {row["source"] for row in times.values()} == {"controller"}
+    assert times["isr_full"]["value_ms"] > times["isr_shrink"]["value_ms"] + 3000
+    assert 0 < times["catch_up"]["value_ms"] < times["isr_full"]["value_ms"] - 3000
 
 
 def test_a_damaged_disk_is_no_excuse_beside_a_live_replica(tmp_path: Path) -> None:
@@ -93,6 +132,15 @@ def test_a_damaged_disk_is_no_excuse_beside_a_live_replica(tmp_path: Path) -> No
     found = judged(tmp_path, DISKS)
 
     assert (found["verdict"], found["anomalies"]) == ("pass", {}), found["reasons"]
+
+
+@pytest.mark.parametrize("kafka", ["2.8.2", "3.9.1", "4.3.1"])
+def test_a_leader_that_was_cut_off_moves_no_reader(tmp_path: Path, kafka: str) -> None:
+    """Its clients reach it all the while: it goes on telling them that it leads, until it hears of the newer epoch."""
+    found = judged(tmp_path, CUT_LEADERS, kafka=kafka)
+
+    assert (found["verdict"], found["anomalies"]) == ("pass", {}), found["reasons"]
+    assert [row for seeks in tmp_path.glob("*/seeks") for row in pq.read_table(seeks).to_pylist()] == []
 
 
 def test_the_last_copy_may_be_lost_with_its_disk(tmp_path: Path) -> None:

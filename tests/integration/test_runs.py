@@ -14,14 +14,15 @@ import pyarrow.parquet as pq
 import pytest
 from playwright.sync_api import sync_playwright
 
-from clusters import experiment
+from bench.recount import judged, recount
 from clusters.paths import ROOT
-from clusters.runtimes.docker import daemon_answers, runs_with_leftovers
+from clusters.run import experiment
+from clusters.runtimes.docker.daemon import daemon_answers
+from clusters.runtimes.docker.removal import runs_with_leftovers
 from clusters.runtimes.process import processes_of
 from clusters.waiting import wait_until
 from history.events import Event, read_events
 from tests.conftest import browser
-from tests.recount import judged, recount
 
 pytestmark = pytest.mark.cluster
 
@@ -64,8 +65,8 @@ class Ended(NamedTuple):
 
 def command(folder: Path, scenario: str, runtime: str, kafka: str = "3.9.1") -> list[str]:
     """The command behind ``make run``."""
-    asked = ["--scenario", scenario, "--kafka", kafka, "--runtime", runtime, "--runs", str(folder)]
-    return [sys.executable, "-m", "operators.cli", "run", *asked]
+    options = ["--kafka", kafka, "--runtime", runtime, "--runs", str(folder)]
+    return [sys.executable, "-m", "commands", "run", scenario, *options]
 
 
 def ended(folder: Path, scenario: str, runtime: str, kafka: str = "3.9.1") -> Ended:

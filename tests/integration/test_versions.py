@@ -10,9 +10,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from campaigns.recording import record
-from clusters import experiment
-from clusters.kafka import ELR, PROTOCOL_VERSION
+from clusters.kafka.servers import ELR, PROTOCOL_VERSION
+from clusters.run import experiment
+from clusters.run.recorder import record
 from history.events import read_events
 from history.folder import RunFolder
 from history.manifest import read_manifest

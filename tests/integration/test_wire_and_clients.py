@@ -19,12 +19,12 @@ from typing import Any, Protocol
 import pyarrow as pa
 import pytest
 
-from clusters import admin, wire
 from clusters.clients.configs import ClientConfig, ConsumerConfig, DrainConfig, ProberConfig, ProducerConfig
-from clusters.partition import TopicPartition
+from clusters.kafka import admin, wire
+from clusters.kafka.wire import Connection
 from clusters.waiting import wait_until
-from clusters.wire import Connection
 from history.errors import HarnessError
+from history.partition import TopicPartition
 from history.streams import read_stream
 
 pytestmark = pytest.mark.cluster

@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  # the name that Spark's own pages use
 
-from history.tables import ISR, POLLS, REPLICAS, SENDS
+from history.tables import ISR, POLLS, REPLICAS, SEEKS, SENDS
 from spark import anomalies, delivery, elections, invariants, order, recorded, watermarks
 from spark.agreement import Logs, Replica, compare
 from spark.checks import Check
@@ -61,7 +61,7 @@ def facts(history: History) -> Facts:
         states=states(history),
         starts=starts(history),
         faults=[Fault(*fault) for fault in history.faults],
-        evict_ns=EVICT_NS,
+        max_isr_lag_ns=EVICT_NS,
         least_isr=history.least_isr,
         strict_min_isr=history.strict_min_isr,
         lax_min_isr=not history.strict_min_isr,
@@ -144,6 +144,10 @@ class Tables:
         return self._all(POLLS, lambda history: history.polls)
 
     @cached_property
+    def seeks(self) -> DataFrame:
+        return self._all(SEEKS, lambda history: history.seeks)
+
+    @cached_property
     def samples(self) -> DataFrame:
         return self._all(REPLICAS, lambda history: history.samples)
 
@@ -191,7 +195,7 @@ class Tables:
     @cached_property
     def limits(self) -> DataFrame:
         return self._all(
-            LIMITS, lambda h: [{"evict_ns": EVICT_NS, "least_isr": h.least_isr if h.strict_min_isr else 0}]
+            LIMITS, lambda h: [{"max_isr_lag_ns": EVICT_NS, "least_isr": h.least_isr if h.strict_min_isr else 0}]
         )
 
     def cases(self) -> DataFrame:
@@ -209,7 +213,9 @@ class Tables:
         of_records = anomalies.anomalies(fates, self.sends, self.polls, self.segments, producers)
         leaders = recorded.leaders(self.isr)
         deleted = rows(self.spark, delivery.DELETED, [])
-        of_order = order.cases(self.sends, self.polls, self.samples, leaders, self.drains, deleted=deleted)
+        of_order = order.cases(
+            self.sends, self.polls, self.seeks, self.samples, leaders, drains=self.drains, deleted=deleted
+        )
         return of_records.union(of_order)
 
     def invariants(self) -> dict[tuple[int, str], tuple[int, int]]:

@@ -178,6 +178,7 @@ class History:
     faults: list[list[int]] = field(default_factory=list)  # broker, asked, in force, healed
     sends: list[dict[str, Any]] = field(default_factory=list)
     polls: list[dict[str, Any]] = field(default_factory=list)
+    seeks: list[dict[str, Any]] = field(default_factory=list)
     logs: dict[int, list[Batch]] = field(default_factory=dict)
     epochs: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
     high_watermarks: dict[int, int] = field(default_factory=dict)

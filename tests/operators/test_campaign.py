@@ -11,7 +11,7 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from campaigns import recording, runner
 from campaigns.campaign import Campaign, CampaignFolder, Item
-from clusters import experiment
+from clusters.run import experiment
 from history.errors import BadInput, HarnessError
 from history.results.base import State, Summary
 from operators.campaign import Conclude, CountItems, JudgeItems, PlanCampaign, RecordItem
@@ -59,7 +59,7 @@ def test_a_question_becomes_a_campaign(tmp_path: Path, monkeypatch: pytest.Monke
     asked = {"base": "3.9.0", "head": "3.9.1", "scenario": "steady", "pairs": 2, "settings": {}, "name": "c", "seed": 7}
     path = PlanCampaign(task_id="plan", kind="compare").execute(context(**asked))
 
-    assert path == str(tmp_path / "site" / "comparisons" / "c")
+    assert path == str(tmp_path / "site" / "compare" / "c")
     assert CampaignFolder(Path(path)).read_plan().seed == 7
 
 

@@ -1,50 +1,84 @@
-"""Lines for a person, from the log of ``airflow dags test``."""
+"""Lines for a person, from the events of a campaign's stages."""
+
+from __future__ import annotations
 
 from pathlib import Path
 
-from campaigns.campaign import Item
+import pytest
+
+from campaigns.campaign import CampaignFolder, Item
+from history.errors import HarnessError
+from history.events import EventLog, stage_events
+from history.folder import RunFolder
 from operators.campaign_progress import CampaignProgress
 
 ITEMS = [
     Item(name=f"pair-1-{side}", scenario="steady", kafka=kafka) for side, kafka in (("a", "3.9.0"), ("b", "3.9.1"))
 ]
-LINE = "[DAG TEST] {} task_id={} map_index={} [airflow.sdk]\n"
+
+
+def following(folder: CampaignFolder, said: list[str]) -> CampaignProgress:
+    """Follows a campaign of two runs of a minute each, which lie beside it."""
+    return CampaignProgress(folder, folder.path, said.append, lambda more: [] if more else ITEMS, lambda _: 60.0)
+
+
+def stage(folder: CampaignFolder, name: str, item: str = "") -> None:
+    """A stage that begins and ends."""
+    with stage_events(folder.stages, name, item):
+        pass
 
 
 def test_each_run_and_how_long_the_rest_takes(tmp_path: Path) -> None:
-    """A run by its place, name and version, in the plan's order whichever task Airflow starts first; judging (and how
-    far it is), concluding and waiting for the host by a line each; other tasks by none.
+    """A run by its place, name and version; judging (and how far it is), concluding and waiting for the host by a line
+    each; other stages by none, and none of what an earlier command told.
     """
-    log, said = tmp_path / "airflow.log", []
-    progress = CampaignProgress(log, said.append, lambda follow_up: [] if follow_up else ITEMS, lambda _: 60.0)
-    lines = [
-        *(LINE.format("starting", "plan", -1), LINE.format("starting", "items", -1)),
-        *(LINE.format("starting", "record", 1), "[info] recording item pair-1-a [operators.campaign]\n"),
-        *(LINE.format("end task", "record", 1), LINE.format("starting", "record", 0)),
-        "[info] recording item pair-1-b [operators.campaign]\n",
-        "[info] waiting until this host's benchmark has ended [plimsoll.host]\n",
-        *(LINE.format("starting", "judge", -1), "judged 1 of 2\n", "judged 2 of 2\n"),
-        *(LINE.format(what, "conclude", -1) for what in ("starting", "end task")),
-    ]
-    log.write_text("".join(lines))
-
+    folder, said = CampaignFolder(tmp_path), []
+    stage(folder, "conclude")
+    progress = following(folder, said)
+    for name, item in (("items", ""), ("record", "pair-1-a"), ("record", "pair-1-b")):
+        stage(folder, name, item)
+    folder.say_waiting("waiting until this host's benchmark has ended")
+    with stage_events(folder.stages, "judge"):
+        EventLog(folder.stages).add("judging", runs=["run-a", "run-b"])
+        progress.look()
+        for run in ("run-a", "run-b"):
+            RunFolder(tmp_path / run).verdict.mkdir(parents=True)
+            RunFolder(tmp_path / run).verdict_file.touch()
+            progress.look()
+    stage(folder, "conclude")
     progress.look()
 
-    assert len(said) == 7
-    assert "run 1 of 2: pair-1-a, steady on Kafka 3.9.0 … (all recorded in about 2.0 min)" in said[0]
-    assert "run 2 of 2: pair-1-b" in said[1]
-    assert said[2].endswith("]   waiting until this host's benchmark has ended\n")
-    assert "judging what was recorded" in said[3]
-    assert said[5].endswith("]   judged 2 of 2\n")
+    assert [line[8:].rstrip() for line in said] == [
+        "run 1 of 2: pair-1-a, steady on Kafka 3.9.0 … (all recorded in about 2.0 min)",
+        "run 2 of 2: pair-1-b, steady on Kafka 3.9.1 … (all recorded in about 1 s)",
+        "  waiting until this host's benchmark has ended",
+        "judging what was recorded, in Spark …",
+        "  judged 1 of 2",
+        "  judged 2 of 2",
+        "writing the result and its page …",
+    ]
     assert progress.running == ""
 
 
 def test_a_run_at_hand_is_known(tmp_path: Path) -> None:
     """An interrupt waits for the run at hand, which removes itself, and for no other."""
-    log = tmp_path / "airflow.log"
-    progress = CampaignProgress(log, lambda _: None, lambda _: ITEMS, lambda _: 60.0)
-    log.write_text(LINE.format("starting", "record", 0))
+    folder = CampaignFolder(tmp_path)
+    progress = following(folder, [])
+    stage(folder, "items")
+    with stage_events(folder.stages, "record", "pair-1-a"):
+        progress.look()
+
+    assert progress.running == "record pair-1-a"
+    assert progress.torn_down
+
+
+def test_a_run_that_broke_is_told_with_its_reason(tmp_path: Path) -> None:
+    """The campaign goes on without it."""
+    folder, said = CampaignFolder(tmp_path), []
+    progress = following(folder, said)
+    stage(folder, "items")
+    with pytest.raises(HarnessError), stage_events(folder.stages, "record", "pair-1-a"):
+        raise HarnessError("no broker")
     progress.look()
 
-    assert progress.running == "record[0]"
-    assert progress.torn_down
+    assert said[-1][8:] == "  ERROR: pair-1-a, HarnessError: no broker\n"

@@ -70,7 +70,7 @@ def start(tmp_path: Path, **fakes: str) -> Command:
         "PYTHONPATH": os.pathsep.join([str(FAKE_WORLD), str(REPOSITORY)]),
     }
     process = subprocess.Popen(
-        [sys.executable, "-m", "operators.cli", "run", "--scenario", "steady", "--kafka", "3.9.1", "--runs", tmp_path],
+        [sys.executable, "-m", "commands", "run", "steady", "--kafka", "3.9.1", "--runs", tmp_path],
         env=environment,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -11,6 +11,8 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
 from history.errors import HarnessError
+from history.events import read_events
+from history.folder import RunFolder
 from operators.judge import Judge
 
 
@@ -21,20 +23,21 @@ def judge_ends_with(monkeypatch: pytest.MonkeyPatch, code: int) -> None:
     monkeypatch.setitem(sys.modules, "spark.submit", fake)
 
 
-def test_a_passed_run_is_green(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Exit code 0 raises nothing."""
+def test_a_passed_run_is_green(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Exit code 0 raises nothing; begin and end of the stage are told."""
     judge_ends_with(monkeypatch, 0)
 
-    assert Judge(task_id="judge", run="/runs/x").execute({}) is None
+    assert Judge(task_id="judge", run=str(tmp_path)).execute({}) is None
+    assert [event.kind for event in read_events(RunFolder(tmp_path).stages)] == ["stage_started", "stage_ended"]
 
 
 @pytest.mark.parametrize(("code", "says"), [(1, "Verdict fail: "), (2, "Verdict unknown: ")])
-def test_everything_else_is_red(monkeypatch: pytest.MonkeyPatch, code: int, says: str) -> None:
+def test_everything_else_is_red(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, code: int, says: str) -> None:
     """An unknown verdict must not look green; nobody tries again."""
     judge_ends_with(monkeypatch, code)
 
     with pytest.raises(AirflowFailException, match=rf"{says}.*verdict\.json"):
-        Judge(task_id="judge", run="/runs/x").execute({})
+        Judge(task_id="judge", run=str(tmp_path)).execute({})
 
 
 def test_a_kill_ends_spark_and_what_it_started() -> None:

@@ -1,4 +1,4 @@
-"""Processes are found by descent and by session."""
+"""Processes are found by descent and by environment, and killed only if they are still the same."""
 
 from __future__ import annotations
 
@@ -7,47 +7,63 @@ import subprocess
 import sys
 from collections.abc import Iterator
 
+import psutil
 import pytest
 
 from clusters.waiting import wait_until
-from operators.processes import children, descendants, kill_tree, session_members
+from operators.processes import kill_descendants, kill_tree, lives, with_variable
 
 FAMILY = "import subprocess; subprocess.run(['sleep', '60'], start_new_session=bool({apart}))"
 
 
 @pytest.fixture(params=[0, 1], ids=["same session", "session of its own"])
-def family(request: pytest.FixtureRequest) -> Iterator[subprocess.Popen[bytes]]:
-    """A Python in a session of its own, with one sleeping child."""
+def family(request: pytest.FixtureRequest) -> Iterator[tuple[psutil.Popen, psutil.Process]]:
+    """A Python in a session of its own, and its sleeping child."""
     program = FAMILY.format(apart=request.param)
-    parent = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, start_new_session=True)
-    while not children(parent.pid):
-        assert parent.poll() is None
-    with parent:
-        yield parent
-        kill_tree(parent.pid)
+    with psutil.Popen([sys.executable, "-c", program], start_new_session=True) as parent:
+        (child,) = wait_until(parent.children, limit_s=10, what="a child")
+        yield parent, child
+        for process in (child, parent):
+            if process.is_running():
+                process.kill()
 
 
-def test_descendants(family: subprocess.Popen[bytes]) -> None:
-    """A grandchild is one, whatever its session; a child comes before it."""
-    found = descendants(os.getpid())
-
-    assert found.index(family.pid) < found.index(children(family.pid)[0])
-
-
-@pytest.mark.parametrize("family", [0], indirect=True)
-def test_session_members(family: subprocess.Popen[bytes]) -> None:
-    """Parent and child share the session, this process has another."""
-    assert sorted(session_members(family.pid)) == sorted([family.pid, *children(family.pid)])
-    assert family.pid not in session_members(os.getsid(0))
-
-
-def test_a_killed_family_is_gone(family: subprocess.Popen[bytes]) -> None:
+def test_a_killed_family_is_gone(family: tuple[psutil.Popen, psutil.Process]) -> None:
     """The child dies with its parent, and killing the dead is no error."""
-    child = children(family.pid)[0]
-    kill_tree(family.pid)
+    parent, child = family
+    assert lives(child)
+    root = psutil.Process(parent.pid)
+    kill_tree(root)
 
-    assert family.wait(10) == -9
-    assert wait_until(
-        lambda: not session_members(child) and not session_members(family.pid), limit_s=10, what="both to end"
-    )
-    kill_tree(family.pid)
+    assert parent.wait(10) == -9
+    wait_until(lambda: not lives(child), limit_s=10, what="the child to end")
+    kill_tree(root)
+
+
+def test_descendants_die_alone(family: tuple[psutil.Popen, psutil.Process]) -> None:
+    """A grandchild is one, whatever its session; this process lives on."""
+    parent, child = family
+    kill_descendants(psutil.Process())
+
+    assert parent.wait(10) == -9
+    wait_until(lambda: not lives(child), limit_s=10, what="the child to end")
+
+
+def test_whoever_was_given_the_pid_since_lives() -> None:
+    """The time of creation tells them apart."""
+    with subprocess.Popen(["sleep", "60"]) as stranger:
+        ended = psutil.Process(stranger.pid)
+        ended._ident = (stranger.pid, ended._ident[1] - 60)
+        kill_tree(ended)
+        stranger.terminate()
+        assert stranger.wait(10) == -15
+
+
+def test_processes_are_found_by_their_environment() -> None:
+    """By name and value; neither this process nor one that has ended is meant."""
+    with subprocess.Popen(["sleep", "60"], env=os.environ | {"COLOUR": "blue-7"}) as sleeper:
+        wait_until(lambda: with_variable("COLOUR", "blue-7"), limit_s=10, what="the sleeper")
+        assert [process.pid for process in with_variable("COLOUR", "blue-7")] == [sleeper.pid]
+        assert with_variable("COLOUR", "blue") == []
+        sleeper.kill()
+    assert with_variable("COLOUR", "blue-7") == []

@@ -10,10 +10,10 @@ from campaigns import site
 from operators.publish import Publish
 
 
-def test_the_page_is_made_of_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_page_is_made_of_the_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The run's path goes in, the page's path comes out, as text."""
     monkeypatch.setattr(site, "publish", lambda run: run / "report" / "index.html")
     step = Publish(task_id="publish", run="{{ params.where }}")
-    step.render_template_fields({"params": {"where": "/runs/x"}})
+    step.render_template_fields({"params": {"where": str(tmp_path)}})
 
-    assert step.execute({}) == str(Path("/runs/x/report/index.html"))
+    assert step.execute({}) == str(tmp_path / "report" / "index.html")

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import fcntl
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from clusters import experiment, leftovers
+from clusters.run import experiment
+from clusters.run.stages import Stage
 from history.errors import BadInput, HarnessError
-from history.events import EventLog, read_events
+from history.events import read_events
 from history.folder import RunFolder
-from operators.steps import EndStep, PrepareRun, Reap, RunStep, StartCluster, TearDown, Watcher
+from operators.steps import PrepareRun, Reap, RunStep, StartCluster, Watcher
 from tests.clusters.noted import note_calls
 
 PARAMS = {"kafka": "3.9.1", "runtime": "auto", "rate": None, "seed": 7, "subnet": None, "run_dir": None}
+START = Stage("start_cluster", "starting the cluster", 1.0, role="start")
 
 
 @pytest.fixture
@@ -50,7 +51,8 @@ def errors(run: Path) -> list[tuple[str, str, Any]]:
 
 def phase(run: Path) -> RunStep:
     """The step of a phase."""
-    return RunStep(task_id="phase_2_lags", run=str(run), call="run_phase", arguments=(1,), phase="lags")
+    stage = Stage("phase_2_lags", "phase 2/2 lags", 1.0, call="run_phase", arguments=(1, "lags"), phase="lags")
+    return RunStep(task_id=stage.name, run=str(run), stage=stage)
 
 
 def context(**asked: Any) -> Any:
@@ -96,44 +98,11 @@ def test_resolve_refuses_a_folder_that_nobody_prepared(tmp_path: Path) -> None:
         resolve.execute(context(run_dir=str(tmp_path)))
 
 
-def test_a_step_makes_its_call(run: Path, calls: list[str]) -> None:
-    """With its arguments, and without an event of its own."""
+def test_a_step_performs_its_stage(run: Path, calls: list[str]) -> None:
+    """With its arguments."""
     phase(run).execute({})
 
-    assert calls == ["run_phase 1"]
-    assert not RunFolder(run).events.exists()
-
-
-@pytest.mark.parametrize("error", [HarnessError("no broker"), KeyboardInterrupt("no broker")])
-def test_what_breaks_is_recorded_and_passes_on(
-    run: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException
-) -> None:
-    """The judge learns of it from the events, also of interrupts and time-outs."""
-    breaking(monkeypatch, "run_phase", error)
-
-    with pytest.raises(type(error), match="no broker"):
-        phase(run).execute({})
-    assert errors(run) == [("lags", "run_phase", f"{type(error).__name__}: no broker")]
-
-
-def test_what_the_call_recorded_itself_is_not_recorded_again(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One error, one event."""
-    EventLog(RunFolder(run).events).add("error", step="run_phase", why="HarnessError: no broker")
-    breaking(monkeypatch, "run_phase", HarnessError("no broker"))
-
-    with pytest.raises(HarnessError):
-        phase(run).execute({})
-    assert errors(run) == [("", "run_phase", "HarnessError: no broker")]
-
-
-def test_a_phase_is_refused_after_the_run_was_collected(run: Path, calls: list[str]) -> None:
-    """Clearing it would run it against no cluster; the sealed folder stays as it is."""
-    RunFolder(run).seal()
-
-    with pytest.raises(HarnessError, match=r"a-run was collected .* phase_2_lags cannot run .*; trigger the DAG"):
-        phase(run).execute({})
-    assert calls == []
-    assert RunFolder(run).check_seal() == []
+    assert calls == ["run_phase 1 lags"]
 
 
 def test_a_step_that_is_told_to_stop_stops(run: Path) -> None:
@@ -149,7 +118,7 @@ def test_a_cluster_that_comes_up_half_is_collected_and_removed(
     breaking(monkeypatch, "start_cluster", HarnessError("broker 2 died"))
 
     with pytest.raises(HarnessError, match="broker 2 died"):
-        StartCluster(task_id="start_cluster", run=str(run), call="start_cluster").execute({})
+        StartCluster(task_id="start_cluster", run=str(run), stage=START).execute({})
     assert calls == ["stop_clients", "collect", "tear_down"]
     assert errors(run) == [("", "start_cluster", "HarnessError: broker 2 died")]
     assert RunFolder(run).check_seal() == []
@@ -160,58 +129,8 @@ def test_a_cluster_that_lives_is_neither_started_nor_salvaged(run: Path, calls: 
     (run / "work" / "prefix").write_text("127.0.1")
 
     with pytest.raises(HarnessError, match="a-run was started before; a run is never started twice, start a new one"):
-        StartCluster(task_id="start_cluster", run=str(run), call="start_cluster").execute({})
+        StartCluster(task_id="start_cluster", run=str(run), stage=START).execute({})
     assert calls == []
-
-
-def test_a_run_that_cannot_be_collected_is_removed_all_the_same(
-    run: Path, calls: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Collecting is tried, removing is certain."""
-    breaking(monkeypatch, "collect", HarnessError("disk full"))
-
-    with pytest.raises(HarnessError, match="disk full"):
-        experiment.salvage(run)
-    assert calls == ["stop_clients", "tear_down"]
-    assert errors(run) == [("", "collect", "HarnessError: disk full")]
-
-
-def test_a_step_acts_on_its_run_alone(run: Path, calls: list[str]) -> None:
-    """While another process holds the run it is refused; once that has ended it is not."""
-    step = phase(run)
-    step.wait_s = 0.0
-    with (run / "work" / "step").open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        with pytest.raises(HarnessError, match=r"for another task of a-run to end, .*; last seen: it goes on"):
-            step.execute({})
-        assert calls == []
-    step.execute({})
-
-    assert calls == ["run_phase 1"]
-
-
-def test_the_end_waits_for_a_phase_that_was_given_up(
-    run: Path, calls: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Collected is what it left when it had healed; the same holds for a salvage, and for one within a step."""
-    asked: list[tuple[float, str]] = []
-    monkeypatch.setattr(leftovers, "wait_until", lambda _, *, limit_s, what, **__: asked.append((limit_s, what)))
-    EndStep(task_id="stop_clients", run=str(run), call="stop_clients").execute({})
-    with leftovers.hold_step(run, 5.0):
-        experiment.salvage(run)
-
-    assert [limit_s for limit_s, _ in asked] == [120.0, 5.0]
-    assert calls == ["stop_clients", "stop_clients", "collect", "tear_down"]
-
-
-def test_the_end_has_nothing_to_do_twice(run: Path, calls: list[str]) -> None:
-    """Collecting a collected run is no error; tearing down is repeated, for it is by label."""
-    collect = EndStep(task_id="collect", run=str(run), call="collect")
-    collect.execute({})
-    collect.execute({})
-    TearDown(task_id="tear_down", run=str(run), call="tear_down").execute({})
-
-    assert calls == ["collect", "tear_down"]
 
 
 def test_the_reaper_spares_live_runs(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -229,7 +148,7 @@ def test_the_watcher_is_red_when_it_runs() -> None:
 
 def test_the_run_is_a_template_field() -> None:
     """Airflow puts the path in its place before ``execute``."""
-    step = RunStep(task_id="a", run="{{ params.where }}", call="drain")
+    step = RunStep(task_id="a", run="{{ params.where }}", stage=START)
     step.render_template_fields({"params": {"where": "/runs/x"}})
 
     assert step.run == "/runs/x"

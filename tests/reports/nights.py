@@ -19,7 +19,7 @@ ASKED: dict[str, Any] = {
     "baseline": {"releases": ["3.9.1", "4.3.0"]},
     "confirm": {"pairs": 5, "suspects": 1},
     "alerts": 1,
-    "acknowledged": [
+    "waivers": [
         {"scenario": "survived_faults", "kafka": "2.8.2", "found": ["I16"], **ENTRY},
         {"scenario": "steady", "metric": "elect_s", "up_to": 30, **ENTRY, "until": "2026-10-02"},
     ],
@@ -38,7 +38,7 @@ def _night(night: int, slow: dict[str, tuple[int, float]]) -> list[Row]:
 
 
 def late_night() -> NightlyResult:
-    """The 13th: a confirmed slowdown, one that was not rerun, a new failure, an acknowledged one, a missing run."""
+    """The 13th: a confirmed slowdown, one that was not rerun, a new failure, a waived one, a missing run."""
     slow = {"4.3.0": (LATE - 2, 1.15)}
     rows = [row for night in range(LATE + 1) for row in _night(night, slow)]
     for row in rows:

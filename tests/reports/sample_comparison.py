@@ -22,7 +22,7 @@ MEASURED = [
     ("broker_memory_peak_mb", "", 910.0, 0.004, 0.1),
     ("sustainable_rate_per_s", "", 5200.0, -0.02, 2),
     ("detect_s", "leader dies", 9.1, 0.01, 0.4),
-    ("shrink_s", "leader dies", 9.3, 0.15, 5),
+    ("isr_shrink_s", "leader dies", 9.3, 0.15, 5),
     ("offered_per_s", "steady", 1000.0, 0.0, 0.02),
     ("gc_ms", "steady", 31.0, 0.3, 8),
     ("request_produce_ms", "steady", 4.0, 0.11, 2),

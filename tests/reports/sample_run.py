@@ -199,6 +199,7 @@ def _invariants(acks1: bool) -> Iterable[Row]:
 
 
 def _recovery() -> Iterable[Row]:
+    others = {"write_unavailable": "sends", "hw_stall": "replicas", "catch_up": "metadata", "rebalanced": "metadata"}
     told = [
         ("follower lags", "slow follower of orders-0", "isr_shrink", 9.0, 512.4, False, ""),
         ("follower lags", "slow follower of orders-0", "isr_full", 15.0, 2004.0, False, ""),
@@ -206,11 +207,13 @@ def _recovery() -> Iterable[Row]:
         ("leader dies", "kill leader of orders-0", "elect", KILL_S, 912.0, False, ""),
         ("leader dies", "kill leader of orders-0", "write_unavailable", KILL_S, 1004.5, False, "open loop"),
         ("leader dies", "kill leader of orders-0", "hw_stall", KILL_S, 4000.0, True, "the phase ended first"),
-        ("leader dies", "kill leader of orders-0", "caught_up", BACK_S, None, True, None),
+        ("leader dies", "kill leader of orders-0", "catch_up", BACK_S, None, False, "the history is missing"),
+        ("leader dies", "kill leader of orders-0", "rebalanced", BACK_S, 2000.0, False, "at most"),
     ]
     for phase, fault, metric, t, value, censored, note in told:
         times = {"phase": phase, "fault": fault, **PARTITION, "metric": metric, "from_ns": at(t)}
-        yield {**times, "value_ms": value, "censored": censored, "samples": 1, "note": note}
+        source = others.get(metric, "controller")
+        yield {**times, "value_ms": value, "censored": censored, "source": source, "samples": 1, "note": note}
 
 
 def _latency(acks1: bool) -> Iterable[Row]:
@@ -235,24 +238,38 @@ def _events(more_phases: int = 0) -> Iterable[tuple[float, str, str, str, str, R
         (5.0, "phase_ended", "steady", "", "", {}),
         (5.0, "phase_started", lags, "", "", {}),
         (5.0, "inject", lags, "lag", "broker-3", {"asked": "lag node follower of orders-0, records 2000"}),
-        (6.9, "injected", lags, "lag", "broker-3", {"bit": True, "lag": 2011, "in_isr": True}),
+        (6.9, "injected", lags, "lag", "broker-3", {"effect_verified": True, "lag": 2011, "in_isr": True}),
         (8.0, "heal", lags, "lag", "broker-3", {}),
-        (8.1, "healed", lags, "lag", "broker-3", {"gone": True, "rules": rule}),
+        (8.1, "healed", lags, "lag", "broker-3", {"recovery_verified": True, "rules": rule}),
         (8.0, "inject", lags, "slow", "broker-3", slow),
-        (9.5, "injected", lags, "slow", "broker-3", {"bit": True, "isr": [1, 2]}),
+        (9.5, "injected", lags, "slow", "broker-3", {"effect_verified": True, "isr": [1, 2]}),
         (15.0, "heal", lags, "slow", "broker-3", {}),
-        (15.2, "healed", lags, "slow", "broker-3", {"gone": True, "rules": rule}),
-        (17.0, "wait_met", lags, "wait", "", {"condition": "isr full: orders", "waited_ms": 1790, "limit_s": 30.0}),
+        (15.2, "healed", lags, "slow", "broker-3", {"recovery_verified": True, "rules": rule}),
+        (
+            17.0,
+            "condition_met",
+            lags,
+            "wait",
+            "",
+            {"condition": "isr full: orders", "waited_ms": 1790, "limit_s": 30.0},
+        ),
         (20.0, "phase_ended", lags, "", "", {}),
         (20.0, "phase_started", dies, "", "", {}),
         (KILL_S, "inject", dies, "kill", "broker-1", {"asked": "kill node leader of orders-0"}),
-        (KILL_S + 0.1, "injected", dies, "kill", "broker-1", {"bit": True, "probe": "connection refused"}),
-        (ELECTED_S, "wait_met", dies, "wait", "", {"condition": "leader changed: orders", "waited_ms": 880}),
+        (KILL_S + 0.1, "injected", dies, "kill", "broker-1", {"effect_verified": True, "probe": "connection refused"}),
+        (ELECTED_S, "condition_met", dies, "wait", "", {"condition": "leader changed: orders", "waited_ms": 880}),
         (BACK_S, "heal", dies, "kill", "broker-1", {}),
-        (BACK_S + 0.4, "healed", dies, "kill", "broker-1", {"gone": True, "probe": "answers", "registered": True}),
+        (
+            BACK_S + 0.4,
+            "healed",
+            dies,
+            "kill",
+            "broker-1",
+            {"recovery_verified": True, "probe": "answers", "registered": True},
+        ),
         (
             35.0,
-            "wait_ran_out",
+            "wait_timed_out",
             dies,
             "wait",
             "",
@@ -283,6 +300,7 @@ def _manifest(run_id: str, acks1: bool) -> Manifest:
         scenario_digest="0" * 64,
         control="lost_write" if acks1 else None,
         faults=["lag", "slow", "kill"],
+        traits={},
         kafka_version="4.3.0",
         kafka_jars_digest="1" * 64,
         mode="kraft",

@@ -26,7 +26,7 @@ def _told() -> CapacityResult:
 
 def _written(tmp_path: Path) -> Path:
     """The page where it lies in a site, with the site's plotly."""
-    return write(render(_told(), {}), tmp_path / "plans" / "plan-1" / "index.html", tmp_path)
+    return write(render(_told(), {}), tmp_path / "capacity" / "plan-1" / "index.html", tmp_path)
 
 
 def test_the_answer_stands_first_and_every_part_follows() -> None:

@@ -171,7 +171,7 @@ def test_a_phase_without_a_valid_latency_is_a_gap():
 
 
 def _open(browser: Browser, site: Path, width: int = 1280, scheme: str = "light") -> Opened:
-    page = write(render(RESULT, LINKS), site / "comparisons" / "c1" / "index.html", site)
+    page = write(render(RESULT, LINKS), site / "compare" / "c1" / "index.html", site)
     return open_page(browser, page, width, scheme)
 
 

@@ -147,7 +147,7 @@ def test_small_wobbles_look_small(late: NightlyResult) -> None:
 
 def opened(browser: Browser, folder: Path, result: NightlyResult, width: int = 1280, scheme: str = "light") -> Opened:
     """The page, opened from disk."""
-    page = write(render(result, links(result)), folder / "nights" / "n" / "index.html", folder)
+    page = write(render(result, links(result)), folder / "nightly" / "n" / "index.html", folder)
     return open_page(browser, page, width, scheme)
 
 

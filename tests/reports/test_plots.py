@@ -44,6 +44,17 @@ def test_thinning_keeps_both_sides_of_a_gap() -> None:
     assert len(kept) < 20
 
 
+def test_thinning_hides_no_truncation() -> None:
+    """The log end falls for two samples, and so does the watermark, between the rows that are kept evenly."""
+    rows = [_sample(1, t, t - 30 if t in {43, 44} else t) for t in range(100)]
+    lowered = [{**_sample(1, t, t), "high_watermark": t - 30 if t in {43, 44} else t} for t in range(100)]
+
+    for told in (rows, lowered):
+        kept = [row["t_ns"] for row in thin(told, 10)]
+        assert {42, 43} <= set(kept)
+        assert len(kept) < 20
+
+
 def test_few_rows_are_not_thinned() -> None:
     """What fits is drawn as it is."""
     rows = [_sample(1, t, t) for t in range(10)]
@@ -60,9 +71,26 @@ def test_the_controller_decides_what_the_isr_is() -> None:
 
 def test_without_the_controller_a_stale_epoch_is_left_out() -> None:
     """A broker that still tells of epoch 4 after another told of epoch 5 is behind, not right."""
-    old, new, stale = _view(1, "1", 4, [1, 2]), _view(2, "2", 5, [2]), _view(3, "3", 4, [1, 2])
+    old, new = _view(1, "1", 4, [1, 2]), _view(2, "2", 5, [2]) | {"leader": 2}
+    stale = _view(3, "1", 4, [1, 2, 3])
 
     assert [old, new] == authoritative([old, new, stale])
+
+
+@pytest.mark.parametrize("stale", ["0", "3"])
+def test_without_the_controller_a_leaders_own_view_counts(stale: str) -> None:
+    """A follower that was cut off goes on telling of the full ISR in the same epoch, whether it sorts first or last."""
+    full, shrunk, again = _view(1, "1", 4, [1, 2, 3]), _view(3, "1", 4, [1, 2]), _view(9, "1", 4, [1, 2, 3])
+    others = [_view(t, stale, 4, [1, 2, 3]) for t in (2, 4)] + [_view(8, stale, 4, [1, 2])]
+
+    assert [full, shrunk, again] == authoritative([full, shrunk, again, *others])
+
+
+def test_without_the_controller_the_first_to_tell_that_nobody_leads_counts() -> None:
+    """There is no leader whose view it could be; the next one has a newer epoch."""
+    led, nobody = _view(1, "1", 4, [1]), _view(2, "2", 5, [1]) | {"leader": -1}
+
+    assert [led, nobody] == authoritative([led, nobody, nobody | {"t_ns": 3, "observer": "3", "isr": [1, 3]}])
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from reports.cells import milliseconds, percent
+from reports.cells import DASH, milliseconds, percent
 from reports.run_data import Row, RunData, read_run
 from reports.run_tables import (
     anomalies,
@@ -44,7 +44,6 @@ def test_a_censored_time_is_a_lower_bound() -> None:
 
 def test_a_time_that_was_never_seen_is_no_number() -> None:
     """Not seen before the end, and not measured at all, are two things."""
-    assert milliseconds(None, censored=True) == "not seen"
     assert milliseconds(None) == "–"
 
 
@@ -150,9 +149,10 @@ def test_failed_and_unknown_invariants_stand_first(lossy: RunData) -> None:
 
 
 def test_recovery_keeps_censored_times(clean: RunData) -> None:
-    """Every measured or cut-off time is a row."""
+    """Every time is a row: measured, at least that long, at most that long, or not known."""
     values = {row[0].text: row[1].text for row in recovery(clean).rows}
 
-    assert values["new leader elected"] == "912 ms"
-    assert values["high watermark did not advance"] == "≥ 4,000 ms"
-    assert values["caught up"] == "not seen"
+    assert values["elect: time until a new leader was elected"] == "912 ms"
+    assert values["hw_stall: time in which the high watermark stood still"] == "≥ 4,000 ms"
+    assert values["rebalanced: time from the heal until leadership was balanced again"] == "≤ 2,000 ms"
+    assert values["catch_up: time from the heal until the ISR was full again"] == DASH

@@ -34,9 +34,9 @@ def test_a_fault_lasts_until_its_recovery_was_verified() -> None:
     run = _run(
         (0, "phase_started", "", "", {}),
         (1, "inject", "kill", "broker-1", {"asked": "kill node leader of orders-0"}),
-        (2, "injected", "kill", "broker-1", {"bit": True, "probe": "connection refused"}),
+        (2, "injected", "kill", "broker-1", {"effect_verified": True, "probe": "connection refused"}),
         (5, "heal", "kill", "broker-1", {}),
-        (6, "healed", "kill", "broker-1", {"gone": True}),
+        (6, "healed", "kill", "broker-1", {"recovery_verified": True}),
         (8, "phase_ended", "", "", {}),
     )
 
@@ -51,8 +51,8 @@ def test_a_fault_without_effect_is_not_taken_for_one_that_had_one() -> None:
     run = _run(
         (0, "phase_started", "", "", {}),
         (1, "inject", "pause", "broker-1", {}),
-        (2, "injected", "pause", "broker-1", {"bit": False, "why": "broker-1 still answers"}),
-        (6, "healed", "pause", "broker-1", {"gone": False, "why": "no answer"}),
+        (2, "injected", "pause", "broker-1", {"effect_verified": False, "why": "broker-1 still answers"}),
+        (6, "healed", "pause", "broker-1", {"recovery_verified": False, "why": "no answer"}),
     )
 
     (fault,) = faults(run)
@@ -66,7 +66,7 @@ def test_healing_one_node_leaves_the_fault_on_another() -> None:
         (0, "phase_started", "", "", {}),
         (1, "inject", "kill", "broker-1", {}),
         (2, "inject", "kill", "broker-2", {}),
-        (3, "healed", "kill", "broker-1", {"gone": True}),
+        (3, "healed", "kill", "broker-1", {"recovery_verified": True}),
         (9, "phase_ended", "", "", {}),
     )
 
@@ -78,9 +78,9 @@ def test_the_same_fault_again_is_another_fault() -> None:
     run = _run(
         (0, "phase_started", "", "", {}),
         (1, "inject", "kill", "broker-1", {}),
-        (2, "healed", "kill", "broker-1", {"gone": True}),
+        (2, "healed", "kill", "broker-1", {"recovery_verified": True}),
         (4, "inject", "kill", "broker-1", {}),
-        (6, "healed", "kill", "broker-1", {"gone": True}),
+        (6, "healed", "kill", "broker-1", {"recovery_verified": True}),
     )
 
     assert [(f.number, f.start_s, f.end_s, f.lane) for f in faults(run)] == [(1, 1.0, 2.0, 0), (2, 4.0, 6.0, 0)]
@@ -88,4 +88,4 @@ def test_the_same_fault_again_is_another_fault() -> None:
 
 def test_detail_is_put_in_words() -> None:
     """Names lose their underscores, truth is yes or no, and lists are spelled out."""
-    assert in_words({"bit": True, "in_isr": True, "isr": [1, 2]}) == "in isr yes; isr 1, 2"
+    assert in_words({"effect_verified": True, "in_isr": True, "isr": [1, 2]}) == "in isr yes; isr 1, 2"

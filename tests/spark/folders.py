@@ -9,6 +9,7 @@ import google_crc32c
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from clusters.scenario.steps.catalog import STEPS, traits_by_step
 from history.events import Event
 from history.folder import RunFolder
 from history.manifest import Manifest, NodeInfo, ProducerInfo, TopicInfo
@@ -60,6 +61,13 @@ def polled(offset, seq, *, final=True, producer_id="load-1", **other):
     return row | {"checksum_ok": True, "received_ns": 30 * S + offset, "isolation": "read_uncommitted"} | other
 
 
+def sought(position, from_offset, to_offset, **other):
+    """A seek of the live consumer before its ``position``-th record."""
+    row = {"consumer_id": "consumer-1", "pass": "live", "position": position, **TP, "from_offset": from_offset}
+    row |= {"to_offset": to_offset, "leader_epoch": 1, "why": "the position is out of range", "sought_ns": 30 * S}
+    return row | other
+
+
 def sample(broker_id, t_ns, hw, leo, *, epoch=0, incarnation=1, **other):
     """One good answer of the probe."""
     row = {"broker_id": broker_id, "incarnation": incarnation, **TP, "leader_epoch": epoch, "sent_ns": t_ns}
@@ -95,7 +103,8 @@ def happened(t_ns, kind, **other):
 def manifest(
     *, acks="all", idempotence=True, faults=(), control=None, config=None, version="4.3.0", retries=5, **of_producer
 ):
-    """Three brokers, one topic with one partition, one producer."""
+    """Three brokers, one topic with one partition, one producer; every fault is a step that there is."""
+    assert set(faults) <= STEPS.keys()
     brokers = [
         NodeInfo(
             name=f"broker-{n}",
@@ -112,7 +121,8 @@ def manifest(
     )  # fmt: skip
     return Manifest(
         run_id="synthetic", scenario_name="synthetic", scenario={}, scenario_digest="0", control=control,
-        faults=list(faults), kafka_version=version, kafka_jars_digest="0", mode="kraft", runtime="process", seed=1,
+        faults=list(faults), traits=traits_by_step(), kafka_version=version, kafka_jars_digest="0", mode="kraft",
+        runtime="process", seed=1,
         started_at="2026-01-01T00:00:00+00:00", started_ns=9 * S, boot_id="b", probe_hz=100, nodes=brokers,
         topics={"orders": TopicInfo(assignment={0: [1, 2, 3]}, config={"min.insync.replicas": "2"} | (config or {}))},
         producers=[producer], host={},
@@ -133,6 +143,7 @@ class History:
     end_offset: int
     events: list = field(default_factory=list)
     clients: dict = field(default_factory=dict)
+    seeks: list = field(default_factory=list)
 
     def write(self, path: Path, *, seal=True) -> RunFolder:
         """Write it as ``path``/ and seal it."""
@@ -148,6 +159,7 @@ class History:
         tables = {
             "sends": self.sends,
             "polls": self.polls,
+            "seeks": self.seeks,
             "replicas": self.replicas,
             "isr": self.isr,
             "offsets": offsets,
@@ -253,7 +265,7 @@ def truncated(**settings) -> History:
     where = {"phase": "steady", "step": "kill", "target": "broker-1"}
     history.events[2:2] = [
         event(10 * S + 394 * MS, "inject", **where),
-        event(10 * S + 395 * MS, "injected", detail={"bit": True, "exit": 137}, **where),
-        event(13 * S, "healed", detail={"gone": True}, **where),
+        event(10 * S + 395 * MS, "injected", detail={"effect_verified": True, "exit": 137}, **where),
+        event(13 * S, "healed", detail={"recovery_verified": True}, **where),
     ]
     return history

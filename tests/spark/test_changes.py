@@ -10,7 +10,7 @@ from scipy import stats
 
 from spark import changes
 from spark.changes import (
-    LEAST_NIGHTS,
+    MIN_NIGHTS,
     Point,
     canary_moved,
     confirm,
@@ -207,7 +207,7 @@ def test_what_could_be_seen_is_seen_and_half_of_it_is_not() -> None:
     level = sum(QUIET) / len(QUIET)
     assert latest_change([*QUIET, level + 1.2 * size]) is not None
     assert latest_change([*QUIET, level + size / 2]) is None
-    assert visible(QUIET[: LEAST_NIGHTS - 1]) is None
+    assert visible(QUIET[: MIN_NIGHTS - 1]) is None
 
 
 @settings(derandomize=True, deadline=None, max_examples=40)
@@ -222,9 +222,7 @@ def test_units_and_direction_make_no_difference(shift: float, sign: float) -> No
     assert (other.since, other.log) == (change.since, pytest.approx(sign * change.log))
 
 
-@pytest.mark.parametrize(
-    ("nights", "missing"), [(0, LEAST_NIGHTS + 1), (LEAST_NIGHTS, 1), (LEAST_NIGHTS + 1, 0), (40, 0)]
-)
+@pytest.mark.parametrize(("nights", "missing"), [(0, MIN_NIGHTS + 1), (MIN_NIGHTS, 1), (MIN_NIGHTS + 1, 0), (40, 0)])
 def test_too_few_nights_are_no_basis(nights: int, missing: int) -> None:
     """It says how many are lacking."""
     assert changes.missing_nights(points([3.0] * nights)) == missing

@@ -13,7 +13,7 @@ from tests.spark.folders import TP, happened, polled, sent
 
 HELD = pa.schema([field for field in SENDS if field.name in {"topic", "partition", "producer_id", "seq", "offset"}])
 DELETIONS = [
-    {"bit": False, "why": "no leader"},
+    {"effect_verified": False, "why": "no leader"},
     *({"partition": f"or-ders-{p}", "deleted_before": before} for p, before in [(0, 5), (0, 7), (1, 3), (0, 6)]),
 ]
 WHOLE = pa.schema([("topic", pa.string()), ("partition", pa.int32())])

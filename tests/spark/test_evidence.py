@@ -106,7 +106,7 @@ def test_what_no_fault_covers_of_a_phase_is_on_end(spans, longest):
     [
         ("kill", "broker-1", [(1, 9)]),
         ("kill", "broker-11", []),
-        ("cut", "broker-1", []),  # the probe's port stays open
+        ("disconnect", "broker-1", []),  # the probe's port stays open
         ("reassign", "broker-2", [(1, 9)]),  # its replicas may be elsewhere
     ],
 )
@@ -114,7 +114,7 @@ def test_some_faults_keep_a_broker_from_answering(step, target, mute):
     """Its own; a reassignment names where the replicas go, not where they were."""
     told = [happened(at, kind, step=step, target=target) for at, kind in ((1, "inject"), (9, "healed"))]
 
-    assert list(evidence._mute(told, "broker-1")) == mute
+    assert list(evidence._mute(told, manifest(), "broker-1")) == mute
 
 
 @pytest.mark.parametrize(
@@ -141,6 +141,8 @@ CUT_OFF = "did not end cleanly: it may have seen less than there was."
         ("prober", {"clean": True, "rows": 9, "isr_rows": 5}, ["Of 5 isr rows that c wrote 4 are there."]),
         ("consumer", {"clean": True, "rows": 7}, []),
         ("consumer", {"clean": True, "rows": 8}, ["Of 8 rows that c wrote 7 are there."]),
+        ("consumer", {"clean": True, "rows": 7, "seeks": 1}, []),
+        ("consumer", {"clean": True, "rows": 7, "seeks": 2}, ["Of 2 seeks that c wrote 1 are there."]),
         ("consumer", {"clean": False, "rows": 0}, [f"The consumer c {CUT_OFF}"]),
         ("producer", {"clean": False, "rows": 8}, []),
         ("drain", {"clean": True, "rows": 7, "unreadable": {}}, []),
@@ -154,7 +156,7 @@ CUT_OFF = "did not end cleanly: it may have seen less than there was."
 def test_who_watched_must_have_ended_in_order(name, words, said):
     """With all that it wrote; of producers their ledgers speak."""
     run = SimpleNamespace(clients=[{"client_id": "c", "role": name, **words}])
-    counts = SimpleNamespace(read={"c": 7}, probed={"rows": 9, "isr_rows": 4})
+    counts = SimpleNamespace(read={"c": 7}, sought={"c": 1}, probed={"rows": 9, "isr_rows": 4})
 
     assert list(evidence._watched(run, counts)) == said
 
@@ -234,9 +236,9 @@ def test_undecided_things_are_evidence_that_is_missing():
 
 def test_a_wait_that_ran_out_is_told():
     """The sentence names the condition and what was seen last."""
-    ran_out = of("wait_ran_out", condition="isr full: orders", waited_ms=30000, last_seen="[1, 2]")
+    ran_out = of("wait_timed_out", condition="isr full: orders", waited_ms=30000, last_seen="[1, 2]")
 
-    assert evidence.waits_that_ran_out([ran_out, of("wait_met")]) == [
+    assert evidence.waits_that_ran_out([ran_out, of("condition_met")]) == [
         "In 'p' the wait for isr full: orders ran out after 30000 ms; last seen: [1, 2]."
     ]
     at_the_end = replace(ran_out, phase="", step="quiesce")

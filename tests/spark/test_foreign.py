@@ -5,7 +5,7 @@ import json
 import pytest
 
 from history.manifest import read_manifest
-from imports import cli
+from imports import formats
 from imports.run_folder import Settings
 from spark import evidence, job, recorded
 from spark.allowed import allowed_to
@@ -159,7 +159,7 @@ CASES = {
 def folder_of(where, *operations, **settings):
     """The run folder of a history."""
     file = write(where / "history.jsonl", *operations)
-    return cli.import_history(str(file), "operations", Settings(**settings), where / "runs")
+    return formats.import_history([file], "operations", Settings(**settings), where / "runs")
 
 
 @pytest.fixture(scope="module")

@@ -77,6 +77,7 @@ def told(spark):
     """Many legal histories and every illegal one, a topic each, judged in one pass of Spark."""
     histories = [played(script(n), n, least_isr=1 + n % 2) for n in range(LEGAL)]
     histories.append(played(EVENTFUL, LEGAL))
+    a_consumer_seeks_back(histories[LEGAL])
     for number, flaw in enumerate(FLAWS, len(histories)):
         histories.append(played(EVENTFUL, number, flaw=flaw))
     for number, edit in enumerate(EDITS, len(histories)):
@@ -89,7 +90,7 @@ def told(spark):
 def permitted(producer_id: str) -> set[str]:
     """What is allowed to a producer of ``played``, given every fault."""
     settings_of = {"acks": "all"} if producer_id.startswith("all") else {"acks": "1", "idempotence": False}
-    config = manifest(faults=["kill", "stop", "pause", "cut", "move_leader"], **settings_of)
+    config = manifest(faults=["kill", "stop", "pause", "disconnect", "transfer_leadership"], **settings_of)
     return set(allowed_to(config, config.producers[0]))
 
 
@@ -275,6 +276,23 @@ def a_consumer_goes_back(history: History) -> None:
     history.polls.append(live(history)[3] | {"position": 10_000})
 
 
+def the_end_of_the_log_is_gone(history: History) -> None:
+    """The last records that the live consumer was given are nowhere at the end."""
+    cut = live(history)[-1]["offset"]
+    history.drain_end = cut
+    history.logs = {b: [one for one in log if one.end <= cut] for b, log in history.logs.items()}
+    history.polls = [row for row in history.polls if row["pass"] == "live" or row["offset"] < cut]
+
+
+def a_consumer_seeks_back(history: History) -> None:
+    """The live consumer seeks, says so, and is given a record again."""
+    again = live(history)[3] | {"position": 10_000}
+    history.polls.append(again)
+    at = {"from_offset": live(history)[-2]["offset"] + 1, "to_offset": again["offset"], "position": 10_000}
+    who = {"consumer_id": again["consumer_id"], "pass": "live", "leader_epoch": again["leader_epoch"]}
+    history.seeks.append(at | who | {"why": "the position is out of range", "sought_ns": again["received_ns"]})
+
+
 def a_batch_is_older_than_the_one_before(history: History) -> None:
     """The live consumer's last record is of a leader epoch that was over."""
     live(history)[-1]["leader_epoch"] = 0
@@ -316,6 +334,7 @@ EDITS: dict[Callable[[History], None], set[str]] = {
     an_offset_has_two_values: {"inconsistent_offset", "nonrepeatable_read"},
     a_consumer_passes_a_record: {"poll_skip"},
     a_consumer_goes_back: {"nonmonotonic_poll"},
+    the_end_of_the_log_is_gone: {"nonrepeatable_read"},
     a_batch_is_older_than_the_one_before: {"leader_epoch_regression"},
     a_record_is_given_out_early: {"precommitted_read"},
     an_acknowledged_offset_is_given_again: {"realtime_order_violation", "nonmonotonic_send"},

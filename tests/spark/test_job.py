@@ -12,7 +12,7 @@ import pytest
 from history.folder import RunFolder
 from history.tables import JUDGED, RECORDED
 from spark import submit
-from tests.spark.folders import S, clean, event, truncated
+from tests.spark.folders import S, clean, event, polled, sought, truncated
 
 pytestmark = pytest.mark.pipeline
 
@@ -47,7 +47,14 @@ def judged(tmp_path_factory, judging_half):
     restless = clean()
     restless.replicas = [row for row in restless.replicas if row["sent_ns"] < 15 * S]  # never quiet for long enough
     restless.write(root / "restless")
-    folders = [root / name for name in ("clean", "truncated", "promised", "again", "nameless", "unstarted", "restless")]
+    went_back = clean()
+    went_back.polls += [polled(n, n, final=False) for n in range(50)]
+    went_back.polls += [polled(n, n, final=False, position=n + 40) for n in range(10, 50)]
+    went_back.write(root / "went back")
+    went_back.seeks = [sought(50, 50, 10)]
+    went_back.write(root / "sought")
+    names = "clean", "truncated", "promised", "again", "nameless", "unstarted", "restless", "went back", "sought"
+    folders = [root / name for name in names]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(submit, "ROOT", judging_half)
         code = submit.judge(folders)
@@ -86,11 +93,24 @@ def test_verdicts(judged):
         "nameless": "unknown",
         "unstarted": "unknown",
         "restless": "unknown",
+        "went back": "fail",
+        "sought": "pass",
     }
     assert code == 1
     assert "events.jsonl was changed after sealing" in verdicts["truncated"]["reasons"][0]
     assert "manifest.json is missing" in verdicts["nameless"]["sentence"]
     assert verdicts["unstarted"]["reasons"][0] == "The harness failed at start_cluster: broker-1 is exited"
+
+
+def test_a_step_back_is_kafkas_unless_the_reader_sought(judged):
+    """The same reads, with a recorded seek between them and without."""
+    *_, verdicts = judged
+
+    assert verdicts["went back"]["anomalies"] == {"nonmonotonic_poll": 1}
+    assert verdicts["sought"]["anomalies"] == {}
+    assert verdicts["sought"]["reasons"] == [
+        "The consumer consumer-1 sought from 50 to 10 of orders-0 in leader epoch 1: the position is out of range."
+    ]
 
 
 def test_an_invariant_without_anything_to_check_is_unknown(judged):

@@ -6,6 +6,7 @@ import pytest
 
 from history.events import Event
 from history.manifest import Manifest
+from history.metrics import METRICS, RECOVERY
 from spark.metrics import Measured, crossing, metrics
 from tests.spark.folders import S, manifest
 
@@ -94,7 +95,7 @@ def test_the_rate_that_keeps_the_limit() -> None:
 def test_a_rate_that_was_not_answered_is_not_sustained() -> None:
     """The higher one of two has no p99: the lower one is the last that kept the limit; alone it is none."""
     kept, lost = STEADY | {"phase": "a", "p99_ms": 50.0}, STEADY | {"phase": "b", "due": 40_000, "p99_ms": None}
-    offered = [Event(t_ns=S, wall="", kind="offered", phase=name) for name in ("a", "b")]
+    offered = [Event(t_ns=S, wall="", kind="rate_set", phase=name) for name in ("a", "b")]
     both, alone = (
         _measured(manifest=_with_limit(0.1), events=offered, latency=rows)["sustainable_rate_per_s", ""]
         for rows in ([kept, lost], [lost])
@@ -107,7 +108,7 @@ def test_a_rate_that_was_not_answered_is_not_sustained() -> None:
 def test_sustainable_rate_is_of_the_stepped_phases_alone() -> None:
     """A warm-up that offered no rate of its own is no step; without a limit there is no such figure."""
     steps = [STEADY | {"phase": "a", "p99_ms": 50.0}, STEADY | {"phase": "b", "due": 40_000, "p99_ms": 200.0}]
-    offered = [Event(t_ns=S, wall="", kind="offered", phase=name) for name in ("a", "b")]
+    offered = [Event(t_ns=S, wall="", kind="rate_set", phase=name) for name in ("a", "b")]
     rows = [STEADY | {"p99_ms": 900.0}, *steps]
 
     found = _measured(manifest=_with_limit(0.1), events=offered, latency=rows)
@@ -116,15 +117,38 @@ def test_sustainable_rate_is_of_the_stepped_phases_alone() -> None:
     assert ("sustainable_rate_per_s", "") not in _measured(events=offered, latency=rows)
 
 
+def _time(value_ms: float | None, **other: Any) -> dict[str, Any]:
+    """A row of the recovery table."""
+    usual = {"phase": "p", "metric": "catch_up", "censored": False, "source": "controller", "note": None}
+    return {**usual, "value_ms": value_ms, **other}
+
+
 def test_a_phase_takes_as_long_as_its_last_partition() -> None:
     """The longest time counts, and it is censored when any is."""
-    times = [
-        {"phase": "p", "metric": "catch_up", "value_ms": ms, "censored": c} for ms, c in ((500, True), (900, False))
-    ]
-    found = _measured(recovery=[*times, {"phase": "p", "metric": "isr_full", "value_ms": 1, "censored": False}])
+    times = [_time(500, censored=True), _time(900)]
+    found = _measured(recovery=[*times, _time(1, metric="isr_full")])
 
     assert (found["catch_up_s", "p"]["value"], found["catch_up_s", "p"]["censored"]) == (0.9, True)
+    assert found["catch_up_s", "p"]["trusted"]
     assert not [key for key in found if key[0] == "isr_full_s"]
+
+
+def test_a_measure_has_one_name_from_the_recovery_table_to_the_archive() -> None:
+    """There with its unit; how long a scenario kept its fault is no measure of Kafka."""
+    archived = {name for name, _ in _measured(recovery=[_time(1, metric=name) for name in RECOVERY])}
+
+    assert archived - {"loss_ratio", "duplication_ratio"} == {f"{name}_s" for name in RECOVERY} - {"isr_full_s"}
+    assert archived <= METRICS.keys()
+
+
+def test_an_upper_bound_is_no_basis_for_a_comparison() -> None:
+    """Of one partition the controller's history was missing: its time is at most that, or nobody can tell."""
+    bound, unknown = _time(900, source="metadata", note="at most"), _time(None, source="metadata", note="not seen")
+    bounded = _measured(recovery=[_time(500), bound])["catch_up_s", "p"]
+    nobody_knows = _measured(recovery=[_time(500), unknown])["catch_up_s", "p"]
+
+    assert (bounded["value"], bounded["trusted"], bounded["note"]) == (0.9, False, "at most")
+    assert (nobody_knows["value"], nobody_knows["trusted"], nobody_knows["note"]) == (None, False, "not seen")
 
 
 def test_a_broker_is_down_between_two_orders() -> None:

@@ -1,12 +1,12 @@
 """Clients' views against the order that a log promises: each case, and what looks like one and is legal."""
 
-from history.tables import ISR, POLLS, REPLICAS, SENDS
+from history.tables import ISR, POLLS, REPLICAS, SEEKS, SENDS
 from spark import order
 from spark.anomalies import CASE
 from spark.delivery import DELETED
 from spark.recorded import DRAINS, leaders
 from spark.tables import rows
-from tests.spark.folders import MS, TP, S, isr_view, polled, sample, sent
+from tests.spark.folders import MS, TP, S, isr_view, polled, sample, sent, sought
 
 
 def found(cases):
@@ -25,36 +25,65 @@ def live(position, offset, seq=None, **other):
     return polled(offset, offset if seq is None else seq, final=False, position=position, **other)
 
 
-def skips(read):
+def seeks(spark, *literal):
+    """Seeks of the live consumer."""
+    return rows(spark, SEEKS, literal)
+
+
+def skips(read, own_seeks):
     """Against what the final drain found."""
-    return found(order.poll_skip(read, order.drained(read)))
+    return found(order.poll_skip(read, own_seeks, order.drained(read)))
 
 
 def test_poll_skip(spark):
     """From 0 to 3 past 1 and 2, which the drain found; a gap that holds nothing of ours is legal."""
     drain = [polled(offset, offset) for offset in (0, 1, 2, 3, 5)]
 
-    assert skips(polls(spark, *drain, live(0, 0), live(1, 3), live(2, 5))) == (
+    passing = polls(spark, *drain, live(0, 0), live(1, 3), live(2, 5))
+    assert skips(passing, seeks(spark)) == (
         [1],
         "Consumer consumer-1 went from offset 0 to 3 past 2 records that are in the log.",
     )
-    assert skips(polls(spark, *drain, live(0, 2), live(1, 3), live(2, 5))) == ([], None)
+    assert skips(polls(spark, *drain, live(0, 2), live(1, 3), live(2, 5)), seeks(spark)) == ([], None)
+    assert skips(passing, seeks(spark, sought(1, 1, 3))) == ([], None)
+    assert skips(passing, seeks(spark, sought(2, 4, 5)))[0] == [1]  # it sought later
 
 
 def test_nonmonotonic_poll(spark):
     """Offset 1 after 2, and 2 again; another consumer's sequence is its own."""
-    assert found(order.nonmonotonic_poll(polls(spark, live(0, 2), live(1, 1), live(2, 2), live(3, 2)))) == (
+    back = polls(spark, live(0, 2), live(1, 1), live(2, 2), live(3, 2))
+
+    assert found(order.nonmonotonic_poll(back, seeks(spark))) == (
         [1, 2],
         "Consumer consumer-1 went back from offset 2 to 1.",
     )
-    assert found(order.nonmonotonic_poll(polls(spark, live(0, 2), live(1, 1, consumer_id="other")))) == ([], None)
+    other = polls(spark, live(0, 2), live(1, 1, consumer_id="other"))
+    assert found(order.nonmonotonic_poll(other, seeks(spark))) == ([], None)
+
+
+def test_a_consumer_that_sought_is_a_new_reader(spark):
+    """Neither a step back nor an older epoch across its own seek is Kafka's; all that is not across it still is."""
+    back = polls(spark, live(0, 5, leader_epoch=1), live(1, 2, leader_epoch=0), live(2, 2), live(3, 3))
+
+    def steps_back(*of):
+        return found(order.nonmonotonic_poll(back, seeks(spark, *of)))[0]
+
+    assert steps_back() == [2, 2]
+    assert steps_back(sought(1, 6, 2)) == [2]  # offset 2 was given twice behind the seek
+    assert steps_back(sought(1, 6, 2), sought(2, 3, 2)) == []
+    assert steps_back(sought(0, 0, 5), sought(3, 3, 3), sought(4, 4, 2)) == [2, 2]  # it sought elsewhere
+    assert steps_back(sought(1, 6, 2, consumer_id="other"), sought(1, 6, 2, partition=1)) == [2, 2]
+
+    up = polls(spark, live(0, 1, leader_epoch=1), live(1, 2, leader_epoch=0))
+    assert found(order.leader_epoch_regression(up, seeks(spark)))[0] == [2]
+    assert found(order.leader_epoch_regression(up, seeks(spark, sought(1, 2, 2))))[0] == []
 
 
 def test_leader_epoch_regression(spark):
     """Epoch 0 above epoch 1; after going back an older epoch is legal, and an unknown one says nothing."""
 
     def check(*literal):
-        return found(order.leader_epoch_regression(polls(spark, *literal)))[0]
+        return found(order.leader_epoch_regression(polls(spark, *literal), seeks(spark)))[0]
 
     assert check(live(0, 1, leader_epoch=1), live(1, 2, leader_epoch=0)) == [2]
     assert check(live(0, 1, leader_epoch=0), live(1, 2, leader_epoch=1), live(2, 1, leader_epoch=0)) == []
@@ -76,6 +105,22 @@ def test_nonrepeatable_read(spark):
     assert found(order.nonrepeatable_read(before, drained, nothing))[0] == []
     assert found(order.nonrepeatable_read(seen, drained, below_3))[0] == [1]
     assert found(order.nonrepeatable_read(seen, drained, below_2))[0] == [1, 2]
+
+
+def test_a_read_record_that_the_drain_ended_below_is_gone(spark):
+    """Offset 4 was read before the drain, whose log ends at 4; read after its begin it may be newer than that end."""
+    nothing = rows(spark, DELETED, [])
+    drained, partly = (
+        rows(spark, DRAINS, [{**TP, "position": 4, "end_offset": end, "complete": end == 4}]) for end in (4, 5)
+    )
+
+    def check(drains, **of_live):
+        seen = polls(spark, *(polled(offset, offset) for offset in range(4)), live(0, 3), live(1, 4, **of_live))
+        return found(order.nonrepeatable_read(seen, drains, nothing))[0]
+
+    assert check(drained, received_ns=20 * S) == [4]
+    assert check(drained, received_ns=31 * S) == []
+    assert check(partly, received_ns=20 * S) == []
 
 
 def test_precommitted_read(spark):
@@ -154,9 +199,9 @@ def test_bad_ack_offset(spark):
 
 def test_all_kinds_together(spark):
     """The union of all cases has the columns of a case; without anything seen there is none."""
-    nothing = [rows(spark, schema, []) for schema in (SENDS, POLLS, REPLICAS)]
+    nothing = [rows(spark, schema, []) for schema in (SENDS, POLLS, SEEKS, REPLICAS)]
     led, drains = leaders(rows(spark, ISR, [])), rows(spark, DRAINS, [])
 
-    found = order.cases(*nothing, led, drains, deleted=rows(spark, DELETED, []))
+    found = order.cases(*nothing, led, drains=drains, deleted=rows(spark, DELETED, []))
 
     assert (found.columns, found.collect()) == (CASE, [])

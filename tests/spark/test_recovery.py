@@ -4,10 +4,11 @@ import pytest
 
 from clusters.clients.ledger import ABORTED
 from history.events import Event
-from history.tables import REPLICAS, SENDS
+from history.tables import ISR, REPLICAS, SENDS
 from spark import recovery
+from spark.recorded import isr_changes
 from spark.tables import rows
-from tests.spark.folders import TP, S, manifest, sample, sent
+from tests.spark.folders import MS, TP, S, isr_view, manifest, sample, sent
 
 SPANS = "phase string, from_ns long, to_ns long"
 
@@ -18,22 +19,29 @@ def events(*, step="kill", target="broker-1", healed=14, until=20):
     return [
         Event(9 * S, "", "phase_started", "p"),
         Event(10 * S, "", "inject", **fault),
-        Event(10 * S + 1, "", "injected", **fault, detail={"bit": True}),
+        Event(10 * S + 1, "", "injected", **fault, detail={"effect_verified": True}),
         Event(13 * S, "", "heal", **fault),
-        Event(healed * S, "", "healed", **fault, detail={"gone": True}),
+        Event(healed * S, "", "healed", **fault, detail={"recovery_verified": True}),
         Event(until * S, "", "phase_ended", "p"),
     ]
 
 
-def state(seconds, leader, epoch, isr):
+def state(seconds, leader, epoch, isr, observer="controller"):
     """A state of the partition from some second on."""
-    return {**TP, "received_ns": seconds * S, "leader": leader, "leader_epoch": epoch, "isr": isr}
+    where = {**TP, "received_ns": round(seconds * S), "leader": leader, "leader_epoch": epoch}
+    return where | {"isr": isr, "observer": observer}
 
 
 def measured(states, **settings):
     """metric → (ms, censored)."""
     found = recovery.fault_times(manifest(), events(**settings), states)
     return {row["metric"]: (row["value_ms"], row["censored"]) for row in found}
+
+
+def shown(spark, *views):
+    """The states that views (s, leader, epoch, ISR, observer) tell where the controller's history is missing."""
+    views = [isr_view(round(t * S) - MS, *view[:3], observer=view[3]) for t, *view in views]
+    return isr_changes(rows(spark, ISR, views)).orderBy("received_ns").collect()
 
 
 def test_a_killed_leader():
@@ -62,7 +70,7 @@ def test_an_offered_load_counts_from_its_offer_until_the_fault_that_it_met_is_he
     """Offered at 11 s with a broker away, healed from 13 s; offered before the fault, it lasts as long as the phase."""
 
     def offered(at_s):
-        known = [*events(), Event(at_s * S, "", "offered", "p", detail={"from_ns": at_s * S + 5})]
+        known = [*events(), Event(at_s * S, "", "rate_set", "p", detail={"from_ns": at_s * S + 5})]
         return recovery.load_spans(sorted(known, key=lambda event: event.t_ns))
 
     assert recovery.load_spans(events()) == [("p", 9 * S, 20 * S)]
@@ -110,6 +118,80 @@ def test_a_killed_follower_elects_nobody():
     states = [state(1, 2, 0, [1, 2, 3]), state(12, 2, 0, [2, 3]), state(12.5, 2, 0, [1, 2, 3])]
 
     assert set(measured(states)) == {"isr_shrink", "isr_full"}
+
+
+# --- brokers that show an old ISR ----------------------------------------------------------------
+
+FULL = (2, 5, [1, 2, 3])
+SHRUNK = {"1": (2, 5, [2, 3]), "3": (2, 5, [1, 2])}  # without this broker
+TIMES = {"isr_shrink": (2000, False), "isr_full": (5000, False), "catch_up": (2000, False)}
+
+
+@pytest.mark.parametrize("stale", ["1", "3"])
+def test_a_follower_that_was_cut_off_ends_nothing_with_its_old_isr(spark, stale):
+    """The leader showed the shrunk ISR from 12 s on and the full one from 15 s on; the follower, whose number sorts
+    before or after the leader's, the full one all along.
+    """
+    shrunk = SHRUNK[stale]
+    leaders = [(9, *FULL, "2"), (12, *shrunk, "2"), (13.5, *shrunk, "2"), (15, *FULL, "2")]
+    states = shown(spark, *leaders, *((t, *FULL, stale) for t in (9, 12.1, 13.4)))
+
+    assert measured(states, step="disconnect", target=f"broker-{stale}") == TIMES
+
+
+@pytest.mark.parametrize("stale", ["1", "3"])
+def test_a_follower_that_was_resumed_has_not_caught_up_with_its_old_isr(spark, stale):
+    """It answers again 50 ms after the order to resume it, with the ISR from before; then it sees that it had left."""
+    shrunk = SHRUNK[stale]
+    leaders = [(9, *FULL, "2"), (12, *shrunk, "2"), (15, *FULL, "2")]
+    states = shown(
+        spark, *leaders, (9, *FULL, stale), (13.05, *FULL, stale), (14, *shrunk, stale), (15.1, *FULL, stale)
+    )
+
+    assert measured(states, step="pause", target=f"broker-{stale}") == TIMES
+
+
+def test_a_leader_that_was_resumed_leads_no_more(spark):
+    """Broker 1 shows itself as the leader of an epoch that is over; broker 2 showed that it leads the next."""
+    old, new = (1, 4, [1, 2, 3]), (2, 5, [2, 3])
+    states = shown(spark, (9, *old, "1"), (12, *new, "2"), (13.05, *old, "1"), (15, *FULL, "2"))
+
+    assert [row["leader_epoch"] for row in states] == [4, 5, 5]
+    assert measured(states, step="pause")["catch_up"] == (2000, False)
+    assert measured(states, step="pause")["elect"] == (2000, False)
+
+
+def test_the_first_to_show_that_nobody_leads_counts(spark):
+    """No leader's own view is there to come; a later one of the same epoch tells nothing new."""
+    nobody = (-1, 6, [1])
+    states = shown(spark, (9, 1, 5, [1], "1"), (12, *nobody, "2"), (12.5, -1, 6, [1, 3], "3"), (15, 1, 7, [1], "1"))
+
+    assert [(row["leader"], row["leader_epoch"]) for row in states] == [(1, 5), (-1, 6), (1, 7)]
+    assert measured(states) == {"detect": (2000, False), "elect": (None, False), "isr_shrink": (None, False)}
+
+
+def test_what_leaders_showed_is_an_upper_bound_and_says_so(spark):
+    """The leader shows a decision after it was made; what it did not show may have come and gone."""
+    states = shown(spark, (9, *FULL, "2"), (12, *SHRUNK["3"], "2"))
+    found = {row["metric"]: row for row in recovery.fault_times(manifest(), events(target="broker-3"), states)}
+
+    assert {row["source"] for row in found.values()} == {"metadata"}
+    assert found["isr_shrink"]["note"].startswith("at most: the controller's history is missing")
+    assert (found["catch_up"]["value_ms"], found["catch_up"]["censored"]) == (None, False)
+    assert found["catch_up"]["note"].startswith("not seen before the phase ended: the controller's history is missing")
+
+
+def test_what_the_controller_decided_needs_no_note():
+    """Its own history is what happened, and what it does not have did not happen."""
+    states = [state(9, *FULL), state(12, *SHRUNK["3"])]
+    found = {row["metric"]: row for row in recovery.fault_times(manifest(), events(target="broker-3"), states)}
+
+    assert {row["source"] for row in found.values()} == {"controller"}
+    assert (found["isr_shrink"]["value_ms"], found["isr_shrink"]["note"]) == (2000, None)
+    assert (found["catch_up"]["value_ms"], found["catch_up"]["censored"]) == (7000, True)
+
+
+# --- stalls, load and latency --------------------------------------------------------------------
 
 
 def test_what_was_due_right_before_the_end_is_not_owed(spark):

@@ -9,6 +9,7 @@ import pytest
 
 from history.events import Event
 from history.manifest import NodeInfo
+from history.partition import TopicPartition
 from history.tables import ISR, POLLS, SENDS
 from spark import replica_checks
 from spark.invariants import Outage
@@ -82,7 +83,7 @@ def test_an_isr_is_too_small_below_the_smallest_setting():
     slack = {"from_ns": 5 * S + 100 * MS, "until_ns": 20 * S - 100 * MS}
 
     assert list(short_rows(known)) == [TP | {"broker_id": 1, "leader_epoch": 3, "isr": [1]} | slack]
-    assert list(short_rows(replace(known, frozen_below=1))) == []
+    assert list(short_rows(replace(known, lowest_min_isr=1))) == []
     assert list(short_rows(replace(known, outages=[Outage(1, 6 * S, 7 * S)]))) == []
     assert list(short_rows(replace(known, outages=[Outage(2, 6 * S, 7 * S)]))) != []
 
@@ -107,13 +108,13 @@ def test_a_fault_has_three_times():
 
 def test_an_outage_lasts_from_the_order_to_the_proof_that_it_is_gone():
     """Of a broker, or of a controller (None); a limit on traffic is none."""
-    where = {"phase": "p", "step": "cut", "target": "broker-2"}
+    where = {"phase": "p", "step": "disconnect", "target": "broker-2"}
     controllers = {"phase": "p", "step": "kill", "target": "controller, broker-1"}
     told = [
         event(1 * S, "inject", **where),
         event(2 * S, "injected", **where),
         event(3 * S, "inject", **controllers),
-        event(4 * S, "inject", phase="p", step="shape", target="broker-1"),
+        event(4 * S, "inject", phase="p", step="limit_bandwidth", target="broker-1"),
         event(5 * S, "heal", **where),
         event(6 * S, "healed", **where),
     ]
@@ -149,7 +150,7 @@ def judged(spark, tmp_path):
 
 def test_behaviour_change_is_permitted_and_source_disagreement_is_not():
     """The last known leader led again, and a broker began its epoch elsewhere than the epoch files say."""
-    where = "orders", 0
+    where = TopicPartition("orders", 0)
     before = State(*where, "metadata_log", 0, 0, -1, 1, 0, (1, 2, 3), (), last_known_elr=(3,))
     after = State(*where, "metadata_log", 1, S, 3, 2, 1, (1, 2, 3), (3,), recovering=True)
     said = {"kind": "leader_started", "broker_id": 3, **TP, "leader_epoch": 2, "log_end_offset": 30, "line": 7}

@@ -4,10 +4,16 @@ from types import SimpleNamespace
 
 import pytest
 
+from history.partition import TopicPartition
+from history.tables import ISR
 from spark.agreement import Logs, Replica
 from spark.invariants import NewLog
-from spark.sources import Sources, new_logs
-from tests.spark.folders import happened, manifest
+from spark.sources import Sources, has_good_times, new_logs
+from spark.states import State
+from spark.tables import rows
+from tests.spark.folders import MS, S, happened, isr_view, manifest
+
+ORDERS = TopicPartition("orders", 0)
 
 
 def sources(events=(), logs=None, lines=(), **told):
@@ -15,6 +21,59 @@ def sources(events=(), logs=None, lines=(), **told):
     found = Sources(SimpleNamespace(manifest=manifest(**told), events=list(events)))
     found.__dict__.update({"logs": logs or {}, "states": {}, "lines": lines})  # in the place of the cached ones
     return found
+
+
+def decided(seconds, leader, epoch, isr, *, dated=True, partition=0):
+    """A state of the controller's history."""
+    where = "orders", partition, "metadata_log", seconds, seconds * S if dated else None
+    return State(*where, leader, epoch, seconds, (1, 2, 3), isr)
+
+
+@pytest.mark.parametrize("stale", ["1", "3"])
+def test_the_controllers_history_is_believed_and_no_view_beside_it(spark, stale):
+    """Of a partition that it lacks, or whose states have no time, the leader's views are; nobody else's."""
+    full, shrunk = (2, 5, (1, 2, 3)), (2, 5, (2, 3))
+    history = [decided(2, *full), decided(5, *shrunk)]
+    undated = [decided(3, *full, dated=False, partition=1), decided(4, *shrunk, partition=1)]
+    views = [
+        isr_view(t * S, 2, 5, list(isr), observer=observer, partition=partition)
+        for partition in (0, 1, 2)
+        for t, isr, observer in [(6, (1, 2, 3), "2"), (7, (2, 3), "2"), (8, (1, 2, 3), stale)]
+    ]
+    run = sources()
+    run.run.isr = rows(spark, ISR, views)
+    run.__dict__["states"] = {("orders", 0): history, ("orders", 1): undated}
+
+    found = [
+        (row["partition"], row["received_ns"] // S, row["observer"], row["isr"])
+        for row in run.changes.orderBy("partition", "received_ns").collect()
+    ]
+    seen = [(6, "2", [1, 2, 3]), (7, "2", [2, 3])]
+    assert found == [
+        (0, 2, "controller", [1, 2, 3]),
+        (0, 5, "controller", [2, 3]),
+        *((1, *view) for view in seen),
+        *((2, *view) for view in seen),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("shown", "good"),
+    [
+        ({}, True),
+        ({5: 2 * S, 6: 4 * S + 10 * MS}, True),
+        ({6: 3 * S}, True),  # the two clocks are told apart to a second
+        ({6: 3 * S - 1}, False),  # by another clock
+        ({7: 9 * S}, False),  # it breaks off before
+        ({4: S}, True),  # it begins with a snapshot
+    ],
+)
+def test_a_history_has_good_times_if_brokers_showed_nothing_before_it(shown, good):
+    """Leader epochs 5 and 6 were decided at 2 and at 4 s."""
+    history = [decided(2, 2, 5, (1, 2, 3)), decided(3, 2, 5, (1, 2)), decided(4, 1, 6, (1, 2))]
+
+    assert has_good_times(history, shown) is good
+    assert not has_good_times([*history, decided(5, 1, 6, (1, 2, 3), dated=False)], shown)
 
 
 @pytest.mark.parametrize(
@@ -26,7 +85,7 @@ def sources(events=(), logs=None, lines=(), **told):
         ("inject", "reassign", "broker-2, broker-3", [NewLog(None, 5)]),
         ("heal", "reassign", "broker-2, broker-3", [NewLog(None, 5)]),
         ("inject", "kill", "broker-2", []),
-        ("inject", "forget", "broker-2", []),
+        ("inject", "delete_checkpoint", "broker-2", []),
     ],
 )
 def test_a_log_is_a_new_one_after_some_steps(kind, step, target, found):
@@ -37,17 +96,17 @@ def test_a_log_is_a_new_one_after_some_steps(kind, step, target, found):
 def test_a_reassignment_gives_its_topic_new_logs():
     """Which one, the proof says; another reassignment's does not matter, and without a proof it may be any."""
     one, other = {"step": "reassign", "target": "broker-1"}, {"step": "reassign", "target": "broker-3"}
-    proven = {"bit": True, "replicas": {"order-s-0": [1], "order-s-1": [1]}}
+    proven = {"effect_verified": True, "replicas": {"order-s-0": [1], "order-s-1": [1]}}
     told = [
         happened(1, "inject", **one),
         happened(2, "injected", detail=proven, **one),
         happened(3, "inject", **other),
-        happened(4, "injected", detail={"bit": False, "why": "in time"}, **other),
+        happened(4, "injected", detail={"effect_verified": False, "why": "in time"}, **other),
         happened(5, "heal", **one),
     ]
 
     assert list(new_logs(told, manifest())) == [NewLog(None, 1, "order-s"), NewLog(None, 3), NewLog(None, 5, "order-s")]
-    unproven = happened(6, "healed", detail={"gone": False}, **one)
+    unproven = happened(6, "healed", detail={"recovery_verified": False}, **one)
     assert list(new_logs([*told, unproven], manifest())) == [NewLog(None, t_ns) for t_ns in (1, 3, 5)]
 
 
@@ -69,8 +128,8 @@ def test_the_settings_that_steps_changed_bound_the_checks():
     run = sources()
     run.run.manifest = run.manifest.model_copy(update={"scenario": {"phases": [{"one": changes}]}})
 
-    assert (run.facts(("orders", 0)).least_isr, run.facts(("orders", 0)).frozen_below) == (3, 1)
-    assert (sources().facts(("orders", 0)).least_isr, sources().facts(("orders", 0)).frozen_below) == (2, 2)
+    assert (run.facts(ORDERS).least_isr, run.facts(ORDERS).lowest_min_isr) == (3, 1)
+    assert (sources().facts(ORDERS).least_isr, sources().facts(ORDERS).lowest_min_isr) == (2, 2)
 
 
 def test_min_isr_is_bounded_by_the_most_replicas_that_a_partition_had():
@@ -80,8 +139,8 @@ def test_min_isr_is_bounded_by_the_most_replicas_that_a_partition_had():
     run.run.manifest = run.run.manifest.model_copy(update={"topics": {"orders": created}})
 
     def least(*replicas):
-        run.__dict__["states"] = {("orders", 0): [SimpleNamespace(replicas=of) for of in replicas]}
-        return run.least_isr(("orders", 0))
+        run.__dict__["states"] = {ORDERS: [SimpleNamespace(replicas=of) for of in replicas]}
+        return run.least_isr(ORDERS)
 
     assert least() == 1
     assert least((1,), (1, 2), (2,)) == 2
@@ -106,7 +165,7 @@ def test_what_the_retention_took_is_owed_no_more(settings, capture, broker_id, f
         update={"topics": {"orders": topic.model_copy(update={"config": {**topic.config, **settings}})}}
     )
     end = {"topic": "orders", "partition": 0, "capture": capture, "broker_id": broker_id, "log_start_offset": 40}
-    run.__dict__.update(captures=[end], states={("orders", 0): [SimpleNamespace(leader=1)]})
+    run.__dict__.update(captures=[end], states={ORDERS: [SimpleNamespace(leader=1)]})
 
     assert [tuple(row.values()) for row in run.deleted] == found
 
@@ -174,7 +233,7 @@ def test_where_an_epochs_start_was_deleted_its_leader_tells():
 
     def starts(log_start, *lines):
         replica = Replica(1, [], [(3, log_start), (4, 70)], log_start, 100)
-        return sources(logs={("orders", 0): Logs("orders", 0, [replica])}, lines=lines).starts(("orders", 0))
+        return sources(logs={ORDERS: Logs("orders", 0, [replica])}, lines=lines).starts(ORDERS)
 
     assert starts(50, said, said | {"leader_epoch": 4}) == {3: 30, 4: 70}
     assert starts(50, said | {"partition": 1}, said | {"kind": "follower_started"}) == {4: 70}

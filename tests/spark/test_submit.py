@@ -10,5 +10,5 @@ def test_what_is_no_run_folder_is_bad_input(tmp_path):
     """A folder without a manifest and a seal, and no folder at all."""
     with pytest.raises(BadInput, match="is no run folder"):
         judge([tmp_path])
-    with pytest.raises(BadInput, match="make judge RUN="):
+    with pytest.raises(BadInput, match="plimsoll judge runs/"):
         judge([])

@@ -2,8 +2,9 @@
 
 from history.tables import ISR, REPLICAS, SENDS
 from spark import timeline
+from spark.sources import CHANGES
 from spark.tables import rows
-from tests.spark.folders import MS, S, isr_view, sample, sent
+from tests.spark.folders import MS, TP, S, isr_view, sample, sent
 
 
 def series(spark, *literal):
@@ -53,9 +54,19 @@ def test_many_samples_become_few_and_no_fall_is_hidden(spark):
 def test_an_observers_view_is_kept_where_it_changes(spark):
     """Three equal views and a new one are two rows."""
     views = [isr_view(t * S, 1, 0, [1, 2, 3]) for t in range(3)] + [isr_view(3 * S, 1, 0, [3, 1])]
-    found = timeline.timeline_isr(rows(spark, ISR, views)).orderBy("t_ns").collect()
+    found = timeline.timeline_isr(rows(spark, ISR, views), rows(spark, CHANGES, [])).orderBy("t_ns").collect()
 
     assert [row["isr"] for row in found] == [[1, 2, 3], [1, 3]]
+
+
+def test_the_controllers_own_history_is_among_the_views(spark):
+    """What leaders showed in its place is not told twice."""
+    views = [isr_view(t * S, 1, 0, isr) for t, isr in ((1, [1, 2, 3]), (5, [1, 3]))]
+    state = {**TP, "received_ns": 4 * S, "leader": 1, "leader_epoch": 0, "isr": [1, 3]}
+    changes = [state | {"observer": "controller"}, state | {"partition": 1, "observer": "1"}]
+    found = timeline.timeline_isr(rows(spark, ISR, views), rows(spark, CHANGES, changes)).orderBy("t_ns").collect()
+
+    assert [(row["t_ns"] // S, row["observer"]) for row in found] == [(1, "1"), (4, "controller"), (5, "1")]
 
 
 def test_sends_are_counted_by_the_second_in_which_they_were_due(spark):

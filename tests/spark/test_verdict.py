@@ -30,7 +30,7 @@ def judged(verdict, *, invariants=(), missing=(), excused=(), allowed=None, deli
             invariants=invariants,
             delivery=DELIVERED | (delivered or {}),
             allowed=allowed or {},
-            waits=["a wait ran out"],
+            notes=["a wait ran out"],
             excused=excused,
         )
     )

@@ -105,8 +105,8 @@ def test_i11_speaks_below_the_smallest_setting_only():
     """A step that set min.insync.replicas to 1 for a while lets the HW move with one member; 2 throughout does not."""
     moved, known = below_min_isr(seen(1, 8 * S, 5, 9), seen(1, 12 * S, 6, 9))
 
-    assert verdict("I11", moved, replace(known, frozen_below=1)) == (0, 0)
-    assert verdict("I11", moved, replace(known, frozen_below=2)) == (1, 1)
+    assert verdict("I11", moved, replace(known, lowest_min_isr=1)) == (0, 0)
+    assert verdict("I11", moved, replace(known, lowest_min_isr=2)) == (1, 1)
 
 
 def test_i11_asks_for_no_more_members_than_there_are_replicas():
@@ -130,10 +130,10 @@ def test_behaviour_change_of_the_high_watermark_below_min_isr():
     assert list(watermarks.hw_below_min_isr(*below_min_isr(*moved))) == []
 
 
-def elected(*samples, evict_ns=4 * S):
+def elected(*samples, max_isr_lag_ns=4 * S):
     """Broker 2 leads epoch 1, which starts at 10, from 5 s on."""
     states = (state(0, 1, 0, [1, 2, 3]), state(5 * S, 2, 1, [2, 3], number=1))
-    return list(samples), facts(*states, evict_ns=evict_ns)
+    return list(samples), facts(*states, max_isr_lag_ns=max_isr_lag_ns)
 
 
 def test_i22_a_new_leader_whose_hw_never_comes_up():
@@ -141,7 +141,7 @@ def test_i22_a_new_leader_whose_hw_never_comes_up():
     assert verdict("I22", *elected(seen(2, 6 * S, 9, 10, epoch=1), seen(2, 13 * S, 9, 10, epoch=1))) == (1, 1)
     assert verdict("I22", *elected(seen(2, 6 * S, 9, 10, epoch=1), seen(2, 13 * S, 10, 10, epoch=1))) == (1, 0)
     assert verdict("I22", *elected(seen(2, 6 * S, 9, 10, epoch=1), seen(2, 11 * S, 9, 10, epoch=1))) == (0, 0)
-    assert verdict("I22", *elected(seen(2, 13 * S, 9, 10, epoch=1), evict_ns=45 * S)) == (0, 0)
+    assert verdict("I22", *elected(seen(2, 13 * S, 9, 10, epoch=1), max_isr_lag_ns=45 * S)) == (0, 0)
 
 
 def test_i22_below_min_isr_the_hw_may_stay_down():
@@ -162,7 +162,7 @@ def stopped(*, leaves_at, growing=True, until=60 * S):
         states.append(state(leaves_at, 1, 0, [1, 2], number=1))
     fault = Fault(3, 10 * S, 10 * S, until)
     samples = [seen(1, 10 * S + n * 250 * MS, 5, 9 + n * growing) for n in range(29)]
-    return samples, facts(*states, faults=(fault,), evict_ns=4 * S)
+    return samples, facts(*states, faults=(fault,), max_isr_lag_ns=4 * S)
 
 
 def test_i23_a_stopped_follower_that_stays():

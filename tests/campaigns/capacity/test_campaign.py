@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from campaigns.capacity.campaign import follow_up, plan
-from clusters.scenario import load_scenario
+from clusters.scenario.scenario import load_scenario
 from history.errors import BadInput
 from tests.campaigns.capacity_rows import campaign, settings
 
@@ -57,9 +57,9 @@ def test_a_load_step_offers_its_rate_in_a_phase_of_its_own() -> None:
     """4 MB/s of 1000-byte records are 4000 a second; with one away, the offer comes once it is out of the ISR."""
     healthy, degraded = campaign().items[:2]
 
-    assert {"4 MB/s": [{"offer": "4000/s"}, {"hold": 30.0}]} in healthy.changes["phases"]
+    assert {"4 MB/s": [{"set_rate": "4000/s"}, {"hold": 30.0}]} in healthy.changes["phases"]
     steps = next(phase for phase in degraded.changes["phases"] if "4 MB/s, one away" in phase)["4 MB/s, one away"]
-    assert [next(iter(step)) for step in steps] == ["stop", "wait", "offer", "hold", "start", "wait"]
+    assert [next(iter(step)) for step in steps] == ["stop", "wait", "set_rate", "hold", "start", "wait"]
 
 
 def test_a_catch_up_run_is_away_as_long_as_its_label_says() -> None:
@@ -115,7 +115,7 @@ def test_what_cannot_be_measured_is_refused_in_one_sentence(changes: dict[str, A
     """It begins with what is wrong, and says where."""
     refusal = _refusal(**changes)
 
-    assert refusal.startswith("The capacity plan cannot be made: ")
+    assert refusal.startswith("Capacity plan: the settings are wrong: ")
     assert words in refusal
 
 
@@ -123,7 +123,7 @@ def test_a_question_without_a_target_is_refused() -> None:
     """The missing field is named, and so is one that is unknown."""
     told = settings()
     del told["question"]["target_p99_ms"]
-    with pytest.raises(BadInput, match=r"question\.target_p99_ms: Field required"):
+    with pytest.raises(BadInput, match=r"question\.target_p99_ms is missing"):
         plan(told, campaign_id="plan-1", created_at="2026-11-21", seed=7)
     told = settings()
     told["question"]["colour"] = "blue"

@@ -8,7 +8,7 @@ import yaml
 from campaigns.compare import campaign
 from campaigns.compare.campaign import Settings, combined, follow_up, plan
 from clusters.paths import ROOT
-from clusters.scenario import load_scenario
+from clusters.scenario.scenario import load_scenario
 from history.errors import BadInput
 
 WHEN = {"campaign_id": "c1", "created_at": "2026-11-01T08:00:00Z", "seed": 7}
@@ -151,7 +151,7 @@ def test_a_slowdown_is_planted_into_head_alone():
     ("wrong", "why"),
     [
         ({"scenarios": "no_such"}, "no scenario 'no_such'"),
-        ({"pairs": 1}, "pairs.*greater than or equal to 2"),
+        ({"pairs": 1}, "PAIRS=1 .*greater than or equal to 2"),
         ({"colour": "red"}, "colour"),
         ({"head": "nonsense"}, "nonsense is no version"),
         ({"base": {"kafka": "2.8.2", "changes": {"cluster": {"mode": "kraft"}}}}, "KRaft as a preview only"),

@@ -22,13 +22,9 @@ def test_runs_of_other_campaigns_are_left_alone():
     assert [run.label("item") for run in runs_of(PLAN, others + own[::-1] + bare)] == [i.name for i in PLAN.items]
 
 
-def test_there_are_no_second_tries():
-    """Of two judged runs of one item the earlier one counts, whatever the later one shows."""
-    item = PLAN.items[0]
-    first = run_rows(item, {("latency_p99_ms", "steady"): 50.0}, run_id="first")
-    again = run_rows(item, {("latency_p99_ms", "steady"): 5.0}, run_id="again", started_at="2026-11-01T10:00:00Z")
-
-    (run,) = runs_of(PLAN, again + first)
+def test_the_rows_of_a_run_are_told_by_metric_and_phase():
+    """One of another phase has no value."""
+    (run,) = runs_of(PLAN, run_rows(PLAN.items[0], {("latency_p99_ms", "steady"): 50.0}, run_id="first"))
 
     assert run.run_id == "first"
     assert run.value("latency_p99_ms", "steady") == 50.0

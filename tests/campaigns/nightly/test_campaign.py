@@ -6,13 +6,15 @@ from typing import Any
 import pytest
 
 from campaigns.nightly import campaign as nightly
+from campaigns.nightly.settings import read_settings
+from clusters.paths import ROOT
 from history.errors import BadInput
 from history.results.nightly import NightlyResult, Series
 from tests.campaigns.nights import SETTINGS, Row, campaign_of, history, name_of, rerun, rows_of
 
 LATE = 14
 SLOW = {"4.3.0": (LATE, 1.2)}
-ACKNOWLEDGED = {"scenario": "steady", "kafka": "4.3.0", "who": "ada", "why": "KAFKA-1", "until": "2026-12-31"}
+WAIVER = {"scenario": "steady", "kafka": "4.3.0", "who": "ada", "why": "KAFKA-1", "until": "2026-12-31"}
 LOST = {"verdict": "fail", "sentence": "5 acknowledged records are gone.", "anomalies": {"lost_write": 5}}
 
 
@@ -165,18 +167,53 @@ def test_a_failure_is_known_if_an_earlier_night_showed_all_of_it(more: Any, stat
 @pytest.mark.parametrize(
     ("found", "until", "status", "state"),
     [
-        (["lost_write"], "2026-10-15", "acknowledged", "pass"),
+        (["lost_write"], "2026-10-15", "waived", "pass"),
         (["lost_write"], "2026-10-14", "new", "fail"),  # expired: alerts again
         (["I6"], "2026-10-15", "new", "fail"),
     ],
 )
-def test_what_is_acknowledged_does_not_alert(found: list[str], until: str, status: str, state: str) -> None:
+def test_what_is_waived_does_not_alert(found: list[str], until: str, status: str, state: str) -> None:
     """Through its last day, and only if it names what was found."""
-    entry = {**ACKNOWLEDGED, "found": found, "until": until}
-    told = result(failing(history(LATE + 1), LATE), acknowledged=[entry])
+    entry = {**WAIVER, "found": found, "until": until}
+    told = result(failing(history(LATE + 1), LATE), waivers=[entry])
 
     assert (told.failures[0].status, told.state) == (status, state)
-    assert [(each.used, each.expired) for each in told.waivers] == [(status == "acknowledged", until == "2026-10-14")]
+    assert [(each.used, each.expired) for each in told.waivers] == [(status == "waived", until == "2026-10-14")]
+
+
+NAMED = "I6 does not hold: 2 of 9 checks. This is KAFKA-14704 (a follower raises its high watermark)."
+
+
+@pytest.mark.parametrize(
+    ("sentence", "broken", "status", "state"),
+    [
+        (NAMED, ["I2", "I6"], "known bug", "pass"),
+        (NAMED, ["I2", "I6", "I16"], "new", "fail"),  # one thing more
+        ("I6 does not hold: 2 of 9 checks.", ["I2", "I6"], "new", "fail"),  # nobody has named it
+    ],
+)
+def test_a_known_bug_of_kafka_does_not_alert(sentence: str, broken: list[str], status: str, state: str) -> None:
+    """It is named by the judge, and shows nothing that the bug does not show; it stands among the failures."""
+    rows = failing(history(LATE + 1), LATE, sentence=sentence, broken=broken, anomalies={})
+    told = result(rows)
+
+    assert [failure["status"] for failure in told["failures"]] == [status]
+    assert (told["state"], len(told["alerts"])) == (state, int(state == "fail"))
+
+
+@pytest.mark.parametrize(("year", "status", "state"), [(2026, "waived", "pass"), (2031, "new", "fail")])
+def test_what_ships_is_green_on_a_healthy_host(year: int, status: str, state: str) -> None:
+    """Two of three runs of survived_faults on 2.8.2 meet KAFKA-14704, all others pass; in time the waiver expires."""
+    asked = read_settings(ROOT / "nightly.yaml")
+    campaign = nightly.plan(asked, campaign_id="n", created_at=f"{year}-12-01T00:00:00+00:00", seed=1)
+    rows = rows_of(campaign, campaign.items, lambda _: 10.0)
+    for row in rows:
+        if row["labels"]["item"] in {"survived_faults-2.8.2-1", "survived_faults-2.8.2-3"}:
+            row |= {"verdict": "fail", "broken": ["I2", "I6"], "sentence": "I2 does not hold."}
+    told = nightly.result(campaign, rows)
+
+    assert [(failure["status"], len(failure["runs"])) for failure in told["failures"]] == [(status, 2)]
+    assert told["state"] == state
 
 
 def test_what_versions_do_by_design_is_no_finding() -> None:

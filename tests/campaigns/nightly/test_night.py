@@ -156,29 +156,27 @@ def test_without_a_canary_it_says_that_nothing_tells_the_host() -> None:
     )
 
 
-def test_what_is_acknowledged_is_not_suspected_until_the_entry_expires() -> None:
+def test_what_is_waived_is_not_suspected_until_the_entry_expires() -> None:
     """The entry holds through its last day."""
     entry = {"scenario": "steady", "kafka": "4.3.0", "metric": "latency_p99_ms", "who": "ada", "why": "KAFKA-1"}
     entry["up_to"] = 25
     rows = history(LATE + 1, {"4.3.0": (LATE, 1.2)})
 
-    assert states(rows, acknowledged=[{**entry, "until": "2026-10-15"}])["night", "4.3.0"] == "acknowledged"
-    assert states(rows, acknowledged=[{**entry, "until": "2026-10-14"}])["night", "4.3.0"] == "suspect"
-    assert (
-        states(rows, acknowledged=[{**entry, "kafka": "3.9.1", "until": "2026-10-15"}])["night", "4.3.0"] == "suspect"
-    )
+    assert states(rows, waivers=[{**entry, "until": "2026-10-15"}])["night", "4.3.0"] == "waived"
+    assert states(rows, waivers=[{**entry, "until": "2026-10-14"}])["night", "4.3.0"] == "suspect"
+    assert states(rows, waivers=[{**entry, "kafka": "3.9.1", "until": "2026-10-15"}])["night", "4.3.0"] == "suspect"
 
 
-@pytest.mark.parametrize(("up_to", "state"), [(22, "acknowledged"), (18, "suspect")])
-def test_what_is_acknowledged_has_a_bound(up_to: float, state: str) -> None:
+@pytest.mark.parametrize(("up_to", "state"), [(22, "waived"), (18, "suspect")])
+def test_what_is_waived_has_a_bound(up_to: float, state: str) -> None:
     """20 % slower is covered by an entry up to 22 %, and not by one up to 18 %; of two the wider one counts."""
     entry = {"scenario": "steady", "metric": "latency_p99_ms", "who": "ada", "why": "KAFKA-1", "until": "2026-10-15"}
     rows = history(LATE + 1, {"4.3.0": (LATE, 1.2)})
     narrow, own = {**entry, "up_to": 10}, {**entry, "up_to": up_to}
 
-    assert states(rows, acknowledged=[narrow, own])["night", "4.3.0"] == state
+    assert states(rows, waivers=[narrow, own])["night", "4.3.0"] == state
     if state == "suspect":
-        why = suspect(rows, acknowledged=[own])[1].why
+        why = suspect(rows, waivers=[own])[1].why
         assert why.startswith("it looks worse since night-14, by 19.")
         assert why.endswith("% where 18 % are waived")
 

@@ -13,7 +13,7 @@ from campaigns.nightly import campaign as nightly
 from campaigns.nightly.outputs import expired, junit, linked, prune, summary, write
 from campaigns.nightly.settings import check
 from history.results.nightly import Alert, NightlyResult
-from tests.campaigns.nightly.test_campaign import ACKNOWLEDGED, LATE, SLOW, failing, result, with_reruns
+from tests.campaigns.nightly.test_campaign import LATE, SLOW, WAIVER, failing, result, with_reruns
 from tests.campaigns.nights import FIRST, SETTINGS, campaign_of, history
 
 
@@ -62,10 +62,10 @@ def test_only_what_is_confirmed_fails(factor: float, outcome: str) -> None:
     assert cases(result(with_reruns(history(LATE + 1, SLOW), factor)))[P99] == outcome
 
 
-def test_a_correctness_failure_fails_and_an_acknowledged_one_is_skipped() -> None:
+def test_a_correctness_failure_fails_and_a_waived_one_is_skipped() -> None:
     """Its performance has no figure then."""
     rows = failing(history(LATE + 1), LATE)
-    known = result(rows, acknowledged=[{**ACKNOWLEDGED, "found": ["lost_write"]}])
+    known = result(rows, waivers=[{**WAIVER, "found": ["lost_write"]}])
 
     assert (cases(result(rows))[NEW], cases(result(rows))[P99]) == ("failure", "skipped")
     assert (cases(known)[NEW], cases(known)[OLD]) == ("skipped", "passed")

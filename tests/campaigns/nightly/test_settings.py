@@ -9,17 +9,17 @@ from typing import Any
 import pytest
 
 from campaigns.nightly.settings import (
-    Acknowledged,
     Baseline,
     Canary,
     Confirm,
     Retention,
     Settings,
+    Waiver,
     Watch,
     check,
     read_settings,
 )
-from clusters.scenario import load_scenario
+from clusters.scenario.scenario import load_scenario
 from history.errors import BadInput
 from tests.campaigns.nights import SETTINGS
 
@@ -67,12 +67,12 @@ def test_the_nightly_file_is_three_by_three_with_a_canary() -> None:
         ("watch", {"offered_per_s": {"margin": 0.1}}, "neither way of it is better"),
         ("watch", {"loss_ratio": {"margin": 0.1}}, "it is what verdicts are about"),
         ("margin", 0.1, "margin: Extra inputs are not permitted"),
-        ("acknowledged", [{**ENTRY, "found": ["I6"]}], "either a metric, or what was found, and not both"),
-        ("acknowledged", [{**ENTRY, "metric": "p99"}], "'p99' is no metric"),
-        ("acknowledged", [{**ENTRY, "who": ""}], "acknowledged.0.who"),
-        ("acknowledged", [{**ENTRY, "up_to": None}], "the entry on latency_p99_ms has no up_to"),
-        ("acknowledged", [{**ENTRY, "up_to": 0}], "acknowledged.0.up_to"),
-        ("acknowledged", [{**ENTRY, "metric": None, "found": ["I6"]}], "up_to: 20 is a bound for a metric"),
+        ("waivers", [{**ENTRY, "found": ["I6"]}], "either a metric, or what was found, and not both"),
+        ("waivers", [{**ENTRY, "metric": "p99"}], "'p99' is no metric"),
+        ("waivers", [{**ENTRY, "who": ""}], "waivers.0.who"),
+        ("waivers", [{**ENTRY, "up_to": None}], "the entry on latency_p99_ms has no up_to"),
+        ("waivers", [{**ENTRY, "up_to": 0}], "waivers.0.up_to"),
+        ("waivers", [{**ENTRY, "metric": None, "found": ["I6"]}], "up_to: 20 is a bound for a metric"),
     ],
 )
 def test_what_is_wrong_is_told_in_a_sentence(path: str, value: Any, words: str) -> None:
@@ -83,17 +83,17 @@ def test_what_is_wrong_is_told_in_a_sentence(path: str, value: Any, words: str) 
     assert words in str(refused.value)
 
 
-def test_acknowledgements_are_read_from_the_file_that_is_named(tmp_path: Path) -> None:
+def test_waivers_are_read_from_the_file_that_is_named(tmp_path: Path) -> None:
     """Beside the settings; dates are dates."""
-    (tmp_path / "nightly.yaml").write_text("repetitions: 2\nacknowledged: known.yaml\n")
+    (tmp_path / "nightly.yaml").write_text("repetitions: 2\nwaivers: known.yaml\n")
     (tmp_path / "known.yaml").write_text(
-        "acknowledged:\n- {scenario: steady, found: [I6], who: ada, why: KAFKA-1, until: 2026-12-31}\n"
+        "waivers:\n- {scenario: steady, found: [I6], who: ada, why: KAFKA-1, until: 2026-12-31}\n"
     )
 
     told = read_settings(tmp_path / "nightly.yaml")
 
     assert told["repetitions"] == 2
-    assert check({**SETTINGS, **told}).acknowledged[0].until == date(2026, 12, 31)
+    assert check({**SETTINGS, **told}).waivers[0].until == date(2026, 12, 31)
 
 
 @pytest.mark.parametrize(
@@ -111,8 +111,8 @@ def test_a_file_that_holds_no_settings_is_refused(tmp_path: Path, text: str | No
 
 def test_an_entry_covers_what_it_names() -> None:
     """Without kafka or phase it covers all of them."""
-    entry = Acknowledged.model_validate(ENTRY)
-    wide = Acknowledged.model_validate({**ENTRY, "kafka": None, "phase": "leader dies"})
+    entry = Waiver.model_validate(ENTRY)
+    wide = Waiver.model_validate({**ENTRY, "kafka": None, "phase": "leader dies"})
 
     assert entry.covers_series("steady", "4.3.0", "latency_p99_ms", "leader dies")
     assert not entry.covers_series("steady", "3.9.1", "latency_p99_ms", "")
@@ -126,9 +126,7 @@ def test_an_entry_covers_what_it_names() -> None:
 )
 def test_an_entry_covers_no_more_of_a_failure_than_it_names(found: list[str], covered: bool) -> None:
     """A failure that shows one thing more is another failure."""
-    entry = Acknowledged(
-        scenario="steady", found=["I6", "lost_write"], who="ada", why="KAFKA-1", until=date(2026, 12, 31)
-    )
+    entry = Waiver(scenario="steady", found=["I6", "lost_write"], who="ada", why="KAFKA-1", until=date(2026, 12, 31))
 
     assert entry.covers_failure("steady", "4.3.0", found) == covered
 
@@ -161,4 +159,4 @@ def test_every_setting_is_explained() -> None:
     ]
 
     assert [name for name in names if f"| `{name}` |" not in text and name not in ("watch", *parts)] == []
-    assert [name for name in Acknowledged.model_fields if not re.search(rf"^ .*\b{name}: ", text, re.MULTILINE)] == []
+    assert [name for name in Waiver.model_fields if not re.search(rf"^ .*\b{name}: ", text, re.MULTILINE)] == []

@@ -8,50 +8,41 @@ from typing import Any
 
 import pytest
 from kafka import TopicPartition
-from kafka.errors import KafkaTimeoutError
 
 from clusters.clients.drain import LAST_WORDS_S, drain
 from clusters.clients.reading import row_of
+from clusters.kafka.wire import EARLIEST
 from history.payload import encode
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 LATER = time.monotonic() + 3600
 
 
-class FakeConsumer:
-    """Knows log starts, end offsets and positions; a missing end means that no leader answers."""
-
-    def __init__(self, ends: dict[TopicPartition, int]) -> None:
-        self.ends = ends
-        self.positions = {T0: 2, T1: 0}
-
-    def beginning_offsets(self, partitions: list[TopicPartition], timeout_ms: int) -> dict[TopicPartition, int]:
-        return dict.fromkeys(partitions, 0)
-
-    def end_offsets(self, partitions: list[TopicPartition], timeout_ms: int) -> dict[TopicPartition, int]:
-        if partitions[0] not in self.ends:
-            raise KafkaTimeoutError("no leader")
-        return {partitions[0]: self.ends[partitions[0]]}
-
-    def position(self, partition: TopicPartition, timeout_ms: int) -> int:
-        return self.positions[partition]
-
-
 class FakeReader:
-    """Yields a record of partition 0 a poll, as many as it was given."""
+    """Yields a record of partition 0 a poll, as many as it was given; a missing end means that no leader answers."""
 
     def __init__(self, records: int, ends: dict[TopicPartition, int]) -> None:
         self.partitions = [T0, T1]
-        self.consumer = FakeConsumer(ends)
+        self.ends = ends
+        self.positions = {T0: 2, T1: 0}
         self.rows = 0
         self.left = records
         self.unreadable: dict[str, str] = {}
+
+    def learn(self) -> None:
+        """Nobody new leads."""
+
+    def offset(self, partition: TopicPartition, timestamp: int) -> int | None:
+        return 0 if timestamp == EARLIEST else self.ends.get(partition)
+
+    def position(self, partition: TopicPartition) -> int:
+        return self.positions[partition]
 
     def poll(self) -> Iterator[dict[str, Any]]:
         if self.left:
             self.left -= 1
             self.rows += 1
-            self.consumer.positions[T0] = self.rows
+            self.positions[T0] = self.rows
             yield {"n": self.rows}
 
 

@@ -27,4 +27,4 @@ def test_a_client_needs_the_node_libraries_only(client: str) -> None:
 
 def test_the_recording_half_would_not_start_there() -> None:
     """The near miss: a module that needs pydantic is found out."""
-    assert "pydantic" in run_without(["pydantic"], "import clusters.scenario")
+    assert "pydantic" in run_without(["pydantic"], "import clusters.scenario.scenario")

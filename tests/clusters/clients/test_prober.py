@@ -15,8 +15,8 @@ import pytest
 from clusters.clients import prober
 from clusters.clients.configs import ProberConfig
 from clusters.clients.prober import BrokerWatch
-from clusters.partition import TopicPartition
-from clusters.wire import ClusterView, PartitionView, ReplicaSample
+from clusters.kafka.wire import ClusterView, PartitionView, ReplicaSample
+from history.partition import TopicPartition
 from history.streams import read_stream
 from history.tables import ISR, REPLICAS
 

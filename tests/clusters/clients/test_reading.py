@@ -12,6 +12,7 @@ from kafka.consumer.subscription_state import SubscriptionState
 from kafka.errors import KafkaTimeoutError
 from kafka.record import MemoryRecordsBuilder
 
+from clusters.clients.configs import ConsumerConfig
 from clusters.clients.reading import Reader
 from history.payload import encode
 
@@ -57,7 +58,8 @@ class Brokers:
 def reading(consumer: object) -> Reader:
     """A reader of this consumer."""
     reader = Reader.__new__(Reader)
-    reader.consumer, reader.rows, reader.unreadable, reader._constant = consumer, 0, {}, {}
+    reader.consumer, reader.rows, reader.unreadable = consumer, 0, {}
+    reader._config, reader._pass = ConsumerConfig(client_id="c", out="", summary="", bootstrap=[], topics={}), "live"
     return reader
 
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from clusters import steps
 from clusters.faults import disk, processes
 from clusters.faults.disk import batches
-from clusters.steps import PhaseRun
-from clusters.wire import record_batch
+from clusters.kafka.wire import record_batch
+from clusters.run import phase
+from clusters.run.actions import perform
+from clusters.run.phase import PhaseRun
 from history.errors import HarnessError
 from tests.clusters.fakes import FakeWorld, scenario
 
@@ -33,9 +35,9 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Short limits; captures and counters are left out."""
     for module in (disk, processes):
         monkeypatch.setattr(module, "LIMIT_S", 0.0)
-    monkeypatch.setattr(steps, "capture_offsets", lambda _world, _label: None)
-    monkeypatch.setattr(steps, "carry_usage", lambda _world, _nodes: None)
-    monkeypatch.setattr(steps, "LEADER_LIMIT_S", 0.0)
+    monkeypatch.setattr(phase, "capture_offsets", lambda _world, _label: None)
+    monkeypatch.setattr(phase, "carry_usage", lambda _world, _nodes: None)
+    monkeypatch.setattr(phase, "LEADER_LIMIT_S", 0.0)
 
 
 @pytest.fixture
@@ -55,7 +57,7 @@ def world(tmp_path: Path) -> Any:
 def run(world: Any, *told: dict[str, Any]) -> dict[str, Any]:
     """Run one phase of these steps; what was recorded of each fault's bite, by its key."""
     disks = {"C": "1MB"} if "fill_disk" in told[0] else {}
-    PhaseRun(world, scenario(list(told), cluster={"brokers": 3, "disks": disks}).phases[0]).run()
+    PhaseRun(world, scenario(list(told), cluster={"brokers": 3, "disks": disks}).phases[0]).run(perform)
     return {event.step: dict(event.detail) for event in world.seen("injected")}
 
 
@@ -78,7 +80,7 @@ def test_a_wiped_broker_keeps_its_name_only(world: Any) -> None:
     assert not (data(world) / "orders-0").exists()
     assert found["wipe"]["last_copy_of"] == []
     assert "meta.properties" in found["wipe"]["left"]
-    assert [(e.step, e.detail["gone"]) for e in world.seen("healed")] == [("kill", True), ("wipe", True)]
+    assert [(e.step, e.detail["recovery_verified"]) for e in world.seen("healed")] == [("kill", True), ("wipe", True)]
 
 
 @pytest.mark.parametrize(("isr", "killed", "last"), [([3], ["C"], ["orders-0"]), ([1, 3], ["A", "C"], ["orders-0"])])
@@ -115,7 +117,13 @@ def test_a_tail_is_cut(world: Any, cut: dict[str, int], left: int, end: int) -> 
 
     assert (data(world) / "orders-0" / SEGMENT).read_bytes() == LOG[:left]
     assert not (data(world) / ".kafka_cleanshutdown").exists()
-    told = {"bit": True, "last_copy_of": [], "segment": SEGMENT, "bytes": [len(LOG), left], "log_end_offset": end}
+    told = {
+        "effect_verified": True,
+        "last_copy_of": [],
+        "segment": SEGMENT,
+        "bytes": [len(LOG), left],
+        "log_end_offset": end,
+    }
     assert found["truncate"] == told
 
 
@@ -128,11 +136,11 @@ def test_an_empty_log_cannot_be_cut(world: Any) -> None:
 
 def test_a_forgotten_checkpoint_has_to_come_back(world: Any) -> None:
     """A broker that never writes it again is not healed."""
-    forget = {"forget": {"node": "C", "what": "high watermark checkpoint"}}
+    forget = {"delete_checkpoint": {"node": "C", "what": "high watermark checkpoint"}}
     found = run(world, {"kill": "C"}, forget)
 
-    assert found["forget"] == {"bit": True, "deleted": CHECKPOINT}
-    assert world.seen("healed")[1].detail["gone"] is False
+    assert found["delete_checkpoint"] == {"effect_verified": True, "deleted": CHECKPOINT}
+    assert world.seen("healed")[1].detail["recovery_verified"] is False
     with pytest.raises(HarnessError, match="has no high watermark checkpoint yet"):
         run(world, {"kill": "C"}, forget)
 
@@ -146,7 +154,12 @@ def test_one_bit_is_flipped_and_stays(world: Any) -> None:
     (place, bit), second = changed[0], list(batches(LOG))[1]
     assert (len(changed), bit.bit_count()) == (1, 1)
     assert second.position + 61 <= place < second.end
-    assert found["flip_bit"] == {"bit": True, "segment": SEGMENT, "position": second.position, "fits_checksum": False}
+    assert found["flip_bit"] == {
+        "effect_verified": True,
+        "segment": SEGMENT,
+        "position": second.position,
+        "fits_checksum": False,
+    }
 
 
 def test_an_offset_that_is_not_there_cannot_be_damaged(world: Any) -> None:
@@ -177,7 +190,7 @@ def gives_up(world: Any, monkeypatch: pytest.MonkeyPatch, words: str) -> list[st
         if path == data(world) and not mode & 0o200:
             end()
 
-    monkeypatch.setattr(world.runtime, "on_disk", on_disk, raising=False)
+    world.runtime.disks = SimpleNamespace(run_script=on_disk)
     monkeypatch.setattr(Path, "chmod", change)
     return asked
 
@@ -189,7 +202,12 @@ def test_a_full_disk_ends_its_broker(world: Any, monkeypatch: pytest.MonkeyPatch
     found = run(world, {"fill_disk": "C"})
 
     line = "java.io.IOException: No space left on device"
-    assert found["fill_disk"] == {"bit": True, "free_bytes": [0], "probe": "connection refused", "log": [line]}
+    assert found["fill_disk"] == {
+        "effect_verified": True,
+        "free_bytes": [0],
+        "probe": "connection refused",
+        "log": [line],
+    }
     assert world.seen("healed")[0].detail["free_bytes"] == [4096]
     assert (asked, world.started) == (["dd", "df", "rm", "df"], ["broker-3"])
 
@@ -200,7 +218,7 @@ def test_a_broker_that_ends_for_another_reason_was_not_full(world: Any, monkeypa
     gives_up(world, monkeypatch, "java.lang.OutOfMemoryError")
     found = run(world, {"fill_disk": "C"})
 
-    assert found["fill_disk"]["bit"] is False
+    assert found["fill_disk"]["effect_verified"] is False
 
 
 def test_a_read_only_disk_takes_writing_again(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -210,5 +228,5 @@ def test_a_read_only_disk_takes_writing_again(world: Any, monkeypatch: pytest.Mo
     found = run(world, {"read_only_disk": "C"})
 
     assert found["read_only_disk"]["log"] == ["java.nio.file.AccessDeniedException"]
-    assert world.seen("healed")[0].detail["gone"] is True
+    assert world.seen("healed")[0].detail["recovery_verified"] is True
     assert (data(world).stat().st_mode, world.started) == (before, ["broker-3"])

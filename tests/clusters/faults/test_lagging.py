@@ -24,14 +24,17 @@ from clusters.faults.lagging import (
 )
 from clusters.waiting import wait_until
 from history.errors import HarnessError, WaitTimeout
-from tests.clusters.fakes import T0, FakeWorld, scenario
+from tests.clusters.fakes import T0, FakeNetwork, FakeWorld, scenario
 
 
 @pytest.fixture
 def world(tmp_path: Path) -> Any:
-    """Three brokers under a load of 1,000 records a second; replica.lag.time.max.ms is 3 s."""
+    """Three brokers under a load of 1,000 records a second, as local processes; replica.lag.time.max.ms is 3 s."""
     cluster = {"brokers": 3, "session_timeout": "9s", "config": {"replica.lag.time.max.ms": 3000}}
-    return FakeWorld(tmp_path, scenario([{"hold": 1}], cluster=cluster, load={"topic": "orders", "rate": "1000/s"}))
+    told = scenario([{"hold": 1}], cluster=cluster, load={"topic": "orders", "rate": "1000/s"})
+    played: Any = FakeWorld(tmp_path, told)
+    played.runtime.network = None
+    return played
 
 
 def fault(world: Any, records: int | None = 2000) -> LagFault:
@@ -92,7 +95,7 @@ def test_a_stopped_followers_end_is_told(world: Any) -> None:
 
 def test_without_a_leader_nothing_is_observed(world: Any) -> None:
     """A wrong lag would steer the loop."""
-    world.partition_view = lambda _: None
+    world.partition_view = lambda _, without: None
 
     assert observe(world, world.brokers[3], T0) is None
 
@@ -113,7 +116,7 @@ def test_a_lag_that_was_seen_is_proven(world: Any, records: int | None, samples:
     lagged = fault(world, records)
     lagged._seen.extend(samples)
 
-    assert lagged.bit() == lagged.figures()
+    assert lagged.verify_injected() == lagged.figures()
 
 
 @pytest.mark.parametrize(
@@ -137,7 +140,7 @@ def test_a_lag_that_was_not_seen_is_not_proven(
     lagged._seen.extend(samples)
 
     with pytest.raises(WaitTimeout, match="for broker-3 to trail the leader of orders-0 by 1000 records; last seen: "):
-        lagged.bit()
+        lagged.verify_injected()
 
 
 def test_figures_are_of_the_samples_in_the_isr(world: Any) -> None:
@@ -153,7 +156,7 @@ def test_a_follower_that_caught_up_is_healed(world: Any) -> None:
     """Within half a second of traffic."""
     world.ends = {1: 1000, 3: 500}
 
-    assert fault(world).gone()["lag"] == 500
+    assert fault(world).verify_cleared()["lag"] == 500
 
 
 def test_the_thread_ends_with_its_fault_and_opens_the_valve(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -180,7 +183,7 @@ def test_what_breaks_in_the_thread_is_told_to_who_waits(world: Any, monkeypatch:
     lagged = fault(world)
     lagged.inject()
 
-    for call in (lagged.bit, lagged.heal):
+    for call in (lagged.verify_injected, lagged.heal):
         with pytest.raises(HarnessError, match="The lag of broker-3 could not be held: no such process"):
             call()
 
@@ -238,11 +241,12 @@ def test_a_follower_that_does_not_answer_is_not_stopped(world: Any, monkeypatch:
 def test_traffic_is_shaped_at_the_other_brokers(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """To the measured rate times the share; small changes are not worth a helper container; open lifts it."""
     calls: list[tuple[str, list[str], int, float | None]] = []
-    world.runtime.limit_ingress = lambda node, senders, port, limit: calls.append(
+    network: Any = FakeNetwork()
+    network.limit_ingress = lambda node, senders, port, limit: calls.append(
         (node.name, [sender.name for sender in senders], port, limit)
     )
     lagged = fault(world, 2000)
-    shaped = ShapedTraffic(world, lagged, _append_rate=100_000.0)
+    shaped = ShapedTraffic(world, network, lagged, _append_rate=100_000.0)
     monkeypatch.setattr(lagged.ended, "wait", lambda _: None)
     for lag in (2000, 2100, 500):
         world.ends = {1: 5000, 3: 5000 - lag}
@@ -268,7 +272,7 @@ def test_the_append_rate_is_that_of_the_log_that_grows(
     monkeypatch.setattr(lagging.time, "monotonic", lambda: next(now))
     monkeypatch.setattr(lagged.ended, "wait", lambda _: log.write_bytes(b"x" * 50_100))
 
-    assert next(ShapedTraffic(world, lagged)._append_rates()) == 50_000
+    assert next(ShapedTraffic(world, FakeNetwork(), lagged)._append_rates()) == 50_000
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from clusters.faults import network
-from clusters.faults.network import Delayed, Dropping, Shaped, cut, lose
+from clusters.faults.network import Delayed, Direction, Dropping, LimitedBandwidth, cut, lose
 from history.errors import WaitTimeout
 from tests.clusters.fakes import FakeWorld, scenario
 
@@ -32,12 +32,12 @@ ASKS = [f"-s {B} -d {A} -p tcp --sport 9091", f"-s {A} -d {B} -p tcp --dport 909
 @pytest.mark.parametrize(("direction", "matches"), [("both", ASKED + ASKS), ("in", ASKED), ("out", ASKS)])
 def test_brokers_are_cut_where_they_replicate(world: Any, direction: Any, matches: list[str]) -> None:
     """One way is what is asked one way, with its answers."""
-    assert cut(world, world.brokers[1], [world.brokers[2]], direction).matches == matches
+    assert cut(world, world.runtime.network, world.brokers[1], [world.brokers[2]], direction).matches == matches
 
 
 def test_clients_are_cut_wherever_they_are(world: Any) -> None:
     """On the broker's port for clients, the only one that they have."""
-    assert cut(world, world.brokers[1], ["clients"], "both").matches == [
+    assert cut(world, world.runtime.network, world.brokers[1], ["clients"], "both").matches == [
         f"-d {A} -p tcp --dport 9092",
         f"-s {A} -p tcp --sport 9092",
     ]
@@ -52,8 +52,8 @@ def test_the_controller_is_cut_where_brokers_ask_it(world: Any, role: str, port:
         f"-s {A} -d {COORDINATOR} -p tcp --dport {port}",
     ]
 
-    assert cut(world, world.brokers[1], ["controller"], "out").matches == asks
-    assert cut(world, world.brokers[1], world.coordinators, "both").matches == asks
+    assert cut(world, world.runtime.network, world.brokers[1], ["controller"], "out").matches == asks
+    assert cut(world, world.runtime.network, world.brokers[1], world.coordinators, "both").matches == asks
 
 
 @pytest.mark.parametrize(("direction", "ways"), [("both", 3), ("in", 2), ("out", 1)])
@@ -63,7 +63,7 @@ def test_a_controller_is_cut_from_brokers_and_its_like(world: Any, direction: An
     other = replace(active, name="controller-2", address="127.9.9.99")
     asked = [f"-s {B} -d {COORDINATOR} -p tcp --dport 9094", f"-s {COORDINATOR} -d {B} -p tcp --sport 9094"]
 
-    matches = cut(world, active, [active, other, world.brokers[2]], direction).matches
+    matches = cut(world, world.runtime.network, active, [active, other, world.brokers[2]], direction).matches
 
     assert len(matches) == 2 * ways
     assert set(asked) <= set(matches) or direction == "out"
@@ -73,8 +73,8 @@ def test_a_controller_is_cut_from_brokers_and_its_like(world: Any, direction: An
 def test_no_rule_names_the_probes_port(world: Any) -> None:
     """A broker that is cut off from everybody stays observable."""
     everybody = [world.brokers[2], world.brokers[3], "clients", "controller"]
-    rules = cut(world, world.brokers[1], everybody, "both").matches
-    lossy = lose(world, world.brokers[1], [world.brokers[2]], 5).matches
+    rules = cut(world, world.runtime.network, world.brokers[1], everybody, "both").matches
+    lossy = lose(world, world.runtime.network, world.brokers[1], [world.brokers[2]], 5).matches
 
     assert not [rule for rule in [*rules, *lossy] if "9093" in rule]
 
@@ -82,7 +82,7 @@ def test_no_rule_names_the_probes_port(world: Any) -> None:
 def test_packets_are_lost_by_chance_as_they_arrive(world: Any) -> None:
     """What the node sends is not lost."""
     chance = "-m statistic --mode random --probability 0.050000"
-    assert lose(world, world.brokers[1], [world.brokers[2]], 5).matches == [
+    assert lose(world, world.runtime.network, world.brokers[1], [world.brokers[2]], 5).matches == [
         f"{ASKED[0]} {chance}",
         f"{ASKS[0]} {chance}",
     ]
@@ -93,20 +93,20 @@ def test_packets_are_lost_by_chance_as_they_arrive(world: Any) -> None:
 
 def off(world: Any) -> Dropping:
     """Broker 1 without broker 2."""
-    return cut(world, world.brokers[1], [world.brokers[2]], "both")
+    return cut(world, world.runtime.network, world.brokers[1], [world.brokers[2]], "both")
 
 
 def test_a_cut_is_proven_by_the_kernels_counters(world: Any) -> None:
     """How many packets were dropped when it was looked at, and how many when it ended."""
-    world.runtime.drops = 3
+    world.runtime.network.drops = 3
     fault = off(world)
 
     fault.inject()
-    assert fault.bit() == {"packets": 3}
-    world.runtime.drops = 70
+    assert fault.verify_injected() == {"packets": 3}
+    world.runtime.network.drops = 70
     fault.heal()
-    assert fault.gone() == {"packets": 70, "rules": 0}
-    assert world.runtime.rules == {}
+    assert fault.verify_cleared() == {"packets": 70, "rules": 0}
+    assert world.runtime.network.rules == {}
 
 
 def test_a_cut_that_drops_nothing_has_no_proof(world: Any) -> None:
@@ -115,18 +115,18 @@ def test_a_cut_that_drops_nothing_has_no_proof(world: Any) -> None:
     fault.inject()
 
     with pytest.raises(WaitTimeout, match="for the kernel to drop a packet of broker-1"):
-        fault.bit()
+        fault.verify_injected()
 
 
 def test_of_a_paused_broker_the_rules_are_the_proof(world: Any) -> None:
     """It has nothing to send that could be dropped, until it runs on."""
     world.runtime.pause("broker-1")
     fault = off(world)
-    with pytest.raises(WaitTimeout, match=r"The kernel lists no rule cut-\w+ at broker-1"):
-        fault.bit()
+    with pytest.raises(WaitTimeout, match=r"The kernel lists no rule disconnect-\w+ at broker-1"):
+        fault.verify_injected()
 
     fault.inject()
-    assert fault.bit() == {"packets": 0, "rules": 4}
+    assert fault.verify_injected() == {"packets": 0, "rules": 4}
 
 
 def test_a_broker_that_has_ended_proves_no_cut_by_its_silence(world: Any) -> None:
@@ -136,9 +136,9 @@ def test_a_broker_that_has_ended_proves_no_cut_by_its_silence(world: Any) -> Non
     fault.inject()
 
     with pytest.raises(WaitTimeout, match="for the kernel to drop a packet of broker-1"):
-        fault.bit()
-    world.runtime.drops = 2
-    assert fault.bit() == {"packets": 2}
+        fault.verify_injected()
+    world.runtime.network.drops = 2
+    assert fault.verify_injected() == {"packets": 2}
 
 
 def test_rules_that_are_listed_again_are_not_gone(world: Any) -> None:
@@ -148,24 +148,25 @@ def test_rules_that_are_listed_again_are_not_gone(world: Any) -> None:
     fault.heal()
     fault.inject()
 
-    with pytest.raises(WaitTimeout, match=r"The kernel still lists the rule cut-\w+ at broker-1"):
-        fault.gone()
+    with pytest.raises(WaitTimeout, match=r"The kernel still lists the rule disconnect-\w+ at broker-1"):
+        fault.verify_cleared()
 
 
 def test_rules_that_the_kernel_still_lists_are_not_gone(world: Any) -> None:
     """The command that took them away proves nothing."""
     fault = off(world)
     fault.inject()
-    world.runtime.stubborn.add("broker-1")
+    world.runtime.network.stubborn.add("broker-1")
     fault.heal()
 
-    with pytest.raises(WaitTimeout, match=r"The kernel still lists the rule cut-\w+ at broker-1"):
-        fault.gone()
+    with pytest.raises(WaitTimeout, match=r"The kernel still lists the rule disconnect-\w+ at broker-1"):
+        fault.verify_cleared()
 
 
 def test_other_rules_have_another_name(world: Any) -> None:
     """Two cuts of one node stand side by side; the same one twice does not. The kernel takes 28 letters."""
-    names = {cut(world, world.brokers[1], [world.brokers[2]], way).rule for way in ("both", "in", "out", "out")}  # type: ignore[arg-type]  # they are directions
+    ways: list[Direction] = ["both", "in", "out", "out"]
+    names = {cut(world, world.runtime.network, world.brokers[1], [world.brokers[2]], way).rule for way in ways}
 
     assert len(names) == 3
     assert max(map(len, names)) <= 28
@@ -174,25 +175,25 @@ def test_other_rules_have_another_name(world: Any) -> None:
 # --- shaped ------------------------------------------------------------------------------------
 
 
-def shaped(world: Any) -> Shaped:
+def shaped(world: Any) -> LimitedBandwidth:
     """Broker 1 gets 1 MB/s from the others, each."""
-    return Shaped(world, world.brokers[1], [world.brokers[2], world.brokers[3]], 1e6)
+    return LimitedBandwidth(world, world.runtime.network, world.brokers[1], [world.brokers[2], world.brokers[3]], 1e6)
 
 
 def test_a_limit_is_proven_by_what_passed_through_it(world: Any) -> None:
     """At every sender the kernel has a class; at some there are bytes in it."""
-    world.runtime.passed = {"broker-2": 0, "broker-3": 900}
+    world.runtime.network.passed = {"broker-2": 0, "broker-3": 900}
     fault = shaped(world)
 
     fault.inject()
-    assert world.runtime.limits_into == {"broker-1": 1e6}
-    assert fault.bit() == {"passed_bytes": 900}
-    world.runtime.held_back = 7
+    assert world.runtime.network.limits_into == {"broker-1": 1e6}
+    assert fault.verify_injected() == {"passed_bytes": 900}
+    world.runtime.network.held_back = 7
     fault.heal()
-    world.runtime.passed = {}
+    world.runtime.network.passed = {}
     fault.heal()  # once more, as after one that failed
-    assert fault.gone() == {"classes": 0, "held_back": 14}
-    assert world.runtime.limits_into == {"broker-1": None}
+    assert fault.verify_cleared() == {"classes": 0, "held_back": 14}
+    assert world.runtime.network.limits_into == {"broker-1": None}
 
 
 @pytest.mark.parametrize(("passed", "paused"), [({"broker-2": 0, "broker-3": 0}, False), ({"broker-3": 9}, True)])
@@ -200,39 +201,39 @@ def test_a_limit_without_traffic_or_without_a_class_has_no_proof(
     world: Any, passed: dict[str, int], paused: bool
 ) -> None:
     """Nothing flows to a node that runs; one sender has no class, even if the node is paused."""
-    world.runtime.passed = passed
+    world.runtime.network.passed = passed
     if paused:
         world.runtime.pause("broker-1")
 
     with pytest.raises(WaitTimeout, match="for traffic to broker-1 in the limit"):
-        shaped(world).bit()
+        shaped(world).verify_injected()
 
 
 def test_to_a_paused_broker_nothing_need_flow(world: Any) -> None:
     """The classes stand ready."""
-    world.runtime.passed = {"broker-2": 0, "broker-3": 0}
+    world.runtime.network.passed = {"broker-2": 0, "broker-3": 0}
     world.runtime.pause("broker-1")
 
-    assert shaped(world).bit() == {"passed_bytes": 0}
+    assert shaped(world).verify_injected() == {"passed_bytes": 0}
 
 
 def test_a_delay_is_put_into_the_class_of_every_sender(world: Any) -> None:
     """That class limits nothing by itself, so that its bytes prove nothing, and the delay goes with it."""
-    fault = Delayed(world, world.brokers[1], [world.brokers[2], world.brokers[3]], 0.1)
+    fault = Delayed(world, world.runtime.network, world.brokers[1], [world.brokers[2], world.brokers[3]], 0.1)
 
     fault.inject()
-    assert world.runtime.limits_into == {"broker-1": network.UNLIMITED_BYTES_PER_S}
-    assert world.runtime.delays == {("broker-1", "broker-2"): 0.1, ("broker-1", "broker-3"): 0.1}
-    world.runtime.passed = {"broker-2": 4, "broker-3": 5}
-    assert fault.bit() == {"passed_bytes": 9}
-    del world.runtime.delays["broker-1", "broker-3"]
+    assert world.runtime.network.limits_into == {"broker-1": network.UNLIMITED_BYTES_PER_S}
+    assert world.runtime.network.delays == {("broker-1", "broker-2"): 0.1, ("broker-1", "broker-3"): 0.1}
+    world.runtime.network.passed = {"broker-2": 4, "broker-3": 5}
+    assert fault.verify_injected() == {"passed_bytes": 9}
+    del world.runtime.network.delays["broker-1", "broker-3"]
     with pytest.raises(WaitTimeout, match="for traffic to broker-1 in the limit"):
-        fault.bit()
+        fault.verify_injected()
     fault.heal()
-    assert world.runtime.limits_into == {"broker-1": None}
+    assert world.runtime.network.limits_into == {"broker-1": None}
 
 
 @pytest.mark.parametrize(("percent", "patience"), [(0.1, 10.0), (2, 10.0), (10, 2.0), (20, 1.0), (50, 1.0)])
 def test_a_small_loss_is_waited_for_longer(world: Any, percent: float, patience: float) -> None:
     """So that one of an idle follower's few packets is among those that are lost."""
-    assert lose(world, world.brokers[1], [world.brokers[2]], percent).patience == patience
+    assert lose(world, world.runtime.network, world.brokers[1], [world.brokers[2]], percent).patience == patience

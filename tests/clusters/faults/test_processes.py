@@ -32,9 +32,9 @@ def test_an_ended_broker_refuses_and_comes_back(
 
     ended.inject()
     assert sent == [signal, signal]
-    assert ended.bit() == {"probe": "connection refused"}
+    assert ended.verify_injected() == {"probe": "connection refused"}
     ended.heal()
-    assert ended.gone() == {"probe": "answers", "registered": True}
+    assert ended.verify_cleared() == {"probe": "answers", "registered": True}
     assert world.started == ["broker-1", "broker-2"]
 
 
@@ -43,9 +43,9 @@ def test_a_paused_broker_is_silent_and_runs_on(world: Any) -> None:
     paused = Paused(world, [world.brokers[2]])
 
     paused.inject()
-    assert paused.bit() == {"probe": "timeout"}
+    assert paused.verify_injected() == {"probe": "timeout"}
     paused.heal()
-    assert paused.gone() == {"probe": "answers"}
+    assert paused.verify_cleared() == {"probe": "answers"}
 
 
 @pytest.mark.parametrize("fault", [Killed, Stopped, Paused])
@@ -56,7 +56,7 @@ def test_a_fault_without_effect_has_no_proof(world: Any, fault: Any) -> None:
     on_both.inject()
 
     with pytest.raises(WaitTimeout, match=r"for broker-2 to .*; last seen: broker-2 is running"):
-        on_both.bit()
+        on_both.verify_injected()
 
 
 def test_a_pause_is_no_kill(world: Any) -> None:
@@ -66,9 +66,9 @@ def test_a_pause_is_no_kill(world: Any) -> None:
     killed.inject()
 
     with pytest.raises(WaitTimeout):
-        Killed(world, [world.brokers[2]]).bit()
+        Killed(world, [world.brokers[2]]).verify_injected()
     with pytest.raises(WaitTimeout):
-        Paused(world, [world.brokers[1]]).bit()
+        Paused(world, [world.brokers[1]]).verify_injected()
 
 
 def test_a_broker_that_dies_on_the_way_back_is_started_again(world: Any) -> None:
@@ -78,7 +78,7 @@ def test_a_broker_that_dies_on_the_way_back_is_started_again(world: Any) -> None
     killed.heal()
     world.runtime.kill("broker-1", "SIGKILL")
 
-    assert killed.gone() == {"probe": "answers", "registered": True}
+    assert killed.verify_cleared() == {"probe": "answers", "registered": True}
     assert world.started == ["broker-1", "broker-1"]
 
 
@@ -111,7 +111,7 @@ def test_a_broker_alone_need_not_be_registered_elsewhere(tmp_path: Path, monkeyp
     killed.inject()
     killed.heal()
 
-    assert killed.gone()["registered"] is True
+    assert killed.verify_cleared()["registered"] is True
 
 
 def test_a_broker_is_started_once_it_has_ended(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -142,7 +142,7 @@ def test_a_broker_that_does_not_end_is_killed(world: Any, monkeypatch: pytest.Mo
     stopped.heal()
 
     assert sent == ["SIGTERM", "SIGKILL"]
-    assert stopped.gone() == {"probe": "answers", "registered": True, "killed": ["broker-1"]}
+    assert stopped.verify_cleared() == {"probe": "answers", "registered": True, "killed": ["broker-1"]}
 
 
 def test_only_what_a_fault_ended_is_started(world: Any) -> None:

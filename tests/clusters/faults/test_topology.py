@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
-from clusters import steps
 from clusters.faults import topology
-from clusters.partition import TopicPartition
-from clusters.steps import PhaseRun
+from clusters.run import phase
+from clusters.run.actions import perform
+from clusters.run.phase import PhaseRun
 from history.errors import HarnessError
+from history.partition import TopicPartition
 from tests.clusters.fakes import T0, FakeWorld, scenario
 
 STATIC = {"min.insync.replicas": "1", "follower.replication.throttled.rate": None}
@@ -54,15 +55,15 @@ def cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeWorld:
     ):
         monkeypatch.setattr(topology.admin, name, played)
     monkeypatch.setattr(topology, "LIMIT_S", 0.05)
-    monkeypatch.setattr(steps, "capture_offsets", lambda _world, _label: None)
-    monkeypatch.setattr(steps, "LEADER_LIMIT_S", 0.0)
+    monkeypatch.setattr(phase, "capture_offsets", lambda _world, _label: None)
+    monkeypatch.setattr(phase, "LEADER_LIMIT_S", 0.0)
     return world
 
 
 def run(world: Any, *told: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Run one phase of these steps; what was recorded of the first fault's bite and end."""
     story = scenario(list(told), topics=world.scenario.model_dump()["topics"])
-    PhaseRun(world, story.phases[0]).run()
+    PhaseRun(world, story.phases[0]).run(perform)
     return tuple(dict(world.seen(kind)[0].detail) for kind in ("injected", "healed"))  # type: ignore[return-value]  # two
 
 
@@ -71,10 +72,10 @@ def test_a_topic_is_moved_and_moved_back(cluster: FakeWorld) -> None:
     reassign = {"reassign": {"topic": "orders", "to": ["C", "B"], "limit": "1ms"}}
     injected, healed = run(cluster, reassign, {"pause": "replicas of orders-0"})
 
-    assert injected == {"bit": True, "replicas": {"orders-0": [3, 2]}}
-    assert healed == {"gone": True, "probe": "answers"}  # of the pause, which is healed first
+    assert injected == {"effect_verified": True, "replicas": {"orders-0": [3, 2]}}
+    assert healed == {"recovery_verified": True, "probe": "answers"}  # of the pause, which is healed first
     assert cluster.seen("inject")[1].target == "broker-3, broker-2"
-    assert cluster.seen("healed")[1].detail == {"gone": True, "replicas": {"orders-0": [1, 2, 3]}}
+    assert cluster.seen("healed")[1].detail == {"recovery_verified": True, "replicas": {"orders-0": [1, 2, 3]}}
     assert cluster.replicas(T0) == [1, 2, 3]
 
 
@@ -83,26 +84,26 @@ def test_a_move_that_does_not_end_did_not_bite(cluster: Any) -> None:
     cluster.deaf = True
     injected, healed = run(cluster, {"reassign": {"topic": "orders", "to": ["C"], "limit": "1ms"}})
 
-    assert injected["bit"] is False
+    assert injected["effect_verified"] is False
     assert "orders-0 to be on [3] alone; last seen: PartitionView" in injected["why"]
-    assert healed["gone"] is True
+    assert healed["recovery_verified"] is True
 
 
 def test_leadership_goes_to_and_fro_and_comes_back(cluster: FakeWorld) -> None:
     """The first move goes to the one that does not lead; every move is an epoch of its own."""
-    injected, healed = run(cluster, {"ping_pong": {"partition": "orders-0", "between": ["A", "C"], "times": 3}})
+    injected, healed = run(cluster, {"churn_leadership": {"partition": "orders-0", "between": ["A", "C"], "times": 3}})
 
-    assert injected == {"bit": True, "led": [3, 1, 3], "epochs": [1, 4]}
-    assert healed == {"gone": True, "leader": 1, "replicas": [1, 2, 3]}
+    assert injected == {"effect_verified": True, "led": [3, 1, 3], "epochs": [1, 4]}
+    assert healed == {"recovery_verified": True, "leader": 1, "replicas": [1, 2, 3]}
     assert (cluster.leads, cluster.order) == (1, [1, 2, 3])
 
 
 def test_leadership_that_does_not_move_did_not_bite(cluster: Any) -> None:
     """As when the other one is not in sync."""
     cluster.deaf = True
-    injected, _ = run(cluster, {"ping_pong": {"partition": "orders-0", "between": ["A", "C"], "times": 3}})
+    injected, _ = run(cluster, {"churn_leadership": {"partition": "orders-0", "between": ["A", "C"], "times": 3}})
 
-    assert injected["bit"] is False
+    assert injected["effect_verified"] is False
     assert "broker 3 to lead orders-0" in injected["why"]
 
 
@@ -112,8 +113,8 @@ def test_deleted_records_move_every_log_start(cluster: FakeWorld, before: object
     injected, healed = run(cluster, {"delete_records": {"partition": "orders-0", "before": before}})
 
     starts = {"1": start, "2": start, "3": start}
-    assert injected == {"bit": True, "partition": "orders-0", "deleted_before": start, "log_starts": starts}
-    assert healed == {"gone": True, "log_starts": starts}
+    assert injected == {"effect_verified": True, "partition": "orders-0", "deleted_before": start, "log_starts": starts}
+    assert healed == {"recovery_verified": True, "log_starts": starts}
 
 
 def test_a_deletion_that_a_follower_does_not_follow_did_not_bite(cluster: Any) -> None:
@@ -121,7 +122,7 @@ def test_a_deletion_that_a_follower_does_not_follow_did_not_bite(cluster: Any) -
     cluster.deaf, cluster.starts = True, {1: 70, 2: 70, 3: 69}
     injected, _ = run(cluster, {"delete_records": {"partition": "orders-0", "before": 70}})
 
-    assert injected["bit"] is False
+    assert injected["effect_verified"] is False
 
 
 def test_a_topic_setting_is_changed_and_taken_back(cluster: Any) -> None:
@@ -144,9 +145,9 @@ def test_a_setting_that_is_not_taken_did_not_bite(cluster: Any) -> None:
     cluster.deaf = True
     injected, healed = run(cluster, {"configure": {"broker": "B", "set": {"log.retention.ms": 5}}})
 
-    assert injected["bit"] is False
+    assert injected["effect_verified"] is False
     assert "broker 2 to have {'log.retention.ms': '5'} everywhere; last seen: {2: " in injected["why"]
-    assert healed["gone"] is True
+    assert healed["recovery_verified"] is True
     assert [event.target for event in cluster.seen("inject")] == ["broker-2"]
 
 
@@ -180,10 +181,10 @@ def test_leadership_that_does_not_come_back_at_once_is_waited_for(
 
     monkeypatch.setattr(topology.admin, "elect_preferred", unwilling)
     monkeypatch.setattr(topology, "LIMIT_S", 5.0)
-    _, healed = run(cluster, {"ping_pong": {"partition": "orders-0", "between": ["A", "C"], "times": 3}})
+    _, healed = run(cluster, {"churn_leadership": {"partition": "orders-0", "between": ["A", "C"], "times": 3}})
 
     assert failures == []
-    assert healed == {"gone": True, "leader": 1, "replicas": [1, 2, 3]}
+    assert healed == {"recovery_verified": True, "leader": 1, "replicas": [1, 2, 3]}
 
 
 def test_a_setting_that_could_not_be_taken_back_is_tried_again(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,8 +7,12 @@ from typing import Any
 
 import pytest
 
-from clusters.runtimes import docker, kernel
+from clusters.run.leftovers import hold_trial
+from clusters.runtimes import kernel
+from clusters.runtimes.docker import daemon as docker_daemon
+from clusters.runtimes.docker import image
 from clusters.runtimes.kernel import lacking
+from clusters.scenario.steps.catalog import STEPS
 
 
 @pytest.fixture
@@ -23,20 +27,20 @@ def daemon(monkeypatch: pytest.MonkeyPatch) -> Any:
     client = SimpleNamespace(
         containers=SimpleNamespace(run=run), info=lambda: {"CpuCfsQuota": played.quota}, close=lambda: None
     )
-    monkeypatch.setattr(kernel.docker, "from_env", lambda **_: client)
-    monkeypatch.setattr(docker, "node_image", lambda _: "x")
+    monkeypatch.setattr(docker_daemon.docker, "from_env", lambda **_: client)
+    monkeypatch.setattr(image, "node_image", lambda _: "x")
     for cached in (kernel._missing, kernel._has_quota):
         cached.cache_clear()
     return played
 
 
-def test_only_what_the_steps_need_is_tried_and_once(daemon: Any) -> None:
+def test_only_what_is_needed_is_tried_and_once(daemon: Any) -> None:
     """In one container, where it disturbs nobody; of a kernel that has all of it nothing is said."""
-    assert lacking(["hold", "kill"]) == {}
+    assert lacking([], hold_trial) == {}
     assert daemon.ran == []
 
-    assert lacking(["hold", "delay", "cut"]) == {}
-    assert lacking(["cut", "delay"]) == {}
+    assert lacking(["netem", "htb", "iptables"], hold_trial) == {}
+    assert lacking(["iptables", "htb", "netem", "htb"], hold_trial) == {}
     ((script, settings),) = daemon.ran
     assert [word in script for word in ("iptables", "htb", "netem", "statistic")] == [True, True, True, False]
     assert settings["network_mode"] == "none"
@@ -44,28 +48,30 @@ def test_only_what_the_steps_need_is_tried_and_once(daemon: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("steps", "fails", "lacks"),
+    ("parts", "fails", "missing"),
     [
-        (["cut", "lose"], [1], {"lose": "xt_statistic"}),
-        (["cut", "lose"], [0, 1], {"cut": "iptables", "lose": "iptables"}),
-        (["shape", "delay"], [1], {"delay": "sch_netem"}),
-        (["shape", "delay", "lag"], [0, 1], dict.fromkeys(("shape", "delay", "lag"), "sch_htb or cls_u32")),
-        (["slow", "pause"], [0], {"slow": "sch_htb or cls_u32"}),
+        (["iptables", "xt_statistic"], [1], ["xt_statistic"]),
+        (["iptables", "xt_statistic"], [0, 1], ["iptables", "xt_statistic"]),
+        (["netem", "htb"], [1], ["sch_netem"]),
+        (["htb"], [0], ["sch_htb or cls_u32"]),
     ],
 )
-def test_each_step_has_the_first_thing_that_it_lacks(
-    daemon: Any, steps: list[str], fails: list[int], lacks: dict[str, str]
-) -> None:
-    """Those beside it that need something else are not among them."""
+def test_what_fails_its_trial_is_missing(daemon: Any, parts: list[str], fails: list[int], missing: list[str]) -> None:
+    """In the table's order; those beside it are there."""
     daemon.fails = fails
 
-    assert {step: part.name for step, part in lacking(steps).items()} == lacks
+    assert [part.name for part in lacking(parts, hold_trial).values()] == missing
 
 
-@pytest.mark.parametrize(("quota", "lacks"), [(True, {}), (False, {"starve_cpu": "CFS_BANDWIDTH"})])
-def test_docker_is_asked_for_cpu_quotas(daemon: Any, quota: bool, lacks: dict[str, str]) -> None:
+@pytest.mark.parametrize(("quota", "missing"), [(True, set()), (False, {"cfs_bandwidth"})])
+def test_docker_is_asked_for_cpu_quotas(daemon: Any, quota: bool, missing: set[str]) -> None:
     """No container is needed for that."""
     daemon.quota = quota
 
-    assert {step: part.name for step, part in lacking(["starve_cpu"]).items()} == lacks
+    assert lacking(["cfs_bandwidth"], hold_trial).keys() == missing
     assert daemon.ran == []
+
+
+def test_every_part_that_a_step_needs_is_in_the_table() -> None:
+    """And no part is there for nothing."""
+    assert {part for step in STEPS.values() for part in step.kernel} == kernel.PARTS.keys()

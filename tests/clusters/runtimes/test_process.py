@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from clusters.nodes import Node
-from clusters.ports import PORTS
 from clusters.runtimes import process as module
+from clusters.runtimes.nodes import Node
+from clusters.runtimes.ports import PORTS
 from clusters.runtimes.process import ProcessRuntime, processes_of
+from clusters.runtimes.runtime import available
 from clusters.waiting import wait_until
 from history.errors import BadInput, HarnessError
 
@@ -75,7 +76,7 @@ def test_a_killed_node_can_be_started_again(runtime: ProcessRuntime) -> None:
 
 def test_a_node_has_its_environment_and_folder(runtime: ProcessRuntime) -> None:
     """And imports the project."""
-    runtime.start(node(runtime, code="import os, clusters.nodes; print(os.environ['COLOUR'], os.getcwd())"))
+    runtime.start(node(runtime, code="import os, clusters.runtimes.nodes; print(os.environ['COLOUR'], os.getcwd())"))
     await_state(runtime, "broker-1", "exited")
 
     assert node(runtime).log.read_text() == f"blue {node(runtime).folder}\n"
@@ -104,14 +105,14 @@ def test_a_node_that_does_not_run_cannot_be_signalled(runtime: ProcessRuntime, s
 
 
 def test_a_process_id_that_was_given_again_is_not_the_node(runtime: ProcessRuntime) -> None:
-    """The moment of its start tells them apart; the stranger here is this test."""
-    folder = node(runtime).folder
-    own = module._started(os.getpid())
-    (folder / "pid").write_text(f"{os.getpid()} {own}")
-    assert runtime.state("broker-1") == "running"
-
-    (folder / "pid").write_text(f"{os.getpid()} {own - 1}")
-    assert runtime.state("broker-1") == "exited"
+    """Neither this test nor another node has the node's state, nor is it signalled."""
+    runtime.start(node(runtime, "broker-2"))
+    for stranger in (str(os.getpid()), (runtime._run / "work" / "broker-2" / "pid").read_text()):
+        (node(runtime).folder / "pid").write_text(stranger)
+        assert runtime.state("broker-1") == "exited"
+        with pytest.raises(HarnessError, match="broker-1 cannot be sent SIGKILL: it does not run"):
+            runtime.kill("broker-1", "SIGKILL")
+    assert runtime.state("broker-2") == "running"
 
 
 def test_everything_of_the_run_is_removed_and_nothing_else(runtime: ProcessRuntime, tmp_path: Path) -> None:
@@ -141,20 +142,12 @@ def test_processes_of_all_runs_are_found(runtime: ProcessRuntime) -> None:
     assert processes_of(runtime._run / "not-this-one") == {}
 
 
-def test_traffic_cannot_be_shaped(runtime: ProcessRuntime) -> None:
-    """A scenario that needs it is refused beforehand; this is for who comes here all the same."""
-    assert not {"shape", "network"} & runtime.capabilities
-    with pytest.raises(HarnessError, match="cannot shape traffic into broker-1; use RUNTIME=docker"):
-        runtime.limit_ingress(node(runtime), [], 9091, 1000.0)
-    with pytest.raises(HarnessError, match="cannot delay traffic into broker-1; use RUNTIME=docker"):
-        runtime.delay_ingress(node(runtime), node(runtime), 0.1)
-    with pytest.raises(HarnessError, match="cannot drop packets of broker-1; use RUNTIME=docker"):
-        runtime.drop_packets(node(runtime), "cut-1", ["-p tcp"])
-    with pytest.raises(HarnessError, match="has no cut-1 at broker-1 to end; use RUNTIME=docker"):
-        runtime.stop_dropping(node(runtime), "cut-1")
-    assert runtime.dropped_packets(node(runtime), "cut-1") is None
-    assert runtime.limited(node(runtime), node(runtime)) is None
-    assert runtime.delayed_bytes(node(runtime), node(runtime)) is None
+def test_there_is_nothing_between_local_processes(runtime: ProcessRuntime) -> None:
+    """A scenario that needs it is refused beforehand; who comes here all the same is told."""
+    assert (runtime.network, runtime.resource_limits, runtime.disks) == (None, None, None)
+    with pytest.raises(HarnessError, match="This runtime has no network between its nodes; use RUNTIME=docker"):
+        available(runtime.network, "network between its nodes")
+    assert available(3, "three") == 3
 
 
 # --- addresses ---------------------------------------------------------------------------------

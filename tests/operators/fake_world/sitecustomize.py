@@ -49,13 +49,6 @@ def collect(run):
     RunFolder(run).seal()
 
 
-def salvage(run):
-    """End a run that nobody collected."""
-    note("stop_clients")
-    collect(run)
-    note("tear_down")
-
-
 def judge(runs):
     """Write the verdict that was asked for."""
     note("judge")
@@ -86,10 +79,9 @@ def register(name, **functions):
 
 if "FAKE_CALLS" in os.environ:
     register(
-        "clusters.experiment",
+        "clusters.run.experiment",
         prepare=prepare,
         collect=collect,
-        salvage=salvage,
         reap=reap,
         hold_lease=contextlib.nullcontext,
         check_unstarted=lambda run: None,

@@ -1,0 +1,51 @@
+"""Counts losses and duplicates of a run from its raw ledgers, with neither Spark nor any code of the judge.
+
+``python -m bench.recount RUN [RUN …]`` prints a line a run and exits 1 where verdict.json says otherwise.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pyarrow.parquet as pq
+
+
+def recount(run: Path) -> dict[str, int]:
+    """Acknowledged, lost and doubled records, as sets and counters tell them."""
+    sends = pq.read_table(run / "sends", columns=["producer_id", "seq", "outcome"]).to_pylist()
+    polls = pq.read_table(run / "polls", columns=["producer_id", "seq", "pass"]).to_pylist()
+    acked = {(row["producer_id"], row["seq"]) for row in sends if row["outcome"] == "ok"}
+    copies = Counter((row["producer_id"], row["seq"]) for row in polls if row["pass"] == "final")
+    return {
+        "sent": len(sends),
+        "acked": len(acked),
+        "lost": len(acked - copies.keys()),
+        "duplicated": sum(count > 1 for count in copies.values()),
+        "duplicate_copies": sum(count - 1 for count in copies.values()),
+    }
+
+
+def judged(run: Path) -> dict[str, int]:
+    """The same figures as the judge has them; what it calls unseen is not read either."""
+    delivery = json.loads((run / "verdict" / "verdict.json").read_text())["delivery"]
+    return {
+        **{name: delivery[name] for name in ("sent", "acked", "duplicated", "duplicate_copies")},
+        "lost": delivery["lost"] + delivery["unseen"],
+    }
+
+
+def main(folders: list[str]) -> int:
+    """Compare; returns 1 when one differs."""
+    differ = 0
+    for folder in map(Path, folders):
+        own, theirs = recount(folder), judged(folder)
+        differ |= own != theirs
+        print(folder.name, own, "agrees" if own == theirs else f"DIFFERS from {theirs}")
+    return differ
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,60 @@
+"""Which schedules are tried, and what they violated."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from campaigns import kinds, randomised
+from campaigns.campaign import Campaign, Item
+from campaigns.fuzz import KIND
+from clusters.kafka.jars import DEFAULT_RELEASE
+from clusters.scenario.schedules import rotation
+from history.results.schedules import SchedulesResult
+
+
+class Settings(BaseModel):
+    """The question. No ``fault_mix`` is the shipped one."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    kafka: str = DEFAULT_RELEASE
+    schedules: int = Field(default=20, ge=1)
+    seconds: float = Field(default=90, gt=0, le=randomised.MAX_S)
+    fault_mix: str = ""
+    runtime: Literal["auto", "docker", "process"] = "auto"
+
+
+def plan(settings: Mapping[str, Any], *, campaign_id: str, created_at: str, seed: int) -> Campaign:
+    """The schedules of this seed and those after it; every second one has a load, and in the others only steps write.
+
+    Raises:
+        BadInput: a setting is wrong, or the fault mix makes no schedule.
+    """
+    question = KIND.check(Settings, settings)
+    mix = randomised.fault_mix(question.fault_mix, question.runtime)
+    items = []
+    for number in range(question.schedules):
+        schedule = rotation(mix, seed=seed + number, length_s=question.seconds, load=number % 2 == 1)
+        items.append(randomised.item_of(f"schedule-{number + 1}", schedule, question.kafka, seed + number))
+    return Campaign(
+        campaign_id=campaign_id,
+        kind=KIND.name,
+        created_at=created_at,
+        seed=seed,
+        settings=question.model_dump(mode="json"),
+        items=items,
+    )
+
+
+def follow_up(campaign: Campaign, rows: kinds.Rows) -> list[Item]:  # noqa: ARG001  # as of every kind
+    """None: which smaller schedule is tried next depends on the one before it."""
+    return []
+
+
+def result(campaign: Campaign, runs: Mapping[str, Path]) -> SchedulesResult:
+    """What the run folders of the schedules say."""
+    return randomised.result("fuzz", campaign, runs)

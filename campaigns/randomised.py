@@ -1,0 +1,133 @@
+"""Campaigns of randomised schedules: their runs, and what those violated. docs/rotation.md says what is drawn."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import pyarrow.parquet as pq
+import yaml
+
+from campaigns.campaign import Campaign, Item
+from clusters.paths import ROOT
+from clusters.runtimes import capabilities, choose_runtime
+from clusters.scenario.scenario import Scenario, load_scenario
+from clusters.scenario.schedules import MENU, Menu, as_yaml, kernel_parts, possible, read_menu
+from history.folder import RunFolder
+from history.results.schedules import ScheduleRun, SchedulesResult
+from history.yaml_files import read_mapping
+
+_BASE = "steady"  # an item is a named scenario with a patch; this one is patched away
+MAX_S = 4 * 3600
+
+
+def fault_mix(file: str, runtime: str) -> Menu:
+    """The fault mix of a file, or the shipped one, without what the runtime or the host's kernel cannot do.
+
+    Raises:
+        BadInput: it is no fault mix, or nothing of it is left.
+    """
+    mix, chosen = read_menu(Path(file) if file else MENU), choose_runtime(runtime)
+    without: Mapping[str, Any] = {}
+    if chosen == "docker":
+        from clusters.run.leftovers import hold_trial  # heavy
+        from clusters.runtimes.kernel import lacking
+
+        without = lacking(kernel_parts(mix), hold_trial)
+    return possible(mix, capabilities(chosen), without)
+
+
+def item_of(name: str, schedule: Scenario, kafka: str, seed: int) -> Item:
+    """A schedule as an item of a campaign."""
+    base = read_mapping(ROOT / "scenarios" / f"{_BASE}.yaml", "The scenario")
+    changes = _patch(base, yaml.safe_load(as_yaml(schedule)))
+    return Item(name=name, scenario=_BASE, kafka=kafka, changes=changes, seed=seed)
+
+
+def schedule_of(item: Item) -> Scenario:
+    """The schedule of an item."""
+    return load_scenario(item.scenario, item.changes)
+
+
+def _patch(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
+    """The merge patch (RFC 7396) that makes one mapping of another."""
+    gone = {key: None for key in old if key not in new}
+    changed = {key: value for key, value in new.items() if old.get(key) != value}
+    return gone | {
+        key: _patch(old[key], value) if isinstance(value, dict) and isinstance(old.get(key), dict) else value
+        for key, value in changed.items()
+    }
+
+
+def steps_of(schedule: Scenario) -> int:
+    """How many steps a schedule has."""
+    return sum(len(phase.steps) for phase in schedule.phases)
+
+
+# --- the result ------------------------------------------------------------------------------------
+
+
+def result(kind: Literal["fuzz", "soak"], campaign: Campaign, runs: Mapping[str, Path]) -> SchedulesResult:
+    """What the schedules' run folders say."""
+    told = [run_of(item, runs.get(item.name)) for item in campaign.items]
+    kafka = str(campaign.settings["kafka"])
+    return SchedulesResult(
+        kind=kind,
+        campaign_id=campaign.campaign_id,
+        created_at=campaign.created_at,
+        state=_state(told),
+        sentence=_sentence(told, kafka),
+        lines=[_line(run) for run in told if run.verdict != "pass"],
+        kafka=kafka,
+        settings=campaign.settings,
+        runs=told,
+    )
+
+
+def run_of(item: Item, run: Path | None) -> ScheduleRun:
+    """What the judge said of an item's run, if there is one."""
+    verdict: dict[str, Any] = {"verdict": "unknown", "sentence": "It was not recorded to its end, or not judged."}
+    if run and RunFolder(run).verdict_file.is_file():
+        verdict = json.loads(RunFolder(run).verdict_file.read_text())
+    return ScheduleRun(
+        item=item.name,
+        seed=item.seed or 0,
+        steps=steps_of(schedule_of(item)),
+        run_id=run.name if run else "",
+        verdict=verdict["verdict"],
+        sentence=verdict["sentence"],
+        violations=violations_of(RunFolder(run)) if run and verdict["verdict"] == "fail" else [],
+    )
+
+
+def violations_of(run: RunFolder) -> list[str]:
+    """The S1 invariants and anomalies of a judged run that its configuration does not permit."""
+    invariants = pq.read_table(run.judged("invariants"), columns=["invariant", "severity", "violations"]).to_pylist()
+    anomalies = pq.read_table(run.judged("anomalies"), columns=["anomaly", "severity", "allowed"]).to_pylist()
+    violations = {row["invariant"] for row in invariants if row["violations"] and row["severity"] == "S1"}
+    violations |= {row["anomaly"] for row in anomalies if row["severity"] == "S1" and not row["allowed"]}
+    return sorted(violations)
+
+
+def _state(runs: Sequence[ScheduleRun]) -> Literal["pass", "fail", "unknown"]:
+    if any(run.violations for run in runs):
+        return "fail"
+    return "unknown" if any(run.verdict == "unknown" for run in runs) else "pass"
+
+
+def _sentence(runs: Sequence[ScheduleRun], kafka: str) -> str:
+    violated, undecided = (
+        sum(bool(run.violations) for run in runs),
+        sum(run.verdict == "unknown" for run in runs),
+    )
+    schedules = "1 schedule" if len(runs) == 1 else f"{len(runs)} schedules"
+    found = f"{violated} of {schedules} violated a guarantee" if violated else f"No violation in {schedules}"
+    judged = f"; {undecided} could not be judged" if undecided else ""
+    return f"{found} on Kafka {kafka}{judged}."
+
+
+def _line(run: ScheduleRun) -> str:
+    what = ", ".join(run.violations) or run.verdict
+    return f"{run.item} (seed {run.seed}): {what}: {run.sentence}"

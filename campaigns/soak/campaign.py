@@ -1,0 +1,56 @@
+"""The one schedule of a soak, and what it violated."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from campaigns import kinds, randomised
+from campaigns.campaign import Campaign, Item
+from campaigns.soak import KIND
+from clusters.kafka.jars import DEFAULT_RELEASE
+from clusters.scenario.schedules import rotation
+from history.results.schedules import SchedulesResult
+
+
+class Settings(BaseModel):
+    """The question. No ``fault_mix`` is the shipped one."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    kafka: str = DEFAULT_RELEASE
+    minutes: float = Field(default=10, gt=0, le=randomised.MAX_S / 60)
+    fault_mix: str = ""
+    runtime: Literal["auto", "docker", "process"] = "auto"
+
+
+def plan(settings: Mapping[str, Any], *, campaign_id: str, created_at: str, seed: int) -> Campaign:
+    """One schedule of this seed.
+
+    Raises:
+        BadInput: a setting is wrong, or the fault mix makes no schedule.
+    """
+    question = KIND.check(Settings, settings)
+    mix = randomised.fault_mix(question.fault_mix, question.runtime)
+    schedule = rotation(mix, seed=seed, length_s=60 * question.minutes)
+    return Campaign(
+        campaign_id=campaign_id,
+        kind=KIND.name,
+        created_at=created_at,
+        seed=seed,
+        settings=question.model_dump(mode="json"),
+        items=[randomised.item_of("soak", schedule, question.kafka, seed)],
+    )
+
+
+def follow_up(campaign: Campaign, rows: kinds.Rows) -> list[Item]:  # noqa: ARG001  # as of every kind
+    """None."""
+    return []
+
+
+def result(campaign: Campaign, runs: Mapping[str, Path]) -> SchedulesResult:
+    """What the run folder of the schedule says."""
+    return randomised.result("soak", campaign, runs)

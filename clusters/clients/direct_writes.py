@@ -1,0 +1,74 @@
+"""Writes fixed batches to one broker for ``write`` steps: no retries, each record in the ledger."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+
+from clusters.clients.ledger import NO_ACKNOWLEDGEMENT, outcome
+from clusters.kafka.wire import produce
+from clusters.live.world import World
+from clusters.runtimes.nodes import Node
+from clusters.scenario.scenario import Scenario
+from clusters.scenario.steps.flow import Write
+from history.folder import write_atomically
+from history.payload import encode
+from history.streams import RowWriter
+from history.tables import SENDS
+
+REQUEST_LIMIT_S = 15.0
+
+
+def write_directly(world: World, node: Node, step: Write, phase: str, go_on: Callable[[], bool]) -> None:
+    """Send a fixed number of records to one broker, no retries, each record in the ledger.
+
+    ``go_on`` is asked before each request; what is left when it says no was never sent.
+    """
+    producer_id = direct_producer_id(world.scenario, step)
+    values = [encode(producer_id, seq, step.record_bytes) for seq in range(step.records)]
+    batches = [values[first : first + step.batch] for first in range(0, step.records, step.batch)]
+    silent = NO_ACKNOWLEDGEMENT if step.acks == "0" else None
+    errors: list[str | None] = []
+    stream = world.folder.work / "streams" / f"sends-{producer_id}.arrow"
+    started_ns = time.monotonic_ns()
+    with world.connect(node, "CLIENT", REQUEST_LIMIT_S) as connection, RowWriter(stream, SENDS) as ledger:
+        answers = produce(connection, step.topic, step.partition, batches, step.acks, go_on=go_on)
+        for answer, batch in zip(answers, batches, strict=True):  # as they come, so that none is lost with this process
+            error = answer.error or silent
+            for index in range(len(batch)):
+                ledger.add(
+                    {
+                        "producer_id": producer_id,
+                        "seq": len(errors),
+                        "topic": step.topic,
+                        "partition": step.partition,
+                        "due_ns": answer.sent_ns or started_ns,
+                        "sent_ns": answer.sent_ns,
+                        "done_ns": answer.done_ns,
+                        "outcome": outcome(error, may_have_retried=False),
+                        "error": error,
+                        "offset": None if answer.base_offset is None else answer.base_offset + index,
+                        "acks": step.acks,
+                        "record_bytes": step.record_bytes,
+                    }
+                )
+                errors.append(error)
+    summary = {
+        "client_id": producer_id,
+        "role": "producer",
+        "started_ns": started_ns,
+        "ended_ns": time.monotonic_ns(),
+        "clean": True,
+        "rows": len(errors),
+        "last_seq": len(errors) - 1,
+    }
+    write_atomically(world.folder.clients / f"{producer_id}.json", json.dumps(summary, indent=1))
+    sent = {"acked": errors.count(None), "sent": len(errors)}
+    world.events.add("step", phase=phase, step="written", target=node.name, **sent)
+
+
+def direct_producer_id(scenario: Scenario, step: Write) -> str:
+    """``write-1`` for the first ``write`` step of the scenario, and so on."""
+    writes = [s for phase in scenario.phases for s in phase.steps if isinstance(s, Write)]
+    return f"write-{next(index for index, each in enumerate(writes) if each is step) + 1}"

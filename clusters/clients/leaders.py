@@ -1,0 +1,126 @@
+"""Who leads each partition, by KIP-320: a leader epoch that was seen is never given up for an older one.
+
+kafka-python fences its fetches with the epoch of its metadata, but it takes any metadata for the newest (the Java
+client does not, ``Metadata.updateLatestMetadata``) and asks for offsets without an epoch. A leader that was cut off
+from the controller goes on answering both.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from kafka import KafkaConsumer
+from kafka.cluster import ClusterMetadata
+from kafka.net.compat import KafkaNetClient
+
+from clusters.kafka.wire import CONSUMER, ClusterView, Connection, list_offsets, metadata
+from history.partition import TopicPartition
+
+NOBODY = -1  # no leader, as brokers say it
+UNKNOWN = NOBODY, -1
+
+
+class NewestLeaders(ClusterMetadata):  # type: ignore[misc]  # kafka-python has no types
+    """kafka-python's metadata, in which the newest leader of each partition stays. No topic of a run is made anew."""
+
+    def __init__(self, **configs: Any) -> None:
+        super().__init__(**configs)
+        self._newest: dict[TopicPartition, tuple[int, int]] = {}
+        self._updates = threading.RLock()  # kafka-python's thread updates, and so do its callers
+
+    def client(self, **configs: Any) -> KafkaNetClient:
+        """A client with this metadata: the setting ``kafka_client`` of consumers and producers."""
+        client = KafkaNetClient(**configs)
+        client._manager.cluster = self  # noqa: SLF001  # nothing else takes other metadata
+        self.attach(client._manager)  # noqa: SLF001
+        return client
+
+    def newest(self, partition: TopicPartition) -> tuple[int, int]:
+        """Leader and epoch, ``UNKNOWN`` while nobody told."""
+        return self._newest.get(partition, UNKNOWN)
+
+    def update_metadata(self, metadata: Any) -> None:
+        """What is older than known stays as it was. A leader that the answer does not list is asked for again."""
+        listed = {broker.node_id for broker in metadata.brokers}
+        with self._updates:
+            for topic in metadata.topics:
+                for view in topic.partitions:
+                    partition = TopicPartition(topic.name, view.partition_index)
+                    leader, epoch = self.newest(partition)
+                    if view.leader_epoch < epoch:
+                        view.leader_id, view.leader_epoch = leader if leader in listed else NOBODY, epoch
+                    else:
+                        self._newest[partition] = view.leader_id, view.leader_epoch
+            super().update_metadata(metadata)
+
+    def update_partition_leader(self, partition: TopicPartition, leader_id: int, leader_epoch: int) -> bool:
+        """Take a leader that is newer than known; one whose address is unknown is asked for again."""
+        with self._updates:
+            if leader_epoch > self.newest(partition)[1]:
+                self._newest[TopicPartition(*partition)] = leader_id, leader_epoch
+            leader = NOBODY if self.broker_metadata(leader_id) is None else leader_id
+            return bool(super().update_partition_leader(partition, leader, leader_epoch))
+
+
+def filter_fetched(consumer: KafkaConsumer, leaders: NewestLeaders) -> None:
+    """Drop what a broker answers to a fetch once a newer leader than it is known, and answers with nothing in them.
+
+    With each empty answer kafka-python would forget the epoch of its position, and with it how to see a truncation. Its
+    fetch sessions have to be off: they want an answer for each partition.
+    """
+    fetcher = consumer._fetcher  # noqa: SLF001  # kafka-python keeps no epoch with an answer
+    handle = fetcher._handle_fetch_response  # noqa: SLF001
+
+    def kept(node_id: int, offsets: Any, sent: float, response: Any) -> None:
+        for topic in response.responses:
+            topic.partitions = [
+                answer
+                for answer in topic.partitions
+                if leaders.newest(TopicPartition(topic.topic, answer.partition_index))[0] == node_id
+                and (answer.error_code or answer.records or answer.diverging_epoch)
+            ]
+        handle(node_id, offsets, sent, response)
+
+    fetcher._handle_fetch_response = kept  # noqa: SLF001
+
+
+class Brokers:
+    """All brokers, each asked over a connection of its own; one that does not answer says nothing."""
+
+    def __init__(self, bootstrap: Sequence[str], client_id: str, timeout_s: float) -> None:
+        addresses = [(host, int(port)) for host, _, port in (address.rpartition(":") for address in bootstrap)]
+        self._connections = {address: Connection(*address, timeout_s, client_id) for address in addresses}
+        self._addresses: dict[int, tuple[str, int]] = {}
+
+    def teach(self, leaders: NewestLeaders, topics: Sequence[str]) -> None:
+        """Tell ``leaders`` what each broker says, all asked at once."""
+
+        def view_of(broker: Connection) -> ClusterView | None:
+            try:
+                return metadata(broker, topics)
+            except OSError:
+                return None
+
+        with ThreadPoolExecutor(len(self._connections)) as pool:
+            for view in filter(None, pool.map(view_of, self._connections.values())):
+                self._addresses |= view.brokers
+                for part in view.partitions:
+                    where = TopicPartition(part.topic, part.partition)
+                    leaders.update_partition_leader(where, part.leader, part.leader_epoch)
+
+    def offset(self, partition: TopicPartition, leader: tuple[int, int], timestamp: int, isolation: str) -> int | None:
+        """An offset (``wire.EARLIEST``, ``wire.LATEST``) as the leader of this epoch tells it a consumer; None where it
+        does not answer, or no longer or not yet leads in that epoch.
+        """
+        broker = self._connections.get(self._addresses.get(leader[0], ("", 0)))
+        if broker is None:
+            return None
+        level = int(isolation == "read_committed")
+        try:
+            listed = list_offsets(broker, [partition], timestamp, CONSUMER, level, leader_epoch=leader[1])
+        except OSError:
+            return None
+        return listed[partition].offset

@@ -1,0 +1,100 @@
+"""Consumes from a named replica, leader or follower, while a phase goes on; every record goes into the ``polls``."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections import Counter
+
+from kafka.errors import CorruptRecordError
+
+from clusters.kafka.wire import FENCED_LEADER_EPOCH, Connection, Consumed, consume, list_offset, transport_error_name
+from clusters.live.world import World
+from clusters.runtimes.nodes import Node
+from clusters.scenario.scenario import Scenario
+from clusters.scenario.steps.flow import Read
+from history.folder import write_atomically
+from history.payload import decode
+from history.streams import RowWriter
+from history.tables import POLLS
+
+SILENCE_S = 0.2  # between two tries at a broker that does not answer
+ERROR_S = 0.02  # at one that answers with an error, as of an offset that is gone for a moment
+
+
+class ReplicaReader:
+    """Asks again as soon as it is answered: what a follower shows for a moment only is seen as often as can be."""
+
+    def __init__(self, world: World, node: Node, step: Read) -> None:
+        self.stop = threading.Event()
+        self._world, self._node, self._offset = world, node, step.offset
+        self._partition = step.replica.of or world.partitions[0]
+        self._epoch = -1
+        self._id = reader_id(world.scenario, step)
+        self._answers = 0
+        self._errors: Counter[str] = Counter()
+        self._unreadable: dict[str, str] = {}
+
+    def run(self) -> None:
+        """Read on until ``stop`` is set, never back; an offset that is gone is awaited."""
+        started_ns, offset, rows = time.monotonic_ns(), self._offset, 0
+        stream = self._world.folder.work / "streams" / f"polls-{self._id}.arrow"
+        connection = self._world.connect(self._node, "CLIENT", timeout_s=2.0, client_id=self._id)
+        with RowWriter(stream, POLLS) as writer, connection:
+            while not (self.stop.is_set() or self._unreadable):
+                for record in self._consume(connection, offset):
+                    writer.add(self._row(record, rows))
+                    rows, offset = rows + 1, record.offset + 1
+        summary = {"client_id": self._id, "role": "consumer", "started_ns": started_ns}
+        ended = {"ended_ns": time.monotonic_ns(), "clean": True, "rows": rows}
+        told = {"answers": self._answers, "errors": self._errors, "unreadable": self._unreadable}
+        write_atomically(self._world.folder.clients / f"{self._id}.json", json.dumps(summary | ended | told, indent=1))
+
+    def _consume(self, connection: Connection, offset: int) -> list[Consumed]:
+        """What there is now, in no older leader epoch than before; answers are counted, and errors by their names."""
+        try:
+            if self._epoch < 0:
+                self._learn_epoch(connection)
+            records, error = consume(connection, self._partition, offset, self._epoch)
+            if error == FENCED_LEADER_EPOCH:
+                self._learn_epoch(connection)
+        except CorruptRecordError as damage:
+            self._unreadable[str(self._partition)] = str(damage.args[0])
+            return []
+        except OSError as silence:
+            self._errors[transport_error_name(silence)] += 1
+            self.stop.wait(SILENCE_S)
+            return []
+        if error is None:
+            self._answers += 1
+        else:
+            self._errors[error] += 1
+            self.stop.wait(ERROR_S)
+        return records
+
+    def _learn_epoch(self, connection: Connection) -> None:
+        listed = list_offset(connection, *self._partition)
+        self._epoch = max(self._epoch, -1 if listed.leader_epoch is None else listed.leader_epoch)
+
+    def _row(self, record: Consumed, position: int) -> dict[str, object]:
+        payload = decode(record.value)
+        return {
+            "consumer_id": self._id,
+            "pass": "live",
+            "position": position,
+            **self._partition._asdict(),
+            "offset": record.offset,
+            "leader_epoch": record.leader_epoch,
+            "producer_id": payload.producer_id,
+            "seq": payload.seq,
+            "checksum_ok": payload.checksum_ok and record.sound,
+            "received_ns": time.monotonic_ns(),
+            "isolation": "read_uncommitted",
+        }
+
+
+def reader_id(scenario: Scenario, step: Read) -> str:
+    """``read-1`` for the first ``read`` step of the scenario, and so on."""
+    reads = [s for phase in scenario.phases for s in phase.steps if isinstance(s, Read)]
+    return f"read-{next(index for index, each in enumerate(reads) if each is step) + 1}"

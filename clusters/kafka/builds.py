@@ -1,0 +1,156 @@
+"""Kafka from anywhere: a released version, a folder or an archive of jars of one's own, or an image."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import shutil
+import tarfile
+import tempfile
+import zipfile
+import zlib
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict
+
+from clusters.kafka.jars import add_logging, is_release, jars_digest, kafka_jars, no_version, version_of
+from clusters.paths import CACHE, aside, locked
+from history.errors import BadInput
+
+IMAGE = "image:"
+_ARCHIVES = (".tgz", ".tar.gz", ".tar")
+_SERVER = re.compile(r"kafka_2\.1[23]-\d[\w.-]*\.jar")
+_CLIENTS = re.compile(r"kafka-clients-(\d[\w.-]*)\.jar")
+_NO_CLASSES = re.compile(r"-(sources|javadoc|scaladoc|test|test-sources)\.jar$")
+# With two bindings slf4j takes one of them, and ours is the one whose lines are read.
+_BINDINGS = ("log4j-slf4j", "logback-classic", "slf4j-jdk14", "slf4j-log4j12", "slf4j-nop", "slf4j-reload4j")
+
+
+class Build(BaseModel):
+    """A Kafka that can be started. ``origin`` is None for a released version, else where it came from."""
+
+    model_config = ConfigDict(frozen=True)
+
+    version: str  # as it reports itself
+    jars: Path
+    origin: str | None = None
+
+
+def reported_version(kafka: str) -> str:
+    """The version that ``KAFKA=`` stands for; a released one is not fetched for that.
+
+    Raises:
+        BadInput: as ``build_of``.
+    """
+    if is_release(kafka):
+        version_of(kafka)
+        return kafka
+    return build_of(kafka).version
+
+
+def build_of(kafka: str) -> Build:
+    """What ``KAFKA=`` stands for, its class path made ready in ``.cache/kafka``.
+
+    Raises:
+        BadInput: it is no Kafka, or one older than 2.8.0.
+        HarnessError: something of it could not be fetched.
+    """
+    if kafka.startswith(IMAGE):
+        return _of_image(kafka)
+    if is_release(kafka):
+        return Build(version=kafka, jars=kafka_jars(kafka))
+    path = Path(kafka).expanduser()
+    if path.is_dir():
+        return _of_folder(kafka, path)
+    if path.is_file():
+        return _of_archive(kafka, path)
+    if not (kafka.endswith(_ARCHIVES) or "/" in kafka):
+        raise no_version(kafka)
+    raise BadInput(f"KAFKA={kafka}: there is no such folder or archive; name one, or a released version such as 3.9.1.")
+
+
+def _of_folder(kafka: str, folder: Path) -> Build:
+    jars = _jars(folder / "libs") or _jars(folder)
+    key = jars_digest(jars)
+    return _staged(kafka, key, f"folder {folder.resolve().name}", lambda into: _copy(jars, into))
+
+
+def _jars(folder: Path) -> list[Path]:
+    return [jar for jar in sorted(folder.glob("*.jar")) if not _NO_CLASSES.search(jar.name)]
+
+
+def _copy(jars: Iterable[Path], into: Path) -> None:
+    for jar in jars:
+        shutil.copyfile(jar, into / jar.name)
+
+
+def _of_archive(kafka: str, archive: Path) -> Build:
+    with archive.open("rb") as file:
+        key = hashlib.file_digest(file, "sha256").hexdigest()
+    return _staged(kafka, key, f"archive {archive.name}", lambda into: _extract(kafka, archive, into))
+
+
+def _of_image(kafka: str) -> Build:
+    from clusters.runtimes.docker.kafka_images import copy_out_of_image, image_id
+
+    reference = kafka.removeprefix(IMAGE)
+    identity = image_id(reference)
+
+    def fill(into: Path) -> None:
+        with tempfile.NamedTemporaryFile(suffix=".tar") as archive:
+            copy_out_of_image(reference, identity, Path(archive.name))
+            _extract(kafka, Path(archive.name), into)
+
+    return _staged(kafka, identity.rpartition(":")[2], f"image {reference}", fill)
+
+
+def _extract(kafka: str, archive: Path, into: Path) -> None:
+    """The jars of an archive: those under a folder ``libs`` where it has one, else all of them."""
+    try:
+        with tarfile.open(archive) as tar:
+            members = [member for member in tar.getmembers() if member.isfile() and member.name.endswith(".jar")]
+            libs = [member for member in members if Path(member.name).parent.name == "libs"]
+            for member in libs or members:
+                source = tar.extractfile(member)
+                if source is not None and not _NO_CLASSES.search(member.name):
+                    with (into / Path(member.name).name).open("wb") as target:
+                        shutil.copyfileobj(source, target)
+    except (tarfile.TarError, zlib.error, EOFError, OSError) as error:
+        raise BadInput(
+            f"KAFKA={kafka} is no archive that can be read ({error}); give a .tgz as Kafka's own."
+        ) from error
+
+
+def _staged(kafka: str, key: str, origin: str, fill: Callable[[Path], None]) -> Build:
+    """A class path of ours, made once for each content: its jars, with the logging that all brokers here have."""
+    folder = CACHE / "kafka" / f"own-{key[:16]}"
+    with locked(CACHE / "kafka" / f".{folder.name}.lock"):
+        if not folder.is_dir():
+            with aside(folder) as new:
+                fill(new)
+                version_of(_version(kafka, new))
+                for jar in new.glob("*.jar"):
+                    if jar.name.startswith((*_BINDINGS, "slf4j-simple")):
+                        jar.unlink()
+                add_logging(new)
+    return Build(version=_version(kafka, folder), jars=folder, origin=origin)
+
+
+def _version(kafka: str, folder: Path) -> str:
+    """What Kafka's client library says of itself, or the name of its jar."""
+    clients = next((jar for jar in folder.glob("*.jar") if _CLIENTS.fullmatch(jar.name)), None)
+    servers = [jar for jar in folder.glob("*.jar") if _SERVER.fullmatch(jar.name)]
+    if clients is None or not servers or not list(folder.glob("slf4j-api-*.jar")):
+        raise BadInput(
+            f"KAFKA={kafka} holds no Kafka: kafka_2.13-….jar, kafka-clients-….jar and slf4j-api-….jar are needed, in "
+            "it or in its folder libs."
+        )
+    try:
+        with zipfile.ZipFile(clients) as jar:
+            told = jar.read("kafka/kafka-version.properties").decode()
+    except (zipfile.BadZipFile, KeyError):
+        told = ""
+    said = re.search(r"^version=(\S+)$", told, re.MULTILINE)
+    named = _CLIENTS.fullmatch(clients.name)
+    return said[1] if said else named[1] if named else ""

@@ -1,0 +1,80 @@
+"""What the brokers of a cluster may say to one another: finalised features, and the request that raises one.
+
+KRaft: levels of metadata.version and its fellows, finalised for the whole cluster (KIP-584, KIP-778). ZooKeeper: each
+broker's inter.broker.protocol.version. Pinned versions: ApiVersions v3, UpdateFeatures v1.
+"""
+
+from __future__ import annotations
+
+from kafka.protocol.admin import UpdateFeaturesRequest
+from kafka.protocol.metadata import ApiVersionsRequest
+
+from clusters.kafka.admin import check, describe_config, to_controller
+from clusters.kafka.servers import PROTOCOL_VERSION, Mode
+from clusters.kafka.wire import Connection
+from history.errors import BadInput
+from history.kafka_versions import METADATA_LEVELS, Version
+
+METADATA_VERSION = "metadata.version"
+TIMEOUT_MS = 30_000
+UPGRADE = 1
+
+
+def metadata_level(told: str) -> int:
+    """The level of metadata.version that a release finalises: ``3.9`` → 21, ``3.7-IV1`` → 16.
+
+    Raises:
+        BadInput: its levels are not known here.
+    """
+    wanted, _, step = told.partition("-IV")
+    releases, release = list(METADATA_LEVELS), Version.parse(wanted)
+    if release not in releases[1:]:
+        known = ", ".join(known.minor_release for known in releases[1:])
+        raise BadInput(f"The levels of metadata.version of {told} are not known; known: {known}.")
+    before = releases[releases.index(release) - 1]
+    return METADATA_LEVELS[before] + 1 + int(step) if step else METADATA_LEVELS[release]
+
+
+def level_name(level: int) -> str:
+    """20 → ``3.8-IV0``; a level that is not known is its number."""
+    below = 0
+    for release, last in METADATA_LEVELS.items():
+        if below < level <= last and below:
+            return f"{release.minor_release}-IV{level - below - 1}"
+        below = last
+    return str(level)
+
+
+def finalised(connection: Connection, broker_id: int, mode: Mode) -> dict[str, str]:
+    """The features that a broker knows as finalised, by name; a feature at level 0 is not among them.
+
+    Raises:
+        OSError: the broker did not answer.
+        HarnessError: it refused.
+    """
+    if mode == "zookeeper":
+        told = describe_config(connection, "broker", str(broker_id), [PROTOCOL_VERSION])
+        return {PROTOCOL_VERSION: next(iter(told[PROTOCOL_VERSION].values()))}
+    request = ApiVersionsRequest[3](client_software_name="plimsoll", client_software_version="1")
+    found = {feature.name: feature.max_version_level for feature in connection.send(request).finalized_features or ()}
+    return {
+        name: level_name(level) if name == METADATA_VERSION else str(level) for name, level in sorted(found.items())
+    }
+
+
+def finalise_metadata(connection: Connection, level: int) -> None:
+    """Raise metadata.version for the whole cluster.
+
+    Raises:
+        HarnessError: the cluster refused.
+    """
+    update = UpdateFeaturesRequest.FeatureUpdateKey
+    request = UpdateFeaturesRequest[1](
+        timeout_ms=TIMEOUT_MS,
+        feature_updates=[update(feature=METADATA_VERSION, max_version_level=level, upgrade_type=UPGRADE)],
+        validate_only=False,
+    )
+    reply = to_controller(connection, request)
+    check(f"raise {METADATA_VERSION} to level {level}", reply)
+    for answer in reply.results:
+        check(f"raise {answer.feature} to level {level}", answer)

@@ -1,0 +1,146 @@
+"""Kafka's jars of any released version, resolved from Maven Central by the Ivy that pyspark ships."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import re
+import subprocess
+from collections.abc import Iterable
+from importlib.util import find_spec
+from pathlib import Path
+
+from clusters.paths import CACHE, aside, locked
+from history.errors import BadInput, HarnessError
+from history.java import java_home
+from history.kafka_versions import OLDEST, Version
+
+log = logging.getLogger("plimsoll.jars")
+
+DEFAULT_RELEASE = "3.9.1"
+AGENT, AGENT_VERSION = "jmx_prometheus_javaagent", "1.0.1"
+_RELEASE = re.compile(r"\d+\.\d+\.\d+")
+_VERSION = re.compile(r"\d+\.\d+\.\d+([.-][\w.-]+)?")  # as a build of one's own may call itself
+# Ivy says "not found" of a module, too, when it was not allowed to look; these stand beside it then.
+_UNREACHABLE = ("SERVER ERROR", "Server access error", "Host ")
+
+
+def version_of(kafka: str) -> Version:
+    """The version in ``3.9.1`` and ``3.9.1-SNAPSHOT``.
+
+    Raises:
+        BadInput: it is no version's number, or older than 2.8.0.
+    """
+    if not _VERSION.fullmatch(kafka):
+        raise no_version(kafka)
+    version = Version.parse(kafka)
+    if version < OLDEST:
+        raise BadInput(f"KAFKA={kafka} is too old; {OLDEST} is the oldest that can be observed replica by replica.")
+    return version
+
+
+def is_release(kafka: str) -> bool:
+    """Whether ``KAFKA=`` names a released version, by its form."""
+    return _RELEASE.fullmatch(kafka) is not None
+
+
+def no_version(kafka: str) -> BadInput:
+    """The refusal of a ``KAFKA=`` that names nothing."""
+    return BadInput(
+        f"KAFKA={kafka} is no version; give a released one from 2.8.0 on, such as 3.9.1, a folder or an archive of "
+        "jars, or image:<reference>."
+    )
+
+
+def kafka_jars(version: str) -> Path:
+    """The folder that holds Kafka's class path, fetched once into ``.cache/kafka/<version>``.
+
+    Raises:
+        BadInput: there is no such version on Maven Central.
+        HarnessError: it could not be fetched.
+    """
+    if not is_release(version):
+        raise no_version(version)
+    version_of(version)
+    folder = CACHE / "kafka" / version
+    with locked(CACHE / "kafka" / f".{version}.lock"):
+        if not folder.is_dir():
+            _fetch(version, folder)
+    return folder
+
+
+def metrics_agent() -> Path:
+    """The Prometheus JMX agent's jar, fetched once into ``.cache/kafka/jmx-<version>``.
+
+    Raises:
+        HarnessError: it could not be fetched.
+    """
+    folder = CACHE / "kafka" / f"jmx-{AGENT_VERSION}"
+    with locked(CACHE / "kafka" / f".{folder.name}.lock"):
+        if not folder.is_dir():
+            log.info("fetching the Prometheus JMX agent %s from Maven Central, once", AGENT_VERSION)
+            with aside(folder) as new:
+                _retrieve("io.prometheus.jmx", AGENT, AGENT_VERSION, new)
+    return folder / f"{AGENT}-{AGENT_VERSION}.jar"
+
+
+def jars_digest(jars: Iterable[Path]) -> str:
+    """SHA-256 over the names and contents of jars."""
+    digest = hashlib.sha256()
+    for jar in sorted(jars):
+        digest.update(jar.name.encode())
+        digest.update(hashlib.sha256(jar.read_bytes()).digest())
+    return digest.hexdigest()
+
+
+def _fetch(version: str, folder: Path) -> None:
+    log.info("fetching Kafka %s from Maven Central, once (5 to 40 s)", version)
+    with aside(folder) as new:
+        _retrieve("org.apache.kafka", "kafka_2.13", version, new)
+        add_logging(new)
+
+
+def add_logging(folder: Path) -> None:
+    """Add slf4j's simple binding to a class path; without one the brokers would write no log at all.
+
+    Raises:
+        HarnessError: it could not be fetched.
+    """
+    api = next(folder.glob("slf4j-api-*.jar"))
+    _retrieve("org.slf4j", "slf4j-simple", api.stem.removeprefix("slf4j-api-"), folder)
+
+
+def _without_pom(cache: Path) -> list[str]:
+    """Modules whose pom did not arrive, which Ivy takes for ones without dependencies, for ever; they are forgotten."""
+    found = [file for file in cache.glob("*/*/ivy-*.xml") if b'default="true"' in file.read_bytes()]
+    for file in found:
+        file.with_name(f"ivydata-{file.stem.removeprefix('ivy-')}.properties").unlink(missing_ok=True)
+        file.unlink()
+    return [f"{file.parent.parent.name}:{file.parent.name}:{file.stem.removeprefix('ivy-')}" for file in found]
+
+
+def _retrieve(organisation: str, module: str, version: str, folder: Path) -> None:
+    pyspark = find_spec("pyspark")
+    if pyspark is None or pyspark.origin is None:
+        raise HarnessError("pyspark, whose Ivy fetches the jars, is not installed; run `make setup`.")
+    (ivy,) = (Path(pyspark.origin).parent / "jars").glob("ivy-*.jar")
+    done = subprocess.run(
+        [
+            *(str(java_home() / "bin" / "java"), "-jar", str(ivy)),
+            *("-dependency", organisation, module, version, "-confs", "default"),
+            *("-cache", str(CACHE / "ivy"), "-retrieve", f"{folder}/[artifact]-[revision](-[classifier]).[ext]"),
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if half := _without_pom(CACHE / "ivy"):
+        raise HarnessError(f"The pom of {', '.join(half)} did not arrive from Maven Central; try again.")
+    if done.returncode == 0 and list(folder.glob(f"{module}-{version}.jar")):
+        return
+    output = done.stdout + done.stderr
+    broken = [line.strip() for line in output.splitlines() if any(sign in line for sign in _UNREACHABLE)]
+    if "not found" in output and not broken:
+        raise BadInput(f"KAFKA={version}: Maven Central has no {organisation}:{module}:{version}.")
+    why = broken[0] if broken else output[-800:].strip()
+    raise HarnessError(f"Ivy could not fetch {organisation}:{module}:{version}: {why}")

@@ -1,0 +1,66 @@
+"""What a broker says of its own requests and garbage collection, through the Prometheus JMX agent inside it.
+
+``clusters/kafka/metrics.yaml`` chooses what the agent exports.
+"""
+
+from __future__ import annotations
+
+import re
+from contextlib import closing
+from http.client import HTTPConnection, HTTPException
+from pathlib import Path
+
+from clusters.runtimes.ports import PORTS
+
+RULES = Path(__file__).with_name("metrics.yaml")
+SCRAPE_LIMIT_S = 10.0  # the first scrape under a small CPU allowance takes seconds
+_LINE = re.compile(r"(\w+)(?:\{(.*?),?\})? (\S+)")
+_LABEL = re.compile(r'(\w+)="([^"]*)"')
+_PARTS = {
+    "Total": "total",
+    "RequestQueue": "request_queue",
+    "Local": "local",
+    "Remote": "remote",
+    "ResponseQueue": "response_queue",
+    "ResponseSend": "response_send",
+}
+
+
+def scrape(address: str) -> dict[str, float]:
+    """The counters of the broker at an address; none where its agent does not answer."""
+    try:
+        with closing(HTTPConnection(address, PORTS["METRICS"], timeout=SCRAPE_LIMIT_S)) as connection:
+            connection.request("GET", "/metrics")
+            answer = connection.getresponse()
+            text = answer.read().decode()
+    except (OSError, HTTPException):
+        return {}
+    return counters(text) if answer.status == 200 else {}
+
+
+def counters(exposition: str) -> dict[str, float]:
+    """Cumulative counters out of the agent's text: ``request_count{Produce}``, ``request_total_ms{Produce}`` and those
+    of its parts (sums over all requests, as mean times count), ``gc_ms`` and ``gc_count`` over all collectors; and
+    ``under_replicated_partitions``, which is of the moment.
+    """
+    counts: dict[tuple[str, str], float] = {}
+    means: dict[tuple[str, str], float] = {}
+    plain: dict[str, float] = {}
+    for match in map(_LINE.fullmatch, exposition.splitlines()):
+        if match is None:
+            continue
+        name, labels, value = match[1], dict(_LABEL.findall(match[2] or "")), float(match[3])
+        if name in ("gc_ms", "gc_count", "under_replicated_partitions"):
+            plain[name] = plain.get(name, 0.0) + value
+        elif name == "request_count":
+            counts[labels["part"], labels["request"]] = value
+        elif name == "request_mean_ms":
+            means[labels["part"], labels["request"]] = value
+    found = plain | {
+        f"request_count{{{request}}}": count for (part, request), count in counts.items() if part == "Total"
+    }
+    return found | {
+        f"request_{_PARTS[part]}_ms{{{request}}}": count * means[part, request]
+        for (part, request), count in counts.items()
+        if part in _PARTS and (part, request) in means
+    }

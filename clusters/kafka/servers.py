@@ -1,0 +1,315 @@
+"""Kafka's server nodes: configuration files and command lines, by version and mode."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+from clusters.kafka.jars import version_of
+from clusters.kafka.metrics import RULES
+from clusters.runtimes.nodes import Node
+from clusters.runtimes.ports import PORTS
+from clusters.scenario.scenario import Cluster
+from history.errors import BadInput, HarnessError
+from history.java import java_home
+from history.kafka_versions import FEATURES, Version
+
+Mode = Literal["kraft", "zookeeper"]
+CONTROLLER_ID = 100  # of the first
+PROTOCOL_VERSION = "inter.broker.protocol.version"
+ELR = "eligible.leader.replicas.version"
+_LISTENERS = ("REPLICATION", "CLIENT", "PROBE")
+
+# Small heaps and a quick start: for scenarios about correctness, never for a benchmark.
+_QUICK_JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+# kafka-run-class.sh, called by kafka-server-start.sh; the MaxInlineLevel=15 of some versions is Java 17's default.
+_STOCK_JVM = (
+    "-server",
+    "-XX:+UseG1GC",
+    "-XX:MaxGCPauseMillis=20",
+    "-XX:InitiatingHeapOccupancyPercent=35",
+    "-XX:+ExplicitGCInvokesConcurrent",
+    "-Xlog:gc*:file=gc.log:time,tags:filecount=10,filesize=100M",
+)
+_HEADLESS = "-Djava.awt.headless=true"
+_STOCK_HEAPS = {"broker": "1G", "controller": "1G", "zookeeper": "512M"}  # the three start scripts' own
+_QUICK_HEAPS = {"broker": "384m", "controller": "256m", "zookeeper": "256m"}
+_LOGGING = (
+    "-Dorg.slf4j.simpleLogger.showDateTime=true",
+    "-Dorg.slf4j.simpleLogger.dateTimeFormat=yyyy-MM-dd'T'HH:mm:ss.SSSZ",
+    "-Dorg.slf4j.simpleLogger.defaultLogLevel=info",
+)
+_ZOOKEEPER = ("-Dzookeeper.admin.enableServer=false", "org.apache.zookeeper.server.quorum.QuorumPeerMain")
+# Settings that a scenario needs to be short and its exports small; a scenario may override each.
+_QUICK = {
+    "auto.leader.rebalance.enable": "false",
+    "auto.create.topics.enable": "false",
+    "controlled.shutdown.retry.backoff.ms": "500",
+    "log.index.size.max.bytes": "1048576",
+    "offsets.topic.num.partitions": "1",
+    "replica.high.watermark.checkpoint.interval.ms": "1000",
+    "transaction.state.log.num.partitions": "1",
+}
+
+
+@dataclass(frozen=True)
+class Release:
+    """A Kafka version to be run, with its class path."""
+
+    version: str
+    jars: Path
+    mode: Mode
+    agent: Path | None = None  # exports the brokers' metrics
+
+    @property
+    def class_path(self) -> str:
+        return f"{self.jars}/*"
+
+
+def choose_mode(version: str, wanted: Mode | None) -> Mode:
+    """ZooKeeper up to 3.2, KRaft from 3.3 where nothing else was asked for.
+
+    Raises:
+        BadInput: the version has no such mode (KIP-833: KRaft is production-ready from 3.3; 4.0 has no ZooKeeper).
+    """
+    release = version_of(version)
+    if wanted is None:
+        return "kraft" if release in FEATURES["kraft"] else "zookeeper"
+    if wanted == "zookeeper" and release not in FEATURES["zookeeper"]:
+        raise BadInput(f"Kafka {version} has no ZooKeeper mode (removed in 4.0); use mode: kraft.")
+    if wanted == "kraft" and release not in FEATURES["kraft"]:
+        raise BadInput(f"Kafka {version} has KRaft as a preview only; use mode: zookeeper, or 3.3.0 and later.")
+    return wanted
+
+
+def with_jars(node: Node, old: Path, new: Path) -> Node:
+    """A server's node with another Kafka on its class path."""
+    arguments = tuple(f"{new}/*" if argument == f"{old}/*" else argument for argument in node.arguments)
+    readable = tuple(new if path == old else path for path in node.readable)
+    return replace(node, arguments=arguments, readable=readable)
+
+
+def cluster_id(run_id: str) -> str:
+    """A cluster id (16 bytes, base64 without padding) that follows from the run's id.
+
+    It never begins with a dash, which Kafka's storage tool would take for an option: one id in 64 would.
+    """
+    digest = hashlib.md5(run_id.encode(), usedforsecurity=False).digest()
+    identity = base64.urlsafe_b64encode(digest).decode().rstrip("=")
+    return f"A{identity[1:]}" if identity.startswith("-") else identity
+
+
+def check_storage(version: str, mode: Mode, cluster: Cluster) -> None:
+    """Whether this version can have the features that the scenario asks for.
+
+    Raises:
+        BadInput: it cannot (KIP-778: metadata.version from 3.3; KIP-966: eligible leader replicas from 4.0).
+    """
+    release = version_of(version)
+    if cluster.elr is not None and release not in FEATURES["elr"]:
+        raise BadInput(
+            f"cluster.elr: Kafka {version} has no eligible leader replicas; use 4.0 or later, or leave it out."
+        )
+    told = cluster.metadata_version
+    if told is None:
+        return
+    wanted = Version.parse(told)
+    if wanted > release:
+        raise BadInput(f"cluster.metadata_version: {told} is newer than Kafka {version}; name its own or an older one.")
+    if mode == "kraft" and wanted not in FEATURES["kraft"]:
+        raise BadInput(f"cluster.metadata_version: {told} is a preview of KRaft; 3.3 is the oldest that can be used.")
+    if cluster.elr and wanted not in FEATURES["elr"]:
+        raise BadInput(f"cluster.elr: true needs metadata_version 4.0 or later, not {told}.")
+
+
+def coordinator_nodes(release: Release, cluster: Cluster, addresses: Sequence[str], work: Path) -> list[Node]:
+    """The nodes that elect leaders: KRaft controllers of their own, or ZooKeeper; as many addresses may be used."""
+    if release.mode == "zookeeper":
+        return [_java_node(release, cluster, "zookeeper", addresses[0], work, main=_ZOOKEEPER)]
+    names = ["controller"] if cluster.controllers == 1 else [f"controller-{n + 1}" for n in range(cluster.controllers)]
+    return [
+        _java_node(release, cluster, name, address, work, node_id=CONTROLLER_ID + index)
+        for index, (name, address) in enumerate(zip(names, addresses, strict=False))
+    ]
+
+
+def broker_node(release: Release, cluster: Cluster, broker_id: int, address: str, work: Path) -> Node:
+    """A broker; its configuration file is ``server.properties`` in its folder."""
+    return _java_node(release, cluster, f"broker-{broker_id}", address, work, node_id=broker_id)
+
+
+def _java_node(
+    release: Release,
+    cluster: Cluster,
+    name: str,
+    address: str,
+    work: Path,
+    *,
+    main: tuple[str, ...] = ("kafka.Kafka",),
+    node_id: int | None = None,
+) -> Node:
+    folder = work / name
+    role = name.partition("-")[0]
+    agent = release.agent if role == "broker" else None
+    flags = _jvm_flags(cluster, role)
+    if agent:
+        flags += (f"-javaagent:{agent}={address}:{PORTS['METRICS']}:{RULES}",)
+    loggers = cluster.debug if role == "broker" else []
+    logging = (*_LOGGING, *(f"-Dorg.slf4j.simpleLogger.log.{logger}=debug" for logger in loggers))
+    return Node(
+        name=name,
+        role=role,
+        address=address,
+        folder=folder,
+        program="java",
+        arguments=(*flags, *logging, "-cp", release.class_path, *main, str(folder / "server.properties")),
+        node_id=node_id,
+        readable=(release.jars, *((agent, RULES) if agent else ())),
+        disk_bytes=next((size for name, size in cluster.disks.items() if cluster.broker_ids[name] == node_id), None),
+        disk_read=cluster.allowance.disk_read if cluster.allowance and role == "broker" else None,
+    )
+
+
+def _jvm_flags(cluster: Cluster, role: str) -> tuple[str, ...]:
+    own = cluster.heap if role == "broker" else None
+    if cluster.jvm == "stock":
+        heap = own or _STOCK_HEAPS[role]
+        return (f"-Xmx{heap}", f"-Xms{heap}", *_STOCK_JVM, _HEADLESS)
+    return (f"-Xmx{own or _QUICK_HEAPS[role]}", *_QUICK_JVM, _HEADLESS)
+
+
+def jvm_flags(node: Node) -> list[str]:
+    """What a server's JVM is told, apart from the class path and what it runs."""
+    return list(node.arguments[: node.arguments.index("-cp")])
+
+
+def coordinator_config(release: Release, cluster: Cluster, node: Node, coordinators: Sequence[Node]) -> dict[str, str]:
+    """The effective configuration of one controller or of ZooKeeper."""
+    if release.mode == "zookeeper":
+        return {
+            "dataDir": str(node.folder / "data"),
+            "clientPort": str(PORTS["ZOOKEEPER"]),
+            "clientPortAddress": node.address,
+            "tickTime": "1000",  # sessions between 2 and 20 s
+            "maxClientCnxns": "0",
+        }
+    return {
+        **_kraft_config(node, coordinators),
+        **_session_config(release.mode, cluster),
+        "process.roles": "controller",
+        "listeners": f"CONTROLLER://{node.address}:{PORTS['CONTROLLER']}",
+        "log.dirs": str(node.folder / "data"),
+        # Elections and topic defaults are the controller's, so that it must know the cluster's settings.
+        **_replication_defaults(cluster),
+        **cluster.config,
+    }
+
+
+def broker_config(release: Release, cluster: Cluster, node: Node, coordinators: Sequence[Node]) -> dict[str, str]:
+    """The effective configuration of a broker."""
+    addresses = ",".join(f"{name}://{node.address}:{PORTS[name]}" for name in _LISTENERS)
+    common = {
+        "listeners": addresses,
+        "advertised.listeners": addresses,
+        "inter.broker.listener.name": "REPLICATION",
+        "log.dirs": str(node.folder / "data"),
+        **_session_config(release.mode, cluster),
+        **_QUICK,
+        **_replication_defaults(cluster),
+    }
+    if release.mode == "zookeeper":
+        own = {
+            "broker.id": str(node.node_id),
+            "zookeeper.connect": f"{coordinators[0].address}:{PORTS['ZOOKEEPER']}",
+            "listener.security.protocol.map": ",".join(f"{name}:PLAINTEXT" for name in _LISTENERS),
+        }
+        if cluster.metadata_version:
+            own[PROTOCOL_VERSION] = cluster.metadata_version
+    else:
+        own = {**_kraft_config(node, coordinators), "process.roles": "broker"}
+    return {**common, **own, **cluster.config}
+
+
+def _kraft_config(node: Node, voters: Sequence[Node]) -> dict[str, str]:
+    return {
+        "node.id": str(node.node_id),
+        "controller.quorum.voters": ",".join(f"{v.node_id}@{v.address}:{PORTS['CONTROLLER']}" for v in voters),
+        "controller.listener.names": "CONTROLLER",
+        "listener.security.protocol.map": ",".join(f"{name}:PLAINTEXT" for name in (*_LISTENERS, "CONTROLLER")),
+    }
+
+
+def _session_config(mode: Mode, cluster: Cluster) -> dict[str, str]:
+    session_ms = str(int(cluster.session_timeout * 1000))
+    if mode == "zookeeper":
+        return {"zookeeper.session.timeout.ms": session_ms}
+    return {"broker.session.timeout.ms": session_ms, "broker.heartbeat.interval.ms": "500"}
+
+
+def _replication_defaults(cluster: Cluster) -> dict[str, str]:
+    factor = str(min(cluster.brokers, 3))
+    return {"offsets.topic.replication.factor": factor, "transaction.state.log.replication.factor": factor}
+
+
+def render(config: Mapping[str, str]) -> str:
+    """A configuration as a properties file."""
+    return "".join(f"{name}={value}\n" for name, value in sorted(config.items()))
+
+
+def format_storage(
+    release: Release, cluster: Cluster, controllers: Sequence[Node], brokers: Sequence[Node], identity: str
+) -> None:
+    """Format the storage of a whole KRaft cluster with one call of Kafka's tool.
+
+    A JVM per node would cost a second each. The tool formats every folder of ``log.dirs``, so it gets all
+    nodes' folders at once; what differs between nodes afterwards is ``node.id`` in ``meta.properties``.
+
+    Raises:
+        HarnessError: the tool failed.
+    """
+    nodes, first = [*controllers, *brokers], controllers[0]
+    together = first.folder / "format.properties"
+    together.write_text(
+        render(
+            {
+                **_kraft_config(first, controllers),
+                "process.roles": "broker,controller",
+                "listeners": f"CONTROLLER://:{PORTS['CONTROLLER']},REPLICATION://:{PORTS['REPLICATION']}",
+                "inter.broker.listener.name": "REPLICATION",
+                "log.dirs": ",".join(str(node.folder / "data") for node in nodes),
+            }
+        )
+    )
+    done = subprocess.run(
+        [
+            *(
+                str(java_home() / "bin" / "java"),
+                *_QUICK_JVM,
+                _HEADLESS,
+                "-cp",
+                release.class_path,
+                "kafka.tools.StorageTool",
+            ),
+            *("format", *_features(cluster), "-t", identity, "-c", str(together)),
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise HarnessError(f"Kafka's storage tool failed: {(done.stdout + done.stderr).strip()[-600:]}")
+    for node in nodes:
+        properties = node.folder / "data" / "meta.properties"
+        properties.write_text(properties.read_text().replace(f"node.id={first.node_id}", f"node.id={node.node_id}"))
+
+
+def _features(cluster: Cluster) -> list[str]:
+    told = ["--release-version", cluster.metadata_version] if cluster.metadata_version else []
+    if cluster.elr is not None:
+        told += ["--feature", f"{ELR}={int(cluster.elr)}"]
+    return told

@@ -1,0 +1,78 @@
+"""What the brokers say of a topic at one moment: its partitions, the settings in effect, and look-ups in its logs."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import Any
+
+from clusters.kafka.admin import describe_config
+from clusters.kafka.wire import EARLIEST, Connection, list_offset, read_batches
+from clusters.live.world import World
+from history.errors import HarnessError
+from history.partition import TopicPartition
+
+OF_BROKER = (
+    "auto.leader.rebalance.enable",
+    "default.replication.factor",
+    "log.segment.bytes",
+    "min.insync.replicas",
+    "replica.fetch.wait.max.ms",
+    "replica.lag.time.max.ms",
+    "unclean.leader.election.enable",
+)
+OF_TOPIC = ("min.insync.replicas", "retention.ms", "segment.bytes", "segment.ms", "unclean.leader.election.enable")
+LOOK_UPS = 12  # of each kind, evenly over the log
+# baseOffset, batchLength, partitionLeaderEpoch, magic, crc, attributes, lastOffsetDelta, baseTimestamp, maxTimestamp
+_HEADER = struct.Struct(">qiibIhiqq")
+
+
+def describe(world: World, topic: str) -> dict[str, Any]:
+    """The detail of an event ``described``.
+
+    Raises:
+        HarnessError: no broker answers that could be asked.
+        OSError: one that leads, or the one that was asked, does not answer in time.
+    """
+    views = ((number, world.view_of(number)) for number in world.brokers)
+    answering, view = next(((number, view) for number, view in views if view), (None, None))
+    if answering is None or view is None:
+        raise HarnessError(f"No broker answers that could be asked about topic {topic}.")
+    partitions = [part for part in view.partitions if part.topic == topic]
+    with world.connect(world.brokers[answering], "PROBE") as to:
+        settings = {
+            "broker": describe_config(to, "broker", str(answering), OF_BROKER),
+            "topic": describe_config(to, "topic", topic, OF_TOPIC),
+        }
+    return {
+        "broker": answering,
+        "partitions": [vars(part) for part in partitions],
+        "settings": settings,
+        "look_ups": [
+            {"partition": part.partition, "broker": part.leader, **found}
+            for part in partitions
+            if part.leader >= 0
+            for found in _looked_up(world, part.leader, TopicPartition(topic, part.partition))
+        ],
+    }
+
+
+def _looked_up(world: World, leader: int, replica: TopicPartition) -> list[dict[str, int | None]]:
+    with world.connect(world.brokers[leader], "PROBE") as to:
+        return list(_look_ups(to, replica))
+
+
+def _look_ups(leader: Connection, replica: TopicPartition) -> Iterator[dict[str, int | None]]:
+    """Where the leader finds an offset, and where the time of what it found.
+
+    ``batch`` is the first offset of the batch that was given for ``offset``, ``timestamp_ms`` its largest time, and
+    ``at_timestamp`` the first offset of that time or later.
+    """
+    start = list_offset(leader, *replica, timestamp=EARLIEST).offset or 0
+    end = list_offset(leader, *replica).offset or 0
+    for offset in sorted({start + (end - 1 - start) * step // (LOOK_UPS - 1) for step in range(LOOK_UPS)}):
+        data = read_batches(leader, replica, offset) if offset < end else b""
+        if data:
+            base, *_, largest_ms = _HEADER.unpack_from(data)
+            found = list_offset(leader, *replica, timestamp=largest_ms).offset
+            yield {"offset": offset, "batch": base, "timestamp_ms": largest_ms, "at_timestamp": found}

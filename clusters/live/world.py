@@ -1,0 +1,399 @@
+"""The world under test as one object: the plan, the nodes, the runtime, and what the brokers say.
+
+A world is opened anew by every task; what outlives a task is in the run folder.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from clusters.kafka import admin, features, servers
+from clusters.kafka.builds import Build
+from clusters.kafka.wire import (
+    BrokerProbe,
+    ClusterView,
+    Connection,
+    PartitionView,
+    QuorumView,
+    ReplicaSample,
+    describe_quorum,
+    metadata,
+)
+from clusters.runtimes import open_runtime
+from clusters.runtimes.addresses import HOST
+from clusters.runtimes.nodes import Node
+from clusters.runtimes.ports import PORTS, Listener
+from clusters.runtimes.runtime import Runtime
+from clusters.scenario.scenario import Scenario
+from clusters.waiting import wait_until
+from history.errors import EvidenceError, HarnessError
+from history.events import EventLog
+from history.folder import RunFolder, write_atomically
+from history.partition import TopicPartition
+
+T = TypeVar("T")
+
+ANSWER_LIMIT_S = 0.5
+START_LIMIT_S = 60.0
+REQUEST_LIMIT_S = admin.TIMEOUT_MS / 1000  # a broker that is busy for half a second answers all the same
+ASKED_FOR_S = (3.0, 10.0)  # each broker, and once more
+MAX_CONTROLLERS = 3
+SERVERS = frozenset({"broker", "controller", "zookeeper"})
+
+
+class Plan(BaseModel):
+    """What was asked for, fully resolved; ``work/plan.json``."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    scenario: Scenario
+    kafka_version: str
+    jars: Path
+    origin: str | None = None
+    builds: dict[str, Build] = Field(default_factory=dict)  # what upgrades go to, by what the scenario calls it
+    agent: Path | None = None
+    mode: Literal["kraft", "zookeeper"]
+    runtime: Literal["docker", "process"]
+    seed: int
+    subnet: str | None = None
+    labels: dict[str, str] = Field(default_factory=dict)
+
+
+class World:
+    """A run's cluster, addressed by broker id and node name."""
+
+    def __init__(self, run: Path) -> None:
+        self.folder = RunFolder(run.resolve())
+        self.events = EventLog(self.folder.events)
+        try:
+            self.plan = Plan.model_validate_json((self.folder.work / "plan.json").read_text())
+        except (OSError, ValidationError) as error:
+            raise EvidenceError(f"{run} is no run that is under way; start a new one with `make run`.") from error
+        self._connections: dict[int, Connection] = {}
+        self._newest: dict[TopicPartition, int] = {}  # leader epoch
+        self.moved: dict[TopicPartition, list[int]] = {}  # partitions that a step has on other replicas now
+
+    @classmethod
+    @contextmanager
+    def open(cls, run: Path) -> Iterator[World]:
+        """The world of a run, its connections closed at the end."""
+        world = cls(run)
+        try:
+            yield world
+        finally:
+            world.close()
+
+    def close(self) -> None:
+        for connection in self._connections.values():
+            connection.close()
+        self._connections.clear()
+
+    # --- nodes ---------------------------------------------------------------------------------
+
+    @property
+    def scenario(self) -> Scenario:
+        return self.plan.scenario
+
+    @cached_property
+    def runtime(self) -> Runtime:
+        return open_runtime(self.plan.runtime, self.folder.path)
+
+    @cached_property
+    def release(self) -> servers.Release:
+        return servers.Release(self.plan.kafka_version, self.plan.jars, self.plan.mode, self.plan.agent)
+
+    @cached_property
+    def prefix(self) -> str:
+        """The first three bytes of every node's address; reserved once."""
+        return (self.folder.work / "prefix").read_text()
+
+    def reserve_addresses(self) -> None:
+        prefix = self.runtime.reserve(self.plan.subnet)
+        write_atomically(self.folder.work / "prefix", prefix)
+
+    @cached_property
+    def coordinators(self) -> list[Node]:
+        """KRaft's controllers, or ZooKeeper."""
+        addresses = [f"{self.prefix}.{HOST - index}" for index in range(MAX_CONTROLLERS)]
+        return servers.coordinator_nodes(self.release, self.scenario.cluster, addresses, self.folder.work)
+
+    @property
+    def servers(self) -> list[Node]:
+        """Coordinators and brokers, in the order in which they are started."""
+        return [*self.coordinators, *self.brokers.values()]
+
+    @cached_property
+    def brokers(self) -> dict[int, Node]:
+        cluster = self.scenario.cluster
+        return {
+            number: servers.broker_node(
+                self.release, cluster, number, f"{self.prefix}.{HOST + number}", self.folder.work
+            )
+            for number in cluster.broker_ids.values()
+        }
+
+    def node(self, number: int) -> Node:
+        """The broker or controller of this id."""
+        return next(node for node in self.servers if node.node_id == number)
+
+    def client_address(self, index: int) -> str:
+        return f"{self.prefix}.{HOST + self.scenario.cluster.brokers + 1 + index}"
+
+    @property
+    def bootstrap(self) -> list[str]:
+        return [f"{node.address}:{PORTS['CLIENT']}" for node in self.brokers.values()]
+
+    def start(self, node: Node) -> None:
+        """Start a node and record which incarnation of it this is."""
+        counts = self._incarnations()
+        counts[node.name] = counts.get(node.name, 0) + 1
+        write_atomically(self.folder.work / "incarnations.json", json.dumps(counts))
+        version: dict[str, str] = {}
+        if node.role in SERVERS:
+            build = self.build_of(node)
+            node = servers.with_jars(node, self.plan.jars, build.jars)
+            version = {"kafka_version": build.version}
+        self.runtime.start(node)
+        self.events.add("node_started", target=node.name, incarnation=counts[node.name], role=node.role, **version)
+
+    def build_of(self, node: Node) -> Build:
+        """The Kafka that a server has from its next start on."""
+        own = Build(version=self.plan.kafka_version, jars=self.plan.jars, origin=self.plan.origin)
+        return self.plan.builds.get(self._binaries().get(node.name, ""), own)
+
+    def replace_binaries(self, node: Node, kafka: str | None) -> None:
+        """Let a server have another Kafka from its next start on; None: the one that the run began with."""
+        binaries = {**self._binaries(), node.name: kafka or ""}
+        write_atomically(self.folder.work / "binaries.json", json.dumps(binaries))
+
+    def _binaries(self) -> dict[str, str]:
+        return self._noted("binaries.json")
+
+    def configure(self, node: Node, settings: Mapping[str, str]) -> None:
+        """Let a server have other settings from its next start on."""
+        file = node.folder / "server.properties"
+        told = dict(line.split("=", 1) for line in file.read_text().splitlines())
+        write_atomically(file, servers.render({**told, **settings}))
+
+    def _incarnations(self) -> dict[str, int]:
+        return self._noted("incarnations.json")
+
+    def _noted(self, file: str) -> dict[str, Any]:
+        """What earlier tasks of this run noted, by node; nothing before the first of them."""
+        try:
+            found: dict[str, Any] = json.loads((self.folder.work / file).read_text())
+        except FileNotFoundError:
+            return {}
+        return found
+
+    def incarnation(self, broker_id: int) -> int:
+        return self._incarnations().get(f"broker-{broker_id}", 0)
+
+    def incarnation_of(self, node: Node) -> int:
+        """How often a node was started."""
+        return self._incarnations().get(node.name, 0)
+
+    # --- what the brokers say ------------------------------------------------------------------
+
+    @property
+    def partitions(self) -> list[TopicPartition]:
+        return [
+            TopicPartition(name, partition)
+            for name, topic in self.scenario.topics.items()
+            for partition in range(topic.partitions)
+        ]
+
+    def replicas(self, partition: TopicPartition) -> list[int]:
+        """The broker ids of a partition as assigned now, preferred leader first."""
+        if partition in self.moved:
+            return self.moved[partition]
+        topic = self.scenario.topics[partition.topic]
+        return topic.assignment(self.scenario.cluster.broker_ids)[partition.partition]
+
+    def connection(self, number: int) -> Connection:
+        """A connection to a broker's PROBE listener or to a controller, kept for the life of this world."""
+        if number not in self._connections:
+            node = self.node(number)
+            listener: Listener = "CONTROLLER" if node.role == "controller" else "PROBE"
+            self._connections[number] = self.connect(node, listener, ANSWER_LIMIT_S)
+        return self._connections[number]
+
+    def connect(
+        self,
+        node: Node,
+        listener: Listener,
+        timeout_s: float = REQUEST_LIMIT_S,
+        *,
+        client_id: str = "plimsoll-world",
+        forwards_to_controller: bool = False,
+    ) -> Connection:
+        """A connection of the caller's own; it is opened when it is first used."""
+        port = PORTS[listener]
+        return Connection(node.address, port, timeout_s, client_id, forwards_to_controller=forwards_to_controller)
+
+    def features(self) -> dict[str, str]:
+        """What a broker knows as finalised; see ``clusters.kafka.features``.
+
+        Raises:
+            HarnessError: as ``ask``.
+        """
+        numbers = {node.address: number for number, node in self.brokers.items()}
+        return self.ask(lambda broker: features.finalised(broker, numbers[broker.host], self.plan.mode))
+
+    def ask(self, what: Callable[[Connection], T]) -> T:
+        """Ask for what any broker takes from an operator, or passes on; one after the other until one can be asked.
+
+        A broker that is cut off from the controller answers, but not this.
+
+        Raises:
+            HarnessError: no broker answers, or the cluster refused.
+        """
+        failed: OSError | None = None
+        for limit_s in ASKED_FOR_S:
+            for number in [number for number, view in self.views().items() if view]:
+                node, kraft = self.brokers[number], self.plan.mode == "kraft"
+                with self.connect(node, "PROBE", limit_s, forwards_to_controller=kraft) as broker:
+                    try:
+                        return what(broker)
+                    except OSError as error:
+                        failed = error
+        raise HarnessError("No broker answers that could be asked for this; start or join one first.") from failed
+
+    def view_of(self, broker_id: int) -> ClusterView | None:
+        """The cluster as one broker sees it; None where it does not answer."""
+        try:
+            return metadata(self.connection(broker_id), list(self.scenario.topics))
+        except OSError:
+            return None
+
+    def views(self, without: int | None = None) -> dict[int, ClusterView | None]:
+        """Every broker's view, asked at once, so that paused brokers cost one time-out and not one each."""
+        asked = [number for number in self.brokers if number != without]
+        with ThreadPoolExecutor(len(self.brokers)) as pool:
+            return dict(zip(asked, pool.map(self.view_of, asked), strict=True))
+
+    def quorum(self) -> QuorumView | None:
+        """The metadata quorum as the controller that leads it tells; of two, the one of the later epoch."""
+        with ThreadPoolExecutor(len(self.coordinators)) as pool:
+            views = [view for view in pool.map(self._quorum_of, self.coordinators) if view]
+        return max(views, key=lambda view: view.leader_epoch, default=None)
+
+    def _quorum_of(self, controller: Node) -> QuorumView | None:
+        try:
+            return describe_quorum(self.connection(broker_id(controller)))
+        except OSError:
+            return None
+
+    def active_controller(self) -> int | None:
+        """The id of the controller that acts, in ZooKeeper mode that of a broker; None while nobody knows of one."""
+        if self.plan.mode == "kraft":
+            quorum = self.quorum()
+            return quorum.leader if quorum else None
+        told = Counter(view.controller_id for view in self.views().values() if view)  # one may be cut off from it
+        return next((number for number, _ in told.most_common() if number in self.brokers), None)
+
+    def probe_error(self, number: int) -> str | None:
+        """How a broker or controller fails to answer: ``timeout`` or ``unreachable``; None when it answers."""
+        try:
+            if number in self.brokers:
+                metadata(self.connection(number), [])
+            else:
+                describe_quorum(self.connection(number))
+        except TimeoutError:
+            return "timeout"
+        except OSError:
+            return "unreachable"
+        return None
+
+    def current_views(self, partition: TopicPartition, without: int | None = None) -> list[PartitionView]:
+        """The views that can know a partition's ISR: its leader's own; where that does not answer, all of its epoch.
+
+        A broker that was cut off or paused answers with what it knew. No view of an older leader epoch counts than
+        was seen before in this world; within an epoch nothing tells an old ISR from a new one. ``without``: a broker
+        that is not asked.
+        """
+        views = {
+            broker_id: found
+            for broker_id, cluster in self.views(without).items()
+            if cluster and (found := _find(cluster, partition))
+        }
+        newest = max([self._newest.get(partition, -1), *(view.leader_epoch for view in views.values())])
+        self._newest[partition] = newest
+        current = {broker_id: view for broker_id, view in views.items() if view.leader_epoch == newest}
+        own = [view for broker_id, view in current.items() if view.leader == broker_id]
+        return own or list(current.values())
+
+    def partition_view(self, partition: TopicPartition, without: int | None = None) -> PartitionView | None:
+        """One of ``current_views``: all of them agree on the leader."""
+        return next(iter(self.current_views(partition, without)), None)
+
+    def sample(self, broker_id: int, partition: TopicPartition) -> ReplicaSample | None:
+        """The replica's own offsets, asked now; None where the broker does not answer."""
+        try:
+            return BrokerProbe(self.connection(broker_id), {partition}).sample()[0]
+        except OSError:
+            return None
+
+    def registered(self, number: int) -> bool:
+        """Whether some other broker's metadata lists this broker as alive; of a controller, whether its quorum's leader
+        has seen it fetch all that is committed.
+        """
+        if number not in self.brokers:
+            quorum = self.quorum()
+            return quorum is not None and (
+                number == quorum.leader or quorum.voters.get(number, -1) >= quorum.high_watermark
+            )
+        others = (view for other, view in self.views().items() if other != number)
+        return any(view is not None and number in view.brokers for view in others)
+
+    def wait_for_brokers(self, broker_ids: list[int] | None = None) -> None:
+        """Wait until brokers answer and every one that answers knows them all.
+
+        Raises:
+            WaitTimeout: with the state and the last log lines of the brokers that are missing.
+        """
+        wanted = set(broker_ids or self.brokers)
+
+        def all_known() -> bool:
+            views = [self.view_of(broker_id) for broker_id in wanted]
+            return all(view is not None and wanted <= view.brokers.keys() for view in views)
+
+        wait_until(
+            all_known,
+            limit_s=START_LIMIT_S,
+            what=f"{len(wanted)} brokers to know each other",
+            every_s=0.1,
+            last_seen=lambda: self._missing(wanted),
+        )
+
+    def _missing(self, wanted: set[int]) -> str:
+        silent = [broker_id for broker_id in sorted(wanted) if self.view_of(broker_id) is None]
+        return "; ".join(self.describe_node(self.brokers[broker_id]) for broker_id in silent) or "all answer"
+
+    def describe_node(self, node: Node) -> str:
+        """State and last log lines of a node, for messages that a newcomer can act on."""
+        try:
+            lines = node.log.read_text(errors="replace").splitlines()[-4:]
+        except FileNotFoundError:
+            lines = ["(no log)"]
+        return f"{node.name} is {self.runtime.state(node.name)}, its log ends: {' / '.join(lines)[-700:]}"
+
+
+def _find(cluster: ClusterView, partition: TopicPartition) -> PartitionView | None:
+    return next((view for view in cluster.partitions if (view.topic, view.partition) == partition), None)
+
+
+def broker_id(node: Node) -> int:
+    """The broker id of a broker's node."""
+    if node.node_id is None:
+        raise HarnessError(f"{node.name} is no broker; it has no id.")
+    return node.node_id

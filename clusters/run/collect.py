@@ -1,0 +1,94 @@
+"""Turns a live run into evidence: frozen servers' files, and the clients' streams as tables."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from clusters.live.world import World
+from clusters.runtimes.nodes import Node
+from clusters.runtimes.runtime import available
+from history.errors import HarnessError
+from history.events import read_events
+from history.streams import streams_to_parquet
+from history.tables import RECORDED
+
+STREAMED = ("sends", "polls", "seeks", "replicas", "isr")
+
+
+def collect_servers(world: World) -> None:
+    """Freeze all servers at once, copy their logs and data, then SIGKILL them.
+
+    A clean stop would change ISR and epochs, and end the story differently from how it was seen.
+    """
+    live = [node for node in world.servers if world.runtime.state(node.name) == "running"]
+    for node in live:
+        world.runtime.pause(node.name)
+    for node in world.servers:
+        if node.disk_bytes:
+            available(world.runtime.disks, "disk for each node").run_script(node, "cp -a --sparse=always /disk/. data/")
+        _copy_server(node, world.folder.brokers / node.name)
+    for node in live:
+        world.runtime.resume(node.name)
+        world.runtime.kill(node.name, "SIGKILL")
+
+
+def _copy_server(node: Node, target: Path) -> None:
+    target.mkdir(parents=True, exist_ok=True)
+    for name in ("server.log", "gc.log", "server.properties", "data"):
+        source = node.folder / name
+        if source.exists():
+            # Index files are preallocated and mostly holes.
+            done = subprocess.run(
+                ["cp", "-a", "--sparse=always", str(source), str(target)], capture_output=True, text=True, check=False
+            )
+            if done.returncode:
+                raise HarnessError(f"{source} could not be collected: {done.stderr.strip()}")
+
+
+def collect_clients(world: World) -> None:
+    """Keep each client's log beside its summary, and the pairs of wall and monotonic time."""
+    for log in world.folder.work.glob("*/server.log"):
+        if (world.folder.clients / f"{log.parent.name}.json").exists():
+            shutil.copy(log, world.folder.clients / f"{log.parent.name}.log")
+    clock = world.folder.work / "streams" / "clock.jsonl"
+    if clock.exists():
+        shutil.copy(clock, world.folder.path / "clock.jsonl")
+
+
+def write_tables(world: World) -> None:
+    """Turn every stream into Parquet; replica samples learn which incarnation of the broker answered."""
+    streams = world.folder.work / "streams"
+    for name in STREAMED:
+        rows = streams_to_parquet(sorted(streams.glob(f"{name}-*.arrow")), world.folder.table(name), RECORDED[name])
+        world.events.add("step", step="table", target=name, rows=rows)
+    starts = _broker_starts(world)
+    for file in world.folder.table("replicas").glob("*.parquet"):
+        pq.write_table(with_incarnations(pq.read_table(file), starts), file, compression="zstd")
+
+
+def _broker_starts(world: World) -> dict[int, list[tuple[int, int]]]:
+    """Broker id → (started_ns, incarnation), in order."""
+    numbers = {node.name: number for number, node in world.brokers.items()}
+    starts: dict[int, list[tuple[int, int]]] = {number: [] for number in world.brokers}
+    for event in read_events(world.folder.events):
+        if event.kind == "node_started" and event.target in numbers:
+            starts[numbers[event.target]].append((event.t_ns, event.detail["incarnation"]))
+    return starts
+
+
+def with_incarnations(replicas: pa.Table, starts: dict[int, list[tuple[int, int]]]) -> pa.Table:
+    """Fill ``incarnation`` with that of the last start before the sample; starts are (started_ns, incarnation)."""
+    incarnations = pa.array([None] * replicas.num_rows, pa.int32())
+    for broker_id, of_broker in starts.items():
+        own = pc.equal(replicas["broker_id"], broker_id)
+        for started_ns, incarnation in of_broker:
+            since = pc.and_(own, pc.greater_equal(replicas["sent_ns"], started_ns))
+            incarnations = pc.if_else(since, pa.scalar(incarnation, pa.int32()), incarnations)
+    index = replicas.schema.get_field_index("incarnation")
+    return replicas.set_column(index, replicas.schema.field("incarnation"), incarnations)

@@ -1,0 +1,299 @@
+"""A run, call by call; ``clusters.run.stages`` says in which order.
+
+Every call takes the run's folder, finds all else in it, and may be made by another process than the one before.
+"""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+from pathlib import Path
+
+from clusters.clients.nodes import (
+    CLIENTS,
+    CONSUMER,
+    DRAIN,
+    PROBER,
+    PRODUCER,
+    client_node,
+    end_clients,
+    has_ended,
+    is_ready,
+    record_exit,
+)
+from clusters.kafka import servers
+from clusters.kafka.admin import create_topic
+from clusters.live.capture import capture_offsets
+from clusters.live.resource_limits import allow_clients, allow_cluster, end_allowance
+from clusters.live.world import World
+from clusters.run.actions import perform
+from clusters.run.collect import collect_clients, collect_servers, write_tables
+from clusters.run.leftovers import hold_lease, reap, tear_down
+from clusters.run.manifest import add_features, add_incarnations, manifest_of
+from clusters.run.phase import PhaseRun
+from clusters.run.prepare import check, prepare
+from clusters.run.usage import record_usage
+from clusters.scenario.durations import drain_limit_s
+from clusters.waiting import wait_until
+from history.errors import HarnessError, WaitTimeout
+from history.events import read_events
+from history.folder import RunFolder
+from history.partition import TopicPartition
+from history.tables import PHASE_START
+
+__all__ = ["check", "hold_lease", "prepare", "reap", "tear_down"]  # from the modules beside it
+
+READY_LIMIT_S = 60.0
+QUIESCE_LIMIT_S = 30.0  # beyond the time-out of transactions, which the coordinator looks at every 10 s
+
+
+# --- setting up --------------------------------------------------------------------------------
+
+
+def start_cluster(run: Path) -> None:
+    """Start the coordinator and all brokers; on failure everything started is removed again.
+
+    Raises:
+        HarnessError: a node did not start, or the run is not one that can be started.
+    """
+    check_unstarted(run)
+    with World.open(run) as world:
+        try:
+            _start_cluster(world)
+        except BaseException as error:
+            world.events.add("error", step="start_cluster", why=f"{type(error).__name__}: {error}")
+            world.runtime.remove_all()
+            raise
+
+
+def check_unstarted(run: Path) -> None:
+    """Ask before anything that would clean up after a start that failed: another one's cluster may live.
+
+    Raises:
+        HarnessError: the run was started before.
+    """
+    if (RunFolder(run).work / "prefix").exists():
+        raise HarnessError(f"{run.name} was started before; a run is never started twice, start a new one.")
+
+
+def _start_cluster(world: World) -> None:
+    world.events.add("run_started", target=world.folder.run_id)
+    world.reserve_addresses()
+    configs = _server_configs(world)
+    for name, config in configs.items():
+        folder = world.folder.work / name
+        (folder / "data").mkdir(parents=True)
+        (folder / "server.properties").write_text(servers.render(config))
+    manifest_of(world, configs).write(world.folder.manifest)
+    if world.plan.mode == "kraft":
+        identity = servers.cluster_id(world.folder.run_id)
+        brokers = list(world.brokers.values())
+        servers.format_storage(world.release, world.scenario.cluster, world.coordinators, brokers, identity)
+    for node in world.servers:
+        world.start(node)
+    world.wait_for_brokers()
+    add_features(world)
+    allow_cluster(world)
+
+
+def _server_configs(world: World) -> dict[str, dict[str, str]]:
+    release, cluster, coordinators = world.release, world.scenario.cluster, world.coordinators
+    configs = {node.name: servers.coordinator_config(release, cluster, node, coordinators) for node in coordinators}
+    brokers = world.brokers.values()
+    return configs | {node.name: servers.broker_config(release, cluster, node, coordinators) for node in brokers}
+
+
+def create_topics(run: Path) -> None:
+    """Create the scenario's topics and wait until every broker knows their full ISR."""
+    with World.open(run) as world:
+        any_broker = next(iter(world.brokers.values()))
+        with world.connect(any_broker, "CLIENT", READY_LIMIT_S) as connection:
+            for name, topic in world.scenario.topics.items():
+                assignment = topic.assignment(world.scenario.cluster.broker_ids)
+                create_topic(connection, name, assignment, topic.config)
+        for partition in world.partitions:
+            wait_until(
+                partial(_has_full_isr, world, partition),
+                limit_s=READY_LIMIT_S,
+                what=f"the ISR of {partition} to be full",
+            )
+
+
+def _has_full_isr(world: World, partition: TopicPartition) -> bool:
+    view = world.partition_view(partition)
+    return view is not None and set(view.isr) == set(world.replicas(partition))
+
+
+def start_clients(run: Path) -> None:
+    """Start prober, consumer and producer, and wait until each has seen its first sample, record or ack.
+
+    Raises:
+        HarnessError: a client did not start; all of them are removed again. Or they were started before.
+    """
+    with World.open(run) as world:
+        streams = world.folder.work / "streams"
+        if streams.exists():
+            raise HarnessError(
+                f"The clients of {run.name} were started before, and what they saw stays; start a new run."
+            )
+        world.folder.clients.mkdir(exist_ok=True)
+        streams.mkdir()
+        names = [PROBER, *([CONSUMER, PRODUCER] if world.scenario.load else [])]
+        try:
+            nodes = [client_node(world, name) for name in names]
+            for node in nodes:
+                world.start(node)
+            for node in nodes:
+                wait_until(
+                    partial(is_ready, world, node.name),
+                    limit_s=READY_LIMIT_S,
+                    what=f"the first success of {node.name}",
+                    last_seen=partial(world.describe_node, node),
+                )
+            allow_clients(world, nodes)
+        except HarnessError as error:
+            world.events.add("error", step="start_clients", why=str(error))
+            end_clients(world, names)
+            raise
+
+
+# --- the experiment ----------------------------------------------------------------------------
+
+
+def capture(run: Path, label: str) -> None:
+    """Capture every replica's offsets, and what all nodes used, under a label: before, after."""
+    with World.open(run) as world:
+        record_usage(world, label)
+        capture_offsets(world, label)
+
+
+def run_phase(run: Path, index: int, name: str | None = None) -> None:
+    """Run one phase of the scenario and capture every replica at its end.
+
+    ``name`` is what the caller takes it for: its scenario may have been edited since the run was prepared.
+
+    Raises:
+        HarnessError: the run is over, the phase was begun before or is another, or a step could not be done at all.
+    """
+    if RunFolder(run).is_sealed:
+        raise HarnessError(f"{run.name} is collected and over; a phase cannot be run again, start a new run.")
+    with World.open(run) as world:
+        _check_next(world, index, name)
+        phase = world.scenario.phases[index]
+        record_usage(world, f"{phase.name}{PHASE_START}")
+        world.events.add("phase_started", phase=phase.name, index=index)
+        try:
+            PhaseRun(world, phase).run(perform)
+        except BaseException as error:
+            world.events.add("error", phase=phase.name, step="run_phase", why=f"{type(error).__name__}: {error}")
+            raise
+        finally:
+            record_usage(world, phase.name)
+            capture_offsets(world, phase.name)
+            world.events.add("phase_ended", phase=phase.name, index=index)
+
+
+def _check_next(world: World, index: int, name: str | None) -> None:
+    names = [phase.name for phase in world.scenario.phases]
+    if name is not None and [name] != names[index : index + 1]:
+        raise HarnessError(
+            f"Phase {index + 1} of {world.folder.run_id} is not {name!r}; it has {names}: "
+            "its scenario was changed after the run was prepared, start a new run."
+        )
+    events = read_events(world.folder.events) if world.folder.events.exists() else ()
+    if any(event.kind == "phase_started" and event.detail.get("index") == index for event in events):
+        raise HarnessError(f"The phase {names[index]!r} of {world.folder.run_id} was begun before; start a new run.")
+
+
+def stop_producers(run: Path) -> None:
+    """Let the producers end: no new sends, answers awaited, the rest unknown."""
+    with World.open(run) as world:
+        _end_producer(world)
+        end_allowance(world)
+
+
+def _end_producer(world: World) -> None:
+    """It waits for answers as long as they may take; killed before, its ledger would lack what is in flight."""
+    if world.scenario.load:
+        end_clients(world, [PRODUCER], limit_s=world.scenario.load.delivery_timeout + 15)
+
+
+def stop_clients(run: Path) -> None:
+    """Let prober and consumer end, and before them the producer where a failure has left it running."""
+    with World.open(run) as world:
+        _end_producer(world)
+        end_clients(world, [PROBER, CONSUMER], limit_s=15)
+
+
+def quiesce(run: Path) -> None:
+    """Wait until every in-sync replica stands at the leader's end, and both watermarks with it.
+
+    A transaction that was left open holds the last stable offset back until the coordinator aborts it.
+    """
+    with World.open(run) as world:
+        started = time.monotonic()
+        load = world.scenario.load
+        limit_s = QUIESCE_LIMIT_S + (load.transaction.timeout if load and load.transaction else 0)
+        try:
+            wait_until(lambda: _is_quiet(world), limit_s=limit_s, what="all in-sync replicas to be equal")
+            kind = "quiesced"
+        except WaitTimeout:
+            kind = "wait_timed_out"
+        waited_ms = round((time.monotonic() - started) * 1000)
+        condition = "HW = LEO on every in-sync replica, and no open transaction"
+        world.events.add(kind, step="quiesce", condition=condition, waited_ms=waited_ms)
+
+
+def _is_quiet(world: World) -> bool:
+    for partition in world.partitions:
+        view = world.partition_view(partition)
+        if view is None or view.leader not in view.isr:
+            return False
+        samples = {number: world.sample(number, partition) for number in view.isr}
+        ends = {
+            (sample.high_watermark, sample.log_end_offset) if sample and not sample.error else (None, -1)
+            for sample in samples.values()
+        }
+        if len(ends) != 1 or any(watermark != end for watermark, end in ends):
+            return False
+        of_leader = samples[view.leader]
+        if of_leader is None or of_leader.last_stable_offset != of_leader.high_watermark:
+            return False
+    return True
+
+
+def drain(run: Path) -> None:
+    """Read every record of every partition once more, up to the high watermark.
+
+    Raises:
+        HarnessError: it was read before.
+    """
+    with World.open(run) as world:
+        if (world.folder.work / DRAIN).exists():
+            raise HarnessError(f"{run.name} was drained before, and what was read stays; start a new run.")
+        node = client_node(world, DRAIN)
+        world.start(node)
+        try:
+            wait_until(
+                partial(has_ended, world, DRAIN), limit_s=drain_limit_s(world.scenario) + 30, what="the drain to end"
+            )
+        except WaitTimeout as error:
+            world.events.add("error", step="drain", target=DRAIN, why=str(error))
+        record_exit(world, DRAIN)
+
+
+# --- the end -----------------------------------------------------------------------------------
+
+
+def collect(run: Path) -> None:
+    """Freeze all servers, copy what they hold, turn the clients' streams into tables, seal the folder."""
+    if RunFolder(run).is_sealed:
+        return
+    with World.open(run) as world:
+        end_clients(world, list(CLIENTS))
+        collect_servers(world)
+        collect_clients(world)
+        world.events.add("collected")
+        write_tables(world)
+        add_incarnations(world)
+        world.folder.seal()

@@ -1,0 +1,181 @@
+"""Who holds a run, and the removal of what nobody holds any more."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from pathlib import Path
+from threading import Event, Thread
+from typing import IO, Literal
+
+from clusters.runtimes import choose_runtime, open_runtime
+from clusters.waiting import wait_until
+from history.folder import RunFolder, write_atomically
+
+Lease = Literal["process", "time"]
+
+LEASE_S = 1800.0  # for a run's next task to begin, or for the scheduler to see that a worker died and have it collected
+_RENEWED_EVERY_S = 60.0
+_NO_LEASE = (OSError, ValueError, LookupError, TypeError)  # of reading one that is missing or not sound
+_held: set[Path] = set()  # by this process
+
+
+def write_lease(run: Path, kind: Lease) -> None:
+    """Say what spares the run from ``reap``: the life of a process, or time."""
+    expires = time.time() + LEASE_S if kind == "time" else 0
+    write_atomically(RunFolder(run).work / "lease", json.dumps({"expires": expires}))
+
+
+@contextmanager
+def hold_lease(run: Path) -> Iterator[None]:
+    """Spare the run from ``reap`` for as long as this process lives."""
+    with (RunFolder(run).work / "lease").open() as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+@contextmanager
+def hold_trial() -> Iterator[Path]:
+    """A folder under which this process may try something, as if it were a run; ``reap`` spares it as long."""
+    with tempfile.TemporaryDirectory(prefix="plimsoll-") as folder:
+        run = RunFolder(Path(folder).resolve())
+        run.work.mkdir()
+        write_lease(run.path, "process")
+        with hold_lease(run.path):
+            yield run.path
+
+
+@contextmanager
+def hold_step(run: Path, limit_s: float) -> Iterator[None]:
+    """Act on the run alone: a task that was given up may still be healing what it broke.
+
+    What holds the run may hold it again within. Tearing down needs no leave. A lease by time is renewed meanwhile.
+
+    Raises:
+        WaitTimeout: another process still acts on it after so many seconds.
+    """
+    lock = RunFolder(run.resolve()).work / "step"
+    if lock in _held or not lock.parent.is_dir():  # without work/ there is nothing to act on, and the call says so
+        yield
+        return
+    with lock.open("w") as file:
+        what = f"another task of {run.name} to end, which has to be over before this one"
+        wait_until(partial(_taken, file), limit_s=limit_s, what=what, last_seen=lambda: "it goes on")
+        _held.add(lock)
+        try:
+            with _renewing_lease(run.resolve()):
+                yield
+        finally:
+            _held.remove(lock)
+
+
+@contextmanager
+def _renewing_lease(run: Path) -> Iterator[None]:
+    """However long the work takes, the lease ends no sooner than ``LEASE_S`` after it."""
+    ended = Event()
+
+    def renew_until_ended() -> None:
+        while not ended.wait(_RENEWED_EVERY_S):
+            _renew_lease(run)
+
+    _renew_lease(run)
+    renewing = Thread(target=renew_until_ended, daemon=True)
+    renewing.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        renewing.join()
+        _renew_lease(run)
+
+
+def _renew_lease(run: Path) -> None:
+    """Renew a lease by time; that of a process ends with it."""
+    with suppress(*_NO_LEASE):
+        with (RunFolder(run).work / "lease").open() as file:
+            is_by_time = json.load(file)["expires"] > 0
+        if is_by_time:
+            write_lease(run, "time")
+
+
+def _taken(file: IO[str]) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def tear_down(run: Path) -> list[str]:
+    """Remove everything of the run but its folder; safe to call again.
+
+    The folder's ``work/`` goes too once the run is sealed; before that it is the only evidence.
+
+    Raises:
+        HarnessError: the run was on Docker, and Docker does not answer or refused.
+    """
+    folder = RunFolder(run.resolve())
+    removed = _remove_all(folder.path)
+    with suppress(PermissionError):  # another user's folder is theirs
+        if folder.is_sealed:
+            shutil.rmtree(folder.work, ignore_errors=True)
+    return removed
+
+
+def _remove_all(run: Path) -> list[str]:
+    removed = open_runtime("process", run).remove_all()
+    # A daemon that is slow to answer counts as none, which is no answer about a run that was on it.
+    if _was_on_docker(run) or choose_runtime("auto") == "docker":
+        removed += open_runtime("docker", run).remove_all()
+    return removed
+
+
+def _was_on_docker(run: Path) -> bool:
+    try:
+        return bool(json.loads((run / "work" / "plan.json").read_text())["runtime"] == "docker")
+    except _NO_LEASE:
+        return False
+
+
+def reap(*, all_runs: bool = False) -> list[str]:
+    """Remove what is left of runs that nobody holds any more; ``all_runs`` takes those in use, too.
+
+    A run is in use while a process holds its lease, or until its time is up (runs of a scheduler, renewed by
+    whoever works on them).
+    """
+    removed = []
+    for run in _runs_with_leftovers():
+        if all_runs or not _is_leased(run):
+            removed += tear_down(run)
+    return removed
+
+
+def _runs_with_leftovers() -> list[Path]:
+    from clusters.runtimes.docker.removal import runs_with_leftovers
+    from clusters.runtimes.process import processes_of
+
+    found = {Path(owner).parent for owner in processes_of().values()}
+    if choose_runtime("auto") == "docker":
+        found |= runs_with_leftovers()
+    return sorted(found)
+
+
+def _is_leased(run: Path) -> bool:
+    try:
+        with (run / "work" / "lease").open() as file:
+            expires: float = json.load(file)["expires"]
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return True
+            return time.time() < expires
+    except PermissionError:
+        return True  # another user's: whether it is held cannot be seen, so nobody may call it nobody's
+    except _NO_LEASE:
+        return False

@@ -1,0 +1,153 @@
+"""What a run is: its manifest, with everything known before the first record, and the host's fingerprint."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+import time
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from clusters.clients.direct_writes import direct_producer_id
+from clusters.clients.nodes import PROBE_HZ, PRODUCER
+from clusters.kafka.jars import jars_digest
+from clusters.kafka.servers import jvm_flags
+from clusters.live.world import World
+from clusters.scenario.scenario import Scenario
+from clusters.scenario.steps.catalog import traits_by_step
+from clusters.scenario.steps.flow import Write
+from history.errors import HarnessError
+from history.events import read_events
+from history.java import java_home
+from history.manifest import Incarnation, Manifest, NodeInfo, ProducerInfo, TopicInfo, read_manifest
+
+
+def manifest_of(world: World, configs: dict[str, dict[str, str]]) -> Manifest:
+    """The manifest of a run whose addresses are reserved; ``configs`` maps server nodes to their settings.
+
+    Raises:
+        HarnessError: it could not be made.
+    """
+    plan, scenario = world.plan, world.scenario
+    nodes = [
+        NodeInfo.model_validate(
+            {
+                "name": node.name,
+                "role": node.role,
+                "address": node.address,
+                "node_id": node.node_id,
+                "config": configs[node.name],
+                "jvm_flags": jvm_flags(node),
+            }
+        )
+        for node in world.servers
+    ]
+    topics = {
+        name: TopicInfo(assignment=topic.assignment(scenario.cluster.broker_ids), config=topic.config)
+        for name, topic in scenario.topics.items()
+    }
+    try:
+        return Manifest(
+            run_id=world.folder.run_id,
+            scenario_name=scenario.name,
+            scenario=scenario.model_dump(),
+            scenario_digest=scenario.digest,
+            control=scenario.control,
+            faults=scenario.faults,
+            traits=traits_by_step(),
+            kafka_version=plan.kafka_version,
+            kafka_jars_digest=jars_digest(plan.jars.glob("*.jar")),
+            kafka_origin=plan.origin,
+            mode=plan.mode,
+            runtime=plan.runtime,
+            seed=plan.seed,
+            started_at=datetime.now(UTC).isoformat(),
+            started_ns=time.monotonic_ns(),
+            boot_id=Path("/proc/sys/kernel/random/boot_id").read_text().strip(),
+            probe_hz=PROBE_HZ,
+            nodes=nodes,
+            topics=topics,
+            producers=_producers(scenario),
+            host=host_fingerprint(),
+            labels=plan.labels,
+        )
+    except ValidationError as error:
+        raise HarnessError(f"The manifest of {world.folder.run_id} could not be made: {error}") from error
+
+
+def add_features(world: World) -> None:
+    """Note in the manifest what the cluster really has, as a broker reports it, before the first record is sent."""
+    _complete(world, features=world.features())
+
+
+def add_incarnations(world: World) -> None:
+    """Note in the manifest which version each start of a server ran."""
+    started = [event for event in read_events(world.folder.events) if event.kind == "node_started"]
+    servers = [event for event in started if "kafka_version" in event.detail]
+    found = [
+        Incarnation(
+            node=event.target,
+            incarnation=event.detail["incarnation"],
+            kafka_version=event.detail["kafka_version"],
+            started_ns=event.t_ns,
+        )
+        for event in servers
+    ]
+    _complete(world, incarnations=found)
+
+
+def _complete(world: World, **known: Any) -> None:
+    read_manifest(world.folder.manifest).model_copy(update=known).write(world.folder.manifest)
+
+
+def _producers(scenario: Scenario) -> list[ProducerInfo]:
+    found = []
+    if load := scenario.load:
+        found.append(
+            ProducerInfo(
+                producer_id=PRODUCER,
+                topic=load.topic,
+                acks=load.acks,
+                idempotence=load.idempotence,
+                retries=load.retries,
+                engine=load.engine,
+                rate_per_s=load.rate,
+                record_bytes=load.record_bytes,
+                transaction_timeout_ms=int(load.transaction.timeout * 1000) if load.transaction else None,
+            )
+        )
+    writes = [step for phase in scenario.phases for step in phase.steps if isinstance(step, Write)]
+    found += [
+        ProducerInfo(
+            producer_id=direct_producer_id(scenario, step),
+            topic=step.topic,
+            acks=step.acks,
+            idempotence=False,
+            retries=0,
+            engine="raw",
+            record_bytes=step.record_bytes,
+        )
+        for step in writes
+    ]
+    return found
+
+
+def host_fingerprint() -> dict[str, Any]:
+    """What a later comparison must know about this host and the libraries."""
+    cpu = next((line for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line), ":")
+    memory_kib = int(Path("/proc/meminfo").read_text().split()[1])
+    names = ("apache-airflow", "confluent-kafka", "great-expectations", "kafka-python", "pyarrow", "pyspark")
+    return {
+        "cpu": cpu.partition(":")[2].strip(),
+        "cores": os.cpu_count(),
+        "memory_bytes": memory_kib * 1024,
+        "kernel": platform.release(),
+        "python": sys.version.split()[0],
+        "java": java_home().name,
+        "libraries": {name: version(name) for name in names},
+    }

@@ -1,0 +1,337 @@
+"""Runs the steps of one phase: binds targets to brokers, injects and heals faults, waits, and records all of it."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from clusters.faults import Evidence, Fault
+from clusters.faults.disk import Damaged
+from clusters.faults.processes import Ended, Paused
+from clusters.faults.resources import LimitedCpu
+from clusters.kafka.wire import PartitionView
+from clusters.live.capture import capture_offsets
+from clusters.live.world import World, broker_id
+from clusters.run.usage import carry_usage
+from clusters.runtimes.nodes import Node
+from clusters.scenario.conditions import Condition, OffsetBetween
+from clusters.scenario.scenario import Phase
+from clusters.scenario.steps.catalog import STEPS
+from clusters.scenario.steps.step import Step
+from clusters.scenario.targets import Target
+from clusters.waiting import wait_until
+from history.errors import HarnessError, WaitTimeout
+from history.partition import TopicPartition
+from history.traits import Trait
+
+LEADER_LIMIT_S = 30.0
+CONTROLLERS = ("controller", "active controller", "controllers")
+CAUGHT_UP_RECORDS = 100  # samples of one moment are some milliseconds of traffic apart
+
+
+class _Background(NamedTuple):
+    """Work that goes on beside the story, and how it is told to end."""
+
+    limit_s: float
+    work: Future[None]
+    end: Callable[[], None]
+
+
+@dataclass
+class PhaseRun:
+    """One phase under way: what its targets were bound to and which faults are in force."""
+
+    world: World
+    phase: Phase
+    _bound: dict[str, list[Node]] = field(default_factory=dict)
+    _leaders: dict[TopicPartition, int] = field(default_factory=dict)
+    _controller_before: int | None = None
+    _in_force: list[Fault] = field(default_factory=list)
+    _background: list[_Background] = field(default_factory=list)
+
+    def run(self, perform: Callable[[PhaseRun, Step], None]) -> None:
+        """Let ``perform`` do all steps; whatever happens, heal what is still in force.
+
+        Raises:
+            HarnessError: a step could not be done at all. A wait that runs out is recorded, not raised.
+        """
+        self._leaders = {partition: self._leader_before(partition) for partition in self.world.partitions}
+        if any(condition.controller_changed for step in self.phase.steps for condition in step.conditions):
+            self._controller_before = self.world.active_controller()
+        try:
+            for step in self.phase.steps:
+                self._record("step", step, **step.model_dump()[step.key])
+                perform(self, step)
+        finally:
+            with ExitStack() as ending:
+                ending.callback(self._end_background)
+                self.heal_all()
+
+    def in_background(self, work: Callable[[], None], end: Callable[[], None], limit_s: float = 0.0) -> None:
+        """Do something while the story goes on; at its phase's end it has so long to end by itself, until ``end``."""
+        executor = ThreadPoolExecutor(1)
+        self._background.append(_Background(limit_s, executor.submit(work), end))
+        executor.shutdown(wait=False)
+
+    def _end_background(self) -> None:
+        """End all of it and await each; one that failed does not keep the others from it."""
+        with ExitStack() as awaiting:
+            for task in reversed(self._background):
+                awaiting.callback(task.work.result)
+            for task in sorted(self._background, key=lambda task: task.limit_s):
+                with suppress(WaitTimeout):
+                    wait_until(task.work.done, limit_s=task.limit_s, what="the work to end by itself")
+                task.end()
+
+    def heal_all(self) -> None:
+        """Heal all that is in force; one that cannot be healed does not keep the others from it."""
+        with ExitStack() as healing:
+            for fault in reversed(_healing_order(self._in_force)):
+                healing.callback(self._heal, fault)
+
+    # --- targets -------------------------------------------------------------------------------
+
+    def nodes(self, target: Target) -> list[Node]:
+        """The brokers that a target means, bound at its first use in this phase."""
+        name = str(target)
+        if name not in self._bound:
+            self._bound[name] = self.nodes_now(target)
+        return self._bound[name]
+
+    def nodes_now(self, target: Target) -> list[Node]:
+        """The brokers that a target means at this moment, whatever it was bound to."""
+        return [self.world.node(number) for number in self._resolve(target)]
+
+    def node(self, target: Target) -> Node:
+        return self.nodes(target)[0]
+
+    def _resolve(self, target: Target) -> list[int]:
+        if target.role in CONTROLLERS:
+            return self._controllers(target)
+        if target.role == "named":
+            return [self.world.scenario.cluster.broker_ids[target.name or ""]]
+        if target.of is not None:
+            return self._replicas(target.role, target.of)
+        everyone = sorted(self.world.brokers)
+        if target.role == "random":
+            return [random.Random(f"{self.world.plan.seed} {self.phase.name}").choice(everyone)]
+        return everyone
+
+    def _replicas(self, role: str, partition: TopicPartition) -> list[int]:
+        assigned = self.world.replicas(partition)
+        if role == "replicas":
+            return assigned
+        if role == "preferred leader":
+            return assigned[:1]
+        leader = self._leader(partition)
+        if role == "leader":
+            return [leader]
+        followers = [number for number in assigned if number != leader]
+        if role == "uninvolved broker" and self.world.plan.mode == "zookeeper":  # KRaft's controller is no broker
+            followers = [number for number in followers if number != self._controller()]
+        return followers if role == "followers" else followers[-1:]
+
+    def _leader(self, partition: TopicPartition) -> int:
+        view = wait_until(
+            lambda: found if (found := self.world.partition_view(partition)) and found.leader >= 0 else None,
+            limit_s=LEADER_LIMIT_S,
+            what=f"a leader of {partition}",
+        )
+        return view.leader
+
+    def _leader_before(self, partition: TopicPartition) -> int:
+        """The leader as the phase begins; -1 for a partition that the phase before left without one."""
+        try:
+            return self._leader(partition)
+        except WaitTimeout:
+            return -1
+
+    def _controllers(self, target: Target) -> list[int]:
+        """All of KRaft's, or the one that acts; in ZooKeeper mode that is a broker."""
+        if target.role == "controllers":
+            return [node.node_id for node in self.world.coordinators if node.node_id is not None]
+        return [self._controller()]
+
+    def _controller(self) -> int:
+        return wait_until(self.world.active_controller, limit_s=LEADER_LIMIT_S, what="a controller that acts")
+
+    # --- faults --------------------------------------------------------------------------------
+
+    def inject(self, fault: Fault, step: Step) -> None:
+        """Inject, then record whether it bit; a fault that could not be seen to bite is still healed."""
+        self._in_force.append(fault)
+        if isinstance(fault, Ended):
+            carry_usage(self.world, fault.nodes)
+        self._record_fault("inject", fault, asked=str(step))
+        fault.inject()
+        self._prove("injected", fault, "effect_verified", fault.verify_injected)
+        capture_offsets(self.world, f"{self.phase.name}: {fault.key} in force")
+
+    def _heal(self, fault: Fault) -> None:
+        self._record_fault("heal", fault)
+        fault.heal()  # one that fails stays in force, and is tried again at the phase's end
+        self._in_force.remove(fault)
+        self._prove("healed", fault, "recovery_verified", fault.verify_cleared)
+        if isinstance(fault, Ended):
+            for other in self._in_force:
+                if isinstance(other, LimitedCpu):
+                    other.hold()
+
+    def _prove(self, kind: str, fault: Fault, name: str, proof: Callable[[], Evidence]) -> None:
+        try:
+            detail = {name: True, **proof()}
+        except WaitTimeout as error:
+            detail = {name: False, "why": str(error)}
+        self._record_fault(kind, fault, **detail)
+
+    def _record_fault(self, kind: str, fault: Fault, **detail: Any) -> None:
+        names = ", ".join(node.name for node in fault.nodes)
+        self.world.events.add(kind, phase=self.phase.name, step=fault.key, target=names, **detail)
+
+    def in_force(self, nodes: list[Node], keys: tuple[str, ...]) -> list[Fault]:
+        """The faults of some kinds on some nodes that this phase has not healed yet."""
+        return [f for f in self._in_force if f.key in keys and any(node in nodes for node in f.nodes)]
+
+    def restart(self, fault: Ended, step: Step, meanwhile: Callable[[Node], None] | None = None) -> None:
+        """End a node's process, do something with it while it is down, and start it again, with proof of both."""
+        self.inject(fault, step)
+        for node in fault.nodes:
+            if meanwhile:
+                meanwhile(node)
+        self._heal(fault)
+
+    def heal_on(
+        self, nodes: list[Node], keys: tuple[str, ...], which: Callable[[Fault], bool] = lambda _: True
+    ) -> None:
+        """Heal the faults of some kinds on some nodes; ``which`` picks among them.
+
+        Raises:
+            HarnessError: there is none in this phase, or it is one with that of other nodes.
+        """
+        found = [fault for fault in self.in_force(nodes, keys) if which(fault)]
+        if not found:
+            raise HarnessError(f"{nodes[0].name} has no {' or '.join(keys)} in force that could be ended.")
+        for fault in found:
+            _check_whole(fault, nodes)
+        for fault in found:
+            self._heal(fault)
+
+    # --- waiting -------------------------------------------------------------------------------
+
+    def wait(self, condition: Condition, limit_s: float, step: Step) -> None:
+        """Wait for a condition and record how it went."""
+        started = time.monotonic()
+        seen = ""
+
+        def holds() -> bool:
+            nonlocal seen
+            met, seen = self._check(condition)
+            return met
+
+        try:
+            wait_until(holds, limit_s=limit_s, what=str(condition), every_s=0.02, last_seen=lambda: seen)
+            kind = "condition_met"
+        except WaitTimeout:
+            kind = "wait_timed_out"
+        waited_ms = round((time.monotonic() - started) * 1000)
+        self._record(kind, step, condition=str(condition), waited_ms=waited_ms, limit_s=limit_s, last_seen=seen)
+
+    def require(self, condition: Condition, step: Step) -> None:
+        """Record whether a condition holds now; it fails nothing."""
+        met, seen = self._check(condition)
+        why = f"{'holds' if met else 'does not hold'}: {seen}"
+        self._record("precondition", step, condition=str(condition), met=met, why=why)
+
+    def _check(self, condition: Condition) -> tuple[bool, str]:
+        for name in ("log_end_offset", "high_watermark", "log_start_offset"):
+            if wanted := getattr(condition, name):
+                return self._check_offset(wanted, name)
+        if condition.target:
+            return self._check_brokers(condition, condition.target)
+        if condition.controller_changed:
+            now = self.world.active_controller()
+            return now not in (None, self._controller_before), f"controller {now}, {self._controller_before} before"
+        return self._check_topic(condition)
+
+    def _check_topic(self, condition: Condition) -> tuple[bool, str]:
+        partitions = [partition for partition in self.world.partitions if partition.topic == condition.topic]
+        if condition.isr_full:
+            return self._all(partitions, lambda view: set(view.isr) == set(view.replicas))
+        if condition.leader_changed:
+            return self._all(partitions, lambda view: view.leader not in (-1, self._leaders[_partition_of(view)]))
+        if condition.balanced:
+            return self._all(partitions, lambda view: view.leader == view.replicas[0])
+        return self._all(partitions, lambda view: self._is_caught_up(_partition_of(view)))
+
+    def _check_brokers(self, condition: Condition, target: Target) -> tuple[bool, str]:
+        numbers = {broker_id(node) for node in self.nodes(target)}
+        partitions = [target.of] if target.of else self.world.partitions
+        if condition.out_of_isr:
+            return self._all(partitions, lambda view: not numbers.intersection(view.isr))
+        if condition.in_isr:
+            return self._all(partitions, lambda view: numbers.issubset(view.isr))
+        return self._all(partitions, lambda view: view.leader in numbers)
+
+    def _check_offset(self, wanted: OffsetBetween, name: str) -> tuple[bool, str]:
+        """``name`` is the field of a sample, which is also the condition's."""
+        partition = wanted.node.of or self.world.partitions[0]
+        samples = {node.name: self.world.sample(broker_id(node), partition) for node in self.nodes(wanted.node)}
+        offsets = {node: getattr(sample, name) if sample else None for node, sample in samples.items()}
+        seen = (f"{partition} on {node}: {name.replace('_', ' ')} {offset}" for node, offset in offsets.items())
+        return all(map(wanted.holds, offsets.values())), "; ".join(seen)
+
+    def _all(self, partitions: list[TopicPartition], holds: Callable[[PartitionView], bool]) -> tuple[bool, str]:
+        views = [self.world.current_views(partition) for partition in partitions]
+        met = all(current and all(map(holds, current)) for current in views)
+        # Of each partition the one that does not hold, if there is any.
+        seen = [min(current, key=holds, default=None) for current in views]
+        return met, "; ".join(
+            f"{v.topic}-{v.partition}: leader {v.leader} epoch {v.leader_epoch} ISR {v.isr}" if v else "no view"
+            for v in seen
+        )
+
+    def _is_caught_up(self, partition: TopicPartition) -> bool:
+        samples = [self.world.sample(number, partition) for number in self.world.replicas(partition)]
+        ends = [sample.log_end_offset for sample in samples if sample and sample.log_end_offset is not None]
+        return len(ends) == len(samples) and max(ends) - min(ends) <= CAUGHT_UP_RECORDS
+
+    def _record(self, kind: str, step: Step, **detail: Any) -> None:
+        self.world.events.add(kind, phase=self.phase.name, step=step.key, target=_target_of(step), **detail)
+
+
+def _check_whole(fault: Fault, nodes: list[Node]) -> None:
+    """One fault has one heal, which the judge looks for."""
+    if any(node not in nodes for node in fault.nodes):
+        names = ", ".join(node.name for node in fault.nodes)
+        raise HarnessError(
+            f"The {fault.key} of {names} is one fault; name all of them to end it, or {fault.key} them one by one."
+        )
+
+
+def _healing_order(faults: list[Fault]) -> list[Fault]:
+    """The last injected first, but what a broker may need to come back before it is started: the network, other nodes.
+
+    What Kafka mends itself comes last: its broker has to be up again.
+    """
+    ended = [node for fault in faults if isinstance(fault, Ended) for node in fault.nodes]
+
+    def turn(fault: Fault) -> int:
+        others = isinstance(fault, Paused) and not any(node in ended for node in fault.nodes)
+        needed = bool(ended) and (Trait.BETWEEN_NODES in STEPS[fault.key].traits or others)
+        return 0 if needed else 2 if isinstance(fault, Damaged) else 1
+
+    newest_first = faults[::-1]
+    return sorted(newest_first, key=turn)
+
+
+def _partition_of(view: PartitionView) -> TopicPartition:
+    return TopicPartition(view.topic, view.partition)
+
+
+def _target_of(step: Step) -> str:
+    return next((str(value) for _, value in step if isinstance(value, Target)), "")

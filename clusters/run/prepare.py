@@ -1,0 +1,209 @@
+"""Checks everything that was asked for and makes the run's folder, before anything starts."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import secrets
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from clusters.kafka.builds import build_of, reported_version
+from clusters.kafka.features import metadata_level
+from clusters.kafka.jars import metrics_agent, version_of
+from clusters.kafka.servers import Mode, check_storage, choose_mode
+from clusters.live.world import Plan
+from clusters.run.leftovers import Lease, hold_trial, write_lease
+from clusters.runtimes import capabilities, choose_runtime, open_runtime
+from clusters.scenario.scenario import Scenario, cpus_of, load_scenario
+from clusters.scenario.steps.processes import Finalise, Rollback, Upgrade
+from clusters.scenario.steps.step import Step
+from history.errors import BadInput
+from history.folder import RunFolder, write_atomically
+from history.kafka_versions import Version
+
+
+def prepare(
+    scenario: str,
+    *,
+    kafka: str,
+    runtime: str = "auto",
+    rate: float | None = None,
+    seed: int | None = None,
+    runs: Path,
+    subnet: str | None = None,
+    lease: Lease = "time",
+    changes: Mapping[str, Any] | None = None,
+    labels: Mapping[str, str] | None = None,
+) -> Path:
+    """Check everything that was asked for and make the run's folder; nothing is started.
+
+    ``changes`` is a JSON merge patch (RFC 7396) on the scenario's file; ``labels`` stand in the manifest.
+    ``lease`` says what spares the run from ``reap``: the life of the calling process (``hold_lease``), or time,
+    which whoever works on it renews (``hold_step``).
+
+    Raises:
+        BadInput: something cannot be done; no folder is left behind.
+    """
+    plan = _plan(_told(scenario, changes, rate), kafka, runtime=runtime, seed=seed, subnet=subnet, labels=labels or {})
+    _check_allowance(plan.scenario, runs)
+    now = datetime.now(UTC)
+    name = plan.scenario.name.replace("_", "-")
+    stem = f"{now:%Y%m%d-%H%M%S}-{name}-{re.sub('[^A-Za-z0-9]+', '-', plan.kafka_version)}"[:57].rstrip("-")
+    run_id = f"{stem}-{secrets.token_hex(2)}"
+    folder = RunFolder(runs.resolve() / run_id)
+    folder.work.mkdir(parents=True)
+    write_atomically(folder.work / "plan.json", plan.model_dump_json(indent=1))
+    write_lease(folder.path, lease)
+    return folder.path
+
+
+def check(scenario: str, *, kafka: str, runtime: str = "auto", changes: Mapping[str, Any] | None = None) -> None:
+    """Check all of this as ``prepare`` would, and fetch what such a run needs; no folder is made.
+
+    Raises:
+        BadInput: something cannot be done.
+    """
+    _plan(_told(scenario, changes, None), kafka, runtime=runtime, seed=None, subnet=None, labels={})
+
+
+def _told(scenario: str, changes: Mapping[str, Any] | None, rate: float | None) -> Scenario:
+    told = load_scenario(scenario, changes)
+    return told if rate is None else _with_rate(told, rate)
+
+
+def _plan(
+    told: Scenario,
+    kafka: str,
+    *,
+    runtime: str,
+    seed: int | None,
+    subnet: str | None,
+    labels: Mapping[str, str],
+) -> Plan:
+    version = reported_version(kafka)
+    steps = [step for phase in told.phases for step in phase.steps]
+    mode = choose_mode(version, told.cluster.mode)
+    check_storage(version, mode, told.cluster)
+    if mode == "kraft" and told.aims_at_controller:
+        raise BadInput(
+            f"Scenario {told.name} aims at the controller, which is no broker in KRaft mode; "
+            "use mode: zookeeper with Kafka before 4.0, or aim at a broker or at the active controller."
+        )
+    if mode == "zookeeper":
+        _check_controllers(told, steps)
+    targets = {step.kafka: reported_version(step.kafka) for step in steps if isinstance(step, Upgrade)}
+    _check_upgrades(version, mode, targets, steps)
+    if targets and mode == "zookeeper" and told.cluster.metadata_version is None:
+        told = _with_protocol(told, version)
+    chosen = choose_runtime(runtime)
+    if lacking := told.needs - capabilities(chosen):
+        raise BadInput(
+            f"Scenario {told.name} needs {', '.join(sorted(lacking))}, which the {chosen} runtime cannot do; "
+            "use RUNTIME=docker."
+        )
+    _check_subnet(chosen, subnet)
+    build = build_of(kafka)
+    if chosen == "docker":
+        from clusters.runtimes.docker.image import fetch_what_nodes_need
+
+        fetch_what_nodes_need()
+        _check_kernel(told, steps)
+    return Plan(
+        scenario=told,
+        kafka_version=build.version,
+        jars=build.jars,
+        origin=build.origin,
+        builds={name: build_of(name) for name in targets},
+        agent=metrics_agent() if told.cluster.metrics else None,
+        mode=mode,
+        runtime=chosen,
+        seed=secrets.randbelow(2**31) if seed is None else seed,
+        subnet=subnet,
+        labels=dict(labels),
+    )
+
+
+def _check_kernel(told: Scenario, steps: list[Step]) -> None:
+    """A kernel without it would be found out in the middle of the run."""
+    from clusters.runtimes.kernel import lacking
+
+    missing = lacking((part for step in steps for part in step.kernel), hold_trial)
+    for step in steps:
+        for part in (missing[name] for name in step.kernel if name in missing):
+            raise BadInput(
+                f"Scenario {told.name} has the step {step.key}, for which this host's kernel lacks {part.name}; "
+                f"use {part.instead}, or a kernel that has it."
+            )
+
+
+def _check_controllers(told: Scenario, steps: list[Step]) -> None:
+    """ZooKeeper mode has no controllers of their own."""
+    if told.cluster.controllers > 1:
+        raise BadInput(
+            f"Scenario {told.name} asks for {told.cluster.controllers} controllers; in ZooKeeper mode one of the "
+            "brokers is the controller, so leave cluster.controllers out."
+        )
+    for step in steps:
+        if not isinstance(step, Upgrade | Rollback) and any(t.role == "controllers" for t in step.targets):
+            raise BadInput(
+                f"Scenario {told.name} aims {step.key} at the controllers, which are nodes of their own in KRaft mode "
+                "only; aim at the active controller."
+            )
+
+
+def _check_upgrades(version: str, mode: Mode, targets: Mapping[str, str], steps: list[Step]) -> None:
+    for target in targets.values():
+        if version_of(target) <= version_of(version):
+            raise BadInput(f"upgrade: Kafka {target} is no upgrade of Kafka {version}; give an older one with KAFKA=.")
+        choose_mode(target, mode)
+    newest = max(version_of(target) for target in (version, *targets.values()))
+    for step in steps:
+        if isinstance(step, Finalise):
+            if Version.parse(step.to) > newest:
+                raise BadInput(f"finalise: {step.to} is newer than every Kafka of this run.")
+            if mode == "kraft":
+                metadata_level(step.to)
+
+
+def _with_protocol(told: Scenario, version: str) -> Scenario:
+    """Unless told, brokers in ZooKeeper mode speak their own protocol: new binaries would finalise themselves."""
+    cluster = told.cluster.model_copy(update={"metadata_version": version_of(version).minor_release})
+    return told.model_copy(update={"cluster": cluster})
+
+
+def _with_rate(told: Scenario, rate: float) -> Scenario:
+    if told.load is None:
+        raise BadInput(f"RATE={rate:g} was given, but scenario {told.name} has no load.")
+    if not 0 < rate < math.inf:
+        raise BadInput(f"RATE={rate:g} is no rate; give records a second above 0.")
+    return told.model_copy(update={"load": told.load.model_copy(update={"rate": rate})})
+
+
+def _check_allowance(told: Scenario, runs: Path) -> None:
+    """Docker would refuse these in the middle of the run."""
+    allowance = told.cluster.allowance
+    if allowance is None:
+        return
+    here = os.sched_getaffinity(0)
+    for cpu_set in (allowance.cpu_set, allowance.clients_cpu_set):
+        if cpu_set is not None and not cpus_of(cpu_set) <= here:
+            raise BadInput(f"Scenario {told.name} asks for CPUs {cpu_set}; this host has {sorted(here)}.")
+    if allowance.disk_read is not None:
+        from clusters.runtimes.docker.limits import block_device
+
+        block_device(runs.resolve())
+
+
+def _check_subnet(runtime: str, subnet: str | None) -> None:
+    """Try the subnet that was asked for, so that one in use is refused before anything starts."""
+    if subnet is not None:
+        with hold_trial() as run:
+            trial = open_runtime(runtime, run)
+            try:
+                trial.reserve(subnet)
+            finally:
+                trial.remove_all()

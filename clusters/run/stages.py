@@ -1,0 +1,107 @@
+"""The stages of a run, in their order: the one list from which DAG, recorder, time limits and screen follow.
+
+Light to import: a DAG file is parsed again and again. Judging and the page stand above (``operators.stages``).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Literal
+
+from clusters.scenario.durations import MAX_DRAIN_S, expected_phase_s, longest_phase_s
+from clusters.scenario.scenario import Load, Scenario
+
+_WORK_WAITS_S = 5.0  # for a task before that is about to end
+_END_WAITS_S = 120.0  # for a phase that was given up to heal what it broke
+
+
+def _nothing(_: Load | None) -> float:
+    return 0.0
+
+
+def _answers(load: Load | None) -> float:
+    return load.delivery_timeout if load else 0.0
+
+
+def _open_transaction(load: Load | None) -> float:
+    return load.transaction.timeout if load and load.transaction else 0.0
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One stage: a task of the DAG, a call of ``clusters.run.experiment``, and what a person reads of it.
+
+    ``start`` and ``setup`` make what ``teardown`` removes; ``work`` is left out after a failure, ``end`` is not.
+    ``expected_s`` is of two cores with jars at hand. A stage is given up after ``limit_s``, and later by what the
+    scenario itself lets it wait (``waits_s``).
+    """
+
+    name: str
+    text: str
+    expected_s: float
+    limit_s: float = 300.0
+    call: str = ""  # the name, where nothing else is said
+    arguments: tuple[object, ...] = ()  # of the call, after the run
+    role: Literal["start", "setup", "work", "end", "teardown"] = "work"
+    phase: str = ""
+    waits_s: Callable[[Load | None], float] = _nothing
+
+    @property
+    def function(self) -> str:
+        """The function of ``clusters.run.experiment``."""
+        return self.call or self.name
+
+    @property
+    def step_wait_s(self) -> float:
+        """How long it waits for another task of its run to end."""
+        return _END_WAITS_S if self.role == "end" else _WORK_WAITS_S
+
+    def limit(self, scenario: Scenario) -> timedelta:
+        """After how long it hangs."""
+        return timedelta(seconds=self.limit_s + self.waits_s(scenario.load))
+
+
+_CAPTURING = "capturing every replica's offsets"
+_BEFORE = (
+    Stage("start_cluster", "starting the cluster", 12.0, 900.0, role="start"),
+    Stage("create_topics", "creating the topics", 2.0),
+    Stage("start_clients", "starting the clients", 4.0, role="setup"),
+    Stage("capture_before", _CAPTURING, 1.0, call="capture", arguments=("before",)),  # an empty topic shows nothing
+)
+_AFTER = (
+    Stage("stop_producers", "stopping the producers", 2.0, waits_s=_answers),
+    Stage("quiesce", "waiting for the replicas to come to rest", 3.0, waits_s=_open_transaction),
+    Stage("drain", "reading every record again", 5.0, MAX_DRAIN_S + 300.0),
+    Stage("capture_after", _CAPTURING, 1.0, call="capture", arguments=("after",)),
+)
+STOP_CLIENTS = Stage("stop_clients", "stopping the clients", 2.0, role="end", waits_s=_answers)
+COLLECT = Stage("collect", "collecting logs, segments and checkpoints", 5.0, 900.0, role="end")
+TEAR_DOWN = Stage("tear_down", "removing everything that was started", 4.0, role="teardown")
+
+
+def stages(scenario: Scenario) -> tuple[Stage, ...]:
+    """Every stage of recording a scenario, in order."""
+    return (*_BEFORE, *_phases(scenario), *_AFTER, STOP_CLIENTS, COLLECT, TEAR_DOWN)
+
+
+def _phases(scenario: Scenario) -> list[Stage]:
+    return [
+        Stage(
+            f"phase_{number}_{re.sub('[^a-z0-9]+', '_', phase.name.lower()).strip('_')}",
+            f"phase {number}/{len(scenario.phases)} {phase.name}",
+            expected_phase_s(phase),
+            longest_phase_s(phase),
+            call="run_phase",
+            arguments=(number - 1, phase.name),
+            phase=phase.name,
+        )
+        for number, phase in enumerate(scenario.phases, 1)
+    ]
+
+
+def expected_s(scenario: Scenario) -> float:
+    """Seconds that recording a scenario takes."""
+    return sum(stage.expected_s for stage in stages(scenario))

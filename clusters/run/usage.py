@@ -1,0 +1,81 @@
+"""Samples what every node and the host have used so far, at the boundaries of phases."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from clusters.clients.nodes import CONSUMER, PROBER, PRODUCER
+from clusters.kafka.metrics import scrape
+from clusters.live.world import World
+from clusters.runtimes import counters
+from clusters.runtimes.nodes import Node
+from history.folder import write_atomically
+from history.tables import USAGE
+
+HOST = "host"
+_ENDS_WITH_PROCESS = ("cpu_", "disk_", "gc_", "request_")  # what counts from zero again in a broker's next process
+
+
+def record_usage(world: World, label: str) -> None:
+    """Write one row per counter to a file of its own; a node that does not run, or a counter that is not there, has
+    none.
+    """
+    names = [node.name for node in world.servers] + [PRODUCER, CONSUMER, PROBER]
+    with ThreadPoolExecutor(len(names)) as pool:
+        of_nodes = list(pool.map(lambda name: _sampled(world, label, name), names))
+    rows = [row for sample in of_nodes for row in sample]
+    rows += _rows(label, HOST, counters.of_host())
+    folder = world.folder.table("usage")
+    folder.mkdir(exist_ok=True)
+    name = f"{len(list(folder.iterdir())):02}-{re.sub('[^a-z0-9]+', '-', label.lower())}"
+    pq.write_table(pa.Table.from_pylist(rows, schema=USAGE), folder / f"{name}.parquet")
+
+
+def carry_usage(world: World, nodes: Iterable[Node]) -> None:
+    """Keep the counters of nodes that are about to be ended, so that those of their next process go on from there.
+
+    One that does not answer keeps what was carried before.
+    """
+    carried = _carried(world)
+    for node in nodes:
+        now = carried.get(node.name, {}) | _counted(world, node.name, carried)
+        carried[node.name] = {name: value for name, value in now.items() if name.startswith(_ENDS_WITH_PROCESS)}
+    write_atomically(_carried_file(world), json.dumps(carried))
+
+
+def _sampled(world: World, label: str, name: str) -> list[dict[str, object]]:
+    return _rows(label, name, _counted(world, name, _carried(world)))
+
+
+def _counted(world: World, name: str, carried: dict[str, dict[str, float]]) -> dict[str, float]:
+    before = carried.get(name, {})
+    now = world.runtime.usage(name)
+    if now and world.scenario.cluster.metrics:
+        address = next((node.address for node in world.brokers.values() if node.name == name), None)
+        now |= scrape(address) if address else {}
+    return {key: value + before.get(key, 0.0) for key, value in now.items()}
+
+
+def _rows(label: str, source: str, counted: dict[str, float]) -> list[dict[str, object]]:
+    t_ns = time.monotonic_ns()
+    return [{"t_ns": t_ns, "label": label, "source": source, "name": n, "value": v} for n, v in counted.items()]
+
+
+def _carried_file(world: World) -> Path:
+    return world.folder.work / "usage.json"
+
+
+def _carried(world: World) -> dict[str, dict[str, float]]:
+    try:
+        found: dict[str, dict[str, float]] = json.loads(_carried_file(world).read_text())
+    except FileNotFoundError:
+        return {}
+    return found

@@ -1,0 +1,106 @@
+"""The image of all nodes, whatever their role and version of Kafka: how it is built, and scripts that run in it."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import docker
+from docker.errors import ImageNotFound
+
+from clusters.paths import CACHE, locked
+from clusters.runtimes.client_libraries import client_libraries
+from clusters.runtimes.docker.daemon import RUN_LABEL, connected, trying
+from history.errors import HarnessError
+
+log = logging.getLogger("plimsoll.docker")
+
+BASE_IMAGE = "debian:bookworm-slim"
+DOCKERFILE = Path(__file__).with_name("node") / "Dockerfile"
+
+
+def fetch_what_nodes_need() -> None:
+    """Build the node image and fetch the client libraries where they are missing, so that no start waits for them.
+
+    Raises:
+        HarnessError: one of them cannot be had.
+    """
+    with connected(timeout_s=600) as client:
+        node_image(client)
+        client_libraries()
+
+
+def node_image(client: docker.DockerClient) -> str:
+    """The tag of the node image, built when it is not there yet; the tag changes with the Dockerfile.
+
+    Raises:
+        HarnessError: neither a registry nor mmdebstrap can give the base image, or the build failed.
+    """
+    tag = f"plimsoll-node:{hashlib.sha256(DOCKERFILE.read_bytes()).hexdigest()[:12]}"
+    if has_image(client, tag):
+        return tag
+    with locked(CACHE / ".image.lock"):
+        if not has_image(client, tag):
+            log.info("building the node image, once (about 15 s, or 2 min where no image registry answers)")
+            _base_image(client)
+            with trying(f"build the node image from {DOCKERFILE}"):
+                # The build's own network would be the default bridge, which some hosts do not route.
+                client.images.build(path=str(DOCKERFILE.parent), tag=tag, network_mode="host", rm=True, forcerm=True)
+    return tag
+
+
+def has_image(client: docker.DockerClient, reference: str) -> bool:
+    """Whether the daemon has an image, without asking a registry."""
+    with trying(f"look for the image {reference}"):
+        try:
+            client.images.get(reference)
+        except ImageNotFound:
+            return False
+    return True
+
+
+def _base_image(client: docker.DockerClient) -> None:
+    if has_image(client, BASE_IMAGE):
+        return
+    try:
+        with trying(f"pull {BASE_IMAGE}", advice="install Debian's mmdebstrap to build it here"):
+            client.images.pull(BASE_IMAGE)
+    except HarnessError:
+        if not shutil.which("mmdebstrap"):
+            raise
+        _build_base_image(client)
+
+
+def _build_base_image(client: docker.DockerClient) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        archive = Path(folder) / "base.tar"
+        subprocess.run(["mmdebstrap", "--variant=minbase", "bookworm", str(archive)], check=True)
+        repository, _, version = BASE_IMAGE.partition(":")
+        with trying(f"import {BASE_IMAGE}"):
+            client.api.import_image(str(archive), repository=repository, tag=version)
+
+
+def run_script(client: docker.DockerClient, run: Path, script: str, what: str, **how: Any) -> str:
+    """Run a shell script in a short-lived container of a run's, to do ``what``; returns what it printed.
+
+    Raises:
+        HarnessError: it failed.
+    """
+    image = node_image(client)
+    with trying(what):
+        output = client.containers.run(
+            image,
+            ["sh", "-c", script],
+            cap_drop=["ALL"],
+            labels={RUN_LABEL: str(run)},
+            remove=True,
+            # Of most other drivers, which a host may have as its default, docker-py returns nothing.
+            log_config=docker.types.LogConfig(type="json-file"),
+            **how,
+        )
+    return bytes(output).decode()

@@ -1,0 +1,49 @@
+"""Kafka's own images, of which only the libraries are taken."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from docker.errors import NotFound
+
+from clusters.runtimes.docker.daemon import connected, trying
+from clusters.runtimes.docker.image import has_image
+from history.errors import BadInput, HarnessError
+
+LIBRARIES = "/opt/kafka/libs"
+
+
+def image_id(reference: str) -> str:
+    """The id of an image, which is pulled where it is not there.
+
+    Raises:
+        BadInput: no Docker daemon answers, or no registry gave it.
+    """
+    try:
+        with connected(timeout_s=600) as client:
+            there = has_image(client, reference)
+            with trying(f"pull {reference}"):
+                found = client.images.get(reference) if there else client.images.pull(reference)
+    except HarnessError as error:
+        raise BadInput(f"KAFKA=image:{reference} cannot be had. {error}") from error
+    return str((found[0] if isinstance(found, list) else found).id)
+
+
+def copy_out_of_image(reference: str, identity: str, archive: Path) -> None:
+    """Write an image's Kafka libraries to a tar file; nothing of the image is run.
+
+    Raises:
+        BadInput: it holds none where Kafka's own images have them.
+    """
+    with connected(timeout_s=600) as client, trying(f"copy {LIBRARIES} out of {reference}"):
+        container = client.containers.create(identity, ["none"])
+        try:
+            parts, _ = container.get_archive(LIBRARIES)
+            with archive.open("wb") as file:
+                file.writelines(parts)
+        except NotFound as error:
+            raise BadInput(
+                f"KAFKA=image:{reference} holds no {LIBRARIES}, where Kafka's own images have it."
+            ) from error
+        finally:
+            container.remove()

@@ -1,0 +1,78 @@
+"""What a container may use of its host: CPU time and CPUs by its control group, what it sends by an HTB class."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from docker.errors import NotFound
+
+from clusters.runtimes import cgroups
+from clusters.runtimes.docker.daemon import Daemon, trying
+from clusters.runtimes.docker.namespaces import Namespaces
+from clusters.runtimes.nodes import Node
+from history.errors import BadInput
+
+CPU_PERIOD_US = 20_000  # Docker's own 100 ms would let a broker with a small quota stand still for most of them
+EGRESS_BURST = "64k"  # as large as what the kernel hands over in one piece
+
+
+class DockerLimits:
+    """The resource limits of a run's containers."""
+
+    def __init__(self, daemon: Daemon, namespaces: Namespaces) -> None:
+        self._daemon = daemon
+        self._namespaces = namespaces
+
+    def limit_egress(self, node: Node, bytes_per_s: float) -> None:
+        most = int(bytes_per_s * 8)
+        # The leaf has little of its own and borrows the rest, so that a lag's class beside it does not add to the sum.
+        script = (
+            "tc qdisc add dev eth0 root handle 1: htb default 2 && "
+            f"tc class add dev eth0 parent 1: classid 1:1 htb rate {most}bit burst {EGRESS_BURST} && "
+            f"tc class add dev eth0 parent 1:1 classid 1:2 htb rate {most // 10}bit ceil {most}bit "
+            f"burst {EGRESS_BURST} cburst {EGRESS_BURST}"
+        )
+        self._namespaces.run_script(node, script, f"limit what {node.name} sends")
+
+    def limit_cpu(self, name: str, cpus: float | None, cpu_set: str | None) -> None:
+        quota = -1 if cpus is None else int(cpus * CPU_PERIOD_US)
+        changes: dict[str, Any] = {"cpu_period": CPU_PERIOD_US, "cpu_quota": quota}
+        if cpu_set is not None:
+            changes["cpuset_cpus"] = cpu_set
+        with trying(f"limit the CPU time of {name} to {cpus} on {cpu_set}"):
+            self._daemon.container(name).update(**changes)
+
+    def in_effect(self, node: Node) -> dict[str, Any]:
+        pid = pid_of(self._daemon, node.name)
+        shown = self._namespaces.show(node, "tc", "-s", "class", "show", "dev", "eth0")
+        said: dict[str, Any] = {"network": " ".join(shown.split())}
+        if pid is not None:
+            said |= {**cgroups.cpu_limits(pid), **cgroups.cpu_counters(pid), "disk_read": cgroups.read_limit(pid)}
+        return {name: value for name, value in said.items() if value not in (None, "")}
+
+
+def pid_of(daemon: Daemon, name: str) -> int | None:
+    """The host's id of a node's first process; None where it does not run."""
+    with trying(f"tell the process of {name}"):
+        try:
+            return int(daemon.container(name).attrs["State"]["Pid"]) or None
+        except NotFound:
+            return None
+
+
+def block_device(folder: Path) -> str:
+    """The disk on which a folder lies (or will lie), such as ``/dev/sda``.
+
+    Raises:
+        BadInput: it lies on none that the kernel could limit.
+    """
+    number = next(path for path in (folder, *folder.parents) if path.exists()).stat().st_dev
+    known = Path(f"/sys/dev/block/{os.major(number)}:{os.minor(number)}").resolve()
+    disk = known.parent if (known / "partition").exists() else known
+    if not disk.exists():
+        raise BadInput(
+            f"disk_read cannot be limited: {folder} lies on no block device (a network or layered file system?)."
+        )
+    return f"/dev/{disk.name}"

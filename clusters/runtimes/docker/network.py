@@ -1,0 +1,96 @@
+"""The traffic between containers: iptables drops it, HTB classes limit it, netem within them delays it."""
+
+from __future__ import annotations
+
+import re
+
+from clusters.runtimes.docker.namespaces import Namespaces
+from clusters.runtimes.nodes import Node
+from clusters.runtimes.runtime import LimitCounters
+
+HAS_EGRESS_LIMIT = "tc class show dev eth0 | grep -q 'htb 1:1 '"
+NETEM_PACKETS = 100_000  # held back at a time; more are dropped
+STILL_THERE = "still there"
+
+
+class DockerNetwork:
+    """Rules in the nodes' network namespaces."""
+
+    def __init__(self, namespaces: Namespaces) -> None:
+        self._namespaces = namespaces
+
+    def drop_packets(self, node: Node, rule: str, matches: list[str]) -> None:
+        commands = [f"-N {rule}", *(f"-A {rule} {match} -j DROP" for match in matches)]
+        hooks = [f"-I {hook} -j {rule}" for hook in ("INPUT", "OUTPUT")]
+        script = " && ".join(f"iptables -w {command}" for command in commands + hooks)
+        self._namespaces.run_script(node, script, f"drop packets of {node.name}")
+
+    def dropped_packets(self, node: Node, rule: str) -> int | None:
+        script = f"iptables -w -nvxL {rule} 2>/dev/null || true"
+        return _packets(self._namespaces.run_script(node, script, f"count the dropped packets of {node.name}"))
+
+    def stop_dropping(self, node: Node, rule: str) -> int | None:
+        unhook = [f"iptables -w -D {hook} -j {rule}" for hook in ("INPUT", "OUTPUT")]
+        count = f"iptables -w -nvxL {rule}"
+        script = "; ".join([*unhook, count, f"iptables -w -F {rule}", f"iptables -w -X {rule}"])
+        script += f"; ! iptables -w -S | grep {rule} || echo {STILL_THERE}"
+        said = self._namespaces.run_script(node, script, f"stop dropping packets of {node.name}")
+        return None if STILL_THERE in said else _packets(said)
+
+    def limit_ingress(self, node: Node, senders: list[Node], port: int, bytes_per_s: float | None) -> None:
+        script = _unlimit(node) if bytes_per_s is None else _limit(node, port, bytes_per_s)
+        for sender in senders:
+            self._namespaces.run_script(sender, script, f"limit what {sender.name} sends to {node.name}")
+
+    def limited(self, node: Node, sender: Node) -> LimitCounters | None:
+        command = ("tc", "-s", "class", "show", "dev", "eth0", "classid", f"1:{_class_of(node)}")
+        counted = re.search(
+            r"Sent (\d+) bytes .*overlimits (\d+) .*\n.*backlog (\S+)", self._namespaces.show(sender, *command)
+        )
+        if counted is None:
+            return None
+        waiting = counted[3] != "0b"
+        return LimitCounters(passed_bytes=int(counted[1]), held_back=int(counted[2]) + waiting)
+
+    def delay_ingress(self, node: Node, sender: Node, by_s: float, overtaking: float = 0.0) -> None:
+        reorder = f" reorder {overtaking:g}%" if overtaking else ""
+        held = f"netem delay {by_s * 1000:g}ms{reorder} limit {NETEM_PACKETS}"
+        script = f"tc qdisc add dev eth0 parent 1:{_class_of(node)} {held}"
+        self._namespaces.run_script(sender, script, f"delay what {sender.name} sends to {node.name}")
+
+    def delayed_bytes(self, node: Node, sender: Node) -> int | None:
+        shown = self._namespaces.show(sender, "tc", "-s", "qdisc", "show", "dev", "eth0")
+        sent = re.search(rf"netem \S+ parent 1:{_class_of(node)} .*\n *Sent (\d+) bytes", shown)
+        return int(sent[1]) if sent else None
+
+
+def _limit(node: Node, port: int, bytes_per_s: float) -> str:
+    minor, rate = _class_of(node), f"rate {max(int(bytes_per_s * 8), 8)}bit burst 15k"
+    # Below the class of the sender's own limit, where it has one, so that its traffic counts there, too.
+    return (
+        f"parent=1:; {HAS_EGRESS_LIMIT} && parent=1:1; "
+        f"tc class change dev eth0 parent $parent classid 1:{minor} htb {rate} 2>/dev/null || ("
+        "(tc qdisc show dev eth0 | grep -q 'htb 1:' || tc qdisc add dev eth0 root handle 1: htb default 0)"
+        f" && tc class add dev eth0 parent $parent classid 1:{minor} htb {rate} && "
+        f"tc filter add dev eth0 parent 1: protocol ip prio {minor} u32 match ip dst {node.address}/32 "
+        f"match ip sport {port} 0xffff flowid 1:{minor}) && tc class show dev eth0"
+    )
+
+
+def _unlimit(node: Node) -> str:
+    minor = _class_of(node)
+    return (
+        f"tc filter del dev eth0 parent 1: prio {minor}; tc class del dev eth0 classid 1:{minor}; "
+        "tc class show dev eth0 | grep -q htb || tc qdisc del dev eth0 root; tc qdisc show dev eth0"
+    )
+
+
+def _class_of(node: Node) -> int:
+    """The minor number of the HTB class, and the priority of its filter, that limits traffic into a broker."""
+    return 10 + (node.node_id or 0)  # two digits at the least, so that no class of a resource limit is meant
+
+
+def _packets(listed: str) -> int | None:
+    """The sum of the packet counters in what iptables lists with -nvx; None where it lists no rule."""
+    counts = [int(line.split()[0]) for line in listed.splitlines() if " DROP " in line]
+    return sum(counts) if counts else None

@@ -1,0 +1,133 @@
+"""What a runtime offers: nodes always; a network, resource limits and disks where it has them, else None."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NamedTuple, Protocol, TypeVar
+
+from clusters.runtimes.nodes import Node
+from history.errors import HarnessError
+
+T = TypeVar("T")
+
+NodeState = Literal["running", "paused", "exited", "absent"]
+OPTIONAL = ("network", "resource_limits", "disks")  # what a scenario's steps may need of a runtime
+
+
+class Runtime(Protocol):
+    """Runs the nodes of one run. All calls by node name; all leftovers are found by the run's folder."""
+
+    @property
+    def name(self) -> Literal["docker", "process"]: ...
+
+    @property
+    def network(self) -> Network | None: ...
+
+    @property
+    def resource_limits(self) -> ResourceLimits | None: ...
+
+    @property
+    def disks(self) -> Disks | None: ...
+
+    def reserve(self, subnet: str | None) -> str:
+        """Reserve an address range for the run; returns its first three bytes, such as ``172.30.7``.
+
+        Raises:
+            BadInput: the subnet that was asked for is in use or no /24 of this runtime.
+        """
+        ...
+
+    def start(self, node: Node) -> None: ...
+
+    def kill(self, name: str, signal: str) -> None:
+        """Send a signal (``SIGKILL``, ``SIGTERM``) to a node that runs."""
+        ...
+
+    def pause(self, name: str) -> None: ...
+
+    def resume(self, name: str) -> None: ...
+
+    def state(self, name: str) -> NodeState: ...
+
+    def usage(self, name: str) -> dict[str, float]:
+        """What a node has used since its process began (see ``counters``); of one that does not run, nothing."""
+        ...
+
+    def remove_all(self) -> list[str]:
+        """Remove everything of the run; returns what was there. Safe to call again."""
+        ...
+
+
+class LimitCounters(NamedTuple):
+    """What passed a limit, and how often the limit held something back."""
+
+    passed_bytes: int
+    held_back: int
+
+
+class Network(Protocol):
+    """The traffic between nodes, dropped, limited or delayed by the kernel, which counts what it did."""
+
+    def drop_packets(self, node: Node, rule: str, matches: list[str]) -> None:
+        """Drop a node's packets that match, in iptables' words, under a name of at most 28 letters."""
+        ...
+
+    def dropped_packets(self, node: Node, rule: str) -> int | None:
+        """How many packets the kernel has dropped by that name; None where there is no such rule."""
+        ...
+
+    def stop_dropping(self, node: Node, rule: str) -> int | None:
+        """End it; returns how many packets were dropped, or None where the kernel still lists it."""
+        ...
+
+    def limit_ingress(self, node: Node, senders: list[Node], port: int, bytes_per_s: float | None, /) -> None:
+        """Limit what ``senders`` send from ``port`` to a node; None lifts the limit."""
+        ...
+
+    def limited(self, node: Node, sender: Node) -> LimitCounters | None:
+        """What the kernel counted within ``limit_ingress`` from a sender so far; None without a limit."""
+        ...
+
+    def delay_ingress(self, node: Node, sender: Node, by_s: float, overtaking: float = 0.0) -> None:
+        """Hold back what ``limit_ingress`` lets through from a sender, but for so many per cent, until that limit is
+        lifted.
+        """
+        ...
+
+    def delayed_bytes(self, node: Node, sender: Node) -> int | None:
+        """What ``delay_ingress`` has let through from a sender so far; None without a delay."""
+        ...
+
+
+class ResourceLimits(Protocol):
+    """What a node may use of its host."""
+
+    def limit_egress(self, node: Node, bytes_per_s: float) -> None:
+        """Limit what a node sends, whoever to, for as long as the run lasts."""
+        ...
+
+    def limit_cpu(self, name: str, cpus: float | None, cpu_set: str | None) -> None:
+        """Limit a running node's CPU time (None: no limit) and where it may run (None: as it is)."""
+        ...
+
+    def in_effect(self, node: Node) -> dict[str, Any]:
+        """What the kernel says of a node's limits and of what they held back."""
+        ...
+
+
+class Disks(Protocol):
+    """A node's own disk."""
+
+    def run_script(self, node: Node, script: str) -> str:
+        """Run a shell script in a node's folder, beside the node, its own disk as /disk; returns what it printed."""
+        ...
+
+
+def available(capability: T | None, name: str) -> T:
+    """What planning has checked that the runtime has.
+
+    Raises:
+        HarnessError: it does not have it.
+    """
+    if capability is None:
+        raise HarnessError(f"This runtime has no {name}; use RUNTIME=docker.")
+    return capability

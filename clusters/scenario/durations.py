@@ -1,0 +1,67 @@
+"""How long the steps of a story take: what a person is told, and when a step or a phase is given up."""
+
+from __future__ import annotations
+
+from clusters.scenario.scenario import Phase, Scenario
+from clusters.scenario.steps.flow import SetRate, Write
+from clusters.scenario.steps.step import Step
+
+_STEP_S = 2.0
+_RESTART_S = 8.0
+_SLOWEST = 4  # how much longer than usual a step may take on a busy host
+_MARGIN_S = 120.0  # binding targets, healing and the capture at a phase's end, on a busy host
+_WRITE_S = 30.0  # of a leader that is cut off, which answers each request after 10 s
+_REQUEST_S = 0.02  # of one that is answered, on a busy host
+_LAST_REQUEST_S = 15.0  # one that is under way as a write is given up
+_DRAINED_PER_S = 5000.0  # records that the last reader reads on a busy host, and less than half of what it can
+_MIN_DRAIN_S, MAX_DRAIN_S = 120.0, 3600.0
+
+
+def expected_phase_s(phase: Phase) -> float:
+    """Seconds that a phase will take if a third of its waits' limits is used up."""
+    return sum(_held_s(step) + _limit_s(step) / 3 + _works_s(step) for step in phase.steps)
+
+
+def longest_phase_s(phase: Phase) -> float:
+    """Seconds after which a phase hangs: every hold, every limit run out, slow steps, and a margin."""
+    longest = (_held_s(step) + _limit_s(step) + _gives_up_s(step) + _SLOWEST * _works_s(step) for step in phase.steps)
+    return _MARGIN_S + sum(longest)
+
+
+def drain_limit_s(scenario: Scenario) -> float:
+    """Seconds after which the last reader ends with what it has: by the records that there are at most to read."""
+    return min(max(expected_records(scenario) / _DRAINED_PER_S, _MIN_DRAIN_S), MAX_DRAIN_S)
+
+
+def expected_records(scenario: Scenario) -> float:
+    """The records that a run writes if its highest rate holds throughout."""
+    load = scenario.load
+    steps = [step for phase in scenario.phases for step in phase.steps]
+    rate = max([load.rate, *(step.rate for step in steps if isinstance(step, SetRate))]) if load else 0.0
+    return rate * sum(map(expected_phase_s, scenario.phases))
+
+
+def write_limit_s(step: Write) -> float:
+    """Seconds after which a write sends no more of its records."""
+    return _WRITE_S + _REQUEST_S * step.records / step.batch
+
+
+def _gives_up_s(step: Step) -> float:
+    return write_limit_s(step) + _LAST_REQUEST_S if isinstance(step, Write) else 0.0
+
+
+def _held_s(step: Step) -> float:
+    """What the story itself asks for; ``after`` is between the deaths of a crash loop."""
+    return float(getattr(step, "seconds", 0.0)) + float(getattr(step, "after", 0.0)) * len(step.breaks)
+
+
+def _limit_s(step: Step) -> float:
+    return float(getattr(step, "limit", 0.0))
+
+
+def _works_s(step: Step) -> float:
+    """What it takes to do it, where that is not its hold or wait; a step that is no fault heals what it breaks."""
+    if hasattr(step, "seconds") or hasattr(step, "limit"):
+        return 0.0
+    restarts = 0 if step.fault else len(step.breaks)
+    return _STEP_S * getattr(step, "times", 1) + _RESTART_S * restarts

@@ -1,0 +1,378 @@
+"""A scenario: one YAML file, data only, that says what to set up and what to break.
+
+Every model forbids unknown fields; ``load_scenario`` turns the first thing wrong into one sentence.
+docs/scenarios.md explains the language with examples.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, PlainSerializer, ValidationError, model_validator
+
+from clusters.paths import ROOT
+from clusters.scenario.steps.catalog import AnyStep
+from clusters.scenario.steps.disks import FillDisk, FlipBit, ReadOnlyDisk
+from clusters.scenario.steps.flow import SetRate
+from clusters.scenario.steps.network import Lag, Slow
+from clusters.scenario.steps.step import Step
+from clusters.scenario.steps.topology import ChurnLeadership
+from clusters.scenario.targets import Letter, Target
+from clusters.scenario.values import (
+    Acks,
+    Bytes,
+    BytesPerSecond,
+    CpuSet,
+    MetadataVersion,
+    Model,
+    PerSecond,
+    Seconds,
+    Settings,
+    seconds,
+)
+from history.errors import BadInput
+from history.refusals import Place, dotted, first_wrong
+from history.yaml_files import parse, read_text
+
+CONTROLLERS = ("active controller", "controllers")  # nodes of their own in KRaft mode
+SCENARIOS = ROOT / "scenarios"
+
+
+class Allowance(Model):
+    """What each broker may use of its host; the CPU sets are shared, one by all brokers, one by all other nodes."""
+
+    cpus: float | None = Field(default=None, ge=0.05, allow_inf_nan=False)  # CPU seconds a second
+    cpu_set: CpuSet | None = None
+    clients_cpu_set: CpuSet | None = None
+    network: BytesPerSecond | None = None  # what it sends
+    disk_read: BytesPerSecond | None = None  # what is not in the page cache
+
+
+def cpus_of(cpu_set: str) -> set[int]:
+    """``0,2-3`` → {0, 2, 3}."""
+    ends = (part.partition("-") for part in cpu_set.split(","))
+    return {cpu for first, _, last in ends for cpu in range(int(first), int(last or first) + 1)}
+
+
+def _is_none(value: object) -> bool:
+    """What did not exist when a scenario was written is left out of it, so that its digest stays."""
+    return value is None
+
+
+class Cluster(Model):
+    """``session_timeout`` becomes broker.session.timeout.ms (KRaft) or zookeeper.session.timeout.ms.
+
+    ``metadata_version`` is metadata.version (KRaft) or inter.broker.protocol.version (ZooKeeper); one that is older
+    than the brokers is what an upgrade has before it is finalised.
+
+    ``jvm``: quick starts within seconds and is no basis for a benchmark; stock is what Kafka's own scripts give.
+    """
+
+    brokers: int = Field(ge=1, le=26)
+    mode: Literal["kraft", "zookeeper"] | None = None  # None: by version
+    controllers: Literal[1, 3] = Field(default=1, exclude_if=lambda number: number == 1)  # KRaft's voters
+    elr: bool | None = Field(default=None, exclude_if=_is_none)  # eligible leader replicas; None: by version
+    metadata_version: MetadataVersion | None = Field(default=None, exclude_if=_is_none)  # None: the version's own
+    session_timeout: Seconds = 9.0
+    jvm: Literal["quick", "stock"] = "quick"
+    heap: str | None = Field(default=None, pattern=r"^[1-9]\d*[mMgG]$")  # of a broker; None: by jvm
+    allowance: Allowance | None = None
+    disks: dict[Letter, Bytes] = Field(default_factory=dict)  # brokers with a small disk of their own
+    metrics: bool = False  # brokers tell of their requests and garbage collection
+    debug: list[str] = Field(
+        default_factory=list
+    )  # loggers of the brokers that say more, such as kafka.cluster.Partition
+    config: Settings = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _no_debug_in_benchmarks(self) -> Cluster:
+        if self.debug and (self.jvm == "stock" or self.allowance or self.metrics):
+            raise ValueError(
+                f"debug: {self.debug} slows brokers down, so no benchmark may have it; leave out jvm: stock, allowance "
+                "and metrics, or debug"
+            )
+        return self
+
+    @property
+    def broker_ids(self) -> dict[str, int]:
+        """Letter → broker id: A is 1."""
+        return {chr(ord("A") + index): index + 1 for index in range(self.brokers)}
+
+
+class Topic(Model):
+    """``replicas`` names the brokers of partition 0, preferred leader first; partition p starts p further."""
+
+    partitions: int = Field(default=1, ge=1)
+    replicas: list[str] = Field(min_length=1)
+    config: Settings = Field(default_factory=dict)
+
+    def assignment(self, broker_ids: dict[str, int]) -> dict[int, list[int]]:
+        ids = [broker_ids[name] for name in self.replicas]
+        turn = len(ids)
+        return {p: ids[p % turn :] + ids[: p % turn] for p in range(self.partitions)}
+
+
+class Transaction(Model):
+    """Records go out in transactions of so many, one after the other; every ``abort_every``th is aborted on purpose."""
+
+    records: int = Field(default=20, gt=0)
+    abort_every: int | None = Field(default=None, ge=2)
+    timeout: Seconds = 60.0  # transaction.timeout.ms
+
+
+class Load(Model):
+    """The open-loop producer and its live consumer, running through all phases."""
+
+    topic: str
+    rate: PerSecond = 1000.0
+    record_bytes: int = Field(default=100, ge=64)
+    acks: Acks = "all"
+    idempotence: bool = True
+    retries: int = Field(default=2_147_483_647, ge=0)
+    request_timeout: Seconds = 10.0
+    delivery_timeout: Seconds = 30.0
+    linger: Annotated[float, Field(ge=0, allow_inf_nan=False), BeforeValidator(seconds)] = 0.005
+    batch_bytes: int = Field(default=900_000, ge=100, le=900_000)  # below the brokers' message.max.bytes
+    compression: Literal["none", "gzip"] = "none"
+    engine: Literal["kafka-python", "confluent-kafka"] = "kafka-python"
+    transaction: Transaction | None = None
+    p99_limit: Seconds | None = None  # up to this p99 a rate counts as sustained
+
+    @property
+    def isolation(self) -> str:
+        """How the load's readers read; what a transaction wrote counts once it is committed."""
+        return "read_committed" if self.transaction else "read_uncommitted"
+
+    @model_validator(mode="after")
+    def _transactions_need(self) -> Load:
+        if self.transaction is None:
+            return self
+        if self.engine != "confluent-kafka":
+            raise ValueError(
+                f"transaction needs engine: confluent-kafka; {self.engine} cannot give up a commit in time"
+            )
+        if not self.idempotence:
+            raise ValueError("transaction needs idempotence: true, not idempotence: false")
+        if self.transaction.timeout < self.delivery_timeout:
+            raise ValueError(
+                f"transaction has timeout {self.transaction.timeout:g}s, below delivery_timeout "
+                f"{self.delivery_timeout:g}s; a record must not outlive its transaction"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _idempotence_needs_all(self) -> Load:
+        if self.idempotence and (self.acks != "all" or self.retries == 0):
+            raise ValueError(
+                f"idempotence needs acks: all and retries above 0, not acks: {self.acks} and retries: {self.retries}; "
+                "set idempotence: false"
+            )
+        return self
+
+
+class Phase(Model):
+    """A named list of steps; one Airflow task."""
+
+    name: str = Field(min_length=1)
+    steps: list[AnyStep] = Field(min_length=1)
+
+
+def _phase(value: object) -> object:
+    if isinstance(value, dict) and len(value) == 1 and "name" not in value:
+        name, steps = next(iter(value.items()))
+        return {"name": name, "steps": steps}
+    return value
+
+
+AnyPhase = Annotated[
+    Phase,
+    BeforeValidator(_phase),
+    PlainSerializer(lambda phase: {phase.name: [step.model_dump() for step in phase.steps]}),
+]
+
+
+class Scenario(Model):
+    """What to set up, what to break, and nothing about what should hold."""
+
+    name: str = Field(pattern=r"^[a-z0-9][a-z0-9_]{0,40}$")
+    why: str
+    cluster: Cluster
+    topics: dict[Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,249}$")], Topic] = Field(min_length=1)
+    load: Load | None = None
+    phases: list[AnyPhase] = Field(min_length=1)
+    control: Literal["lost_write", "duplicate"] | None = None  # the anomaly that a sound checker must see here
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Scenario:
+        for name, topic in self.topics.items():
+            self._check_topic(name, topic)
+        if self.load and self.load.topic not in self.topics:
+            raise ValueError(f"load names topic {self.load.topic!r}, which is not under topics")
+        names = ["before", "after", *(phase.name for phase in self.phases)]  # the labels of captures
+        if twice := [name for name in names if names.count(name) > 1]:
+            raise ValueError(f"the phase name {twice[0]!r} is taken; each differs from the others, before and after")
+        if unknown := sorted(self.cluster.disks.keys() - self.cluster.broker_ids.keys()):
+            raise ValueError(f"disks names broker {unknown[0]}; this cluster has {', '.join(self.cluster.broker_ids)}")
+        for phase in self.phases:
+            for number, step in enumerate(phase.steps):
+                self._check_step(phase.name, step)
+                self._check_disk(phase.name, step)
+                if step.of_dead and not any(before.key in ("kill", "stop") for before in phase.steps[:number]):
+                    raise ValueError(
+                        f"phase {phase.name!r}, step {step.key}: acts on a broker that is down; kill or stop it before"
+                    )
+        return self
+
+    def _check_disk(self, phase: str, step: Step) -> None:
+        """A full disk has to be one of its own, or it would be the host's; files are changed on the host's."""
+        disks, named = self.cluster.disks, {target.name for target in step.targets if target.name}
+        if isinstance(step, FillDisk) and not (disks.keys() >= (named or self.cluster.broker_ids.keys())):
+            who = ", ".join(sorted(named)) or "every broker"
+            raise ValueError(f"phase {phase!r}, step fill_disk: give {who} a disk of its own under cluster.disks")
+        if (step.of_dead or isinstance(step, FlipBit | ReadOnlyDisk)) and disks.keys() & (named or disks.keys()):
+            raise ValueError(
+                f"phase {phase!r}, step {step.key}: cannot reach into a disk of cluster.disks; aim at another broker"
+            )
+        if isinstance(step, Lag | Slow) and disks:
+            self._check_rate_seen(f"phase {phase!r}, step {step.key}", step.node)
+
+    def _check_rate_seen(self, where: str, follower: Target) -> None:
+        """The rate at which a partition grows is measured in the files of another replica, on the host's disk."""
+        topic = self.topics[follower.of.topic] if follower.of else next(iter(self.topics.values()))
+        on_host = set(topic.replicas) - self.cluster.disks.keys() - {follower.name}
+        if len(on_host) < (1 if follower.name else 2):  # whoever has a role may be one of them
+            raise ValueError(
+                f"{where}: the rate is measured at another replica, on the host's disk; take one that cannot be "
+                f"{follower} out of cluster.disks"
+            )
+
+    def _check_topic(self, name: str, topic: Topic) -> None:
+        known = self.cluster.broker_ids
+        replication_factor = len(topic.replicas)
+        if replication_factor > self.cluster.brokers:
+            raise ValueError(
+                f"topic {name} asks for replication factor {replication_factor}, above {self.cluster.brokers} brokers"
+            )
+        if unknown := [letter for letter in topic.replicas if letter not in known]:
+            raise ValueError(f"topic {name} names broker {unknown[0]!r}; this cluster has {', '.join(known)}")
+        if len(set(topic.replicas)) != replication_factor:
+            raise ValueError(f"topic {name} names a broker twice in replicas")
+        setting = "min.insync.replicas"
+        min_isr = topic.config.get(setting, self.cluster.config.get(setting, "1"))
+        if not re.fullmatch("[1-9][0-9]*", min_isr):
+            raise ValueError(f"topic {name} has {setting} {min_isr}, which is no number from 1 on")
+        if int(min_isr) > replication_factor:
+            raise ValueError(f"topic {name} has {setting} {min_isr}, above its replication factor {replication_factor}")
+
+    def _check_step(self, phase: str, step: Step) -> None:
+        where = f"phase {phase!r}, step {step.key}"
+        targets = step.targets
+        for topic, partition in [target.of for target in targets if target.of] + step.partitions:
+            if topic not in self.topics or partition >= self.topics[topic].partitions:
+                raise ValueError(f"{where}: there is no partition {topic}-{partition}")
+        if isinstance(step, SetRate) and self.load is None:
+            raise ValueError(f"{where}: there is no load whose rate it could change")
+        self._check_letters(where, step)
+        if (wrong := next((t for t in targets if t.role in CONTROLLERS), None)) and not step.of_controllers:
+            raise ValueError(f"{where}: it cannot be aimed at {wrong}; name a broker")
+        for target in targets:
+            if target.of and target.role.startswith("follower") and len(self.topics[target.of.topic].replicas) == 1:
+                raise ValueError(f"{where}: {target.of} has one replica, so it has no follower")
+            if target.of and target.role == "uninvolved broker" and len(self.topics[target.of.topic].replicas) < 3:
+                raise ValueError(
+                    f"{where}: {target.of} needs three replicas, so that one is neither leader nor controller"
+                )
+
+    def _check_letters(self, where: str, step: Step) -> None:
+        known, named = self.cluster.broker_ids, step.letters + [target.name for target in step.targets if target.name]
+        if unknown := [letter for letter in named if letter not in known]:
+            raise ValueError(f"{where}: there is no broker {unknown[0]}; this cluster has {', '.join(known)}")
+        if len(set(step.letters)) != len(step.letters):
+            raise ValueError(f"{where}: names a broker twice in {step.letters}")
+        if isinstance(step, ChurnLeadership) and (
+            odd := set(step.letters) - set(self.topics[step.partition.topic].replicas)
+        ):
+            raise ValueError(f"{where}: {sorted(odd)[0]} has no replica of {step.partition} that could lead")
+
+    @property
+    def aims_at_controller(self) -> bool:
+        """Whether some step means the broker that is the controller; KRaft's controller is a node of its own."""
+        targets = (target for phase in self.phases for step in phase.steps for target in step.targets)
+        return any(target.role == "controller" for target in targets)
+
+    @property
+    def faults(self) -> list[str]:
+        """Kinds of the faults that its steps inject, in order."""
+        return [fault for phase in self.phases for step in phase.steps for fault in step.breaks]
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """The optional parts of a runtime that the cluster and the steps need."""
+        of_cluster = frozenset({"resource_limits"} if self.cluster.allowance else ())
+        of_cluster |= frozenset({"disks"} if self.cluster.disks else ())
+        return of_cluster.union(*(step.needs for phase in self.phases for step in phase.steps))
+
+    @property
+    def digest(self) -> str:
+        return hashlib.sha256(json.dumps(self.model_dump(), sort_keys=True).encode()).hexdigest()
+
+
+def parse_scenario(text: str, where: str, changes: Mapping[str, Any] | None = None) -> Scenario:
+    """Read a scenario from YAML, with ``changes`` merged into it first (``merge_patch``).
+
+    Raises:
+        BadInput: it is no YAML or no scenario; the message names the first thing wrong.
+    """
+    told = parse(text, where)
+    merged = merge_patch(told, changes) if changes else told
+    try:
+        return Scenario.model_validate(merged)
+    except ValidationError as error:
+        changed = ", as changed" if changes else ""
+        raise BadInput(f"{where}{changed}: {first_wrong(error, partial(_named, merged))}.") from error
+
+
+def _named(document: Any, place: Place) -> str:
+    """A place in a scenario; a step by its phase, its number and its key."""
+    match place:
+        case ("phases", int(phase), "steps", int(step), *more):
+            of: Any = _phase(document["phases"][phase])
+            written = of["steps"][step]
+            key = f" ({next(iter(written))})" if isinstance(written, dict) and written else ""
+            return ": ".join([f"phase {of['name']!r}, step {step + 1}{key}", *filter(None, [dotted(more)])])
+    return dotted(place)
+
+
+def merge_patch(told: object, changes: Mapping[str, Any]) -> dict[str, Any]:
+    """A JSON merge patch (RFC 7396): mappings are merged, null drops a key, anything else is replaced whole."""
+    merged = dict(told) if isinstance(told, Mapping) else {}
+    for key, value in changes.items():
+        if value is None:
+            merged.pop(key, None)
+        else:
+            merged[key] = merge_patch(merged.get(key), value) if isinstance(value, Mapping) else value
+    return merged
+
+
+def scenario_names() -> list[str]:
+    """The scenarios that come with the project, sorted."""
+    return sorted(path.stem for path in SCENARIOS.glob("*.yaml"))
+
+
+def load_scenario(name_or_path: str, changes: Mapping[str, Any] | None = None) -> Scenario:
+    """Load ``scenarios/<name>.yaml``, or a file by its path, with changes merged into it.
+
+    Raises:
+        BadInput: there is no such scenario, or it is wrong.
+    """
+    path = Path(name_or_path) if name_or_path.endswith((".yaml", ".yml")) else SCENARIOS / f"{name_or_path}.yaml"
+    if not path.is_file():
+        known = ", ".join(scenario_names())
+        raise BadInput(f"There is no scenario {name_or_path!r}; known: {known}, or give a path to a .yaml file.")
+    return parse_scenario(read_text(path, "The scenario"), str(name_or_path), changes)

@@ -1,0 +1,191 @@
+"""Random schedules of faults: a seed, a length and a menu make an ordinary scenario. Pure functions.
+
+A fault is a phase: what the menu says, then everything is healed and the ISR is awaited. Between faults there is a
+quiet phase. The menu is data (``rotation.yaml``).
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import Field, ValidationError
+
+from clusters.scenario.scenario import Scenario
+from clusters.scenario.steps.catalog import STEPS
+from clusters.scenario.values import Model, seconds
+from history.errors import BadInput
+from history.refusals import first_wrong
+from history.traits import Trait
+from history.yaml_files import read_mapping
+
+MENU = Path(__file__).with_name("fault_mix.yaml")
+HEALED_LIMIT_S = 90.0
+_MAX_DURING = 2
+_USUAL_S = 8.0  # of a fault beyond its holds: taking effect, an election, catching up
+_SPAN = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m)?\.\.(\d+(?:\.\d+)?)(ms|s|m)?")
+
+
+class FaultOnMenu(Model):
+    """A fault with gaps: ``$who`` stands for one of ``who``, ``$during`` for some of the menu's ``during``."""
+
+    who: list[str] = Field(default_factory=list)
+    steps: list[Any] = Field(min_length=1)
+
+
+class Menu(Model):
+    """What a rotation is drawn from; cluster, topics and load are a scenario's own.
+
+    ``first`` is what a schedule without load begins with, so that there is something to be lost.
+    """
+
+    cluster: dict[str, Any]
+    topics: dict[str, Any]
+    load: dict[str, Any] | None = None
+    quiet: str
+    first: list[dict[str, Any]] = Field(default_factory=list)
+    faults: dict[str, FaultOnMenu] = Field(min_length=1)
+    during: list[dict[str, Any]] = Field(default_factory=list)
+
+
+def read_menu(path: Path = MENU) -> Menu:
+    """A menu from its file.
+
+    Raises:
+        BadInput: it is missing, no YAML, or no menu.
+    """
+    try:
+        return Menu.model_validate(read_mapping(path, "The fault mix"))
+    except ValidationError as error:
+        raise BadInput(f"{path} is no fault mix: {first_wrong(error)}.") from error
+
+
+def possible(menu: Menu, can: Collection[str], lacking: Collection[str] = ()) -> Menu:
+    """The menu without what a runtime of these capabilities cannot do, or a kernel that lacks these parts.
+
+    Raises:
+        BadInput: nothing is left.
+    """
+
+    def can_do(steps: list[Any]) -> bool:
+        return _needs(steps) <= set(can) and not _kernel_parts(steps).intersection(lacking)
+
+    faults = {name: fault for name, fault in menu.faults.items() if can_do(fault.steps)}
+    during = [step for step in menu.during if can_do([step])]
+    if not faults:
+        raise BadInput(
+            "No fault of the mix is possible with this runtime and kernel; use RUNTIME=docker, or another mix."
+        )
+    return menu.model_copy(update={"faults": faults, "during": during})
+
+
+def kernel_parts(menu: Menu) -> set[str]:
+    """What the steps on the menu need of a host's kernel."""
+    return _kernel_parts(menu.during).union(*(_kernel_parts(fault.steps) for fault in menu.faults.values()))
+
+
+def _kernel_parts(steps: list[Any]) -> set[str]:
+    return {part for key in _keys(steps) if key in STEPS for part in STEPS[key].kernel}
+
+
+def _needs(steps: list[Any]) -> set[str]:
+    return {capability for key in _keys(steps) if key in STEPS for capability in STEPS[key].needs}
+
+
+def _need_load(steps: list[Any]) -> bool:
+    """Nobody trails an idle leader, and an idle broker or link does not miss what it is denied."""
+    return any(Trait.NEEDS_LOAD in STEPS[key].traits for key in _keys(steps) if key in STEPS)
+
+
+def _keys(steps: list[Any]) -> set[str]:
+    return {next(iter(step)) for step in steps if isinstance(step, dict) and step}
+
+
+def rotation(menu: Menu, *, seed: int, length_s: float, load: bool = True) -> Scenario:
+    """The schedule of a seed, about so long: the same for the same menu, seed and length.
+
+    Raises:
+        BadInput: the menu makes no scenario; the message names the first thing wrong.
+    """
+    rng = random.Random(seed)
+    loaded = load and menu.load is not None
+    menu = menu if loaded else _at_rest(menu)
+    first = [] if loaded else [_drawn(step, {}, rng) for step in menu.first]
+    phases: list[dict[str, Any]] = [{"quiet at first": [*first, _quiet(menu, rng)]}]
+    lasted_s = _held_s(phases[0]["quiet at first"])
+    while lasted_s < length_s:
+        number = len(phases) // 2 + 1
+        name, steps = _fault(menu, rng, least=0 if loaded else 1)
+        healed = [{"heal": "all"}, *({"wait": _whole(topic)} for topic in menu.topics)]
+        quiet = [_quiet(menu, rng)]
+        phases += [{f"{number}: {name}": [*steps, *healed]}, {f"quiet after {number}": quiet}]
+        lasted_s += _held_s([*steps, *quiet]) + _USUAL_S
+    told = {
+        "name": f"rotation_{seed}" if loaded else f"rotation_{seed}_at_rest",
+        "why": f"Faults in an order that seed {seed} drew, each healed and followed by a quiet period.",
+        "cluster": menu.cluster,
+        "topics": menu.topics,
+        **({"load": menu.load} if loaded else {}),
+        "phases": phases,
+    }
+    try:
+        return Scenario.model_validate(told)
+    except ValidationError as error:
+        raise BadInput(f"The fault mix makes no scenario: {first_wrong(error)}.") from error
+
+
+def _at_rest(menu: Menu) -> Menu:
+    faults = {name: fault for name, fault in menu.faults.items() if not _need_load(fault.steps)}
+    if not faults:
+        raise BadInput(f"Without a load no fault of the mix would show ({', '.join(menu.faults)}); give it a load.")
+    return menu.model_copy(update={"faults": faults})
+
+
+def _whole(topic: str) -> dict[str, Any]:
+    return {"for": {"isr_full": topic}, "limit": HEALED_LIMIT_S}
+
+
+def _quiet(menu: Menu, rng: random.Random) -> dict[str, Any]:
+    return {"hold": _drawn(menu.quiet, {}, rng)}
+
+
+def _fault(menu: Menu, rng: random.Random, least: int) -> tuple[str, list[dict[str, Any]]]:
+    """A fault's name and steps, with no fewer than ``least`` of the menu's ``during`` where it has a place for them."""
+    name = rng.choice(sorted(menu.faults))
+    fault = menu.faults[name]
+    gaps = {"$who": rng.choice(fault.who)} if fault.who else {}
+    chosen = rng.choices(menu.during, k=rng.randint(least, _MAX_DURING)) if menu.during else []
+    told = (each for step in fault.steps for each in (chosen if step == "$during" else [step]))
+    return name, [_drawn(each, gaps, rng) for each in told]
+
+
+def _drawn(value: Any, gaps: dict[str, str], rng: random.Random) -> Any:
+    """The value with its gaps filled; a span becomes a duration in whole hundredths of a second, or a number."""
+    if isinstance(value, dict):
+        return {key: _drawn(inner, gaps, rng) for key, inner in value.items()}
+    if not isinstance(value, str):
+        return value
+    if value in gaps:
+        return gaps[value]
+    span = _SPAN.fullmatch(value)
+    if span is None:
+        return value
+    if span[2] is None:
+        return rng.randint(int(span[1]), int(span[3]))
+    low, high = (float(str(seconds(number + unit))) for number, unit in ((span[1], span[2]), (span[3], span[4])))
+    return f"{round(rng.uniform(low, high), 2):g}s"
+
+
+def _held_s(steps: list[dict[str, Any]]) -> float:
+    return sum(float(str(seconds(step["hold"]))) for step in steps if "hold" in step)
+
+
+def as_yaml(scenario: Scenario) -> str:
+    """A scenario as a file that can be read, kept and run again: ``make run SCENARIO=<path>``."""
+    told = scenario.model_dump(mode="json", exclude_defaults=True)
+    told["phases"] = scenario.model_dump(mode="json")["phases"]
+    return yaml.safe_dump(told, sort_keys=False, width=120, allow_unicode=True)

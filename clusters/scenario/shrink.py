@@ -1,0 +1,92 @@
+"""Makes a scenario smaller that shows something: delta debugging over its steps. Pure; an oracle says what shows it.
+
+The algorithm is Zeller's and Hildebrandt's ddmin (2002): the result is 1-minimal, so that no single step can be left
+out of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from pydantic import ValidationError
+
+from clusters.scenario.scenario import Phase, Scenario
+from clusters.scenario.steps.flow import Heal
+from clusters.scenario.steps.network import Disconnect, Reconnect
+from clusters.scenario.steps.step import Step
+
+T = TypeVar("T")
+
+
+def ddmin(items: Sequence[T], shows: Callable[[list[T]], bool]) -> list[T]:
+    """A part of ``items``, in their order, that still ``shows`` and no longer does without any single one of them.
+
+    ``items`` themselves must show; they are not asked again. Nothing at all is never asked.
+    """
+    left, parts = list(items), 2
+    while len(left) >= 2:
+        size = max(1, len(left) // parts)
+        chunks = [(first, min(first + size, len(left))) for first in range(0, len(left), size)]
+        smaller = next((rest for first, end in chunks if (rest := left[:first] + left[end:]) and shows(rest)), None)
+        if smaller is not None:
+            left, parts = smaller, max(parts - 1, 2)
+        elif size == 1:
+            break
+        else:
+            parts = min(parts * 2, len(left))
+    return left
+
+
+def shrink(scenario: Scenario, shows: Callable[[Scenario], bool]) -> Scenario:
+    """The scenario with as few steps as still show; whole phases are left out first, and one without steps is gone.
+
+    A scenario that cannot be run is not asked about: it would end what this phase did not break.
+    """
+    phases = ddmin(scenario.phases, lambda left: shows(scenario.model_copy(update={"phases": left})))
+    steps = [(phase.name, step) for phase in phases for step in phase.steps]
+
+    def still(left: Sequence[tuple[str, Step]]) -> bool:
+        smaller = _with_steps(scenario, left)
+        return is_sound(smaller) and shows(smaller)
+
+    return _with_steps(scenario, ddmin(steps, still))
+
+
+def _with_steps(scenario: Scenario, steps: Sequence[tuple[str, Step]]) -> Scenario:
+    by_phase: dict[str, list[Step]] = {}
+    for phase, step in steps:
+        by_phase.setdefault(phase, []).append(step)
+    phases = [Phase(name=name, steps=own) for name, own in by_phase.items()]
+    return scenario.model_copy(update={"phases": phases})
+
+
+def is_sound(scenario: Scenario) -> bool:
+    """Whether every step that ends a fault ends one that its own phase began, and each has what it needs before it."""
+    try:
+        Scenario.model_validate(scenario.model_dump(mode="json"))
+    except ValidationError:
+        return False
+    return all(_ends_what_it_began(phase) for phase in scenario.phases)
+
+
+def _ends_what_it_began(phase: Phase) -> bool:
+    in_force: set[tuple[str, str]] = set()
+    for step in phase.steps:
+        if isinstance(step, Heal):
+            in_force.clear()
+        elif step.ends:
+            ended = {(key, _aim(step)) for key in step.ends} & in_force
+            if not ended:
+                return False
+            in_force -= ended
+        elif step.fault:
+            in_force.add((step.key, _aim(step)))
+    return True
+
+
+def _aim(step: Step) -> str:
+    """Whom a fault or its end is aimed at; a cut is between a node and the others that it names."""
+    told = step.model_dump()[step.key]
+    others = f" from {told['from']}" if isinstance(step, Disconnect | Reconnect) else ""
+    return f"{told.get('node', told.get('into'))}{others}"

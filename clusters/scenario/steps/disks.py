@@ -1,0 +1,95 @@
+"""Steps that harm what a broker has on disk."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from clusters.scenario.steps.step import Step
+from clusters.scenario.targets import Node, Partition
+from history.traits import DOWN, Trait
+
+
+class FillDisk(Step):
+    """Leave no space on a broker's own small disk (``cluster.disks``); it gives up its log directory and ends."""
+
+    key = "fill_disk"
+    traits = DOWN
+    shorthand = "node"
+    fault = True
+    needs = frozenset({"disks"})
+    node: Node
+
+
+class ReadOnlyDisk(Step):
+    """Take a broker's right to write into its log directory; it gives it up and ends."""
+
+    key = "read_only_disk"
+    traits = DOWN
+    shorthand = "node"
+    fault = True
+    needs = frozenset({"disks"})
+    node: Node
+
+
+class Wipe(Step):
+    """Remove all topic data of a broker that is down."""
+
+    key = "wipe"
+    traits = frozenset({Trait.NEW_LOG, Trait.LOSES_RECORDS, Trait.MAY_MOVE_LEADER})
+    shorthand = "node"
+    fault = True
+    of_dead = True
+    node: Node
+
+
+class Truncate(Step):
+    """Cut the end off a replica's last segment while its broker is down: whole batches, or bytes."""
+
+    key = "truncate"
+    traits = frozenset({Trait.NEW_LOG, Trait.LOSES_RECORDS, Trait.MAY_MOVE_LEADER})
+    fault = True
+    of_dead = True
+    node: Node
+    partition: Partition
+    records: Annotated[int, Field(gt=0)] | None = None
+    bytes: Annotated[int, Field(gt=0)] | None = None
+
+    @model_validator(mode="after")
+    def _one_measure(self) -> Truncate:
+        if (self.records is None) == (self.bytes is None):
+            raise ValueError("truncate takes either records or bytes")
+        return self
+
+
+class DeleteCheckpoint(Step):
+    """Delete a checkpoint file of a broker that is down."""
+
+    key = "delete_checkpoint"
+    traits = frozenset[Trait]()
+    fault = True
+    of_dead = True
+    node: Node
+    what: Literal["high watermark checkpoint", "log start checkpoint", "recovery point checkpoint"]
+
+
+class FlipBit(Step):
+    """Flip one bit of a batch on one broker's disk. It stays so: Kafka does not look for it."""
+
+    key = "flip_bit"
+    traits = frozenset({Trait.NEW_LOG})
+    fault = True
+    node: Node
+    partition: Partition
+    offset: int = Field(ge=0)
+
+
+STEPS: tuple[type[Step], ...] = (
+    FillDisk,
+    ReadOnlyDisk,
+    Wipe,
+    Truncate,
+    DeleteCheckpoint,
+    FlipBit,
+)

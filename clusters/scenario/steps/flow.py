@@ -1,0 +1,134 @@
+"""Steps that break nothing: waiting, looking, and clients of the story's own."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field, model_serializer, model_validator
+
+from clusters.scenario.conditions import Condition
+from clusters.scenario.steps.step import Step
+from clusters.scenario.targets import Node, Replica
+from clusters.scenario.values import Acks, PerSecond, Seconds
+from history.partition import TopicPartition
+from history.traits import Trait
+
+
+class Hold(Step):
+    """Let the cluster and the load run on."""
+
+    key = "hold"
+    traits = frozenset[Trait]()
+    shorthand = "seconds"
+    seconds: Seconds
+
+
+class SetRate(Step):
+    """Let the load that runs go on at another rate, from now on and into the phases after this one."""
+
+    key = "set_rate"
+    traits = frozenset[Trait]()
+    shorthand = "rate"
+    rate: PerSecond
+
+
+class Wait(Step):
+    """Wait for a condition; running out of time is evidence, not an error."""
+
+    key = "wait"
+    traits = frozenset[Trait]()
+    condition: Condition = Field(alias="for")
+    limit: Seconds = 30.0
+
+
+class Require(Step):
+    """Look whether a condition holds now, and record it: whether what this scenario is about could happen at all."""
+
+    key = "require"
+    traits = frozenset[Trait]()
+    shorthand = "condition"
+    condition: Condition
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_shorthand(cls, value: object) -> object:
+        return {cls.shorthand: value}  # a condition is a mapping, as settings are
+
+    @model_serializer(mode="plain")
+    def _as_written(self) -> dict[str, Any]:
+        return {self.key: self.condition.model_dump()}
+
+
+class Heal(Step):
+    """End every fault of this phase that is still in force, and prove it."""
+
+    key = "heal"
+    traits = frozenset[Trait]()
+    shorthand = "what"
+    what: Literal["all"]
+
+
+class Describe(Step):
+    """Record what brokers say of a topic: its partitions, settings with their defaults, look-ups in its logs."""
+
+    key = "describe"
+    traits = frozenset[Trait]()
+    shorthand = "topic"
+    topic: str
+
+    @property
+    def partitions(self) -> list[TopicPartition]:
+        return [TopicPartition(self.topic, 0)]
+
+
+class DropCache(Step):
+    """Take every broker's log segments out of the host's page cache."""
+
+    key = "drop_cache"
+    traits = frozenset[Trait]()
+    shorthand = "of"
+    of: Literal["all"]
+
+
+class Write(Step):
+    """Send so many records to a named broker with its own acks, beside or instead of the load.
+
+    A request holds one batch of ``batch`` records. In the background the story goes on meanwhile.
+    """
+
+    key = "write"
+    traits = frozenset[Trait]()
+    to: Node
+    topic: str
+    partition: int = Field(default=0, ge=0)
+    records: int = Field(gt=0)
+    batch: int = Field(default=1, gt=0)
+    background: bool = False
+    acks: Acks = "all"
+    record_bytes: int = Field(default=100, ge=64)
+
+    @property
+    def partitions(self) -> list[TopicPartition]:
+        return [TopicPartition(self.topic, self.partition)]
+
+
+class Read(Step):
+    """Consume from one replica, leader or follower, in the background, from an offset on until the phase ends."""
+
+    key = "read"
+    traits = frozenset[Trait]()
+    replica: Replica = Field(alias="from")
+    offset: int = Field(default=0, ge=0)
+
+
+STEPS: tuple[type[Step], ...] = (
+    Hold,
+    SetRate,
+    Wait,
+    Require,
+    Heal,
+    Describe,
+    DropCache,
+    Write,
+    Read,
+)

@@ -1,0 +1,211 @@
+"""Steps that freeze, end, start or exchange a node's process."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, field_validator, model_serializer
+
+from clusters.scenario.steps.step import Step
+from clusters.scenario.targets import Node
+from clusters.scenario.values import MetadataVersion, Seconds, Settings
+from history.traits import DOWN, Trait
+
+# What must hold follows from these.
+FIXED_SETTINGS = frozenset(
+    {
+        "log.cleanup.policy",
+        "min.insync.replicas",
+        "replica.lag.time.max.ms",
+        "unclean.leader.election.enable",
+        "zookeeper.session.timeout.ms",
+    }
+)
+
+
+class Pause(Step):
+    """Freeze a node: its connections stay open, nothing answers."""
+
+    key = "pause"
+    traits = DOWN
+    shorthand = "node"
+    fault = True
+    of_controllers = True
+    node: Node
+
+
+class Resume(Step):
+    """Let a paused node run on."""
+
+    key = "resume"
+    traits = frozenset[Trait]()
+    ends = ("pause",)
+    shorthand = "node"
+    of_controllers = True
+    node: Node
+
+
+class Kill(Step):
+    """SIGKILL."""
+
+    key = "kill"
+    traits = DOWN
+    shorthand = "node"
+    fault = True
+    of_controllers = True
+    node: Node
+
+
+class Stop(Step):
+    """SIGTERM: a controlled shutdown."""
+
+    key = "stop"
+    traits = DOWN
+    shorthand = "node"
+    fault = True
+    of_controllers = True
+    node: Node
+
+
+class LimitCpu(Step):
+    """Let a broker have little CPU time: it runs, but slowly."""
+
+    key = "limit_cpu"
+    traits = frozenset(
+        {
+            Trait.SILENCES_PROBE,
+            Trait.MAY_BE_UNREACHABLE,
+            Trait.MAY_MOVE_LEADER,
+            Trait.RECOVERY_EXPECTED,
+            Trait.NEEDS_LOAD,
+        }
+    )
+    kernel = ("cfs_bandwidth",)
+    fault = True
+    needs = frozenset({"resource_limits"})
+    node: Node
+    cpus: float = Field(ge=0.05, allow_inf_nan=False)
+
+
+class Start(Step):
+    """Start a node that was killed or stopped."""
+
+    key = "start"
+    traits = frozenset[Trait]()
+    ends = (
+        "kill",
+        "stop",
+    )
+    shorthand = "node"
+    of_controllers = True
+    node: Node
+
+
+class Restart(Step):
+    """SIGTERM and start again, perhaps with other settings from then on."""
+
+    key = "restart"
+    traits = frozenset[Trait]()
+    shorthand = "node"
+    of_controllers = True
+    node: Node
+    settings: Settings = Field(default_factory=dict, alias="with")
+
+    @property
+    def breaks(self) -> list[str]:
+        return ["stop"]
+
+    @field_validator("settings")
+    @classmethod
+    def _what_must_hold_stays(cls, value: dict[str, str]) -> dict[str, str]:
+        """The judge takes them from the manifest, for the whole run."""
+        if fixed := FIXED_SETTINGS & value.keys():
+            raise ValueError(f"{min(fixed)} cannot be changed within a run; set it under cluster or topics")
+        return value
+
+    @model_serializer(mode="plain")
+    def _as_written(self) -> dict[str, Any]:
+        return {self.key: {"node": str(self.node), **({"with": self.settings} if self.settings else {})}}
+
+
+class Bounce(Step):
+    """Restart whoever plays a role, several times; the role is looked up anew each time."""
+
+    key = "bounce"
+    traits = frozenset[Trait]()
+    of_controllers = True
+    node: Node
+    times: int = Field(ge=1)
+    by: Literal["stop", "kill"] = "stop"
+
+    @property
+    def breaks(self) -> list[str]:
+        return [self.by] * self.times
+
+
+class CrashLoop(Step):
+    """A broker that dies again and again, some time after each start."""
+
+    key = "crash_loop"
+    traits = frozenset[Trait]()
+    of_controllers = True
+    node: Node
+    times: int = Field(ge=1)
+    after: Seconds
+
+    @property
+    def breaks(self) -> list[str]:
+        return ["kill"] * self.times
+
+
+class Upgrade(Step):
+    """SIGTERM and start again with another Kafka, one node after the other; what is finalised stays as it is."""
+
+    key = "upgrade"
+    traits = frozenset[Trait]()
+    of_controllers = True
+    node: Node
+    kafka: Annotated[str, Field(min_length=1)]
+
+    @property
+    def breaks(self) -> list[str]:
+        return [] if self.node.role == "controllers" else ["stop"]  # in ZooKeeper mode there are none
+
+
+class Rollback(Step):
+    """SIGTERM and start again with the Kafka that the run began with; possible until the upgrade is finalised."""
+
+    key = "rollback"
+    traits = frozenset[Trait]()
+    shorthand = "node"
+    of_controllers = True
+    node: Node
+
+    @property
+    def breaks(self) -> list[str]:
+        return [] if self.node.role == "controllers" else ["stop"]
+
+
+class Finalise(Step):
+    """Let the brokers speak as a release does: metadata.version, or each broker's inter.broker.protocol.version."""
+
+    key = "finalise"
+    traits = frozenset[Trait]()
+    shorthand = "to"
+    to: MetadataVersion
+
+
+STEPS: tuple[type[Step], ...] = (
+    Pause,
+    Resume,
+    Kill,
+    Stop,
+    LimitCpu,
+    Start,
+    Restart,
+    Bounce,
+    CrashLoop,
+    Upgrade,
+    Rollback,
+    Finalise,
+)

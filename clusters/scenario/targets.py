@@ -1,0 +1,113 @@
+"""Whom a step is aimed at, and the partitions that it names."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer
+
+from clusters.scenario.values import Model
+from history.partition import TopicPartition
+
+
+class Target(Model):
+    """Who a step is aimed at: a role that is bound to brokers when the phase reaches it.
+
+    ``leader of orders-0`` · ``follower of orders-0`` (the last one in the assignment that does not lead) ·
+    ``followers of orders-0`` (all) · ``uninvolved broker of orders-0`` (the last one that neither leads nor is the
+    controller) · ``preferred leader of orders-0`` · ``controller`` · ``A`` (a named broker) · ``A of orders-0`` (the
+    same, as a replica of that partition) · ``random broker`` (by the run's seed) · ``replicas of orders-0`` (all) ·
+    ``brokers`` (all) · ``active controller`` (KRaft: the one that leads the quorum) · ``controllers`` (KRaft: all,
+    ZooKeeper: nobody).
+    """
+
+    role: Literal[
+        "leader",
+        "follower",
+        "followers",
+        "uninvolved broker",
+        "preferred leader",
+        "replicas",
+        "controller",
+        "named",
+        "random",
+        "brokers",
+        "active controller",
+        "controllers",
+    ]
+    of: TopicPartition | None = None
+    name: str | None = None
+
+    def __str__(self) -> str:
+        if self.of:
+            return f"{self.name or self.role} of {self.of}"
+        return {"named": self.name or "", "random": "random broker"}.get(self.role, self.role)
+
+
+_ALONE = {
+    "controller": "controller",
+    "active controller": "active controller",
+    "controllers": "controllers",
+    "brokers": "brokers",
+    "random broker": "random",
+}
+
+
+def _target(value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    if match := re.fullmatch(
+        r"(preferred leader|leader|followers?|uninvolved broker|replicas) of ([\w.-]+-\d+)", value
+    ):
+        return {"role": match[1], "of": TopicPartition.parse(match[2])}
+    if match := re.fullmatch(r"([A-Z]) of ([\w.-]+-\d+)", value):
+        return Target(role="named", name=match[1], of=TopicPartition.parse(match[2]))
+    if value in _ALONE:
+        return {"role": _ALONE[value]}
+    if re.fullmatch(r"[A-Z]", value):
+        return Target(role="named", name=value)
+    raise ValueError(
+        f"{value!r} is no target; say leader|follower|followers|uninvolved broker|preferred leader|replicas of "
+        "<topic>-<partition>, controller, active controller, controllers, random broker, brokers or a broker's letter"
+    )
+
+
+def _partition(value: object) -> object:
+    """``orders-0`` → the partition."""
+    return TopicPartition.parse(value) if isinstance(value, str) else value
+
+
+Node = Annotated[Target, BeforeValidator(_target), PlainSerializer(str)]
+Partition = Annotated[TopicPartition, BeforeValidator(_partition), PlainSerializer(str)]
+Letter = Annotated[str, Field(pattern=r"^[A-Z]$")]
+
+
+def listed(value: object) -> list[object]:
+    """One or several, as several."""
+    return value if isinstance(value, list) else [value]
+
+
+def _peers(value: object) -> object:
+    return [each if each in ("clients", "controller") else _target(each) for each in listed(value)]
+
+
+def _brokers(value: object) -> object:
+    return [_target(each) for each in listed(value)]
+
+
+_AsWritten = PlainSerializer(lambda peers: [str(peer) for peer in peers], when_used="unless-none")
+Brokers = Annotated[list[Target], Field(min_length=1), BeforeValidator(_brokers), _AsWritten]
+# ``controller`` is here the node that elects leaders or keeps who does: KRaft's controller, or ZooKeeper.
+Peers = Annotated[
+    list[Literal["clients", "controller"] | Target], Field(min_length=1), BeforeValidator(_peers), _AsWritten
+]
+
+
+def _of_partition(target: Target) -> Target:
+    if target.of is None:
+        raise ValueError(f"{target} names no partition; say {target} of <topic>-<partition>")
+    return target
+
+
+Replica = Annotated[Node, AfterValidator(_of_partition)]

@@ -1,0 +1,304 @@
+"""All commands of ``plimsoll``: their names, their help, and the options that several of them share."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+from campaigns import kinds
+from clusters.kafka.jars import DEFAULT_RELEASE
+from clusters.paths import ROOT
+from commands.outcome import Outcome, outcome_of
+
+DATABASE = "PLIMSOLL_DB"  # in the environment: it may hold a password, and command lines are read by everyone
+
+app = typer.Typer(
+    name="plimsoll",
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+    pretty_exceptions_enable=False,
+    help=(
+        "Test whether a Kafka version, build or configuration keeps its durability guarantees under failures, and how "
+        "long it takes to recover.\n\n"
+        "Start with [bold]plimsoll doctor[/bold], then [bold]plimsoll run[/bold]. Every command has its own --help."
+    ),
+    epilog="Exit codes: 0 pass, 1 fail, 2 unknown, 3 bad input (nothing was started), 130 interrupted.",
+)
+
+RUN, MANY, SERVE, KEEP = "One run", "Many runs, one question", "Airflow", "Upkeep"
+
+
+def command(
+    panel: str, *examples: str, name: str | None = None, **how: Any
+) -> Callable[[Callable[..., Outcome]], Callable[..., Outcome]]:
+    """Register a function as a command; ``examples`` are command lines without ``plimsoll``. Each gets ``--json``."""
+
+    def register(function: Callable[..., Outcome]) -> Callable[..., Outcome]:
+        @wraps(function)
+        def answer(**options: Any) -> Outcome:
+            options.pop("json")  # main has seen it: it also covers a command line that cannot be read
+            return outcome_of(function, options)
+
+        signature = inspect.signature(function, eval_str=True)
+        json = inspect.Parameter("json", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=AsJson)
+        answer.__signature__ = signature.replace(  # type: ignore[attr-defined]
+            parameters=[*signature.parameters.values(), json], return_annotation=Outcome
+        )
+        epilog = "\n".join(["Examples:", *(f"  plimsoll {example}" for example in examples)]) if examples else None
+        app.command(name or function.__name__, rich_help_panel=panel, epilog=epilog, **how)(answer)
+        return function
+
+    return register
+
+
+def complete_scenario(incomplete: str) -> list[str]:
+    """Names of scenarios; without clusters.scenario, which takes a second to import."""
+    return sorted(path.stem for path in (ROOT / "scenarios").glob(f"{incomplete}*.yaml"))
+
+
+def complete_run(incomplete: str) -> list[str]:
+    """Paths of recorded runs."""
+    return [str(path) for path in sorted(Path("runs").glob("*/")) if str(path).startswith(incomplete)]
+
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object at the end; progress goes to stderr.")]
+Kafka = Annotated[
+    str,
+    typer.Option(help="A released version, a folder or tarball of jars, or image:<reference>.", metavar="VERSION"),
+]
+Runtime = Annotated[
+    Literal["auto", "docker", "process"],
+    typer.Option(help="Where the brokers run: containers, or processes of this host (fewer faults)."),
+]
+Runs = Annotated[
+    Path,
+    typer.Option(
+        help="The folder of run folders; default: runs.", envvar="PLIMSOLL_RUNS", show_default=False, metavar="FOLDER"
+    ),
+]
+RUNS = ROOT / "runs"
+Seed = Annotated[int | None, typer.Option(help="Makes random choices repeatable; drawn where nothing is said.")]
+
+
+# --- one run ---------------------------------------------------------------------------------------
+
+
+@command(RUN, "run", "run survived_faults --kafka 4.3.0 --seed 7", "run my/scenario.yaml --kafka ../kafka/build/dist")
+def run(
+    *,
+    scenario: Annotated[
+        str,
+        typer.Argument(
+            help="A name (see plimsoll scenarios), or a .yaml file.",
+            autocompletion=complete_scenario,
+            metavar="SCENARIO",
+        ),
+    ] = "follower_lag_then_leader_kill",
+    kafka: Kafka = DEFAULT_RELEASE,
+    runtime: Runtime = "auto",
+    rate: Annotated[float | None, typer.Option(help="Records per second, instead of the scenario's.")] = None,
+    seed: Seed = None,
+    subnet: Annotated[
+        str | None, typer.Option(help="The run's own network, such as 10.199.7.0/24.", metavar="RANGE")
+    ] = None,
+    runs: Runs = RUNS,
+) -> Outcome:
+    """Run one scenario on a fresh cluster, and judge it.
+
+    The last two lines are "run: <folder>" and "verdict: pass|fail|unknown"; the folder has the page.
+    """
+    from commands.runs import record_and_judge
+
+    return record_and_judge(
+        scenario, kafka=kafka, runtime=runtime, rate=rate, seed=seed, subnet=subnet, runs=runs.resolve()
+    )
+
+
+@command(RUN, "judge runs/20260101-120000-steady")
+def judge(
+    run: Annotated[list[Path], typer.Argument(help="Run folders.", autocompletion=complete_run, metavar="RUN")],
+) -> Outcome:
+    """Judge recorded runs again and write their pages anew.
+
+    With several runs the exit code is that of the worst: fail, then unknown, then pass.
+    """
+    from commands.runs import judge_again
+
+    return judge_again(run)
+
+
+@command(
+    RUN,
+    "import docs/examples/jepsen.edn --format jepsen",
+    "import producer.json consumer.json --format verifiable --acks 1 --faults kill",
+    name="import",
+)
+def import_(
+    *,
+    history: Annotated[list[Path], typer.Argument(help="The files of one history.", metavar="FILE")],
+    format: Annotated[  # noqa: A002  # the option's name
+        Literal["operations", "verifiable", "ledger", "jepsen"],
+        typer.Option(help="operations, verifiable, ledger or jepsen.", metavar="FORMAT"),
+    ],
+    acks: Annotated[Literal["0", "1", "all"], typer.Option(help="What the producers asked for.")] = "all",
+    idempotence: Annotated[
+        Literal["true", "false"] | None,
+        typer.Option(help="Of the producers; default: true where there are transactions."),
+    ] = None,
+    unclean_election: Annotated[
+        Literal["true", "false"], typer.Option(help="May a replica out of sync lead?")
+    ] = "false",
+    isolation: Annotated[
+        Literal["read_uncommitted", "read_committed"],
+        typer.Option(help="Of the consumers: read_committed or read_uncommitted.", metavar="LEVEL"),
+    ] = "read_committed",
+    faults: Annotated[
+        str,
+        typer.Option(help="What was done to the cluster, by the names of steps, such as kill,pause.", metavar="STEPS"),
+    ] = "",
+    kafka: Annotated[str, typer.Option(help="The cluster's version.", metavar="VERSION")] = "unknown",
+    runs: Runs = RUNS,
+) -> Outcome:
+    """Judge a history that another tool recorded, such as Jepsen or Kafka's own verifiable clients.
+
+    docs/imports.md describes the formats, and what can be judged without replicas.
+    """
+    from commands.runs import import_and_judge
+    from imports.run_folder import Settings
+
+    settings = Settings(
+        acks=acks,
+        idempotence=None if idempotence is None else idempotence == "true",
+        unclean_election=unclean_election == "true",
+        isolation=isolation,
+        faults=tuple(filter(None, (name.strip() for name in faults.split(",")))),
+        kafka_version=kafka,
+    )
+    return import_and_judge(history, format, settings, runs.resolve())
+
+
+@command(RUN, "scenarios")
+def scenarios() -> Outcome:
+    """List the scenarios, and why each is run."""
+    from commands.runs import list_scenarios
+
+    return list_scenarios()
+
+
+# --- many runs -------------------------------------------------------------------------------------
+
+
+def _register(kind: kinds.Kind) -> None:
+    """The command of a kind of campaign, with the options that its package declares."""
+
+    def campaign(*, name: str | None, settings: Path | None, seed: int | None, runs: Path, **options: Any) -> Outcome:
+        from commands.campaigns import run_campaign
+
+        return run_campaign(kind, options, file=settings, name=name, seed=seed, runs=runs.resolve())
+
+    def parameter(name: str, annotation: Any, default: Any = None) -> inspect.Parameter:
+        return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+    by_default = f"; default: {kind.settings_file}" if kind.settings_file else ""
+    file = typer.Option(help=f"The settings, as YAML ({kind.docs_page}){by_default}.", metavar="FILE")
+    campaign.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [
+            *(parameter(option.name, _annotation(option)) for option in kind.options),
+            parameter("settings", Annotated[Path | None, file]),
+            parameter(
+                "name",
+                Annotated[str | None, typer.Option(help="One that exists goes on where it stopped.", metavar="NAME")],
+            ),
+            parameter("seed", Seed),
+            parameter("runs", Runs, RUNS),
+        ]
+    )
+    campaign.__doc__ = f"{kind.help}.\n\n{kind.why}\n\nPhases: {kind.phases}\n\nExpected result: {kind.expected}"
+    command(MANY, *kind.examples, name=kind.command)(campaign)
+
+
+def _annotation(option: kinds.Option) -> Any:
+    """Absent is no value: then the settings decide, whose default is only shown."""
+    taken: Any = Literal[option.choices] if option.choices else option.type
+    example = "" if option.choices or option.default else f", such as {option.example}"
+    by_default = f"; default: {option.default}" if option.default else ""
+    return Annotated[
+        taken | None, typer.Option(help=f"{option.words}{example}{by_default}.", metavar=option.name.upper())
+    ]
+
+
+for _name in kinds.names():
+    _register(kinds.of(_name))
+
+
+# --- Airflow and upkeep ----------------------------------------------------------------------------
+
+
+@command(SERVE, "up --port 9090")
+def up(
+    port: Annotated[int, typer.Option(help="Of Airflow's page; the next one has the pages of runs.")] = 8080,
+    db: Annotated[
+        str | None,
+        typer.Option(
+            help="A PostgreSQL database, as postgresql://user@host/name. Better in the environment: other users of "
+            "this host read command lines.",
+            envvar=DATABASE,
+            show_envvar=True,
+            metavar="ADDRESS",
+        ),
+    ] = None,
+) -> Outcome:
+    """Start Airflow with its web page, and the pages of all runs beside it."""
+    from commands.upkeep import start_airflow
+
+    return start_airflow(port, db)
+
+
+@command(SERVE)
+def down() -> Outcome:
+    """Stop Airflow."""
+    from commands.upkeep import stop_airflow
+
+    return stop_airflow()
+
+
+@command(KEEP, "doctor --json")
+def doctor(
+    port: Annotated[int, typer.Option(help="That plimsoll up would use, with the next one.")] = 8080,
+) -> Outcome:
+    """List what this machine can do, what each missing thing costs, and how to get it.
+
+    Exit code 1 means that no scenario can run here.
+    """
+    from commands.doctor import examine
+
+    return examine(port)
+
+
+@command(KEEP)
+def archive(
+    rebuild: Annotated[bool, typer.Option("--rebuild", help="Write it anew from the run folders first.")] = False,
+    runs: Runs = RUNS,
+) -> Outcome:
+    """List every judged run that is kept, and write the page over all of them."""
+    from commands.upkeep import list_archive
+
+    return list_archive(runs.resolve(), rebuild=rebuild)
+
+
+@command(KEEP)
+def clean(
+    all_: Annotated[bool, typer.Option("--all", help="Also end runs that are alive.")] = False,
+) -> Outcome:
+    """Remove the containers, processes and networks that interrupted runs left behind.
+
+    Recorded runs, results and pages stay.
+    """
+    from commands.upkeep import remove_leftovers
+
+    return remove_leftovers(everything=all_)

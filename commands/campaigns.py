@@ -1,0 +1,97 @@
+"""The command of every kind of campaign: plan, run its DAG to the end, say what it came to."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from campaigns.kinds import Kind
+from commands.outcome import EXIT_CODES, Outcome, say
+from operators import airflow_home
+from operators.campaign_progress import CampaignProgress
+from operators.dag_run import run_dag
+
+if TYPE_CHECKING:
+    from campaigns.campaign import CampaignFolder, Item
+
+
+def run_campaign(
+    kind: Kind, options: Mapping[str, Any], *, file: Path | None, name: str | None, seed: int | None, runs: Path
+) -> Outcome:
+    """Plan a campaign, or take up the one of this name, and run its DAG.
+
+    Raises:
+        BadInput: the settings are wrong; nothing was started.
+        KeyboardInterrupt: once everything that was started is removed.
+    """
+    from campaigns import recording, runner  # heavy
+    from campaigns.places import Places
+    from clusters.run import experiment
+
+    places = Places.beside(runs)
+    folder = runner.plan(kind.name, kind.settings(options, file=file), name=name, seed=seed, places=places)
+    campaign = folder.read_plan()
+
+    def listed(follow_up: bool) -> list[Item]:
+        return recording.outstanding(folder, recording.items_of(folder, places, more=follow_up), places)
+
+    before = _written_ns(folder.result)
+    with airflow_home.home_of_run(f"{kind.name}-{campaign.campaign_id}") as home:
+        log = home / "airflow.log"
+        progress = CampaignProgress(
+            folder, places.runs, lambda line: say(line.rstrip("\n")), listed, recording.expected_seconds
+        )
+        todo = listed(False)
+        progress.say(f"{kind.command} {campaign.campaign_id}: {len(todo)} of {len(campaign.items)} runs to record")
+        try:
+            succeeded = run_dag(
+                kind.name,
+                {"campaign": str(folder.path)},
+                home=home,
+                log=log,
+                progress=progress,
+                salvage=experiment.reap,  # a run that broke off has lost its lease with its process
+                PLIMSOLL_RUNS=str(places.runs),
+                PLIMSOLL_SCENARIO="steady",  # this DAG needs no scenario's
+            )
+        finally:
+            say(f"campaign: {folder.path}")
+        outcome = _concluded(folder, before)
+        if kind.shrinks and outcome.code == EXIT_CODES["fail"]:
+            try:
+                lines = kind.shrinking.shrink_first(folder, options, places, progress.say)
+            finally:
+                experiment.reap()  # of a run that broke off
+            outcome = replace(outcome, lines=[*outcome.lines[:-2], *lines, *outcome.lines[-2:]])
+        if succeeded or outcome.code == EXIT_CODES["fail"]:
+            shutil.rmtree(home)
+            return outcome
+    why = f"A task failed. The same command with NAME={campaign.campaign_id} goes on; Airflow's log: {log}"
+    errors = "\n".join(filter(None, [outcome.error, why]))
+    return Outcome(EXIT_CODES["unknown"], outcome.lines, outcome.facts, errors)
+
+
+def _written_ns(file: Path) -> int:
+    return file.stat().st_mtime_ns if file.is_file() else 0
+
+
+def _concluded(folder: CampaignFolder, before: int) -> Outcome:
+    """What the result says; one written ``before`` is no result of this time."""
+    if _written_ns(folder.result) == before:
+        facts = {"campaign": folder.path, "state": "unknown"}
+        return Outcome(EXIT_CODES["unknown"], facts=facts, error="The campaign came to no result.")
+    result = json.loads(folder.result.read_text())
+    state = result["state"] or "none"
+    lines = [*result.get("lines", []), result["sentence"], f"page: {folder.page}", f"state: {state}"]
+    facts = {
+        "campaign": folder.path,
+        "state": state,
+        "sentence": result["sentence"],
+        "page": folder.page,
+        "result": folder.result,
+    }
+    return Outcome(EXIT_CODES.get(state, 0), lines, facts)

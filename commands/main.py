@@ -1,0 +1,155 @@
+"""The entry of the command line.
+
+Exit codes: 0 pass, 1 fail, 2 unknown, 3 bad input, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import shlex
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
+from difflib import get_close_matches
+from typing import Any, NamedTuple, NoReturn
+
+import typer
+from typer.main import get_command
+
+from commands.app import app
+from commands.outcome import BAD_INPUT, Outcome, print_error, say, stdout_for_json
+
+FROM_MAKE = "--from-make"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; returns its exit code, and says in one sentence what was wrong.
+
+    ``--from-make "KAFKA SEED" run`` takes the values of variables from the environment, where make puts them.
+    """
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    from_make = given[:1] == [FROM_MAKE]
+    _handle_signals()
+    _show_what_is_fetched()
+    words, refusal = _options(given[2], given[1].split()) if from_make else (given, "")
+    as_json = "--json" in words
+    with stdout_for_json() if as_json else nullcontext():
+        outcome = Outcome(BAD_INPUT, error=refusal) if refusal else _run(words)
+    command = next((word for word in words if not word.startswith("-")), "")
+    error = _spelled(outcome.error, variables_of(command), from_make=from_make)
+    if as_json:
+        say(Outcome(outcome.code, facts=outcome.facts, error=error).as_json())
+        return outcome.code
+    if error:
+        print_error(error)
+    for line in outcome.lines:
+        say(line)
+    return outcome.code
+
+
+def _run(arguments: list[str]) -> Outcome:
+    try:
+        ended = get_command(app).main(arguments or ["--help"], prog_name="plimsoll", standalone_mode=False)
+    except typer.TyperException as error:
+        return Outcome(BAD_INPUT, error=_one_sentence(error))
+    return ended if isinstance(ended, Outcome) else Outcome(int(ended or 0))  # of --help and of completion
+
+
+def _one_sentence(error: typer.TyperException) -> str:
+    context = getattr(error, "ctx", None)
+    path = context.command_path if context else "plimsoll"
+    message = " ".join(error.format_message().split()).replace("Value error, ", "")
+    return f"{message.rstrip('.')}; see {path} --help."
+
+
+# --- variables of make -----------------------------------------------------------------------------
+
+
+class Variable(NamedTuple):
+    """What a command takes, as make's variable: an option (``--kafka``) or, where that is empty, an argument."""
+
+    option: str
+    is_flag: bool = False
+    is_list: bool = False
+
+
+def variables_of(command: str) -> dict[str, Variable]:
+    """``KAFKA`` → ``--kafka``: everything that a command takes; of no command, nothing."""
+    commands: dict[str, Any] = getattr(get_command(app), "commands", {})
+    return dict(_variables(commands[command])) if command in commands else {}
+
+
+def _variables(command: Any) -> Iterator[tuple[str, Variable]]:
+    for param in command.params:
+        if param.param_type_name == "argument":
+            yield param.name.upper(), Variable("", is_list=param.nargs == -1)
+        elif not param.is_eager:
+            option = param.opts[0]
+            yield option.lstrip("-").upper().replace("-", "_"), Variable(option, is_flag=param.is_flag)
+
+
+def _options(command: str, names: Sequence[str]) -> tuple[list[str], str]:
+    """The command line of a target with these variables, whose values make put into the environment.
+
+    And a refusal, where the command does not take one of them.
+    """
+    takes, words = variables_of(command), [command]
+    for name in names:
+        if name not in takes:
+            return words, _refusal(command, name, list(takes))
+        value, variable = os.environ.get(name, ""), takes[name]
+        if variable.is_flag:
+            words += [variable.option] if value not in ("", "0") else []
+        elif variable.is_list:
+            words += shlex.split(value)
+        elif value:
+            words.append(f"{variable.option}={value}" if variable.option else value)
+    return words, ""
+
+
+def _refusal(command: str, name: str, takes: list[str]) -> str:
+    near = get_close_matches(name, takes, n=1)
+    hint = f"did you mean {near[0]}=? It takes" if near else "it takes"
+    return f"make {command} takes no {name}=; {hint} {', '.join(takes)}."
+
+
+def _spelled(sentence: str, variables: dict[str, Variable], *, from_make: bool) -> str:
+    """A sentence with each variable as it was typed: ``KAFKA=`` after make, else ``--kafka``."""
+    for name, (option, *_) in variables.items():
+        if from_make and option:
+            sentence = re.sub(rf"'?(?<!\w){option}(?![\w-])'?=?", f"{name}=", sentence)
+        elif not from_make:
+            sentence = re.sub(rf"\b{name}=(?=\s|$)", option or name, sentence)
+            sentence = re.sub(rf"\b{name}=", f"{option}=" if option else f"{name} ", sentence)
+    return sentence
+
+
+# --- signals, and what is fetched ------------------------------------------------------------------
+
+
+def _handle_signals() -> None:
+    for number in (signal.SIGINT, signal.SIGTERM):  # a shell's background job has SIGINT ignored, and so would Airflow
+        signal.signal(number, _as_interrupt)
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup wants to go on
+        signal.signal(signal.SIGHUP, _as_hang_up)
+
+
+def _as_interrupt(_signal: int, _frame: object) -> NoReturn:
+    raise KeyboardInterrupt
+
+
+def _as_hang_up(number: int, _frame: object) -> NoReturn:
+    signal.signal(number, signal.SIG_IGN)  # a terminal that is closed says it more than once
+    raise KeyboardInterrupt
+
+
+def _show_what_is_fetched() -> None:
+    """The first run waits for downloads; the parts that fetch say so under the logger ``plimsoll``."""
+    lines = logging.StreamHandler()
+    lines.setFormatter(logging.Formatter("%(message)s"))
+    logger = logging.getLogger("plimsoll")
+    logger.handlers, logger.propagate = [lines], False  # Airflow logs whatever reaches the root
+    logger.setLevel(logging.INFO)

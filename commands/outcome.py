@@ -1,0 +1,72 @@
+"""How a command ends: an exit code, lines for people, facts for machines."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stdout, suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from history.errors import PlimsollError
+
+EXIT_CODES = {"pass": 0, "fail": 1, "unknown": 2}
+BAD_INPUT = 3
+INTERRUPTED = 130
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The end of a command; the last of ``lines`` are for machines, too. ``error`` is a sentence on what went wrong."""
+
+    code: int = 0
+    lines: Sequence[str] = ()
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    error: str = ""
+
+    def as_json(self) -> str:
+        """One line of JSON: the facts, ``exit_code``, and ``error`` where there is one."""
+        error = {"error": self.error} if self.error else {}
+        return json.dumps({**self.facts, **error, "exit_code": self.code}, ensure_ascii=False, default=str)
+
+
+def outcome_of(command: Callable[..., Outcome], options: Mapping[str, Any]) -> Outcome:
+    """Run a command; whatever it raises becomes an exit code and what is said of it."""
+    try:
+        return command(**options)
+    except KeyboardInterrupt:
+        return Outcome(INTERRUPTED)
+    except PlimsollError as error:
+        return Outcome(getattr(error, "exit_code", EXIT_CODES["unknown"]), error=str(error))
+    except Exception:  # noqa: BLE001  # Python's own exit code, 1, says that a guarantee was violated
+        return Outcome(EXIT_CODES["unknown"], error=traceback.format_exc().rstrip())
+
+
+@contextmanager
+def stdout_for_json() -> Iterator[None]:
+    """Send to stderr what this process and its children write to stdout, so that one JSON object stands there alone."""
+    sys.stdout.flush()
+    kept = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        with redirect_stdout(sys.stderr):
+            yield
+    finally:
+        os.dup2(kept, 1)
+        os.close(kept)
+
+
+def say(text: str) -> None:
+    """Print at once. Nobody may read on: what was started has to be collected and removed all the same."""
+    with suppress(OSError):
+        sys.stdout.write(f"{text}\n")
+        sys.stdout.flush()
+
+
+def print_error(sentence: str) -> None:
+    """Print to stderr, if anybody reads on."""
+    with suppress(OSError):
+        sys.stderr.write(f"{sentence}\n")

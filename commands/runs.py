@@ -1,0 +1,161 @@
+"""Commands on single runs: run, judge, import, scenarios."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from clusters.run.host_lock import beside_others
+from clusters.scenario.scenario import load_scenario, scenario_names
+from commands.outcome import EXIT_CODES, Outcome, say
+from history.errors import BadInput
+from history.events import errors_of
+from history.folder import RunFolder
+from operators import airflow_home
+from operators.dag_run import run_dag
+from operators.progress import Progress
+from spark.connection import spark_master
+
+if TYPE_CHECKING:
+    from history.manifest import Origin
+    from imports.run_folder import Settings
+
+
+def record_and_judge(
+    scenario: str,
+    *,
+    kafka: str,
+    runtime: str,
+    runs: Path,
+    rate: float | None = None,
+    seed: int | None = None,
+    subnet: str | None = None,
+) -> Outcome:
+    """Run a scenario's DAG to its end; ends with the two lines that machines read.
+
+    Raises:
+        BadInput: something that was asked for cannot be done; nothing was started.
+        KeyboardInterrupt: once everything that was started is removed.
+    """
+    from clusters.run import experiment  # heavy
+
+    parsed = load_scenario(scenario)
+    spark_master(os.environ)  # refused before anything is recorded for it
+    experiment.reap()  # what runs that died left behind would take CPU time and addresses from this one
+    run = experiment.prepare(
+        scenario, kafka=kafka, runtime=runtime, rate=rate, seed=seed, runs=runs, subnet=subnet, lease="process"
+    )
+    named = str(Path(scenario).resolve()) if scenario.endswith((".yaml", ".yml")) else scenario
+    with beside_others(), experiment.hold_lease(run), airflow_home.home_of_run(run.name) as home:
+        log = home / "airflow.log"
+        progress = Progress(parsed, RunFolder(run), lambda line: say(line.rstrip("\n")))
+        progress.begin()
+        try:
+            succeeded = run_dag(
+                parsed.name,
+                {"run_dir": str(run)},
+                home=home,
+                log=log,
+                progress=progress,
+                salvage=partial(_salvage_unsealed, run),
+                PLIMSOLL_SCENARIO=named,
+            )
+        except KeyboardInterrupt:
+            say(f"run: {run}")
+            shutil.rmtree(home)
+            raise
+        outcome = _concluded(RunFolder(run), succeeded, log)
+        if outcome.code in (EXIT_CODES["pass"], EXIT_CODES["fail"]):
+            shutil.rmtree(home)
+    return outcome
+
+
+def _salvage_unsealed(run: Path) -> None:
+    """Collect and remove what Airflow left when it broke off."""
+    from clusters.run.recorder import salvage  # heavy
+
+    if not RunFolder(run).is_sealed:
+        salvage(run)
+
+
+def _concluded(run: RunFolder, succeeded: bool, log: Path) -> Outcome:
+    verdict = verdict_of(run)
+    code = EXIT_CODES[verdict]
+    errors = [f"The harness broke: {why}" for why in errors_of(run)[:1]]  # the others follow from it
+    if code == 0 and not succeeded:  # teardown or the page: the verdict stands, the run is not fine
+        code = EXIT_CODES["unknown"]
+        errors.append("The verdict stands, but a task after it or the teardown failed.")
+    if code == EXIT_CODES["unknown"]:
+        errors.append(f"Airflow's log: {log}")
+    lines = [f"run: {run.path}", f"verdict: {verdict}"]
+    return Outcome(code, lines, facts_of(run), "\n".join(errors))
+
+
+def verdict_of(run: RunFolder) -> str:
+    """The verdict that the judge wrote; unknown when it wrote none."""
+    verdict = str(_verdict_file(run).get("verdict"))
+    return verdict if verdict in EXIT_CODES else "unknown"
+
+
+def facts_of(run: RunFolder) -> dict[str, Any]:
+    """A run for machines: folder, verdict, sentence, page (null where there is none)."""
+    page = run.path / "report" / "index.html"
+    return {
+        "run": run.path,
+        "verdict": verdict_of(run),
+        "sentence": _verdict_file(run).get("sentence"),
+        "page": page if page.is_file() else None,
+    }
+
+
+def _verdict_file(run: RunFolder) -> dict[str, Any]:
+    try:
+        content = json.loads(run.verdict_file.read_text())
+    except (FileNotFoundError, ValueError):
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
+def judge_again(folders: Sequence[Path]) -> Outcome:
+    """Judge recorded runs and write their pages; the judge itself prints two lines for each.
+
+    Raises:
+        BadInput: a folder is no run folder.
+    """
+    from campaigns.site import publish  # heavy
+    from spark.submit import judge
+
+    with beside_others():
+        code = judge(list(folders))
+        for folder in folders:
+            publish(folder.resolve())
+    return Outcome(code, facts={"runs": [facts_of(RunFolder(folder.resolve())) for folder in folders]})
+
+
+def import_and_judge(history: Sequence[Path], origin: Origin, settings: Settings, runs: Path) -> Outcome:
+    """Turn a foreign history into a run folder, judge it and write its page.
+
+    Raises:
+        BadInput: the history or a setting is wrong; no folder is left.
+    """
+    from clusters.scenario.steps.catalog import STEPS
+    from imports.formats import import_history
+
+    for name in settings.faults:  # what a configuration permits goes by the names of our own steps
+        if name not in STEPS:
+            raise BadInput(f"FAULTS= names {name!r}, which is no step; known: {', '.join(sorted(STEPS))}.")
+    run = import_history(history, origin, settings, runs)
+    judged = judge_again([run.path])
+    return Outcome(judged.code, facts=facts_of(run))
+
+
+def list_scenarios() -> Outcome:
+    """A line for each scenario: its name and why it is run."""
+    whys = {name: load_scenario(name).why for name in scenario_names()}
+    width = max(map(len, whys))
+    return Outcome(lines=[f"{name:{width}}  {why}" for name, why in whys.items()], facts={"scenarios": whys})

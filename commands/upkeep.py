@@ -1,0 +1,63 @@
+"""Commands that serve and clean up: archive, clean, up, down."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from clusters.paths import runs_folder
+from commands.outcome import Outcome, print_error, say
+from operators import airflow_home, service
+
+
+def list_archive(runs: Path, *, rebuild: bool) -> Outcome:
+    """A line for each judged run; writes the page over everything.
+
+    ``rebuild`` writes the rows anew from the run folders first.
+    """
+    from campaigns import site  # heavy
+    from campaigns.places import Places
+
+    places = Places.beside(runs)
+    if rebuild:
+        for sentence in site.rebuild(places):
+            print_error(sentence)
+    page = site.write_index(places)
+    runs_kept = site.archived(places)
+    lines = [
+        f"{run.run_id:62}  {run.kafka_version:8}  {run.verdict:8}  {run.metrics:3} metrics  {run.campaign}".rstrip()
+        for run in runs_kept
+    ]
+    return Outcome(lines=lines, facts={"page": page, "runs": [run._asdict() for run in runs_kept]})
+
+
+def remove_leftovers(*, everything: bool) -> Outcome:
+    """Remove what dead runs left, or of all runs, and say of which."""
+    from clusters.run import experiment  # heavy
+
+    removed = airflow_home.remove_leftovers()  # first: an Airflow that outlived its command would start nodes anew
+    removed += experiment.reap(all_runs=everything)
+    return Outcome(lines=[f"removed what was left of: {', '.join(removed) or 'no run'}"], facts={"removed": removed})
+
+
+def start_airflow(port: int, database: str | None) -> Outcome:
+    """Start Airflow and the pages beside it, unless they run.
+
+    Raises:
+        BadInput: the port is in use, or the address is no PostgreSQL's.
+        HarnessError: it did not come up; nothing of it is left.
+    """
+    from campaigns.places import Places  # heavy
+    from campaigns.site import write_index
+
+    say("starting Airflow … (about 15 s)")
+    write_index(Places.beside(runs_folder()))
+    port = service.up(port, database=database or None)
+    airflow, pages = service.url_of(port), service.url_of(port + 1)
+    lines = [f"Airflow is up: {airflow} (plimsoll down ends it)", f"pages of all runs and campaigns: {pages}"]
+    return Outcome(lines=lines, facts={"airflow": airflow, "pages": pages})
+
+
+def stop_airflow() -> Outcome:
+    """End all of Airflow, if it runs."""
+    was_up = service.down()
+    return Outcome(lines=["Airflow is down" if was_up else "Airflow was not up"], facts={"was_up": was_up})

@@ -1,0 +1,23 @@
+"""One DAG for each kind of campaign, as its package declares it; only nightly runs have a schedule."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from airflow.sdk import DAG
+
+from campaigns import kinds
+from operators.campaign_dag import campaign_dag
+from operators.notify import NightlyWebhook
+
+NIGHTLY: dict[str, Any] = {
+    "tell": [NightlyWebhook(campaign="{{ ti.xcom_pull(task_ids='plan') }}")],
+    "schedule": os.environ.get("PLIMSOLL_NIGHTLY", "0 2 * * *") or None,  # empty: only when asked for
+    "catchup": False,  # and no start_date: with one, Airflow would begin last night's run as soon as it is up
+}
+
+dags: dict[str, DAG] = {
+    name: campaign_dag(kinds.of(name), **(NIGHTLY if name == "nightly" else {})) for name in kinds.names()
+}
+globals().update(dags)

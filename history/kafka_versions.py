@@ -1,0 +1,103 @@
+"""Kafka's versions: how they compare, and which behaviour, feature or bug begins and ends with which.
+
+The one table of what depends on a version. Who asks for more than a version's number reads it here.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+
+class Version(NamedTuple):
+    """A version of Kafka; ``3.9``, as metadata.version has it, is 3.9.0."""
+
+    major: int
+    minor: int
+    patch: int = 0
+
+    @classmethod
+    def parse(cls, text: str) -> Version:
+        """``3.9.1``, ``3.9.1-SNAPSHOT``, ``v3.9`` or ``3.9-IV0``; what stands around the numbers does not count.
+
+        Raises:
+            ValueError: there is no version's number in it.
+        """
+        match = re.search(r"(\d+)\.(\d+)(?:\.(\d+))?", text)
+        if match is None:
+            raise ValueError(f"{text!r} is no version such as 3.9.1")
+        return cls(*(int(number) for number in match.groups(default="0")))
+
+    @property
+    def minor_release(self) -> str:
+        """``3.9`` of 3.9.1."""
+        return f"{self.major}.{self.minor}"
+
+    def __str__(self) -> str:
+        return f"{self.major}.{self.minor}.{self.patch}"
+
+
+class Span(NamedTuple):
+    """The versions from one on, and before another (None: for good)."""
+
+    since: Version
+    before: Version | None = None
+
+    def __contains__(self, version: object) -> bool:
+        return isinstance(version, Version) and self.since <= version and (self.before is None or version < self.before)
+
+
+OLDEST = Version(2, 8)  # that can be observed replica by replica
+RELEASES = (OLDEST, *(Version(3, minor) for minor in range(10)), *(Version(4, minor) for minor in range(4)))
+
+FEATURES = {
+    "zookeeper": Span(OLDEST, Version(4, 0)),
+    "kraft": Span(Version(3, 3)),  # KIP-833: ready for production; KIP-778: with metadata.version
+    # KAFKA-15583, KIP-966: below min.insync.replicas the high watermark stands still.
+    "strict_min_isr": Span(Version(3, 7)),
+    "elr": Span(Version(4, 0)),  # KIP-966; no metadata.version of 3.7 to 3.9 makes them work
+}
+
+# The versions that have a bug, or a behaviour that was changed by design, as Kafka's issue tracker has them.
+AFFECTED = {
+    "KAFKA-13091": (Span(Version(2, 7), Version(3, 1)),),
+    "KAFKA-13141": (Span(OLDEST, Version(2, 8, 1)),),
+    "KAFKA-14704": (Span(OLDEST, Version(3, 3, 3)), Span(Version(3, 4), Version(3, 4, 1))),
+    "KAFKA-15583": (Span(OLDEST, Version(3, 7)),),
+    "KAFKA-18723": (Span(OLDEST, Version(3, 9, 1)), Span(Version(4, 0), Version(4, 0, 1))),
+    "KAFKA-18991": (Span(OLDEST, Version(3, 9, 1)), Span(Version(4, 0), Version(4, 0, 1))),
+    "KIP-966": (Span(Version(4, 0)),),
+}
+
+# The last level of metadata.version of each minor release; between two of them lie the later one's, from IV0 on.
+METADATA_LEVELS = {
+    Version(3, 2): 3,
+    Version(3, 3): 7,
+    Version(3, 4): 8,
+    Version(3, 5): 11,
+    Version(3, 6): 14,
+    Version(3, 7): 19,
+    Version(3, 8): 20,
+    Version(3, 9): 21,
+    Version(4, 0): 25,
+    Version(4, 1): 27,
+    Version(4, 2): 29,
+    Version(4, 3): 30,
+}
+
+
+def has(feature: str, kafka_version: str) -> bool:
+    """Whether a version has a feature; one that is no number, as a foreign history may name it, is taken as newest."""
+    try:
+        return Version.parse(kafka_version) in FEATURES[feature]
+    except ValueError:
+        return FEATURES[feature].before is None
+
+
+def affected(issue: str, kafka_version: str) -> bool:
+    """Whether a version has a bug; of one that is no number nobody knows, so it has none."""
+    try:
+        version = Version.parse(kafka_version)
+    except ValueError:
+        return False
+    return any(version in span for span in AFFECTED[issue])

@@ -1,0 +1,34 @@
+"""A partition, in the whole project: from the scenario's language to the judge."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+
+class TopicPartition(NamedTuple):
+    """A partition; prints as ``orders-0``."""
+
+    topic: str
+    partition: int
+
+    @classmethod
+    def parse(cls, name: str) -> TopicPartition:
+        """``orders-0`` → partition 0 of ``orders``.
+
+        Raises:
+            ValueError: it is no partition's name.
+        """
+        match = re.fullmatch(r"([\w.-]+)-(\d+)", name)
+        if match is None:
+            raise ValueError(f"{name!r} is no partition such as orders-0")
+        return cls(match[1], int(match[2]))
+
+    @classmethod
+    def of(cls, row: Mapping[str, Any]) -> TopicPartition:
+        """The partition of a table's row, by its columns ``topic`` and ``partition``."""
+        return cls(row["topic"], row["partition"])
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"

@@ -1,0 +1,31 @@
+"""The formats of foreign histories, and the way from files to a run folder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from history.folder import RunFolder
+from history.manifest import Origin
+from imports import jepsen, ledger, operations, run_folder, verifiable
+from imports.records import History, Tables, tables
+from imports.run_folder import Settings
+
+READERS: dict[Origin, Callable[[Sequence[Path]], History | Tables]] = {
+    "operations": operations.read,
+    "verifiable": verifiable.read,
+    "ledger": ledger.read,
+    "jepsen": jepsen.read,
+}
+
+
+def import_history(sources: Sequence[Path], origin: Origin, settings: Settings, runs: Path) -> RunFolder:
+    """Write the run folder of a foreign history, which may be in several files.
+
+    Raises:
+        BadInput: a file cannot be read as this format; then nothing is left behind.
+    """
+    found = READERS[origin](sources)
+    if isinstance(found, History):
+        found = tables(found, settings.acks, settings.isolation)
+    return run_folder.write(runs, origin, sources, found, settings)

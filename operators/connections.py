@@ -1,0 +1,49 @@
+"""Where Spark and Docker are: in Airflow's connections, of the environment, its database, or a secrets backend."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING
+
+from airflow.sdk import BaseHook, BaseOperator
+from airflow.sdk.exceptions import AirflowNotFoundException
+
+from history.errors import BadInput
+
+if TYPE_CHECKING:
+    from airflow.sdk import Connection, Context
+
+SPARK = "spark_default"
+DOCKER = "docker_default"
+
+
+class ConnectedOperator(BaseOperator):
+    """An operator whose task finds Spark and Docker where Airflow's connections say."""
+
+    def pre_execute(self, context: Context) -> None:  # noqa: ARG002  # Airflow's signature
+        use_connections()
+
+
+def use_connections() -> None:
+    """Put the addresses where Spark's and Docker's own clients look; one that has no connection stays as it is.
+
+    Raises:
+        BadInput: the connection to Docker has no host.
+    """
+    if spark := _connection(SPARK):
+        fields = {"conn_type": spark.conn_type, "host": spark.host, "port": spark.port, "extra": spark.extra_dejson}
+        os.environ[f"AIRFLOW_CONN_{SPARK.upper()}"] = json.dumps(fields)
+    if docker := _connection(DOCKER):
+        if not docker.host:
+            raise BadInput(f"The connection {DOCKER} has no host; it is an address such as unix:///run/docker.sock.")
+        is_whole = "://" in docker.host
+        port = f":{docker.port}" if docker.port else ""
+        os.environ["DOCKER_HOST"] = docker.host if is_whole else f"tcp://{docker.host}{port}"
+
+
+def _connection(name: str) -> Connection | None:
+    try:
+        return BaseHook.get_connection(name)
+    except AirflowNotFoundException:
+        return None

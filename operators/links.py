@@ -1,0 +1,40 @@
+"""Buttons on the pages of Airflow's tasks that lead to what a run left behind."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import BaseOperatorLink
+
+if TYPE_CHECKING:
+    from airflow.sdk import BaseOperator
+
+PAGES = "PLIMSOLL_PAGES"  # the address at which the folders site/ and runs/ are served
+
+
+def page_of(run: Path, *parts: str) -> str:
+    """The address of a file in a run's folder; on this machine's disk where nobody serves it."""
+    base = os.environ.get(PAGES)
+    if not base:
+        return run.joinpath(*parts).resolve().as_uri()
+    return "/".join([base.rstrip("/"), run.parent.name, run.name, *parts])
+
+
+class RunPage(BaseOperatorLink):
+    """To the page of the run."""
+
+    name = "Run's page"
+
+    def get_link(self, operator: BaseOperator, *, ti_key: Any) -> str:  # noqa: ARG002  # Airflow's signature
+        return page_of(Path(operator.run), "report", "index.html")  # type: ignore[attr-defined]  # of judge and publish
+
+
+class DataDocs(BaseOperatorLink):
+    """To Great Expectations' Data Docs of the run."""
+
+    name = "Data Docs"
+
+    def get_link(self, operator: BaseOperator, *, ti_key: Any) -> str:  # noqa: ARG002  # Airflow's signature
+        return page_of(Path(operator.run), "verdict", "data_docs", "index.html")  # type: ignore[attr-defined]  # as above

@@ -1,0 +1,86 @@
+"""What Airflow's page says of a scenario: why, its phases, the expected result, and how to read it."""
+
+from __future__ import annotations
+
+import math
+
+import yaml
+
+from campaigns.known_bugs.bugs import BUGS, Bug
+from clusters.run.stages import stages
+from clusters.scenario.scenario import Scenario
+from clusters.scenario.steps.step import Step
+from history.kafka_versions import AFFECTED, Span
+from operators.progress import rounded
+from operators.stages import expected_s
+
+_CONTROLS = {"lost_write": "acknowledged records are lost", "duplicate": "records are duplicated"}
+_READING = """## How to read it
+
+- The grid is the experiment's timeline: set up, one task per phase, drain, collect, tear down, judge, publish.
+- A phase is red only when the harness failed. A wait that ran out is evidence and leaves it green.
+- `judge` is green only when the verdict is `pass`. Red is `fail` (a guarantee was violated) or `unknown` (the evidence
+  does not suffice); its log says which, in one sentence.
+- `judge` and `publish` have buttons to the run's page and to its Data Docs.
+- Nothing is retried. Trigger the DAG again for a new run."""
+
+
+def doc_of(scenario: Scenario) -> str:
+    """Markdown for the DAG's page."""
+    phases = [stage for stage in stages(scenario) if stage.phase]
+    lines = [f"{scenario.why}", "", f"It takes about {rounded(expected_s(scenario))}.", "", "## Phases", ""]
+    for number, (stage, phase) in enumerate(zip(phases, scenario.phases, strict=True), 1):
+        lines.append(f"{number}. **{phase.name}**, about {rounded(stage.expected_s)}")
+        lines += [f"    - `{as_written(step)}`" for step in phase.steps]
+    return "\n".join([*lines, "", "## Expected result", "", expected(scenario), "", _READING])
+
+
+def as_written(step: Step) -> str:
+    """A step as its file has it, in seconds and bytes."""
+    settings = step.model_dump(exclude_defaults=True)[step.key]
+    if list(settings) == [step.shorthand]:
+        settings = settings[step.shorthand]
+    text = yaml.safe_dump(settings, default_flow_style=True, sort_keys=False, width=math.inf)
+    return f"{step.key}: {text.removesuffix(chr(10)).removesuffix('...').strip()}"
+
+
+def display_name(scenario: Scenario) -> str:
+    """``kafka_18991`` → KAFKA-18991, ``rolling_restart`` → Rolling restart."""
+    bug = _bug(scenario)
+    words = scenario.name.replace("_", " ").replace("isr", "ISR")
+    if bug and words.upper() == bug.issue.replace("-", " "):
+        return bug.issue
+    return words[:1].upper() + words[1:]
+
+
+def tags(scenario: Scenario) -> list[str]:
+    """What it is, and the faults that it injects."""
+    kinds = ["positive control"] * bool(scenario.control) + ["known bug"] * bool(_bug(scenario))
+    return ["scenario", *kinds, *sorted(set(scenario.faults))]
+
+
+def expected(scenario: Scenario) -> str:
+    """What its verdict should be, and when it is another one."""
+    if scenario.control:
+        return (
+            f"`pass`: {_CONTROLS[scenario.control]}, which its configuration permits. It is a positive control: where "
+            "that is not detected the verdict is `unknown`."
+        )
+    bug = _bug(scenario)
+    if bug is None:
+        return "`pass`: every guarantee that its configuration gives was checked, and held."
+    ranges = ", and ".join(map(_range, AFFECTED[bug.issue]))
+    if "behaviour_change" in bug.shown_as:
+        return f"`pass`; on Kafka {ranges} the run's page reports a change of behaviour, {bug.issue}: {bug.title}."
+    link = f"[{bug.issue}](https://issues.apache.org/jira/browse/{bug.issue})"
+    return f"`pass`, but `fail` on Kafka {ranges}, {link}: {bug.title}."
+
+
+def _bug(scenario: Scenario) -> Bug | None:
+    return next((bug for bug in BUGS if bug.scenario == scenario.name), None)
+
+
+def _range(affected: Span) -> str:
+    return (
+        f"from {affected.since} on" if affected.before is None else f"from {affected.since} to before {affected.before}"
+    )

@@ -1,0 +1,28 @@
+"""All stages of a scenario's DAG: those of recording, and what stands before and after them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from clusters.run import stages as recording
+from clusters.run.stages import Stage
+from clusters.scenario.durations import expected_records
+from clusters.scenario.scenario import Scenario
+
+AIRFLOW_S = 12.0  # from the command to the first task
+
+RESOLVE = Stage("resolve", "checking what was asked for", 1.0, 900.0)
+JUDGE = Stage("judge", "judging what was recorded, in Spark", 50.0, 3600.0, role="end")
+JUDGED_PER_S = 4500.0  # records beyond the 40 to 80 s of a small run: 1,257,143 of them took 331 s in all
+PUBLISH = Stage("publish", "writing the page", 5.0, role="end")
+
+
+def stages(scenario: Scenario) -> tuple[Stage, ...]:
+    """Every stage of a run, in order; ``resolve`` makes the run's folder, so that it leaves no events there."""
+    judge = replace(JUDGE, expected_s=JUDGE.expected_s + expected_records(scenario) / JUDGED_PER_S)
+    return (RESOLVE, *recording.stages(scenario), judge, PUBLISH)
+
+
+def expected_s(scenario: Scenario) -> float:
+    """Seconds that a whole run will take, judging and page included."""
+    return AIRFLOW_S + sum(stage.expected_s for stage in stages(scenario))

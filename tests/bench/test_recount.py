@@ -1,0 +1,38 @@
+"""A run's records, counted again."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from bench import recount
+
+OWN = {"sent": 4, "acked": 3, "lost": 1, "duplicated": 1, "duplicate_copies": 2}
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    """Of three acknowledged records one is lost, one there three times; the live consumer read all of them."""
+    outcomes = enumerate(["ok", "ok", "ok", "info"])
+    sends = [{"producer_id": "load-1", "seq": seq, "outcome": outcome} for seq, outcome in outcomes]
+    polls = [{"producer_id": "load-1", "seq": seq, "pass": "final"} for seq in (0, 0, 0, 2)]
+    polls += [{"producer_id": "load-1", "seq": seq, "pass": "live"} for seq in (0, 1, 2)]
+    for name, rows in {"sends": sends, "polls": polls}.items():
+        (tmp_path / name).mkdir()
+        pq.write_table(pa.Table.from_pylist(rows), tmp_path / name / "0.parquet")
+    (tmp_path / "verdict").mkdir()
+    return tmp_path
+
+
+@pytest.mark.parametrize(("lost", "unseen", "code"), [(1, 0, 0), (0, 1, 0), (0, 0, 1)])
+def test_a_verdict_that_says_otherwise_is_found(run: Path, lost: int, unseen: int, code: int) -> None:
+    """By one record; what the judge calls unseen was not read either."""
+    delivery = OWN | {"lost": lost, "unseen": unseen}
+    (run / "verdict" / "verdict.json").write_text(json.dumps({"delivery": delivery}))
+
+    assert recount.recount(run) == OWN
+    assert recount.main([str(run)]) == code

@@ -1,0 +1,165 @@
+"""The smallest schedule that shows it; no broker is started."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from campaigns import randomised
+from campaigns.campaign import Campaign, CampaignFolder, Item
+from campaigns.fuzz import shrinking
+from campaigns.places import Places
+from clusters.scenario.scenario import Scenario, parse_scenario
+from clusters.scenario.schedules import Menu, rotation
+from history.errors import HarnessError
+from history.folder import RunFolder
+from history.results.schedules import ScheduleRun
+from tests.campaigns.sample_runs import sealed_run
+
+MIX = Menu.model_validate(
+    {
+        "cluster": {"brokers": 2},
+        "topics": {"orders": {"replicas": ["A", "B"]}},
+        "load": {"topic": "orders"},
+        "quiet": "1s..2s",
+        "faults": {
+            "pause": {"steps": [{"pause": "A"}, {"hold": "1s..2s"}, {"resume": "A"}]},
+            "kill": {"steps": [{"kill": "A"}, {"hold": "1s..2s"}, {"start": "A"}]},
+        },
+    }
+)
+DRAWN = next(
+    schedule
+    for schedule in (rotation(MIX, seed=seed, length_s=40.0) for seed in range(20))
+    if {"kill", "pause"} <= {step.key for phase in schedule.phases for step in phase.steps}
+)
+
+
+class Cluster:
+    """Violates I10 whenever A is killed, and I4 with it in schedules of more than two steps."""
+
+    def __init__(self) -> None:
+        self.executed: list[Scenario] = []
+
+    def __call__(self, schedule: Scenario) -> ScheduleRun:
+        self.executed.append(schedule)
+        keys = [step.key for phase in schedule.phases for step in phase.steps]
+        violations = ["I10"] * ("kill" in keys) + ["I4"] * ("kill" in keys and len(keys) > 2)
+        return run(schedule, violations)
+
+
+def run(schedule: Scenario, violations: list[str]) -> ScheduleRun:
+    """A run of a schedule that violated these."""
+    return ScheduleRun(
+        item=shrinking.name_of(schedule),
+        seed=1,
+        steps=randomised.steps_of(schedule),
+        run_id=f"run-{schedule.digest[:4]}",
+        verdict="fail" if violations else "pass",
+        sentence="It broke.",
+        violations=violations,
+    )
+
+
+def shrunk(cluster: Cluster, known: set[str] | None = None, limit: int = 40) -> shrinking.Counterexample:
+    """What shrinking makes of the drawn schedule, which violated both."""
+    known = set() if known is None else known
+    return shrinking.shrunk(DRAWN, run(DRAWN, ["I10", "I4"]), cluster, limit=limit, known=known, say=lambda _: None)
+
+
+def test_a_violation_is_shrunk_to_the_one_step() -> None:
+    """One of the guarantees that the drawn schedule violated is enough."""
+    found = shrunk(Cluster())
+
+    assert [step.key for phase in found.smaller.phases for step in phase.steps] == ["kill"]
+    assert (found.first.violations, found.last.violations, found.is_smallest) == (["I10", "I4"], ["I10"], True)
+
+
+def test_shrinking_ends_at_its_limit() -> None:
+    """The smallest so far is kept, and it is said that it may not be the smallest."""
+    cluster = Cluster()
+    found = shrunk(cluster, limit=2)
+
+    assert len(cluster.executed) == 2
+    assert not found.is_smallest
+    assert "kill" in {step.key for phase in found.smaller.phases for step in phase.steps}
+
+
+def test_what_was_recorded_before_costs_no_run() -> None:
+    """Shrinking that goes on comes to the same end without a run of its own."""
+    known: set[str] = set()
+    first = shrunk(Cluster(), known)
+
+    assert shrunk(Cluster(), known, limit=0).smaller == first.smaller
+
+
+@pytest.fixture
+def folder(places: Places) -> CampaignFolder:
+    """A campaign of one schedule, which was recorded and violated a guarantee."""
+    item = randomised.item_of("schedule-1", DRAWN, "3.0.2", seed=7)
+    made = CampaignFolder.of(places.site, "fuzz", "c1")
+    made.write_plan(
+        Campaign(
+            campaign_id="c1",
+            kind="fuzz",
+            created_at="2026-01-01",
+            seed=7,
+            settings={"kafka": "3.0.2"},
+            items=[item],
+        )
+    )
+    _recorded(places, "schedule-1")
+    return made
+
+
+def _recorded(places: Places, item: str) -> RunFolder:
+    folder = sealed_run(places, item)
+    folder.verdict_file.write_text(json.dumps({"verdict": "fail", "sentence": "A record is lost."}))
+    return folder
+
+
+def test_smaller_schedules_are_items_of_the_campaign(
+    folder: CampaignFolder, places: Places, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Recorded like the others and once; the smallest is a scenario's file, and the end says how to run it again."""
+    recorded: list[str] = []
+
+    def record_item(_folder: CampaignFolder, item: Item, _places: Places) -> Path:
+        recorded.append(item.name)
+        if len(recorded) == 1:
+            raise HarnessError("no broker")
+        return _recorded(places, item.name).path
+
+    def violations_of(run: RunFolder) -> list[str]:
+        return ["lost_write"] if run.path.name.endswith("schedule-1") or len(recorded) > 2 else []
+
+    monkeypatch.setattr(shrinking, "record_item", record_item)
+    monkeypatch.setattr(shrinking, "judge_recorded", lambda *_: [])
+    monkeypatch.setattr(randomised, "violations_of", violations_of)
+    lines = shrinking.shrink_first(folder, {"shrink_runs": None}, places, lambda _: None)
+    again = shrinking.shrink_first(folder, {"shrink_runs": 40}, places, lambda _: None)
+
+    smallest = parse_scenario((folder.path / "smallest.yaml").read_text(), "smallest.yaml")
+    assert all(name.startswith("shrunk-") for name in recorded)
+    assert (
+        len(recorded) == len(set(recorded)) + recorded.count(recorded[0]) - 1
+    )  # only the one that broke is tried anew
+    assert lines[1] == "violations: lost_write"
+    assert lines[-1] == f"again: plimsoll run {folder.path}/smallest.yaml --kafka 3.0.2"
+    assert randomised.steps_of(smallest) < randomised.steps_of(DRAWN)
+    assert again[-1] == lines[-1]
+
+
+def test_without_a_violation_or_a_run_to_spend_nothing_is_shrunk(
+    folder: CampaignFolder, places: Places, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A failed run whose violations are permitted is none."""
+    options: dict[str, Any] = {"shrink_runs": 0}
+    monkeypatch.setattr(randomised, "violations_of", lambda _: ["lost_write"])
+    assert shrinking.shrink_first(folder, options, places, lambda _: None) == []
+
+    monkeypatch.setattr(randomised, "violations_of", lambda _: [])
+    assert shrinking.shrink_first(folder, {}, places, lambda _: None) == []

@@ -1,0 +1,140 @@
+"""What the kinds of campaigns declare, and settings from options and files."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from campaigns import kinds, randomised
+from clusters.paths import ROOT
+from history.errors import BadInput
+
+OPTIONS = [(name, option) for name in kinds.names() for option in kinds.of(name).form]
+# Each kind's least settings; an option is tried on top of them.
+SETTINGS: dict[str, dict[str, Any]] = {
+    "compare": {"base": "3.9.0", "head": "3.9.1"},
+    "claims": {"kafka": "3.9.1"},
+}
+
+
+def test_every_package_declares_its_kind() -> None:
+    """By the package's name, with a page in docs/."""
+    assert kinds.names() == ("capacity", "claims", "compare", "fuzz", "known_bugs", "nightly", "soak")
+    assert {name: kinds.of(name).name for name in kinds.names()} == {name: name for name in kinds.names()}
+    assert all((ROOT / kinds.of(name).docs_page).is_file() for name in kinds.names())
+    with pytest.raises(BadInput, match="There is no kind of campaign 'hunt'; known: capacity, claims"):
+        kinds.of("hunt")
+
+
+@pytest.mark.parametrize(("name", "option"), OPTIONS, ids=lambda each: getattr(each, "name", each))
+def test_an_option_is_a_setting(name: str, option: kinds.Option, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its example and each of its choices can be planned with, and its default is what the settings have."""
+    kind = kinds.of(name)
+    monkeypatch.setattr(randomised, "choose_runtime", lambda _: "process")  # whether Docker is here or not
+
+    def planned(**settings: Any) -> dict[str, Any]:
+        campaign = kind.campaign.plan(
+            SETTINGS.get(name, {}) | settings, campaign_id="c", created_at="2026-01-01T00:00:00+00:00", seed=1
+        )
+        return campaign.settings
+
+    for value in [option.type(option.example), *option.choices]:
+        written = kind.settings({option.name: value})
+        assert option.key in planned(**written)
+    if option.default:
+        usual = planned()[option.key]
+        assert option.type(option.default) == (",".join(usual) if isinstance(usual, list) else usual)
+
+
+def test_declarations_are_light() -> None:
+    """Completion waits for them: neither statistics nor the scenario language are imported."""
+    program = (
+        "import sys; from campaigns import kinds; [kinds.of(name) for name in kinds.names()];"
+        "print({'pydantic', 'scipy', 'pandas', 'pyarrow', 'clusters.scenario'} & sys.modules.keys())"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT, check=True)
+
+    assert done.stdout.strip() == "set()"
+
+
+# --- settings --------------------------------------------------------------------------------------
+
+
+def test_options_win_over_the_file(tmp_path: Path) -> None:
+    """A comparison's versions are given on the command line, and the rest in a file."""
+    file = tmp_path / "compare.yaml"
+    file.write_text("pairs: 4\naa_pairs: 3\nbase: 2.8.2\n")
+    options = {"base": "3.0.2", "head": "3.1.2", "scenario": "steady", "pairs": None}
+
+    assert kinds.of("compare").settings(options, file=file) == {
+        "pairs": 4,
+        "aa_pairs": 3,
+        "base": "3.0.2",
+        "head": "3.1.2",
+        "scenarios": "steady",
+    }
+
+
+def test_settings_are_a_merge_patch() -> None:
+    """What is not named stays as the kind's own file says; null drops a key."""
+    usual = kinds.of("nightly").settings({})
+    patch = {"repetitions": 1, "retention": {"days": 3}, "webhook": None}
+    patched = kinds.of("nightly").settings({}, patch=patch)
+
+    assert usual["repetitions"] != 1
+    assert (patched["repetitions"], patched["retention"]["days"]) == (1, 3)
+    assert patched["retention"]["runs"] == usual["retention"]["runs"]
+    assert "webhook" not in patched
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [(None, "cannot be read"), ("pairs: [", "is no YAML"), ("- 1", "holds no mapping")],
+)
+def test_a_file_that_is_no_settings_is_bad_input(tmp_path: Path, text: str | None, sentence: str) -> None:
+    """One sentence that says which file, and what was expected."""
+    file = tmp_path / "x.yaml"
+    if text is not None:
+        file.write_text(text)
+
+    with pytest.raises(BadInput, match=sentence):
+        kinds.of("capacity").settings({}, file=file)
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings", "sentence"),
+    [
+        (
+            "compare",
+            {"base": "3.9.1"},
+            "HEAD= is missing: the version that is judged, or a folder or tarball of jars, such as HEAD=3.1.2.",
+        ),
+        (
+            "compare",
+            {"base": "3.9.0", "head": "3.9.1", "pairs": 1},
+            "PAIRS=1 is refused: Input should be greater than or equal to 2. "
+            "It takes: fresh clusters on each side, such as PAIRS=10.",
+        ),
+        (
+            "known_bugs",
+            {"bugs": ["1", "2"]},
+            "BUGS=1,2 is refused: '1' is no bug of the list; known: ",
+        ),
+        (
+            "compare",
+            {"base": "3.9.0", "head": "3.9.1", "aa_pairs": 1},
+            "Comparison: the settings are wrong: aa_pairs: Input should be greater than or equal to 2 (got 1); "
+            "docs/comparison.md explains each.",
+        ),
+    ],
+)
+def test_a_wrong_setting_is_told_with_an_example(kind: str, settings: dict[str, Any], sentence: str) -> None:
+    """One that has an option by the option's name, and any other by its place in the settings."""
+    with pytest.raises(BadInput) as refused:
+        kinds.of(kind).campaign.plan(settings, campaign_id="c", created_at="2026-01-01", seed=1)
+
+    assert str(refused.value).startswith(sentence)

@@ -1,0 +1,84 @@
+"""Metadata in which the newest leader of a partition stays, as kafka-python's own is updated."""
+
+from __future__ import annotations
+
+import uuid
+
+import pytest
+from kafka.protocol.metadata import MetadataResponse
+
+from clusters.clients.leaders import NOBODY, UNKNOWN, NewestLeaders
+from history.partition import TopicPartition
+
+T0 = TopicPartition("t", 0)
+
+
+def told(leader: int, epoch: int, brokers: tuple[int, ...] = (1, 2)) -> MetadataResponse:
+    """A broker's answer."""
+    broker, topic = MetadataResponse.MetadataResponseBroker, MetadataResponse.MetadataResponseTopic
+    part = topic.MetadataResponsePartition(
+        error_code=0,
+        partition_index=0,
+        leader_id=leader,
+        leader_epoch=epoch,
+        replica_nodes=[1, 2],
+        isr_nodes=[1, 2],
+        offline_replicas=[],
+    )
+    of_topic = topic(error_code=0, name="t", topic_id=uuid.UUID(int=7), is_internal=False, partitions=[part])
+    named = [broker(node_id=number, host="b", port=9092, rack=None) for number in brokers]
+    answer = MetadataResponse[12](throttle_time_ms=0, brokers=named, cluster_id="c", controller_id=1, topics=[of_topic])
+    return MetadataResponse[12].decode(bytes(answer.encode()))
+
+
+@pytest.fixture
+def leaders() -> NewestLeaders:
+    """Broker 2 leads in epoch 1."""
+    found = NewestLeaders(bootstrap_servers="b:9092")
+    found.update_metadata(told(2, 1))
+    return found
+
+
+def seen(leaders: NewestLeaders) -> tuple[int, int]:
+    """What kafka-python goes by."""
+    return leaders.leader_for_partition(T0), leaders.leader_epoch_for_partition(T0)
+
+
+@pytest.mark.parametrize(
+    ("leader", "epoch", "then"),
+    [(1, 0, (2, 1)), (1, 1, (1, 1)), (1, 2, (1, 2)), (NOBODY, 2, (NOBODY, 2)), (NOBODY, -1, (2, 1))],
+)
+def test_an_older_epoch_changes_nothing(leaders: NewestLeaders, leader: int, epoch: int, then: tuple[int, int]) -> None:
+    """The same epoch and newer ones do."""
+    leaders.update_metadata(told(leader, epoch))
+
+    assert seen(leaders) == leaders.newest(T0) == then
+
+
+def test_a_leader_that_is_not_listed_is_asked_for(leaders: NewestLeaders) -> None:
+    """A stale answer need not know its address; the epoch stays all the same."""
+    leaders.update_metadata(told(1, 0, brokers=(1, 3)))
+
+    assert seen(leaders) == (NOBODY, 1)
+    assert leaders.newest(T0) == (2, 1)
+    leaders.update_metadata(told(1, 0))
+    assert seen(leaders) == (2, 1)
+
+
+def test_what_a_broker_says_in_passing_is_kept(leaders: NewestLeaders) -> None:
+    """A newer leader out of another answer (KIP-951) outlives old metadata; an older one is not taken."""
+    assert leaders.update_partition_leader(T0, 1, 2)
+    assert not leaders.update_partition_leader(T0, 2, 1)
+    leaders.update_metadata(told(2, 1))
+
+    assert seen(leaders) == leaders.newest(T0) == (1, 2)
+
+
+def test_who_was_told_before_any_metadata_counts() -> None:
+    """All brokers were asked first, then one that is behind answers."""
+    leaders = NewestLeaders(bootstrap_servers="b:9092")
+    assert leaders.newest(T0) == UNKNOWN
+    leaders.update_partition_leader(T0, 2, 1)
+    leaders.update_metadata(told(1, 0))
+
+    assert seen(leaders) == (2, 1)

@@ -1,0 +1,138 @@
+"""A consumer of one named replica, whose answers are played."""
+
+from __future__ import annotations
+
+import json
+from contextlib import nullcontext
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from kafka.errors import CorruptRecordError
+
+from clusters.clients import replica_reader
+from clusters.clients.replica_reader import ReplicaReader, reader_id
+from clusters.kafka.wire import Consumed, ListedOffset
+from history.folder import RunFolder
+from history.payload import encode
+from history.streams import read_stream
+from tests.clusters.fakes import T0, scenario
+
+READ = {"read": {"from": "A of orders-0", "offset": 20}}
+
+
+def record(offset: int) -> Consumed:
+    """As a ``write`` of this project sends it."""
+    return Consumed(offset, 3, encode("write-1", offset - 20, 100), sound=offset != 22)
+
+
+@pytest.fixture
+def reader(tmp_path: Path) -> Any:
+    """The reader of a scenario's only ``read``."""
+    folder = RunFolder(tmp_path)
+    (folder.work / "streams").mkdir(parents=True)
+    folder.clients.mkdir()
+    told = scenario([READ])
+    world: Any = SimpleNamespace(folder=folder, scenario=told, partitions=[T0], connect=lambda *_, **__: nullcontext())
+    node: Any = SimpleNamespace(address="127.0.0.1")
+    step: Any = told.phases[0].steps[0]
+    return ReplicaReader(world, node, step)
+
+
+def play(
+    reader: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    *answers: Any,
+    of_broker: tuple[int | None, ...] = (3,),
+    epochs: list[int] | None = None,
+) -> list[int]:
+    """Answer so, one after the other, and stop the reader with the last; the offsets that it asks for.
+
+    ``of_broker``: the epochs that the broker tells when it is asked for its own; ``epochs`` gets those of the fetches.
+    """
+    learned, epochs = list(of_broker), [] if epochs is None else epochs
+    left, asked = list(answers), []
+
+    def consume(_connection: object, _partition: object, offset: int, epoch: int) -> Any:
+        asked.append(offset)
+        epochs.append(epoch)
+        answer = left.pop(0)
+        if not left:
+            reader.stop.set()
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    monkeypatch.setattr(replica_reader, "consume", consume)
+    monkeypatch.setattr(replica_reader, "list_offset", lambda *_: ListedOffset(20, learned.pop(0), None))
+    return asked
+
+
+def test_every_record_becomes_a_poll(reader: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It goes on behind what it got, over silence and errors, and never back."""
+    asked = play(
+        reader,
+        monkeypatch,
+        ([record(20), record(21)], None),
+        ConnectionResetError("disconnect"),
+        ([], "OFFSET_OUT_OF_RANGE"),
+        ([record(22)], None),
+        ([], None),
+    )
+    reader.run()
+
+    (batch,) = read_stream(tmp_path / "work" / "streams" / "polls-read-1.arrow")
+    seen = ("consumer_id", "pass", "position", "offset", "leader_epoch", "producer_id", "seq", "checksum_ok")
+    assert [tuple(row[name] for name in seen) for row in batch.to_pylist()] == [
+        ("read-1", "live", 0, 20, 3, "write-1", 0, True),
+        ("read-1", "live", 1, 21, 3, "write-1", 1, True),
+        ("read-1", "live", 2, 22, 3, "write-1", 2, False),  # its payload is sound, its batch is not
+    ]
+    assert asked == [20, 22, 22, 22, 23]
+    summary = json.loads((tmp_path / "clients" / "read-1.json").read_text())
+    assert (summary["role"], summary["clean"], summary["rows"], summary["answers"]) == ("consumer", True, 3, 3)
+    assert summary["errors"] == {"unreachable": 1, "OFFSET_OUT_OF_RANGE": 1}
+    assert summary["unreadable"] == {}
+
+
+def test_between_errors_it_waits(reader: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After silence longer than after an error, and not at all after an answer."""
+    waits: list[float] = []
+    monkeypatch.setattr(reader.stop, "wait", waits.append)
+    play(reader, monkeypatch, TimeoutError(), ([], "NOT_LEADER_OR_FOLLOWER"), ([], None))
+    reader.run()
+
+    assert waits == [replica_reader.SILENCE_S, replica_reader.ERROR_S]
+
+
+def test_it_goes_back_to_no_older_epoch(reader: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fenced, it learns the newer epoch, and asks in that one a broker that is back in an older one."""
+    epochs: list[int] = []
+    answers = ([record(20)], None), ([], "FENCED_LEADER_EPOCH"), ([], "UNKNOWN_LEADER_EPOCH"), ([record(21)], None)
+    offsets = play(reader, monkeypatch, (ConnectionResetError()), *answers, of_broker=(None, 3, 4), epochs=epochs)
+    reader.run()
+
+    assert offsets == [20, 20, 21, 21, 21]
+    assert epochs == [-1, 3, 3, 4, 4]
+
+
+def test_a_batch_that_cannot_be_decoded_ends_the_reading(
+    reader: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was read stays, and the summary says where it ended."""
+    asked = play(reader, monkeypatch, ([record(20)], None), CorruptRecordError("from offset 21 on: EOFError"))
+    reader.run()
+
+    assert asked == [20, 21]
+    summary = json.loads((tmp_path / "clients" / "read-1.json").read_text())
+    assert (summary["rows"], summary["clean"]) == (1, True)
+    assert summary["unreadable"] == {"orders-0": "from offset 21 on: EOFError"}
+
+
+def test_reads_are_counted_through_the_scenario() -> None:
+    """Two equal steps are two consumers."""
+    told = scenario([READ, {"hold": 1}], [READ])
+    reads: Any = [step for phase in told.phases for step in phase.steps if step.key == "read"]
+
+    assert [reader_id(told, step) for step in reads] == ["read-1", "read-2"]

@@ -1,0 +1,151 @@
+"""Kafka's jars: which versions are taken, and how they come into their folder."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clusters.kafka import jars
+from clusters.kafka.jars import jars_digest, kafka_jars, metrics_agent, version_of
+from history.errors import BadInput, HarnessError
+
+
+@pytest.mark.parametrize(
+    ("version", "parts"),
+    [("2.8.0", (2, 8, 0)), ("3.9.1", (3, 9, 1)), ("4.10.2", (4, 10, 2)), ("4.4.0-SNAPSHOT", (4, 4, 0))],
+)
+def test_a_version_is_three_numbers(version: str, parts: tuple[int, int, int]) -> None:
+    """4.10 is after 4.9, so that numbers are compared and not texts."""
+    assert version_of(version) == parts
+
+
+@pytest.mark.parametrize("version", ["", "3.9", "3.9.1-rc1", "v3.9.1", "latest", "3.9.1 ", "../3.9.1"])
+def test_what_is_no_version_is_refused(version: str) -> None:
+    """The sentence says what was given and what is allowed."""
+    with pytest.raises(BadInput) as refused:
+        kafka_jars(version)
+    assert str(refused.value) == (
+        f"KAFKA={version} is no version; give a released one from 2.8.0 on, such as 3.9.1, a folder or an archive of "
+        "jars, or image:<reference>."
+    )
+
+
+@pytest.mark.parametrize("version", ["", "trunk", "4"])
+def test_a_build_must_tell_its_version(version: str) -> None:
+    """Rules hold from versions on."""
+    with pytest.raises(BadInput, match="is no version"):
+        version_of(version)
+
+
+@pytest.mark.parametrize("version", ["2.7.2", "0.11.0", "1.1.1"])
+def test_a_version_before_2_8_is_refused(version: str) -> None:
+    """It has no answer that holds a replica's two offsets."""
+    with pytest.raises(BadInput, match=f"KAFKA={version} is too old; 2.8.0 is the oldest"):
+        version_of(version)
+
+
+@pytest.fixture
+def ivy(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[list[str]]:
+    """Replaces Ivy by something that drops the jars that were asked for; the commands it was given."""
+    commands: list[list[str]] = []
+
+    def run(command: list[str], **_: Any) -> subprocess.CompletedProcess[str]:
+        commands.append(command)
+        at = command.index("-dependency")
+        module, version = command[at + 2], command[at + 3]
+        pattern = Path(command[command.index("-retrieve") + 1])
+        (pattern.parent / f"{module}-{version}.jar").write_text(module)
+        if module == "kafka_2.13":
+            (pattern.parent / "slf4j-api-1.7.36.jar").write_text("api")
+        return subprocess.CompletedProcess(command, 0, "", "")
+
+    monkeypatch.setattr(jars, "CACHE", tmp_path)
+    monkeypatch.setattr(jars, "java_home", lambda: Path("/java"))
+    monkeypatch.setattr(subprocess, "run", run)
+    return commands
+
+
+def test_jars_are_fetched_once(ivy: list[list[str]], tmp_path: Path) -> None:
+    """With a logging binding of the same version as its interface; nothing is left aside."""
+    folder = kafka_jars("3.9.1")
+
+    assert kafka_jars("3.9.1") == folder == tmp_path / "kafka" / "3.9.1"
+    assert len(ivy) == 2
+    assert sorted(jar.name for jar in folder.iterdir()) == [
+        "kafka_2.13-3.9.1.jar",
+        "slf4j-api-1.7.36.jar",
+        "slf4j-simple-1.7.36.jar",
+    ]
+    assert sorted(path.name for path in folder.parent.iterdir()) == [".3.9.1.lock", "3.9.1"]
+
+
+@pytest.mark.usefixtures("ivy")
+def test_a_pom_that_did_not_arrive_is_asked_for_again(tmp_path: Path) -> None:
+    """Ivy keeps a module of its own making in its place, without dependencies; others in its cache are let be."""
+    module = tmp_path / "ivy" / "org.apache.kafka" / "kafka_2.13"
+    module.mkdir(parents=True)
+    for name, text in (
+        ("ivy-3.9.1.xml", '<info default="true"'),
+        ("ivy-3.9.0.xml", "<info"),
+        ("ivydata-3.9.1.properties", ""),
+    ):
+        (module / name).write_text(text)
+
+    with pytest.raises(HarnessError, match=r"The pom of org\.apache\.kafka:kafka_2\.13:3\.9\.1 did not arrive"):
+        kafka_jars("3.9.1")
+    assert [file.name for file in module.iterdir()] == ["ivy-3.9.0.xml"]
+    assert kafka_jars("3.9.1").is_dir()
+
+
+def test_the_agent_is_fetched_once(ivy: list[list[str]], tmp_path: Path) -> None:
+    """Into a folder of its own, so that it is on no class path."""
+    jar = metrics_agent()
+
+    assert metrics_agent() == jar
+    assert len(ivy) == 1
+    assert jar.is_file()
+    assert jar.parent.parent == tmp_path / "kafka"
+
+
+@pytest.mark.parametrize(
+    ("output", "error", "said"),
+    [
+        (
+            "org.apache.kafka#kafka_2.13;9.9.9: not found",
+            BadInput,
+            "KAFKA=9.9.9: Maven Central has no org.apache.kafka",
+        ),
+        ("Host repo1 not found", HarnessError, "Ivy could not fetch org.apache.kafka:kafka_2.13:9.9.9: Host repo1"),
+        ("SERVER ERROR: Bad Gateway: not found", HarnessError, "Ivy could not fetch"),
+    ],
+)
+@pytest.mark.usefixtures("ivy")
+def test_an_unknown_version_is_told_from_a_network_without_answer(
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    output: str,
+    error: type[Exception],
+    said: str,
+) -> None:
+    """Either way no folder stays behind that looks like a version."""
+    monkeypatch.setattr(subprocess, "run", lambda command, **_: subprocess.CompletedProcess(command, 1, output, ""))
+
+    with pytest.raises(error, match=said):
+        kafka_jars("9.9.9")
+    assert [path.name for path in (tmp_path / "kafka").iterdir()] == [".9.9.9.lock"]
+
+
+def test_the_digest_follows_names_and_contents(tmp_path: Path) -> None:
+    """Another byte or another name is another digest; a file that is no jar is none of it."""
+    (tmp_path / "a.jar").write_text("1")
+    first = jars_digest(tmp_path.glob("*.jar"))
+    (tmp_path / "notes.txt").write_text("x")
+    assert jars_digest(tmp_path.glob("*.jar")) == first
+
+    (tmp_path / "a.jar").write_text("2")
+    changed = jars_digest(tmp_path.glob("*.jar"))
+    (tmp_path / "a.jar").rename(tmp_path / "b.jar")
+    assert len({first, changed, jars_digest(tmp_path.glob("*.jar"))}) == 3

@@ -1,0 +1,328 @@
+"""Configurations and command lines of Kafka's nodes."""
+
+from __future__ import annotations
+
+import base64
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clusters.kafka import servers as kafka
+from clusters.kafka.metrics import RULES
+from clusters.kafka.servers import (
+    CONTROLLER_ID,
+    Mode,
+    Release,
+    broker_config,
+    broker_node,
+    check_storage,
+    choose_mode,
+    cluster_id,
+    coordinator_config,
+    coordinator_nodes,
+    format_storage,
+    jvm_flags,
+    render,
+)
+from clusters.runtimes.nodes import Node
+from clusters.scenario.scenario import Cluster
+from history.errors import BadInput, HarnessError
+
+CLUSTER = Cluster.model_validate({"brokers": 2, "session_timeout": "9s", "config": {"auto.create.topics.enable": True}})
+
+
+def nodes(mode: Mode, work: Path = Path("/w")) -> tuple[Release, Node, Node]:
+    """A release, its coordinator and broker 1."""
+    release = Release("3.9.1", Path("/jars"), mode)
+    return (
+        release,
+        coordinator_nodes(release, CLUSTER, ["127.1.1.10"], work)[0],
+        broker_node(release, CLUSTER, 1, "127.1.1.11", work),
+    )
+
+
+@pytest.mark.parametrize(
+    ("version", "wanted", "mode"),
+    [
+        ("2.8.0", None, "zookeeper"),
+        ("3.2.3", None, "zookeeper"),
+        ("3.3.0", None, "kraft"),
+        ("4.3.0", None, "kraft"),
+        ("3.9.1", "zookeeper", "zookeeper"),
+        ("3.3.0", "kraft", "kraft"),
+    ],
+)
+def test_the_mode_follows_the_version_unless_told(version: str, wanted: Mode | None, mode: Mode) -> None:
+    """ZooKeeper before 3.3, KRaft from there; both where both exist."""
+    assert choose_mode(version, wanted) == mode
+
+
+@pytest.mark.parametrize(
+    ("version", "wanted", "said"),
+    [
+        ("4.0.0", "zookeeper", r"Kafka 4\.0\.0 has no ZooKeeper mode \(removed in 4\.0\); use mode: kraft"),
+        ("3.2.3", "kraft", r"Kafka 3\.2\.3 has KRaft as a preview only; use mode: zookeeper, or 3\.3\.0"),
+        ("2.7.0", None, "KAFKA=2.7.0 is too old"),
+    ],
+)
+def test_a_mode_that_a_version_lacks_is_refused(version: str, wanted: Mode | None, said: str) -> None:
+    """The sentence says what to use instead."""
+    with pytest.raises(BadInput, match=said):
+        choose_mode(version, wanted)
+
+
+def test_a_cluster_id_is_16_bytes_and_follows_from_the_run() -> None:
+    """Kafka takes base64 without padding."""
+    identity = cluster_id("20260101-a-run")
+
+    assert len(base64.urlsafe_b64decode(identity + "==")) == 16
+    assert identity == cluster_id("20260101-a-run") != cluster_id("20260101-b-run")
+
+
+def test_a_cluster_id_never_looks_like_an_option() -> None:
+    """Kafka's storage tool would take an id that begins with a dash for an option (run-232 hashes to one)."""
+    assert cluster_id("run-232").startswith("A")
+    assert len(base64.urlsafe_b64decode(cluster_id("run-232") + "==")) == 16
+    assert not any(cluster_id(f"run-{number}").startswith("-") for number in range(300))
+
+
+@pytest.mark.parametrize("mode", ["kraft", "zookeeper"])
+def test_every_broker_listens_three_times_on_its_own_address(mode: Mode) -> None:
+    """PROBE apart from CLIENT and REPLICATION, so that faults by port spare it."""
+    release, coordinator, broker = nodes(mode)
+    config = broker_config(release, CLUSTER, broker, [coordinator])
+
+    wanted = "REPLICATION://127.1.1.11:9091,CLIENT://127.1.1.11:9092,PROBE://127.1.1.11:9093"
+    assert config["listeners"] == config["advertised.listeners"] == wanted
+    assert config["inter.broker.listener.name"] == "REPLICATION"
+    assert config["log.dirs"] == "/w/broker-1/data"
+
+
+def test_the_session_timeout_has_the_name_of_its_mode() -> None:
+    """And never the other mode's, which 4.x would refuse."""
+    release, coordinator, broker = nodes("kraft")
+    config = broker_config(release, CLUSTER, broker, [coordinator])
+    assert config["broker.session.timeout.ms"] == "9000"
+    assert not any("zookeeper" in name for name in config)
+
+    release, coordinator, broker = nodes("zookeeper")
+    config = broker_config(release, CLUSTER, broker, [coordinator])
+    assert config["zookeeper.session.timeout.ms"] == "9000"
+    assert config["zookeeper.connect"] == "127.1.1.10:2181"
+    assert not any(
+        "quorum" in name or "session.timeout" in name for name in config.keys() - {"zookeeper.session.timeout.ms"}
+    )
+
+
+def test_kraft_has_one_voter_that_all_know() -> None:
+    """The controller is a node of its own with an id that no broker has."""
+    release, coordinator, broker = nodes("kraft")
+    controller = coordinator_config(release, CLUSTER, coordinator, [coordinator])
+    config = broker_config(release, CLUSTER, broker, [coordinator])
+
+    assert controller["controller.quorum.voters"] == config["controller.quorum.voters"] == "100@127.1.1.10:9094"
+    assert (controller["process.roles"], config["process.roles"]) == ("controller", "broker")
+    assert (controller["node.id"], config["node.id"]) == ("100", "1")
+
+
+@pytest.mark.parametrize("node", ["controller", "broker"])
+def test_the_scenario_has_the_last_word(node: str) -> None:
+    """Its settings go over the project's own; elections are the controller's, so it gets them, too."""
+    release, coordinator, broker = nodes("kraft")
+    configs = {
+        "controller": coordinator_config(release, CLUSTER, coordinator, [coordinator]),
+        "broker": broker_config(release, CLUSTER, broker, [coordinator]),
+    }
+
+    assert configs[node]["auto.create.topics.enable"] == "true"
+
+
+@pytest.mark.parametrize(("brokers", "factor"), [(1, "1"), (3, "3"), (5, "3")])
+def test_internal_topics_fit_the_cluster(brokers: int, factor: str) -> None:
+    """Three replicas at most, and never more than there are brokers."""
+    release, coordinator, broker = nodes("zookeeper")
+    config = broker_config(release, Cluster(brokers=brokers), broker, [coordinator])
+
+    assert config["offsets.topic.replication.factor"] == factor
+
+
+def test_a_node_runs_java_on_its_configuration() -> None:
+    """The class path is the mounted jar folder, so that two versions differ in nothing else."""
+    _, coordinator, broker = nodes("zookeeper")
+
+    assert broker.program == "java"
+    assert broker.arguments[-2:] == ("kafka.Kafka", "/w/broker-1/server.properties")
+    assert coordinator.arguments[-1] == "/w/zookeeper/server.properties"
+    assert "org.apache.zookeeper.server.quorum.QuorumPeerMain" in coordinator.arguments
+    assert broker.arguments[broker.arguments.index("-cp") + 1] == "/jars/*"
+    assert broker.readable == (Path("/jars"),)
+
+
+@pytest.mark.parametrize(
+    ("told", "heaps", "collector"),
+    [
+        ({}, (["-Xmx384m"], ["-Xmx256m"]), "-XX:+UseSerialGC"),
+        ({"heap": "2G"}, (["-Xmx2G"], ["-Xmx256m"]), "-XX:+UseSerialGC"),
+        ({"jvm": "stock"}, (["-Xmx1G", "-Xms1G"], ["-Xmx512M", "-Xms512M"]), "-XX:+UseG1GC"),
+        ({"jvm": "stock", "heap": "768m"}, (["-Xmx768m", "-Xms768m"], ["-Xmx512M", "-Xms512M"]), "-XX:+UseG1GC"),
+    ],
+)
+def test_the_jvm_is_quick_or_as_kafkas_scripts_start_it(
+    told: dict[str, str], heaps: tuple[list[str], list[str]], collector: str
+) -> None:
+    """A heap that is asked for is the brokers'; what is said of a node is what stands before its class path."""
+    cluster = Cluster.model_validate({"brokers": 1, **told})
+    release = Release("3.9.1", Path("/jars"), "zookeeper")
+    broker = jvm_flags(broker_node(release, cluster, 1, "127.1.1.11", Path("/w")))
+    zookeeper = jvm_flags(coordinator_nodes(release, cluster, ["127.1.1.10"], Path("/w"))[0])
+
+    assert tuple([flag for flag in flags if flag.startswith("-Xm")] for flags in (broker, zookeeper)) == heaps
+    assert all(collector in flags and "-cp" not in flags for flags in (broker, zookeeper))
+    assert ("-XX:TieredStopAtLevel=1" in broker) == ("jvm" not in told)
+
+
+def test_brokers_carry_the_agent_that_is_there() -> None:
+    """It listens on the broker's own address; the controller has none."""
+    release = Release("3.9.1", Path("/jars"), "kraft", Path("/jmx/agent.jar"))
+    broker = broker_node(release, CLUSTER, 1, "127.1.1.11", Path("/w"))
+    controller = coordinator_nodes(release, CLUSTER, ["127.1.1.10"], Path("/w"))[0]
+
+    assert f"-javaagent:/jmx/agent.jar=127.1.1.11:9095:{RULES}" in jvm_flags(broker)
+    assert broker.readable == (Path("/jars"), Path("/jmx/agent.jar"), RULES)
+    assert not [flag for flag in jvm_flags(controller) if "agent" in flag]
+
+
+def test_a_configuration_file_has_a_line_per_setting() -> None:
+    """Sorted, so that two runs compare line by line."""
+    assert render({"b": "2", "a": "x=y"}) == "a=x=y\nb=2\n"
+
+
+def cluster_with(**fields: Any) -> Cluster:
+    """Two brokers and these fields."""
+    return Cluster.model_validate({"brokers": 2, **fields})
+
+
+@pytest.mark.parametrize(
+    ("version", "mode", "fields"),
+    [
+        ("4.0.1", "kraft", {"elr": True}),
+        ("4.3.0", "kraft", {"elr": True, "metadata_version": "4.0"}),
+        ("4.3.0", "kraft", {"elr": False, "metadata_version": "3.9"}),
+        ("3.9.1", "kraft", {"metadata_version": "3.3"}),
+        ("3.0.2", "zookeeper", {"metadata_version": "2.8"}),
+    ],
+)
+def test_what_a_version_can_store_is_taken(version: str, mode: Mode, fields: dict[str, Any]) -> None:
+    """Its own features, at its own level or an older one."""
+    check_storage(version, mode, cluster_with(**fields))
+
+
+@pytest.mark.parametrize(
+    ("version", "mode", "fields", "said"),
+    [
+        ("3.9.1", "kraft", {"elr": True}, "Kafka 3.9.1 has no eligible leader replicas; use 4.0 or later"),
+        ("3.9.1", "zookeeper", {"elr": False}, "Kafka 3.9.1 has no eligible leader replicas; use 4.0 or later"),
+        ("3.8.1", "kraft", {"metadata_version": "3.9"}, "3.9 is newer than Kafka 3.8.1"),
+        ("3.9.1", "kraft", {"metadata_version": "3.2"}, "3.2 is a preview of KRaft; 3.3 is the oldest"),
+        ("4.3.0", "kraft", {"elr": True, "metadata_version": "3.9"}, "elr: true needs metadata_version 4.0 or later"),
+    ],
+)
+def test_what_a_version_cannot_store_is_refused(version: str, mode: Mode, fields: dict[str, Any], said: str) -> None:
+    """Before anything starts."""
+    with pytest.raises(BadInput, match=said):
+        check_storage(version, mode, cluster_with(**fields))
+
+
+def test_three_controllers_are_voters_of_one_quorum() -> None:
+    """Each with a name and an id of its own; every node knows all of them. One alone keeps its plain name."""
+    release, cluster = Release("3.9.1", Path("/jars"), "kraft"), cluster_with(controllers=3)
+    addresses = ["127.1.1.10", "127.1.1.9", "127.1.1.8"]
+    controllers = coordinator_nodes(release, cluster, addresses, Path("/w"))
+    broker = broker_node(release, cluster, 1, "127.1.1.11", Path("/w"))
+    configs = [coordinator_config(release, cluster, node, controllers) for node in controllers]
+    configs.append(broker_config(release, cluster, broker, controllers))
+
+    assert [node.name for node in controllers] == ["controller-1", "controller-2", "controller-3"]
+    assert [config["node.id"] for config in configs] == ["100", "101", "102", "1"]
+    voters = "100@127.1.1.10:9094,101@127.1.1.9:9094,102@127.1.1.8:9094"
+    assert {config["controller.quorum.voters"] for config in configs} == {voters}
+    assert [node.name for node in coordinator_nodes(release, CLUSTER, addresses, Path("/w"))] == ["controller"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "flags"),
+    [
+        ({"elr": True}, ["--feature", "eligible.leader.replicas.version=1"]),
+        ({"elr": False}, ["--feature", "eligible.leader.replicas.version=0"]),
+        ({"metadata_version": "3.8"}, ["--release-version", "3.8"]),
+        ({}, []),
+    ],
+)
+def test_features_are_what_storage_is_formatted_with(fields: dict[str, Any], flags: list[str]) -> None:
+    """What is not told is the version's own."""
+    assert kafka._features(cluster_with(**fields)) == flags
+
+
+def test_an_older_protocol_between_brokers_is_a_setting_in_zookeeper_mode() -> None:
+    """There is no storage to be formatted; without it the version's own holds."""
+    release, coordinator, broker = nodes("zookeeper")
+    asked = cluster_with(metadata_version="2.8")
+
+    assert broker_config(release, asked, broker, [coordinator])["inter.broker.protocol.version"] == "2.8"
+    assert "inter.broker.protocol.version" not in broker_config(release, CLUSTER, broker, [coordinator])
+
+
+def test_storage_is_formatted_at_once_and_each_node_keeps_its_id(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kafka's tool writes the controller's id everywhere; afterwards every folder has its own."""
+    release, controller, broker = nodes("kraft", tmp_path)
+    for node in (controller, broker):
+        (node.folder / "data").mkdir(parents=True)
+
+    def tool(command: list[str], **_: Any) -> subprocess.CompletedProcess[str]:
+        told = dict(line.split("=", 1) for line in Path(command[-1]).read_text().splitlines())
+        for folder in told["log.dirs"].split(","):
+            (Path(folder) / "meta.properties").write_text(f"cluster.id=x\nnode.id={told['node.id']}\n")
+        return subprocess.CompletedProcess(command, 0, "", "")
+
+    monkeypatch.setattr(subprocess, "run", tool)
+    monkeypatch.setattr(kafka, "java_home", lambda: Path("/java"))
+    format_storage(release, CLUSTER, [controller], [broker], "an-id")
+
+    ids = [(node.folder / "data" / "meta.properties").read_text().split()[-1] for node in (controller, broker)]
+    assert ids == [f"node.id={CONTROLLER_ID}", "node.id=1"]
+
+
+def test_a_storage_tool_that_fails_tells_what_it_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its output is the only hint."""
+    release, controller, _ = nodes("kraft", tmp_path)
+    controller.folder.mkdir()
+    monkeypatch.setattr(subprocess, "run", lambda command, **_: subprocess.CompletedProcess(command, 1, "", "No space"))
+    monkeypatch.setattr(kafka, "java_home", lambda: Path("/java"))
+
+    with pytest.raises(HarnessError, match="Kafka's storage tool failed: No space"):
+        format_storage(release, CLUSTER, [controller], [], "an-id")
+
+
+def test_brokers_alone_log_more_where_the_scenario_asks() -> None:
+    """A logger at DEBUG is a property of slf4j-simple; the controller keeps to INFO."""
+    cluster = Cluster.model_validate({"brokers": 2, "debug": ["kafka.cluster.Partition"]})
+    release = Release("3.9.1", Path("/jars"), "kraft")
+    flag = "-Dorg.slf4j.simpleLogger.log.kafka.cluster.Partition=debug"
+
+    assert flag in broker_node(release, cluster, 1, "127.1.1.11", Path("/w")).arguments
+    assert flag not in coordinator_nodes(release, cluster, ["127.1.1.10"], Path("/w"))[0].arguments
+    assert flag not in broker_node(release, CLUSTER, 1, "127.1.1.11", Path("/w")).arguments
+
+
+def test_a_broker_may_have_a_small_disk_of_its_own() -> None:
+    """Named by its letter; the others and the controller have the host's."""
+    cluster = Cluster.model_validate({"brokers": 3, "disks": {"B": "64MB"}})
+    release = Release("3.9.1", Path("/jars"), "kraft")
+    brokers = [broker_node(release, cluster, number, f"127.1.1.1{number}", Path("/w")) for number in (1, 2, 3)]
+
+    assert [node.disk_bytes for node in brokers] == [None, 64_000_000, None]
+    assert coordinator_nodes(release, cluster, ["127.1.1.10"], Path("/w"))[0].disk_bytes is None

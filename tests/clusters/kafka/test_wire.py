@@ -1,0 +1,456 @@
+"""The wire probe: bytes on the socket, and what is concluded from two pipelined answers."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+import google_crc32c
+import pytest
+from kafka.errors import CorruptRecordError
+
+from clusters.kafka import wire
+from clusters.kafka.wire import BrokerProbe, Connection, ListedOffset, QuorumView, describe_quorum
+from history.partition import TopicPartition
+
+T0 = TopicPartition("t", 0)
+
+# --- names -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("code", "name"),
+    [
+        (0, None),
+        (1, "OFFSET_OUT_OF_RANGE"),
+        (6, "NOT_LEADER_OR_FOLLOWER"),
+        (20, "NOT_ENOUGH_REPLICAS_AFTER_APPEND"),
+        (-1, "UNKNOWN_SERVER_ERROR"),
+        (999, "ERROR_999"),
+    ],
+)
+def test_errors_carry_the_protocols_names(code: int, name: str | None) -> None:
+    """Codes are told by the names in Kafka's protocol guide; one that nobody knows keeps its number."""
+    assert wire.error_name(code) == name
+
+
+# --- bytes -------------------------------------------------------------------------------------
+
+
+def test_divergence_fetch_in_bytes() -> None:
+    """Fetch v12 as a consumer (replica id -1), outside of any session, far beyond any log, with the asked epoch."""
+    request = wire._divergence_request([(T0, 3, 2)])
+
+    assert bytes(request.encode()).hex(" ") == (
+        "ff ff ff ff  00 00 00 00  00 00 00 00  00 00 00 01  00  00 00 00 00  ff ff ff ff "  # replica … session epoch
+        "02 02 74 02  00 00 00 00  00 00 00 03  40 00 00 00 00 00 00 00  00 00 00 02 "  # t-0, epoch 3, 2^62, epoch 2
+        "ff ff ff ff ff ff ff ff  00 00 00 01  00  00  01  01  00"  # log start, max bytes, tags, forgotten, rack, tags
+    ).replace("  ", " ")
+
+
+def test_plain_fetch_in_bytes() -> None:
+    """Fetch v11 stands at the log's end, so that nothing is returned but the offsets."""
+    request = wire._plain_fetch({T0: ListedOffset(7, 3, None)})
+
+    assert bytes(request.encode()).hex(" ") == (
+        "ff ff ff ff  00 00 00 00  00 00 00 00  00 00 00 01  00  00 00 00 00  ff ff ff ff "
+        "00 00 00 01 00 01 74  00 00 00 01  00 00 00 00  00 00 00 03  00 00 00 00 00 00 00 07 "
+        "ff ff ff ff ff ff ff ff  00 00 00 01  00 00 00 00  00 00"
+    ).replace("  ", " ")
+
+
+def test_records_are_consumed_in_bytes() -> None:
+    """Fetch v11 as a consumer, which any replica in this epoch answers from its own log, without waiting."""
+    asked: list[str] = []
+    batch = wire.record_batch([b"a", b"b"], 1000)
+
+    def send(request: Any) -> Any:
+        asked.append(bytes(request.encode()).hex(" "))
+        answer = SimpleNamespace(partition_index=0, error_code=0, records=batch)
+        return SimpleNamespace(error_code=0, responses=[SimpleNamespace(topic="t", partitions=[answer])])
+
+    broker: Any = SimpleNamespace(send=send)
+    given, error = wire.consume(broker, T0, 1, 3)
+
+    assert error is None
+    assert given == [(1, 0, b"b", True)]  # a batch is given whole; what lies before the offset is left out
+    assert asked == [
+        "ff ff ff ff  00 00 00 00  00 00 00 00  00 10 00 00  00  00 00 00 00  ff ff ff ff "
+        "00 00 00 01 00 01 74  00 00 00 01  00 00 00 00  00 00 00 03  00 00 00 00 00 00 00 01 "
+        "ff ff ff ff ff ff ff ff  00 10 00 00  00 00 00 00  00 00".replace("  ", " ")
+    ]
+
+
+def answering(records: bytes | None, error_code: int = 0) -> Any:
+    """A broker that gives these bytes to a consumer."""
+    answer = SimpleNamespace(partition_index=0, error_code=error_code, records=records)
+    reply = SimpleNamespace(error_code=0, responses=[SimpleNamespace(topic="t", partitions=[answer])])
+    return SimpleNamespace(send=lambda _: reply)
+
+
+def test_an_offset_that_is_gone_gives_nothing() -> None:
+    """As while a follower cuts its log; the error is told."""
+    assert wire.consume(answering(None, error_code=1), T0, 7, 3) == ([], "OFFSET_OUT_OF_RANGE")
+
+
+@pytest.mark.parametrize(("attributes", "given"), [(0x30, []), (0x10, [b"a"])])
+def test_the_end_of_a_transaction_is_no_record(attributes: int, given: list[bytes]) -> None:
+    """A control batch is left out; one of records that are in a transaction is not."""
+    batch = bytearray(wire.record_batch([b"a"], 1000))
+    batch[21:23] = attributes.to_bytes(2, "big")
+    batch[17:21] = google_crc32c.value(bytes(batch[21:])).to_bytes(4, "big")
+
+    assert [record.value for record in wire.consume(answering(bytes(batch)), T0, 0, 3)[0]] == given
+
+
+def test_a_batch_that_was_damaged_says_so() -> None:
+    """Each of its records, whatever their values say."""
+    batch = bytearray(wire.record_batch([b"a", b"b"], 1000))
+    batch[-2] ^= 1
+
+    assert [record.sound for record in wire.consume(answering(bytes(batch)), T0, 0, 3)[0]] == [False, False]
+
+
+def test_a_batch_that_cannot_be_decoded_is_no_silence() -> None:
+    """A gzip stream that is none would be an OSError, as a broken connection is."""
+    batch = bytearray(wire.record_batch([b"a", b"b"], 1000))
+    batch[22] |= 1  # gzip
+
+    with pytest.raises(CorruptRecordError, match="from offset 7 on: BadGzipFile"):
+        wire.consume(answering(bytes(batch)), T0, 7, 3)
+
+
+def test_record_batch_in_bytes() -> None:
+    """One record ``a`` at 1000 ms: format v2 with its CRC-32C, and no producer id."""
+    assert wire.record_batch([b"a"], 1000).hex() == (
+        "0000000000000000" "00000039" "00000000" "02" "ebf1884b" "0000" "00000000"
+        "00000000000003e8" "00000000000003e8" "ffffffffffffffff" "ffff" "ffffffff" "00000001" "0e0000000102" "6100"
+    )  # fmt: skip
+
+
+# --- the connection ----------------------------------------------------------------------------
+
+HEADER_FREE_METADATA_V7 = bytes.fromhex(
+    "00000000"  # throttle
+    "00000001 00000002 0001 62 00002384 ffff"  # one broker: 2 at b:9092, no rack
+    "ffff 00000002"  # cluster id, controller
+    "00000001 0000 0001 74 00"  # topic t
+    "00000001 0000 00000000 00000002 00000005"  # partition 0: leader 2, epoch 5
+    "00000002 00000002 00000001 00000001 00000002 00000001 00000001"  # replicas 2 1, ISR 2, offline 1
+)
+
+
+@pytest.fixture
+def listener() -> Iterator[socket.socket]:
+    """A listening socket on a free port."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server
+
+
+def serve(server: socket.socket, reply: bytes | None) -> threading.Thread:
+    """Answer one request: with a framed body that echoes the correlation id, or (None) by hanging up."""
+
+    def answer() -> None:
+        peer, _ = server.accept()
+        with peer:
+            size = int.from_bytes(peer.recv(4, socket.MSG_WAITALL), "big")
+            request = peer.recv(size, socket.MSG_WAITALL)
+            if reply is not None:
+                frame = request[4:8] + reply
+                peer.sendall(len(frame).to_bytes(4, "big") + frame)
+                peer.recv(1)
+
+    thread = threading.Thread(target=answer)
+    thread.start()
+    return thread
+
+
+def test_metadata_is_read_from_the_socket(listener: socket.socket) -> None:
+    """A broker's view: leader and epoch, replicas in their order, ISR and offline replicas."""
+    thread = serve(listener, HEADER_FREE_METADATA_V7)
+    with Connection(*listener.getsockname(), timeout_s=5) as connection:
+        view = wire.metadata(connection, ["t"])
+    thread.join()
+
+    assert (view.brokers, view.controller_id) == ({2: ("b", 9092)}, 2)
+    assert [wire.PartitionView("t", 0, 2, 5, [2, 1], [2], [1])] == view.partitions
+
+
+def test_silence_is_a_timeout(listener: socket.socket) -> None:
+    """A connection that is accepted and never answered (a paused broker) is told apart from a refused one."""
+    with Connection(*listener.getsockname(), timeout_s=0.05) as connection, pytest.raises(TimeoutError) as raised:
+        wire.metadata(connection, ["t"])
+
+    assert wire.transport_error_name(raised.value) == "timeout"
+
+
+def test_refused_is_unreachable(listener: socket.socket) -> None:
+    """Nobody listens (a dead broker)."""
+    address = listener.getsockname()
+    listener.close()
+    with Connection(*address, timeout_s=5) as connection, pytest.raises(OSError, match="refused") as raised:
+        wire.metadata(connection, ["t"])
+
+    assert wire.transport_error_name(raised.value) == "unreachable"
+
+
+def test_a_connection_opens_again_after_it_broke(listener: socket.socket) -> None:
+    """A broker that hung up is asked again on a new connection."""
+    with Connection(*listener.getsockname(), timeout_s=5) as connection:
+        thread = serve(listener, None)
+        with pytest.raises(ConnectionResetError):
+            wire.metadata(connection, ["t"])
+        thread.join()
+        thread = serve(listener, HEADER_FREE_METADATA_V7)
+
+        assert wire.metadata(connection, ["t"]).controller_id == 2
+    thread.join()
+
+
+def test_an_interrupt_leaves_no_answer_to_the_next_request(
+    listener: socket.socket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A task that is ended while it waits, and asks again as it cleans up, does so on a new connection."""
+    with Connection(*listener.getsockname(), timeout_s=5) as connection:
+        thread = serve(listener, HEADER_FREE_METADATA_V7)
+        with monkeypatch.context() as patch:
+            patch.setattr(wire.KafkaProtocol, "receive_bytes", lambda *_: interrupt())
+            with pytest.raises(KeyboardInterrupt):
+                wire.metadata(connection, ["t"])
+        thread.join()
+        thread = serve(listener, HEADER_FREE_METADATA_V7)
+
+        assert wire.metadata(connection, ["t"]).controller_id == 2
+    thread.join()
+
+
+def interrupt() -> Any:
+    """What Airflow does to a task whose time is over, or a person with Ctrl-C."""
+    raise KeyboardInterrupt
+
+
+def test_nonsense_is_no_answer(listener: socket.socket) -> None:
+    """Bytes that are no Kafka answer count as a broken connection, not as a crash of the prober."""
+    thread = serve(listener, b"\x7f\xff")
+    with Connection(*listener.getsockname(), timeout_s=5) as connection, pytest.raises(OSError, match="no Kafka"):
+        wire.metadata(connection, ["t"])
+    thread.join()
+
+
+# --- conclusions -------------------------------------------------------------------------------
+
+
+@dataclass
+class FakeReplica:
+    """A replica as its broker keeps it: epoch cache of (epoch, start offset), rising; the broker's own epoch."""
+
+    cache: list[tuple[int, int]]
+    current: int
+    log_end: int
+    high_watermark: int = 0
+    error: int = 0
+    versions: list[int] = field(default_factory=list)
+    before_second: Any = None  # called between two pipelined requests
+
+    def exchange(self, requests: list[Any]) -> list[Any]:
+        answers = []
+        for number, request in enumerate(requests):
+            if number == 1 and self.before_second:
+                self.before_second(self)
+            answers.append(self.send(request))
+        return answers
+
+    def send(self, request: Any) -> Any:
+        self.versions.append(request.API_VERSION)
+        if request.API_VERSION == 5:
+            listed = SimpleNamespace(
+                partition_index=0, error_code=self.error, offset=self.log_end, leader_epoch=self.current
+            )
+            return SimpleNamespace(topics=[SimpleNamespace(name="t", partitions=[listed])])
+        asked = request.topics[0].partitions[0]
+        code = self.error or (asked.current_leader_epoch < self.current and 74) or 0
+        end = None
+        if not code and request.API_VERSION == 12:
+            end = self.end_of(asked.last_fetched_epoch)
+            code = 0 if end is not None else 1
+        answer = SimpleNamespace(
+            partition_index=0,
+            error_code=code,
+            high_watermark=self.high_watermark,
+            log_start_offset=0,
+            last_stable_offset=-1,
+            diverging_epoch=SimpleNamespace(end_offset=end) if end is not None else None,
+        )
+        return SimpleNamespace(error_code=0, responses=[SimpleNamespace(topic="t", partitions=[answer])])
+
+    def end_of(self, epoch: int) -> int | None:
+        """Start of the next cached epoch, the log's end for the newest, None beyond it."""
+        later = [start for cached, start in self.cache if cached > epoch]
+        if later:
+            return later[0]
+        return self.log_end if any(cached == epoch for cached, _ in self.cache) else None
+
+
+def ends(replica: FakeReplica, rounds: int = 1, probe: BrokerProbe | None = None) -> list[tuple[int | None, Any]]:
+    """(log end offset, single reply) of some rounds."""
+    probe = probe or BrokerProbe(replica, {T0})  # type: ignore[arg-type]  # it has the two methods that are used
+    return [(sample.log_end_offset, sample.single_reply) for _ in range(rounds) for sample in probe.sample()]
+
+
+def test_second_round_is_one_reply() -> None:
+    """The first round learns the epoch by ListOffsets; from then on one Fetch v12 tells both offsets."""
+    replica = FakeReplica(cache=[(4, 0)], current=4, log_end=10)
+
+    assert ends(replica, 3) == [(10, False), (10, True), (10, True)]
+    assert replica.versions == [5, 11, 12, 12]
+
+
+def test_cached_epoch_older_than_the_current_one() -> None:
+    """A follower with no batch of the new epoch yet: its older epoch counts once the next is shown to be absent."""
+    replica = FakeReplica(cache=[(3, 0)], current=4, log_end=10)
+
+    assert ends(replica, 3) == [(10, False), (10, False), (10, True)]
+
+
+def test_end_of_an_older_epoch_is_no_log_end() -> None:
+    """When the new epoch's first batch comes, the end of the old epoch (10) must not pass for the log's end (12)."""
+    replica = FakeReplica(cache=[(3, 0)], current=4, log_end=10)
+    probe = BrokerProbe(replica, {T0})  # type: ignore[arg-type]  # it has the two methods that are used
+    ends(replica, 3, probe)
+    replica.cache, replica.log_end = [(3, 0), (4, 10)], 12
+
+    assert ends(replica, 2, probe) == [(12, True), (12, True)]
+
+
+def test_batch_of_an_epoch_between_arrives_between_two_requests() -> None:
+    """Catching up through epochs: the pair of answers does not settle, so the log's end is asked for plainly."""
+    replica = FakeReplica(cache=[(2, 0)], current=5, log_end=10)
+    probe = BrokerProbe(replica, {T0})  # type: ignore[arg-type]  # it has the two methods that are used
+    assert ends(replica, 5, probe)[-1] == (10, True)
+
+    def append(replica: FakeReplica) -> None:
+        replica.cache, replica.log_end, replica.before_second = [(2, 0), (3, 10)], 15, None
+
+    replica.before_second = append
+
+    assert ends(replica, 2, probe) == [(15, False), (15, True)]
+
+
+def test_new_leader_epoch_is_learned_in_the_same_round() -> None:
+    """A fenced epoch (74) costs a round trip, not a sample."""
+    replica = FakeReplica(cache=[(4, 0)], current=4, log_end=10)
+    probe = BrokerProbe(replica, {T0})  # type: ignore[arg-type]  # it has the two methods that are used
+    ends(replica, 2, probe)
+    replica.current = 5
+
+    samples = [*probe.sample(), *probe.sample()]
+
+    assert [(s.leader_epoch, s.log_end_offset, s.single_reply) for s in samples] == [(5, 10, False), (5, 10, True)]
+
+
+def test_empty_log_has_zeros_in_two_replies() -> None:
+    """Before the first record a follower has no epoch at all; it still tells its offsets."""
+    assert ends(FakeReplica(cache=[], current=0, log_end=0), 4) == [(0, False)] * 4
+
+
+def test_absent_replica_is_an_error_without_values() -> None:
+    """A broker that hosts no such replica says so, and nothing is invented."""
+    replica = FakeReplica(cache=[], current=0, log_end=9, error=6)
+    (sample,) = BrokerProbe(replica, {T0}).sample()  # type: ignore[arg-type]  # it has the two methods that are used
+
+    assert (
+        sample.error,
+        sample.leader_epoch,
+        sample.high_watermark,
+        sample.log_end_offset,
+    ) == ("NOT_LEADER_OR_FOLLOWER", None, None, None)
+
+
+def test_one_shot_probe_walks_to_a_single_reply() -> None:
+    """A capture asks until the replica's cached epoch is found."""
+    replica = FakeReplica(cache=[(1, 0)], current=4, log_end=10, high_watermark=8)
+    sample = wire.probe(replica, "t", 0)  # type: ignore[arg-type]  # it has the two methods that are used
+
+    assert (
+        sample.single_reply,
+        sample.leader_epoch,
+        sample.high_watermark,
+        sample.log_end_offset,
+        sample.last_stable_offset,
+    ) == (True, 4, 8, 10, None)
+
+
+# --- produce -----------------------------------------------------------------------------------
+
+
+def test_broken_connection_ends_a_write() -> None:
+    """The batch under way is unknown, what follows was never sent, what came before keeps its answer."""
+    answered = SimpleNamespace(error_code=0, base_offset=7)
+    reply = SimpleNamespace(responses=[SimpleNamespace(partition_responses=[answered])])
+
+    class Breaking:
+        script: Iterator[Any] = iter([[reply], TimeoutError()])
+
+        def exchange(self, requests: list[Any]) -> list[Any]:
+            step = next(self.script)
+            if isinstance(step, Exception):
+                raise step
+            return list(step)
+
+    connection: Any = Breaking()
+    produced = list(wire.produce(connection, "t", 0, [[b"a"], [b"b"], [b"c"]], "all"))
+
+    assert [(p.base_offset, p.error) for p in produced] == [(7, None), (None, "timeout"), (None, "never_sent")]
+    assert [p.sent_ns is not None for p in produced] == [True, True, False]
+
+
+def test_a_write_that_is_given_up_sends_no_more() -> None:
+    """As to a leader that is cut off, which answers every request in the end; what it answered before counts."""
+    answered = SimpleNamespace(error_code=7, base_offset=-1)
+    reply = SimpleNamespace(responses=[SimpleNamespace(partition_responses=[answered])])
+    connection: Any = SimpleNamespace(exchange=lambda _: [reply])
+    goes_on = iter([True, False])
+    produced = wire.produce(connection, "t", 0, [[b"a"], [b"b"], [b"c"]], "all", go_on=lambda: next(goes_on))
+
+    assert [p.error for p in produced] == ["REQUEST_TIMED_OUT", "never_sent", "never_sent"]
+
+
+def test_acks_0_is_not_waited_for() -> None:
+    """With acks=0 there is no answer, hence no offset and no error."""
+
+    class Silent:
+        def exchange(self, requests: list[Any]) -> list[Any]:
+            return []
+
+    (produced,) = wire.produce(Silent(), "t", 0, [[b"a"]], "0")  # type: ignore[arg-type]  # scripted
+
+    assert (produced.base_offset, produced.error) == (None, None)
+
+
+def quorum_answer(leader: int = 101, error: int = 0, whole_error: int = 0) -> Any:
+    """What a controller says of its quorum."""
+    voters = [SimpleNamespace(replica_id=100, log_end_offset=-1), SimpleNamespace(replica_id=101, log_end_offset=9)]
+    partition = SimpleNamespace(
+        error_code=error, leader_id=leader, leader_epoch=4, high_watermark=8, current_voters=voters
+    )
+    return SimpleNamespace(error_code=whole_error, topics=[SimpleNamespace(partitions=[partition])])
+
+
+@pytest.mark.parametrize(
+    ("answer", "view"),
+    [
+        (quorum_answer(), QuorumView(101, 4, 8, {100: -1, 101: 9})),
+        (quorum_answer(error=6), None),
+        (quorum_answer(whole_error=41), None),
+        (SimpleNamespace(error_code=0, topics=None), None),
+    ],
+)
+def test_only_the_quorums_leader_tells_of_it(answer: Any, view: QuorumView | None) -> None:
+    """The others answer with an error, for the partition or as a whole."""
+    connection: Any = SimpleNamespace(send=lambda _: answer)
+
+    assert describe_quorum(connection) == view

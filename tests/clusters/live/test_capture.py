@@ -1,0 +1,116 @@
+"""Captures of replicas."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from clusters.kafka.wire import ReplicaSample
+from clusters.live import capture
+from clusters.live.capture import capture_offsets, read_checkpoints
+from history.events import EventLog, read_events
+from history.folder import RunFolder
+from history.partition import TopicPartition
+
+T0 = TopicPartition("orders", 0)
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Any:
+    """A world of two brokers with one partition; connections are the brokers' numbers."""
+    folder = RunFolder(tmp_path)
+    return SimpleNamespace(
+        folder=folder,
+        events=EventLog(folder.events),
+        partitions=[T0],
+        brokers={n: SimpleNamespace(name=f"broker-{n}", folder=tmp_path / f"b{n}", address="x") for n in (1, 2)},
+        replicas=lambda _: [1, 2],
+        connection=lambda number: number,
+        incarnation=lambda number: number + 1,
+    )
+
+
+def checkpoint(file: Path, *entries: str) -> None:
+    """Write a checkpoint file as Kafka does: version, count, entries."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("\n".join(["0", str(len(entries)), *entries]) + "\n")
+
+
+def test_a_silent_broker_is_asked_once(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One time-out stands for all its replicas; one that refuses at once is asked for each."""
+    asked = []
+
+    def probe(number: int, topic: str, partition: int) -> ReplicaSample:
+        asked.append((number, partition))
+        raise TimeoutError if number == 2 else ConnectionRefusedError
+
+    monkeypatch.setattr(capture, "probe", probe)
+    world.partitions = [T0, TopicPartition("orders", 1)]
+    capture_offsets(world, "frozen")
+
+    (file,) = world.folder.table("offsets").iterdir()
+    rows = [(row["broker_id"], row["partition"], row["error"]) for row in pq.read_table(file).to_pylist()]
+    assert sorted(rows) == [(1, 0, "unreachable"), (1, 1, "unreachable"), (2, 0, "timeout"), (2, 1, "timeout")]
+    assert sorted(asked) == [(1, 0), (1, 1), (2, 0)]
+
+
+def test_a_capture_has_a_row_per_replica(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broker that does not answer has its error, and its checkpoint is read all the same."""
+
+    def probe(number: int, topic: str, partition: int) -> ReplicaSample:
+        if number == 2:
+            raise TimeoutError
+        return ReplicaSample(topic, partition, 5, 6, leader_epoch=3, high_watermark=10, log_end_offset=12)
+
+    monkeypatch.setattr(capture, "probe", probe)
+    checkpoint(world.brokers[2].folder / "data" / "replication-offset-checkpoint", "orders 1 7", "orders 0 9")
+    capture_offsets(world, "Leader dies")
+
+    (file,) = world.folder.table("offsets").iterdir()
+    seen = (
+        "capture",
+        "broker_id",
+        "incarnation",
+        "high_watermark",
+        "log_end_offset",
+        "error",
+        "checkpoint_high_watermark",
+    )
+    rows = [tuple(row[name] for name in seen) for row in pq.read_table(file).to_pylist()]
+    assert rows == [("Leader dies", 1, 2, 10, 12, None, None), ("Leader dies", 2, 3, None, None, "timeout", 9)]
+    assert [event.target for event in read_events(world.folder.events)] == ["Leader dies"]
+
+
+def test_no_capture_overwrites_another(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not one of the same label, as of a fault that is injected twice; files sort as they were made."""
+    monkeypatch.setattr(capture, "probe", lambda _, *partition: ReplicaSample(*partition, 5, 6))
+    for label in ("before", "one: kill in force", "one: kill in force", "after"):
+        capture_offsets(world, label)
+
+    files = sorted(world.folder.table("offsets").iterdir())
+    labels = [pq.read_table(file)["capture"][0].as_py() for file in files]
+    assert labels == ["before", "one: kill in force", "one: kill in force", "after"]
+
+
+def test_checkpoints_are_read_by_topic_and_partition(tmp_path: Path) -> None:
+    """The last epoch counts; another partition's line does not."""
+    checkpoint(tmp_path / "replication-offset-checkpoint", "orders 10 1", "orders 0 42", "sales 0 2")
+    checkpoint(tmp_path / "recovery-point-offset-checkpoint", "orders 0 40")
+    checkpoint(tmp_path / "orders-0" / "leader-epoch-checkpoint", "0 0", "3 17")
+
+    assert read_checkpoints(tmp_path, T0) == {
+        "checkpoint_high_watermark": 42,
+        "checkpoint_log_start_offset": None,
+        "checkpoint_recovery_point": 40,
+        "checkpoint_leader_epoch": 3,
+        "checkpoint_epoch_start_offset": 17,
+    }
+
+
+def test_no_files_are_no_values(tmp_path: Path) -> None:
+    """As before the first checkpoint of a broker."""
+    assert set(read_checkpoints(tmp_path, T0).values()) == {None}

@@ -1,0 +1,357 @@
+"""The world under test: addresses, incarnations, and whose word counts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+
+from clusters.kafka.builds import Build
+from clusters.kafka.wire import ClusterView, PartitionView, QuorumView
+from clusters.live import world as module
+from clusters.live.world import Plan, World, broker_id
+from clusters.runtimes.nodes import Node
+from history.errors import HarnessError, WaitTimeout
+from history.events import read_events
+from history.partition import TopicPartition
+from tests.clusters.fakes import T0, FakeRuntime, scenario
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    """The world of a prepared run with three brokers, its addresses reserved, its runtime played."""
+    plan = Plan(
+        scenario=scenario([{"hold": 1}], topics={"orders": {"partitions": 2, "replicas": ["B", "A", "C"]}}),
+        kafka_version="3.9.1",
+        jars=Path("/jars"),
+        mode="kraft",
+        runtime="process",
+        seed=7,
+    )
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "plan.json").write_text(plan.model_dump_json())
+    (tmp_path / "work" / "prefix").write_text("127.30.7")
+    opened = World(tmp_path)
+    runtime: Any = FakeRuntime(["controller", "broker-1", "broker-2", "broker-3"])
+    runtime.start = lambda node: runtime.resume(node.name)
+    opened.__dict__["runtime"] = runtime  # in the place of the cached one
+    return opened
+
+
+def view(
+    leader: int,
+    epoch: int,
+    brokers: tuple[int, ...] = (1, 2, 3),
+    *,
+    partition: int = 0,
+    isr: tuple[int, ...] | None = None,
+    controller: int = 100,
+) -> ClusterView:
+    """A broker's view: who leads orders-0 in which epoch, and who is alive."""
+    seen = PartitionView("orders", partition, leader, epoch, [2, 1, 3], list(isr or (leader,)), [])
+    return ClusterView(1, 2, controller, dict.fromkeys(brokers, ("x", 1)), [seen])
+
+
+def told(world: World, monkeypatch: pytest.MonkeyPatch, views: dict[int, ClusterView | None]) -> None:
+    """Let each broker have this view; None does not answer."""
+    monkeypatch.setattr(world, "view_of", lambda number: views[number])
+
+
+def test_every_node_has_an_address_of_its_own(world: World) -> None:
+    """In the run's range: coordinator, brokers, clients."""
+    nodes = world.servers
+    addresses = [node.address for node in nodes] + [world.client_address(index) for index in range(4)]
+
+    assert addresses == [f"127.30.7.{host}" for host in range(10, 18)]
+    assert world.bootstrap == ["127.30.7.11:9092", "127.30.7.12:9092", "127.30.7.13:9092"]
+
+
+def test_partitions_and_their_brokers_follow_from_the_scenario(world: World) -> None:
+    """B is broker 2; the second partition begins one further."""
+    assert world.partitions == [T0, TopicPartition("orders", 1)]
+    assert [world.replicas(partition) for partition in world.partitions] == [[2, 1, 3], [1, 3, 2]]
+
+
+def test_every_start_is_another_incarnation(world: World, tmp_path: Path) -> None:
+    """Counted through the tasks of a run, each broker by itself."""
+    world.start(world.brokers[1])
+    again = World(tmp_path)
+    again.__dict__["runtime"] = world.runtime
+    again.start(again.brokers[1])
+    again.start(again.brokers[2])
+
+    assert [world.incarnation(number) for number in (1, 2, 3)] == [2, 1, 0]
+    assert [world.incarnation_of(node) for node in world.brokers.values()] == [2, 1, 0]
+    starts = [(event.target, event.detail["incarnation"]) for event in read_events(world.folder.events)]
+    assert starts == [("broker-1", 1), ("broker-1", 2), ("broker-2", 1)]
+
+
+def test_the_newest_view_counts(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broker that was cut off still believes in the old leader."""
+    told(world, monkeypatch, {1: view(1, 4), 2: view(2, 5), 3: view(2, 5)})
+    found = world.partition_view(T0)
+
+    assert found
+    assert (found.leader, found.leader_epoch) == (2, 5)
+
+
+def test_the_leaders_own_view_counts_in_its_epoch(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It knows its ISR first; one of an older epoch does not count although it is the leader's."""
+    own, other, stale = view(2, 5), view(2, 5), view(2, 4)
+    told(world, monkeypatch, {1: other, 2: own, 3: None})
+    assert world.partition_view(T0) is own.partitions[0]
+
+    told(world, monkeypatch, {1: other, 2: stale, 3: None})
+    assert world.partition_view(T0) is other.partitions[0]
+
+
+FULL, SHRUNK = view(2, 5, isr=(2, 1, 3)), view(2, 5, isr=(2, 1))
+
+
+@pytest.mark.parametrize("stale", [1, 3])
+def test_a_followers_old_isr_does_not_count_beside_its_leaders(
+    world: World, monkeypatch: pytest.MonkeyPatch, stale: int
+) -> None:
+    """A follower that was cut off shows the full ISR of the same epoch, whether it is asked first or last."""
+    told(world, monkeypatch, {number: FULL if number == stale else SHRUNK for number in (1, 2, 3)})
+
+    assert [found.isr for found in world.current_views(T0)] == [[2, 1]]
+
+
+@pytest.mark.parametrize("stale", [1, 3])
+def test_where_the_leader_does_not_answer_its_followers_must_agree(
+    world: World, monkeypatch: pytest.MonkeyPatch, stale: int
+) -> None:
+    """Nobody can tell which of two ISRs of one epoch is the old one: both are given."""
+    told(world, monkeypatch, {2: None, stale: FULL, 4 - stale: SHRUNK})
+
+    assert sorted(found.isr for found in world.current_views(T0)) == [[2, 1], [2, 1, 3]]
+
+
+def test_a_view_older_than_one_seen_before_is_none(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that knew of the new leader do not answer, and the one that was resumed has not heard of it yet."""
+    told(world, monkeypatch, {1: view(1, 5), 2: view(1, 5), 3: None})
+    assert world.partition_view(T0)
+    told(world, monkeypatch, {1: None, 2: None, 3: view(2, 4)})
+    assert world.partition_view(T0) is None
+
+    told(world, monkeypatch, {1: None, 2: None, 3: view(1, 5)})
+    assert world.partition_view(T0)
+
+
+def test_a_broker_that_is_not_asked_is_not_heard(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its answer would cost what a slow network takes."""
+    told(world, monkeypatch, {1: SHRUNK, 2: SHRUNK, 3: view(3, 6)})
+
+    assert world.partition_view(T0, without=3) is SHRUNK.partitions[0]
+
+
+def test_zookeepers_controller_is_whom_most_brokers_name(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first one asked was cut off, and names the one before; one that is no broker is none."""
+    world.__dict__["plan"] = world.plan.model_copy(update={"mode": "zookeeper"})
+    told(world, monkeypatch, {1: view(2, 5, controller=1), 2: view(2, 5, controller=3), 3: view(2, 5, controller=3)})
+    assert world.active_controller() == 3
+
+    told(world, monkeypatch, {1: view(2, 5, controller=-1), 2: view(2, 5, controller=-1), 3: view(2, 5, controller=3)})
+    assert world.active_controller() == 3
+
+
+def test_nobody_knows_nothing(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither when no broker answers nor when none has heard of the partition."""
+    told(world, monkeypatch, {1: None, 2: None, 3: None})
+    assert world.partition_view(T0) is None
+
+    told(world, monkeypatch, dict.fromkeys((1, 2, 3), view(1, 1, partition=1)))
+    assert world.partition_view(T0) is None
+
+
+def test_a_broker_is_registered_when_another_says_so(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its own word does not count."""
+    told(world, monkeypatch, {1: view(2, 5, (1, 2, 3)), 2: view(2, 5, (2, 3)), 3: None})
+
+    assert world.registered(2)
+    assert not world.registered(1)
+
+
+@pytest.mark.parametrize(
+    ("error", "name"),
+    [(TimeoutError(), "timeout"), (ConnectionRefusedError(), "unreachable"), (ConnectionResetError(), "unreachable")],
+)
+def test_silence_and_refusal_differ(world: World, monkeypatch: pytest.MonkeyPatch, error: OSError, name: str) -> None:
+    """The proof of a pause and of a kill rest on it."""
+
+    def fail(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(module, "metadata", fail)
+    assert world.probe_error(1) == name
+    assert world.view_of(1) is None
+
+    monkeypatch.setattr(module, "metadata", lambda *_: view(1, 1))
+    assert world.probe_error(1) is None
+
+
+def test_brokers_that_do_not_come_up_are_told_with_their_logs(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The message is what a newcomer needs; those that answer are not in it."""
+    monkeypatch.setattr(module, "START_LIMIT_S", 0.0)
+    told(world, monkeypatch, {1: view(1, 1), 2: None, 3: None})
+    world.brokers[2].folder.mkdir()
+    world.brokers[2].log.write_text("starting\nERROR no space left")
+    world.runtime.kill("broker-2", "SIGKILL")
+
+    with pytest.raises(WaitTimeout) as ran_out:
+        world.wait_for_brokers()
+    said = str(ran_out.value)
+    assert "Waited 0 s for 3 brokers to know each other; last seen: broker-2 is exited, its log ends: starting" in said
+    assert "ERROR no space left; broker-3 is running, its log ends: (no log)" in said
+    assert "broker-1" not in said
+
+
+def test_all_brokers_must_know_all(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that has not heard of another is not enough."""
+    monkeypatch.setattr(module, "START_LIMIT_S", 0.0)
+    told(world, monkeypatch, {1: view(1, 1), 2: view(1, 1), 3: view(1, 1, (1, 3))})
+    with pytest.raises(WaitTimeout, match="last seen: all answer"):
+        world.wait_for_brokers()
+
+    told(world, monkeypatch, dict.fromkeys((1, 2, 3), view(1, 1)))
+    world.wait_for_brokers()
+
+
+def test_only_brokers_have_an_id() -> None:
+    """A client is none."""
+    assert broker_id(Node("broker-2", "broker", "x", Path(), "java", (), node_id=2)) == 2
+    with pytest.raises(HarnessError, match="prober is no broker"):
+        broker_id(Node("prober", "prober", "x", Path(), "python", ()))
+
+
+def test_a_connection_is_to_a_listener_of_a_node(world: World) -> None:
+    """One of the caller's own each time, with the caller's patience and name where it gives them."""
+    node = world.brokers[2]
+    one, other = world.connect(node, "PROBE"), world.connect(node, "CLIENT", 2.0, client_id="read-1")
+
+    assert [(c.host, c.port, c.timeout_s) for c in (one, other)] == [
+        (node.address, 9093, 10.0),
+        (node.address, 9092, 2.0),
+    ]
+    assert world.connection(2) is world.connection(2)
+    assert (world.connection(2).port, world.connection(100).port) == (9093, 9094)
+
+
+class Broker:
+    """A connection that notes who was asked with how much patience."""
+
+    asked: ClassVar[list[tuple[int, float]]] = []
+
+    def __init__(self, address: str, _port: int, limit_s: float, _client: str, *, forwards_to_controller: bool) -> None:
+        self.number, self.host = int(address.rpartition(".")[2]) - 10, address
+        self.forwards_to_controller = forwards_to_controller
+        self.asked.append((self.number, limit_s))
+
+    def __enter__(self) -> Broker:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+
+def test_brokers_are_asked_until_one_can_be(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that does not answer at all is left out; one that is cut off answers, but not what is asked."""
+    told(world, monkeypatch, {1: None, 2: view(1, 1), 3: view(1, 1)})
+    monkeypatch.setattr(module, "Connection", Broker)
+    monkeypatch.setattr(Broker, "asked", [])
+
+    def cut_off(broker: Any) -> tuple[int, bool]:
+        if broker.number == 2:
+            raise TimeoutError
+        return broker.number, broker.forwards_to_controller
+
+    assert world.ask(cut_off) == (3, True)
+    assert Broker.asked == [(2, 3.0), (3, 3.0)]
+
+
+def test_features_are_asked_of_a_broker_that_answers(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By its own id: in ZooKeeper mode they are a setting of each broker."""
+    told(world, monkeypatch, {1: None, 2: view(1, 1), 3: view(1, 1)})
+    monkeypatch.setattr(module, "Connection", Broker)
+    monkeypatch.setattr(Broker, "asked", [])
+    monkeypatch.setattr(module.features, "finalised", lambda broker, number, mode: {f"{broker.number}": f"{number}"})
+
+    assert world.features() == {"2": "2"}
+
+
+def test_when_no_broker_can_be_asked_each_was_tried_twice(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With more patience the second time, as on a busy host; a refusal is an answer."""
+    told(world, monkeypatch, {1: None, 2: view(1, 1), 3: None})
+    monkeypatch.setattr(module, "Connection", Broker)
+    monkeypatch.setattr(Broker, "asked", [])
+
+    def fail(error: Exception) -> Any:
+        raise error
+
+    with pytest.raises(HarnessError, match="No broker answers that could be asked for this; start or join one first"):
+        world.ask(lambda _: fail(TimeoutError()))
+    with pytest.raises(HarnessError, match="refused"):
+        world.ask(lambda _: fail(HarnessError("refused")))
+    assert Broker.asked == [(2, 3.0), (2, 10.0), (2, 3.0)]
+
+
+def test_a_partition_that_was_moved_is_where_it_was_moved_to(world: World) -> None:
+    """The scenario says where the others are."""
+    world.moved[T0] = [3, 1]
+
+    assert (world.replicas(T0), world.replicas(TopicPartition("orders", 1))) == ([3, 1], [1, 3, 2])
+
+
+def test_binaries_are_replaced_from_the_next_start_on(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The class path follows, and the event tells which incarnation ran which version; taken back it is as before."""
+    started: list[Node] = []
+    monkeypatch.setattr(world.runtime, "start", started.append)
+    other = Build(version="4.4.0-SNAPSHOT", jars=Path("/other"))
+    monkeypatch.setitem(world.plan.builds, "trunk", other)
+    for kafka in (None, "trunk", None):
+        world.replace_binaries(world.brokers[1], kafka)
+        world.start(world.brokers[1])
+
+    assert [("/other/*" in node.arguments, Path("/other") in node.readable) for node in started] == [
+        (False, False),
+        (True, True),
+        (False, False),
+    ]
+    events = [event.detail for event in read_events(world.folder.events) if event.kind == "node_started"]
+    assert [(event["incarnation"], event["kafka_version"]) for event in events] == [
+        (1, "3.9.1"),
+        (2, "4.4.0-SNAPSHOT"),
+        (3, "3.9.1"),
+    ]
+
+
+def test_settings_are_changed_from_the_next_start_on(world: World) -> None:
+    """In the file that the broker reads; what is not named stays."""
+    node = world.brokers[2]
+    node.folder.mkdir()
+    (node.folder / "server.properties").write_text("a=1\nb=x=y\n")
+    world.configure(node, {"a": "2", "c": "3"})
+
+    assert (node.folder / "server.properties").read_text() == "a=2\nb=x=y\nc=3\n"
+
+
+def test_the_later_epoch_tells_which_controller_acts(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that was frozen still believes that it does; while nobody does there is none."""
+    seen = {"x": QuorumView(100, 3, 50, {100: 60}), "y": QuorumView(101, 4, 60, {100: 55, 101: 60}), "z": None}
+    monkeypatch.setattr(world, "_quorum_of", lambda node: seen[node])
+    world.__dict__["coordinators"] = ["x", "y", "z"]
+    assert world.active_controller() == 101
+
+    seen.update(x=None, y=None)
+    assert world.active_controller() is None
+
+
+@pytest.mark.parametrize(("number", "registered"), [(100, False), (101, True), (102, True), (103, False)])
+def test_a_controller_is_back_when_it_has_fetched_what_is_committed(
+    world: World, monkeypatch: pytest.MonkeyPatch, number: int, registered: bool
+) -> None:
+    """As the one that leads the quorum tells; that one is back by itself."""
+    monkeypatch.setattr(world, "quorum", lambda: QuorumView(101, 4, 60, {100: 55, 101: 0, 102: 60}))
+    assert world.registered(number) is registered

@@ -1,0 +1,97 @@
+"""What collecting makes of a run."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from clusters.run.collect import collect_servers, with_incarnations
+from history.tables import REPLICAS
+
+MOMENTS = st.integers(0, 30)
+STARTS = st.dictionaries(st.integers(1, 3), st.lists(MOMENTS, unique=True, max_size=4).map(sorted))
+
+
+def replicas(samples: list[tuple[int, int]]) -> pa.Table:
+    """Samples of (broker id, sent_ns)."""
+    rows = [{"broker_id": b, "topic": "orders", "partition": 0, "sent_ns": t, "received_ns": t + 1} for b, t in samples]
+    return pa.Table.from_pylist(rows, schema=REPLICAS)
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.lists(st.tuples(st.integers(1, 3), MOMENTS)), STARTS)
+def test_a_sample_belongs_to_the_last_start_before_it(
+    samples: list[tuple[int, int]], started: dict[int, list[int]]
+) -> None:
+    """Of its own broker; before the first start there is none. Nothing else of the table changes."""
+    starts = {b: [(t, n) for n, t in enumerate(moments, start=1)] for b, moments in started.items()}
+    before = replicas(samples)
+    after = with_incarnations(before, starts)
+
+    expected = [sum(t <= sent for t in started.get(b, [])) or None for b, sent in samples]
+    assert after["incarnation"].to_pylist() == expected
+    assert after.schema.equals(REPLICAS)
+    assert after.drop_columns(["incarnation"]).equals(before.drop_columns(["incarnation"]))
+
+
+class Runtime:
+    """Notes what is done to nodes."""
+
+    def __init__(self, states: dict[str, str]) -> None:
+        self.states = states
+        self.done: list[str] = []
+
+    def state(self, name: str) -> str:
+        return self.states[name]
+
+    def pause(self, name: str) -> None:
+        self.done.append(f"pause {name}")
+
+    def resume(self, name: str) -> None:
+        self.done.append(f"resume {name}")
+
+    def kill(self, name: str, signal: str) -> None:
+        self.done.append(f"{signal} {name}")
+
+
+def test_servers_are_frozen_together_copied_and_killed(tmp_path: Any) -> None:
+    """No SIGTERM; a dead broker's files are copied all the same, and it is not signalled."""
+    names = ("controller", "broker-1", "broker-2")
+    nodes = [SimpleNamespace(name=name, folder=tmp_path / "work" / name, disk_bytes=None) for name in names]
+    for node in nodes:
+        (node.folder / "data" / "orders-0").mkdir(parents=True)
+        (node.folder / "data" / "orders-0" / "00.log").write_text(node.name)
+        (node.folder / "server.log").write_text("started")
+    runtime = Runtime({"controller": "running", "broker-1": "exited", "broker-2": "running"})
+    world: Any = SimpleNamespace(
+        servers=nodes,
+        runtime=runtime,
+        folder=SimpleNamespace(brokers=tmp_path / "brokers"),
+    )
+    collect_servers(world)
+
+    ends = ["resume controller", "SIGKILL controller", "resume broker-2", "SIGKILL broker-2"]
+    assert runtime.done == ["pause controller", "pause broker-2", *ends]
+    copies = [tmp_path / "brokers" / name / "data" / "orders-0" / "00.log" for name in names]
+    assert [copy.read_text() for copy in copies] == list(names)
+    assert not (tmp_path / "brokers" / "broker-1" / "server.properties").exists()
+
+
+def test_a_disk_of_its_own_is_copied_out_first(tmp_path: Any) -> None:
+    """The folder of that name on the host is not what the broker wrote."""
+    node = SimpleNamespace(name="broker-1", folder=tmp_path / "work" / "broker-1", disk_bytes=10**6)
+    (node.folder / "data").mkdir(parents=True)
+    runtime: Any = Runtime({"broker-1": "exited", "controller": "exited"})
+    runtime.disks = SimpleNamespace(run_script=lambda of, script: (of.folder / "data" / "copied").write_text(script))
+    world: Any = SimpleNamespace(
+        servers=[SimpleNamespace(name="controller", folder=tmp_path / "none", disk_bytes=None), node],
+        runtime=runtime,
+        folder=SimpleNamespace(brokers=tmp_path / "brokers"),
+    )
+    collect_servers(world)
+
+    assert (tmp_path / "brokers" / "broker-1" / "data" / "copied").read_text().endswith("/disk/. data/")

@@ -1,0 +1,642 @@
+"""Before a run starts, and after it: preparing, leases, removing what is left."""
+
+from __future__ import annotations
+
+import re
+import socket
+from collections.abc import Callable
+from contextlib import nullcontext
+from pathlib import Path
+from threading import Event
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from clusters.clients import nodes as client_nodes
+from clusters.kafka import builds
+from clusters.live.world import Plan, World
+from clusters.run import experiment
+from clusters.run import leftovers as leftovers_module
+from clusters.run import prepare as planning
+from clusters.run.experiment import collect, hold_lease, prepare, reap, run_phase, tear_down
+from clusters.runtimes import kernel
+from clusters.runtimes.docker import daemon, image
+from clusters.runtimes.ports import PORTS
+from history.errors import BadInput, EvidenceError, HarnessError, WaitTimeout
+from history.folder import RunFolder
+from tests.clusters.fakes import FakeWorld, scenario
+
+SCENARIO = """
+name: small
+why: A sound one.
+cluster: {brokers: 2}
+topics: {orders: {replicas: [A, B]}}
+load: {topic: orders, rate: 500/s}
+phases:
+  - steady: [{hold: 4s}, {wait: {for: {isr_full: orders}, limit: 20s}}, {pause: A}]
+"""
+
+
+@pytest.fixture(autouse=True)
+def host(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A host without Docker on which every version's jars are there."""
+    monkeypatch.setattr(daemon, "daemon_answers", lambda: False)
+    monkeypatch.setattr(builds, "kafka_jars", lambda version: Path("/jars") / version)
+
+
+@pytest.fixture
+def told(tmp_path: Path) -> str:
+    """The path of a small scenario."""
+    (tmp_path / "small.yaml").write_text(SCENARIO)
+    return str(tmp_path / "small.yaml")
+
+
+def prepared(told: str, tmp_path: Path, **change: Any) -> Path:
+    """Prepare a run as asked, under ``runs/``."""
+    return prepare(told, **{"kafka": "3.9.1", "runs": tmp_path / "runs", **change})
+
+
+def left_under_runs(tmp_path: Path) -> list[Path]:
+    """What a refused run left behind."""
+    return list((tmp_path / "runs").rglob("*"))
+
+
+UPGRADE = """
+name: roll
+why: Another Kafka, broker by broker.
+cluster: {brokers: 2%s}
+topics: {orders: {replicas: [A, B]}}
+phases:
+  - roll: [{upgrade: {node: controllers, kafka: 3.9.1}}, {upgrade: {node: A, kafka: 3.9.1}}, {finalise: %s}]
+"""
+
+
+def rolling(tmp_path: Path, cluster: str = "", to: str = "3.9") -> str:
+    """The path of a scenario that goes to 3.9.1."""
+    (tmp_path / "roll.yaml").write_text(UPGRADE % (cluster, to))
+    return str(tmp_path / "roll.yaml")
+
+
+def test_what_an_upgrade_goes_to_is_fetched_beforehand(tmp_path: Path) -> None:
+    """With the version that it reports; in ZooKeeper mode the brokers' protocol is held where it begins."""
+    kraft = World(prepared(rolling(tmp_path), tmp_path, kafka="3.8.1")).plan
+    zookeeper = World(prepared(rolling(tmp_path, ", mode: zookeeper"), tmp_path, kafka="3.8.1")).plan
+
+    assert {name: (build.version, build.jars) for name, build in kraft.builds.items()} == {
+        "3.9.1": ("3.9.1", Path("/jars/3.9.1"))
+    }
+    assert (kraft.scenario.cluster.metadata_version, zookeeper.scenario.cluster.metadata_version) == (None, "3.8")
+
+
+@pytest.mark.parametrize(
+    ("kafka", "cluster", "to", "said"),
+    [
+        ("3.9.1", "", "3.9", "upgrade: Kafka 3.9.1 is no upgrade of Kafka 3.9.1; give an older one with KAFKA="),
+        ("4.0.1", "", "3.9", "upgrade: Kafka 3.9.1 is no upgrade of Kafka 4.0.1"),
+        ("3.8.1", "", "4.0", "finalise: 4.0 is newer than every Kafka of this run"),
+        ("3.0.2", ", mode: zookeeper, controllers: 3", "3.9", "asks for 3 controllers; in ZooKeeper mode one of the"),
+    ],
+)
+def test_an_upgrade_that_cannot_be_is_refused(tmp_path: Path, kafka: str, cluster: str, to: str, said: str) -> None:
+    """Before anything starts."""
+    with pytest.raises(BadInput, match=re.escape(said)):
+        prepared(rolling(tmp_path, cluster, to), tmp_path, kafka=kafka)
+
+
+def test_controllers_are_no_nodes_of_their_own_with_zookeeper(told: str, tmp_path: Path) -> None:
+    """An upgrade passes over them; a fault would have nobody to be aimed at."""
+    changes = {"cluster": {"mode": "zookeeper"}, "phases": [{"p": [{"kill": "controllers"}]}]}
+    with pytest.raises(BadInput, match="aims kill at the controllers, which are nodes of their own in KRaft mode only"):
+        prepared(told, tmp_path, changes=changes)
+    prepared(told, tmp_path, changes={**changes, "cluster": {"mode": "kraft"}})
+
+
+# --- prepare -----------------------------------------------------------------------------------
+
+
+def test_a_prepared_run_is_a_folder_with_its_plan(told: str, tmp_path: Path) -> None:
+    """Fully resolved; nothing else is there yet."""
+    run = prepared(told, tmp_path, rate=50.0, seed=7)
+    plan = World(run).plan
+
+    assert sorted(path.name for path in (run / "work").iterdir()) == ["lease", "plan.json"]
+    assert (plan.kafka_version, plan.mode, plan.runtime, plan.seed) == ("3.9.1", "kraft", "process", 7)
+    assert plan.jars == Path("/jars/3.9.1")
+    assert plan.scenario.load
+    assert plan.scenario.load.rate == 50.0
+
+
+def test_without_rate_and_seed_the_scenario_decides_and_chance(told: str, tmp_path: Path) -> None:
+    """The seed that was drawn is in the plan."""
+    plans = [World(prepared(told, tmp_path)).plan for _ in range(2)]
+
+    assert {plan.scenario.load.rate for plan in plans if plan.scenario.load} == {500.0}
+    assert len({plan.seed for plan in plans}) == 2
+
+
+@pytest.mark.parametrize("name", ["small", "a" * 41])
+def test_a_run_id_is_fit_for_folders_and_containers(tmp_path: Path, name: str) -> None:
+    """Even of the longest name it keeps the token that tells two runs of one second apart."""
+    file = tmp_path / "x.yaml"
+    file.write_text(SCENARIO.replace("name: small", f"name: {name}"))
+    runs = [prepared(str(file), tmp_path).name for _ in range(2)]
+
+    assert all(re.fullmatch(r"\d{8}-\d{6}-[a-z0-9-]+-[0-9a-f]{4}", run) and len(run) <= 62 for run in runs)
+    assert runs[0] != runs[1]
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"kafka": "latest"}, "KAFKA=latest is no version; give a released one from 2.8.0 on, such as 3.9.1"),
+        ({"kafka": "2.7.0"}, "KAFKA=2.7.0 is too old; 2.8.0 is the oldest"),
+        ({"runtime": "docker"}, "RUNTIME=docker, but no Docker daemon answers"),
+        ({"runtime": "podman"}, "RUNTIME=podman is unknown; it is auto, docker or process"),
+        ({"rate": -5.0}, "RATE=-5 is no rate; give records a second above 0"),
+        ({"rate": 0.0}, "RATE=0 is no rate; give records a second above 0"),
+        ({"rate": float("nan")}, "RATE=nan is no rate; give records a second above 0"),
+        ({"rate": float("inf")}, "RATE=inf is no rate; give records a second above 0"),
+        ({"subnet": "here"}, "SUBNET=here is no loopback range such as 127.30.7"),
+    ],
+)
+def test_what_cannot_be_done_is_refused(told: str, tmp_path: Path, change: dict[str, Any], said: str) -> None:
+    """One sentence with the value and what is allowed; no folder under runs/."""
+    with pytest.raises(BadInput, match=re.escape(said)):
+        prepared(told, tmp_path, **change)
+    assert left_under_runs(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "kafka", "said"),
+    [
+        ("brokers: 2}", "brokers: 2, mode: zookeeper}", "4.3.0", "Kafka 4.3.0 has no ZooKeeper mode"),
+        ("brokers: 2}", "brokers: 2, mode: kraft}", "2.8.2", "Kafka 2.8.2 has KRaft as a preview only"),
+        (
+            "{pause: A}",
+            "{pause: controller}",
+            "3.9.1",
+            "aims at the controller, which is no broker in KRaft mode; use",
+        ),
+        ("{pause: A}", "{explode: A}", "3.9.1", "unknown step 'explode'; known: "),
+        ("brokers: 2", "brokers: 1", "3.9.1", "replication factor 2, above 1 brokers"),
+    ],
+)
+def test_a_scenario_that_cannot_run_is_refused(  # noqa: PLR0917  # a change, and what it leads to
+    told: str, tmp_path: Path, old: str, new: str, kafka: str, said: str
+) -> None:
+    """Before anything starts, and without a folder."""
+    Path(told).write_text(SCENARIO.replace(old, new))
+
+    with pytest.raises(BadInput, match=re.escape(said)):
+        prepared(told, tmp_path, kafka=kafka)
+    assert left_under_runs(tmp_path) == []
+
+
+def test_a_controller_among_the_brokers_may_be_aimed_at(told: str, tmp_path: Path) -> None:
+    """In ZooKeeper mode it is one of them."""
+    Path(told).write_text(SCENARIO.replace("{pause: A}", "{pause: controller}"))
+
+    assert prepared(told, tmp_path, kafka="2.8.2").is_dir()
+
+
+def test_a_fault_that_the_runtime_cannot_do_is_refused(told: str, tmp_path: Path) -> None:
+    """The sentence names what is missing and the runtime that has it."""
+    cut = {"disconnect": {"node": "A", "from": "clients"}}
+
+    with pytest.raises(BadInput, match="Scenario small needs network, which the process runtime cannot do; use RUNTI"):
+        prepared(told, tmp_path, changes={"phases": [{"off": [cut]}]})
+    assert left_under_runs(tmp_path) == []
+
+
+@pytest.mark.parametrize(("step", "refused"), [({"delay": {"into": "A", "by": "1s"}}, True), ({"hold": "1s"}, False)])
+def test_what_the_kernel_cannot_do_is_refused(
+    told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: dict[str, Any], refused: bool
+) -> None:
+    """The sentence says what is missing and what to use instead; who has no such step does not need it."""
+    monkeypatch.setattr(planning, "choose_runtime", lambda _: "docker")
+    monkeypatch.setattr(image, "fetch_what_nodes_need", lambda: None)
+    monkeypatch.setattr(
+        kernel, "lacking", lambda parts, _trial: {name: kernel.PARTS[name] for name in parts if name == "netem"}
+    )
+    said = "Scenario small has the step delay, for which this host's kernel lacks sch_netem; use limit_bandwidth"
+
+    with pytest.raises(BadInput, match=said) if refused else nullcontext():
+        prepared(told, tmp_path, changes={"phases": [{"slowly": [step]}]})
+    assert bool(left_under_runs(tmp_path)) != refused
+
+
+def test_changes_are_merged_into_the_scenario(told: str, tmp_path: Path) -> None:
+    """Before it is checked: a field is replaced, its neighbours stay, null takes one away; the digest follows."""
+    changes = {"load": {"rate": None, "acks": "1", "idempotence": False}, "phases": [{"calm": [{"hold": "1s"}]}]}
+    plain, changed = (World(prepared(told, tmp_path, changes=c)).scenario for c in (None, changes))
+
+    assert changed.load
+    assert (changed.name, changed.load.topic, changed.load.rate, changed.load.acks) == ("small", "orders", 1000, "1")
+    assert [phase.name for phase in changed.phases] == ["calm"]
+    assert changed.digest != plain.digest
+    assert World(prepared(told, tmp_path, changes={})).scenario.digest == plain.digest
+
+
+def test_changes_that_do_not_fit_are_refused(told: str, tmp_path: Path) -> None:
+    """The sentence says that the file was changed; no folder is left."""
+    with pytest.raises(BadInput, match=r"small\.yaml, as changed: load: unknown field 'rat'; known: "):
+        prepared(told, tmp_path, changes={"load": {"rat": 5}})
+    assert left_under_runs(tmp_path) == []
+
+
+def test_labels_go_with_the_run(told: str, tmp_path: Path) -> None:
+    """Without any it has none."""
+    plans = [World(prepared(told, tmp_path, **change)).plan for change in ({"labels": {"role": "base"}}, {})]
+
+    assert [plan.labels for plan in plans] == [{"role": "base"}, {}]
+
+
+def test_an_allowance_needs_a_network_of_its_own(told: str, tmp_path: Path) -> None:
+    """Local processes have none; refused before anything starts."""
+    with pytest.raises(BadInput, match="Scenario small needs resource_limits, which the process runtime cannot do"):
+        prepared(told, tmp_path, changes={"cluster": {"allowance": {"cpus": 0.5}}})
+    assert left_under_runs(tmp_path) == []
+
+
+def test_an_allowance_of_cpus_that_are_not_there_is_refused(
+    told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """CPU 0 and its like are; Docker would refuse the others in the middle of the run."""
+    monkeypatch.setattr(planning, "choose_runtime", lambda _: "docker")
+    monkeypatch.setattr(image, "fetch_what_nodes_need", lambda: None)
+    monkeypatch.setattr(planning.os, "sched_getaffinity", lambda _: {0, 1})
+
+    with pytest.raises(BadInput, match=r"Scenario small asks for CPUs 0,2-3; this host has \[0, 1\]"):
+        prepared(told, tmp_path, changes={"cluster": {"allowance": {"cpu_set": "0,2-3"}}})
+    assert left_under_runs(tmp_path) == []
+    assert prepared(told, tmp_path, changes={"cluster": {"allowance": {"cpu_set": "0-1"}}}).is_dir()
+
+
+def test_a_rate_without_a_load_is_refused(told: str, tmp_path: Path) -> None:
+    """There is nothing that it could change."""
+    Path(told).write_text(SCENARIO.replace("load: {topic: orders, rate: 500/s}\n", ""))
+
+    with pytest.raises(BadInput, match="RATE=100 was given, but scenario small has no load"):
+        prepared(told, tmp_path, rate=100.0)
+
+
+def test_an_address_in_use_is_refused(told: str, tmp_path: Path) -> None:
+    """The same range is taken once it is free."""
+    with (
+        socket.create_server(("127.91.17.12", PORTS["PROBE"])),
+        pytest.raises(BadInput, match=r"SUBNET=127\.91\.17: the address 127\.91\.17\.12:9093 is in use; name another"),
+    ):
+        prepared(told, tmp_path, subnet="127.91.17")
+    assert left_under_runs(tmp_path) == []
+
+    assert World(prepared(told, tmp_path, subnet="127.91.17")).plan.subnet == "127.91.17"
+
+
+# --- leases, reaping, removing -----------------------------------------------------------------
+
+
+@pytest.fixture
+def removed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Replaces the runtimes' removal; the names of the runs that were removed."""
+    runs: list[str] = []
+
+    def remove(run: Path) -> list[str]:
+        runs.append(run.name)
+        return [f"{run.name}/broker-1"]
+
+    monkeypatch.setattr(leftovers_module, "_remove_all", remove)
+    return runs
+
+
+def leftovers(monkeypatch: pytest.MonkeyPatch, *runs: Path) -> None:
+    """Let these runs have processes."""
+    monkeypatch.setattr(leftovers_module, "_runs_with_leftovers", lambda: list(runs))
+
+
+def test_a_held_lease_spares_the_run(
+    told: str, tmp_path: Path, removed: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For as long as it is held; the near miss is the moment after."""
+    run = prepared(told, tmp_path, lease="process")
+    leftovers(monkeypatch, run)
+
+    with hold_lease(run):
+        assert reap() == []
+    assert reap() == [f"{run.name}/broker-1"]
+
+
+def test_a_trial_is_spared_while_it_lasts(removed: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is left of it is found like what is left of a run."""
+    with leftovers_module.hold_trial() as trial:
+        leftovers(monkeypatch, trial)
+        assert reap() == []
+    assert reap() == [f"{trial.name}/broker-1"]
+
+
+class Clock:
+    """Seconds that pass only when told; takes the place of ``time`` and of the event that ends the renewing."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+        self.until = 0.0
+        self.arrived = Event()
+        self.on_tick: Callable[[], object] = lambda: None
+
+    def time(self) -> float:
+        return self.now
+
+    def wait(self, seconds: float) -> bool:
+        if self.now >= self.until:
+            self.arrived.set()
+            return True
+        self.now += seconds
+        self.on_tick()
+        return False
+
+    def set(self) -> None:
+        """The renewing ends when the time has come."""
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """The clock of leases."""
+    told = Clock()
+    monkeypatch.setattr(leftovers_module, "time", told)
+    monkeypatch.setattr(leftovers_module, "Event", lambda: told)
+    return told
+
+
+@pytest.mark.parametrize(("work_s", "dies"), [(0, False), (3900, False), (3900, True)])
+def test_a_lease_by_time_is_renewed_by_whoever_works(  # noqa: PLR0917  # of four fixtures and a case
+    told: str,
+    tmp_path: Path,
+    removed: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    clock: Clock,
+    work_s: float,
+    dies: bool,
+) -> None:
+    """A drain of more than an hour is spared, and so is what follows it soon; when the worker is dead, time is up."""
+    run = prepared(told, tmp_path, lease="time")
+    leftovers(monkeypatch, run)
+    clock.until = clock.now + work_s
+    clock.on_tick = reap
+    if dies:  # nothing is renewed after its last tick
+        renew = leftovers_module._renew_lease
+        monkeypatch.setattr(leftovers_module, "_renew_lease", lambda run: clock.now < clock.until and renew(run))
+    with leftovers_module.hold_step(run, 1):
+        assert clock.arrived.wait(30)
+    assert clock.now == 1000 + work_s
+
+    clock.now += leftovers_module.LEASE_S - leftovers_module._RENEWED_EVERY_S - 1
+    assert reap() == []
+    clock.now += leftovers_module._RENEWED_EVERY_S + 2
+    assert removed == []
+    assert reap() == [f"{run.name}/broker-1"]
+
+
+def test_the_lease_of_a_process_is_not_renewed(
+    told: str, tmp_path: Path, removed: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its tasks may outlive the command that held it; nobody waits for them."""
+    run = prepared(told, tmp_path, lease="process")
+    leftovers(monkeypatch, run)
+
+    with leftovers_module.hold_step(run, 1):
+        assert reap() == [f"{run.name}/broker-1"]
+
+
+@pytest.mark.parametrize("lease", ["{", '{"expires": "x"}'])
+def test_a_lease_that_is_not_sound_stays_so(told: str, tmp_path: Path, lease: str) -> None:
+    """Work on the run goes on."""
+    run = prepared(told, tmp_path, lease="time")
+    (run / "work" / "lease").write_text(lease)
+    with leftovers_module.hold_step(run, 1):
+        pass
+    assert (run / "work" / "lease").read_text() == lease
+
+
+def test_all_runs_are_all(told: str, tmp_path: Path, removed: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those in use, too, when asked so."""
+    held, free = (prepared(told, tmp_path, lease="process") for _ in range(2))
+    leftovers(monkeypatch, held, free)
+
+    with hold_lease(held):
+        assert reap() == [f"{free.name}/broker-1"]
+        reap(all_runs=True)
+    assert removed == [free.name, held.name, free.name]
+
+
+@pytest.mark.parametrize("lease", [None, "", "{", "[]", "7", "{}", '{"expires": null}', '{"expires": "x"}'])
+def test_a_run_without_a_sound_lease_is_nobodys(
+    tmp_path: Path, removed: list[str], monkeypatch: pytest.MonkeyPatch, lease: str | None
+) -> None:
+    """Its folder may even be gone."""
+    run = tmp_path / "a-run"
+    if lease is not None:
+        (run / "work").mkdir(parents=True)
+        (run / "work" / "lease").write_text(lease)
+    leftovers(monkeypatch, run)
+
+    assert reap() == ["a-run/broker-1"]
+
+
+@pytest.fixture
+def closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Another user's run, whose folder nobody else may look into."""
+    run = tmp_path / "closed"
+    (run / "work").mkdir(parents=True)
+    (run / "work" / "lease").write_text('{"expires": 0}')
+
+    def guarded(plain: Any) -> Any:
+        def call(path: Path, *arguments: Any, **more: Any) -> Any:
+            if run in path.parents:
+                raise PermissionError(13, "Permission denied", str(path))
+            return plain(path, *arguments, **more)
+
+        return call
+
+    for name in ("open", "stat"):
+        monkeypatch.setattr(Path, name, guarded(getattr(Path, name)))
+    return run
+
+
+def test_a_run_that_cannot_be_looked_into_is_somebodys(
+    closed: Path, tmp_path: Path, removed: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing of it is removed; the one beside it, whose lease nobody holds, is."""
+    leftovers(monkeypatch, closed, tmp_path / "gone")
+
+    assert reap() == ["gone/broker-1"]
+
+
+def test_of_a_run_that_cannot_be_looked_into_the_folder_stays(
+    closed: Path, tmp_path: Path, removed: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """When all are removed, so are its nodes, and those of the next one."""
+    leftovers(monkeypatch, closed, tmp_path / "gone")
+
+    assert reap(all_runs=True) == ["closed/broker-1", "gone/broker-1"]
+
+
+@pytest.mark.parametrize(
+    ("plan", "asked"),
+    [
+        ('{"runtime": "docker"}', ["process", "docker"]),
+        ('{"runtime": "process"}', ["process"]),
+        ("{", ["process"]),
+        (None, ["process"]),
+    ],
+)
+def test_docker_is_asked_about_a_run_that_was_on_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, plan: str | None, asked: list[str]
+) -> None:
+    """Even when no daemon seems to answer: that nothing is left has to be said by Docker."""
+    if plan is not None:
+        (tmp_path / "work").mkdir()
+        (tmp_path / "work" / "plan.json").write_text(plan)
+    monkeypatch.setattr(leftovers_module, "open_runtime", lambda name, _run: SimpleNamespace(remove_all=lambda: [name]))
+
+    assert tear_down(tmp_path) == asked
+
+
+def test_work_goes_once_the_run_is_sealed(told: str, tmp_path: Path, removed: list[str]) -> None:
+    """Before that it is the only evidence; calling it again is no error."""
+    run = prepared(told, tmp_path)
+    tear_down(run)
+    assert (run / "work" / "plan.json").exists()
+
+    RunFolder(run).seal()
+    tear_down(run)
+    tear_down(run)
+    assert not (run / "work").exists()
+    assert RunFolder(run).check_seal() == []
+
+
+def test_a_collected_run_stays_as_it_is(told: str, tmp_path: Path) -> None:
+    """Collecting again changes nothing, and no phase runs in it any more."""
+    run = prepared(told, tmp_path)
+    RunFolder(run).seal()
+    collect(run)
+
+    with pytest.raises(HarnessError, match=f"{run.name} is collected and over; a phase cannot be run again"):
+        run_phase(run, 0)
+    assert RunFolder(run).check_seal() == []
+
+
+def test_a_folder_without_a_plan_is_no_run(tmp_path: Path) -> None:
+    """The sentence says which, and how to get one."""
+    with pytest.raises(EvidenceError, match=r"nothing is no run that is under way; start a new one with `make run`"):
+        World(tmp_path / "nothing")
+
+
+def test_a_plan_survives_its_file(told: str, tmp_path: Path) -> None:
+    """Every task reads it again."""
+    plan = World(prepared(told, tmp_path, subnet="127.91.18")).plan
+
+    assert Plan.model_validate_json(plan.model_dump_json()) == plan
+
+
+# --- phases and clients, on a world that is played ---------------------------------------------
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A world of three brokers and two phases; captures are noted as events."""
+    played: Any = FakeWorld(tmp_path / "a-run", scenario([{"hold": "1ms"}], [{"resume": "A"}]))
+    monkeypatch.setattr(experiment.World, "open", lambda _run: nullcontext(played))
+    monkeypatch.setattr(experiment, "capture_offsets", lambda world, label: world.events.add("capture", target=label))
+    monkeypatch.setattr(experiment, "record_usage", lambda world, label: world.events.add("usage", target=label))
+    return played
+
+
+def test_a_phase_is_framed_and_captured(world: Any) -> None:
+    """Every replica at its end."""
+    run_phase(world.folder.path, 0)
+
+    kinds = [event.kind for event in world.seen("phase_started", "step", "capture", "phase_ended", "error", "usage")]
+    assert kinds == ["usage", "phase_started", "step", "usage", "capture", "phase_ended"]
+    assert [event.target for event in world.seen("usage")] == ["phase 1: start", "phase 1"]
+
+
+def test_a_phase_that_breaks_is_captured_all_the_same(world: Any) -> None:
+    """The error is recorded with its phase and passes on."""
+    with pytest.raises(HarnessError, match="broker-1 has no pause in force"):
+        run_phase(world.folder.path, 1)
+
+    found = world.seen("error", "capture", "phase_ended")
+    assert [event.kind for event in found] == ["error", "capture", "phase_ended"]
+    assert found[0].phase == "phase 2"
+
+
+def test_a_phase_is_not_begun_twice(world: Any) -> None:
+    """Nothing of it is done again; another phase goes on."""
+    run_phase(world.folder.path, 0, "phase 1")
+    before = world.folder.events.read_text()
+
+    with pytest.raises(HarnessError, match="The phase 'phase 1' of a-run was begun before; start a new run"):
+        run_phase(world.folder.path, 0, "phase 1")
+    assert world.folder.events.read_text() == before
+    with pytest.raises(HarnessError, match="has no pause in force"):
+        run_phase(world.folder.path, 1, "phase 2")
+
+
+@pytest.mark.parametrize(("index", "name"), [(0, "phase 2"), (2, "phase 3")])
+def test_a_phase_of_another_scenario_is_refused(world: Any, index: int, name: str) -> None:
+    """As one is that was edited while its run lives."""
+    with pytest.raises(HarnessError, match=f"Phase {index + 1} of a-run is not '{name}'; it has .*, start a new run"):
+        run_phase(world.folder.path, index, name)
+    assert not world.folder.events.exists()
+
+
+@pytest.mark.parametrize(
+    ("call", "there", "said"),
+    [
+        (experiment.start_clients, "streams", "The clients of a-run were started before, and what they saw stays"),
+        (experiment.drain, "drain", "a-run was drained before, and what was read stays"),
+    ],
+)
+def test_clients_are_not_started_twice(world: Any, call: Any, there: str, said: str) -> None:
+    """They would write over what they saw; the clients that run are left alone."""
+    (world.folder.work / there).mkdir()
+
+    with pytest.raises(HarnessError, match=f"{said}; start a new run"):
+        call(world.folder.path)
+    assert (world.started, world.folder.events.exists()) == ([], False)
+
+
+def test_a_client_that_does_not_end_is_killed(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is recorded, and the next one is stopped, too; one that does not run is left alone."""
+    sent: list[tuple[str, str]] = []
+    states = {"prober": "running", "consumer": "running", "producer": "exited"}
+    world.runtime.state = lambda name: states[name]
+    world.runtime.kill = lambda name, signal: sent.append((name, signal))
+
+    def wait(condition: Any, *, what: str, **_: Any) -> None:
+        if what.startswith("prober"):
+            raise WaitTimeout(what)
+        states["consumer"] = "exited"
+        assert condition()
+
+    monkeypatch.setattr(client_nodes, "wait_until", wait)
+    experiment.stop_clients(world.folder.path)
+
+    assert sent == [("prober", "SIGTERM"), ("consumer", "SIGTERM"), ("prober", "SIGKILL")]
+    assert [event.target for event in world.seen("error")] == ["prober"]
+    assert [event.target for event in world.seen("node_exited")] == ["prober", "consumer"]
+
+
+def test_a_producer_that_a_failure_left_running_has_time_for_its_answers(
+    world: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As long as an answer may take, and it ends before those who watch; they have a quarter of a minute."""
+    world.scenario = scenario([{"hold": "1ms"}], load={"topic": "orders", "delivery_timeout": "20s"})
+    running = {"prober", "consumer", "producer"}
+    world.runtime.state = lambda name: "running" if name in running else "exited"
+    world.runtime.kill = lambda name, _: running.remove(name)
+    limits: dict[str, float] = {}
+    monkeypatch.setattr(client_nodes, "wait_until", lambda _, *, limit_s, what: limits.update({what: limit_s}))
+    experiment.stop_clients(world.folder.path)
+
+    assert list(limits.items()) == [("producer to end", 35), ("prober to end", 15), ("consumer to end", 15)]

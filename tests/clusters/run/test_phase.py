@@ -1,0 +1,562 @@
+"""One phase: targets, faults, waits, on a world that is played."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from threading import Event
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from clusters.faults import network, processes
+from clusters.kafka.wire import PartitionView
+from clusters.run import actions, phase
+from clusters.run.actions import perform
+from clusters.run.phase import PhaseRun
+from history.errors import HarnessError, Refused
+from tests.clusters.fakes import T0, FakeWorld, scenario
+
+LEADER = "leader of orders-0"
+
+
+@pytest.fixture(autouse=True)
+def captures(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Short limits; captures are noted and not made."""
+    made: list[str] = []
+    monkeypatch.setattr(phase, "capture_offsets", lambda _world, label: made.append(label))
+    monkeypatch.setattr(processes, "LIMIT_S", 0.0)
+    monkeypatch.setattr(actions, "SEEN_LIMIT_S", 0.0)
+    monkeypatch.setattr(phase, "LEADER_LIMIT_S", 0.0)
+    return made
+
+
+LOAD = {"topic": "orders"}
+
+
+def run(path: Path, *told: dict[str, Any], world: FakeWorld | None = None) -> FakeWorld:
+    """Run one phase of these steps; the world afterwards."""
+    story = scenario(list(told), load=LOAD)
+    played: Any = world or FakeWorld(path, story)
+    PhaseRun(played, story.phases[0]).run(perform)
+    return played  # type: ignore[no-any-return]  # it plays a World
+
+
+def test_a_target_is_bound_once_per_phase(tmp_path: Path) -> None:
+    """``start: leader`` means the broker that was killed, although another one leads by then."""
+    world = run(tmp_path, {"kill": LEADER}, {"wait": {"for": {"leader_changed": "orders"}}}, {"start": LEADER})
+
+    assert [(e.kind, e.step, e.target) for e in world.seen("inject", "injected", "heal", "healed")] == [
+        ("inject", "kill", "broker-1"),
+        ("injected", "kill", "broker-1"),
+        ("heal", "kill", "broker-1"),
+        ("healed", "kill", "broker-1"),
+    ]
+    assert [event.detail["condition"] for event in world.seen("condition_met")] == ["leader changed: orders"]
+    assert world.started == ["broker-1"]
+
+
+def test_an_offer_is_recorded_with_the_moment_it_holds_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the producer answered, not as it was asked."""
+    monkeypatch.setattr(actions, "set_rate", lambda _world, rate: {"rate_per_s": rate, "from_ns": 77})
+    world = run(tmp_path, {"set_rate": "3000/s"})
+
+    assert [(event.step, event.detail) for event in world.seen("rate_set")] == [
+        ("set_rate", {"rate_per_s": 3000.0, "from_ns": 77})
+    ]
+
+
+@pytest.mark.parametrize(("fault", "carried"), [("kill", ["broker-1"]), ("stop", ["broker-1"]), ("pause", [])])
+def test_what_an_ended_broker_used_is_read_before_it_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str, carried: list[str]
+) -> None:
+    """Before the moment from which the fault counts; a paused one keeps its process."""
+    read: list[str] = []
+    world = FakeWorld(tmp_path, scenario([{fault: LEADER}], load=LOAD))
+    monkeypatch.setattr(phase, "carry_usage", lambda w, nodes: read.extend(n.name for n in nodes if not seen(w)))
+
+    def seen(played: FakeWorld) -> bool:
+        return played.folder.events.exists() and bool(played.seen("inject"))
+
+    run(tmp_path, {fault: LEADER}, world=world)
+    assert read == carried
+
+
+def test_what_left_the_page_cache_is_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The data of all three brokers, as one event of the phase."""
+    dropped: list[Path] = []
+    monkeypatch.setattr(actions.page_cache, "drop", lambda folders: dropped.extend(folders) or {"after_bytes": 0})
+
+    world = run(tmp_path, {"drop_cache": "all"})
+
+    assert dropped == [node.folder / "data" for node in world.brokers.values()]
+    assert [event.detail for event in world.seen("cache_dropped")] == [{"after_bytes": 0}]
+
+
+@pytest.mark.parametrize(("error", "refused"), [(None, None), (Refused("not in sync"), "not in sync")])
+def test_leadership_is_given_back_where_that_can_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception | None, refused: str | None
+) -> None:
+    """A refusal is evidence; the phase goes on."""
+    asked: list[object] = []
+
+    def elect(_connection: object, partitions: list[object]) -> None:
+        asked.extend(partitions)
+        if error:
+            raise error
+
+    monkeypatch.setattr(actions, "elect_preferred", elect)
+    world = run(tmp_path, {"elect": "preferred"}, {"hold": "1ms"})
+
+    assert asked == [T0]
+    led = {"orders-0": [1, 1]}
+    assert [event.detail for event in world.seen("elected")] == [
+        {"who": "preferred", "refused": refused, "led": {"before": led, "after": led}}
+    ]
+    assert [event.step for event in world.seen("step")] == ["elect", "hold"]
+
+
+@pytest.mark.parametrize(
+    ("code", "refused", "unclean"),
+    [
+        (0, None, ["orders-0"]),
+        (84, None, []),  # ELECTION_NOT_NEEDED: it has a leader
+        (83, "ELIGIBLE_LEADERS_NOT_AVAILABLE", []),
+        (7, "REQUEST_TIMED_OUT", ["orders-0"]),  # it may be done all the same
+    ],
+)
+def test_an_unclean_election_names_what_may_have_been_elected(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, refused: str | None, unclean: list[str]
+) -> None:
+    """By the answer for each partition."""
+    monkeypatch.setattr(actions, "elect_unclean", lambda *_: {T0: SimpleNamespace(error_code=code)})
+    (event,) = run(tmp_path, {"elect": "unclean"}).seen("elected")
+
+    assert (event.detail["who"], event.detail["unclean"]) == ("unclean", unclean)
+    assert refused in event.detail["refused"] if refused else event.detail["refused"] is None
+
+
+def test_of_an_election_whose_answer_was_lost_nobody_says_that_it_was_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next broker says that it is not needed any more: the first one may have had it done."""
+    answers: Any = iter([TimeoutError("no answer"), {T0: SimpleNamespace(error_code=84)}])
+
+    def elect(*_: object) -> object:
+        answer = next(answers)
+        if isinstance(answer, OSError):
+            raise answer
+        return answer
+
+    def ask(_world: object, what: Any) -> Any:
+        with pytest.raises(TimeoutError):
+            what("A")
+        return what("B")
+
+    monkeypatch.setattr(actions, "elect_unclean", elect)
+    monkeypatch.setattr(FakeWorld, "ask", ask)
+    (event,) = run(tmp_path, {"elect": "unclean"}).seen("elected")
+
+    assert (event.detail["refused"], event.detail["unclean"]) == (None, ["orders-0"])
+
+
+@pytest.mark.parametrize("who", ["preferred", "unclean"])
+def test_an_election_that_nobody_could_be_asked_for_fails_the_phase(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, who: str
+) -> None:
+    """It was not refused; what was tried is recorded."""
+
+    def ask(*_: object) -> None:
+        raise HarnessError("No broker answers that could be asked for this")
+
+    monkeypatch.setattr(FakeWorld, "ask", ask)
+    world = FakeWorld(tmp_path, scenario([{"elect": who}], load=LOAD))
+    with pytest.raises(HarnessError, match="No broker answers"):
+        run(tmp_path, {"elect": who}, world=world)
+
+    (event,) = world.seen("elected")
+    assert (event.detail["refused"], event.detail.get("unclean", [])) == (
+        "No broker answers that could be asked for this",
+        [],
+    )
+
+
+def test_balanced_is_led_by_the_first_replica(tmp_path: Path) -> None:
+    """While that one is down another leads; the wait runs out."""
+    balanced = {"wait": {"for": {"balanced": "orders"}, "limit": "1ms"}}
+    world = run(tmp_path, balanced, {"kill": LEADER}, balanced)
+
+    assert [event.kind for event in world.seen("condition_met", "wait_timed_out")] == [
+        "condition_met",
+        "wait_timed_out",
+    ]
+
+
+def test_the_next_phase_binds_anew(tmp_path: Path) -> None:
+    """By then another broker leads."""
+    story = scenario([{"kill": LEADER}, {"heal": "all"}], [{"kill": LEADER}])
+    world: Any = FakeWorld(tmp_path, story)
+    PhaseRun(world, story.phases[0]).run(perform)
+    world.runtime.states["broker-1"] = "exited"
+    PhaseRun(world, story.phases[1]).run(perform)
+
+    assert [event.target for event in world.seen("inject")] == ["broker-1", "broker-2"]
+
+
+@pytest.mark.parametrize(
+    ("target", "bound"),
+    [
+        (LEADER, "broker-1"),
+        ("follower of orders-0", "broker-3"),
+        ("followers of orders-0", "broker-2, broker-3"),
+        ("preferred leader of orders-0", "broker-2"),
+        ("replicas of orders-0", "broker-2, broker-1, broker-3"),
+        ("brokers", "broker-1, broker-2, broker-3"),
+        ("C", "broker-3"),
+        ("controller", "broker-3"),
+    ],
+)
+def test_a_role_is_bound_to_its_brokers(tmp_path: Path, target: str, bound: str) -> None:
+    """Broker 1 leads, broker 2 stands first in the assignment, broker 3 is ZooKeeper's controller."""
+    story = scenario([{"pause": target}], topics={"orders": {"replicas": ["B", "A", "C"]}})
+    world: Any = FakeWorld(tmp_path, story, mode="zookeeper")
+    PhaseRun(world, story.phases[0]).run(perform)
+
+    assert [event.target for event in world.seen("inject")] == [bound]
+
+
+def test_a_random_broker_follows_from_the_seed(tmp_path: Path) -> None:
+    """The same seed and phase choose the same one."""
+    chosen = set()
+    for attempt in ("a", "b"):
+        (tmp_path / attempt).mkdir()
+        chosen.add(run(tmp_path / attempt, {"pause": "random broker"}).seen("inject")[0].target)
+
+    assert len(chosen) == 1
+
+
+def test_a_controller_is_awaited(tmp_path: Path) -> None:
+    """A cluster that is between two controllers names none of its brokers; the wait then runs out with a sentence."""
+    story = scenario([{"kill": "controller"}])
+    world: Any = FakeWorld(tmp_path, story, mode="zookeeper")
+    world.active_controller = lambda: None
+
+    with pytest.raises(HarnessError, match="Waited 0 s for a controller that acts"):
+        PhaseRun(world, story.phases[0]).run(perform)
+
+
+def test_what_is_in_force_is_healed_at_the_end(tmp_path: Path, captures: list[str]) -> None:
+    """The last injected first; each has its capture while it is in force."""
+    world = run(tmp_path, {"pause": "A"}, {"pause": "B"})
+
+    assert [(event.step, event.target) for event in world.seen("healed")] == [
+        ("pause", "broker-2"),
+        ("pause", "broker-1"),
+    ]
+    assert set(world.runtime.states.values()) == {"running"}
+    assert captures == ["phase 1: pause in force", "phase 1: pause in force"]
+
+
+CUT = {"disconnect": {"node": "A", "from": "controller"}}
+
+
+@pytest.mark.parametrize(
+    ("told", "healed"),
+    [
+        ([CUT, {"kill": "A"}], ["disconnect", "kill"]),
+        ([{"pause": "active controller"}, {"kill": LEADER}], ["pause", "kill"]),
+        ([{"kill": "B"}, CUT, {"pause": "C"}], ["pause", "disconnect", "kill"]),
+        ([{"pause": "A"}, {"kill": "A"}], ["kill", "pause"]),
+        ([{"pause": "brokers"}, {"stop": "A"}], ["stop", "pause"]),
+        ([CUT, {"pause": "A"}], ["pause", "disconnect"]),
+    ],
+)
+def test_what_a_broker_needs_to_come_back_is_healed_before_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: list[dict[str, Any]], healed: list[str]
+) -> None:
+    """The network and other nodes that are frozen; its own freeze, and all without a start, stay last in, first out."""
+    monkeypatch.setattr(network, "LIMIT_S", 0.0)
+    world = FakeWorld(tmp_path, scenario([{"hold": 1}]))
+    run(tmp_path, *told, world=world)
+
+    assert [event.step for event in world.seen("heal")] == healed
+
+
+def test_healed_faults_are_not_healed_again(tmp_path: Path) -> None:
+    """Neither at the end nor by ``heal: all``."""
+    world = run(tmp_path, {"pause": "A"}, {"resume": "A"}, {"kill": "B"}, {"heal": "all"}, {"heal": "all"})
+
+    assert [event.step for event in world.seen("healed")] == ["pause", "kill"]
+
+
+@pytest.mark.parametrize(
+    ("fault", "end"),
+    [({"kill": "followers of orders-0"}, {"start": "C"}), ({"pause": "brokers"}, {"resume": "B"})],
+)
+def test_one_of_several_is_not_ended_alone(tmp_path: Path, fault: dict[str, Any], end: dict[str, Any]) -> None:
+    """The others would come back with it, which nobody asked for; more than these may be named."""
+    world = FakeWorld(tmp_path, scenario([{"hold": 1}]))
+    (key,) = fault
+    with pytest.raises(HarnessError, match=f"The {key} of .*broker-2, broker-3 is one fault; name all of them"):
+        run(tmp_path, fault, end, world=world)
+    assert set(world.runtime.states.values()) == {"running"}
+
+    (tmp_path / "all").mkdir()
+    (ends,) = end
+    assert len(run(tmp_path / "all", fault, {ends: "brokers"}).seen("healed")) == 1
+
+
+def test_a_step_that_cannot_be_done_leaves_no_fault(tmp_path: Path) -> None:
+    """The phase fails; the cluster is whole again."""
+    world = FakeWorld(tmp_path, scenario([{"hold": 1}]))
+    with pytest.raises(HarnessError, match="broker-2 has no pause in force that could be ended"):
+        run(tmp_path, {"pause": "A"}, {"resume": "B"}, world=world)
+
+    assert [event.target for event in world.seen("healed")] == ["broker-1"]
+    assert set(world.runtime.states.values()) == {"running"}
+
+
+def test_one_that_cannot_be_healed_does_not_keep_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All are tried, and the error passes on."""
+    world = FakeWorld(tmp_path, scenario([{"hold": 1}]))
+
+    def broken(_node: object) -> None:
+        raise HarnessError("no disk")
+
+    monkeypatch.setattr(world, "start", broken)
+    with pytest.raises(HarnessError, match="no disk"):
+        run(tmp_path, {"pause": "A"}, {"kill": "B"}, world=world)
+
+    assert [event.target for event in world.seen("healed")] == ["broker-1"]
+
+
+def test_a_fault_that_did_not_bite_is_recorded_and_healed(tmp_path: Path) -> None:
+    """It is evidence, and the run goes on."""
+    world = FakeWorld(tmp_path, scenario([{"hold": 1}]))
+    world.runtime.stubborn.add("broker-1")
+    run(tmp_path, {"pause": "A"}, {"pause": "B"}, world=world)
+
+    first, second = world.seen("injected")
+    assert first.detail["effect_verified"] is False
+    assert "Waited 0 s for broker-1 to stop answering; last seen: broker-1 is running" in first.detail["why"]
+    assert second.detail == {"effect_verified": True, "probe": "timeout"}
+    assert sorted(event.target for event in world.seen("healed")) == ["broker-1", "broker-2"]
+
+
+def test_a_wait_that_runs_out_is_recorded_and_the_run_goes_on(tmp_path: Path) -> None:
+    """With what was last seen."""
+    world = FakeWorld(tmp_path, scenario([{"hold": 1}]))
+    world.isr = [1, 2]
+    told = {"for": {"isr_full": "orders"}, "limit": "1ms"}
+    run(tmp_path, {"wait": told}, {"pause": "A"}, world=world)
+
+    (ran_out,) = world.seen("wait_timed_out")
+    assert ran_out.detail["condition"] == "isr full: orders"
+    assert ran_out.detail["last_seen"] == "orders-0: leader 1 epoch 1 ISR [1, 2]"
+    assert [event.target for event in world.seen("injected")] == ["broker-1"]
+
+
+def test_a_condition_on_the_isr_holds_in_every_view_that_can_know_it(tmp_path: Path) -> None:
+    """The leader does not answer, and one of its followers shows the ISR of before: nobody can tell which."""
+    for number, (other, kind) in enumerate((([1, 2], "wait_timed_out"), ([1, 2, 3], "condition_met"))):
+        (tmp_path / str(number)).mkdir()
+        world: Any = FakeWorld(tmp_path / str(number), scenario([{"hold": 1}]))
+        full = PartitionView("orders", 0, 1, 5, [1, 2, 3], [1, 2, 3], [])
+        views = [full, replace(full, isr=other)]
+        world.current_views = lambda _, views=views: views
+        run(tmp_path, {"wait": {"for": {"isr_full": "orders"}, "limit": "1ms"}}, world=world)
+
+        (waited,) = world.seen("condition_met", "wait_timed_out")
+        assert (waited.kind, waited.detail["last_seen"]) == (kind, f"orders-0: leader 1 epoch 5 ISR {other}")
+
+
+@pytest.mark.parametrize(
+    ("condition", "isr", "ends", "kind"),
+    [
+        ({"isr_full": "orders"}, [3, 2, 1], {}, "condition_met"),
+        ({"isr_full": "orders"}, [1, 2], {}, "wait_timed_out"),
+        ({"out_of_isr": "C"}, [1, 2], {}, "condition_met"),
+        ({"out_of_isr": "C"}, [1, 2, 3], {}, "wait_timed_out"),
+        ({"out_of_isr": "followers of orders-0"}, [1, 2], {}, "wait_timed_out"),
+        ({"in_isr": "C"}, [3], {}, "condition_met"),
+        ({"in_isr": "followers of orders-0"}, [1, 2], {}, "wait_timed_out"),
+        ({"leads": "A of orders-0"}, None, {}, "condition_met"),
+        ({"leads": "B"}, None, {}, "wait_timed_out"),
+        ({"log_end_offset": {"node": "C", "at_least": 7, "at_most": 7}}, None, {3: 7}, "condition_met"),
+        ({"log_end_offset": {"node": "C", "at_least": 7}}, None, {3: 6}, "wait_timed_out"),
+        ({"log_end_offset": {"node": "followers of orders-0", "at_most": 7}}, None, {2: 8, 3: 7}, "wait_timed_out"),
+        ({"log_end_offset": {"node": "C of orders-0", "at_most": 7}}, None, {3: None}, "wait_timed_out"),
+        ({"high_watermark": {"node": "C", "at_most": 400}}, None, {}, "condition_met"),
+        ({"high_watermark": {"node": "C", "at_most": 399}}, None, {}, "wait_timed_out"),
+        ({"log_start_offset": {"node": "C", "at_most": 0}}, None, {}, "condition_met"),
+        ({"log_start_offset": {"node": "followers of orders-0", "at_least": 1}}, None, {}, "wait_timed_out"),
+        ({"leader_changed": "orders"}, None, {}, "wait_timed_out"),
+        ({"caught_up": "orders"}, None, {3: 400}, "condition_met"),
+        ({"caught_up": "orders"}, None, {3: 399}, "wait_timed_out"),
+        ({"caught_up": "orders"}, None, {3: None}, "wait_timed_out"),
+    ],
+)
+def test_conditions_hold_or_not(
+    tmp_path: Path, condition: dict[str, Any], isr: list[int] | None, ends: dict[int, int | None], kind: str
+) -> None:
+    """Each beside its near miss."""
+    world = FakeWorld(tmp_path, scenario([{"hold": 1}]))
+    world.isr, world.ends = isr, ends
+    run(tmp_path, {"wait": {"for": condition, "limit": "1ms"}}, world=world)
+
+    assert [event.kind for event in world.seen("condition_met", "wait_timed_out")] == [kind]
+
+
+@pytest.mark.parametrize(("others", "gone"), [(["A", "C"], True), (["C"], False)])
+def test_only_a_broker_that_comes_back_alone_needs_no_witness(tmp_path: Path, others: list[str], gone: bool) -> None:
+    """Another one that runs must list it as alive."""
+    world = FakeWorld(tmp_path, scenario([{"hold": 1}]))
+    world.registered = lambda _number: False  # type: ignore[method-assign]  # nobody ever lists it
+    run(tmp_path, *({"stop": name} for name in (*others, "B")), {"start": "B"}, world=world)
+
+    assert [event.detail["recovery_verified"] for event in world.seen("healed") if event.target == "broker-2"] == [gone]
+
+
+def test_a_window_is_looked_at_once_and_fails_nothing(tmp_path: Path) -> None:
+    """It says what it saw; a paused broker's offset is unknown, so that no bound holds."""
+    bound = {"node": "C", "at_most": 500}
+    world = run(
+        tmp_path, {"require": {"log_end_offset": bound}}, {"pause": "C"}, {"require": {"log_end_offset": bound}}
+    )
+
+    assert [event.detail for event in world.seen("precondition")] == [
+        {
+            "condition": "log end offset: C at most 500",
+            "met": True,
+            "why": "holds: orders-0 on broker-3: log end offset 500",
+        },
+        {
+            "condition": "log end offset: C at most 500",
+            "met": False,
+            "why": "does not hold: orders-0 on broker-3: log end offset None",
+        },
+    ]
+
+
+def test_a_partition_without_leader_does_not_end_the_run(tmp_path: Path) -> None:
+    """As one phase may leave it to the next; any leader is then a change."""
+    world: Any = FakeWorld(tmp_path, scenario([{"wait": {"for": {"leader_changed": "orders"}, "limit": "1ms"}}]))
+    view = world.partition_view(T0)
+    answers = iter([None])
+    world.partition_view = lambda _: next(answers, view)
+    PhaseRun(world, world.scenario.phases[0]).run(perform)
+
+    assert len(world.seen("condition_met")) == 1
+
+
+def test_every_step_is_recorded_as_it_was_told(tmp_path: Path) -> None:
+    """With its settings, so that the page shows the story."""
+    (step,) = run(tmp_path, {"hold": "1ms"}).seen("step")
+
+    assert (step.phase, step.step, step.detail) == ("phase 1", "hold", {"seconds": 0.001})
+
+
+@pytest.mark.parametrize(("mode", "uninvolved"), [("kraft", "broker-3"), ("zookeeper", "broker-2")])
+def test_an_uninvolved_broker_neither_leads_nor_is_the_controller(tmp_path: Path, mode: str, uninvolved: str) -> None:
+    """With ZooKeeper the last broker is the controller here; KRaft's controller is no broker."""
+    told = scenario([{"pause": "uninvolved broker of orders-0"}])
+    world = run(tmp_path, {"pause": "uninvolved broker of orders-0"}, world=FakeWorld(tmp_path, told, mode))
+
+    assert world.seen("inject")[0].target == uninvolved
+
+
+# --- processes, again and again ----------------------------------------------------------------
+
+
+def played(path: Path, *steps: dict[str, Any], mode: str = "kraft") -> Any:
+    """A world in this mode in which these steps are about to be run."""
+    return FakeWorld(path, scenario(list(steps), load=LOAD), mode)
+
+
+def test_a_restart_is_a_stop_and_a_start_with_other_settings(tmp_path: Path) -> None:
+    """Both are proven; the settings are there before the broker comes back."""
+    world: Any = run(tmp_path, {"restart": {"node": "B", "with": {"num.io.threads": 2}}})
+
+    kinds = ("inject", "injected", "heal", "healed")
+    assert [(event.kind, event.step, event.target) for event in world.seen(*kinds)] == [
+        (kind, "stop", "broker-2") for kind in kinds
+    ]
+    assert (world.started, world.settings) == (["broker-2"], {"broker-2": {"num.io.threads": "2"}})
+
+
+def test_a_bounce_chases_its_role(tmp_path: Path) -> None:
+    """Whoever leads by then is next; looked up as the phase begins and before each time."""
+    step = {"bounce": {"node": LEADER, "times": 2, "by": "kill"}}
+    world = played(tmp_path, step)
+    leaders = iter([1, 1, 2])
+    world.partition_view = lambda partition: PartitionView(*partition, next(leaders), 1, [1, 2, 3], [1, 2, 3], [])
+    run(tmp_path, step, world=world)
+
+    assert [(event.target, event.step) for event in world.seen("inject")] == [
+        ("broker-1", "kill"),
+        ("broker-2", "kill"),
+    ]
+
+
+def test_a_crash_loop_stays_with_its_broker(tmp_path: Path) -> None:
+    """Killed so many times, and back in the end."""
+    world = run(tmp_path, {"crash_loop": {"node": LEADER, "times": 3, "after": "10ms"}})
+
+    assert [event.target for event in world.seen("inject")] == ["broker-1"] * 3
+    assert world.started == ["broker-1"] * 3
+
+
+def test_an_upgrade_can_be_taken_back(tmp_path: Path) -> None:
+    """One node after the other gets the other Kafka while it is down; then the run's own."""
+    world: Any = run(tmp_path, {"upgrade": {"node": "followers of orders-0", "kafka": "3.9.1"}})
+    assert world.binaries == {"broker-2": "3.9.1", "broker-3": "3.9.1"}
+    assert [event.target for event in world.seen("healed")] == ["broker-2", "broker-3"]
+
+    waits = world.seen("condition_met", "injected")
+    assert [event.kind for event in waits] == ["injected", "condition_met", "injected"]
+
+    back: Any = run(tmp_path / "back", {"rollback": "A"})
+    assert back.binaries == {"broker-1": None}
+
+
+@pytest.mark.parametrize(("mode", "target"), [("kraft", "controller"), ("zookeeper", "broker-3")])
+def test_the_active_controller_is_a_node_of_its_own_in_kraft(tmp_path: Path, mode: str, target: str) -> None:
+    """In ZooKeeper mode it is a broker."""
+    step = {"pause": "active controller"}
+    world = run(tmp_path, step, world=played(tmp_path, step, mode=mode))
+
+    assert [event.target for event in world.seen("healed")] == [target]
+
+
+def test_another_controller_is_waited_for(tmp_path: Path) -> None:
+    """Another than when the phase began."""
+    step = {"wait": {"for": {"controller_changed": True}, "limit": "1s"}}
+    world = played(tmp_path, step)
+    acting = iter([100, 100, None, 101])
+    world.active_controller = lambda: next(acting)
+    run(tmp_path, step, world=world)
+
+    assert [event.detail["last_seen"] for event in world.seen("condition_met")] == ["controller 101, 100 before"]
+
+
+def test_work_beside_the_steps_is_awaited_though_other_work_failed(tmp_path: Path) -> None:
+    """What failed is raised, and by then nothing of the phase is still at work."""
+    story = scenario([{"hold": "1ms"}], load=LOAD)
+    world: Any = FakeWorld(tmp_path, story)
+    phase = PhaseRun(world, story.phases[0])
+    told, ended = Event(), Event()
+
+    def fail() -> None:
+        raise HarnessError("No reader.")
+
+    def work() -> None:
+        told.wait(10)
+        Event().wait(0.3)  # as long as it takes to write the last of it
+        ended.set()
+
+    phase.in_background(fail, end=lambda: None)
+    phase.in_background(work, end=told.set)
+    with pytest.raises(HarnessError, match=r"No reader\."):
+        phase.run(perform)
+    assert ended.is_set()

@@ -1,0 +1,191 @@
+"""Stages are performed in their order, and what breaks is recorded; the calls on a run are patched."""
+
+from __future__ import annotations
+
+import fcntl
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clusters.live.world import Plan
+from clusters.run import experiment, leftovers, recorder
+from clusters.run.recorder import perform, record, salvage
+from clusters.run.stages import COLLECT, STOP_CLIENTS, TEAR_DOWN, Stage
+from clusters.scenario.scenario import load_scenario
+from history.errors import HarnessError
+from history.events import EventLog, read_events
+from history.folder import RunFolder
+from tests.clusters.noted import note_calls
+
+PHASE = Stage("phase_2_lags", "phase 2/2 lags", 1.0, call="run_phase", arguments=(1, "lags"), phase="lags")
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    """A prepared run of a scenario with one phase, which needs neither jars nor Docker."""
+    run = tmp_path / "a-run"
+    (run / "work").mkdir(parents=True)
+    (run / "work" / "lease").write_text('{"expires": 0}')
+    told: dict[str, Any] = {"kafka_version": "3.9.1", "jars": Path("/jars"), "mode": "kraft", "runtime": "process"}
+    (run / "work" / "plan.json").write_text(Plan(scenario=load_scenario("steady"), seed=1, **told).model_dump_json())
+    return run
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Every call on a run notes itself; collecting seals."""
+    return note_calls(
+        monkeypatch,
+        *("start_cluster", "create_topics", "start_clients", "capture", "run_phase", "stop_producers"),
+        *("quiesce", "drain", "stop_clients", "collect", "tear_down"),
+    )
+
+
+def breaking(monkeypatch: pytest.MonkeyPatch, name: str, error: BaseException) -> None:
+    """Let a call of the experiment raise."""
+
+    def call(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(experiment, name, call)
+
+
+def errors(run: Path) -> list[tuple[str, str, Any]]:
+    """(phase, step, why) of the run's error events."""
+    events = read_events(RunFolder(run).events)
+    return [(event.phase, event.step, event.detail["why"]) for event in events if event.kind == "error"]
+
+
+def ends(run: Path) -> list[tuple[str, str]]:
+    """(stage, state) of every stage that ended, in order."""
+    events = read_events(RunFolder(run).stages)
+    return [(event.step, event.detail["state"]) for event in events if event.kind == "stage_ended"]
+
+
+# --- one stage -------------------------------------------------------------------------------------
+
+
+def test_a_stage_makes_its_call_and_tells_when(run: Path, calls: list[str]) -> None:
+    """With its arguments; its begin and its end are no events of the run itself."""
+    perform(run, PHASE)
+    began, ended = read_events(RunFolder(run).stages)
+
+    assert calls == ["run_phase 1 lags"]
+    assert (began.kind, began.step, ended.kind, ended.step) == ("stage_started", PHASE.name, "stage_ended", PHASE.name)
+    assert ended.detail["state"] == "success"
+    assert ended.detail["seconds"] >= 0
+    assert not RunFolder(run).events.exists()
+
+
+@pytest.mark.parametrize("error", [HarnessError("no broker"), KeyboardInterrupt("no broker")])
+def test_what_breaks_is_recorded_and_passes_on(
+    run: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException
+) -> None:
+    """The judge learns of it from the events, also of interrupts and time-outs."""
+    breaking(monkeypatch, "run_phase", error)
+
+    with pytest.raises(type(error), match="no broker"):
+        perform(run, PHASE)
+    assert errors(run) == [("lags", "run_phase", f"{type(error).__name__}: no broker")]
+    assert [event.detail.get("why") for event in read_events(RunFolder(run).stages)] == [None, errors(run)[0][2]]
+
+
+def test_what_the_call_recorded_itself_is_not_recorded_again(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One error, one event."""
+    EventLog(RunFolder(run).events).add("error", step="run_phase", why="HarnessError: no broker")
+    breaking(monkeypatch, "run_phase", HarnessError("no broker"))
+
+    with pytest.raises(HarnessError):
+        perform(run, PHASE)
+    assert errors(run) == [("", "run_phase", "HarnessError: no broker")]
+
+
+def test_a_phase_is_refused_after_the_run_was_collected(run: Path, calls: list[str]) -> None:
+    """Clearing it would run it against no cluster; the sealed folder stays as it is."""
+    RunFolder(run).seal()
+
+    with pytest.raises(HarnessError, match=r"a-run was collected .* phase_2_lags cannot run .*; trigger the DAG"):
+        perform(run, PHASE)
+    assert calls == []
+    assert RunFolder(run).check_seal() == []
+
+
+def test_a_stage_acts_on_its_run_alone(run: Path, calls: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """While another process holds the run it is refused; once that has ended it is not."""
+    monkeypatch.setattr(Stage, "step_wait_s", 0.0)
+    with (run / "work" / "step").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        with pytest.raises(HarnessError, match=r"for another task of a-run to end, .*; last seen: it goes on"):
+            perform(run, PHASE)
+        assert calls == []
+    perform(run, PHASE)
+
+    assert calls == ["run_phase 1 lags"]
+
+
+def test_the_end_waits_for_a_phase_that_was_given_up(
+    run: Path, calls: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Collected is what it left when it had healed; what holds the run already waits for nobody."""
+    asked: list[float] = []
+    monkeypatch.setattr(leftovers, "wait_until", lambda _, *, limit_s, **__: asked.append(limit_s))
+    perform(run, STOP_CLIENTS)
+    with leftovers.hold_step(run, 5.0):
+        salvage(run)
+
+    assert asked == [120.0, 5.0]
+    assert calls == ["stop_clients", "stop_clients", "collect", "tear_down"]
+
+
+def test_the_end_has_nothing_to_do_twice(run: Path, calls: list[str]) -> None:
+    """Collecting a collected run is no error; tearing down is repeated, for it is by label."""
+    for stage in (COLLECT, COLLECT, TEAR_DOWN, TEAR_DOWN):
+        perform(run, stage)
+
+    assert calls == ["collect", "tear_down", "tear_down"]
+    assert RunFolder(run).check_seal() == []  # the stages after it are told beside what is sealed
+
+
+# --- all of them -----------------------------------------------------------------------------------
+
+
+def test_a_run_is_recorded_in_the_order_of_its_stages(run: Path, calls: list[str]) -> None:
+    """Producers stop before the drain, everything is collected before it is torn down; nothing went wrong."""
+    EventLog(RunFolder(run).events).add("run_started")
+    record(run)
+
+    assert calls == [
+        *("start_cluster", "create_topics", "start_clients", "capture before", "run_phase 0 steady", "stop_producers"),
+        *("quiesce", "drain", "capture after", "stop_clients", "collect", "tear_down"),
+    ]
+    assert {state for _, state in ends(run)} == {"success"}
+    assert len(ends(run)) == len(calls)
+    assert errors(run) == []
+
+
+def test_a_run_that_breaks_is_collected_and_torn_down(
+    run: Path, calls: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its events say why, so that its verdict becomes unknown; the error passes on."""
+    breaking(monkeypatch, "create_topics", HarnessError("No topic."))
+
+    with pytest.raises(HarnessError, match=r"No topic\."):
+        record(run)
+
+    assert calls == ["start_cluster", "stop_clients", "collect", "tear_down"]
+    assert errors(run) == [("", "create_topics", "HarnessError: No topic.")]
+    assert ends(run)[:2] == [("start_cluster", "success"), ("create_topics", "failed")]
+
+
+@pytest.mark.parametrize("end", [recorder.record, recorder.salvage])
+def test_a_run_that_cannot_be_collected_is_torn_down(
+    end: Any, run: Path, calls: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Collecting is tried, removing is certain."""
+    breaking(monkeypatch, "collect", HarnessError("No room."))
+
+    with pytest.raises(HarnessError, match=r"No room\."):
+        end(run)
+    assert calls[-2:] == ["stop_clients", "tear_down"]
+    assert errors(run) == [("", "collect", "HarnessError: No room.")]

@@ -1,0 +1,181 @@
+"""Nodes as containers, with the daemon's answers played."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from docker.errors import APIError, DockerException
+
+from clusters.runtimes.docker import daemon, image
+from clusters.runtimes.docker import runtime as runtime_module
+from clusters.runtimes.docker.daemon import Daemon
+from clusters.runtimes.docker.namespaces import Namespaces
+from clusters.runtimes.docker.runtime import DockerRuntime
+from clusters.runtimes.nodes import Node
+from history.errors import BadInput, HarnessError
+
+NODE = Node("broker-1", "broker", "172.30.7.11", Path("/w"), "java", (), node_id=1, disk_bytes=10**6)
+
+
+class Networks:
+    """Docker's networks, of which some ranges are taken."""
+
+    def __init__(self, taken: set[str], error: str = "Pool overlaps with other one on this address space") -> None:
+        self.taken, self.error = taken, error
+        self.created: list[dict[str, Any]] = []
+
+    def create(self, name: str, *, ipam: Any, **settings: Any) -> None:
+        subnet = ipam["Config"][0]["Subnet"]
+        if subnet in self.taken:
+            raise APIError(self.error)
+        self.created.append({"name": name, "subnet": subnet, **settings})
+
+
+def runtime(networks: Networks, run: str = "/runs/20260101-120000-a-scenario-3-9-1-beef") -> DockerRuntime:
+    """The runtime of a run, talking to a played daemon."""
+    opened = DockerRuntime(Path(run))
+    opened._daemon.__dict__["client"] = SimpleNamespace(networks=networks)  # in the place of the cached client
+    return opened
+
+
+@pytest.mark.parametrize("subnet", ["172.30.7.0/24", "172.30.7", "10.1.2.0/24", "192.168.77"])
+def test_a_private_range_is_taken_as_asked(subnet: str) -> None:
+    """The network is internal and carries the run's label, by which it is found again."""
+    networks = Networks(set())
+    prefix = runtime(networks).reserve(subnet)
+
+    assert prefix == subnet.removesuffix(".0/24")
+    assert networks.created[0]["subnet"] == f"{prefix}.0/24"
+    assert networks.created[0]["internal"] is True
+    assert networks.created[0]["labels"] == {"plimsoll.run": "/runs/20260101-120000-a-scenario-3-9-1-beef"}
+
+
+@pytest.mark.parametrize(
+    "subnet",
+    ["", "here", "172.30.7.5/24", "172.30.0.0/16", "172.30.7.0/25", "8.8.8.0/24", "127.0.0", "fd00::/24"],
+)
+def test_what_is_no_private_range_is_refused(subnet: str) -> None:
+    """A host's address, another size, a public one, the loopback: the sentence says what is allowed."""
+    networks = Networks(set())
+
+    with pytest.raises(BadInput, match=r"is no (private )?/24 range such as 172\.30\.7\.0/24") as refused:
+        runtime(networks).reserve(subnet)
+    assert str(refused.value).startswith(f"SUBNET={subnet} ")
+    assert networks.created == []
+
+
+def test_a_range_in_use_is_refused_when_asked_for() -> None:
+    """It is never replaced silently by another one."""
+    networks = Networks({"172.30.7.0/24"})
+
+    with pytest.raises(BadInput, match=r"172\.30\.7 overlaps a network that is in use; name another range or none"):
+        runtime(networks).reserve("172.30.7")
+    assert networks.created == []
+
+
+def test_without_a_wish_the_next_free_range_is_taken() -> None:
+    """Those in use are passed over."""
+    first = runtime(Networks(set())).reserve(None)
+    second = runtime(Networks({f"{first}.0/24"})).reserve(None)
+
+    assert first != second
+    assert second == runtime(Networks({f"{first}.0/24"})).reserve(None)
+
+
+def test_another_error_of_the_daemon_is_no_range_in_use() -> None:
+    """64 more tries would hide it."""
+    networks = Networks({"172.30.7.0/24"}, error="permission denied")
+
+    with pytest.raises(HarnessError, match=r"Docker could not create the network plimsoll-.*permission denied"):
+        runtime(networks).reserve("172.30.7")
+
+
+def test_names_stay_short_enough_for_dns() -> None:
+    """Docker's DNS answers no reverse look-up beyond 63 characters; the run's token stays in the name."""
+    networks = Networks(set())
+    runtime(networks, "/runs/20260101-120000-" + "x" * 40 + "-beef").reserve("172.30.7")
+
+    name = networks.created[0]["name"]
+    assert name == "plimsoll-20260101-120000-beef"
+    assert len(f"{name}-controller-net") <= 63
+
+
+class Freezer:
+    """A container that the kernel freezes at the third try only, or that Docker refuses to pause."""
+
+    def __init__(self, error: str) -> None:
+        self.error, self.tries = error, 0
+
+    def pause(self) -> None:
+        self.tries += 1
+        if self.tries < 3:
+            raise APIError(self.error)
+
+
+def test_a_freeze_that_the_kernel_gave_up_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A busy host cannot stop every thread in time; any other refusal passes on at once."""
+    busy, refused = Freezer("OCI runtime pause failed: unable to freeze: unknown"), Freezer("is not running")
+    monkeypatch.setattr(Daemon, "container", lambda _self, name: {"busy": busy, "refused": refused}[name])
+
+    runtime(Networks(set())).pause("busy")
+    with pytest.raises(HarnessError, match="Docker could not pause refused: is not running"):
+        runtime(Networks(set())).pause("refused")
+
+    assert (busy.tries, refused.tries) == (3, 1)
+
+
+CALLS: dict[str, Callable[[DockerRuntime], object]] = {
+    "start broker-1": lambda opened: opened.start(NODE),
+    "send SIGKILL to broker-1": lambda opened: opened.kill("broker-1", "SIGKILL"),
+    "pause broker-1": lambda opened: opened.pause("broker-1"),
+    "resume broker-1": lambda opened: opened.resume("broker-1"),
+    "tell the state of broker-1": lambda opened: opened.state("broker-1"),
+    "tell the process of broker-1": lambda opened: opened.usage("broker-1"),
+    "limit the CPU time of broker-1 to 0.5": lambda opened: opened.resource_limits.limit_cpu("broker-1", 0.5, None),
+    "limit what broker-1 sends": lambda opened: opened.resource_limits.limit_egress(NODE, 1e6),
+    "drop packets of broker-1": lambda opened: opened.network.drop_packets(NODE, "cut-1", ["-p tcp"]),
+    "make a disk of 1000000 bytes for broker-1": lambda opened: opened.disks.run_script(NODE, "df"),
+}
+
+
+def refusing(error: Exception) -> Callable[..., None]:
+    """A call that is refused."""
+
+    def refuse(*_: object, **__: object) -> None:
+        raise error
+
+    return refuse
+
+
+@pytest.mark.parametrize("error", [APIError("it hangs"), OSError("it hangs")])
+@pytest.mark.parametrize("what", CALLS)
+def test_what_docker_refuses_is_an_error_of_the_harness(
+    what: str, error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With what was tried, on which node, and what Docker said: a campaign goes on to its next run."""
+    opened = runtime(Networks(set()))
+    calls = dict.fromkeys(("create", "get", "run"), refusing(error))
+    opened._daemon.__dict__["client"] = SimpleNamespace(
+        containers=SimpleNamespace(**calls), volumes=SimpleNamespace(**calls)
+    )
+    monkeypatch.setattr(Namespaces, "holder", lambda *_: "holder")
+    for module in (runtime_module, image):
+        monkeypatch.setattr(module, "node_image", lambda _: "x")
+    monkeypatch.setattr(runtime_module, "remove_container", lambda *_: None)
+
+    with pytest.raises(HarnessError, match=rf"^Docker could not {re.escape(what)}.*: it hangs\.$"):
+        CALLS[what](opened)
+
+
+@pytest.mark.parametrize("what", CALLS)
+def test_a_daemon_that_is_gone_is_an_error_of_the_harness(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whichever call finds it out."""
+    monkeypatch.setattr(daemon.docker, "from_env", refusing(DockerException("no socket")))
+
+    with pytest.raises(HarnessError, match=r"^Docker could not .*broker-1.*: no socket\.$"):
+        CALLS[what](DockerRuntime(Path("/runs/a-run")))

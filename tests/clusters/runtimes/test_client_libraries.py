@@ -1,0 +1,108 @@
+"""The client libraries for nodes."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clusters.paths import ROOT
+from clusters.runtimes import client_libraries as module
+from clusters.runtimes.client_libraries import LIBRARIES, client_libraries, locked_requirements
+from history.errors import HarnessError
+
+LOCK = """\
+# written by a tool
+kafka-python==3.0.1 \\
+    --hash=sha256:aa \\
+    --hash=sha256:bb
+    # via plimsoll
+kafka-python-ng==9.9.9 \\
+    --hash=sha256:cc
+pyarrow==26.0.1 ; python_version >= "3.11" \\
+    --hash=sha256:dd
+"""
+
+
+def test_a_package_keeps_its_version_and_hashes() -> None:
+    """Neither its comments nor a package of a longer name come along."""
+    assert locked_requirements(LOCK, ("kafka-python",)) == (
+        "kafka-python==3.0.1 \\\n    --hash=sha256:aa \\\n    --hash=sha256:bb\n"
+    )
+
+
+def test_packages_come_in_the_order_asked_for() -> None:
+    """A marker stays with its package."""
+    wanted = locked_requirements(LOCK, ("pyarrow", "kafka-python-ng"))
+
+    assert [line for line in wanted.splitlines() if not line.startswith(" ")] == [
+        'pyarrow==26.0.1 ; python_version >= "3.11" \\',
+        "kafka-python-ng==9.9.9 \\",
+    ]
+
+
+def test_a_package_that_is_not_locked_is_told() -> None:
+    """The sentence says which, and what to do."""
+    with pytest.raises(HarnessError, match=r"requirements\.lock has no confluent-kafka; run `make lock`"):
+        locked_requirements(LOCK, ("kafka-python", "confluent-kafka"))
+
+
+def test_the_projects_lock_has_them_all() -> None:
+    """Each with at least one hash, as the installer demands."""
+    lock = (ROOT / "requirements.lock").read_text()
+
+    assert all("--hash=sha256:" in locked_requirements(lock, (name,)) for name in LIBRARIES)
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """An empty cache; what this process has fetched is forgotten before and after."""
+    monkeypatch.setattr(module, "CACHE", tmp_path)
+    client_libraries.cache_clear()
+    yield tmp_path / "clients"
+    client_libraries.cache_clear()
+
+
+def test_the_libraries_are_fetched_once(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Into a folder that containers of any user can read, by the hashes of the lock."""
+    asked: list[list[str]] = []
+
+    def install(command: list[str], **_: Any) -> subprocess.CompletedProcess[str]:
+        asked.append(command)
+        (Path(command[command.index("--target") + 1]) / "kafka.py").touch()
+        return subprocess.CompletedProcess(command, 0, "", "")
+
+    monkeypatch.setattr(module.subprocess, "run", install)
+    folder = client_libraries()
+    client_libraries.cache_clear()
+
+    assert client_libraries() == folder
+    assert (len(asked), "--require-hashes" in asked[0]) == (1, True)
+    assert sorted(file.name for file in folder.iterdir()) == ["kafka.py", "requirements.txt"]
+    assert folder.stat().st_mode & 0o777 == 0o755
+
+
+@pytest.mark.parametrize(
+    ("end", "raised"),
+    [
+        (subprocess.CompletedProcess([], 2, "", "no such index"), HarnessError),
+        (KeyboardInterrupt(), KeyboardInterrupt),
+    ],
+)
+def test_half_a_folder_is_none(
+    cache: Path, monkeypatch: pytest.MonkeyPatch, end: Any, raised: type[BaseException]
+) -> None:
+    """Whether the installer fails or is interrupted, nothing of it stays."""
+
+    def install(*_: Any, **__: Any) -> Any:
+        if isinstance(end, BaseException):
+            raise end
+        return end
+
+    monkeypatch.setattr(module.subprocess, "run", install)
+    with pytest.raises(raised):
+        client_libraries()
+    assert [file.name for file in cache.iterdir()] == [".lock"]

@@ -1,0 +1,51 @@
+"""Estimates and limits follow from a phase's steps."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from clusters.scenario.durations import MAX_DRAIN_S, drain_limit_s, expected_phase_s, longest_phase_s
+from clusters.scenario.scenario import Phase
+from tests.clusters.fakes import scenario
+
+
+@pytest.mark.parametrize(
+    ("steps", "expected", "longest"),
+    [
+        ([{"hold": "5s"}, {"hold": "10s"}], 15, 15),
+        ([{"hold": "1s"}, {"wait": {"for": {"isr_full": "orders"}, "limit": "30s"}}], 11, 31),
+        ([{"pause": "A"}, {"resume": "A"}], 4, 16),
+        ([{"restart": "A"}], 10, 40),
+        ([{"write": {"to": "A", "topic": "orders", "records": 100}}], 2, 8 + 32 + 15),
+        ([{"bounce": {"node": "A", "times": 3}}], 30, 120),
+        ([{"crash_loop": {"node": "A", "times": 3, "after": "10s"}}], 60, 150),
+        ([{"churn_leadership": {"partition": "orders-0", "between": ["A", "B"], "times": 5}}], 10, 40),
+    ],
+)
+def test_steps_add_up(steps: list[dict[str, Any]], expected: float, longest: float) -> None:
+    """Holds as told; a third of a wait's limit is likely, and all of it possible; restarts take a while each."""
+    phase = Phase.model_validate({"name": "story", "steps": steps})
+
+    assert expected_phase_s(phase) == expected
+    assert longest_phase_s(phase) == 120 + longest
+
+
+@pytest.mark.parametrize(
+    ("load", "steps", "limit_s"),
+    [
+        (None, [{"hold": "60m"}], 120),
+        ({"rate": "1000/s"}, [{"hold": "600s"}], 120),
+        ({"rate": "1000/s"}, [{"hold": "1200s"}], 240),
+        ({"rate": "1000/s"}, [{"hold": "598s"}, {"set_rate": "2000/s"}], 240),  # at its highest, as if all the time
+        ({"rate": "20000/s"}, [{"hold": "600m"}], MAX_DRAIN_S),
+    ],
+)
+def test_the_last_reader_has_time_for_what_there_is(
+    load: dict[str, Any] | None, steps: list[dict[str, Any]], limit_s: float
+) -> None:
+    """Two minutes at least, and by 5000 records a second."""
+    told = scenario(steps, load=load and {"topic": "orders", **load})
+
+    assert drain_limit_s(told) == limit_s

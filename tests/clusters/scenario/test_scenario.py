@@ -1,0 +1,652 @@
+"""The scenario language."""
+
+from __future__ import annotations
+
+import copy
+import string
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import BaseModel, ValidationError
+
+from clusters.scenario.scenario import (
+    Cluster,
+    Load,
+    Scenario,
+    Topic,
+    load_scenario,
+    merge_patch,
+    parse_scenario,
+    scenario_names,
+)
+from clusters.scenario.steps.catalog import STEPS
+from clusters.scenario.targets import Target
+from clusters.scenario.values import PerSecond, Seconds
+from history.errors import BadInput
+from history.partition import TopicPartition
+
+
+class Measured(BaseModel):
+    """The two measured values by themselves."""
+
+    duration: Seconds = 1
+    rate: PerSecond = 1
+
+
+def plain(**change: Any) -> dict[str, Any]:
+    """A small sound scenario as YAML gives it, with some fields changed."""
+    sound: dict[str, Any] = {
+        "name": "small",
+        "why": "A sound one.",
+        "cluster": {"brokers": 3},
+        "topics": {"orders": {"replicas": ["A", "B", "C"]}},
+        "load": {"topic": "orders"},
+        "phases": [{"steady": [{"hold": "1s"}]}],
+    }
+    return {**sound, **change}
+
+
+SMALL_DISKS = {"brokers": 3, "disks": {"A": "64MB", "B": "64MB"}}  # C has the host's
+
+
+def story(*steps: object) -> dict[str, Any]:
+    """A scenario with these steps in one phase."""
+    return plain(phases=[{"one": list(steps)}])
+
+
+def refusal(told: object) -> str:
+    """The sentence with which a scenario is refused."""
+    with pytest.raises(BadInput) as refused:
+        parse_scenario(yaml.safe_dump(told), "x.yaml")
+    return str(refused.value)
+
+
+# --- durations and rates -----------------------------------------------------------------------
+
+
+@settings(deadline=None)
+@given(st.integers(1, 10**9), st.sampled_from([("ms", 1), ("s", 1_000), ("m", 60_000)]), st.sampled_from(["", " "]))
+def test_a_duration_is_its_number_of_units(count: int, unit: tuple[str, int], space: str) -> None:
+    """Whole milliseconds survive the way through seconds."""
+    assert round(Measured(duration=f"{count}{space}{unit[0]}").duration * 1000) == count * unit[1]
+
+
+@settings(deadline=None)
+@given(st.integers(1, 10**9), st.integers(0, 999))
+def test_a_duration_may_have_decimals(whole: int, thousandths: int) -> None:
+    """1.25s is 1250 ms."""
+    assert round(Measured(duration=f"{whole}.{thousandths:03}s").duration * 1000) == whole * 1000 + thousandths
+
+
+@settings(deadline=None)
+@given(st.integers(1, 10**9))
+def test_a_rate_is_its_number(count: int) -> None:
+    """With and without the unit it means the same."""
+    assert Measured(rate=f"{count}/s").rate == count == Measured(rate=count).rate
+
+
+@settings(deadline=None)
+@given(st.text(string.printable, max_size=8))
+def test_a_text_is_a_positive_finite_duration_or_refused(text: str) -> None:
+    """There is no third way."""
+    try:
+        duration = Measured(duration=text).duration
+    except ValidationError:
+        return
+    assert 0 < duration < float("inf")
+
+
+@pytest.mark.parametrize("text", ["0s", "-1s", "5", "5h", "1e3s", "s", "", "nan", "inf", "9" * 400 + "s", "5 s s"])
+def test_what_is_no_duration_is_refused(text: str) -> None:
+    """Zero, negative, infinite, without unit, with one that nobody wrote down."""
+    with pytest.raises(ValidationError):
+        Measured(duration=text)
+
+
+@pytest.mark.parametrize("rate", ["0/s", "-5/s", "1000", "1000/m", "nan/s", float("nan"), float("inf"), -1.0, 0])
+def test_what_is_no_rate_is_refused(rate: object) -> None:
+    """Zero, negative, NaN, infinite, per minute; a text needs its unit."""
+    with pytest.raises(ValidationError):
+        Measured(rate=rate)
+
+
+# --- changes -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("told", "patch", "merged"),
+    [
+        ({"a": "b"}, {"a": "c"}, {"a": "c"}),
+        ({"a": "b"}, {"b": "c"}, {"a": "b", "b": "c"}),
+        ({"a": "b", "b": "c"}, {"a": None}, {"b": "c"}),
+        ({"a": ["b"]}, {"a": ["c", "d"]}, {"a": ["c", "d"]}),
+        ({"a": {"b": "c"}}, {"a": {"b": "d", "c": None}}, {"a": {"b": "d"}}),
+        ({"a": ["b"]}, {"a": {"c": 1}}, {"a": {"c": 1}}),
+        ({"e": None}, {"a": 1}, {"e": None, "a": 1}),
+        ({}, {"a": {"bb": {"ccc": None}}}, {"a": {"bb": {}}}),
+        ("no mapping", {"a": 1}, {"a": 1}),
+    ],
+)
+def test_a_merge_patch_is_that_of_its_rfc(told: object, patch: dict[str, Any], merged: object) -> None:
+    """The examples of RFC 7396 whose patch is an object; what was told is left as it was."""
+    before = copy.deepcopy(told)
+
+    assert (merge_patch(told, patch), told) == (merged, before)
+
+
+# --- round trip --------------------------------------------------------------------------------
+
+LETTERS = "ABC"
+PARTITIONS = st.integers(0, 2)
+SECONDS = st.floats(0.001, 1e6)
+COUNT = st.integers(1, 10**6)
+TARGETS = st.one_of(
+    st.sampled_from(["controller", "random broker", *LETTERS]),
+    st.builds(
+        "{} of orders-{}".format, st.sampled_from(["leader", "follower", "followers", "preferred leader"]), PARTITIONS
+    ),
+)
+CONDITIONS = st.one_of(
+    st.fixed_dictionaries({"out_of_isr": TARGETS}),
+    *(
+        st.fixed_dictionaries({name: st.just("orders")})
+        for name in ("isr_full", "leader_changed", "caught_up", "balanced")
+    ),
+)
+STEP = st.one_of(
+    st.fixed_dictionaries({"hold": st.one_of(SECONDS, st.fixed_dictionaries({"seconds": SECONDS}))}),
+    st.fixed_dictionaries({"wait": st.fixed_dictionaries({"for": CONDITIONS}, optional={"limit": SECONDS})}),
+    st.fixed_dictionaries({"lag": st.fixed_dictionaries({"node": TARGETS, "records": COUNT})}),
+    st.fixed_dictionaries(
+        {"slow": st.fixed_dictionaries({"node": TARGETS, "until": CONDITIONS}, optional={"limit": SECONDS})}
+    ),
+    *(st.fixed_dictionaries({key: TARGETS}) for key in ("pause", "resume", "kill", "stop", "start")),
+    st.just({"heal": "all"}),
+    st.just({"elect": "preferred"}),
+    st.fixed_dictionaries(
+        {
+            "write": st.fixed_dictionaries(
+                {"to": TARGETS, "topic": st.just("orders"), "records": COUNT},
+                optional={"partition": PARTITIONS, "acks": st.sampled_from([0, 1, "all"]), "batch": COUNT},
+            )
+        }
+    ),
+)
+REPLICAS = st.builds("{} of orders-{}".format, st.sampled_from(["leader", "follower", *LETTERS]), PARTITIONS)
+PEERS = st.sampled_from(["clients", "controller", "B", ["A", "clients"], ["followers of orders-1", "controller"]])
+BROKERS = st.sampled_from(["B", ["A", "follower of orders-2"]])
+NETWORK = st.one_of(
+    st.fixed_dictionaries({"disconnect": st.fixed_dictionaries({"node": TARGETS, "from": PEERS})}),
+    st.fixed_dictionaries(
+        {
+            "disconnect": st.fixed_dictionaries(
+                {"node": TARGETS, "from": BROKERS, "direction": st.sampled_from(["in", "out"])}
+            )
+        }
+    ),
+    st.fixed_dictionaries({"reconnect": st.fixed_dictionaries({"node": TARGETS, "from": PEERS})}),
+    st.fixed_dictionaries(
+        {
+            "limit_bandwidth": st.fixed_dictionaries(
+                {"into": TARGETS, "rate": st.just("1MB/s")}, optional={"from": BROKERS}
+            )
+        }
+    ),
+    st.fixed_dictionaries({"restore_bandwidth": TARGETS}),
+    st.fixed_dictionaries({"delay": st.fixed_dictionaries({"into": TARGETS, "by": SECONDS})}),
+    st.fixed_dictionaries({"reorder": st.fixed_dictionaries({"into": TARGETS, "percent": st.just(25)})}),
+    st.fixed_dictionaries(
+        {"lose": st.fixed_dictionaries({"into": TARGETS, "percent": st.floats(0.01, 99)}, optional={"from": BROKERS})}
+    ),
+    st.fixed_dictionaries({"transfer_leadership": REPLICAS}),
+    st.fixed_dictionaries({"read": st.fixed_dictionaries({"from": REPLICAS}, optional={"offset": COUNT})}),
+)
+LOADS = st.fixed_dictionaries(
+    {"topic": st.just("orders"), "idempotence": st.just(False)},
+    optional={"rate": SECONDS, "acks": st.sampled_from([0, 1, "all"]), "linger": st.sampled_from(["5ms", 0])},
+)
+
+
+@st.composite
+def scenarios(draw: st.DrawFn) -> dict[str, Any]:
+    """Sound scenarios of every step and condition."""
+    load = draw(st.none() | LOADS)
+    step = STEP | NETWORK
+    step = step | st.fixed_dictionaries({"set_rate": SECONDS}) if load else step
+    names = draw(st.lists(st.text("abc de", min_size=1), min_size=1, max_size=3, unique=True))
+    return plain(
+        topics={"orders": {"partitions": 3, "replicas": list(draw(st.permutations(LETTERS)))}},
+        load=load,
+        phases=[{name: draw(st.lists(step, min_size=1, max_size=4))} for name in names],
+    )
+
+
+@settings(max_examples=60, deadline=None)
+@given(scenarios())
+def test_a_scenario_survives_being_written_out(told: dict[str, Any]) -> None:
+    """The plan and the manifest carry it as JSON; reading that back gives the same scenario and digest."""
+    scenario = Scenario.model_validate(told)
+    from_data = Scenario.model_validate(scenario.model_dump())
+    from_json = Scenario.model_validate_json(scenario.model_dump_json())
+
+    assert scenario == from_data == from_json
+    assert scenario.digest == from_data.digest == from_json.digest
+
+
+@pytest.mark.parametrize("name", scenario_names())
+def test_scenarios_of_the_project_are_sound(name: str) -> None:
+    """Each is named as its file and survives being written out."""
+    scenario = load_scenario(name)
+
+    assert scenario.name == name
+    assert scenario == Scenario.model_validate_json(scenario.model_dump_json())
+
+
+def test_another_setting_is_another_digest() -> None:
+    """A comparison must not mix the two."""
+    one, other = (Scenario.model_validate(plain(load={"topic": "orders", "rate": rate})) for rate in (1000, 1001))
+
+    assert one.digest != other.digest
+
+
+# --- targets, assignment, derived --------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "target"),
+    [
+        ("leader of orders-0", Target(role="leader", of=TopicPartition("orders", 0))),
+        ("preferred leader of a-b.c-12", Target(role="preferred leader", of=TopicPartition("a-b.c", 12))),
+        ("controller", Target(role="controller")),
+        ("active controller", Target(role="active controller")),
+        ("controllers", Target(role="controllers")),
+        ("random broker", Target(role="random")),
+        ("uninvolved broker of orders-0", Target(role="uninvolved broker", of=TopicPartition("orders", 0))),
+        ("B", Target(role="named", name="B")),
+    ],
+)
+def test_a_target_is_read_and_printed_alike(text: str, target: Target) -> None:
+    """Its text is what events and pages show."""
+    step: Any = STEPS["kill"].model_validate(text)
+
+    assert step.node == target
+    assert str(target) == text
+
+
+@pytest.mark.parametrize("text", ["leader", "leader of orders", "Leader of orders-0", "b", "AB", "broker 1", ""])
+def test_what_is_no_target_is_refused_with_those_that_are(text: str) -> None:
+    """A role without its partition, a small letter, a number."""
+    said = refusal(story({"kill": text}))
+
+    assert (
+        f"{text!r} is no target; say leader|follower|followers|uninvolved broker|preferred leader|replicas of <topic>-"
+        in said
+    )
+
+
+@settings(deadline=None)
+@given(st.permutations("ABCD"), st.integers(1, 4), st.integers(1, 12))
+def test_partitions_take_turns_at_leading(order: list[str], factor: int, partitions: int) -> None:
+    """Every partition has the same brokers; the preferred leaders rotate in the order that was told."""
+    ids = Cluster(brokers=4).broker_ids
+    told = [ids[letter] for letter in order[:factor]]
+    assignment = Topic(partitions=partitions, replicas=order[:factor]).assignment(ids)
+
+    assert list(assignment) == list(range(partitions))
+    assert assignment[0] == told
+    assert all(sorted(replicas) == sorted(told) for replicas in assignment.values())
+    assert [replicas[0] for replicas in assignment.values()] == [told[p % factor] for p in range(partitions)]
+
+
+def test_letters_are_broker_ids_from_one() -> None:
+    """A is 1 and Z is 26."""
+    ids = Cluster(brokers=26).broker_ids
+
+    assert (ids["A"], ids["Z"], len(ids)) == (1, 26, 26)
+
+
+def test_faults_and_needs_follow_from_the_steps() -> None:
+    """What heals or waits is no fault; what a runtime must have beside nodes is the sum over all steps."""
+    told = story({"pause": "A"}, {"resume": "A"}, {"disconnect": {"node": "B", "from": "clients"}}, {"hold": "1s"})
+    scenario = Scenario.model_validate(told)
+
+    assert scenario.faults == ["pause", "disconnect"]
+    assert scenario.needs == {"network"}
+    assert Scenario.model_validate(plain()).needs == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("step", "aims"),
+    [
+        ({"kill": "controller"}, True),
+        ({"wait": {"for": {"out_of_isr": "controller"}}}, True),
+        ({"kill": "leader of orders-0"}, False),
+    ],
+)
+def test_aiming_at_the_controller_is_known_beforehand(step: dict[str, Any], aims: bool) -> None:
+    """Also from inside a condition."""
+    assert Scenario.model_validate(story(step)).aims_at_controller is aims
+
+
+def test_composite_steps_count_each_of_their_faults() -> None:
+    """The judge asks for as many proofs."""
+    bounce = {"bounce": {"node": "leader of orders-0", "times": 2}}
+    loop = {"crash_loop": {"node": "A", "times": 3, "after": "1s"}}
+    upgrade = {"upgrade": {"node": "A", "kafka": "3.9.1"}}
+    told = Scenario.model_validate(story({"restart": "A"}, bounce, loop, upgrade, {"rollback": "A"}, {"finalise": 3.9}))
+
+    assert told.faults == ["stop", "stop", "stop", "kill", "kill", "kill", "stop", "stop"]
+
+
+def test_a_restart_is_written_as_it_was_read() -> None:
+    """The plan of a run is read again by every task."""
+    told = Scenario.model_validate(story({"restart": {"node": "A", "with": {"num.io.threads": 2}}}, {"restart": "B"}))
+
+    assert Scenario.model_validate(told.model_dump()) == told
+
+
+def test_what_older_scenarios_do_not_name_does_not_change_their_digest() -> None:
+    """A night is compared with those before it by digest; what is named counts."""
+    told = Scenario.model_validate(plain())
+    named = Scenario.model_validate(plain(cluster={"brokers": 3, "controllers": 3, "elr": False}))
+
+    assert not {"controllers", "elr", "metadata_version"} & told.model_dump()["cluster"].keys()
+    assert {"controllers", "elr"} <= named.model_dump()["cluster"].keys()
+    assert named.digest != told.digest
+
+
+@pytest.mark.parametrize(("told", "version"), [(3.8, "3.8"), ("3.8-IV0", "3.8-IV0")])
+def test_a_metadata_version_may_be_a_number(told: object, version: str) -> None:
+    """YAML reads 3.8 as one."""
+    scenario = Scenario.model_validate(plain(cluster={"brokers": 3, "metadata_version": told}))
+
+    assert scenario.cluster.metadata_version == version
+
+
+def test_kafka_settings_are_written_as_kafka_writes_them() -> None:
+    """YAML's numbers and truths become texts; a text stays."""
+    config = {"unclean.leader.election.enable": True, "min.insync.replicas": 2, "compression.type": "zstd"}
+    scenario = Scenario.model_validate(plain(cluster={"brokers": 3, "config": config}))
+
+    assert list(scenario.cluster.config.values()) == ["true", "2", "zstd"]
+
+
+@pytest.mark.parametrize(("told", "acks"), [(0, "0"), (1, "1"), ("1", "1"), ("all", "all")])
+def test_acks_may_be_a_number(told: object, acks: str) -> None:
+    """YAML reads 1 as a number, in the load and in a write alike."""
+    write = {"write": {"to": "A", "topic": "orders", "records": 1, "acks": told}}
+    load = {"topic": "orders", "acks": told, "idempotence": False}
+    scenario = Scenario.model_validate({**story(write), "load": load})
+    step: Any = scenario.phases[0].steps[0]
+
+    assert scenario.load
+    assert (scenario.load.acks, step.acks) == (acks, acks)
+
+
+# --- refusals ----------------------------------------------------------------------------------
+
+ORDERS = {"replicas": ["A", "B", "C"]}
+
+
+@pytest.mark.parametrize(
+    ("told", "said"),
+    [
+        (plain(clutser={}), "unknown field 'clutser'; known: name, why, cluster, topics, load, phases, control"),
+        (plain(cluster={"brokers": 3, "metadata_version": "latest"}), "cluster.metadata_version: String should match"),
+        (plain(cluster={"brokers": 3, "controllers": 2}), "cluster.controllers: Input should be 1 or 3"),
+        (
+            plain(cluster={"brokers": 3, "rack": 1}),
+            "cluster: unknown field 'rack'; known: brokers, mode, controllers, elr",
+        ),
+        (story({"pause": {"nodee": "A"}}), "x.yaml: phase 'one', step 1 (pause): unknown field 'nodee'; known: node"),
+        (story({"wait": {"form": 1}}), "phase 'one', step 1 (wait): unknown field 'form'; known: for, limit"),
+        (
+            story({"restart": {"node": "A", "with": {"min.insync.replicas": 1}}}),
+            "min.insync.replicas cannot be changed within a run; set it under cluster or topics",
+        ),
+        (
+            story({"write": {"to": "active controller", "topic": "orders", "records": 1}}),
+            "step write: it cannot be aimed at active controller; name a broker",
+        ),
+        (
+            story({"explode": "A"}),
+            "unknown step 'explode'; known: bounce, churn_leadership, configure, crash_loop, ",
+        ),
+        (
+            story({"hold": "1s"}, {"disconnect": "follower of orders-0"}),
+            "phase 'one', step 2 (disconnect): 'follower of orders-0' is not enough; disconnect takes node, from, and "
+            "optionally direction, for example 'disconnect: {node: leader of orders-0, from: [",
+        ),
+        (
+            story({"disconnect": {"node": "A"}}),
+            "step 1 (disconnect): from is missing; disconnect takes node, from, and",
+        ),
+        (plain(phases=[{"one": "hold"}]), "phases.0.steps: Input should be a valid list"),
+        (story({"disconnect": {"node": "A", "from": []}}), "from: List should have at least 1 item"),
+        (story({"disconnect": {"node": "A", "from": ["B", "world"]}}), "'world' is no target; say leader|follower"),
+        (story({"disconnect": {"node": "A", "from": "D"}}), "there is no broker D; this cluster has A, B, C"),
+        (
+            story({"disconnect": {"node": "A", "from": "clients", "direction": "out"}}),
+            "direction out cuts nothing from clients, which a broker asks nothing; use in or both",
+        ),
+        (
+            story({"disconnect": {"node": "A", "from": ["B", "controller"], "direction": "in"}}),
+            "direction in cuts nothing from the controller, which a broker asks; use out or both",
+        ),
+        (
+            story({"disconnect": {"node": "active controller", "from": ["brokers", "clients"]}}),
+            "the active controller has no clients to be cut from; name brokers or controllers",
+        ),
+        (story({"limit_bandwidth": {"into": "A", "from": "clients", "rate": "1MB/s"}}), "'clients' is no target"),
+        (story({"lose": {"into": "A", "percent": 100}}), "percent: Input should be less than 100 (got 100)"),
+        (story({"transfer_leadership": "B"}), "B names no partition; say B of <topic>-<partition>"),
+        (story({"transfer_leadership": "B of orders-7"}), "there is no partition orders-7"),
+        (story({"read": {"from": "follower of orders-9"}}), "there is no partition orders-9"),
+        (story("hold"), "a step is one key and its settings, such as 'hold: 5s', not 'hold'"),
+        (story({"kill": "A", "hold": "1s"}), "a step is one key and its settings"),
+        (story({"hold": "soon"}), "'soon' is no duration such as 500ms, 5s or 2m"),
+        (story({"hold": float("inf")}), "seconds: Input should be a finite number (got inf)"),
+        (story({"heal": "some"}), "what: Input should be 'all' (got 'some')"),
+        (story({"wait": {"for": {}}}), "a condition is exactly one of out_of_isr, in_isr, leads, log_end_offset"),
+        (story({"require": {"in_isr": "C of orders-1"}}), "there is no partition orders-1"),
+        (story({"require": {"high_watermark": {"node": "A"}}}), "the offset of A has no bound; say at_least"),
+        (story({"wait": {"for": {"isr_full": "orders", "caught_up": "orders"}}}), "not ['caught_up', 'isr_full']"),
+        (plain(load={"topic": "orders", "rate": "-5/s"}), "load.rate: Input should be greater than 0 (got -5.0)"),
+        (plain(load={"topic": "orders", "rate": float("nan")}), "load.rate: Input should be a finite number (got nan)"),
+        (plain(load={"topic": "orders", "rate": float("inf")}), "load.rate: Input should be a finite number (got inf)"),
+        (plain(load={"topic": "orders", "rate": "fast"}), "'fast' is no rate such as 1000/s"),
+        (plain(load={"topic": "orders", "acks": 2}), "load.acks: Input should be '0', '1' or 'all' (got '2')"),
+        (plain(load={"topic": "orders", "acks": 1}), "idempotence needs acks: all and retries above 0, not acks: 1"),
+        (plain(load={"topic": "sales"}), "load names topic 'sales', which is not under topics"),
+        (plain(cluster={"brokers": 2}), "topic orders asks for replication factor 3, above 2 brokers"),
+        (plain(cluster={"brokers": 0}), "cluster.brokers: Input should be greater than or equal to 1 (got 0)"),
+        (plain(cluster={"brokers": 3, "mode": "raft"}), "cluster.mode: Input should be 'kraft' or 'zookeeper'"),
+        (plain(topics={"orders": {"replicas": ["A", "D"]}}), "names broker 'D'; this cluster has A, B, C"),
+        (plain(topics={"orders": {"replicas": ["A", "A"]}}), "topic orders names a broker twice in replicas"),
+        (plain(topics={"../orders": ORDERS}, load=None), "String should match pattern"),
+        (
+            plain(topics={"orders": {**ORDERS, "config": {"min.insync.replicas": 4}}}),
+            "4, above its replication factor 3",
+        ),
+        (
+            plain(topics={"orders": {**ORDERS, "config": {"min.insync.replicas": "two"}}}),
+            "two, which is no number from 1",
+        ),
+        (
+            plain(cluster={"brokers": 3, "config": {"min.insync.replicas": 0}}),
+            "min.insync.replicas 0, which is no number",
+        ),
+        (plain(phases=[{"a": [{"hold": 1}]}, {"a": [{"hold": 1}]}]), "the phase name 'a' is taken"),
+        (
+            plain(phases=[{"after": [{"hold": 1}]}]),
+            "the phase name 'after' is taken; each differs from the others, before",
+        ),
+        (story({"kill": "leader of orders-1"}), "phase 'one', step kill: there is no partition orders-1"),
+        (story({"kill": "Q"}), "phase 'one', step kill: there is no broker Q; this cluster has A, B, C"),
+        (story({"wait": {"for": {"out_of_isr": "Q"}}}), "step wait: there is no broker Q"),
+        (story({"wait": {"for": {"isr_full": "sales"}}}), "step wait: there is no partition sales-0"),
+        (story({"write": {"to": "A", "topic": "orders", "partition": 1, "records": 1}}), "no partition orders-1"),
+        (story({"write": {"to": "A", "topic": "orders", "partition": -1, "records": 1}}), "greater than or equal to 0"),
+        (
+            {k: v for k, v in story({"set_rate": "5/s"}).items() if k != "load"},
+            "phase 'one', step set_rate: there is no load whose rate it could change",
+        ),
+        (story({"reassign": {"topic": "sales", "to": ["A"]}}), "step reassign: there is no partition sales-0"),
+        (story({"reassign": {"topic": "orders", "to": ["A", "D"]}}), "step reassign: there is no broker D; this clus"),
+        (story({"reassign": {"topic": "orders", "to": ["A", "A"]}}), "step reassign: names a broker twice in"),
+        (
+            story({"churn_leadership": {"partition": "orders", "between": ["A", "B"], "times": 1}}),
+            "'orders' is no partition",
+        ),
+        (
+            plain(
+                topics={"orders": {"replicas": ["A", "B"]}},
+                phases=[{"one": [{"churn_leadership": {"partition": "orders-0", "between": ["A", "C"], "times": 2}}]}],
+            ),
+            "step churn_leadership: C has no replica of orders-0 that could lead",
+        ),
+        (story({"delete_records": {"partition": "orders-0", "before": 0}}), "greater than 0"),
+        (story({"configure": {"set": {"retention.ms": 1}}}), "configure names either a topic or a broker"),
+        (story({"configure": {"topic": "sales", "set": {"retention.ms": 1}}}), "there is no partition sales-0"),
+        (story({"configure": {"topic": "orders", "set": {}}}), "set: Dictionary should have at least 1 item"),
+        (story({"wipe": "A"}), "step wipe: acts on a broker that is down; kill or stop it before"),
+        (story({"wipe": "A"}, {"kill": "A"}), "step wipe: acts on a broker that is down"),
+        (story({"kill": "A"}, {"truncate": {"node": "A", "partition": "orders-0"}}), "takes either records or bytes"),
+        (story({"fill_disk": "A"}), "step fill_disk: give A a disk of its own under cluster.disks"),
+        (
+            plain(
+                cluster={"brokers": 3, "disks": {"A": "1MB"}}, phases=[{"one": [{"fill_disk": "leader of orders-0"}]}]
+            ),
+            "step fill_disk: give every broker a disk of its own under cluster.disks",
+        ),
+        (plain(cluster={"brokers": 3, "disks": {"D": "1MB"}}), "disks names broker D; this cluster has A, B, C"),
+        (plain(cluster={"brokers": 3, "disks": {"A": "1 cup"}}), "'1 cup' is no size such as 64MB"),
+        (
+            plain(cluster={"brokers": 3, "disks": {"A": "1MB"}}, phases=[{"one": [{"read_only_disk": "A"}]}]),
+            "step read_only_disk: cannot reach into a disk of cluster.disks; aim at another broker",
+        ),
+        (
+            plain(cluster=SMALL_DISKS, phases=[{"one": [{"lag": {"node": "C", "records": 9}}]}]),
+            "step lag: the rate is measured at another replica, on the host's disk; take one that cannot be C out",
+        ),
+        (
+            plain(
+                cluster=SMALL_DISKS,
+                phases=[{"one": [{"slow": {"node": "follower of orders-0", "until": {"out_of_isr": "C"}}}]}],
+            ),
+            "step slow: the rate is measured at another replica",
+        ),
+        (story({"throttle": {"node": "Q", "rate": "1MB/s"}}), "step throttle: there is no broker Q"),
+        (story({"set_rate": "5"}), "rate: '5' is no rate such as 1000/s"),
+        (plain(cluster={"brokers": 3, "allowance": {"network": "5"}}), "'5' is no data rate such as 20MB/s"),
+        (plain(cluster={"brokers": 3, "allowance": {"cpus": 0}}), "greater than or equal to 0.05"),
+        (plain(cluster={"brokers": 3, "allowance": {"cpu_set": "one"}}), "should match pattern"),
+        (plain(name="Bad Name"), "name: String should match pattern"),
+        ([], "Input should be a valid dictionary"),
+        (None, "Input should be a valid dictionary"),
+    ],
+)
+def test_a_bad_scenario_is_refused_with_one_sentence(told: object, said: str) -> None:
+    """It names the file, what was wrong, the value, and what is allowed."""
+    sentence = refusal(told)
+
+    assert sentence.startswith("x.yaml: ")
+    assert said in sentence
+    assert "\n" not in sentence
+    assert "pydantic" not in sentence
+
+
+@pytest.mark.parametrize(("disks", "node"), [("AB", "A"), ("AC", "C"), ("A", "follower of orders-0"), ("", "A")])
+def test_a_rate_is_measured_at_a_replica_on_the_hosts_disk(disks: str, node: str) -> None:
+    """One that surely is another than the one that lags."""
+    cluster = {"brokers": 3, "disks": dict.fromkeys(disks, "64MB")}
+    told = plain(cluster=cluster, phases=[{"one": [{"lag": {"node": node, "records": 9}}]}])
+
+    assert parse_scenario(yaml.safe_dump(told), "x.yaml").faults == ["lag"]
+
+
+def test_every_partition_that_a_step_names_is_checked() -> None:
+    """A sound one in the condition does not hide a wrong one in the target."""
+    slow = {"node": "follower of orders-9", "until": {"out_of_isr": "follower of orders-0"}}
+
+    assert "there is no partition orders-9" in refusal(story({"slow": slow}))
+
+
+def test_a_bystander_needs_a_third_replica() -> None:
+    """Of two replicas the one that does not lead may be the controller's."""
+    told = {**story({"kill": "uninvolved broker of orders-0"}), "topics": {"orders": {"replicas": ["A", "B"]}}}
+
+    assert "step kill: orders-0 needs three replicas" in refusal(told)
+    assert Scenario.model_validate({**told, "topics": {"orders": {"replicas": ["A", "B", "C"]}}})
+
+
+@pytest.mark.parametrize("measured", [{"jvm": "stock"}, {"metrics": True}, {"allowance": {"cpus": 1}}])
+def test_no_benchmark_has_brokers_at_debug(measured: dict[str, Any]) -> None:
+    """What is logged costs time; without a measurement it may."""
+    told = story({"hold": "1s"})
+    quiet = {**told["cluster"], "debug": ["kafka.cluster.Partition"]}
+
+    assert "no benchmark may have it" in refusal({**told, "cluster": {**quiet, **measured}})
+    assert Scenario.model_validate({**told, "cluster": quiet})
+
+
+def test_a_partition_with_one_replica_has_no_follower() -> None:
+    """Nothing would be there to aim at; its leader is."""
+    told = {**story({"kill": "follower of orders-0"}), "topics": {"orders": {"replicas": ["A"]}}}
+
+    assert "step kill: orders-0 has one replica, so it has no follower" in refusal(told)
+    assert Scenario.model_validate({**told, "phases": [{"one": [{"kill": "leader of orders-0"}]}]})
+
+
+def test_min_isr_at_the_replication_factor_is_allowed() -> None:
+    """The near miss of the refusal above it."""
+    topic = {**ORDERS, "config": {"min.insync.replicas": 3}}
+
+    assert Scenario.model_validate(plain(topics={"orders": topic}))
+
+
+def test_what_is_no_yaml_is_refused_in_one_line() -> None:
+    """The parser's own message has four."""
+    with pytest.raises(BadInput, match=r"^x\.yaml is no YAML: .*line 1.*$"):
+        parse_scenario("name: [", "x.yaml")
+
+
+@pytest.mark.parametrize("name", ["stedy", "/no/such/file.yaml", "", "../pyproject"])
+def test_an_unknown_scenario_is_refused_with_the_known(name: str) -> None:
+    """The sentence lists them, so that the next try is right."""
+    with pytest.raises(BadInput, match=f"There is no scenario {name!r}; known: .*steady.*, or give a path") as refused:
+        load_scenario(name)
+    assert all(known in str(refused.value) for known in scenario_names())
+
+
+TRANSACTIONAL = {"topic": "orders", "engine": "confluent-kafka", "transaction": {"records": 5, "abort_every": 2}}
+
+
+def test_a_transactional_load() -> None:
+    """Its defaults are Kafka's, and what it wrote is read once it is committed."""
+    load = Scenario.model_validate(plain(load=TRANSACTIONAL)).load
+
+    assert load is not None
+    assert load.transaction is not None
+    assert (load.transaction.records, load.transaction.abort_every, load.transaction.timeout) == (5, 2, 60.0)
+    assert (load.acks, load.idempotence, load.isolation) == ("all", True, "read_committed")
+    assert Load(topic="orders").isolation == "read_uncommitted"
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"engine": "kafka-python"}, "transaction needs engine: confluent-kafka; kafka-python cannot give up a commit"),
+        ({"idempotence": False}, "transaction needs idempotence: true"),
+        ({"acks": 1}, "idempotence needs acks: all"),
+        ({"transaction": {"timeout": "29s"}}, "transaction has timeout 29s, below delivery_timeout 30s"),
+        ({"transaction": {"abort_every": 1}}, "greater than or equal to 2"),
+        ({"transaction": {"records": 0}}, "greater than 0"),
+    ],
+)
+def test_a_transactional_load_that_cannot_be(change: dict[str, Any], sentence: str) -> None:
+    """Each is refused with its reason."""
+    assert sentence in refusal(plain(load={**TRANSACTIONAL, **change}))

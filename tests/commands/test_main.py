@@ -1,0 +1,361 @@
+"""The command line; no Airflow and no Kafka is started."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from typer.testing import CliRunner
+
+from clusters.paths import ROOT, locked
+from clusters.run import experiment
+from clusters.scenario.scenario import scenario_names
+from commands import outcome, runs
+from commands.app import app
+from commands.main import main, variables_of
+from history.errors import BadInput, HarnessError
+from history.folder import RunFolder
+from operators import airflow_home
+
+COMMANDS = {
+    *("run", "judge", "import", "scenarios"),
+    *("compare", "nightly", "capacity", "known-bugs", "claims", "soak", "fuzz"),
+    *("up", "down", "doctor", "archive", "clean"),
+}
+RUN = ["run", "steady", "--kafka", "3.9.1"]
+
+# --- help ------------------------------------------------------------------------------------------
+
+
+def help_of(*command: str) -> str:
+    """What ``--help`` prints, in one line."""
+    ended = CliRunner(env={"COLUMNS": "100", "TERM": "dumb"}).invoke(app, [*command, "--help"])
+
+    assert ended.exit_code == 0
+    return " ".join(re.sub(r"[│╭╮╰╯─]", " ", ended.stdout).split())
+
+
+def test_help_names_every_command_and_every_exit_code() -> None:
+    """And nothing else; ``plimsoll`` alone says the same."""
+    text = help_of()
+
+    assert (
+        {name for name in COMMANDS if f" {name} " in text}
+        == COMMANDS
+        == {info.name for info in app.registered_commands}
+    )
+    assert "0 pass, 1 fail, 2 unknown, 3 bad input (nothing was started), 130 interrupted" in text
+
+
+@pytest.mark.parametrize("command", sorted(COMMANDS))
+def test_help_of_a_command_teaches(command: str) -> None:
+    """A sentence, what each option means, and that there is JSON."""
+    text = help_of(command)
+
+    assert re.search(rf"Usage: plimsoll {command} .*\. ", text) or re.search(rf"Usage: root {command} .*\. ", text)
+    assert "--json <bool> Print one JSON object at the end; progress goes to stderr." in text
+
+
+def test_options_of_a_campaign_follow_from_its_declaration() -> None:
+    """Help, choices, default and example."""
+    text = help_of("compare")
+
+    assert "--head HEAD The version that is judged, or a folder or tarball of jars, such as 3.1.2." in text
+    assert "--pairs PAIRS Fresh clusters on each side; default: 10." in text
+    assert "--view VIEW The settings: matched (the same on both sides), shipped" in text
+    assert "Examples: plimsoll compare --base 3.0.2 --head 3.1.2" in text
+
+
+def test_scenarios_and_choices_are_completed() -> None:
+    """By the shell's own question."""
+    environment = {"COMP_WORDS": "plimsoll run follower", "COMP_CWORD": "2", "_PLIMSOLL_COMPLETE": "complete_bash"}
+    done = subprocess.run([ROOT / "plimsoll"], env=environment, capture_output=True, text=True, check=False)
+
+    assert done.stdout.split() == ["follower_lag_then_leader_kill"]
+
+
+# --- refusals --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["run", "stedy"], "There is no scenario 'stedy'; known: "),
+        ([*RUN, "--runtime", "podman"], "Invalid value for '--runtime': 'podman' is not one of 'auto', 'docker'"),
+        ([*RUN, "--rate", "fast"], "Invalid value for '--rate': Input should be a valid number"),
+        ([*RUN, "--seed", "1.5"], "Invalid value for '--seed': Input should be a valid integer"),
+        ([*RUN, "--rate", "-5"], "--rate=-5 is no rate; give records a second above 0."),
+        (["run", "--kafak", "3.9.1"], "No such option: --kafak (Possible options: --kafka); see plimsoll run --help."),
+        (["judge"], "Missing argument 'RUN'; see plimsoll judge --help."),
+        (["soak", "--minutes", "0"], "--minutes=0 is refused: Input should be greater than 0"),
+        (["fuzz", "--schedules", "0"], "--schedules=0 is refused: Input should be greater than or equal to 1"),
+        (["fuzz", "--fault-mix", "/no/such/mix.yaml"], "The fault mix /no/such/mix.yaml cannot be read"),
+        (["compare", "--base", "3.9.1"], "--head is missing: the version that is judged, or a folder or tarball of"),
+        (["known-bugs", "--bugs", "13092"], "--bugs=13092 is refused: '13092' is no bug of the list"),
+        (["wlak"], "No such command 'wlak'; see plimsoll --help."),
+        (["dokter"], "No such command 'dokter'. Did you mean 'doctor'?; see plimsoll --help."),
+    ],
+)
+def test_bad_input_is_one_sentence(
+    arguments: list[str], sentence: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Exit code 3, nothing on stdout, no traceback, nothing left behind."""
+    folder = tmp_path / "runs"
+    code = main([*arguments, "--runs", str(folder)] if arguments[0] == "run" else arguments)
+    out, err = capsys.readouterr()
+
+    assert code == 3
+    assert out == ""
+    assert err.startswith(sentence)
+    assert err.count("\n") == 1
+    assert not folder.exists()
+
+
+@pytest.mark.parametrize(("error", "code"), [(BadInput("No such Kafka."), 3), (HarnessError("No jars."), 2)])
+def test_what_prepare_refuses_is_told_by_the_exit_code(
+    error: Exception, code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing was started, so that there is no run to name."""
+
+    def prepare(*_: object, **__: object) -> Path:
+        raise error
+
+    monkeypatch.setattr(experiment, "prepare", prepare)
+
+    assert main(RUN) == code
+    assert capsys.readouterr() == ("", f"{error}\n")
+
+
+def test_an_interrupt_has_its_own_code(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """130, as of every command of a shell."""
+
+    def interrupted() -> list[str]:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(runs, "scenario_names", interrupted)
+
+    assert main(["scenarios"]) == 130
+    assert capsys.readouterr() == ("", "")
+
+
+def test_what_nobody_foresaw_violates_no_guarantee(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Python's own exit code, 1, would say that records were lost; nor does a broken pipe say so."""
+    for error in (ZeroDivisionError("x"), BrokenPipeError(32, "Broken pipe")):
+
+        def broken(error: Exception = error) -> list[str]:
+            raise error
+
+        monkeypatch.setattr(runs, "scenario_names", broken)
+
+        assert main(["scenarios"]) == 2
+        assert type(error).__name__ in capsys.readouterr().err
+
+
+# --- JSON ------------------------------------------------------------------------------------------
+
+
+def test_json_is_one_object_on_stdout(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the command and its children print goes to stderr; a refusal is an object, too."""
+
+    def names() -> list[str]:
+        print("from Python")
+        subprocess.run(["echo", "from a child"], check=True)
+        return ["steady"]
+
+    monkeypatch.setattr(runs, "scenario_names", names)
+    assert main(["scenarios", "--json"]) == 0
+    out, err = capfd.readouterr()
+
+    assert json.loads(out) == {
+        "scenarios": {"steady": "Without a fault nothing is lost, doubled or out of bounds."},
+        "exit_code": 0,
+    }
+    assert ("from Python" in err, "from a child" in err) == (True, True)
+
+    assert main([*RUN, "--rate", "fast", "--json"]) == 3
+    refused = json.loads(capfd.readouterr().out)
+    assert refused["exit_code"] == 3
+    assert refused["error"].startswith("Invalid value for '--rate'")
+
+
+def test_a_run_for_machines(tmp_path: Path) -> None:
+    """Folder, verdict, sentence and page; what is not there is null, and the verdict then unknown."""
+    run = RunFolder(tmp_path)
+    run.verdict.mkdir()
+    unjudged = runs.facts_of(run)
+    run.verdict_file.write_text(json.dumps({"verdict": "pass", "sentence": "Nothing was lost."}))
+    (tmp_path / "report").mkdir()
+    (tmp_path / "report" / "index.html").touch()
+
+    assert unjudged == {"run": tmp_path, "verdict": "unknown", "sentence": None, "page": None}
+    assert runs.facts_of(run) == {
+        "run": tmp_path,
+        "verdict": "pass",
+        "sentence": "Nothing was lost.",
+        "page": tmp_path / "report" / "index.html",
+    }
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        (json.dumps({"verdict": "fail"}), "fail"),
+        (json.dumps({"verdict": "splendid"}), "unknown"),
+        ("[]", "unknown"),
+        ("{", "unknown"),
+        (None, "unknown"),
+    ],
+)
+def test_a_verdict_is_unknown_unless_the_judge_wrote_it(written: str | None, read: str, tmp_path: Path) -> None:
+    """Missing, torn or foreign: unknown, never pass."""
+    run = RunFolder(tmp_path)
+    run.verdict.mkdir()
+    if written:
+        run.verdict_file.write_text(written)
+
+    assert runs.verdict_of(run) == read
+
+
+# --- make ------------------------------------------------------------------------------------------
+
+
+def make(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], command: str, **variables: str
+) -> tuple[int, str]:
+    """What a make target does: the command with the variables in the environment; exit code and stderr."""
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    code = main(["--from-make", " ".join(variables), command])
+    return code, capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("command", "variables", "sentence"),
+    [
+        ("run", {"KAFAK": "3.9.1"}, "make run takes no KAFAK=; did you mean KAFKA=? It takes SCENARIO, KAFKA, RUNTIME"),
+        ("capacity", {"KAFKA": "3.9.1"}, "make capacity takes no KAFKA=; it takes SETTINGS, NAME, SEED, RUNS, JSON."),
+        ("compare", {"BASE": "3.9.1"}, "HEAD= is missing: the version that is judged, or a folder or tarball of"),
+        ("run", {"SCENARIO": "steady", "RATE": "fast"}, "Invalid value for RATE=: Input should be a valid number"),
+        ("run", {"SCENARIO": "no such file.yaml"}, "There is no scenario 'no such file.yaml'"),
+        ("judge", {"RUN": "/no/a '/no/b c'"}, "/no/a is no run folder"),
+    ],
+)
+def test_variables_of_make_are_options(
+    command: str,
+    variables: dict[str, str],
+    sentence: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """One that a command does not take is refused by its name; messages name options as they were typed."""
+    code, err = make(monkeypatch, capsys, command, **variables)
+
+    assert code == 3
+    assert err.startswith(sentence)
+
+
+@pytest.mark.parametrize(("value", "everything"), [("1", True), ("0", False), ("", False)])
+def test_a_flag_is_set_by_one(
+    value: str, everything: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """``ALL=1`` is --all; zero and nothing are as if it was not given."""
+    calls: list[bool] = []
+    monkeypatch.setattr(experiment, "reap", lambda *, all_runs: calls.append(all_runs) or [])
+    monkeypatch.setattr(airflow_home, "remove_leftovers", list)
+
+    assert make(monkeypatch, capsys, "clean", ALL=value) == (0, "")
+    assert calls == [everything]
+
+
+def test_every_parameter_is_a_variable() -> None:
+    """Arguments and options alike, and no others."""
+    assert list(variables_of("import")) == [
+        *("HISTORY", "FORMAT", "ACKS", "IDEMPOTENCE", "UNCLEAN_ELECTION", "ISOLATION", "FAULTS", "KAFKA", "RUNS"),
+        "JSON",
+    ]
+    assert list(variables_of("known-bugs")) == ["BUGS", "KAFKA", "TRIES", "SETTINGS", "NAME", "SEED", "RUNS", "JSON"]
+    assert variables_of("walk") == {}
+
+
+# --- small commands ----------------------------------------------------------------------------------
+
+
+def test_scenarios_are_listed_with_their_reason(capsys: pytest.CaptureFixture[str]) -> None:
+    """One line each."""
+    assert main(["scenarios"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+
+    assert [line.split()[0] for line in lines] == scenario_names()
+    assert re.search(r"^steady +Without a fault nothing is lost", "\n".join(lines), re.MULTILINE)
+
+
+@pytest.mark.parametrize(("arguments", "everything"), [(["clean"], False), (["clean", "--all"], True)])
+def test_clean_spares_live_runs_unless_told_otherwise(
+    arguments: list[str],
+    everything: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Homes of commands that are gone go, too."""
+    calls: list[bool] = []
+    monkeypatch.setattr(experiment, "reap", lambda *, all_runs: calls.append(all_runs) or ["old-run"])
+    monkeypatch.setattr(airflow_home, "HOMES", tmp_path)
+    for name in ("gone", "live"):
+        (tmp_path / "runs" / name).mkdir(parents=True)
+        (tmp_path / "runs" / name / "lock").touch()
+    with locked(tmp_path / "runs" / "live" / "lock"):
+        assert main(arguments) == 0
+
+    assert calls == [everything]
+    assert capsys.readouterr().out == "removed what was left of: gone/airflow, old-run\n"
+    assert [home.name for home in (tmp_path / "runs").iterdir()] == ["live"]
+
+
+# --- a closed terminal ---------------------------------------------------------------------------
+
+
+@pytest.fixture
+def hang_up() -> Iterator[None]:
+    """What SIGHUP does is as before after the test."""
+    before = signal.getsignal(signal.SIGHUP)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.usefixtures("hang_up", "capsys")
+def test_a_closed_terminal_is_an_interrupt() -> None:
+    """Once, however often it is told: what was started is being removed by then. Under nohup it means nothing."""
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    main(["scenarios"])
+    assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    main(["scenarios"])
+    with pytest.raises(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGHUP)
+    signal.raise_signal(signal.SIGHUP)
+
+
+def test_a_terminal_that_is_gone_stops_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It refuses every word; what printed them goes on, so that what was started is removed."""
+    refused: list[str] = []
+
+    def gone(text: str) -> None:
+        refused.append(text)
+        raise OSError(5, "Input/output error")
+
+    for name in ("stdout", "stderr"):
+        monkeypatch.setattr(outcome.sys, name, SimpleNamespace(write=gone))
+    outcome.say("interrupted")
+    outcome.print_error("The harness broke.")
+
+    assert refused == ["interrupted\n", "The harness broke.\n"]

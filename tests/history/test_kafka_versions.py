@@ -1,0 +1,81 @@
+"""Kafka's versions, and what depends on them."""
+
+from __future__ import annotations
+
+import pytest
+
+from history.kafka_versions import AFFECTED, METADATA_LEVELS, RELEASES, Span, Version, affected, has
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("3.9.1", (3, 9, 1)),
+        ("4.10.2-SNAPSHOT", (4, 10, 2)),
+        ("3.9", (3, 9, 0)),
+        ("3.7-IV4", (3, 7, 0)),
+        ("v3.6.1", (3, 6, 1)),
+    ],
+)
+def test_a_version_is_its_numbers(text: str, parts: tuple[int, int, int]) -> None:
+    """A minor release is the first of its patches."""
+    assert Version.parse(text) == parts
+
+
+@pytest.mark.parametrize("text", ["", "trunk", "4", "IV-1"])
+def test_what_has_no_number_is_no_version(text: str) -> None:
+    """The sentence says what one looks like."""
+    with pytest.raises(ValueError, match=r"is no version such as 3\.9\.1"):
+        Version.parse(text)
+
+
+def test_versions_compare_by_numbers() -> None:
+    """4.10 is after 4.9; both are written as Kafka writes them."""
+    assert Version(4, 9, 3) < Version(4, 10)
+    assert (str(Version(3, 9)), Version(3, 9, 1).minor_release) == ("3.9.0", "3.9")
+
+
+def test_a_span_ends_before_its_second_version() -> None:
+    """Without one it does not end."""
+    ended, lasting = Span(Version(3, 4), Version(3, 4, 1)), Span(Version(3, 4))
+
+    assert [Version(3, 3, 2) in ended, Version(3, 4) in ended, Version(3, 4, 1) in ended] == [False, True, False]
+    assert [Version(3, 3, 2) in lasting, Version(9, 0) in lasting] == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("feature", "version", "there"),
+    [
+        ("strict_min_isr", "2.8.2", False),
+        ("strict_min_isr", "3.6.2", False),
+        ("strict_min_isr", "3.7.0", True),
+        ("strict_min_isr", "trunk", True),
+        ("kraft", "3.2.3", False),
+        ("kraft", "3.3.0", True),
+        ("zookeeper", "3.9.1", True),
+        ("zookeeper", "4.0.0", False),
+        ("zookeeper", "trunk", False),
+        ("elr", "3.9.1", False),
+        ("elr", "4.0.0", True),
+    ],
+)
+def test_a_feature_begins_and_ends_with_a_version(feature: str, version: str, there: bool) -> None:
+    """What is no number is taken as newest."""
+    assert has(feature, version) is there
+
+
+@pytest.mark.parametrize(
+    ("version", "found"),
+    [("2.8.2", True), ("3.3.2", True), ("3.3.3", False), ("3.4.0", True), ("3.4.1", False), ("trunk", False)],
+)
+def test_a_bug_is_in_some_versions(version: str, found: bool) -> None:
+    """One that was fixed in two lines has two spans; of what is no number nobody knows."""
+    assert affected("KAFKA-14704", version) is found
+
+
+def test_tables_are_in_order() -> None:
+    """Levels grow with their releases, and each release with levels is one that is known."""
+    assert sorted(METADATA_LEVELS) == list(METADATA_LEVELS)
+    assert sorted(METADATA_LEVELS.values()) == list(METADATA_LEVELS.values())
+    assert METADATA_LEVELS.keys() <= set(RELEASES)
+    assert all(span.before is None or span.since < span.before for spans in AFFECTED.values() for span in spans)

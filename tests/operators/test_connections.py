@@ -1,0 +1,64 @@
+"""Addresses from Airflow's connections reach Spark's and Docker's own clients."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from airflow.sdk import BaseHook, Connection
+from airflow.sdk.exceptions import AirflowNotFoundException
+
+from history.errors import BadInput
+from operators.connections import use_connections
+from spark.connection import spark_master
+
+
+def stored(monkeypatch: pytest.MonkeyPatch, *connections: Connection) -> None:
+    """Let Airflow know these connections and no others."""
+    monkeypatch.setattr(os, "environ", {})
+
+    def get(conn_id: str) -> Connection:
+        found = [each for each in connections if each.conn_id == conn_id]
+        if not found:
+            raise AirflowNotFoundException(conn_id)
+        return found[0]
+
+    monkeypatch.setattr(BaseHook, "get_connection", get)
+
+
+def test_a_stored_connection_says_where_spark_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Master and options, as one in the environment would."""
+    spark = Connection(
+        conn_id="spark_default", conn_type="spark", host="spark://far", port=7077, extra='{"deploy-mode": "client"}'
+    )
+    stored(monkeypatch, spark)
+    use_connections()
+
+    assert spark_master(os.environ) == ("spark://far:7077", {"deploy-mode": "client"})
+    assert "DOCKER_HOST" not in os.environ
+
+
+@pytest.mark.parametrize(
+    ("host", "port", "address"),
+    [("unix:///run/docker.sock", None, "unix:///run/docker.sock"), ("far", 2375, "tcp://far:2375")],
+)
+def test_a_stored_connection_says_where_docker_is(
+    monkeypatch: pytest.MonkeyPatch, host: str, port: int | None, address: str
+) -> None:
+    """A whole address as it is; a host and its port by TCP."""
+    stored(monkeypatch, Connection(conn_id="docker_default", conn_type="docker", host=host, port=port))
+    use_connections()
+
+    assert os.environ == {"DOCKER_HOST": address}
+
+
+def test_without_connections_everything_stays_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spark runs in the task; a connection without a host is refused."""
+    stored(monkeypatch)
+    use_connections()
+    assert os.environ == {}
+    assert spark_master(os.environ) == ("local[*]", {})
+
+    stored(monkeypatch, Connection(conn_id="docker_default", conn_type="docker"))
+    with pytest.raises(BadInput, match="docker_default has no host"):
+        use_connections()

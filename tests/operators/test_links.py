@@ -1,0 +1,28 @@
+"""The buttons of judge and publish."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from operators.judge import Judge
+from operators.links import PAGES
+from operators.publish import Publish
+
+
+@pytest.mark.parametrize("kind", [Judge, Publish])
+def test_buttons_lead_to_the_page_and_the_data_docs(
+    kind: type[Judge | Publish], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the pages are served; else to the file itself."""
+    step = kind(task_id="x", run=str(tmp_path / "runs" / "a-run"))
+    monkeypatch.setenv(PAGES, "http://127.0.0.1:8081")
+
+    assert {link.name: link.get_link(step, ti_key=None) for link in step.operator_extra_links} == {
+        "Run's page": "http://127.0.0.1:8081/runs/a-run/report/index.html",
+        "Data Docs": "http://127.0.0.1:8081/runs/a-run/verdict/data_docs/index.html",
+    }
+    monkeypatch.delenv(PAGES)
+    page = next(iter(step.operator_extra_links)).get_link(step, ti_key=None)
+    assert page == f"file://{tmp_path}/runs/a-run/report/index.html"
