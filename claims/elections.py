@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 
 from claims.answer import Answer, Evidence, counted, refuted, shown, unseen
 from claims.moments import Change, leader_changes
-from claims.recording import SECOND_NS, Recording, Sample
+from claims.recording import SECOND_NS, Recording
 from history.partition import TopicPartition
+from history.samples import Sample
 
 NO_CHANGE = "No partition got another leader."
 

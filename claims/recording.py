@@ -18,6 +18,7 @@ from history.events import Event, read_events
 from history.folder import RunFolder
 from history.manifest import Manifest, read_manifest
 from history.partition import TopicPartition
+from history.samples import Sample
 from spark.broker_log import read_broker_logs
 from spark.clock import Clock, read_clock, wall_ns
 from spark.metadata_log import read_metadata_log
@@ -30,20 +31,6 @@ _REMOTE = re.compile(
     r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}[+-]\d{4}) \[.*?\] DEBUG \S+ - \[Partition (\S+)-(\d+) broker=\d+\] "
     r"Recorded replica (\d+) log end offset \(LEO\) position (\d+)"
 )
-
-
-class Sample(NamedTuple):
-    """A replica as its own broker told it, HW and LEO of one moment."""
-
-    broker: int
-    epoch: int
-    sent_ns: int
-    received_ns: int
-    hw: int
-    leo: int
-    log_start: int = 0
-    incarnation: int = 1
-    single: bool = True  # else LEO was asked for before HW
 
 
 class Remote(NamedTuple):
@@ -209,8 +196,8 @@ def _samples(folder: RunFolder) -> dict[TopicPartition, list[Sample]]:
                     row["received_ns"],
                     row["high_watermark"],
                     row["log_end_offset"],
-                    row["log_start_offset"],
                     row["incarnation"],
+                    row["log_start_offset"],
                     row["single_reply"],
                 )
             )

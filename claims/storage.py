@@ -11,8 +11,9 @@ from claims.answer import Answer, Evidence, counted, refuted, shown, unseen
 from claims.files import Segment, batches_of, by_offset, by_time, segments_of
 from claims.isr import default_of
 from claims.moments import SILENCE_NS, at_rest
-from claims.recording import SECOND_NS, Recording, Sample
+from claims.recording import SECOND_NS, Recording
 from history.partition import TopicPartition
+from history.samples import Sample
 
 GIB = 1 << 30
 APART_NS = 600_000_000

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from claims.recording import SECOND_NS, Recording, Remote, Sample
+from claims.recording import SECOND_NS, Recording, Remote
+from history.samples import Sample
 
 Table = dict[str, Any]
 ROUNDS = 24  # rows of a table of fetches
@@ -144,7 +145,7 @@ def out_of_range(recording: Recording) -> Iterator[Table]:
     """A follower's log start and LEO beside its leader's, whenever one of them changed."""
     for where in recording.states:
         rows: list[list[Any]] = []
-        last: dict[tuple[int, int], tuple[int, int]] = {}
+        last: dict[tuple[int, int | None], tuple[int, int]] = {}
         for sample in recording.samples.get(where, ()):
             told = (sample.log_start, sample.leo // 500)  # not each batch of catching up
             if last.get((sample.broker, sample.incarnation)) != told:

@@ -9,8 +9,9 @@ from typing import Any
 
 from claims.answer import Answer, Evidence, counted, refuted, shown, unseen
 from claims.moments import Moment, at_rest
-from claims.recording import SECOND_NS, Recording, Remote, Sample
+from claims.recording import SECOND_NS, Recording, Remote
 from history.partition import TopicPartition
+from history.samples import Sample
 
 NO_REST = "No partition came to rest while its replicas were probed."
 

@@ -15,11 +15,9 @@ PAGES = "PLIMSOLL_PAGES"  # the address at which the folders site/ and runs/ are
 
 
 def page_of(run: Path, *parts: str) -> str:
-    """The address of a file in a run's folder; on this machine's disk where nobody serves it."""
+    """The address of a file in a run's folder; none where nobody serves it, and then there is no button."""
     base = os.environ.get(PAGES)
-    if not base:
-        return run.joinpath(*parts).resolve().as_uri()
-    return "/".join([base.rstrip("/"), run.parent.name, run.name, *parts])
+    return "/".join([base.rstrip("/"), run.parent.name, run.name, *parts]) if base else ""
 
 
 class RunPage(BaseOperatorLink):

@@ -21,7 +21,7 @@ _READING = """## How to read it
 - A phase is red only when the harness failed. A wait that ran out is evidence and leaves it green.
 - `judge` is green only when the verdict is `pass`. Red is `fail` (a guarantee was violated) or `unknown` (the evidence
   does not suffice); its log says which, in one sentence.
-- `judge` and `publish` have buttons to the run's page and to its Data Docs.
+- `judge` and `publish` have buttons to the run's page and to its Data Docs, under Details.
 - Nothing is retried. Trigger the DAG again for a new run."""
 
 

@@ -13,13 +13,14 @@ from pyspark.sql import functions as F  # noqa: N812  # the name that Spark's ow
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from history.partition import TopicPartition
+from history.samples import Sample
 from spark import agreement, elections, watermarks
 from spark.anomalies import SEVERITY
 from spark.checks import TALLIES, Check, summaries, tally
 from spark.invariants import Invariant
 from spark.sources import Sources
 from spark.tables import PARTITION, REPLICA, VALUE, rows
-from spark.watermarks import Facts, Sample
+from spark.watermarks import Facts
 
 INVARIANTS = {
     "I4": Invariant("a replica's high watermark falls at most once within an epoch"),
@@ -56,7 +57,7 @@ SHORT = pa.schema(
         pa.field("until_ns", pa.int64()),
     ]
 )
-_COLUMNS = ["broker_id", "incarnation", "leader_epoch", "sent_ns", "received_ns", "high_watermark", "log_end_offset"]
+_COLUMNS = ["broker_id", "leader_epoch", "sent_ns", "received_ns", "high_watermark", "log_end_offset", "incarnation"]
 
 
 def invariants(spark: SparkSession, sources: Sources, lacking_segments: str | None = None) -> list[dict[str, Any]]:
@@ -101,8 +102,8 @@ def on_samples(sources: Sources) -> list[dict[str, Any]]:
 def samples_of(table: pa.Table) -> list[Sample]:
     """A partition's samples in the order in which they were asked for; one without an epoch is no use here."""
     columns = [table.column(name).to_pylist() for name in _COLUMNS]
-    found = [Sample(*values) for values in zip(*columns, strict=True) if values[2] is not None]
-    return sorted(found, key=lambda sample: (sample.sent_ns, sample.broker_id))
+    found = [Sample(*values) for values in zip(*columns, strict=True) if values[1] is not None]
+    return sorted(found, key=lambda sample: (sample.sent_ns, sample.broker))
 
 
 def on_logs(spark: SparkSession, sources: Sources) -> list[dict[str, Any]]:

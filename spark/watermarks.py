@@ -14,24 +14,13 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, NamedTuple
 
+from history.samples import Sample
 from spark.checks import Check
 from spark.invariants import SETTLE_NS, Outage
 from spark.states import State
 
 SLACK_NS = 100_000_000
 UNFENCED_NS = 2_000_000_000  # a follower that was fenced and lives may still move the high watermark so long
-
-
-class Sample(NamedTuple):
-    """A good answer of the probe."""
-
-    broker_id: int
-    incarnation: int | None
-    leader_epoch: int
-    sent_ns: int
-    received_ns: int
-    high_watermark: int
-    log_end_offset: int
 
 
 class Fault(NamedTuple):
@@ -112,13 +101,13 @@ def i4_follower_falls_once(samples: Sequence[Sample], facts: Facts) -> Iterator[
     last: dict[tuple[int, int | None, int], Sample] = {}
     falls: dict[tuple[int, int | None, int], list[Sample]] = {}
     for sample in samples:
-        life = sample.broker_id, sample.incarnation, sample.leader_epoch
+        life = sample.broker, sample.incarnation, sample.epoch
         before = last.get(life)
         if before is None:
             last[life] = sample
         elif before.received_ns <= sample.sent_ns:
             fallen = falls.setdefault(life, [])
-            if sample.high_watermark < before.high_watermark:
+            if sample.hw < before.hw:
                 fallen.append(sample)
             last[life] = sample
     for (broker_id, incarnation, leader_epoch), fallen in falls.items():
@@ -128,7 +117,7 @@ def i4_follower_falls_once(samples: Sequence[Sample], facts: Facts) -> Iterator[
             broker_id=broker_id,
             incarnation=incarnation,
             leader_epoch=leader_epoch,
-            fell_to=[sample.high_watermark for sample in fallen],
+            fell_to=[sample.hw for sample in fallen],
             at_ns=[sample.received_ns for sample in fallen],
         )
 
@@ -144,25 +133,25 @@ def i7_isr_covers_hw(samples: Sequence[Sample], facts: Facts) -> Iterator[Check]
     top: Sample | None = None
     for answered, sample in _interleaved(samples):
         if answered:
-            leads = leaders.get(sample.leader_epoch) == sample.broker_id
-            if leads and (top is None or sample.high_watermark > top.high_watermark):
+            leads = leaders.get(sample.epoch) == sample.broker
+            if leads and (top is None or sample.hw > top.hw):
                 top = sample
             continue
         at = bisect_right(begins, sample.sent_ns) - 1
         if at < 0 or top is None or sample.sent_ns > stretches[at][2]:
             continue
         state = stretches[at][0]
-        if sample.broker_id in state.isr and sample.broker_id != top.broker_id:
+        if sample.broker in state.isr and sample.broker != top.broker:
             yield facts.check(
                 sample.received_ns,
-                sample.log_end_offset < top.high_watermark,
-                broker_id=sample.broker_id,
-                log_end_offset=sample.log_end_offset,
+                sample.leo < top.hw,
+                broker_id=sample.broker,
+                log_end_offset=sample.leo,
                 isr=sorted(state.isr),
                 partition_epoch=state.partition_epoch,
-                leader=top.broker_id,
-                leader_epoch=top.leader_epoch,
-                leader_hw=top.high_watermark,
+                leader=top.broker,
+                leader_epoch=top.epoch,
+                leader_hw=top.hw,
                 leader_hw_ns=top.received_ns,
                 leo_ns=sample.received_ns,
             )
@@ -177,23 +166,23 @@ def i9_follower_below_leader(samples: Sequence[Sample], facts: Facts) -> Iterato
     leaders = facts.leaders
     tops: dict[int, Sample] = {}
     for answered, sample in _interleaved(samples):
-        epoch = sample.leader_epoch
-        leads, start = leaders.get(epoch) == sample.broker_id, facts.starts.get(epoch)
+        epoch = sample.epoch
+        leads, start = leaders.get(epoch) == sample.broker, facts.starts.get(epoch)
         if epoch not in leaders or start is None:
             continue
-        if answered and not leads and sample.high_watermark > start:
-            if epoch not in tops or sample.high_watermark > tops[epoch].high_watermark:
+        if answered and not leads and sample.hw > start:
+            if epoch not in tops or sample.hw > tops[epoch].hw:
                 tops[epoch] = sample
         elif not answered and leads and epoch in tops:
             top = tops[epoch]
             yield facts.check(
                 sample.received_ns,
-                top.high_watermark > sample.high_watermark,
-                leader=sample.broker_id,
+                top.hw > sample.hw,
+                leader=sample.broker,
                 leader_epoch=epoch,
-                leader_hw=sample.high_watermark,
-                follower=top.broker_id,
-                follower_hw=top.high_watermark,
+                leader_hw=sample.hw,
+                follower=top.broker,
+                follower_hw=top.hw,
                 follower_hw_ns=top.received_ns,
                 leader_hw_ns=sample.received_ns,
                 epoch_start=start,
@@ -228,17 +217,17 @@ def _below_min_isr(samples: Sequence[Sample], facts: Facts) -> Iterator[Check]:
             if sample.sent_ns >= since_ns - SLACK_NS + UNFENCED_NS and sample.received_ns <= until_ns
         ]
         if len(shown) > 1:
-            low = min(shown, key=lambda sample: sample.high_watermark)
-            high = max(shown, key=lambda sample: sample.high_watermark)
+            low = min(shown, key=lambda sample: sample.hw)
+            high = max(shown, key=lambda sample: sample.hw)
             yield facts.check(
                 high.received_ns,
-                high.high_watermark > low.high_watermark,
+                high.hw > low.hw,
                 leader=state.leader,
                 leader_epoch=state.leader_epoch,
                 isr=sorted(state.isr),
                 least_isr=least_isr,
-                from_hw=low.high_watermark,
-                to_hw=high.high_watermark,
+                from_hw=low.hw,
+                to_hw=high.hw,
                 samples=len(shown),
             )
 
@@ -262,10 +251,10 @@ def i22_hw_reaches_epoch_start(samples: Sequence[Sample], facts: Facts) -> Itera
     first = min(facts.leaders, default=0)
     for epoch, leader in facts.leaders.items():
         start = facts.starts.get(epoch)
-        shown = [sample for sample in samples if (sample.broker_id, sample.leader_epoch) == (leader, epoch)]
+        shown = [sample for sample in samples if (sample.broker, sample.epoch) == (leader, epoch)]
         if start is None or epoch == first or not shown:
             continue
-        reached = any(sample.high_watermark >= start for sample in shown)
+        reached = any(sample.hw >= start for sample in shown)
         late = None if reached else _late(shown, epoch, facts)
         if reached or late is not None:
             yield facts.check(
@@ -274,7 +263,7 @@ def i22_hw_reaches_epoch_start(samples: Sequence[Sample], facts: Facts) -> Itera
                 leader=leader,
                 leader_epoch=epoch,
                 epoch_start=start,
-                high_watermark=max(sample.high_watermark for sample in shown),
+                high_watermark=max(sample.hw for sample in shown),
             )
 
 
@@ -323,7 +312,7 @@ def i23_evicted_in_time(samples: Sequence[Sample], facts: Facts) -> Iterator[Che
 def _had_to_go(samples: Sequence[Sample], state: State, fault: Fault, limit_ns: int, later: Sequence[State]) -> bool:
     until_ns = fault.from_ns + limit_ns
     led = [s for s in _of_leader(samples, state) if fault.from_ns <= s.sent_ns and s.received_ns <= until_ns]
-    early = {sample.log_end_offset for sample in led if sample.sent_ns <= fault.from_ns + 1_000_000_000}
+    early = {sample.leo for sample in led if sample.sent_ns <= fault.from_ns + 1_000_000_000}
     same = all(each.leader == state.leader for each in later if (each.t_ns or 0) <= until_ns)
     lasting = bool(led) and led[-1].received_ns >= until_ns - 1_000_000_000
     return fault.until_ns >= until_ns and same and lasting and len(early) >= 3
@@ -341,16 +330,16 @@ def i24_caught_up_at_join(samples: Sequence[Sample], facts: Facts) -> Iterator[C
         joined = set(after.isr) - set(before.isr)
         if after.leader < 0 or before.leader != after.leader:
             continue
-        shown = [s.high_watermark for s in _of_leader(samples, after) if s.received_ns <= (after.t_ns or 0)]
+        shown = [s.hw for s in _of_leader(samples, after) if s.received_ns <= (after.t_ns or 0)]
         floor = max([*shown, facts.starts.get(after.leader_epoch, 0)])
         for broker_id in sorted(joined):
-            seen = next((s for s in samples if s.broker_id == broker_id and s.sent_ns >= since_ns), None)
+            seen = next((s for s in samples if s.broker == broker_id and s.sent_ns >= since_ns), None)
             if seen is not None and seen.received_ns <= until_ns:
                 yield facts.check(
                     seen.received_ns,
-                    seen.log_end_offset < floor,
+                    seen.leo < floor,
                     broker_id=broker_id,
-                    log_end_offset=seen.log_end_offset,
+                    log_end_offset=seen.leo,
                     floor=floor,
                     leader=after.leader,
                     leader_epoch=after.leader_epoch,
@@ -360,7 +349,7 @@ def i24_caught_up_at_join(samples: Sequence[Sample], facts: Facts) -> Iterator[C
 
 def _of_leader(samples: Sequence[Sample], state: State) -> list[Sample]:
     asked = state.leader, state.leader_epoch
-    return [sample for sample in samples if (sample.broker_id, sample.leader_epoch) == asked]
+    return [sample for sample in samples if (sample.broker, sample.epoch) == asked]
 
 
 def _interleaved(samples: Sequence[Sample]) -> Iterator[tuple[bool, Sample]]:

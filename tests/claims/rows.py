@@ -3,9 +3,10 @@
 from collections.abc import Iterable
 from typing import Any
 
-from claims.recording import SECOND_NS, Recording, Remote, Sample
+from claims.recording import SECOND_NS, Recording, Remote
 from history.events import Event
 from history.partition import TopicPartition
+from history.samples import Sample
 from spark.states import State
 
 ORDERS = TopicPartition("orders", 0)

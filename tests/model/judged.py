@@ -15,6 +15,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  # the name that Spark's own pages use
 
+from history.samples import Sample
 from history.tables import ISR, POLLS, REPLICAS, SEEKS, SENDS
 from spark import anomalies, delivery, elections, invariants, order, recorded, watermarks
 from spark.agreement import Logs, Replica, compare
@@ -25,12 +26,12 @@ from spark.segments import SEGMENTS
 from spark.sources import decided
 from spark.states import State
 from spark.tables import rows
-from spark.watermarks import Facts, Fault, Sample
+from spark.watermarks import Facts, Fault
 from tests.model.replicated_log import BROKERS, EVICT_NS, Batch, History
 from tests.spark.folders import TP, batch, values
 
 WHERE = TP["topic"], TP["partition"]
-SAMPLE = ("broker_id", "incarnation", "leader_epoch", "sent_ns", "received_ns", "high_watermark", "log_end_offset")
+SAMPLE = ("broker_id", "leader_epoch", "sent_ns", "received_ns", "high_watermark", "log_end_offset", "incarnation")
 
 
 def states(history: History) -> list[State]:

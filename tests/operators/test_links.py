@@ -15,7 +15,7 @@ from operators.publish import Publish
 def test_buttons_lead_to_the_page_and_the_data_docs(
     kind: type[Judge | Publish], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where the pages are served; else to the file itself."""
+    """Where the pages are served; Airflow shows no button without an address."""
     step = kind(task_id="x", run=str(tmp_path / "runs" / "a-run"))
     monkeypatch.setenv(PAGES, "http://127.0.0.1:8081")
 
@@ -24,5 +24,4 @@ def test_buttons_lead_to_the_page_and_the_data_docs(
         "Data Docs": "http://127.0.0.1:8081/runs/a-run/verdict/data_docs/index.html",
     }
     monkeypatch.delenv(PAGES)
-    page = next(iter(step.operator_extra_links)).get_link(step, ti_key=None)
-    assert page == f"file://{tmp_path}/runs/a-run/report/index.html"
+    assert {link.get_link(step, ti_key=None) for link in step.operator_extra_links} == {""}

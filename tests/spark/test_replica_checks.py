@@ -132,7 +132,7 @@ def test_samples_come_in_the_order_of_their_questions():
     """And without those that name no epoch."""
     literal = [sample(1, 5, 1, 1), sample(2, 3, 1, 1), sample(3, 4, 1, 1, epoch=None)]
 
-    assert [(s.broker_id, s.sent_ns) for s in samples_of(pa.Table.from_pylist(literal))] == [(2, 3), (1, 5)]
+    assert [(s.broker, s.sent_ns) for s in samples_of(pa.Table.from_pylist(literal))] == [(2, 3), (1, 5)]
 
 
 @pytest.fixture

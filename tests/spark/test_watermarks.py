@@ -4,16 +4,17 @@ from dataclasses import replace
 
 import pytest
 
+from history.samples import Sample
 from spark import watermarks
 from spark.invariants import Outage
 from spark.states import State
-from spark.watermarks import Facts, Fault, Sample
+from spark.watermarks import Facts, Fault
 from tests.spark.folders import MS, S
 
 
 def seen(broker_id, t_ns, hw, leo, *, epoch=0, incarnation=1):
     """One answer of the probe, 1 ms after it was asked for."""
-    return Sample(broker_id, incarnation, epoch, t_ns, t_ns + MS, hw, leo)
+    return Sample(broker_id, epoch, t_ns, t_ns + MS, hw, leo, incarnation)
 
 
 def state(t_ns, leader, epoch, isr, *, number=0):
@@ -152,7 +153,7 @@ def test_i22_below_min_isr_the_hw_may_stay_down():
 
     assert verdict("I22", late, short) == (0, 0)
     assert verdict("I22", late, moved) == (1, 1)
-    assert verdict("I22", [late[0], late[1]._replace(high_watermark=10)], moved) == (1, 0)
+    assert verdict("I22", [late[0], late[1]._replace(hw=10)], moved) == (1, 0)
 
 
 def stopped(*, leaves_at, growing=True, until=60 * S):
