@@ -83,7 +83,7 @@ def test_the_index_tells_of_every_campaign(tmp_path: Path) -> None:
         if name != "unfinished":
             about = {"campaign_id": name, "created_at": day, "state": "pass", "sentence": f"{name} says."}
             folder.result.write_text(json.dumps(about))
-    old = places.site / "plans" / "old" / "result.json"
+    old = places.site / "capacity" / "old" / "result.json"
     old.write_text(json.dumps({"sentence": "old says."}))
 
     assert [each.result.campaign_id for each in results(places)] == ["new", "old"]

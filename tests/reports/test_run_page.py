@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser
 
+from history.events import Event
 from history.manifest import Incarnation, read_manifest
 from reports.page import PLOTLY, Bar, embedded
-from reports.run_page import _labelled, main, publish
+from reports.run_page import _is_met, _labelled, main, publish
 from tests.reports.in_browser import Opened, open_page
 from tests.reports.sample_run import BACK_S, KILL_S, write_sample_run
 
@@ -322,6 +323,21 @@ def test_numbers_that_would_touch_are_left_out() -> None:
     bars = [Bar("a long name of a phase", str(n), left, 1.0) for n, left in ((1, 0.0), (2, 1.0), (3, 50.0))]
 
     assert [bar.wide for bar in _labelled(bars)] == ["number", "nothing", "number"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "detail", "met"),
+    [
+        ("condition_met", {}, True),
+        ("wait_timed_out", {}, False),
+        ("precondition", {"met": True}, True),
+        ("precondition", {"met": False}, False),
+        ("error", {}, False),
+    ],
+)
+def test_only_what_was_met_has_a_tick(kind: str, detail: dict[str, Any], met: bool) -> None:
+    """A precondition is recorded whether it held or not."""
+    assert _is_met(Event(0, "", kind, "chaos", "", "", detail)) == met
 
 
 def test_a_positive_control_says_what_is_expected(tmp_path: Path) -> None:

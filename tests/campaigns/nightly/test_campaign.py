@@ -197,8 +197,8 @@ def test_a_known_bug_of_kafka_does_not_alert(sentence: str, broken: list[str], s
     rows = failing(history(LATE + 1), LATE, sentence=sentence, broken=broken, anomalies={})
     told = result(rows)
 
-    assert [failure["status"] for failure in told["failures"]] == [status]
-    assert (told["state"], len(told["alerts"])) == (state, int(state == "fail"))
+    assert [failure.status for failure in told.failures] == [status]
+    assert (told.state, len(told.alerts)) == (state, int(state == "fail"))
 
 
 @pytest.mark.parametrize(("year", "status", "state"), [(2026, "waived", "pass"), (2031, "new", "fail")])
@@ -212,8 +212,8 @@ def test_what_ships_is_green_on_a_healthy_host(year: int, status: str, state: st
             row |= {"verdict": "fail", "broken": ["I2", "I6"], "sentence": "I2 does not hold."}
     told = nightly.result(campaign, rows)
 
-    assert [(failure["status"], len(failure["runs"])) for failure in told["failures"]] == [(status, 2)]
-    assert told["state"] == state
+    assert [(failure.status, len(failure.runs)) for failure in told.failures] == [(status, 2)]
+    assert told.state == state
 
 
 def test_what_versions_do_by_design_is_no_finding() -> None:
