@@ -9,9 +9,11 @@ MAKEFLAGS += --no-print-directory
 PYTHON ?= python3
 VENV := .venv
 PY := $(VENV)/bin/python
+UV = UV_CACHE_DIR=$(VENV)/.uv $(VENV)/bin/uv
+PINNED = --quiet --python $(PY) --require-hashes
 
 SCENARIO ?= follower_lag_then_leader_kill
-KAFKA ?= 3.9.1
+KAFKA ?= 4.4.0
 RUNTIME ?= auto
 RATE ?=
 SEED ?=
@@ -71,11 +73,18 @@ help: ## List the targets
 $(VENV)/.ready: requirements.lock
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 14))' || { echo "Python 3.11 to 3.13 is needed; $(PYTHON) is $$($(PYTHON) --version 2>&1)." >&2; exit 3; }
 	[ -x $(VENV)/bin/pip ] || $(PYTHON) -m venv --clear $(VENV) || { echo "$(PYTHON) cannot make a virtual environment; install its venv module (Debian: python3-venv)." >&2; exit 3; }
-	echo "Setting up: fetching the Python packages of requirements.lock (about 1.6 GB on disk, once)."
+	echo "Setting up: fetching the Python packages of requirements.lock (about 1.3 GB on disk, once)."
 	uv=$$(grep -oE '^uv==[0-9.]+' requirements.lock)
-	$(VENV)/bin/pip install --quiet --disable-pip-version-check "$$uv"
-	UV_CACHE_DIR=.cache/uv $(VENV)/bin/uv pip sync --quiet --python $(PY) --require-hashes requirements.lock
-	rm -rf .cache/uv  # twice the size of what is installed
+	[ "$$($(VENV)/bin/uv --version 2>&1 | cut -d ' ' -f 2)" = "$${uv#uv==}" ] || $(VENV)/bin/pip install --quiet --disable-pip-version-check "$$uv"
+	$(UV) pip sync $(PINNED) requirements.lock
+	rm -rf $(VENV)/.uv
+	touch $@
+
+# What some targets need beside that: $(VENV)/.dev, $(VENV)/.postgres, $(VENV)/.edn.
+$(VENV)/.%: requirements-%.lock $(VENV)/.ready
+	@echo "Fetching the Python packages of $<, once."
+	$(UV) pip install $(PINNED) -r $<
+	rm -rf $(VENV)/.uv
 	touch $@
 
 .PHONY: setup
@@ -99,7 +108,7 @@ judge: $(VENV)/.ready ## Judge recorded runs again: RUN=<folder> [RUN="<folder> 
 	exec $(PY) -m operators.cli judge $(RUN)
 
 .PHONY: import
-import: $(VENV)/.ready ## Judge a history from elsewhere: HISTORY=<file> FORMAT=operations|verifiable|ledger|jepsen OPTIONS="--acks 1 …"
+import: $(VENV)/.ready $(if $(filter jepsen,$(FORMAT)),$(VENV)/.edn) ## Judge a history from elsewhere: HISTORY=<file> FORMAT=operations|verifiable|ledger|jepsen OPTIONS="--acks 1 …"
 	@exec $(PY) -m imports.cli --history="$(HISTORY)" --format="$(FORMAT)" $(OPTIONS)
 
 .PHONY: compare
@@ -139,30 +148,32 @@ mutate: $(VENV)/.ready ## Damage clean recorded runs in every way a checker clai
 	@exec $(PY) -m bench.mutate
 
 .PHONY: test
-test: $(VENV)/.ready ## Run the tests: first without a cluster, then against real brokers
+test: $(VENV)/.dev ## Run the tests: first without a cluster, then against real brokers
 	@exec $(PY) -m tests.run
 
 .PHONY: test-slow
-test-slow: $(VENV)/.ready ## Run the tests that take many minutes
+test-slow: $(VENV)/.dev ## Run the tests that take many minutes
 	@exec $(PY) -m pytest -m slow tests
 
 .PHONY: test-versions
-test-versions: $(VENV)/.ready ## Start every minor line of Kafka from 2.8 on once, in each mode that it has (15 min)
+test-versions: $(VENV)/.dev ## Start every minor line of Kafka from 2.8 on once, in each mode that it has (15 min)
 	@exec $(PY) -m pytest -m slow tests/integration/test_versions.py
 
 .PHONY: lint
-lint: $(VENV)/.ready ## Check style and types
+lint: $(VENV)/.dev ## Check style and types
 	@$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
 
 .PHONY: lock
-lock: $(VENV)/.ready ## Write requirements.lock anew from pyproject.toml
-	@$(VENV)/bin/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --group dev -o requirements.lock pyproject.toml
+lock: $(VENV)/.ready ## Write the lock files anew from pyproject.toml, each package at its newest version that fits
+	@compile="$(VENV)/bin/uv pip compile --quiet --upgrade --universal --generate-hashes --no-emit-index-url"
+	$$compile -o requirements.lock pyproject.toml
+	for group in dev postgres edn; do $$compile -c requirements.lock --group $$group -o requirements-$$group.lock; done
 
 .PHONY: up
 up: export PLIMSOLL_DB = $(DB)
-up: $(VENV)/.ready ## Start Airflow with its web page on PORT=8080 of this machine [DB=postgresql://…]
+up: $(VENV)/.ready $(if $(findstring postgresql,$(DB)),$(VENV)/.postgres) ## Start Airflow with its web page on PORT=8080 of this machine [DB=postgresql://…]
 	@exec $(PY) -m operators.cli up --port "$(PORT)"
 
 .PHONY: down

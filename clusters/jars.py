@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import os
 import re
 import shutil
 import subprocess
 import tempfile
+import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -15,7 +17,7 @@ from pathlib import Path
 
 from clusters.paths import CACHE, locked
 from history.errors import BadInput, HarnessError
-from history.java import java_home
+from history.java import java_of
 
 log = logging.getLogger("plimsoll.jars")
 
@@ -134,6 +136,29 @@ def _without_pom(cache: Path) -> list[str]:
     return [f"{file.parent.parent.name}:{file.parent.name}:{file.stem.removeprefix('ivy-')}" for file in found]
 
 
+def _trusted() -> list[str]:
+    """The authorities that Python was told to trust (SSL_CERT_FILE), in a store of Java's own format."""
+    file = os.environ.get("SSL_CERT_FILE")
+    if not file:
+        return []
+    from cryptography.hazmat.primitives.serialization import NoEncryption
+    from cryptography.hazmat.primitives.serialization.pkcs12 import PKCS12Certificate, serialize_java_truststore
+    from cryptography.utils import CryptographyDeprecationWarning
+    from cryptography.x509 import load_pem_x509_certificates
+
+    bundle = Path(file).read_bytes()
+    store = CACHE / "java" / f"trusted-{hashlib.sha256(bundle).hexdigest()[:12]}.p12"
+    if not store.is_file():
+        store.parent.mkdir(parents=True, exist_ok=True)
+        with warnings.catch_warnings(category=CryptographyDeprecationWarning, action="ignore"):  # old serial numbers
+            certificates = load_pem_x509_certificates(bundle)
+        named = [PKCS12Certificate(certificate, b"%d" % n) for n, certificate in enumerate(certificates)]
+        partial = store.with_name(f".{store.name}.{os.getpid()}")
+        partial.write_bytes(serialize_java_truststore(named, NoEncryption()))
+        partial.rename(store)
+    return [f"-Djavax.net.ssl.trustStore={store}"]
+
+
 def _retrieve(organisation: str, module: str, version: str, folder: Path) -> None:
     pyspark = find_spec("pyspark")
     if pyspark is None or pyspark.origin is None:
@@ -141,7 +166,7 @@ def _retrieve(organisation: str, module: str, version: str, folder: Path) -> Non
     (ivy,) = (Path(pyspark.origin).parent / "jars").glob("ivy-*.jar")
     done = subprocess.run(
         [
-            *(str(java_home() / "bin" / "java"), "-jar", str(ivy)),
+            *(java_of().command, *_trusted(), "-jar", str(ivy)),
             *("-dependency", organisation, module, version, "-confs", "default"),
             *("-cache", str(CACHE / "ivy"), "-retrieve", f"{folder}/[artifact]-[revision](-[classifier]).[ext]"),
         ],

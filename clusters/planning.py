@@ -26,6 +26,7 @@ from clusters.story.step import Step
 from clusters.world import Plan
 from history.errors import BadInput
 from history.folder import RunFolder, write_atomically
+from history.java import java_of
 
 Lease = Literal["process", "time"]
 
@@ -110,17 +111,18 @@ def _plan(
             "use RUNTIME=docker."
         )
     _check_subnet(chosen, subnet)
-    build = build_of(kafka)
+    build, java = build_of(kafka), java_of(told.cluster.java)
     if chosen == "docker":
         from clusters.runtimes.docker import fetch_what_nodes_need
 
-        fetch_what_nodes_need()
+        fetch_what_nodes_need(java)
         _check_kernel(told, steps)
     return Plan(
         scenario=told,
         kafka_version=build.version,
         jars=build.jars,
         origin=build.origin,
+        java=java,
         builds={name: build_of(name) for name in targets},
         agent=metrics_agent() if told.cluster.metrics else None,
         mode=mode,

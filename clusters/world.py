@@ -36,6 +36,7 @@ from clusters.wire import (
 from history.errors import EvidenceError, HarnessError
 from history.events import EventLog
 from history.folder import RunFolder, write_atomically
+from history.java import Java
 
 T = TypeVar("T")
 
@@ -55,6 +56,7 @@ class Plan(BaseModel):
     kafka_version: str
     jars: Path
     origin: str | None = None
+    java: Java
     builds: dict[str, Build] = Field(default_factory=dict)  # what upgrades go to, by what the scenario calls it
     agent: Path | None = None
     mode: Literal["kraft", "zookeeper"]
@@ -104,7 +106,7 @@ class World:
 
     @cached_property
     def release(self) -> kafka.Release:
-        return kafka.Release(self.plan.kafka_version, self.plan.jars, self.plan.mode, self.plan.agent)
+        return kafka.Release(self.plan.kafka_version, self.plan.jars, self.plan.mode, self.plan.java, self.plan.agent)
 
     @cached_property
     def prefix(self) -> str:

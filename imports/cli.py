@@ -14,18 +14,27 @@ from pathlib import Path
 from typing import NoReturn
 
 from clusters.story.menu import STEPS
+from history import extras
 from history.errors import BadInput, PlimsollError
 from history.folder import RunFolder
 from history.manifest import Origin
-from imports import jepsen, ledger, operations, run_folder, verifiable
+from imports import ledger, operations, run_folder, verifiable
 from imports.records import History, Tables, tables
 from imports.run_folder import Settings
+
+
+def _read_jepsen(paths: Sequence[Path]) -> History:
+    extras.require("edn", "edn_format", "FORMAT=jepsen")
+    from imports import jepsen
+
+    return jepsen.read(paths)
+
 
 READERS: dict[Origin, Callable[[Sequence[Path]], History | Tables]] = {
     "operations": operations.read,
     "verifiable": verifiable.read,
     "ledger": ledger.read,
-    "jepsen": jepsen.read,
+    "jepsen": _read_jepsen,
 }
 _UNKNOWN = 2
 _INTERRUPTED = 130

@@ -20,6 +20,7 @@ from typing import Any
 
 from clusters.paths import ROOT
 from clusters.waiting import wait_until
+from history import extras
 from history.errors import BadInput, HarnessError, WaitTimeout
 from operators.airflow_home import airflow, environment, make_home, migrate
 from operators.processes import send, session_members
@@ -100,6 +101,7 @@ def _database(address: str | None) -> dict[str, str]:
         return {}
     if not address.startswith("postgresql://"):
         raise BadInput("DB= is no PostgreSQL database's address, which begins as in postgresql://user@host/airflow.")
+    extras.require("postgres", "psycopg2", "DB=postgresql://…")
     return {"AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": address.replace("postgresql://", "postgresql+psycopg2://", 1)}
 
 

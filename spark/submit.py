@@ -17,7 +17,7 @@ import pyspark
 
 from history.errors import BadInput, HarnessError
 from history.folder import SEAL, RunFolder
-from history.java import java_home
+from history.java import spark_java_home
 from spark.connection import spark_master
 
 ROOT = Path(__file__).parents[1]
@@ -74,7 +74,7 @@ def _submit(folders: list[str]) -> None:
         ]
         environment = {
             **os.environ,
-            "JAVA_HOME": str(java_home()),
+            "JAVA_HOME": str(spark_java_home()),
             "PYSPARK_PYTHON": sys.executable,
             "PYSPARK_DRIVER_PYTHON": sys.executable,
             "PYTHONPATH": str(ROOT),
@@ -101,6 +101,7 @@ def _settings(scratch: str) -> dict[str, str]:
         "spark.sql.adaptive.enabled": "false",
         "spark.sql.codegen.wholeStage": "false",  # compiling costs more than these rows
         "spark.sql.codegen.cache.maxEntries": "10000",  # what one run had compiled serves the next
+        "spark.sql.execution.useObjectHashAggregateExec": "false",  # Spark 4.3.0 falls back to sorting with wrong results
         "spark.sql.execution.arrow.pyspark.enabled": "true",
     }
 

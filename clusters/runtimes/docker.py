@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import docker
-from docker.errors import APIError, DockerException, ImageNotFound, NotFound
+from docker.errors import APIError, ContainerError, DockerException, ImageNotFound, NotFound
 
 from clusters import counters
 from clusters.client_libraries import client_libraries
@@ -30,6 +30,7 @@ from clusters.paths import CACHE, ROOT, locked
 from clusters.runtimes import CAPABILITIES, Limited, NodeState, candidate_prefixes, cgroups
 from clusters.waiting import wait_until
 from history.errors import BadInput, HarnessError
+from history.java import Java
 
 log = logging.getLogger("plimsoll.docker")
 
@@ -60,15 +61,16 @@ def daemon_answers() -> bool:
         client.close()
 
 
-def fetch_what_nodes_need() -> None:
+def fetch_what_nodes_need(java: Java) -> None:
     """Build the node image and fetch the client libraries where they are missing, so that no start waits for them.
 
     Raises:
+        BadInput: the Java that servers are to run on does not run in the image.
         HarnessError: one of them cannot be had.
     """
     client = docker.from_env(timeout=600)
     try:
-        node_image(client)
+        _check_java(client, java)
         client_libraries()
     finally:
         client.close()
@@ -522,6 +524,21 @@ def node_image(client: docker.DockerClient) -> str:
             except DockerException as error:
                 raise HarnessError(f"The node image could not be built from {DOCKERFILE}: {error}") from error
     return tag
+
+
+def _check_java(client: docker.DockerClient, java: Java) -> None:
+    """One that was built for a newer system's libraries would let every server exit at once."""
+    home = str(java.home)
+    command, mounts = [java.command, "-version"], {home: {"bind": home, "mode": "ro"}}
+    try:
+        client.containers.run(node_image(client), command, volumes=mounts, network_mode="none", remove=True)
+    except ContainerError as error:
+        stderr = error.stderr or b""
+        said = (stderr if isinstance(stderr, str) else stderr.decode(errors="replace")).strip().splitlines()
+        raise BadInput(
+            f"Java {java} does not run in the node image ({said[0] if said else 'it said nothing'}); leave JAVA= out, "
+            "or name the folder of a JDK that is built for older systems, such as Temurin's."
+        ) from error
 
 
 def _has_image(client: docker.DockerClient, tag: str) -> bool:

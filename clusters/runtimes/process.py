@@ -19,7 +19,6 @@ from clusters.ports import PORTS
 from clusters.runtimes import CAPABILITIES, HOST, Limited, NodeState, candidate_prefixes
 from clusters.waiting import wait_until
 from history.errors import BadInput, HarnessError
-from history.java import java_home
 
 RUN_VARIABLE = "PLIMSOLL_RUN"
 NODE_VARIABLE = "PLIMSOLL_NODE"
@@ -48,7 +47,7 @@ class ProcessRuntime:
         raise HarnessError("64 loopback ranges were tried and all are in use; run `make clean ALL=1`.")
 
     def start(self, node: Node) -> None:
-        program = sys.executable if node.program == "python" else str(java_home() / "bin" / "java")
+        program = sys.executable if node.program == "python" else node.program
         environment = {
             **os.environ,
             **node.environment,

@@ -16,6 +16,7 @@ from clusters.world import Plan
 from history.errors import HarnessError
 from history.events import EventLog, errors_of
 from history.folder import RunFolder
+from history.java import Java
 from tests.campaigns.sample_runs import sealed_run
 from tests.clusters.noted import note_calls
 
@@ -135,6 +136,7 @@ def prepared(places: Places) -> Path:
     (run / "work").mkdir(parents=True)
     (run / "work" / "lease").write_text('{"expires": 0}')
     told: dict[str, Any] = {"kafka_version": "3.9.1", "jars": Path("/jars"), "mode": "kraft", "runtime": "process"}
+    told["java"] = Java(home=Path("/java"), version="25.0.4+1", vendor="Debian", released="2026-07-21")
     (run / "work" / "plan.json").write_text(Plan(scenario=load_scenario("steady"), seed=1, **told).model_dump_json())
     return run
 

@@ -214,7 +214,7 @@ def test_what_the_kernel_cannot_do_is_refused(
     """The sentence says what is missing and what to use instead; who has no such step does not need it."""
     netem = kernel.PARTS[-1]
     monkeypatch.setattr(planning, "choose_runtime", lambda _: "docker")
-    monkeypatch.setattr(docker, "fetch_what_nodes_need", lambda: None)
+    monkeypatch.setattr(docker, "fetch_what_nodes_need", lambda _: None)
     monkeypatch.setattr(kernel, "lacking", lambda steps: dict.fromkeys(netem.steps.intersection(steps), netem))
     said = "Scenario small has the step delay, for which this host's kernel lacks sch_netem; use shape"
 
@@ -261,7 +261,7 @@ def test_an_allowance_of_cpus_that_are_not_there_is_refused(
 ) -> None:
     """CPU 0 and its like are; Docker would refuse the others in the middle of the run."""
     monkeypatch.setattr(planning, "choose_runtime", lambda _: "docker")
-    monkeypatch.setattr(docker, "fetch_what_nodes_need", lambda: None)
+    monkeypatch.setattr(docker, "fetch_what_nodes_need", lambda _: None)
     monkeypatch.setattr(planning.os, "sched_getaffinity", lambda _: {0, 1})
 
     with pytest.raises(BadInput, match=r"Scenario small asks for CPUs 0,2-3; this host has \[0, 1\]"):

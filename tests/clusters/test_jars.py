@@ -11,6 +11,7 @@ import pytest
 from clusters import jars
 from clusters.jars import jars_digest, kafka_jars, metrics_agent, version_tuple
 from history.errors import BadInput, HarnessError
+from tests.clusters.fakes import A_JAVA
 
 
 @pytest.mark.parametrize(
@@ -63,7 +64,7 @@ def ivy(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[list[str]]:
         return subprocess.CompletedProcess(command, 0, "", "")
 
     monkeypatch.setattr(jars, "CACHE", tmp_path)
-    monkeypatch.setattr(jars, "java_home", lambda: Path("/java"))
+    monkeypatch.setattr(jars, "java_of", lambda: A_JAVA)
     monkeypatch.setattr(subprocess, "run", run)
     return commands
 
