@@ -13,7 +13,8 @@ UV = UV_CACHE_DIR=$(VENV)/.uv $(VENV)/bin/uv
 PINNED = --quiet --python $(PY) --require-hashes
 
 SCENARIO ?= follower_lag_then_leader_kill
-KAFKA ?= 4.4.0
+KAFKA ?=
+JAVA ?=
 RUNTIME ?= auto
 RATE ?=
 SEED ?=
@@ -41,19 +42,19 @@ REBUILD ?=
 CAMPAIGN = $(if $(NAME),--name "$(NAME)") $(if $(SETTINGS),--file "$(SETTINGS)") $(if $(SEED),--seed="$(SEED)")
 
 # What each target takes. Anything else typed beside it would do nothing, and is refused.
-TAKES_demo := KAFKA RUNTIME
-TAKES_run := SCENARIO KAFKA RUNTIME RATE SEED SUBNET
-TAKES_judge := RUN
+TAKES_demo := KAFKA RUNTIME JAVA
+TAKES_run := SCENARIO KAFKA RUNTIME RATE SEED SUBNET JAVA
+TAKES_judge := RUN JAVA
 TAKES_import := HISTORY FORMAT OPTIONS
-TAKES_compare := BASE HEAD SCENARIO PAIRS NAME SETTINGS SEED
-TAKES_nightly := NAME SETTINGS SEED
-TAKES_capacity := NAME SETTINGS SEED
-TAKES_known-bugs := BUGS KAFKA TRIES NAME SETTINGS SEED
-TAKES_claims := KAFKA NAME SETTINGS SEED
-TAKES_soak := KAFKA MINUTES SEED MENU RUNTIME
-TAKES_hunt := KAFKA N SEED LENGTH LIMIT NAME MENU RUNTIME
+TAKES_compare := BASE HEAD SCENARIO PAIRS NAME SETTINGS SEED JAVA
+TAKES_nightly := NAME SETTINGS SEED JAVA
+TAKES_capacity := NAME SETTINGS SEED JAVA
+TAKES_known-bugs := BUGS KAFKA TRIES NAME SETTINGS SEED JAVA
+TAKES_claims := KAFKA NAME SETTINGS SEED JAVA
+TAKES_soak := KAFKA MINUTES SEED MENU RUNTIME JAVA
+TAKES_hunt := KAFKA N SEED LENGTH LIMIT NAME MENU RUNTIME JAVA
 TAKES_archive := REBUILD
-TAKES_up := PORT DB
+TAKES_up := PORT DB JAVA
 TAKES_clean := ALL
 TAKEN := $(sort $(foreach takes,$(filter TAKES_%,$(.VARIABLES)),$($(takes))))
 $(foreach goal,$(MAKECMDGOALS),$(foreach name,$(filter-out $(TAKES_$(goal)),$(TAKEN)),$(if $(filter command%,$(origin $(name))),\
@@ -61,6 +62,9 @@ $(foreach goal,$(MAKECMDGOALS),$(foreach name,$(filter-out $(TAKES_$(goal)),$(TA
 
 export GX_ANALYTICS_ENABLED := false
 export PYTHONPATH := $(CURDIR)
+ifneq ($(JAVA),)
+export PLIMSOLL_JAVA := $(JAVA)
+endif
 
 .PHONY: help
 help: ## List the targets
@@ -68,7 +72,7 @@ help: ## List the targets
 	echo
 	grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
 	echo
-	echo "Settings of run: SCENARIO=$(SCENARIO) KAFKA=$(KAFKA) RUNTIME=auto|docker|process RATE=<records/s> SEED=<n> SUBNET=<range>"
+	echo "Settings of run: SCENARIO=$(SCENARIO) KAFKA=<version> JAVA=17|21|25|<folder> RUNTIME=auto|docker|process RATE=<records/s> SEED=<n> SUBNET=<range>"
 
 $(VENV)/.ready: requirements.lock
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 14))' || { echo "Python 3.11 to 3.13 is needed; $(PYTHON) is $$($(PYTHON) --version 2>&1)." >&2; exit 3; }
@@ -92,11 +96,11 @@ setup: $(VENV)/.ready ## Fetch the Python packages (done by every target that ne
 
 .PHONY: demo
 demo: $(VENV)/.ready ## Set everything up and run the main scenario: a lagging follower, then a killed leader
-	@exec $(PY) -m operators.cli run --scenario follower_lag_then_leader_kill --kafka $(KAFKA) --runtime $(RUNTIME)
+	@exec $(PY) -m operators.cli run --scenario follower_lag_then_leader_kill $(if $(KAFKA),--kafka "$(KAFKA)") --runtime $(RUNTIME)
 
 .PHONY: run
 run: $(VENV)/.ready ## Run one scenario: SCENARIO=… KAFKA=… RUNTIME=… RATE=… SEED=… SUBNET=…
-	@exec $(PY) -m operators.cli run --scenario "$(SCENARIO)" --kafka "$(KAFKA)" --runtime "$(RUNTIME)" $(if $(RATE),--rate="$(RATE)") $(if $(SEED),--seed="$(SEED)") $(if $(SUBNET),--subnet "$(SUBNET)")
+	@exec $(PY) -m operators.cli run --scenario "$(SCENARIO)" $(if $(KAFKA),--kafka "$(KAFKA)") --runtime "$(RUNTIME)" $(if $(RATE),--rate="$(RATE)") $(if $(SEED),--seed="$(SEED)") $(if $(SUBNET),--subnet "$(SUBNET)")
 
 .PHONY: scenarios
 scenarios: $(VENV)/.ready ## List the scenarios and what each is for
@@ -125,19 +129,19 @@ capacity: $(VENV)/.ready ## Measure how much load is safe and plan for it: [NAME
 
 .PHONY: known-bugs
 known-bugs: $(VENV)/.ready ## Find bugs that Kafka had: [BUGS=kafka-13091,…] [KAFKA=<versions>] [TRIES=10] [NAME=…]
-	@exec $(PY) -m operators.cli known_bugs $(if $(BUGS),--bugs "$(BUGS)") $(if $(filter command% environment%,$(origin KAFKA)),--kafka "$(KAFKA)") $(if $(TRIES),--tries="$(TRIES)") $(CAMPAIGN)
+	@exec $(PY) -m operators.cli known_bugs $(if $(BUGS),--bugs "$(BUGS)") $(if $(KAFKA),--kafka "$(KAFKA)") $(if $(TRIES),--tries="$(TRIES)") $(CAMPAIGN)
 
 .PHONY: soak
 soak: $(VENV)/.ready ## Faults in an order that a seed draws, with quiet periods: KAFKA=… MINUTES=10 [SEED=…] [MENU=<file>]
-	@exec $(PY) -m operators.cli soak --kafka "$(KAFKA)" --runtime "$(RUNTIME)" $(if $(MINUTES),--minutes="$(MINUTES)") $(if $(SEED),--seed="$(SEED)") $(if $(MENU),--menu "$(MENU)")
+	@exec $(PY) -m operators.cli soak $(if $(KAFKA),--kafka "$(KAFKA)") --runtime "$(RUNTIME)" $(if $(MINUTES),--minutes="$(MINUTES)") $(if $(SEED),--seed="$(SEED)") $(if $(MENU),--menu "$(MENU)")
 
 .PHONY: hunt
 hunt: $(VENV)/.ready ## Such schedules until a promise is broken, then the smallest: KAFKA=… N=20 [SEED=1] [LENGTH=90] [LIMIT=40] [NAME=…] [MENU=<file>]
-	@exec $(PY) -m operators.cli hunt --kafka "$(KAFKA)" --runtime "$(RUNTIME)" $(if $(N),--schedules="$(N)") $(if $(SEED),--seed="$(SEED)") $(if $(LENGTH),--seconds="$(LENGTH)") $(if $(LIMIT),--shrink-runs="$(LIMIT)") $(if $(NAME),--name "$(NAME)") $(if $(MENU),--menu "$(MENU)")
+	@exec $(PY) -m operators.cli hunt $(if $(KAFKA),--kafka "$(KAFKA)") --runtime "$(RUNTIME)" $(if $(N),--schedules="$(N)") $(if $(SEED),--seed="$(SEED)") $(if $(LENGTH),--seconds="$(LENGTH)") $(if $(LIMIT),--shrink-runs="$(LIMIT)") $(if $(NAME),--name "$(NAME)") $(if $(MENU),--menu "$(MENU)")
 
 .PHONY: claims
 claims: $(VENV)/.ready ## Ask one version of Kafka claim by claim: KAFKA=4.3.0 [NAME=…]
-	@exec $(PY) -m operators.cli claims --kafka "$(KAFKA)" $(CAMPAIGN)
+	@exec $(PY) -m operators.cli claims $(if $(KAFKA),--kafka "$(KAFKA)") $(CAMPAIGN)
 
 .PHONY: archive
 archive: $(VENV)/.ready ## List the archive and write the page over everything (REBUILD=1: from the run folders)

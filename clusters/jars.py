@@ -22,6 +22,7 @@ from history.java import java_of
 log = logging.getLogger("plimsoll.jars")
 
 OLDEST = (2, 8, 0)
+DEFAULT = "4.4.0"  # where no KAFKA= is given: the newest release
 AGENT, AGENT_VERSION = "jmx_prometheus_javaagent", "1.0.1"
 _RELEASE = re.compile(r"\d+\.\d+\.\d+")
 _VERSION = re.compile(r"(\d+)\.(\d+)\.(\d+)([.-][\w.-]+)?")  # as a build of one's own may call itself
@@ -52,7 +53,7 @@ def is_release(kafka: str) -> bool:
 def no_version(kafka: str) -> BadInput:
     """The refusal of a ``KAFKA=`` that names nothing."""
     return BadInput(
-        f"KAFKA={kafka} is no version; give a released one from 2.8.0 on, such as 3.9.1, a folder or an archive of "
+        f"KAFKA={kafka} is no version; give a released one from 2.8.0 on, such as {DEFAULT}, a folder or an archive of "
         "jars, or image:<reference>."
     )
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from airflow.sdk import DAG, Param, TriggerRule, chain
 
+from clusters.jars import DEFAULT
 from clusters.scenario import load_scenario, scenario_names
 from history.errors import BadInput
 from operators.judge import Judge
@@ -21,7 +22,7 @@ from operators.steps import EndStep, PrepareRun, RunStep, StartCluster, TearDown
 from operators.timing import phase_limit, task_limit
 
 PARAMS = {
-    "kafka": Param("3.9.1", type="string", description="A version, or a folder or tarball of jars"),
+    "kafka": Param(DEFAULT, type="string", description="A version, or a folder or tarball of jars"),
     "runtime": Param("auto", enum=["auto", "docker", "process"]),
     "rate": Param(None, type=["number", "null"], description="Records per second instead of the scenario's"),
     "seed": Param(None, type=["integer", "null"]),

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, NoReturn
 from clusters import rotation
 from clusters.builds import build_of
 from clusters.host_lock import beside_others
+from clusters.jars import DEFAULT
 from clusters.runtimes import CAPABILITIES, choose_runtime
 from clusters.scenario import load_scenario, scenario_names
 from history.errors import BadInput, PlimsollError
@@ -95,7 +96,7 @@ def _parser() -> argparse.ArgumentParser:
 
     run = commands.add_parser("run", help="run one scenario and judge it")
     run.add_argument("--scenario", required=True, help="a name, or the path of a .yaml file")
-    run.add_argument("--kafka", required=True, help="a version, or a folder or tarball of jars")
+    run.add_argument("--kafka", default=DEFAULT, help="a version, or a folder or tarball of jars")
     run.add_argument("--runtime", default="auto", choices=["auto", "docker", "process"])
     run.add_argument("--rate", type=float, help="records per second instead of the scenario's")
     run.add_argument("--seed", type=int)
@@ -145,13 +146,13 @@ def _add_campaigns(commands: _Commands) -> None:
             campaign.add_argument("--kafka", help="versions to try instead of each bug's own two")
             campaign.add_argument("--tries", type=int, help="fresh clusters for each bug and version")
         if kind == "claims":
-            campaign.add_argument("--kafka", required=True, help="the version that is asked")
+            campaign.add_argument("--kafka", default=DEFAULT, help="the version that is asked")
         campaign.set_defaults(command=_campaign, kind=kind)
 
 
 def _add_schedules(commands: _Commands) -> None:
     soak = commands.add_parser("soak", help="run faults in an order that a seed draws, with quiet periods between")
-    soak.add_argument("--kafka", required=True, help="a version, or a folder or tarball of jars")
+    soak.add_argument("--kafka", default=DEFAULT, help="a version, or a folder or tarball of jars")
     soak.add_argument("--minutes", type=float, default=10.0)
     soak.add_argument("--seed", type=int, help="of the schedule and of the run")
     soak.add_argument("--menu", type=Path, help="what is drawn from, as YAML")
@@ -160,7 +161,7 @@ def _add_schedules(commands: _Commands) -> None:
     soak.set_defaults(command=_soak)
 
     hunt = commands.add_parser("hunt", help="run such schedules until a promise is broken, then find the smallest")
-    hunt.add_argument("--kafka", required=True, help="a version, or a folder or tarball of jars")
+    hunt.add_argument("--kafka", default=DEFAULT, help="a version, or a folder or tarball of jars")
     hunt.add_argument("--schedules", type=int, default=20, help="how many are tried at most")
     hunt.add_argument("--seed", type=int, help="of the first; the next have those after it")
     hunt.add_argument("--seconds", type=float, default=90.0, help="about how long each is")

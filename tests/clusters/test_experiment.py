@@ -145,7 +145,7 @@ def test_a_run_id_is_fit_for_folders_and_containers(tmp_path: Path, name: str) -
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"kafka": "latest"}, "KAFKA=latest is no version; give a released one from 2.8.0 on, such as 3.9.1"),
+        ({"kafka": "latest"}, "KAFKA=latest is no version; give a released one from 2.8.0 on, such as 4.4.0"),
         ({"kafka": "2.7.0"}, "KAFKA=2.7.0 is too old; 2.8.0 is the oldest"),
         ({"runtime": "docker"}, "RUNTIME=docker, but no Docker daemon answers"),
         ({"runtime": "podman"}, "RUNTIME=podman is unknown; it is auto, docker or process"),

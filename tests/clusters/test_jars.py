@@ -29,7 +29,7 @@ def test_what_is_no_version_is_refused(version: str) -> None:
     with pytest.raises(BadInput) as refused:
         kafka_jars(version)
     assert str(refused.value) == (
-        f"KAFKA={version} is no version; give a released one from 2.8.0 on, such as 3.9.1, a folder or an archive of "
+        f"KAFKA={version} is no version; give a released one from 2.8.0 on, such as 4.4.0, a folder or an archive of "
         "jars, or image:<reference>."
     )
 

@@ -28,7 +28,7 @@ RUN = ["run", "--scenario", "steady", "--kafka", "3.9.1"]
         ([*RUN, "--runtime", "podman"], "Argument --runtime: invalid choice: 'podman'"),
         ([*RUN, "--rate", "fast"], "Argument --rate: invalid float value: 'fast'"),
         ([*RUN, "--seed", "1.5"], "Argument --seed: invalid int value: '1.5'"),
-        (["run", "--scenario", "steady"], "The following arguments are required: --kafka"),
+        (["run", "--kafka", "3.9.1"], "The following arguments are required: --scenario"),
         (["soak", "--kafka", "3.9.1", "--minutes", "0"], "MINUTES=0 is no length of a schedule"),
         (["hunt", "--kafka", "3.9.1", "--schedules", "0"], "N=0 schedules of 90 s are no hunt"),
         (["hunt", "--kafka", "3.9.1", "--menu", "/no/such/menu.yaml"], "The menu /no/such/menu.yaml cannot be read"),

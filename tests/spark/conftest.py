@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 
 from history.java import spark_java_home
 from spark.segments import register
+from spark.submit import CORRECT
 
 
 @pytest.fixture(scope="session")
@@ -16,6 +17,7 @@ def spark():
     """A local session with one core and one shuffle partition."""
     os.environ |= {"JAVA_HOME": str(spark_java_home()), "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
     settings = {
+        **CORRECT,
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.shuffle.partitions": "1",
