@@ -158,7 +158,7 @@ def test_a_node_runs_java_on_its_configuration() -> None:
     assert coordinator.arguments[-1] == "/w/zookeeper/server.properties"
     assert "org.apache.zookeeper.server.quorum.QuorumPeerMain" in coordinator.arguments
     assert broker.arguments[broker.arguments.index("-cp") + 1] == "/jars/*"
-    assert broker.readable == (Path("/jars"),)
+    assert broker.readable == (Path("/jars"), Path("/java"))
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from airflow.dag_processing.dagbag import DagBag
 from airflow.sdk import DAG
 
 from clusters import experiment, scenario
+from clusters.jars import DEFAULT
 from clusters.scenario import scenario_names
 from history.errors import BadInput
 from operators.airflow_home import BENCHMARK_POOL
@@ -101,7 +102,7 @@ def test_every_step_names_a_call_that_exists(bag: DagBag) -> None:
 
 def test_parameters(story: DAG) -> None:
     """The defaults are valid, and a runtime that does not exist is refused."""
-    assert story.params.validate()["kafka"] == "3.9.1"
+    assert story.params.validate()["kafka"] == DEFAULT
     with pytest.raises(Exception, match="podman"):
         story.params["runtime"] = "podman"
 
