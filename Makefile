@@ -9,6 +9,8 @@ MAKEFLAGS += --no-print-directory
 PYTHON ?= python3
 VENV := .venv
 PY := $(VENV)/bin/python
+UV = UV_CACHE_DIR=$(VENV)/.uv $(VENV)/bin/uv
+PINNED = --quiet --python $(PY) --require-hashes
 
 # The variables on make's command line. ./plimsoll makes options of them (KAFKA=3.9.1 is --kafka=3.9.1) and refuses what
 # a command does not take; the other targets take none.
@@ -20,6 +22,9 @@ $(if $(and $(GIVEN),$(OTHERS)),$(error make $(firstword $(OTHERS)) takes no $(fi
 
 export GX_ANALYTICS_ENABLED := false
 export PYTHONPATH := $(CURDIR)
+ifneq ($(JAVA),)
+export PLIMSOLL_JAVA := $(JAVA)
+endif
 
 .PHONY: help
 help: ## List the targets
@@ -32,12 +37,19 @@ help: ## List the targets
 $(VENV)/.ready: requirements.lock
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 14))' || { echo "Python 3.11 to 3.13 is needed; $(PYTHON) is $$($(PYTHON) --version 2>&1)." >&2; exit 3; }
 	[ -x $(VENV)/bin/pip ] || $(PYTHON) -m venv --clear $(VENV) || { echo "$(PYTHON) cannot make a virtual environment; install its venv module (Debian: python3-venv)." >&2; exit 3; }
-	echo "Setting up: fetching the Python packages of requirements.lock (about 1.6 GB on disk, once)."
+	echo "Setting up: fetching the Python packages of requirements.lock (about 1.3 GB on disk, once)."
 	uv=$$(grep -oE '^uv==[0-9.]+' requirements.lock)
-	$(VENV)/bin/pip install --quiet --disable-pip-version-check "$$uv"
-	UV_CACHE_DIR=.cache/uv $(VENV)/bin/uv pip sync --quiet --python $(PY) --require-hashes requirements.lock
-	rm -rf .cache/uv  # twice the size of what is installed
+	[ "$$($(VENV)/bin/uv --version 2>&1 | cut -d ' ' -f 2)" = "$${uv#uv==}" ] || $(VENV)/bin/pip install --quiet --disable-pip-version-check "$$uv"
+	$(UV) pip sync $(PINNED) requirements.lock
+	rm -rf $(VENV)/.uv
 	ln -sf ../../plimsoll $(VENV)/bin/plimsoll
+	touch $@
+
+# What some targets need beside that: $(VENV)/.dev, $(VENV)/.postgres, $(VENV)/.edn.
+$(VENV)/.%: requirements-%.lock $(VENV)/.ready
+	@echo "Fetching the Python packages of $<, once."
+	$(UV) pip install $(PINNED) -r $<
+	rm -rf $(VENV)/.uv
 	touch $@
 
 .PHONY: setup
@@ -60,7 +72,7 @@ judge: $(VENV)/.ready ## Judge recorded runs again: RUN="<folder> …"
 	@$(PLIMSOLL) judge
 
 .PHONY: import
-import: $(VENV)/.ready ## Judge a history that another tool recorded: HISTORY="<file> …" FORMAT=jepsen
+import: $(VENV)/.ready $(if $(filter jepsen,$(FORMAT)),$(VENV)/.edn) ## Judge a history that another tool recorded: HISTORY="<file> …" FORMAT=jepsen
 	@$(PLIMSOLL) import
 
 .PHONY: compare
@@ -104,29 +116,31 @@ mutate: $(VENV)/.ready ## Damage clean recorded runs in every way a checker clai
 	@exec $(PY) -m bench.mutate
 
 .PHONY: test
-test: $(VENV)/.ready ## Run the tests: first without a cluster, then against real brokers
+test: $(VENV)/.dev ## Run the tests: first without a cluster, then against real brokers
 	@exec $(PY) -m tests.run
 
 .PHONY: test-slow
-test-slow: $(VENV)/.ready ## Run the tests that take many minutes
+test-slow: $(VENV)/.dev ## Run the tests that take many minutes
 	@exec $(PY) -m pytest -m slow tests
 
 .PHONY: test-versions
-test-versions: $(VENV)/.ready ## Start every minor line of Kafka from 2.8 on once, in each mode that it has (15 min)
+test-versions: $(VENV)/.dev ## Start every minor line of Kafka from 2.8 on once, in each mode that it has (15 min)
 	@exec $(PY) -m pytest -m slow tests/integration/test_versions.py
 
 .PHONY: lint
-lint: $(VENV)/.ready ## Check style and types
+lint: $(VENV)/.dev ## Check style and types
 	@$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
 
 .PHONY: lock
-lock: $(VENV)/.ready ## Write requirements.lock anew from pyproject.toml
-	@$(VENV)/bin/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --group dev -o requirements.lock pyproject.toml
+lock: $(VENV)/.ready ## Write the lock files anew from pyproject.toml, each package at its newest version that fits
+	@compile="$(VENV)/bin/uv pip compile --quiet --upgrade --universal --generate-hashes --no-emit-index-url"
+	$$compile -o requirements.lock pyproject.toml
+	for group in dev postgres edn; do $$compile -c requirements.lock --group $$group -o requirements-$$group.lock; done
 
 .PHONY: up
-up: $(VENV)/.ready ## Start Airflow with its web page on PORT=8080 of this machine; DB=postgresql://…
+up: $(VENV)/.ready $(if $(findstring postgresql,$(DB)),$(VENV)/.postgres) ## Start Airflow with its web page on PORT=8080 of this machine; DB=postgresql://…
 	@$(PLIMSOLL) up
 
 .PHONY: down

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
@@ -14,6 +15,7 @@ from campaigns import kinds
 from clusters.kafka.jars import DEFAULT_RELEASE
 from clusters.paths import ROOT
 from commands.outcome import Outcome, outcome_of
+from history.java import VARIABLE as JAVA_VARIABLE
 
 DATABASE = "PLIMSOLL_DB"  # in the environment: it may hold a password, and command lines are read by everyone
 
@@ -34,20 +36,27 @@ RUN, MANY, SERVE, KEEP = "One run", "Many runs, one question", "Airflow", "Upkee
 
 
 def command(
-    panel: str, *examples: str, name: str | None = None, **how: Any
+    panel: str, *examples: str, name: str | None = None, runs_java: bool = False, **how: Any
 ) -> Callable[[Callable[..., Outcome]], Callable[..., Outcome]]:
-    """Register a function as a command; ``examples`` are command lines without ``plimsoll``. Each gets ``--json``."""
+    """Register a function as a command; ``examples`` are command lines without ``plimsoll``. Each gets ``--json``,
+    and one that ``runs_java`` gets ``--java``."""
 
     def register(function: Callable[..., Outcome]) -> Callable[..., Outcome]:
         @wraps(function)
         def answer(**options: Any) -> Outcome:
             options.pop("json")  # main has seen it: it also covers a command line that cannot be read
+            if java := options.pop("java", None):
+                os.environ[JAVA_VARIABLE] = java
             return outcome_of(function, options)
 
         signature = inspect.signature(function, eval_str=True)
-        json = inspect.Parameter("json", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=AsJson)
+        shared = [inspect.Parameter("json", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=AsJson)]
+        if runs_java:
+            shared.append(
+                inspect.Parameter("java", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=JavaOption)
+            )
         answer.__signature__ = signature.replace(  # type: ignore[attr-defined]
-            parameters=[*signature.parameters.values(), json], return_annotation=Outcome
+            parameters=[*signature.parameters.values(), *shared], return_annotation=Outcome
         )
         epilog = "\n".join(["Examples:", *(f"  plimsoll {example}" for example in examples)]) if examples else None
         app.command(name or function.__name__, rich_help_panel=panel, epilog=epilog, **how)(answer)
@@ -81,6 +90,16 @@ Runs = Annotated[
         help="The folder of run folders; default: runs.", envvar="PLIMSOLL_RUNS", show_default=False, metavar="FOLDER"
     ),
 ]
+JavaOption = Annotated[
+    str | None,
+    typer.Option(
+        "--java",
+        help="The Java of Spark and of every server: 17, 21, 25, or a JDK's folder; default: the one of "
+        "requirements.lock.",
+        metavar="JAVA",
+        show_default=False,
+    ),
+]
 RUNS = ROOT / "runs"
 Seed = Annotated[int | None, typer.Option(help="Makes random choices repeatable; drawn where nothing is said.")]
 
@@ -88,7 +107,13 @@ Seed = Annotated[int | None, typer.Option(help="Makes random choices repeatable;
 # --- one run ---------------------------------------------------------------------------------------
 
 
-@command(RUN, "run", "run survived_faults --kafka 4.3.0 --seed 7", "run my/scenario.yaml --kafka ../kafka/build/dist")
+@command(
+    RUN,
+    "run",
+    "run survived_faults --kafka 4.3.0 --seed 7",
+    "run my/scenario.yaml --kafka ../kafka/build/dist",
+    runs_java=True,
+)
 def run(
     *,
     scenario: Annotated[
@@ -119,7 +144,7 @@ def run(
     )
 
 
-@command(RUN, "judge runs/20260101-120000-steady")
+@command(RUN, "judge runs/20260101-120000-steady", runs_java=True)
 def judge(
     run: Annotated[list[Path], typer.Argument(help="Run folders.", autocompletion=complete_run, metavar="RUN")],
 ) -> Outcome:
@@ -137,6 +162,7 @@ def judge(
     "import docs/examples/jepsen.edn --format jepsen",
     "import producer.json consumer.json --format verifiable --acks 1 --faults kill",
     name="import",
+    runs_java=True,
 )
 def import_(
     *,
@@ -219,7 +245,7 @@ def _register(kind: kinds.Kind) -> None:
         ]
     )
     campaign.__doc__ = f"{kind.help}.\n\n{kind.why}\n\nPhases: {kind.phases}\n\nExpected result: {kind.expected}"
-    command(MANY, *kind.examples, name=kind.command)(campaign)
+    command(MANY, *kind.examples, name=kind.command, runs_java=True)(campaign)
 
 
 def _annotation(option: kinds.Option) -> Any:
@@ -239,7 +265,7 @@ for _name in kinds.names():
 # --- Airflow and upkeep ----------------------------------------------------------------------------
 
 
-@command(SERVE, "up --port 9090")
+@command(SERVE, "up --port 9090", runs_java=True)
 def up(
     port: Annotated[int, typer.Option(help="Of Airflow's page; the next one has the pages of runs.")] = 8080,
     db: Annotated[

@@ -17,7 +17,8 @@ from clusters.kafka.jars import DEFAULT_RELEASE
 from clusters.paths import CACHE, ROOT
 from clusters.runtimes import capabilities
 from commands.outcome import EXIT_CODES, Outcome
-from history.java import java_home, java_version
+from history.errors import BadInput
+from history.java import java_of
 
 MIN_MEMORY_GB = 6.0  # three brokers, clients and Spark one after the other; measured by a run's own usage
 MIN_DISK_GB = 3.0
@@ -117,14 +118,16 @@ def _kernel() -> Iterator[Check]:
 
 
 def _java() -> Check:
-    home = java_home()
-    version = java_version(home / "bin" / "java")
+    try:
+        java, why = java_of(), ""
+    except BadInput as refusal:
+        java, why = None, str(refusal)
     return Check(
         "Java",
-        version is not None,
-        f"{version} in {home}" if version else f"{home} does not run",
-        "nothing can be judged, and no broker runs without Docker",
-        "install Java 17 or 21 (Debian: openjdk-17-jre-headless), or run make setup again",
+        java is not None,
+        f"{java}, released {java.released}" if java else why,
+        "nothing can be judged, and no broker runs",
+        "run make setup again, or name a JDK: JAVA=21 or JAVA=<folder>",
         required=True,
     )
 

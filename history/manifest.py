@@ -38,6 +38,14 @@ class NodeInfo(_Model):
     jvm_flags: list[str] = Field(default_factory=list)
 
 
+class JavaInfo(_Model):
+    """The Java of a run's servers; ``released`` is a day (ISO 8601)."""
+
+    version: str
+    vendor: str
+    released: str
+
+
 class Incarnation(_Model):
     """One start of a server, by the run's count of that server's starts, and the Kafka that it ran."""
 
@@ -75,7 +83,7 @@ class Manifest(_Model):
     it, in order, and ``traits`` what each step may do, by its key; ``control`` names the anomaly that a positive
     control must produce.
     ``kafka_version`` is what Kafka reports of itself, ``kafka_origin`` the folder, archive or image that it came from,
-    None for a released version.
+    None for a released version. ``java`` is what every server ran on; nobody knows that of an imported history.
     ``incarnations``, added when the run is collected, say which version each start of a server ran.
     ``features`` are those that a broker reported as finalised before the first record, in ZooKeeper mode its
     inter.broker.protocol.version.
@@ -95,6 +103,7 @@ class Manifest(_Model):
     kafka_version: str
     kafka_jars_digest: str
     kafka_origin: str | None = None
+    java: JavaInfo | None = None
     features: dict[str, str] = Field(default_factory=dict)
     mode: Literal["kraft", "zookeeper"] | None = None
     runtime: Literal["docker", "process"] | None = None

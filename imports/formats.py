@@ -5,17 +5,26 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from history import extras
 from history.folder import RunFolder
 from history.manifest import Origin
-from imports import jepsen, ledger, operations, run_folder, verifiable
+from imports import ledger, operations, run_folder, verifiable
 from imports.records import History, Tables, tables
 from imports.run_folder import Settings
+
+
+def _read_jepsen(paths: Sequence[Path]) -> History:
+    extras.require("edn", "edn_format", "FORMAT=jepsen")
+    from imports import jepsen
+
+    return jepsen.read(paths)
+
 
 READERS: dict[Origin, Callable[[Sequence[Path]], History | Tables]] = {
     "operations": operations.read,
     "verifiable": verifiable.read,
     "ledger": ledger.read,
-    "jepsen": jepsen.read,
+    "jepsen": _read_jepsen,
 }
 
 

@@ -24,6 +24,7 @@ import psutil
 
 from clusters.paths import ROOT, runs_folder
 from clusters.waiting import wait_until
+from history import extras
 from history.errors import BadInput, HarnessError, WaitTimeout
 from operators.airflow_home import airflow, environment, make_home, migrate
 from operators.links import PAGES
@@ -105,6 +106,7 @@ def _database(address: str | None) -> dict[str, str]:
         return {}
     if not address.startswith("postgresql://"):
         raise BadInput("DB= is no PostgreSQL database's address, which begins as in postgresql://user@host/airflow.")
+    extras.require("postgres", "psycopg2", "DB=postgresql://…")
     return {"AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": address.replace("postgresql://", "postgresql+psycopg2://", 1)}
 
 

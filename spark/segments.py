@@ -214,11 +214,9 @@ class _Reader(DataSourceReader):
         files = segment_files(self._folder)
         named = [(file.relative_to(self._folder).parts[0], str(file)) for file in files]
         groups = together([file.stat().st_size for file in files], TASK_BYTES)
-        return [_Segments([named[index] for index in group]) for group in groups]
+        return [_Segments([named[index] for index in group]) for group in groups or [range(0)]]
 
-    def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
-        if partition is None:  # Spark's stand-in for an empty list: the folder holds no segment
-            return
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         for node, file in partition.value:
             yield read_segment(node, Path(file))
 

@@ -14,7 +14,15 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
-from clusters.kafka.jars import add_logging, is_release, jars_digest, kafka_jars, no_version, version_of
+from clusters.kafka.jars import (
+    DEFAULT_RELEASE,
+    add_logging,
+    is_release,
+    jars_digest,
+    kafka_jars,
+    no_version,
+    version_of,
+)
 from clusters.paths import CACHE, aside, locked
 from history.errors import BadInput
 
@@ -67,7 +75,9 @@ def build_of(kafka: str) -> Build:
         return _of_archive(kafka, path)
     if not (kafka.endswith(_ARCHIVES) or "/" in kafka):
         raise no_version(kafka)
-    raise BadInput(f"KAFKA={kafka}: there is no such folder or archive; name one, or a released version such as 3.9.1.")
+    raise BadInput(
+        f"KAFKA={kafka}: there is no such folder or archive; name one, or a released version such as {DEFAULT_RELEASE}."
+    )
 
 
 def _of_folder(kafka: str, folder: Path) -> Build:

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import os
 import re
 import subprocess
+import warnings
 from collections.abc import Iterable
 from importlib.util import find_spec
 from pathlib import Path
 
 from clusters.paths import CACHE, aside, locked
 from history.errors import BadInput, HarnessError
-from history.java import java_home
+from history.java import java_of
 from history.kafka_versions import OLDEST, Version
 
 log = logging.getLogger("plimsoll.jars")
 
-DEFAULT_RELEASE = "3.9.1"
+DEFAULT_RELEASE = "4.4.0"  # the newest
 AGENT, AGENT_VERSION = "jmx_prometheus_javaagent", "1.0.1"
 _RELEASE = re.compile(r"\d+\.\d+\.\d+")
 _VERSION = re.compile(r"\d+\.\d+\.\d+([.-][\w.-]+)?")  # as a build of one's own may call itself
@@ -47,8 +49,8 @@ def is_release(kafka: str) -> bool:
 def no_version(kafka: str) -> BadInput:
     """The refusal of a ``KAFKA=`` that names nothing."""
     return BadInput(
-        f"KAFKA={kafka} is no version; give a released one from 2.8.0 on, such as 3.9.1, a folder or an archive of "
-        "jars, or image:<reference>."
+        f"KAFKA={kafka} is no version; give a released one from 2.8.0 on, such as {DEFAULT_RELEASE}, a folder or an "
+        "archive of jars, or image:<reference>."
     )
 
 
@@ -119,6 +121,29 @@ def _without_pom(cache: Path) -> list[str]:
     return [f"{file.parent.parent.name}:{file.parent.name}:{file.stem.removeprefix('ivy-')}" for file in found]
 
 
+def _trusted() -> list[str]:
+    """The authorities that Python was told to trust (SSL_CERT_FILE), in a store of Java's own format."""
+    file = os.environ.get("SSL_CERT_FILE")
+    if not file:
+        return []
+    from cryptography.hazmat.primitives.serialization import NoEncryption
+    from cryptography.hazmat.primitives.serialization.pkcs12 import PKCS12Certificate, serialize_java_truststore
+    from cryptography.utils import CryptographyDeprecationWarning
+    from cryptography.x509 import load_pem_x509_certificates
+
+    bundle = Path(file).read_bytes()
+    store = CACHE / "java" / f"trusted-{hashlib.sha256(bundle).hexdigest()[:12]}.p12"
+    if not store.is_file():
+        store.parent.mkdir(parents=True, exist_ok=True)
+        with warnings.catch_warnings(category=CryptographyDeprecationWarning, action="ignore"):  # old serial numbers
+            certificates = load_pem_x509_certificates(bundle)
+        named = [PKCS12Certificate(certificate, b"%d" % n) for n, certificate in enumerate(certificates)]
+        partial = store.with_name(f".{store.name}.{os.getpid()}")
+        partial.write_bytes(serialize_java_truststore(named, NoEncryption()))
+        partial.rename(store)
+    return [f"-Djavax.net.ssl.trustStore={store}"]
+
+
 def _retrieve(organisation: str, module: str, version: str, folder: Path) -> None:
     pyspark = find_spec("pyspark")
     if pyspark is None or pyspark.origin is None:
@@ -126,7 +151,7 @@ def _retrieve(organisation: str, module: str, version: str, folder: Path) -> Non
     (ivy,) = (Path(pyspark.origin).parent / "jars").glob("ivy-*.jar")
     done = subprocess.run(
         [
-            *(str(java_home() / "bin" / "java"), "-jar", str(ivy)),
+            *(java_of().command, *_trusted(), "-jar", str(ivy)),
             *("-dependency", organisation, module, version, "-confs", "default"),
             *("-cache", str(CACHE / "ivy"), "-retrieve", f"{folder}/[artifact]-[revision](-[classifier]).[ext]"),
         ],

@@ -16,7 +16,7 @@ from clusters.runtimes.nodes import Node
 from clusters.runtimes.ports import PORTS
 from clusters.scenario.scenario import Cluster
 from history.errors import BadInput, HarnessError
-from history.java import java_home
+from history.java import Java
 from history.kafka_versions import FEATURES, Version
 
 Mode = Literal["kraft", "zookeeper"]
@@ -59,11 +59,12 @@ _QUICK = {
 
 @dataclass(frozen=True)
 class Release:
-    """A Kafka version to be run, with its class path."""
+    """A Kafka version to be run, with its class path and its Java."""
 
     version: str
     jars: Path
     mode: Mode
+    java: Java
     agent: Path | None = None  # exports the brokers' metrics
 
     @property
@@ -166,10 +167,10 @@ def _java_node(
         role=role,
         address=address,
         folder=folder,
-        program="java",
+        program=release.java.command,
         arguments=(*flags, *logging, "-cp", release.class_path, *main, str(folder / "server.properties")),
         node_id=node_id,
-        readable=(release.jars, *((agent, RULES) if agent else ())),
+        readable=(release.jars, release.java.home, *((agent, RULES) if agent else ())),
         disk_bytes=next((size for name, size in cluster.disks.items() if cluster.broker_ids[name] == node_id), None),
         disk_read=cluster.allowance.disk_read if cluster.allowance and role == "broker" else None,
     )
@@ -287,14 +288,7 @@ def format_storage(
     )
     done = subprocess.run(
         [
-            *(
-                str(java_home() / "bin" / "java"),
-                *_QUICK_JVM,
-                _HEADLESS,
-                "-cp",
-                release.class_path,
-                "kafka.tools.StorageTool",
-            ),
+            *(release.java.command, *_QUICK_JVM, _HEADLESS, "-cp", release.class_path, "kafka.tools.StorageTool"),
             *("format", *_features(cluster), "-t", identity, "-c", str(together)),
         ],
         capture_output=True,

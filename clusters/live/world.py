@@ -38,6 +38,7 @@ from clusters.waiting import wait_until
 from history.errors import EvidenceError, HarnessError
 from history.events import EventLog
 from history.folder import RunFolder, write_atomically
+from history.java import Java
 from history.partition import TopicPartition
 
 T = TypeVar("T")
@@ -59,6 +60,7 @@ class Plan(BaseModel):
     kafka_version: str
     jars: Path
     origin: str | None = None
+    java: Java
     builds: dict[str, Build] = Field(default_factory=dict)  # what upgrades go to, by what the scenario calls it
     agent: Path | None = None
     mode: Literal["kraft", "zookeeper"]
@@ -109,7 +111,7 @@ class World:
 
     @cached_property
     def release(self) -> servers.Release:
-        return servers.Release(self.plan.kafka_version, self.plan.jars, self.plan.mode, self.plan.agent)
+        return servers.Release(self.plan.kafka_version, self.plan.jars, self.plan.mode, self.plan.java, self.plan.agent)
 
     @cached_property
     def prefix(self) -> str:

@@ -23,8 +23,8 @@ from clusters.scenario.steps.catalog import traits_by_step
 from clusters.scenario.steps.flow import Write
 from history.errors import HarnessError
 from history.events import read_events
-from history.java import java_home
-from history.manifest import Incarnation, Manifest, NodeInfo, ProducerInfo, TopicInfo, read_manifest
+from history.java import java_of
+from history.manifest import Incarnation, JavaInfo, Manifest, NodeInfo, ProducerInfo, TopicInfo, read_manifest
 
 
 def manifest_of(world: World, configs: dict[str, dict[str, str]]) -> Manifest:
@@ -63,6 +63,7 @@ def manifest_of(world: World, configs: dict[str, dict[str, str]]) -> Manifest:
             kafka_version=plan.kafka_version,
             kafka_jars_digest=jars_digest(plan.jars.glob("*.jar")),
             kafka_origin=plan.origin,
+            java=JavaInfo(version=plan.java.version, vendor=plan.java.vendor, released=plan.java.released),
             mode=plan.mode,
             runtime=plan.runtime,
             seed=plan.seed,
@@ -148,6 +149,6 @@ def host_fingerprint() -> dict[str, Any]:
         "memory_bytes": memory_kib * 1024,
         "kernel": platform.release(),
         "python": sys.version.split()[0],
-        "java": java_home().name,
+        "java": str(java_of()),
         "libraries": {name: version(name) for name in names},
     }

@@ -23,6 +23,7 @@ from clusters.scenario.steps.processes import Finalise, Rollback, Upgrade
 from clusters.scenario.steps.step import Step
 from history.errors import BadInput
 from history.folder import RunFolder, write_atomically
+from history.java import java_of
 from history.kafka_versions import Version
 
 
@@ -106,17 +107,18 @@ def _plan(
             "use RUNTIME=docker."
         )
     _check_subnet(chosen, subnet)
-    build = build_of(kafka)
+    build, java = build_of(kafka), java_of(told.cluster.java)
     if chosen == "docker":
         from clusters.runtimes.docker.image import fetch_what_nodes_need
 
-        fetch_what_nodes_need()
+        fetch_what_nodes_need(java)
         _check_kernel(told, steps)
     return Plan(
         scenario=told,
         kafka_version=build.version,
         jars=build.jars,
         origin=build.origin,
+        java=java,
         builds={name: build_of(name) for name in targets},
         agent=metrics_agent() if told.cluster.metrics else None,
         mode=mode,

@@ -10,7 +10,7 @@ from pathlib import Path
 class Node:
     """What a runtime needs to start a node.
 
-    ``program`` is ``java`` or ``python``; each runtime has its own of these. All paths in ``arguments``
+    ``program`` is ``python``, of which each runtime has its own, or a path. It and all paths in ``arguments``
     are the host's: every runtime shows them to the node under the same name. ``folder`` is the node's own
     and writable; ``log`` receives what it prints.
     """

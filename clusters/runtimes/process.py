@@ -23,7 +23,6 @@ from clusters.runtimes.ports import PORTS
 from clusters.runtimes.runtime import NodeState
 from clusters.waiting import wait_until
 from history.errors import BadInput, HarnessError
-from history.java import java_home
 
 RUN_VARIABLE = "PLIMSOLL_RUN"
 NODE_VARIABLE = "PLIMSOLL_NODE"
@@ -54,7 +53,7 @@ class ProcessRuntime:
         raise HarnessError("64 loopback ranges were tried and all are in use; run `make clean ALL=1`.")
 
     def start(self, node: Node) -> None:
-        program = sys.executable if node.program == "python" else str(java_home() / "bin" / "java")
+        program = sys.executable if node.program == "python" else node.program
         environment = {
             **os.environ,
             **node.environment,

@@ -29,6 +29,7 @@ from clusters.scenario.values import (
     Bytes,
     BytesPerSecond,
     CpuSet,
+    JavaVersion,
     MetadataVersion,
     Model,
     PerSecond,
@@ -81,6 +82,7 @@ class Cluster(Model):
     metadata_version: MetadataVersion | None = Field(default=None, exclude_if=_is_none)  # None: the version's own
     session_timeout: Seconds = 9.0
     jvm: Literal["quick", "stock"] = "quick"
+    java: JavaVersion | None = Field(default=None, exclude_if=_is_none)  # of the servers alone; None: as JAVA= says
     heap: str | None = Field(default=None, pattern=r"^[1-9]\d*[mMgG]$")  # of a broker; None: by jvm
     allowance: Allowance | None = None
     disks: dict[Letter, Bytes] = Field(default_factory=dict)  # brokers with a small disk of their own

@@ -77,6 +77,7 @@ PerSecond = Annotated[float, Field(gt=0, allow_inf_nan=False), BeforeValidator(_
 BytesPerSecond = Annotated[float, Field(ge=1000, allow_inf_nan=False), BeforeValidator(_bytes_per_second)]
 Bytes = Annotated[int, Field(gt=0), BeforeValidator(_bytes)]
 CpuSet = Annotated[str, Field(pattern=r"^\d+(-\d+)?(,\d+(-\d+)?)*$")]
+JavaVersion = Annotated[str, BeforeValidator(str)]
 MetadataVersion = Annotated[str, Field(pattern=r"^\d+\.\d+(-IV\d+)?$"), BeforeValidator(_release)]
 Acks = Annotated[Literal["0", "1", "all"], BeforeValidator(_acks)]
 Settings = dict[str, Annotated[str, BeforeValidator(_setting)]]

@@ -15,9 +15,11 @@ from clusters.scenario.scenario import Scenario
 from history.errors import HarnessError
 from history.events import Event, EventLog, read_events
 from history.folder import RunFolder
+from history.java import Java
 from history.partition import TopicPartition
 
 T0 = TopicPartition("orders", 0)
+A_JAVA = Java(home=Path("/java"), version="25.0.4+1", vendor="Debian", released="2026-07-21")
 
 
 def scenario(*phases: list[dict[str, Any]], **change: Any) -> Scenario:

@@ -13,6 +13,7 @@ from airflow.dag_processing.dagbag import DagBag
 from airflow.sdk import DAG
 
 from campaigns import kinds
+from clusters.kafka.jars import DEFAULT_RELEASE
 from clusters.scenario import scenario
 from clusters.scenario.scenario import scenario_names
 from history.errors import BadInput
@@ -94,7 +95,7 @@ def test_nothing_is_tried_twice_and_everything_has_a_time_limit(story: DAG) -> N
 
 def test_parameters(story: DAG) -> None:
     """The defaults are valid, and a runtime that does not exist is refused."""
-    assert story.params.validate()["kafka"] == "3.9.1"
+    assert story.params.validate()["kafka"] == DEFAULT_RELEASE
     with pytest.raises(Exception, match="podman"):
         story.params["runtime"] = "podman"
 

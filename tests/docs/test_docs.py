@@ -454,10 +454,12 @@ def test_every_parameter_of_a_campaign_is_explained() -> None:
 def test_every_direct_dependency_has_a_reason() -> None:
     """One row for each dependency of pyproject.toml, and none for what is gone."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    groups = project["dependency-groups"]
 
     for title, wanted in (
         ("To run", project["project"]["dependencies"]),
-        ("To develop", project["dependency-groups"]["dev"]),
+        ("To ask for", [*groups["postgres"], *groups["edn"]]),
+        ("To develop", [wanted for wanted in groups["dev"] if isinstance(wanted, str)]),
     ):
         names = {re.split(r"[^\w-]", requirement)[0].lower() for requirement in wanted}
         table = {row[0]: row[1] for row in rows(section(page("dependencies.md"), title))[2:]}

@@ -1,49 +1,118 @@
-"""Which Java is taken, and what the shim around the wheel's Java passes on."""
+"""Which Java JAVA= stands for, and what Spark's shim passes on."""
 
 import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
 
 from history import java
+from history.errors import BadInput
+from history.java import Java, java_of, spark_java_home
 
 
-def a_java(folder, says):
-    """A stand-in for bin/java that prints a version banner and nothing else."""
-    path = folder / "bin" / "java"
-    path.parent.mkdir(parents=True)
-    path.write_text(f"#!/bin/sh\necho '{says}' >&2\n")
-    path.chmod(0o755)
-    return path
+def a_java(home: Path, version: str, released: str = "2026-10-20") -> Path:
+    """A stand-in for a JDK whose java says this of itself."""
+    command = home / "bin" / "java"
+    command.parent.mkdir(parents=True)
+    command.write_text(
+        "#!/bin/sh\nprintf '    java.runtime.version = %s\\n    java.vendor = Debian\\n"
+        f"    java.version.date = %s\\n' '{version}' '{released}' >&2\n"
+    )
+    command.chmod(0o755)
+    return home
 
 
-def test_a_suitable_java_home_is_taken(tmp_path, monkeypatch):
-    """JAVA_HOME wins when it is a Java 21."""
-    a_java(tmp_path, 'openjdk version "21.0.4" 2024-07-16')
-    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    java.java_home.cache_clear()
-
-    assert tmp_path == java.java_home()
-
-
-def test_an_old_java_is_passed_over(tmp_path, monkeypatch):
-    """A Java 11 in JAVA_HOME and nothing on PATH lead to the wheel's Java."""
-    a_java(tmp_path / "old", 'openjdk version "11.0.2" 2019-01-15')
-    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "old"))
-    monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(java, "_SHIM", tmp_path / "shim")
-    java.java_home.cache_clear()
-
-    assert tmp_path / "shim" == java.java_home()
+@pytest.fixture(autouse=True)
+def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """No Java of this host, and copies in a folder of the test's."""
+    monkeypatch.delenv(java.VARIABLE, raising=False)
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setattr(java, "_SYSTEM", tmp_path / "jvm")
+    monkeypatch.setattr(java, "_FOLDER", tmp_path / "copies")
+    monkeypatch.setattr(java.shutil, "which", lambda _: None)
+    java_of.cache_clear()
+    yield
+    java_of.cache_clear()
 
 
-def test_the_shim_runs_and_drops_the_module_that_the_wheel_lacks(tmp_path):
-    """The shim's java starts although Spark asks for the incubator module, and is a suitable version."""
-    home = java._shim_of_wheel(tmp_path / "with space")
-    command = [home / "bin" / "java", "--add-modules=jdk.incubator.vector", "-version"]
+def test_the_java_of_the_lock_file_is_the_default() -> None:
+    """It runs, knows its own release, and needs no copy; the host's is not asked."""
+    told = java_of()
 
-    assert java.java_version(home / "bin" / "java") in java.SUITABLE
-    assert subprocess.run(command, capture_output=True, check=False).returncode == 0
+    assert told.feature in java.SUITABLE
+    assert Path(told.command).is_file()
+    assert told.home == java.JAVA_HOME
+    assert java_of("") == told
 
 
-def test_a_java_that_does_not_run_has_no_version(tmp_path):
-    """A missing or broken java is no Java."""
-    assert java.java_version(tmp_path / "java") is None
-    assert java.java_version(a_java(tmp_path, "no banner")) is None
+def test_a_number_means_the_installed_one_with_the_newest_updates(tmp_path: Path) -> None:
+    """Of three, two are a Java 17; the newer is taken as a copy."""
+    a_java(tmp_path / "jvm" / "a", "17.0.15+6-Debian", "2025-04-15")
+    a_java(tmp_path / "jvm" / "b", "17.0.21+1-Debian", "2026-10-20")
+    a_java(tmp_path / "jvm" / "c", "21.0.9+1", "2026-11-20")
+    told = java_of("17")
+
+    assert str(told) == "17.0.21+1-Debian (Debian)"
+    assert told.released == "2026-10-20"
+    assert told.home.parent == tmp_path / "copies"
+
+
+def test_the_environment_says_what_the_call_does_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make's JAVA= arrives there; a scenario's own goes before it."""
+    a_java(tmp_path / "jvm" / "a", "17.0.21+1")
+    monkeypatch.setenv(java.VARIABLE, str(a_java(tmp_path / "own", "21.0.9-internal")))
+
+    assert java_of().feature == 21
+    assert java_of("17").feature == 17
+
+
+def test_a_copy_holds_what_links_lead_to_and_is_made_once(tmp_path: Path) -> None:
+    """Debian keeps a JDK's configuration in /etc, which no container sees; a changed JDK is another copy."""
+    home = a_java(tmp_path / "jdk", "21.0.9+1")
+    (tmp_path / "security").write_text("of the host")
+    (home / "conf").symlink_to(tmp_path / "security")
+    (home / "dangling").symlink_to(tmp_path / "nowhere")
+    first = java_of(str(home)).home
+    java_of.cache_clear()
+
+    assert (first / "conf").read_text() == "of the host"
+    assert not (first / "conf").is_symlink()
+    assert java_of(str(home)).home == first
+    (home / "lib").write_text("patched")
+    java_of.cache_clear()
+    assert java_of(str(home)).home != first
+
+
+@pytest.mark.parametrize(
+    ("told", "says"),
+    [
+        ("21", "JAVA=21: no Java 21 was found by JAVA_HOME, on PATH or in"),
+        ("/no/such/jdk", "JAVA=/no/such/jdk is no version and no folder of a JDK: its bin/java does not run."),
+        ("old", r"is Java 11\.0\.2\+9; Spark runs on Java 17, 21 and 25."),
+    ],
+)
+def test_an_unsuitable_java_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: str, says: str) -> None:
+    """The sentence says what was looked for, or which are suitable."""
+    a_java(tmp_path / "old", "11.0.2+9")
+    monkeypatch.chdir(tmp_path)
+
+    with pytest.raises(BadInput, match=says):
+        java_of(told)
+
+
+def test_a_java_that_says_nothing_of_itself_is_none(tmp_path: Path) -> None:
+    """A program that merely runs is no Java."""
+    home = a_java(tmp_path / "jdk", "21")
+    assert java._probe(home) == Java(home=home, version="21", vendor="Debian", released="2026-10-20")
+
+    (home / "bin" / "java").write_text("#!/bin/sh\necho java\n")
+    assert java._probe(home) is None
+
+
+def test_the_shim_runs_and_drops_the_module_that_small_runtimes_lack(tmp_path: Path) -> None:
+    """Java starts although Spark asks for the incubator's module; other options are passed on."""
+    command = [spark_java_home() / "bin" / "java", "--add-modules=jdk.incubator.vector"]
+
+    assert subprocess.run([*command, "-version"], capture_output=True, check=False).returncode == 0
+    assert subprocess.run([*command, "--no-such-option"], capture_output=True, check=False).returncode == 1

@@ -7,15 +7,17 @@ import sys
 import pytest
 from pyspark.sql import SparkSession
 
-from history.java import java_home
+from history.java import spark_java_home
 from spark.segments import register
+from spark.submit import CORRECT
 
 
 @pytest.fixture(scope="session")
 def spark():
     """A local session with one core and one shuffle partition."""
-    os.environ |= {"JAVA_HOME": str(java_home()), "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+    os.environ |= {"JAVA_HOME": str(spark_java_home()), "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
     settings = {
+        **CORRECT,
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.shuffle.partitions": "1",

@@ -123,6 +123,18 @@ def test_a_read_record_that_the_drain_ended_below_is_gone(spark):
     assert check(partly, received_ns=20 * S) == []
 
 
+def test_many_offsets_that_were_read_twice_alike_had_one_value(spark):
+    """With more groups than Spark 4.3.0 hashes, a set of structs held equal ones twice; a changed value still shows."""
+    nothing = rows(spark, DELETED, [])
+    drained = rows(spark, DRAINS, [{**TP, "position": 200, "end_offset": 200, "complete": True}])
+    final, alive = ([reads(offset, offset) for offset in range(200)] for reads in (polled, live))
+
+    same = polls(spark, *final, *alive).coalesce(1)
+    assert found(order.nonrepeatable_read(same, drained, nothing))[0] == []
+    changed = polls(spark, *final, *alive[:7], live(7, 7, seq=9), *alive[8:]).coalesce(1)
+    assert found(order.nonrepeatable_read(changed, drained, nothing))[0] == [7]
+
+
 def test_precommitted_read(spark):
     """Offset 5 was given out at 10 s while the leader, asked later, was at HW 5; HW 6 would have covered it."""
     led = leaders(rows(spark, ISR, [isr_view(0, 1, 0, [1, 2, 3]), isr_view(18 * S, 2, 1, [2, 3])]))

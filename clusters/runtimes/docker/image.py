@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import docker
-from docker.errors import ImageNotFound
+from docker.errors import ContainerError, ImageNotFound
 
 from clusters.paths import CACHE, locked
 from clusters.runtimes.client_libraries import client_libraries
 from clusters.runtimes.docker.daemon import RUN_LABEL, connected, trying
-from history.errors import HarnessError
+from history.errors import BadInput, HarnessError
+from history.java import Java
 
 log = logging.getLogger("plimsoll.docker")
 
@@ -24,15 +25,34 @@ BASE_IMAGE = "debian:bookworm-slim"
 DOCKERFILE = Path(__file__).with_name("node") / "Dockerfile"
 
 
-def fetch_what_nodes_need() -> None:
+def fetch_what_nodes_need(java: Java) -> None:
     """Build the node image and fetch the client libraries where they are missing, so that no start waits for them.
 
     Raises:
+        BadInput: the Java that servers are to run on does not run in the image.
         HarnessError: one of them cannot be had.
     """
     with connected(timeout_s=600) as client:
-        node_image(client)
+        _check_java(client, java)
         client_libraries()
+
+
+def _check_java(client: docker.DockerClient, java: Java) -> None:
+    """One that was built for a newer system's libraries would let every server exit at once."""
+    home = str(java.home)
+    mounts = {home: {"bind": home, "mode": "ro"}}
+    with trying(f"run Java {java} in the node image"):
+        try:
+            client.containers.run(
+                node_image(client), [java.command, "-version"], volumes=mounts, network_mode="none", remove=True
+            )
+        except ContainerError as error:
+            stderr = error.stderr or b""
+            output = (stderr if isinstance(stderr, str) else stderr.decode(errors="replace")).strip().splitlines()
+            raise BadInput(
+                f"Java {java} does not run in the node image ({output[0] if output else 'no output'}); leave JAVA= "
+                "out, or name the folder of a JDK that is built for older systems, such as Temurin's."
+            ) from error
 
 
 def node_image(client: docker.DockerClient) -> str:

@@ -11,6 +11,7 @@ import pytest
 from clusters.kafka import jars
 from clusters.kafka.jars import jars_digest, kafka_jars, metrics_agent, version_of
 from history.errors import BadInput, HarnessError
+from tests.clusters.fakes import A_JAVA
 
 
 @pytest.mark.parametrize(
@@ -28,7 +29,7 @@ def test_what_is_no_version_is_refused(version: str) -> None:
     with pytest.raises(BadInput) as refused:
         kafka_jars(version)
     assert str(refused.value) == (
-        f"KAFKA={version} is no version; give a released one from 2.8.0 on, such as 3.9.1, a folder or an archive of "
+        f"KAFKA={version} is no version; give a released one from 2.8.0 on, such as 4.4.0, a folder or an archive of "
         "jars, or image:<reference>."
     )
 
@@ -63,7 +64,7 @@ def ivy(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[list[str]]:
         return subprocess.CompletedProcess(command, 0, "", "")
 
     monkeypatch.setattr(jars, "CACHE", tmp_path)
-    monkeypatch.setattr(jars, "java_home", lambda: Path("/java"))
+    monkeypatch.setattr(jars, "java_of", lambda: A_JAVA)
     monkeypatch.setattr(subprocess, "run", run)
     return commands
 

@@ -29,13 +29,14 @@ from clusters.kafka.servers import (
 from clusters.runtimes.nodes import Node
 from clusters.scenario.scenario import Cluster
 from history.errors import BadInput, HarnessError
+from tests.clusters.fakes import A_JAVA
 
 CLUSTER = Cluster.model_validate({"brokers": 2, "session_timeout": "9s", "config": {"auto.create.topics.enable": True}})
 
 
 def nodes(mode: Mode, work: Path = Path("/w")) -> tuple[Release, Node, Node]:
     """A release, its coordinator and broker 1."""
-    release = Release("3.9.1", Path("/jars"), mode)
+    release = Release("3.9.1", Path("/jars"), mode, A_JAVA)
     return (
         release,
         coordinator_nodes(release, CLUSTER, ["127.1.1.10"], work)[0],
@@ -152,12 +153,12 @@ def test_a_node_runs_java_on_its_configuration() -> None:
     """The class path is the mounted jar folder, so that two versions differ in nothing else."""
     _, coordinator, broker = nodes("zookeeper")
 
-    assert broker.program == "java"
+    assert broker.program == "/java/bin/java"
     assert broker.arguments[-2:] == ("kafka.Kafka", "/w/broker-1/server.properties")
     assert coordinator.arguments[-1] == "/w/zookeeper/server.properties"
     assert "org.apache.zookeeper.server.quorum.QuorumPeerMain" in coordinator.arguments
     assert broker.arguments[broker.arguments.index("-cp") + 1] == "/jars/*"
-    assert broker.readable == (Path("/jars"),)
+    assert broker.readable == (Path("/jars"), Path("/java"))
 
 
 @pytest.mark.parametrize(
@@ -174,7 +175,7 @@ def test_the_jvm_is_quick_or_as_kafkas_scripts_start_it(
 ) -> None:
     """A heap that is asked for is the brokers'; what is said of a node is what stands before its class path."""
     cluster = Cluster.model_validate({"brokers": 1, **told})
-    release = Release("3.9.1", Path("/jars"), "zookeeper")
+    release = Release("3.9.1", Path("/jars"), "zookeeper", A_JAVA)
     broker = jvm_flags(broker_node(release, cluster, 1, "127.1.1.11", Path("/w")))
     zookeeper = jvm_flags(coordinator_nodes(release, cluster, ["127.1.1.10"], Path("/w"))[0])
 
@@ -185,12 +186,12 @@ def test_the_jvm_is_quick_or_as_kafkas_scripts_start_it(
 
 def test_brokers_carry_the_agent_that_is_there() -> None:
     """It listens on the broker's own address; the controller has none."""
-    release = Release("3.9.1", Path("/jars"), "kraft", Path("/jmx/agent.jar"))
+    release = Release("3.9.1", Path("/jars"), "kraft", A_JAVA, Path("/jmx/agent.jar"))
     broker = broker_node(release, CLUSTER, 1, "127.1.1.11", Path("/w"))
     controller = coordinator_nodes(release, CLUSTER, ["127.1.1.10"], Path("/w"))[0]
 
     assert f"-javaagent:/jmx/agent.jar=127.1.1.11:9095:{RULES}" in jvm_flags(broker)
-    assert broker.readable == (Path("/jars"), Path("/jmx/agent.jar"), RULES)
+    assert broker.readable == (Path("/jars"), Path("/java"), Path("/jmx/agent.jar"), RULES)
     assert not [flag for flag in jvm_flags(controller) if "agent" in flag]
 
 
@@ -237,7 +238,7 @@ def test_what_a_version_cannot_store_is_refused(version: str, mode: Mode, fields
 
 def test_three_controllers_are_voters_of_one_quorum() -> None:
     """Each with a name and an id of its own; every node knows all of them. One alone keeps its plain name."""
-    release, cluster = Release("3.9.1", Path("/jars"), "kraft"), cluster_with(controllers=3)
+    release, cluster = Release("3.9.1", Path("/jars"), "kraft", A_JAVA), cluster_with(controllers=3)
     addresses = ["127.1.1.10", "127.1.1.9", "127.1.1.8"]
     controllers = coordinator_nodes(release, cluster, addresses, Path("/w"))
     broker = broker_node(release, cluster, 1, "127.1.1.11", Path("/w"))
@@ -289,7 +290,6 @@ def test_storage_is_formatted_at_once_and_each_node_keeps_its_id(
         return subprocess.CompletedProcess(command, 0, "", "")
 
     monkeypatch.setattr(subprocess, "run", tool)
-    monkeypatch.setattr(kafka, "java_home", lambda: Path("/java"))
     format_storage(release, CLUSTER, [controller], [broker], "an-id")
 
     ids = [(node.folder / "data" / "meta.properties").read_text().split()[-1] for node in (controller, broker)]
@@ -301,7 +301,6 @@ def test_a_storage_tool_that_fails_tells_what_it_said(tmp_path: Path, monkeypatc
     release, controller, _ = nodes("kraft", tmp_path)
     controller.folder.mkdir()
     monkeypatch.setattr(subprocess, "run", lambda command, **_: subprocess.CompletedProcess(command, 1, "", "No space"))
-    monkeypatch.setattr(kafka, "java_home", lambda: Path("/java"))
 
     with pytest.raises(HarnessError, match="Kafka's storage tool failed: No space"):
         format_storage(release, CLUSTER, [controller], [], "an-id")
@@ -310,7 +309,7 @@ def test_a_storage_tool_that_fails_tells_what_it_said(tmp_path: Path, monkeypatc
 def test_brokers_alone_log_more_where_the_scenario_asks() -> None:
     """A logger at DEBUG is a property of slf4j-simple; the controller keeps to INFO."""
     cluster = Cluster.model_validate({"brokers": 2, "debug": ["kafka.cluster.Partition"]})
-    release = Release("3.9.1", Path("/jars"), "kraft")
+    release = Release("3.9.1", Path("/jars"), "kraft", A_JAVA)
     flag = "-Dorg.slf4j.simpleLogger.log.kafka.cluster.Partition=debug"
 
     assert flag in broker_node(release, cluster, 1, "127.1.1.11", Path("/w")).arguments
@@ -321,7 +320,7 @@ def test_brokers_alone_log_more_where_the_scenario_asks() -> None:
 def test_a_broker_may_have_a_small_disk_of_its_own() -> None:
     """Named by its letter; the others and the controller have the host's."""
     cluster = Cluster.model_validate({"brokers": 3, "disks": {"B": "64MB"}})
-    release = Release("3.9.1", Path("/jars"), "kraft")
+    release = Release("3.9.1", Path("/jars"), "kraft", A_JAVA)
     brokers = [broker_node(release, cluster, number, f"127.1.1.1{number}", Path("/w")) for number in (1, 2, 3)]
 
     assert [node.disk_bytes for node in brokers] == [None, 64_000_000, None]

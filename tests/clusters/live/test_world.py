@@ -15,7 +15,7 @@ from clusters.runtimes.nodes import Node
 from history.errors import HarnessError, WaitTimeout
 from history.events import read_events
 from history.partition import TopicPartition
-from tests.clusters.fakes import T0, FakeRuntime, scenario
+from tests.clusters.fakes import A_JAVA, T0, FakeRuntime, scenario
 
 
 @pytest.fixture
@@ -25,6 +25,7 @@ def world(tmp_path: Path) -> World:
         scenario=scenario([{"hold": 1}], topics={"orders": {"partitions": 2, "replicas": ["B", "A", "C"]}}),
         kafka_version="3.9.1",
         jars=Path("/jars"),
+        java=A_JAVA,
         mode="kraft",
         runtime="process",
         seed=7,

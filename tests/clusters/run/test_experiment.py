@@ -149,7 +149,7 @@ def test_a_run_id_is_fit_for_folders_and_containers(tmp_path: Path, name: str) -
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"kafka": "latest"}, "KAFKA=latest is no version; give a released one from 2.8.0 on, such as 3.9.1"),
+        ({"kafka": "latest"}, "KAFKA=latest is no version; give a released one from 2.8.0 on, such as 4.4.0"),
         ({"kafka": "2.7.0"}, "KAFKA=2.7.0 is too old; 2.8.0 is the oldest"),
         ({"runtime": "docker"}, "RUNTIME=docker, but no Docker daemon answers"),
         ({"runtime": "podman"}, "RUNTIME=podman is unknown; it is auto, docker or process"),
@@ -215,7 +215,7 @@ def test_what_the_kernel_cannot_do_is_refused(
 ) -> None:
     """The sentence says what is missing and what to use instead; who has no such step does not need it."""
     monkeypatch.setattr(planning, "choose_runtime", lambda _: "docker")
-    monkeypatch.setattr(image, "fetch_what_nodes_need", lambda: None)
+    monkeypatch.setattr(image, "fetch_what_nodes_need", lambda _: None)
     monkeypatch.setattr(
         kernel, "lacking", lambda parts, _trial: {name: kernel.PARTS[name] for name in parts if name == "netem"}
     )
@@ -264,7 +264,7 @@ def test_an_allowance_of_cpus_that_are_not_there_is_refused(
 ) -> None:
     """CPU 0 and its like are; Docker would refuse the others in the middle of the run."""
     monkeypatch.setattr(planning, "choose_runtime", lambda _: "docker")
-    monkeypatch.setattr(image, "fetch_what_nodes_need", lambda: None)
+    monkeypatch.setattr(image, "fetch_what_nodes_need", lambda _: None)
     monkeypatch.setattr(planning.os, "sched_getaffinity", lambda _: {0, 1})
 
     with pytest.raises(BadInput, match=r"Scenario small asks for CPUs 0,2-3; this host has \[0, 1\]"):

@@ -16,6 +16,7 @@ from clusters.scenario.scenario import load_scenario
 from history.errors import HarnessError
 from history.events import EventLog, read_events
 from history.folder import RunFolder
+from history.java import Java
 from tests.clusters.noted import note_calls
 
 PHASE = Stage("phase_2_lags", "phase 2/2 lags", 1.0, call="run_phase", arguments=(1, "lags"), phase="lags")
@@ -28,6 +29,7 @@ def run(tmp_path: Path) -> Path:
     (run / "work").mkdir(parents=True)
     (run / "work" / "lease").write_text('{"expires": 0}')
     told: dict[str, Any] = {"kafka_version": "3.9.1", "jars": Path("/jars"), "mode": "kraft", "runtime": "process"}
+    told["java"] = Java(home=Path("/java"), version="25.0.4+1", vendor="Debian", released="2026-07-21")
     (run / "work" / "plan.json").write_text(Plan(scenario=load_scenario("steady"), seed=1, **told).model_dump_json())
     return run
 

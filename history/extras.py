@@ -1,0 +1,20 @@
+"""Packages that few users need; each group of them has a lock file of its own."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+from history.errors import BadInput
+
+
+def require(group: str, module: str, what: str) -> None:
+    """Refuse ``what`` unless the packages that it needs are installed.
+
+    Raises:
+        BadInput: they are not.
+    """
+    if find_spec(module) is None:
+        raise BadInput(
+            f"{what} needs the packages of requirements-{group}.lock; make installs them where they are asked for, "
+            f"otherwise run `.venv/bin/uv pip install -r requirements-{group}.lock`."
+        )

@@ -1,0 +1,14 @@
+"""What is refused without packages that few users need."""
+
+import pytest
+
+from history import extras
+from history.errors import BadInput
+
+
+def test_what_lacks_its_packages_is_refused_with_the_command_that_installs_them() -> None:
+    """The lock file that has them is named; a package that is there is asked for no further."""
+    extras.require("edn", "pytest", "FORMAT=jepsen")
+
+    with pytest.raises(BadInput, match=r"FORMAT=jepsen needs .* `\.venv/bin/uv pip install -r requirements-edn\.lock`"):
+        extras.require("edn", "no_such_package", "FORMAT=jepsen")
