@@ -16,7 +16,7 @@ from clusters.faults.disk import DeletedCheckpoint, FlippedBit, FullDisk, ReadOn
 from clusters.faults.lagging import LagFault
 from clusters.faults.network import Delayed, LimitedBandwidth, Peer, disconnect_each, lose
 from clusters.faults.processes import Killed, Paused, Stopped
-from clusters.faults.resources import LimitedCpu
+from clusters.faults.resources import LimitedCpu, SlowDisk
 from clusters.faults.topology import (
     HIGH_WATERMARK,
     Change,
@@ -112,6 +112,11 @@ def _fill_disk(run: PhaseRun, step: disks.FillDisk) -> None:
 
 def _read_only_disk(run: PhaseRun, step: disks.ReadOnlyDisk) -> None:
     run.inject(ReadOnlyDisk(run.world, run.nodes(step.node)), step)
+
+
+def _slow_disk(run: PhaseRun, step: disks.SlowDisk) -> None:
+    limits = available(run.world.runtime.resource_limits, "resource limits")
+    run.inject(SlowDisk(run.world, limits, run.nodes(step.node), step.rate), step)
 
 
 def _wipe(run: PhaseRun, step: disks.Wipe) -> None:
@@ -386,6 +391,7 @@ ACTIONS: dict[type[Step], Callable[[PhaseRun, Any], None]] = {
     processes.LimitCpu: _limit_cpu,
     disks.FillDisk: _fill_disk,
     disks.ReadOnlyDisk: _read_only_disk,
+    disks.SlowDisk: _slow_disk,
     disks.Wipe: _wipe,
     disks.Truncate: _truncate,
     disks.DeleteCheckpoint: _delete_checkpoint,

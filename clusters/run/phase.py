@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from clusters.faults import Evidence, Fault
 from clusters.faults.disk import Damaged
 from clusters.faults.processes import Ended, Paused
-from clusters.faults.resources import LimitedCpu
+from clusters.faults.resources import Limited
 from clusters.kafka.wire import PartitionView
 from clusters.live.capture import capture_offsets
 from clusters.live.world import World, broker_id
@@ -177,7 +177,7 @@ class PhaseRun:
         self._prove("healed", fault, "recovery_verified", fault.verify_cleared)
         if isinstance(fault, Ended):
             for other in self._in_force:
-                if isinstance(other, LimitedCpu):
+                if isinstance(other, Limited):
                     other.hold()
 
     def _prove(self, kind: str, fault: Fault, name: str, proof: Callable[[], Evidence]) -> None:

@@ -17,7 +17,7 @@ from pydantic import BeforeValidator, Field, PlainSerializer, ValidationError, m
 
 from clusters.paths import ROOT
 from clusters.scenario.steps.catalog import AnyStep
-from clusters.scenario.steps.disks import FillDisk, FlipBit, ReadOnlyDisk
+from clusters.scenario.steps.disks import FillDisk, FlipBit, ReadOnlyDisk, SlowDisk
 from clusters.scenario.steps.flow import SetRate
 from clusters.scenario.steps.network import Lag, Slow
 from clusters.scenario.steps.step import Step
@@ -234,12 +234,24 @@ class Scenario(Model):
         if isinstance(step, FillDisk) and not (disks.keys() >= (named or self.cluster.broker_ids.keys())):
             who = ", ".join(sorted(named)) or "every broker"
             raise ValueError(f"phase {phase!r}, step fill_disk: give {who} a disk of its own under cluster.disks")
-        if (step.of_dead or isinstance(step, FlipBit | ReadOnlyDisk)) and disks.keys() & (named or disks.keys()):
+        if isinstance(step, SlowDisk) and not self._flushes:
+            raise ValueError(
+                f"phase {phase!r}, step slow_disk: brokers leave their records to the page cache, which no slow "
+                "disk holds up; let a topic have flush.messages"
+            )
+        on_host = step.of_dead or isinstance(step, FlipBit | ReadOnlyDisk | SlowDisk)
+        if on_host and disks.keys() & (named or disks.keys()):
             raise ValueError(
                 f"phase {phase!r}, step {step.key}: cannot reach into a disk of cluster.disks; aim at another broker"
             )
         if isinstance(step, Lag | Slow) and disks:
             self._check_rate_seen(f"phase {phase!r}, step {step.key}", step.node)
+
+    @property
+    def _flushes(self) -> bool:
+        """Whether brokers write what they append through to their disks."""
+        topics = any("flush.messages" in topic.config for topic in self.topics.values())
+        return topics or "log.flush.interval.messages" in self.cluster.config
 
     def _check_rate_seen(self, where: str, follower: Target) -> None:
         """The rate at which a partition grows is measured in the files of another replica, on the host's disk."""

@@ -82,6 +82,7 @@ SLOW: dict[str, list[dict[str, object]]] = {
 }
 ON_DOCKER: dict[str, list[dict[str, object]]] = {
     "limit_cpu": [{"limit_cpu": {"node": "leader of orders-0", "cpus": 0.1}}, {"hold": "1s"}],
+    "slow_disk": [{"slow_disk": {"node": "follower of orders-0", "rate": "200kB/s"}}, {"hold": "1s"}],
     "read_only_disk": [{"read_only_disk": "follower of orders-0"}],
     "cut off and killed": [{"disconnect": {"node": "A", "from": ["B", "C", "controller"]}}, {"kill": "A"}],
 }

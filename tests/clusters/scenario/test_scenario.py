@@ -519,6 +519,14 @@ ORDERS = {"replicas": ["A", "B", "C"]}
             plain(cluster={"brokers": 3, "disks": {"A": "1MB"}}, phases=[{"one": [{"read_only_disk": "A"}]}]),
             "step read_only_disk: cannot reach into a disk of cluster.disks; aim at another broker",
         ),
+        (story({"slow_disk": {"node": "A", "rate": "1MB/s"}}), "step slow_disk: brokers leave their records to the page"),
+        (
+            plain(
+                cluster={"brokers": 3, "disks": {"A": "1MB"}, "config": {"log.flush.interval.messages": 1}},
+                phases=[{"one": [{"slow_disk": {"node": "A", "rate": "1MB/s"}}]}],
+            ),
+            "step slow_disk: cannot reach into a disk of cluster.disks; aim at another broker",
+        ),
         (
             plain(cluster=SMALL_DISKS, phases=[{"one": [{"lag": {"node": "C", "records": 9}}]}]),
             "step lag: the rate is measured at another replica, on the host's disk; take one that cannot be C out",
