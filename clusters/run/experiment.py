@@ -62,6 +62,7 @@ __all__ = [
     "tear_down",
 ]
 
+_FOLDERS = frozenset({"dataDir", "log.dirs", "metadata.log.dir"})
 HOLDER_LIMIT_S = 120.0  # for a phase that was given up to heal what it broke
 READY_LIMIT_S = 60.0
 QUIESCE_LIMIT_S = 30.0  # beyond the time-out of transactions, which the coordinator looks at every 10 s
@@ -102,7 +103,9 @@ def _start_cluster(world: World) -> None:
     configs = _server_configs(world)
     for name, config in configs.items():
         folder = world.folder.work / name
-        (folder / "data").mkdir(parents=True)
+        for key in _FOLDERS & config.keys():
+            for path in config[key].split(","):
+                Path(path).mkdir(parents=True, exist_ok=True)
         (folder / "server.properties").write_text(servers.render(config))
     manifest_of(world, configs).write(world.folder.manifest)
     if world.plan.mode == "kraft":

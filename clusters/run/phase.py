@@ -163,7 +163,7 @@ class PhaseRun:
     def inject(self, fault: Fault, step: Step) -> None:
         """Inject, then record whether it bit; a fault that could not be seen to bite is still healed."""
         self._in_force.append(fault)
-        if isinstance(fault, Ended):
+        if isinstance(fault, Ended) and not fault.ends_to_heal:
             carry_usage(self.world, fault.nodes)
         self._record_fault("inject", fault, asked=str(step))
         fault.inject()
@@ -172,6 +172,8 @@ class PhaseRun:
 
     def _heal(self, fault: Fault) -> None:
         self._record_fault("heal", fault)
+        if isinstance(fault, Ended) and fault.ends_to_heal:
+            carry_usage(self.world, fault.nodes)
         fault.heal()  # one that fails stays in force, and is tried again at the phase's end
         self._in_force.remove(fault)
         self._prove("healed", fault, "recovery_verified", fault.verify_cleared)

@@ -17,7 +17,7 @@ from pydantic import BeforeValidator, Field, PlainSerializer, ValidationError, m
 
 from clusters.paths import ROOT
 from clusters.scenario.steps.catalog import AnyStep
-from clusters.scenario.steps.disks import FillDisk, FlipBit, ReadOnlyDisk, SlowDisk
+from clusters.scenario.steps.disks import FailLogDir, FillDisk, FlipBit, ReadOnlyDisk, SlowDisk
 from clusters.scenario.steps.flow import SetRate
 from clusters.scenario.steps.network import Lag, Slow
 from clusters.scenario.steps.step import Step
@@ -83,6 +83,7 @@ class Cluster(Model):
     heap: str | None = Field(default=None, pattern=r"^[1-9]\d*[mMgG]$")  # of a broker; None: by jvm
     allowance: Allowance | None = None
     disks: dict[Letter, Bytes] = Field(default_factory=dict)  # brokers with a small disk of their own
+    log_dirs: int = Field(default=1, ge=1, le=8, exclude_if=lambda number: number == 1)  # of each broker, on one disk
     metrics: bool = False  # brokers tell of their requests and garbage collection
     debug: list[str] = Field(
         default_factory=list
@@ -96,6 +97,12 @@ class Cluster(Model):
                 f"debug: {self.debug} slows brokers down, so no benchmark may have it; leave out jvm: stock, allowance "
                 "and metrics, or debug"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _one_log_dir_on_a_small_disk(self) -> Cluster:
+        if self.disks and self.log_dirs > 1:
+            raise ValueError(f"disks gives a broker one log directory; leave it out, or log_dirs: {self.log_dirs}")
         return self
 
     @property
@@ -234,6 +241,16 @@ class Scenario(Model):
         if isinstance(step, FillDisk) and not (disks.keys() >= (named or self.cluster.broker_ids.keys())):
             who = ", ".join(sorted(named)) or "every broker"
             raise ValueError(f"phase {phase!r}, step fill_disk: give {who} a disk of its own under cluster.disks")
+        if isinstance(step, FailLogDir) and self.cluster.log_dirs == 1:
+            raise ValueError(
+                f"phase {phase!r}, step fail_log_dir: its broker would end, having no other one; set "
+                "cluster.log_dirs, or take read_only_disk"
+            )
+        if isinstance(step, ReadOnlyDisk) and self.cluster.log_dirs > 1:
+            raise ValueError(
+                f"phase {phase!r}, step read_only_disk: its broker would go on with its other log directories; take "
+                "fail_log_dir"
+            )
         if isinstance(step, SlowDisk) and not self._flushes:
             raise ValueError(
                 f"phase {phase!r}, step slow_disk: brokers leave their records to the page cache, which no slow "

@@ -34,6 +34,25 @@ class ReadOnlyDisk(Step):
     node: Node
 
 
+class FailLogDir(Step):
+    """Take a broker's right to write into one of its log directories, that of a replica; it goes on with the others."""
+
+    key = "fail_log_dir"
+    traits = frozenset(
+        {
+            Trait.SILENCES_PROBE,
+            Trait.MAY_BE_UNREACHABLE,
+            Trait.MAY_MOVE_LEADER,
+            Trait.HOLDS_BACK_FOLLOWER,
+            Trait.RECOVERY_EXPECTED,
+        }
+    )
+    fault = True
+    needs = frozenset({"disks"})
+    node: Node
+    partition: Partition
+
+
 class SlowDisk(Step):
     """Let a broker's disk take only so many bytes a second of what is written through to it (``flush.messages``)."""
 
@@ -109,6 +128,7 @@ class FlipBit(Step):
 STEPS: tuple[type[Step], ...] = (
     FillDisk,
     ReadOnlyDisk,
+    FailLogDir,
     SlowDisk,
     Wipe,
     Truncate,

@@ -115,9 +115,7 @@ def test_a_limit_that_holds_nothing_back_is_no_slow_disk(tmp_path: Path, monkeyp
     assert told["why"].endswith("last seen: 254:0 200000.")
 
 
-def test_the_disk_of_a_broker_that_is_started_again_stays_slow(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_disk_of_a_broker_that_is_started_again_stays_slow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its limit went with its container."""
     world: Any = FakeWorld(tmp_path, scenario([{"hold": 1}]))
     asked: list[float | None] = []
