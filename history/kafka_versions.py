@@ -53,6 +53,7 @@ RELEASES = (OLDEST, *(Version(3, minor) for minor in range(10)), *(Version(4, mi
 FEATURES = {
     "zookeeper": Span(OLDEST, Version(4, 0)),
     "kraft": Span(Version(3, 3)),  # KIP-833: ready for production; KIP-778: with metadata.version
+    "kraft_jbod": Span(Version(3, 7)),  # KIP-858, from metadata.version 3.7 on; ZooKeeper mode has it in all versions
     # KAFKA-15583, KIP-966: below min.insync.replicas the high watermark stands still.
     "strict_min_isr": Span(Version(3, 7)),
     "elr": Span(Version(4, 0)),  # KIP-966; no metadata.version of 3.7 to 3.9 makes them work

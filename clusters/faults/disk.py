@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import shutil
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -19,6 +19,7 @@ from kafka.record.util import calc_crc32c
 
 from clusters.faults import Evidence
 from clusters.faults.processes import Ended
+from clusters.kafka.wire import PartitionView
 from clusters.live.world import World, broker_id
 from clusters.runtimes.nodes import Node
 from clusters.runtimes.runtime import Disks
@@ -58,18 +59,13 @@ class LogDirFailure(Ended):
             **super().verify_injected(),
             "log": [
                 wait_until(
-                    partial(self._line, node),
+                    partial(_line_of, node, self._log_size[node.name], self.said),
                     limit_s=LIMIT_S,
                     what=f"{node.name} to say in its log one of {', '.join(self.said)}",
                 )
                 for node in self.nodes
             ],
         }
-
-    def _line(self, node: Node) -> str | None:
-        with node.log.open(errors="replace") as log:
-            log.seek(self._log_size[node.name])
-            return next((line.strip()[-200:] for line in log if any(said in line for said in self.said)), None)
 
     def heal(self) -> None:
         for node in self.nodes:
@@ -117,16 +113,105 @@ class ReadOnlyDisk(LogDirFailure):
     said: ClassVar[tuple[str, ...]] = ("AccessDenied", "Permission denied", "Read-only file system")
 
     def break_disk(self, node: Node) -> None:
-        _change_modes(node.folder / "data", lambda mode: mode & ~0o222)
+        _forbid_writing(node.log_dirs[0])
 
     def mend_disk(self, node: Node) -> None:
-        _change_modes(node.folder / "data", lambda mode: mode | 0o200)
+        _allow_writing(node.log_dirs[0])
+
+
+@dataclass
+class FailedLogDir(Ended):
+    """One of several log directories takes no writing; the broker goes on with the others, and is restarted to heal:
+    Kafka takes back no directory that failed.
+    """
+
+    partition: TopicPartition = field(kw_only=True)
+    key: ClassVar[str] = "fail_log_dir"
+    signal: ClassVar[str] = "SIGTERM"
+    ends_to_heal: ClassVar[bool] = True
+    _folder: Path = Path()
+    _log_size: int = 0
+
+    @property
+    def node(self) -> Node:
+        return self.nodes[0]
+
+    def inject(self) -> None:
+        self._folder = self.node.log_dir_of(str(self.partition))
+        if not (self._folder / str(self.partition)).is_dir():
+            raise HarnessError(f"{self.node.name} has no replica of {self.partition} whose log directory could fail.")
+        self._log_size = self.node.log.stat().st_size
+        _forbid_writing(self._folder)
+
+    def verify_injected(self) -> Evidence:
+        """Other brokers' metadata name the replica as offline and nobody of this one as leader; the broker answers, and
+        says itself which directory it gave up.
+        """
+        line = wait_until(
+            partial(_line_of, self.node, self._log_size, (f"Stopping serving logs in dir {self._folder}\n",)),
+            limit_s=LIMIT_S,
+            what=f"{self.node.name} to give up {self._folder.name}",
+        )
+        offline = wait_until(
+            self._offline,
+            limit_s=LIMIT_S,
+            what=f"other brokers to know that {self.partition} is offline on {self.node.name}",
+            last_seen=lambda: str(self._view()),
+        )
+        wait_until(
+            lambda: self.world.probe_error(broker_id(self.node)) is None,
+            limit_s=LIMIT_S,
+            what=f"{self.node.name} to answer",
+        )
+        return {"log": line, "directory": self._folder.name, **offline, "probe": "answers"}
+
+    def _view(self) -> PartitionView | None:
+        return self.world.partition_view(self.partition, without=broker_id(self.node))
+
+    def _offline(self) -> Evidence | None:
+        view, number = self._view(), broker_id(self.node)
+        if view is None or view.leader == number or number not in view.offline:
+            return None
+        return {"leader": view.leader, "isr": view.isr, "offline": view.offline}
+
+    def heal(self) -> None:
+        _allow_writing(self._folder)
+        if self.world.runtime.state(self.node.name) == "running":
+            super().inject()  # what was ended by another fault is started by that
+        super().heal()
+
+    def verify_cleared(self) -> Evidence:
+        """The broker is back, and its replica in the ISR and not offline, by other brokers' metadata."""
+        found = super().verify_cleared()
+        number = broker_id(self.node)
+        wait_until(
+            lambda: (view := self._view()) and number in view.isr and number not in view.offline,
+            limit_s=LIMIT_S,
+            what=f"{self.node.name} to be in the ISR of {self.partition} again",
+            last_seen=lambda: str(self._view()),
+        )
+        return {**found, "in_sync": str(self.partition)}
+
+
+def _forbid_writing(folder: Path) -> None:
+    _change_modes(folder, lambda mode: mode & ~0o222)
+
+
+def _allow_writing(folder: Path) -> None:
+    _change_modes(folder, lambda mode: mode | 0o200)
 
 
 def _change_modes(folder: Path, change: Callable[[int], int]) -> None:
     for path in (folder, *folder.rglob("*")):
         with suppress(FileNotFoundError):  # brokers replace their checkpoints all the time
             path.chmod(change(path.stat().st_mode & 0o777))
+
+
+def _line_of(node: Node, after: int, said: Sequence[str]) -> str | None:
+    """The end of the first line of a node's log, after so many bytes of it, in which one of these stands."""
+    with node.log.open(errors="replace") as log:
+        log.seek(after)
+        return next((line.strip()[-200:] for line in log if any(words in line for words in said)), None)
 
 
 @dataclass
@@ -162,10 +247,6 @@ class Damaged:
     def _is_in_sync(self, partition: TopicPartition) -> bool:
         view, sample = self.world.partition_view(partition), self.world.sample(broker_id(self.node), partition)
         return view is not None and broker_id(self.node) in view.isr and sample is not None and sample.error is None
-
-    @property
-    def data(self) -> Path:
-        return self.node.folder / "data"
 
     def must_be_down(self) -> None:
         """Wait for the end of a broker that was stopped: it refuses connections before its last write.
@@ -207,12 +288,15 @@ class Wiped(Damaged):
 
     def _folders(self) -> list[Path]:
         names = [str(partition) for partition in self.world.partitions]
-        return [self.data / name for name in names if (self.data / name).exists()]
+        return [folder / name for folder in self.node.log_dirs for name in names if (folder / name).exists()]
 
     def verify_injected(self) -> Evidence:
         """The folders are not there."""
         wait_until(lambda: not self._folders(), limit_s=1, what=f"the data of {self.node.name} to be gone")
-        return {"last_copy_of": self._last, "left": sorted(path.name for path in self.data.iterdir())}
+        return {
+            "last_copy_of": self._last,
+            "left": sorted(path.name for folder in self.node.log_dirs for path in folder.iterdir()),
+        }
 
 
 @dataclass
@@ -230,13 +314,14 @@ class Truncated(Damaged):
     def inject(self) -> None:
         self.must_be_down()
         self._last = self.last_copy_of([self.partition])
-        segment = next((file for file in reversed(segments(self.data, self.partition)) if file.stat().st_size), None)
+        data = self.node.log_dir_of(str(self.partition))
+        segment = next((file for file in reversed(segments(data, self.partition)) if file.stat().st_size), None)
         if segment is None:
             raise HarnessError(f"{self.node.name} has no record of {self.partition} that could be cut off.")
         size = segment.stat().st_size
         end = max(size - self.bytes, 0) if self.bytes else _cut(segment, self.records or 0)
         os.truncate(segment, end)
-        (self.data / _CLEAN_STOP).unlink(missing_ok=True)
+        (data / _CLEAN_STOP).unlink(missing_ok=True)
         self._segment, self._bytes = segment, (size, end)
 
     def verify_injected(self) -> Evidence:
@@ -265,23 +350,29 @@ class DeletedCheckpoint(Damaged):
 
     def inject(self) -> None:
         self.must_be_down()
-        if not self._file.exists():
+        if not all(file.exists() for file in self._files):
             raise HarnessError(f"{self.node.name} has no {self.what} yet; let it run for longer before.")
-        self._file.unlink()
+        for file in self._files:
+            file.unlink()
 
     @property
-    def _file(self) -> Path:
-        return self.data / CHECKPOINTS[self.what]
+    def _files(self) -> list[Path]:
+        return [folder / CHECKPOINTS[self.what] for folder in self.node.log_dirs]
 
     def verify_injected(self) -> Evidence:
-        wait_until(lambda: not self._file.exists(), limit_s=1, what=f"{self._file.name} to be gone")
-        return {"deleted": self._file.name}
+        name = CHECKPOINTS[self.what]
+        wait_until(lambda: not any(file.exists() for file in self._files), limit_s=1, what=f"{name} to be gone")
+        return {"deleted": name}
 
     def verify_cleared(self) -> Evidence:
         """The broker is back in sync, and has written the file again."""
         found = super().verify_cleared()
-        wait_until(self._file.exists, limit_s=LIMIT_S, what=f"{self.node.name} to write its {self.what}")
-        return {**found, "written": self._file.name}
+        wait_until(
+            lambda: all(file.exists() for file in self._files),
+            limit_s=LIMIT_S,
+            what=f"{self.node.name} to write its {self.what}",
+        )
+        return {**found, "written": CHECKPOINTS[self.what]}
 
 
 @dataclass
@@ -295,7 +386,11 @@ class FlippedBit(Damaged):
     _at: int = -1
 
     def inject(self) -> None:
-        found = [file for file in segments(self.data, self.partition) if int(file.stem) <= self.offset]
+        found = [
+            file
+            for file in segments(self.node.log_dir_of(str(self.partition)), self.partition)
+            if int(file.stem) <= self.offset
+        ]
         batch = next((b for b in batches(found[-1].read_bytes()) if b.holds(self.offset)), None) if found else None
         if batch is None:
             raise HarnessError(f"{self.node.name} has no offset {self.offset} of {self.partition} in its log.")

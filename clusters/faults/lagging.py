@@ -234,7 +234,7 @@ class ShapedTraffic:
     def _append_rates(self) -> Iterator[float]:
         """Bytes a second by which the partition grew in some broker's log, second by second, for some seconds."""
         logs = [
-            node.folder / "data" / str(self.fault.partition)
+            node.log_dir_of(str(self.fault.partition)) / str(self.fault.partition)
             for node in self.world.brokers.values()
             if node != self.fault.node
         ]

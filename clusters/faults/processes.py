@@ -36,6 +36,7 @@ class Ended:
     nodes: list[Node]
     key: ClassVar[str]
     signal: ClassVar[str]
+    ends_to_heal: ClassVar[bool] = False  # the process goes on until then
     _ended: dict[str, int] = field(default_factory=dict)  # node → the incarnation of it that got the signal
     _killed: list[str] = field(default_factory=list)  # that had to be, to be started again
 

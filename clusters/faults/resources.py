@@ -14,31 +14,92 @@ from clusters.waiting import wait_until
 
 LIMIT_S = 30.0
 THROTTLED_PERIODS = 25  # half a second of them
+MIN_PROBE_BYTES = 65_536
+MIN_SHARE, MAX_SHARE = 0.8, 0.5  # of the time that a write takes at the limit: with it, and without
 
 
 @dataclass
-class LimitedCpu:
-    """Brokers that get little CPU time; to heal they have what the scenario allows them again."""
+class Limited:
+    """Brokers that get little of something; to heal they have what the scenario allows them again."""
 
     world: World
     limits: ResourceLimits
     nodes: list[Node]
-    cpus: float
-    key: ClassVar[str] = "limit_cpu"
-    _quotas: dict[str, str] = field(default_factory=dict)
-    _throttled: dict[str, float] = field(default_factory=dict)
+    key: ClassVar[str]
+    limit: ClassVar[str]  # what the kernel calls it
+    _limits_before: dict[str, str] = field(default_factory=dict, init=False)
 
     def inject(self) -> None:
         for node in self.nodes:
-            self._quotas[node.name] = self._quota(node)
-            self._throttled[node.name] = self._periods(node)
+            self._limits_before[node.name] = self._limit(node)
+            self.note_before(node)
         self.hold()
 
     def hold(self) -> None:
-        """Set the quota, which goes with its container: a broker that is started again has none."""
+        """Set the limit, which goes with its container: a broker that is started again has none."""
+        for node in self._running():
+            self.set_limit(node)
+
+    def heal(self) -> None:
+        for node in self._running():
+            self.lift_limit(node)
+
+    def _running(self) -> list[Node]:
+        return [node for node in self.nodes if self.world.runtime.state(node.name) != "exited"]
+
+    def verify_cleared(self) -> Evidence:
+        """The kernel's limit reads as before, and the broker answers."""
         for node in self.nodes:
-            if self.world.runtime.state(node.name) != "exited":
-                self.limits.limit_cpu(node.name, self.cpus, None)
+            wait_until(
+                partial(self._is_as_before, node),
+                limit_s=LIMIT_S,
+                what=f"{node.name} to have its {self.limit} back",
+                last_seen=partial(self._limit, node),
+            )
+        return {self.limit: list(self._limits_before.values()), "probe": "answers"}
+
+    def _is_as_before(self, node: Node) -> bool:
+        return self._limit(node) == self._limits_before[node.name] and self.world.probe_error(broker_id(node)) is None
+
+    def _limit(self, node: Node) -> str:
+        return self.spell(str(self.limits.in_effect(node).get(self.limit, "")))
+
+    def spell(self, limit: str) -> str:
+        """What counts of the kernel's words."""
+        return limit
+
+    def note_before(self, node: Node) -> None:
+        raise NotImplementedError
+
+    def set_limit(self, node: Node) -> None:
+        raise NotImplementedError
+
+    def lift_limit(self, node: Node) -> None:
+        raise NotImplementedError
+
+
+@dataclass
+class LimitedCpu(Limited):
+    """Brokers that get little CPU time."""
+
+    cpus: float
+    key: ClassVar[str] = "limit_cpu"
+    limit: ClassVar[str] = "cpu_quota"
+    _throttled: dict[str, float] = field(default_factory=dict, init=False)
+
+    def note_before(self, node: Node) -> None:
+        self._throttled[node.name] = self._periods(node)
+
+    def set_limit(self, node: Node) -> None:
+        self.limits.limit_cpu(node.name, self.cpus, None)
+
+    def lift_limit(self, node: Node) -> None:
+        allowance = self.world.scenario.cluster.allowance
+        self.limits.limit_cpu(node.name, allowance.cpus if allowance else None, None)
+
+    def spell(self, limit: str) -> str:
+        """Microseconds a period, or ``max``; the period's length says nothing where there is no quota."""
+        return limit.partition(" ")[0]
 
     def verify_injected(self) -> Evidence:
         """The kernel counts periods in which it held the broker back."""
@@ -48,7 +109,7 @@ class LimitedCpu:
                     partial(self._held_back, node),
                     limit_s=LIMIT_S,
                     what=f"the kernel to hold {node.name} to {self.cpus:g} CPUs",
-                    last_seen=partial(self._quota, node),
+                    last_seen=partial(self._limit, node),
                 )
                 for node in self.nodes
             ]
@@ -58,29 +119,74 @@ class LimitedCpu:
         grown = self._periods(node) - self._throttled[node.name]
         return int(grown) if grown >= THROTTLED_PERIODS else None
 
-    def heal(self) -> None:
-        allowance = self.world.scenario.cluster.allowance
-        for node in self.nodes:
-            if self.world.runtime.state(node.name) != "exited":
-                self.limits.limit_cpu(node.name, allowance.cpus if allowance else None, None)
-
-    def verify_cleared(self) -> Evidence:
-        """The kernel's quota reads as before, and the broker answers."""
-        for node in self.nodes:
-            wait_until(
-                partial(self._is_as_before, node),
-                limit_s=LIMIT_S,
-                what=f"{node.name} to have its CPU time back",
-                last_seen=partial(self._quota, node),
-            )
-        return {"cpu_quota": list(self._quotas.values()), "probe": "answers"}
-
-    def _is_as_before(self, node: Node) -> bool:
-        return self._quota(node) == self._quotas[node.name] and self.world.probe_error(broker_id(node)) is None
-
-    def _quota(self, node: Node) -> str:
-        """Microseconds a period, or ``max``; the period's length says nothing where there is no quota."""
-        return str(self.limits.in_effect(node).get("cpu_quota", "")).partition(" ")[0]
-
     def _periods(self, node: Node) -> float:
         return self.world.runtime.usage(node.name).get("cpu_throttled_periods", 0.0)
+
+
+@dataclass
+class SlowDisk(Limited):
+    """Brokers whose disk takes few bytes a second of what they flush.
+
+    The proof is a write of about a second's bytes, flushed and timed by a process of its own in the broker's control
+    group: the kernel's limit alone does not show that it acts on this disk.
+    """
+
+    rate: float
+    key: ClassVar[str] = "slow_disk"
+    limit: ClassVar[str] = "disk_write"
+    _write_s: dict[str, float] = field(default_factory=dict, init=False)  # before there was a limit
+
+    @property
+    def _probe_bytes(self) -> int:
+        return max(int(self.rate), MIN_PROBE_BYTES)
+
+    @property
+    def _limited_s(self) -> float:
+        """How long a write of these takes at the limit."""
+        return self._probe_bytes / self.rate
+
+    def note_before(self, node: Node) -> None:
+        self._write_s[node.name] = self.limits.time_write(node, self._probe_bytes)
+
+    def set_limit(self, node: Node) -> None:
+        self.limits.limit_disk(node, self.rate)
+
+    def lift_limit(self, node: Node) -> None:
+        self.limits.limit_disk(node, None)
+
+    def verify_injected(self) -> Evidence:
+        """A flushed write takes as long as the limit makes it, and did not before."""
+        during = [
+            wait_until(
+                partial(self._timed, node),
+                limit_s=LIMIT_S,
+                what=f"a flushed write of {self._probe_bytes} bytes to the disk of {node.name} to take "
+                f"{self._limited_s:.1f} s, not {self._write_s[node.name]:.2f} s",
+                last_seen=partial(self._limit, node),
+            )
+            for node in self.nodes
+        ]
+        return {"write_bytes": self._probe_bytes, "before_s": self._before_s, "write_s": during}
+
+    @property
+    def _before_s(self) -> list[float]:
+        return [round(took, 3) for took in self._write_s.values()]
+
+    def _timed(self, node: Node) -> float | None:
+        took = self.limits.time_write(node, self._probe_bytes)
+        slower = took >= MIN_SHARE * self._limited_s and self._write_s[node.name] <= MAX_SHARE * self._limited_s
+        return round(took, 3) if slower else None
+
+    def verify_cleared(self) -> Evidence:
+        """The kernel's limit reads as before, the broker answers, and the same write is quick again."""
+        found = super().verify_cleared()
+        for node in self.nodes:
+            wait_until(
+                partial(self._is_quick, node),
+                limit_s=LIMIT_S,
+                what=f"a flushed write to the disk of {node.name} to take less than {self._limited_s:.1f} s",
+            )
+        return found
+
+    def _is_quick(self, node: Node) -> bool:
+        return self.limits.time_write(node, self._probe_bytes) <= MAX_SHARE * self._limited_s

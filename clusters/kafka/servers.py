@@ -109,9 +109,16 @@ def check_storage(version: str, mode: Mode, cluster: Cluster) -> None:
     """Whether this version can have the features that the scenario asks for.
 
     Raises:
-        BadInput: it cannot (KIP-778: metadata.version from 3.3; KIP-966: eligible leader replicas from 4.0).
+        BadInput: it cannot (KIP-778: metadata.version from 3.3; KIP-966: eligible leader replicas from 4.0; KIP-858:
+            several log directories in KRaft mode from 3.7).
     """
     release = version_of(version)
+    levels = [release, *([Version.parse(cluster.metadata_version)] if cluster.metadata_version else [])]
+    if cluster.log_dirs > 1 and mode == "kraft" and min(levels) not in FEATURES["kraft_jbod"]:
+        raise BadInput(
+            f"cluster.log_dirs: Kafka {min(levels)} in KRaft mode does not survive the failure of one of several log "
+            "directories; use 3.7 or later, or mode: zookeeper."
+        )
     if cluster.elr is not None and release not in FEATURES["elr"]:
         raise BadInput(
             f"cluster.elr: Kafka {version} has no eligible leader replicas; use 4.0 or later, or leave it out."
@@ -171,6 +178,7 @@ def _java_node(
         arguments=(*flags, *logging, "-cp", release.class_path, *main, str(folder / "server.properties")),
         node_id=node_id,
         readable=(release.jars, release.java.home, *((agent, RULES) if agent else ())),
+        log_dir_count=cluster.log_dirs if role == "broker" else 1,
         disk_bytes=next((size for name, size in cluster.disks.items() if cluster.broker_ids[name] == node_id), None),
         disk_read=cluster.allowance.disk_read if cluster.allowance and role == "broker" else None,
     )
@@ -218,7 +226,7 @@ def broker_config(release: Release, cluster: Cluster, node: Node, coordinators: 
         "listeners": addresses,
         "advertised.listeners": addresses,
         "inter.broker.listener.name": "REPLICATION",
-        "log.dirs": str(node.folder / "data"),
+        "log.dirs": ",".join(map(str, node.log_dirs)),
         **_session_config(release.mode, cluster),
         **_QUICK,
         **_replication_defaults(cluster),
@@ -233,6 +241,8 @@ def broker_config(release: Release, cluster: Cluster, node: Node, coordinators: 
             own[PROTOCOL_VERSION] = cluster.metadata_version
     else:
         own = {**_kraft_config(node, coordinators), "process.roles": "broker"}
+        if cluster.log_dirs > 1:
+            own["metadata.log.dir"] = str(node.metadata_dir)
     return {**common, **own, **cluster.config}
 
 
@@ -274,6 +284,7 @@ def format_storage(
         HarnessError: the tool failed.
     """
     nodes, first = [*controllers, *brokers], controllers[0]
+    folders = {folder: node for node in nodes for folder in (*node.log_dirs, node.metadata_dir)}
     together = first.folder / "format.properties"
     together.write_text(
         render(
@@ -282,7 +293,7 @@ def format_storage(
                 "process.roles": "broker,controller",
                 "listeners": f"CONTROLLER://:{PORTS['CONTROLLER']},REPLICATION://:{PORTS['REPLICATION']}",
                 "inter.broker.listener.name": "REPLICATION",
-                "log.dirs": ",".join(str(node.folder / "data") for node in nodes),
+                "log.dirs": ",".join(map(str, folders)),
             }
         )
     )
@@ -297,8 +308,8 @@ def format_storage(
     )
     if done.returncode:
         raise HarnessError(f"Kafka's storage tool failed: {(done.stdout + done.stderr).strip()[-600:]}")
-    for node in nodes:
-        properties = node.folder / "data" / "meta.properties"
+    for folder, node in folders.items():
+        properties = folder / "meta.properties"
         properties.write_text(properties.read_text().replace(f"node.id={first.node_id}", f"node.id={node.node_id}"))
 
 

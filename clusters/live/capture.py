@@ -49,7 +49,7 @@ def _row(world: World, label: str, broker_id: int, sample: ReplicaSample) -> dic
         "broker_id": broker_id,
         "incarnation": world.incarnation(broker_id),
         **asdict(sample),
-        **read_checkpoints(world.brokers[broker_id].folder / "data", partition),
+        **read_checkpoints(world.brokers[broker_id].log_dir_of(str(partition)), partition),
     }
 
 

@@ -12,11 +12,11 @@ from typing import Any
 from clusters.clients.direct_writes import write_directly
 from clusters.clients.nodes import set_rate
 from clusters.clients.replica_reader import ReplicaReader
-from clusters.faults.disk import DeletedCheckpoint, FlippedBit, FullDisk, ReadOnlyDisk, Truncated, Wiped
+from clusters.faults.disk import DeletedCheckpoint, FailedLogDir, FlippedBit, FullDisk, ReadOnlyDisk, Truncated, Wiped
 from clusters.faults.lagging import LagFault
 from clusters.faults.network import Delayed, LimitedBandwidth, Peer, disconnect_each, lose
 from clusters.faults.processes import Killed, Paused, Stopped
-from clusters.faults.resources import LimitedCpu
+from clusters.faults.resources import LimitedCpu, SlowDisk
 from clusters.faults.topology import (
     HIGH_WATERMARK,
     Change,
@@ -112,6 +112,15 @@ def _fill_disk(run: PhaseRun, step: disks.FillDisk) -> None:
 
 def _read_only_disk(run: PhaseRun, step: disks.ReadOnlyDisk) -> None:
     run.inject(ReadOnlyDisk(run.world, run.nodes(step.node)), step)
+
+
+def _fail_log_dir(run: PhaseRun, step: disks.FailLogDir) -> None:
+    run.inject(FailedLogDir(run.world, [run.node(step.node)], partition=step.partition), step)
+
+
+def _slow_disk(run: PhaseRun, step: disks.SlowDisk) -> None:
+    limits = available(run.world.runtime.resource_limits, "resource limits")
+    run.inject(SlowDisk(run.world, limits, run.nodes(step.node), step.rate), step)
 
 
 def _wipe(run: PhaseRun, step: disks.Wipe) -> None:
@@ -279,7 +288,7 @@ def _throttle(run: PhaseRun, step: topology.Throttle) -> None:
 
 
 def _drop_cache(run: PhaseRun, step: flow.DropCache) -> None:
-    found: dict[str, Any] = page_cache.drop([node.folder / "data" for node in run.world.brokers.values()])
+    found: dict[str, Any] = page_cache.drop([folder for node in run.world.brokers.values() for folder in node.log_dirs])
     run.world.events.add("cache_dropped", phase=run.phase.name, step=step.key, **found)
 
 
@@ -386,6 +395,8 @@ ACTIONS: dict[type[Step], Callable[[PhaseRun, Any], None]] = {
     processes.LimitCpu: _limit_cpu,
     disks.FillDisk: _fill_disk,
     disks.ReadOnlyDisk: _read_only_disk,
+    disks.FailLogDir: _fail_log_dir,
+    disks.SlowDisk: _slow_disk,
     disks.Wipe: _wipe,
     disks.Truncate: _truncate,
     disks.DeleteCheckpoint: _delete_checkpoint,

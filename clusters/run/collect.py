@@ -40,8 +40,8 @@ def collect_servers(world: World) -> None:
 
 def _copy_server(node: Node, target: Path) -> None:
     target.mkdir(parents=True, exist_ok=True)
-    for name in ("server.log", "gc.log", "server.properties", "data"):
-        source = node.folder / name
+    files = [node.folder / name for name in ("server.log", "gc.log", "server.properties")]
+    for source in dict.fromkeys([*files, *node.log_dirs, node.metadata_dir]):
         if source.exists():
             # Index files are preallocated and mostly holes.
             done = subprocess.run(

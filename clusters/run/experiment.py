@@ -43,6 +43,7 @@ from history.tables import PHASE_START
 
 __all__ = ["check", "hold_lease", "prepare", "reap", "tear_down"]  # from the modules beside it
 
+_FOLDERS = frozenset({"dataDir", "log.dirs", "metadata.log.dir"})
 READY_LIMIT_S = 60.0
 QUIESCE_LIMIT_S = 30.0  # beyond the time-out of transactions, which the coordinator looks at every 10 s
 
@@ -82,7 +83,9 @@ def _start_cluster(world: World) -> None:
     configs = _server_configs(world)
     for name, config in configs.items():
         folder = world.folder.work / name
-        (folder / "data").mkdir(parents=True)
+        for key in _FOLDERS & config.keys():
+            for path in config[key].split(","):
+                Path(path).mkdir(parents=True, exist_ok=True)
         (folder / "server.properties").write_text(servers.render(config))
     manifest_of(world, configs).write(world.folder.manifest)
     if world.plan.mode == "kraft":

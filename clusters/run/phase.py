@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from clusters.faults import Evidence, Fault
 from clusters.faults.disk import Damaged
 from clusters.faults.processes import Ended, Paused
-from clusters.faults.resources import LimitedCpu
+from clusters.faults.resources import Limited
 from clusters.kafka.wire import PartitionView
 from clusters.live.capture import capture_offsets
 from clusters.live.world import World, broker_id
@@ -165,7 +165,7 @@ class PhaseRun:
     def inject(self, fault: Fault, step: Step) -> None:
         """Inject, then record whether it bit; a fault that could not be seen to bite is still healed."""
         self._in_force.append(fault)
-        if isinstance(fault, Ended):
+        if isinstance(fault, Ended) and not fault.ends_to_heal:
             carry_usage(self.world, fault.nodes)
         self._record_fault("inject", fault, asked=str(step))
         fault.inject()
@@ -174,12 +174,14 @@ class PhaseRun:
 
     def _heal(self, fault: Fault) -> None:
         self._record_fault("heal", fault)
+        if isinstance(fault, Ended) and fault.ends_to_heal:
+            carry_usage(self.world, fault.nodes)
         fault.heal()  # one that fails stays in force, and is tried again at the phase's end
         self._in_force.remove(fault)
         self._prove("healed", fault, "recovery_verified", fault.verify_cleared)
         if isinstance(fault, Ended):
             for other in self._in_force:
-                if isinstance(other, LimitedCpu):
+                if isinstance(other, Limited):
                     other.hold()
 
     def _prove(self, kind: str, fault: Fault, name: str, proof: Callable[[], Evidence]) -> None:

@@ -19,9 +19,33 @@ def cpu_limits(pid: int) -> dict[str, str]:
     return {name: said for name, said in (("cpu_quota", quota), ("cpu_set", cpus)) if said is not None}
 
 
-def read_limit(pid: int) -> str | None:
-    """The limits on reading block devices, as the kernel spells them."""
-    return _read(pid, "blkio.throttle.read_bps_device", "blkio") or _read(pid, "io.max")
+def disk_limits(pid: int) -> dict[str, str]:
+    """The limits on reading and writing block devices, as the kernel spells them; without one it is absent."""
+    both = _read(pid, "io.max")
+    found = {
+        f"disk_{name}": _read(pid, f"blkio.throttle.{name}_bps_device", "blkio") or both for name in ("read", "write")
+    }
+    return {name: said for name, said in found.items() if said}
+
+
+def write_limit(pid: int, device: str, bytes_per_s: float | None) -> tuple[Path, str]:
+    """How a control group's writes to a device (``"254:0"``) are limited: a file below ``ROOT``, and what goes into it.
+
+    None lifts the limit. Version 1 limits only what a process itself writes through, as fsync does.
+    """
+    group, of_version_1 = _group(pid, "blkio")
+    rate = None if bytes_per_s is None else int(bytes_per_s)
+    if of_version_1:
+        return group.relative_to(ROOT) / "blkio.throttle.write_bps_device", f"{device} {rate or 0}"
+    return group.relative_to(ROOT) / "io.max", f"{device} wbps={rate or 'max'}"
+
+
+def throttles_disks() -> bool:
+    """Whether this kernel limits what a control group writes."""
+    try:
+        return "io" in (ROOT / "cgroup.controllers").read_text().split()
+    except OSError:
+        return (ROOT / "blkio" / "blkio.throttle.write_bps_device").exists()
 
 
 def cpu_counters(pid: int) -> dict[str, float]:
@@ -43,17 +67,22 @@ def cpu_counters(pid: int) -> dict[str, float]:
 
 
 def _read(pid: int, file: str, controller: str | None = None) -> str | None:
-    """A file of the control group that a process is in: of a controller's hierarchy, else of the unified one."""
+    """A file of the control group that a process is in."""
     try:
-        lines = (PROC / str(pid) / "cgroup").read_text().splitlines()
+        return (_group(pid, controller)[0] / file).read_text().strip()
     except OSError:
         return None
+
+
+def _group(pid: int, controller: str | None) -> tuple[Path, bool]:
+    """The control group that a process is in: of a controller's own hierarchy (and whether it has one), else of the
+    unified one.
+
+    Raises:
+        OSError: there is no such process.
+    """
+    lines = (PROC / str(pid) / "cgroup").read_text().splitlines()
     groups = {name: path for _, names, path in (line.split(":", 2) for line in lines) for name in names.split(",")}
     if controller is not None and controller in groups:
-        where = ROOT / controller / groups[controller].lstrip("/")
-    else:
-        where = ROOT / groups.get("", "/").lstrip("/")
-    try:
-        return (where / file).read_text().strip()
-    except OSError:
-        return None
+        return ROOT / controller / groups[controller].lstrip("/"), True
+    return ROOT / groups.get("", "/").lstrip("/"), False

@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
+from clusters.runtimes import cgroups
 from clusters.runtimes.docker.daemon import connected, trying
 from clusters.runtimes.docker.image import run_script
 
@@ -41,6 +42,7 @@ PARTS = {
         "tc qdisc del dev lo root; tc qdisc add dev lo root netem delay 1ms",
     ),
     "cfs_bandwidth": Part("CFS_BANDWIDTH", "lag"),
+    "blk_throttle": Part("BLK_DEV_THROTTLING", "limit_cpu"),
 }
 
 
@@ -51,8 +53,12 @@ def lacking(parts: Iterable[str], trial: Trial) -> dict[str, Part]:
     """
     wanted = frozenset(parts)
     tried = _missing(tuple(name for name, part in PARTS.items() if name in wanted and part.trial), trial)
-    without_quota = "cfs_bandwidth" in wanted and not _has_quota()
-    return {name: part for name, part in PARTS.items() if name in tried or (name == "cfs_bandwidth" and without_quota)}
+    asked: dict[str, Callable[[], bool]] = {"cfs_bandwidth": _has_quota, "blk_throttle": cgroups.throttles_disks}
+    return {
+        name: part
+        for name, part in PARTS.items()
+        if name in tried or (name in wanted and name in asked and not asked[name]())
+    }
 
 
 @cache

@@ -109,6 +109,14 @@ class ResourceLimits(Protocol):
         """Limit a running node's CPU time (None: no limit) and where it may run (None: as it is)."""
         ...
 
+    def limit_disk(self, node: Node, bytes_per_s: float | None) -> None:
+        """Limit what a running node writes through to the disk on which its folder lies; None lifts the limit."""
+        ...
+
+    def time_write(self, node: Node, size_bytes: int) -> float:
+        """Seconds that it takes beside a running node, within its limits, to write so much and flush it."""
+        ...
+
     def in_effect(self, node: Node) -> dict[str, Any]:
         """What the kernel says of a node's limits and of what they held back."""
         ...

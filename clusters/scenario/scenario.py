@@ -18,7 +18,7 @@ from pydantic import BeforeValidator, Field, PlainSerializer, ValidationError, m
 
 from clusters.paths import ROOT
 from clusters.scenario.steps.catalog import AnyStep
-from clusters.scenario.steps.disks import FillDisk, FlipBit, ReadOnlyDisk
+from clusters.scenario.steps.disks import FailLogDir, FillDisk, FlipBit, ReadOnlyDisk, SlowDisk
 from clusters.scenario.steps.flow import SetRate
 from clusters.scenario.steps.network import Lag, Slow
 from clusters.scenario.steps.step import Step
@@ -86,6 +86,7 @@ class Cluster(Model):
     heap: str | None = Field(default=None, pattern=r"^[1-9]\d*[mMgG]$")  # of a broker; None: by jvm
     allowance: Allowance | None = None
     disks: dict[Letter, Bytes] = Field(default_factory=dict)  # brokers with a small disk of their own
+    log_dirs: int = Field(default=1, ge=1, le=8, exclude_if=lambda number: number == 1)  # of each broker, on one disk
     metrics: bool = False  # brokers tell of their requests and garbage collection
     debug: list[str] = Field(
         default_factory=list
@@ -99,6 +100,12 @@ class Cluster(Model):
                 f"debug: {self.debug} slows brokers down, so no benchmark may have it; leave out jvm: stock, allowance "
                 "and metrics, or debug"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _one_log_dir_on_a_small_disk(self) -> Cluster:
+        if self.disks and self.log_dirs > 1:
+            raise ValueError(f"disks gives a broker one log directory; leave it out, or log_dirs: {self.log_dirs}")
         return self
 
     @property
@@ -237,12 +244,34 @@ class Scenario(Model):
         if isinstance(step, FillDisk) and not (disks.keys() >= (named or self.cluster.broker_ids.keys())):
             who = ", ".join(sorted(named)) or "every broker"
             raise ValueError(f"phase {phase!r}, step fill_disk: give {who} a disk of its own under cluster.disks")
-        if (step.of_dead or isinstance(step, FlipBit | ReadOnlyDisk)) and disks.keys() & (named or disks.keys()):
+        if isinstance(step, FailLogDir) and self.cluster.log_dirs == 1:
+            raise ValueError(
+                f"phase {phase!r}, step fail_log_dir: its broker would end, having no other one; set "
+                "cluster.log_dirs, or take read_only_disk"
+            )
+        if isinstance(step, ReadOnlyDisk) and self.cluster.log_dirs > 1:
+            raise ValueError(
+                f"phase {phase!r}, step read_only_disk: its broker would go on with its other log directories; take "
+                "fail_log_dir"
+            )
+        if isinstance(step, SlowDisk) and not self._flushes:
+            raise ValueError(
+                f"phase {phase!r}, step slow_disk: brokers leave their records to the page cache, which no slow "
+                "disk holds up; let a topic have flush.messages"
+            )
+        on_host = step.of_dead or isinstance(step, FlipBit | ReadOnlyDisk | SlowDisk)
+        if on_host and disks.keys() & (named or disks.keys()):
             raise ValueError(
                 f"phase {phase!r}, step {step.key}: cannot reach into a disk of cluster.disks; aim at another broker"
             )
         if isinstance(step, Lag | Slow) and disks:
             self._check_rate_seen(f"phase {phase!r}, step {step.key}", step.node)
+
+    @property
+    def _flushes(self) -> bool:
+        """Whether brokers write what they append through to their disks."""
+        topics = any("flush.messages" in topic.config for topic in self.topics.values())
+        return topics or "log.flush.interval.messages" in self.cluster.config
 
     def _check_rate_seen(self, where: str, follower: Target) -> None:
         """The rate at which a partition grows is measured in the files of another replica, on the host's disk."""

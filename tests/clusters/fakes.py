@@ -75,10 +75,12 @@ class FakeNetwork:
 
 
 class FakeLimits:
-    """Keeps each node's CPU quota."""
+    """Keeps each node's CPU quota, and how slow its disk is."""
 
     def __init__(self) -> None:
         self.quotas: dict[str, str] = {}
+        self.disk_rates: dict[str, float] = {}
+        self.disk_rate = 1e9  # of a disk without a limit
 
     def limit_egress(self, node: Node, bytes_per_s: float) -> None:
         raise NotImplementedError
@@ -86,8 +88,19 @@ class FakeLimits:
     def limit_cpu(self, name: str, cpus: float | None, _cpu_set: str | None) -> None:
         self.quotas[name] = "max" if cpus is None else str(int(cpus * 20_000))
 
+    def limit_disk(self, node: Node, bytes_per_s: float | None) -> None:
+        if bytes_per_s is None:
+            self.disk_rates.pop(node.name, None)
+        else:
+            self.disk_rates[node.name] = bytes_per_s
+
+    def time_write(self, node: Node, size_bytes: int) -> float:
+        return size_bytes / min(self.disk_rates.get(node.name, self.disk_rate), self.disk_rate)
+
     def in_effect(self, node: Node) -> dict[str, str]:
-        return {"cpu_quota": f"{self.quotas.get(node.name, 'max')} 20000"}
+        rate = self.disk_rates.get(node.name)
+        disk = {} if rate is None else {"disk_write": f"254:0 {rate:.0f}"}
+        return {"cpu_quota": f"{self.quotas.get(node.name, 'max')} 20000", **disk}
 
 
 class FakeRuntime:

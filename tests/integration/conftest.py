@@ -55,6 +55,18 @@ def world(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
             yield world
 
 
+@pytest.fixture(scope="module")
+def two_log_dirs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """A cluster on docker, under load, whose brokers have two log directories each."""
+    told = tmp_path_factory.mktemp("scenario") / "two_log_dirs.yaml"
+    told.write_text(FAULTS.replace("brokers: 3,", "brokers: 3, log_dirs: 2,").replace("partitions: 1", "partitions: 2"))
+    for run in _started(tmp_path_factory.mktemp("runs"), told, "4.3.0", "docker"):
+        experiment.create_topics(run)
+        experiment.start_clients(run)
+        with World.open(run) as world:
+            yield world
+
+
 @pytest.fixture(scope="module", params=VERSIONS)
 def cluster(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, scenario: Path

@@ -82,6 +82,7 @@ SLOW: dict[str, list[dict[str, object]]] = {
 }
 ON_DOCKER: dict[str, list[dict[str, object]]] = {
     "limit_cpu": [{"limit_cpu": {"node": "leader of orders-0", "cpus": 0.1}}, {"hold": "1s"}],
+    "slow_disk": [{"slow_disk": {"node": "follower of orders-0", "rate": "200kB/s"}}, {"hold": "1s"}],
     "read_only_disk": [{"read_only_disk": "follower of orders-0"}],
     "cut off and killed": [{"disconnect": {"node": "A", "from": ["B", "C", "controller"]}}, {"kill": "A"}],
 }
@@ -172,6 +173,30 @@ def test_an_operator_is_heard_although_a_broker_is_cut_off(world: World) -> None
 def test_a_fault_of_docker_bites_and_is_gone_again(world: World, fault: str) -> None:
     """The kernel's counters and the broker's own log show them."""
     _bites_and_heals(world, fault, ON_DOCKER[fault])
+
+
+@pytest.mark.docker
+@pytest.mark.parametrize("role", ["leader", "follower"])
+def test_a_broker_goes_on_with_its_other_log_directory(two_log_dirs: World, role: str) -> None:
+    """Its replica of one partition is offline, that of the other one stays in sync."""
+    world, number = two_log_dirs, 0
+
+    def stays_in_sync() -> bool:
+        view = world.partition_view(world.partitions[1])
+        return view is not None and number in view.isr and number not in view.offline
+
+    run = PhaseRun(world, Phase.model_validate({"name": role, "steps": [{"hold": "1s"}]}))
+    step = ALL_STEPS["fail_log_dir"].model_validate({"node": f"{role} of orders-0", "partition": "orders-0"})
+    number = run.node(step.targets[0]).node_id or 0
+    wait_until(lambda: _isr_is_full(world), limit_s=60, what="a full ISR to begin with")
+    perform(run, step)
+    assert stays_in_sync()
+    run.heal_all()
+
+    events = list(read_events(world.folder.events))
+    assert [event.detail.get("effect_verified") for event in events if event.kind == "injected"][-1] is True
+    assert [event.detail.get("recovery_verified") for event in events if event.kind == "healed"][-1] is True
+    wait_until(lambda: _isr_is_full(world), limit_s=60, what="the ISR to be full again")
 
 
 @pytest.mark.slow

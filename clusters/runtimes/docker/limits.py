@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,10 @@ from docker.errors import NotFound
 
 from clusters.runtimes import cgroups
 from clusters.runtimes.docker.daemon import Daemon, trying
+from clusters.runtimes.docker.image import run_script
 from clusters.runtimes.docker.namespaces import Namespaces
 from clusters.runtimes.nodes import Node
-from history.errors import BadInput
+from history.errors import BadInput, HarnessError
 
 CPU_PERIOD_US = 20_000  # Docker's own 100 ms would let a broker with a small quota stand still for most of them
 EGRESS_BURST = "64k"  # as large as what the kernel hands over in one piece
@@ -44,12 +46,41 @@ class DockerLimits:
         with trying(f"limit the CPU time of {name} to {cpus} on {cpu_set}"):
             self._daemon.container(name).update(**changes)
 
+    def limit_disk(self, node: Node, bytes_per_s: float | None) -> None:
+        """Docker takes this limit at a container's creation only, so it is set in the control group itself."""
+        what = f"limit what {node.name} writes to its disk"
+        pid = pid_of(self._daemon, node.name)
+        if pid is None:
+            raise HarnessError(f"Docker could not {what}: it does not run.")
+        disk = Path("/sys/block") / Path(block_device(node.folder)).name
+        file, line = cgroups.write_limit(pid, (disk / "dev").read_text().strip(), bytes_per_s)
+        run_script(
+            self._daemon.client,
+            self._daemon.run,
+            f"echo '{line}' >/groups/{file}",
+            what,
+            network_mode="none",
+            volumes={str(cgroups.ROOT): {"bind": "/groups", "mode": "rw"}},
+        )
+
+    def time_write(self, node: Node, size_bytes: int) -> float:
+        probe, what = node.folder / "disk-probe", f"time a write to the disk of {node.name}"
+        command = ["dd", "if=/dev/zero", f"of={probe}", f"bs={size_bytes}", "count=1", "conv=fsync"]
+        with trying(what):
+            done = self._daemon.container(node.name).exec_run(command, environment={"LC_ALL": "C"})
+        said = done.output.decode(errors="replace")
+        probe.unlink(missing_ok=True)
+        took = re.search(r"copied, ([\d.e+-]+) s", said)
+        if took is None:
+            raise HarnessError(f"Docker could not {what}: {said.strip()}")
+        return float(took[1])
+
     def in_effect(self, node: Node) -> dict[str, Any]:
         pid = pid_of(self._daemon, node.name)
         shown = self._namespaces.show(node, "tc", "-s", "class", "show", "dev", "eth0")
         said: dict[str, Any] = {"network": " ".join(shown.split())}
         if pid is not None:
-            said |= {**cgroups.cpu_limits(pid), **cgroups.cpu_counters(pid), "disk_read": cgroups.read_limit(pid)}
+            said |= {**cgroups.cpu_limits(pid), **cgroups.cpu_counters(pid), **cgroups.disk_limits(pid)}
         return {name: value for name, value in said.items() if value not in (None, "")}
 
 

@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 
 from clusters.scenario.steps.step import Step
 from clusters.scenario.targets import Node, Partition
+from clusters.scenario.values import BytesPerSecond
 from history.traits import DOWN, Trait
 
 
@@ -31,6 +32,45 @@ class ReadOnlyDisk(Step):
     fault = True
     needs = frozenset({"disks"})
     node: Node
+
+
+class FailLogDir(Step):
+    """Take a broker's right to write into one of its log directories, that of a replica; it goes on with the others."""
+
+    key = "fail_log_dir"
+    traits = frozenset(
+        {
+            Trait.SILENCES_PROBE,
+            Trait.MAY_BE_UNREACHABLE,
+            Trait.MAY_MOVE_LEADER,
+            Trait.HOLDS_BACK_FOLLOWER,
+            Trait.RECOVERY_EXPECTED,
+        }
+    )
+    fault = True
+    needs = frozenset({"disks"})
+    node: Node
+    partition: Partition
+
+
+class SlowDisk(Step):
+    """Let a broker's disk take only so many bytes a second of what is written through to it (``flush.messages``)."""
+
+    key = "slow_disk"
+    traits = frozenset(
+        {
+            Trait.SILENCES_PROBE,
+            Trait.MAY_BE_UNREACHABLE,
+            Trait.MAY_MOVE_LEADER,
+            Trait.RECOVERY_EXPECTED,
+            Trait.NEEDS_LOAD,
+        }
+    )
+    kernel = ("blk_throttle",)
+    fault = True
+    needs = frozenset({"resource_limits"})
+    node: Node
+    rate: BytesPerSecond
 
 
 class Wipe(Step):
@@ -88,6 +128,8 @@ class FlipBit(Step):
 STEPS: tuple[type[Step], ...] = (
     FillDisk,
     ReadOnlyDisk,
+    FailLogDir,
+    SlowDisk,
     Wipe,
     Truncate,
     DeleteCheckpoint,

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -16,6 +17,7 @@ from clusters.run import phase
 from clusters.run.actions import perform
 from clusters.run.phase import PhaseRun
 from history.errors import HarnessError
+from history.partition import TopicPartition
 from tests.clusters.fakes import FakeWorld, scenario
 
 SEGMENT = f"{0:020}.log"
@@ -230,3 +232,105 @@ def test_a_read_only_disk_takes_writing_again(world: Any, monkeypatch: pytest.Mo
     assert found["read_only_disk"]["log"] == ["java.nio.file.AccessDeniedException"]
     assert world.seen("healed")[0].detail["recovery_verified"] is True
     assert (data(world).stat().st_mode, world.started) == (before, ["broker-3"])
+
+
+class Failure(NamedTuple):
+    """What a broker and the others make of a directory that fails; by default as they should."""
+
+    line: str = "WARN kafka.log.LogManager - Stopping serving logs in dir {folder}\n"
+    offline: bool = True
+    leader: int = 1
+    ends: bool = False
+
+
+def jbod(world: Any, monkeypatch: pytest.MonkeyPatch, says: Failure) -> Path:
+    """Broker 3 has orders-0 in its second log directory, which fails as told; returns that directory."""
+    node = world.brokers[3] = replace(world.brokers[3], log_dir_count=2)
+    shutil.move(node.folder / "data" / "orders-0", node.folder / "data-2" / "orders-0")
+    failed = node.folder / "data-2"
+    chmod = Path.chmod
+    view = world.partition_view
+
+    def change(path: Path, mode: int) -> None:
+        chmod(path, mode)
+        if path == failed and not mode & 0o200:
+            with node.log.open("a") as log:
+                log.write(says.line.format(folder=failed))
+            world.runtime.states["broker-3"] = "exited" if says.ends else "running"
+
+    def seen(partition: TopicPartition, without: int | None = None) -> Any:
+        now = view(partition, without)
+        broken = not failed.stat().st_mode & 0o200
+        return replace(now, isr=[1, 2], leader=says.leader, offline=[3] if says.offline else []) if broken else now
+
+    monkeypatch.setattr(Path, "chmod", change)
+    monkeypatch.setattr(world, "partition_view", seen)
+    return failed
+
+
+def fail_dir(world: Any) -> dict[str, Any]:
+    """Run the step; what was recorded of its effect."""
+    cluster = {"brokers": 3, "log_dirs": 2}
+    step = {"fail_log_dir": {"node": "C", "partition": "orders-0"}}
+    PhaseRun(world, scenario([step], cluster=cluster).phases[0]).run(perform)
+    return dict(world.seen("injected")[0].detail)
+
+
+def test_a_broker_goes_on_with_its_other_log_directory(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It says which one it gave up, others know its replica as offline, it answers; a restart takes it back."""
+    failed = jbod(world, monkeypatch, Failure())
+    before = failed.stat().st_mode
+
+    assert fail_dir(world) == {
+        "effect_verified": True,
+        "log": f"WARN kafka.log.LogManager - Stopping serving logs in dir {failed}"[-200:],
+        "directory": "data-2",
+        "leader": 1,
+        "isr": [1, 2],
+        "offline": [3],
+        "probe": "answers",
+    }
+    assert world.seen("healed")[0].detail == {
+        "recovery_verified": True,
+        "probe": "answers",
+        "registered": True,
+        "in_sync": "orders-0",
+    }
+    assert (failed.stat().st_mode, world.started) == (before, ["broker-3"])
+
+
+@pytest.mark.parametrize(
+    "says",
+    [
+        Failure(line=""),
+        Failure(line="Stopping serving logs in dir {folder}0\n"),
+        Failure(offline=False),
+        Failure(leader=3),
+        Failure(ends=True),
+    ],
+)
+def test_a_log_directory_that_did_not_fail_alone_is_no_proof(
+    world: Any, monkeypatch: pytest.MonkeyPatch, says: Failure
+) -> None:
+    """Nothing said of it, another one named, a replica that is not offline or leads on, or a broker that ended."""
+    jbod(world, monkeypatch, says)
+
+    assert fail_dir(world)["effect_verified"] is False
+
+
+def test_what_a_broker_used_is_carried_over_the_restart_that_heals(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once: its process goes on while the directory has failed."""
+    jbod(world, monkeypatch, Failure())
+    carried: list[list[str]] = []
+    monkeypatch.setattr(phase, "carry_usage", lambda _, nodes: carried.append([node.name for node in nodes]))
+    fail_dir(world)
+
+    assert carried == [["broker-3"]]
+
+
+def test_a_log_directory_without_the_replica_cannot_fail_for_it(world: Any) -> None:
+    """Broker 1 has no file of it."""
+    world.brokers[3] = replace(world.brokers[3], folder=world.brokers[3].folder / "empty", log_dir_count=2)
+
+    with pytest.raises(HarnessError, match="broker-3 has no replica of orders-0 whose log directory could fail"):
+        fail_dir(world)

@@ -1,4 +1,4 @@
-"""A broker that is starved of CPU time, on a world that is played."""
+"""A broker that has little CPU time or a slow disk, on a world that is played."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from clusters.run.actions import perform
 from clusters.run.phase import PhaseRun
 from tests.clusters.fakes import FakeWorld, scenario
 
+FLUSHED = {"orders": {"replicas": ["A", "B", "C"], "config": {"flush.messages": 1}}}
+SLOW_DISK = {"slow_disk": {"node": "B", "rate": "200kB/s"}}
 STARVE = {"limit_cpu": {"node": "B", "cpus": 0.1}}
 
 
@@ -69,3 +71,55 @@ def test_a_broker_that_is_started_again_is_starved_on(tmp_path: Path, monkeypatc
     PhaseRun(world, scenario([STARVE, {"restart": "B"}, {"restart": "A"}]).phases[0]).run(perform)
 
     assert asked == [("broker-2", 0.1)] * 3 + [("broker-2", None)]
+
+
+def slowed(world: Any, *more: dict[str, Any]) -> None:
+    """Run the step in a phase of its own, and others behind it."""
+    PhaseRun(world, scenario([SLOW_DISK, *more], topics=FLUSHED).phases[0]).run(perform)
+
+
+def test_a_flushed_write_shows_a_slow_disk(tmp_path: Path) -> None:
+    """It takes a second where the limit is a second's bytes; afterwards it is quick and the kernel names no limit."""
+    world: Any = FakeWorld(tmp_path, scenario([{"hold": 1}]))
+    slowed(world)
+
+    assert world.seen("injected")[0].detail == {
+        "effect_verified": True,
+        "write_bytes": 200_000,
+        "before_s": [0.0],
+        "write_s": [1.0],
+    }
+    assert world.seen("healed")[0].detail == {"recovery_verified": True, "disk_write": [""], "probe": "answers"}
+    assert world.runtime.resource_limits.disk_rates == {}
+
+
+@pytest.mark.parametrize(("disk_rate", "verified"), [(410_000, True), (390_000, False)])
+def test_a_disk_that_was_as_slow_before_shows_nothing(tmp_path: Path, disk_rate: float, verified: bool) -> None:
+    """The same write has to take twice as long as without the limit."""
+    world: Any = FakeWorld(tmp_path, scenario([{"hold": 1}]))
+    world.runtime.resource_limits.disk_rate = disk_rate
+    slowed(world)
+
+    assert world.seen("injected")[0].detail["effect_verified"] is verified
+
+
+def test_a_limit_that_holds_nothing_back_is_no_slow_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel names it, and the write is quick all the same."""
+    world: Any = FakeWorld(tmp_path, scenario([{"hold": 1}]))
+    monkeypatch.setattr(world.runtime.resource_limits, "time_write", lambda _node, _size: 0.01)
+    slowed(world)
+
+    told = world.seen("injected")[0].detail
+    assert told["effect_verified"] is False
+    assert "a flushed write of 200000 bytes to the disk of broker-2 to take 1.0 s, not 0.01 s" in told["why"]
+    assert told["why"].endswith("last seen: 254:0 200000.")
+
+
+def test_the_disk_of_a_broker_that_is_started_again_stays_slow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its limit went with its container."""
+    world: Any = FakeWorld(tmp_path, scenario([{"hold": 1}]))
+    asked: list[float | None] = []
+    monkeypatch.setattr(world.runtime.resource_limits, "limit_disk", lambda _node, rate: asked.append(rate))
+    slowed(world, {"restart": "B"})
+
+    assert asked == [200_000, 200_000, None]

@@ -213,6 +213,9 @@ def cluster_with(**fields: Any) -> Cluster:
         ("4.3.0", "kraft", {"elr": False, "metadata_version": "3.9"}),
         ("3.9.1", "kraft", {"metadata_version": "3.3"}),
         ("3.0.2", "zookeeper", {"metadata_version": "2.8"}),
+        ("3.0.2", "zookeeper", {"log_dirs": 2}),
+        ("3.7.0", "kraft", {"log_dirs": 2}),
+        ("3.6.2", "kraft", {"log_dirs": 1}),
     ],
 )
 def test_what_a_version_can_store_is_taken(version: str, mode: Mode, fields: dict[str, Any]) -> None:
@@ -223,6 +226,8 @@ def test_what_a_version_can_store_is_taken(version: str, mode: Mode, fields: dic
 @pytest.mark.parametrize(
     ("version", "mode", "fields", "said"),
     [
+        ("3.6.2", "kraft", {"log_dirs": 2}, "log_dirs: Kafka 3.6.2 in KRaft mode does not survive"),
+        ("3.9.1", "kraft", {"log_dirs": 2, "metadata_version": "3.6"}, "log_dirs: Kafka 3.6.0 in KRaft mode does not"),
         ("3.9.1", "kraft", {"elr": True}, "Kafka 3.9.1 has no eligible leader replicas; use 4.0 or later"),
         ("3.9.1", "zookeeper", {"elr": False}, "Kafka 3.9.1 has no eligible leader replicas; use 4.0 or later"),
         ("3.8.1", "kraft", {"metadata_version": "3.9"}, "3.9 is newer than Kafka 3.8.1"),
@@ -279,9 +284,11 @@ def test_storage_is_formatted_at_once_and_each_node_keeps_its_id(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Kafka's tool writes the controller's id everywhere; afterwards every folder has its own."""
-    release, controller, broker = nodes("kraft", tmp_path)
-    for node in (controller, broker):
-        (node.folder / "data").mkdir(parents=True)
+    release, controller, _ = nodes("kraft", tmp_path)
+    broker = broker_node(release, cluster_with(log_dirs=2), 1, "127.1.1.11", tmp_path)
+    folders = [controller.folder / "data", *(broker.folder / name for name in ("data", "data-2", "metadata"))]
+    for folder in folders:
+        folder.mkdir(parents=True)
 
     def tool(command: list[str], **_: Any) -> subprocess.CompletedProcess[str]:
         told = dict(line.split("=", 1) for line in Path(command[-1]).read_text().splitlines())
@@ -292,8 +299,22 @@ def test_storage_is_formatted_at_once_and_each_node_keeps_its_id(
     monkeypatch.setattr(subprocess, "run", tool)
     format_storage(release, CLUSTER, [controller], [broker], "an-id")
 
-    ids = [(node.folder / "data" / "meta.properties").read_text().split()[-1] for node in (controller, broker)]
-    assert ids == [f"node.id={CONTROLLER_ID}", "node.id=1"]
+    ids = [(folder / "meta.properties").read_text().split()[-1] for folder in folders]
+    assert ids == [f"node.id={CONTROLLER_ID}", "node.id=1", "node.id=1", "node.id=1"]
+
+
+@pytest.mark.parametrize(("mode", "metadata"), [("kraft", "/w/broker-1/metadata"), ("zookeeper", None)])
+def test_metadata_lie_apart_from_several_log_directories(mode: Mode, metadata: str | None) -> None:
+    """A KRaft broker ends without its metadata log, whichever directory fails; controllers have one directory."""
+    cluster = cluster_with(log_dirs=2)
+    release = Release("3.9.1", Path("/jars"), mode)
+    broker = broker_node(release, cluster, 1, "127.1.1.11", Path("/w"))
+    coordinator = coordinator_nodes(release, cluster, ["127.1.1.10"], Path("/w"))[0]
+    config = broker_config(release, cluster, broker, [coordinator])
+
+    assert (config["log.dirs"], config.get("metadata.log.dir")) == ("/w/broker-1/data,/w/broker-1/data-2", metadata)
+    assert "metadata.log.dir" not in broker_config(*nodes(mode)[:1], CLUSTER, nodes(mode)[2], [coordinator])
+    assert coordinator.log_dir_count == 1
 
 
 def test_a_storage_tool_that_fails_tells_what_it_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,7 @@ import pytest
 from clusters.kafka.wire import ReplicaSample
 from clusters.live import capture
 from clusters.live.capture import capture_offsets, read_checkpoints
+from clusters.runtimes.nodes import Node
 from history.events import EventLog, read_events
 from history.folder import RunFolder
 from history.partition import TopicPartition
@@ -27,7 +28,7 @@ def world(tmp_path: Path) -> Any:
         folder=folder,
         events=EventLog(folder.events),
         partitions=[T0],
-        brokers={n: SimpleNamespace(name=f"broker-{n}", folder=tmp_path / f"b{n}", address="x") for n in (1, 2)},
+        brokers={n: Node(f"broker-{n}", "broker", "x", tmp_path / f"b{n}", "java", ()) for n in (1, 2)},
         replicas=lambda _: [1, 2],
         connection=lambda number: number,
         incarnation=lambda number: number + 1,

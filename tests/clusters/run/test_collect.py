@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clusters.run.collect import collect_servers, with_incarnations
+from clusters.runtimes.nodes import Node
 from history.tables import REPLICAS
 
 MOMENTS = st.integers(0, 30)
@@ -61,7 +62,7 @@ class Runtime:
 def test_servers_are_frozen_together_copied_and_killed(tmp_path: Any) -> None:
     """No SIGTERM; a dead broker's files are copied all the same, and it is not signalled."""
     names = ("controller", "broker-1", "broker-2")
-    nodes = [SimpleNamespace(name=name, folder=tmp_path / "work" / name, disk_bytes=None) for name in names]
+    nodes = [Node(name, "broker", "x", tmp_path / "work" / name, "java", ()) for name in names]
     for node in nodes:
         (node.folder / "data" / "orders-0").mkdir(parents=True)
         (node.folder / "data" / "orders-0" / "00.log").write_text(node.name)
@@ -83,15 +84,32 @@ def test_servers_are_frozen_together_copied_and_killed(tmp_path: Any) -> None:
 
 def test_a_disk_of_its_own_is_copied_out_first(tmp_path: Any) -> None:
     """The folder of that name on the host is not what the broker wrote."""
-    node = SimpleNamespace(name="broker-1", folder=tmp_path / "work" / "broker-1", disk_bytes=10**6)
+    node = Node("broker-1", "broker", "x", tmp_path / "work" / "broker-1", "java", (), disk_bytes=10**6)
     (node.folder / "data").mkdir(parents=True)
     runtime: Any = Runtime({"broker-1": "exited", "controller": "exited"})
     runtime.disks = SimpleNamespace(run_script=lambda of, script: (of.folder / "data" / "copied").write_text(script))
     world: Any = SimpleNamespace(
-        servers=[SimpleNamespace(name="controller", folder=tmp_path / "none", disk_bytes=None), node],
+        servers=[Node("controller", "controller", "x", tmp_path / "none", "java", ()), node],
         runtime=runtime,
         folder=SimpleNamespace(brokers=tmp_path / "brokers"),
     )
     collect_servers(world)
 
     assert (tmp_path / "brokers" / "broker-1" / "data" / "copied").read_text().endswith("/disk/. data/")
+
+
+def test_every_log_directory_is_copied(tmp_path: Any) -> None:
+    """Under its own name, and the metadata log beside them."""
+    node = Node("broker-1", "broker", "x", tmp_path / "work" / "broker-1", "java", (), log_dir_count=2)
+    for folder in ("data", "data-2", "metadata"):
+        (node.folder / folder).mkdir(parents=True)
+        (node.folder / folder / "meta.properties").write_text(folder)
+    world: Any = SimpleNamespace(
+        servers=[node],
+        runtime=Runtime({"broker-1": "exited"}),
+        folder=SimpleNamespace(brokers=tmp_path / "brokers"),
+    )
+    collect_servers(world)
+
+    copied = (tmp_path / "brokers" / "broker-1").glob("*/meta.properties")
+    assert sorted(file.read_text() for file in copied) == ["data", "data-2", "metadata"]

@@ -32,11 +32,12 @@ def test_version_1_has_a_hierarchy_per_controller(tmp_path: Path, monkeypatch: p
         "cpuacct/docker/x/cpuacct.usage": "900\n",
         "cpuset/docker/x/cpuset.cpus": "0\n",
         "blkio/docker/x/blkio.throttle.read_bps_device": "254:0 5000000\n",
+        "blkio/docker/x/blkio.throttle.write_bps_device": "\n",
     }
     laid_out(tmp_path, monkeypatch, V1, files)
 
     assert cgroups.cpu_limits(7) == {"cpu_quota": "6000 20000", "cpu_set": "0"}
-    assert cgroups.read_limit(7) == "254:0 5000000"
+    assert cgroups.disk_limits(7) == {"disk_read": "254:0 5000000"}
     assert cgroups.cpu_counters(7) == {
         "cpu_periods": 50,
         "cpu_throttled_periods": 13,
@@ -56,7 +57,7 @@ def test_version_2_has_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     laid_out(tmp_path, monkeypatch, "0::/docker/x\n", files)
 
     assert cgroups.cpu_limits(7) == {"cpu_quota": "6000 20000", "cpu_set": "0-1"}
-    assert cgroups.read_limit(7) == "254:0 rbps=5000000 wbps=max"
+    assert cgroups.disk_limits(7) == dict.fromkeys(("disk_read", "disk_write"), "254:0 rbps=5000000 wbps=max")
     assert cgroups.cpu_counters(7) == {
         "cpu_periods": 50,
         "cpu_throttled_periods": 13,
@@ -78,4 +79,36 @@ def test_what_the_kernel_does_not_say_is_absent(tmp_path: Path, monkeypatch: pyt
     laid_out(tmp_path, monkeypatch, "0::/docker/x\n", {})
 
     for pid in (7, 8):
-        assert (cgroups.cpu_limits(pid), cgroups.read_limit(pid), cgroups.cpu_counters(pid)) == ({}, None, {})
+        assert (cgroups.cpu_limits(pid), cgroups.disk_limits(pid), cgroups.cpu_counters(pid)) == ({}, {}, {})
+
+
+@pytest.mark.parametrize(
+    ("membership", "file", "lines"),
+    [
+        (V1, "blkio/docker/x/blkio.throttle.write_bps_device", ["254:0 200000", "254:0 0"]),
+        ("0::/docker/x\n", "docker/x/io.max", ["254:0 wbps=200000", "254:0 wbps=max"]),
+    ],
+)
+def test_what_is_written_to_a_disk_is_limited_in_each_version_s_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, membership: str, file: str, lines: list[str]
+) -> None:
+    """Version 1 has a file for it, version 2 one for all limits of a device; what is not named there stays."""
+    laid_out(tmp_path, monkeypatch, membership, {})
+
+    assert [cgroups.write_limit(7, "254:0", rate) for rate in (200_000.0, None)] == [
+        (Path(file), line) for line in lines
+    ]
+
+
+def test_a_kernel_limits_disks_by_either_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Version 2 names its controllers; memory alone limits no disk."""
+    throttles = []
+    for file, text in {"cgroup.controllers": "cpu memory", "blkio/blkio.throttle.write_bps_device": ""}.items():
+        (tmp_path / file).parent.mkdir(exist_ok=True)
+        (tmp_path / file).write_text(text)
+        monkeypatch.setattr(cgroups, "ROOT", tmp_path)
+        throttles.append(cgroups.throttles_disks())
+        (tmp_path / file).unlink()
+    (tmp_path / "cgroup.controllers").write_text("cpu io memory")
+
+    assert [*throttles, cgroups.throttles_disks()] == [False, True, True]

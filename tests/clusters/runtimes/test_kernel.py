@@ -72,6 +72,17 @@ def test_docker_is_asked_for_cpu_quotas(daemon: Any, quota: bool, missing: set[s
     assert daemon.ran == []
 
 
+@pytest.mark.parametrize(("throttles", "missing"), [(True, set()), (False, {"blk_throttle"})])
+def test_the_control_groups_say_whether_disks_can_be_limited(
+    daemon: Any, monkeypatch: pytest.MonkeyPatch, throttles: bool, missing: set[str]
+) -> None:
+    """A step that limits CPU time alone does not ask for it."""
+    monkeypatch.setattr(kernel.cgroups, "throttles_disks", lambda: throttles)
+
+    assert lacking(["blk_throttle"], hold_trial).keys() == missing
+    assert lacking(["cfs_bandwidth"], hold_trial) == {}
+
+
 def test_every_part_that_a_step_needs_is_in_the_table() -> None:
     """And no part is there for nothing."""
     assert {part for step in STEPS.values() for part in step.kernel} == kernel.PARTS.keys()

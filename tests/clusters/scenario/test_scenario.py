@@ -529,6 +529,29 @@ ORDERS = {"replicas": ["A", "B", "C"]}
             "step read_only_disk: cannot reach into a disk of cluster.disks; aim at another broker",
         ),
         (
+            story({"fail_log_dir": {"node": "A", "partition": "orders-0"}}),
+            "step fail_log_dir: its broker would end, having no other one; set cluster.log_dirs, or",
+        ),
+        (
+            plain(cluster={"brokers": 3, "log_dirs": 2}, phases=[{"one": [{"read_only_disk": "A"}]}]),
+            "step read_only_disk: its broker would go on with its other log directories; take fail_log_dir",
+        ),
+        (
+            plain(cluster={"brokers": 3, "log_dirs": 2, "disks": {"A": "1MB"}}),
+            "disks gives a broker one log directory; leave it out, or log_dirs: 2",
+        ),
+        (
+            story({"slow_disk": {"node": "A", "rate": "1MB/s"}}),
+            "step slow_disk: brokers leave their records to the page",
+        ),
+        (
+            plain(
+                cluster={"brokers": 3, "disks": {"A": "1MB"}, "config": {"log.flush.interval.messages": 1}},
+                phases=[{"one": [{"slow_disk": {"node": "A", "rate": "1MB/s"}}]}],
+            ),
+            "step slow_disk: cannot reach into a disk of cluster.disks; aim at another broker",
+        ),
+        (
             plain(cluster=SMALL_DISKS, phases=[{"one": [{"lag": {"node": "C", "records": 9}}]}]),
             "step lag: the rate is measured at another replica, on the host's disk; take one that cannot be C out",
         ),

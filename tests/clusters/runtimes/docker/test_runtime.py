@@ -137,6 +137,7 @@ CALLS: dict[str, Callable[[DockerRuntime], object]] = {
     "tell the state of broker-1": lambda opened: opened.state("broker-1"),
     "tell the process of broker-1": lambda opened: opened.usage("broker-1"),
     "limit the CPU time of broker-1 to 0.5": lambda opened: opened.resource_limits.limit_cpu("broker-1", 0.5, None),
+    "time a write to the disk of broker-1": lambda opened: opened.resource_limits.time_write(NODE, 1000),
     "limit what broker-1 sends": lambda opened: opened.resource_limits.limit_egress(NODE, 1e6),
     "drop packets of broker-1": lambda opened: opened.network.drop_packets(NODE, "cut-1", ["-p tcp"]),
     "make a disk of 1000000 bytes for broker-1": lambda opened: opened.disks.run_script(NODE, "df"),
