@@ -73,11 +73,7 @@ class ProcessRuntime:
             )
         self._children[child.pid] = child
         (node.folder / "pid").write_text(str(child.pid))
-        # For a moment after exec the kernel shows no environment yet, and by that a node is found.
-        environ = Path(f"/proc/{child.pid}/environ")
-        wait_until(
-            lambda: child.poll() is not None or environ.read_bytes() != b"", limit_s=5, what=f"{node.name} to begin"
-        )
+        wait_until(lambda: child.poll() is not None or _has_begun(child.pid), limit_s=5, what=f"{node.name} to begin")
 
     def kill(self, name: str, signal: str) -> None:
         process = self._process(name)
@@ -131,6 +127,14 @@ class ProcessRuntime:
         with suppress(psutil.NoSuchProcess):
             return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
         return False
+
+
+def _has_begun(pid: int) -> bool:
+    """For a moment after exec the kernel shows no environment yet, and by that a node is found."""
+    try:
+        return Path(f"/proc/{pid}/environ").read_bytes() != b""
+    except (FileNotFoundError, ProcessLookupError):  # it has ended by now
+        return True
 
 
 def processes_of(run: Path | None = None) -> dict[psutil.Process, str]:

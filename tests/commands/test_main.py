@@ -91,7 +91,7 @@ def test_scenarios_and_choices_are_completed() -> None:
         ([*RUN, "--rate", "fast"], "Invalid value for '--rate': Input should be a valid number"),
         ([*RUN, "--seed", "1.5"], "Invalid value for '--seed': Input should be a valid integer"),
         ([*RUN, "--rate", "-5"], "--rate=-5 is no rate; give records a second above 0."),
-        (["run", "--kafak", "3.9.1"], "No such option: --kafak (Possible options: --kafka); see plimsoll run --help."),
+        (["run", "--kafak", "3.9.1"], "No such option: --kafak (Possible options: --java, --kafka); see plimsoll run"),
         (["judge"], "Missing argument 'RUN'; see plimsoll judge --help."),
         (["soak", "--minutes", "0"], "--minutes=0 is refused: Input should be greater than 0"),
         (["fuzz", "--schedules", "0"], "--schedules=0 is refused: Input should be greater than or equal to 1"),
@@ -241,7 +241,7 @@ def make(
     ("command", "variables", "sentence"),
     [
         ("run", {"KAFAK": "3.9.1"}, "make run takes no KAFAK=; did you mean KAFKA=? It takes SCENARIO, KAFKA, RUNTIME"),
-        ("capacity", {"KAFKA": "3.9.1"}, "make capacity takes no KAFKA=; it takes SETTINGS, NAME, SEED, RUNS, JSON."),
+        ("capacity", {"KAFKA": "3.9.1"}, "make capacity takes no KAFKA=; it takes SETTINGS, NAME, SEED, RUNS, JSON, J"),
         ("compare", {"BASE": "3.9.1"}, "HEAD= is missing: the version that is judged, or a folder or tarball of"),
         ("run", {"SCENARIO": "steady", "RATE": "fast"}, "Invalid value for RATE=: Input should be a valid number"),
         ("run", {"SCENARIO": "no such file.yaml"}, "There is no scenario 'no such file.yaml'"),
@@ -279,9 +279,11 @@ def test_every_parameter_is_a_variable() -> None:
     """Arguments and options alike, and no others."""
     assert list(variables_of("import")) == [
         *("HISTORY", "FORMAT", "ACKS", "IDEMPOTENCE", "UNCLEAN_ELECTION", "ISOLATION", "FAULTS", "KAFKA", "RUNS"),
-        "JSON",
+        *("JSON", "JAVA"),
     ]
-    assert list(variables_of("known-bugs")) == ["BUGS", "KAFKA", "TRIES", "SETTINGS", "NAME", "SEED", "RUNS", "JSON"]
+    assert list(variables_of("known-bugs")) == [
+        *("BUGS", "KAFKA", "TRIES", "SETTINGS", "NAME", "SEED", "RUNS", "JSON", "JAVA"),
+    ]
     assert variables_of("walk") == {}
 
 

@@ -307,7 +307,7 @@ def test_storage_is_formatted_at_once_and_each_node_keeps_its_id(
 def test_metadata_lie_apart_from_several_log_directories(mode: Mode, metadata: str | None) -> None:
     """A KRaft broker ends without its metadata log, whichever directory fails; controllers have one directory."""
     cluster = cluster_with(log_dirs=2)
-    release = Release("3.9.1", Path("/jars"), mode)
+    release = Release("3.9.1", Path("/jars"), mode, A_JAVA)
     broker = broker_node(release, cluster, 1, "127.1.1.11", Path("/w"))
     coordinator = coordinator_nodes(release, cluster, ["127.1.1.10"], Path("/w"))[0]
     config = broker_config(release, cluster, broker, [coordinator])
