@@ -12,10 +12,10 @@ from typing import Annotated, Any, Literal
 import typer
 
 from campaigns import kinds
-from clusters.kafka.jars import DEFAULT_RELEASE
 from clusters.paths import ROOT
 from commands.outcome import Outcome, outcome_of
 from history.java import VARIABLE as JAVA_VARIABLE
+from history.kafka_versions import DEFAULT_RELEASE
 
 DATABASE = "PLIMSOLL_DB"  # in the environment: it may hold a password, and command lines are read by everyone
 

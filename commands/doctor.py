@@ -13,12 +13,12 @@ import urllib.request
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 
-from clusters.kafka.jars import DEFAULT_RELEASE
 from clusters.paths import CACHE, ROOT
 from clusters.runtimes import capabilities
 from commands.outcome import EXIT_CODES, Outcome
 from history.errors import BadInput
 from history.java import java_of
+from history.kafka_versions import DEFAULT_RELEASE
 
 MIN_MEMORY_GB = 6.0  # three brokers, clients and Spark one after the other; measured by a run's own usage
 MIN_DISK_GB = 3.0

@@ -12,10 +12,10 @@ from typing import Any
 
 from airflow.sdk import DAG, Param, TriggerRule, chain
 
-from clusters.kafka.jars import DEFAULT_RELEASE
 from clusters.run.stages import TEAR_DOWN, Stage, stages
 from clusters.scenario.scenario import Scenario, load_scenario, scenario_names
 from history.errors import BadInput
+from history.kafka_versions import DEFAULT_RELEASE
 from operators.judge import Judge
 from operators.publish import Publish
 from operators.scenario_doc import display_name, doc_of, tags

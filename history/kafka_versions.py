@@ -50,6 +50,8 @@ class Span(NamedTuple):
 OLDEST = Version(2, 8)  # that can be observed replica by replica
 RELEASES = (OLDEST, *(Version(3, minor) for minor in range(10)), *(Version(4, minor) for minor in range(5)))
 
+DEFAULT_RELEASE = "4.4.0"  # the newest
+
 FEATURES = {
     "zookeeper": Span(OLDEST, Version(4, 0)),
     "kraft": Span(Version(3, 3)),  # KIP-833: ready for production; KIP-778: with metadata.version

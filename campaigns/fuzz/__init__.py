@@ -1,7 +1,7 @@
 """Many short randomised schedules, in search of one that violates a guarantee."""
 
 from campaigns.kinds import FAULT_MIX, RUNTIME, Kind, Option
-from clusters.kafka.jars import DEFAULT_RELEASE
+from history.kafka_versions import DEFAULT_RELEASE
 
 SHRINK_RUNS = 40
 

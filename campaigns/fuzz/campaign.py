@@ -11,8 +11,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from campaigns import kinds, randomised
 from campaigns.campaign import Campaign, Item
 from campaigns.fuzz import KIND
-from clusters.kafka.jars import DEFAULT_RELEASE
 from clusters.scenario.schedules import rotation
+from history.kafka_versions import DEFAULT_RELEASE
 from history.results.schedules import SchedulesResult
 
 

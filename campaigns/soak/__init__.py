@@ -1,7 +1,7 @@
 """One long randomised schedule."""
 
 from campaigns.kinds import FAULT_MIX, RUNTIME, Kind, Option
-from clusters.kafka.jars import DEFAULT_RELEASE
+from history.kafka_versions import DEFAULT_RELEASE
 
 KIND = Kind(
     name="soak",

@@ -15,7 +15,6 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict
 
 from clusters.kafka.jars import (
-    DEFAULT_RELEASE,
     add_logging,
     is_release,
     jars_digest,
@@ -25,6 +24,7 @@ from clusters.kafka.jars import (
 )
 from clusters.paths import CACHE, aside, locked
 from history.errors import BadInput
+from history.kafka_versions import DEFAULT_RELEASE
 
 IMAGE = "image:"
 _ARCHIVES = (".tgz", ".tar.gz", ".tar")

@@ -15,11 +15,10 @@ from pathlib import Path
 from clusters.paths import CACHE, aside, locked
 from history.errors import BadInput, HarnessError
 from history.java import java_of
-from history.kafka_versions import OLDEST, Version
+from history.kafka_versions import DEFAULT_RELEASE, OLDEST, Version
 
 log = logging.getLogger("plimsoll.jars")
 
-DEFAULT_RELEASE = "4.4.0"  # the newest
 AGENT, AGENT_VERSION = "jmx_prometheus_javaagent", "1.0.1"
 _RELEASE = re.compile(r"\d+\.\d+\.\d+")
 _VERSION = re.compile(r"\d+\.\d+\.\d+([.-][\w.-]+)?")  # as a build of one's own may call itself

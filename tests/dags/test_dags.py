@@ -13,10 +13,10 @@ from airflow.dag_processing.dagbag import DagBag
 from airflow.sdk import DAG
 
 from campaigns import kinds
-from clusters.kafka.jars import DEFAULT_RELEASE
 from clusters.scenario import scenario
 from clusters.scenario.scenario import scenario_names
 from history.errors import BadInput
+from history.kafka_versions import DEFAULT_RELEASE
 from operators.airflow_home import BENCHMARK_POOL
 from operators.campaign_dag import ARCHIVE
 from operators.steps import RunStep
