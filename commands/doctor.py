@@ -18,7 +18,7 @@ from history.errors import BadInput
 from history.java import java_of
 from history.kafka_versions import DEFAULT_RELEASE
 
-MIN_MEMORY_GB = 6.0  # three brokers, clients and Spark one after the other; measured by a run's own usage
+MIN_MEMORY_GB = 6.0  # three brokers, clients and Spark one after the other
 MIN_DISK_GB = 3.0
 _LIMIT_S = 15
 
