@@ -247,7 +247,7 @@ def test_a_throttled_follower_stays_out_of_sync_until_it_is_healed(world: World)
     ]
     events = _run(world, "throttle", steps)
 
-    assert [event.kind for event in events if event.kind.startswith("wait_")] == [
+    assert [event.kind for event in events if event.kind in WAITS] == [
         "condition_met",
         "condition_met",
         "wait_timed_out",
@@ -309,7 +309,7 @@ def test_an_unclean_election_gives_a_partition_a_leader_that_was_out_of_sync(wor
     ]
     events = _run(world, "unclean", steps)
 
-    assert [event.kind for event in events if event.kind.startswith("wait_")] == [
+    assert [event.kind for event in events if event.kind in WAITS] == [
         "condition_met",
         "wait_timed_out",
         "condition_met",
