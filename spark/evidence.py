@@ -218,7 +218,7 @@ def evidence(recorded: Recorded, counts: Counts) -> list[Item]:
         ("files readable", _first(recorded.problems)),
         ("run collected", _collected(recorded.events)),
         ("every phase run", _first(_phases_left(recorded.events, manifest))),
-        ("faults bit", _first(_did_not_bite(recorded.events, manifest.faults))),
+        ("faults took effect", _first(_took_no_effect(recorded.events, manifest.faults))),
         ("faults healed", _first(_not_healed(recorded.events))),
         ("sends ledgered", _first(_ledgers(recorded, counts))),
         ("something acknowledged", _acknowledged(counts)),
@@ -277,24 +277,24 @@ def _phases_left(events: list[Event], manifest: Manifest) -> Iterator[str]:
             yield f"The phase {name!r} {'was not run to its end' if name in begun else 'was never begun'}."
 
 
-def _did_not_bite(events: list[Event], faults: list[str]) -> Iterator[str]:
-    bitten: Counter[str] = Counter()
+def _took_no_effect(events: list[Event], faults: list[str]) -> Iterator[str]:
+    proven: Counter[str] = Counter()
     for event in events:
         if event.kind == "injected" and event.detail.get("effect_verified") is True:
-            bitten[event.step] += 1
+            proven[event.step] += 1
         elif event.kind == "injected":
-            yield f"The fault {event.step} of {event.target} did not bite."
+            yield f"The fault {event.step} of {event.target} did not take effect."
         elif event.kind == "healed" and event.detail.get("held_back") == 0:
             yield f"The fault {event.step} of {event.target} never held anything back."
     for step, wanted in Counter(faults).items():
-        if bitten[step] < wanted:
-            yield f"The scenario has {wanted} x {step}, and {bitten[step]} of them took effect."
+        if proven[step] < wanted:
+            yield f"The scenario has {wanted} x {step}, and {proven[step]} of them took effect."
 
 
 def _not_healed(events: list[Event]) -> Iterator[str]:
     for event in events:
         if event.kind == "healed" and event.detail.get("recovery_verified") is not True:
-            yield f"The fault {event.step} of {event.target} was not gone after its heal."
+            yield f"The fault {event.step} of {event.target} was not seen to end with its heal."
         if event.kind == "injected" and not any(_heals(later, event) for later in events):
             yield f"The fault {event.step} of {event.target} was never healed."
 

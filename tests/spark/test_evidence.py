@@ -49,7 +49,7 @@ def test_everything_that_can_be_missing_is_named(spark, tmp_path):
     assert next(iter(found)) == "no harness error"
     assert set(found) == {
         "files readable", "run collected", "no harness error", "every phase run",
-        "faults bit", "sends ledgered", "something acknowledged",
+        "faults took effect", "sends ledgered", "something acknowledged",
         "final drain complete", "every replica probed", "offsets captured before", "offsets captured after",
         "segments of every replica", "broker logs",
     }  # fmt: skip
@@ -185,29 +185,29 @@ def of(kind, t_ns=0, **detail):
     return Event(t_ns, "", kind, "p", "pause", "broker-1", detail)
 
 
-def test_a_fault_must_bite_and_heal():
-    """Without a proven bite or heal the item is missing; with both it is not."""
-    bit, gone = of("injected", bit=True), of("healed", 1, gone=True)
+def test_a_fault_must_take_effect_and_heal():
+    """Without a proven effect or heal the item is missing; with both it is not."""
+    bit, gone = of("injected", effect_verified=True), of("healed", 1, recovery_verified=True)
 
-    assert list(evidence._did_not_bite([bit], ["pause"])) == []
-    assert len(list(evidence._did_not_bite([bit], ["pause", "pause"]))) == 1
-    assert len(list(evidence._did_not_bite([of("injected", bit=False)], ["pause"]))) == 2
+    assert list(evidence._took_no_effect([bit], ["pause"])) == []
+    assert len(list(evidence._took_no_effect([bit], ["pause", "pause"]))) == 1
+    assert len(list(evidence._took_no_effect([of("injected", effect_verified=False)], ["pause"]))) == 2
     assert list(evidence._not_healed([bit, gone])) == []
     assert len(list(evidence._not_healed([bit]))) == 1
-    assert len(list(evidence._not_healed([bit, of("healed", 1, gone=False)]))) == 1
+    assert len(list(evidence._not_healed([bit, of("healed", 1, recovery_verified=False)]))) == 1
 
 
 def test_a_limit_must_hold_something_back():
     """What passes through it shows that it is there, and not that it limits; other faults have no such count."""
     bit, bound, idle = (
-        of("injected", bit=True),
-        of("healed", gone=True, held_back=3),
-        of("healed", gone=True, held_back=0),
+        of("injected", effect_verified=True),
+        of("healed", recovery_verified=True, held_back=3),
+        of("healed", recovery_verified=True, held_back=0),
     )
 
-    assert list(evidence._did_not_bite([bit, bound], ["pause"])) == []
-    assert list(evidence._did_not_bite([bit, of("healed", gone=True)], ["pause"])) == []
-    assert list(evidence._did_not_bite([bit, idle], ["pause"])) == [
+    assert list(evidence._took_no_effect([bit, bound], ["pause"])) == []
+    assert list(evidence._took_no_effect([bit, of("healed", recovery_verified=True)], ["pause"])) == []
+    assert list(evidence._took_no_effect([bit, idle], ["pause"])) == [
         "The fault pause of broker-1 never held anything back."
     ]
 
