@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import pyarrow.parquet as pq
 import yaml
+from pydantic import BaseModel, ConfigDict
 
 from campaigns.campaign import Campaign, Item
 from clusters.paths import ROOT
@@ -16,11 +17,22 @@ from clusters.runtimes import capabilities, choose_runtime
 from clusters.scenario.scenario import Scenario, load_scenario
 from clusters.scenario.schedules import MENU, Menu, as_yaml, kernel_parts, possible, read_menu
 from history.folder import RunFolder
+from history.kafka_versions import DEFAULT_RELEASE
 from history.results.schedules import ScheduleRun, SchedulesResult
 from history.yaml_files import read_mapping
 
 _BASE = "steady"  # an item is a named scenario with a patch; this one is patched away
 MAX_S = 4 * 3600
+
+
+class Question(BaseModel):
+    """What every such campaign is asked. No ``fault_mix`` is the shipped one."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    kafka: str = DEFAULT_RELEASE
+    fault_mix: str = ""
+    runtime: Literal["auto", "docker", "process"] = "auto"
 
 
 def fault_mix(file: str, runtime: str) -> Menu:

@@ -21,9 +21,7 @@ class Trait(StrEnum):
     MOVES_REPLICAS = "moves_replicas"  # the assignment changes
     NEW_LOG = "new_log"  # a replica's log is not what its broker wrote
     LOSES_RECORDS = "loses_records"  # records that were on a disk are not there any more
-    RECOVERY_EXPECTED = (
-        "recovery_expected"  # something is out of order until it is healed, so that recovery is measured
-    )
+    RECOVERY_EXPECTED = "recovery_expected"  # something is out of order until it is healed: recovery is measured
     NEEDS_LOAD = "needs_load"  # nothing comes of it without a load
     BETWEEN_NODES = "between_nodes"  # it stands between nodes and can be healed whatever else is active
 
@@ -37,3 +35,12 @@ DOWN = frozenset(
         Trait.RECOVERY_EXPECTED,
     }
 )  # of a broker whose process is ended, paused, or ends by itself
+SLOWED = frozenset(
+    {
+        Trait.SILENCES_PROBE,
+        Trait.MAY_BE_UNREACHABLE,
+        Trait.MAY_MOVE_LEADER,
+        Trait.RECOVERY_EXPECTED,
+        Trait.NEEDS_LOAD,
+    }
+)  # of a broker that runs with too little CPU or disk

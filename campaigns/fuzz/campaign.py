@@ -4,28 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from campaigns import kinds, randomised
 from campaigns.campaign import Campaign, Item
 from campaigns.fuzz import KIND
 from clusters.scenario.schedules import rotation
-from history.kafka_versions import DEFAULT_RELEASE
 from history.results.schedules import SchedulesResult
 
 
-class Settings(BaseModel):
-    """The question. No ``fault_mix`` is the shipped one."""
+class Settings(randomised.Question):
+    """The question."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    kafka: str = DEFAULT_RELEASE
     schedules: int = Field(default=20, ge=1)
     seconds: float = Field(default=90, gt=0, le=randomised.MAX_S)
-    fault_mix: str = ""
-    runtime: Literal["auto", "docker", "process"] = "auto"
 
 
 def plan(settings: Mapping[str, Any], *, campaign_id: str, created_at: str, seed: int) -> Campaign:

@@ -1,4 +1,4 @@
-"""Faults: each knows how to inject itself, to show that it bit, to heal, and to show that it is gone.
+"""Faults: each knows how to inject itself, to verify its effect, to heal, and to verify the recovery.
 
 The proof comes from another observer than the command that injected it: the wire probe and the metadata
 of other brokers, never the return code of a signal.
@@ -14,7 +14,7 @@ Evidence = dict[str, Any]
 
 
 class Fault(Protocol):
-    """One fault in force on some brokers.
+    """One fault that is active on some brokers.
 
     ``verify_injected`` and ``verify_cleared`` return the observations that prove it, or raise WaitTimeout.
     """

@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from clusters.scenario.steps.step import Step
 from clusters.scenario.targets import Node, Partition
 from clusters.scenario.values import BytesPerSecond
-from history.traits import DOWN, Trait
+from history.traits import DOWN, SLOWED, Trait
 
 
 class FillDisk(Step):
@@ -57,15 +57,7 @@ class SlowDisk(Step):
     """Let a broker's disk take only so many bytes a second of what is written through to it (``flush.messages``)."""
 
     key = "slow_disk"
-    traits = frozenset(
-        {
-            Trait.SILENCES_PROBE,
-            Trait.MAY_BE_UNREACHABLE,
-            Trait.MAY_MOVE_LEADER,
-            Trait.RECOVERY_EXPECTED,
-            Trait.NEEDS_LOAD,
-        }
-    )
+    traits = SLOWED
     kernel = ("blk_throttle",)
     fault = True
     needs = frozenset({"resource_limits"})

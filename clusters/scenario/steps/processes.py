@@ -9,7 +9,7 @@ from pydantic import Field, field_validator, model_serializer
 from clusters.scenario.steps.step import Step
 from clusters.scenario.targets import Node
 from clusters.scenario.values import MetadataVersion, Seconds, Settings
-from history.traits import DOWN, Trait
+from history.traits import DOWN, SLOWED, Trait
 
 # What must hold follows from these.
 FIXED_SETTINGS = frozenset(
@@ -71,15 +71,7 @@ class LimitCpu(Step):
     """Let a broker have little CPU time: it runs, but slowly."""
 
     key = "limit_cpu"
-    traits = frozenset(
-        {
-            Trait.SILENCES_PROBE,
-            Trait.MAY_BE_UNREACHABLE,
-            Trait.MAY_MOVE_LEADER,
-            Trait.RECOVERY_EXPECTED,
-            Trait.NEEDS_LOAD,
-        }
-    )
+    traits = SLOWED
     kernel = ("cfs_bandwidth",)
     fault = True
     needs = frozenset({"resource_limits"})
