@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from campaigns.statistics.intervals import clopper_pearson, none_in
 from history.results.compare import CompareResult
-from spark.intervals import clopper_pearson, none_in
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "docs" / "comparisons.json"

@@ -19,12 +19,12 @@ import pyarrow.parquet as pq
 
 from campaigns.campaign import CampaignFolder
 from campaigns.known_bugs.bugs import BUGS, Bug
+from campaigns.statistics.intervals import clopper_pearson
 from clusters.scenario.scenario import load_scenario
 from history.events import Event, read_events
 from history.folder import RunFolder
 from history.manifest import read_manifest
 from reports.timeline import in_words
-from spark.intervals import clopper_pearson
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "docs" / "known-bugs.json"

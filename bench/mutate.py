@@ -20,10 +20,10 @@ from bench.mutations.kinds import KINDS, Kind
 from bench.mutations.recording import NoPlaceError, Recording
 from bench.reliability import RESULTS as CLEAN_RUNS
 from bench.reliability import VERSIONS, nothing_found, record
+from campaigns.statistics.intervals import clopper_pearson
 from history.errors import HarnessError
 from history.folder import RunFolder
 from history.manifest import read_manifest
-from spark.intervals import clopper_pearson
 from spark.submit import judge
 
 ROOT = Path(__file__).resolve().parent.parent

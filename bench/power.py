@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from spark.effects import detection_rate, holm, paired_effect, verdict_of
-from spark.intervals import clopper_pearson
+from campaigns.statistics.effects import detection_rate, holm, paired_effect, verdict_of
+from campaigns.statistics.intervals import clopper_pearson
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "docs" / "power.json"
@@ -146,9 +146,9 @@ def render(found: list[dict[str, Any]], of_blocks: list[dict[str, Any]], of_fami
         "",
         "Written by `python -m bench.power`; every row is one of `power.json`. **These figures are simulated**, none",
         "is measured on Kafka: runs are drawn with known noise and judged by the functions that judge comparisons",
-        f"(`spark/effects.py`). {simulations:,} comparisons a row; {PAIRS} ABBA pairs; one primary metric with a",
-        f"margin of {MARGIN:.0%}. Rates with exact 95 % intervals. What real runs on a real host show stands on the",
-        "page of each comparison ([how to read it](comparison.md)).",
+        f"(`campaigns/statistics/effects.py`). {simulations:,} comparisons a row; {PAIRS} ABBA pairs; one primary",
+        f"metric with a margin of {MARGIN:.0%}. Rates with exact 95 % intervals. What real runs on a real host show",
+        "stands on the page of each comparison ([how to read it](comparison.md)).",
         "",
         "Noise is the standard deviation of the logarithm of one run; that of a pair's ratio is 1.41 times as large.",
         "With no slowdown base is compared with itself, and what is then called a regression is a false alarm. A",

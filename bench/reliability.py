@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from bench.recount import judged, recount
+from campaigns.statistics.intervals import clopper_pearson
 from clusters.run import experiment, recorder
 from history.folder import RunFolder
 from history.manifest import read_manifest
-from spark.intervals import clopper_pearson
 from spark.submit import judge
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -16,10 +16,10 @@ from typing import Any, Literal
 
 import numpy as np
 
-from spark import changes
-from spark.changes import Point
-from spark.effects import percent
-from spark.intervals import clopper_pearson
+from campaigns.statistics import changes
+from campaigns.statistics.changes import Point
+from campaigns.statistics.effects import percent
+from campaigns.statistics.intervals import clopper_pearson
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "docs" / "screen.json"

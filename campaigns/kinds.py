@@ -216,8 +216,9 @@ class Outputs(Protocol):
 
 @cache
 def names() -> tuple[str, ...]:
-    """Every kind: the packages of this folder."""
-    return tuple(module.name for module in pkgutil.iter_modules([str(Path(__file__).parent)]) if module.ispkg)
+    """Every kind: the packages of this folder, but for the one that several of them calculate with."""
+    found = (module.name for module in pkgutil.iter_modules([str(Path(__file__).parent)]) if module.ispkg)
+    return tuple(name for name in found if name != "statistics")
 
 
 def of(name: str) -> Kind:

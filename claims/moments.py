@@ -9,7 +9,7 @@ from typing import NamedTuple
 from claims.recording import Recording
 from history.partition import TopicPartition
 from history.samples import Sample
-from spark.states import State
+from kafka_files.states import State
 
 SILENCE_NS = 150_000_000  # a replica that is paused gave its last answer not longer ago than three probes take
 REST_NS = 700_000_000  # longer than a parked fetch waits (replica.fetch.wait.max.ms, 500)

@@ -19,11 +19,11 @@ from history.folder import RunFolder
 from history.manifest import Manifest, read_manifest
 from history.partition import TopicPartition
 from history.samples import Sample
-from spark.broker_log import read_broker_logs
-from spark.clock import Clock, read_clock, wall_ns
-from spark.metadata_log import read_metadata_log
-from spark.states import State, by_partition
-from spark.znodes import read_znodes
+from kafka_files.broker_log import read_broker_logs
+from kafka_files.clock import Clock, read_clock, wall_ns
+from kafka_files.metadata_log import read_metadata_log
+from kafka_files.states import State, by_partition
+from kafka_files.znodes import read_znodes
 
 SECOND_NS = 1_000_000_000
 # kafka.cluster.Partition at DEBUG: the remote LEO that a leader keeps of a follower.
@@ -48,8 +48,8 @@ class Remote(NamedTuple):
 class Recording:
     """What a run recorded; every sequence is in the order of time.
 
-    ``sends``, ``polls``, ``usage`` and ``lines`` are rows of these tables and of ``spark.broker_log``. ``least_isr``
-    maps a topic to min.insync.replicas, ``data`` a broker to its collected data folder.
+    ``sends``, ``polls``, ``usage`` and ``lines`` are rows of these tables and of ``kafka_files.broker_log``.
+    ``least_isr`` maps a topic to min.insync.replicas, ``data`` a broker to its collected data folder.
     """
 
     run_id: str = "run"

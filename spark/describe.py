@@ -10,7 +10,8 @@ from types import ModuleType
 from typing import Any
 
 from history.metrics import METRICS
-from spark import agreement, anomalies, elections, invariants, metrics, order, replica_checks, transactions, watermarks
+from spark.checks import agreement, anomalies, elections, invariants, order, replica_checks, transactions, watermarks
+from spark.measures import metrics
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 _INTRODUCTION = """\

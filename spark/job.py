@@ -20,29 +20,18 @@ from expectations.suites import MISSING, Outcome, record_expectations, replica_e
 from history.errors import EvidenceError
 from history.folder import RunFolder, write_atomically
 from history.tables import JUDGED
-from spark import (
-    anomalies,
-    delivery,
-    evidence,
-    foreign,
-    invariants,
-    known_bugs,
-    metrics,
-    order,
-    recorded,
-    recovery,
-    replica_checks,
-    stories,
-    timeline,
-    transactions,
-)
-from spark.allowed import allowed, allowed_to
-from spark.broker_log import BROKER_LOG
-from spark.gates import sometimes
-from spark.segments import register
-from spark.sources import Sources, max_isr_lag_ns
-from spark.tables import REPLICA, read_table, rows, write_table
-from spark.verdict import Findings, verdict_of
+from kafka_files.broker_log import BROKER_LOG
+from spark.checks import anomalies, delivery, foreign, invariants, known_bugs, order, replica_checks, transactions
+from spark.checks.allowed import allowed, allowed_to
+from spark.checks.gates import sometimes
+from spark.checks.sources import Sources, max_isr_lag_ns
+from spark.folder import recorded
+from spark.folder.kafka_log import register
+from spark.folder.tables import REPLICA, read_table, rows, write_table
+from spark.measures import metrics, recovery, timeline
+from spark.verdict import evidence
+from spark.verdict import explanations as stories
+from spark.verdict.summary import Findings, verdict_of
 
 log = logging.getLogger("plimsoll.judge")
 

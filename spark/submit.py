@@ -27,7 +27,7 @@ EXIT_CODES = {"pass": 0, "fail": 1, "unknown": 2}
 _SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC"
 # From the 129th group on, Spark 4.3.0 sorts instead of hashing, and a set of structs then holds equal ones twice.
 CORRECT = {"spark.sql.execution.useObjectHashAggregateExec": "false"}
-_PACKAGES = ("history", "spark", "expectations")
+_PACKAGES = ("history", "kafka_files", "spark", "expectations")
 
 
 def judge(folders: list[Path]) -> int:

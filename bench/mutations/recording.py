@@ -21,7 +21,7 @@ from history.events import Event, read_events
 from history.folder import RunFolder, write_atomically
 from history.manifest import Manifest, read_manifest
 from history.tables import RECORDED
-from spark.segments import HEADER, batches
+from kafka_files.segments import HEADER, batches
 
 T = TypeVar("T")
 Row = dict[str, Any]

@@ -13,8 +13,8 @@ import numpy as np
 
 from campaigns.capacity import words
 from campaigns.capacity.study import CURVE_POINTS, MEASURED_GROUPS, Study, finite, phase_of
-from spark import capacity
-from spark.capacity import Interval, Measured, as_json
+from campaigns.statistics import capacity
+from campaigns.statistics.capacity import Interval, Measured, as_json
 
 MB = 1e6
 MIN_INSIDE = 0.8  # of the held-out runs: intervals of 90 % that hold fewer are no intervals of 90 %

@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from campaigns.campaign import Campaign
+from campaigns.statistics import capacity
+from campaigns.statistics.capacity import CatchUp, Interval, Knee, Measured, Point, Step, as_json
+from campaigns.statistics.intervals import clopper_pearson
 from history.errors import BadInput
-from spark import capacity
-from spark.capacity import CatchUp, Interval, Knee, Measured, Point, Step, as_json
-from spark.intervals import clopper_pearson
 
 MIN_ACHIEVED = 0.995
 MIN_WRITTEN = 0.9  # a failover costs a killed leader's records some seconds, and no more

@@ -10,10 +10,10 @@ from typing import Any, NamedTuple, get_args
 
 from campaigns.compare.runs import Key, Pair, Run, keys_of
 from campaigns.compare.words import inconclusive, planned_pairs, too_few
+from campaigns.statistics import effects
+from campaigns.statistics.effects import Verdict, percent
 from history.metrics import metric_of
 from history.results.compare import Effect, LeftOut, Noise, PairOfRuns, PhaseLatency, Role, Survival, Times
-from spark import effects
-from spark.effects import Verdict, percent
 
 INJECTED_SIZES = (0.03, 0.05, 0.10, 0.20)
 LATENCIES = ("latency_p50_ms", "latency_p99_ms", "latency_p999_ms")

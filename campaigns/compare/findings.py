@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 from campaigns.compare.runs import ARMS, Run
 from campaigns.compare.words import correctness_sentence
+from campaigns.statistics.effects import ALPHA, fisher
+from campaigns.statistics.intervals import none_in
 from history.metrics import METRICS, metric_of
 from history.results.compare import (
     Arms,
@@ -17,10 +19,8 @@ from history.results.compare import (
     RunSentence,
     Verdicts,
 )
-from spark.effects import ALPHA, fisher
-from spark.intervals import none_in
-from spark.known_bugs import explained
-from spark.metrics import MIN_ACHIEVED
+from spark.checks.known_bugs import explained
+from spark.measures.metrics import MIN_ACHIEVED
 
 OPEN = {"undrained", "unseen"}  # missing evidence, no violated guarantee
 BY_DESIGN = "behaviour_change"

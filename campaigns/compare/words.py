@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from campaigns.statistics.effects import ALPHA
 from history.results.compare import (
     Arms,
     CompareResult,
@@ -16,7 +17,6 @@ from history.results.compare import (
     Verdicts,
 )
 from reports.cells import change, detectable, p_value
-from spark.effects import ALPHA
 
 MAX_NAMED = 2  # in one sentence
 MIN_USED = 0.8  # of the planned pairs: what cannot be used may be missing because it was slow

@@ -12,13 +12,13 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 from campaigns.campaign import Campaign, Item
 from campaigns.known_bugs import KIND
 from campaigns.known_bugs.bugs import BUGS, Bug
+from campaigns.statistics.intervals import clopper_pearson
 from clusters.kafka.servers import choose_mode
 from clusters.scenario.scenario import load_scenario
 from history.errors import BadInput
 from history.results import known_bugs as results
 from history.results.base import State
 from history.results.known_bugs import Expected, KnownBugsResult, Outcome, Try
-from spark.intervals import clopper_pearson
 
 Row = Mapping[str, Any]
 DECIDED = ("found", "clean")

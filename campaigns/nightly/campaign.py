@@ -17,6 +17,9 @@ from campaigns.campaign import Campaign, Item
 from campaigns.nightly import night as nights
 from campaigns.nightly.night import Reruns, Row, Watched
 from campaigns.nightly.settings import Settings, better, check
+from campaigns.statistics import changes
+from campaigns.statistics.changes import MIN_NIGHTS
+from campaigns.statistics.effects import percent
 from clusters.scenario.scenario import load_scenario
 from history.metrics import metric_of
 from history.results.base import State, Verdict
@@ -38,10 +41,7 @@ from history.results.nightly import (
     Waiver,
     WaiverUse,
 )
-from spark import changes
-from spark.changes import MIN_NIGHTS
-from spark.effects import percent
-from spark.known_bugs import ISSUES, explained
+from spark.checks.known_bugs import ISSUES, explained
 
 SHOWN_NIGHTS = 90
 MAX_NAMED = 2  # in one sentence

@@ -14,9 +14,9 @@ from typing import Any, Literal
 
 from campaigns.campaign import Campaign
 from campaigns.nightly.settings import Waiver, better, check
-from spark import changes
-from spark.changes import Change, Confirmation, Key, Point
-from spark.effects import log_ratio, percent
+from campaigns.statistics import changes
+from campaigns.statistics.changes import Change, Confirmation, Key, Point
+from campaigns.statistics.effects import log_ratio, percent
 
 Row = Mapping[str, Any]
 State = Literal["no figure", "silent", "no basis", "steady", "better", "moved", "host", "waived", "suspect"]

@@ -10,9 +10,9 @@ from typing import Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from campaigns.nightly import KIND
+from campaigns.statistics.effects import Better
 from history.metrics import METRICS
 from history.yaml_files import read_mapping
-from spark.effects import Better
 
 RESOLUTION_S = 0.1  # times are seen by a prober: two that are shorter than this are the same
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bench import power
-from spark.effects import detection_rate
+from campaigns.statistics.effects import detection_rate
 
 
 class Still(np.random.Generator):

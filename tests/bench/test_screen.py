@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from bench.screen import NIGHTS, PAGE, RESULTS, Kind, detections, draw, false_alarms, night, nights, render
-from spark.changes import MIN_NIGHTS
+from campaigns.statistics.changes import MIN_NIGHTS
 
 TEN = math.log(1.1)
 

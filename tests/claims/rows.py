@@ -7,7 +7,7 @@ from claims.recording import SECOND_NS, Recording, Remote
 from history.events import Event
 from history.partition import TopicPartition
 from history.samples import Sample
-from spark.states import State
+from kafka_files.states import State
 
 ORDERS = TopicPartition("orders", 0)
 

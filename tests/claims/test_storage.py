@@ -5,7 +5,7 @@ from pathlib import Path
 
 from claims import storage
 from claims.files import by_offset, by_time, offset_entries, segments_of, time_entries
-from spark.segments import HEADER
+from kafka_files.segments import HEADER
 from tests.claims.rows import event, recording, settings, state, still
 
 FIRST_MS = 1_700_000_000_000

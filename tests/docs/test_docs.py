@@ -23,9 +23,9 @@ from history.tables import IMPORTED, JUDGED, RECORDED
 from operators.campaign_dag import COMMON
 from operators.progress import Progress
 from operators.stages import stages
-from spark import invariants, replica_checks
-from spark.allowed import ALLOWED
-from spark.anomalies import SEVERITY
+from spark.checks import invariants, replica_checks
+from spark.checks.allowed import ALLOWED
+from spark.checks.anomalies import SEVERITY
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -398,8 +398,8 @@ def test_every_invariant_is_stated() -> None:
 
 
 def test_findings_that_break_no_promise_are_explained() -> None:
-    """The names of the rows that spark/replica_checks.py adds to the anomalies."""
-    source = (ROOT / "spark" / "replica_checks.py").read_text()
+    """The names of the rows that spark/checks/replica_checks.py adds to the anomalies."""
+    source = (ROOT / "spark" / "checks" / "replica_checks.py").read_text()
     added = set(re.findall(r'_row\(\s*"(\w+)"', source))
 
     assert set(re.findall(r"^- `(\w+)`", section(page("verdicts.md"), "Findings that break no promise"), re.M)) == added

@@ -1,8 +1,8 @@
 """Suites follow from the configuration, and the verdict from their results."""
 
 from expectations.suites import configuration, outcome, record_expectations, replica_expectations
-from spark.allowed import allowed
-from spark.anomalies import SEVERITY
+from spark.checks.allowed import allowed
+from spark.checks.anomalies import SEVERITY
 from tests.spark.folders import manifest
 
 

@@ -17,16 +17,17 @@ from pyspark.sql import functions as F  # noqa: N812  # the name that Spark's ow
 
 from history.samples import Sample
 from history.tables import ISR, POLLS, REPLICAS, SEEKS, SENDS
-from spark import anomalies, delivery, elections, invariants, order, recorded, watermarks
-from spark.agreement import Logs, Replica, compare
-from spark.checks import Check
+from kafka_files.segments import SEGMENTS
+from kafka_files.states import State
+from spark.checks import anomalies, delivery, elections, invariants, order, watermarks
+from spark.checks.agreement import Logs, Replica, compare
+from spark.checks.replica_checks import SHORT, i16_no_phantom_read, i28_enough_replicas, short_rows
+from spark.checks.sources import decided
+from spark.checks.tally import Check
+from spark.checks.watermarks import Facts, Fault
+from spark.folder import recorded
+from spark.folder.tables import rows
 from spark.job import LIMITS, WHOLE
-from spark.replica_checks import SHORT, i16_no_phantom_read, i28_enough_replicas, short_rows
-from spark.segments import SEGMENTS
-from spark.sources import decided
-from spark.states import State
-from spark.tables import rows
-from spark.watermarks import Facts, Fault
 from tests.model.replicated_log import BROKERS, EVICT_NS, Batch, History
 from tests.spark.folders import TP, batch, values
 

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from history.java import spark_java_home
-from spark.segments import register
+from spark.folder.kafka_log import register
 from spark.submit import CORRECT
 
 

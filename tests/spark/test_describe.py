@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from spark import invariants, replica_checks
-from spark.anomalies import SEVERITY
+from spark.checks import invariants, replica_checks
+from spark.checks.anomalies import SEVERITY
 from spark.describe import DOCS, pages
 
 

@@ -9,10 +9,10 @@ import re
 from functools import cache
 from pathlib import Path
 
-from spark import invariants, replica_checks
-from spark.anomalies import SEVERITY
-from tests.spark.test_anomalies import CASES
-from tests.spark.test_delivery import CASES as FATES
+from spark.checks import invariants, replica_checks
+from spark.checks.anomalies import SEVERITY
+from tests.spark.checks.test_anomalies import CASES
+from tests.spark.checks.test_delivery import CASES as FATES
 
 FIRES = re.compile(r"\(\d+, [1-9]\d*\)|== \(?\[[^]]")
 MUST_NOT = re.compile(r"\([1-9]\d*, 0\)|== \(?\[\]")
@@ -33,7 +33,7 @@ def functions() -> dict[str, str]:
     """The test functions of this folder with their source."""
     return {
         node.name: ast.get_source_segment(text, node) or ""
-        for file in sorted(Path(__file__).parent.glob("test_*.py"))
+        for file in sorted(Path(__file__).parent.rglob("test_*.py"))
         for text in [file.read_text()]
         for node in ast.parse(text).body
         if isinstance(node, ast.FunctionDef)

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark import invariants, replica_checks
-from spark.allowed import allowed_to
-from spark.anomalies import GONE
+from spark.checks import invariants, replica_checks
+from spark.checks.allowed import allowed_to
+from spark.checks.anomalies import GONE
 from tests.model.judged import Tables, checks, disagreements
 from tests.model.replicated_log import MS, VERBS, Batch, History, Partition, Producer, Step
 from tests.spark.folders import manifest

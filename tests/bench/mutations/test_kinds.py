@@ -1,8 +1,8 @@
 """The kinds of damage cover the checks."""
 
 from bench.mutations.kinds import KINDS
-from spark import invariants, replica_checks
-from spark.anomalies import SEVERITY
+from spark.checks import invariants, replica_checks
+from spark.checks.anomalies import SEVERITY
 
 # What no damage to these recordings can show.
 ELSEWHERE = {

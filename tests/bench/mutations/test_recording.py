@@ -7,7 +7,7 @@ import pytest
 
 from bench.mutations.recording import NoPlaceError, Recording, header, runs_of, split, with_crc, with_field
 from history.folder import RunFolder
-from spark.segments import batches
+from kafka_files.segments import batches
 from tests.spark.folders import batch, clean
 
 

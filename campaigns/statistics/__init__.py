@@ -1,0 +1,1 @@
+"""Intervals, effects, change points and the capacity model: pure functions over runs."""

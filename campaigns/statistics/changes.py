@@ -1,0 +1,273 @@
+"""Has a series of nights changed? Change points by ruptures; pure functions over rows of the archive.
+
+A night is one point: the median of its good runs. Runs of one night share that night's host, so they are repeated
+measures of it and no further points; and the median of three takes an outlier among them out. All effects are
+log-ratios of later to earlier, so that halving and doubling weigh the same. docs/adr/0008-change-points.md says why
+this library and this test; docs/screen.md what they find and miss.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from statistics import fmean, median
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import ruptures  # type: ignore[import-untyped]  # it ships no types
+from scipy import stats
+
+from campaigns.statistics.effects import Better
+
+ALPHA = 0.001  # of the split that fits best: 30 quiet points show a false one in 2 to 3 % of series
+MIN_NIGHTS = 8  # earlier than the one that is screened; fewer say too little about the noise
+MIN_BEFORE = 3  # nights of the level before a change; fewer are no level
+CANARY_ALPHA = 0.01  # a canary that moved by chance costs a night, one that was missed costs two reruns
+MIN_PAIRS = 3
+
+Row = Mapping[str, Any]
+
+
+class Key(NamedTuple):
+    """What makes two points comparable; a new digest or host starts a new series."""
+
+    scenario: str
+    scenario_digest: str
+    kafka_version: str
+    metric: str
+    phase: str
+    host: str
+
+
+class Point(NamedTuple):
+    """One night: the median of its good runs, the smallest and the largest, and how many they are.
+
+    ``censored``: the median is that of a run whose observation ended first, so it is at least that.
+    """
+
+    night: str
+    at: str
+    value: float
+    low: float
+    high: float
+    runs: int
+    censored: bool = False
+
+
+class Change(NamedTuple):
+    """Two levels of a series, the later one going on up to its end.
+
+    ``first`` is the index of the first night of the level before and ``until`` that of the first one after that level;
+    ``since`` that of the first night of the later level. ``log`` is the log-ratio, with its interval at 95 %.
+    """
+
+    first: int
+    since: int
+    before: float
+    after: float
+    log: float
+    low: float
+    high: float
+    p: float
+    until: int
+
+
+class Confirmation(NamedTuple):
+    """What interleaved reruns say: the change as a log-ratio with its interval, and from how much."""
+
+    verdict: Literal["confirmed", "refuted", "inconclusive"]
+    why: str
+    pairs: int
+    nights: int
+    log: float | None = None
+    low: float | None = None
+    high: float | None = None
+
+
+# --- series --------------------------------------------------------------------------------------
+
+
+def is_good(row: Row) -> bool:
+    """A run may be a baseline: it passed, and its figure is there and trusted."""
+    return bool(row["verdict"] == "pass" and row["trusted"] and row["value"] is not None)
+
+
+def key_of(row: Row) -> Key:
+    """The series that a row belongs to."""
+    return Key(*(row[name] for name in Key._fields))
+
+
+def series(rows: Iterable[Row], floors: Mapping[str, float]) -> dict[Key, list[Point]]:
+    """The points of every series, the oldest night first.
+
+    ``floors`` names the metrics that are wanted, and the value below which they are all the same (0 where any
+    difference counts). Rows that are no good are left out; so are values that are not above 0, having no logarithm.
+    """
+    found: dict[Key, dict[str, list[Row]]] = defaultdict(lambda: defaultdict(list))
+    for row in rows:
+        if row["metric"] in floors and is_good(row) and max(row["value"], floors[row["metric"]]) > 0:
+            found[key_of(row)][row["labels"]["campaign"]].append(row)
+    return {
+        key: sorted((_point(night, runs, floors[key.metric]) for night, runs in nights.items()), key=lambda p: p.at)
+        for key, nights in found.items()
+    }
+
+
+def _point(night: str, runs: list[Row], floor: float) -> Point:
+    values = sorted((max(row["value"], floor), row["censored"]) for row in runs)
+    middle = median(value for value, _ in values)
+    censored = any(censored for value, censored in values if value <= middle)
+    at = min(row["started_at"] for row in runs)
+    return Point(night, at, middle, values[0][0], values[-1][0], len(values), censored)
+
+
+def window(points: Sequence[Point], nights: int, pinned: Collection[str] = ()) -> list[Point]:
+    """What the newest point is compared with, and itself: the last ``nights`` before it, and pinned ones for ever.
+
+    Never the best ever: a lucky night would make all that follow look slow. Pinned nights keep a slow drift from
+    becoming the baseline that hides it.
+    """
+    kept = points[-nights - 1 :]
+    return [*(point for point in points[: -nights - 1] if point.night in pinned), *kept]
+
+
+def logs(points: Iterable[Point]) -> list[float]:
+    """The points' values as logarithms."""
+    return [math.log(point.value) for point in points]
+
+
+# --- the screen ----------------------------------------------------------------------------------
+
+
+def missing_nights(points: Sequence[Point]) -> int:
+    """How many nights a series still lacks before it can be screened."""
+    return max(0, MIN_NIGHTS + 1 - len(points))
+
+
+def latest_change(values: Sequence[float], alpha: float = ALPHA) -> Change | None:
+    """The last change of level in a series of logarithms, None where nothing says that there is one.
+
+    The best split in two (ruptures, least squares) is tested (t, pooled variance, so that one night after it is
+    enough), and what follows a change is looked at again, so that a fault that was mended accuses nobody. A split
+    with fewer than ``MIN_BEFORE`` nights before it has no level to compare with; what follows it is looked at alone.
+    """
+    found = None
+    start = 0
+    while len(values) - start > MIN_BEFORE:
+        since = start + _best_split(values[start:])
+        change = levels(values, start, since)
+        if not change.p < alpha:  # nan where all values are the same
+            break
+        found = change if since - start >= MIN_BEFORE else found
+        start = since
+    return found
+
+
+def worst_change(values: Sequence[float], better: Better, *, pinned: int = 0, alpha: float = ALPHA) -> Change | None:
+    """How much worse the newest level is than that earlier one from which it is furthest; None where than none.
+
+    Half a mend, or small steps, hide from ``latest_change`` what they leave or add up to. The newest level is compared
+    with every earlier one and with the first ``pinned`` values, by tests that share ``alpha``; so there are none where
+    no change is found.
+    """
+    *earlier, (newest, _) = _levels_of(values, 0, len(values), alpha)
+    others = {
+        (first, until)
+        for first, until in (*earlier, (0, pinned))
+        if until - first >= MIN_BEFORE and until <= newest
+    }  # fmt: skip
+    found = [levels(values, first, newest, until=until) for first, until in sorted(others)]
+    worse = [change for change in found if change.p < alpha / len(found) and is_worse(change.log, better)]
+    return max(worse, key=lambda change: abs(change.log), default=None)
+
+
+def _levels_of(values: Sequence[float], first: int, until: int, alpha: float) -> list[tuple[int, int]]:
+    """Every level between two indices: what lies on either side of a change is looked at again."""
+    if until - first > MIN_BEFORE:
+        since = first + _best_split(values[first:until])
+        if levels(values[:until], first, since).p < alpha:
+            return [*_levels_of(values, first, since, alpha), *_levels_of(values, since, until, alpha)]
+    return [(first, until)]
+
+
+def _best_split(values: Sequence[float]) -> int:
+    search = ruptures.Binseg(model="l2", min_size=1, jump=1).fit(np.array(values).reshape(-1, 1))
+    return int(search.predict(n_bkps=1)[0])
+
+
+def levels(
+    values: Sequence[float], first: int, since: int, confidence: float = 0.95, *, until: int | None = None
+) -> Change:
+    """How the values from ``since`` on differ from those up to it, or to ``until``; p is nan if all are the same."""
+    until = since if until is None else until
+    before, after = values[first:until], values[since:]
+    with warnings.catch_warnings(action="ignore", category=RuntimeWarning):  # levels without any noise
+        test = stats.ttest_ind(after, before)
+        low, high = test.confidence_interval(confidence)
+    log = fmean(after) - fmean(before)
+    size = (log, float(low), float(high), float(test.pvalue))
+    return Change(first, since, math.exp(fmean(before)), math.exp(fmean(after)), *size, until)
+
+
+def is_worse(log: float, better: Better) -> bool:
+    """Is this a change for the worse?"""
+    return (log > 0) == (better == "lower") and log != 0
+
+
+def visible(values: Sequence[float], alpha: float = ALPHA) -> float | None:
+    """The log-ratio of one night to a steady series that the screen sees half the time; None for too few nights.
+
+    What is smaller may be there: only further nights can show it.
+    """
+    n = len(values)
+    if n < MIN_NIGHTS:
+        return None
+    return float(stats.t.isf(alpha / 2, n - 1) * np.std(values, ddof=1) * math.sqrt(1 + 1 / n))
+
+
+def canary_moved(
+    canary: Sequence[Point], before: Collection[str], after: Collection[str], log: float, among: int = 1
+) -> bool | None:
+    """Did the canary make the same move on the same nights? Then the host is suspected, not Kafka.
+
+    The same direction, at least half as far, and not by chance; ``among`` so many of its series that are asked. None
+    where the canary has too few of these nights.
+    """
+    earlier = logs(point for point in canary if point.night in before)
+    later = logs(point for point in canary if point.night in after)
+    if len(earlier) < MIN_BEFORE or not later:
+        return None
+    move = levels([*earlier, *later], 0, len(earlier))
+    return move.p < CANARY_ALPHA / among and move.log * log > 0 and abs(move.log) >= abs(log) / 2
+
+
+# --- the confirmation ------------------------------------------------------------------------------
+
+
+def confirm(
+    reruns: Sequence[float], before: Sequence[float], *, margin: float, better: Better, alpha: float = 0.05
+) -> Confirmation:
+    """Is the suspect worse than it was, measured against a release that cannot have changed?
+
+    ``reruns`` are log-ratios of suspect to that release in pairs of runs side by side, ``before`` the same of each
+    night before the change. Their difference is the change itself: whatever slows both down cancels out. The interval
+    is the wider one of Welch's and of one that takes tonight's pairs for what they are, one night among nights.
+    Confirmed needs an interval without 0 and an estimate beyond the margin; refuted, one that ends below the margin.
+    """
+    if len(reruns) < MIN_PAIRS or len(before) < MIN_BEFORE:
+        why = f"{len(reruns)} pairs and {len(before)} nights before; at least {MIN_PAIRS} and {MIN_BEFORE} are needed"
+        return Confirmation("inconclusive", why, len(reruns), len(before))
+    tonight = levels([*before, fmean(reruns)], 0, len(before), 1 - alpha)
+    with warnings.catch_warnings(action="ignore", category=RuntimeWarning):  # pairs that are all the same
+        welch = stats.ttest_ind(reruns, before, equal_var=False).confidence_interval(1 - alpha)
+    log, low, high = tonight.log, min(tonight.low, float(welch.low)), max(tonight.high, float(welch.high))
+    worst = (log, low, high) if better == "lower" else (-log, -high, -low)
+    bound = math.log1p(margin)
+    counted = (len(reruns), len(before), log, low, high)
+    if worst[1] > 0 and worst[0] >= bound:
+        return Confirmation("confirmed", "the interval excludes no change; the estimate is beyond the margin", *counted)
+    if worst[2] < bound:
+        return Confirmation("refuted", "the whole interval lies below the margin", *counted)
+    return Confirmation("inconclusive", "the interval holds a change beyond the margin, and one below it", *counted)

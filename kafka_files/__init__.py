@@ -1,0 +1,1 @@
+"""Kafka's own files, read without Kafka and without Spark."""

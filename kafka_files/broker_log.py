@@ -1,0 +1,116 @@
+"""What the brokers said of their replicas in ``server.log``: exact values, at the moment of each change.
+
+The spellings differ by version: the ISR's new version stands in brackets up to 3.0, "with topic id" and a comma
+before "high watermark" came with 3.x, "(under-min-isr)" with 3.6, the second truncation line with 3.1.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from history.manifest import Manifest
+from history.partition import TopicPartition
+from kafka_files.clock import Clock, wall_ns
+
+# kind: isr_shrinking | isr_updated | leader_started | follower_started | truncating | hw_lowered | log_loaded
+BROKER_LOG = pa.schema(
+    [
+        pa.field("broker_id", pa.int32(), nullable=False),
+        pa.field("line", pa.int32(), nullable=False),  # from 1
+        pa.field("t_ns", pa.int64()),  # null: the run has no pair of clocks
+        pa.field("kind", pa.string(), nullable=False),
+        pa.field("topic", pa.string(), nullable=False),
+        pa.field("partition", pa.int32(), nullable=False),
+        pa.field("leader_epoch", pa.int32()),
+        pa.field("partition_epoch", pa.int32()),
+        pa.field("high_watermark", pa.int64()),  # hw_lowered: the new one
+        pa.field("previous_high_watermark", pa.int64()),  # hw_lowered only
+        pa.field("log_end_offset", pa.int64()),  # truncating: the offset to which the log is cut
+        pa.field("isr", pa.list_(pa.int32())),  # isr_shrinking: the one to come
+        pa.field("under_min_isr", pa.bool_()),
+        pa.field("text", pa.string(), nullable=False),
+    ]
+)
+
+_AT = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}[+-]\d{4}) \[.*?\] [A-Z]+ \S+ - (.*)")
+_OF = r"\[Partition (?P<tp>\S+) broker=\d+\] "
+_IN_LOG = r"\[(?:Unified)?Log partition=(?P<tp>[^,\]]+)[^\]]*\] "
+_KINDS = {
+    "isr_shrinking": re.compile(
+        _OF
+        + r"Shrinking ISR from \S+ to (?P<isr>[\d,]*)\. Leader: \(highWatermark: (?P<hw>\d+), endOffset: (?P<leo>\d+)\)"
+    ),
+    "isr_updated": re.compile(
+        _OF + r"ISR updated to (?P<isr>[\d,]*) +(?P<under>\(under-min-isr\) )?and version updated to \[?(?P<pe>\d+)"
+    ),
+    "leader_started": re.compile(
+        r"\[Broker id=\d+\] Leader (?P<tp>\S+) (?:with topic id \S+ )?starts at leader epoch (?P<epoch>\d+) from "
+        r"offset (?P<leo>\d+) with (?:partition epoch (?P<pe>\d+), )?high watermark (?P<hw>\d+),? "
+        r"ISR \[(?P<isr>[\d,]*)\]"
+    ),
+    "follower_started": re.compile(
+        r"\[Broker id=\d+\] Follower (?P<tp>\S+) (?:with topic id \S+ )?starts at leader epoch (?P<epoch>\d+) from "
+        r"offset (?P<leo>\d+) with (?:partition epoch (?P<pe>\d+) and )?high watermark (?P<hw>\d+)"
+    ),
+    "truncating": re.compile(_IN_LOG + r"Truncating to offset (?P<leo>\d+)"),
+    "hw_lowered": re.compile(
+        _IN_LOG + r"Non-monotonic update of high watermark from \(offset=(?P<old>\d+).*?\) to \(offset=(?P<hw>\d+)"
+    ),
+    "log_loaded": re.compile(_OF + r"Log loaded for partition \S+ with initial high watermark (?P<hw>\d+)"),
+}
+_NUMBERS = {
+    "epoch": "leader_epoch",
+    "pe": "partition_epoch",
+    "hw": "high_watermark",
+    "old": "previous_high_watermark",
+    "leo": "log_end_offset",
+}
+
+
+def parse(line: str) -> dict[str, Any] | None:
+    """A line's values (``wall_ns`` for its time), or None when it says nothing of a replica."""
+    stamped = _AT.match(line)
+    if stamped is None:
+        return None
+    for kind, pattern in _KINDS.items():
+        found = pattern.match(stamped[2])
+        if found is None:
+            continue
+        said = found.groupdict()
+        topic, partition = TopicPartition.parse(said["tp"])
+        known = {group: text for group, text in said.items() if text is not None}
+        values: dict[str, Any] = {name: int(known[group]) for group, name in _NUMBERS.items() if group in known}
+        if "isr" in known:
+            values["isr"] = sorted(int(broker_id) for broker_id in known["isr"].split(",") if broker_id)
+        return {
+            "wall_ns": wall_ns(datetime.strptime(stamped[1], "%Y-%m-%dT%H:%M:%S.%f%z")),
+            "kind": kind,
+            "topic": topic,
+            "partition": partition,
+            "under_min_isr": "under" in known if kind == "isr_updated" else None,
+            "text": stamped[2],
+            **values,
+        }
+    return None
+
+
+def read_broker_logs(brokers: Path, manifest: Manifest, clock: Clock) -> Iterator[dict[str, Any]]:
+    """Rows of ``BROKER_LOG`` about the run's topics, broker by broker, in the order of the lines."""
+    for node in manifest.brokers:
+        for number, line in enumerate(_lines(brokers / node.name / "server.log"), 1):
+            said = parse(line)
+            if said is not None and said["topic"] in manifest.topics:
+                t_ns = clock.monotonic_ns(said.pop("wall_ns"))
+                yield {"broker_id": node.node_id, "line": number, "t_ns": t_ns, **said}
+
+
+def _lines(file: Path) -> Iterator[str]:
+    if file.is_file():
+        with file.open(errors="replace") as lines:
+            yield from lines

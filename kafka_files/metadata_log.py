@@ -1,0 +1,170 @@
+"""KRaft's own history of the partitions: the records of ``__cluster_metadata-0``.
+
+A record's value is a frame: frame version, API key, record version (unsigned varints), then the fields. Record
+formats: KIP-500, KIP-858 (directories, version 1), KIP-966 (eligible leader replicas, version 2). A partition's
+epoch grows with each change, its leader epoch with each change that names a leader, be it the same one.
+Metadata transactions (KIP-868) are used for a cluster's first records only, and are not told apart.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+
+from kafka_files.clock import Clock
+from kafka_files.segments import HEADER, batches, records
+from kafka_files.states import State
+
+FOLDER = "__cluster_metadata-0"
+_TOPIC, _PARTITION, _PARTITION_CHANGE, _REMOVE_TOPIC = 2, 3, 5, 9
+_UNCHANGED_LEADER = -2
+
+
+class Fields:
+    """Reads the fields of one record, front to back.
+
+    Raises (all methods):
+        ValueError: the record ends before its fields do.
+    """
+
+    def __init__(self, data: bytes) -> None:
+        self._data, self._at = data, 0
+
+    def take(self, count: int) -> bytes:
+        taken = self._data[self._at : self._at + count]
+        if len(taken) < count or count < 0:
+            raise ValueError("a metadata record ends before its fields do")
+        self._at += count
+        return taken
+
+    def number(self, layout: str) -> int:
+        return int(struct.unpack(layout, self.take(struct.calcsize(layout)))[0])
+
+    def uvarint(self) -> int:
+        result = shift = 0
+        while True:
+            byte = self.take(1)[0]
+            result |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                return result
+            shift += 7
+
+    def text(self) -> str:
+        return self.take(self.uvarint() - 1).decode()
+
+    def ids(self) -> tuple[int, ...]:
+        count = self.uvarint() - 1
+        return tuple(self.number(">i") for _ in range(count))
+
+    def tagged(self) -> dict[int, bytes]:
+        found = {}
+        for _ in range(self.uvarint()):
+            tag = self.uvarint()
+            found[tag] = self.take(self.uvarint())
+        return found
+
+
+class _Partitions:
+    """Replays records; keeps every topic's name and every partition's last state."""
+
+    def __init__(self) -> None:
+        self._names: dict[bytes, str] = {}
+        self._last: dict[tuple[bytes, int], State] = {}
+
+    def replay(self, value: bytes, position: int, t_ns: int | None) -> State | None:
+        fields = Fields(value)
+        frame, key, version = fields.uvarint(), fields.uvarint(), fields.uvarint()
+        if frame not in {0, 1}:
+            return None
+        if key == _TOPIC:
+            name = fields.text()
+            self._names[fields.take(16)] = name
+        elif key == _REMOVE_TOPIC:
+            self._names.pop(fields.take(16), None)
+        elif key in {_PARTITION, _PARTITION_CHANGE}:
+            partition, topic_id = fields.number(">i"), fields.take(16)
+            read = self._created if key == _PARTITION else self._changed
+            if topic_id in self._names:
+                state = read(fields, version, (topic_id, partition))._replace(position=position, t_ns=t_ns)
+                self._last[topic_id, partition] = state
+                return state
+        return None
+
+    def _created(self, fields: Fields, version: int, key: tuple[bytes, int]) -> State:
+        replicas, isr, removing, adding = (fields.ids() for _ in range(4))
+        leader, leader_epoch, partition_epoch = (fields.number(">i") for _ in range(3))
+        if version >= 1:
+            fields.take(16 * (fields.uvarint() - 1))  # directories
+        tags = fields.tagged()
+        return State(
+            topic=self._names[key[0]],
+            partition=key[1],
+            source="metadata_log",
+            position=0,
+            t_ns=None,
+            leader=leader,
+            leader_epoch=leader_epoch,
+            partition_epoch=partition_epoch,
+            replicas=replicas,
+            isr=isr,
+            elr=_ids(tags.get(1), ()),
+            last_known_elr=_ids(tags.get(2), ()),
+            adding=adding,
+            removing=removing,
+            recovering=tags.get(0) == b"\1",
+        )
+
+    def _changed(self, fields: Fields, version: int, key: tuple[bytes, int]) -> State:  # noqa: ARG002  # as _created
+        before = self._last[key]
+        tags = fields.tagged()
+        leader = struct.unpack(">i", tags[1])[0] if 1 in tags else _UNCHANGED_LEADER
+        named = leader != _UNCHANGED_LEADER
+        return before._replace(
+            leader=leader if named else before.leader,
+            leader_epoch=before.leader_epoch + named,
+            partition_epoch=before.partition_epoch + 1,
+            replicas=_ids(tags.get(2), before.replicas),
+            isr=_ids(tags.get(0), before.isr),
+            elr=_ids(tags.get(6), before.elr),
+            last_known_elr=_ids(tags.get(7), before.last_known_elr),
+            adding=_ids(tags.get(4), before.adding),
+            removing=_ids(tags.get(3), before.removing),
+            recovering=tags[5] == b"\1" if 5 in tags else before.recovering,
+        )
+
+
+def _ids(data: bytes | None, otherwise: tuple[int, ...]) -> tuple[int, ...]:
+    return otherwise if not data or data == b"\0" else Fields(data).ids()
+
+
+def states(files: list[Path], clock: Clock) -> Iterator[State]:
+    """The states that some files of one metadata log tell, in order; reading ends at the first damage."""
+    partitions = _Partitions()
+    for file in files:
+        data = file.read_bytes()
+        for batch in batches(data):
+            if batch.problem:
+                return
+            wall_ms: int = HEADER.unpack_from(data, batch.position)[8]
+            for offset, value in records(batch):
+                state = partitions.replay(value or b"", offset, clock.monotonic_ns(wall_ms * 1_000_000))
+                if state is not None:
+                    yield state
+
+
+def read_metadata_log(brokers: Path, clock: Clock) -> list[State]:
+    """The history in the copy that reaches furthest; every node of a KRaft cluster keeps one."""
+    copies = [list(states(_files(folder), clock)) for folder in sorted(brokers.glob(f"*/**/{FOLDER}"))]
+    return max(copies, key=_reach, default=[])
+
+
+def _reach(copy: list[State]) -> tuple[int, int]:
+    return (copy[-1].position, len(copy)) if copy else (-1, 0)
+
+
+def _files(folder: Path) -> list[Path]:
+    """The segments; before a first one that does not start at 0, the snapshot that it follows."""
+    segments = sorted(folder.glob("*.log"))
+    first = segments[0].stem if segments else ""
+    return [*(sorted(folder.glob(f"{first}-*.checkpoint")) if first.strip("0") else ()), *segments]

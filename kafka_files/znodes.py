@@ -1,0 +1,114 @@
+"""ZooKeeper's own history of the partitions: its transaction log, ``version-2/log.<zxid>``.
+
+A file is a header of 16 bytes, then transactions: checksum (8 bytes), length (4), the transaction, and 0x42. The
+space allocated in advance is zeros. Partition states stand in ``/brokers/topics/<topic>/partitions/<n>/state``, the
+assignments in ``/brokers/topics/<topic>``, both as JSON; a znode's version is the partition's epoch.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from kafka_files.clock import Clock
+from kafka_files.states import State
+
+_FILE_HEADER, _ENTRY, _TRANSACTION = 16, struct.Struct(">qi"), struct.Struct(">qiqqi")
+_CREATE, _SET_DATA, _MULTI = {1, 19, 21}, 5, 14
+_STATE = re.compile(r"/brokers/topics/([^/]+)/partitions/(\d+)/state")
+_TOPIC = re.compile(r"/brokers/topics/([^/]+)")
+
+
+class Write(NamedTuple):
+    """A znode created or set."""
+
+    zxid: int
+    wall_ms: int
+    path: str
+    data: bytes
+    version: int
+
+
+def writes(log: bytes) -> Iterator[Write]:
+    """What a transaction log wrote, in order; reading ends where the log does, or at a torn transaction."""
+    at = _FILE_HEADER
+    while at + _ENTRY.size <= len(log):
+        _, length = _ENTRY.unpack_from(log, at)
+        start, at = at + _ENTRY.size, at + _ENTRY.size + length + 1
+        if length < _TRANSACTION.size or at > len(log):
+            return
+        _, _, zxid, wall_ms, kind = _TRANSACTION.unpack_from(log, start)
+        for path, data, version in _written(kind, log[start + _TRANSACTION.size : at - 1]):
+            yield Write(zxid, wall_ms, path, data, version)
+
+
+def _written(kind: int, body: bytes) -> Iterator[tuple[str, bytes, int]]:
+    if kind == _MULTI:
+        (count,), at = struct.unpack_from(">i", body), 4
+        for _ in range(count):
+            inner, length = struct.unpack_from(">ii", body, at)
+            yield from _written(inner, body[at + 8 : at + 8 + length])
+            at += 8 + length
+    elif kind in _CREATE or kind == _SET_DATA:
+        path, at = _buffer(body, 0)
+        data, at = _buffer(body, at)
+        yield path.decode(), data, struct.unpack_from(">i", body, at)[0] if kind == _SET_DATA else 0
+
+
+def _buffer(body: bytes, at: int) -> tuple[bytes, int]:
+    length = max(struct.unpack_from(">i", body, at)[0], 0)
+    return body[at + 4 : at + 4 + length], at + 4 + length
+
+
+def states(log: bytes, clock: Clock) -> Iterator[State]:
+    """The states that a transaction log tells, in order."""
+    assigned: dict[str, dict[str, Any]] = {}
+    for write in writes(log):
+        if topic := _TOPIC.fullmatch(write.path):
+            assigned[topic[1]] = _json(write.data)
+        elif partition := _STATE.fullmatch(write.path):
+            said, topic_said = _json(write.data), assigned.get(partition[1], {})
+            if "leader" in said:
+                yield State(
+                    topic=partition[1],
+                    partition=int(partition[2]),
+                    source="znode",
+                    position=write.zxid,
+                    t_ns=clock.monotonic_ns(write.wall_ms * 1_000_000),
+                    leader=said["leader"],
+                    leader_epoch=said["leader_epoch"],
+                    partition_epoch=write.version,
+                    replicas=tuple(topic_said.get("partitions", {}).get(partition[2], ())),
+                    isr=tuple(said["isr"]),
+                    adding=tuple(topic_said.get("adding_replicas", {}).get(partition[2], ())),
+                    removing=tuple(topic_said.get("removing_replicas", {}).get(partition[2], ())),
+                )
+
+
+def _json(data: bytes) -> dict[str, Any]:
+    try:
+        found = json.loads(data)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def read_znodes(brokers: Path, clock: Clock) -> list[State]:
+    """The history in a ZooKeeper node's transaction logs, in order."""
+    logs = sorted(brokers.glob("*/**/version-2/log.*"), key=lambda file: int(file.suffix[1:], 16))
+    return [state for file in logs for state in states(_without_zeros(file), clock)]
+
+
+def _without_zeros(file: Path) -> bytes:
+    """The file up to its last transaction: 64 MiB are allocated for it at once."""
+    found = bytearray()
+    with file.open("rb") as log:
+        while chunk := log.read(1 << 16):
+            found += chunk
+            if not any(chunk):
+                break
+    return bytes(found)

@@ -1,0 +1,1 @@
+"""What is checked: records, replicas and elections against what Kafka promises."""

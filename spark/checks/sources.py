@@ -1,0 +1,345 @@
+"""What a run folder tells of the replicas beside its tables: each source opened once, in plain Python.
+
+The controller's history is the authority on leaders and ISR. A run whose manifest names a controller or a ZooKeeper
+node owes it; of any other (a foreign history) nothing is asked that needs it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812  # the name that Spark's own pages use
+
+from history.events import Event
+from history.manifest import Manifest
+from history.partition import TopicPartition
+from history.traits import Trait
+from kafka_files.broker_log import read_broker_logs
+from kafka_files.clock import Clock, read_clock
+from kafka_files.metadata_log import read_metadata_log
+from kafka_files.segments import segment_files
+from kafka_files.states import State, by_partition
+from kafka_files.znodes import read_znodes
+from spark.checks import agreement, delivery
+from spark.checks.allowed import last_copy_lost, unclean_election
+from spark.checks.gates import always, sometimes
+from spark.checks.invariants import NewLog, Outage
+from spark.checks.watermarks import Facts, Fault
+from spark.folder.recorded import CONTROLLER, Recorded, isr_changes
+from spark.folder.tables import PARTITION, rows
+
+_RETENTION = ("retention.ms", "retention.bytes")
+CLOCK_NS = 1_000_000_000  # servers' logs have milliseconds, and pairs of the clocks are a second apart
+
+# The columns of ``spark.folder.recorded.isr_changes``.
+CHANGES = pa.schema(
+    [
+        pa.field("topic", pa.string(), nullable=False),
+        pa.field("partition", pa.int32(), nullable=False),
+        pa.field("received_ns", pa.int64(), nullable=False),
+        pa.field("leader", pa.int32()),
+        pa.field("leader_epoch", pa.int32()),
+        pa.field("isr", pa.list_(pa.int32())),
+        pa.field("observer", pa.string()),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class Sources:
+    """What a run folder holds beside its tables, each source in plain Python."""
+
+    run: Recorded
+
+    @property
+    def manifest(self) -> Manifest:
+        return self.run.manifest
+
+    @cached_property
+    def clock(self) -> Clock:
+        """Pairs of wall and monotonic time."""
+        return read_clock(self.run.folder.path / "clock.jsonl")
+
+    @cached_property
+    def states(self) -> dict[TopicPartition, list[State]]:
+        """The controller's history by partition."""
+        read = read_znodes if self.manifest.mode == "zookeeper" else read_metadata_log
+        return by_partition([s for s in read(self.run.folder.brokers, self.clock) if s.topic in self.manifest.topics])
+
+    @property
+    def changes(self) -> DataFrame:
+        """The partitions' states in order (``CHANGES``): the controller's own, whose observer is ``CONTROLLER``; of a
+        partition whose history has no good times, those that its leaders' metadata showed.
+        """
+        shown = self._shown()
+        timed = [states for where, states in self.states.items() if has_good_times(states, shown.get(where, {}))]
+        own = decided(self.run.isr.sparkSession, (state for states in timed for state in states))
+        return own.unionByName(isr_changes(self.run.isr).join(own, PARTITION, how="left_anti"))
+
+    def _shown(self) -> dict[TopicPartition, dict[int, int]]:
+        """Of each partition's leader epochs, when a broker's metadata first showed them."""
+        epochs = self.run.isr.dropna(subset=["leader_epoch"]).groupBy(*PARTITION, "leader_epoch")
+        found: dict[TopicPartition, dict[int, int]] = {}
+        for row in epochs.agg(F.min("received_ns").alias("shown_ns")).collect():
+            found.setdefault(TopicPartition(row["topic"], row["partition"]), {})[row["leader_epoch"]] = row["shown_ns"]
+        return found
+
+    @cached_property
+    def lines(self) -> list[dict[str, Any]]:
+        """The brokers' own words (rows of ``BROKER_LOG``)."""
+        return list(read_broker_logs(self.run.folder.brokers, self.manifest, self.clock))
+
+    @cached_property
+    def captures(self) -> list[dict[str, Any]]:
+        """The captures that got an answer."""
+        return [row.asDict() for row in self.run.offsets.filter("error IS NULL").collect()]
+
+    @cached_property
+    def views(self) -> list[dict[str, Any]]:
+        """Each observer's last metadata view of each leader and epoch."""
+        last = F.max(F.struct("received_ns", "sent_ns", "isr")).alias("last")
+        found = self.run.isr.groupBy(*PARTITION, "observer", "leader", "leader_epoch").agg(last)
+        return [
+            row.asDict() for row in found.select(*PARTITION, "observer", "leader", "leader_epoch", "last.*").collect()
+        ]
+
+    @cached_property
+    def logs(self) -> dict[TopicPartition, agreement.Logs]:
+        """The files of every replica, with what the last capture saw of it."""
+        ends = {(r["topic"], r["partition"], r["broker_id"]): r for r in self.captures if r["capture"] == "after"}
+        broker_ids = {node.name: node.node_id for node in self.manifest.brokers if node.node_id is not None}
+        files: dict[tuple[str, int, int], list[Path]] = {}
+        for file in segment_files(self.run.folder.brokers):
+            topic, partition = TopicPartition.parse(file.parent.name)
+            node = file.relative_to(self.run.folder.brokers).parts[0]
+            if topic in self.manifest.topics and node in broker_ids:
+                files.setdefault((topic, partition, broker_ids[node]), []).append(file)
+        found: dict[TopicPartition, list[agreement.Replica]] = {}
+        for (topic, number, broker_id), segments in sorted(files.items()):
+            end = ends.get((topic, number, broker_id), {})
+            found.setdefault(TopicPartition(topic, number), []).append(
+                agreement.Replica(
+                    broker_id,
+                    segments,
+                    agreement.read_epochs(segments[0].parent / "leader-epoch-checkpoint"),
+                    self._starts_at(topic, end.get("log_start_offset"), segments),
+                    end.get("high_watermark"),
+                )
+            )
+        return {
+            where: agreement.Logs(
+                *where, replicas, self.clean(where.topic), self.kept(where.topic), self.final(where, replicas)
+            )
+            for where, replicas in found.items()
+        }
+
+    def _starts_at(self, topic: str, captured: int | None, segments: Sequence[Path]) -> int | None:
+        """Where a replica's log starts: as captured; what expired after that is not among its exported segments."""
+        return max(captured or 0, int(segments[0].stem)) if self._expires(topic) else captured
+
+    @property
+    def own_starts(self) -> list[dict[str, Any]]:
+        """From where on each replica owes its records, of topics that expire: retention runs on each of them by itself
+        (``spark.job.OWN_STARTS``).
+        """
+        return [
+            {**where, "broker_id": replica.broker_id, "from_offset": replica.log_start_offset or 0}
+            for logs in self.logs.values()
+            for where in [{"topic": logs.topic, "partition": logs.partition}]
+            for replica in logs.replicas
+            if self._expires(logs.topic)
+        ]
+
+    def starts(self, where: TopicPartition) -> dict[int, int]:
+        """Where each epoch of a partition begins: a replica's file may name a later start, never an earlier one.
+
+        A deletion moves the entry at the log's start along; of such epochs the leaders' own words count.
+        """
+        replicas = self.logs[where].replicas if where in self.logs else ()
+        found: dict[int, int] = {}
+        for replica in replicas:
+            for epoch, start in replica.epochs or ():
+                if start > (replica.log_start_offset or -1):
+                    found[epoch] = min(start, found.get(epoch, start))
+        if any(replica.log_start_offset for replica in replicas):
+            for line in self.lines:
+                if line["kind"] == "leader_started" and (line["topic"], line["partition"]) == where:
+                    found.setdefault(line["leader_epoch"], line["log_end_offset"])
+        return found
+
+    def final(self, where: TopicPartition, replicas: Sequence[agreement.Replica]) -> int | None:
+        """The replica whose log is the partition's: the last leader, else the one with the highest watermark."""
+        history = self.states.get(where)
+        if history and history[-1].leader >= 0:
+            return history[-1].leader
+        known = [replica for replica in replicas if replica.high_watermark is not None]
+        return max(known, key=lambda replica: replica.high_watermark or 0).broker_id if known else None
+
+    def clean(self, topic: str) -> bool:
+        """Whether a committed record of the topic has to survive: no unclean election, and a disk that was spared."""
+        return not unclean_election(self.manifest, topic, self.run.events) and not last_copy_lost(
+            self.manifest, self.run.events, topic
+        )
+
+    @cached_property
+    def outages(self) -> list[Outage]:
+        """When a broker or a controller may have been out of others' reach."""
+        return list(outages(self.run.events, self.manifest))
+
+    @cached_property
+    def new_logs(self) -> list[NewLog]:
+        """From when on a replica's log is another one than before."""
+        return list(new_logs(self.run.events, self.manifest))
+
+    def kept(self, topic: str) -> bool:
+        """Whether the topic's batches stay as they were written."""
+        return self.manifest.topic_settings(topic, "cleanup.policy", "delete") == {"delete"}
+
+    @cached_property
+    def deleted(self) -> list[dict[str, Any]]:
+        """Up to where each partition's records may be gone, by order or by their retention (``delivery.DELETED``)."""
+        found = delivery.deleted(self.run.events)
+        for end in self.captures:
+            where = TopicPartition.of(end)
+            last = end["capture"] == "after" and end["broker_id"] == self.final(where, ())
+            if last and end["log_start_offset"] and self._expires(end["topic"]):
+                found[where] = max(found.get(where, 0), end["log_start_offset"])
+        return [{"topic": t, "partition": p, "deleted_before": before} for (t, p), before in found.items()]
+
+    def _expires(self, topic: str) -> bool:
+        """Whether the scenario gave the topic or its brokers a retention; Kafka's own seven days end in no run."""
+        return any(self.manifest.topic_settings(topic, name, "") - {"", "-1"} for name in _RETENTION)
+
+    def least_isr(self, where: TopicPartition) -> int:
+        """min(min.insync.replicas, replicas), of the values that both had the largest."""
+        return max(self._least_isrs(where))
+
+    def _least_isrs(self, where: TopicPartition) -> list[int]:
+        created = len(self.manifest.topics[where.topic].assignment.get(where.partition, [])) or 1
+        replicas = max([created, *(len(state.replicas) for state in self.states.get(where, ()))])
+        asked = self.manifest.topic_settings(where.topic, "min.insync.replicas", "1")
+        return [min(int(value), replicas) for value in asked]
+
+    @property
+    def partitions(self) -> list[TopicPartition]:
+        """Every partition of the run."""
+        topics = self.manifest.topics.items()
+        return [TopicPartition(name, number) for name, topic in topics for number in topic.assignment]
+
+    @property
+    def owes_history(self) -> bool:
+        """Whether the run had a controller of its own whose history it had to bring along."""
+        return any(node.role in {"controller", "zookeeper"} for node in self.manifest.nodes)
+
+    def facts(self, where: TopicPartition) -> Facts:
+        """What the checks on samples are told of a partition."""
+        return Facts(
+            *where,
+            states=self.states.get(where, ()),
+            starts=self.starts(where),
+            faults=tuple(faults(self.run.events, self.manifest)),
+            outages=self.outages,
+            max_isr_lag_ns=max_isr_lag_ns(self.manifest),
+            least_isr=self.least_isr(where),
+            lowest_min_isr=min(self._least_isrs(where)),
+            strict_min_isr=always("strict_min_isr", self.manifest.kafka_versions),
+            lax_min_isr=not sometimes("strict_min_isr", self.manifest.kafka_versions),
+        )
+
+
+def has_good_times(history: Sequence[State], shown: Mapping[int, int]) -> bool:
+    """Whether a controller's history says when things were decided; brokers' views are its bounds.
+
+    Each state has a time, and each leader epoch that a broker showed (``shown``: epoch → when, in ns) was decided
+    before. A history that breaks off, or was written by another clock, fails that.
+    """
+    decided_ns: dict[int, int] = {}
+    for state in history:
+        if state.t_ns is None:
+            return False
+        decided_ns.setdefault(state.leader_epoch, state.t_ns)
+    known = {epoch: shown_ns for epoch, shown_ns in shown.items() if epoch >= history[0].leader_epoch}
+    return all(epoch in decided_ns and decided_ns[epoch] <= known[epoch] + CLOCK_NS for epoch in known)
+
+
+def decided(spark: SparkSession, states: Iterable[State]) -> DataFrame:
+    """Dated states of the controller as rows of ``CHANGES``; metadata of a broker that was cut off is older."""
+    return rows(
+        spark,
+        CHANGES,
+        (
+            {
+                "topic": state.topic,
+                "partition": state.partition,
+                "received_ns": state.t_ns,
+                "leader": state.leader,
+                "leader_epoch": state.leader_epoch,
+                "isr": sorted(state.isr),
+                "observer": CONTROLLER,
+            }
+            for state in states
+        ),
+    )
+
+
+def max_isr_lag_ns(manifest: Manifest) -> int:
+    """The longest that a member of the ISR may lag."""
+    lags = [int(node.config.get("replica.lag.time.max.ms", "30000")) for node in manifest.brokers] or [30_000]
+    sessions = [int(n.config.get("zookeeper.session.timeout.ms", "18000")) for n in manifest.brokers] or [18_000]
+    # A stopped follower may have been ZooKeeper's controller: then nobody takes an ISR change until its session ends.
+    return max(lags) * 1_500_000 + (max(sessions) * 1_000_000 if manifest.mode == "zookeeper" else 0)
+
+
+def faults(events: Sequence[Event], manifest: Manifest) -> Iterator[Fault]:
+    """The brokers that a fault stopped, with the times at which it was asked for, in force and healed."""
+    broker_ids = {node.name: node.node_id for node in manifest.brokers}
+    for event in events:
+        if event.kind != "injected" or not manifest.has(event.step, Trait.STOPS_PROCESS):
+            continue
+        same = [other for other in events if (other.step, other.target) == (event.step, event.target)]
+        asked = [other.t_ns for other in same if other.kind == "inject" and other.t_ns <= event.t_ns]
+        healed = [other.t_ns for other in same if other.kind in {"heal", "healed"} and other.t_ns >= event.t_ns]
+        for name in event.target.replace(",", " ").split():
+            broker_id = broker_ids.get(name)
+            if broker_id is not None:
+                asked_ns = max(asked, default=event.t_ns)
+                yield Fault(broker_id, asked_ns, event.t_ns, min(healed, default=2**63 - 1))
+
+
+def outages(events: Sequence[Event], manifest: Manifest) -> Iterator[Outage]:
+    """The faults that keep a broker or a controller from the others, each until it was seen to be gone."""
+    numbers = {node.name: node.node_id if node.role == "broker" else None for node in manifest.nodes}
+    for event in events:
+        if event.kind != "inject" or not manifest.has(event.step, Trait.UNREACHABLE, Trait.MAY_BE_UNREACHABLE):
+            continue
+        same = [other for other in events if (other.step, other.target) == (event.step, event.target)]
+        gone = [other.t_ns for other in same if other.kind == "healed" and other.t_ns >= event.t_ns]
+        for name in event.target.replace(",", " ").split():
+            if name in numbers:
+                yield Outage(numbers[name], event.t_ns, min(gone, default=2**63 - 1))
+
+
+def new_logs(events: Sequence[Event], manifest: Manifest) -> Iterator[NewLog]:
+    """When a replica began anew: moved by a reassignment (there and back), or with files that a step damaged."""
+    broker_ids = {node.name: node.node_id for node in manifest.brokers}
+    for event in events:
+        if manifest.has(event.step, Trait.MOVES_REPLICAS) and event.kind in {"inject", "heal"}:
+            yield from (NewLog(None, event.t_ns, topic) for topic in _moved(event, events))
+        elif manifest.has(event.step, Trait.NEW_LOG) and event.kind == "inject":
+            for name in event.target.replace(",", " ").split():
+                yield NewLog(broker_ids.get(name), event.t_ns)
+
+
+def _moved(asked: Event, events: Sequence[Event]) -> list[str | None]:
+    """The topics that a reassignment moved, as its proofs name them; None, any, where something was not proven."""
+    same = [other for other in events if (other.step, other.target) == (asked.step, asked.target)]
+    proofs = [other.detail.get("replicas", {}) for other in same if other.kind in {"injected", "healed"}]
+    if not proofs or not all(proofs):
+        return [None]
+    return [*sorted({TopicPartition.parse(partition).topic for proof in proofs for partition in proof})]

@@ -1,0 +1,1 @@
+"""What a run measured: recovery, latency, series for the figures."""

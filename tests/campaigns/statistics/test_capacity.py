@@ -1,0 +1,339 @@
+"""The catch-up model, the knee and what a plan follows from, on literal numbers and on simulated runs."""
+
+import math
+from datetime import date
+from functools import cache
+
+import numpy as np
+import pytest
+
+from campaigns.statistics.capacity import (
+    CatchUp,
+    Interval,
+    Knee,
+    Measured,
+    Point,
+    Step,
+    as_json,
+    bottleneck,
+    catch_up_s,
+    demands,
+    exhaustion,
+    fit,
+    knee,
+    ledger,
+    load_of_a_broker,
+    months_until,
+    needed_headroom,
+    rebuild_s,
+    throttle,
+)
+from history.errors import BadInput
+
+RATE, START_S, NOISE = 20.0, 8.0, 0.1  # the truth of simulated runs
+GRID = [(load, down_s) for load in (2.0, 6.0, 10.0) for down_s in (10.0, 30.0, 60.0)]
+OUTSIDE = 13.0, 90.0
+SIMULATED = 80
+
+
+def simulated(random: np.random.Generator, limit_s: float = math.inf) -> list[Point]:
+    """A run for each point of the grid, with noise; given up after ``limit_s``."""
+    points = []
+    for load, down_s in GRID:
+        took_s = catch_up_s(load, down_s, RATE, START_S) * math.exp(random.normal(0, NOISE))
+        points.append(Point(load, down_s, min(took_s, limit_s), censored=took_s > limit_s))
+    return points
+
+
+@cache
+def one_fit() -> CatchUp:
+    """A fit of one simulated campaign."""
+    return fit(simulated(np.random.default_rng(1)))
+
+
+# --- the formula -----------------------------------------------------------------------------------
+
+
+def test_the_catch_up_time_is_the_backlog_over_what_is_left_of_the_rate() -> None:
+    """12 MB/s for 40 s at R = 20 MB/s: 480 MB at 8 MB/s; the start-up makes the backlog longer, too."""
+    assert catch_up_s(12, 40, 20) == pytest.approx(60)
+    assert catch_up_s(12, 40, 20, start_s=10) == pytest.approx(10 + 12 * 50 / 8)
+    assert catch_up_s(12, 0, 20) == 0
+
+
+def test_no_finite_catch_up_at_or_above_the_rate() -> None:
+    """R = w never gains on the backlog; a little more than w does."""
+    assert catch_up_s(20, 1, 20) == math.inf
+    assert catch_up_s(21, 1, 20) == math.inf
+    assert math.isfinite(catch_up_s(19.9, 1, 20))
+    assert rebuild_s(1000, 20, 20) == math.inf
+    assert rebuild_s(1000, 10, 20) == 100
+
+
+def test_the_needed_headroom_meets_its_target_exactly() -> None:
+    """Without a start-up it is 1 + D/T*; no headroom helps where the start alone takes the target."""
+    assert needed_headroom(40, 60) == pytest.approx(1 + 40 / 60)
+    rate = 12 * needed_headroom(40, 60, start_s=10)
+    assert catch_up_s(12, 40, rate, start_s=10) == pytest.approx(60)
+    assert needed_headroom(40, 10, start_s=10) == math.inf
+
+
+# --- the fit ---------------------------------------------------------------------------------------
+
+
+def test_the_intervals_of_the_fit_cover_the_truth_as_often_as_they_say() -> None:
+    """Of simulated campaigns, R, T0 and a new run outside the grid lie within: 90 %, within the chance of 80 tries."""
+    random = np.random.default_rng(20261121)
+    covered = {"rate": 0, "start": 0, "new run": 0}
+    for _ in range(SIMULATED):
+        fitted = fit(simulated(random))
+        new_s = catch_up_s(*OUTSIDE, RATE, START_S) * math.exp(random.normal(0, NOISE))
+        covered["rate"] += fitted.rate(6).low <= RATE <= fitted.rate(6).high
+        covered["start"] += fitted.start().low <= START_S <= fitted.start().high
+        covered["new run"] += fitted.predict(*OUTSIDE).low <= new_s <= fitted.predict(*OUTSIDE).high
+
+    assert {name: 0.81 <= count / SIMULATED <= 0.99 for name, count in covered.items()} == dict.fromkeys(covered, True)
+
+
+def test_a_rate_that_falls_with_the_load_is_predicted_beyond_the_grid() -> None:
+    """Each MB/s of load takes 2 of R: with a constant R the time comes out too short, with a shared one it is held."""
+
+    def run(load: float, down_s: float) -> Point:
+        took_s = catch_up_s(load, down_s, RATE - 2 * load, START_S) * math.exp(random.normal(0, NOISE))
+        return Point(load, down_s, took_s)
+
+    random = np.random.default_rng(5)
+    shared, constant = 0, 0
+    for _ in range(20):
+        points = [run(load, down_s) for load in (1, 3, 5) for down_s in (15, 30, 60)]
+        new = run(6, 90)
+        found = [fit(points, most).predict(new.load, new.down_s) for most in (3.0, 0.0)]
+        shared += found[0].low <= new.took_s <= found[0].high
+        constant += found[1].low <= new.took_s <= found[1].high
+
+    assert shared >= 16
+    assert constant <= 4
+
+
+def test_how_much_is_shared_is_only_known_where_loads_differ() -> None:
+    """At small loads any share fits; R itself is known all the same."""
+    small = [Point(load, down_s, catch_up_s(load, down_s, 8, 5)) for load in (0.1, 0.2) for down_s in (100, 200, 400)]
+    found = fit(small, 3.0)
+
+    assert found.shared_with().high - found.shared_with().low > 2
+    assert found.rate(0.2).low < 8 < found.rate(0.2).high * 1.05
+
+
+def test_a_run_that_was_given_up_counts_as_at_least_so_long() -> None:
+    """Over simulated campaigns R comes out right; taken for finished at the limit, the same runs make it too large."""
+    random = np.random.default_rng(3)
+    campaigns = [simulated(random, limit_s=50) for _ in range(20)]
+    finished = [[point._replace(censored=False) for point in points] for points in campaigns]
+
+    assert sum(point.censored for points in campaigns for point in points) > 20
+    assert np.median([fit(points).rate(6).estimate for points in campaigns]) == pytest.approx(RATE, rel=0.04)
+    assert np.median([fit(points).rate(6).estimate for points in finished]) > RATE * 1.08
+
+
+def test_censored_runs_narrow_what_the_others_leave_open() -> None:
+    """Four quick runs leave R open upwards; one that was not back after 100 s bounds it."""
+    quick = [Point(0.5, 10, took_s) for took_s in (8.1, 8.6, 8.9, 8.4)]
+    slow = Point(5, 60, 100, censored=True)
+
+    assert fit(quick).rate(6).high == math.inf
+    assert fit([*quick, slow]).rate(6).high < 30
+
+
+def test_too_few_runs_that_caught_up_determine_nothing() -> None:
+    """Four do, three are refused with their number."""
+    points = [Point(load, 30, catch_up_s(load, 30, RATE, START_S)) for load in (2, 4, 6, 8)]
+
+    assert fit(points).rate(6).estimate == pytest.approx(RATE, rel=0.02)
+    with pytest.raises(BadInput, match="3 runs that caught up"):
+        fit([*points[:3], points[3]._replace(censored=True)])
+
+
+def test_a_load_above_the_fitted_rate_has_no_finite_catch_up() -> None:
+    """Below R the prediction is finite, above its interval it is infinite with certainty."""
+    assert all(map(math.isfinite, one_fit().predict(13, 90)))
+    assert one_fit().predict(25, 90) == (math.inf, math.inf, math.inf)
+    assert one_fit().chance(25, 90, 1e6) == 0
+
+
+def test_a_prediction_for_a_new_run_holds_the_noise_of_runs() -> None:
+    """Its interval is wider than the noise alone makes it, and holds the model's own value."""
+    predicted = one_fit().predict(*OUTSIDE)
+    assert predicted.low < catch_up_s(*OUTSIDE, RATE, START_S) < predicted.high
+    assert predicted.high / predicted.low > math.exp(2 * 1.645 * one_fit().noise())
+
+
+def test_the_longest_downtime_is_where_the_upper_bound_meets_the_target() -> None:
+    """At the cautious bound the upper bound of T is the target; a target shorter than the start allows none."""
+    longest = one_fit().longest_down_s(8, 60)
+    assert longest.low < longest.estimate < longest.high
+    assert one_fit().predict(8, longest.low).high == pytest.approx(60, rel=1e-3)
+    assert one_fit().longest_down_s(8, 5) == (0, 0, 0)
+
+
+def test_the_largest_load_is_where_the_upper_bound_meets_the_target() -> None:
+    """The same, turned round; and it never reaches R."""
+    largest = one_fit().largest_load(30, 60)
+    assert one_fit().predict(largest.low, 30).high == pytest.approx(60, rel=1e-3)
+    assert largest.high < RATE
+
+
+# --- the knee --------------------------------------------------------------------------------------
+
+STEPS = [Step(load, p99, run) for run, factor in (("a", 1.0), ("b", 1.1), ("c", 0.9)) for load, p99 in (
+    (2.0, 10 * factor), (4.0, 20 * factor), (6.0, 80 * factor), (8.0, 400 * factor))]  # fmt: skip
+
+
+def test_the_knee_lies_between_the_steps_around_the_target() -> None:
+    """100 ms lies between 6 and 8 MB/s; the interval holds the estimate and is not beyond what was offered."""
+    found = knee(STEPS, target_ms=100)
+    assert 6 < found.load.low < found.load.estimate < found.load.high < 8
+    assert (found.offered, found.runs) == (8, 3)
+    assert found.safe == found.load.low
+
+
+def test_a_target_that_is_never_left_has_no_knee_but_a_safe_load() -> None:
+    """Nothing is known above the largest load that was offered."""
+    found = knee(STEPS, target_ms=10_000)
+    assert found.load.estimate == math.inf
+    assert found.safe == 8
+
+
+def test_a_target_below_the_first_step_has_no_safe_load() -> None:
+    """Zero, not the smallest load that was tried."""
+    assert knee(STEPS, target_ms=5).load == (0, 0, 0)
+
+
+def test_a_missed_load_ends_the_curve_where_it_last_held() -> None:
+    """There is no p99 to interpolate to."""
+    missed = [step._replace(p99_ms=math.inf) if (step.load, step.run_id) == (6, "b") else step for step in STEPS]
+    assert knee(missed, target_ms=100).load == (4, 4, 4)
+
+
+def test_one_run_has_a_knee_but_no_interval() -> None:
+    """The estimate stands, nothing may be counted on."""
+    found = knee([step for step in STEPS if step.run_id == "a"], target_ms=100)
+    assert 6 < found.load.estimate < 8
+    assert (found.safe, found.load.high) == (0, math.inf)
+
+
+def test_no_step_is_no_knee() -> None:
+    """Refused in a sentence."""
+    with pytest.raises(BadInput, match="No load step was measured"):
+        knee([], target_ms=100)
+
+
+# --- demand and limits -----------------------------------------------------------------------------
+
+
+def test_demands_of_a_broker_follow_the_rules_of_replication() -> None:
+    """12 MB/s on 3 brokers with RF 3 and 1 group: 12 in, 12 out, 12 to disk each, and no more with one away.
+
+    In all 24 arrive and 24 leave; while the third catches up its share leaves, too: 18, and 4 of what it missed.
+    """
+    rows = {row.resource: row for row in _demands(limits={"cpu": 1.0, "network_out": 30.0})}
+
+    assert load_of_a_broker(12, 3, 3) == 12
+    assert [rows[name].healthy for name in ("cpu", "network_in", "network_out", "disk_write")] == [0.4, 12, 12, 12]
+    assert [rows[name].degraded for name in ("network_in", "network_out", "disk_write")] == pytest.approx([12] * 3)
+    assert rows["cpu"].degraded == pytest.approx(0.6)
+    assert rows["catch_up_disk_read"].degraded == pytest.approx(4)  # (20 - 12) / 2
+    assert rows["catch_up_out"].degraded == pytest.approx(22)
+    assert rows["disk_write"].use is None
+
+
+def test_replicas_that_can_be_moved_are() -> None:
+    """The same on 4 brokers with RF 3: 9 each, and 12 where another one's replicas have been moved to the three."""
+    found = demands(12, brokers=4, replication_factor=3, consumer_groups=1, cpu_s_per_mb=None, catch_up=20, limits={})
+    rows = {row.resource: row for row in found}
+
+    assert (rows["network_in"].healthy, rows["network_in"].degraded) == (9, pytest.approx(12))
+    assert (rows["network_out"].healthy, rows["network_out"].degraded) == (9, pytest.approx(12))
+
+
+def test_the_bottleneck_is_the_resource_nearest_to_its_limit() -> None:
+    """CPU at 60 % beside network out at 73 % with the catch-up; with no limit set nothing is named."""
+    found = bottleneck(_demands(limits={"cpu": 1.0, "network_out": 30.0}))
+    assert found is not None
+    assert (found.resource, round(found.use or 0, 2)) == ("catch_up_out", 0.73)
+    assert bottleneck(_demands(limits={})) is None
+
+
+def _demands(limits: dict[str, float]) -> list:
+    return demands(12, brokers=3, replication_factor=3, consumer_groups=1, cpu_s_per_mb=0.1, catch_up=20, limits=limits)
+
+
+# --- plans -----------------------------------------------------------------------------------------
+
+
+def test_throttle_bounds() -> None:
+    """Above w for any progress, above w (1 + D/T*) for the target, and below what the peers can spare."""
+    bounds = throttle(12, down_s=40, target_s=60, start_s=0, spare_out=10, unthrottled=40)
+    assert bounds == (12, pytest.approx(20), 22)
+    assert throttle(12, down_s=40, target_s=60, start_s=0, spare_out=-3, unthrottled=40).latency == 12
+    assert throttle(12, down_s=40, target_s=60, start_s=0, spare_out=90, unthrottled=40).latency == 40
+
+
+def test_the_ledger_takes_each_reserve_from_what_the_one_before_left() -> None:
+    """30 MB/s less 10 for a failure and 12 for the load leave 8."""
+    lines = ledger(30, [("failure", 10), ("load", 12)])
+    assert [line.left for line in lines] == [30, 20, 8]
+
+
+def test_exhaustion_is_a_range_of_dates() -> None:
+    """Early with the cautious limit and fast growth, late with the other ends; without growth never."""
+    assert months_until(10, 20, 1.0) == 1
+    assert months_until(20, 20, 0.1) == 0
+    assert months_until(10, 20, 0) == math.inf
+    first, last = exhaustion(date(2026, 11, 21), 10, Interval(25, 20, 40), (0.5, 1.0))
+    assert first == date(2026, 12, 21)
+    assert last is not None
+    assert first < last
+    assert exhaustion(date(2026, 11, 21), 10, Interval(25, 20, math.inf), (0.0, 0.1))[1] is None
+
+
+def _measured(degraded: float = 10.0, healthy: float = 18.0, tried: float = 30.0) -> Measured:
+    def at(load: float) -> Knee:
+        return Knee(Interval(load, load - 1, load + 1), offered=30, runs=3, curve=[])
+
+    knees = {"healthy": at(healthy), "degraded": at(degraded)}
+    return Measured(brokers=3, replication_factor=3, **knees, catch_up=one_fit(), tried=tried)
+
+
+def test_the_safe_load_is_the_smaller_of_latency_and_recovery_in_the_degraded_state() -> None:
+    """The degraded knee's lower bound, not the healthy one; a long downtime makes recovery the smaller."""
+    measured = _measured()
+    assert measured.safe_latency_load(3) == 9
+    assert measured.safe_load(3, 10, 60) == 9
+    assert measured.safe_load(3, 120, 60) == measured.safe_recovery_load(3, 120, 60) < 9
+
+
+def test_recovery_is_safe_no_further_than_it_was_tried() -> None:
+    """The model allows some 10 MB/s into a broker: tried at 5 it is 5, tried at 30 the model's."""
+    model = one_fit().largest_load(30, 60).low
+
+    assert 5 < model < 30
+    assert [_measured(tried=5).safe_recovery_load(brokers, 30, 60) for brokers in (3, 6)] == [5, 10]
+    assert _measured().safe_recovery_load(3, 30, 60) == model
+
+
+def test_more_brokers_carry_more_and_the_fewest_are_named() -> None:
+    """9 MB/s with one of three away are 9 into each of two: 20 MB/s need seven, of which each then takes in 60 / 7.
+
+    Six would take in 10 each. No number outruns a target below the start.
+    """
+    measured = _measured(healthy=40)
+    assert measured.safe_latency_load(6) == pytest.approx(18)
+    assert measured.brokers_for(9, 10, 60) == 3
+    assert measured.brokers_for(20, 10, 60) == 7
+    assert measured.brokers_for(20, 10, 5) is None
+    assert measured.degraded_knee(6).estimate == 20
+
+
+def test_bounds_that_do_not_exist_are_null() -> None:
+    """JSON has no infinity."""
+    assert as_json(Interval(1, 0, math.inf)) == {"estimate": 1, "low": 0, "high": None}

@@ -1,0 +1,33 @@
+"""Wall-clock times placed on the monotonic clock."""
+
+from datetime import UTC, datetime
+
+from kafka_files.clock import Clock, read_clock, wall_ns
+from tests.spark.folders import MS, S
+
+
+def test_a_time_takes_the_offset_of_the_pairs_around_it():
+    """Wall and monotonic time differ by 100 s here; one pair torn apart by 50 ms changes nothing."""
+    clock = Clock([(100 * S, 0), (101 * S, S), (102 * S + 50 * MS, 2 * S), (103 * S, 3 * S)])
+
+    assert clock.monotonic_ns(101 * S + 500 * MS) == S + 500 * MS
+    assert clock.monotonic_ns(99 * S) == -S
+
+
+def test_without_a_pair_there_is_no_time():
+    """No statement is better than a wrong one."""
+    assert Clock([]).monotonic_ns(S) is None
+
+
+def test_a_torn_line_is_left_out(tmp_path):
+    """The file's last line may have been cut by a kill; a run without the file has no pair."""
+    file = tmp_path / "clock.jsonl"
+    file.write_text('{"t_ns": 5, "wall": "1970-01-01T00:00:01.000002+00:00"}\n{"t_ns": 6, "wa')
+
+    assert read_clock(file).pairs == [(1_000_002_000, 5)]
+    assert read_clock(tmp_path / "none.jsonl").pairs == []
+
+
+def test_a_wall_time_keeps_its_microseconds():
+    """A float of nanoseconds since 1970 would round them."""
+    assert wall_ns(datetime(2026, 1, 1, 0, 0, 0, 123_457, UTC)) == 1_767_225_600_123_457_000

@@ -1,0 +1,107 @@
+"""The metadata log's records: literal values of a 3.9.1 and a 4.3.0 controller, and hand-made ones with ELR."""
+
+import pytest
+
+from kafka_files.clock import Clock
+from kafka_files.metadata_log import Fields, read_metadata_log, states
+from tests.spark.folders import batch
+
+ID = "d8a7e1486a0f4ff4a7190e5b7c06b4e9"
+TOPIC = "010200076f7264657273" + ID + "00"
+CREATED = (  # 3.9.1: version 1, with directories
+    f"01030100000000{ID}040000000100000002000000030400000001000000020000000301010000000100000000000000000453458dd1b9"
+    "5ea9f1a77a709514edd8dc8ffeda93c28d63a64ad650728c43c030e105cf33218770c7badbe31e2955eb5300"
+)
+CHANGES = [
+    f"01050100000000{ID}010009030000000100000003",  # ISR [1, 3]
+    f"01050100000000{ID}0100050200000001",  # ISR [1]
+    f"01050100000000{ID}0300050200000002010400000002050101",  # an unclean election: ISR [2], leader 2, recovering
+    f"01050100000000{ID}020009030000000200000003050100",  # ISR [2, 3], recovered
+]
+
+
+def told(tmp_path, values, segment="00000000000000000000.log"):
+    """The states behind some record values, each in a batch of its own."""
+    file = tmp_path / segment
+    file.write_bytes(b"".join(batch(n, [bytes.fromhex(value)]) for n, value in enumerate(values)))
+    return list(states([file], Clock([])))
+
+
+def test_a_partition_is_followed_through_its_changes(tmp_path):
+    """Each change raises the partition epoch; one that names a leader raises the leader epoch, too."""
+    found = told(tmp_path, [TOPIC, CREATED, *CHANGES])
+
+    assert [(s.position, s.leader, s.leader_epoch, s.partition_epoch, s.isr, s.recovering) for s in found] == [
+        (1, 1, 0, 0, (1, 2, 3), False),
+        (2, 1, 0, 1, (1, 3), False),
+        (3, 1, 0, 2, (1,), False),
+        (4, 2, 1, 3, (2,), True),
+        (5, 2, 1, 4, (2, 3), False),
+    ]
+    assert {(s.topic, s.partition, s.replicas, s.t_ns) for s in found} == {("orders", 0, (1, 2, 3), None)}
+
+
+def test_eligible_leader_replicas(tmp_path):
+    """Version 2 carries ELR (tag 6) and the last known leader (tag 7); an empty list is not an unchanged one."""
+    elr = f"01050200000000{ID}0300010106050200000002070101"
+    gone = f"01050200000000{ID}01060101"
+    found = told(tmp_path, [TOPIC, CREATED, elr, gone])
+
+    assert [(s.isr, s.elr, s.last_known_elr) for s in found[1:]] == [((), (2,), ()), ((), (), ())]
+
+
+def test_the_same_leader_named_again_begins_an_epoch(tmp_path):
+    """Up to 3.5 a shrinking ISR bumps the leader epoch this way."""
+    found = told(tmp_path, [TOPIC, CREATED, f"01050000000000{ID}02000502000000010104" + "00000001"])
+
+    assert [(s.leader, s.leader_epoch) for s in found] == [(1, 0), (1, 1)]
+
+
+def test_a_reassignment_is_on_while_replicas_are_added_or_removed(tmp_path):
+    """Tags 3 and 4 list the replicas that leave and come; empty lists end it."""
+    begun, ended = f"01050000000000{ID}0104050200000004", f"01050000000000{ID}01040101"
+    found = told(tmp_path, [TOPIC, CREATED, begun, ended])
+
+    assert [(s.adding, s.removing) for s in found] == [((), ()), ((4,), ()), ((), ())]
+
+
+def test_records_of_an_unknown_topic_or_kind_are_passed_over(tmp_path):
+    """A partition whose topic was never named, and a registration, tell no state."""
+    assert told(tmp_path, [CREATED, "011b0000"]) == []
+
+
+def test_reading_ends_at_damage(tmp_path):
+    """A batch whose checksum is wrong ends the history before it."""
+    file = tmp_path / "00000000000000000000.log"
+    values = [bytes.fromhex(value) for value in (TOPIC, CREATED, CHANGES[0])]
+    good = b"".join(batch(n, [value]) for n, value in enumerate(values))
+    file.write_bytes(good[:-1] + b"\xff")
+
+    assert [s.partition_epoch for s in states([file], Clock([]))] == [0]
+
+
+def test_the_copy_that_reaches_furthest_is_read(tmp_path):
+    """A broker's copy may end before the controller's; a folder without any tells nothing."""
+    for node, values in {"broker-1": [TOPIC, CREATED], "controller": [TOPIC, CREATED, CHANGES[0]]}.items():
+        folder = tmp_path / node / "data" / "__cluster_metadata-0"
+        folder.mkdir(parents=True)
+        told(folder, values)
+
+    assert [s.isr for s in read_metadata_log(tmp_path, Clock([]))] == [(1, 2, 3), (1, 3)]
+    assert read_metadata_log(tmp_path / "broker-1" / "none", Clock([])) == []
+
+
+def test_a_snapshot_stands_before_a_log_that_was_cut(tmp_path):
+    """The first segment begins at 5: what came before it is in the snapshot of that name."""
+    folder = tmp_path / "controller" / "data" / "__cluster_metadata-0"
+    folder.mkdir(parents=True)
+    told(folder, [TOPIC, CREATED], segment="00000000000000000005-0000000001.checkpoint")
+    (folder / "00000000000000000005.log").write_bytes(batch(5, [bytes.fromhex(CHANGES[0])]))
+
+    assert [s.position for s in read_metadata_log(tmp_path, Clock([]))] == [1, 5]
+
+
+def test_a_record_that_ends_early_is_told():
+    """Fields beyond the end are an error, not zeros."""
+    with pytest.raises(ValueError, match="ends before its fields do"):
+        Fields(b"\0\0").number(">i")

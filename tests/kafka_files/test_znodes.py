@@ -1,0 +1,74 @@
+"""ZooKeeper's transaction log, written by hand the way the server lays it out."""
+
+import json
+import struct
+
+from kafka_files.clock import Clock
+from kafka_files.znodes import read_znodes, states, writes
+
+CREATE, SET, DELETE, MULTI = 1, 5, 2, 14
+TOPIC, STATE = "/brokers/topics/orders", "/brokers/topics/orders/partitions/0/state"
+
+
+def sized(data):
+    """A length and the bytes."""
+    return struct.pack(">i", len(data)) + data
+
+
+def written(path, value, version=None):
+    """The body of a znode's creation, or of its change to a version."""
+    tail = b"\0\0\0\0" if version is None else struct.pack(">i", version)
+    return sized(path.encode()) + sized(json.dumps(value).encode()) + tail
+
+
+def entry(zxid, kind, body):
+    """One transaction."""
+    data = struct.pack(">qiqqi", 1, 1, zxid, 1000 + zxid, kind) + body
+    return struct.pack(">q", 0) + sized(data) + b"B"
+
+
+def state(leader, epoch, isr):
+    """A partition's state as the controller writes it."""
+    return {"controller_epoch": 1, "leader": leader, "version": 1, "leader_epoch": epoch, "isr": isr}
+
+
+HEADER = b"ZKLG" + bytes(12)
+LOG = HEADER + b"".join(
+    [
+        entry(1, CREATE, written(TOPIC, {"version": 3, "partitions": {"0": [1, 2, 3]}, "adding_replicas": {}})),
+        entry(2, CREATE, written(STATE, state(1, 0, [1, 2, 3]))),
+        entry(3, SET, written(STATE, state(1, 0, [1, 2]), version=1)),
+        entry(4, DELETE, sized(b"/admin")),
+        entry(5, MULTI, struct.pack(">ii", 1, SET) + sized(written(STATE, state(-1, 1, [2]), version=2))),
+    ]
+)
+
+
+def test_states_are_told_in_order():
+    """A creation, a change and a change within a multi; the znode's version is the partition epoch."""
+    found = list(states(LOG, Clock([(0, 0)])))
+
+    assert [(s.position, s.t_ns, s.leader, s.leader_epoch, s.partition_epoch, s.isr) for s in found] == [
+        (2, 1_002_000_000, 1, 0, 0, (1, 2, 3)),
+        (3, 1_003_000_000, 1, 0, 1, (1, 2)),
+        (5, 1_005_000_000, -1, 1, 2, (2,)),
+    ]
+    assert {(s.source, s.topic, s.replicas) for s in found} == {("znode", "orders", (1, 2, 3))}
+
+
+def test_zeros_and_a_torn_transaction_end_the_log(tmp_path):
+    """The server allocates zeros in advance; a kill may cut the last transaction."""
+    whole = len(list(writes(LOG)))
+    (tmp_path / "zookeeper" / "version-2").mkdir(parents=True)
+    (tmp_path / "zookeeper" / "version-2" / "log.1").write_bytes(LOG + bytes(1 << 18))
+
+    assert len(list(writes(LOG + bytes(100)))) == whole
+    assert len(list(writes(LOG[:-2]))) == whole - 1
+    assert len(read_znodes(tmp_path, Clock([]))) == 3
+
+
+def test_znodes_of_other_kinds_tell_no_state():
+    """A state that is no JSON, and a path that only looks like one."""
+    log = HEADER + entry(1, CREATE, written(STATE + "/x", state(1, 0, [1]))) + entry(2, CREATE, written(STATE, "x"))
+
+    assert list(states(log, Clock([]))) == []

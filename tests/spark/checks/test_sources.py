@@ -1,0 +1,240 @@
+"""What steps did to the replicas' logs, as the checks are told."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from history.partition import TopicPartition
+from history.tables import ISR
+from kafka_files.states import State
+from spark.checks.agreement import Logs, Replica
+from spark.checks.invariants import NewLog
+from spark.checks.sources import Sources, has_good_times, new_logs
+from spark.folder.tables import rows
+from tests.spark.folders import MS, S, happened, isr_view, manifest
+
+ORDERS = TopicPartition("orders", 0)
+
+
+def sources(events=(), logs=None, lines=(), **told):
+    """Sources of a run that has nothing but its manifest, some events and some logs."""
+    found = Sources(SimpleNamespace(manifest=manifest(**told), events=list(events)))
+    found.__dict__.update({"logs": logs or {}, "states": {}, "lines": lines})  # in the place of the cached ones
+    return found
+
+
+def decided(seconds, leader, epoch, isr, *, dated=True, partition=0):
+    """A state of the controller's history."""
+    where = "orders", partition, "metadata_log", seconds, seconds * S if dated else None
+    return State(*where, leader, epoch, seconds, (1, 2, 3), isr)
+
+
+@pytest.mark.parametrize("stale", ["1", "3"])
+def test_the_controllers_history_is_believed_and_no_view_beside_it(spark, stale):
+    """Of a partition that it lacks, or whose states have no time, the leader's views are; nobody else's."""
+    full, shrunk = (2, 5, (1, 2, 3)), (2, 5, (2, 3))
+    history = [decided(2, *full), decided(5, *shrunk)]
+    undated = [decided(3, *full, dated=False, partition=1), decided(4, *shrunk, partition=1)]
+    views = [
+        isr_view(t * S, 2, 5, list(isr), observer=observer, partition=partition)
+        for partition in (0, 1, 2)
+        for t, isr, observer in [(6, (1, 2, 3), "2"), (7, (2, 3), "2"), (8, (1, 2, 3), stale)]
+    ]
+    run = sources()
+    run.run.isr = rows(spark, ISR, views)
+    run.__dict__["states"] = {("orders", 0): history, ("orders", 1): undated}
+
+    found = [
+        (row["partition"], row["received_ns"] // S, row["observer"], row["isr"])
+        for row in run.changes.orderBy("partition", "received_ns").collect()
+    ]
+    seen = [(6, "2", [1, 2, 3]), (7, "2", [2, 3])]
+    assert found == [
+        (0, 2, "controller", [1, 2, 3]),
+        (0, 5, "controller", [2, 3]),
+        *((1, *view) for view in seen),
+        *((2, *view) for view in seen),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("shown", "good"),
+    [
+        ({}, True),
+        ({5: 2 * S, 6: 4 * S + 10 * MS}, True),
+        ({6: 3 * S}, True),  # the two clocks are told apart to a second
+        ({6: 3 * S - 1}, False),  # by another clock
+        ({7: 9 * S}, False),  # it breaks off before
+        ({4: S}, True),  # it begins with a snapshot
+    ],
+)
+def test_a_history_has_good_times_if_brokers_showed_nothing_before_it(shown, good):
+    """Leader epochs 5 and 6 were decided at 2 and at 4 s."""
+    history = [decided(2, 2, 5, (1, 2, 3)), decided(3, 2, 5, (1, 2)), decided(4, 1, 6, (1, 2))]
+
+    assert has_good_times(history, shown) is good
+    assert not has_good_times([*history, decided(5, 1, 6, (1, 2, 3), dated=False)], shown)
+
+
+@pytest.mark.parametrize(
+    ("kind", "step", "target", "found"),
+    [
+        ("inject", "wipe", "broker-2", [NewLog(2, 5)]),
+        ("inject", "flip_bit", "broker-3", [NewLog(3, 5)]),
+        ("healed", "wipe", "broker-2", []),
+        ("inject", "reassign", "broker-2, broker-3", [NewLog(None, 5)]),
+        ("heal", "reassign", "broker-2, broker-3", [NewLog(None, 5)]),
+        ("inject", "kill", "broker-2", []),
+        ("inject", "delete_checkpoint", "broker-2", []),
+    ],
+)
+def test_a_log_is_a_new_one_after_some_steps(kind, step, target, found):
+    """One broker's when its files were damaged, any when replicas moved, there or back."""
+    assert list(new_logs([happened(5, kind, step=step, target=target)], manifest())) == found
+
+
+def test_a_reassignment_gives_its_topic_new_logs():
+    """Which one, the proof says; another reassignment's does not matter, and without a proof it may be any."""
+    one, other = {"step": "reassign", "target": "broker-1"}, {"step": "reassign", "target": "broker-3"}
+    proven = {"effect_verified": True, "replicas": {"order-s-0": [1], "order-s-1": [1]}}
+    told = [
+        happened(1, "inject", **one),
+        happened(2, "injected", detail=proven, **one),
+        happened(3, "inject", **other),
+        happened(4, "injected", detail={"effect_verified": False, "why": "in time"}, **other),
+        happened(5, "heal", **one),
+    ]
+
+    assert list(new_logs(told, manifest())) == [NewLog(None, 1, "order-s"), NewLog(None, 3), NewLog(None, 5, "order-s")]
+    unproven = happened(6, "healed", detail={"recovery_verified": False}, **one)
+    assert list(new_logs([*told, unproven], manifest())) == [NewLog(None, t_ns) for t_ns in (1, 3, 5)]
+
+
+def test_a_topic_is_clean_until_its_last_copy_is_damaged():
+    """A disk loss beside a live member of the ISR leaves every promise in force."""
+
+    def wiped(last):
+        return sources([happened(1, "injected", step="wipe", detail={"last_copy_of": last})], faults=["kill", "wipe"])
+
+    assert wiped([]).clean("orders")
+    assert not wiped(["orders-0"]).clean("orders")
+    assert wiped(["sales-0"]).clean("orders")
+    assert not wiped(None).clean("orders")
+
+
+def test_the_settings_that_steps_changed_bound_the_checks():
+    """min.insync.replicas is 2, and 1 for a while; 5 counts as the number of replicas."""
+    changes = [{"configure": {"topic": "orders", "set": {"min.insync.replicas": value}}} for value in ("1", "5")]
+    run = sources()
+    run.run.manifest = run.manifest.model_copy(update={"scenario": {"phases": [{"one": changes}]}})
+
+    assert (run.facts(ORDERS).least_isr, run.facts(ORDERS).lowest_min_isr) == (3, 1)
+    assert (sources().facts(ORDERS).least_isr, sources().facts(ORDERS).lowest_min_isr) == (2, 2)
+
+
+def test_min_isr_is_bounded_by_the_most_replicas_that_a_partition_had():
+    """5 are asked for: one replica at first, then two while it was moved."""
+    run = sources(config={"min.insync.replicas": "5"})
+    created = run.run.manifest.topics["orders"].model_copy(update={"assignment": {0: [1]}})
+    run.run.manifest = run.run.manifest.model_copy(update={"topics": {"orders": created}})
+
+    def least(*replicas):
+        run.__dict__["states"] = {ORDERS: [SimpleNamespace(replicas=of) for of in replicas]}
+        return run.least_isr(ORDERS)
+
+    assert least() == 1
+    assert least((1,), (1, 2), (2,)) == 2
+
+
+@pytest.mark.parametrize(
+    ("settings", "capture", "broker_id", "found"),
+    [
+        ({"retention.ms": "1000"}, "after", 1, [("orders", 0, 40)]),
+        ({"retention.bytes": "1000"}, "after", 1, [("orders", 0, 40)]),
+        ({"segment.ms": "1000"}, "after", 1, []),
+        ({"retention.ms": "-1"}, "after", 1, []),
+        ({"retention.ms": "1000"}, "before", 1, []),
+        ({"retention.ms": "1000"}, "after", 2, []),
+    ],
+)
+def test_what_the_retention_took_is_owed_no_more(settings, capture, broker_id, found):
+    """Up to the last leader's log start at the end, where the topic was given a retention."""
+    run = sources()
+    topic = run.manifest.topics["orders"]
+    run.run.manifest = run.manifest.model_copy(
+        update={"topics": {"orders": topic.model_copy(update={"config": {**topic.config, **settings}})}}
+    )
+    end = {"topic": "orders", "partition": 0, "capture": capture, "broker_id": broker_id, "log_start_offset": 40}
+    run.__dict__.update(captures=[end], states={ORDERS: [SimpleNamespace(leader=1)]})
+
+    assert [tuple(row.values()) for row in run.deleted] == found
+
+
+@pytest.mark.parametrize(
+    ("settings", "expires", "kept"),
+    [
+        ({"log.retention.minutes": "1"}, True, True),
+        ({"log.retention.bytes": "1000"}, True, True),
+        ({"log.cleanup.policy": "compact"}, False, False),
+        ({"log.retention.check.interval.ms": "1000"}, False, True),
+    ],
+)
+def test_a_brokers_retention_and_policy_are_its_topics(settings, expires, kept):
+    """Unless the topic has its own; a step may change either for a while."""
+    run, changed = sources(), sources()
+    nodes = [node.model_copy(update={"config": settings}) for node in run.run.manifest.nodes]
+    run.run.manifest = run.run.manifest.model_copy(update={"nodes": nodes})
+    steps = [{"configure": {"broker": "A", "set": settings}}]
+    changed.run.manifest = changed.run.manifest.model_copy(update={"scenario": {"phases": [{"one": steps}]}})
+
+    assert [(each._expires("orders"), each.kept("orders")) for each in (run, changed)] == [(expires, kept)] * 2
+
+
+def test_a_topic_that_is_compacted_for_a_while_is_not_kept():
+    """Another topic's policy does not matter."""
+    found = []
+    for topic in ("orders", "sales"):
+        run = sources()
+        steps = [{"configure": {"topic": topic, "set": {"cleanup.policy": "compact"}}}]
+        run.run.manifest = run.run.manifest.model_copy(update={"scenario": {"phases": [{"one": steps}]}})
+        found.append(run.kept("orders"))
+
+    assert found == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("settings", "bases", "captured", "expected"),
+    [
+        ({"retention.bytes": "1000"}, (20, 40), 0, (20, [20])),  # a segment expired after the capture
+        ({"retention.bytes": "1000"}, (20, 40), 30, (30, [30])),
+        ({"retention.bytes": "1000"}, (0, 40), None, (0, [0])),
+        ({}, (20, 40), 0, (0, [])),  # a first segment that is missing is damage
+    ],
+)
+def test_a_replica_whose_records_expire_begins_where_its_files_do(tmp_path, settings, bases, captured, expected):
+    """Or where it said that its log starts, if that is later; without a retention it is taken at its word."""
+    run = sources(config=settings)
+    replica = tmp_path / "broker-2" / "data" / "orders-0"
+    replica.mkdir(parents=True)
+    for base in bases:
+        (replica / f"{base:020}.log").touch()
+    end = {"topic": "orders", "partition": 0, "capture": "after", "broker_id": 2, "log_start_offset": captured}
+    run.run.folder = SimpleNamespace(brokers=tmp_path)
+    run.__dict__.update(captures=[end | {"high_watermark": 50}])
+    del run.__dict__["logs"]
+
+    (found,) = run.logs["orders", 0].replicas
+    assert (found.log_start_offset, [row["from_offset"] for row in run.own_starts]) == expected
+
+
+def test_where_an_epochs_start_was_deleted_its_leader_tells():
+    """A deletion moves the entry of the epoch at the log's start; without one the files alone are asked."""
+    said = {"kind": "leader_started", "topic": "orders", "partition": 0, "leader_epoch": 3, "log_end_offset": 30}
+
+    def starts(log_start, *lines):
+        replica = Replica(1, [], [(3, log_start), (4, 70)], log_start, 100)
+        return sources(logs={ORDERS: Logs("orders", 0, [replica])}, lines=lines).starts(ORDERS)
+
+    assert starts(50, said, said | {"leader_epoch": 4}) == {3: 30, 4: 70}
+    assert starts(50, said | {"partition": 1}, said | {"kind": "follower_started"}) == {4: 70}
+    assert starts(0, said) == {3: 0, 4: 70}
