@@ -13,6 +13,7 @@ from zlib import crc32
 from history.errors import BadInput
 
 MIN_RECORD_BYTES = 64
+MAX_SEQ = 2**47 - 1  # so that a producer's code and a number fit one integer
 _CHECKSUM_BYTES = 8
 _PADDING_UNIT = b"abcdefghijklmnopqrstuvwxyz012345"
 
@@ -63,4 +64,6 @@ def decode(value: bytes | None) -> Payload:
     parts = body.split(b"|", 2)
     if len(parts) != 3 or not parts[0].isascii() or not parts[1].isdigit():
         return FOREIGN
-    return Payload(parts[0].decode("ascii"), int(parts[1]), b"%08x" % crc32(body) == checksum)
+    if len(parts[1]) > len(str(MAX_SEQ)) or (seq := int(parts[1])) > MAX_SEQ:
+        return FOREIGN
+    return Payload(parts[0].decode("ascii"), seq, b"%08x" % crc32(body) == checksum)
