@@ -64,8 +64,8 @@ def places(ordered: Ints, wanted: Ints) -> Ints:
 class Account:
     """Columns beside the sends, one entry a send.
 
-    ``read``: the final drain saw it. ``found_at``: the first offset where it did. ``copies``: at how many. ``seen``: any
-    reader saw it. ``seen_at``: where, at the furthest. ``committed``: it must be in the log. ``fate``: of ``FATES``.
+    ``read``: the final drain saw it. ``found_at``: the first offset where it did. ``copies``: at how many. ``seen``:
+    any reader saw it. ``seen_at``: where, at the furthest. ``committed``: it must be in the log. ``fate``: of ``FATES``.
     ``held_at``: where a replica's log has it, looked up for the unseen only. ``all_found`` tells the offsets of those
     that have several.
     """
@@ -117,9 +117,11 @@ def account(
     open_case = committed & ~read
     unseen = open_case & ~lost
     held_at = _held(sends, np.flatnonzero(unseen), logs)
-    fate = _fates(sends, committed, read, lost, held_at, drain, whole)
+    above = _above_the_bound(sends.offset, held_at, drain, whole=whole)
+    fate = np.select([~committed, read, lost], [NOTHING, READ, LOST], above).astype(np.int8)
     if deleted_before is not None:
-        _forgive_deleted(fate, sends, seen[of_send], seen_at[of_send], held_at, deleted_before)
+        place = np.where(sends.offset >= 0, sends.offset, np.where(seen[of_send], seen_at[of_send], held_at))
+        fate = _without_deleted(fate, place, deleted_before)
     return Account(
         groups,
         read,
@@ -190,8 +192,9 @@ def _passed(sends: Sends, polls: Polls, groups: Groups, committed: Bools) -> Boo
     drained = ours & (polls.pass_ == FINAL)
     bound = int(first[groups.of_read[drained]].max(initial=NULL))
     bound = max(bound, _bound_of_unsent(polls, groups))
-    known = last[groups.of_send] != NULL
-    return known & (last[groups.of_send] <= bound)
+    of_send = last[groups.of_send]
+    passed: Bools = (of_send != NULL) & (of_send <= bound)
+    return passed
 
 
 def _bound_of_unsent(polls: Polls, groups: Groups) -> int:
@@ -228,41 +231,29 @@ def _held(sends: Sends, unseen: Ints, logs: Mapping[int, Log]) -> Ints:
     return held_at
 
 
-def _fates(
-    sends: Sends, committed: Bools, read: Bools, lost: Bools, held_at: Ints, drain: Drain | None, whole: bool
-) -> NDArray[np.int8]:
+def _above_the_bound(offset: Ints, held_at: Ints, drain: Drain | None, *, whole: bool) -> NDArray[np.int64]:
     """Above the bound the replicas' logs decide: the record is on no replica at its offset (truncated_ack; without an
     offset, nowhere at all: unknown_offset_ack), or on one but not below the high watermark (invisible_ack), or below it
     and the drain stopped early (undrained). A drain that passed its offset without returning it has lost it.
     """
-    held = held_at != NULL
-    end_offset = None if drain is None else drain.end_offset
-    passed_to = drain.position if drain is not None and drain.complete and drain.position is not None else NULL
-    absent = np.where(sends.offset == NULL, UNKNOWN_OFFSET, TRUNCATED)
-    choices = [
-        (~committed, NOTHING),
-        (read, READ),
-        (lost, LOST),
-        (~held, absent if whole else UNDECIDED),
-        (np.full(len(sends), end_offset is None), UNDECIDED),
-        (held_at >= (0 if end_offset is None else end_offset), INVISIBLE),
-        (held_at < passed_to, LOST),
-    ]
-    return np.select([when for when, _ in choices], [fate for _, fate in choices], UNDRAINED).astype(np.int8)
+    absent = np.where(offset == NULL, UNKNOWN_OFFSET, TRUNCATED) if whole else UNDECIDED
+    if drain is None or drain.end_offset is None:
+        return np.where(held_at == NULL, absent, UNDECIDED)
+    passed_to = drain.position if drain.complete and drain.position is not None else NULL
+    return np.select(
+        [held_at == NULL, held_at >= drain.end_offset, held_at < passed_to], [absent, INVISIBLE, LOST], UNDRAINED
+    )
 
 
-def _forgive_deleted(
-    fate: NDArray[np.int8], sends: Sends, seen: Bools, seen_at: Ints, held_at: Ints, deleted_before: int
-) -> None:
+def _without_deleted(fate: NDArray[np.int8], place: Ints, deleted_before: int) -> NDArray[np.int8]:
     """Take the fate from records that were deleted and not read: nothing is promised of them any more.
 
-    Where a record stood its acknowledgement says, else a reader, else a replica's log. Where nobody knows, it may have
-    been among those that were deleted: that is undecided.
+    ``place`` is where a record stood, as its acknowledgement says, else a reader, else a replica's log. Where nobody
+    knows, it may have been among those that were deleted: that is undecided.
     """
-    place = np.where(sends.offset >= 0, sends.offset, np.where(seen, seen_at, held_at))
     owed = (fate != NOTHING) & (fate != READ)
-    fate[owed & (place == NULL)] = UNDECIDED
-    fate[owed & (place != NULL) & (place < deleted_before)] = NOTHING
+    decided = np.select([owed & (place == NULL), owed & (place < deleted_before)], [UNDECIDED, NOTHING], fate)
+    return decided.astype(np.int8)
 
 
 def counts(sends: Sends, found: Account) -> dict[str, int]:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from history.partition import TopicPartition
-from spark.evidence.columns import Ints, Names, producer_of
+from spark.evidence.columns import NULL, Ints, Names, producer_of
 
 MAX_EXAMPLES = 1_000  # of one kind of case in one partition; of all partitions together as many
 
@@ -26,14 +26,29 @@ class Kind(NamedTuple):
     allowed_why: str | None
 
 
-class Permissions:
-    """What each producer of a run is permitted: producer → anomaly → why."""
+class Cases(NamedTuple):
+    """Cases of one anomaly, one for each value (-1: about no record of ours).
 
-    def __init__(self, by_producer: Mapping[str, Mapping[str, str]]) -> None:
-        self._by_producer = by_producer
+    ``example`` makes the row of the case at a place: ``offset``, ``explanation`` and ``evidence`` (a mapping), and where
+    it is about an acknowledgement ``acks`` and ``at_ns``. ``why`` says of a case what permits it, where more than its
+    producer's settings does.
+    """
 
-    def why(self, anomaly: str, producer: str | None) -> str | None:
-        return self._by_producer.get(producer or "", {}).get(anomaly)
+    anomaly: str
+    values: Ints
+    example: Callable[[int], Mapping[str, Any]]
+    why: Callable[[int], str | None] | None = None
+
+
+class Checks(NamedTuple):
+    """Checks of one invariant: how many, and of each violation its time (``NULL``: none) and evidence by its place."""
+
+    checked: int
+    violated_ns: Ints
+    evidence: Callable[[int], Mapping[str, Any]]
+
+
+Permitted = Mapping[str, Mapping[str, str]]  # producer → anomaly → why its configuration permits it
 
 
 @dataclass
@@ -59,47 +74,33 @@ class Findings:
     examples: dict[Kind, list[dict[str, Any]]] = field(default_factory=dict)
     tallies: dict[str, Tally] = field(default_factory=dict)
 
-    def add_cases(
-        self,
-        anomaly: str,
-        where: TopicPartition,
-        values: Ints,
-        names: Names,
-        permissions: Permissions,
-        example: Callable[[int], Mapping[str, Any]],
-        why: Callable[[int], str | None] | None = None,
-    ) -> None:
-        """Count cases of one anomaly, one for each value (-1: no record of ours), and keep the first as examples.
-
-        ``example`` makes the row of the case at a place: offset, explanation and evidence, and what else a row holds.
-        ``why`` says of a case what permits it, where more than its producer's settings does.
-        """
-        reasons = [None, *(permissions.why(anomaly, name) for name in names.listed)]
-        of_case = producer_of(values) + 1
-        if why is not None:
-            own = [why(place) for place in range(values.size)]
-            reasons = [*reasons, *own]
-            given = np.array([each is not None for each in own], dtype=np.bool_)
-            of_case = np.where(given, len(names.listed) + 1 + np.arange(values.size), of_case)
-        distinct, counted = np.unique(of_case, return_counts=True)
-        for code, count in zip(distinct.tolist(), counted.tolist(), strict=True):
-            kind = Kind(anomaly, reasons[code])
-            self.counts[kind] += count
+    def add_cases(self, where: TopicPartition, cases: Cases, names: Names, permitted: Permitted) -> None:
+        """Count cases by what permits them, and keep the first as examples."""
+        reasons = [None, *(permitted.get(name, {}).get(cases.anomaly) for name in names.listed)]
+        of_case = producer_of(cases.values) + 1
+        if cases.why is not None:
+            for place in range(cases.values.size):
+                if why := cases.why(place):
+                    of_case[place] = len(reasons)
+                    reasons.append(why)
+        for code in np.unique(of_case).tolist():
+            kind = Kind(cases.anomaly, reasons[code])
+            places = np.flatnonzero(of_case == code)
+            self.counts[kind] += places.size
             kept = self.examples.setdefault(kind, [])
-            for place in np.flatnonzero(of_case == code)[: MAX_EXAMPLES - len(kept)].tolist():
-                producer, seq = names.name(int(values[place]))
-                kept.append({**where._asdict(), "producer_id": producer, "seq": seq, **example(place)})
+            for place in places[: max(0, MAX_EXAMPLES - len(kept))].tolist():
+                producer, seq = names.name(int(cases.values[place]))
+                kept.append({**where._asdict(), "producer_id": producer, "seq": seq, **cases.example(place)})
 
-    def add_checks(
-        self, invariant: str, where: TopicPartition, checked: int, violated: Ints, t_ns: Ints,
-        evidence: Callable[[int], Mapping[str, Any]],
-    ) -> None:  # fmt: skip
-        """Count checks; ``violated`` are the places of the violations, ``t_ns`` their times."""
+    def add_checks(self, where: TopicPartition, invariant: str, checks: Checks) -> None:
+        """Count checks, and keep the first violation."""
         first = None
-        if violated.size:
-            at = int(np.argmin(t_ns))
-            first = int(t_ns[at]), where, facts(evidence(int(violated[at])))
-        self.tallies.setdefault(invariant, Tally()).add(checked, int(violated.size), first)
+        if checks.violated_ns.size:
+            at = int(np.argmin(checks.violated_ns))
+            t_ns = int(checks.violated_ns[at])
+            first = 0 if t_ns == NULL else t_ns, where, facts(checks.evidence(at))
+        tally = self.tallies.setdefault(invariant, Tally())
+        tally.add(checks.checked, int(checks.violated_ns.size), first)
 
     def merge(self, others: Iterable[Findings]) -> Findings:
         """These and the findings of other partitions, in the order of their topics and partitions."""

@@ -49,7 +49,8 @@ class Names:
         """The codes of a column of strings, -1 for a null."""
         encoded = column.combine_chunks().dictionary_encode()
         own = np.array([self.code(name) for name in encoded.dictionary.to_pylist()] + [-1], dtype=np.int32)
-        return own[pc.fill_null(encoded.indices, len(own) - 1).to_numpy(zero_copy_only=False)]
+        at: Codes = pc.fill_null(encoded.indices, len(own) - 1).to_numpy(zero_copy_only=False)
+        return own[at]
 
     def values(self, producers: pa.ChunkedArray, numbers: pa.ChunkedArray) -> Ints:
         """The value of each record by its producer's name and its number; -1 where either is null."""
@@ -79,12 +80,14 @@ def seq_of(values: Ints) -> Ints:
 def ints(column: pa.ChunkedArray) -> Ints:
     """A column of integers, ``NULL`` for a null."""
     filled = pc.fill_null(column.cast(pa.int64()), NULL) if column.null_count else column
-    return filled.to_numpy().astype(np.int64, copy=False)
+    found: Ints = filled.to_numpy().astype(np.int64, copy=False)
+    return found
 
 
 def bools(column: pa.ChunkedArray) -> Bools:
     """A column of truth values, a null being false."""
-    return pc.fill_null(column, False).to_numpy().astype(np.bool_, copy=False)
+    found: Bools = pc.fill_null(column, False).to_numpy().astype(np.bool_, copy=False)
+    return found
 
 
 def enumerated(column: pa.ChunkedArray, words: tuple[str, ...], what: str) -> NDArray[np.int8]:

@@ -34,8 +34,8 @@ class PartitionEvidence:
 
     ``logs`` maps a broker to its replica's log. ``whole`` says that every replica's log could be read from end to end;
     ``deleted_before`` up to where its records were deleted, by order or by retention. ``leaders`` maps a leader epoch
-    to who led it and when that was first seen. ``unclean_producers`` did not end in order: their ledgers may lack sends.
-    ``nodes`` maps a broker to its node's name.
+    to who led it and when that was first seen. ``unclean_producers`` did not end in order: their ledgers may lack
+    sends. ``nodes`` maps a broker to its node's name.
     """
 
     where: TopicPartition
