@@ -29,9 +29,9 @@ class Kind(NamedTuple):
 class Cases(NamedTuple):
     """Cases of one anomaly, one for each value (-1: about no record of ours).
 
-    ``example`` makes the row of the case at a place: ``offset``, ``explanation`` and ``evidence`` (a mapping), and where
-    it is about an acknowledgement ``acks`` and ``at_ns``. ``why`` says of a case what permits it, where more than its
-    producer's settings does.
+    ``example`` makes the row of the case at a place: ``offset``, ``explanation`` and ``evidence`` (a mapping), and
+    where it is about an acknowledgement ``acks`` and ``at_ns``. ``why`` says of a case what permits it, where more
+    than its producer's settings does.
     """
 
     anomaly: str
