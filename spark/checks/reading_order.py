@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -232,7 +233,7 @@ def acknowledged(of: PartitionEvidence) -> Acknowledged:
     offset, producers = of.sends.offset[rows], producer_of(of.sends.value[rows])
     top = np.full(rows.size, NULL)
     starts = np.flatnonzero(np.diff(producers, prepend=-2))
-    for begin, end in zip(starts.tolist(), [*starts[1:].tolist(), rows.size], strict=True):
+    for begin, end in pairwise([*starts.tolist(), rows.size]):
         top[begin + 1 : end] = np.maximum.accumulate(offset[begin:end])[:-1]
     return Acknowledged(rows, top)
 

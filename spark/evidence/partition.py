@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from history.partition import TopicPartition
 from spark.evidence.columns import Log, Names, Polls, Samples, Seeks, Sends
 
 
-@dataclass(frozen=True)
-class Drain:
+class Drain(NamedTuple):
     """How far the final drain of a partition came; ``end_offset`` is where readers stopped."""
 
     position: int | None
@@ -18,8 +18,7 @@ class Drain:
     complete: bool
 
 
-@dataclass(frozen=True)
-class Unreadable:
+class Unreadable(NamedTuple):
     """A place of a replica's log that cannot be read; ``problem`` as in ``kafka_files.segments``."""
 
     broker_id: int
