@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from history.partition import TopicPartition
-from spark.evidence.columns import Log, Names, Polls, Samples, Seeks, Sends
+from spark.evidence.columns import Log, Markers, Names, Polls, Samples, Seeks, Sends, ToldNames
 
 
 class Drain(NamedTuple):
@@ -44,6 +44,7 @@ class PartitionEvidence:
     seeks: Seeks
     samples: Samples
     logs: Mapping[int, Log] = field(default_factory=dict)
+    markers: Mapping[int, Markers] = field(default_factory=dict)
     unreadable: tuple[Unreadable, ...] = ()
     nodes: Mapping[int, str] = field(default_factory=dict)
     drain: Drain | None = None
@@ -51,3 +52,4 @@ class PartitionEvidence:
     deleted_before: int | None = None
     leaders: Mapping[int, tuple[int, int]] = field(default_factory=dict)
     unclean_producers: frozenset[str] = frozenset()
+    told_names: ToldNames | None = None  # of an imported history
