@@ -47,7 +47,9 @@ def siblings(sends: Sends, names: Names, committed: set[Transaction]) -> Ints:
 
 
 class Part(NamedTuple):
-    """A transaction's records in one partition; ``first`` is the first record that is gone, as a row of a case."""
+    """A transaction's records in one partition; ``first`` is the first record that is gone, as a row of a case, with
+    what an imported history called it in ``explanation`` and ``evidence``.
+    """
 
     records: int
     read: int
@@ -119,8 +121,9 @@ def torn_transaction(told: Iterable[Mapping[Transaction, Part]]) -> Iterator[dic
             **first,
             "anomaly": "torn_transaction",
             "explanation": f"Transaction {number} of {producer} is torn: {read} of its {records} records were read and "
-            f"{gone} are gone, the first of them record {producer}/{first['seq']}.",
+            f"{gone} are gone, the first of them record {producer}/{first['seq']}.{first.get('explanation', '')}",
             "evidence": {
+                **first.get("evidence", {}),
                 "transaction": number,
                 "records": records,
                 "read": read,

@@ -6,14 +6,16 @@ Every completed read counts as a drain does in a run of our own, and what lies a
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from spark.checks.account import Account, places
+from spark.checks.atomicity import Part
 from spark.checks.findings import Cases
+from spark.checks.log_content import Transaction
 from spark.evidence.columns import FAIL, FINAL, LIVE, NULL, OK, Ints, Polls, Sends, ToldNames
 from spark.evidence.partition import PartitionEvidence
 
@@ -71,31 +73,47 @@ def told_with_names(cases: Cases, of: PartitionEvidence, subscribed: frozenset[s
 
     A step back or ahead is permitted to consumers that subscribe: a rebalance may put them anywhere.
     """
-    told = of.told_names
-    assert told is not None
-
-    def named(value: int) -> dict[str, Any]:
-        at = int(places(told.value, np.array([value]))[0])
-        return {} if at < 0 else {"key": told.key[at], "value": told.name[at]}  # JSON, as the history had them
 
     def example(place: int) -> Mapping[str, Any]:
         row = dict(cases.example(place))
-        own = named(int(cases.values[place]))
-        sentence = row["explanation"] or _unread(cases.anomaly, of.names.name(int(cases.values[place])), row)
-        if own:
-            values = own["value"]
-            if cases.anomaly == "inconsistent_offset":
-                there = (of.names.code(v["producer_id"]) << 47 | v["seq"] for v in row["evidence"]["values"])
-                values = " and ".join(sorted({str(named(value).get("value")) for value in there}))
-            sentence += f" Key {own['key']}, value {values}."
-        as_told = {word: json.loads(text) for word, text in own.items()}
-        return row | {"explanation": sentence, "evidence": as_told | row["evidence"]}
+        value = int(cases.values[place])
+        sentence = row["explanation"] or _unread(cases.anomaly, of.names.name(value), row)
+        there = [value]
+        if cases.anomaly == "inconsistent_offset":
+            there = [of.names.code(v["producer_id"]) << 47 | v["seq"] for v in row["evidence"]["values"]]
+        named = _named(of, value, there)
+        return row | {"explanation": sentence + named["explanation"], "evidence": named["evidence"] | row["evidence"]}
 
     def why(place: int) -> str | None:
         return _MOVED if cases.example(place)["evidence"].get("consumer_id") in subscribed else None
 
     moves = cases.anomaly in {"poll_skip", "nonmonotonic_poll"} and subscribed
     return Cases(cases.anomaly, cases.values, example, why if moves else cases.why)
+
+
+def parts_with_names(parts: Mapping[Transaction, Part], of: PartitionEvidence) -> dict[Transaction, Part]:
+    """The same of a torn transaction's first record that is gone."""
+
+    def named(part: Part) -> Part:
+        if part.first is None:
+            return part
+        value = of.names.code(part.first["producer_id"]) << 47 | part.first["seq"]
+        return part._replace(first={**part.first, **_named(of, value, [value])})
+
+    return {transaction: named(part) for transaction, part in parts.items()}
+
+
+def _named(of: PartitionEvidence, value: int, there: Sequence[int]) -> dict[str, Any]:
+    """What the history called a record, as a sentence and as evidence; ``there`` are all values to be named."""
+    told = of.told_names
+    assert told is not None
+    at = places(told.value, np.array([value, *there], dtype=np.int64)).tolist()
+    if at[0] < 0:
+        return {"explanation": "", "evidence": {}}
+    key, name = told.key[at[0]], told.name[at[0]]  # JSON
+    values = " and ".join(sorted({told.name[each] for each in at[1:] if each >= 0}))
+    as_told = {"key": json.loads(key), "value": json.loads(name)}
+    return {"explanation": f" Key {key}, value {values}.", "evidence": as_told}
 
 
 def _unread(anomaly: str, name: tuple[str | None, int | None], row: Mapping[str, Any]) -> str:

@@ -87,6 +87,8 @@ def judge(question: Question) -> Answer:
     gone_of = atomicity.with_gone_records(of.sends, told, of.names) if question.transactional else set()
     row = {**of.where._asdict(), **counts(of.sends, told)}
     parts = atomicity.parts(of.where, of.sends, told, of.names, set(question.torn))
+    if question.foreign:
+        parts = imported.parts_with_names(parts, of)
     return Answer(of.where, row, findings, open_ends, gone_of, parts)
 
 
