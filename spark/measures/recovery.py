@@ -21,9 +21,8 @@ from pyspark.sql import functions as F  # noqa: N812  # the name that Spark's ow
 
 from history.events import Event
 from history.manifest import Manifest
-from history.tables import LATENCY, RECOVERY
+from history.tables import CONTROLLER, LATENCY, RECOVERY
 from history.traits import Trait
-from spark.folder.recorded import CONTROLLER
 from spark.folder.tables import PARTITION, rows
 
 ABORTED = "transaction_aborted"  # the error of every record of a transaction that ended so (clusters/clients/ledger.py)

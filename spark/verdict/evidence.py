@@ -16,7 +16,8 @@ from history.manifest import Manifest
 from history.partition import TopicPartition
 from history.traits import Trait
 from kafka_files.segments import segment_files
-from spark.folder.recorded import Recorded, producers
+from spark.folder.recorded import Recorded
+from spark.folder.run import producers
 from spark.folder.tables import REPLICA, rows
 
 EVIDENCE = pa.schema(

@@ -9,7 +9,8 @@ from pyspark.sql import Row
 from history.errors import EvidenceError
 from history.events import Event
 from history.folder import RunFolder
-from spark.folder.recorded import open_run, producers
+from spark.folder.recorded import open_run
+from spark.folder.run import producers
 from spark.verdict import evidence
 from tests.spark.folders import MS, S, clean, event, happened, manifest, sample, truncated
 
