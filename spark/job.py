@@ -21,6 +21,7 @@ from history.errors import EvidenceError
 from history.folder import RunFolder, write_atomically
 from history.tables import JUDGED
 from kafka_files.broker_log import BROKER_LOG
+from spark import frames
 from spark.checks import anomalies, delivery, foreign, invariants, known_bugs, order, replica_checks, transactions
 from spark.checks.allowed import allowed, allowed_to
 from spark.checks.gates import sometimes
@@ -30,7 +31,6 @@ from spark.folder.kafka_log import register
 from spark.folder.tables import REPLICA, read_table, rows, write_table
 from spark.measures import metrics, recovery, timeline
 from spark.verdict import evidence
-from spark.verdict import explanations as stories
 from spark.verdict.summary import Findings, verdict_of
 
 log = logging.getLogger("plimsoll.judge")
@@ -102,12 +102,12 @@ def _judge(spark: SparkSession, folder: RunFolder) -> None:
     load_spans = rows(spark, SPANS, (span._asdict() for span in recovery.load_spans(run.events)))
     changes = sources.changes
     loads = [producer.producer_id for producer in run.manifest.producers if producer.rate_per_s]
-    stalls = recovery.longest_stalls(run.sends.filter(F.col("producer_id").isin(loads)), run.samples, spans)
+    stalls = frames.longest_stalls(run.sends.filter(F.col("producer_id").isin(loads)), run.samples, spans)
     tables: dict[str, Callable[[], DataFrame]] = {
         "invariants": lambda: _invariants(spark, sources, counts, items),
         "delivery": lambda: delivery.delivery(fates, read_judged(spark, folder, "anomalies")),
-        "recovery": lambda: recovery.recovery(spark, run.manifest, run.events, changes, stalls),
-        "latency": lambda: recovery.latency(run.sends, load_spans),
+        "recovery": lambda: frames.recovery(spark, run.manifest, run.events, changes, stalls),
+        "latency": lambda: frames.latency(run.sends, load_spans),
         "timeline_replicas": lambda: timeline.timeline_replicas(run.samples, run.replicas, run.manifest.probe_hz),
         "timeline_isr": lambda: timeline.timeline_isr(run.isr, changes),
         "timeline_sends": lambda: timeline.timeline_sends(run.sends),
@@ -193,8 +193,8 @@ def _records(spark: SparkSession, sources: Sources, counts: evidence.Counts) -> 
     elif found.isEmpty():
         told = found
     else:
-        seen = stories.Witnesses(run.samples, leaders, run.epochs, rows(spark, BROKER_LOG, sources.lines))
-        told = stories.with_story(found, seen, _origin_ns(run))
+        seen = frames.Witnesses(run.samples, leaders, run.epochs, rows(spark, BROKER_LOG, sources.lines))
+        told = frames.with_story(found, seen, _origin_ns(run))
     told = told.transform(anomalies.with_severity).transform(anomalies.with_allowed, rows(spark, ALLOWED, permitted))
     subscribed = run.manifest.scenario.get("subscribed", [])
     return fates, told.transform(foreign.with_rebalances, subscribed) if subscribed else told

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Window
@@ -190,8 +190,3 @@ def delivery(fates: DataFrame, anomalies: DataFrame) -> DataFrame:
         .withColumn("loss_rate_high", F.least((F.col("lost") + F.col("unseen")) / acked, F.lit(1.0)))
         .withColumn("duplicate_rate", F.col("duplicate_copies") / read)
     )
-
-
-def gone(delivery: Mapping[str, int]) -> int:
-    """Acknowledged records of which it is certain that no reader will ever see them."""
-    return delivery["lost"] + delivery["truncated_ack"] + delivery["unknown_offset_ack"]
