@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from history.partition import TopicPartition
-from spark.evidence.columns import Log, Names, Polls, Samples, Seeks, Sends
+from spark.evidence.columns import Log, Markers, Names, Polls, Samples, Seeks, Sends, ToldNames
 
 
-@dataclass(frozen=True)
-class Drain:
+class Drain(NamedTuple):
     """How far the final drain of a partition came; ``end_offset`` is where readers stopped."""
 
     position: int | None
@@ -18,8 +18,7 @@ class Drain:
     complete: bool
 
 
-@dataclass(frozen=True)
-class Unreadable:
+class Unreadable(NamedTuple):
     """A place of a replica's log that cannot be read; ``problem`` as in ``kafka_files.segments``."""
 
     broker_id: int
@@ -45,6 +44,7 @@ class PartitionEvidence:
     seeks: Seeks
     samples: Samples
     logs: Mapping[int, Log] = field(default_factory=dict)
+    markers: Mapping[int, Markers] = field(default_factory=dict)
     unreadable: tuple[Unreadable, ...] = ()
     nodes: Mapping[int, str] = field(default_factory=dict)
     drain: Drain | None = None
@@ -52,3 +52,4 @@ class PartitionEvidence:
     deleted_before: int | None = None
     leaders: Mapping[int, tuple[int, int]] = field(default_factory=dict)
     unclean_producers: frozenset[str] = frozenset()
+    told_names: ToldNames | None = None  # of an imported history

@@ -166,7 +166,7 @@ def open_run(spark: SparkSession, folder: RunFolder) -> Recorded:
         usage=tables["usage"],
         segments=segments.withColumn("broker_id", broker_id).transform(whole).persist(),
         epochs=rows(spark, EPOCHS, _epoch_starts(folder, manifest)),
-        drains=rows(spark, DRAINS, drains(run.clients)),
+        drains=rows(spark, DRAINS, (where._asdict() | drain._asdict() for where, drain in drains(run.clients).items())),
     )
 
 

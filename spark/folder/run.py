@@ -9,14 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from history.errors import EvidenceError
 from history.events import Event, read_events
 from history.folder import RunFolder
 from history.manifest import Manifest, read_manifest
 from history.partition import TopicPartition
-from history.tables import LATER, RECORDED
+from history.tables import RECORDED
+from spark.evidence.partition import Drain
+from spark.evidence.reader import problem_of
 
 
 @dataclass(frozen=True)
@@ -49,30 +50,11 @@ def open_folder(folder: RunFolder) -> Run:
 
 def readable(folder: Path, schema: pa.Schema) -> tuple[list[Path], list[str]]:
     """The files of a table that have its schema, and one sentence for each of the others."""
-    problems = {file: _problem(file, schema) for file in sorted(folder.glob("*.parquet"))}
+    problems = {file: problem_of(file, schema) for file in sorted(folder.glob("*.parquet"))}
     return (
         [file for file, problem in problems.items() if problem is None],
         [problem for problem in problems.values() if problem is not None],
     )
-
-
-def _problem(file: Path, schema: pa.Schema) -> str | None:
-    name = f"{file.parent.name}/{file.name}"
-    try:
-        found = pq.read_schema(file)
-    except (pa.ArrowException, OSError) as error:
-        return f"{name} cannot be read as Parquet: {' '.join(str(error).split())[:160].rstrip('.')}."
-    types = {field.name: field.type for field in found}
-    owed = [field for field in schema if field.name in types or field.name not in LATER]
-    wrong = [field.name for field in owed if not _compatible(types.get(field.name), field.type)]
-    return f"{name} is no table of this format: column {wrong[0]} is missing or of another type." if wrong else None
-
-
-def _compatible(found: pa.DataType | None, wanted: pa.DataType) -> bool:
-    # A list's element field may be called item or element, as its writer likes.
-    if found is not None and pa.types.is_list(wanted):
-        return pa.types.is_list(found) and bool(found.value_type == wanted.value_type)
-    return bool(found == wanted)
 
 
 def _read_events(folder: RunFolder) -> list[Event]:
@@ -102,23 +84,17 @@ def producers(run: Run) -> list[dict[str, Any]]:
     ]
 
 
-def drains(clients: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The furthest complete drain of each partition: (topic, partition, position, end_offset, complete)."""
-    best: dict[TopicPartition, dict[str, Any]] = {}
+def drains(clients: Iterable[Mapping[str, Any]]) -> dict[TopicPartition, Drain]:
+    """The furthest complete drain of each partition."""
+    best: dict[TopicPartition, Drain] = {}
     for client in clients:
         for key, reached in (client.get("partitions") or {}).items() if client["role"] == "drain" else ():
-            where = TopicPartition.parse(key)
-            row = {
-                **where._asdict(),
-                "position": reached.get("position"),
-                "end_offset": reached.get("end_offset"),
-                "complete": reached.get("complete") is True and client.get("clean") is True,
-            }
-            known = best.get(where)
-            if known is None or _reach(row) > _reach(known):
-                best[where] = row
-    return list(best.values())
+            where, complete = TopicPartition.parse(key), reached.get("complete") is True and client.get("clean") is True
+            drain = Drain(reached.get("position"), reached.get("end_offset"), complete)
+            if where not in best or _reach(drain) > _reach(best[where]):
+                best[where] = drain
+    return best
 
 
-def _reach(drain: Mapping[str, Any]) -> tuple[bool, int]:
-    return drain["complete"], drain["position"] or 0
+def _reach(drain: Drain) -> tuple[bool, int]:
+    return drain.complete, drain.position or 0
