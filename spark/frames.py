@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from functools import reduce
 from typing import NamedTuple
 
-from pyspark.sql import Column, DataFrame, SparkSession, Window
+from pyspark.sql import Column, DataFrame, Row, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812  # the name that Spark's own pages use
 
 from history.events import Event
 from history.manifest import Manifest
+from history.partition import TopicPartition
 from history.tables import LATENCY, RECOVERY
+from kafka_files.segments import segment_files
 from spark.checks.anomalies import GONE
+from spark.evidence.counts import Counts, Ledger, Replica, of_captures
+from spark.evidence.silences import silences
+from spark.folder.recorded import Recorded
 from spark.folder.tables import PARTITION, REPLICA, VALUE, rows
 from spark.measures.latency import ABORTED, SETTLING_NS
 from spark.measures.recovery import fault_times
+from spark.verdict import evidence
 
 QUANTILES = ("p50_ms", "p99_ms", "p999_ms")
 _CASE = [*PARTITION, *VALUE]
@@ -344,3 +351,74 @@ def latency(sends: DataFrame, spans: DataFrame) -> DataFrame:
 def _within(sends: DataFrame, moment: str, spans: DataFrame) -> DataFrame:
     inside = (F.col(moment) >= F.col("from_ns")) & (F.col(moment) < F.col("to_ns"))
     return sends.join(F.broadcast(spans), inside, how="inner")
+
+
+# --- counts ---
+
+
+def count(recorded: Recorded) -> Counts:
+    """Collect the few numbers that the evidence items are about."""
+    ledgers = recorded.sends.groupBy("producer_id").agg(
+        F.count("*").alias("rows"),
+        F.count_distinct("seq").alias("distinct"),
+        F.max("seq").alias("last_seq"),
+        F.sum("seq").alias("seq_sum"),
+        F.count_if(F.col("outcome") == "ok").alias("acked"),
+    )
+    logs = recorded.segments.groupBy(*REPLICA).agg(
+        F.max(F.when(F.col("problem").isNull(), F.col("last_offset"))).alias("last_offset"),
+        F.sort_array(F.collect_set("problem")).alias("problems"),
+    )
+    found = [(_replica(row), row) for row in logs.collect()]
+    read = {replica: row["last_offset"] + 1 for replica, row in found if row["last_offset"] is not None}
+    waits = recorded.usage.filter("source = 'host' AND name = 'psi_cpu_some_us'").select("t_ns", "value").collect()
+    rows_read, rows_sought = _by_consumer(recorded.polls), _by_consumer(recorded.seeks)
+    counts = Counts(
+        ledgers={row["producer_id"]: Ledger(*row[1:]) for row in ledgers.collect()},
+        sampled={_replica(row) for row in recorded.samples.select(*REPLICA).distinct().collect()},
+        log_ends={replica: max(read.get(replica, 0), base) for replica, base in _exported(recorded).items()},
+        log_problems={replica: row["problems"] for replica, row in found if row["problems"]},
+        read=rows_read,
+        sought=rows_sought,
+        completed_reads=recorded.polls.filter("pass != 'incomplete'").count(),
+        unnamed_reads=recorded.polls.filter("producer_id IS NULL").count(),
+        probed=Counter(rows=recorded.replicas.count(), isr_rows=recorded.isr.count()),
+        silences=silences(
+            recorded.files["replicas"],
+            evidence.watched(recorded.events),
+            {broker_id for broker_id, _, _ in evidence.assigned(recorded.manifest)},
+            [tuple(row) for row in waits],
+        ),
+        probed_in=_probed_in(recorded),
+    )
+    return counts.merge([of_captures(row.asDict() for row in recorded.offsets.collect())])
+
+
+def _by_consumer(frame: DataFrame) -> Counter[str]:
+    return Counter({row["consumer_id"]: row["count"] for row in frame.groupBy("consumer_id").count().collect()})
+
+
+def _replica(row: Row) -> Replica:
+    return row["broker_id"], row["topic"], row["partition"]
+
+
+def _exported(recorded: Recorded) -> dict[Replica, int]:
+    """Each replica with a segment file, and where its last one begins."""
+    broker_ids = {node.name: node.node_id for node in recorded.manifest.brokers}
+    found: dict[Replica, int] = {}
+    for file in segment_files(recorded.folder.brokers):
+        broker_id = broker_ids.get(file.relative_to(recorded.folder.brokers).parts[0])
+        if broker_id is not None:
+            replica = broker_id, *TopicPartition.parse(file.parent.name)
+            found[replica] = max(found.get(replica, 0), int(file.stem))
+    return found
+
+
+def _probed_in(recorded: Recorded) -> set[tuple[str, int]]:
+    phases = evidence.phases(recorded.events)
+    if not phases:
+        return set()
+    at = F.col("received_ns")
+    counts = [F.count_if(at.between(*span)).alias(str(number)) for number, span in enumerate(phases.values())]
+    found = recorded.samples.groupBy("broker_id").agg(*counts).collect()
+    return {(name, row["broker_id"]) for row in found for number, name in enumerate(phases) if row[str(number)]}

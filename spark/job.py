@@ -26,6 +26,7 @@ from spark.checks import anomalies, delivery, foreign, invariants, known_bugs, o
 from spark.checks.allowed import allowed, allowed_to
 from spark.checks.gates import sometimes
 from spark.checks.sources import Sources, max_isr_lag_ns
+from spark.evidence.counts import Counts
 from spark.folder import recorded
 from spark.folder.kafka_log import register
 from spark.folder.tables import REPLICA, read_table, rows, write_table
@@ -89,7 +90,7 @@ def _check_seal(folder: RunFolder) -> None:
 
 def _judge(spark: SparkSession, folder: RunFolder) -> None:
     run = recorded.open_run(spark, folder)
-    counts = evidence.count(run)
+    counts = frames.count(run)
     items = evidence.evidence(run, counts)
     sources = Sources(run)
     fates, cases = _records(spark, sources, counts)
@@ -147,7 +148,7 @@ def _measured(spark: SparkSession, run: recorded.Recorded) -> metrics.Measured:
     )
 
 
-def _records(spark: SparkSession, sources: Sources, counts: evidence.Counts) -> tuple[DataFrame, DataFrame]:
+def _records(spark: SparkSession, sources: Sources, counts: Counts) -> tuple[DataFrame, DataFrame]:
     """What became of every send, and the anomalies table."""
     run = sources.run
     whole = rows(spark, WHOLE, evidence.whole_partitions(run.manifest, counts))
@@ -205,9 +206,7 @@ def _origin_ns(run: recorded.Recorded) -> int:
     return next((span.from_ns for span in recovery.phases(run.events)), run.manifest.started_ns)
 
 
-def _invariants(
-    spark: SparkSession, sources: Sources, counts: evidence.Counts, items: list[evidence.Item]
-) -> DataFrame:
+def _invariants(spark: SparkSession, sources: Sources, counts: Counts, items: list[evidence.Item]) -> DataFrame:
     """The invariants that this configuration lets us consider, with their verdicts."""
     run = sources.run
     if run.manifest.foreign:  # nobody saw its replicas
@@ -290,7 +289,8 @@ def _conclude(spark: SparkSession, run: recorded.Recorded, items: list[evidence.
         name: sum(row["count"] for row in found if row["anomaly"] == name and not row["allowed"])
         for name in anomalies.SEVERITY
     }
-    judged = sorted(read_judged(spark, folder, "invariants").collect(), key=lambda row: int(row["invariant"][1:]))
+    judged = [row.asDict() for row in read_judged(spark, folder, "invariants").collect()]
+    judged.sort(key=lambda row: int(row["invariant"][1:]))
     delivered = _delivered(read_judged(spark, folder, "delivery").collect())
     items = [
         ("seal intact", None),
@@ -316,15 +316,19 @@ def _conclude(spark: SparkSession, run: recorded.Recorded, items: list[evidence.
             ),
         ],
     )
+    seeks = [row.asDict() for row in run.seeks.collect()]
     findings = Findings(
         outcome=outcome,
         missing=[reason for _, reason in items if reason],
         anomalies=counted,
         forbidden=forbidden,
-        invariants=[row.asDict() for row in judged],
+        invariants=judged,
         delivery=delivered,
         allowed=permitted,
-        notes=[*evidence.waits_that_ran_out(run.events), *evidence.seeks_of_readers(run.seeks)],
+        notes=[
+            *evidence.waits_that_ran_out(run.events),
+            *evidence.seeks_of_readers(seeks),
+        ],
         excused=sorted((row["anomaly"], row["allowed_why"], row["count"]) for row in found if row["allowed"]),
     )
     _write_verdict(folder, verdict_of(findings))

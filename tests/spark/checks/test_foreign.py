@@ -7,7 +7,7 @@ import pytest
 from history.manifest import read_manifest
 from imports import formats
 from imports.run_folder import Settings
-from spark import job
+from spark import frames, job
 from spark.checks.allowed import allowed_to
 from spark.checks.sources import Sources
 from spark.folder import recorded
@@ -169,7 +169,7 @@ def found(spark, tmp_path_factory):
     """The anomalies of every case above, as one history."""
     operations = [operation for case in CASES.values() for operation in case]
     run = recorded.open_run(spark, folder_of(tmp_path_factory.mktemp("imported"), *operations))
-    _, cases = job._records(spark, Sources(run), evidence.count(run))
+    _, cases = job._records(spark, Sources(run), frames.count(run))
     yield cases.collect()
     run.release()
 
@@ -214,7 +214,7 @@ def test_a_subscribed_consumer_may_be_moved(spark, tmp_path):
     steps += [{"process": 3, "type": "ok", "f": "subscribe", "mops": ["k"]}, poll(3, "ok", ("k", 1, "b"))]
     steps += [poll(3, "ok", ("k", 0, "a"))]
     run = recorded.open_run(spark, folder_of(tmp_path, *steps))
-    _, cases = job._records(spark, Sources(run), evidence.count(run))
+    _, cases = job._records(spark, Sources(run), frames.count(run))
 
     assert sorted((row["anomaly"], row["allowed"], row["allowed_why"]) for row in cases.collect()) == [
         ("nonmonotonic_poll", True, "a subscribed consumer may be given its partitions anew at any time"),
@@ -264,7 +264,7 @@ def test_evidence_is_missing_where_nothing_was_acknowledged_or_read(spark, tmp_p
     def missing(name, *operations):
         (tmp_path / name).mkdir()
         run = recorded.open_run(spark, folder_of(tmp_path / name, *operations))
-        return [item for item, why in evidence.evidence(run, evidence.count(run)) if why]
+        return [item for item, why in evidence.evidence(run, frames.count(run)) if why]
 
     assert missing("empty") == ["something acknowledged", "something read"]
     assert missing("unknown", {**sent, "type": "info"}, read) == ["something acknowledged"]
