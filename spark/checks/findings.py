@@ -94,6 +94,14 @@ class Findings:
                 producer, seq = names.name(int(cases.values[place]))
                 kept.append({**where._asdict(), "producer_id": producer, "seq": seq, **cases.example(place)})
 
+    def add_case(self, row: Mapping[str, Any], why: str | None) -> None:
+        """Count one case by itself, with its row."""
+        kind = Kind(row["anomaly"], why)
+        self.counts[kind] += 1
+        kept = self.examples.setdefault(kind, [])
+        if len(kept) < MAX_EXAMPLES:
+            kept.append(dict(row))
+
     def add_checks(self, where: TopicPartition, invariant: str, checks: Checks) -> None:
         """Count checks, and keep the first violation."""
         first = None

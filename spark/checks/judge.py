@@ -7,12 +7,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from history.folder import RunFolder
 from history.partition import TopicPartition
+from history.tables import REPLICAS
 from kafka_files.segments import read_segment
 from spark.checks import atomicity, imported, log_content, reading_order, records
 from spark.checks.account import Account, account, counts
@@ -21,8 +21,6 @@ from spark.checks.log_content import OpenEnds, ShortIsr, Transaction
 from spark.evidence.columns import Log, Markers, Names, Polls, Samples, Seeks, Sends, ToldNames, bools, ints
 from spark.evidence.partition import Drain, PartitionEvidence, Unreadable
 from spark.evidence.reader import Tables
-
-_NO_SAMPLES = Samples(*(np.empty(0, dtype=np.int64) for _ in range(9)), np.empty(0, dtype=np.bool_))
 
 
 @dataclass(frozen=True)
@@ -110,7 +108,7 @@ def gather(question: Question, *, logs: bool = True) -> PartitionEvidence:
         sends=sends,
         polls=polls,
         seeks=Seeks.of(tables.read("seeks", where), names),
-        samples=_NO_SAMPLES,
+        samples=Samples.of(REPLICAS.empty_table()),
         logs=held.logs,
         markers=held.markers,
         unreadable=tuple(held.unreadable),
