@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from history.partition import TopicPartition
-from spark.evidence.columns import INCOMPLETE, OK, Codes, Names, Polls, Samples, Seeks, Sends, producer_of, seq_of
+from spark.evidence.columns import INCOMPLETE, OK, Codes, Ints, Names, Polls, Samples, Seeks, Sends, producer_of, seq_of
 from spark.evidence.partition import Unreadable
 from spark.evidence.silences import Silence
 
@@ -105,14 +105,23 @@ def of_clients(sends: Sends, polls: Polls, seeks: Seeks, names: Names) -> Counts
 
 def _ledgers(sends: Sends, names: Names) -> dict[str, Ledger]:
     producers, seqs = producer_of(sends.value), seq_of(sends.value)
-    distinct = Counter(producer_of(np.unique(sends.value)).tolist())
     found = {}
-    for code in sorted(distinct.keys() - {-1}):
+    for code in np.unique(producers[producers >= 0]).tolist():
         own = producers == code
         seq = seqs[own]
         acked = int((sends.outcome[own] == OK).sum())
-        found[names.listed[code]] = Ledger(seq.size, distinct[code], int(seq.max()), sum(seq.tolist()), acked)
+        found[names.listed[code]] = Ledger(seq.size, _distinct(seq), int(seq.max()), _sum(seq), acked)
     return found
+
+
+def _distinct(seq: Ints) -> int:
+    in_order = bool(np.all(seq[1:] > seq[:-1]))
+    return seq.size if in_order else np.unique(seq).size
+
+
+def _sum(seq: Ints) -> int:
+    """Exactly: numbers have up to 47 bits, and a sum of many would not fit an integer of NumPy's."""
+    return (int((seq >> 24).sum()) << 24) + int((seq & 0xFFFFFF).sum())
 
 
 def _by_consumer(consumers: Codes, names: Names) -> Counter[str]:

@@ -6,9 +6,8 @@ those of the times themselves by at most 0.1 % (by phase) and 1.6 % (by second);
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,7 @@ QUANTILES = {"p50_ms": 0.5, "p99_ms": 0.99, "p999_ms": 0.999}
 SETTLING_NS = 1_000_000_000  # of a phase's end: what is due then may still be under way
 _SECOND_NS = 1_000_000_000
 _BUCKET_BITS = 12  # of a key of ``Seconds``: there are 59 * 2**5 coarse buckets
-_MERGED_AT_ONCE = 32
+_MERGED_AT_ONCE = 1_000_000  # entries of ``Seconds.keys``
 
 
 @dataclass(frozen=True)
@@ -163,25 +162,31 @@ def _no_edges(size: int) -> tuple[Ints, Ints]:
 
 
 def merge_seconds(parts: Iterable[Seconds]) -> Seconds:
-    """The same of several partitions, some at a time: no more are held than these and their sum."""
-    left = iter(parts)
-    merged = _NOTHING
-    while some := list(islice(left, _MERGED_AT_ONCE)):
-        merged = _merge_seconds([merged, *some])
-    return merged
+    """The same of several partitions, some at a time: no more is held than about twice their sum."""
+    merged, waiting, held = _NOTHING, [], 0
+    for part in parts:
+        waiting.append(part)
+        held += part.keys.size
+        if held > max(_MERGED_AT_ONCE, merged.keys.size):
+            merged, waiting, held = _merge_seconds([merged, *waiting]), [], 0
+    return _merge_seconds([merged, *waiting])
 
 
-def _merge_seconds(parts: list[Seconds]) -> Seconds:
-    stacked = {each.name: np.concatenate([getattr(part, each.name) for part in parts]) for each in fields(Seconds)}
-    second, at = np.unique(stacked["second"], return_inverse=True)
-    sums = {name: np.zeros(second.size, dtype=np.int64) for name in ("acked", "failed", "indeterminate")}
-    for name, summed in sums.items():
-        np.add.at(summed, at, stacked[name])
+def _merge_seconds(parts: Sequence[Seconds]) -> Seconds:
+    def of(name: str) -> list[Ints]:
+        return [getattr(part, name) for part in parts]
+
+    acked, failed, indeterminate = (
+        add_counts(of("second"), of(name))[1] for name in ("acked", "failed", "indeterminate")
+    )
+    second = np.unique(np.concatenate(of("second")))
     least, largest = _no_edges(second.size)
-    np.minimum.at(least, at, stacked["least_ns"])
-    np.maximum.at(largest, at, stacked["largest_ns"])
-    keys, counts = add_counts([stacked["keys"]], [stacked["counts"]])
-    return Seconds(second, **sums, least_ns=least, largest_ns=largest, keys=keys, counts=counts)
+    for part in parts:
+        at = np.searchsorted(second, part.second)
+        least[at] = np.minimum(least[at], part.least_ns)
+        largest[at] = np.maximum(largest[at], part.largest_ns)
+    keys, counts = add_counts(of("keys"), of("counts"))
+    return Seconds(second, acked, failed, indeterminate, least, largest, keys, counts)
 
 
 def timeline_sends(merged: Seconds) -> list[dict[str, Any]]:

@@ -1,9 +1,11 @@
 """Counts of partitions add up to those of the run."""
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 from history.partition import TopicPartition
+from history.payload import MAX_SEQ
 from history.tables import POLLS, REPLICAS, SEEKS, SENDS
 from spark.evidence import counts
 from spark.evidence.columns import Names, Polls, Samples, Seeks, Sends
@@ -40,11 +42,13 @@ def test_ledgers_of_partitions_are_one_ledger():
         ([0, 2], [2, 3], 1),  # as many, and not the sum of all numbers
         ([0, 2], [3], 0),  # 1 was lost with a part of the ledger
         ([5], [9], 0),
+        ([MAX_SEQ, MAX_SEQ - 1, MAX_SEQ - 2], [MAX_SEQ], 0),
+        ([MAX_SEQ, MAX_SEQ], [], 1),
     ],
 )
 def test_a_number_that_stands_twice_is_seen(here, there, repeated):
     """Also in another partition, unless others are lacking; what lacks is nobody's double."""
-    found = Counts().merge([clients([sent(n) for n in here]), clients([sent(n) for n in there])])
+    found = Counts().merge([*(clients([sent(n, at_ns=S) for n in part]) for part in (here, there))])
 
     assert found.ledgers["load-1"].repeated == repeated
 
@@ -91,3 +95,8 @@ def test_a_capture_counts_what_answered():
 
     assert found.captured == {"before": {(1, "orders", 0)}, "after": {(1, "orders", 0)}}
     assert found.ends == {(1, "orders", 0): 8}
+
+
+def test_sums_of_large_numbers_are_exact():
+    """100,000 of the largest number there is, which is more than an integer of 64 bits holds."""
+    assert counts._sum(np.full(100_000, MAX_SEQ)) == 100_000 * MAX_SEQ
