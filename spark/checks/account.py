@@ -275,8 +275,3 @@ def counts(sends: Sends, found: Account) -> dict[str, int]:
         "duplicated": int((found.copies > 1).sum()),
         "duplicate_copies": int(np.maximum(found.copies - 1, 0).sum()),
     }
-
-
-def gone(delivery: Mapping[str, int]) -> int:
-    """Acknowledged records of which it is certain that no reader will ever see them."""
-    return delivery["lost"] + delivery["truncated_ack"] + delivery["unknown_offset_ack"]

@@ -15,7 +15,7 @@ from history.events import Event
 from history.manifest import Manifest
 from history.metrics import METRICS
 from history.tables import PHASE_START
-from spark.checks.account import gone
+from spark.checks.delivery import gone
 
 Row = Mapping[str, Any]
 

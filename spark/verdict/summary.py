@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from expectations.suites import Outcome
-from spark.checks.account import gone
 from spark.checks.anomalies import SEVERITY
+from spark.checks.delivery import gone
 
 OPEN = ("undrained", "unseen")  # nobody knows what became of these: evidence is missing, no promise is broken
 
