@@ -88,10 +88,11 @@ REPLICAS = pa.schema(
     ]
 )
 
+CONTROLLER = "controller"  # as an observer: its own history, not a view
 # One row per view of a partition's state. source: metadata.
 ISR = pa.schema(
     [
-        _required("observer", pa.string()),  # a broker id as text, or "controller"
+        _required("observer", pa.string()),  # a broker id as text, or CONTROLLER
         _required("source", pa.string()),
         *_PARTITION,
         pa.field("leader", pa.int32()),  # -1: none

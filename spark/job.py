@@ -23,6 +23,7 @@ from history.folder import RunFolder, write_atomically
 from history.partition import TopicPartition
 from history.tables import JUDGED
 from kafka_files.broker_log import BROKER_LOG
+from spark import frames
 from spark.checks import anomalies, invariants, known_bugs, order, questions, replica_checks, transactions
 from spark.checks.allowed import allowed, allowed_to
 from spark.checks.findings import Findings
@@ -30,12 +31,12 @@ from spark.checks.gates import sometimes
 from spark.checks.judge import Answer, Question
 from spark.checks.questions import Known
 from spark.checks.sources import Sources, max_isr_lag_ns
+from spark.evidence.counts import Counts
 from spark.folder import recorded
 from spark.folder.kafka_log import register
 from spark.folder.tables import PARTITION, read_table, rows, write_table
 from spark.measures import metrics, recovery, timeline
 from spark.verdict import evidence
-from spark.verdict import explanations as stories
 from spark.verdict.summary import Conclusion, verdict_of
 
 log = logging.getLogger("plimsoll.judge")
@@ -92,7 +93,7 @@ def _check_seal(folder: RunFolder) -> None:
 
 def _judge(spark: SparkSession, folder: RunFolder) -> None:
     run = recorded.open_run(spark, folder)
-    counts = evidence.count(run)
+    counts = frames.count(run)
     items = evidence.evidence(run, counts)
     sources = Sources(run)
     answers, findings = judge_records(spark, sources, counts)
@@ -101,14 +102,14 @@ def _judge(spark: SparkSession, folder: RunFolder) -> None:
     load_spans = rows(spark, SPANS, (span._asdict() for span in recovery.load_spans(run.events)))
     changes = sources.changes
     loads = [producer.producer_id for producer in run.manifest.producers if producer.rate_per_s]
-    stalls = recovery.longest_stalls(run.sends.filter(F.col("producer_id").isin(loads)), run.samples, spans)
+    stalls = frames.longest_stalls(run.sends.filter(F.col("producer_id").isin(loads)), run.samples, spans)
     tables: dict[str, Callable[[], DataFrame]] = {
         "anomalies": lambda: _explained(spark, sources, examples),
         "anomaly_counts": lambda: rows(spark, JUDGED["anomaly_counts"], counted),
         "invariants": lambda: _invariants(spark, sources, findings, items),
         "delivery": lambda: rows(spark, JUDGED["delivery"], questions.delivery(answers)),
-        "recovery": lambda: recovery.recovery(spark, run.manifest, run.events, changes, stalls),
-        "latency": lambda: recovery.latency(run.sends, load_spans),
+        "recovery": lambda: frames.recovery(spark, run.manifest, run.events, changes, stalls),
+        "latency": lambda: frames.latency(run.sends, load_spans),
         "timeline_replicas": lambda: timeline.timeline_replicas(run.samples, run.replicas, run.manifest.probe_hz),
         "timeline_isr": lambda: timeline.timeline_isr(run.isr, changes),
         "timeline_sends": lambda: timeline.timeline_sends(run.sends),
@@ -148,7 +149,7 @@ def _measured(spark: SparkSession, run: recorded.Recorded) -> metrics.Measured:
     )
 
 
-def judge_records(spark: SparkSession, sources: Sources, counts: evidence.Counts) -> tuple[list[Answer], Findings]:
+def judge_records(spark: SparkSession, sources: Sources, counts: Counts) -> tuple[list[Answer], Findings]:
     """What became of every record, partition by partition."""
     run = sources.run
     asked = questions.questions(sources, _partitions(run), _known(sources, counts))
@@ -176,7 +177,7 @@ def _partitions(run: recorded.Recorded) -> list[TopicPartition]:
     return sorted(named)
 
 
-def _known(sources: Sources, counts: evidence.Counts) -> Known:
+def _known(sources: Sources, counts: Counts) -> Known:
     run = sources.run
     members: dict[TopicPartition, list[int]] = {}
     for row in recorded.final_isr(run.isr).collect():
@@ -210,8 +211,8 @@ def _explained(spark: SparkSession, sources: Sources, examples: Sequence[Mapping
     if sources.manifest.foreign or not examples:
         return told
     run = sources.run
-    seen = stories.Witnesses(run.samples, recorded.leaders(run.isr), run.epochs, rows(spark, BROKER_LOG, sources.lines))
-    return stories.with_story(told, seen, _origin_ns(run))
+    seen = frames.Witnesses(run.samples, recorded.leaders(run.isr), run.epochs, rows(spark, BROKER_LOG, sources.lines))
+    return frames.with_story(told, seen, _origin_ns(run))
 
 
 def _origin_ns(run: recorded.Recorded) -> int:
@@ -291,7 +292,8 @@ def _conclude(spark: SparkSession, run: recorded.Recorded, items: list[evidence.
         name: sum(row["cases"] for row in found if row["anomaly"] == name and not row["allowed"])
         for name in anomalies.SEVERITY
     }
-    judged = sorted(read_judged(spark, folder, "invariants").collect(), key=lambda row: int(row["invariant"][1:]))
+    judged = [row.asDict() for row in read_judged(spark, folder, "invariants").collect()]
+    judged.sort(key=lambda row: int(row["invariant"][1:]))
     delivered = _delivered(read_judged(spark, folder, "delivery").collect())
     items = [
         ("seal intact", None),
@@ -317,15 +319,16 @@ def _conclude(spark: SparkSession, run: recorded.Recorded, items: list[evidence.
             ),
         ],
     )
+    seeks = [row.asDict() for row in run.seeks.collect()]
     findings = Conclusion(
         outcome=outcome,
         missing=[reason for _, reason in items if reason],
         anomalies=counted,
         forbidden=forbidden,
-        invariants=[row.asDict() for row in judged],
+        invariants=judged,
         delivery=delivered,
         allowed=permitted,
-        notes=[*evidence.waits_that_ran_out(run.events), *evidence.seeks_of_readers(run.seeks)],
+        notes=[*evidence.waits_that_ran_out(run.events), *evidence.seeks_of_readers(seeks)],
         excused=sorted((row["anomaly"], row["allowed_why"], row["cases"]) for row in found if row["allowed"]),
     )
     _write_verdict(folder, verdict_of(findings))

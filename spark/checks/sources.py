@@ -19,6 +19,7 @@ from pyspark.sql import functions as F  # noqa: N812  # the name that Spark's ow
 from history.events import Event
 from history.manifest import Manifest
 from history.partition import TopicPartition
+from history.tables import CONTROLLER
 from history.traits import Trait
 from kafka_files.broker_log import read_broker_logs
 from kafka_files.clock import Clock, read_clock
@@ -31,7 +32,7 @@ from spark.checks.allowed import last_copy_lost, unclean_election
 from spark.checks.gates import always, sometimes
 from spark.checks.invariants import NewLog, Outage
 from spark.checks.watermarks import Facts, Fault
-from spark.folder.recorded import CONTROLLER, Recorded, isr_changes
+from spark.folder.recorded import Recorded, isr_changes
 from spark.folder.tables import PARTITION, rows
 
 _RETENTION = ("retention.ms", "retention.bytes")

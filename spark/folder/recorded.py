@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -12,13 +11,11 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812  # the name that Spark's own pages use
 
-from history.errors import EvidenceError
-from history.events import Event, read_events
 from history.folder import RunFolder
-from history.manifest import Manifest, read_manifest
-from history.partition import TopicPartition
+from history.manifest import Manifest
 from history.tables import RECORDED
-from spark.folder.tables import PARTITION, REPLICA, read_table, rows
+from spark.folder.run import Run, drains, open_folder
+from spark.folder.tables import PARTITION, REPLICA, read_files, rows
 
 # Where an epoch starts, as a replica's leader-epoch-checkpoint says; the file has one "<epoch> <start>" a line.
 EPOCHS = pa.schema(
@@ -47,20 +44,15 @@ PRODUCERS = pa.schema(
     ]
 )
 
-CONTROLLER = "controller"  # as an observer: its own history, not a view
 _BEFORE = (Window.unboundedPreceding, -1)
 
 SMALL_BYTES = 500_000_000
 
 
 @dataclass(frozen=True)
-class Recorded:
-    """Everything that the checks read. ``problems`` are files that could not be read, one sentence each."""
+class Recorded(Run):
+    """Everything that the checks read."""
 
-    folder: RunFolder
-    manifest: Manifest
-    events: list[Event]
-    clients: list[dict[str, Any]]
     sends: DataFrame
     polls: DataFrame
     seeks: DataFrame
@@ -71,7 +63,6 @@ class Recorded:
     segments: DataFrame  # kafka_files.segments.SEGMENTS plus broker_id
     epochs: DataFrame
     drains: DataFrame
-    problems: list[str]
 
     @property
     def samples(self) -> DataFrame:
@@ -157,22 +148,15 @@ def open_run(spark: SparkSession, folder: RunFolder) -> Recorded:
     Raises:
         EvidenceError: the manifest, the events or a client's file cannot be read.
     """
-    manifest = read_manifest(folder.manifest)
-    tables, problems = {}, []
-    for name, schema in RECORDED.items():
-        where = folder.table(name)
-        tables[name], unreadable = read_table(spark, where, schema)
-        problems += unreadable
-    clients = _read_clients(folder)
+    run = open_folder(folder)
+    manifest = run.manifest
+    tables = {name: read_files(spark, run.files[name], schema) for name, schema in RECORDED.items()}
     whole = _in_one_piece(spark, folder)
     segments = spark.read.format("kafka_log").load(str(folder.brokers))
     pairs = [F.lit(part) for node in manifest.brokers for part in (node.name, node.node_id)]
     broker_id = F.create_map(*pairs)[F.col("node")] if pairs else F.lit(None).cast("int")
     return Recorded(
-        folder=folder,
-        manifest=manifest,
-        events=_read_events(folder),
-        clients=clients,
+        **vars(run),
         sends=tables["sends"].transform(whole).persist(),
         polls=tables["polls"].transform(whole).persist(),
         seeks=tables["seeks"],
@@ -182,8 +166,7 @@ def open_run(spark: SparkSession, folder: RunFolder) -> Recorded:
         usage=tables["usage"],
         segments=segments.withColumn("broker_id", broker_id).transform(whole).persist(),
         epochs=rows(spark, EPOCHS, _epoch_starts(folder, manifest)),
-        drains=rows(spark, DRAINS, _drains(clients)),
-        problems=problems,
+        drains=rows(spark, DRAINS, (where._asdict() | drain._asdict() for where, drain in drains(run.clients).items())),
     )
 
 
@@ -195,55 +178,6 @@ def _in_one_piece(spark: SparkSession, folder: RunFolder) -> Callable[[DataFrame
     small = sum(file.stat().st_size for file in folder.path.rglob("*") if file.is_file()) < SMALL_BYTES
     spark.conf.set("spark.sql.shuffle.partitions", 1 if small else 2 * spark.sparkContext.defaultParallelism)
     return lambda frame: frame.coalesce(1) if small else frame
-
-
-def producers(recorded: Recorded) -> list[dict[str, Any]]:
-    """Each producer and whether it ended cleanly (a row of ``PRODUCERS``); an imported one does by its nature."""
-    ended = {client["client_id"]: client.get("clean") is True for client in recorded.clients}
-    return [
-        {"producer_id": p.producer_id, "clean": ended.get(p.producer_id, p.engine == "foreign")}
-        for p in recorded.manifest.producers
-    ]
-
-
-def _read_events(folder: RunFolder) -> list[Event]:
-    try:
-        return sorted(read_events(folder.events), key=lambda event: event.t_ns)
-    except (OSError, ValueError, TypeError) as error:
-        raise EvidenceError(f"{folder.events} cannot be read as events: {error}.") from error
-
-
-def _read_clients(folder: RunFolder) -> list[dict[str, Any]]:
-    clients = []
-    for file in sorted(folder.clients.glob("*.json")):
-        try:
-            client = json.loads(file.read_text())
-            clients.append({"client_id": file.stem, "role": "", **client})
-        except (OSError, ValueError, TypeError) as error:
-            raise EvidenceError(f"{file} cannot be read as a client's last words: {error}.") from error
-    return clients
-
-
-def _drains(clients: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """The furthest complete drain of each partition."""
-    best: dict[TopicPartition, dict[str, Any]] = {}
-    for client in clients:
-        for key, reached in (client.get("partitions") or {}).items() if client["role"] == "drain" else ():
-            where = TopicPartition.parse(key)
-            row = {
-                **where._asdict(),
-                "position": reached.get("position"),
-                "end_offset": reached.get("end_offset"),
-                "complete": reached.get("complete") is True and client.get("clean") is True,
-            }
-            known = best.get(where)
-            if known is None or _reach(row) > _reach(known):
-                best[where] = row
-    yield from best.values()
-
-
-def _reach(drain: dict[str, Any]) -> tuple[bool, int]:
-    return drain["complete"], drain["position"] or 0
 
 
 def _epoch_starts(folder: RunFolder, manifest: Manifest) -> Iterator[dict[str, Any]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from spark.evidence.reader import problem_of
+from spark.folder.run import readable
 
 PARTITION = ["topic", "partition"]
 VALUE = ["producer_id", "seq"]
@@ -27,12 +27,15 @@ def rows(spark: SparkSession, schema: pa.Schema, rows: Iterable[Mapping[str, Any
 
 def read_table(spark: SparkSession, folder: Path, schema: pa.Schema) -> tuple[DataFrame, list[str]]:
     """A recorded table, and one sentence for each of its files that cannot be read as such."""
-    problems = {file: problem_of(file, schema) for file in sorted(folder.glob("*.parquet"))}
-    readable = [str(file) for file, problem in problems.items() if problem is None]
-    sentences = [problem for problem in problems.values() if problem is not None]
-    if not readable:
-        return rows(spark, schema, []), sentences
-    return spark.read.schema(from_arrow_schema(schema)).parquet(*readable), sentences
+    files, problems = readable(folder, schema)
+    return read_files(spark, files, schema), problems
+
+
+def read_files(spark: SparkSession, files: Sequence[Path], schema: pa.Schema) -> DataFrame:
+    """The readable files of one table."""
+    if not files:
+        return rows(spark, schema, [])
+    return spark.read.schema(from_arrow_schema(schema)).parquet(*map(str, files))
 
 
 def write_table(frame: DataFrame, folder: Path, schema: pa.Schema) -> None:

@@ -1,4 +1,4 @@
-"""How long each fault was felt: detection, election, ISR, writes, high watermark; and latency by phase.
+"""How long each fault was felt: detection, election, ISR, writes, high watermark.
 
 Times count from the order to inject (``catch_up``: from the order to heal) on the host's monotonic clock, until the
 controller decided, as its own history says. ``rebalanced``: from the order to heal until the ISR is full and the
@@ -12,24 +12,22 @@ views.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from pyspark.sql import DataFrame, SparkSession, Window
-from pyspark.sql import functions as F  # noqa: N812  # the name that Spark's own pages use
+import numpy as np
 
 from history.events import Event
 from history.manifest import Manifest
-from history.tables import LATENCY, RECOVERY
+from history.partition import TopicPartition
+from history.tables import CONTROLLER
 from history.traits import Trait
-from spark.folder.recorded import CONTROLLER
-from spark.folder.tables import PARTITION, rows
+from spark.evidence.columns import NULL, OK, Ints, Samples, Sends
 
-ABORTED = "transaction_aborted"  # the error of every record of a transaction that ended so (clusters/clients/ledger.py)
-QUANTILES = ("p50_ms", "p99_ms", "p999_ms")
-SETTLING_NS = 1_000_000_000  # of a phase's end: what is due then may still be under way
 _NO_HISTORY = "the controller's history is missing or has no good times, and leaders' metadata is all there is"
+
+
+Change = Mapping[str, Any]  # of a partition from ``received_ns`` on: a row of ``spark.checks.sources.CHANGES``
 
 
 class Span(NamedTuple):
@@ -71,22 +69,11 @@ def _load_span(span: Span, events: list[Event]) -> Span:
     return Span(span.phase, from_ns, min([span.to_ns, *ends]))
 
 
-def recovery(
-    spark: SparkSession, manifest: Manifest, events: list[Event], changes: DataFrame, stalls: DataFrame
-) -> DataFrame:
-    """The recovery table: ISR times per fault and partition, write and HW stalls per phase.
-
-    ``changes`` (``Sources.changes``) is small and collected; ``stalls`` comes from ``longest_stalls``.
-    """
-    states = changes.orderBy("received_ns").collect()
-    return rows(spark, RECOVERY, fault_times(manifest, events, states)).union(stalls.select(*RECOVERY.names))
-
-
-def fault_times(manifest: Manifest, events: list[Event], states: Iterable[Any]) -> Iterator[dict[str, Any]]:
+def fault_times(manifest: Manifest, events: list[Event], states: Iterable[Change]) -> Iterator[dict[str, Any]]:
     """Rows of the recovery table for each fault and partition; ``states`` are rows of ``Sources.changes`` in order."""
-    seen: dict[tuple[str, int], list[Any]] = {}
+    seen: dict[TopicPartition, list[Change]] = {}
     for row in states:
-        seen.setdefault((row["topic"], row["partition"]), []).append(row)
+        seen.setdefault(TopicPartition.of(row), []).append(row)
     spans = phases(events)
     for fault in (e for e in events if e.kind == "injected" and manifest.has(e.step, Trait.RECOVERY_EXPECTED)):
         for partition, of_partition in seen.items():
@@ -94,7 +81,7 @@ def fault_times(manifest: Manifest, events: list[Event], states: Iterable[Any]) 
 
 
 def _of_fault(
-    fault: Event, events: list[Event], spans: list[Span], manifest: Manifest, where: tuple[str, int, list[Any]]
+    fault: Event, events: list[Event], spans: list[Span], manifest: Manifest, where: tuple[str, int, list[Change]]
 ) -> Iterator[dict[str, Any]]:
     """The times of one fault on one partition; a fault that is over can cause no more: there its times are censored."""
     topic, partition, seen = where
@@ -108,7 +95,7 @@ def _of_fault(
     if not before or not targets & assigned:
         return
 
-    def measure(metric: str, start_ns: int, found: Iterable[Any], limit_ns: int) -> dict[str, Any]:
+    def measure(metric: str, start_ns: int, found: Iterable[Change], limit_ns: int) -> dict[str, Any]:
         first_ns = next((row["received_ns"] for row in found), None)
         what = "the fault" if limit_ns == over_ns != phase_ends else "the phase"
         end_ns = max(limit_ns, start_ns) if first_ns is None else first_ns
@@ -162,93 +149,51 @@ def _first_after(fault: Event, kind: str, events: list[Event]) -> int | None:
     return next((e.t_ns for e in own if e.t_ns >= fault.t_ns), None)
 
 
-def longest_stalls(sends: DataFrame, samples: DataFrame, spans: DataFrame) -> DataFrame:
-    """Per phase and partition: the longest time without an acknowledgement, and without the HW growing.
+def longest_stalls(
+    where: TopicPartition, sends: Sends, samples: Samples, spans: Iterable[Span]
+) -> list[dict[str, Any]]:
+    """Rows of the recovery table: per phase the longest time without an acknowledgement, and without the HW growing.
 
-    ``spans`` is (phase, from_ns, to_ns), ``sends`` those of open loops, which never pause by themselves. The
+    ``sends`` are those of open loops, which never pause by themselves; a partition without any has no stalls. The
     stretches from the phase's start and to its end count; the one to the end is censored.
     """
-    acked = F.when((F.col("outcome") == "ok"), F.col("done_ns"))
-    acks = sends.select(*PARTITION, acked.alias("t_ns"))
-    samples = samples.join(F.broadcast(sends.select(*PARTITION).distinct()), PARTITION, how="left_semi")
-    so_far = Window.partitionBy(*PARTITION).orderBy("received_ns").rowsBetween(Window.unboundedPreceding, -1)
-    grown = samples.withColumn("top", F.max("high_watermark").over(so_far)).filter(
-        F.col("top").isNull() | (F.col("high_watermark") > F.col("top"))
-    )
-    growth = grown.select(*PARTITION, F.col("received_ns").alias("t_ns"))
-    writes = _longest_gap(acks, spans, "write_unavailable", "sends")
-    return writes.union(_longest_gap(growth, spans, "hw_stall", "replicas"))
+    if not len(sends):
+        return []
+    acked_ns = sends.done_ns[(sends.outcome == OK) & (sends.done_ns != NULL)]
+    spans = list(spans)
+    found = [_longest_gap(where, np.sort(acked_ns), span, "write_unavailable", "sends") for span in spans]
+    if len(samples):
+        grown_ns = growth(samples)
+        found += [_longest_gap(where, grown_ns, span, "hw_stall", "replicas") for span in spans]
+    return found
 
 
-def _longest_gap(moments: DataFrame, spans: DataFrame, metric: str, source: str) -> DataFrame:
-    in_order = Window.partitionBy("phase", *PARTITION).orderBy("t_ns")
-    starts = moments.select(*PARTITION).distinct().crossJoin(F.broadcast(spans))
-    inside = F.col("t_ns").between(F.col("from_ns"), F.col("to_ns"))
-    within = (
-        moments.join(F.broadcast(spans), inside, how="inner")
-        .withColumn("seen", F.lit(1))
-        .unionByName(starts.withColumns({"t_ns": F.col("from_ns"), "seen": F.lit(0)}))
-    )
-    next_ns = F.lead("t_ns").over(in_order)
-    gaps = within.withColumns({"gap_ns": F.coalesce(next_ns, "to_ns") - F.col("t_ns"), "open": next_ns.isNull()})
-    longest = F.max(F.struct("gap_ns", "t_ns", "open"))
-    return (
-        gaps.groupBy("phase", *PARTITION)
-        .agg(longest.alias("longest"), F.sum("seen").alias("samples"))
-        .select(
-            "phase",
-            F.lit("").alias("fault"),
-            *PARTITION,
-            F.lit(metric).alias("metric"),
-            F.col("longest.t_ns").alias("from_ns"),
-            (F.col("longest.gap_ns") / 1e6).alias("value_ms"),
-            F.col("longest.open").alias("censored"),
-            F.lit(source).alias("source"),
-            "samples",
-            F.lit(None).cast("string").alias("note"),
-        )
-    )
+def growth(samples: Samples) -> Ints:
+    """When the high watermark was seen above all that any replica had shown before, in order."""
+    order = np.argsort(samples.received_ns, kind="stable")
+    hw = samples.hw[order]
+    so_far = np.maximum.accumulate(hw)
+    above = np.ones(hw.size, dtype=np.bool_)
+    above[1:] = hw[1:] > so_far[:-1]
+    return samples.received_ns[order][above]
 
 
-def latency(sends: DataFrame, spans: DataFrame) -> DataFrame:
-    """Load and latency by phase: sends by the phase in which they were due, acknowledgements by that of their arrival.
-
-    Latency counts from the due time, whatever the cluster did then; ``spans`` is (phase, from_ns, to_ns). What was due
-    right before the end may still be under way then, and is not owed. What is owed and was never acknowledged took
-    longer than anything: a quantile that falls on it has no value.
-
-    A transaction that was aborted was answered, with all its records in the log: most are aborted on purpose.
-    """
-    settling = F.least(F.lit(SETTLING_NS), ((F.col("to_ns") - F.col("from_ns")) / 2).cast("long"))
-    owed = F.col("due_ns") < F.col("to_ns") - settling
-    aborted = F.col("error").eqNullSafe(ABORTED) & F.col("done_ns").isNotNull()
-    answered = (F.col("outcome") == "ok") | aborted
-    kept = owed & answered & (F.col("done_ns") < F.col("to_ns"))
-    taken_ms = F.when(answered, (F.col("done_ns") - F.col("due_ns")) / 1e6)
-    waited_ms = F.coalesce(taken_ms, F.when(owed, F.lit(math.inf)))
-    quantiles = F.percentile(waited_ms, F.array(F.lit(0.5), F.lit(0.99), F.lit(0.999)))
-    arrivals = (
-        _within(sends.filter("outcome = 'ok'"), "done_ns", spans).groupBy("phase").agg(F.count("*").alias("came"))
-    )
-    return (
-        _within(sends, "due_ns", spans)
-        .groupBy("phase", "from_ns", "to_ns")
-        .agg(
-            F.count("*").alias("due"),
-            F.count(taken_ms).alias("acked"),
-            F.count_if(owed).alias("owed"),
-            F.count_if(kept).alias("kept"),
-            quantiles.alias("q"),
-            F.max(taken_ms).alias("max_ms"),
-        )
-        .join(arrivals, "phase", how="left")
-        .withColumns({name: F.nullif(F.col("q")[at], F.lit(math.inf)) for at, name in enumerate(QUANTILES)})
-        .withColumn("arrived", F.coalesce("came", F.lit(0)))
-        .withColumn("seconds", (F.col("to_ns") - F.col("from_ns")) / 1e9)
-        .select(*LATENCY.names)
-    )
-
-
-def _within(sends: DataFrame, moment: str, spans: DataFrame) -> DataFrame:
-    inside = (F.col(moment) >= F.col("from_ns")) & (F.col(moment) < F.col("to_ns"))
-    return sends.join(F.broadcast(spans), inside, how="inner")
+def _longest_gap(where: TopicPartition, moments: Ints, span: Span, metric: str, source: str) -> dict[str, Any]:
+    """The longest time of a span between two moments; of equal ones the last."""
+    begin = int(np.searchsorted(moments, span.from_ns))
+    inside = moments[begin : max(begin, int(np.searchsorted(moments, span.to_ns, side="right")))]
+    edges = np.concatenate([[span.from_ns], inside, [span.to_ns]])
+    gaps = np.diff(edges)
+    longest = gaps.size - 1 - int(np.argmax(gaps[::-1]))
+    return {
+        "phase": span.phase,
+        "fault": "",
+        **where._asdict(),
+        "metric": metric,
+        "from_ns": int(edges[longest]),
+        "value_ms": int(gaps[longest]) / 1e6,
+        "censored": longest == gaps.size - 1,
+        "source": source,
+        "samples": int(inside.size),
+        "note": None,
+    }

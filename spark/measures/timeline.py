@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812  # the name that Spark's own pages use
 
-from spark.folder.recorded import CONTROLLER
+from history.tables import CONTROLLER
 from spark.folder.tables import PARTITION, REPLICA
 
 BUCKETS = 900  # two points a bucket, so that a replica has about 2,000 with its steps and gaps

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, Row, Window
-from pyspark.sql import functions as F  # noqa: N812  # the name that Spark's own pages use
 
 from history.events import Event
 from history.manifest import Manifest
 from history.partition import TopicPartition
 from history.traits import Trait
-from kafka_files.segments import segment_files
-from spark.folder.recorded import Recorded, producers
-from spark.folder.tables import REPLICA, rows
+from spark.evidence.counts import Counts, Replica
+from spark.evidence.silences import SILENCE_S, Silence
+from spark.folder.run import Run, drains, producers
 
 EVIDENCE = pa.schema(
     [
@@ -27,147 +24,29 @@ EVIDENCE = pa.schema(
 )
 UNREADABLE = ("bad crc", "compressed", "malformed", "magic")
 WATCHERS = ("prober", "consumer", "drain")  # roles of clients
-SILENCE_S = 3.0  # the probe speaks of each broker 20 times a second, and of one that does not answer after 0.25 s
-MAX_SILENCE_S = 10.0  # however busy the host was
-_WORDS = pa.schema([pa.field("broker_id", pa.int32(), nullable=False), pa.field("at", pa.int64(), nullable=False)])
 
 Item = tuple[str, str | None]
 
 
-@dataclass(frozen=True)
-class Counts:
-    """What the recorded tables hold, counted once. Replicas are (broker_id, topic, partition)."""
-
-    ledgers: dict[str, Row]
-    sampled: set[tuple[int, str, int]]
-    captured: dict[str, set[tuple[int, str, int]]]
-    ends: dict[tuple[int, str, int], int]  # log ends at the capture AFTER
-    logs: set[tuple[int, str, int]]  # replicas with at least one segment file
-    log_ends: dict[tuple[int, str, int], int]  # by the segments; an empty one is named after the log end
-    log_problems: dict[tuple[int, str, int], list[str]] = field(default_factory=dict)
-    read: dict[str, int] = field(default_factory=dict)  # rows of ``polls`` by consumer
-    sought: dict[str, int] = field(default_factory=dict)  # rows of ``seeks`` by consumer
-    probed: dict[str, int] = field(default_factory=dict)  # rows of the prober's tables, by its names for their counts
-    silences: list[Row] = field(default_factory=list)  # times without a word of the probe on a broker
-    probed_in: set[tuple[str, int]] = field(default_factory=set)  # (phase, broker_id) with a good sample
-
-
-def count(recorded: Recorded) -> Counts:
-    """Collect the few numbers that the evidence items are about."""
-    ledgers = recorded.sends.groupBy("producer_id").agg(
-        F.count("*").alias("rows"),
-        F.count_distinct("seq").alias("numbers"),
-        F.max("seq").alias("last_seq"),
-        F.count_if(F.col("outcome") == "ok").alias("acked"),
-    )
-    good = F.col("error").isNull() & F.col("log_end_offset").isNotNull()
-    captures = recorded.offsets.filter(good).select("capture", *REPLICA, "log_end_offset").collect()
-    logs = recorded.segments.groupBy(*REPLICA).agg(
-        F.max(F.when(F.col("problem").isNull(), F.col("last_offset"))).alias("last_offset"),
-        F.sort_array(F.collect_set("problem")).alias("problems"),
-    )
-    found = [(_replica(row), row) for row in logs.collect()]
-    begun = _exported(recorded)
-    read = {replica: row["last_offset"] + 1 for replica, row in found if row["last_offset"] is not None}
-    captured: dict[str, set[tuple[int, str, int]]] = {}
-    for row in captures:
-        captured.setdefault(row["capture"], set()).add(_replica(row))
-    return Counts(
-        ledgers={row["producer_id"]: row for row in ledgers.collect()},
-        sampled={_replica(row) for row in recorded.samples.select(*REPLICA).distinct().collect()},
-        captured=captured,
-        ends={_replica(row): row["log_end_offset"] for row in captures if row["capture"] == "after"},
-        logs=set(begun),
-        log_ends={replica: max(read.get(replica, 0), base) for replica, base in begun.items()},
-        log_problems={replica: row["problems"] for replica, row in found if row["problems"]},
-        read=_by_consumer(recorded.polls),
-        sought=_by_consumer(recorded.seeks),
-        probed={"rows": recorded.replicas.count(), "isr_rows": recorded.isr.count()},
-        silences=_silences(recorded),
-        probed_in=_probed_in(recorded),
-    )
-
-
-def _by_consumer(frame: DataFrame) -> dict[str, int]:
-    return {row["consumer_id"]: row["count"] for row in frame.groupBy("consumer_id").count().collect()}
-
-
-def _phases(events: list[Event]) -> dict[str, tuple[int, int]]:
+def phases(events: Sequence[Event]) -> dict[str, tuple[int, int]]:
     """When each phase that was run to its end began and ended."""
     begun = {event.phase: event.t_ns for event in events if event.kind == "phase_started"}
     ended = {event.phase: event.t_ns for event in events if event.kind == "phase_ended"}
     return {name: (at, ended[name]) for name, at in begun.items() if name in ended}
 
 
-def _probed_in(recorded: Recorded) -> set[tuple[str, int]]:
-    phases = _phases(recorded.events)
-    if not phases:
-        return set()
-    at = F.col("received_ns")
-    counts = [F.count_if(at.between(*span)).alias(str(number)) for number, span in enumerate(phases.values())]
-    found = recorded.samples.groupBy("broker_id").agg(*counts).collect()
-    return {(name, row["broker_id"]) for row in found for number, name in enumerate(phases) if row[str(number)]}
-
-
-def _silences(recorded: Recorded) -> list[Row]:
-    """From the first phase to quiescence: (broker_id, at, before), the probe's next word on a broker and the one before
-    it, where they are too far apart. That a broker did not answer is a word, too. Of a silence the share is explained
-    in which tasks of the host waited for its CPUs.
-    """
-    begun = next((event.t_ns for event in recorded.events if event.kind == "phase_started"), None)
-    ended = next((event.t_ns for event in recorded.events if _is_quiescence(event)), None)
-    if begun is None or ended is None:
-        return []
-    of_broker = {broker_id for broker_id, _, _ in assigned(recorded.manifest)}
-    edges = [{"broker_id": broker_id, "at": at} for broker_id in sorted(of_broker) for at in (begun, ended)]
-    words = recorded.replicas.select("broker_id", F.col("received_ns").alias("at"))
-    before = F.lag("at").over(Window.partitionBy("broker_id").orderBy("at"))
-    gaps = (
-        words.filter(F.col("at").between(begun, ended))
-        .union(rows(recorded.replicas.sparkSession, _WORDS, edges))
-        .withColumn("before", before)
-        .filter(F.col("at") - F.col("before") > int(SILENCE_S * 1e9))
-        .orderBy("at", "broker_id")
-    )
-    waits = recorded.usage.filter("source = 'host' AND name = 'psi_cpu_some_us'").orderBy("t_ns").collect()
-    return [row for row in gaps.collect() if not _explained(row["at"] - row["before"], _pressure(waits, row))]
-
-
-def _explained(silence_ns: int, pressure: float) -> bool:
-    return silence_ns <= MAX_SILENCE_S * 1e9 and silence_ns * (1 - pressure) <= SILENCE_S * 1e9
-
-
-def _pressure(waits: list[Row], gap: Row) -> float:
-    """The share of the time in which some task waited for a CPU, between the samples around; 0 where there are none."""
-    earlier = [row for row in waits if row["t_ns"] <= gap["before"]][-1:]
-    later = [row for row in waits if row["t_ns"] >= gap["at"]][:1]
-    if not earlier or not later or earlier == later:
-        return 0.0
-    waited_us = float(later[0]["value"] - earlier[0]["value"])
-    return min(1.0, 1000 * waited_us / int(later[0]["t_ns"] - earlier[0]["t_ns"]))
+def watched(events: Sequence[Event]) -> tuple[int, int] | None:
+    """From the first phase to quiescence: how long the probe owes its words; None: the run has not both."""
+    begun = next((event.t_ns for event in events if event.kind == "phase_started"), None)
+    ended = next((event.t_ns for event in events if _is_quiescence(event)), None)
+    return None if begun is None or ended is None else (begun, ended)
 
 
 def _is_quiescence(event: Event) -> bool:
     return event.kind == "quiesced" or (event.kind, event.step) == ("wait_timed_out", "quiesce")
 
 
-def _replica(row: Row) -> tuple[int, str, int]:
-    return row["broker_id"], row["topic"], row["partition"]
-
-
-def _exported(recorded: Recorded) -> dict[tuple[int, str, int], int]:
-    """Each replica with a segment file, and where its last one begins."""
-    broker_ids = {node.name: node.node_id for node in recorded.manifest.brokers}
-    found: dict[tuple[int, str, int], int] = {}
-    for file in segment_files(recorded.folder.brokers):
-        broker_id = broker_ids.get(file.relative_to(recorded.folder.brokers).parts[0])
-        if broker_id is not None:
-            replica = broker_id, *TopicPartition.parse(file.parent.name)
-            found[replica] = max(found.get(replica, 0), int(file.stem))
-    return found
-
-
-def assigned(manifest: Manifest) -> set[tuple[int, str, int]]:
+def assigned(manifest: Manifest) -> set[Replica]:
     """Every replica of the run: (broker_id, topic, partition)."""
     return {
         (broker_id, name, partition)
@@ -179,11 +58,12 @@ def assigned(manifest: Manifest) -> set[tuple[int, str, int]]:
 
 def whole_partitions(manifest: Manifest, counts: Counts) -> list[dict[str, Any]]:
     """Partitions (topic, partition) of which every replica's log could be read from end to end."""
-    broken = {replica for replica in assigned(manifest) if replica not in counts.logs or _unreadable(counts, replica)}
+    replicas = assigned(manifest)
+    broken = {replica for replica in replicas if replica not in counts.log_ends or _unreadable(counts, replica)}
     lacking = {(topic, partition) for _, topic, partition in broken}
     return [
         {"topic": topic, "partition": partition}
-        for topic, partition in sorted({(t, p) for _, t, p in assigned(manifest)} - lacking)
+        for topic, partition in sorted({(t, p) for _, t, p in replicas} - lacking)
     ]
 
 
@@ -193,59 +73,56 @@ def whole_logs(manifest: Manifest, counts: Counts) -> list[dict[str, Any]]:
     """
     return [
         {"topic": topic, "partition": partition, "broker_id": broker_id}
-        for broker_id, topic, partition in sorted(assigned(manifest) & counts.logs)
+        for broker_id, topic, partition in sorted(assigned(manifest) & counts.log_ends.keys())
         if not _unreadable(counts, (broker_id, topic, partition)) and not _cut(counts, (broker_id, topic, partition))
     ]
 
 
-def _cut(counts: Counts, replica: tuple[int, str, int]) -> bool:
+def _cut(counts: Counts, replica: Replica) -> bool:
     """Whether a log was exported only to below the end that the last capture saw."""
     return counts.log_ends.get(replica, 0) < counts.ends.get(replica, 0)
 
 
-def _unreadable(counts: Counts, replica: tuple[int, str, int]) -> list[str]:
+def _unreadable(counts: Counts, replica: Replica) -> list[str]:
     return [problem for problem in counts.log_problems.get(replica, []) if problem.startswith(UNREADABLE)]
 
 
-def evidence(recorded: Recorded, counts: Counts) -> list[Item]:
+def evidence(run: Run, counts: Counts) -> list[Item]:
     """What the recording half owes the judge."""
-    manifest = recorded.manifest
+    manifest = run.manifest
     if manifest.foreign:
-        return _of_foreign(recorded, counts)
+        return _of_foreign(run, counts)
     replicas = assigned(manifest)
     return [
-        ("no harness error", _first(_errors(recorded.events))),
-        ("files readable", _first(recorded.problems)),
-        ("run collected", _collected(recorded.events)),
-        ("every phase run", _first(_phases_left(recorded.events, manifest))),
-        ("faults took effect", _first(_took_no_effect(recorded.events, manifest.faults))),
-        ("faults healed", _first(_not_healed(recorded.events))),
-        ("sends ledgered", _first(_ledgers(recorded, counts))),
+        ("no harness error", _first(_errors(run.events))),
+        ("files readable", _first(run.problems)),
+        ("run collected", _collected(run.events)),
+        ("every phase run", _first(_phases_left(run.events, manifest))),
+        ("faults took effect", _first(_took_no_effect(run.events, manifest.faults))),
+        ("faults healed", _first(_not_healed(run.events))),
+        ("sends ledgered", _first(_ledgers(run, counts))),
         ("something acknowledged", _acknowledged(counts)),
-        ("final drain complete", _first(_drained(recorded))),
-        ("every replica probed", _first(_unprobed(recorded, counts))),
-        ("probe never silent", _first(_silent(recorded.events, counts.silences))),
-        ("watchers ended in order", _first(_watched(recorded, counts))),
-        ("every read was answered", _first(_unanswered(recorded.clients))),
+        ("final drain complete", _first(_drained(run))),
+        ("every replica probed", _first(_unprobed(run, counts))),
+        ("probe never silent", _first(_silent(run.events, counts.silences))),
+        ("watchers ended in order", _first(_watched(run, counts))),
+        ("every read was answered", _first(_unanswered(run.clients))),
         ("offsets captured before", _capture("before", replicas, counts)),
         ("offsets captured after", _capture("after", replicas, counts)),
         ("segments of every replica", _first(_segments(replicas, counts))),
-        ("broker logs", _first(_broker_logs(recorded))),
+        ("broker logs", _first(_broker_logs(run))),
     ]
 
 
-def _of_foreign(recorded: Recorded, counts: Counts) -> list[Item]:
+def _of_foreign(run: Run, counts: Counts) -> list[Item]:
     """What an imported history can hold at all: it has no probe, no drain and no segments."""
-    reads = recorded.polls.groupBy((F.col("pass") != "incomplete").alias("completed"))
-    read = reads.agg(F.count_if(F.col("producer_id").isNull()).alias("unnamed")).collect()
-    completed = any(row["completed"] for row in read)
-    unnamed = sum(row["unnamed"] for row in read)
+    unnamed = counts.unnamed_reads
     return [
-        ("files readable", _first(recorded.problems)),
-        ("run collected", _collected(recorded.events)),
-        ("history whole", _first(str(event.detail["message"]) for event in recorded.events if event.kind == "gap")),
+        ("files readable", _first(run.problems)),
+        ("run collected", _collected(run.events)),
+        ("history whole", _first(str(event.detail["message"]) for event in run.events if event.kind == "gap")),
         ("something acknowledged", _acknowledged(counts)),
-        ("something read", None if completed else "The history holds no completed read of a record."),
+        ("something read", None if counts.completed_reads else "The history holds no completed read of a record."),
         ("every value told", f"{unnamed} records were read without their values being told." if unnamed else None),
     ]
 
@@ -304,63 +181,63 @@ def _heals(later: Event, injected: Event) -> bool:
     return later.kind == "healed" and later.t_ns >= injected.t_ns and same
 
 
-def _ledgers(recorded: Recorded, counts: Counts) -> Iterator[str]:
-    words = {client["client_id"]: client for client in recorded.clients}
-    for producer in producers(recorded):
+def _ledgers(run: Run, counts: Counts) -> Iterator[str]:
+    words = {client["client_id"]: client for client in run.clients}
+    for producer in producers(run):
         name = producer["producer_id"]
         ledger, last_words = counts.ledgers.get(name), words.get(name, {})
         if not producer["clean"]:
             yield f"Producer {name} did not end cleanly: its ledger may lack sends."
         if ledger is None:
             yield f"Producer {name} left no ledger."
-        elif ledger["numbers"] != ledger["rows"]:
-            yield f"The ledger of {name} names {ledger['rows'] - ledger['numbers']} sends twice."
-        elif ledger["rows"] < (last_words.get("rows") or 0):
-            yield f"The ledger of {name} holds {ledger['rows']} of {last_words['rows']} sends."
+        elif ledger.repeated:
+            yield f"The ledger of {name} names {ledger.repeated} sends twice."
+        elif ledger.rows < (last_words.get("rows") or 0):
+            yield f"The ledger of {name} holds {ledger.rows} of {last_words['rows']} sends."
 
 
-def ledgers(recorded: Recorded, counts: Counts) -> list[dict[str, Any]]:
-    """Each producer, and whether its ledger is known to be whole (a row of ``PRODUCERS``): it ended cleanly, and as
+def ledgers(run: Run, counts: Counts) -> list[dict[str, Any]]:
+    """Each producer, and whether its ledger is known to be whole (producer_id, clean): it ended cleanly, and as
     many sends were read as it told of in its last words.
     """
-    told = {client["client_id"]: client.get("rows") or 0 for client in recorded.clients}
-    read = {name: ledger["rows"] for name, ledger in counts.ledgers.items()}
+    told = {client["client_id"]: client.get("rows") or 0 for client in run.clients}
+    read = {name: ledger.rows for name, ledger in counts.ledgers.items()}
     return [
         each | {"clean": each["clean"] and read.get(each["producer_id"], 0) >= told.get(each["producer_id"], 0)}
-        for each in producers(recorded)
+        for each in producers(run)
     ]
 
 
 def _acknowledged(counts: Counts) -> str | None:
-    acked = sum(ledger["acked"] for ledger in counts.ledgers.values())
+    acked = sum(ledger.acked for ledger in counts.ledgers.values())
     return None if acked else "Nothing was acknowledged: an empty history proves nothing."
 
 
-def _drained(recorded: Recorded) -> Iterator[str]:
-    drains = {(row["topic"], row["partition"]): row for row in recorded.drains.collect()}
-    for topic, partition in sorted({(t, p) for _, t, p in assigned(recorded.manifest)}):
-        drain = drains.get((topic, partition))
+def _drained(run: Run) -> Iterator[str]:
+    reached = drains(run.clients)
+    for where in sorted({TopicPartition(topic, partition) for _, topic, partition in assigned(run.manifest)}):
+        drain = reached.get(where)
         if drain is None:
-            yield f"{topic}-{partition} was not drained."
-        elif not drain["complete"] or drain["end_offset"] is None or (drain["position"] or 0) < drain["end_offset"]:
-            yield f"The drain of {topic}-{partition} stopped at {drain['position']}, before {drain['end_offset']}."
+            yield f"{where} was not drained."
+        elif not drain.complete or drain.end_offset is None or (drain.position or 0) < drain.end_offset:
+            yield f"The drain of {where} stopped at {drain.position}, before {drain.end_offset}."
 
 
-def _without(replicas: set[tuple[int, str, int]], found: set[tuple[int, str, int]], what: str) -> Iterator[str]:
+def _without(replicas: set[Replica], found: Set[Replica], what: str) -> Iterator[str]:
     for broker_id, topic, partition in sorted(replicas - found):
         yield f"The replica of {topic}-{partition} on broker {broker_id} {what}."
 
 
-def _unprobed(recorded: Recorded, counts: Counts) -> Iterator[str]:
+def _unprobed(run: Run, counts: Counts) -> Iterator[str]:
     """Once at all; and each broker once in every phase in which no fault kept it from answering for some seconds."""
-    replicas, phases = assigned(recorded.manifest), _phases(recorded.events)
+    replicas = assigned(run.manifest)
     yield from _without(replicas, counts.sampled, "was never seen by the probe")
-    for node in recorded.manifest.brokers:
+    for node in run.manifest.brokers:
         number = node.node_id
         if number not in {broker_id for broker_id, _, _ in replicas & counts.sampled}:
             continue
-        mute = list(_mute(recorded.events, recorded.manifest, node.name))
-        for name, span in phases.items():
+        mute = list(_mute(run.events, run.manifest, node.name))
+        for name, span in phases(run.events).items():
             if (name, number) not in counts.probed_in and _longest_outside(mute, span) >= SILENCE_S * 1e9:
                 yield f"The probe had no good answer of broker {number} in the phase {name!r}."
 
@@ -383,17 +260,16 @@ def _longest_outside(spans: Iterable[tuple[int, int]], within: tuple[int, int]) 
     return max(longest, end - at)
 
 
-def _silent(events: list[Event], silences: list[Row]) -> Iterator[str]:
-    phases = [event for event in events if event.kind == "phase_started"]
-    for row in silences:
-        phase = next((event.phase for event in reversed(phases) if event.t_ns <= row["before"]), "")
-        how_long = (row["at"] - row["before"]) / 1e9
-        yield f"The probe said nothing of broker {row['broker_id']} for {how_long:.1f} s, from {phase!r} on."
+def _silent(events: list[Event], silences: Iterable[Silence]) -> Iterator[str]:
+    begun = [event for event in events if event.kind == "phase_started"]
+    for at, broker_id, before in silences:
+        phase = next((event.phase for event in reversed(begun) if event.t_ns <= before), "")
+        yield f"The probe said nothing of broker {broker_id} for {(at - before) / 1e9:.1f} s, from {phase!r} on."
 
 
-def _watched(recorded: Recorded, counts: Counts) -> Iterator[str]:
+def _watched(run: Run, counts: Counts) -> Iterator[str]:
     """Whoever was killed may have missed the end, and so may a table that lacks rows."""
-    for client in recorded.clients:
+    for client in run.clients:
         if client["role"] not in WATCHERS:
             continue
         name = client["client_id"]
@@ -416,13 +292,13 @@ def _unanswered(clients: list[dict[str, Any]]) -> Iterator[str]:
             yield f"The consumer {client['client_id']} had no good answer: {errors or 'it asked nothing'}."
 
 
-def _capture(name: str, replicas: set[tuple[int, str, int]], counts: Counts) -> str | None:
+def _capture(name: str, replicas: set[Replica], counts: Counts) -> str | None:
     return _first(_without(replicas, counts.captured.get(name, set()), f"is missing in the capture {name!r}"))
 
 
-def _segments(replicas: set[tuple[int, str, int]], counts: Counts) -> Iterator[str]:
-    yield from _without(replicas, counts.logs, "has no exported segment")
-    for replica in sorted(replicas & counts.logs):
+def _segments(replicas: set[Replica], counts: Counts) -> Iterator[str]:
+    yield from _without(replicas, counts.log_ends.keys(), "has no exported segment")
+    for replica in sorted(replicas & counts.log_ends.keys()):
         broker_id, topic, partition = replica
         where = f"The log of {topic}-{partition} on broker {broker_id}"
         if problems := _unreadable(counts, replica):
@@ -431,14 +307,14 @@ def _segments(replicas: set[tuple[int, str, int]], counts: Counts) -> Iterator[s
             yield (f"{where} was exported up to {counts.log_ends.get(replica, 0)}; its end was {counts.ends[replica]}.")
 
 
-def _broker_logs(recorded: Recorded) -> Iterator[str]:
-    for node in recorded.manifest.brokers:
-        log = recorded.folder.brokers / node.name / "server.log"
+def _broker_logs(run: Run) -> Iterator[str]:
+    for node in run.manifest.brokers:
+        log = run.folder.brokers / node.name / "server.log"
         if not log.is_file() or log.stat().st_size == 0:
             yield f"The server log of {node.name} was not collected."
 
 
-def undecided(invariants: Iterable[Row]) -> Item:
+def undecided(invariants: Iterable[Mapping[str, Any]]) -> Item:
     """Every invariant that was considered must have been decided."""
     open_ones = (
         f"{row['invariant']} is undecided: {row['reason']}." for row in invariants if row["verdict"] == "unknown"
@@ -472,10 +348,12 @@ def waits_that_ran_out(events: list[Event]) -> list[str]:
     ]
 
 
-def seeks_of_readers(seeks: DataFrame) -> list[str]:
-    """One sentence for each seek of a reader of ours; what follows it there is a new reader's."""
+def seeks_of_readers(seeks: Iterable[Mapping[str, Any]]) -> list[str]:
+    """One sentence for each seek of a reader of ours (rows of ``history.tables.SEEKS``); what follows it there is a new
+    reader's.
+    """
     return [
         f"The consumer {row['consumer_id']} sought from {row['from_offset']} to {row['to_offset']} of "
         f"{row['topic']}-{row['partition']} in leader epoch {row['leader_epoch']}: {row['why']}."
-        for row in seeks.orderBy("sought_ns").collect()
+        for row in sorted(seeks, key=lambda row: row["sought_ns"])
     ]

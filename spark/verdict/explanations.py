@@ -2,232 +2,213 @@
 
 from __future__ import annotations
 
-from functools import reduce
-from typing import NamedTuple
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import accumulate
+from typing import Any, NamedTuple
 
-from pyspark.sql import Column, DataFrame, Window
-from pyspark.sql import functions as F  # noqa: N812  # the name that Spark's own pages use
+import numpy as np
 
-from spark.checks.anomalies import GONE
-from spark.folder.tables import PARTITION, REPLICA, VALUE
+from spark.evidence.columns import Ints, Samples
 
-_CASE = [*PARTITION, *VALUE]
 OLD_NS = 500_000_000  # a sample that is older than this says so: its broker could not be asked since
+_UNEXPLAINED = "; no election or truncation that removed it was seen"
+_FATES = {
+    "invisible_ack": "; it is in a log, above where readers stop",
+    "undrained": "; it is below the high watermark; the final drain stopped early",
+    "unseen": "; nobody read it, and not every log can tell whether it is there",
+}
 
 
-class Witnesses(NamedTuple):
-    """What tells of a record's end: the probe's good samples, who led which epoch, the epoch files, and the brokers'
-    own lines (``BROKER_LOG``).
+class Case(NamedTuple):
+    """An acknowledged record that the final drain did not return; what is not known is None."""
+
+    anomaly: str
+    producer_id: str
+    seq: int
+    acks: str
+    offset: int | None
+    at_ns: int | None  # when it was acknowledged
+
+
+class _Election(NamedTuple):
+    leader_epoch: int
+    start_offset: int
+    first: tuple[int, int] | None  # (seen_ns, leader): the first who was seen to lead it
+    line: int | None  # of the server.log that tells of it
+
+
+class _Truncation(NamedTuple):
+    t_ns: int
+    broker_id: int
+    from_offset: int
+    to_offset: int
+
+
+class _Cut(NamedTuple):
+    """A leader's own words of having cut its log."""
+
+    t_ns: int
+    line: int
+    to_offset: int
+
+
+class _Replica(NamedTuple):
+    """A replica's samples in the order of their answers."""
+
+    received_ns: Ints
+    hw: Ints
+    leo: Ints
+
+
+class Witnesses:
+    """What tells of a record's end in one partition, prepared once: a sentence then takes a few bisections.
+
+    ``leaders`` maps a leader epoch to who was seen to lead it and when first (leader, seen_ns); ``epochs`` are the
+    starts that the replicas' epoch files name (broker_id, leader_epoch, start_offset); ``lines`` are the brokers' words
+    on this partition (rows of ``BROKER_LOG``). Sentences count their seconds from ``origin_ns``.
     """
 
-    samples: DataFrame
-    leaders: DataFrame
-    epochs: DataFrame
-    lines: DataFrame
+    def __init__(
+        self,
+        samples: Samples,
+        leaders: Mapping[int, Sequence[tuple[int, int]]],
+        epochs: Iterable[tuple[int, int, int]],
+        lines: Iterable[Mapping[str, Any]],
+        origin_ns: int,
+    ) -> None:
+        epochs, lines = sorted(epochs), list(lines)
+        self._origin_ns = origin_ns
+        seen = sorted((seen_ns, epoch, leader) for epoch, led in leaders.items() for leader, seen_ns in led)
+        self._seen_ns = [seen_ns for seen_ns, _, _ in seen]
+        self._newest = list(accumulate(((epoch, leader) for _, epoch, leader in seen), max))
+        self._replicas = {broker: _by_answer(samples, broker) for broker in np.unique(samples.broker).tolist()}
+        self._truncations = sorted(truncations(samples))
+        self._elections = _elections(epochs, leaders, lines)
+        self._epochs = [(epoch, start, broker_id) for broker_id, epoch, start in epochs]
+        self._cuts: dict[int, list[_Cut]] = {}
+        for line in lines:
+            if line["kind"] == "truncating" and line["t_ns"] is not None:
+                cut = _Cut(line["t_ns"], line["line"], line["log_end_offset"])
+                self._cuts.setdefault(line["broker_id"], []).append(cut)
+        for cuts in self._cuts.values():
+            cuts.sort()
+
+    def explain(self, case: Case) -> str:
+        """The sentence on one case."""
+        led = self._led(case.at_ns)
+        at = "" if case.at_ns is None else f" at {self._seconds(case.at_ns)}"
+        by = "" if led is None else f" while broker {led[1]} led epoch {led[0]}"
+        place = "" if case.offset is None else f" at offset {case.offset}"
+        stood = "" if case.at_ns is None else self._stood(case.at_ns)
+        ending = _FATES.get(case.anomaly) or self._removal(case, led)
+        name = f"Record {case.producer_id}/{case.seq} (acks={case.acks})"
+        return f"{name} was acknowledged{at}{by}{place}{stood}{ending}."
+
+    def _seconds(self, t_ns: int) -> str:
+        return f"+{(t_ns - self._origin_ns) / 1e9:,.3f} s"
+
+    def _led(self, at_ns: int | None) -> tuple[int, int] | None:
+        """The newest leadership (epoch, leader) that anyone had seen by then."""
+        known = 0 if at_ns is None else bisect_right(self._seen_ns, at_ns)
+        return self._newest[known - 1] if known else None
+
+    def _stood(self, at_ns: int) -> str:
+        """The last sample of each replica before the acknowledgement, an old one with its age."""
+        texts = []
+        for broker_id, replica in self._replicas.items():
+            last = int(np.searchsorted(replica.received_ns, at_ns, side="right")) - 1
+            if last >= 0:
+                age_ns = at_ns - int(replica.received_ns[last])
+                age = f" ({age_ns / 1e9:,.1f} s before)" if age_ns >= OLD_NS else ""
+                texts.append(f"broker {broker_id} at HW {replica.hw[last]} and LEO {replica.leo[last]}{age}")
+        return f"; last seen before that: {', '.join(sorted(texts))}" if texts else ""
+
+    def _removal(self, case: Case, led: tuple[int, int] | None) -> str:
+        """The first later epoch that started at or below the record, where a log end was seen to fall below it (that of
+        the acknowledging leader, if it was seen), that leader's own words of having cut its log there, and the later
+        epoch that its log now has from there.
+        """
+        if case.offset is None:
+            return _UNEXPLAINED
+        leader = led[1] if led else None
+        truncation = self._truncation(case.offset, case.at_ns, leader)
+        parts = [self._fell(truncation)]
+        if led is not None:
+            epoch, leader = led
+            parts.insert(0, self._elected(case.offset, epoch))
+            parts.append(self._said(case.offset, case.at_ns, leader))
+            if truncation is None or truncation.broker_id != leader:
+                parts.append(self._own(case.offset, epoch, leader))
+        return "".join(parts) or _UNEXPLAINED
+
+    def _elected(self, offset: int, epoch: int) -> str:
+        found = next((e for e in self._elections if e.leader_epoch > epoch and e.start_offset <= offset), None)
+        if found is None:
+            return ""
+        who = f"broker {found.first[1]}" if found.first else "a leader"
+        seen = f", seen at {self._seconds(found.first[0])}" if found.first else ""
+        line = "" if found.line is None else f" (its server.log, line {found.line})"
+        return f"; {who} began epoch {found.leader_epoch} at offset {found.start_offset} without it{seen}{line}"
+
+    def _truncation(self, offset: int, at_ns: int | None, leader: int | None) -> _Truncation | None:
+        """The first truncation after the acknowledgement that took the record from a log, the leader's own first."""
+        if at_ns is None:
+            return None
+        after = self._truncations[bisect_left(self._truncations, (at_ns,)) :]
+        took_it = [each for each in after if each.to_offset <= offset < each.from_offset]
+        return min(took_it, key=lambda each: (each.broker_id != leader, each), default=None)
+
+    def _fell(self, truncation: _Truncation | None) -> str:
+        if truncation is None:
+            return ""
+        t_ns, broker_id, from_offset, to_offset = truncation
+        return f"; broker {broker_id}'s log end fell from {from_offset} to {to_offset} at {self._seconds(t_ns)}"
+
+    def _said(self, offset: int, at_ns: int | None, leader: int) -> str:
+        cuts = self._cuts.get(leader, [])
+        after = [] if at_ns is None else cuts[bisect_left(cuts, (at_ns,)) :]
+        cut = next((each for each in after if each.to_offset <= offset), None)
+        if cut is None:
+            return ""
+        words = f'"Truncating to offset {cut.to_offset}" (server.log, line {cut.line})'
+        return f"; broker {leader} logged at {self._seconds(cut.t_ns)} {words}"
+
+    def _own(self, offset: int, epoch: int, leader: int) -> str:
+        own = ((later, start) for later, start, broker_id in self._epochs if broker_id == leader and later > epoch)
+        later, start = next(((later, start) for later, start in own if start <= offset), (None, None))
+        return "" if later is None else f"; broker {leader}'s own log now has epoch {later} from offset {start}"
 
 
-def truncations(samples: DataFrame) -> DataFrame:
-    """Places where a replica's log end fell: (broker_id, topic, partition, t_ns, from_offset, to_offset)."""
-    in_order = Window.partitionBy(*REPLICA).orderBy("sent_ns")
-    return (
-        samples.withColumn("from_offset", F.lag("log_end_offset").over(in_order))
-        .filter(F.col("log_end_offset") < F.col("from_offset"))
-        .select(*REPLICA, F.col("received_ns").alias("t_ns"), "from_offset", F.col("log_end_offset").alias("to_offset"))
-    )
+def truncations(samples: Samples) -> list[_Truncation]:
+    """Places where a replica's log end fell."""
+    found: list[_Truncation] = []
+    for broker_id in np.unique(samples.broker).tolist():
+        own = samples.take(samples.broker == broker_id)
+        fell = np.flatnonzero(np.diff(own.leo) < 0)
+        rows = zip(own.received_ns[fell + 1].tolist(), own.leo[fell].tolist(), own.leo[fell + 1].tolist(), strict=True)
+        found += [_Truncation(t_ns, broker_id, from_offset, to_offset) for t_ns, from_offset, to_offset in rows]
+    return found
 
 
-def with_leader(cases: DataFrame, leaders: DataFrame) -> DataFrame:
-    """Adds ``by_leader`` and ``by_epoch``: the newest leadership that anyone had seen when the record was acked."""
-    seen = leaders.select(*PARTITION, "leader", "leader_epoch", "seen_ns")
-    then = (
-        cases.join(F.broadcast(seen), PARTITION, how="inner")
-        .filter(F.col("seen_ns") <= F.col("at_ns"))
-        .groupBy(*_CASE)
-        .agg(F.max(F.struct("leader_epoch", "leader")).alias("then"))
-        .select(*_CASE, F.col("then.leader").alias("by_leader"), F.col("then.leader_epoch").alias("by_epoch"))
-    )
-    return cases.join(then, _CASE, how="left")
+def _by_answer(samples: Samples, broker_id: int) -> _Replica:
+    own = samples.take(samples.broker == broker_id)
+    order = np.argsort(own.received_ns, kind="stable")
+    return _Replica(own.received_ns[order], own.hw[order], own.leo[order])
 
 
-def with_replicas(cases: DataFrame, samples: DataFrame) -> DataFrame:
-    """Adds ``stood``: the last sample of each replica before the acknowledgement, as text, an old one with its age."""
-    state = F.struct("high_watermark", "log_end_offset", "received_ns")
-    brokers = samples.select(*REPLICA).distinct()
-    seen = samples.select(
-        *REPLICA,
-        F.col("received_ns").alias("t_ns"),
-        state.alias("state"),
-        F.lit(None).cast("string").alias("producer_id"),
-        F.lit(None).cast("bigint").alias("seq"),
-    )
-    asked = cases.join(F.broadcast(brokers), PARTITION, how="inner").select(
-        *REPLICA, F.col("at_ns").alias("t_ns"), F.lit(None).cast(seen.schema["state"].dataType).alias("state"), *VALUE
-    )
-    up_to_now = Window.partitionBy(*REPLICA).orderBy("t_ns").rangeBetween(Window.unboundedPreceding, 0)
-    age_ns = F.col("t_ns") - F.col("last.received_ns")
-    text = F.concat(
-        F.lit("broker "),
-        F.col("broker_id"),
-        F.lit(" at HW "),
-        F.col("last.high_watermark"),
-        F.lit(" and LEO "),
-        F.col("last.log_end_offset"),
-        F.when(
-            age_ns >= OLD_NS, F.concat(F.lit(" ("), F.format_number(age_ns / 1e9, 1), F.lit(" s before)"))
-        ).otherwise(""),
-    )
-    stood = (
-        seen.union(asked)
-        .withColumn("last", F.last("state", ignorenulls=True).over(up_to_now))
-        .filter(F.col("seq").isNotNull() & F.col("last").isNotNull())
-        .groupBy(*_CASE)
-        .agg(F.array_join(F.sort_array(F.collect_set(text)), ", ").alias("stood"))
-    )
-    return cases.join(stood, _CASE, how="left")
-
-
-def with_removal(cases: DataFrame, seen: Witnesses) -> DataFrame:
-    """Adds ``elected``, the first later epoch that started at or below the record, ``cut``, where a log end was seen
-    to fall below it (that of the acknowledging leader, if it was seen), ``said``, that leader's own word of having
-    cut its log there, and ``own``, the later epoch that its log now has from there.
-    """
-    samples, leaders, epochs, lines = seen
-    began = lines.filter("kind = 'leader_started'").groupBy(*PARTITION, "leader_epoch").agg(F.min("line").alias("line"))
-    starts = epochs.groupBy(*PARTITION, "leader_epoch").agg(F.min("start_offset").alias("start_offset"))
-    first = F.min(F.struct("seen_ns", "leader"))
-    first_leader = leaders.groupBy(*PARTITION, "leader_epoch").agg(first.alias("first"))
-    first_leader = first_leader.select(*PARTITION, "leader_epoch", "first.leader", "first.seen_ns")
-    epoch = [*PARTITION, "leader_epoch"]
-    elections = starts.join(first_leader, epoch, how="left").join(began, epoch, how="left")
-    elected = (
-        cases.join(F.broadcast(elections), PARTITION, how="inner")
-        .filter((F.col("leader_epoch") > F.col("by_epoch")) & (F.col("start_offset") <= F.col("offset")))
-        .groupBy(*_CASE)
-        .agg(F.min(F.struct("leader_epoch", "leader", "start_offset", "seen_ns", "line")).alias("elected"))
-    )
-    own = (
-        cases.join(F.broadcast(epochs), PARTITION, how="inner")
-        .filter((F.col("broker_id") == F.col("by_leader")) & (F.col("leader_epoch") > F.col("by_epoch")))
-        .filter(F.col("start_offset") <= F.col("offset"))
-        .groupBy(*_CASE)
-        .agg(F.min(F.struct("leader_epoch", "start_offset")).alias("own"))
-    )
-    elsewhere = (~F.col("broker_id").eqNullSafe(F.col("by_leader"))).alias("elsewhere")
-    cut = (
-        cases.join(F.broadcast(truncations(samples)), PARTITION, how="inner")
-        .filter(
-            (F.col("t_ns") >= F.col("at_ns"))
-            & (F.col("from_offset") > F.col("offset"))
-            & (F.col("to_offset") <= F.col("offset"))
-        )
-        .groupBy(*_CASE)
-        .agg(F.min(F.struct(elsewhere, "t_ns", "broker_id", "from_offset", "to_offset")).alias("cut"))
-    )
-    cuts = lines.filter("kind = 'truncating'").select(
-        *PARTITION, F.col("broker_id").alias("by_leader"), "t_ns", "line", F.col("log_end_offset").alias("to_offset")
-    )
-    said = (
-        cases.join(F.broadcast(cuts), [*PARTITION, "by_leader"], how="inner")
-        .filter((F.col("t_ns") >= F.col("at_ns")) & (F.col("to_offset") <= F.col("offset")))
-        .groupBy(*_CASE)
-        .agg(F.min(F.struct("t_ns", "line", "to_offset")).alias("said"))
-    )
-    return reduce(lambda told, found: told.join(found, _CASE, how="left"), (elected, own, cut, said), cases)
-
-
-def _seconds(column: str, origin_ns: int) -> Column:
-    return F.concat(F.lit("+"), F.format_number((F.col(column) - F.lit(origin_ns)) / 1e9, 3), F.lit(" s"))
-
-
-def _sentence(origin_ns: int) -> Column:
-    nothing = F.lit("")
-    by = F.when(
-        F.col("by_leader").isNotNull(),
-        F.concat(F.lit(" while broker "), F.col("by_leader"), F.lit(" led epoch "), F.col("by_epoch")),
-    )
-    at = F.when(F.col("offset").isNotNull(), F.concat(F.lit(" at offset "), F.col("offset")))
-    stood = F.when(F.col("stood").isNotNull(), F.concat(F.lit("; last seen before that: "), F.col("stood")))
-    elected = F.when(
-        F.col("elected").isNotNull(),
-        F.concat(
-            F.lit("; "),
-            F.coalesce(F.concat(F.lit("broker "), F.col("elected.leader")), F.lit("a leader")),
-            F.lit(" began epoch "),
-            F.col("elected.leader_epoch"),
-            F.lit(" at offset "),
-            F.col("elected.start_offset"),
-            F.lit(" without it"),
-            F.coalesce(F.concat(F.lit(", seen at "), _seconds("elected.seen_ns", origin_ns)), nothing),
-            F.coalesce(F.concat(F.lit(" (its server.log, line "), F.col("elected.line"), F.lit(")")), nothing),
-        ),
-    )
-    cut = F.when(
-        F.col("cut").isNotNull(),
-        F.concat(
-            F.lit("; broker "),
-            F.col("cut.broker_id"),
-            F.lit("'s log end fell from "),
-            F.col("cut.from_offset"),
-            F.lit(" to "),
-            F.col("cut.to_offset"),
-            F.lit(" at "),
-            _seconds("cut.t_ns", origin_ns),
-        ),
-    )
-    said = F.when(
-        F.col("said").isNotNull(),
-        F.concat(
-            F.lit("; broker "),
-            F.col("by_leader"),
-            F.lit(" logged at "),
-            _seconds("said.t_ns", origin_ns),
-            F.lit(' "Truncating to offset '),
-            F.col("said.to_offset"),
-            F.lit('" (server.log, line '),
-            F.col("said.line"),
-            F.lit(")"),
-        ),
-    )
-    own = F.when(
-        F.col("own").isNotNull() & F.coalesce(F.col("cut.elsewhere"), F.lit(True)),
-        F.concat(
-            F.lit("; broker "),
-            F.col("by_leader"),
-            F.lit("'s own log now has epoch "),
-            F.col("own.leader_epoch"),
-            F.lit(" from offset "),
-            F.col("own.start_offset"),
-        ),
-    )
-    unexplained = F.when(
-        F.coalesce("elected.leader_epoch", "cut.to_offset", "said.to_offset", "own.start_offset").isNull(),
-        F.lit("; no election or truncation that removed it was seen"),
-    )
-    fate = (
-        F.when(F.col("anomaly") == "invisible_ack", F.lit("; it is in a log, above where readers stop"))
-        .when(F.col("anomaly") == "undrained", F.lit("; it is below the high watermark; the final drain stopped early"))
-        .when(F.col("anomaly") == "unseen", F.lit("; nobody read it, and not every log can tell whether it is there"))
-    )
-    parts = [F.coalesce(part, nothing) for part in (by, at, stood)]
-    ending = F.coalesce(fate, F.concat(*(F.coalesce(part, nothing) for part in (elected, cut, said, own, unexplained))))
-    return F.concat(
-        F.lit("Record "),
-        F.col("producer_id"),
-        F.lit("/"),
-        F.col("seq"),
-        F.lit(" (acks="),
-        F.col("acks"),
-        F.lit(") was acknowledged"),
-        F.coalesce(F.concat(F.lit(" at "), _seconds("at_ns", origin_ns)), nothing),
-        *parts,
-        ending,
-        F.lit("."),
-    )
-
-
-def with_story(cases: DataFrame, seen: Witnesses, origin_ns: int) -> DataFrame:
-    """Fills ``story`` for the acknowledged records that were not read; the other cases keep theirs."""
-    open_cases = F.col("anomaly").isin(*GONE, "invisible_ack", "undrained", "unseen")
-    told = cases.filter(open_cases).transform(with_leader, seen.leaders).transform(with_replicas, seen.samples)
-    told = told.transform(with_removal, seen).withColumn("story", _sentence(origin_ns))
-    return told.select(*cases.columns).union(cases.filter(~open_cases))
+def _elections(
+    epochs: Iterable[tuple[int, int, int]],
+    leaders: Mapping[int, Sequence[tuple[int, int]]],
+    lines: Iterable[Mapping[str, Any]],
+) -> list[_Election]:
+    """The epochs whose start is known, in order: a replica's file may name a later start, never an earlier one."""
+    starts: dict[int, int] = {}
+    for _, epoch, start in epochs:
+        starts[epoch] = min(start, starts.get(epoch, start))
+    began: dict[int, int] = {}
+    for line in lines:
+        if line["kind"] == "leader_started":
+            began[line["leader_epoch"]] = min(line["line"], began.get(line["leader_epoch"], line["line"]))
+    first = {epoch: min((seen_ns, leader) for leader, seen_ns in led) for epoch, led in leaders.items() if led}
+    return [_Election(epoch, start, first.get(epoch), began.get(epoch)) for epoch, start in sorted(starts.items())]

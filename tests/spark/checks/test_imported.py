@@ -7,7 +7,7 @@ import pytest
 from history.manifest import read_manifest
 from imports import formats
 from imports.run_folder import Settings
-from spark import job
+from spark import frames, job
 from spark.checks import questions
 from spark.checks.allowed import allowed_to
 from spark.checks.anomalies import SEVERITY
@@ -168,7 +168,7 @@ def folder_of(where, *operations, **settings):
 
 def cases_of(spark, run):
     """The examples of what is found in a run: rows of the anomalies table."""
-    _, findings = job.judge_records(spark, Sources(run), evidence.count(run))
+    _, findings = job.judge_records(spark, Sources(run), frames.count(run))
     return questions.rows_of(findings, SEVERITY)[0]
 
 
@@ -270,7 +270,7 @@ def test_evidence_is_missing_where_nothing_was_acknowledged_or_read(spark, tmp_p
     def missing(name, *operations):
         (tmp_path / name).mkdir()
         run = recorded.open_run(spark, folder_of(tmp_path / name, *operations))
-        return [item for item, why in evidence.evidence(run, evidence.count(run)) if why]
+        return [item for item, why in evidence.evidence(run, frames.count(run)) if why]
 
     assert missing("empty") == ["something acknowledged", "something read"]
     assert missing("unknown", {**sent, "type": "info"}, read) == ["something acknowledged"]

@@ -1,16 +1,36 @@
 """Recovery times count from the order to inject, and what was not seen is censored."""
 
+import pyarrow as pa
 import pytest
 
-from clusters.clients.ledger import ABORTED
 from history.events import Event
+from history.partition import TopicPartition
 from history.tables import ISR, REPLICAS, SENDS
+from spark.evidence.columns import Names, Samples, Sends
 from spark.folder.recorded import isr_changes
 from spark.folder.tables import rows
 from spark.measures import recovery
+from spark.measures.recovery import Span
 from tests.spark.folders import MS, TP, S, isr_view, manifest, sample, sent
 
-SPANS = "phase string, from_ns long, to_ns long"
+SPANS = [Span("p", 0, 9 * S), Span("q", 10 * S, 12 * S)]
+WHERE = TopicPartition("orders", 0)
+
+
+def stalls(sends, samples):
+    """(phase, metric) → (ms, censored)."""
+    found = recovery.longest_stalls(WHERE, columns(sends), Samples.of(table(samples, REPLICAS)), SPANS)
+    return {(row["phase"], row["metric"]): (row["value_ms"], row["censored"]) for row in found}
+
+
+def table(literal, schema):
+    """Literal rows as a recorded table."""
+    return pa.Table.from_pylist(literal, schema)
+
+
+def columns(sends):
+    """Literal sends as columns."""
+    return Sends.of(table(sends, SENDS), Names())
 
 
 def events(*, step="kill", target="broker-1", healed=14, until=20):
@@ -191,90 +211,51 @@ def test_what_the_controller_decided_needs_no_note():
     assert (found["catch_up"]["value_ms"], found["catch_up"]["censored"]) == (7000, True)
 
 
-# --- stalls, load and latency --------------------------------------------------------------------
+# --- stalls --------------------------------------------------------------------
 
 
-def test_what_was_due_right_before_the_end_is_not_owed(spark):
-    """Of ten seconds the last is not; of one second the second half. What came after the end was not kept."""
-    spans = spark.createDataFrame([("p", 0, 10 * S), ("q", 20 * S, 21 * S)], SPANS)
-    due = [(S, 2 * S), (9 * S - 1, 10 * S), (9 * S, 10 * S - 1), (20 * S, 21 * S - 1), (20 * S + S // 2, 21 * S - 1)]
-    sends = [
-        {**sent(n, offset=n, at_ns=due_ns), "due_ns": due_ns, "done_ns": done_ns}
-        for n, (due_ns, done_ns) in enumerate(due)
-    ]
-    found = recovery.latency(rows(spark, SENDS, sends), spans).orderBy("phase").collect()
-
-    assert [(row["phase"], row["due"], row["owed"], row["kept"]) for row in found] == [("p", 3, 2, 1), ("q", 2, 1, 1)]
-
-
-def test_the_longest_stall_of_a_phase(spark):
+def test_the_longest_stall_of_a_phase():
     """Writes stood for 3 s between two acknowledgements, the high watermark from 2 s to the end; a phase in which
     nothing came is one stall from its start to its end.
     """
-    spans = spark.createDataFrame([("p", 0, 9 * S), ("q", 10 * S, 12 * S)], SPANS)
     sends = [sent(n, offset=n, at_ns=t * S) for n, t in enumerate((1, 4, 7, 8))]
     samples = [sample(1, S, 5, 9), sample(2, 2 * S, 6, 9), sample(1, 3 * S, 6, 9)]
-    samples += [sample(1, t * S, t, 9, topic="idle") for t in (1, 2)]
-    found = recovery.longest_stalls(rows(spark, SENDS, sends), rows(spark, REPLICAS, samples), spans).collect()
 
-    assert {(row["phase"], row["topic"], row["metric"]): (row["value_ms"], row["censored"]) for row in found} == {
-        ("p", "orders", "write_unavailable"): (3000.0, False),
-        ("p", "orders", "hw_stall"): (6999.0, True),
-        ("q", "orders", "write_unavailable"): (2000.0, True),
-        ("q", "orders", "hw_stall"): (2000.0, True),
+    assert stalls(sends, samples) == {
+        ("p", "write_unavailable"): (3000.0, False),
+        ("p", "hw_stall"): (6999.0, True),
+        ("q", "write_unavailable"): (2000.0, True),
+        ("q", "hw_stall"): (2000.0, True),
     }
 
 
-def test_latency_by_phase(spark):
-    """Sends count in the phase in which they were due; an indeterminate one has no latency."""
-    spans = spark.createDataFrame([("p", 0, 2 * S), ("q", 2 * S, 3 * S)], SPANS)
-    sends = [sent(0, offset=0, at_ns=S), sent(1, offset=1, at_ns=2 * S), sent(2, outcome="info", at_ns=S)]
-    found = recovery.latency(rows(spark, SENDS, sends), spans).orderBy("phase").collect()
+def test_a_partition_without_load_has_no_stalls():
+    """Whatever its replicas show; and of one that no replica showed, writes alone are told."""
+    samples = [sample(1, S, 1, 9), sample(1, 2 * S, 2, 9)]
 
-    assert [(row["phase"], row["acked"], row["p99_ms"]) for row in found] == [("p", 1, 2.0), ("q", 1, 2.0)]
-    assert [(row["seconds"], row["due"], row["arrived"]) for row in found] == [(2.0, 2, 1), (1.0, 1, 1)]
-
-
-@pytest.mark.parametrize(
-    ("never", "p50", "p99"), [(0, 2.0, 2.0), (1, 2.0, 2.0), (2, 2.0, None), (50, 2.0, None), (51, None, None)]
-)
-def test_what_was_never_acknowledged_waited_longer_than_anything(spark, never, p50, p99):
-    """Of 101 sends: one that is unanswered lies above p99, two reach it; what was not owed is left out."""
-    spans = spark.createDataFrame([("p", 0, 10 * S)], SPANS)
-    sends = [sent(n, offset=n, at_ns=S + n, **({"outcome": "info"} if n < never else {})) for n in range(101)]
-    late = [sent(n, outcome="info", at_ns=9 * S + n) for n in range(101, 201)]
-    (found,) = recovery.latency(rows(spark, SENDS, [*sends, *late]), spans).collect()
-
-    assert (found["p50_ms"], found["p99_ms"]) == (p50, p99)
-    assert (found["acked"], found["owed"], found["max_ms"]) == (101 - never, 101, 2.0)
+    assert stalls([], samples) == {}
+    assert set(stalls([sent(0, at_ns=S, outcome="info")], [])) == {
+        ("p", "write_unavailable"),
+        ("q", "write_unavailable"),
+    }
 
 
-def test_an_abort_is_an_answer(spark):
-    """Every fifth transaction was aborted on purpose, and kept its load; what was refused or not answered did not."""
-    spans = spark.createDataFrame(
-        [(phase, at * S, (at + 10) * S) for phase, at in (("p", 0), ("q", 20), ("r", 40))], SPANS
-    )
+def test_of_equal_stalls_the_last_is_told():
+    """Acknowledged 3 and 6 s after the phase began, which lasts 9 s: the last 3 s are at least 3 s."""
+    sends = [{**sent(n, offset=n, at_ns=t * S), "done_ns": t * S} for n, t in enumerate((3, 6))]
+    sends.append(sent(2, at_ns=4 * S, outcome="fail"))
+    (found,) = recovery.longest_stalls(WHERE, columns(sends), Samples.of(table([], REPLICAS)), SPANS[:1])
 
-    def five(at_s, **last):
-        told = [sent(at_s + n, offset=n, at_ns=at_s * S) for n in range(4)]
-        return [*told, sent(at_s + 4, outcome="fail", at_ns=at_s * S, **last)]
-
-    aborted = {"error": ABORTED}
-    refused = five(21, error="MESSAGE_TOO_LARGE")
-    unanswered = five(41, **aborted, done_ns=None)
-    found = recovery.latency(rows(spark, SENDS, [*five(1, **aborted), *refused, *unanswered]), spans)
-
-    told = {row["phase"]: (row["acked"], row["owed"], row["kept"], row["p99_ms"]) for row in found.collect()}
-    assert told == {"p": (5, 5, 5, 2.0), "q": (4, 5, 4, None), "r": (4, 5, 4, None)}
-
-
-def test_latency_of_a_phase_that_answered_late(spark):
-    """A send that was due in one phase and acknowledged in the next is the load of one and the yield of the other."""
-    spans = spark.createDataFrame([("p", 0, 2 * S), ("q", 2 * S, 3 * S)], SPANS)
-    late = {**sent(0, offset=0, at_ns=S), "done_ns": 2 * S + 1}
-    found = recovery.latency(rows(spark, SENDS, [late, sent(1, offset=1, at_ns=2 * S)]), spans).orderBy("phase")
-
-    assert [(row["phase"], row["due"], row["acked"], row["arrived"]) for row in found.collect()] == [
-        ("p", 1, 1, 0),
-        ("q", 1, 1, 2),
-    ]
+    assert found == {
+        "phase": "p",
+        "fault": "",
+        "topic": "orders",
+        "partition": 0,
+        "metric": "write_unavailable",
+        "from_ns": 6 * S,
+        "value_ms": 3000.0,
+        "censored": True,
+        "source": "sends",
+        "samples": 2,
+        "note": None,
+    }

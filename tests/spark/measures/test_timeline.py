@@ -1,10 +1,10 @@
 """Series for plots keep every change and show what nobody saw as a gap."""
 
-from history.tables import ISR, REPLICAS, SENDS
+from history.tables import ISR, REPLICAS
 from spark.checks.sources import CHANGES
 from spark.folder.tables import rows
 from spark.measures import timeline
-from tests.spark.folders import MS, TP, S, isr_view, sample, sent
+from tests.spark.folders import MS, TP, S, isr_view, sample
 
 
 def series(spark, *literal):
@@ -67,11 +67,3 @@ def test_the_controllers_own_history_is_among_the_views(spark):
     found = timeline.timeline_isr(rows(spark, ISR, views), rows(spark, CHANGES, changes)).orderBy("t_ns").collect()
 
     assert [(row["t_ns"] // S, row["observer"]) for row in found] == [(1, "1"), (4, "controller"), (5, "1")]
-
-
-def test_sends_are_counted_by_the_second_in_which_they_were_due(spark):
-    """Latency counts from the due time and of acknowledged sends only."""
-    sends = [sent(0, offset=0, at_ns=S), sent(1, outcome="info", at_ns=S + 1), sent(2, outcome="fail", at_ns=2 * S)]
-    found = timeline.timeline_sends(rows(spark, SENDS, sends)).orderBy("t_ns").collect()
-
-    assert [tuple(row) for row in found] == [(S, 1, 0, 1, 2.0, 2.0), (2 * S, 0, 1, 0, None, None)]

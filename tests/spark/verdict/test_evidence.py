@@ -3,34 +3,72 @@
 from dataclasses import replace
 from types import SimpleNamespace
 
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
-from pyspark.sql import Row
 
 from history.errors import EvidenceError
 from history.events import Event
 from history.folder import RunFolder
-from spark.folder.recorded import open_run, producers
+from history.partition import TopicPartition
+from kafka_files.segments import read_segment, segment_files
+from spark.evidence import counts as counted
+from spark.evidence.columns import Names, Polls, Samples, Seeks, Sends
+from spark.evidence.partition import Unreadable
+from spark.evidence.reader import Tables
+from spark.evidence.silences import silences
+from spark.folder.run import open_folder, producers
 from spark.verdict import evidence
 from tests.spark.folders import MS, S, clean, event, happened, manifest, sample, truncated
 
-pytestmark = pytest.mark.pipeline  # many queries: it belongs to the part that may take long
+WHERE = TopicPartition("orders", 0)
 
 
-def missing(spark, history, path, spoil=None):
+def count(run):
+    """The counts of a run whose one partition is orders-0."""
+    tables, names = Tables(run.folder), Names()
+    read = {name: tables.read(name, WHERE) for name in ("sends", "polls", "seeks", "replicas")}
+    columns = (Sends.of(read["sends"], names), Polls.of(read["polls"], names), Seeks.of(read["seeks"], names))
+    samples, rows = Samples.of(read["replicas"]), {name: tables.rows(name) for name in ("replicas", "isr")}
+    phases, brokers = evidence.phases(run.events), {broker_id for broker_id, _, _ in evidence.assigned(run.manifest)}
+    captures = [row for file in run.files["offsets"] for row in pq.read_table(file).to_pylist()]
+    silent = silences(run.files["replicas"], evidence.watched(run.events), brokers, [])
+    return counted.Counts(silences=silent).merge(
+        [
+            counted.of_clients(*columns, names),
+            counted.of_replicas(WHERE, samples, phases, rows=rows["replicas"], isr_rows=rows["isr"]),
+            counted.of_captures(captures),
+            *_logs(run),
+        ]
+    )
+
+
+def _logs(run):
+    for node in run.manifest.brokers:
+        files = segment_files(run.folder.brokers / node.name)
+        if files:
+            rows = pa.Table.from_batches([read_segment(node.name, file) for file in files])
+            problems = rows.filter(pc.is_valid(rows["problem"]))["problem"].to_pylist()
+            unreadable = [Unreadable(node.node_id, node.name, None, problem) for problem in problems]
+            yield counted.of_logs(WHERE, {node.node_id: counted.log_end(files, rows)}, unreadable)
+
+
+def missing(history, path, spoil=None):
     """item → what is missing, of a written history; ``spoil`` damages the folder first."""
     folder = history.write(path)
     if spoil:
         spoil(folder)
-    run = open_run(spark, folder)
-    return {item: what for item, what in evidence.evidence(run, evidence.count(run)) if what}
+    run = open_folder(folder)
+    return {item: what for item, what in evidence.evidence(run, count(run)) if what}
 
 
-def test_a_complete_run_lacks_nothing(spark, tmp_path):
+def test_a_complete_run_lacks_nothing(tmp_path):
     """Everything that a verdict needs is there."""
-    assert missing(spark, truncated(), tmp_path / "run") == {}
+    assert missing(truncated(), tmp_path / "run") == {}
 
 
-def test_everything_that_can_be_missing_is_named(spark, tmp_path):
+def test_everything_that_can_be_missing_is_named(tmp_path):
     """One run with most of its evidence gone: each item says what."""
     history = clean(faults=["kill"])
     history.events = [event(S, "error", detail={"message": "the disk is full"})]
@@ -44,7 +82,7 @@ def test_everything_that_can_be_missing_is_named(spark, tmp_path):
         (folder.table("polls") / "all.parquet").write_bytes(b"PAR1")
 
     history.manifest = history.manifest.model_copy(update={"scenario": {"phases": [{"steady": []}]}})
-    found = missing(spark, history, tmp_path / "run", spoil)
+    found = missing(history, tmp_path / "run", spoil)
 
     assert next(iter(found)) == "no harness error"
     assert set(found) == {
@@ -60,20 +98,20 @@ def test_everything_that_can_be_missing_is_named(spark, tmp_path):
 
 
 @pytest.mark.parametrize("answers", [True, False])
-def test_the_probe_is_never_silent(spark, tmp_path, answers):
+def test_the_probe_is_never_silent(tmp_path, answers):
     """Seconds without a word on a broker are missing evidence; that it does not answer is a word."""
     history = clean()
     history.events = [event(10 * S, "phase_started", phase="steady"), event(19 * S, "quiesced")]
     silent = {"error": "timeout", "leader_epoch": None}
     words = [sample(b, 11 * S + n * 500 * MS, None, None, **silent) for n in range(8) for b in (1, 2, 3)]
     history.replicas += [row for row in words if answers or row["broker_id"] != 2]
-    run = open_run(spark, history.write(tmp_path / "run"))
+    run = open_folder(history.write(tmp_path / "run"))
 
-    found = list(evidence._silent(run.events, evidence.count(run).silences))
+    found = list(evidence._silent(run.events, count(run).silences))
     assert found == ([] if answers else ["The probe said nothing of broker 2 for 4.5 s, from 'steady' on."])
 
 
-def test_every_broker_is_probed_in_every_phase(spark, tmp_path):
+def test_every_broker_is_probed_in_every_phase(tmp_path):
     """One good answer is enough, and none is owed by a broker that a fault left less than 3 s to answer in."""
     history = clean()  # no sample from 10.5 s to 15 s
     history.events = [
@@ -85,8 +123,8 @@ def test_every_broker_is_probed_in_every_phase(spark, tmp_path):
     ]  # fmt: skip
     late = {"error": "timeout", "high_watermark": None, "log_end_offset": None}
     history.replicas += [sample(3, 12 * S, None, None) | late]
-    run = open_run(spark, history.write(tmp_path / "run"))
-    counts = evidence.count(run)
+    run = open_folder(history.write(tmp_path / "run"))
+    counts = count(run)
 
     assert counts.probed_in == {(phase, number) for phase in ("steady", "later") for number in (1, 2, 3)}
     assert list(evidence._unprobed(run, counts)) == ["The probe had no good answer of broker 3 in the phase 'dark'."]
@@ -115,19 +153,6 @@ def test_some_faults_keep_a_broker_from_answering(step, target, mute):
     told = [happened(at, kind, step=step, target=target) for at, kind in ((1, "inject"), (9, "healed"))]
 
     assert list(evidence._mute(told, manifest(), "broker-1")) == mute
-
-
-@pytest.mark.parametrize(
-    ("silence_s", "waited_s", "explained"),
-    [(3.0, None, True), (3.1, None, False), (3.1, 0, False), (4.9, 16, True), (9.0, 10, False), (10.1, 20, False)],
-)
-def test_a_host_under_pressure_explains_a_silence(silence_s, waited_s, explained):
-    """By the share of 20 s in which a task waited for a CPU; nothing explains more than ten seconds."""
-    gap = Row(before=10 * S, at=10 * S + int(silence_s * S))
-    told = [] if waited_s is None else [(0, 100.0), (5 * S, 500.0), (25 * S, 500.0 + waited_s * 1e6), (40 * S, 9e9)]
-    waits = [Row(t_ns=t_ns, value=value) for t_ns, value in told]
-
-    assert evidence._explained(gap["at"] - gap["before"], evidence._pressure(waits, gap)) is explained
 
 
 CUT_OFF = "did not end cleanly: it may have seen less than there was."
@@ -225,8 +250,8 @@ def test_undecided_things_are_evidence_that_is_missing():
     """An undecided invariant, an undrained record and an unseen control each make an item incomplete."""
     row = {"unseen": 3, "truncated_ack": 1, "invisible_ack": 1, "unknown_offset_ack": 1}
 
-    assert evidence.undecided([Row(invariant="I1", verdict="pass", reason=None)])[1] is None
-    assert "I1" in evidence.undecided([Row(invariant="I1", verdict="unknown", reason="no samples")])[1]
+    assert evidence.undecided([{"invariant": "I1", "verdict": "pass", "reason": None}])[1] is None
+    assert "I1" in evidence.undecided([{"invariant": "I1", "verdict": "unknown", "reason": "no samples"}])[1]
     assert evidence.undrained(row)[1] is None
     assert "of 1 acknowledged" in evidence.undrained({**row, "invisible_ack": 0})[1]
     assert evidence.control_seen("lost_write", {"truncated_ack": 4})[1] is None
@@ -245,24 +270,24 @@ def test_a_wait_that_ran_out_is_told():
     assert evidence.waits_that_ran_out([at_the_end])[0].startswith("At quiesce the wait for isr full")
 
 
-def test_events_that_are_no_events_are_bad_evidence(spark, tmp_path):
+def test_events_that_are_no_events_are_bad_evidence(tmp_path):
     """A line that is no event is refused with the file's name."""
     folder = clean().write(tmp_path / "run")
     folder.events.write_text("{}\n")
 
     with pytest.raises(EvidenceError, match="cannot be read as events"):
-        open_run(spark, folder)
+        open_folder(folder)
 
 
 @pytest.mark.parametrize(("kept", "rows", "whole"), [(50, 50, True), (49, 50, False), (0, 50, False), (50, 49, True)])
-def test_a_ledger_that_was_cut_short_is_not_whole(spark, tmp_path, kept, rows, whole):
+def test_a_ledger_that_was_cut_short_is_not_whole(tmp_path, kept, rows, whole):
     """Fewer sends than its producer told of: what lies beyond its end cannot be called a phantom."""
     history = clean()
     history.sends = history.sends[:kept]
     history.clients = {"load-1": {"role": "producer", "clean": True, "rows": rows, "last_seq": 49}}
-    run = open_run(spark, history.write(tmp_path / "run"))
+    run = open_folder(history.write(tmp_path / "run"))
 
-    assert evidence.ledgers(run, evidence.count(run)) == [{"producer_id": "load-1", "clean": whole}]
+    assert evidence.ledgers(run, count(run)) == [{"producer_id": "load-1", "clean": whole}]
 
 
 @pytest.mark.parametrize(("engine", "words", "whole"), [
@@ -280,26 +305,26 @@ def test_who_left_no_last_words_has_no_whole_ledger(engine, words, whole):
     assert producers(run) == [{"producer_id": "load-1", "clean": whole}]
 
 
-def test_a_log_that_was_not_exported_to_its_end_proves_no_absence(spark, tmp_path):
+def test_a_log_that_was_not_exported_to_its_end_proves_no_absence(tmp_path):
     """Only of whole logs may a record be missing; one that is too short, or not there, is not asked."""
     history = clean()
     history.logs[2] = [(0, 0, history.logs[2][0][2][:10])]
-    run = open_run(spark, history.write(tmp_path / "run"))
+    run = open_folder(history.write(tmp_path / "run"))
     for file in (run.folder.brokers / "broker-3").rglob("*.log"):
         file.unlink()
 
-    whole = evidence.whole_logs(run.manifest, evidence.count(run))
+    whole = evidence.whole_logs(run.manifest, count(run))
     assert [row["broker_id"] for row in whole] == [1]
 
 
-def test_a_log_of_which_all_was_deleted_is_whole(spark, tmp_path):
+def test_a_log_of_which_all_was_deleted_is_whole(tmp_path):
     """Its one segment is empty and named after its end, 50; one that begins below it was cut."""
-    run = open_run(spark, clean().write(tmp_path / "run"))
+    run = open_folder(clean().write(tmp_path / "run"))
     for name, base in (("broker-2", 50), ("broker-3", 49)):
         (segment,) = (run.folder.brokers / name).rglob("orders-0/*.log")
         segment.unlink()
         (segment.parent / f"{base:020}.log").touch()
-    counts = evidence.count(open_run(spark, run.folder))
+    counts = count(open_folder(run.folder))
 
     assert [row["broker_id"] for row in evidence.whole_logs(run.manifest, counts)] == [1, 2]
     assert list(evidence._segments(evidence.assigned(run.manifest), counts)) == [
