@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -13,13 +13,16 @@ from pyspark.sql import functions as F  # noqa: N812  # the name that Spark's ow
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from history.partition import TopicPartition
-from history.samples import Sample
+from history.tables import POLLS, REPLICAS, SEEKS, SENDS
 from spark.checks import agreement, elections, watermarks
 from spark.checks.anomalies import SEVERITY
+from spark.checks.findings import Checks, Findings
 from spark.checks.invariants import Invariant
 from spark.checks.sources import Sources
 from spark.checks.tally import TALLIES, Check, summaries, tally
-from spark.checks.watermarks import Facts
+from spark.evidence.columns import Names, Polls, Samples, Seeks, Sends
+from spark.evidence.facts import UNFENCED_NS, Facts
+from spark.evidence.partition import PartitionEvidence
 from spark.folder.tables import PARTITION, REPLICA, VALUE, rows
 
 INVARIANTS = {
@@ -57,7 +60,6 @@ SHORT = pa.schema(
         pa.field("until_ns", pa.int64()),
     ]
 )
-_COLUMNS = ["broker_id", "leader_epoch", "sent_ns", "received_ns", "high_watermark", "log_end_offset", "incarnation"]
 
 
 def invariants(spark: SparkSession, sources: Sources, lacking_segments: str | None = None) -> list[dict[str, Any]]:
@@ -92,18 +94,37 @@ def on_samples(sources: Sources) -> list[dict[str, Any]]:
         known = facts.get(where)
         if known is None:
             return pa.Table.from_pylist([], schema=TALLIES)
-        samples, checks = samples_of(table), watermarks.checks(clean=where.topic in clean)
-        return pa.Table.from_pylist([tally(name, check(samples, known)) for name, check in checks.items()], TALLIES)
+        evidence, checks = of_samples(where, table, known), watermarks.checks(clean=where.topic in clean)
+        return pa.Table.from_pylist([tally_of(name, where, check(evidence)) for name, check in checks.items()], TALLIES)
 
-    asked = sources.run.samples.select(*PARTITION, *_COLUMNS).groupBy(*PARTITION)
+    asked = sources.run.samples.groupBy(*PARTITION)
     return [row.asDict() for row in asked.applyInArrow(judge, from_arrow_schema(TALLIES)).collect()]
 
 
-def samples_of(table: pa.Table) -> list[Sample]:
-    """A partition's samples in the order in which they were asked for; one without an epoch is no use here."""
-    columns = [table.column(name).to_pylist() for name in _COLUMNS]
-    found = [Sample(*values) for values in zip(*columns, strict=True) if values[1] is not None]
-    return sorted(found, key=lambda sample: (sample.sent_ns, sample.broker))
+def of_samples(where: TopicPartition, table: pa.Table, known: Facts) -> PartitionEvidence:
+    """A partition of which nothing but its replicas is looked at."""
+    names = Names()
+    return PartitionEvidence(
+        where,
+        names,
+        Sends.of(SENDS.empty_table(), names),
+        Polls.of(POLLS.empty_table(), names),
+        Seeks.of(SEEKS.empty_table(), names),
+        Samples.of(table.cast(REPLICAS)),
+        facts=known,
+    )
+
+
+def tally_of(name: str, where: TopicPartition, checks: Checks) -> dict[str, Any]:
+    """A row of ``TALLIES`` from one partition's checks."""
+    found = Findings()
+    found.add_checks(where, name, checks)
+    counted = found.tallies[name]
+    row = {"invariant": name, "checked": counted.checked, "violations": counted.violations}
+    if counted.first is None:
+        return row | {"t_ns": None, "topic": None, "partition": None, "evidence": None}
+    t_ns, _, evidence = counted.first
+    return row | {"t_ns": t_ns, **where._asdict(), "evidence": evidence}
 
 
 def on_logs(spark: SparkSession, sources: Sources) -> list[dict[str, Any]]:
@@ -222,7 +243,7 @@ def i28_enough_replicas(sends: DataFrame, segments: DataFrame, isr: DataFrame, s
         .filter(F.col("observer") == F.col("broker_id").cast("string"))
         .filter((F.col("asked_ns") >= F.col("from_ns")) & (F.col("received_ns") <= F.col("until_ns")))
         .groupBy(*state, "until_ns")
-        .agg((F.min("received_ns") + watermarks.UNFENCED_NS).alias("known_ns"))
+        .agg((F.min("received_ns") + UNFENCED_NS).alias("known_ns"))
     )
     asked = (
         sends.filter("acks = 'all'")
@@ -242,17 +263,17 @@ def i28_enough_replicas(sends: DataFrame, segments: DataFrame, isr: DataFrame, s
     )
 
 
-def short_rows(facts: Facts) -> Iterator[dict[str, Any]]:
+def short_rows(where: TopicPartition, facts: Facts) -> Iterator[dict[str, Any]]:
     """The stretches of a partition below min.insync.replicas: rows of ``SHORT``."""
     for state, from_ns, until_ns in watermarks.short_of_members(facts):
-        where = {"topic": facts.topic, "partition": facts.partition, "broker_id": state.leader}
+        led = {**where._asdict(), "broker_id": state.leader}
         told = {"leader_epoch": state.leader_epoch, "isr": sorted(state.isr)}
-        yield where | told | {"from_ns": from_ns, "until_ns": until_ns}
+        yield led | told | {"from_ns": from_ns, "until_ns": until_ns}
 
 
 def too_few(spark: SparkSession, sources: Sources) -> list[dict[str, Any]]:
     """I28: a row of ``TALLIES``, or none where no ISR was ever too small."""
-    short = [row for where in sources.partitions for row in short_rows(sources.facts(where))]
+    short = [row for where in sources.partitions for row in short_rows(where, sources.facts(where))]
     if not short:
         return []
     run = sources.run
@@ -264,17 +285,26 @@ def too_few(spark: SparkSession, sources: Sources) -> list[dict[str, Any]]:
 
 def anomalies(sources: Sources) -> list[dict[str, Any]]:
     """Rows of the anomalies table: sources that disagree, and behaviour that a later version changed."""
-    found = [row for where in sources.partitions for row in _disagreements(sources, where)]
+    lines, views = _by_partition(sources.lines), _by_partition(sources.views)
+    found = [
+        row
+        for where in sources.partitions
+        for row in _disagreements(sources, where, lines.get(where, []), views.get(where, []))
+    ]
     return found + [row for where in sources.partitions for row in _changes(sources, where)]
 
 
-def _disagreements(sources: Sources, where: TopicPartition) -> Iterator[dict[str, Any]]:
-    def own(rows: Iterable[dict[str, Any]]) -> list[Mapping[str, Any]]:
-        return [row for row in rows if (row["topic"], row["partition"]) == where]
+def _by_partition(rows: Iterable[dict[str, Any]]) -> dict[TopicPartition, list[Mapping[str, Any]]]:
+    found: dict[TopicPartition, list[Mapping[str, Any]]] = {}
+    for row in rows:
+        found.setdefault(TopicPartition.of(row), []).append(row)
+    return found
 
-    told = elections.disagreements(
-        sources.states.get(where, []), own(sources.lines), own(sources.views), sources.starts(where)
-    )
+
+def _disagreements(
+    sources: Sources, where: TopicPartition, lines: Sequence[elections.Row], views: Sequence[elections.Row]
+) -> Iterator[dict[str, Any]]:
+    told = elections.disagreements(sources.states.get(where, []), lines, views, sources.starts(where))
     for story, evidence in told:
         yield _row("source_disagreement", where, story, evidence)
 
@@ -303,17 +333,16 @@ def _changes(sources: Sources, where: TopicPartition) -> Iterator[dict[str, Any]
     if not facts.lax_min_isr or not any(len(state.isr) < facts.least_isr for state in facts.states):
         return
     chosen = sources.run.samples.filter((F.col("topic") == where.topic) & (F.col("partition") == where.partition))
-    for check in watermarks.hw_below_min_isr(samples_of(chosen.select(*_COLUMNS).toArrow()), facts):
-        if check.violated:
-            told = check.evidence
-            yield _row(
-                "behaviour_change",
-                where,
-                f"The high watermark went from {told['from_hw']} to {told['to_hw']} with ISR {told['isr']}, below "
-                f"min.insync.replicas={told['least_isr']}.",
-                told,
-                why="up to 3.6 the high watermark goes on below min.insync.replicas; from 3.7 it stands (KAFKA-15583)",
-            )
+    moved = watermarks.hw_below_min_isr(of_samples(where, chosen.toArrow(), facts))
+    for told in map(moved.evidence, range(moved.violated_ns.size)):
+        yield _row(
+            "behaviour_change",
+            where,
+            f"The high watermark went from {told['from_hw']} to {told['to_hw']} with ISR {told['isr']}, below "
+            f"min.insync.replicas={told['least_isr']}.",
+            told,
+            why="up to 3.6 the high watermark goes on below min.insync.replicas; from 3.7 it stands (KAFKA-15583)",
+        )
 
 
 def _row(

@@ -9,7 +9,7 @@ from history.events import Event
 from history.tables import ISR, POLLS, REPLICAS, SENDS
 from kafka_files.segments import SEGMENTS
 from spark.checks import anomalies, delivery, invariants, order, transactions
-from spark.checks.transactions import longest_quiet_ns
+from spark.checks.visibility import longest_quiet_ns
 from spark.folder.recorded import DRAINS, leaders
 from spark.folder.tables import rows
 from tests.spark.checks.test_anomalies import logged
