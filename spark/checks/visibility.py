@@ -50,7 +50,8 @@ def precommitted_read(evidence: PartitionEvidence) -> Cases:
             "offset": int(polls.offset[row]),
             "explanation": (
                 f"Consumer {names.listed[polls.consumer[row]]} was given offset {polls.offset[row]} while broker "
-                f"{shown.broker[by]}, leader in epoch {epoch}, was at HW {hw}, last stable offset {lso}."
+                f"{shown.broker[by]}, leader in epoch {epoch}, was at HW {hw}, last stable offset "
+                f"{'unknown' if lso is None else lso}."
             ),
             "evidence": {
                 "received_ns": int(polls.received_ns[row]),
@@ -71,7 +72,7 @@ def precommitted_read(evidence: PartitionEvidence) -> Cases:
 def _ends(leaders: dict[int, tuple[int, int]]) -> dict[int, int]:
     """When the epoch after each was first seen."""
     epochs = sorted(leaders)
-    return dict(zip(epochs, [*(leaders[epoch][1] for epoch in epochs[1:]), FOREVER_NS], strict=True))
+    return dict(zip(epochs, [*(leaders[epoch][1] for epoch in epochs[1:]), FOREVER_NS], strict=False))
 
 
 def hanging_transaction(evidence: PartitionEvidence, limit_ns: int, faults: Sequence[tuple[int, int]]) -> Cases:
