@@ -225,6 +225,20 @@ def test_i24_asks_within_the_state():
     assert verdict("I24", *joined(seen(1, 4 * S, 12, 20, epoch=1), seen(3, 10 * S, 9, 11, epoch=1))) == (0, 0)
 
 
+def test_an_isr_is_too_small_below_the_smallest_setting():
+    """Two of three are asked for: [1] is short from 5 s on, [1, 2] is not, nor one that nobody leads."""
+    states = [state(0, 1, 3, (1, 2)), state(5 * S, 1, 3, (1,), number=1), state(20 * S, -1, 3, (1,), number=2)]
+    known = facts(*states, least_isr=2)
+
+    def short(known):
+        return [(each.state, each.from_ns, each.until_ns) for each in watermarks.short_of_members(known)]
+
+    assert short(known) == [(states[1], 5 * S + 100 * MS, 20 * S - 100 * MS)]
+    assert short(replace(known, lowest_min_isr=1)) == []
+    assert short(replace(known, outages=[Outage(1, 6 * S, 7 * S)])) == []
+    assert short(replace(known, outages=[Outage(2, 6 * S, 7 * S)])) == short(known)
+
+
 def test_on_a_topic_that_is_not_clean_two_checks_are_left():
     """Below min.insync.replicas its HW stands still as well, and its followers are evicted in time."""
     moved, known = below_min_isr(seen(1, 8 * S, 5, 9), seen(1, 12 * S, 6, 9))
