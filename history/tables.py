@@ -177,7 +177,7 @@ DELIVERY = pa.schema(
     ]
 )
 
-# One row per found case; severity: S1 | S2.
+# One row per found case, of many of one kind the first ones; severity: S1 | S2.
 ANOMALIES = pa.schema(
     [
         _required("anomaly", pa.string()),
@@ -190,6 +190,17 @@ ANOMALIES = pa.schema(
         pa.field("allowed_why", pa.string()),
         _required("story", pa.string()),  # one sentence a person can check
         _required("evidence", pa.string()),  # JSON object: the values behind the sentence
+    ]
+)
+
+# How many cases were found, those of which ANOMALIES has an example among them.
+ANOMALY_COUNTS = pa.schema(
+    [
+        _required("anomaly", pa.string()),
+        _required("severity", pa.string()),
+        _required("allowed", pa.bool_()),
+        pa.field("allowed_why", pa.string()),
+        _required("cases", pa.int64()),
     ]
 )
 
@@ -302,6 +313,7 @@ RECORDED = {
 JUDGED = {
     "delivery": DELIVERY,
     "anomalies": ANOMALIES,
+    "anomaly_counts": ANOMALY_COUNTS,
     "invariants": INVARIANTS,
     "recovery": RECOVERY,
     "latency": LATENCY,

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import logging
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -19,27 +20,29 @@ from pyspark.sql import functions as F  # noqa: N812  # the name that Spark's ow
 from expectations.suites import MISSING, Outcome, record_expectations, replica_expectations, validate
 from history.errors import EvidenceError
 from history.folder import RunFolder, write_atomically
+from history.partition import TopicPartition
 from history.tables import JUDGED
 from kafka_files.broker_log import BROKER_LOG
-from spark.checks import anomalies, delivery, foreign, invariants, known_bugs, order, replica_checks, transactions
+from spark.checks import anomalies, invariants, known_bugs, order, questions, replica_checks, transactions
 from spark.checks.allowed import allowed, allowed_to
+from spark.checks.findings import Findings
 from spark.checks.gates import sometimes
+from spark.checks.judge import Answer, Question
+from spark.checks.questions import Known
 from spark.checks.sources import Sources, max_isr_lag_ns
 from spark.folder import recorded
 from spark.folder.kafka_log import register
-from spark.folder.tables import REPLICA, read_table, rows, write_table
+from spark.folder.tables import PARTITION, read_table, rows, write_table
 from spark.measures import metrics, recovery, timeline
 from spark.verdict import evidence
 from spark.verdict import explanations as stories
-from spark.verdict.summary import Findings, verdict_of
+from spark.verdict.summary import Conclusion, verdict_of
 
 log = logging.getLogger("plimsoll.judge")
 
 SPANS = pa.schema([("phase", pa.string()), ("from_ns", pa.int64()), ("to_ns", pa.int64())])
-ALLOWED = pa.schema([("producer_id", pa.string()), ("anomaly", pa.string()), ("allowed_why", pa.string())])
-WHOLE = pa.schema([("topic", pa.string()), ("partition", pa.int32())])
-WHOLE_LOGS = pa.schema([("topic", pa.string()), ("partition", pa.int32()), ("broker_id", pa.int32())])
-OWN_STARTS = pa.schema([*WHOLE_LOGS, ("from_offset", pa.int64())])  # up to there a replica may have deleted by itself
+# Of the cases that are kept as examples: with what their explanation needs.
+EXAMPLES = pa.schema([*JUDGED["anomalies"], ("acks", pa.string()), ("at_ns", pa.int64())])
 LIMITS = pa.schema([("topic", pa.string()), ("max_isr_lag_ns", pa.int64()), ("least_isr", pa.int32())])
 
 SIDE_BY_SIDE = 2  # runs that are judged at the same time
@@ -92,20 +95,18 @@ def _judge(spark: SparkSession, folder: RunFolder) -> None:
     counts = evidence.count(run)
     items = evidence.evidence(run, counts)
     sources = Sources(run)
-    fates, cases = _records(spark, sources, counts)
-    if not run.manifest.foreign:  # nobody saw the replicas of an imported history
-        cases = cases.select(*JUDGED["anomalies"].names).union(
-            rows(spark, JUDGED["anomalies"], replica_checks.anomalies(sources))
-        )
-    write_table(cases, folder.judged("anomalies"), JUDGED["anomalies"])
+    answers, findings = _records(spark, sources, counts)
+    examples, counted = questions.rows_of(findings, anomalies.SEVERITY)
     spans = rows(spark, SPANS, (span._asdict() for span in recovery.phases(run.events)))
     load_spans = rows(spark, SPANS, (span._asdict() for span in recovery.load_spans(run.events)))
     changes = sources.changes
     loads = [producer.producer_id for producer in run.manifest.producers if producer.rate_per_s]
     stalls = recovery.longest_stalls(run.sends.filter(F.col("producer_id").isin(loads)), run.samples, spans)
     tables: dict[str, Callable[[], DataFrame]] = {
-        "invariants": lambda: _invariants(spark, sources, counts, items),
-        "delivery": lambda: delivery.delivery(fates, read_judged(spark, folder, "anomalies")),
+        "anomalies": lambda: _explained(spark, sources, examples),
+        "anomaly_counts": lambda: rows(spark, JUDGED["anomaly_counts"], counted),
+        "invariants": lambda: _invariants(spark, sources, findings, items),
+        "delivery": lambda: rows(spark, JUDGED["delivery"], questions.delivery(answers)),
         "recovery": lambda: recovery.recovery(spark, run.manifest, run.events, changes, stalls),
         "latency": lambda: recovery.latency(run.sends, load_spans),
         "timeline_replicas": lambda: timeline.timeline_replicas(run.samples, run.replicas, run.manifest.probe_hz),
@@ -147,57 +148,70 @@ def _measured(spark: SparkSession, run: recorded.Recorded) -> metrics.Measured:
     )
 
 
-def _records(spark: SparkSession, sources: Sources, counts: evidence.Counts) -> tuple[DataFrame, DataFrame]:
-    """What became of every send, and the anomalies table."""
+def _records(spark: SparkSession, sources: Sources, counts: evidence.Counts) -> tuple[list[Answer], Findings]:
+    """What became of every record, partition by partition."""
     run = sources.run
-    whole = rows(spark, WHOLE, evidence.whole_partitions(run.manifest, counts))
-    producers = rows(spark, recorded.PRODUCERS, evidence.ledgers(run, counts))
-    permitted = [
-        {"producer_id": producer.producer_id, "anomaly": anomaly, "allowed_why": why}
-        for producer in run.manifest.producers
-        for anomaly, why in allowed_to(run.manifest, producer, run.events).items()
-    ]
-    sends, polls, leaders = run.sends, run.polls, recorded.leaders(run.isr)
-    if run.manifest.foreign:
-        names = foreign.imported(spark, run.folder)
-        sends, polls = foreign.with_operations(sends, names), foreign.as_drain(polls)
-    atomic = transactions.transactional(run.manifest)
-    if atomic:
-        polls = transactions.stable(polls, sends)
-    read = sends.transform(delivery.with_read, polls)
-    if atomic:
-        read = read.transform(transactions.with_siblings)
-    if run.manifest.foreign:
-        read = read.transform(foreign.with_acknowledged_place)
-    deleted = rows(spark, delivery.DELETED, sources.deleted)
-    fates = (
-        read.transform(delivery.with_index, polls)
-        .transform(delivery.with_fate, run.segments, run.drains, whole)
-        .transform(delivery.without_deleted, deleted)
-        .localCheckpoint()  # what follows is planned from here on: planning costs more than these rows
+    asked = questions.questions(sources, _partitions(run), _known(sources, counts))
+    answers, findings = questions.ask(asked, partial(_spread, spark))
+    if not run.manifest.foreign:  # nobody saw the replicas of an imported history
+        for row in [*_sampled(sources), *replica_checks.anomalies(sources)]:
+            told = {**row, "explanation": row["story"], "evidence": json.loads(row["evidence"])}
+            findings.add_case(told, row["allowed_why"])
+    return answers, findings
+
+
+def _spread(spark: SparkSession, judge: Callable[[Question], Any], asked: Sequence[Question]) -> list[Any]:
+    """Ask partitions, as many at once as Spark has cores; the answers are in the order of the questions."""
+    if not asked:
+        return []
+    context = spark.sparkContext
+    return context.parallelize(asked, min(len(asked), 4 * context.defaultParallelism)).map(judge).collect()
+
+
+def _partitions(run: recorded.Recorded) -> list[TopicPartition]:
+    """Every partition that the manifest or a client names."""
+    named = {TopicPartition(name, number) for name, topic in run.manifest.topics.items() for number in topic.assignment}
+    for table in (run.sends, run.polls):
+        named |= {TopicPartition(*row) for row in table.select(*PARTITION).distinct().collect()}
+    return sorted(named)
+
+
+def _known(sources: Sources, counts: evidence.Counts) -> Known:
+    run = sources.run
+    members: dict[TopicPartition, list[int]] = {}
+    for row in recorded.final_isr(run.isr).collect():
+        members.setdefault(TopicPartition(row["topic"], row["partition"]), []).append(row["broker_id"])
+    unclean = {each["producer_id"] for each in evidence.ledgers(run, counts) if not each["clean"]}
+    return Known(
+        whole={TopicPartition.of(row) for row in evidence.whole_partitions(run.manifest, counts)},
+        whole_logs={(TopicPartition.of(row), row["broker_id"]) for row in evidence.whole_logs(run.manifest, counts)},
+        final_isr=members,
+        short={} if run.manifest.foreign else replica_checks.short_isrs(sources),
+        unclean_producers=frozenset(unclean),
     )
-    found = anomalies.anomalies(fates, sends, polls, run.segments, producers)
-    if atomic:
-        found = found.union(transactions.torn_transaction(fates))
-    if run.manifest.foreign:
-        found = found.union(order.imported_cases(sends, run.polls, run.seeks, foreign.standing(sends, run.polls)))
-    else:
-        of_order = order.cases(sends, run.polls, run.seeks, run.samples, leaders, drains=run.drains, deleted=deleted)
-        found = found.union(of_order)
-        if atomic:
-            limit_ns, faults = transactions.limit_ns(run.manifest), transactions.faults(run.events)
-            found = found.union(transactions.hanging_transaction(run.samples, leaders, sends, limit_ns, faults))
-    found = found.localCheckpoint()
-    if run.manifest.foreign:
-        told = foreign.with_names(found, names)
-    elif found.isEmpty():
-        told = found
-    else:
-        seen = stories.Witnesses(run.samples, leaders, run.epochs, rows(spark, BROKER_LOG, sources.lines))
-        told = stories.with_story(found, seen, _origin_ns(run))
-    told = told.transform(anomalies.with_severity).transform(anomalies.with_allowed, rows(spark, ALLOWED, permitted))
-    subscribed = run.manifest.scenario.get("subscribed", [])
-    return fates, told.transform(foreign.with_rebalances, subscribed) if subscribed else told
+
+
+def _sampled(sources: Sources) -> Iterator[dict[str, Any]]:
+    """The cases that rest on the probe's samples."""
+    run = sources.run
+    leaders = recorded.leaders(run.isr)
+    cases = order.precommitted_read(run.polls, run.samples, leaders)
+    if transactions.transactional(run.manifest):
+        limit_ns, faults = transactions.limit_ns(run.manifest), transactions.faults(run.events)
+        cases = cases.union(transactions.hanging_transaction(run.samples, leaders, run.sends, limit_ns, faults))
+    permitted = {p.producer_id: allowed_to(run.manifest, p, run.events) for p in run.manifest.producers}
+    for row in cases.collect():
+        yield {**row.asDict(), "allowed_why": permitted.get(row["producer_id"], {}).get(row["anomaly"])}
+
+
+def _explained(spark: SparkSession, sources: Sources, examples: Sequence[Mapping[str, Any]]) -> DataFrame:
+    """The anomalies table: what became of each record that is gone, in a sentence."""
+    told = rows(spark, EXAMPLES, ({**row, "story": row["explanation"]} for row in examples))
+    if sources.manifest.foreign or not examples:
+        return told
+    run = sources.run
+    seen = stories.Witnesses(run.samples, recorded.leaders(run.isr), run.epochs, rows(spark, BROKER_LOG, sources.lines))
+    return stories.with_story(told, seen, _origin_ns(run))
 
 
 def _origin_ns(run: recorded.Recorded) -> int:
@@ -205,9 +219,7 @@ def _origin_ns(run: recorded.Recorded) -> int:
     return next((span.from_ns for span in recovery.phases(run.events)), run.manifest.started_ns)
 
 
-def _invariants(
-    spark: SparkSession, sources: Sources, counts: evidence.Counts, items: list[evidence.Item]
-) -> DataFrame:
+def _invariants(spark: SparkSession, sources: Sources, findings: Findings, items: list[evidence.Item]) -> DataFrame:
     """The invariants that this configuration lets us consider, with their verdicts."""
     run = sources.run
     if run.manifest.foreign:  # nobody saw its replicas
@@ -232,24 +244,13 @@ def _invariants(
         checks["I6"] = invariants.i6_own_floor(samples.filter(is_clean), sources.new_logs)
         if _epochs_changed(run):
             checks["I8"] = invariants.i8_leader_completeness(samples.filter(is_clean), run.epochs)
-        if transactions.transactional(run.manifest):
-            checks["I27"] = invariants.i27_markers(run.sends.filter(run.sends["topic"].isin(clean)), run.segments)
-    if any(producer.acks == "all" and producer.topic in clean for producer in run.manifest.producers):
-        promised = run.sends.filter(run.sends["topic"].isin(clean)).transform(
-            delivery.above_deleted, rows(spark, delivery.DELETED, sources.deleted)
-        )
-        whole = rows(spark, WHOLE_LOGS, evidence.whole_logs(run.manifest, counts))
-        members = recorded.final_isr(run.isr).join(whole, REPLICA, how="left_semi")
-        members = members.join(rows(spark, OWN_STARTS, sources.own_starts), REPLICA, how="left")
-        checks["I15"] = invariants.i15_durability(promised, run.segments, members)
     listed = [name for name in invariants.INVARIANTS if name in checks]
     table = invariants.summary(listed[0], checks[listed[0]])
     for name in listed[1:]:
         table = table.union(invariants.summary(name, checks[name]))
     lacking = next((reason for item, reason in items if item == "segments of every replica"), None)
-    unknown = [(name, lacking) for name in ("I15", "I27")] if lacking else []
-    table = invariants.with_missing_evidence(table, unknown)
-    found = [row.asDict() for row in table.collect()] + replica_checks.invariants(spark, sources, lacking)
+    found = [row.asDict() for row in table.collect()]
+    found += replica_checks.invariants(spark, sources, findings, lacking)
     return rows(spark, JUDGED["invariants"], known_bugs.named(found, run.manifest.kafka_versions, sources.lines))
 
 
@@ -284,10 +285,10 @@ def _limits(sources: Sources) -> list[dict[str, Any]]:
 def _conclude(spark: SparkSession, run: recorded.Recorded, items: list[evidence.Item]) -> None:
     """Run the suites on the written tables and write verdict.json."""
     folder = run.folder
-    found = read_judged(spark, folder, "anomalies").groupBy("anomaly", "allowed", "allowed_why").count().collect()
-    counted = {name: sum(row["count"] for row in found if row["anomaly"] == name) for name in anomalies.SEVERITY}
+    found = read_judged(spark, folder, "anomaly_counts").collect()
+    counted = {name: sum(row["cases"] for row in found if row["anomaly"] == name) for name in anomalies.SEVERITY}
     forbidden = {
-        name: sum(row["count"] for row in found if row["anomaly"] == name and not row["allowed"])
+        name: sum(row["cases"] for row in found if row["anomaly"] == name and not row["allowed"])
         for name in anomalies.SEVERITY
     }
     judged = sorted(read_judged(spark, folder, "invariants").collect(), key=lambda row: int(row["invariant"][1:]))
@@ -316,7 +317,7 @@ def _conclude(spark: SparkSession, run: recorded.Recorded, items: list[evidence.
             ),
         ],
     )
-    findings = Findings(
+    findings = Conclusion(
         outcome=outcome,
         missing=[reason for _, reason in items if reason],
         anomalies=counted,
@@ -325,7 +326,7 @@ def _conclude(spark: SparkSession, run: recorded.Recorded, items: list[evidence.
         delivery=delivered,
         allowed=permitted,
         notes=[*evidence.waits_that_ran_out(run.events), *evidence.seeks_of_readers(run.seeks)],
-        excused=sorted((row["anomaly"], row["allowed_why"], row["count"]) for row in found if row["allowed"]),
+        excused=sorted((row["anomaly"], row["allowed_why"], row["cases"]) for row in found if row["allowed"]),
     )
     _write_verdict(folder, verdict_of(findings))
 
@@ -357,7 +358,7 @@ def _unknown(spark: SparkSession, folder: RunFolder, reason: str) -> None:
         write_table(rows(spark, schema, []), folder.judged(name), schema)
     outcome = _validate(spark, folder, [("run folder readable", reason)], [])
     nothing = dict.fromkeys(anomalies.SEVERITY, 0)
-    findings = Findings(outcome, [reason], nothing, nothing, [], _delivered([]), {}, [])
+    findings = Conclusion(outcome, [reason], nothing, nothing, [], _delivered([]), {}, [])
     _write_verdict(folder, verdict_of(findings))
 
 

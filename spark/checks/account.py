@@ -64,8 +64,9 @@ def places(ordered: Ints, wanted: Ints) -> Ints:
 class Account:
     """Columns beside the sends, one entry a send.
 
-    ``read``: the final drain saw it. ``found_at``: the first offset where it did. ``copies``: at how many. ``seen``:
-    any reader saw it. ``seen_at``: where, at the furthest. ``committed``: it must be in the log. ``fate``: of ``FATES``.
+    ``read``: the final drain saw it. ``found_at``: the first offset where it did. ``copies``: at how many.
+    ``seen``: any reader saw it. ``seen_at``: where, at the furthest. ``committed``: it must be in the log.
+    ``fate``: of ``FATES``.
     ``held_at``: where a replica's log has it, looked up for the unseen only. ``all_found`` tells the offsets of those
     that have several.
     """

@@ -29,9 +29,9 @@ class Kind(NamedTuple):
 class Cases(NamedTuple):
     """Cases of one anomaly, one for each value (-1: about no record of ours).
 
-    ``example`` makes the row of the case at a place: ``offset``, ``explanation`` and ``evidence`` (a mapping), and where
-    it is about an acknowledgement ``acks`` and ``at_ns``. ``why`` says of a case what permits it, where more than its
-    producer's settings does.
+    ``example`` makes the row of the case at a place: ``offset``, ``explanation`` and ``evidence`` (a mapping), and
+    where it is about an acknowledgement ``acks`` and ``at_ns``. ``why`` says of a case what permits it, where more
+    than its producer's settings does.
     """
 
     anomaly: str
@@ -80,10 +80,12 @@ class Findings:
         of_case = producer_of(cases.values) + 1
         if cases.why is not None:
             for place in range(cases.values.size):
-                if why := cases.why(place):
+                why = cases.why(place)
+                if why is not None and reasons[of_case[place]] is None:
                     of_case[place] = len(reasons)
                     reasons.append(why)
-        for code in np.unique(of_case).tolist():
+        codes, first = np.unique(of_case, return_index=True)
+        for code in codes[np.argsort(first)].tolist():
             kind = Kind(cases.anomaly, reasons[code])
             places = np.flatnonzero(of_case == code)
             self.counts[kind] += places.size
@@ -91,6 +93,14 @@ class Findings:
             for place in places[: max(0, MAX_EXAMPLES - len(kept))].tolist():
                 producer, seq = names.name(int(cases.values[place]))
                 kept.append({**where._asdict(), "producer_id": producer, "seq": seq, **cases.example(place)})
+
+    def add_case(self, row: Mapping[str, Any], why: str | None) -> None:
+        """Count one case by itself, with its row."""
+        kind = Kind(row["anomaly"], why)
+        self.counts[kind] += 1
+        kept = self.examples.setdefault(kind, [])
+        if len(kept) < MAX_EXAMPLES:
+            kept.append(dict(row))
 
     def add_checks(self, where: TopicPartition, invariant: str, checks: Checks) -> None:
         """Count checks, and keep the first violation."""

@@ -42,9 +42,7 @@ INVARIANTS = {
     "I6": Invariant("no replica's log end falls below a high watermark that it has shown"),
     "I8": Invariant("a new leader's log starts its epoch at or above every earlier high watermark"),
     "I10": Invariant("without produce the high watermark reaches the log end on every in-sync replica"),
-    "I15": Invariant("a record acknowledged with acks=all is on every replica of the final ISR"),
     "I26": Invariant("log start <= last stable offset <= every later high watermark of the same leader"),
-    "I27": Invariant("a transaction's records stand before the marker that its outcome names, in every log"),
 }
 
 

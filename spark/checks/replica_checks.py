@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812  # the name that Spark's own pages use
 from pyspark.sql.pandas.types import from_arrow_schema
 
@@ -16,14 +16,15 @@ from history.partition import TopicPartition
 from history.tables import POLLS, REPLICAS, SEEKS, SENDS
 from spark.checks import agreement, elections, watermarks
 from spark.checks.anomalies import SEVERITY
-from spark.checks.findings import Checks, Findings
+from spark.checks.findings import Findings, Tally
 from spark.checks.invariants import Invariant
+from spark.checks.log_content import UNFENCED_NS, ShortIsr
 from spark.checks.sources import Sources
 from spark.checks.tally import TALLIES, Check, summaries, tally
 from spark.evidence.columns import Names, Polls, Samples, Seeks, Sends
-from spark.evidence.facts import UNFENCED_NS, Facts
+from spark.evidence.facts import Facts
 from spark.evidence.partition import PartitionEvidence
-from spark.folder.tables import PARTITION, REPLICA, VALUE, rows
+from spark.folder.tables import PARTITION, REPLICA, rows
 
 INVARIANTS = {
     "I4": Invariant("a replica's high watermark falls at most once within an epoch"),
@@ -33,6 +34,7 @@ INVARIANTS = {
     "I12": Invariant("below their high watermarks all replicas hold the same bytes"),
     "I13": Invariant("a batch of one offset and epoch, and all before it, is the same on every replica"),
     "I14": Invariant("leader epochs go up, and each batch carries the one of its replica's epoch file"),
+    "I15": Invariant("a record acknowledged with acks=all is on every replica of the final ISR"),
     "I16": Invariant("what a consumer read stands in the final log"),
     "I17": Invariant("an idempotent producer's sequence numbers follow one another"),
     "I19": Invariant("a leader epoch has one leader"),
@@ -42,12 +44,13 @@ INVARIANTS = {
     "I23": Invariant("a follower that stopped leaves the ISR in time", "S2"),
     "I24": Invariant("a replica that joins the ISR has caught up with the high watermark"),
     "I25": Invariant("a boot takes its high watermark from its checkpoint, within its own log"),
+    "I27": Invariant("a transaction's records stand before the marker that its outcome names, in every log"),
     "I28": Invariant("below min.insync.replicas nothing is acknowledged with acks=all"),
 }
 # Of the rest, a run of our own owes the evidence; these are about something that need not happen in a run.
 _OCCASIONAL = {"I11", "I20", "I22", "I23", "I24", "I28"}
 _NEED_HISTORY = {"I7", "I9", "I20", "I21", "I24"}
-_NEED_SEGMENTS = {"I12", "I13", "I14", "I16", "I17", "I28"}
+_NEED_SEGMENTS = {"I12", "I13", "I14", "I15", "I16", "I17", "I27", "I28"}
 # A stretch in which the ISR was below min.insync.replicas under a leader.
 SHORT = pa.schema(
     [
@@ -62,11 +65,18 @@ SHORT = pa.schema(
 )
 
 
-def invariants(spark: SparkSession, sources: Sources, lacking_segments: str | None = None) -> list[dict[str, Any]]:
-    """Rows of the invariants table. ``lacking_segments`` says why a replica's log cannot be trusted to be whole."""
-    # A log that is not whole cannot say that a record is missing from it.
-    read = [tally("I16", [])] if lacking_segments else phantoms(sources)
-    tallies = [*on_samples(sources), *on_logs(spark, sources), *on_history(sources), *read, *too_few(spark, sources)]
+def invariants(
+    spark: SparkSession, sources: Sources, findings: Findings, lacking_segments: str | None = None
+) -> list[dict[str, Any]]:
+    """Rows of the invariants table, with those that were ``found`` in the records.
+
+    ``lacking_segments`` says why a replica's log cannot be trusted to be whole.
+    """
+    records = dict(findings.tallies)
+    if lacking_segments and "I16" in records:  # a log that is not whole cannot say that a record is missing from it
+        records["I16"] = Tally()
+    read = [_tallied(name, found) for name, found in records.items()]
+    tallies = [*on_samples(sources), *on_logs(spark, sources), *on_history(sources), *read]
     lacking = dict.fromkeys(_NEED_SEGMENTS, lacking_segments) if lacking_segments else {}
     if sources.owes_history and not sources.states:
         what = (
@@ -94,8 +104,10 @@ def on_samples(sources: Sources) -> list[dict[str, Any]]:
         known = facts.get(where)
         if known is None:
             return pa.Table.from_pylist([], schema=TALLIES)
-        evidence, checks = of_samples(where, table, known), watermarks.checks(clean=where.topic in clean)
-        return pa.Table.from_pylist([tally_of(name, where, check(evidence)) for name, check in checks.items()], TALLIES)
+        evidence, found = of_samples(where, table, known), Findings()
+        for name, check in watermarks.checks(clean=where.topic in clean).items():
+            found.add_checks(where, name, check(evidence))
+        return pa.Table.from_pylist([_tallied(name, tally) for name, tally in found.tallies.items()], TALLIES)
 
     asked = sources.run.samples.groupBy(*PARTITION)
     return [row.asDict() for row in asked.applyInArrow(judge, from_arrow_schema(TALLIES)).collect()]
@@ -113,18 +125,6 @@ def of_samples(where: TopicPartition, table: pa.Table, known: Facts) -> Partitio
         Samples.of(table.cast(REPLICAS)),
         facts=known,
     )
-
-
-def tally_of(name: str, where: TopicPartition, checks: Checks) -> dict[str, Any]:
-    """A row of ``TALLIES`` from one partition's checks."""
-    found = Findings()
-    found.add_checks(where, name, checks)
-    counted = found.tallies[name]
-    row = {"invariant": name, "checked": counted.checked, "violations": counted.violations}
-    if counted.first is None:
-        return row | {"t_ns": None, "topic": None, "partition": None, "evidence": None}
-    t_ns, _, evidence = counted.first
-    return row | {"t_ns": t_ns, **where._asdict(), "evidence": evidence}
 
 
 def on_logs(spark: SparkSession, sources: Sources) -> list[dict[str, Any]]:
@@ -169,67 +169,21 @@ def _of_clean(sources: Sources) -> tuple[list[Mapping[str, Any]], list[Mapping[s
     return clean(sources.lines), clean(sources.captures)
 
 
-def i16_no_phantom_read(polls: DataFrame, segments: DataFrame, final: DataFrame) -> DataFrame:
-    """I16, all versions, clean topics; serves C2, C13 and C46. A record that a consumer was given at an offset is at
-    that offset in the partition's final log: it was below a high watermark, so it was committed.
-
-    ``final`` names the replica whose log counts and where that log starts (topic, partition, broker_id,
-    log_start_offset). Found broken by KAFKA-14704 (2.8.0 to 3.4.0), where a follower served what it was about to cut.
-    """
-    value = F.struct("producer_id", "seq")
-    stands = (
-        segments.filter(F.col("offset").isNotNull())
-        .join(F.broadcast(final), [*PARTITION, "broker_id"], how="inner")
-        .select(*PARTITION, "offset", value.alias("stands"))
-    )
-    read = (
-        polls.filter(F.col("producer_id").isNotNull())
-        .join(F.broadcast(final), PARTITION, how="inner")
-        .filter(F.col("offset") >= F.col("log_start_offset"))
-        .select(*PARTITION, "offset", value.alias("read"), "consumer_id", F.col("received_ns").alias("t_ns"))
-    )
-    found = read.join(stands, [*PARTITION, "offset"], how="left")
-    violated = F.col("stands").isNull() | (F.col("stands") != F.col("read"))
-    facts = F.when(violated, F.to_json(F.struct("consumer_id", "offset", "read", "stands", "t_ns")))
-    return found.withColumns({"violated": violated, "evidence": facts}).select(
-        *PARTITION, "t_ns", "violated", "evidence"
-    )
+def _tallied(name: str, found: Tally) -> dict[str, Any]:
+    """A row of ``TALLIES``."""
+    t_ns, where, evidence = found.first or (None, None, None)
+    topic, partition = where or (None, None)
+    counted = {"invariant": name, "checked": found.checked, "violations": found.violations}
+    return counted | {"t_ns": t_ns, "topic": topic, "partition": partition, "evidence": evidence}
 
 
-def phantoms(sources: Sources) -> list[dict[str, Any]]:
-    """I16 on all clean topics: a row of ``TALLIES``, or none where no topic is clean."""
-    logs = [logs for logs in sources.logs.values() if logs.clean and logs.final is not None]
-    if not logs:
-        return []
-    run = sources.run
-    final = run.polls.sparkSession.createDataFrame(
-        [(each.topic, each.partition, each.final, _start(each)) for each in logs],
-        "topic string, partition int, broker_id int, log_start_offset bigint",
-    )
-    return [_counted("I16", i16_no_phantom_read(run.polls, run.segments, final))]
-
-
-def _counted(name: str, checks: DataFrame) -> dict[str, Any]:
-    """A row of ``TALLIES`` from checks in Spark."""
-    first = F.min(F.when(F.col("violated"), F.struct("t_ns", *PARTITION, "evidence"))).alias("first")
-    counted = checks.agg(F.count("*").alias("checked"), F.count_if("violated").alias("violations"), first)
-    return counted.select(F.lit(name).alias("invariant"), "checked", "violations", "first.*").collect()[0].asDict()
-
-
-def _start(logs: agreement.Logs) -> int:
-    return next((r.log_start_offset or 0 for r in logs.replicas if r.broker_id == logs.final), 0)
-
-
-def i28_enough_replicas(sends: DataFrame, segments: DataFrame, isr: DataFrame, short: DataFrame) -> DataFrame:
-    """I28, all versions; serves C1 and C27. Below min.insync.replicas nothing is acknowledged with acks=all.
-
-    While the ISR is smaller than min(min.insync.replicas, replicas) the leader refuses to append such a send. ``short``
-    are such stretches of the controller's history. Checked on sends from two seconds on after the leader's own metadata
-    showed that ISR, as it may hear of it late: one that was acknowledged before the stretch ended is a violation. Its
-    batch has to stand in the leader's log with the epoch of the stretch; otherwise a former leader took it, which knew
-    of another ISR. Nothing is said of a stretch in which the leader or a controller was out of reach.
-    """
-    state = [*REPLICA, "leader_epoch", "isr"]
+def short_isrs(sources: Sources) -> dict[TopicPartition, list[ShortIsr]]:
+    """The stretches below min.insync.replicas that the leader's own metadata showed, and since when it has known."""
+    short = [row for where in sources.partitions for row in short_rows(where, sources.facts(where))]
+    found: dict[TopicPartition, list[ShortIsr]] = {}
+    if not short:
+        return found
+    isr = sources.run.isr
     views = isr.select(
         *PARTITION,
         "observer",
@@ -239,28 +193,18 @@ def i28_enough_replicas(sends: DataFrame, segments: DataFrame, isr: DataFrame, s
         "received_ns",
     )
     known = (
-        views.join(F.broadcast(short), [*PARTITION, "leader_epoch", "isr"], how="inner")
+        views.join(F.broadcast(rows(isr.sparkSession, SHORT, short)), [*PARTITION, "leader_epoch", "isr"], how="inner")
         .filter(F.col("observer") == F.col("broker_id").cast("string"))
         .filter((F.col("asked_ns") >= F.col("from_ns")) & (F.col("received_ns") <= F.col("until_ns")))
-        .groupBy(*state, "until_ns")
-        .agg((F.min("received_ns") + UNFENCED_NS).alias("known_ns"))
+        .groupBy(*REPLICA, "leader_epoch", "isr", "until_ns")
+        .agg(F.min("received_ns").alias("shown_ns"))
     )
-    asked = (
-        sends.filter("acks = 'all'")
-        .join(F.broadcast(known), PARTITION, how="inner")
-        .filter((F.col("sent_ns") >= F.col("known_ns")) & (F.col("sent_ns") <= F.col("until_ns")))
-        .withColumn(
-            "violated", F.coalesce((F.col("outcome") == "ok") & (F.col("done_ns") <= F.col("until_ns")), F.lit(False))
+    for row in known.collect():
+        stretch = ShortIsr(
+            row["broker_id"], row["leader_epoch"], tuple(row["isr"]), row["shown_ns"] + UNFENCED_NS, row["until_ns"]
         )
-    )
-    appended = segments.filter(F.col("offset").isNotNull()).select(
-        *REPLICA, "leader_epoch", "offset", *VALUE, F.lit(True).alias("appended")
-    )
-    found = asked.join(appended, [*REPLICA, "leader_epoch", "offset", *VALUE], how="left")
-    told = F.to_json(F.struct("broker_id", "leader_epoch", "isr", "offset", *VALUE, "sent_ns", "done_ns"))
-    return found.filter(~F.col("violated") | F.col("appended")).select(
-        *PARTITION, F.col("done_ns").alias("t_ns"), "violated", F.when(F.col("violated"), told).alias("evidence")
-    )
+        found.setdefault(TopicPartition(row["topic"], row["partition"]), []).append(stretch)
+    return found
 
 
 def short_rows(where: TopicPartition, facts: Facts) -> Iterator[dict[str, Any]]:
@@ -269,15 +213,6 @@ def short_rows(where: TopicPartition, facts: Facts) -> Iterator[dict[str, Any]]:
         led = {**where._asdict(), "broker_id": state.leader}
         told = {"leader_epoch": state.leader_epoch, "isr": sorted(state.isr)}
         yield led | told | {"from_ns": from_ns, "until_ns": until_ns}
-
-
-def too_few(spark: SparkSession, sources: Sources) -> list[dict[str, Any]]:
-    """I28: a row of ``TALLIES``, or none where no ISR was ever too small."""
-    short = [row for where in sources.partitions for row in short_rows(where, sources.facts(where))]
-    if not short:
-        return []
-    run = sources.run
-    return [_counted("I28", i28_enough_replicas(run.sends, run.segments, run.isr, rows(spark, SHORT, short)))]
 
 
 # --- findings that break no promise -------------------------------------------------------------

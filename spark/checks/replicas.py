@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kafka_files.states import State
 from spark.checks.findings import Checks
+from spark.checks.log_content import ShortIsr
 from spark.checks.watermarks import short_of_members
-from spark.evidence.columns import ACKS_ALL, NULL, OK, Bools, Ints, Samples, groups, number
+from spark.evidence.columns import NULL, Bools, Samples, groups, number
 from spark.evidence.facts import FOREVER_NS, SETTLE_NS, Outage
 from spark.evidence.partition import PartitionEvidence
 from spark.evidence.views import Change, known_since
@@ -329,52 +329,10 @@ def i26_stable_offset(evidence: PartitionEvidence) -> Checks:
     return _checks(samples, evidence.of_leaders & _follows(samples) & (samples.lso != NULL), violated, told)
 
 
-def i28_enough_replicas(evidence: PartitionEvidence) -> Checks:
-    """I28, all versions; serves C1 and C27. Below min.insync.replicas nothing is acknowledged with acks=all.
-
-    While the ISR is smaller than min(min.insync.replicas, replicas) the leader refuses to append such a send. Checked
-    on sends from two seconds on after the leader's own metadata showed that ISR, as it may hear of it late: one that
-    was acknowledged before the stretch ended is a violation. Its batch has to stand in the leader's log with the epoch
-    of the stretch; otherwise a former leader took it, which knew of another ISR. Nothing is said of a stretch in which
-    the leader or a controller was out of reach.
-    """
-    sends = evidence.sends
-    asked = np.flatnonzero((sends.acks == ACKS_ALL) & (sends.sent_ns != NULL))
-    asked = asked[np.argsort(sends.sent_ns[asked], kind="stable")]
-    checked, violations = 0, []
-    for state, known_ns, until_ns in known_since(evidence.views, evidence.names, short_of_members(evidence.facts)):
-        begin = np.searchsorted(sends.sent_ns[asked], known_ns)
-        end = np.searchsorted(sends.sent_ns[asked], until_ns, side="right")
-        own = asked[begin:end]
-        in_time = (sends.outcome[own] == OK) & (sends.done_ns[own] != NULL) & (sends.done_ns[own] <= until_ns)
-        appended = own[in_time][_appended(evidence, own[in_time], state)]
-        checked += own.size - int(in_time.sum()) + appended.size
-        violations += [(state, row) for row in appended.tolist()]
-
-    def told(place: int) -> dict[str, Any]:
-        state, row = violations[place]
-        producer_id, seq = evidence.names.name(int(sends.value[row]))
-        return {
-            "broker_id": state.leader,
-            "leader_epoch": state.leader_epoch,
-            "isr": sorted(state.isr),
-            "offset": int(sends.offset[row]),
-            "producer_id": producer_id,
-            "seq": seq,
-            "sent_ns": int(sends.sent_ns[row]),
-            "done_ns": int(sends.done_ns[row]),
-        }
-
-    rows = np.array([row for _, row in violations], dtype=np.int64)
-    return Checks(checked, sends.done_ns[rows], told)
-
-
-def _appended(evidence: PartitionEvidence, rows: Ints, state: State) -> Bools:
-    """Which sends stand at their offsets in the log of a state's leader, with the state's epoch."""
-    log = evidence.logs.get(state.leader)
-    if log is None or not len(log):
-        return np.zeros(rows.size, dtype=np.bool_)
-    offset, value = evidence.sends.offset[rows], evidence.sends.value[rows]
-    at = np.minimum(np.searchsorted(log.offset, offset), len(log) - 1)
-    found: Bools = (log.offset[at] == offset) & (log.value[at] == value) & (log.leader_epoch[at] == state.leader_epoch)
-    return found
+def short_isrs(evidence: PartitionEvidence) -> list[ShortIsr]:
+    """The stretches below min.insync.replicas that the leader's own metadata showed, and since when it has known."""
+    known = known_since(evidence.views, evidence.names, short_of_members(evidence.facts))
+    return [
+        ShortIsr(state.leader, state.leader_epoch, tuple(sorted(state.isr)), known_ns, until_ns)
+        for state, known_ns, until_ns in known
+    ]

@@ -397,3 +397,35 @@ class Log(Columns):
     checksum_ok: Bools
     kafka_producer_id: Ints  # of the batch; NULL: neither idempotent nor transactional
     transactional: Bools
+
+
+@dataclass(frozen=True)
+class Markers(Columns):
+    """The control batches of a replica's log that end a transaction, by offset."""
+
+    kafka_producer_id: Ints
+    offset: Ints
+    committed: Bools
+
+
+@dataclass(frozen=True)
+class ToldNames(Columns):
+    """What an imported history called its records (``history.tables.IMPORTED``), by value; ``operation`` is ``NULL`` of
+    a record that no atomic operation sent with others.
+    """
+
+    value: Ints
+    operation: Ints
+    key: NDArray[np.object_]
+    name: NDArray[np.object_]
+
+    @classmethod
+    def of(cls, table: pa.Table, names: Names) -> Self:
+        value = names.values(table["producer_id"], table["seq"])
+        found = cls(
+            value=value,
+            operation=ints(table["operation"]),
+            key=np.array(table["key"].to_pylist(), dtype=np.object_),
+            name=np.array(table["value"].to_pylist(), dtype=np.object_),
+        )
+        return found.take(np.argsort(value, kind="stable"))

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import NamedTuple
 
 from history.partition import TopicPartition
-from spark.evidence.columns import Bools, Log, Names, Polls, Samples, Seeks, Sends, Views
+from spark.evidence.columns import Bools, Log, Markers, Names, Polls, Samples, Seeks, Sends, ToldNames, Views
 from spark.evidence.facts import Facts
 from spark.evidence.views import Change, leaders
 
 
-@dataclass(frozen=True)
-class Drain:
+class Drain(NamedTuple):
     """How far the final drain of a partition came; ``end_offset`` is where readers stopped."""
 
     position: int | None
@@ -21,8 +21,7 @@ class Drain:
     complete: bool
 
 
-@dataclass(frozen=True)
-class Unreadable:
+class Unreadable(NamedTuple):
     """A place of a replica's log that cannot be read; ``problem`` as in ``kafka_files.segments``."""
 
     broker_id: int
@@ -51,6 +50,7 @@ class PartitionEvidence:
     seeks: Seeks
     samples: Samples
     logs: Mapping[int, Log] = field(default_factory=dict)
+    markers: Mapping[int, Markers] = field(default_factory=dict)
     unreadable: tuple[Unreadable, ...] = ()
     nodes: Mapping[int, str] = field(default_factory=dict)
     drain: Drain | None = None
@@ -58,6 +58,7 @@ class PartitionEvidence:
     deleted_before: int | None = None
     leaders: Mapping[int, tuple[int, int]] = field(default_factory=dict)
     unclean_producers: frozenset[str] = frozenset()
+    told_names: ToldNames | None = None  # of an imported history
     views: Views = field(default_factory=Views.nothing)
     changes: tuple[Change, ...] = ()
     facts: Facts = field(default_factory=Facts)

@@ -14,7 +14,7 @@ OPEN = ("undrained", "unseen")  # nobody knows what became of these: evidence is
 
 
 @dataclass(frozen=True)
-class Findings:
+class Conclusion:
     """Everything that the verdict is written from; ``forbidden`` are the anomalies that were not permitted, and
     ``excused`` the others: (anomaly, why, count).
     """
@@ -30,7 +30,7 @@ class Findings:
     excused: Sequence[tuple[str, str, int]] = ()
 
 
-def verdict_of(findings: Findings) -> dict[str, Any]:
+def verdict_of(findings: Conclusion) -> dict[str, Any]:
     """The content of verdict.json; the same findings give the same content."""
     acked, lost, unseen = (findings.delivery[name] for name in ("acked", "lost", "unseen"))
     return {
@@ -54,7 +54,7 @@ def verdict_of(findings: Findings) -> dict[str, Any]:
     }
 
 
-def _violations(findings: Findings, severity: str) -> list[str]:
+def _violations(findings: Conclusion, severity: str) -> list[str]:
     what = "which this configuration does not permit" if severity == "S1" else "which is worth a look"
     records = [f"{count:,} x {name}, {what}." for name, count in _forbidden(findings, severity)]
     replicas = [
@@ -66,7 +66,7 @@ def _violations(findings: Findings, severity: str) -> list[str]:
     return records + replicas
 
 
-def _forbidden(findings: Findings, severity: str) -> list[tuple[str, int]]:
+def _forbidden(findings: Conclusion, severity: str) -> list[tuple[str, int]]:
     return [
         (name, count)
         for name, count in findings.forbidden.items()
@@ -74,11 +74,11 @@ def _forbidden(findings: Findings, severity: str) -> list[tuple[str, int]]:
     ]
 
 
-def _excused(findings: Findings) -> list[str]:
+def _excused(findings: Conclusion) -> list[str]:
     return [f"{count:,} x {name} is permitted here: {why}." for name, why, count in findings.excused]
 
 
-def _sentence(findings: Findings) -> str:
+def _sentence(findings: Conclusion) -> str:
     if findings.outcome.verdict == "fail":
         return f"Something promised did not hold: {_violations(findings, 'S1')[0]}"
     if findings.outcome.verdict == "unknown":
@@ -86,7 +86,7 @@ def _sentence(findings: Findings) -> str:
     return " ".join([_delivered(findings), *_worth_a_look(findings)])
 
 
-def _delivered(findings: Findings) -> str:
+def _delivered(findings: Conclusion) -> str:
     acked, lost = findings.delivery["acked"], gone(findings.delivery)
     excused = [name for name, count in findings.anomalies.items() if count and name in findings.allowed]
     if lost:
@@ -102,7 +102,7 @@ def _delivered(findings: Findings) -> str:
     return f"Everything promised held: all {acked:,} acknowledged records are accounted for."
 
 
-def _worth_a_look(findings: Findings) -> list[str]:
+def _worth_a_look(findings: Conclusion) -> list[str]:
     found = [f"{count:,} x {name}" for name, count in _forbidden(findings, "S2")]
     found += [row["invariant"] for row in findings.invariants if row["violations"] and row["severity"] == "S2"]
     return [f"Worth a look, and no broken promise: {', '.join(found)}."] if found else []

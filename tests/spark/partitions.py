@@ -1,44 +1,79 @@
-"""What a run recorded of orders-0, from literal rows of its tables."""
+"""A partition's evidence from literal rows, as tests/spark/folders.py writes them."""
 
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
 import pyarrow as pa
 
 from history.partition import TopicPartition
-from history.tables import ISR, POLLS, REPLICAS, SEEKS, SENDS
-from spark.checks.findings import Checks
-from spark.evidence.columns import Names, Polls, Samples, Seeks, Sends, Views
+from history.tables import POLLS, REPLICAS, SEEKS, SENDS
+from spark.checks.findings import Cases
+from spark.evidence.columns import NULL, Log, Names, Polls, Samples, Seeks, Sends
 from spark.evidence.partition import PartitionEvidence
-from spark.evidence.views import changes, first_leaders, observed
-from tests.spark.folders import TP
 
-WHERE = TopicPartition(**TP)
+Row = Mapping[str, Any]
 
 
-def partition(replicas=(), isr=(), *, sends=(), polls=(), seeks=(), **known) -> PartitionEvidence:
-    """The partition's columns; ``replicas`` are all probes, and without a controller's history its ``changes`` are what
-    leaders showed.
-    """
+def evidence(
+    sends: Sequence[Row] = (),
+    polls: Sequence[Row] = (),
+    seeks: Sequence[Row] = (),
+    samples: Sequence[Row] = (),
+    logs: Mapping[int, Sequence[Row]] | None = None,
+    **facts: Any,
+) -> PartitionEvidence:
+    """Partition 0 of orders; ``logs`` are rows of each replica's log: offset, producer_id, seq."""
     names = Names()
-    probes = pa.Table.from_pylist(list(replicas), REPLICAS)
-    views = Views.of(pa.Table.from_pylist(list(isr), ISR), names)
-    return PartitionEvidence(
-        **{
-            "where": WHERE,
-            "names": names,
-            "sends": Sends.of(pa.Table.from_pylist(list(sends), SENDS), names),
-            "polls": Polls.of(pa.Table.from_pylist(list(polls), POLLS), names),
-            "seeks": Seeks.of(pa.Table.from_pylist(list(seeks), SEEKS), names),
-            "samples": Samples.of(probes),
-            "leaders": first_leaders(views),
-            "views": views,
-            "changes": changes((), views, names),
-            "observed": observed(probes),
-            **known,
-        }
+    of = PartitionEvidence(
+        where=TopicPartition("orders", 0),
+        names=names,
+        sends=Sends.of(pa.Table.from_pylist(list(sends), SENDS), names),
+        polls=Polls.of(pa.Table.from_pylist(list(polls), POLLS), names),
+        seeks=Seeks.of(pa.Table.from_pylist(list(seeks), SEEKS), names),
+        samples=Samples.of(pa.Table.from_pylist(list(samples), REPLICAS)),
+        logs={broker: log_of(rows, names) for broker, rows in (logs or {}).items()},
+        nodes={broker: f"broker-{broker}" for broker in logs or {}},
+    )
+    return replace(of, **facts)
+
+
+def log_of(rows: Sequence[Row], names: Names) -> Log:
+    """A replica's records."""
+
+    def column(name: str, default: int) -> np.ndarray:
+        return np.array([default if row.get(name) is None else row[name] for row in rows], dtype=np.int64)
+
+    producers = pa.chunked_array([pa.array([row.get("producer_id") for row in rows], pa.string())])
+    numbers = pa.chunked_array([pa.array([row.get("seq") for row in rows], pa.int64())])
+    return Log(
+        offset=column("offset", NULL),
+        value=names.values(producers, numbers),
+        leader_epoch=column("leader_epoch", 0),
+        checksum_ok=column("checksum_ok", True).astype(np.bool_),
+        kafka_producer_id=column("kafka_producer_id", NULL),
+        transactional=column("transactional", False).astype(np.bool_),
     )
 
 
-def counted(checks: Checks) -> tuple[int, int]:
-    """(checked, violations); every violation has its evidence."""
-    violations = int(checks.violated_ns.size)
-    assert all(checks.evidence(place) for place in range(violations))
-    return checks.checked, violations
+def logged(offset: int, seq: int | None, **other: Any) -> Row:
+    """A record in a replica's log."""
+    return {"offset": offset, "leader_epoch": 0, "producer_id": "load-1", "seq": seq, "checksum_ok": True} | other
+
+
+def shown(cases: Cases, names: Names) -> list[tuple[int | None, int | None]]:
+    """(offset, seq) of every case, in order."""
+    found = [(cases.example(place)["offset"], names.name(int(v))[1]) for place, v in enumerate(cases.values)]
+    return sorted(found, key=lambda each: (each[0] is None, each))
+
+
+def offsets(cases: Cases) -> list[int | None]:
+    """The offset of every case, in order."""
+    return [offset for offset, _ in shown(cases, Names([f"{n}" for n in range(9)]))]
+
+
+def explanations(cases: Cases) -> list[str]:
+    """The sentence of every case, by offset."""
+    rows = [cases.example(place) for place in range(cases.values.size)]
+    return [row["explanation"] for row in sorted(rows, key=lambda row: (row["offset"] is None, row["offset"]))]

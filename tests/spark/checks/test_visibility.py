@@ -6,7 +6,7 @@ from history.payload import MAX_SEQ
 from spark.checks import visibility
 from spark.checks.visibility import longest_quiet_ns
 from tests.spark.folders import S, isr_view, polled, sample, sent
-from tests.spark.partitions import partition
+from tests.spark.probed import partition
 
 LED = [isr_view(0, 1, 0, [1, 2, 3]), isr_view(18 * S, 2, 1, [2, 3])]
 

@@ -9,7 +9,7 @@ from spark.checks import watermarks
 from spark.evidence.facts import Facts, Fault, Outage
 from tests.spark.folders import MS, S
 from tests.spark.folders import sample as seen
-from tests.spark.partitions import counted, partition
+from tests.spark.probed import counted, partition
 
 
 def state(t_ns, leader, epoch, isr, *, number=0):

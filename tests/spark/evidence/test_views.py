@@ -5,7 +5,7 @@ from spark.evidence import views
 from spark.evidence.facts import Stretch
 from spark.evidence.views import Change, final_isr, first_leaders, isr_changes, known_since, last_views, leaders
 from tests.spark.folders import MS, S, isr_view, sample
-from tests.spark.partitions import WHERE, partition
+from tests.spark.probed import WHERE, partition
 
 
 def state(t_ns, leader, epoch, isr):

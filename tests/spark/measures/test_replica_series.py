@@ -5,7 +5,7 @@ from spark.evidence.views import Change
 from spark.measures import replica_series
 from spark.measures.replica_series import hw_stalls
 from tests.spark.folders import MS, S, isr_view, sample
-from tests.spark.partitions import partition
+from tests.spark.probed import partition
 
 
 def series(*literal):

@@ -10,7 +10,7 @@ from spark.checks import invariants, replica_checks
 from spark.checks.anomalies import SEVERITY
 from spark.checks.tally import summaries, tally
 from spark.verdict import evidence
-from spark.verdict.summary import Findings, verdict_of
+from spark.verdict.summary import Conclusion, verdict_of
 
 DELIVERED = {"acked": 50, "lost": 0, "unseen": 0, "truncated_ack": 0, "unknown_offset_ack": 0, "duplicated": 0}
 HELD = "Everything promised held: all 50 acknowledged records are accounted for."
@@ -23,7 +23,7 @@ def judged(verdict, *, invariants=(), missing=(), excused=(), allowed=None, deli
         counted[name] += count
     none = dict.fromkeys(SEVERITY, 0)
     return verdict_of(
-        Findings(
+        Conclusion(
             outcome=Outcome(verdict, [], []),
             missing=missing,
             anomalies=counted,
@@ -71,7 +71,7 @@ def test_a_change_of_behaviour_is_permitted_with_its_own_reason():
 
 
 def test_a_failure_names_a_broken_promise_first():
-    """Findings of S2 stand behind it, and are not what failed."""
+    """Conclusion of S2 stand behind it, and are not what failed."""
     found = judged("fail", invariants=[broken("I7", "S1"), broken("I23", "S2")], invisible_ack=1)
 
     assert found["sentence"].startswith("Something promised did not hold: I7 (a title) does not hold: 1 of 3 checks")

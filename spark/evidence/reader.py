@@ -1,0 +1,125 @@
+"""Reads the recorded tables of a run folder partition by partition.
+
+A table is one or more Parquet files. What is collected has row groups of one partition each, so that a partition's
+rows are read without the others'; a row group with several partitions is read and filtered. Files are only opened
+where their statistics say that they hold something of the partition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from history.folder import RunFolder
+from history.partition import TopicPartition
+from history.tables import IMPORTED, LATER, RECORDED
+
+_SCHEMAS = {**RECORDED, "imported": IMPORTED}
+_STRINGS = {name: [f.name for f in schema if f.type == pa.string()] for name, schema in _SCHEMAS.items()}
+
+
+class Place(NamedTuple):
+    """A row group, and the partitions between which its rows lie; ``None``: the file does not tell."""
+
+    file: Path
+    group: int
+    rows: int
+    first: TopicPartition | None
+    last: TopicPartition | None
+
+    def may_hold(self, where: TopicPartition) -> bool:
+        if self.first is None or self.last is None:
+            return True
+        topics = self.first.topic <= where.topic <= self.last.topic
+        return topics and self.first.partition <= where.partition <= self.last.partition
+
+    def holds_only(self, where: TopicPartition) -> bool:
+        return self.first == self.last == where
+
+
+@dataclass(frozen=True)
+class Tables:
+    """The recorded tables of a run folder; files that cannot be read as such (``problem_of``) are left out."""
+
+    folder: RunFolder
+
+    @cached_property
+    def _places(self) -> dict[str, list[Place]]:
+        return {name: list(self._places_of(name)) for name in _SCHEMAS}
+
+    def _places_of(self, name: str) -> Iterator[Place]:
+        for file in sorted(self.folder.table(name).glob("*.parquet")):
+            if problem_of(file, _SCHEMAS[name]) is None:
+                yield from _row_groups(file)
+
+    def rows(self, name: str) -> int:
+        """How many rows a table has in its readable files."""
+        return sum(place.rows for place in self._places[name])
+
+    def read(self, name: str, where: TopicPartition, columns: Sequence[str] | None = None) -> pa.Table:
+        """The rows of one partition in the order in which they were recorded; strings come as dictionaries."""
+        schema = _SCHEMAS[name]
+        wanted = list(columns or schema.names)
+        found = []
+        for place in self._places[name]:
+            if place.may_hold(where):
+                asked = wanted if place.holds_only(where) else sorted({*wanted, "topic", "partition"})
+                table = _read(place, asked, _STRINGS[name])
+                if not place.holds_only(where):
+                    own = pc.and_(pc.equal(table["topic"], where.topic), pc.equal(table["partition"], where.partition))
+                    table = table.filter(own)
+                found.append(table.select(wanted))
+        if not found:
+            return pa.schema([schema.field(name) for name in wanted]).empty_table()
+        return pa.concat_tables(found, promote_options="default")
+
+
+def _row_groups(file: Path) -> Iterator[Place]:
+    metadata = pq.read_metadata(file)
+    names = metadata.schema.names
+    for group in range(metadata.num_row_groups):
+        found = metadata.row_group(group)
+        bounds = [found.column(names.index(name)).statistics for name in ("topic", "partition") if name in names]
+        if len(bounds) == 2 and all(each is not None and each.has_min_max for each in bounds):
+            topic, partition = bounds
+            first, last = TopicPartition(topic.min, partition.min), TopicPartition(topic.max, partition.max)
+            yield Place(file, group, found.num_rows, first, last)
+        else:
+            yield Place(file, group, found.num_rows, None, None)
+
+
+def _read(place: Place, columns: Sequence[str], strings: Sequence[str]) -> pa.Table:
+    file = pq.ParquetFile(place.file, read_dictionary=[name for name in strings if name in columns])
+    there = [name for name in columns if name in file.schema_arrow.names]
+    table = file.read_row_group(place.group, columns=there)
+    for name in columns:
+        if name in LATER and name not in there:
+            table = table.append_column(name, pa.nulls(table.num_rows, pa.int64()))
+    return table
+
+
+def problem_of(file: Path, schema: pa.Schema) -> str | None:
+    """Why a file cannot be read as a table of this schema, in one sentence; None: it can."""
+    name = f"{file.parent.name}/{file.name}"
+    try:
+        found = pq.read_schema(file)
+    except (pa.ArrowException, OSError) as error:
+        return f"{name} cannot be read as Parquet: {' '.join(str(error).split())[:160].rstrip('.')}."
+    types = {field.name: field.type for field in found}
+    owed = [field for field in schema if field.name in types or field.name not in LATER]
+    wrong = [field.name for field in owed if not _compatible(types.get(field.name), field.type)]
+    return f"{name} is no table of this format: column {wrong[0]} is missing or of another type." if wrong else None
+
+
+def _compatible(found: pa.DataType | None, wanted: pa.DataType) -> bool:
+    # A list's element field may be called item or element, as its writer likes.
+    if found is not None and pa.types.is_list(wanted):
+        return pa.types.is_list(found) and bool(found.value_type == wanted.value_type)
+    return bool(found == wanted)
