@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from history.partition import TopicPartition
 from kafka_files.states import State
-from spark.evidence.columns import NULL, Bools, Ints, Names, Views, groups, ints
+from spark.evidence.columns import NULL, Ints, Names, Views, groups, ints
 from spark.evidence.facts import UNFENCED_NS, Stretch
 
 CONTROLLER = "controller"  # as an observer: its own history, not a view
@@ -95,7 +95,7 @@ def isr_changes(views: Views, names: Names) -> tuple[Change, ...]:
     newest = np.maximum.accumulate(known.epoch)
     first = np.ones(len(known), dtype=np.bool_)
     first[1:] = known.epoch[1:] > newest[:-1]
-    own = _own(known, names) | ((known.leader < 0) & first)
+    own = (_observers(known, names) == known.leader) | ((known.leader < 0) & first)
     kept = known.take(own & (known.epoch == newest))
     new = kept.changed
     return tuple(
@@ -107,12 +107,11 @@ def isr_changes(views: Views, names: Names) -> tuple[Change, ...]:
     )
 
 
-def _own(views: Views, names: Names) -> Bools:
-    """Which views are of the leader that they name."""
+def _observers(views: Views, names: Names) -> Ints:
+    """The broker of each view, ``NULL`` where its observer is none."""
     numbers = [int(name) if name.isdecimal() and name == str(int(name)) else NULL for name in names.listed]
-    observer = np.array([*numbers, NULL], dtype=np.int64)[views.observer]
-    own: Bools = (observer == views.leader) & (observer != NULL)
-    return own
+    found: Ints = np.array([*numbers, NULL], dtype=np.int64)[views.observer]
+    return found
 
 
 def final_isr(views: Views) -> tuple[int, ...]:
@@ -152,10 +151,11 @@ def known_since(views: Views, names: Names, short: Iterable[Stretch]) -> Iterato
     """From when on a leader may be held to an ISR: two seconds after its own metadata showed it, asked and answered
     within the stretch of the controller's history. A stretch in which it did not is left out.
     """
-    own = np.flatnonzero(_own(views, names) & (views.isr >= 0))
+    known = np.flatnonzero(views.isr >= 0)
+    observers = _observers(views, names)[known]
     shown = {
-        (leader, epoch, views.lists[isr]): own[rows]
-        for (leader, epoch, isr), rows in groups(views.leader[own], views.epoch[own], views.isr[own])
+        (observer, epoch, views.lists[isr]): known[rows]
+        for (observer, epoch, isr), rows in groups(observers, views.epoch[known], views.isr[known])
     }
     for state, from_ns, until_ns in short:
         rows = shown.get((state.leader, state.leader_epoch, tuple(sorted(state.isr))))
