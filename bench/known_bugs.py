@@ -230,15 +230,16 @@ def _broken(folder: RunFolder) -> list[Json]:
 
 
 def _anomalies(folder: RunFolder) -> list[Json]:
-    rows = pq.read_table(folder.judged("anomalies")).to_pylist()
-    found: dict[tuple[str, bool], Json] = {}
-    for row in rows:
-        told = found.setdefault(
-            (row["anomaly"], row["allowed"]),
-            {"anomaly": row["anomaly"], "permitted": row["allowed"], "count": 0, "first": row["story"]},
-        )
-        told["count"] += 1
-    return list(found.values())
+    first: dict[tuple[str, bool], str] = {}
+    for row in pq.read_table(folder.judged("anomalies")).to_pylist():
+        first.setdefault((row["anomaly"], row["allowed"]), row["story"])
+    counted: Counter[tuple[str, bool]] = Counter()
+    for row in pq.read_table(folder.judged("anomaly_counts")).to_pylist():
+        counted[row["anomaly"], row["allowed"]] += row["cases"]
+    return [
+        {"anomaly": anomaly, "permitted": permitted, "count": count, "first": first[anomaly, permitted]}
+        for (anomaly, permitted), count in counted.items()
+    ]
 
 
 def _sends(folder: RunFolder) -> list[Json]:

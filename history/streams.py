@@ -10,7 +10,8 @@ from types import TracebackType
 from typing import Any, Self
 
 import pyarrow as pa
-import pyarrow.parquet as pq
+
+from history.partitioned import write_partitioned
 
 FLUSH_NS = 1_000_000_000
 
@@ -82,7 +83,5 @@ def streams_to_parquet(streams: list[Path], folder: Path, schema: pa.Schema) -> 
     folder.mkdir(parents=True, exist_ok=True)
     rows = 0
     for path in streams:
-        table = pa.Table.from_batches(read_stream(path), schema=schema)
-        pq.write_table(table, folder / f"{path.stem}.parquet", compression="zstd")
-        rows += table.num_rows
+        rows += write_partitioned(read_stream(path), folder / f"{path.stem}.parquet", schema)
     return rows

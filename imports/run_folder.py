@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from clusters.scenario.steps.catalog import traits_by_step
 from history.events import Event
 from history.folder import RunFolder
 from history.manifest import Manifest, Origin, ProducerInfo, TopicInfo
+from history.partitioned import write_partitioned
 from history.tables import IMPORTED, RECORDED
 from imports.records import NOBODY, Row, Tables
 
@@ -60,7 +60,7 @@ def write(runs: Path, origin: Origin, sources: Sequence[Path], tables: Tables, s
 
 def _write_table(folder: Path, rows: list[Row], schema: pa.Schema) -> None:
     folder.mkdir()
-    pq.write_table(pa.Table.from_pylist(rows, schema=schema), folder / "imported.parquet", compression="zstd")
+    write_partitioned(pa.Table.from_pylist(rows, schema=schema).to_batches(), folder / "imported.parquet", schema)
 
 
 def _manifest(

@@ -357,7 +357,7 @@ def _delivery(run: RunData) -> Iterator[Block]:
 
 
 def _anomalies(run: RunData) -> Iterator[Block]:
-    total = len(run.rows("anomalies"))
+    total = run_tables.total_cases(run)
     if not total:
         yield _absent(
             run,
@@ -369,7 +369,7 @@ def _anomalies(run: RunData) -> Iterator[Block]:
     if total > run_tables.CASES:
         yield Words(
             f"The first {run_tables.CASES} of {total:,} cases are shown, those that nothing permits first, then lost "
-            "records. This file has all of them, each with its explanation:",
+            f"records. This file has {len(run.rows('anomalies')):,} of them, each with its explanation:",
             title="Case by case",
         )
     else:

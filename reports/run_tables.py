@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -129,17 +128,25 @@ def _unseen_parts(rows: list[Row]) -> str:
 
 def anomalies(run: RunData) -> Table:
     """Cases by kind, and whether this configuration permits them."""
-    cases = Counter(
-        (row["allowed"], row["anomaly"], row["severity"], row["allowed_why"] or "") for row in run.rows("anomalies")
+    kinds = sorted(
+        run.rows("anomaly_counts"),
+        key=lambda kind: (kind["allowed"], kind["anomaly"], kind["severity"], kind["allowed_why"] or ""),
     )
-    columns: list[Column[tuple[Any, ...]]] = [
-        Column("anomaly", lambda case: case[1].replace("_", " "), "name"),
-        Column("severity", lambda case: case[2]),
-        Column("cases", lambda case: cases[case], "number"),
-        Column("permitted", lambda case: Cell("yes", "quiet") if case[0] else Cell("no", "fail")),
-        Column("why", lambda case: case[3] or "This configuration and these faults do not permit it.", "text"),
+    columns: list[Column[Row]] = [
+        Column("anomaly", lambda kind: kind["anomaly"].replace("_", " "), "name"),
+        Column("severity", lambda kind: kind["severity"]),
+        Column("cases", lambda kind: kind["cases"], "number"),
+        Column("permitted", lambda kind: Cell("yes", "quiet") if kind["allowed"] else Cell("no", "fail")),
+        Column(
+            "why", lambda kind: kind["allowed_why"] or "This configuration and these faults do not permit it.", "text"
+        ),
     ]
-    return table("Every kind of anomaly that was found.", columns, sorted(cases))
+    return table("Every kind of anomaly that was found.", columns, kinds)
+
+
+def total_cases(run: RunData) -> int:
+    """How many cases there are; of many of one kind the anomalies table holds the first."""
+    return sum(kind["cases"] for kind in run.rows("anomaly_counts"))
 
 
 # A reader looks for lost records first, then for duplicated ones; the rest follows from these.
@@ -174,7 +181,7 @@ _CASES: list[Column[Row]] = [
 
 def cases(run: RunData) -> Table:
     """The first cases one by one."""
-    total = len(run.rows("anomalies"))
+    total = total_cases(run)
     caption = f"The first {CASES:,} of {total:,} cases." if total > CASES else f"All {total:,} cases."
     return table(caption, _CASES, ordered_cases(run)[:CASES])
 

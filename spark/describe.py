@@ -10,7 +10,20 @@ from types import ModuleType
 from typing import Any
 
 from history.metrics import METRICS
-from spark.checks import agreement, anomalies, elections, invariants, order, replica_checks, transactions, watermarks
+from spark.checks import (
+    agreement,
+    anomalies,
+    atomicity,
+    elections,
+    invariants,
+    log_content,
+    order,
+    reading_order,
+    records,
+    replica_checks,
+    transactions,
+    watermarks,
+)
 from spark.measures import metrics
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
@@ -54,7 +67,7 @@ def _checks() -> str:
 def _invariants() -> Iterator[str]:
     named = {**invariants.INVARIANTS, **replica_checks.INVARIANTS}
     found: dict[int, list[Callable[..., Any]]] = {}
-    for function in functions((invariants, watermarks, agreement, elections, replica_checks)):
+    for function in functions((invariants, log_content, watermarks, agreement, elections, replica_checks)):
         if number := _INVARIANT.fullmatch(function.__name__):
             found.setdefault(int(number[1]), []).append(function)
     for each, checks in sorted(found.items()):
@@ -64,11 +77,11 @@ def _invariants() -> Iterator[str]:
 
 
 def _anomalies() -> Iterator[str]:
-    for function in functions((anomalies, transactions, order)):
+    for function in functions((records, atomicity, transactions, reading_order, order)):
         name = function.__name__
         if name in anomalies.SEVERITY:
             yield f"### {name} ({anomalies.SEVERITY[name]})\n\n{_text(function)}\n"
-    yield f"### unread_acknowledged\n\n{_text(anomalies.unread_acknowledged)}\n"
+    yield f"### unread_acknowledged\n\n{_text(records.unread_acknowledged)}\n"
     for name, checks in _OF_REPLICAS.items():
         yield f"### {name} ({anomalies.SEVERITY[name]})\n"
         yield from (f"{_text(check)}\n" for check in checks)

@@ -95,7 +95,7 @@ def _judge(spark: SparkSession, folder: RunFolder) -> None:
     counts = evidence.count(run)
     items = evidence.evidence(run, counts)
     sources = Sources(run)
-    answers, findings = _records(spark, sources, counts)
+    answers, findings = judge_records(spark, sources, counts)
     examples, counted = questions.rows_of(findings, anomalies.SEVERITY)
     spans = rows(spark, SPANS, (span._asdict() for span in recovery.phases(run.events)))
     load_spans = rows(spark, SPANS, (span._asdict() for span in recovery.load_spans(run.events)))
@@ -148,7 +148,7 @@ def _measured(spark: SparkSession, run: recorded.Recorded) -> metrics.Measured:
     )
 
 
-def _records(spark: SparkSession, sources: Sources, counts: evidence.Counts) -> tuple[list[Answer], Findings]:
+def judge_records(spark: SparkSession, sources: Sources, counts: evidence.Counts) -> tuple[list[Answer], Findings]:
     """What became of every record, partition by partition."""
     run = sources.run
     asked = questions.questions(sources, _partitions(run), _known(sources, counts))

@@ -55,7 +55,7 @@ NEVER = {
 # From the ground: a room imports only those before it. The modules beside the rooms are everybody's, or above all.
 ROOMS = {
     "clusters": ("scenario", "runtimes", "kafka", "live", "clients", "faults", "run"),
-    "spark": ("folder", "checks", "measures", "verdict"),
+    "spark": ("evidence", "folder", "checks", "measures", "verdict"),
 }
 EVERY_ROOM = [(folder, room) for folder, rooms in ROOMS.items() for room in rooms]
 BESIDE = {"clusters": {"paths", "waiting"}, "spark": set()}

@@ -15,6 +15,7 @@ from clusters.runtimes.nodes import Node
 from clusters.runtimes.runtime import available
 from history.errors import HarnessError
 from history.events import read_events
+from history.partitioned import write_partitioned
 from history.streams import streams_to_parquet
 from history.tables import RECORDED
 
@@ -69,7 +70,8 @@ def write_tables(world: World) -> None:
         world.events.add("step", step="table", target=name, rows=rows)
     starts = _broker_starts(world)
     for file in world.folder.table("replicas").glob("*.parquet"):
-        pq.write_table(with_incarnations(pq.read_table(file), starts), file, compression="zstd")
+        known = with_incarnations(pq.read_table(file), starts)
+        write_partitioned(known.to_batches(), file, known.schema)
 
 
 def _broker_starts(world: World) -> dict[int, list[tuple[int, int]]]:

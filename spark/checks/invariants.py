@@ -18,7 +18,7 @@ from pyspark.sql import functions as F  # noqa: N812  # the name that Spark's ow
 
 from spark.evidence.facts import SETTLE_NS, NewLog
 from spark.folder.recorded import of_leaders
-from spark.folder.tables import PARTITION, REPLICA, VALUE
+from spark.folder.tables import PARTITION, REPLICA
 
 CHECK = [*PARTITION, "t_ns", "violated", "evidence"]
 STRETCH_NS = 500_000_000  # a parked fetch answers within replica.fetch.wait.max.ms = 500
@@ -273,27 +273,6 @@ def _last_of_members(samples: DataFrame, stretches: DataFrame, outages: DataFram
     )
 
 
-def i15_durability(sends: DataFrame, segments: DataFrame, members: DataFrame) -> DataFrame:
-    """I15, all versions; serves C1 and C27.
-
-    A record acknowledged with acks=all stands at its offset on every replica of the final ISR.
-
-    Sound with any min.insync.replicas while disks survive: the acknowledgement waited for every member of its
-    ISR, and a clean election and every later join need the committed prefix. Reads each replica's log itself;
-    a log that was not exported to its end is not asked, as absence proves nothing there, nor is one below
-    ``from_offset``, up to where its own retention may have deleted (``members``: REPLICA, from_offset or null).
-    """
-    promised = sends.filter("outcome = 'ok' AND acks = 'all' AND offset IS NOT NULL").select(
-        *PARTITION, *VALUE, "offset", F.col("done_ns").alias("t_ns")
-    )
-    held = segments.filter(F.col("offset").isNotNull()).select(*REPLICA, "offset", *VALUE, F.lit(True).alias("held"))
-    asked = promised.join(F.broadcast(members), PARTITION, how="inner").filter(
-        F.col("offset") >= F.coalesce("from_offset", F.lit(0))
-    )
-    found = asked.join(held, [*REPLICA, "offset", *VALUE], how="left")
-    return _checks(found, F.col("held").isNull(), "broker_id", "offset", *VALUE)
-
-
 def i26_stable_offset(samples: DataFrame, leaders: DataFrame) -> DataFrame:
     """I26, all versions, transactional producers; serves C2 and C43.
 
@@ -316,35 +295,6 @@ def i26_stable_offset(samples: DataFrame, leaders: DataFrame) -> DataFrame:
     return _checks(
         pairs, violated, "broker_id", "leader_epoch", "before", "last_stable_offset", "high_watermark", "t_ns"
     )
-
-
-def i27_markers(sends: DataFrame, segments: DataFrame) -> DataFrame:
-    """I27, all versions, transactional producers, clean topics; serves C2.
-
-    In every replica's log the next marker of a record's Kafka producer id is a commit if the record's transaction was
-    committed, and an abort if it was aborted; where nobody knows, it is the same for all records of the transaction.
-
-    Sound because a producer's transactions follow one another, and the coordinator's decision is durable before the
-    first marker is written. A record without a marker behind it (a log that ends there) is not checked. Reads the logs
-    themselves, so that it needs no reader. An old request that arrives late would break it (KAFKA-17754).
-    """
-    behind = Window.partitionBy(*REPLICA, "kafka_producer_id").orderBy("last_offset")
-    of_transaction = Window.partitionBy("producer_id", "transaction")
-    ended = (
-        segments.filter("transactional AND problem IS NULL")
-        .withColumn("ends", F.first("marker", ignorenulls=True).over(behind.rangeBetween(1, Window.unboundedFollowing)))
-        .filter(F.col("offset").isNotNull() & F.col("ends").isNotNull())
-        .select(*REPLICA, *VALUE, F.col("offset").alias("held_offset"), "ends")
-    )
-    known = F.when(F.col("outcome") == "ok", "commit").when(F.col("outcome") == "fail", "abort")
-    found = (
-        sends.filter("transaction IS NOT NULL")
-        .select(*PARTITION, *VALUE, "transaction", "outcome", F.col("done_ns").alias("t_ns"))
-        .join(ended, [*PARTITION, *VALUE], how="inner")
-        .withColumn("owed", F.coalesce(known, F.min("ends").over(of_transaction)))
-    )
-    violated = F.col("ends") != F.col("owed")
-    return _checks(found, violated, "broker_id", "held_offset", *VALUE, "transaction", "outcome", "ends", "owed")
 
 
 def summary(name: str, checks: DataFrame) -> DataFrame:
@@ -370,16 +320,3 @@ def summary(name: str, checks: DataFrame) -> DataFrame:
         reason.alias("reason"),
         F.col("first.evidence").alias("evidence"),
     )
-
-
-def with_missing_evidence(invariants: DataFrame, unknown: Sequence[tuple[str, str]]) -> DataFrame:
-    """Turns a pass into unknown where evidence that the invariant reads is missing: (invariant, reason) pairs."""
-    for name, why in unknown:
-        affected = (F.col("invariant") == name) & (F.col("verdict") != "fail")
-        invariants = invariants.withColumns(
-            {
-                "verdict": F.when(affected, "unknown").otherwise(F.col("verdict")),
-                "reason": F.when(affected, F.lit(why)).otherwise(F.col("reason")),
-            }
-        )
-    return invariants

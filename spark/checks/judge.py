@@ -78,7 +78,7 @@ def judge(question: Question) -> Answer:
     of = gather(question)
     told = _account(of, question)
     findings = Findings()
-    for found in _cases(of, told, question):
+    for found in record_cases(of, told, question):
         cases = imported.told_with_names(found, of, question.subscribed) if question.foreign else found
         findings.add_cases(of.where, cases, of.names, question.permitted)
     open_ends = OpenEnds()
@@ -173,7 +173,8 @@ def _read(of: PartitionEvidence, question: Question) -> Polls:
     return imported.as_drain(of.polls) if question.foreign else of.polls
 
 
-def _cases(of: PartitionEvidence, told: Account, question: Question) -> Iterator[Cases]:
+def record_cases(of: PartitionEvidence, told: Account, question: Question) -> Iterator[Cases]:
+    """The cases of every kind in one partition's records."""
     polls = _read(of, question)
     seen = replace(of, polls=atomicity.stable(polls, of.sends) if question.transactional else polls)
     yield from records.unread_acknowledged(seen, told)

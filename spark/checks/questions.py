@@ -114,11 +114,11 @@ def ask(asked: Sequence[Question], spread: Spread) -> tuple[list[Answer], Findin
     for row in atomicity.torn_transaction([answer.parts for answer in answers]):
         findings.add_case(row, permitted.get(row["producer_id"], {}).get(row["anomaly"]))
     if any(answer.open_ends.ended for answer in answers):
-        _compare_ends(findings, OpenEnds().merge(answer.open_ends for answer in answers))
+        compare_ends(findings, OpenEnds().merge(answer.open_ends for answer in answers))
     return answers, findings
 
 
-def _compare_ends(findings: Findings, open_ends: OpenEnds) -> None:
+def compare_ends(findings: Findings, open_ends: OpenEnds) -> None:
     """I27 of transactions of unknown outcome: all their records end alike, as the least of the words says."""
     tally = findings.tallies.setdefault("I27", Tally())
     for transaction, ended in sorted(open_ends.ended.items()):

@@ -9,17 +9,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812  # the name that Spark's own pages use
 
 from history.events import Event
 from history.manifest import Manifest
-from spark.checks.anomalies import GONE, cases_of
+from spark.checks.anomalies import cases_of
 from spark.checks.visibility import longest_quiet_ns
 from spark.folder.recorded import of_leaders
 from spark.folder.tables import PARTITION, VALUE, rows
 
-TRANSACTION = ["producer_id", "transaction"]
 SETTLE_NS = 10_000_000_000  # for the markers of an abort, after the coordinator has noticed
 _FOREVER_NS = 2**63 - 1
 
@@ -34,51 +33,6 @@ STUCK = pa.schema(
         pa.field("quiet_ns", pa.int64()),
     ]
 )
-
-
-def stable(polls: DataFrame, sends: DataFrame) -> DataFrame:
-    """Without what ``read_uncommitted`` consumers were given of transactions that are not known to be committed."""
-    open_ones = sends.filter("transaction IS NOT NULL AND outcome <> 'ok'").select(*PARTITION, *VALUE).distinct()
-    early = polls.filter("isolation = 'read_uncommitted'")
-    return polls.filter("isolation <> 'read_uncommitted'").union(
-        early.join(open_ones, [*PARTITION, *VALUE], how="left_anti").select(*polls.columns)
-    )
-
-
-def with_siblings(sends: DataFrame) -> DataFrame:
-    """Widens ``committed``: an indeterminate transaction of which one record was seen was committed as a whole."""
-    any_seen = F.max("seen").over(Window.partitionBy(*TRANSACTION)) & F.col("transaction").isNotNull()
-    return sends.withColumn("committed", F.col("committed") | ((F.col("outcome") == "info") & any_seen))
-
-
-def torn_transaction(fates: DataFrame) -> DataFrame:
-    """Of one transaction the final drain returned some records, while others are gone, as in KAFKA-17754.
-
-    Sound because a record counts as gone only where a completed read went past it or no replica's log has it: what
-    lies above the bound of its partition, or above the last stable offset, is not judged. A transaction without a
-    known end must be all or nothing as well; of an aborted one any record that is read is an ``aborted_read``.
-    """
-    gone = F.col("fate").isin(*GONE)
-    torn = (
-        fates.filter("transaction IS NOT NULL AND outcome <> 'fail'")
-        .groupBy(*TRANSACTION)
-        .agg(
-            F.count("*").alias("records"),
-            F.count_if("read").alias("read"),
-            F.count_if(gone).alias("gone"),
-            F.min(F.when(gone, F.struct("seq", *PARTITION, "offset", "acks"))).alias("first"),
-            F.max("done_ns").alias("at_ns"),
-            F.first("outcome").alias("outcome"),
-        )
-        .filter("read > 0 AND gone > 0")
-        .select("*", "first.*")
-    )
-    story = F.format_string(
-        "Transaction %s of %s is torn: %s of its %s records were read and %s are gone, the first of them record %s/%s.",
-        *(F.col(name) for name in ("transaction", "producer_id", "read", "records", "gone", "producer_id", "seq")),
-    )
-    names = ("transaction", "records", "read", "gone", "outcome")
-    return cases_of(torn, "torn_transaction", story, **{name: F.col(name) for name in names})
 
 
 def hanging_transaction(

@@ -17,19 +17,23 @@ from pyspark.sql import functions as F  # noqa: N812  # the name that Spark's ow
 
 from history.partition import TopicPartition
 from history.tables import ISR, POLLS, REPLICAS, SEEKS, SENDS
-from kafka_files.segments import SEGMENTS
 from kafka_files.states import State
-from spark.checks import anomalies, delivery, elections, invariants, order, watermarks
+from spark.checks import elections, invariants, log_content, order, watermarks
+from spark.checks.account import account
 from spark.checks.agreement import Logs, Replica, compare
-from spark.checks.replica_checks import SHORT, i16_no_phantom_read, i28_enough_replicas, of_samples, short_rows
+from spark.checks.judge import Question, record_cases
+from spark.checks.log_content import ShortIsr
+from spark.checks.replica_checks import of_samples, short_rows
 from spark.checks.sources import decided
 from spark.checks.tally import Check
 from spark.evidence.facts import Facts, Fault
+from spark.evidence.partition import Drain, PartitionEvidence
 from spark.folder import recorded
 from spark.folder.tables import rows
-from spark.job import LIMITS, WHOLE
+from spark.job import LIMITS
 from tests.model.replicated_log import BROKERS, EVICT_NS, Batch, History
 from tests.spark.folders import TP, batch, values
+from tests.spark.partitions import evidence
 
 WHERE = TopicPartition(**TP)
 
@@ -120,9 +124,6 @@ def disagreements(history: History) -> list[str]:
 
 # --- in Spark: every history is a topic of its own -------------------------------------------------
 
-SEGMENTS_OF_BROKERS = SEGMENTS.append(pa.field("broker_id", pa.int32()))
-FINAL = "topic string, partition int, broker_id int, log_start_offset bigint"
-
 
 @dataclass(frozen=True)
 class Tables:
@@ -158,10 +159,6 @@ class Tables:
         return self._all(ISR, lambda history: ({"source": "metadata"} | view for view in history.views))
 
     @cached_property
-    def segments(self) -> DataFrame:
-        return self._all(SEGMENTS_OF_BROKERS, held)
-
-    @cached_property
     def epochs(self) -> DataFrame:
         return self._all(
             recorded.EPOCHS,
@@ -173,26 +170,9 @@ class Tables:
         )
 
     @cached_property
-    def drains(self) -> DataFrame:
-        return self._all(
-            recorded.DRAINS,
-            lambda history: [{"position": history.drain_end, "end_offset": history.drain_end, "complete": True}],
-        )
-
-    @cached_property
-    def final(self) -> DataFrame:
-        where = [(f"t{n}", 0, history.leader, 0) for n, history in enumerate(self.histories)]
-        return self.spark.createDataFrame(where, FINAL)
-
-    @cached_property
     def changes(self) -> DataFrame:
         every = (state._replace(topic=f"t{n}") for n, history in enumerate(self.histories) for state in states(history))
         return decided(self.spark, every)
-
-    @cached_property
-    def short(self) -> DataFrame:
-        short = {n: short_rows(WHERE, facts(history)) for n, history in enumerate(self.histories)}
-        return rows(self.spark, SHORT, (row | {"topic": f"t{n}"} for n, found in short.items() for row in found))
 
     @cached_property
     def limits(self) -> DataFrame:
@@ -200,31 +180,18 @@ class Tables:
             LIMITS, lambda h: [{"max_isr_lag_ns": EVICT_NS, "least_isr": h.least_isr if h.strict_min_isr else 0}]
         )
 
-    def cases(self) -> DataFrame:
-        """Every anomaly of every history: ``CASE`` columns."""
-        producers = self._all(
-            recorded.PRODUCERS, lambda h: ({"producer_id": p.name, "clean": True} for p in h.producers)
-        )
-        whole = self._all(WHOLE, lambda _: [{}])
-        fates = (
-            self.sends.transform(delivery.with_read, self.polls)
-            .transform(delivery.with_index, self.polls)
-            .transform(delivery.with_fate, self.segments, self.drains, whole)
-            .localCheckpoint()
-        )
-        of_records = anomalies.anomalies(fates, self.sends, self.polls, self.segments, producers)
-        leaders = recorded.leaders(self.isr)
-        deleted = rows(self.spark, delivery.DELETED, [])
-        of_order = order.cases(
-            self.sends, self.polls, self.seeks, self.samples, leaders, drains=self.drains, deleted=deleted
-        )
-        return of_records.union(of_order)
+    def cases(self) -> list[dict[str, Any]]:
+        """Every anomaly of every history: rows of the anomalies table."""
+        early = order.precommitted_read(self.polls, self.samples, recorded.leaders(self.isr)).collect()
+        found = [row.asDict() for row in early]
+        for n, history in enumerate(self.histories):
+            found += ({**row, "topic": f"t{n}"} for row in of_records(history))
+        return found
 
     def invariants(self) -> dict[tuple[int, str], tuple[int, int]]:
         """(history, invariant) → (checked, violations)."""
         leaders = recorded.leaders(self.isr)
         no_outages = rows(self.spark, invariants.OUTAGES, [])
-        members = recorded.final_isr(self.isr).withColumn("from_offset", F.lit(None).cast("bigint"))
         found = {
             "I1": invariants.i1_bounds(self.samples),
             "I2": invariants.i2_hw_below_leo(self.samples),
@@ -232,21 +199,74 @@ class Tables:
             "I6": invariants.i6_own_floor(self.samples),
             "I8": invariants.i8_leader_completeness(self.samples, self.epochs),
             "I10": invariants.i10_quiescence(self.samples, self.changes, self.limits, no_outages),
-            "I15": invariants.i15_durability(self.sends, self.segments, members),
-            "I16": i16_no_phantom_read(self.polls, self.segments, self.final),
-            "I28": i28_enough_replicas(self.sends, self.segments, self.isr, self.short),
         }
         named = [frame.select("topic", F.lit(name).alias("invariant"), "violated") for name, frame in found.items()]
         counted = reduce(DataFrame.union, named).groupBy("topic", "invariant")
         listed = counted.agg(F.count("*").alias("checked"), F.count_if("violated").alias("violations")).collect()
-        return {(int(row["topic"][1:]), row["invariant"]): (row["checked"], row["violations"]) for row in listed}
+        of_samples = {(int(row["topic"][1:]), row["invariant"]): (row["checked"], row["violations"]) for row in listed}
+        in_logs = {(n, name): counts for n, history in enumerate(self.histories) for name, counts in of_logs(history)}
+        return of_samples | in_logs
 
 
-def held(history: History) -> Iterator[dict[str, Any]]:
-    """Every record of every replica's log."""
-    for broker_id, log in history.logs.items():
-        where = {"node": f"broker-{broker_id}", "broker_id": broker_id, "segment": "0.log", "position": 0}
-        for one in log:
-            of_batch = where | {"batch_offset": one.base, "leader_epoch": one.epoch, "producer_id": one.producer}
-            for n, seq in enumerate(one.seqs):
-                yield of_batch | {"offset": one.base + n, "seq": seq, "checksum_ok": True}
+def held(history: History, broker_id: int) -> Iterator[dict[str, Any]]:
+    """Every record of a replica's log."""
+    for one in history.logs[broker_id]:
+        for n, seq in enumerate(one.seqs):
+            yield {"offset": one.base + n, "seq": seq, "producer_id": one.producer, "leader_epoch": one.epoch}
+
+
+def evidence_of(history: History) -> PartitionEvidence:
+    """What the checks on records are given."""
+    return evidence(
+        placed(history.sends),
+        placed(history.polls),
+        placed(history.seeks),
+        logs={broker_id: list(held(history, broker_id)) for broker_id in history.logs},
+        drain=Drain(history.drain_end, history.drain_end, True),
+    )
+
+
+def of_records(history: History) -> Iterator[dict[str, Any]]:
+    """The cases in a history's records."""
+    of = evidence_of(history)
+    told = account(of.sends, of.polls, of.logs, drain=of.drain, whole=True)
+    for cases in record_cases(of, told, Question(Path(), of.where)):
+        for place, value in enumerate(cases.values.tolist()):
+            producer, seq = of.names.name(value)
+            yield {"anomaly": cases.anomaly, "producer_id": producer, "seq": seq, **cases.example(place)}
+
+
+def of_logs(history: History) -> Iterator[tuple[str, tuple[int, int]]]:
+    """What the checks of records against the logs say: (invariant, (checked, violations))."""
+    of = evidence_of(history)
+    found = {
+        "I15": log_content.i15_durability(of, dict.fromkeys(final_isr(history), 0)),
+        "I16": log_content.i16_no_phantom_read(of, history.leader, 0),
+        "I28": log_content.i28_enough_replicas(of, list(short_isrs(history))),
+    }
+    for name, checks in found.items():
+        if checks.checked:
+            yield name, (checks.checked, checks.violated_ns.size)
+
+
+def final_isr(history: History) -> list[int]:
+    """Members that every observer's last view of the newest epoch names."""
+    newest = max(view["leader_epoch"] for view in history.views)
+    last = {view["observer"]: view for view in history.views if view["leader_epoch"] == newest}
+    return sorted(set.intersection(*(set(view["isr"]) for view in last.values())))
+
+
+def short_isrs(history: History) -> Iterator[ShortIsr]:
+    """The stretches below min.insync.replicas, and since when the leader has known."""
+    for row in short_rows(WHERE, facts(history)):
+        own = [
+            view["received_ns"]
+            for view in history.views
+            if (view["observer"], view["leader_epoch"]) == (str(row["broker_id"]), row["leader_epoch"])
+            and sorted(view["isr"]) == row["isr"]
+            and row["from_ns"] <= view["sent_ns"]
+            and view["received_ns"] <= row["until_ns"]
+        ]
+        if own:
+            since_ns = min(own) + log_content.UNFENCED_NS
+            yield ShortIsr(row["broker_id"], row["leader_epoch"], tuple(row["isr"]), since_ns, row["until_ns"])

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -173,6 +174,12 @@ def _anomalies(acks1: bool) -> Iterable[Row]:
         "<script>alert(1)</script>.",
         "evidence": json.dumps({"acknowledged": 21_103, "read": 23_003}),
     }
+
+
+def _anomaly_counts(acks1: bool) -> Iterable[Row]:
+    kinds = Counter((row["anomaly"], row["severity"], row["allowed"], row["allowed_why"]) for row in _anomalies(acks1))
+    for kind, cases in kinds.items():
+        yield {**dict(zip(("anomaly", "severity", "allowed", "allowed_why"), kind, strict=True)), "cases": cases}
 
 
 def _invariants(acks1: bool) -> Iterable[Row]:
@@ -384,6 +391,7 @@ def write_sample_run(
     judged: dict[str, Iterable[Row]] = {
         "delivery": [_delivery(acks1)],
         "anomalies": _anomalies(acks1),
+        "anomaly_counts": _anomaly_counts(acks1),
         "invariants": _invariants(acks1),
         "recovery": _recovery(),
         "latency": _latency(acks1),

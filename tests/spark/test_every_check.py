@@ -11,8 +11,8 @@ from pathlib import Path
 
 from spark.checks import invariants, replica_checks
 from spark.checks.anomalies import SEVERITY
-from tests.spark.checks.test_anomalies import CASES
-from tests.spark.checks.test_delivery import CASES as FATES
+from tests.spark.checks.test_account import CASES as FATES
+from tests.spark.checks.test_records import CASES
 
 FIRES = re.compile(r"\(\d+, [1-9]\d*\)|== \(?\[[^]]")
 MUST_NOT = re.compile(r"\([1-9]\d*, 0\)|== \(?\[\]")

@@ -84,7 +84,7 @@ def told(spark):
         histories.append(deepcopy(played(EVENTFUL, number)))
         edit(histories[-1])
     tables = Tables(histories, spark)
-    return histories, tables.cases().collect(), tables.invariants()
+    return histories, tables.cases(), tables.invariants()
 
 
 def permitted(producer_id: str) -> set[str]:

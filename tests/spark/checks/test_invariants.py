@@ -5,17 +5,15 @@ from functools import reduce
 
 import pytest
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812  # the name that Spark's own pages use
 
-from history.tables import ISR, REPLICAS, SENDS
+from history.tables import ISR, REPLICAS
 from kafka_files.states import State
 from spark.checks import invariants
 from spark.checks.sources import decided
 from spark.evidence.facts import NewLog, Outage
 from spark.folder.recorded import EPOCHS, final_isr, isr_changes, leaders
 from spark.folder.tables import rows
-from tests.spark.checks.test_anomalies import logged
-from tests.spark.folders import MS, TP, S, isr_view, sample, sent
+from tests.spark.folders import MS, TP, S, isr_view, sample
 
 
 def verdicts(checks):
@@ -206,27 +204,6 @@ def test_i10_a_leader_that_was_cut_off_is_judged_by_the_controller(spark):
     assert of_each(checks, 2) == [(0, 0), (1, 1)]
 
 
-def test_i15_a_promised_record_that_an_isr_member_lacks(spark):
-    """Broker 2 lacks record 1; acks=1 promised nothing; broker 3 is out of the ISR."""
-    members = final_isr(rows(spark, ISR, [isr_view(0, 1, 0, [1, 2], observer=o) for o in "12"]))
-    segments = [{**logged(n, n), "broker_id": b} for b, n in [(1, 0), (1, 1), (2, 0)]]
-    held = spark.createDataFrame(
-        [(r["broker_id"], "orders", 0, r["offset"], "load-1", r["seq"]) for r in segments],
-        "broker_id int, topic string, partition int, offset long, producer_id string, seq long",
-    )
-
-    def check(*sends, second_from=None):
-        own = F.when(F.col("broker_id") == 2, F.lit(second_from).cast("bigint"))
-        asked = members.withColumn("from_offset", own)
-        return verdicts(invariants.i15_durability(rows(spark, SENDS, sends), held, asked))
-
-    assert check(sent(0, offset=0), sent(1, offset=1)) == (4, 1)
-    assert check(sent(0, offset=0), sent(1, offset=1, acks="1"), sent(2, outcome="info")) == (2, 0)
-    # What a replica's own retention took is not asked of it; the other one, and what lies above, is.
-    assert check(sent(0, offset=0), sent(1, offset=1), second_from=2) == (2, 0)
-    assert check(sent(0, offset=0), sent(1, offset=1), second_from=1) == (3, 1)
-
-
 def test_views_behind_a_newer_epoch_are_passed_over(spark):
     """A broker that still shows epoch 0 after epoch 1 was seen changes nothing, nor does one that does not lead; the
     final ISR needs all views.
@@ -266,13 +243,3 @@ def test_nothing_checked_is_unknown_whatever_the_invariant(spark):
     assert {name: (row["verdict"], row["reason"]) for name, row in found.items()} == dict.fromkeys(
         invariants.INVARIANTS, ("unknown", "nothing that was recorded could be checked")
     )
-
-
-def test_a_missing_log_turns_a_pass_into_unknown(spark):
-    """Missing evidence changes a pass, and never a failure."""
-    table = spark.createDataFrame(
-        [("I15", "pass", None), ("I2", "fail", "x")], "invariant string, verdict string, reason string"
-    )
-    found = invariants.with_missing_evidence(table, [("I15", "no segments"), ("I2", "no segments")])
-
-    assert [tuple(row) for row in found.collect()] == [("I15", "unknown", "no segments"), ("I2", "fail", "x")]

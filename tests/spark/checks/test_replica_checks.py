@@ -10,66 +10,15 @@ import pytest
 from history.events import Event
 from history.manifest import NodeInfo
 from history.partition import TopicPartition
-from history.tables import ISR, POLLS, REPLICAS, SENDS
-from kafka_files.segments import SEGMENTS
+from history.tables import REPLICAS
 from kafka_files.states import State
 from spark.checks import replica_checks
-from spark.checks.replica_checks import i16_no_phantom_read, i28_enough_replicas, of_samples, short_rows
+from spark.checks.findings import Findings
+from spark.checks.replica_checks import of_samples, short_rows
 from spark.checks.sources import Sources, faults, outages
 from spark.evidence.facts import Facts, Fault, Outage
 from spark.folder.recorded import open_run
-from spark.folder.tables import rows
-from tests.spark.folders import MS, TP, S, clean, event, isr_view, manifest, polled, sample, sent
-
-
-def verdict(spark, *polls):
-    """(checked, violations) of I16 on a log of broker 1 that holds record 0 at offset 0, and 1 at offset 1."""
-    schema = SEGMENTS.append(pa.field("broker_id", pa.int32()))
-    held = [{"node": f"broker-{b}", **TP, "segment": "0.log", "position": 0, "broker_id": b} for b in (1, 2)]
-    logs = [{**held[0], "offset": n, "producer_id": "load-1", "seq": n} for n in (0, 1)]
-    logs.append({**held[1], "offset": 2, "producer_id": "load-1", "seq": 2})
-    final = spark.createDataFrame(
-        [("orders", 0, 1, 0)], "topic string, partition int, broker_id int, log_start_offset long"
-    )
-    found = [
-        row["violated"]
-        for row in i16_no_phantom_read(rows(spark, POLLS, polls), rows(spark, schema, logs), final).collect()
-    ]
-    return len(found), sum(found)
-
-
-def test_i16_a_read_that_does_not_stand(spark):
-    """Another record at offset 1, and one that only broker 2's log holds: both were given out and did not stay."""
-    assert verdict(spark, polled(0, 0), polled(1, 1)) == (2, 0)
-    assert verdict(spark, polled(0, 0), polled(1, 7)) == (2, 1)
-    assert verdict(spark, polled(0, 0, final=False), polled(2, 2, final=False)) == (2, 1)
-    assert verdict(spark, polled(5, 5, producer_id=None)) == (0, 0)
-
-
-def test_i28_acknowledged_although_too_few_were_in_sync(spark):
-    """ISR [1] from 5 s to 20 s in epoch 3, as leader 1 itself showed at 6 s: a send from 8 s on must be refused."""
-    schema = SEGMENTS.append(pa.field("broker_id", pa.int32()))
-    held = {"node": "broker-1", **TP, "segment": "0.log", "position": 0, "producer_id": "load-1"}
-    logs = [held | {"broker_id": 1, "offset": n, "seq": n, "leader_epoch": 3 if n < 5 else 2} for n in range(6)]
-    short = TP | {"broker_id": 1, "leader_epoch": 3, "isr": [1], "from_ns": 5 * S, "until_ns": 20 * S}
-    own = isr_view(6 * S, 1, 3, [1])
-
-    def check(at, seq=0, view=own, **other):
-        asked = rows(spark, SENDS, [sent(seq, offset=seq, at_ns=int(at * S)) | other])
-        told = [rows(spark, schema, logs), rows(spark, ISR, [view]), rows(spark, replica_checks.SHORT, [short])]
-        found = [row["violated"] for row in i28_enough_replicas(asked, *told).collect()]
-        return len(found), sum(found)
-
-    assert check(9) == (1, 1)
-    assert check(9, outcome="fail", offset=None) == (1, 0)  # refused
-    assert check(9, done_ns=21 * S) == (1, 0)  # it waited until others were back
-    assert check(9, done_ns=None, outcome="info", offset=None) == (1, 0)
-    assert check(7) == check(21) == (0, 0)  # before the leader may be held to it, and after the end
-    assert check(9, acks="1") == (0, 0)
-    assert check(9, seq=5) == (0, 0)  # appended by the leader of epoch 2
-    assert check(9, view=own | {"observer": "2"}) == (0, 0)  # another broker knew
-    assert check(9, view=own | {"isr": [1, 2]}) == (0, 0)
-    assert check(9, view=own | {"sent_ns": 4 * S}) == (0, 0)  # an answer from before
+from tests.spark.folders import MS, TP, S, clean, event, manifest, sample
 
 
 def test_an_isr_is_too_small_below_the_smallest_setting():
@@ -143,7 +92,7 @@ def judged(spark, tmp_path):
         history = clean()
         history.manifest = history.manifest.model_copy(update={"nodes": [*history.manifest.nodes, *nodes]})
         sources = Sources(open_run(spark, history.write(tmp_path / f"run-{len(nodes)}")))
-        return {row["invariant"]: row for row in replica_checks.invariants(spark, sources)}
+        return {row["invariant"]: row for row in replica_checks.invariants(spark, sources, Findings())}
 
     return run
 

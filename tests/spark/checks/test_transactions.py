@@ -1,139 +1,16 @@
 """Transactions that are torn or hang, and what their records' reads prove; a producer or a partition for each case."""
 
-import json
-
-import pyarrow as pa
 import pytest
 
 from history.events import Event
 from history.tables import ISR, POLLS, REPLICAS, SENDS
-from kafka_files.segments import SEGMENTS
-from spark.checks import anomalies, delivery, invariants, order, transactions
+from spark.checks import invariants, order, transactions
 from spark.checks.visibility import longest_quiet_ns
-from spark.folder.recorded import DRAINS, leaders
+from spark.folder.recorded import leaders
 from spark.folder.tables import rows
-from tests.spark.checks.test_anomalies import logged
-from tests.spark.checks.test_delivery import WHOLE
-from tests.spark.folders import TP, S, isr_view, manifest, polled, sample, sent
+from tests.spark.folders import S, isr_view, manifest, polled, sample, sent
 
 pytestmark = pytest.mark.pipeline  # many queries: it belongs to the part that may take long
-
-COMMITTED = {"isolation": "read_committed"}
-P0, P1 = {"partition": 0}, {"partition": 1}
-
-
-def of(name, outcome, *places, transaction=0):
-    """The records of one transaction of a producer: seq n stands at ``places[n]`` = (partition, offset)."""
-    error = {"ok": None, "fail": "transaction_aborted", "info": "commit _TIMED_OUT"}[outcome]
-    return [
-        sent(
-            n,
-            producer_id=name,
-            outcome=outcome,
-            error=error,
-            offset=offset,
-            transaction=transaction,
-            partition=p,
-        )
-        for n, (p, offset) in enumerate(places)
-    ]
-
-
-def reads(name, *found, **other):
-    """Final reads of a producer's records: (seq, partition, offset)."""
-    return [polled(at, seq, producer_id=name, partition=p, **(COMMITTED | other)) for seq, p, at in found]
-
-
-# Producer → its sends, the reads, and how many of its records were read and are gone where its transaction is torn.
-# All share two partitions; the last reader got as far as offset 99 in both.
-TORN = {
-    "whole": (of("whole", "ok", (0, 0), (1, 0)), reads("whole", (0, 0, 0), (1, 1, 0)), None),
-    "torn": (of("torn", "ok", (0, 1), (1, 1)), reads("torn", (0, 0, 1)), (1, 1)),
-    "lost": (of("lost", "ok", (0, 2), (1, 2)), [], None),  # all of it: nothing is torn
-    "half": (of("half", "info", (0, 3), (1, 3), (0, 4)), reads("half", (0, 0, 3), (2, 0, 4)), (2, 1)),
-    "unknown": (of("unknown", "info", (0, 5), (1, 5)), [], None),
-    "aborted": (of("aborted", "fail", (0, 6), (1, 6)), reads("aborted", (0, 0, 6)), None),  # an aborted_read instead
-    "above": (of("above", "ok", (0, 7), (1, 200)), reads("above", (0, 0, 7)), None),  # above the bound, and in a log
-    "cut": (of("cut", "ok", (0, 8), (1, 201)), reads("cut", (0, 0, 8)), (1, 1)),  # above the bound, and in no log
-    "none": ([sent(0, producer_id="none", offset=9, **P0), sent(1, producer_id="none", offset=9, **P1)],
-             reads("none", (0, 0, 9)), None),  # in no transaction
-    "early": (of("early", "info", (0, 10), (1, 10)), reads("early", (0, 0, 10), isolation="read_uncommitted"), None),
-    "two": ([*of("two", "ok", (0, 11)), *of("two", "ok", (0, 0), (0, 12), transaction=1)[1:]],
-            reads("two", (0, 0, 11)), None),  # each transaction by itself
-    "end": ([*of("end", "ok", (0, 99), (1, 99))], reads("end", (0, 0, 99), (1, 1, 99)), None),
-}  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def judged(spark):
-    """All producers' sends with their fates, and every record anomaly."""
-    sends = rows(spark, SENDS, [row for of_one, _, _ in TORN.values() for row in of_one])
-    polls = transactions.stable(rows(spark, POLLS, [row for _, of_one, _ in TORN.values() for row in of_one]), sends)
-    held = rows(spark, SEGMENTS, [logged(200, 1, producer_id="above", **P1)])
-    drains = rows(spark, DRAINS, [TP | p | {"position": 100, "end_offset": 100, "complete": True} for p in (P0, P1)])
-    whole = rows(spark, WHOLE, [{"topic": "orders"} | p for p in (P0, P1)])
-    fates = (
-        sends.transform(delivery.with_read, polls)
-        .transform(transactions.with_siblings)
-        .transform(delivery.with_index, polls)
-        .transform(delivery.with_fate, held, drains, whole)
-        .localCheckpoint()
-    )
-    torn = {row["producer_id"]: row for row in transactions.torn_transaction(fates).collect()}
-    aborted = {row["producer_id"]: row for row in anomalies.aborted_read(sends, polls).collect()}
-    return {row["producer_id"]: row for row in fates.filter("fate = 'lost_write'").collect()}, torn, aborted
-
-
-def test_torn_transactions(judged):
-    """Only what was partly read, while the rest is proven to be gone, whatever its outcome was but aborted."""
-    _, torn, _ = judged
-    found = {name: json.loads(row["evidence"]) for name, row in torn.items()}
-
-    assert {name: (told["read"], told["gone"]) for name, told in found.items()} == {
-        name: counts for name, (_, _, counts) in TORN.items() if counts
-    }
-    assert (torn["half"]["seq"], torn["half"]["partition"], torn["half"]["offset"]) == (1, 1, 3)
-    assert torn["half"]["story"] == (
-        "Transaction 0 of half is torn: 2 of its 3 records were read and 1 are gone, the first of them record half/1."
-    )
-
-
-def test_one_record_that_was_read_proves_its_transaction(judged):
-    """The unread record of an unknown transaction is lost then; without a committed read nothing is promised."""
-    lost, _, _ = judged
-
-    assert lost.keys() == {"torn", "lost", "half", "none", "two"}
-
-
-def test_an_aborted_record_that_a_committed_reader_saw(judged):
-    """And nothing else is an aborted read."""
-    _, _, aborted = judged
-
-    assert [(name, row["seq"], row["offset"]) for name, row in aborted.items()] == [("aborted", 0, 6)]
-    assert "failed for good (transaction_aborted)" in aborted["aborted"]["story"]
-
-
-def test_uncommitted_reads_prove_nothing_of_open_transactions(spark):
-    """Of a committed one they do, and so do reads of records in no transaction, and committed reads of any."""
-    sends = rows(
-        spark,
-        SENDS,
-        [
-            *of("ok", "ok", (0, 0)),
-            *of("fail", "fail", (0, 1)),
-            *of("info", "info", (0, 2)),
-            sent(0, producer_id="x", outcome="fail"),
-        ],
-    )
-    names = ["ok", "fail", "info", "x"]
-    early = [polled(n, 0, producer_id=name, isolation="read_uncommitted") for n, name in enumerate(names)]
-    late = [row | COMMITTED for row in early]
-
-    def kept(polls):
-        return sorted(row["producer_id"] for row in transactions.stable(rows(spark, POLLS, polls), sends).collect())
-
-    assert kept(early) == ["ok", "x"]
-    assert kept(late) == sorted(names)
 
 
 def held_back(partition, seconds, stable, hw=50, *, since=20, broker_id=1):
@@ -232,23 +109,6 @@ def test_i26_the_last_stable_offset_has_its_bounds(spark):
     assert sorted((row["partition"], row["violated"]) for row in found) == [(0, True), (1, False), (2, True)]
 
 
-def test_a_committed_drain_passes_what_only_uncommitted_readers_saw(spark):
-    """Had a committed reader seen it, or were the drain uncommitted, it would have vanished."""
-    ends = [polled(0, 0), polled(2, 2)]
-    middle = polled(1, 1, final=False)
-    histories = [
-        [*(row | COMMITTED for row in ends), middle],
-        [*(row | COMMITTED for row in ends), middle | COMMITTED],
-        [*ends, middle],
-    ]
-    polls = rows(spark, POLLS, [row | {"partition": n} for n, history in enumerate(histories) for row in history])
-    drained = TP | {"position": 3, "end_offset": 3, "complete": True}
-    drains = rows(spark, DRAINS, [drained | {"partition": n} for n in range(3)])
-    nothing = rows(spark, delivery.DELETED, [])
-
-    assert sorted(row["partition"] for row in order.nonrepeatable_read(polls, drains, nothing).collect()) == [1, 2]
-
-
 def test_a_committed_reader_stops_at_the_last_stable_offset(spark):
     """At it a record was given out too early, below it not, and to an uncommitted reader only HW counts."""
     given = [
@@ -262,42 +122,3 @@ def test_a_committed_reader_stops_at_the_last_stable_offset(spark):
     found = order.precommitted_read(rows(spark, POLLS, given), samples, led).collect()
 
     assert sorted(row["seq"] for row in found) == [0, 3]
-
-
-def in_log(*batches, broker_id=1, pid=7):
-    """A log's rows: (offset, producer's name) for a record, (offset, None, kind) for a marker."""
-    found = []
-    for offset, name, *kind in batches:
-        row = logged(offset, 0, producer_id=name, last_offset=offset, transactional=True, kafka_producer_id=pid)
-        if name is None:
-            row |= {"offset": None, "seq": None, "checksum_ok": None, "marker": kind[0]}
-        found.append(row | {"broker_id": broker_id})
-    return found
-
-
-def test_i27_markers_agree_with_the_outcome(spark):
-    """Of each replica's log: the next marker of the same Kafka producer id, where there is one."""
-    sends = [
-        *of("ok", "ok", (0, 0)),
-        *of("fail", "fail", (0, 0)),
-        *of("info", "info", (0, 0)),
-        *of("mixed", "info", (0, 0)),
-        sent(0, producer_id="plain"),
-    ]
-    sends += [row | {"partition": 1} for row in of("mixed", "info", (0, 0))]
-    logs = [
-        *in_log((0, "ok"), (1, None, "commit"), (2, "fail"), (3, None, "abort"), (4, "plain"), (5, None, "abort")),
-        *in_log((0, "ok"), (2, "fail"), (3, None, "abort"), (4, "ok"), broker_id=2),
-        *in_log((6, "info"), (8, None, "abort"), (9, "mixed"), (10, None, "abort"), pid=8),
-        *in_log((7, None, "commit"), (20, "fail"), pid=9),
-        *(row | {"partition": 1} for row in in_log((0, "mixed"), (1, None, "commit"))),
-    ]
-    segments = rows(spark, pa.schema([*SEGMENTS, pa.field("broker_id", pa.int32())]), logs)
-    found = invariants.i27_markers(rows(spark, SENDS, sends), segments).collect()
-    wrong = [json.loads(row["evidence"]) for row in found if row["violated"]]
-
-    assert len(found) == 7
-    assert sorted((row["producer_id"], row["broker_id"], row["held_offset"], row["ends"]) for row in wrong) == [
-        ("mixed", 1, 0, "commit"),
-        ("ok", 2, 0, "abort"),
-    ]

@@ -8,7 +8,9 @@ from history.manifest import read_manifest
 from imports import formats
 from imports.run_folder import Settings
 from spark import job
+from spark.checks import questions
 from spark.checks.allowed import allowed_to
+from spark.checks.anomalies import SEVERITY
 from spark.checks.sources import Sources
 from spark.folder import recorded
 from spark.verdict import evidence
@@ -164,13 +166,18 @@ def folder_of(where, *operations, **settings):
     return formats.import_history([file], "operations", Settings(**settings), where / "runs")
 
 
+def cases_of(spark, run):
+    """The examples of what is found in a run: rows of the anomalies table."""
+    _, findings = job.judge_records(spark, Sources(run), evidence.count(run))
+    return questions.rows_of(findings, SEVERITY)[0]
+
+
 @pytest.fixture(scope="module")
 def found(spark, tmp_path_factory):
     """The anomalies of every case above, as one history."""
     operations = [operation for case in CASES.values() for operation in case]
     run = recorded.open_run(spark, folder_of(tmp_path_factory.mktemp("imported"), *operations))
-    _, cases = job._records(spark, Sources(run), evidence.count(run))
-    yield cases.collect()
+    yield cases_of(spark, run)
     run.release()
 
 
@@ -214,9 +221,8 @@ def test_a_subscribed_consumer_may_be_moved(spark, tmp_path):
     steps += [{"process": 3, "type": "ok", "f": "subscribe", "mops": ["k"]}, poll(3, "ok", ("k", 1, "b"))]
     steps += [poll(3, "ok", ("k", 0, "a"))]
     run = recorded.open_run(spark, folder_of(tmp_path, *steps))
-    _, cases = job._records(spark, Sources(run), evidence.count(run))
 
-    assert sorted((row["anomaly"], row["allowed"], row["allowed_why"]) for row in cases.collect()) == [
+    assert sorted((row["anomaly"], row["allowed"], row["allowed_why"]) for row in cases_of(spark, run)) == [
         ("nonmonotonic_poll", True, "a subscribed consumer may be given its partitions anew at any time"),
         ("poll_skip", False, None),
     ]
@@ -225,7 +231,7 @@ def test_a_subscribed_consumer_may_be_moved(spark, tmp_path):
 
 def test_every_story_names_key_and_value(found):
     """As the history wrote them; an inconsistent offset names both of its values."""
-    stories = {(row["anomaly"], row["story"]) for row in found}
+    stories = {(row["anomaly"], row["explanation"]) for row in found}
 
     assert (
         "lost_write",
