@@ -10,8 +10,8 @@ from itertools import pairwise
 from typing import Any
 
 from kafka_files.states import State
-from spark.checks.invariants import NewLog
 from spark.checks.tally import Check
+from spark.evidence.facts import NewLog
 
 SETTLED_NS = 2_000_000_000  # Metadata is answered from a broker's own cache, which may be stale for so long
 

@@ -16,12 +16,12 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812  # the name that Spark's own pages use
 
+from spark.evidence.facts import SETTLE_NS, NewLog
 from spark.folder.recorded import of_leaders
 from spark.folder.tables import PARTITION, REPLICA
 
 CHECK = [*PARTITION, "t_ns", "violated", "evidence"]
 STRETCH_NS = 500_000_000  # a parked fetch answers within replica.fetch.wait.max.ms = 500
-SETTLE_NS = 3_000_000_000  # three times the wait of a parked fetch and the follower's next one
 
 
 # Rows of ``Outage``.
@@ -117,16 +117,6 @@ def i3_leader_monotonic(samples: DataFrame, leaders: DataFrame) -> DataFrame:
     return _checks(pairs, fell, "broker_id", "leader_epoch", "before", "high_watermark", "log_end_offset", "t_ns")
 
 
-class NewLog(NamedTuple):
-    """When a broker (None: any) may have got another log for a replica of a topic (None: any): a step moved it, or
-    damaged its files.
-    """
-
-    broker_id: int | None
-    t_ns: int
-    topic: str | None = None
-
-
 def i6_own_floor(samples: DataFrame, new_logs: Sequence[NewLog] = ()) -> DataFrame:
     """I6, all versions; serves C39 and C40.
 
@@ -184,14 +174,6 @@ def i8_leader_completeness(samples: DataFrame, epochs: DataFrame) -> DataFrame:
     )
     violated = F.col("start_offset") < F.col("high_watermark")
     return _checks(pairs, violated, "broker_id", "leader_epoch", "high_watermark", "later_epoch", "start_offset")
-
-
-class Outage(NamedTuple):
-    """When a broker (None: a controller) may have been out of others' reach: from when a fault was asked for on."""
-
-    broker_id: int | None
-    from_ns: int
-    until_ns: int
 
 
 def i10_quiescence(samples: DataFrame, changes: DataFrame, limits: DataFrame, outages: DataFrame) -> DataFrame:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -13,7 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812  # the name that Spark's ow
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from history.partition import TopicPartition
-from history.samples import Sample
+from history.tables import POLLS, REPLICAS, SEEKS, SENDS
 from spark.checks import agreement, elections, watermarks
 from spark.checks.anomalies import SEVERITY
 from spark.checks.findings import Findings, Tally
@@ -21,7 +21,9 @@ from spark.checks.invariants import Invariant
 from spark.checks.log_content import UNFENCED_NS, ShortIsr
 from spark.checks.sources import Sources
 from spark.checks.tally import TALLIES, Check, summaries, tally
-from spark.checks.watermarks import Facts
+from spark.evidence.columns import Names, Polls, Samples, Seeks, Sends
+from spark.evidence.facts import Facts
+from spark.evidence.partition import PartitionEvidence
 from spark.folder.tables import PARTITION, REPLICA, rows
 
 INVARIANTS = {
@@ -61,7 +63,6 @@ SHORT = pa.schema(
         pa.field("until_ns", pa.int64()),
     ]
 )
-_COLUMNS = ["broker_id", "leader_epoch", "sent_ns", "received_ns", "high_watermark", "log_end_offset", "incarnation"]
 
 
 def invariants(
@@ -103,18 +104,27 @@ def on_samples(sources: Sources) -> list[dict[str, Any]]:
         known = facts.get(where)
         if known is None:
             return pa.Table.from_pylist([], schema=TALLIES)
-        samples, checks = samples_of(table), watermarks.checks(clean=where.topic in clean)
-        return pa.Table.from_pylist([tally(name, check(samples, known)) for name, check in checks.items()], TALLIES)
+        evidence, found = of_samples(where, table, known), Findings()
+        for name, check in watermarks.checks(clean=where.topic in clean).items():
+            found.add_checks(where, name, check(evidence))
+        return pa.Table.from_pylist([_tallied(name, tally) for name, tally in found.tallies.items()], TALLIES)
 
-    asked = sources.run.samples.select(*PARTITION, *_COLUMNS).groupBy(*PARTITION)
+    asked = sources.run.samples.groupBy(*PARTITION)
     return [row.asDict() for row in asked.applyInArrow(judge, from_arrow_schema(TALLIES)).collect()]
 
 
-def samples_of(table: pa.Table) -> list[Sample]:
-    """A partition's samples in the order in which they were asked for; one without an epoch is no use here."""
-    columns = [table.column(name).to_pylist() for name in _COLUMNS]
-    found = [Sample(*values) for values in zip(*columns, strict=True) if values[1] is not None]
-    return sorted(found, key=lambda sample: (sample.sent_ns, sample.broker))
+def of_samples(where: TopicPartition, table: pa.Table, known: Facts) -> PartitionEvidence:
+    """A partition of which nothing but its replicas is looked at."""
+    names = Names()
+    return PartitionEvidence(
+        where,
+        names,
+        Sends.of(SENDS.empty_table(), names),
+        Polls.of(POLLS.empty_table(), names),
+        Seeks.of(SEEKS.empty_table(), names),
+        Samples.of(table.cast(REPLICAS)),
+        facts=known,
+    )
 
 
 def on_logs(spark: SparkSession, sources: Sources) -> list[dict[str, Any]]:
@@ -169,7 +179,7 @@ def _tallied(name: str, found: Tally) -> dict[str, Any]:
 
 def short_isrs(sources: Sources) -> dict[TopicPartition, list[ShortIsr]]:
     """The stretches below min.insync.replicas that the leader's own metadata showed, and since when it has known."""
-    short = [row for where in sources.partitions for row in short_rows(sources.facts(where))]
+    short = [row for where in sources.partitions for row in short_rows(where, sources.facts(where))]
     found: dict[TopicPartition, list[ShortIsr]] = {}
     if not short:
         return found
@@ -197,12 +207,12 @@ def short_isrs(sources: Sources) -> dict[TopicPartition, list[ShortIsr]]:
     return found
 
 
-def short_rows(facts: Facts) -> Iterator[dict[str, Any]]:
+def short_rows(where: TopicPartition, facts: Facts) -> Iterator[dict[str, Any]]:
     """The stretches of a partition below min.insync.replicas: rows of ``SHORT``."""
     for state, from_ns, until_ns in watermarks.short_of_members(facts):
-        where = {"topic": facts.topic, "partition": facts.partition, "broker_id": state.leader}
+        led = {**where._asdict(), "broker_id": state.leader}
         told = {"leader_epoch": state.leader_epoch, "isr": sorted(state.isr)}
-        yield where | told | {"from_ns": from_ns, "until_ns": until_ns}
+        yield led | told | {"from_ns": from_ns, "until_ns": until_ns}
 
 
 # --- findings that break no promise -------------------------------------------------------------
@@ -210,17 +220,26 @@ def short_rows(facts: Facts) -> Iterator[dict[str, Any]]:
 
 def anomalies(sources: Sources) -> list[dict[str, Any]]:
     """Rows of the anomalies table: sources that disagree, and behaviour that a later version changed."""
-    found = [row for where in sources.partitions for row in _disagreements(sources, where)]
+    lines, views = _by_partition(sources.lines), _by_partition(sources.views)
+    found = [
+        row
+        for where in sources.partitions
+        for row in _disagreements(sources, where, lines.get(where, []), views.get(where, []))
+    ]
     return found + [row for where in sources.partitions for row in _changes(sources, where)]
 
 
-def _disagreements(sources: Sources, where: TopicPartition) -> Iterator[dict[str, Any]]:
-    def own(rows: Iterable[dict[str, Any]]) -> list[Mapping[str, Any]]:
-        return [row for row in rows if (row["topic"], row["partition"]) == where]
+def _by_partition(rows: Iterable[dict[str, Any]]) -> dict[TopicPartition, list[Mapping[str, Any]]]:
+    found: dict[TopicPartition, list[Mapping[str, Any]]] = {}
+    for row in rows:
+        found.setdefault(TopicPartition.of(row), []).append(row)
+    return found
 
-    told = elections.disagreements(
-        sources.states.get(where, []), own(sources.lines), own(sources.views), sources.starts(where)
-    )
+
+def _disagreements(
+    sources: Sources, where: TopicPartition, lines: Sequence[elections.Row], views: Sequence[elections.Row]
+) -> Iterator[dict[str, Any]]:
+    told = elections.disagreements(sources.states.get(where, []), lines, views, sources.starts(where))
     for story, evidence in told:
         yield _row("source_disagreement", where, story, evidence)
 
@@ -249,17 +268,16 @@ def _changes(sources: Sources, where: TopicPartition) -> Iterator[dict[str, Any]
     if not facts.lax_min_isr or not any(len(state.isr) < facts.least_isr for state in facts.states):
         return
     chosen = sources.run.samples.filter((F.col("topic") == where.topic) & (F.col("partition") == where.partition))
-    for check in watermarks.hw_below_min_isr(samples_of(chosen.select(*_COLUMNS).toArrow()), facts):
-        if check.violated:
-            told = check.evidence
-            yield _row(
-                "behaviour_change",
-                where,
-                f"The high watermark went from {told['from_hw']} to {told['to_hw']} with ISR {told['isr']}, below "
-                f"min.insync.replicas={told['least_isr']}.",
-                told,
-                why="up to 3.6 the high watermark goes on below min.insync.replicas; from 3.7 it stands (KAFKA-15583)",
-            )
+    moved = watermarks.hw_below_min_isr(of_samples(where, chosen.toArrow(), facts))
+    for told in map(moved.evidence, range(moved.violated_ns.size)):
+        yield _row(
+            "behaviour_change",
+            where,
+            f"The high watermark went from {told['from_hw']} to {told['to_hw']} with ISR {told['isr']}, below "
+            f"min.insync.replicas={told['least_isr']}.",
+            told,
+            why="up to 3.6 the high watermark goes on below min.insync.replicas; from 3.7 it stands (KAFKA-15583)",
+        )
 
 
 def _row(

@@ -6,7 +6,7 @@ node owes it; of any other (a foreign history) nothing is asked that needs it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -30,13 +30,12 @@ from kafka_files.znodes import read_znodes
 from spark.checks import agreement, delivery
 from spark.checks.allowed import last_copy_lost, unclean_election
 from spark.checks.gates import always, sometimes
-from spark.checks.invariants import NewLog, Outage
-from spark.checks.watermarks import Facts, Fault
+from spark.evidence.facts import Facts, Fault, NewLog, Outage
+from spark.evidence.views import has_good_times
 from spark.folder.recorded import Recorded, isr_changes
 from spark.folder.tables import PARTITION, rows
 
 _RETENTION = ("retention.ms", "retention.bytes")
-CLOCK_NS = 1_000_000_000  # servers' logs have milliseconds, and pairs of the clocks are a second apart
 
 # The columns of ``spark.folder.recorded.isr_changes``.
 CHANGES = pa.schema(
@@ -169,9 +168,17 @@ class Sources:
                 if start > (replica.log_start_offset or -1):
                     found[epoch] = min(start, found.get(epoch, start))
         if any(replica.log_start_offset for replica in replicas):
-            for line in self.lines:
-                if line["kind"] == "leader_started" and (line["topic"], line["partition"]) == where:
-                    found.setdefault(line["leader_epoch"], line["log_end_offset"])
+            for line in self._begun.get(where, ()):
+                found.setdefault(line["leader_epoch"], line["log_end_offset"])
+        return found
+
+    @cached_property
+    def _begun(self) -> dict[TopicPartition, list[dict[str, Any]]]:
+        """The leaders' own words on the epochs that they began, by partition."""
+        found: dict[TopicPartition, list[dict[str, Any]]] = {}
+        for line in self.lines:
+            if line["kind"] == "leader_started":
+                found.setdefault(TopicPartition.of(line), []).append(line)
         return found
 
     def final(self, where: TopicPartition, replicas: Sequence[agreement.Replica]) -> int | None:
@@ -241,32 +248,17 @@ class Sources:
     def facts(self, where: TopicPartition) -> Facts:
         """What the checks on samples are told of a partition."""
         return Facts(
-            *where,
             states=self.states.get(where, ()),
             starts=self.starts(where),
             faults=tuple(faults(self.run.events, self.manifest)),
             outages=self.outages,
+            new_logs=self.new_logs,
             max_isr_lag_ns=max_isr_lag_ns(self.manifest),
             least_isr=self.least_isr(where),
             lowest_min_isr=min(self._least_isrs(where)),
             strict_min_isr=always("strict_min_isr", self.manifest.kafka_versions),
             lax_min_isr=not sometimes("strict_min_isr", self.manifest.kafka_versions),
         )
-
-
-def has_good_times(history: Sequence[State], shown: Mapping[int, int]) -> bool:
-    """Whether a controller's history says when things were decided; brokers' views are its bounds.
-
-    Each state has a time, and each leader epoch that a broker showed (``shown``: epoch → when, in ns) was decided
-    before. A history that breaks off, or was written by another clock, fails that.
-    """
-    decided_ns: dict[int, int] = {}
-    for state in history:
-        if state.t_ns is None:
-            return False
-        decided_ns.setdefault(state.leader_epoch, state.t_ns)
-    known = {epoch: shown_ns for epoch, shown_ns in shown.items() if epoch >= history[0].leader_epoch}
-    return all(epoch in decided_ns and decided_ns[epoch] <= known[epoch] + CLOCK_NS for epoch in known)
 
 
 def decided(spark: SparkSession, states: Iterable[State]) -> DataFrame:

@@ -15,6 +15,7 @@ from pyspark.sql import functions as F  # noqa: N812  # the name that Spark's ow
 from history.events import Event
 from history.manifest import Manifest
 from spark.checks.anomalies import cases_of
+from spark.checks.visibility import longest_quiet_ns
 from spark.folder.recorded import of_leaders
 from spark.folder.tables import PARTITION, VALUE, rows
 
@@ -73,18 +74,6 @@ def hanging_transaction(
     )
     facts = ("transaction", "high_watermark", "from_ns", "to_ns", "quiet_ns")
     return cases_of(named, "hanging_transaction", story, **{name: F.col(name) for name in facts})
-
-
-def longest_quiet_ns(from_ns: int, to_ns: int, faults: Sequence[tuple[int, int]]) -> int:
-    """The longest part of a span of time in which no fault was in force."""
-    longest, since_ns = 0, from_ns
-    for begin_ns, end_ns in sorted(faults):
-        if end_ns <= since_ns:
-            continue
-        if begin_ns >= to_ns:
-            break
-        longest, since_ns = max(longest, begin_ns - since_ns), end_ns
-    return max(longest, to_ns - since_ns)
 
 
 def transactional(manifest: Manifest) -> bool:

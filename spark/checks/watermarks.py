@@ -1,246 +1,238 @@
 """Replicas' samples against the controller's own history: what leader and followers may show of HW and LEO.
 
-Every check takes the good samples of one partition, in the order in which they were asked for, and ``Facts``. Sample A
-is before sample B when A.received_ns <= B.sent_ns. A state of the history is trusted from ``SLACK_NS`` after its
-beginning to ``SLACK_NS`` before its end: it is dated by the controller's wall clock, in milliseconds. Most of them
-assume a clean topic (no unclean election, disks that survive): see ``checks``.
+Every check takes what was recorded of one partition: its good samples and its ``Facts``. Sample A is before sample B
+when A.received_ns <= B.sent_ns. A state of the history is trusted from ``SLACK_NS`` after its beginning to ``SLACK_NS``
+before its end: it is dated by the controller's wall clock, in milliseconds. Most of them assume a clean topic (no
+unclean election, disks that survive): see ``checks``. A sample without an epoch is no use here.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
-from history.samples import Sample
-from kafka_files.states import State
-from spark.checks.invariants import SETTLE_NS, Outage
-from spark.checks.tally import Check
+import numpy as np
 
-SLACK_NS = 100_000_000
-UNFENCED_NS = 2_000_000_000  # a follower that was fenced and lives may still move the high watermark so long
+from spark.checks.findings import Checks
+from spark.evidence.columns import NULL, Bools, Ints, Samples, groups
+from spark.evidence.facts import SETTLE_NS, SLACK_NS, UNFENCED_NS, Facts, Stretch, at_most_all
+from spark.evidence.partition import PartitionEvidence
 
-
-class Fault(NamedTuple):
-    """A broker that was killed, stopped or paused: asked for, in force, and healed."""
-
-    broker_id: int
-    asked_ns: int
-    from_ns: int
-    until_ns: int
+_Found = tuple[int | None, bool, Mapping[str, Any]]  # when, whether it is violated, its evidence
 
 
-@dataclass(frozen=True)
-class Facts:
-    """What is known of one partition beside its samples.
-
-    ``starts`` maps a leader epoch to the offset where it begins; ``max_isr_lag_ns`` is the longest that a member of
-    the ISR may lag;
-    ``least_isr`` is min(min.insync.replicas, replicas), the largest that was in force, and ``lowest_min_isr``
-    the smallest, where a step changed it; a state with fewer replicas needs no more than those (``at_most_all``). Below
-    it HW stands still in all versions of the run (``strict_min_isr``), in none of them (``lax_min_isr``), or in some.
-    """
-
-    topic: str
-    partition: int
-    states: Sequence[State] = ()
-    starts: Mapping[int, int] = field(default_factory=dict)
-    faults: Sequence[Fault] = ()
-    outages: Sequence[Outage] = ()
-    max_isr_lag_ns: int = 45_000_000_000
-    least_isr: int = 1
-    lowest_min_isr: int | None = None
-    strict_min_isr: bool = True
-    lax_min_isr: bool = False
-
-    def check(self, t_ns: int | None, violated: bool, **evidence: Any) -> Check:
-        return Check(self.topic, self.partition, t_ns, violated, evidence)
-
-    @property
-    def smallest_isr(self) -> int:
-        """The ISR below which nothing may be committed, whatever min.insync.replicas was at the moment."""
-        return self.least_isr if self.lowest_min_isr is None else self.lowest_min_isr
-
-    @property
-    def dated(self) -> list[State]:
-        """The states with a time, in order."""
-        return [state for state in self.states if state.t_ns is not None]
-
-    @property
-    def leaders(self) -> dict[int, int]:
-        """Who led which epoch."""
-        return {state.leader_epoch: state.leader for state in self.states if state.leader >= 0}
-
-    def disturbed(self, leader: int, from_ns: int, until_ns: int) -> bool:
-        """Whether the leader or a controller may have been out of reach for a time: nobody need have been evicted."""
-        overlapping = (outage for outage in self.outages if outage.from_ns <= until_ns and outage.until_ns >= from_ns)
-        return any(outage.broker_id in {None, leader} for outage in overlapping)
-
-    def stretches(self) -> Iterator[tuple[State, int, int]]:
-        """Every state with the time in which it certainly held."""
-        dated = self.dated
-        for state, following in zip(dated, [*dated[1:], None], strict=False):
-            until = 2**63 - 1 if following is None else (following.t_ns or 0) - SLACK_NS
-            yield state, (state.t_ns or 0) + SLACK_NS, until
+def _checks(found: Iterable[_Found]) -> Checks:
+    listed = list(found)
+    violations = [(t_ns, evidence) for t_ns, violated, evidence in listed if violated]
+    violated_ns = np.array([NULL if t_ns is None else t_ns for t_ns, _ in violations], dtype=np.int64)
+    return Checks(len(listed), violated_ns, lambda place: violations[place][1])
 
 
-def at_most_all(least_isr: int, state: State) -> int:
-    """min.insync.replicas as it is in force in a state: all replicas are enough, and ``reassign`` changes how many."""
-    return min(least_isr, len(state.replicas) or least_isr)
+def tops(values: Ints) -> Ints:
+    """Up to each place, where the largest value so far came first."""
+    highest = np.maximum.accumulate(values)
+    place = np.arange(values.size)
+    place[1:][highest[1:] == highest[:-1]] = 0
+    return np.maximum.accumulate(place)
 
 
-def i4_follower_falls_once(samples: Sequence[Sample], facts: Facts) -> Iterator[Check]:
+def i4_follower_falls_once(evidence: PartitionEvidence) -> Checks:
     """I4, all versions, clean topics; serves C11 and C46. A replica's HW falls at most once within one epoch and life.
 
     Sound because a follower sets its HW to the leader's, which never falls within an epoch (I3): only the first answer
     of the epoch's leader may lie below what the follower knew before, a new leader's HW being allowed to lag. A cut of
     the log cannot lower the HW further, as no clean cut goes below it (I6).
     """
-    last: dict[tuple[int, int | None, int], Sample] = {}
-    falls: dict[tuple[int, int | None, int], list[Sample]] = {}
-    for sample in samples:
-        life = sample.broker, sample.incarnation, sample.epoch
-        before = last.get(life)
-        if before is None:
-            last[life] = sample
-        elif before.received_ns <= sample.sent_ns:
-            fallen = falls.setdefault(life, [])
-            if sample.hw < before.hw:
-                fallen.append(sample)
-            last[life] = sample
-    for (broker_id, incarnation, leader_epoch), fallen in falls.items():
-        yield facts.check(
-            fallen[1].received_ns if len(fallen) > 1 else None,
-            len(fallen) > 1,
-            broker_id=broker_id,
-            incarnation=incarnation,
-            leader_epoch=leader_epoch,
-            fell_to=[sample.hw for sample in fallen],
-            at_ns=[sample.received_ns for sample in fallen],
-        )
+    samples = evidence.samples.with_epoch
+    return _checks(_falls(samples))
 
 
-def i7_isr_covers_hw(samples: Sequence[Sample], facts: Facts) -> Iterator[Check]:
+def _falls(samples: Samples) -> Iterator[_Found]:
+    for (broker_id, incarnation, leader_epoch), rows in groups(samples.broker, samples.incarnation, samples.epoch):
+        own = samples.take(rows[_one_after_another(samples.sent_ns[rows], samples.received_ns[rows])])
+        if len(own) < 2:
+            continue
+        fallen = np.flatnonzero(own.hw[1:] < own.hw[:-1]) + 1
+        violated = fallen.size > 1
+        evidence = {
+            "broker_id": broker_id,
+            "incarnation": None if incarnation == NULL else incarnation,
+            "leader_epoch": leader_epoch,
+            "fell_to": own.hw[fallen].tolist(),
+            "at_ns": own.received_ns[fallen].tolist(),
+        }
+        yield int(own.received_ns[fallen[1]]) if violated else None, violated, evidence
+
+
+def _one_after_another(sent_ns: Ints, received_ns: Ints) -> Ints:
+    """The rows that are left when each sample that was asked for before the answer of the one kept before it goes."""
+    if bool(np.all(received_ns[:-1] <= sent_ns[1:])):
+        return np.arange(sent_ns.size)
+    kept, answered_ns = [], NULL
+    for row, (asked_ns, next_ns) in enumerate(zip(sent_ns.tolist(), received_ns.tolist(), strict=True)):
+        if answered_ns <= asked_ns:
+            kept.append(row)
+            answered_ns = next_ns
+    return np.array(kept, dtype=np.int64)
+
+
+def i7_isr_covers_hw(evidence: PartitionEvidence) -> Checks:
     """I7, all versions, clean topics; serves C1, C4, C6 and C10. A member of the ISR holds all that a leader showed.
 
     For every HW that a leader showed before, a sample of a replica asked while the controller's history has it in the
     ISR has LEO >= HW. Sound across epochs: HW waits for every member, and joining the ISR takes LEO >= HW.
     """
-    leaders, stretches = facts.leaders, list(facts.stretches())
-    begins = [from_ns for _, from_ns, _ in stretches]
-    top: Sample | None = None
-    for answered, sample in _interleaved(samples):
-        if answered:
-            leads = leaders.get(sample.epoch) == sample.broker
-            if leads and (top is None or sample.hw > top.hw):
-                top = sample
-            continue
-        at = bisect_right(begins, sample.sent_ns) - 1
-        if at < 0 or top is None or sample.sent_ns > stretches[at][2]:
-            continue
-        state = stretches[at][0]
-        if sample.broker in state.isr and sample.broker != top.broker:
-            yield facts.check(
-                sample.received_ns,
-                sample.leo < top.hw,
-                broker_id=sample.broker,
-                log_end_offset=sample.leo,
-                isr=sorted(state.isr),
-                partition_epoch=state.partition_epoch,
-                leader=top.broker,
-                leader_epoch=top.epoch,
-                leader_hw=top.hw,
-                leader_hw_ns=top.received_ns,
-                leo_ns=sample.received_ns,
-            )
+    samples, facts = evidence.samples.with_epoch, evidence.facts
+    shown = samples.take(samples.of_leaders(facts.leaders.items())).answered
+    state, held = _states_at(samples.sent_ns, facts.stretches)
+    answered = np.searchsorted(shown.received_ns, samples.sent_ns, side="right") - 1
+    asked = np.flatnonzero(held & (answered >= 0))
+    top = tops(shown.hw)[answered[asked]]
+    member = _members(samples.broker[asked], state[asked], facts.stretches) & (
+        shown.broker[top] != samples.broker[asked]
+    )
+    asked, top = asked[member], top[member]
+    violated = np.flatnonzero(samples.leo[asked] < shown.hw[top])
+
+    def told(place: int) -> dict[str, Any]:
+        row, by = int(asked[violated[place]]), int(top[violated[place]])
+        of = facts.stretches[int(state[row])].state
+        return {
+            "broker_id": int(samples.broker[row]),
+            "log_end_offset": int(samples.leo[row]),
+            "isr": sorted(of.isr),
+            "partition_epoch": of.partition_epoch,
+            "leader": int(shown.broker[by]),
+            "leader_epoch": int(shown.epoch[by]),
+            "leader_hw": int(shown.hw[by]),
+            "leader_hw_ns": int(shown.received_ns[by]),
+            "leo_ns": int(samples.received_ns[row]),
+        }
+
+    return Checks(asked.size, samples.received_ns[asked[violated]], told)
 
 
-def i9_follower_below_leader(samples: Sequence[Sample], facts: Facts) -> Iterator[Check]:
+def _states_at(t_ns: Ints, stretches: Sequence[Stretch]) -> tuple[Ints, Bools]:
+    """The place of the last state that had begun at each time (-1: none), and whether it certainly held."""
+    begins = np.array([stretch.from_ns for stretch in stretches], dtype=np.int64)
+    ends = np.array([*(stretch.until_ns for stretch in stretches), NULL], dtype=np.int64)
+    state = np.searchsorted(begins, t_ns, side="right") - 1
+    return state, (state >= 0) & (t_ns <= ends[state])
+
+
+def _members(brokers: Ints, states: Ints, stretches: Sequence[Stretch]) -> Bools:
+    """Whether each broker is in the ISR of the state at its place."""
+    found = np.zeros(brokers.size, dtype=np.bool_)
+    for broker in np.unique(brokers).tolist():
+        within = np.array([broker in stretch.state.isr for stretch in stretches], dtype=np.bool_)
+        own = brokers == broker
+        found[own] = within[states[own]]
+    return found
+
+
+def i9_follower_below_leader(evidence: PartitionEvidence) -> Checks:
     """I9, all versions, clean topics; serves C11, C21 and C47. No follower's HW is ahead of its leader's.
 
     A follower's HW in epoch E that lies above E's start came from E's leader, because every HW of an earlier epoch lies
     at or below that start (I8): so a later sample of the leader in E shows at least as much.
     """
-    leaders = facts.leaders
-    tops: dict[int, Sample] = {}
-    for answered, sample in _interleaved(samples):
-        epoch = sample.epoch
-        leads, start = leaders.get(epoch) == sample.broker, facts.starts.get(epoch)
-        if epoch not in leaders or start is None:
+    samples, facts = evidence.samples.with_epoch, evidence.facts
+    leads = samples.of_leaders(facts.leaders.items())
+    checked, violated, tops_of = 0, [], []
+    for (epoch,), rows in groups(samples.epoch):
+        start = facts.starts.get(epoch)
+        if epoch not in facts.leaders or start is None:
             continue
-        if answered and not leads and sample.hw > start:
-            if epoch not in tops or sample.hw > tops[epoch].hw:
-                tops[epoch] = sample
-        elif not answered and leads and epoch in tops:
-            top = tops[epoch]
-            yield facts.check(
-                sample.received_ns,
-                top.hw > sample.hw,
-                leader=sample.broker,
-                leader_epoch=epoch,
-                leader_hw=sample.hw,
-                follower=top.broker,
-                follower_hw=top.hw,
-                follower_hw_ns=top.received_ns,
-                leader_hw_ns=sample.received_ns,
-                epoch_start=start,
-            )
+        asked = rows[leads[rows]]
+        shown = rows[~leads[rows] & (samples.hw[rows] > start)]
+        shown = shown[np.argsort(samples.received_ns[shown], kind="stable")]
+        answered = np.searchsorted(samples.received_ns[shown], samples.sent_ns[asked], side="right") - 1
+        asked, answered = asked[answered >= 0], answered[answered >= 0]
+        top = shown[tops(samples.hw[shown])[answered]]
+        ahead = samples.hw[top] > samples.hw[asked]
+        checked += asked.size
+        violated.append(asked[ahead])
+        tops_of.append(top[ahead])
+    of_leader = np.concatenate([*violated, np.empty(0, dtype=np.int64)])
+    of_follower = np.concatenate([*tops_of, np.empty(0, dtype=np.int64)])
+
+    def told(place: int) -> dict[str, Any]:
+        row, top = int(of_leader[place]), int(of_follower[place])
+        epoch = int(samples.epoch[row])
+        return {
+            "leader": int(samples.broker[row]),
+            "leader_epoch": epoch,
+            "leader_hw": int(samples.hw[row]),
+            "follower": int(samples.broker[top]),
+            "follower_hw": int(samples.hw[top]),
+            "follower_hw_ns": int(samples.received_ns[top]),
+            "leader_hw_ns": int(samples.received_ns[row]),
+            "epoch_start": facts.starts[epoch],
+        }
+
+    return Checks(checked, samples.received_ns[of_leader], told)
 
 
-def i11_frozen_below_min_isr(samples: Sequence[Sample], facts: Facts) -> Iterator[Check]:
+def i11_frozen_below_min_isr(evidence: PartitionEvidence) -> Checks:
     """I11, from 3.7.0 (KAFKA-15583, KIP-966), min.insync.replicas > 1; serves C4, C18 and C48.
 
     While the ISR is smaller than min(min.insync.replicas, replicas), the leader's HW stands still. Checked on each
     state of the controller's history, but for its first two seconds, in which a follower that is fenced and lives may
     still move it. Up to 3.6 HW goes on: then ``hw_below_min_isr`` tells it as a change of behaviour.
     """
-    if facts.strict_min_isr:
-        yield from _below_min_isr(samples, facts)
+    return _checks(_below_min_isr(evidence) if evidence.facts.strict_min_isr else [])
 
 
-def hw_below_min_isr(samples: Sequence[Sample], facts: Facts) -> Iterator[Check]:
+def hw_below_min_isr(evidence: PartitionEvidence) -> Checks:
     """What I11 forbids from 3.7.0 and is by design before: HW moves while the ISR is below min.insync.replicas."""
-    if facts.lax_min_isr:
-        yield from _below_min_isr(samples, facts)
+    return _checks(_below_min_isr(evidence) if evidence.facts.lax_min_isr else [])
 
 
-def _below_min_isr(samples: Sequence[Sample], facts: Facts) -> Iterator[Check]:
-    for state, since_ns, until_ns in facts.stretches():
+def _below_min_isr(evidence: PartitionEvidence) -> Iterator[_Found]:
+    samples, facts = evidence.samples.with_epoch, evidence.facts
+    for state, since_ns, until_ns in facts.stretches:
         least_isr = at_most_all(facts.smallest_isr, state)
         if len(state.isr) >= least_isr or state.leader < 0:
             continue
-        shown = [
-            sample
-            for sample in _of_leader(samples, state)
-            if sample.sent_ns >= since_ns - SLACK_NS + UNFENCED_NS and sample.received_ns <= until_ns
-        ]
+        shown = _within(samples.of_epoch(state.leader, state.leader_epoch), since_ns - SLACK_NS + UNFENCED_NS, until_ns)
         if len(shown) > 1:
-            low = min(shown, key=lambda sample: sample.hw)
-            high = max(shown, key=lambda sample: sample.hw)
-            yield facts.check(
-                high.received_ns,
-                high.hw > low.hw,
-                leader=state.leader,
-                leader_epoch=state.leader_epoch,
-                isr=sorted(state.isr),
-                least_isr=least_isr,
-                from_hw=low.hw,
-                to_hw=high.hw,
-                samples=len(shown),
+            low, high = int(np.argmin(shown.hw)), int(np.argmax(shown.hw))
+            moved = bool(shown.hw[high] > shown.hw[low])
+            yield (
+                int(shown.received_ns[high]),
+                moved,
+                {
+                    "leader": state.leader,
+                    "leader_epoch": state.leader_epoch,
+                    "isr": sorted(state.isr),
+                    "least_isr": least_isr,
+                    "from_hw": int(shown.hw[low]),
+                    "to_hw": int(shown.hw[high]),
+                    "samples": len(shown),
+                },
             )
 
 
-def short_of_members(facts: Facts) -> Iterator[tuple[State, int, int]]:
+def _within(samples: Samples, from_ns: int, until_ns: int) -> Samples:
+    """The samples that were asked for and answered within a time."""
+    begin = np.searchsorted(samples.sent_ns, from_ns)
+    end = np.searchsorted(samples.sent_ns, until_ns, side="right")  # an answer comes after its question
+    asked = samples.take(slice(begin, end))
+    return asked.take(asked.received_ns <= until_ns)
+
+
+def short_of_members(facts: Facts) -> Iterator[Stretch]:
     """The stretches in which a leader's ISR was below min.insync.replicas, it and the controllers being in reach."""
-    for state, since_ns, until_ns in facts.stretches():
+    for stretch in facts.stretches:
+        state, since_ns, until_ns = stretch
         short = state.leader >= 0 and len(state.isr) < at_most_all(facts.smallest_isr, state)
         if short and not facts.disturbed(state.leader, since_ns, until_ns):
-            yield state, since_ns, until_ns
+            yield stretch
 
 
-def i22_hw_reaches_epoch_start(samples: Sequence[Sample], facts: Facts) -> Iterator[Check]:
+def i22_hw_reaches_epoch_start(evidence: PartitionEvidence) -> Checks:
     """I22, all versions, clean topics, timed; serves C12. A new leader's HW soon reaches its epoch's start.
 
     Once every member of the ISR has fetched, HW >= the offset where the epoch began. A member that has stopped
@@ -248,38 +240,41 @@ def i22_hw_reaches_epoch_start(samples: Sequence[Sample], facts: Facts) -> Itera
     longer than that eviction and the settling time, the leader and the controllers being in reach; from 3.7 only with
     an ISR of at least min.insync.replicas.
     """
+    return _checks(_epoch_starts(evidence))
+
+
+def _epoch_starts(evidence: PartitionEvidence) -> Iterator[_Found]:
+    samples, facts = evidence.samples.with_epoch, evidence.facts
     first = min(facts.leaders, default=0)
+    of_epoch: dict[int, list[Stretch]] = {}
+    for stretch in facts.stretches:
+        of_epoch.setdefault(stretch.state.leader_epoch, []).append(stretch)
     for epoch, leader in facts.leaders.items():
-        start = facts.starts.get(epoch)
-        shown = [sample for sample in samples if (sample.broker, sample.epoch) == (leader, epoch)]
-        if start is None or epoch == first or not shown:
+        start, shown = facts.starts.get(epoch), samples.of_epoch(leader, epoch)
+        if start is None or epoch == first or not len(shown):
             continue
-        reached = any(sample.hw >= start for sample in shown)
-        late = None if reached else _late(shown, epoch, facts)
-        if reached or late is not None:
-            yield facts.check(
-                late.received_ns if late else None,
-                not reached,
-                leader=leader,
-                leader_epoch=epoch,
-                epoch_start=start,
-                high_watermark=max(sample.hw for sample in shown),
-            )
+        highest = int(shown.hw.max())
+        late_ns = None if highest >= start else _late(shown, of_epoch.get(epoch, []), facts)
+        if highest >= start or late_ns is not None:
+            told = {"leader": leader, "leader_epoch": epoch, "epoch_start": start, "high_watermark": highest}
+            yield late_ns, highest < start, told
 
 
-def _late(shown: Sequence[Sample], epoch: int, facts: Facts) -> Sample | None:
-    """The first sample taken when the high watermark had had time enough."""
+def _late(shown: Samples, stretches: Sequence[Stretch], facts: Facts) -> int | None:
+    """When the first sample was answered that was taken when the high watermark had had time enough."""
     needed = 0 if facts.lax_min_isr else facts.least_isr
-    for state, since_ns, until_ns in facts.stretches():
-        if state.leader_epoch == epoch and len(state.isr) >= at_most_all(needed, state):
-            for sample in shown:
-                long = since_ns + facts.max_isr_lag_ns + SETTLE_NS < sample.sent_ns and sample.received_ns < until_ns
-                if long and not facts.disturbed(state.leader, since_ns, sample.received_ns):
-                    return sample
+    for state, since_ns, until_ns in stretches:
+        if len(state.isr) < at_most_all(needed, state):
+            continue
+        after_ns = since_ns + facts.max_isr_lag_ns + SETTLE_NS + 1
+        before_ns = min(until_ns, facts.disturbed_from(state.leader, since_ns)) - 1
+        late = _within(shown, after_ns, before_ns)
+        if len(late):
+            return int(late.received_ns[0])
     return None
 
 
-def i23_evicted_in_time(samples: Sequence[Sample], facts: Facts) -> Iterator[Check]:
+def i23_evicted_in_time(evidence: PartitionEvidence) -> Checks:
     """I23, all versions, timed; serves C16, C17 and C38. With traffic a follower that stopped leaves the ISR in time.
 
     That is within 1.5 x replica.lag.time.max.ms (or its session, if that ends sooner), plus a settling time. Violated
@@ -287,83 +282,95 @@ def i23_evicted_in_time(samples: Sequence[Sample], facts: Facts) -> Iterator[Che
     stopped follower whose LEO equals the leader's is never evicted by lag. Nor is one while no controller acts, or none
     is in the leader's reach.
     """
+    return _checks(_evictions(evidence))
+
+
+def _evictions(evidence: PartitionEvidence) -> Iterator[_Found]:
+    samples, facts = evidence.samples.with_epoch, evidence.facts
     limit_ns = facts.max_isr_lag_ns + SETTLE_NS
+    decided_ns = np.array([state.t_ns for state in facts.dated], dtype=np.int64)
+    leaders = np.array([state.leader for state in facts.dated], dtype=np.int64)
+
+    @cache
+    def member(broker_id: int) -> Bools:
+        return np.array([broker_id in state.isr for state in facts.dated], dtype=np.bool_)
+
     for fault in facts.faults:
-        before = [state for state in facts.dated if (state.t_ns or 0) <= fault.asked_ns]
-        if not before or fault.broker_id not in before[-1].isr or fault.broker_id == before[-1].leader:
+        begun = np.flatnonzero(decided_ns <= fault.asked_ns)
+        before = facts.dated[begun[-1]] if begun.size else None
+        if before is None or fault.broker_id not in before.isr or fault.broker_id == before.leader:
             continue
-        later = [state for state in facts.dated if (state.t_ns or 0) > fault.asked_ns]
-        left = next((state for state in later if fault.broker_id not in state.isr), None)
-        taken_ns = None if left is None else (left.t_ns or 0) - fault.from_ns
+        later = decided_ns > fault.asked_ns
+        left = np.flatnonzero(later & ~member(fault.broker_id))
+        taken_ns = int(decided_ns[left[0]]) - fault.from_ns if left.size else None
         in_time = taken_ns is not None and taken_ns <= limit_ns
-        disturbed = facts.disturbed(before[-1].leader, fault.asked_ns, fault.from_ns + limit_ns)
-        if in_time or (not disturbed and _had_to_go(samples, before[-1], fault, limit_ns, later)):
-            yield facts.check(
+        until_ns = fault.from_ns + limit_ns
+        same = bool(np.all(leaders[later & (decided_ns <= until_ns)] == before.leader))
+        if in_time or (
+            same
+            and fault.until_ns >= until_ns
+            and not facts.disturbed(before.leader, fault.asked_ns, until_ns)
+            and _had_to_go(samples.of_epoch(before.leader, before.leader_epoch), fault.from_ns, until_ns)
+        ):
+            yield (
                 fault.from_ns,
                 not in_time,
-                broker_id=fault.broker_id,
-                isr=sorted(before[-1].isr),
-                stopped_ns=fault.from_ns,
-                taken_ms=None if taken_ns is None else taken_ns // 1_000_000,
-                limit_ms=limit_ns // 1_000_000,
+                {
+                    "broker_id": fault.broker_id,
+                    "isr": sorted(before.isr),
+                    "stopped_ns": fault.from_ns,
+                    "taken_ms": None if taken_ns is None else taken_ns // 1_000_000,
+                    "limit_ms": limit_ns // 1_000_000,
+                },
             )
 
 
-def _had_to_go(samples: Sequence[Sample], state: State, fault: Fault, limit_ns: int, later: Sequence[State]) -> bool:
-    until_ns = fault.from_ns + limit_ns
-    led = [s for s in _of_leader(samples, state) if fault.from_ns <= s.sent_ns and s.received_ns <= until_ns]
-    early = {sample.leo for sample in led if sample.sent_ns <= fault.from_ns + 1_000_000_000}
-    same = all(each.leader == state.leader for each in later if (each.t_ns or 0) <= until_ns)
-    lasting = bool(led) and led[-1].received_ns >= until_ns - 1_000_000_000
-    return fault.until_ns >= until_ns and same and lasting and len(early) >= 3
+def _had_to_go(of_leader: Samples, from_ns: int, until_ns: int) -> bool:
+    """Whether a leader answered to the end, and took three different log ends within the first second."""
+    led = _within(of_leader, from_ns, until_ns)
+    early = np.unique(led.leo[led.sent_ns <= from_ns + 1_000_000_000])
+    return early.size >= 3 and int(led.received_ns[-1]) >= until_ns - 1_000_000_000
 
 
-def i24_caught_up_at_join(samples: Sequence[Sample], facts: Facts) -> Iterator[Check]:
+def i24_caught_up_at_join(evidence: PartitionEvidence) -> Checks:
     """I24, all versions (KAFKA-7128), clean topics; serves C15, C24 and C38.
 
     A replica that joins the ISR has LEO >= the leader's HW of the moment and >= the start of the leader's epoch. Seen
     in the replica's first sample after the join, within the same state: it does not truncate while it is a member.
     """
-    for (before, after), (_, since_ns, until_ns) in zip(
-        pairwise(facts.dated), list(facts.stretches())[1:], strict=True
-    ):
+    return _checks(_joins(evidence))
+
+
+def _joins(evidence: PartitionEvidence) -> Iterator[_Found]:
+    samples, facts = evidence.samples.with_epoch, evidence.facts
+    for (before, _, _), (after, since_ns, until_ns) in pairwise(facts.stretches):
         joined = set(after.isr) - set(before.isr)
         if after.leader < 0 or before.leader != after.leader:
             continue
-        shown = [s.hw for s in _of_leader(samples, after) if s.received_ns <= (after.t_ns or 0)]
-        floor = max([*shown, facts.starts.get(after.leader_epoch, 0)])
+        floor = facts.starts.get(after.leader_epoch, 0)
+        if joined:
+            shown = samples.of_epoch(after.leader, after.leader_epoch).answered
+            earlier = int(np.searchsorted(shown.received_ns, after.t_ns or 0, side="right"))
+            floor = max(floor, int(shown.highest[earlier - 1])) if earlier else floor
         for broker_id in sorted(joined):
-            seen = next((s for s in samples if s.broker == broker_id and s.sent_ns >= since_ns), None)
-            if seen is not None and seen.received_ns <= until_ns:
-                yield facts.check(
-                    seen.received_ns,
-                    seen.leo < floor,
-                    broker_id=broker_id,
-                    log_end_offset=seen.leo,
-                    floor=floor,
-                    leader=after.leader,
-                    leader_epoch=after.leader_epoch,
-                    partition_epoch=after.partition_epoch,
+            own = samples.of_broker(broker_id)
+            row = int(np.searchsorted(own.sent_ns, since_ns))
+            if row < len(own) and own.received_ns[row] <= until_ns:
+                yield (
+                    int(own.received_ns[row]),
+                    bool(own.leo[row] < floor),
+                    {
+                        "broker_id": broker_id,
+                        "log_end_offset": int(own.leo[row]),
+                        "floor": floor,
+                        "leader": after.leader,
+                        "leader_epoch": after.leader_epoch,
+                        "partition_epoch": after.partition_epoch,
+                    },
                 )
 
 
-def _of_leader(samples: Sequence[Sample], state: State) -> list[Sample]:
-    asked = state.leader, state.leader_epoch
-    return [sample for sample in samples if (sample.broker, sample.epoch) == asked]
-
-
-def _interleaved(samples: Sequence[Sample]) -> Iterator[tuple[bool, Sample]]:
-    """Every sample twice, in time: as asked for (False) and as answered (True); an answer precedes a question of the
-    same nanosecond, as "before" is defined.
-    """
-    moments = [(s.received_ns, 0, n) for n, s in enumerate(samples)] + [
-        (s.sent_ns, 1, n) for n, s in enumerate(samples)
-    ]
-    for _, asked, n in sorted(moments):
-        yield not asked, samples[n]
-
-
-CHECKS = {
+CHECKS: dict[str, Callable[[PartitionEvidence], Checks]] = {
     "I4": i4_follower_falls_once,
     "I7": i7_isr_covers_hw,
     "I9": i9_follower_below_leader,
@@ -375,6 +382,6 @@ CHECKS = {
 ON_ALL_TOPICS = {"I11", "I23"}  # whatever a leader lacks: it waits, and evicts, as any other
 
 
-def checks(*, clean: bool) -> dict[str, Callable[[Sequence[Sample], Facts], Iterator[Check]]]:
+def checks(*, clean: bool) -> dict[str, Callable[[PartitionEvidence], Checks]]:
     """The checks that hold on a topic of which nothing committed may be missing, or on any."""
     return {name: check for name, check in CHECKS.items() if clean or name in ON_ALL_TOPICS}

@@ -7,7 +7,9 @@ says that a record is not one of ours.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, fields
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -24,6 +26,7 @@ Bools = NDArray[np.bool_]
 
 NULL = int(np.iinfo(np.int64).min)
 _SEQ_BITS = 47
+_PAST = int(np.iinfo(np.int64).max)  # behind every member of a list
 OUTCOMES = ("ok", "fail", "info")
 OK, FAIL, INFO = range(3)
 ACKS = ("0", "1", "all")
@@ -104,6 +107,24 @@ def enumerated(column: pa.ChunkedArray, words: tuple[str, ...], what: str) -> ND
         raise EvidenceError(f"The column {what} holds {unknown[0]!r}; known are {', '.join(words)}.")
     places = np.array([words.index(word) for word in known], dtype=np.int8)
     return places[encoded.indices.to_numpy(zero_copy_only=False)] if known else np.empty(0, dtype=np.int8)
+
+
+def number(column: Ints, row: int) -> int | None:
+    """One value of a column, None for ``NULL``."""
+    value = int(column[row])
+    return None if value == NULL else value
+
+
+def groups(*keys: Ints | Codes) -> Iterator[tuple[tuple[int, ...], Ints]]:
+    """The rows in which all keys are the same, those of a group in their own order."""
+    if not keys[0].size:
+        return
+    order = np.lexsort(keys[::-1])
+    changed = np.zeros(order.size - 1, dtype=np.bool_)
+    for key in keys:
+        changed |= key[order[1:]] != key[order[:-1]]
+    for rows in np.split(order, np.flatnonzero(changed) + 1):
+        yield tuple(int(key[rows[0]]) for key in keys), rows
 
 
 @dataclass(frozen=True)
@@ -229,6 +250,141 @@ class Samples(Columns):
             single_reply=bools(table["single_reply"]),
         )
         return found.take(np.lexsort((found.broker, found.sent_ns)))
+
+    @cached_property
+    def with_epoch(self) -> Samples:
+        """Without the answers that name no leader epoch."""
+        known = self.epoch != NULL
+        return self if known.all() else self.take(known)
+
+    @cached_property
+    def answered(self) -> Samples:
+        """The same in the order of the answers."""
+        in_order = bool(np.all(self.received_ns[1:] >= self.received_ns[:-1]))
+        return self if in_order else self.take(np.argsort(self.received_ns, kind="stable"))
+
+    @cached_property
+    def highest(self) -> Ints:
+        """Up to each row, the largest high watermark so far."""
+        return np.maximum.accumulate(self.hw)
+
+    @cached_property
+    def rows_of_broker(self) -> dict[int, Ints]:
+        """The rows of each broker."""
+        return {broker: rows for (broker,), rows in groups(self.broker)}
+
+    @cached_property
+    def _of_broker(self) -> dict[int, Samples]:
+        return {broker: self.take(rows) for broker, rows in self.rows_of_broker.items()}
+
+    @cached_property
+    def _of_epoch(self) -> dict[tuple[int, int], Samples]:
+        return {
+            (broker, epoch): of_broker.take(rows)
+            for broker, of_broker in self._of_broker.items()
+            for (epoch,), rows in groups(of_broker.epoch)
+        }
+
+    def of_broker(self, broker: int) -> Samples:
+        """The samples of one broker."""
+        return self._of_broker.get(broker) or self.take(slice(0))
+
+    def of_epoch(self, broker: int, epoch: int) -> Samples:
+        """The samples of one broker in one leader epoch."""
+        return self._of_epoch.get((broker, epoch)) or self.take(slice(0))
+
+    @cached_property
+    def before(self) -> Ints:
+        """The row of the sample before each, in the same life and epoch of the same broker; -1: there is none."""
+        found = np.full(len(self), -1, dtype=np.int64)
+        for of_broker in self.rows_of_broker.values():
+            for _, rows in groups(self.incarnation[of_broker], self.epoch[of_broker]):
+                found[of_broker[rows[1:]]] = of_broker[rows[:-1]]
+        return found
+
+    def of_leaders(self, leaders: Iterable[tuple[int, int]]) -> Bools:
+        """Which samples are of an epoch's own leader; ``leaders`` are pairs of epoch and leader."""
+        pairs = set(leaders)
+        found = np.zeros(len(self), dtype=np.bool_)
+        for broker, rows in self.rows_of_broker.items():
+            led = np.array(sorted(epoch for epoch, leader in pairs if leader == broker), dtype=np.int64)
+            found[rows] = np.isin(self.epoch[rows], led)
+        return found
+
+
+@dataclass(frozen=True)
+class Views(Columns):
+    """Rows of ``history.tables.ISR`` of one partition, in the order of their answers (then by the observer's name).
+
+    Few different ISRs are named: ``isr`` is a place in ``lists``, each with its members in order; -1 for a null.
+    """
+
+    observer: Codes  # of ``names``
+    leader: Ints
+    epoch: Ints
+    isr: Codes
+    sent_ns: Ints
+    received_ns: Ints
+    lists: tuple[tuple[int, ...], ...]
+
+    @classmethod
+    def of(cls, table: pa.Table, names: Names) -> Self:
+        isr, lists = _lists(table["isr"])
+        observer = names.codes(table["observer"])
+        found = cls(
+            observer=observer,
+            leader=ints(table["leader"]),
+            epoch=ints(table["leader_epoch"]),
+            isr=isr,
+            sent_ns=ints(table["sent_ns"]),
+            received_ns=ints(table["received_ns"]),
+            lists=lists,
+        )
+        ranks = np.argsort(np.argsort(np.array(names.listed, dtype=np.str_)))
+        return found.take(np.lexsort((ranks[observer], found.received_ns)) if len(found) else slice(0))
+
+    @classmethod
+    def nothing(cls) -> Self:
+        """No views."""
+        none, no_codes = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int32)
+        return cls(no_codes, none, none, no_codes, none, none, ())
+
+    def take(self, rows: Any) -> Self:
+        """Some of the rows: a mask, or their places."""
+        columns = {each.name: getattr(self, each.name) for each in fields(self)}
+        return type(self)(**{name: column if name == "lists" else column[rows] for name, column in columns.items()})
+
+    @property
+    def changed(self) -> Bools:
+        """Which views show another state than the view before; the first one does."""
+        found = np.ones(len(self), dtype=np.bool_)
+        found[1:] = False
+        for column in (self.leader, self.epoch, self.isr):
+            found[1:] |= column[1:] != column[:-1]
+        return found
+
+    def members(self, row: int) -> tuple[int, ...] | None:
+        """The ISR of one view."""
+        code = int(self.isr[row])
+        return None if code < 0 else self.lists[code]
+
+
+def _lists(column: pa.ChunkedArray) -> tuple[Codes, tuple[tuple[int, ...], ...]]:
+    """A column of lists of integers as codes (-1: null), and the distinct lists in order, each sorted."""
+    column = column.combine_chunks()
+    sizes = pc.fill_null(pc.list_value_length(column), -1).to_numpy(zero_copy_only=False).astype(np.int64)
+    codes = np.full(sizes.size, -1, dtype=np.int32)
+    known = np.flatnonzero(sizes >= 0)
+    if not known.size:
+        return codes, ()
+    sizes = sizes[known]
+    members = np.full((known.size, max(1, int(sizes.max()))), _PAST, dtype=np.int64)
+    filled = np.arange(members.shape[1]) < sizes[:, None]
+    members[filled] = column.flatten().to_numpy(zero_copy_only=False)
+    members.sort(axis=1)
+    distinct, of_row = np.unique(members, axis=0, return_inverse=True)
+    codes[known] = of_row.reshape(-1)
+    return codes, tuple(tuple(one for one in row if one != _PAST) for row in distinct.tolist())
 
 
 @dataclass(frozen=True)

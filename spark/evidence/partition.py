@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import NamedTuple
 
 from history.partition import TopicPartition
-from spark.evidence.columns import Log, Markers, Names, Polls, Samples, Seeks, Sends, ToldNames
+from spark.evidence.columns import Bools, Log, Markers, Names, Polls, Samples, Seeks, Sends, ToldNames, Views
+from spark.evidence.facts import Facts
+from spark.evidence.views import Change, leaders
 
 
 class Drain(NamedTuple):
@@ -33,8 +36,11 @@ class PartitionEvidence:
 
     ``logs`` maps a broker to its replica's log. ``whole`` says that every replica's log could be read from end to end;
     ``deleted_before`` up to where its records were deleted, by order or by retention. ``leaders`` maps a leader epoch
-    to who led it and when that was first seen. ``unclean_producers`` did not end in order: their ledgers may lack
-    sends. ``nodes`` maps a broker to its node's name.
+    to who led it and when that was first seen (``views.first_leaders``). ``unclean_producers`` did not end in order:
+    their ledgers may lack sends. ``nodes`` maps a broker to its node's name. ``views`` are the observers' metadata, and
+    ``changes`` the partition's states in order (``views.changes``). ``epoch_starts`` maps an epoch to the smallest
+    start that any replica's leader-epoch-checkpoint names. ``observed`` maps a broker to the times of the first and
+    the last probe of its replica, good or not (``views.observed``).
     """
 
     where: TopicPartition
@@ -53,3 +59,13 @@ class PartitionEvidence:
     leaders: Mapping[int, tuple[int, int]] = field(default_factory=dict)
     unclean_producers: frozenset[str] = frozenset()
     told_names: ToldNames | None = None  # of an imported history
+    views: Views = field(default_factory=Views.nothing)
+    changes: tuple[Change, ...] = ()
+    facts: Facts = field(default_factory=Facts)
+    epoch_starts: Mapping[int, int] = field(default_factory=dict)
+    observed: Mapping[int, tuple[int, int]] = field(default_factory=dict)
+
+    @cached_property
+    def of_leaders(self) -> Bools:
+        """Which samples are of an epoch's own leader, as any observer named it."""
+        return self.samples.of_leaders(leaders(self.views))

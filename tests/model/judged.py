@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  # the name that Spark's own pages use
 
-from history.samples import Sample
+from history.partition import TopicPartition
 from history.tables import ISR, POLLS, REPLICAS, SEEKS, SENDS
 from kafka_files.states import State
 from spark.checks import elections, invariants, log_content, order, watermarks
@@ -23,10 +23,10 @@ from spark.checks.account import account
 from spark.checks.agreement import Logs, Replica, compare
 from spark.checks.judge import Question, record_cases
 from spark.checks.log_content import ShortIsr
-from spark.checks.replica_checks import short_rows
+from spark.checks.replica_checks import of_samples, short_rows
 from spark.checks.sources import decided
 from spark.checks.tally import Check
-from spark.checks.watermarks import Facts, Fault
+from spark.evidence.facts import Facts, Fault
 from spark.evidence.partition import Drain, PartitionEvidence
 from spark.folder import recorded
 from spark.folder.tables import rows
@@ -35,8 +35,7 @@ from tests.model.replicated_log import BROKERS, EVICT_NS, Batch, History
 from tests.spark.folders import TP, batch, values
 from tests.spark.partitions import evidence
 
-WHERE = TP["topic"], TP["partition"]
-SAMPLE = ("broker_id", "leader_epoch", "sent_ns", "received_ns", "high_watermark", "log_end_offset", "incarnation")
+WHERE = TopicPartition(**TP)
 
 
 def states(history: History) -> list[State]:
@@ -63,7 +62,6 @@ def starts(history: History) -> dict[int, int]:
 def facts(history: History) -> Facts:
     """What the checks on samples are told."""
     return Facts(
-        *WHERE,
         states=states(history),
         starts=starts(history),
         faults=[Fault(*fault) for fault in history.faults],
@@ -99,10 +97,12 @@ def logs(history: History, folder: Path) -> Logs:
 def checks(history: History) -> Iterator[tuple[str, Check]]:
     """Everything that the checks in plain Python look at: (invariant, check)."""
     known = facts(history)
-    rows = sorted(history.samples, key=lambda row: (row["sent_ns"], row["broker_id"]))
-    samples = [Sample(*(row[name] for name in SAMPLE)) for row in rows]
+    samples = of_samples(WHERE, pa.Table.from_pylist(placed(history.samples), REPLICAS), known)
     for name, check in watermarks.CHECKS.items():
-        yield from ((name, found) for found in check(samples, known))
+        found = check(samples)
+        violated_ns, evidence = found.violated_ns.tolist(), found.evidence
+        yield from ((name, Check(*WHERE, t_ns, True, evidence(n))) for n, t_ns in enumerate(violated_ns))
+        yield from ((name, Check(*WHERE, None, False, {})) for _ in range(found.checked - len(violated_ns)))
     decided, lines = known.states, placed(history.lines)
     of_history = {
         "I19": elections.i19_one_leader_per_epoch(decided, lines, placed(history.views)),
@@ -258,7 +258,7 @@ def final_isr(history: History) -> list[int]:
 
 def short_isrs(history: History) -> Iterator[ShortIsr]:
     """The stretches below min.insync.replicas, and since when the leader has known."""
-    for row in short_rows(facts(history)):
+    for row in short_rows(WHERE, facts(history)):
         own = [
             view["received_ns"]
             for view in history.views

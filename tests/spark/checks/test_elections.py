@@ -2,7 +2,7 @@
 
 from kafka_files.states import State
 from spark.checks import elections
-from spark.checks.invariants import NewLog
+from spark.evidence.facts import NewLog
 
 
 def state(number, leader, epoch, isr, **other):

@@ -9,8 +9,8 @@ from pyspark.sql import DataFrame
 from history.tables import ISR, REPLICAS
 from kafka_files.states import State
 from spark.checks import invariants
-from spark.checks.invariants import Outage
 from spark.checks.sources import decided
+from spark.evidence.facts import NewLog, Outage
 from spark.folder.recorded import EPOCHS, final_isr, isr_changes, leaders
 from spark.folder.tables import rows
 from tests.spark.folders import MS, TP, S, isr_view, sample
@@ -109,13 +109,13 @@ def test_i6_a_new_log_has_no_floor(judge):
     """The broker's disk was wiped in between; another broker's, or a cut after that, is still held to its floor."""
     below = [sample(1, 0, 6, 9), sample(1, 5 * S, 0, 5, epoch=1, incarnation=2)]
     again = [*below, sample(1, 6 * S, 5, 5, epoch=1), sample(1, 7 * S, 0, 4, epoch=1)]
-    wiped, others = [[invariants.NewLog(broker_id, 3 * S)] for broker_id in (1, 2)]
+    wiped, others = [[NewLog(broker_id, 3 * S)] for broker_id in (1, 2)]
 
     assert judge(invariants.i6_own_floor, below, again, also=[wiped]) == [(0, 0), (2, 1)]
     assert judge(invariants.i6_own_floor, below, also=[others]) == [(1, 1)]
-    assert judge(invariants.i6_own_floor, below, also=[[invariants.NewLog(None, 3 * S)]]) == [(0, 0)]
-    assert judge(invariants.i6_own_floor, below, also=[[invariants.NewLog(None, 3 * S, "orders")]]) == [(0, 0)]
-    assert judge(invariants.i6_own_floor, below, also=[[invariants.NewLog(None, 3 * S, "sales")]]) == [(1, 1)]
+    assert judge(invariants.i6_own_floor, below, also=[[NewLog(None, 3 * S)]]) == [(0, 0)]
+    assert judge(invariants.i6_own_floor, below, also=[[NewLog(None, 3 * S, "orders")]]) == [(0, 0)]
+    assert judge(invariants.i6_own_floor, below, also=[[NewLog(None, 3 * S, "sales")]]) == [(1, 1)]
 
 
 def test_i8_an_epoch_that_starts_below_an_earlier_high_watermark(spark, judge):

@@ -10,13 +10,13 @@ import pytest
 from history.events import Event
 from history.manifest import NodeInfo
 from history.partition import TopicPartition
+from history.tables import REPLICAS
 from kafka_files.states import State
 from spark.checks import replica_checks
 from spark.checks.findings import Findings
-from spark.checks.invariants import Outage
-from spark.checks.replica_checks import samples_of, short_rows
+from spark.checks.replica_checks import of_samples, short_rows
 from spark.checks.sources import Sources, faults, outages
-from spark.checks.watermarks import Facts, Fault
+from spark.evidence.facts import Facts, Fault, Outage
 from spark.folder.recorded import open_run
 from tests.spark.folders import MS, TP, S, clean, event, manifest, sample
 
@@ -27,13 +27,13 @@ def test_an_isr_is_too_small_below_the_smallest_setting():
         State("orders", 0, "metadata_log", n, t_ns, leader, 3, n, (1, 2, 3), isr)
         for n, (t_ns, leader, isr) in enumerate([(0, 1, (1, 2)), (5 * S, 1, (1,)), (20 * S, -1, (1,))])
     ]
-    known = Facts("orders", 0, states=states, least_isr=2)
+    known, where = Facts(states=states, least_isr=2), TopicPartition("orders", 0)
     slack = {"from_ns": 5 * S + 100 * MS, "until_ns": 20 * S - 100 * MS}
 
-    assert list(short_rows(known)) == [TP | {"broker_id": 1, "leader_epoch": 3, "isr": [1]} | slack]
-    assert list(short_rows(replace(known, lowest_min_isr=1))) == []
-    assert list(short_rows(replace(known, outages=[Outage(1, 6 * S, 7 * S)]))) == []
-    assert list(short_rows(replace(known, outages=[Outage(2, 6 * S, 7 * S)]))) != []
+    assert list(short_rows(where, known)) == [TP | {"broker_id": 1, "leader_epoch": 3, "isr": [1]} | slack]
+    assert list(short_rows(where, replace(known, lowest_min_isr=1))) == []
+    assert list(short_rows(where, replace(known, outages=[Outage(1, 6 * S, 7 * S)]))) == []
+    assert list(short_rows(where, replace(known, outages=[Outage(2, 6 * S, 7 * S)]))) != []
 
 
 def test_a_fault_has_three_times():
@@ -80,7 +80,8 @@ def test_samples_come_in_the_order_of_their_questions():
     """And without those that name no epoch."""
     literal = [sample(1, 5, 1, 1), sample(2, 3, 1, 1), sample(3, 4, 1, 1, epoch=None)]
 
-    assert [(s.broker, s.sent_ns) for s in samples_of(pa.Table.from_pylist(literal))] == [(2, 3), (1, 5)]
+    told = of_samples(TopicPartition("orders", 0), pa.Table.from_pylist(literal, REPLICAS), Facts()).samples.with_epoch
+    assert list(zip(told.broker.tolist(), told.sent_ns.tolist(), strict=True)) == [(2, 3), (1, 5)]
 
 
 @pytest.fixture
@@ -105,7 +106,7 @@ def test_behaviour_change_is_permitted_and_source_disagreement_is_not():
 
     def found(states, start):
         told = SimpleNamespace(partitions=[where], states={where: states}, lines=[said], views=[])
-        told.starts, told.facts = lambda _: {2: start}, lambda _: Facts(*where, states=states)
+        told.starts, told.facts = lambda _: {2: start}, lambda _: Facts(states=states)
         return [(row["anomaly"], row["severity"], row["allowed"]) for row in replica_checks.anomalies(told)]
 
     assert found([before, after], 29) == [("source_disagreement", "S2", False), ("behaviour_change", "S2", True)]

@@ -8,8 +8,9 @@ from history.partition import TopicPartition
 from history.tables import ISR
 from kafka_files.states import State
 from spark.checks.agreement import Logs, Replica
-from spark.checks.invariants import NewLog
-from spark.checks.sources import Sources, has_good_times, new_logs
+from spark.checks.sources import Sources, new_logs
+from spark.evidence.facts import NewLog
+from spark.evidence.views import has_good_times
 from spark.folder.tables import rows
 from tests.spark.folders import MS, S, happened, isr_view, manifest
 

@@ -5,7 +5,7 @@ import pytest
 from history.events import Event
 from history.tables import ISR, POLLS, REPLICAS, SENDS
 from spark.checks import invariants, order, transactions
-from spark.checks.transactions import longest_quiet_ns
+from spark.checks.visibility import longest_quiet_ns
 from spark.folder.recorded import leaders
 from spark.folder.tables import rows
 from tests.spark.folders import S, isr_view, manifest, polled, sample, sent

@@ -4,17 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from history.samples import Sample
 from kafka_files.states import State
 from spark.checks import watermarks
-from spark.checks.invariants import Outage
-from spark.checks.watermarks import Facts, Fault
+from spark.evidence.facts import Facts, Fault, Outage
 from tests.spark.folders import MS, S
-
-
-def seen(broker_id, t_ns, hw, leo, *, epoch=0, incarnation=1):
-    """One answer of the probe, 1 ms after it was asked for."""
-    return Sample(broker_id, epoch, t_ns, t_ns + MS, hw, leo, incarnation)
+from tests.spark.folders import sample as seen
+from tests.spark.probed import counted, partition
 
 
 def state(t_ns, leader, epoch, isr, *, number=0):
@@ -24,13 +19,12 @@ def state(t_ns, leader, epoch, isr, *, number=0):
 
 def facts(*states, **other):
     """What is known beside the samples; without states, broker 1 leads epoch 0 with a full ISR."""
-    return Facts("orders", 0, states=states or (state(0, 1, 0, [1, 2, 3]),), **({"starts": {0: 0, 1: 10}} | other))
+    return Facts(states=states or (state(0, 1, 0, [1, 2, 3]),), **({"starts": {0: 0, 1: 10}} | other))
 
 
 def verdict(name, samples, known=None):
     """(checked, violations) of a check."""
-    found = list(watermarks.CHECKS[name](samples, known or facts()))
-    return len(found), sum(check.violated for check in found)
+    return counted(watermarks.CHECKS[name](partition(samples, facts=known or facts())))
 
 
 def test_i4_a_second_fall():
@@ -127,8 +121,13 @@ def test_behaviour_change_of_the_high_watermark_below_min_isr():
     moved = (seen(1, 8 * S, 5, 9), seen(1, 12 * S, 6, 9))
 
     assert verdict("I11", *below_min_isr(*moved, strict=False)) == (0, 0)
-    assert [c.violated for c in watermarks.hw_below_min_isr(*below_min_isr(*moved, strict=False))] == [True]
-    assert list(watermarks.hw_below_min_isr(*below_min_isr(*moved))) == []
+
+    def change(**settings):
+        samples, known = below_min_isr(*moved, **settings)
+        return counted(watermarks.hw_below_min_isr(partition(samples, facts=known)))
+
+    assert change(strict=False) == (1, 1)
+    assert change() == (0, 0)
 
 
 def elected(*samples, max_isr_lag_ns=4 * S):
@@ -153,7 +152,7 @@ def test_i22_below_min_isr_the_hw_may_stay_down():
 
     assert verdict("I22", late, short) == (0, 0)
     assert verdict("I22", late, moved) == (1, 1)
-    assert verdict("I22", [late[0], late[1]._replace(hw=10)], moved) == (1, 0)
+    assert verdict("I22", [late[0], late[1] | {"high_watermark": 10}], moved) == (1, 0)
 
 
 def stopped(*, leaves_at, growing=True, until=60 * S):
@@ -226,11 +225,25 @@ def test_i24_asks_within_the_state():
     assert verdict("I24", *joined(seen(1, 4 * S, 12, 20, epoch=1), seen(3, 10 * S, 9, 11, epoch=1))) == (0, 0)
 
 
+def test_an_isr_is_too_small_below_the_smallest_setting():
+    """Two of three are asked for: [1] is short from 5 s on, [1, 2] is not, nor one that nobody leads."""
+    states = [state(0, 1, 3, (1, 2)), state(5 * S, 1, 3, (1,), number=1), state(20 * S, -1, 3, (1,), number=2)]
+    known = facts(*states, least_isr=2)
+
+    def short(known):
+        return [(each.state, each.from_ns, each.until_ns) for each in watermarks.short_of_members(known)]
+
+    assert short(known) == [(states[1], 5 * S + 100 * MS, 20 * S - 100 * MS)]
+    assert short(replace(known, lowest_min_isr=1)) == []
+    assert short(replace(known, outages=[Outage(1, 6 * S, 7 * S)])) == []
+    assert short(replace(known, outages=[Outage(2, 6 * S, 7 * S)])) == short(known)
+
+
 def test_on_a_topic_that_is_not_clean_two_checks_are_left():
     """Below min.insync.replicas its HW stands still as well, and its followers are evicted in time."""
     moved, known = below_min_isr(seen(1, 8 * S, 5, 9), seen(1, 12 * S, 6, 9))
 
-    assert [check.violated for check in watermarks.checks(clean=False)["I11"](moved, known)] == [True]
+    assert counted(watermarks.checks(clean=False)["I11"](partition(moved, facts=known))) == (1, 1)
     assert set(watermarks.checks(clean=False)) == {"I11", "I23"}
     assert watermarks.checks(clean=True) == watermarks.CHECKS
 
@@ -238,6 +251,6 @@ def test_on_a_topic_that_is_not_clean_two_checks_are_left():
 def test_without_a_history_little_is_said():
     """No state of the controller's, no statement that needs one; I4 needs none."""
     samples = [seen(1, 1 * S, 6, 9), seen(2, 2 * S, 4, 5), seen(2, 3 * S, 4, 5)]
-    known = Facts("orders", 0)
+    known = Facts()
 
     assert {name for name in watermarks.CHECKS if verdict(name, samples, known)[0]} == {"I4"}

@@ -1,0 +1,110 @@
+"""What is known of one partition's replicas beside its samples: the controller's states, faults and limits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple
+
+from kafka_files.states import State
+
+SLACK_NS = 100_000_000  # a state is dated by the controller's wall clock, in milliseconds
+UNFENCED_NS = 2_000_000_000  # a follower that was fenced and lives may still move the high watermark so long
+SETTLE_NS = 3_000_000_000  # three times the wait of a parked fetch and the follower's next one
+FOREVER_NS = 2**63 - 1
+
+
+class Fault(NamedTuple):
+    """A broker that was killed, stopped or paused: asked for, active, and cleared."""
+
+    broker_id: int
+    asked_ns: int
+    from_ns: int
+    until_ns: int
+
+
+class Outage(NamedTuple):
+    """When a broker (None: a controller) may have been out of others' reach: from when a fault was asked for on."""
+
+    broker_id: int | None
+    from_ns: int
+    until_ns: int
+
+
+class NewLog(NamedTuple):
+    """When a broker (None: any) may have got another log for a replica of a topic (None: any): a step moved it, or
+    damaged its files.
+    """
+
+    broker_id: int | None
+    t_ns: int
+    topic: str | None = None
+
+
+class Stretch(NamedTuple):
+    """A state of the controller's history, with the time in which it certainly held."""
+
+    state: State
+    from_ns: int
+    until_ns: int
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What is known of one partition beside its samples.
+
+    ``starts`` maps a leader epoch to the offset where it begins; ``max_isr_lag_ns`` is the longest that a member of
+    the ISR may lag;
+    ``least_isr`` is min(min.insync.replicas, replicas), the largest that was in force, and ``lowest_min_isr``
+    the smallest, where a step changed it; a state with fewer replicas needs no more than those (``at_most_all``). Below
+    it HW stands still in all versions of the run (``strict_min_isr``), in none of them (``lax_min_isr``), or in some.
+    """
+
+    states: Sequence[State] = ()
+    starts: Mapping[int, int] = field(default_factory=dict)
+    faults: Sequence[Fault] = ()
+    outages: Sequence[Outage] = ()
+    new_logs: Sequence[NewLog] = ()
+    max_isr_lag_ns: int = 45_000_000_000
+    least_isr: int = 1
+    lowest_min_isr: int | None = None
+    strict_min_isr: bool = True
+    lax_min_isr: bool = False
+
+    @property
+    def smallest_isr(self) -> int:
+        """The ISR below which nothing may be committed, whatever min.insync.replicas was at the moment."""
+        return self.least_isr if self.lowest_min_isr is None else self.lowest_min_isr
+
+    @cached_property
+    def dated(self) -> list[State]:
+        """The states with a time, in order."""
+        return [state for state in self.states if state.t_ns is not None]
+
+    @cached_property
+    def leaders(self) -> dict[int, int]:
+        """Who led which epoch."""
+        return {state.leader_epoch: state.leader for state in self.states if state.leader >= 0}
+
+    @cached_property
+    def stretches(self) -> list[Stretch]:
+        """Every dated state with the time in which it certainly held."""
+        ends = [(state.t_ns or 0) - SLACK_NS for state in self.dated[1:]] + [FOREVER_NS]
+        return [Stretch(s, (s.t_ns or 0) + SLACK_NS, until) for s, until in zip(self.dated, ends, strict=False)]
+
+    def disturbed(self, leader: int, from_ns: int, until_ns: int) -> bool:
+        """Whether the leader or a controller may have been out of reach for a time: nobody need have been evicted."""
+        return self.disturbed_from(leader, from_ns) <= until_ns
+
+    def disturbed_from(self, leader: int, from_ns: int) -> int:
+        """When an outage of the leader or of a controller that lasted to ``from_ns`` or later began; ``FOREVER_NS``:
+        there was none.
+        """
+        after = (o.from_ns for o in self.outages if o.until_ns >= from_ns and o.broker_id in {None, leader})
+        return min(after, default=FOREVER_NS)
+
+
+def at_most_all(least_isr: int, state: State) -> int:
+    """min.insync.replicas as it is active in a state: all replicas are enough, and ``reassign`` changes how many."""
+    return min(least_isr, len(state.replicas) or least_isr)
