@@ -1,7 +1,7 @@
 """What the nightly screen finds and what it imagines, on simulated histories: ``python -m bench.screen``.
 
-Writes docs/screen.json and docs/screen.md. Nothing here is measured on Kafka: the histories are drawn with known noise,
-so that a change is there because it was planted, or not there at all.
+Writes docs/data/screen.json, which ``bench.trust`` tells of. Nothing here is measured on Kafka: the histories are
+drawn with known noise, so that a change is there because it was planted, or not there at all.
 """
 
 from __future__ import annotations
@@ -22,8 +22,7 @@ from campaigns.statistics.effects import percent
 from campaigns.statistics.intervals import clopper_pearson
 
 ROOT = Path(__file__).resolve().parent.parent
-RESULTS = ROOT / "docs" / "screen.json"
-PAGE = ROOT / "docs" / "screen.md"
+RESULTS = ROOT / "docs" / "data" / "screen.json"
 
 NIGHTS, RUNS, CANARY_RUNS, PAIRS, WINDOW = 60, 3, 2, 5, 30  # runs and pairs as in nightly.yaml
 MARGIN = 0.05
@@ -193,7 +192,7 @@ def _rate(shown: Sequence[bool]) -> dict[str, Any]:
 
 
 def measure(histories: int = 200, seed: int = 1) -> dict[str, Any]:
-    """Everything that the page shows."""
+    """Every figure."""
     return {
         "nights": NIGHTS,
         "runs": RUNS,
@@ -209,81 +208,9 @@ def measure(histories: int = 200, seed: int = 1) -> dict[str, Any]:
     }
 
 
-# --- the page ------------------------------------------------------------------------------------------
-
-
-def render(found: dict[str, Any]) -> str:
-    """The page: two tables, each rate with its exact 95 % interval."""
-    least = found["nights"] - changes.MIN_NIGHTS
-    first = found["false_alarms"][0]
-    lines = [
-        "# What the nightly screen finds, and what it imagines",
-        "",
-        "Written by `python -m bench.screen`; every figure is in `screen.json`. The histories are simulated: what is",
-        "there was planted, so that right and wrong are known. They say nothing about Kafka, and real noise may be",
-        "worse.",
-        "",
-        f"A history has {found['nights']} nights of {found['runs']} runs; {least} have a basis and are screened.",
-        f"Beside it are a canary of {CANARY_RUNS} runs and a pinned release; a night that suspects something reruns",
-        f"{found['pairs']} pairs. Window {found['window']}, margin {found['margin']:.0%}, alpha {found['alpha']}.",
-        "Rates have their exact (Clopper-Pearson) 95 % interval.",
-        "",
-        "Two rules of a real night are left out: what reruns refuted rests for `confirm.rest` nights, so that a small",
-        "change is confirmed up to so many nights later than here; and what was confirmed stays so on later nights.",
-        "Nor are there pinned nights here, nor the comparison of the newest level with all earlier ones, which a real",
-        "night makes once a change was found, for what is worse beyond its margin.",
-        "",
-        "## Histories in which nothing changed",
-        "",
-        f"{first['histories']} histories of each kind, the noise of a run being {first['noise']:.0%}. Counted are",
-        "histories that had it on any night, and in brackets the share of nights.",
-        "",
-        "| noise | the screen alone | less what the canary explains | confirmed: a false alarm |",
-        "|---|---|---|---|",
-    ]
-    for row in found["false_alarms"]:
-        cells = [_false(row, name) for name in ("screened", "suspected", "confirmed")]
-        lines.append(f"| {KINDS[row['kind']]} | {' | '.join(cells)} |")
-    lines += [
-        "",
-        "A series that wanders by itself, while canary and release beside it do not, is slower on some nights for a",
-        "reason that no rerun of the same night can tell from the version's own. Those alarms remain. A cluster is",
-        "fresh in every run, so such a memory is more likely the host's, which the other rows are about.",
-        "",
-        "## Histories with a planted slowdown",
-        "",
-        "Normal noise; reruns on every night that suspects. Right night: of those suspected on the seventh night, the",
-        "change is placed within a night of the planted one. The size is what confirmations say: the median, and the",
-        "middle 95 %. Near the margin only what looks large enough is confirmed, so small changes look larger.",
-        "",
-        "| noise | planted | suspected, night 1 | confirmed, night 1 | by night 3 | by night 7 | right night | size |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
-    for row in found["detections"]:
-        size = "none" if row["size"] is None else "{1:+.1f} % ({0:+.1f} to {2:+.1f})".format(*row["size"])
-        shown = " | ".join(_shown(row[name]) for name in RATES)
-        lines.append(f"| {row['noise']:.0%} | {row['percent']:+d} % | {shown} | {size} |")
-    return "\n".join(lines) + "\n"
-
-
-def _false(row: dict[str, Any], name: str) -> str:
-    low, high = row[name]["interval"]
-    share = row[name]["nights"] / row["nights"]
-    return f"{row[name]['histories']} of {row['histories']}: {low:.1%} to {high:.1%} ({share:.2%})"
-
-
-def _shown(rate: dict[str, Any]) -> str:
-    if not rate["of"]:
-        return "none"
-    low, high = rate["interval"]
-    return f"{rate['shown'] / rate['of']:.0%} ({low:.0%} to {high:.0%})"
-
-
 def main() -> None:
-    """Measure, and write both files."""
-    found = measure()
-    RESULTS.write_text(json.dumps(found, indent=1) + "\n")
-    PAGE.write_text(render(found))
+    """Measure, and write the figures."""
+    RESULTS.write_text(json.dumps(measure(), indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Records the items of a campaign, one after the other; every step may be made again.
 
-An item is done once a run of it counts, and its first such run is the item's: docs/architecture.md, many runs. What
+An item is done once a run of it counts, and its first such run is the item's: docs/dev/architecture.md, many runs. What
 this module imports each run of a campaign waits for: judging and statistics are ``campaigns.runner``'s.
 """
 

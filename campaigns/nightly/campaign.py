@@ -1,7 +1,7 @@
 """A night: every scenario on every version, judged, compared with the nights before, and what looks slower is rerun.
 
 Correctness failures alert at once. Performance alerts only once interleaved reruns have confirmed it, because a screen
-over many series finds something on many quiet nights (docs/screen.md says how often). docs/nightly.md tells all of it.
+over many series finds something on many quiet nights (docs/trust.md says how often). docs/nightly.md tells all of it.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 A night is one point: the median of its good runs. Runs of one night share that night's host, so they are repeated
 measures of it and no further points; and the median of three takes an outlier among them out. All effects are
-log-ratios of later to earlier, so that halving and doubling weigh the same. docs/adr/0008-change-points.md says why
-this library and this test; docs/screen.md what they find and miss.
+log-ratios of later to earlier, so that halving and doubling weigh the same. docs/dev/adr/0008-change-points.md says why
+this library and this test; docs/trust.md what they find and miss.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ class Airflow:
             return json.load(answer)
 
     def trigger(self, dag_id: str) -> str:
-        """Ask for a run; again where another task held SQLite's lock as it started (docs/airflow.md, traps)."""
+        """Ask for a run; again where another task held SQLite's lock as it started (docs/dev/traps.md)."""
         runs, body = f"/api/v2/dags/{dag_id}/dagRuns", {"logical_date": None, "conf": {}}
         try:
             answer = self.ask(runs, body)
