@@ -42,7 +42,10 @@ def main(folders: Sequence[str]) -> None:
         rows |= {row["run_id"]: row for row in tries_of(result)}
         runs = folder.resolve().parents[2] / "runs"
         for bug in BUGS:
-            _keep_stories(bug, result, runs)
+            _keep_story(bug, result, runs)
+    for bug in BUGS:
+        if kept := _read(STORIES / f"{bug.name}.json", {}):
+            (STORIES / f"{bug.name}.md").write_text(render_story(bug, kept))
     RESULTS.write_text(json.dumps(list(rows.values()), indent=1) + "\n")
     PAGE.write_text(render(list(rows.values())))
 
@@ -137,8 +140,8 @@ def _counts(rows: Sequence[Mapping[str, Any]], what: str) -> str:
 # --- a bug's own page ----------------------------------------------------------------------------------
 
 
-def _keep_stories(bug: Bug, result: Mapping[str, Any], runs: Path) -> None:
-    """The first found and the first clean run of a bug whose folders are there, as data and as a page."""
+def _keep_story(bug: Bug, result: Mapping[str, Any], runs: Path) -> None:
+    """The first found and the first clean run of a bug whose folders are there, as data."""
     file = STORIES / f"{bug.name}.json"
     kept: Json = _read(file, {})
     fresh: Json = {}
@@ -151,7 +154,6 @@ def _keep_stories(bug: Bug, result: Mapping[str, Any], runs: Path) -> None:
     if kept := kept | fresh:
         STORIES.mkdir(exist_ok=True)
         file.write_text(json.dumps(kept, indent=1, ensure_ascii=False) + "\n")
-        file.with_suffix(".md").write_text(render_story(bug, kept))
 
 
 def story_of(run: Path) -> Json:
@@ -291,15 +293,16 @@ def _told(told: Mapping[str, Any]) -> list[str]:
     lines += [
         "High watermark / log end offset of each replica just before, by its own broker's word, and the leader epoch"
     ]
-    lines += ["that it knew; silent: no answer within half a second.", ""]
+    lines += ["that it knew; silent: no answer within half a second; a dot: as in the row above.", ""]
     lines += [
         f"| second | | {' | '.join(f'broker {number}' for number in brokers)} |",
         "|---:|" + "---|" * (len(brokers) + 1),
     ]
-    lines += [
-        f"| {moment['s']:.1f} | {_cell(moment['what'])} | {' | '.join(moment['replicas'].values())} |"
-        for moment in told["moments"]
-    ]
+    above: dict[str, str] = {}
+    for moment in told["moments"]:
+        cells = ["·" if above.get(broker) == state else state for broker, state in moment["replicas"].items()]
+        lines.append(f"| {moment['s']:.1f} | {_cell(moment['what'])} | {' | '.join(cells)} |")
+        above = moment["replicas"]
     lines.append("")
     lines += [
         "### What became of the records",
@@ -311,7 +314,7 @@ def _told(told: Mapping[str, Any]) -> list[str]:
     lines += [f"| {' | '.join(str(row[name]) for name in names)} |" for row in told["sends"]]
     lines += [
         "",
-        "Gone: acknowledged, and not among what the last reader was given.",
+        "Gone: acknowledged, and not returned by the final drain.",
         "",
         "### What the judge found",
         "",

@@ -91,6 +91,32 @@ def test_a_bugs_page_stands_replica_by_replica() -> None:
     assert "- 50 x `invisible_ack`, permitted here; the first: Record 7 \\| of write-2" in page
 
 
+def test_a_replica_that_did_not_change_is_a_dot() -> None:
+    """Only what moved stands in a row; what comes back to an earlier value is told again."""
+    states = ("1 / 2, epoch 0", "1 / 2, epoch 0", "silent", "1 / 2, epoch 0")
+    moments = [
+        {"s": float(at), "what": "x", "replicas": {"1": state, "3": "silent"}} for at, state in enumerate(states)
+    ]
+    page = known_bugs.render_story(BUG, {"found": {**STORY, "moments": moments}})
+
+    assert [
+        line.split(" | ")[2] for line in page.splitlines() if line.startswith(("| 0.", "| 1.", "| 2.", "| 3."))
+    ] == [
+        "1 / 2, epoch 0",
+        "·",
+        "silent",
+        "1 / 2, epoch 0",
+    ]
+    assert page.count("· |") == 1 + 3
+
+
+def test_the_pages_are_what_was_kept() -> None:
+    """After a change of the page: ``python -m bench.known_bugs``."""
+    for bug in known_bugs.BUGS:
+        kept = known_bugs._read(known_bugs.STORIES / f"{bug.name}.json", {})
+        assert known_bugs.render_story(bug, kept) == (known_bugs.STORIES / f"{bug.name}.md").read_text(), bug.name
+
+
 def test_a_run_is_told_from_its_own_tables(tmp_path: Path) -> None:
     """What stood on each replica just before each thing that was done, and the fate of what was sent."""
     run = write_sample_run(tmp_path)
