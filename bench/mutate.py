@@ -13,6 +13,7 @@ import re
 import shutil
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -144,6 +145,7 @@ def outcome(copy: Copy) -> dict[str, Any]:
     return {
         "kind": copy.kind.name,
         "kafka": copy.version,
+        "date": f"{datetime.now(UTC):%Y-%m-%d}",
         "place": copy.place,
         "where": copy.where,
         "verdict": verdict["verdict"],

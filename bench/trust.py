@@ -108,8 +108,9 @@ def limits(
         violation that was seen carries over to other machines; a duration does not.""",
         f"""**Old recordings are not judged again.** A row holds what the judge said on the day it was made, and no row
         names the judge's version. Repeated runs: {_dates(row["date"] for row in repeated)}; comparisons:
-        {_dates(str(row["created_at"])[:10] for row in compared)}; damaged recordings and simulations have no date.
-        Checks that were added later were not applied to them.""",
+        {_dates(str(row["created_at"])[:10] for row in compared)}; damaged recordings:
+        {_dates(row["date"] for row in damaged if "date" in row)}. Checks that were added later were not applied to
+        them.""",
         """**Rare false alarms stay unseen.** No alarm in n runs allows a rate of about 3/n.""",
         f"""**Not every scenario is counted.** Without repeated runs are {_code(uncounted)}.""",
         f"""**Damage is what the authors of the checks thought of**, at one place for each kind and version. It shows
@@ -148,7 +149,7 @@ def _dates(days: Iterable[str]) -> str:
     """The first and the last of some days."""
     every = sorted(set(days))
     if not every:
-        return "none yet"
+        return "the rows hold no date"
     return f"made on {every[0]}" if len(every) == 1 else f"made from {every[0]} to {every[-1]}"
 
 

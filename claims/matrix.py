@@ -21,8 +21,8 @@ KEPT_EVIDENCE = 3  # rows of an answer that the page shows
 _INTRODUCTION = """\
 # Forty-eight claims about replication
 
-What is said about HW, LEO, ISR, elections and storage, and what eight versions of Kafka answered; about a third of it
-is wrong, or true for some versions only. The claims come from five unpublished field notes (N0 to N4).
+What is said about HW, LEO, ISR, elections and storage, and what versions of Kafka from 2.8 to 4.3 answered; about a
+third of it is wrong, or true for some versions only. The claims come from five unpublished field notes (N0 to N4).
 
 `plimsoll claims --kafka 4.3.0` (with `--mode zookeeper` where a version has both) asks one version: five runs, about 6
 minutes on two cores. Its page has the evidence of every answer: samples of every replica, the controller's history,
