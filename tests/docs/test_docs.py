@@ -381,7 +381,11 @@ TABLES = {**RECORDED, "imported": IMPORTED, **JUDGED}
 def test_every_column_is_explained(name: str) -> None:
     """A table's columns stand in their order, with type and whether they may be null."""
     schema = TABLES[name]
-    told = [row[:2] for row in rows(section(page("run-folder.md"), f"`{name}`"))[2:]]
+    told = [
+        [column, kind]
+        for names, types, *_ in rows(section(page("run-folder.md"), f"`{name}`"))[2:]
+        for column, kind in zip(names.split(", "), types.split(", "), strict=True)
+    ]
     kinds = [str(field.type).replace("list<item: int32>", "list of int32") for field in schema]
     ends = ["?" if field.nullable else "" for field in schema]
 
