@@ -1,7 +1,8 @@
 """What real comparisons said whose truth is known: ``python -m bench.comparisons [SITE]`` counts them.
 
-A version against itself has no difference, and a planted slowdown has one of a known size. Every finished comparison of
-either kind under SITE (``site/``) becomes a row of ``comparisons.json`` in docs/, once; ``comparisons.md`` counts them.
+A version against itself has no difference, and an injected slowdown has one of a known size. Every finished comparison
+of either kind under SITE (``site/``) becomes a row of ``comparisons.json`` in docs/, once; ``comparisons.md`` counts
+them.
 """
 
 from __future__ import annotations
@@ -23,9 +24,13 @@ Row = Mapping[str, Any]
 
 def row_of(result: CompareResult) -> dict[str, Any] | None:
     """What counts of a comparison; None where its truth is not known, runs are missing, or it was refused."""
-    base, head, runs, plant = result.sides.base, result.sides.head, result.runs, result.plant
+    base, head, runs, injected_slowdown = result.sides.base, result.sides.head, result.runs, result.injected_slowdown
     itself = (base.kafka, base.changes) == (head.kafka, head.changes)
-    if result.refusals or runs.recorded < runs.planned or not (itself if plant is None else plant.size):
+    if (
+        result.refusals
+        or runs.recorded < runs.planned
+        or not (itself if injected_slowdown is None else injected_slowdown.size)
+    ):
         return None
     primary = [effect for effect in result.effects if effect.role == "primary"]
     effects = {"metric", "phase", "n", "margin", "mean", "low", "high", "verdict"}
@@ -35,7 +40,8 @@ def row_of(result: CompareResult) -> dict[str, Any] | None:
         "kafka": base.kafka,
         "scenarios": result.scenarios,
         "pairs": result.pairs,
-        "planted": plant and plant.model_dump(include={"metric", "size", "words", "found", "in_force"}),
+        "injected": injected_slowdown
+        and injected_slowdown.model_dump(include={"metric", "size", "words", "found", "took_effect"}),
         "verdicts": [effect.verdict for effect in primary],
         "seen": [effect.model_dump(include=effects) for effect in primary],
         "calibration": [own.verdict for own in result.noise if own.role == "primary"],
@@ -43,9 +49,9 @@ def row_of(result: CompareResult) -> dict[str, Any] | None:
 
 
 def render(rows: Iterable[Row]) -> str:
-    """The page: false alarms of a version against itself, and how often each planted slowdown was found."""
+    """The page: false alarms of a version against itself, and how often each injected slowdown was found."""
     counted = list(rows)
-    itself = [row for row in counted if not row["planted"]]
+    itself = [row for row in counted if not row["injected"]]
     compared = [row["verdicts"] for row in itself]
     calibrated = [row["calibration"] for row in counted if row["calibration"]]
     lines = [
@@ -54,9 +60,9 @@ def render(rows: Iterable[Row]) -> str:
         "Written by `python -m bench.comparisons`; every row is one of `comparisons.json`. These are real runs on one",
         "host. How the same rule behaves on simulated ones stands in [power](power.md).",
         "",
-        "`python -m bench.planted` makes them: two brokers, 150 records a second, and followers whose every fetch",
-        "lasts as long as a timer says, so that p99 follows from it and is calmer than a stock cluster's. What is",
-        "found here is the most to expect; noise takes from it. With two pairs an interval is so wide that hardly",
+        "`python -m bench.injected` makes them: two brokers, 150 records a second, and followers whose every fetch",
+        "lasts as long as a timer says, so that p99 follows from it and varies less than with default settings. What",
+        "is found here is the most to expect; noise takes from it. With two pairs an interval is so wide that hardly",
         "anything can be called a regression: no false alarm among them says little.",
         "",
         "## A version against itself",
@@ -67,20 +73,20 @@ def render(rows: Iterable[Row]) -> str:
         "",
         *_table(itself, "calibration"),
         "",
-        "## Planted slowdowns",
+        "## Injected slowdowns",
         "",
-        "The planted metric was named before the first run. Found means: it was called a regression.",
+        "The metric was named before the first run. Found means: it was called a regression.",
         "",
         "| slowdown | pairs | found | rate, at 95 % |",
         "|---|---|---|---|",
     ]
-    planted = [row for row in counted if row["planted"]]
-    for size, pairs in sorted({(row["planted"]["size"], row["pairs"]) for row in planted}):
-        own = [row for row in planted if (row["planted"]["size"], row["pairs"]) == (size, pairs)]
-        found = sum(row["planted"]["found"] for row in own)
+    injected = [row for row in counted if row["injected"]]
+    for size, pairs in sorted({(row["injected"]["size"], row["pairs"]) for row in injected}):
+        own = [row for row in injected if (row["injected"]["size"], row["pairs"]) == (size, pairs)]
+        found = sum(row["injected"]["found"] for row in own)
         low, high = clopper_pearson(found, len(own))
         lines.append(f"| {size:.0%} | {pairs} | {found} of {len(own)} | {low:.0%} to {high:.0%} |")
-    return "\n".join([*lines, "", *_table(planted, "planted")]) + "\n"
+    return "\n".join([*lines, "", *_table(injected, "injected")]) + "\n"
 
 
 def _alarms(verdicts: Sequence[Sequence[str]]) -> str:
@@ -101,7 +107,7 @@ def _table(rows: Iterable[Row], last: str) -> list[str]:
         "|---|---|---|---|---|---|---|---|",
     ]
     for row in rows:
-        told = ", ".join(row["calibration"]) if last == "calibration" else _plant(row["planted"])
+        told = ", ".join(row["calibration"]) if last == "calibration" else _injected_slowdown(row["injected"])
         about = f"| {row['campaign_id']} | {row['kafka']} | {', '.join(row['scenarios'])}"
         for effect in row["seen"]:
             metric = "@".join(filter(None, (effect["metric"], effect["phase"])))
@@ -110,10 +116,10 @@ def _table(rows: Iterable[Row], last: str) -> list[str]:
     return lines
 
 
-def _plant(planted: Row) -> str:
-    """What was done, and that it was in force: what it delays took longer."""
-    shown = "; ".join(_change(effect) for effect in planted["in_force"])
-    return f"{planted['words']}: {shown}" if shown else str(planted["words"])
+def _injected_slowdown(injected: Row) -> str:
+    """What was done, and that it was active: what it delays took longer."""
+    shown = "; ".join(_change(effect) for effect in injected["took_effect"])
+    return f"{injected['words']}: {shown}" if shown else str(injected["words"])
 
 
 def _change(effect: Row) -> str:

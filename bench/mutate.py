@@ -203,7 +203,7 @@ def render(rows: list[dict[str, Any]], counted: list[dict[str, Any]]) -> str:
             f"- **{alarms} false alarms in {len(clean)} clean runs** on Kafka {', '.join(versions)}: at most "
             f"{upper_bound(alarms, len(clean)):.1%}",
             f"  at 95 % confidence. {sum(row['scenario'] in SCENARIOS for row in clean)} of them have leader kills, "
-            "freezes and restarts in them ([reliability](reliability.md)).",
+            "pauses and restarts in them ([reliability](reliability.md)).",
             f"  In {true} of them an invariant was broken by a bug that this version of Kafka has, and the broker's",
             "  own log says so: those are findings, not alarms.",
             "",

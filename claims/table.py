@@ -211,7 +211,7 @@ CLAIMS: dict[str, Claim] = {
     ),
     "C18": Claim(
         "When a replica has left the ISR, the HW is taken anew over those that are left.",
-        "yes; see C12, and frozen below min.insync.replicas from 3.7",
+        "yes; see C12, and no advance below min.insync.replicas from 3.7",
         ("N1",),
         (E,),
         isr.hw_is_taken_over_who_is_left,

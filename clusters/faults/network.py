@@ -58,7 +58,7 @@ def ways(world: World, node: Node, peers: Sequence[Peer], direction: Direction) 
         if peer == "clients":
             yield Way(node.address, None, PORTS["CLIENT"], own=True)
             continue
-        for other in world.coordinators if peer == "controller" else [peer]:
+        for other in world.metadata_nodes if peer == "controller" else [peer]:
             if other == node:
                 continue
             if direction != "out" and _asks(other, node):

@@ -1,4 +1,4 @@
-"""How long the steps of a story take: what a person is told, and when a step or a phase is given up."""
+"""How long the steps of a scenario take: what a person is told, and when a step or a phase is given up."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _gives_up_s(step: Step) -> float:
 
 
 def _held_s(step: Step) -> float:
-    """What the story itself asks for; ``after`` is between the deaths of a crash loop."""
+    """What the scenario itself asks for; ``after`` is between the deaths of a crash loop."""
     return float(getattr(step, "seconds", 0.0)) + float(getattr(step, "after", 0.0)) * len(step.breaks)
 
 

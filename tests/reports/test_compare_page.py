@@ -68,7 +68,7 @@ def test_versions_host_and_view_are_told():
         "same settings",
         "10, after 5 of base with itself",
         "30 of 30",
-        "stock",
+        "production",
     ):
         assert f"<dd>{fact}</dd>" in html
     assert "a difference is the code" in html

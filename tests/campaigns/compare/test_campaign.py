@@ -50,10 +50,10 @@ def test_both_runs_of_a_pair_aim_at_the_same_targets():
 
 
 def test_every_run_has_the_stock_jvm_and_records_why():
-    """On both sides, whatever else is changed; each broker has its allowance; base2 is base."""
+    """On both sides, whatever else is changed; each broker has its resource limits; base2 is base."""
     found = made(head={"kafka": "3.9.1", "changes": {"load": {"rate": 200}}}, changes={"load": {"record_bytes": 200}})
     by_role = {item.labels["role"]: item for item in found.items}
-    usual = {"jvm": "stock", "metrics": True, "allowance": {"cpus": 1.0}}
+    usual = {"jvm": "production", "metrics": True, "resource_limits": {"cpus": 1.0}}
 
     assert by_role["base"].changes == by_role["base2"].changes == {"cluster": usual, "load": {"record_bytes": 200}}
     assert by_role["head"].changes == {"cluster": usual, "load": {"record_bytes": 200, "rate": 200}}
@@ -133,18 +133,18 @@ def test_head_may_be_a_build_of_ones_own(own, monkeypatch):
     assert {item.kafka for item in made(head=own, view="shipped").items} == {"3.9.0", own}
 
 
-def test_a_slowdown_is_planted_into_head_alone():
-    """The planted metric is a primary one, named before the first run; the two sides may be the same version."""
-    plant = {
+def test_a_slowdown_is_injected_into_head_alone():
+    """Its metric is a primary one, named before the first run; the two sides may be the same version."""
+    injected_slowdown = {
         "metric": "broker_cpu_s_per_gb@steady",
-        "changes": {"cluster": {"allowance": {"cpus": 0.5}}},
+        "changes": {"cluster": {"resource_limits": {"cpus": 0.5}}},
         "words": "half a CPU",
     }
-    found = made(head="3.9.0", plant=plant)
-    cpus = {item.labels["role"]: item.changes["cluster"]["allowance"]["cpus"] for item in found.items}
+    found = made(head="3.9.0", injected_slowdown=injected_slowdown)
+    cpus = {item.labels["role"]: item.changes["cluster"]["resource_limits"]["cpus"] for item in found.items}
 
     assert cpus == {"base": 1.0, "base2": 1.0, "head": 0.5}
-    assert found.settings["head"]["name"] == "Kafka 3.9.0, planted: half a CPU"
+    assert found.settings["head"]["name"] == "Kafka 3.9.0, injected slowdown: half a CPU"
 
 
 @pytest.mark.parametrize(
@@ -156,12 +156,12 @@ def test_a_slowdown_is_planted_into_head_alone():
         ({"head": "nonsense"}, "nonsense is no version"),
         ({"base": {"kafka": "2.8.2", "changes": {"cluster": {"mode": "kraft"}}}}, "KRaft as a preview only"),
         ({"runtime": "process"}, "comparisons need the docker runtime"),
-        ({"changes": {"cluster": {"jvm": "quick"}}}, "comparisons need jvm: stock"),
+        ({"changes": {"cluster": {"jvm": "fast_start"}}}, "comparisons need jvm: production"),
         ({"primary": {"loss_ratio": 0.1}}, "primary names 'loss_ratio'"),
         ({"primary": {"gc_ms@steady": 0.1}}, "primary names 'gc_ms@steady'"),
         ({"primary": {"latency_p99_ms@storm": 0.1}}, "no phase 'storm', known: steady"),
         ({"primary": {"latency_p99_ms@steady": 5}}, "is a share such as 0.05"),
-        ({"plant": {"metric": "elect_s", "changes": {}, "words": "x"}}, "planted metric is 'elect_s'"),
+        ({"injected_slowdown": {"metric": "elect_s", "changes": {}, "words": "x"}}, "injected slowdown is 'elect_s'"),
         ({"changes": {"load": {"rate": "fast"}}}, "no rate such as 1000/s"),
     ],
 )
