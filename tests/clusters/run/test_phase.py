@@ -37,9 +37,9 @@ LOAD = {"topic": "orders"}
 
 def run(path: Path, *told: dict[str, Any], world: FakeWorld | None = None) -> FakeWorld:
     """Run one phase of these steps; the world afterwards."""
-    played = scenario(list(told), load=LOAD)
-    played: Any = world or FakeWorld(path, played)
-    PhaseRun(played, played.phases[0]).run(perform)
+    drawn = scenario(list(told), load=LOAD)
+    played: Any = world or FakeWorld(path, drawn)
+    PhaseRun(played, drawn.phases[0]).run(perform)
     return played  # type: ignore[no-any-return]  # it plays a World
 
 
