@@ -242,7 +242,7 @@ def _anomalies(folder: RunFolder) -> list[Json]:
 
 
 def _sends(folder: RunFolder) -> list[Json]:
-    """By client and acks: how many were sent, and how many of those acknowledged the last reader was given."""
+    """By client and acks: how many were sent, and how many of those acknowledged the final drain read."""
     sends = pq.read_table(folder.table("sends"), columns=["producer_id", "seq", "acks", "outcome"]).to_pylist()
     polls = pq.read_table(folder.table("polls"), columns=["producer_id", "seq", "pass"]).to_pylist()
     read = {(row["producer_id"], row["seq"]) for row in polls if row["pass"] == "final"}
@@ -303,7 +303,7 @@ def _told(told: Mapping[str, Any]) -> list[str]:
     lines += [f"| {' | '.join(str(row[name]) for name in names)} |" for row in told["sends"]]
     lines += [
         "",
-        "Gone: acknowledged, and not among what the last reader was given.",
+        "Gone: acknowledged, and not among what the final drain read.",
         "",
         "### What the judge found",
         "",

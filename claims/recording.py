@@ -62,7 +62,7 @@ class Recording:
     states: Mapping[TopicPartition, Sequence[State]] = field(default_factory=dict)
     sends: Sequence[Mapping[str, Any]] = ()
     polls: Sequence[Mapping[str, Any]] = ()  # of live consumers
-    final: Sequence[Mapping[str, Any]] = ()  # of the last reader
+    final: Sequence[Mapping[str, Any]] = ()  # of the final drain
     lines: Sequence[Mapping[str, Any]] = ()
     usage: Sequence[Mapping[str, Any]] = ()
     remotes: Sequence[Remote] = ()

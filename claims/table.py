@@ -293,7 +293,7 @@ CLAIMS: dict[str, Claim] = {
         "before 0.11 it was so (KIP-101); from 2.8 on the leader's answer names the point (KAFKA-10554)",
     ),
     "C27": Claim(
-        "All of this keeps replicas alike; it does not exclude that records are lost or doubled.",
+        "All of this keeps replicas alike; it does not exclude that records are lost or duplicated.",
         "yes, but acks=all with min.insync.replicas of 2 excludes loss, idempotence duplicates",
         ("N2", "N3"),
         (L,),

@@ -130,7 +130,7 @@ def record_never_sent(run: Recording) -> str:
 
 @kind(reason="The ledger of producer holds")
 def ledger_row_missing(run: Recording) -> str:
-    """The ledger lacks a send whose record was read, and accuses nobody."""
+    """The ledger lacks a send whose record was read, and nothing is reported."""
     victim = run.choose(_middle(run.acked()))
     run.put("sends", [row for row in run.rows("sends") if row is not victim])
     return f"number {victim['seq']}"

@@ -155,7 +155,7 @@ def latest_change(values: Sequence[float], alpha: float = ALPHA) -> Change | Non
     """The last change of level in a series of logarithms, None where nothing says that there is one.
 
     The best split in two (ruptures, least squares) is tested (t, pooled variance, so that one nightly run after it is
-    enough), and what follows a change is looked at again, so that a fault that was mended accuses nobody. A split
+    enough), and what follows a change is looked at again, so that a regression that was fixed is not reported. A split
     with fewer than ``MIN_BEFORE`` nightly runs before it has no level to compare with; what follows it is looked at
     alone.
     """
@@ -174,7 +174,7 @@ def latest_change(values: Sequence[float], alpha: float = ALPHA) -> Change | Non
 def worst_change(values: Sequence[float], better: Better, *, pinned: int = 0, alpha: float = ALPHA) -> Change | None:
     """How much worse the newest level is than that earlier one from which it is furthest; None where than none.
 
-    Half a mend, or small steps, hide from ``latest_change`` what they leave or add up to. The newest level is compared
+    Half a fix, or small steps, hide from ``latest_change`` what they leave or add up to. The newest level is compared
     with every earlier one and with the first ``pinned`` values, by tests that share ``alpha``; so there are none where
     no change is found.
     """

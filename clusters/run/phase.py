@@ -163,7 +163,7 @@ class PhaseRun:
     # --- faults --------------------------------------------------------------------------------
 
     def inject(self, fault: Fault, step: Step) -> None:
-        """Inject, then record whether it bit; a fault that could not be seen to bite is still healed."""
+        """Inject, then record whether it took effect; a fault whose effect was not verified is still healed."""
         self._active.append(fault)
         if isinstance(fault, Ended) and not fault.ends_to_heal:
             carry_usage(self.world, fault.nodes)
@@ -318,7 +318,7 @@ def _check_whole(fault: Fault, nodes: list[Node]) -> None:
 def _healing_order(faults: list[Fault]) -> list[Fault]:
     """The last injected first, but what a broker may need to come back before it is started: the network, other nodes.
 
-    What Kafka mends itself comes last: its broker has to be up again.
+    What Kafka repairs itself comes last: its broker has to be up again.
     """
     ended = [node for fault in faults if isinstance(fault, Ended) for node in fault.nodes]
 

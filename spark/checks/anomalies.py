@@ -93,7 +93,7 @@ def phantom_record(sends: DataFrame, reads: DataFrame, producers: DataFrame) -> 
     """A sound payload that nobody is known to have sent to this partition.
 
     A send has its row once its outcome is known: the ledger of a producer that died lacks all that was in flight, of
-    any number, and one that was cut short its end. Such a ledger accuses nobody.
+    any number, and one that was cut short its end. Nothing is reported of such a ledger.
     """
     known = sends.select(*PARTITION, *VALUE).distinct()
     unclean = producers.filter("NOT clean").select("producer_id")

@@ -259,7 +259,7 @@ def too_few(spark: SparkSession, sources: Sources) -> list[dict[str, Any]]:
     return [_counted("I28", i28_enough_replicas(run.sends, run.segments, run.isr, rows(spark, SHORT, short)))]
 
 
-# --- findings that break no promise -------------------------------------------------------------
+# --- findings that violate no guarantee -------------------------------------------------------------
 
 
 def anomalies(sources: Sources) -> list[dict[str, Any]]:

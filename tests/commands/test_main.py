@@ -175,7 +175,7 @@ def test_json_is_one_object_on_stdout(capfd: pytest.CaptureFixture[str], monkeyp
     out, err = capfd.readouterr()
 
     assert json.loads(out) == {
-        "scenarios": {"steady": "Without a fault nothing is lost, doubled or out of bounds."},
+        "scenarios": {"steady": "Without a fault nothing is lost, duplicated or out of bounds."},
         "exit_code": 0,
     }
     assert ("from Python" in err, "from a child" in err) == (True, True)

@@ -345,7 +345,7 @@ def _verdict(acks1: bool) -> Row:
         }
     sentence = (
         "Every acknowledged record survived a lagging follower and a killed leader: "
-        "0 of 39,926 are lost, none is doubled."
+        "0 of 39,926 are lost, none is duplicated."
     )
     return {
         "verdict": "pass",

@@ -246,7 +246,7 @@ def a_leader_goes_back(history: History) -> None:
 
 
 def a_record_is_from_nobody(history: History) -> None:
-    """The last reader saw a record that nobody sent."""
+    """The final drain read a record that nobody sent."""
     history.polls.append(history.polls[-1] | {"offset": history.drain_end, "seq": 9_999})
 
 
@@ -261,7 +261,7 @@ def a_written_record_is_denied(history: History) -> None:
 
 
 def an_offset_has_two_values(history: History) -> None:
-    """The live consumer and the last reader saw different records at an offset."""
+    """The live consumer and the final drain read different records at an offset."""
     one, other = [row for row in live(history) if row["producer_id"].startswith("all")][:2]
     one["seq"] = other["seq"]
 

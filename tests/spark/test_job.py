@@ -82,7 +82,7 @@ def _start_failed(path):
 
 
 def test_verdicts(judged):
-    """A clean run passes, a broken promise fails, what cannot be judged is unknown; the worst makes the exit code."""
+    """A clean run passes, a violation fails, what cannot be judged is unknown; the worst makes the exit code."""
     _, code, verdicts = judged
 
     assert {name: v["verdict"] for name, v in verdicts.items()} == {

@@ -74,7 +74,7 @@ def test_a_nightly_run_is_the_median_of_its_runs() -> None:
      ({"value": None}, False)],
 )  # fmt: skip
 def test_only_runs_that_passed_and_are_trusted_count(more: dict[str, Any], good: bool) -> None:
-    """A run with a broken promise is neither slow nor fast, and one under host pressure says nothing."""
+    """A run that violated a guarantee is neither slow nor fast, and one under host pressure says nothing."""
     bad = {**ROW, **more}
 
     assert is_good(bad) == good
@@ -146,7 +146,7 @@ def test_one_nightly_run_is_no_change_that_goes_on() -> None:
 
 
 def test_a_fault_that_was_mended_is_not_the_last_change() -> None:
-    """Slow for twelve nightly runs, then mended: the last change is the mending, measured from the slow level."""
+    """Slow for twelve nightly runs, then fixed: the last change is the fix, measured from the slow level."""
     change = latest_change([*QUIET, *(log + 0.2 for log in QUIET), *QUIET[:6]])
 
     assert change
@@ -155,7 +155,7 @@ def test_a_fault_that_was_mended_is_not_the_last_change() -> None:
 
 
 def test_half_a_mend_leaves_what_it_did_not_mend() -> None:
-    """20 % slower, then 8 % of it mended: the newest level is still 12 % above the first; mended whole it is not."""
+    """20 % slower, then 8 % of it fixed: the newest level is still 12 % above the first; fixed whole it is not."""
     slow = [log + 0.2 for log in QUIET]
     half, whole = ([*QUIET, *slow, *(log + left for log in QUIET[:6])] for left in (0.12, 0.0))
     found = worst_change(half, "lower")
@@ -163,7 +163,7 @@ def test_half_a_mend_leaves_what_it_did_not_mend() -> None:
     assert found
     assert (found.first, found.until, found.since) == (0, 12, 24)
     assert found.log == pytest.approx(0.12, abs=0.01)
-    assert worst_change(half, "higher").log == pytest.approx(-0.08, abs=0.01)  # more is better: the mend is the harm
+    assert worst_change(half, "higher").log == pytest.approx(-0.08, abs=0.01)  # more is better: the lower one is worse
     assert worst_change(whole, "lower") is None
 
 

@@ -61,7 +61,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeWorld:
 
 
 def run(world: Any, *told: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Run one phase of these steps; what was recorded of the first fault's bite and end."""
+    """Run one phase of these steps; what was recorded of the first fault's effect and end."""
     played = scenario(list(told), topics=world.scenario.model_dump()["topics"])
     PhaseRun(world, played.phases[0]).run(perform)
     return tuple(dict(world.seen(kind)[0].detail) for kind in ("injected", "healed"))  # type: ignore[return-value]  # two

@@ -331,7 +331,7 @@ def test_one_that_cannot_be_healed_does_not_keep_the_others(tmp_path: Path, monk
     assert [event.target for event in world.seen("healed")] == ["broker-1"]
 
 
-def test_a_fault_that_did_not_bite_is_recorded_and_healed(tmp_path: Path) -> None:
+def test_a_fault_that_took_no_effect_is_recorded_and_healed(tmp_path: Path) -> None:
     """It is evidence, and the run goes on."""
     world = FakeWorld(tmp_path, scenario([{"hold": 1}]))
     world.runtime.stubborn.add("broker-1")

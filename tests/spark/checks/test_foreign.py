@@ -208,7 +208,7 @@ def test_hits_are_found_and_near_misses_are_not(found):
 
 
 def test_a_subscribed_consumer_may_be_moved(spark, tmp_path):
-    """What is a broken promise to a consumer that was assigned its keys is permitted to one that subscribed."""
+    """What violates a guarantee to a consumer that was assigned its keys is permitted to one that subscribed."""
     steps = [send(1, "ok", ("k", "a", 0), ("k", "b", 1), ("k", "c", 2))]
     steps += [{"process": 2, "type": "ok", "f": "assign", "mops": ["k"]}, poll(2, "ok", ("k", 0, "a"), ("k", 2, "c"))]
     steps += [{"process": 3, "type": "ok", "f": "subscribe", "mops": ["k"]}, poll(3, "ok", ("k", 1, "b"))]

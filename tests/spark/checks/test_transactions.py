@@ -45,7 +45,7 @@ def reads(name, *found, **other):
 
 
 # Producer → its sends, the reads, and how many of its records were read and are gone where its transaction is torn.
-# All share two partitions; the last reader got as far as offset 99 in both.
+# All share two partitions; the final drain got as far as offset 99 in both.
 TORN = {
     "whole": (of("whole", "ok", (0, 0), (1, 0)), reads("whole", (0, 0, 0), (1, 1, 0)), None),
     "torn": (of("torn", "ok", (0, 1), (1, 1)), reads("torn", (0, 0, 1)), (1, 1)),

@@ -56,7 +56,7 @@ def test_sources_that_disagree_are_named_and_do_not_fail():
     found = judged("pass", source_disagreement=3)
 
     assert found["anomalies"] == {"source_disagreement": 3}
-    assert found["sentence"] == f"{HELD} Worth a look, and no broken promise: 3 x source_disagreement."
+    assert found["sentence"] == f"{HELD} Needs review, no guarantee violated: 3 x source_disagreement."
     assert found["reasons"] == ["3 x source_disagreement, which is worth a look.", "a wait ran out"]
     assert judged("pass")["sentence"] == HELD
 
@@ -80,7 +80,7 @@ def test_a_failure_names_a_broken_promise_first():
 
 def test_a_timed_invariant_that_failed_is_worth_a_look():
     """I23 alone (S2) leaves a pass, whose sentence names it."""
-    assert judged("pass", invariants=[broken("I23", "S2")])["sentence"].endswith("no broken promise: I23.")
+    assert judged("pass", invariants=[broken("I23", "S2")])["sentence"].endswith("no guarantee violated: I23.")
 
 
 @pytest.mark.parametrize("name", [*invariants.INVARIANTS, *replica_checks.INVARIANTS])
