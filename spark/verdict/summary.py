@@ -55,7 +55,7 @@ def verdict_of(findings: Findings) -> dict[str, Any]:
 
 
 def _violations(findings: Findings, severity: str) -> list[str]:
-    what = "which this configuration does not permit" if severity == "S1" else "which is worth a look"
+    what = "which this configuration does not permit" if severity == "S1" else "which needs review"
     records = [f"{count:,} x {name}, {what}." for name, count in _forbidden(findings, severity)]
     replicas = [
         f"{row['invariant']} ({row['title']}) does not hold: {row['violations']:,} of {row['checked']:,} checks, "
