@@ -75,7 +75,8 @@ SETTINGS = ["nightly.yaml", "capacity.yaml", "waivers.yaml", "clusters/scenario/
 SCENARIOS = sorted(f"scenarios/{path.name}" for path in (ROOT / "scenarios").glob("*.yaml"))
 EXAMPLES = sorted(f"docs/examples/{path.name}" for path in (ROOT / "docs" / "examples").glob("*.yaml"))
 PARTS = [
-    "campaigns",
+PARTS = ["campaigns", "claims", "clusters", "commands", "dags", "expectations", "history", "imports"]
+PARTS += ["kafka_files", "operators", "reports", "spark"]
     "claims",
     "clusters",
     "commands",
