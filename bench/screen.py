@@ -17,9 +17,9 @@ from typing import Any, Literal
 import numpy as np
 
 from campaigns.statistics import changes
-from campaigns.statistics.changes import Point
 from campaigns.statistics.effects import percent
 from campaigns.statistics.intervals import clopper_pearson
+from history.results.nightly import Point
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "docs" / "screen.json"
@@ -128,7 +128,8 @@ def nightly_run(history: History, current: int) -> NightlyRun:
 
 def _point(index: int, log: float) -> Point:
     value = math.exp(log)
-    return Point(f"{index:02d}", f"{index:02d}", value, value, value, 1)
+    name = f"{index:02d}"
+    return Point(nightly_run=name, at=name, value=value, low=value, high=value, runs=1)
 
 
 def nightly_runs(history: History) -> list[NightlyRun]:

@@ -18,7 +18,6 @@ from typing import Any
 from campaigns.campaign import Campaign, Item
 from campaigns.nightly.nightly_run import NightlyRun, Reruns, Row, Watched
 from campaigns.nightly.settings import Settings, better, check
-from campaigns.statistics import changes
 from campaigns.statistics.changes import MIN_NIGHTLY_RUNS
 from campaigns.statistics.effects import percent
 from clusters.scenario.scenario import load_scenario
@@ -344,10 +343,10 @@ def _confirmation(reruns: Reruns, nightly_run: NightlyRun) -> Confirmation:
     )
 
 
-def _point(nightly_run: NightlyRun, point: changes.Point) -> Point:
+def _point(nightly_run: NightlyRun, point: Point) -> Point:
     """A point stands where its nightly run began, so that all series of a nightly run stand together."""
     rounded = {name: _rounded(getattr(point, name)) for name in ("value", "low", "high")}
-    return Point(**{**point._asdict(), **rounded, "at": nightly_run.began[point.nightly_run].isoformat()})
+    return point.model_copy(update={**rounded, "at": nightly_run.began[point.nightly_run].isoformat()})
 
 
 def _percent(log: float | None) -> float | None:

@@ -15,8 +15,9 @@ from typing import Any, Literal
 from campaigns.campaign import Campaign
 from campaigns.nightly.settings import Waiver, better, check
 from campaigns.statistics import changes
-from campaigns.statistics.changes import Change, Confirmation, Key, Point
+from campaigns.statistics.changes import Change, Confirmation, Key
 from campaigns.statistics.effects import log_ratio, percent
+from history.results.nightly import Point
 
 Row = Mapping[str, Any]
 State = Literal["no figure", "missing data", "no basis", "steady", "better", "moved", "host", "waived", "candidate"]

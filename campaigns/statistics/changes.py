@@ -20,6 +20,7 @@ import ruptures  # type: ignore[import-untyped]  # it ships no types
 from scipy import stats
 
 from campaigns.statistics.effects import Better
+from history.results.nightly import Point
 
 ALPHA = 0.001  # of the split that fits best: 30 quiet points show a false one in 2 to 3 % of series
 MIN_NIGHTLY_RUNS = 8  # earlier than the one that is screened; fewer say too little about the noise
@@ -39,21 +40,6 @@ class Key(NamedTuple):
     metric: str
     phase: str
     host: str
-
-
-class Point(NamedTuple):
-    """One nightly run: the median of its good runs, the smallest and the largest, and how many they are.
-
-    ``censored``: the median is that of a run whose observation ended first, so it is at least that.
-    """
-
-    nightly_run: str
-    at: str
-    value: float
-    low: float
-    high: float
-    runs: int
-    censored: bool = False
 
 
 class Change(NamedTuple):
@@ -124,7 +110,15 @@ def _point(nightly_run: str, runs: list[Row], floor: float) -> Point:
     middle = median(value for value, _ in values)
     censored = any(censored for value, censored in values if value <= middle)
     at = min(row["started_at"] for row in runs)
-    return Point(nightly_run, at, middle, values[0][0], values[-1][0], len(values), censored)
+    return Point(
+        nightly_run=nightly_run,
+        at=at,
+        value=middle,
+        low=values[0][0],
+        high=values[-1][0],
+        runs=len(values),
+        censored=censored,
+    )
 
 
 def window(points: Sequence[Point], nightly_runs: int, pinned: Collection[str] = ()) -> list[Point]:

@@ -127,7 +127,10 @@ class Confirmation(Model):
 
 
 class Point(Model):
-    """A nightly run's good runs of a series: median, lowest and highest."""
+    """One nightly run in a series: the median of its good runs, the lowest and the highest, and how many they are.
+
+    ``censored``: the median is that of a run whose observation ended first, so it is at least that.
+    """
 
     nightly_run: str
     at: str
@@ -135,7 +138,7 @@ class Point(Model):
     low: float
     high: float
     runs: int
-    censored: bool
+    censored: bool = False
 
 
 class Series(Model):

@@ -11,7 +11,6 @@ from scipy import stats
 from campaigns.statistics import changes
 from campaigns.statistics.changes import (
     MIN_NIGHTLY_RUNS,
-    Point,
     confirm,
     control_moved,
     is_good,
@@ -21,6 +20,7 @@ from campaigns.statistics.changes import (
     window,
     worst_change,
 )
+from history.results.nightly import Point
 
 QUIET = [3.00, 3.01, 2.99, 3.02, 2.98, 3.00, 3.01, 2.99, 3.00, 3.01, 2.99, 3.00]  # logarithms
 ROW: dict[str, Any] = {
@@ -47,10 +47,11 @@ def row(nightly_run: int, value: float | None, **more: Any) -> dict[str, Any]:
 
 def points(values: list[float], first: int = 0) -> list[Point]:
     """A point a nightly run from logarithms, the nightly runs being n0, n1, …"""
-    return [
-        Point(f"n{nightly_run}", f"{nightly_run:03d}", math.exp(log), math.exp(log), math.exp(log), 1)
-        for nightly_run, log in enumerate(values, first)
-    ]
+    return [_point(number, math.exp(log)) for number, log in enumerate(values, first)]
+
+
+def _point(number: int, value: float) -> Point:
+    return Point(nightly_run=f"n{number}", at=f"{number:03d}", value=value, low=value, high=value, runs=1)
 
 
 # --- series ---------------------------------------------------------------------------------------
