@@ -165,7 +165,7 @@ class Producer:
 
 @dataclass
 class History:
-    """What could be recorded of the partition, in plain rows; ``drain_end`` is where the last reader stopped."""
+    """What could be recorded of the partition, in plain rows; ``drain_end`` is where the final drain stopped."""
 
     producers: list[Producer]
     effective_min_isr: int
