@@ -356,7 +356,7 @@ def _limits(result: NightlyResult) -> Block:
             f"A series is compared once it has {_needed(result)} nightly runs on one host; until then only "
             "correctness is judged.",
             "A nightly run counts as one point, however many runs it has. Intervals are at 95 %, and hold for noise "
-            "that is not correlated from nightly run to nightly run.",
+            "that is not correlated from one nightly run to the next.",
             f"At most {result.max_candidates} candidate regressions are rerun per nightly run, and at most "
             f"{result.max_alerts} performance alerts are raised. The others are on this page.",
             "A change that is as large as its margin is confirmed about half the time.",

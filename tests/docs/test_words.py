@@ -42,7 +42,7 @@ RETIRED = {
     r"\ballowances?\b": "resource limits",
     r"\bjvm: (quick|stock)\b|\bstock JVM": "fast_start, production",
     r"\bcanar(y|ies)\b": "control",
-    r"\b([Tt]o)?[Nn]ights?\b(?!-)": "nightly run",
+    r"\b([Aa]|[Tt]he|[Tt]his|of) night\b(?!-)|\b[Nn]ights\b|\b[Tt]onight\b|\bfrom night to night\b": "nightly run",
     r"\b[Ss]uspect(s|ed)?\b|\b[Ss]uspicions?\b": "candidate regression",
     r"\bsilent series\b|\bseries is silent\b": "missing data",
     r"\b[Pp]lanted\b|\bplants?\b": "injected slowdown",
@@ -140,6 +140,9 @@ def test_a_retired_word_is_found_and_its_neighbour_is_not() -> None:
     found = retired_in("The hunt ends as the first promise is broken.")
 
     assert found == ["'hunt': fuzz", "'promise is broken': guarantee violated"]
-    assert retired_in("The canary ran last night.") == ["'canary': control", "'night': nightly run"]
+    assert retired_in("The canary ran tonight.") == ["'canary': control", "'tonight': nightly run"]
     assert retired_in("A bit is flipped; the orbit of a doubled epoch; Huntington.") == []
-    assert retired_in("The nightly run night-1 has a history; an unsuspecting plantation, fortnightly.") == []
+    assert (
+        retired_in("The nightly run night-1, as every night, has a history; an unsuspecting plantation, fortnightly.")
+        == []
+    )
