@@ -26,7 +26,7 @@ MAX_S = 4 * 3600
 
 
 class Question(BaseModel):
-    """What every such campaign is asked. No ``fault_mix`` is the shipped one."""
+    """What every such campaign is asked. No ``fault_mix`` means the one that comes with Plimsoll."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -36,7 +36,7 @@ class Question(BaseModel):
 
 
 def fault_mix(file: str, runtime: str) -> FaultMix:
-    """The fault mix of a file, or the shipped one, without what the runtime or the host's kernel cannot do.
+    """The fault mix of a file, or the usual one, without what the runtime or the host's kernel cannot do.
 
     Raises:
         BadInput: it is no fault mix, or nothing of it is left.

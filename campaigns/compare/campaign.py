@@ -93,9 +93,10 @@ class InjectedSlowdown(_Model):
 class Settings(_Model):
     """The question. ``primary`` maps ``<metric>@<phase>``, or ``<metric>`` of the whole run, to its margin.
 
-    ``changes`` are made on both sides, and each broker of either gets ``resource_limits``. The view ``matched`` keeps
-    the scenario's own settings and shows the code's effect; ``shipped`` drops its short timers and shows what somebody
-    who upgrades sees; in ``unfinalised`` head's brokers still speak as base's, as between the two halves of an upgrade.
+    ``changes`` are made on both sides, and each broker of either gets ``resource_limits``. The view ``same_settings``
+    keeps the scenario's own settings and shows the code's effect; ``default_settings`` drops its short timers and shows
+    what somebody who upgrades sees; in ``unfinalised`` head's brokers still speak as base's, as between the two halves
+    of an upgrade.
     """
 
     base: Side
@@ -105,7 +106,7 @@ class Settings(_Model):
     aa_pairs: int = Field(default=5, ge=2)
     primary: dict[str, float] = Field(default_factory=dict)
     secondary_margin: float = Field(default=0.10, gt=0)
-    view: Literal["matched", "shipped", "unfinalised"] = "matched"
+    view: Literal["same_settings", "default_settings", "unfinalised"] = "same_settings"
     changes: dict[str, Any] = Field(default_factory=dict)
     resource_limits: dict[str, Any] | None = Field(default_factory=lambda: {"cpus": 1.0})
     injected_slowdown: InjectedSlowdown | None = None
@@ -359,7 +360,7 @@ def _view(asked: Settings, role: str, scenario: str) -> dict[str, Any]:
     if asked.view == "unfinalised" and role == "head":
         base = version_of(reported_version(asked.base.kafka))
         return {"cluster": {"metadata_version": base.minor_release}}
-    if asked.view != "shipped":
+    if asked.view != "default_settings":
         return {}
     told = load_scenario(scenario)
     own = load_scenario(scenario, combined(asked.changes, side.changes))

@@ -11,7 +11,7 @@ from history.results.base import Model, State, Summary, Verdict
 
 Arm = Literal["base", "head"]
 Role = Literal["primary", "secondary", "why"]  # ``why`` explains, and is never judged
-View = Literal["matched", "shipped", "unfinalised"]
+View = Literal["same_settings", "default_settings", "unfinalised"]
 EffectVerdict = Literal["regression", "improvement", "equivalent", "inconclusive"]
 Overall = Literal["correctness regression", "regression", "improvement", "equivalent", "inconclusive"]
 GuaranteeVerdict = Literal["regression", "improvement", "both", "none", "unknown"]

@@ -25,7 +25,7 @@ def campaign(pairs: int = 10, aa_pairs: int = 3, **settings: Any) -> Campaign:
         "aa_pairs": aa_pairs,
         "primary": {"latency_p99_ms@steady": 0.05},
         "secondary_margin": 0.10,
-        "view": "matched",
+        "view": "same_settings",
         "changes": {},
         "resource_limits": {"cpus": 1.0},
         "injected_slowdown": None,

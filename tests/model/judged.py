@@ -28,7 +28,7 @@ from spark.checks.watermarks import Facts, Fault
 from spark.folder import recorded
 from spark.folder.tables import rows
 from spark.job import LIMITS, WHOLE
-from tests.model.replicated_log import BROKERS, EVICT_NS, Batch, History
+from tests.model.replicated_log import BROKERS, MAX_ISR_LAG_NS, Batch, History
 from tests.spark.folders import TP, batch, values
 
 WHERE = TP["topic"], TP["partition"]
@@ -63,7 +63,7 @@ def facts(history: History) -> Facts:
         states=states(history),
         starts=starts(history),
         faults=[Fault(*fault) for fault in history.faults],
-        max_isr_lag_ns=EVICT_NS,
+        max_isr_lag_ns=MAX_ISR_LAG_NS,
         effective_min_isr=history.effective_min_isr,
         strict_min_isr=history.strict_min_isr,
         lax_min_isr=not history.strict_min_isr,
@@ -199,7 +199,7 @@ class Tables:
         return self._all(
             LIMITS,
             lambda h: [
-                {"max_isr_lag_ns": EVICT_NS, "effective_min_isr": h.effective_min_isr if h.strict_min_isr else 0}
+                {"max_isr_lag_ns": MAX_ISR_LAG_NS, "effective_min_isr": h.effective_min_isr if h.strict_min_isr else 0}
             ],
         )
 

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 MS = 1_000_000
 TICK_NS = 100 * MS
 LAG_NS = 1_000 * MS  # replica.lag.time.max.ms
-EVICT_NS = LAG_NS * 3 // 2
+MAX_ISR_LAG_NS = LAG_NS * 3 // 2
 SESSION_NS = 800 * MS  # broker.session.timeout.ms
 REQUEST_NS = 400 * MS  # request.timeout.ms
 DELIVERY_NS = 1_500 * MS  # delivery.timeout.ms

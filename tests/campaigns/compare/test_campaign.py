@@ -73,25 +73,26 @@ def test_what_was_left_open_is_filled_in():
 def test_matched_keeps_the_short_timers_and_shipped_drops_them():
     """Shipped: Kafka's own lag time, session and heartbeat, and waits that are long enough for them."""
     name = "follower_lag_then_leader_kill"
-    matched, shipped = (
-        load_scenario(name, made(scenarios=name, view=view).items[-1].changes) for view in ("matched", "shipped")
+    same_settings, default_settings = (
+        load_scenario(name, made(scenarios=name, view=view).items[-1].changes)
+        for view in ("same_settings", "default_settings")
     )
 
-    assert matched.cluster.config == {"replica.lag.time.max.ms": "4000"}
-    assert shipped.cluster.config == {
+    assert same_settings.cluster.config == {"replica.lag.time.max.ms": "4000"}
+    assert default_settings.cluster.config == {
         "auto.leader.rebalance.enable": "true",
         "broker.heartbeat.interval.ms": "2000",
         "controlled.shutdown.retry.backoff.ms": "5000",
         "replica.high.watermark.checkpoint.interval.ms": "5000",
     }
-    assert [phase.steps[-2].limit for phase in matched.phases[2:]] == [60]
-    assert [phase.steps[-2].limit for phase in shipped.phases[2:]] == [120]
-    assert matched.topics == shipped.topics
+    assert [phase.steps[-2].limit for phase in same_settings.phases[2:]] == [60]
+    assert [phase.steps[-2].limit for phase in default_settings.phases[2:]] == [120]
+    assert same_settings.topics == default_settings.topics
 
 
 def test_each_side_is_shipped_with_the_timers_of_its_own_mode():
     """ZooKeeper's session is 18 s, KRaft's 9 s."""
-    found = made(base="2.8.2", scenarios="survived_faults", view="shipped").items
+    found = made(base="2.8.2", scenarios="survived_faults", view="default_settings").items
     timeouts = {item.kafka: item.changes["cluster"]["session_timeout"] for item in found}
 
     assert timeouts == {"2.8.2": "18s", "3.9.1": "9s"}
@@ -130,7 +131,7 @@ def test_a_version_may_be_compared_with_itself():
 def test_head_may_be_a_build_of_ones_own(own, monkeypatch):
     """A folder, an archive or an image: it has the mode of the version that it reports."""
     monkeypatch.setattr(campaign, "reported_version", lambda kafka: "4.4.0" if kafka == own else kafka)
-    assert {item.kafka for item in made(head=own, view="shipped").items} == {"3.9.0", own}
+    assert {item.kafka for item in made(head=own, view="default_settings").items} == {"3.9.0", own}
 
 
 def test_a_slowdown_is_injected_into_head_alone():
