@@ -1,7 +1,8 @@
 """What real comparisons said whose truth is known: ``python -m bench.comparisons [SITE]`` counts them.
 
-A version against itself has no difference, and a planted slowdown has one of a known size. Every finished comparison of
-either kind under SITE (``site/``) becomes a row of docs/data/comparisons.json, once; ``bench.trust`` counts them.
+A version against itself has no difference, and an injected slowdown has one of a known size. Every finished comparison
+of either kind under SITE (``site/``) becomes a row of docs/data/comparisons.json, once; ``bench.trust``
+counts them.
 """
 
 from __future__ import annotations
@@ -19,9 +20,13 @@ RESULTS = ROOT / "docs" / "data" / "comparisons.json"
 
 def row_of(result: CompareResult) -> dict[str, Any] | None:
     """What counts of a comparison; None where its truth is not known, runs are missing, or it was refused."""
-    base, head, runs, plant = result.sides.base, result.sides.head, result.runs, result.plant
+    base, head, runs, injected_slowdown = result.sides.base, result.sides.head, result.runs, result.injected_slowdown
     itself = (base.kafka, base.changes) == (head.kafka, head.changes)
-    if result.refusals or runs.recorded < runs.planned or not (itself if plant is None else plant.size):
+    if (
+        result.refusals
+        or runs.recorded < runs.planned
+        or not (itself if injected_slowdown is None else injected_slowdown.size)
+    ):
         return None
     primary = [effect for effect in result.effects if effect.role == "primary"]
     effects = {"metric", "phase", "n", "margin", "mean", "low", "high", "verdict"}
@@ -31,7 +36,8 @@ def row_of(result: CompareResult) -> dict[str, Any] | None:
         "kafka": base.kafka,
         "scenarios": result.scenarios,
         "pairs": result.pairs,
-        "planted": plant and plant.model_dump(include={"metric", "size", "words", "found", "in_force"}),
+        "injected": injected_slowdown
+        and injected_slowdown.model_dump(include={"metric", "size", "words", "found", "took_effect"}),
         "verdicts": [effect.verdict for effect in primary],
         "seen": [effect.model_dump(include=effects) for effect in primary],
         "calibration": [own.verdict for own in result.noise if own.role == "primary"],

@@ -29,7 +29,7 @@ from reports.timeline import in_words
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "docs" / "known-bugs.json"
 PAGE = ROOT / "docs" / "known-bugs.md"
-STORIES = ROOT / "docs" / "known-bugs"
+TIMELINES = ROOT / "docs" / "known-bugs"
 DECIDED = ("found", "clean")
 Json = dict[str, Any]
 
@@ -42,10 +42,10 @@ def main(folders: Sequence[str]) -> None:
         rows |= {row["run_id"]: row for row in tries_of(result)}
         runs = folder.resolve().parents[2] / "runs"
         for bug in BUGS:
-            _keep_story(bug, result, runs)
+            _keep_timeline(bug, result, runs)
     for bug in BUGS:
-        if kept := _read(STORIES / f"{bug.name}.json", {}):
-            (STORIES / f"{bug.name}.md").write_text(render_story(bug, kept))
+        if kept := _read(TIMELINES / f"{bug.name}.json", {}):
+            (TIMELINES / f"{bug.name}.md").write_text(render_timeline(bug, kept))
     RESULTS.write_text(json.dumps(list(rows.values()), indent=1) + "\n")
     PAGE.write_text(render(list(rows.values())))
 
@@ -101,7 +101,7 @@ def render(rows: Sequence[Mapping[str, Any]]) -> str:
         lines += [_line(bug, version, own) for version in dict.fromkeys(row["version"] for row in own)]
     lines += ["", "## What goes wrong", ""]
     for bug in BUGS:
-        page = STORIES / f"{bug.name}.md"
+        page = TIMELINES / f"{bug.name}.md"
         told = f"; [replica by replica](known-bugs/{bug.name}.md)" if page.exists() else ""
         lines.append(f"- **{bug.issue}**: {bug.title}. Scenario `{bug.scenario}`{told}.")
     return "\n".join(lines) + "\n"
@@ -140,9 +140,9 @@ def _counts(rows: Sequence[Mapping[str, Any]], what: str) -> str:
 # --- a bug's own page ----------------------------------------------------------------------------------
 
 
-def _keep_story(bug: Bug, result: Mapping[str, Any], runs: Path) -> None:
+def _keep_timeline(bug: Bug, result: Mapping[str, Any], runs: Path) -> None:
     """The first found and the first clean run of a bug whose folders are there, as data."""
-    file = STORIES / f"{bug.name}.json"
+    file = TIMELINES / f"{bug.name}.json"
     kept: Json = _read(file, {})
     fresh: Json = {}
     for arm in (arm for arm in result["arms"] if arm["bug"] == bug.name):
@@ -150,13 +150,13 @@ def _keep_story(bug: Bug, result: Mapping[str, Any], runs: Path) -> None:
             if run["outcome"] in ("found", "clean") and run["outcome"] not in fresh:
                 folder = runs / run["run_id"]
                 if RunFolder(folder).verdict_file.is_file():
-                    fresh[run["outcome"]] = {**story_of(folder), "version": arm["version"]}
+                    fresh[run["outcome"]] = {**timeline_of(folder), "version": arm["version"]}
     if kept := kept | fresh:
-        STORIES.mkdir(exist_ok=True)
+        TIMELINES.mkdir(exist_ok=True)
         file.write_text(json.dumps(kept, indent=1, ensure_ascii=False) + "\n")
 
 
-def story_of(run: Path) -> Json:
+def timeline_of(run: Path) -> Json:
     """What a judged run's tables tell: each moment on each replica, what the judge found, the fate of the sends.
 
     Of several topics it is the first that the replicas are told of, partition 0.
@@ -245,14 +245,14 @@ def _anomalies(folder: RunFolder) -> list[Json]:
     for row in rows:
         told = found.setdefault(
             (row["anomaly"], row["allowed"]),
-            {"anomaly": row["anomaly"], "permitted": row["allowed"], "count": 0, "first": row["story"]},
+            {"anomaly": row["anomaly"], "permitted": row["allowed"], "count": 0, "first": row["explanation"]},
         )
         told["count"] += 1
     return list(found.values())
 
 
 def _sends(folder: RunFolder) -> list[Json]:
-    """By client and acks: how many were sent, and how many of those acknowledged the last reader was given."""
+    """By client and acks: how many were sent, and how many of those acknowledged the final drain read."""
     sends = pq.read_table(folder.table("sends"), columns=["producer_id", "seq", "acks", "outcome"]).to_pylist()
     polls = pq.read_table(folder.table("polls"), columns=["producer_id", "seq", "pass"]).to_pylist()
     read = {(row["producer_id"], row["seq"]) for row in polls if row["pass"] == "final"}
@@ -269,7 +269,7 @@ def _sends(folder: RunFolder) -> list[Json]:
     ]
 
 
-def render_story(bug: Bug, kept: Mapping[str, Any]) -> str:
+def render_timeline(bug: Bug, kept: Mapping[str, Any]) -> str:
     """The page of one bug: the run that found it and, beside it, one that did not."""
     why = load_scenario(bug.scenario, bug.bad_changes).why
     lines = [

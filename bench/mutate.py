@@ -50,7 +50,7 @@ class Copy(NamedTuple):
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Damage, judge, count; 0 when everything was seen and no clean copy was accused."""
+    """Damage, judge, count; 0 when everything was seen and no violation was reported on a clean copy."""
     parser = argparse.ArgumentParser(prog="make mutate", description=__doc__)
     parser.add_argument("runs", nargs="*", type=Path, help="clean run folders instead of runs/mutate/clean")
     parser.add_argument("--places", type=int, default=1, help="places to damage in each run, for each kind")

@@ -117,7 +117,7 @@ def limits(
         that a check works, not that no other damage exists. No kind of damage tests {_code(untested_checks())}.""",
         """**Known bugs are reproduced by recipes written for them.** Finding them says little about unknown ones.""",
         f"""**Few real comparisons.** The largest has {largest} pairs, and there {_are(of_largest)} of that size. Their
-        latency is calmer than a stock cluster's.""",
+        latency is calmer than that of a cluster with default settings.""",
         """**Simulations use normal noise of a known size.** They say nothing about Kafka; real noise may be worse.""",
         """**A pass is about one run.** Everything that had to hold was checked and held there, under the faults and the
         load of that run. It is no probability for production.""",
@@ -253,14 +253,14 @@ def _range(counts: Iterable[int]) -> str:
 
 def real_comparisons(rows: Sequence[Row]) -> list[str]:
     """False alarms of a version against itself, and how often each injected slowdown was found."""
-    itself = [row["verdicts"] for row in rows if not row["planted"]]
+    itself = [row["verdicts"] for row in rows if not row["injected"]]
     calibrated = [row["calibration"] for row in rows if row["calibration"]]
-    injected = [row for row in rows if row["planted"]]
+    injected = [row for row in rows if row["injected"]]
     lines = [
         "## What did real comparisons find?",
         "",
         *_prose(
-            """`python -m bench.planted` runs comparisons whose truth is known: Kafka 3.9.1 on both sides, two brokers,
+            """`python -m bench.injected` runs comparisons whose truth is known: Kafka 3.9.1 on both sides, two brokers,
             150 records a second, and followers whose fetches last as long as a timer says. What is found here is the
             most to expect; noise takes from it. With two or three pairs hardly anything can be called a regression, so
             that no false alarm among them says little."""
@@ -275,9 +275,9 @@ def real_comparisons(rows: Sequence[Row]) -> list[str]:
         "| injected | pairs | found | rate, at 95 % | change that each comparison saw |",
         "|---|---|---|---|---|",
     ]
-    for size, pairs in sorted({(row["planted"]["size"], row["pairs"]) for row in injected}):
-        own = [row for row in injected if (row["planted"]["size"], row["pairs"]) == (size, pairs)]
-        found = sum(row["planted"]["found"] for row in own)
+    for size, pairs in sorted({(row["injected"]["size"], row["pairs"]) for row in injected}):
+        own = [row for row in injected if (row["injected"]["size"], row["pairs"]) == (size, pairs)]
+        found = sum(row["injected"]["found"] for row in own)
         low, high = clopper_pearson(found, len(own))
         seen = "; ".join(_change(effect) for row in own for effect in row["seen"])
         lines.append(f"| {size:.0%} | {pairs} | {found} of {len(own)} | {low:.0%} to {high:.0%} | {seen} |")
@@ -383,9 +383,9 @@ def nightly_screen(found: Row) -> list[str]:
         "## What does the nightly screen find? (simulated)",
         "",
         *_prose(
-            f"""A history has {found["nights"]} nightly runs of {found["runs"]} repetitions, of which
-            {found["nights"] - changes.MIN_NIGHTS} have a basis and are screened. Beside it are a control of
-            {screen.CANARY_RUNS} runs and a pinned release; a nightly run with a candidate regression reruns
+            f"""A history has {found["nightly_runs"]} nightly runs of {found["runs"]} repetitions, of which
+            {found["nightly_runs"] - changes.MIN_NIGHTLY_RUNS} have a basis and are screened. Beside it are a control of
+            {screen.CONTROL_RUNS} runs and a pinned release; a nightly run with a candidate regression reruns
             {found["pairs"]} pairs. Window {found["window"]}, margin {found["margin"]:.0%}, alpha {found["alpha"]}. Left
             out are the cool-down after a refuted candidate, confirmations that stay, pinned nightly runs, and the
             comparison of the newest level with all earlier ones."""
@@ -401,7 +401,7 @@ def nightly_screen(found: Row) -> list[str]:
         "|---|---|---|---|",
     ]
     for row in found["false_alarms"]:
-        cells = [_alarmed(row, name) for name in ("screened", "suspected", "confirmed")]
+        cells = [_alarmed(row, name) for name in ("screened", "candidates", "confirmed")]
         lines.append(f"| {screen.KINDS[row['kind']]} | {' | '.join(cells)} |")
     lines += [
         "",
@@ -428,7 +428,7 @@ def nightly_screen(found: Row) -> list[str]:
 
 def _alarmed(row: Row, name: str) -> str:
     low, high = row[name]["interval"]
-    share = row[name]["nights"] / row["nights"]
+    share = row[name]["nightly_runs"] / row["nightly_runs"]
     return f"{row[name]['histories']} of {row['histories']}: {low:.1%} to {high:.1%} ({share:.2%})"
 
 

@@ -325,7 +325,7 @@ def load_of_a_broker(write: float, replication_factor: int, brokers: int) -> flo
 
 
 class Demand(NamedTuple):
-    """What one broker needs of one resource; ``degraded`` is with another one away, ``limit`` its allowance."""
+    """What one broker needs of one resource; ``degraded`` is with another one away, ``limit`` what it may use."""
 
     resource: str
     unit: str

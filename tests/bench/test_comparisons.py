@@ -10,9 +10,9 @@ from tests.campaigns.comparison import NOISE, campaign, rows
 
 SIDE = {"kafka": "3.9.1", "name": "Kafka 3.9.1", "changes": {}}
 METRIC = "latency_p99_ms@steady"
-PLANT = {"metric": METRIC, "size": 0.10, "changes": {}, "words": "a tenth of the CPU", "shows_in": METRIC}
+SLOWDOWN = {"metric": METRIC, "size": 0.10, "changes": {}, "words": "a tenth of the CPU", "shows_in": METRIC}
 ITSELF = campaign(base=SIDE, head=SIDE)
-PLANTED = campaign(base=SIDE, head=SIDE, plant=PLANT)
+INJECTED = campaign(base=SIDE, head=SIDE, injected_slowdown=SLOWDOWN)
 
 
 def test_a_version_against_itself_counts():
@@ -20,24 +20,24 @@ def test_a_version_against_itself_counts():
     row = comparisons.row_of(result(ITSELF, rows(ITSELF, noise=[0.5 * n for n in NOISE])))
 
     assert row is not None
-    assert (row["verdicts"], row["planted"], row["pairs"]) == (["equivalent"], None, 10)
+    assert (row["verdicts"], row["injected"], row["pairs"]) == (["equivalent"], None, 10)
     assert row["calibration"] == ["equivalent"]
 
 
 @pytest.mark.parametrize(("change", "found"), [(0.10, True), (0.03, False)])
-def test_a_planted_slowdown_counts(change, found):
-    """Whether the planted metric was called a regression."""
-    row = comparisons.row_of(result(PLANTED, rows(PLANTED, change)))
+def test_an_injected_slowdown_counts(change, found):
+    """Whether the injected metric was called a regression."""
+    row = comparisons.row_of(result(INJECTED, rows(INJECTED, change)))
 
     assert row is not None
-    shown = {"metric": PLANT["metric"], "size": 0.10, "words": PLANT["words"], "found": found}
-    assert {name: row["planted"][name] for name in shown} == shown
-    assert [effect["n"] for effect in row["planted"]["in_force"]] == [10]
+    shown = {"metric": SLOWDOWN["metric"], "size": 0.10, "words": SLOWDOWN["words"], "found": found}
+    assert {name: row["injected"][name] for name in shown} == shown
+    assert [effect["n"] for effect in row["injected"]["took_effect"]] == [10]
 
 
 def test_what_is_not_known_or_not_finished_does_not_count():
-    """Two versions; a plant of no known size; a comparison that lacks runs; one whose scenario changed."""
-    two, sizeless = campaign(), campaign(base=SIDE, head=SIDE, plant={**PLANT, "size": None})
+    """Two versions; a injected slowdown of no known size; a comparison that lacks runs; one whose scenario changed."""
+    two, sizeless = campaign(), campaign(base=SIDE, head=SIDE, injected_slowdown={**SLOWDOWN, "size": None})
 
     assert comparisons.row_of(result(two, rows(two))) is None
     assert comparisons.row_of(result(sizeless, rows(sizeless))) is None

@@ -8,7 +8,7 @@ import pytest
 from bench import comparisons, mutate, power, reliability, screen, trust
 from bench.mutations.kinds import KINDS
 from campaigns.compare.campaign import result
-from tests.bench.test_comparisons import ITSELF, PLANTED
+from tests.bench.test_comparisons import INJECTED, ITSELF
 from tests.campaigns.comparison import rows
 
 SIMULATED = {"simulations": 200, "improvement": 0, "equivalent": 0, "noise": 0.05}
@@ -95,8 +95,8 @@ def test_repeated_runs_are_told_with_their_bound() -> None:
 def test_comparisons_are_counted_with_bounds() -> None:
     """No regression in one allows 95 %; one of two found; nothing counted yet is no claim."""
     itself = comparisons.row_of(result(ITSELF, rows(ITSELF)))
-    planted = [comparisons.row_of(result(PLANTED, rows(PLANTED, change))) for change in (0.10, 0.03)]
-    text = "\n".join(trust.real_comparisons([row for row in [itself, *planted] if row]))
+    injected = [comparisons.row_of(result(INJECTED, rows(INJECTED, change))) for change in (0.10, 0.03)]
+    text = "\n".join(trust.real_comparisons([row for row in [itself, *injected] if row]))
 
     assert "called a regression: **0 of 1, at most 95% at 95 % confidence**." in text
     assert "before each comparison: 0 of 3, at most 63% at 95 % confidence." in text
@@ -122,7 +122,7 @@ def test_the_screens_rates_have_their_intervals() -> None:
     rate = {"shown": 1, "of": 2, "interval": [0.013, 0.987]}
     found = screen.measure(histories=1)
     row = {"percent": 5, "noise": 0.03, "size": None, **dict.fromkeys(screen.RATES, rate)}
-    lines = trust.nightly_screen({**found, "detections": [{**row, "right_night": {"shown": 0, "of": 0}}]})
+    lines = trust.nightly_screen({**found, "detections": [{**row, "right_run": {"shown": 0, "of": 0}}]})
 
     assert lines[-1].endswith("| 50% (1% to 99%) | none | none |")
     assert "0 of 1: 0.0% to 97.5% (0.00%)" in " ".join(lines)
