@@ -44,7 +44,7 @@ log = logging.getLogger("plimsoll.judge")
 SPANS = pa.schema([("phase", pa.string()), ("from_ns", pa.int64()), ("to_ns", pa.int64())])
 # Of the cases that are kept as examples: with what their explanation needs.
 EXAMPLES = pa.schema([*JUDGED["anomalies"], ("acks", pa.string()), ("at_ns", pa.int64())])
-LIMITS = pa.schema([("topic", pa.string()), ("max_isr_lag_ns", pa.int64()), ("least_isr", pa.int32())])
+LIMITS = pa.schema([("topic", pa.string()), ("max_isr_lag_ns", pa.int64()), ("effective_min_isr", pa.int32())])
 
 SIDE_BY_SIDE = 2  # runs that are judged at the same time
 
@@ -156,7 +156,7 @@ def judge_records(spark: SparkSession, sources: Sources, counts: Counts) -> tupl
     answers, findings = questions.ask(asked, partial(_spread, spark))
     if not run.manifest.foreign:  # nobody saw the replicas of an imported history
         for row in [*_sampled(sources), *replica_checks.anomalies(sources)]:
-            told = {**row, "explanation": row["story"], "evidence": json.loads(row["evidence"])}
+            told = {**row, "evidence": json.loads(row["evidence"])}
             findings.add_case(told, row["allowed_why"])
     return answers, findings
 
@@ -207,16 +207,16 @@ def _sampled(sources: Sources) -> Iterator[dict[str, Any]]:
 
 def _explained(spark: SparkSession, sources: Sources, examples: Sequence[Mapping[str, Any]]) -> DataFrame:
     """The anomalies table: what became of each record that is gone, in a sentence."""
-    told = rows(spark, EXAMPLES, ({**row, "story": row["explanation"]} for row in examples))
+    told = rows(spark, EXAMPLES, examples)
     if sources.manifest.foreign or not examples:
         return told
     run = sources.run
     seen = frames.Witnesses(run.samples, recorded.leaders(run.isr), run.epochs, rows(spark, BROKER_LOG, sources.lines))
-    return frames.with_story(told, seen, _origin_ns(run))
+    return frames.with_explanation(told, seen, _origin_ns(run))
 
 
 def _origin_ns(run: recorded.Recorded) -> int:
-    """From where stories count their seconds, as the page does: the start of the first phase."""
+    """From where explanations count their seconds, as the page does: the start of the first phase."""
     return next((span.from_ns for span in recovery.phases(run.events)), run.manifest.started_ns)
 
 
@@ -277,7 +277,10 @@ def _limits(sources: Sources) -> list[dict[str, Any]]:
         {
             "topic": name,
             "max_isr_lag_ns": max_isr_lag_ns(sources.manifest),
-            "least_isr": max((sources.least_isr(p) for p in sources.partitions if p.topic == name), default=1) * strict,
+            "effective_min_isr": max(
+                (sources.effective_min_isr(p) for p in sources.partitions if p.topic == name), default=1
+            )
+            * strict,
         }
         for name in sources.manifest.topics
     ]

@@ -40,10 +40,10 @@ SEVERITY = {
     "behaviour_change": "S2",
 }
 GONE = ("lost_write", "truncated_ack", "unknown_offset_ack")
-CASE = ["anomaly", *PARTITION, "offset", *VALUE, "acks", "at_ns", "evidence", "story"]
+CASE = ["anomaly", *PARTITION, "offset", *VALUE, "acks", "at_ns", "evidence", "explanation"]
 
 
-def cases_of(frame: DataFrame, anomaly: str | Column, story: Column, **evidence: Column) -> DataFrame:
+def cases_of(frame: DataFrame, anomaly: str | Column, explanation: Column, **evidence: Column) -> DataFrame:
     """A frame's rows as ``CASE`` columns; ``evidence`` becomes a JSON object."""
     named = F.lit(anomaly) if isinstance(anomaly, str) else anomaly
     facts = F.to_json(F.struct(*(value.alias(name) for name, value in sorted(evidence.items()))))
@@ -51,6 +51,6 @@ def cases_of(frame: DataFrame, anomaly: str | Column, story: Column, **evidence:
     missing = [column for column, name in zip(absent, ("acks", "at_ns"), strict=True) if name not in frame.columns]
     return (
         frame.select("*", *missing)
-        .withColumns({"anomaly": named, "evidence": facts, "story": F.coalesce(story, F.lit(""))})
+        .withColumns({"anomaly": named, "evidence": facts, "explanation": F.coalesce(explanation, F.lit(""))})
         .select(*CASE)
     )

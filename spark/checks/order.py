@@ -62,7 +62,7 @@ def precommitted_read(polls: DataFrame, samples: DataFrame, leaders: DataFrame) 
         .filter(F.col("batch_epoch") == F.col("next.leader_epoch"))
         .filter(F.col("t_ns") + STALE_NS < F.col("next.until_ns"))
     )
-    story = F.format_string(
+    explanation = F.format_string(
         "Consumer %s was given offset %s while broker %s, leader in epoch %s, was at HW %s, last stable offset %s.",
         F.col("consumer_id"),
         F.col("offset"),
@@ -71,4 +71,4 @@ def precommitted_read(polls: DataFrame, samples: DataFrame, leaders: DataFrame) 
         F.col("next.high_watermark"),
         F.col("next.last_stable_offset"),
     )
-    return cases_of(early, "precommitted_read", story, sample=F.col("next"), received_ns=F.col("t_ns"))
+    return cases_of(early, "precommitted_read", explanation, sample=F.col("next"), received_ns=F.col("t_ns"))

@@ -153,7 +153,7 @@ def on_history(sources: Sources) -> list[dict[str, Any]]:
         tally("I19", elections.i19_one_leader_per_epoch(states, sources.lines, sources.views)),
         *(tally("I20", elections.i20_clean_election(history)) for history in clean.values()),
         *(
-            tally("I21", elections.i21_history_in_order(history, sources.least_isr(where)))
+            tally("I21", elections.i21_history_in_order(history, sources.effective_min_isr(where)))
             for where, history in sources.states.items()
         ),
     ]
@@ -215,7 +215,7 @@ def short_rows(where: TopicPartition, facts: Facts) -> Iterator[dict[str, Any]]:
         yield led | told | {"from_ns": from_ns, "until_ns": until_ns}
 
 
-# --- findings that break no promise -------------------------------------------------------------
+# --- findings that violate no guarantee -------------------------------------------------------------
 
 
 def anomalies(sources: Sources) -> list[dict[str, Any]]:
@@ -240,8 +240,8 @@ def _disagreements(
     sources: Sources, where: TopicPartition, lines: Sequence[elections.Row], views: Sequence[elections.Row]
 ) -> Iterator[dict[str, Any]]:
     told = elections.disagreements(sources.states.get(where, []), lines, views, sources.starts(where))
-    for story, evidence in told:
-        yield _row("source_disagreement", where, story, evidence)
+    for explanation, evidence in told:
+        yield _row("source_disagreement", where, explanation, evidence)
 
 
 def _changes(sources: Sources, where: TopicPartition) -> Iterator[dict[str, Any]]:
@@ -265,7 +265,7 @@ def _changes(sources: Sources, where: TopicPartition) -> Iterator[dict[str, Any]
             why="with ELR a replica that left the ISR below min.insync.replicas may still lead (KIP-966)",
         )
     facts = sources.facts(where)
-    if not facts.lax_min_isr or not any(len(state.isr) < facts.least_isr for state in facts.states):
+    if not facts.lax_min_isr or not any(len(state.isr) < facts.effective_min_isr for state in facts.states):
         return
     chosen = sources.run.samples.filter((F.col("topic") == where.topic) & (F.col("partition") == where.partition))
     moved = watermarks.hw_below_min_isr(of_samples(where, chosen.toArrow(), facts))
@@ -274,14 +274,14 @@ def _changes(sources: Sources, where: TopicPartition) -> Iterator[dict[str, Any]
             "behaviour_change",
             where,
             f"The high watermark went from {told['from_hw']} to {told['to_hw']} with ISR {told['isr']}, below "
-            f"min.insync.replicas={told['least_isr']}.",
+            f"min.insync.replicas={told['effective_min_isr']}.",
             told,
             why="up to 3.6 the high watermark goes on below min.insync.replicas; from 3.7 it stands (KAFKA-15583)",
         )
 
 
 def _row(
-    anomaly: str, where: TopicPartition, story: str, evidence: Mapping[str, Any], why: str | None = None
+    anomaly: str, where: TopicPartition, explanation: str, evidence: Mapping[str, Any], why: str | None = None
 ) -> dict[str, Any]:
     return {
         "anomaly": anomaly,
@@ -293,6 +293,6 @@ def _row(
         "seq": None,
         "allowed": why is not None,
         "allowed_why": why,
-        "story": story,
+        "explanation": explanation,
         "evidence": json.dumps(evidence, sort_keys=True),
     }

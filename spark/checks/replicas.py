@@ -197,7 +197,7 @@ class _Quiet(NamedTuple):
     reached_ns: int | None
 
 
-def i10_quiescence(evidence: PartitionEvidence, *, least_isr: int) -> Checks:
+def i10_quiescence(evidence: PartitionEvidence, *, effective_min_isr: int) -> Checks:
     """I10, all versions; serves C4, C12, C18 and C25.
 
     With no produce, HW = LEO on the leader, and every in-sync replica follows, within a limit.
@@ -206,7 +206,7 @@ def i10_quiescence(evidence: PartitionEvidence, *, least_isr: int) -> Checks:
     until it is evicted, after at most 1.5 x replica.lag.time.max.ms, so a stuck HW is a violation only if the
     same ISR was seen for longer than that and the settling time, even if something cured it later; a shorter
     stretch that did not converge proves nothing and is left out. From 3.7 (KIP-966) HW stands still by design
-    below min.insync.replicas: ``least_isr`` is 0 where that gate is closed.
+    below min.insync.replicas: ``effective_min_isr`` is 0 where that gate is closed.
     ``changes`` are the controller's own states where it left any: a leader that was cut off from it shows an old ISR.
 
     Of the outages those of a controller or of the leader leave out the stretch: nobody may have been
@@ -215,7 +215,7 @@ def i10_quiescence(evidence: PartitionEvidence, *, least_isr: int) -> Checks:
     """
     limit_ns = evidence.facts.max_isr_lag_ns + SETTLE_NS
     checked, violations = 0, []
-    for quiet in _quiet(evidence.samples.with_epoch, evidence.changes, least_isr):
+    for quiet in _quiet(evidence.samples.with_epoch, evidence.changes, effective_min_isr):
         if _overlapping(evidence.facts.outages, quiet, {None, quiet.leader}):
             continue
         quiet_ns = quiet.to_ns - quiet.from_ns
@@ -239,11 +239,11 @@ def i10_quiescence(evidence: PartitionEvidence, *, least_isr: int) -> Checks:
     return Checks(checked, violated_ns, lambda place: violations[place][1])
 
 
-def _quiet(samples: Samples, changes: Sequence[Change], least_isr: int) -> Iterator[_Quiet]:
+def _quiet(samples: Samples, changes: Sequence[Change], effective_min_isr: int) -> Iterator[_Quiet]:
     """The stretches in which the log end of whoever led stood still, within one state of the partition."""
     ends = [*(change.received_ns for change in changes[1:]), FOREVER_NS]
     for change, until_ns in zip(changes, ends, strict=False):
-        if len(change.isr) < least_isr:
+        if len(change.isr) < effective_min_isr:
             continue
         led = samples.of_epoch(change.leader, change.leader_epoch).answered
         begin, end = np.searchsorted(led.received_ns, [change.received_ns, until_ns])

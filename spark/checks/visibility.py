@@ -80,7 +80,7 @@ def hanging_transaction(evidence: PartitionEvidence, limit_ns: int, faults: Sequ
 
     Sound because the coordinator aborts a transaction ``transaction.timeout.ms`` after its begin, whatever became of
     its producer. It looks every ``transaction.abort.timed.out.transaction.cleanup.interval.ms``, and a fault may take
-    it away: only a stretch with no fault in force (``faults``, from injection to heal) that is longer than all that
+    it away: only a stretch with no fault active (``faults``, from injection to heal) that is longer than all that
     (``limit_ns``) counts. The last stable offset is the first open transaction's first record, so that one value is
     one transaction. The bugs behind KIP-890 leave such transactions, at which ``read_committed`` readers stop for good.
     """
@@ -121,7 +121,7 @@ def hanging_transaction(evidence: PartitionEvidence, limit_ns: int, faults: Sequ
 
 
 def longest_quiet_ns(from_ns: int, to_ns: int, faults: Sequence[tuple[int, int]]) -> int:
-    """The longest part of a span of time in which no fault was in force."""
+    """The longest part of a span of time in which no fault was active."""
     longest, since_ns = 0, from_ns
     for begin_ns, end_ns in sorted(faults):
         if end_ns <= since_ns:

@@ -193,8 +193,8 @@ def hw_below_min_isr(evidence: PartitionEvidence) -> Checks:
 def _below_min_isr(evidence: PartitionEvidence) -> Iterator[_Found]:
     samples, facts = evidence.samples.with_epoch, evidence.facts
     for state, since_ns, until_ns in facts.stretches:
-        least_isr = at_most_all(facts.smallest_isr, state)
-        if len(state.isr) >= least_isr or state.leader < 0:
+        effective_min_isr = at_most_all(facts.smallest_isr, state)
+        if len(state.isr) >= effective_min_isr or state.leader < 0:
             continue
         shown = _within(samples.of_epoch(state.leader, state.leader_epoch), since_ns - SLACK_NS + UNFENCED_NS, until_ns)
         if len(shown) > 1:
@@ -207,7 +207,7 @@ def _below_min_isr(evidence: PartitionEvidence) -> Iterator[_Found]:
                     "leader": state.leader,
                     "leader_epoch": state.leader_epoch,
                     "isr": sorted(state.isr),
-                    "least_isr": least_isr,
+                    "effective_min_isr": effective_min_isr,
                     "from_hw": int(shown.hw[low]),
                     "to_hw": int(shown.hw[high]),
                     "samples": len(shown),
@@ -262,7 +262,7 @@ def _epoch_starts(evidence: PartitionEvidence) -> Iterator[_Found]:
 
 def _late(shown: Samples, stretches: Sequence[Stretch], facts: Facts) -> int | None:
     """When the first sample was answered that was taken when the high watermark had had time enough."""
-    needed = 0 if facts.lax_min_isr else facts.least_isr
+    needed = 0 if facts.lax_min_isr else facts.effective_min_isr
     for state, since_ns, until_ns in stretches:
         if len(state.isr) < at_most_all(needed, state):
             continue

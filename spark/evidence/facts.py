@@ -56,7 +56,7 @@ class Facts:
 
     ``starts`` maps a leader epoch to the offset where it begins; ``max_isr_lag_ns`` is the longest that a member of
     the ISR may lag;
-    ``least_isr`` is min(min.insync.replicas, replicas), the largest that was in force, and ``lowest_min_isr``
+    ``effective_min_isr`` is min(min.insync.replicas, replicas), the largest that was active, and ``lowest_min_isr``
     the smallest, where a step changed it; a state with fewer replicas needs no more than those (``at_most_all``). Below
     it HW stands still in all versions of the run (``strict_min_isr``), in none of them (``lax_min_isr``), or in some.
     """
@@ -67,7 +67,7 @@ class Facts:
     outages: Sequence[Outage] = ()
     new_logs: Sequence[NewLog] = ()
     max_isr_lag_ns: int = 45_000_000_000
-    least_isr: int = 1
+    effective_min_isr: int = 1
     lowest_min_isr: int | None = None
     strict_min_isr: bool = True
     lax_min_isr: bool = False
@@ -75,7 +75,7 @@ class Facts:
     @property
     def smallest_isr(self) -> int:
         """The ISR below which nothing may be committed, whatever min.insync.replicas was at the moment."""
-        return self.least_isr if self.lowest_min_isr is None else self.lowest_min_isr
+        return self.effective_min_isr if self.lowest_min_isr is None else self.lowest_min_isr
 
     @cached_property
     def dated(self) -> list[State]:
@@ -105,6 +105,6 @@ class Facts:
         return min(after, default=FOREVER_NS)
 
 
-def at_most_all(least_isr: int, state: State) -> int:
+def at_most_all(effective_min_isr: int, state: State) -> int:
     """min.insync.replicas as it is active in a state: all replicas are enough, and ``reassign`` changes how many."""
-    return min(least_isr, len(state.replicas) or least_isr)
+    return min(effective_min_isr, len(state.replicas) or effective_min_isr)

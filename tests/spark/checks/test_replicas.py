@@ -127,10 +127,10 @@ def cured(history, *, at):
     return [row | reached if row["broker_id"] == 1 and row["sent_ns"] >= at * S else row for row in literal], views
 
 
-def quiescence(history, *outages, least_isr=1, **known):
+def quiescence(history, *outages, effective_min_isr=1, **known):
     """(checked, violations) of I10."""
     told = partition(*history, facts=Facts(outages=outages, **EVICTED), **known)
-    return counted(replicas.i10_quiescence(told, least_isr=least_isr))
+    return counted(replicas.i10_quiescence(told, effective_min_isr=effective_min_isr))
 
 
 def test_i10_a_high_watermark_that_stays_behind():
@@ -143,7 +143,7 @@ def test_i10_a_high_watermark_that_stays_behind():
     assert quiescence(quiet(5, 4)) == (0, 0)
     assert quiescence(quiet(9, 10, follower=(5, 9))) == (1, 1)
     assert quiescence(quiet(9, 10, follower=(5, 5), isr=(1,))) == (1, 0)
-    assert quiescence(quiet(5, 10, isr=(1,)), least_isr=2) == (0, 0)
+    assert quiescence(quiet(5, 10, isr=(1,)), effective_min_isr=2) == (0, 0)
     assert quiescence(cured(quiet(5, 10), at=9)) == (1, 1)
     assert quiescence(cured(quiet(5, 10), at=5)) == (1, 0)
 
@@ -184,7 +184,7 @@ def test_i10_a_leader_that_was_cut_off_is_judged_by_the_controller():
 def test_i10_tells_who_was_behind():
     """The evidence has the leader's state, each follower's last sample, and how long it took."""
     told = partition(*quiet(9, 10, follower=(5, 9)), facts=Facts(**EVICTED))
-    found = replicas.i10_quiescence(told, least_isr=1)
+    found = replicas.i10_quiescence(told, effective_min_isr=1)
 
     assert found.violated_ns.tolist() == [10 * S + MS]
     assert found.evidence(0) == {
@@ -234,11 +234,11 @@ def test_a_short_isr_is_known_since_its_leader_showed_it():
     ]
     own = isr_view(6 * S, 1, 3, [1])
 
-    def short(view, least_isr=2):
-        return replicas.short_isrs(partition([], [view], facts=Facts(states, least_isr=least_isr)))
+    def short(view, effective_min_isr=2):
+        return replicas.short_isrs(partition([], [view], facts=Facts(states, effective_min_isr=effective_min_isr)))
 
     assert short(own) == [ShortIsr(1, 3, (1,), 8 * S + MS, 20 * S)]
-    assert short(own, least_isr=1) == []
+    assert short(own, effective_min_isr=1) == []
     assert short(own | {"observer": "2"}) == []
 
 
@@ -249,5 +249,5 @@ def test_without_samples_nothing_is_checked():
 
     assert [counted(check(nothing)) for check in checks] == [(0, 0)] * 4
     assert counted(replicas.i8_leader_completeness(nothing)) == (0, 0)
-    assert counted(replicas.i10_quiescence(nothing, least_isr=1)) == (0, 0)
+    assert counted(replicas.i10_quiescence(nothing, effective_min_isr=1)) == (0, 0)
     assert counted(replicas.i26_stable_offset(nothing)) == (0, 0)

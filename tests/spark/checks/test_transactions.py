@@ -45,13 +45,13 @@ def test_hanging_transactions(spark):
 
     alone = hanging()
     assert alone.keys() == {0, 5}
-    assert alone[0]["story"] == (
-        "The last stable offset stayed at 40 for 31.0 s with no fault in force, below the high watermark 50: "
+    assert alone[0]["explanation"] == (
+        "The last stable offset stayed at 40 for 31.0 s with no fault active, below the high watermark 50: "
         "transaction 7 of load-1 never ended."
     )
     assert (alone[0]["producer_id"], alone[0]["seq"], alone[0]["offset"]) == ("load-1", 3, 40)
     assert alone[5]["producer_id"] is None
-    assert alone[5]["story"].endswith(": a transaction that nobody here began never ended.")
+    assert alone[5]["explanation"].endswith(": a transaction that nobody here began never ended.")
     assert hanging([(22 * S, 25 * S)]).keys() == {5}
 
 
@@ -71,7 +71,7 @@ def test_the_longest_time_without_a_fault(faults, quiet):
     assert longest_quiet_ns(0, 100, faults) == max(quiet, 0)
 
 
-def test_a_fault_is_in_force_until_it_is_seen_to_be_gone():
+def test_a_fault_is_active_until_its_recovery_is_verified():
     """By its target; one that never went lasts on."""
     events = [
         Event(5, "", "inject", target="broker-1"),
