@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import shutil
 import sys
 import time
@@ -53,21 +54,22 @@ def _write(plan: Plan, folder: RunFolder) -> None:
     for number in range(plan.partitions):
         for broker in plan.assignment(number):
             (folder.brokers / f"broker-{broker}" / "data" / f"{TOPIC}-{number}").mkdir(parents=True)
-    with ThreadPoolExecutor(2) as pool:
-        polls = pool.submit(tables.write_polls, plan, folder)
-        logs = [
-            pool.submit(write_log, plan, plan.partition(number), folder.brokers)
-            for number in range(plan.partitions if plan.segments else 0)
-        ]
-        sends = pool.submit(tables.write_sends, plan, folder)
-        samples, views = pool.submit(tables.write_replicas, plan, folder), pool.submit(tables.write_isr, plan, folder)
-        for log in logs:
+    writers = {
+        "live": tables.write_live,
+        "drain": tables.write_drain,
+        "sends": tables.write_sends,
+        "samples": tables.write_replicas,
+        "views": tables.write_isr,
+    }
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        rows = {name: pool.submit(write, plan, folder) for name, write in writers.items()}
+        logs = range(plan.partitions if plan.segments else 0)
+        for log in [pool.submit(write_log, plan, plan.partition(number), folder.brokers) for number in logs]:
             log.result()
-        rows = {"sends": sends.result(), "polls": polls.result(), "samples": samples.result(), "views": views.result()}
     tables.write_seeks(folder)
     tables.write_offsets(plan, folder)
     tables.write_usage(plan, folder)
-    write_small_files(plan, folder, rows)
+    write_small_files(plan, folder, {name: future.result() for name, future in rows.items()})
     folder.seal()
 
 

@@ -135,8 +135,8 @@ def _event(t_ns: int, kind: str, phase: str = "", step: str = "", target: str = 
     return line | {"phase": phase, "step": step, "target": target, "detail": detail}
 
 
-def clients(plan: Plan, sends: list[int], polls: Mapping[str, int], samples: int, views: int) -> Json:
-    """What each client said when it ended; ``sends`` and ``polls`` are their rows."""
+def clients(plan: Plan, sends: list[int], live: int, drain: int, samples: int, views: int) -> Json:
+    """What each client said when it ended; the numbers are rows of its tables."""
     drained = {
         f"{TOPIC}-{part.number}": {
             "start_offset": 0,
@@ -152,8 +152,8 @@ def clients(plan: Plan, sends: list[int], polls: Mapping[str, int], samples: int
             name: {"role": "producer", "rows": rows, "last_seq": plan.records}
             for name, rows in zip(plan.producer_ids, sends, strict=True)
         },
-        CONSUMER: {"role": "consumer", "rows": polls[CONSUMER], **read},
-        DRAIN: {"role": "drain", "rows": polls[DRAIN], **read, "partitions": drained},
+        CONSUMER: {"role": "consumer", "rows": live, **read},
+        DRAIN: {"role": "drain", "rows": drain, **read, "partitions": drained},
         PROBER: {"role": "prober", "rows": samples, "isr_rows": views},
     }
 

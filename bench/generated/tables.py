@@ -99,21 +99,25 @@ def _sends(plan: Plan, part: PartitionPlan, producer: int, own: Ints) -> Columns
     }
 
 
-def write_polls(plan: Plan, folder: RunFolder) -> dict[str, int]:
-    """What the live consumer and the final drain read; returns the rows of each."""
-    read = [part.end_offset - _lost(plan, part) for part in map(plan.partition, range(plan.partitions))]
-    again = [2 * len(plan.partition(number).reordered) for number in range(plan.partitions)]
-    counts = np.array(read) + np.array(again)
-    live = _InTurns(counts)
+def write_live(plan: Plan, folder: RunFolder) -> int:
+    """What the live consumer read, a record of each partition in turn; returns the rows."""
+    parts = [plan.partition(number) for number in range(plan.partitions)]
+    counts = np.array([part.end_offset - _lost(plan, part) + 2 * len(part.reordered) for part in parts])
+    turns = _InTurns(counts)
     with _file(folder.table("polls") / f"polls-{CONSUMER}.parquet", POLLS) as write:
-        for part in map(plan.partition, range(plan.partitions)):
+        for part in parts:
             turn = 0
             for slots in _read(plan, part):
                 rows = _going_back(slots, part.reordered)
-                position = live.position(part.number, np.arange(turn, turn + len(rows)))
+                position = turns.position(part.number, np.arange(turn, turn + len(rows)))
                 at_ns = plan.committed(part, rows) + 2 * MS
                 write(_polls(plan, part, CONSUMER, rows, position, at_ns), len(rows))
                 turn += len(rows)
+    return int(counts.sum())
+
+
+def write_drain(plan: Plan, folder: RunFolder) -> int:
+    """What the final drain read, partition by partition; returns the rows."""
     at = 0
     with _file(folder.table("polls") / f"polls-{DRAIN}.parquet", POLLS) as write:
         for part in map(plan.partition, range(plan.partitions)):
@@ -122,7 +126,7 @@ def write_polls(plan: Plan, folder: RunFolder) -> dict[str, int]:
                 at_ns = plan.drained_from_ns + position * DRAIN_GAP_NS
                 write(_polls(plan, part, DRAIN, slots, position, at_ns), len(slots))
                 at += len(slots)
-    return {CONSUMER: int(counts.sum()), DRAIN: at}
+    return at
 
 
 def _lost(plan: Plan, part: PartitionPlan) -> int:
