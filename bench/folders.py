@@ -30,7 +30,7 @@ Json = dict[str, Any]
 
 
 def write(plan: Plan, out: Path) -> RunFolder:
-    """Write a sealed run folder and, beside it, what the judge has to find; the same plan gives the same bytes.
+    """Write a sealed run folder and, beside it, what the judge has to find; one plan gives the same tables and logs.
 
     Raises:
         BadInput: the folder is there already, or the plan has no room for its cases.
@@ -148,9 +148,9 @@ def _whole(text: str) -> int:
 
 def main(argv: Sequence[str]) -> int:
     """Write a folder and print how long that took."""
-    plan, out = plan_of(argv)
     began_s = time.perf_counter()
     try:
+        plan, out = plan_of(argv)
         write(plan, out)
     except PlimsollError as error:
         print(error, file=sys.stderr)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.generated.plan import LAG_MS, MS, STARTED_NS, STARTED_WALL_MS, TOPIC, S, PartitionPlan, Plan
+from bench.generated.plan import LAG_MS, MS, STARTED_NS, STARTED_WALL_MS, TOPIC, PartitionPlan, Plan, S
 from bench.generated.segments import small_batch, wall_ms
 from bench.generated.tables import CONSUMER, DRAIN, FAULT, PHASES, PROBER, captures
 from clusters.scenario.steps.catalog import traits_by_step
@@ -135,7 +135,7 @@ def _event(t_ns: int, kind: str, phase: str = "", step: str = "", target: str = 
     return line | {"phase": phase, "step": step, "target": target, "detail": detail}
 
 
-def clients(plan: Plan, sends: list[int], live: int, drain: int, samples: int, views: int) -> Json:
+def clients(plan: Plan, *, sends: list[int], live: int, drain: int, samples: int, views: int) -> Json:
     """What each client said when it ended; the numbers are rows of its tables."""
     drained = {
         f"{TOPIC}-{part.number}": {

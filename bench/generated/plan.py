@@ -312,4 +312,5 @@ def is_in(values: Ints, wanted: Ints) -> Flags:
     if not len(wanted):
         return np.zeros(len(values), np.bool_)
     at = np.minimum(np.searchsorted(wanted, values), len(wanted) - 1)
-    return wanted[at] == values
+    found: Flags = wanted[at] == values
+    return found

@@ -1,8 +1,8 @@
 """Log segments, encoded a chunk of batches at a time: every record of a chunk has the same size.
 
 Record batches v2 (KIP-98), not compressed, without keys and headers; values as ``history.payload`` writes them. Both
-checksums are right: a value's CRC-32 comes from tables, one for each digit of its number, because CRC-32 of two messages
-of one length that differ in some bytes differs by the sum of what each byte contributes.
+checksums are right. A value's CRC-32 comes from tables, one for each digit of its number: CRC-32 is linear, so what one
+byte changes of it does not depend on the other bytes.
 """
 
 from __future__ import annotations

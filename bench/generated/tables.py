@@ -1,4 +1,4 @@
-"""The recorded tables of a generated run: Parquet whose row groups hold one partition each, in the partitions' order."""
+"""The recorded tables of a generated run, as Parquet: each row group holds one partition, in the partitions' order."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def write_live(plan: Plan, folder: RunFolder) -> int:
                 rows = _going_back(slots, part.reordered)
                 position = turns.position(part.number, np.arange(turn, turn + len(rows)))
                 at_ns = plan.committed(part, rows) + 2 * MS
-                write(_polls(plan, part, CONSUMER, rows, position, at_ns), len(rows))
+                write(_polls(plan, part, rows, reader=CONSUMER, position=position, at_ns=at_ns), len(rows))
                 turn += len(rows)
     return int(counts.sum())
 
@@ -124,7 +124,7 @@ def write_drain(plan: Plan, folder: RunFolder) -> int:
             for slots in _read(plan, part):
                 position = np.arange(at, at + len(slots))
                 at_ns = plan.drained_from_ns + position * DRAIN_GAP_NS
-                write(_polls(plan, part, DRAIN, slots, position, at_ns), len(slots))
+                write(_polls(plan, part, slots, reader=DRAIN, position=position, at_ns=at_ns), len(slots))
                 at += len(slots)
     return at
 
@@ -170,7 +170,7 @@ class _InTurns:
         return found
 
 
-def _polls(plan: Plan, part: PartitionPlan, reader: str, slots: Ints, position: Ints, at_ns: Ints) -> Columns:
+def _polls(plan: Plan, part: PartitionPlan, slots: Ints, *, reader: str, position: Ints, at_ns: Ints) -> Columns:
     producer, seq = plan.names(part, slots)
     return {
         "consumer_id": reader,
