@@ -113,19 +113,19 @@ def _rows(folder: Path, names: Sequence[str]) -> Any:
 
 
 def _reads(run: Path) -> dict[tuple[str, int], _Reads]:
-    found: dict[tuple[str, int], _Reads] = defaultdict(_Reads)
+    reads: dict[tuple[str, int], _Reads] = defaultdict(_Reads)
     columns = ("topic", "partition", "producer_id", "seq", "offset", "pass", "checksum_ok")
     for topic, partition, producer, seq, offset, which, sound in _rows(run / "polls", columns):
         if producer is None:
             continue
-        own, value = found[topic, partition], (producer, seq)
+        own, value = reads[topic, partition], (producer, seq)
         own.first[value] = min(offset, own.first.get(value, offset))
         own.last[value] = max(offset, own.last.get(value, offset))
         if which == "final":
             own.final[value].add(offset)
         if sound:
             own.sound.add(value)
-    return found
+    return reads
 
 
 def _account(ledger: Mapping[tuple[str, int], tuple[str, int | None]], reads: _Reads) -> dict[str, int]:
@@ -166,13 +166,13 @@ def _at(
 
 def methods() -> dict[str, Method]:
     """Every way to compute it; the judge's is left out until it is there."""
-    found: dict[str, Method] = {"duckdb": by_duckdb, "sets": by_sets}
+    ways: dict[str, Method] = {"duckdb": by_duckdb, "sets": by_sets}
     try:
-        found["judge"] = import_module(JUDGE).account
+        ways["judge"] = import_module(JUDGE).account
     except ModuleNotFoundError as error:
         if error.name is None or not JUDGE.startswith(error.name):
             raise
-    return found
+    return ways
 
 
 def compare(run: Path, rounds: int, ways: Mapping[str, Method]) -> list[Timing]:
@@ -187,10 +187,10 @@ def compare(run: Path, rounds: int, ways: Mapping[str, Method]) -> list[Timing]:
         turn = number % len(names)
         for name in names[turn:] + names[:turn]:
             began_s = time.perf_counter()
-            found = ways[name](run)
+            accounts = ways[name](run)
             seconds[name].append(time.perf_counter() - began_s)
-            expected = found if expected is None else expected
-            assert found == expected, f"{name} gives other numbers than {names[0]}: {found} instead of {expected}"
+            expected = accounts if expected is None else expected
+            assert accounts == expected, f"{name} gives other numbers than {names[0]}: {accounts} instead of {expected}"
     return [Timing(name, seconds[name]) for name in names]
 
 
@@ -200,12 +200,12 @@ def results(timings: Sequence[Timing], records: int) -> list[targets.Json]:
     judge = by_name.pop("judge", None)
     if judge is None:
         return []
-    found = []
+    rows = []
     for name, other in by_name.items():
         ratios = [theirs / own for theirs, own in zip(other.seconds, judge.seconds, strict=True)]
         measured = {"low": min(ratios), "high": max(ratios), "rounds": len(ratios), "records": records}
-        found.append(targets.row(f"accounting_over_{name}", median(ratios), **measured, host=host_fingerprint()))
-    return found
+        rows.append(targets.row(f"accounting_over_{name}", median(ratios), **measured, host=host_fingerprint()))
+    return rows
 
 
 def main(argv: Sequence[str]) -> int:
@@ -214,18 +214,18 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("run", type=Path, help="a run folder, such as bench.folders writes")
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--record", action="store_true", help="append the figures to bench/results.json")
-    told = parser.parse_args(argv)
-    timings = compare(told.run, told.rounds, methods())
-    records = sum(pq.read_metadata(file).num_rows for file in (told.run / "sends").glob("*.parquet"))
+    arguments = parser.parse_args(argv)
+    timings = compare(arguments.run, arguments.rounds, methods())
+    records = sum(pq.read_metadata(file).num_rows for file in (arguments.run / "sends").glob("*.parquet"))
     host = host_fingerprint()
-    print(f"{records:,} records, {told.rounds} rounds on {host['cores']} x {host['cpu']}")
+    print(f"{records:,} records, {arguments.rounds} rounds on {host['cores']} x {host['cpu']}")
     for timing in timings:
         low, high = min(timing.seconds), max(timing.seconds)
         print(f"{timing.name:<8}{timing.middle:8.2f} s, {low:.2f} to {high:.2f}; {records / timing.middle:,.0f} /s")
     rows = results(timings, records)
     for row in rows:
         print(f"{row['target']}: {row['figure']:.1f} {row['unit']}, {'met' if row['met'] else 'NOT met'}")
-    if told.record:
+    if arguments.record:
         targets.record(rows)
     return 0
 

@@ -1,8 +1,8 @@
 """Writes run folders of any size: ``python -m bench.folders --records 1e6 --partitions 12 --lost 100 OUT``.
 
-A folder holds what a recorded run has: a clean one passes, and planted cases are found in the numbers that lie beside
-it in ``OUT.expected.json``. A follower is paused for a while, leaves the ISR and comes back; nobody is elected. Indexes
-of segments, the data of metrics and JVM logs are left out, as the judge reads none of them.
+A folder holds what a recorded run has: a clean one passes, and of planted cases the judge has to find as many as
+``OUT.expected.json`` says, which lies beside it. A follower is paused for a while, leaves the ISR and comes back; the
+leaders stay. Indexes of segments and JVM logs are left out, as the judge reads none of them.
 """
 
 from __future__ import annotations

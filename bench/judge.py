@@ -58,6 +58,7 @@ class Measured:
     case: str
     write_s: float
     judge_s: float
+    cpu_s: float  # of the judge's processes, at least: a busy host changes it little; of some workers nobody tells
     further_s: float | None
     page_s: float | None
     page_mb: float | None
@@ -71,7 +72,9 @@ def measure(name: str, case: Case, further: int, scratch: Path) -> Measured:
     run = scratch / name
     try:
         write_s = _seconds(lambda: write(case.plan, run))
+        used_s = _used_s()
         judge_s = _seconds(lambda: judge([run]))
+        cpu_s = _used_s() - used_s
         verdict = json.loads((run / "verdict" / "verdict.json").read_text())
         page_s = _seconds(lambda: run_page.publish(run, scratch / "site")) if case.page else None
         page_mb = (run / "report" / "index.html").stat().st_size / 1e6 if case.page else None
@@ -79,8 +82,24 @@ def measure(name: str, case: Case, further: int, scratch: Path) -> Measured:
     finally:
         shutil.rmtree(run, ignore_errors=True)
     peak_mb = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1000
-    wrong = differences(expected(case.plan), verdict)
-    return Measured(name, write_s, judge_s, further_s, page_s, page_mb, peak_mb, verdict, wrong)
+    return Measured(
+        case=name,
+        write_s=write_s,
+        judge_s=judge_s,
+        cpu_s=cpu_s,
+        further_s=further_s,
+        page_s=page_s,
+        page_mb=page_mb,
+        peak_mb=peak_mb,
+        verdict=verdict,
+        wrong=differences(expected(case.plan), verdict),
+    )
+
+
+def _used_s() -> float:
+    """CPU seconds of all child processes that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def _seconds(work: Any) -> float:
@@ -114,7 +133,7 @@ def results(measured: Sequence[Measured], cases: Mapping[str, Case]) -> Iterator
         if case.target == "heavy_loss":
             yield targets.row(case.target, _off(case.plan, each.verdict), seconds=round(seconds, 2), host=host)
         elif case.target:
-            yield targets.row(case.target, round(seconds, 2), host=host)
+            yield targets.row(case.target, round(seconds, 2), cpu_s=round(each.cpu_s, 2), host=host)
         if case.page and each.page_mb is not None:
             yield targets.row(f"{case.target}_page", round(each.page_mb, 3), host=host)
         if each.further_s is not None:
@@ -126,8 +145,8 @@ def results(measured: Sequence[Measured], cases: Mapping[str, Case]) -> Iterator
 
 def _off(plan: Plan, verdict: Mapping[str, Any]) -> int:
     """By how many lost records a verdict is off; any other verdict than fail has found none of them."""
-    found = verdict["delivery"]["lost"] if verdict["verdict"] == "fail" else 0
-    return abs(int(found) - plan.planted.lost)
+    lost = verdict["delivery"]["lost"] if verdict["verdict"] == "fail" else 0
+    return abs(int(lost) - plan.planted.lost)
 
 
 def line(measured: Measured, plan: Plan) -> str:
@@ -135,7 +154,7 @@ def line(measured: Measured, plan: Plan) -> str:
     parts = [
         f"{measured.case}: {plan.records:,} records, {plan.partitions:,} partitions",
         f"written in {measured.write_s:.1f} s",
-        f"judged in {measured.judge_s:.1f} s ({measured.judge_s / plan.records * 1e6:.1f} us/record)",
+        f"judged in {measured.judge_s:.1f} s, {measured.cpu_s:.1f} s of CPU",
         f"peak {measured.peak_mb:,.0f} MB",
     ]
     if measured.further_s is not None:
@@ -152,27 +171,27 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--further", type=int, default=0, help="runs more in one application")
     parser.add_argument("--record", action="store_true", help="append the figures to bench/results.json")
     parser.add_argument("--into", type=Path, default=None, help="where the folders are written for a while")
-    told = parser.parse_args(argv)
+    arguments = parser.parse_args(argv)
     try:
-        return _main(told)
+        return _main(arguments)
     except PlimsollError as error:
         print(error, file=sys.stderr)
         return getattr(error, "exit_code", 2)
 
 
-def _main(told: argparse.Namespace) -> int:
-    if unknown := [name for name in told.cases if name not in CASES]:
+def _main(arguments: argparse.Namespace) -> int:
+    if unknown := [name for name in arguments.cases if name not in CASES]:
         raise BadInput(f"There is no case {unknown[0]!r}; choose from {', '.join(CASES)}.")
-    for name, case in CASES.items() if not told.cases else ():
+    for name, case in CASES.items() if not arguments.cases else ():
         print(f"{name:<12}{case.plan.records:>12,} records, {case.plan.partitions:,} partitions  {case.target or ''}")
     measured = []
-    with tempfile.TemporaryDirectory(prefix="plimsoll-bench-", dir=told.into) as scratch:
-        for name in told.cases:
-            measured.append(measure(name, CASES[name], told.further, Path(scratch)))
+    with tempfile.TemporaryDirectory(prefix="plimsoll-bench-", dir=arguments.into) as scratch:
+        for name in arguments.cases:
+            measured.append(measure(name, CASES[name], arguments.further, Path(scratch)))
             print(line(measured[-1], CASES[name].plan), flush=True)
     rows = list(results(measured, CASES))
     print(*(f"{row['target']}: {row['figure']:,} {row['unit']}, {_met(row)}" for row in rows), sep="\n")
-    if told.record:
+    if arguments.record:
         targets.record(rows)
     return int(any(each.wrong for each in measured))
 

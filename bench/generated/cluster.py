@@ -167,8 +167,8 @@ def write_small_files(plan: Plan, folder: RunFolder, rows: Mapping[str, Any]) ->
     _write_lines(folder.path / "clock.jsonl", map(json.dumps, clock))
     folder.clients.mkdir()
     for name, words in clients(plan, **rows).items():
-        told = {"client_id": name, "clean": True, "ended_ns": plan.drained_until_ns, **words}
-        (folder.clients / f"{name}.json").write_text(json.dumps(told, indent=1) + "\n")
+        ended = {"client_id": name, "clean": True, "ended_ns": plan.drained_until_ns, **words}
+        (folder.clients / f"{name}.json").write_text(json.dumps(ended, indent=1) + "\n")
     parts = [plan.partition(number) for number in range(plan.partitions)]
     for broker in plan.brokers:
         node = folder.brokers / f"broker-{broker}"

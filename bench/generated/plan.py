@@ -47,7 +47,7 @@ class Planted:
     @property
     def anomalies(self) -> dict[str, int]:
         """The judge's names for them, and how many cases it has to find; those with none are left out."""
-        found = {
+        counts = {
             "lost_write": self.lost,
             "duplicate": self.duplicates,
             "phantom_record": self.phantoms,
@@ -55,7 +55,7 @@ class Planted:
             "aborted_read": self.aborted,
             "nonmonotonic_poll": self.reordered,
         }
-        return {name: count for name, count in found.items() if count}
+        return {name: count for name, count in counts.items() if count}
 
 
 @dataclass(frozen=True)
@@ -312,5 +312,5 @@ def is_in(values: Ints, wanted: Ints) -> Flags:
     if not len(wanted):
         return np.zeros(len(values), np.bool_)
     at = np.minimum(np.searchsorted(wanted, values), len(wanted) - 1)
-    found: Flags = wanted[at] == values
-    return found
+    among: Flags = wanted[at] == values
+    return among

@@ -241,14 +241,14 @@ def _append(plan: Plan, part: PartitionPlan, encoder: BatchEncoder, files: LogFi
 
 def _lost_before(plan: Plan, part: PartitionPlan, batches: Ints) -> Ints:
     """How many lost records of the same producer lie before each batch: Kafka's sequence numbers skip none of them."""
-    found = np.zeros(len(batches), np.int64)
+    lost = np.zeros(len(batches), np.int64)
     for producer in range(plan.producers):
         own = part.lost_batches[part.lost_batches % plan.producers == producer]
         mine = batches % plan.producers == producer
-        found[mine] = np.searchsorted(own, batches[mine]) * plan.batch_records
+        lost[mine] = np.searchsorted(own, batches[mine]) * plan.batch_records
         if part.cut_batch >= 0 and part.cut_batch % plan.producers == producer:
-            found[mine] += (batches[mine] > part.cut_batch) * part.cut_records
-    return found
+            lost[mine] += (batches[mine] > part.cut_batch) * part.cut_records
+    return lost
 
 
 def _write_extra(plan: Plan, part: PartitionPlan, whole: BatchEncoder, files: LogFiles) -> None:

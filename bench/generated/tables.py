@@ -166,8 +166,8 @@ class _InTurns:
         ended = np.searchsorted(self._sorted, turn, side="right")
         before = self._sums[ended] + turn * (len(self._counts) - ended)
         earlier = np.sort(self._counts[:partition])
-        found: Ints = before + partition - np.searchsorted(earlier, turn, side="right")
-        return found
+        positions: Ints = before + partition - np.searchsorted(earlier, turn, side="right")
+        return positions
 
 
 def _polls(plan: Plan, part: PartitionPlan, slots: Ints, *, reader: str, position: Ints, at_ns: Ints) -> Columns:
@@ -246,8 +246,8 @@ def write_isr(plan: Plan, folder: RunFolder) -> int:
     if plan.replicas > 1:
         stopped = (observer == plan.replicas - 1) & (sent >= plan.stopped_ns) & (sent < plan.resumed_ns)
         observer, sent = observer[~stopped], sent[~stopped]
-    told = sent - 20 * MS
-    short = (told >= plan.shrunk_ns) & (told < plan.full_ns) & (plan.replicas > 1)
+    as_of = sent - 20 * MS
+    short = (as_of >= plan.shrunk_ns) & (as_of < plan.full_ns) & (plan.replicas > 1)
     names, none = [str(broker) for broker in plan.brokers], np.zeros(len(sent), np.int64)
     with _file(folder.table("isr") / f"isr-{PROBER}.parquet", ISR) as write:
         for number in range(plan.partitions):
@@ -337,11 +337,11 @@ def write_usage(plan: Plan, folder: RunFolder) -> None:
         passed = at_ns - plan.created_ns
         rows = [(node, name, passed * share) for node in nodes for name, share in grown.items()]
         rows += [("host", "busy_ns", passed * 1.0), ("host", "idle_ns", passed * 1.0)]
-        found = [
+        counters = [
             {"t_ns": at_ns, "label": label, "source": source, "name": name, "value": float(round(value))}
             for source, name, value in rows
         ]
         slug = label.replace(":", "").replace(" ", "-")
         folder.table("usage").mkdir(exist_ok=True)
         path = folder.table("usage") / f"{number:02}-{slug}.parquet"
-        pq.write_table(pa.Table.from_pylist(found, schema=USAGE), path)
+        pq.write_table(pa.Table.from_pylist(counters, schema=USAGE), path)

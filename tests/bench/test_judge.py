@@ -18,7 +18,15 @@ SMALL = Plan(1000, seconds=10, probe_hz=2)
 
 def measured(case: str, judge_s: float = 20.0, **other: Any) -> Measured:
     """A case that was judged as expected."""
-    usual = {"write_s": 1.0, "further_s": None, "page_s": None, "page_mb": None, "peak_mb": 1.0, "wrong": []}
+    usual = {
+        "write_s": 1.0,
+        "cpu_s": 30.0,
+        "further_s": None,
+        "page_s": None,
+        "page_mb": None,
+        "peak_mb": 1.0,
+        "wrong": [],
+    }
     return Measured(case=case, judge_s=judge_s, **{**usual, "verdict": expected(CASES[case].plan), **other})
 
 
