@@ -27,7 +27,10 @@ def _file(path: Path, schema: pa.Schema) -> Iterator[Any]:
     path.parent.mkdir(exist_ok=True)
     strings = [field.name for field in schema if field.type == pa.string()]
     stored = pa.schema(
-        [field.with_type(pa.dictionary(pa.int8(), pa.string())) if field.name in strings else field for field in schema]
+        [
+            field.with_type(pa.dictionary(pa.int16(), pa.string())) if field.name in strings else field
+            for field in schema
+        ]
     )
     with pq.ParquetWriter(path, stored, compression="zstd", use_dictionary=strings, store_schema=False) as writer:
 
@@ -44,7 +47,7 @@ def _array(value: Any, field: pa.Field, rows: int) -> pa.Array:
     if isinstance(value, pa.Array):
         return value
     if isinstance(value, str):
-        return pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows, np.int8)), pa.array([value]))
+        return pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows, np.int16)), pa.array([value]))
     if not isinstance(value, np.ndarray):
         value = np.full(rows, value)
     return pa.array(value.astype(field.type.to_pandas_dtype(), copy=False))
@@ -52,7 +55,7 @@ def _array(value: Any, field: pa.Field, rows: int) -> pa.Array:
 
 def _named(values: Sequence[str], which: Ints) -> pa.Array:
     """Strings by their number; -1 is null."""
-    return pa.DictionaryArray.from_arrays(pa.array(which.astype(np.int8), mask=which < 0), pa.array(values))
+    return pa.DictionaryArray.from_arrays(pa.array(which.astype(np.int16), mask=which < 0), pa.array(values))
 
 
 def _masked(values: Ints, absent: Any) -> pa.Array:

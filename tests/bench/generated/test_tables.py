@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -129,3 +131,13 @@ def test_no_checkpoint_is_above_a_later_log_end(folder: RunFolder) -> None:
 
     assert [row["capture"] for row in rows][::4] == ["before", "after"]
     assert all(before["checkpoint_high_watermark"] <= after["log_end_offset"] for before, after in pairwise(rows))
+
+
+def test_many_producers_are_told_apart(tmp_path: Path) -> None:
+    """Each has a ledger of its own, and the drain names all of them, in as many records as they sent."""
+    plan, folder = Plan(64 * 150, producers=150, seconds=10, probe_hz=2), RunFolder(tmp_path)
+    tables.write_drain(plan, folder)
+    counts = Counter(row["producer_id"] for row in read(folder, "polls"))
+
+    assert tables.write_sends(plan, folder) == [64] * 150
+    assert counts == dict.fromkeys(plan.producer_ids, 64)
