@@ -41,6 +41,8 @@ def test_without_segments_there_are_none_and_nothing_is_proved(tmp_path: Path) -
     assert segment_files(folder.brokers) == []
     assert (folder.brokers / "broker-1" / "data" / "orders-0" / "leader-epoch-checkpoint").is_file()
     assert expected(plan)["verdict"] == "unknown"
+    assert expected(Plan(**SMALL, replicas=1))["verdict"] == "unknown"
+    assert expected(Plan(**SMALL, replicas=2))["verdict"] == "pass"
 
 
 def test_a_folder_that_is_there_is_left_alone(tmp_path: Path) -> None:
