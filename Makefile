@@ -115,6 +115,10 @@ doctor: $(VENV)/.ready ## List what this machine can do, what is missing, and ho
 mutate: $(VENV)/.ready ## Damage clean recorded runs in every way a checker claims to see, and count what is found
 	@exec $(PY) -m bench.mutate
 
+.PHONY: bench
+bench: $(VENV)/.ready ## Print every target of the judge's performance, and the last figure measured of each
+	@exec $(PY) -m bench.targets
+
 .PHONY: test
 test: $(VENV)/.dev ## Run the tests: first without a cluster, then against real brokers
 	@exec $(PY) -m tests.run

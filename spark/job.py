@@ -32,9 +32,10 @@ from spark.checks.judge import Answer, Question
 from spark.checks.questions import Known
 from spark.checks.sources import Sources, max_isr_lag_ns
 from spark.evidence.counts import Counts
+from spark.evidence.reader import Tables
 from spark.folder import recorded
 from spark.folder.kafka_log import register
-from spark.folder.tables import PARTITION, read_table, rows, write_table
+from spark.folder.tables import read_table, rows, write_table
 from spark.measures import metrics, recovery, timeline
 from spark.verdict import evidence
 from spark.verdict.summary import Conclusion, verdict_of
@@ -172,9 +173,7 @@ def _spread(spark: SparkSession, judge: Callable[[Question], Any], asked: Sequen
 def _partitions(run: recorded.Recorded) -> list[TopicPartition]:
     """Every partition that the manifest or a client names."""
     named = {TopicPartition(name, number) for name, topic in run.manifest.topics.items() for number in topic.assignment}
-    for table in (run.sends, run.polls):
-        named |= {TopicPartition(*row) for row in table.select(*PARTITION).distinct().collect()}
-    return sorted(named)
+    return sorted(named.union(Tables(run.folder).partitions("sends", "polls")))
 
 
 def _known(sources: Sources, counts: Counts) -> Known:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from history.errors import EvidenceError
 from history.payload import MAX_SEQ
+from history.tables import POLLS, SENDS
 
 Ints = NDArray[np.int64]
 Codes = NDArray[np.int32]
@@ -127,6 +128,14 @@ def groups(*keys: Ints | Codes) -> Iterator[tuple[tuple[int, ...], Ints]]:
         yield tuple(int(key[rows[0]]) for key in keys), rows
 
 
+def _widened(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """A table with every column of its schema, those that were not read being null."""
+    for field_of in schema:
+        if field_of.name not in table.column_names:
+            table = table.append_column(field_of, pa.nulls(table.num_rows, field_of.type))
+    return table
+
+
 @dataclass(frozen=True)
 class Columns:
     """Columns of one length."""
@@ -155,6 +164,8 @@ class Sends(Columns):
 
     @classmethod
     def of(cls, table: pa.Table, names: Names) -> Self:
+        """Of a table's columns; one that was not read is null."""
+        table = _widened(table, SENDS)
         return cls(
             value=names.values(table["producer_id"], table["seq"]),
             due_ns=ints(table["due_ns"]),
@@ -184,6 +195,8 @@ class Polls(Columns):
 
     @classmethod
     def of(cls, table: pa.Table, names: Names) -> Self:
+        """Of a table's columns; one that was not read is null."""
+        table = _widened(table, POLLS)
         return cls(
             consumer=names.codes(table["consumer_id"]),
             pass_=enumerated(table["pass"], PASSES, "pass"),

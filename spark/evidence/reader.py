@@ -63,6 +63,18 @@ class Tables:
         """How many rows a table has in its readable files."""
         return sum(place.rows for place in self._places[name])
 
+    def partitions(self, *names: str) -> list[TopicPartition]:
+        """Every partition that has rows in one of the tables, in order."""
+        found: set[TopicPartition] = set()
+        for place in (place for name in names for place in self._places[name]):
+            if place.first is not None and place.holds_only(place.first):
+                found.add(place.first)
+            elif place.rows:
+                group = pq.ParquetFile(place.file).read_row_group(place.group, columns=["topic", "partition"])
+                distinct = group.group_by(["topic", "partition"]).aggregate([])
+                found |= {TopicPartition.of(row) for row in distinct.to_pylist()}
+        return sorted(found)
+
     def read(self, name: str, where: TopicPartition, columns: Sequence[str] | None = None) -> pa.Table:
         """The rows of one partition in the order in which they were recorded; strings come as dictionaries."""
         schema = _SCHEMAS[name]

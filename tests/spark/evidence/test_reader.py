@@ -36,6 +36,7 @@ def test_a_partitions_rows_are_read_in_their_order(tmp_path, rows_a_group):
 
     assert [numbers(folder, partition) for partition in range(4)] == [[0, 3, 6], [1, 4, 7], [2, 5, 8], []]
     assert numbers(folder, 0, topic="other") == []
+    assert Tables(folder).partitions("sends", "polls") == [TopicPartition("orders", n) for n in range(3)]
 
 
 def test_files_come_one_after_the_other(tmp_path):

@@ -1,0 +1,316 @@
+"""What a generated run holds: sizes, times, and where each planted case lies; everything follows from the numbers.
+
+Record ``j`` of partition ``i`` is the ``j * partitions + i``-th that is due, and would stand at offset ``j``. A log is
+made of batches of ``batch_records``; batch ``b`` is of producer ``b % producers``. Lost records lie in the first half
+of a partition, whole batches first; the other planted cases at even numbers in the second half. Copies and phantom
+records follow as more offsets at the end. Times are nanoseconds of the run's monotonic clock, whole milliseconds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from functools import cached_property, lru_cache
+from typing import Any
+
+import numpy as np
+
+from history.errors import BadInput
+from history.payload import MIN_RECORD_BYTES
+
+Ints = np.ndarray[Any, np.dtype[np.int64]]
+Flags = np.ndarray[Any, np.dtype[np.bool_]]
+
+TOPIC = "orders"
+MS = 1_000_000
+S = 1_000_000_000
+STARTED_NS = 1_000 * S
+STARTED_WALL_MS = 1_767_225_600_000  # 2026-01-01T00:00:00Z
+LAG_MS = 1000  # replica.lag.time.max.ms
+PHANTOM_SEQ = 10**12  # no producer sends that many
+MIN_SECONDS = 10
+MAX_BATCH_RECORDS = 64  # up to there a record's offset takes one byte in its batch, and all records have one size
+BATCH_BYTES = 16_384  # Kafka's default batch.size
+CHUNK_RECORDS = 1 << 19  # even, as a case that goes back needs the next record in its chunk
+
+
+@dataclass(frozen=True)
+class Planted:
+    """How many cases of each kind a folder holds."""
+
+    lost: int = 0  # acknowledged, read by nobody, on no replica
+    duplicates: int = 0  # records that stand at a second offset
+    phantoms: int = 0  # records that nobody sent
+    corrupt: int = 0  # records whose value does not fit its own checksum
+    aborted: int = 0  # sends that failed for good, and were read
+    reordered: int = 0  # times that the live consumer goes back by one record, and reads both again
+
+    @property
+    def anomalies(self) -> dict[str, int]:
+        """The judge's names for them, and how many cases it has to find; those with none are left out."""
+        counts = {
+            "lost_write": self.lost,
+            "duplicate": self.duplicates,
+            "phantom_record": self.phantoms,
+            "corrupt_record": self.corrupt,
+            "aborted_read": self.aborted,
+            "nonmonotonic_poll": self.reordered,
+        }
+        return {name: count for name, count in counts.items() if count}
+
+
+@dataclass(frozen=True)
+class PartitionPlan:
+    """One partition: its records, and the numbers of those that are planted cases (sorted)."""
+
+    number: int
+    records: int
+    lost_batches: Ints  # of these no record is left
+    cut_batch: int  # of this one the last ``cut_records`` are gone; -1: none
+    cut_records: int
+    corrupt: Ints
+    aborted: Ints
+    duplicated: Ints
+    reordered: Ints
+    phantoms: int
+
+    @property
+    def end_offset(self) -> int:
+        return self.records + len(self.duplicated) + self.phantoms
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A run to write.
+
+    Raises:
+        BadInput: there is no such run, or it has no room for the planted cases.
+    """
+
+    records: int
+    partitions: int = 1
+    replicas: int = 3
+    producers: int = 1
+    record_bytes: int = 100
+    segments: bool = True
+    seconds: int = 60  # of load
+    probe_hz: int = 20
+    segment_bytes: int | None = None  # None: a quarter of a partition's log
+    planted: Planted = field(default_factory=Planted)
+
+    def __post_init__(self) -> None:
+        limits = {
+            "records": (1, 10**9),
+            "partitions": (1, 100_000),
+            "replicas": (1, 99),
+            "producers": (1, 1000),
+            "record_bytes": (MIN_RECORD_BYTES, 1_000_000),
+            "seconds": (MIN_SECONDS, 1_000_000),
+            "probe_hz": (2, 1000),
+        }
+        for name, (low, high) in limits.items():
+            value = getattr(self, name)
+            if not low <= value <= high:
+                raise BadInput(f"{name} is {value:,}; choose {low:,} to {high:,}.")
+        for case in fields(Planted):
+            if getattr(self.planted, case.name) < 0:
+                raise BadInput(f"{case.name} is {getattr(self.planted, case.name)}; it is a number of cases.")
+
+    # --- sizes -------------------------------------------------------------------------------
+
+    @cached_property
+    def batch_records(self) -> int:
+        smallest = self.records // self.partitions
+        return max(1, min(MAX_BATCH_RECORDS, BATCH_BYTES // self.record_bytes, smallest // 8))
+
+    @property
+    def brokers(self) -> range:
+        return range(1, self.replicas + 1)
+
+    def assignment(self, partition: int) -> list[int]:
+        """Broker ids, leader first. The last broker leads nothing, if there are others: the fault stops it."""
+        leading = max(1, self.replicas - 1)
+        turn = partition % leading
+        order = [(turn + n) % leading + 1 for n in range(leading)]
+        return [*order, self.replicas] if self.replicas > 1 else order
+
+    @property
+    def producer_ids(self) -> list[str]:
+        return [f"producer-{number + 1}" for number in range(self.producers)]
+
+    @lru_cache  # noqa: B019  # plans are few and live as long as the process
+    def partition(self, number: int) -> PartitionPlan:
+        """Where the cases of a partition lie.
+
+        Raises:
+            BadInput: there is no room for so many.
+        """
+        records = self._share(self.records, number)
+        half = (records + 3) // 4 * 2
+        lost, phantoms = self._share(self.planted.lost, number), self._share(self.planted.phantoms, number)
+        kinds = ("corrupt", "aborted", "duplicates", "reordered")
+        counts = [self._share(getattr(self.planted, kind), number) for kind in kinds]
+        batches, cut = divmod(lost, self.batch_records)
+        room, places = half // self.batch_records, max(0, (records - 1 - half) // 2)
+        if batches + (cut > 0) > room or sum(counts) > places:
+            raise BadInput(
+                f"Partition {number} of {records:,} records has room for {room * self.batch_records:,} lost records "
+                f"and {places:,} other cases, not for {lost:,} and {sum(counts):,}: plant fewer or write more records."
+            )
+        lost_batches = _spread(batches + (cut > 0), room)
+        at = half + 2 * _spread(sum(counts), places)
+        corrupt, aborted, duplicated, reordered = np.split(at, np.cumsum(counts)[:-1])
+        return PartitionPlan(
+            number=number,
+            records=records,
+            lost_batches=lost_batches[:batches],
+            cut_batch=int(lost_batches[-1]) if cut else -1,
+            cut_records=cut,
+            corrupt=corrupt,
+            aborted=aborted,
+            duplicated=duplicated,
+            reordered=reordered,
+            phantoms=phantoms,
+        )
+
+    def _share(self, total: int, partition: int) -> int:
+        return total // self.partitions + (partition < total % self.partitions)
+
+    # --- records -----------------------------------------------------------------------------
+
+    def lost(self, part: PartitionPlan, numbers: Ints) -> Flags:
+        """Which of these records are lost."""
+        batch, place = np.divmod(numbers, self.batch_records)
+        gone: Flags = is_in(batch, part.lost_batches)
+        if part.cut_records:
+            gone |= (batch == part.cut_batch) & (place >= self.batch_records - part.cut_records)
+        return gone
+
+    def names(self, part: PartitionPlan, slots: Ints) -> tuple[Ints, Ints]:
+        """Index of the producer and sequence number of what stands at each offset of a partition."""
+        numbers = slots
+        extra = slots >= part.records
+        if extra.any():
+            copies = np.append(part.duplicated, np.zeros(1, np.int64))
+            which = np.minimum(slots - part.records, len(part.duplicated))
+            numbers = np.where(extra, copies[np.maximum(which, 0)], slots)
+        batch, place = np.divmod(numbers, self.batch_records)
+        turn, producer = np.divmod(batch, self.producers)
+        seq = (turn * self.batch_records + place) * self.partitions + part.number
+        phantom = slots - part.records - len(part.duplicated)
+        if len(slots) and phantom[-1] >= 0:
+            producer = np.where(phantom >= 0, 0, producer)
+            seq = np.where(phantom >= 0, PHANTOM_SEQ + phantom * self.partitions + part.number, seq)
+        return producer, seq
+
+    def sent_by(self, part: PartitionPlan, producer: int) -> int:
+        """How many records of a partition a producer sends."""
+        batches, rest = divmod(part.records, self.batch_records)
+        own = len(range(producer, batches, self.producers)) * self.batch_records
+        return own + (rest if batches % self.producers == producer else 0)
+
+    # --- times -------------------------------------------------------------------------------
+
+    @cached_property
+    def gap_ns(self) -> int:
+        """From one record to the next, over all partitions."""
+        return max(1, self.seconds * S // self.records)
+
+    @property
+    def created_ns(self) -> int:
+        return STARTED_NS + 4 * S
+
+    @property
+    def probed_from_ns(self) -> int:
+        return STARTED_NS + 5 * S
+
+    @property
+    def load_ns(self) -> int:
+        return STARTED_NS + 10 * S
+
+    @property
+    def load_end_ns(self) -> int:
+        return self.load_ns + self.seconds * S
+
+    @property
+    def fault_phase_ns(self) -> int:
+        return self.load_ns + self.seconds * S // 4
+
+    @property
+    def stopped_ns(self) -> int:
+        return self.fault_phase_ns + 200 * MS
+
+    @property
+    def shrunk_ns(self) -> int:
+        """The ISR is without the broker that was stopped."""
+        return self.stopped_ns + 1200 * MS
+
+    @property
+    def resumed_ns(self) -> int:
+        return self.stopped_ns + min(30, max(2, self.seconds // 4)) * S
+
+    @property
+    def full_ns(self) -> int:
+        """The ISR is full again."""
+        return self.resumed_ns + 500 * MS
+
+    @property
+    def quiesced_ns(self) -> int:
+        return self.load_end_ns + 5 * S
+
+    @property
+    def probed_until_ns(self) -> int:
+        return self.quiesced_ns + 1 * S
+
+    @property
+    def drained_from_ns(self) -> int:
+        return self.probed_until_ns + 1 * S
+
+    @cached_property
+    def drained_until_ns(self) -> int:
+        read = sum(self.partition(number).end_offset for number in range(self.partitions))
+        return self.drained_from_ns + (read * DRAIN_GAP_NS // MS + 1) * MS
+
+    def due(self, part: PartitionPlan, numbers: Ints) -> Ints:
+        return self.load_ns + (numbers * self.partitions + part.number) * self.gap_ns
+
+    def appended(self, part: PartitionPlan, slots: Ints) -> Ints:
+        """When the leader had what stands at an offset; copies and phantom records came after the load."""
+        return np.where(slots < part.records, self.due(part, slots) + 1 * MS, self.load_end_ns + 10 * MS)
+
+    def committed(self, part: PartitionPlan, slots: Ints) -> Ints:
+        """When the high watermark passed an offset: at once, or when the stopped follower had left the ISR."""
+        appended = self.appended(part, slots)
+        if self.replicas == 1:
+            return appended
+        held = (appended > self.stopped_ns) & (appended < self.shrunk_ns)
+        return np.where(held, self.shrunk_ns, appended) + 1 * MS
+
+    def log_end(self, part: PartitionPlan, t_ns: Ints) -> Ints:
+        """The leader's log end offset at some moments."""
+        due = (t_ns - 1 * MS - self.load_ns) // self.gap_ns - part.number
+        sent = np.clip(due // self.partitions + 1, 0, part.records)
+        return np.where(t_ns >= self.load_end_ns + 10 * MS, part.end_offset, sent)
+
+    def high_watermark(self, part: PartitionPlan, t_ns: Ints) -> Ints:
+        """The leader's high watermark at some moments."""
+        if self.replicas == 1:
+            return self.log_end(part, t_ns)
+        stands = (t_ns >= self.stopped_ns + 1 * MS) & (t_ns < self.shrunk_ns + 1 * MS)
+        return self.log_end(part, np.where(stands, self.stopped_ns, t_ns - 1 * MS))
+
+
+DRAIN_GAP_NS = 200  # of the final drain, from record to record
+
+
+def _spread(count: int, places: int) -> Ints:
+    """``count`` different numbers below ``places``, evenly."""
+    return np.arange(count, dtype=np.int64) * places // max(count, 1)
+
+
+def is_in(values: Ints, wanted: Ints) -> Flags:
+    """Which values are among ``wanted``, which is sorted."""
+    if not len(wanted):
+        return np.zeros(len(values), np.bool_)
+    at = np.minimum(np.searchsorted(wanted, values), len(wanted) - 1)
+    among: Flags = wanted[at] == values
+    return among

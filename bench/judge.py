@@ -1,0 +1,204 @@
+"""Times the judge on generated run folders: ``python -m bench.judge 100k 1.26m``; without names it lists the cases.
+
+Each case is written to a temporary folder, judged in an application of its own (cold), and once more beside
+``--further`` copies of itself: the difference, shared among the copies, is what a further run costs. The verdict must
+say what was planted. Where a target includes the page, that is written and timed, too.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bench import targets
+from bench.folders import differences, expected, write
+from bench.generated.plan import Plan, Planted
+from clusters.run.manifest import host_fingerprint
+from history.errors import BadInput, PlimsollError
+from reports import run_page
+from spark.submit import judge
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A generated run and the target that judging it has to meet, if there is one."""
+
+    plan: Plan
+    target: str | None = None
+    page: bool = False  # the target includes the page, whose size has one, too
+
+
+CASES = {
+    "100k": Case(Plan(100_000, partitions=12)),
+    "1m": Case(Plan(1_000_000, partitions=12)),
+    "1.26m": Case(Plan(1_260_000, partitions=12), "records_1_26m"),
+    "12m": Case(Plan(12_000_000, partitions=12), "records_12m"),
+    "50m": Case(Plan(50_000_000, partitions=12)),
+    "partitions": Case(Plan(300_000, partitions=1000, seconds=300), "partitions_1000", page=True),
+    "soak": Case(Plan(7_200_000, partitions=12, seconds=7200), "soak_2h", page=True),
+    "loss": Case(Plan(6_000_000, partitions=12, planted=Planted(lost=2_000_000)), "heavy_loss"),
+}
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One case: seconds to write, to judge in an application of its own, for each further run, and for the page."""
+
+    case: str
+    write_s: float
+    judge_s: float
+    cpu_s: float  # of the judge's processes, at least: a busy host changes it little; of some workers nobody tells
+    further_s: float | None
+    page_s: float | None
+    page_mb: float | None
+    peak_mb: float  # the largest process of the judge so far
+    verdict: Json
+    wrong: list[str]  # what the verdict says otherwise than expected
+
+
+def measure(name: str, case: Case, further: int, scratch: Path) -> Measured:
+    """Write, judge and remove one case."""
+    run = scratch / name
+    try:
+        write_s = _seconds(lambda: write(case.plan, run))
+        used_s = _used_s()
+        judge_s = _seconds(lambda: judge([run]))
+        cpu_s = _used_s() - used_s
+        verdict = json.loads((run / "verdict" / "verdict.json").read_text())
+        page_s = _seconds(lambda: run_page.publish(run, scratch / "site")) if case.page else None
+        page_mb = (run / "report" / "index.html").stat().st_size / 1e6 if case.page else None
+        further_s = _further(run, further, judge_s) if further else None
+    finally:
+        shutil.rmtree(run, ignore_errors=True)
+    peak_mb = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1000
+    return Measured(
+        case=name,
+        write_s=write_s,
+        judge_s=judge_s,
+        cpu_s=cpu_s,
+        further_s=further_s,
+        page_s=page_s,
+        page_mb=page_mb,
+        peak_mb=peak_mb,
+        verdict=verdict,
+        wrong=differences(expected(case.plan), verdict),
+    )
+
+
+def _used_s() -> float:
+    """CPU seconds of all child processes that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def _seconds(work: Any) -> float:
+    began_s = time.perf_counter()
+    work()
+    return time.perf_counter() - began_s
+
+
+def _further(run: Path, count: int, judge_s: float) -> float:
+    """What each of ``count`` runs more costs in one application; they are copies by hard links."""
+    copies = [run.with_name(f"{run.name}-{number}") for number in range(count)]
+    try:
+        for copy in copies:
+            shutil.copytree(run, copy, copy_function=_link)
+        return (_seconds(lambda: judge([run, *copies])) - judge_s) / count
+    finally:
+        for copy in copies:
+            shutil.rmtree(copy, ignore_errors=True)
+
+
+def _link(source: str, destination: str) -> None:
+    Path(destination).hardlink_to(source)
+
+
+def results(measured: Sequence[Measured], cases: Mapping[str, Case]) -> Iterator[Json]:
+    """Rows of ``bench.targets``."""
+    host = host_fingerprint()
+    for each in measured:
+        case = cases[each.case]
+        seconds = each.judge_s + (each.page_s or 0.0)
+        if case.target == "heavy_loss":
+            yield targets.row(case.target, _off(case.plan, each.verdict), seconds=round(seconds, 2), host=host)
+        elif case.target:
+            yield targets.row(case.target, round(seconds, 2), cpu_s=round(each.cpu_s, 2), host=host)
+        if case.page and each.page_mb is not None:
+            yield targets.row(f"{case.target}_page", round(each.page_mb, 3), host=host)
+        if each.further_s is not None:
+            yield targets.row("further_run", round(each.further_s, 2), case=each.case, host=host)
+    by_name = {each.case: each.judge_s / cases[each.case].plan.records for each in measured}
+    if {"1m", "50m"} <= by_name.keys():
+        yield targets.row("growth_1m_to_50m", round(by_name["50m"] / by_name["1m"], 3), host=host)
+
+
+def _off(plan: Plan, verdict: Mapping[str, Any]) -> int:
+    """By how many lost records a verdict is off; any other verdict than fail has found none of them."""
+    lost = verdict["delivery"]["lost"] if verdict["verdict"] == "fail" else 0
+    return abs(int(lost) - plan.planted.lost)
+
+
+def line(measured: Measured, plan: Plan) -> str:
+    """One case for people."""
+    parts = [
+        f"{measured.case}: {plan.records:,} records, {plan.partitions:,} partitions",
+        f"written in {measured.write_s:.1f} s",
+        f"judged in {measured.judge_s:.1f} s, {measured.cpu_s:.1f} s of CPU",
+        f"peak {measured.peak_mb:,.0f} MB",
+    ]
+    if measured.further_s is not None:
+        parts.append(f"each further run {measured.further_s:.1f} s")
+    if measured.page_s is not None:
+        parts.append(f"page {measured.page_s:.1f} s, {measured.page_mb:.1f} MB")
+    return "; ".join(parts) + "".join(f"\n  WRONG {sentence}" for sentence in measured.wrong)
+
+
+def main(argv: Sequence[str]) -> int:
+    """Measure some cases; returns 1 when a verdict is not what was planted."""
+    parser = argparse.ArgumentParser(prog="python -m bench.judge", description="Time the judge on generated runs.")
+    parser.add_argument("cases", nargs="*", help=f"some of {', '.join(CASES)}")
+    parser.add_argument("--further", type=int, default=0, help="runs more in one application")
+    parser.add_argument("--record", action="store_true", help="append the figures to bench/results.json")
+    parser.add_argument("--into", type=Path, default=None, help="where the folders are written for a while")
+    arguments = parser.parse_args(argv)
+    try:
+        return _main(arguments)
+    except PlimsollError as error:
+        print(error, file=sys.stderr)
+        return getattr(error, "exit_code", 2)
+
+
+def _main(arguments: argparse.Namespace) -> int:
+    if unknown := [name for name in arguments.cases if name not in CASES]:
+        raise BadInput(f"There is no case {unknown[0]!r}; choose from {', '.join(CASES)}.")
+    for name, case in CASES.items() if not arguments.cases else ():
+        print(f"{name:<12}{case.plan.records:>12,} records, {case.plan.partitions:,} partitions  {case.target or ''}")
+    measured = []
+    with tempfile.TemporaryDirectory(prefix="plimsoll-bench-", dir=arguments.into) as scratch:
+        for name in arguments.cases:
+            measured.append(measure(name, CASES[name], arguments.further, Path(scratch)))
+            print(line(measured[-1], CASES[name].plan), flush=True)
+    rows = list(results(measured, CASES))
+    print(*(f"{row['target']}: {row['figure']:,} {row['unit']}, {_met(row)}" for row in rows), sep="\n")
+    if arguments.record:
+        targets.record(rows)
+    return int(any(each.wrong for each in measured))
+
+
+def _met(row: Mapping[str, Any]) -> str:
+    return "met" if row["met"] else "NOT met"
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,97 @@
+"""The performance that the judge has to reach, each target once: ``python -m bench.targets`` prints them.
+
+Benchmarks append what they measure to ``bench/results.json``, one row a figure: the target, the figure and its unit,
+whether the target was met, and what else says how it was measured.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from history.folder import write_atomically
+
+RESULTS = Path(__file__).resolve().parent / "results.json"
+Json = dict[str, Any]
+
+
+class Target(NamedTuple):
+    """A bound that a figure must not pass; ``at`` says on which side of it the figure has to be."""
+
+    name: str
+    about: str
+    at: Literal["most", "least"]
+    bound: float
+    unit: str
+
+    def met(self, figure: float) -> bool:
+        return figure <= self.bound if self.at == "most" else figure >= self.bound
+
+
+TARGETS = {
+    target.name: target
+    for target in (
+        Target("small_import", "judge and page of a small imported history", "most", 15, "s"),
+        Target("demo", "judge and page of the demo's run", "most", 20, "s"),
+        Target("further_run", "each further run in one application", "most", 3, "s"),
+        Target("records_1_26m", "judge 1.26 million records", "most", 30, "s"),
+        Target("records_12m", "judge 12 million records", "most", 240, "s"),
+        Target("growth_1m_to_50m", "time per record at 50 million records, in times of that at 1 million",
+               "most", 1.15, "x"),
+        Target("accounting_over_duckdb", "delivery accounting, how many times as fast as DuckDB", "least", 1.5, "x"),
+        Target("accounting_over_sets", "delivery accounting, how many times as fast as Python sets", "least", 20, "x"),
+        Target("segments_100_bytes", "segments with records of 100 bytes read", "least", 2e6, "records/s"),
+        Target("segments_1_kib", "segments with records of 1 KiB read", "least", 300, "MB/s"),
+        Target("partitions_1000", "judge and page of 1,000 partitions x 3 replicas over 5 minutes", "most", 300, "s"),
+        Target("partitions_1000_page", "the page of that run", "most", 10, "MB"),
+        Target("soak_2h", "judge and page of 2 hours at 1,000 records/s", "most", 300, "s"),
+        Target("soak_2h_page", "the page of that run", "most", 10, "MB"),
+        Target("heavy_loss", "records by which the verdict is off where two million are lost, and it is fail",
+               "most", 0, "records"),
+    )
+}  # fmt: skip
+
+
+def row(name: str, figure: float, **more: Any) -> Json:
+    """A result; ``more`` says how it was measured, as JSON values.
+
+    Raises:
+        KeyError: there is no such target.
+    """
+    target = TARGETS[name]
+    moment = datetime.now(UTC).isoformat(timespec="seconds")
+    return {"target": name, "figure": figure, "unit": target.unit, "met": target.met(figure), "at": moment, **more}
+
+
+def record(rows: Sequence[Json], results: Path = RESULTS) -> None:
+    """Append results."""
+    write_atomically(results, json.dumps([*read(results), *rows], indent=1) + "\n")
+
+
+def read(results: Path = RESULTS) -> list[Json]:
+    """All results, the oldest first."""
+    return list(json.loads(results.read_text())) if results.exists() else []
+
+
+def lines(results: Sequence[Mapping[str, Any]]) -> list[str]:
+    """A line for each target: its bound, the last figure, and whether that met it."""
+    last = {each["target"]: each for each in results}
+    return [_line(target, last.get(target.name)) for target in TARGETS.values()]
+
+
+def _line(target: Target, result: Mapping[str, Any] | None) -> str:
+    bound = f"at {target.at} {target.bound:,g} {target.unit}"
+    if result is None:
+        measured = "not measured"
+    else:
+        measured = f"{result['figure']:,.4g} {result['unit']}: {'met' if result['met'] else 'NOT met'}"
+    return f"{target.name:<24}{bound:<28}{measured:<32}{target.about}"
+
+
+if __name__ == "__main__":
+    print("\n".join(lines(read())))
+    sys.exit(0)

@@ -1,0 +1,118 @@
+"""Encoded segments, read back by the reader that judges them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bench.generated.plan import Plan, Planted
+from bench.generated.segments import BatchEncoder, fill_values, small_batch, varint, write_log
+from history.payload import encode
+from kafka_files.segments import batches, read_segment, records
+
+Row = dict[str, Any]
+
+
+def written(plan: Plan, folder: Path, partition: int = 0) -> dict[str, list[Row]]:
+    """The rows of a partition's log by broker."""
+    places = [folder / f"broker-{n}" / "data" / f"orders-{partition}" for n in plan.assignment(partition)]
+    for place in places:
+        place.mkdir(parents=True)
+    write_log(plan, plan.partition(partition), folder)
+    return {
+        place.parts[-3]: [row for f in sorted(place.iterdir()) for row in read_segment("n", f).to_pylist()]
+        for place in places
+    }
+
+
+@pytest.mark.parametrize("size", [64, 100, 1024])
+def test_values_are_those_of_the_payload(size: int) -> None:
+    """Byte by byte, where the number's digits change and the producers differ."""
+    producers, names = np.array([0, 0, 1, 0, 1, 0]), ["producer-1", "p"]
+    numbers = np.array([0, 9, 10, 99, 1234567890123, 10**12])
+    out = np.empty((6, size), np.uint8)
+    fill_values(out, names, producers, numbers)
+
+    wanted = [encode(names[p], n, size) for p, n in zip(producers.tolist(), numbers.tolist(), strict=True)]
+    assert [bytes(row) for row in out] == wanted
+
+
+def test_every_replica_holds_the_whole_log(tmp_path: Path) -> None:
+    """In segments named after their first offset, batch by batch with the right checksum and sequence numbers."""
+    plan = Plan(1000, partitions=2, replicas=2, producers=2, segment_bytes=20_000)
+    logs = written(plan, tmp_path, partition=1)
+    rows = logs["broker-1"]
+    producer, seq = plan.names(plan.partition(1), np.arange(500))
+
+    assert logs["broker-2"] == rows
+    assert [row["offset"] for row in rows] == list(range(500))
+    assert [(row["producer_id"], row["seq"]) for row in rows] == [
+        (f"producer-{p + 1}", s) for p, s in zip(producer.tolist(), seq.tolist(), strict=True)
+    ]
+    assert {(row["checksum_ok"], row["problem"], row["leader_epoch"]) for row in rows} == {(True, None, 0)}
+    first = {
+        name: min(row["offset"] for row in rows if row["segment"] == name) for name in {r["segment"] for r in rows}
+    }
+    assert len(first) > 2
+    assert all(int(name.partition(".")[0]) == offset for name, offset in first.items())
+    assert max(f.stat().st_size for f in tmp_path.rglob("*.log")) <= 20_000
+
+
+def test_planted_cases_are_in_the_log(tmp_path: Path) -> None:
+    """Lost records are not there, damaged ones do not fit their own checksum in a batch that fits its, and copies and
+    phantom records stand at the end without a producer id of Kafka's.
+    """
+    plan = Plan(1000, replicas=1, planted=Planted(lost=70, corrupt=2, duplicates=65, phantoms=1))
+    part = plan.partition(0)
+    rows = written(plan, tmp_path)["broker-1"]
+
+    assert len(rows) == 1000 - 70 + 65 + 1
+    assert [row["offset"] for row in rows if not row["checksum_ok"]] == part.corrupt.tolist()
+    assert {row["problem"] for row in rows} == {None}
+    assert not {row["offset"] for row in rows} & set(np.flatnonzero(plan.lost(part, np.arange(1000))).tolist())
+    extra = [row for row in rows if row["offset"] >= 1000]
+    assert [row["seq"] for row in extra] == [*part.duplicated.tolist(), 10**12]
+    assert {row["kafka_producer_id"] for row in extra} == {None}
+
+
+def test_sequence_numbers_follow_one_another_past_lost_records(tmp_path: Path) -> None:
+    """Of each producer; the judge's check of them has nothing to say."""
+    plan = Plan(2000, replicas=1, producers=2, planted=Planted(lost=200))
+    place = tmp_path / "broker-1" / "data" / "orders-0"
+    place.mkdir(parents=True)
+    write_log(plan, plan.partition(0), tmp_path)
+    expected: dict[int, int] = {}
+    for file in sorted(place.iterdir()):
+        data = file.read_bytes()
+        for batch in batches(data):
+            sequence = int.from_bytes(data[batch.position + 53 : batch.position + 57], "big")
+            assert sequence == expected.get(batch.producer_id, sequence)
+            expected[batch.producer_id] = sequence + batch.record_count
+
+    assert sum(expected.values()) == 1800
+
+
+def test_small_batches_hold_any_values() -> None:
+    """Of different sizes; a damaged one does not fit its checksum."""
+    data = small_batch(7, [b"a", b"b" * 300], 5)
+    (batch,) = batches(data)
+
+    assert (batch.problem, list(records(batch))) == (None, [(7, b"a"), (8, b"b" * 300)])
+    assert [each.problem for each in batches(data[:-2] + b"x\0")] == ["bad crc"]
+
+
+@pytest.mark.parametrize(("number", "encoded"), [(0, "00"), (-1, "01"), (63, "7e"), (64, "8001"), (300, "d804")])
+def test_variable_length_integers(number: int, encoded: str) -> None:
+    """Zigzag, seven bits a byte."""
+    assert varint(number).hex() == encoded
+
+
+def test_a_batch_has_the_size_that_its_encoder_tells() -> None:
+    """For as many records as there are in one."""
+    encoder = BatchEncoder(Plan(1000), 3)
+    head = {"base_offset": np.array([0])}
+
+    assert encoder.encode(head, np.zeros(3, np.int64), np.arange(3)).shape == (1, encoder.size)

@@ -1,0 +1,48 @@
+"""Performance targets, and what was measured of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bench import targets
+
+
+@pytest.mark.parametrize(
+    ("name", "figure", "met"),
+    [
+        ("records_1_26m", 30.0, True),
+        ("records_1_26m", 30.1, False),
+        ("accounting_over_duckdb", 1.5, True),
+        ("accounting_over_duckdb", 1.4, False),
+        ("heavy_loss", 0, True),
+        ("heavy_loss", 1, False),
+    ],
+)
+def test_a_target_is_met_up_to_its_bound(name: str, figure: float, met: bool) -> None:
+    """Seconds from below, ratios from above."""
+    found = targets.row(name, figure, rounds=5)
+
+    assert (found["target"], found["figure"], found["met"], found["rounds"]) == (name, figure, met, 5)
+    assert found["unit"] == targets.TARGETS[name].unit
+
+
+def test_a_figure_of_no_target_is_an_error() -> None:
+    """Nobody declared it."""
+    with pytest.raises(KeyError):
+        targets.row("records_13m", 1.0)
+
+
+def test_results_are_appended_and_the_last_one_is_told(tmp_path: Path) -> None:
+    """Beside the bound; what nobody measured is told, too."""
+    file = tmp_path / "results.json"
+    for figure in (99.0, 20.0):
+        targets.record([targets.row("records_1_26m", figure)], file)
+    told = {line.split()[0]: line for line in targets.lines(targets.read(file))}
+
+    assert [row["figure"] for row in targets.read(file)] == [99.0, 20.0]
+    assert told.keys() == targets.TARGETS.keys()
+    assert "at most 30 s" in told["records_1_26m"]
+    assert "20 s: met" in told["records_1_26m"]
+    assert "not measured" in told["soak_2h"]
