@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from bench import mutate
 from bench.mutate import PAGE, RESULTS, UNDAMAGED, render, seen, upper_bound
 from bench.mutations.kinds import KINDS
 from bench.reliability import RESULTS as CLEAN_RUNS
@@ -54,3 +55,34 @@ def test_the_page_is_what_was_counted():
 
     assert render(rows, json.loads(CLEAN_RUNS.read_text())) == PAGE.read_text()
     assert {row["kind"] for row in rows} == {*(kind.name for kind in UNDAMAGED), *BY_NAME}
+
+
+@pytest.mark.parametrize(
+    ("options", "scenarios"), [(["--add"], ["survived_faults"]), ([], ["survived_faults", "transactions"])]
+)
+def test_what_is_counted_is_judged_again_unless_new_rows_are_added(tmp_path, monkeypatch, options, scenarios):
+    """With ``--add`` no clean run is recorded of a scenario whose kinds are all counted."""
+    rows = [row for row in json.loads(RESULTS.read_text()) if row["kind"] != "no_probe"]
+    recorded, judged = [], []
+    for name in ("RESULTS", "PAGE", "SO_FAR"):
+        monkeypatch.setattr(mutate, name, tmp_path / name)
+    (tmp_path / "RESULTS").write_text(json.dumps(rows))
+    monkeypatch.setattr(mutate, "clean_runs", lambda name: recorded.append(name) or iter([tmp_path]))
+    monkeypatch.setattr(mutate, "_version", lambda run: "4.3.0")
+
+    def judged_batch(planned):
+        judged.extend(planned)
+        return [
+            {"kind": kind.name, "kafka": "4.3.0", "place": place, "seen": True, "verdict": "unknown"}
+            for kind, _, place in planned
+        ]
+
+    monkeypatch.setattr(mutate, "judged_batch", judged_batch)
+
+    assert mutate.main(options) == 0
+    assert recorded == scenarios
+    counted = json.loads((tmp_path / "RESULTS").read_text())
+    kept = [] if len(scenarios) > 1 else rows
+    assert (counted[: len(kept)], len(counted)) == (kept, len(kept) + len(judged))
+    assert ("no_probe", "4.3.0") in {(row["kind"], row["kafka"]) for row in counted}
+    assert len({(row["kind"], row["kafka"], row["place"]) for row in counted}) == len(counted)
