@@ -1,4 +1,4 @@
-"""What the judge finds of known damage: ``make mutate``, counted in docs/mutation.json and docs/mutation.md.
+"""What the judge finds of known damage: ``make mutate``, counted in docs/data/mutation.json.
 
 Clean runs of SCENARIOS on several versions of Kafka (recorded once, kept in runs/mutate/clean) are damaged in every
 way of ``bench.mutations.kinds``, and judged. ``python -m bench.mutate [--places N] [--kinds NAME …] [--add] [RUN …]``.
@@ -13,13 +13,13 @@ import re
 import shutil
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from bench.mutations.kinds import HARMLESS, KINDS, Kind
 from bench.mutations.recording import NoPlaceError, Recording
-from bench.reliability import RESULTS as CLEAN_RUNS
-from bench.reliability import VERSIONS, nothing_found, record
+from bench.reliability import VERSIONS, record
 from campaigns.statistics.intervals import clopper_pearson
 from history.errors import HarnessError
 from history.folder import RunFolder
@@ -30,8 +30,7 @@ ROOT = Path(__file__).resolve().parent.parent
 RUNS = ROOT / "runs" / "mutate"
 CLEAN = RUNS / "clean"
 SO_FAR = RUNS / "rows.json"
-RESULTS = ROOT / "docs" / "mutation.json"
-PAGE = ROOT / "docs" / "mutation.md"
+RESULTS = ROOT / "docs" / "data" / "mutation.json"
 SCENARIOS = {"survived_faults": VERSIONS, "transactions": ("3.9.1", "4.3.0")}
 TOGETHER = 24  # folders that one application judges
 UNDAMAGED = [
@@ -51,11 +50,11 @@ class Copy(NamedTuple):
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Damage, judge, count; 0 when everything was seen and no clean copy was accused."""
+    """Damage, judge, count; 0 when everything was seen and no violation was reported on a clean copy."""
     parser = argparse.ArgumentParser(prog="make mutate", description=__doc__)
     parser.add_argument("runs", nargs="*", type=Path, help="clean run folders instead of runs/mutate/clean")
     parser.add_argument("--places", type=int, default=1, help="places to damage in each run, for each kind")
-    parser.add_argument("--kinds", nargs="+", default=[], help="these kinds only; the page is not written then")
+    parser.add_argument("--kinds", nargs="+", default=[], help="these kinds only; nothing is kept then")
     parser.add_argument("--add", action="store_true", help="keep the counted rows, and judge what they lack")
     asked = parser.parse_args(arguments)
     kinds = [kind for kind in [*UNDAMAGED, *KINDS] if not asked.kinds or kind.name in asked.kinds]
@@ -89,7 +88,6 @@ def main(arguments: list[str] | None = None) -> int:
     if not asked.kinds:
         RESULTS.write_text(json.dumps(rows, indent=1) + "\n")
         SO_FAR.unlink(missing_ok=True)
-        PAGE.write_text(render(rows, json.loads(CLEAN_RUNS.read_text())))
     return 0 if all(row["seen"] for row in rows) else 1
 
 
@@ -157,6 +155,7 @@ def outcome(copy: Copy) -> dict[str, Any]:
     return {
         "kind": copy.kind.name,
         "kafka": copy.version,
+        "date": f"{datetime.now(UTC):%Y-%m-%d}",
         "place": copy.place,
         "where": copy.where,
         "verdict": verdict["verdict"],
@@ -192,43 +191,6 @@ def table(rows: list[dict[str, Any]]) -> str:
 
 def _verdicts(rows: list[dict[str, Any]]) -> str:
     return " or ".join(sorted({row["verdict"] for row in rows}))
-
-
-def render(rows: list[dict[str, Any]], counted: list[dict[str, Any]]) -> str:
-    """The page."""
-    names = {kind.name for kind in UNDAMAGED}
-    damage, undamaged = ([row for row in rows if (row["kind"] in names) is harmless] for harmless in (False, True))
-    clean = [row for row in counted if row["scenario"] in {*SCENARIOS, "steady"}]
-    alarms = sum(not nothing_found(row) for row in clean)
-    true = sum(bool(row.get("known_bugs")) for row in clean)
-    versions = sorted({row["kafka"] for row in clean})
-    return "\n".join(
-        [
-            "# What the judge finds of known damage",
-            "",
-            "Written by `make mutate`; every try is a row of `mutation.json`. Recorded runs are damaged in their raw",
-            "files, one way at a time, at places that a seed chooses, then sealed and judged like any other.",
-            "",
-            f"- **{sum(row['seen'] for row in damage)} of {len(damage)}** damaged copies, of "
-            f"{len({row['kind'] for row in damage})} kinds, were seen for what they are.",
-            f"- **{sum(row['seen'] for row in undamaged)} of {len(undamaged)}** copies without damage passed, with "
-            "nothing reported. Some of them were changed in a legal way:",
-            *(f"  `{kind.name}`: {kind.words}" for kind in HARMLESS),
-            f"- **{alarms} false alarms in {len(clean)} clean runs** on Kafka {', '.join(versions)}: at most "
-            f"{upper_bound(alarms, len(clean)):.1%}",
-            f"  at 95 % confidence. {sum(row['scenario'] in SCENARIOS for row in clean)} of them have leader kills, "
-            "freezes and restarts in them ([reliability](reliability.md)).",
-            f"  In {true} of them an invariant was broken by a bug that this version of Kafka has, and the broker's",
-            "  own log says so: those are findings, not alarms.",
-            "",
-            table(rows),
-            "",
-            "A kind is left out on a version where the recording holds no place for it: before Kafka 3.7 the high",
-            "watermark may move below min.insync.replicas, and with ZooKeeper the timed limits are longer than the",
-            "phases. A new kind is a function of about ten lines in `bench/mutations/kinds.py`.",
-            "",
-        ]
-    )
 
 
 def upper_bound(found: int, tries: int) -> float:

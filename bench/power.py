@@ -1,7 +1,7 @@
-"""What a comparison of ten pairs finds and what it imagines, simulated: ``python -m bench.power`` writes docs/power.md.
+"""What a comparison of ten pairs finds and what it imagines, simulated: ``python -m bench.power``.
 
-Nothing here is measured on Kafka: runs are drawn with known noise on a host that behaves in a known way, and judged by
-the very functions that judge comparisons.
+Writes docs/data/power.json, which ``bench.trust`` tells of. Nothing here is measured on Kafka: runs are drawn with
+known noise on a host that behaves in a known way, and judged by the very functions that judge comparisons.
 """
 
 from __future__ import annotations
@@ -19,8 +19,7 @@ from campaigns.statistics.effects import detection_rate, holm, paired_effect, ve
 from campaigns.statistics.intervals import clopper_pearson
 
 ROOT = Path(__file__).resolve().parent.parent
-RESULTS = ROOT / "docs" / "power.json"
-PAGE = ROOT / "docs" / "power.md"
+RESULTS = ROOT / "docs" / "data" / "power.json"
 
 SIMULATIONS = 4_000
 PAIRS = 10
@@ -129,79 +128,10 @@ def families(simulations: int = SIMULATIONS) -> Iterator[dict[str, Any]]:
         yield {"margin": margin, "simulations": simulations, "alarms": alarms, "interval": interval}
 
 
-# --- the page --------------------------------------------------------------------------------------
-
-
-def share(events: int, of: int) -> str:
-    """A rate with its exact interval at 95 %."""
-    low, high = clopper_pearson(events, of)
-    return f"{100 * events / of:.1f} % ({100 * low:.1f} to {100 * high:.1f})"
-
-
-def render(found: list[dict[str, Any]], of_blocks: list[dict[str, Any]], of_families: list[dict[str, Any]]) -> str:
-    """The page: how often each slowdown is called a regression, by noise and host."""
-    simulations = found[0]["simulations"]
-    lines = [
-        "# What a comparison of ten pairs can find, simulated",
-        "",
-        "Written by `python -m bench.power`; every row is one of `power.json`. **These figures are simulated**, none",
-        "is measured on Kafka: runs are drawn with known noise and judged by the functions that judge comparisons",
-        f"(`campaigns/statistics/effects.py`). {simulations:,} comparisons a row; {PAIRS} ABBA pairs; one primary",
-        f"metric with a margin of {MARGIN:.0%}. Rates with exact 95 % intervals. What real runs on a real host show",
-        "stands on the page of each comparison ([how to read it](comparison.md)).",
-        "",
-        "Noise is the standard deviation of the logarithm of one run; that of a pair's ratio is 1.41 times as large.",
-        "With no slowdown base is compared with itself, and what is then called a regression is a false alarm. A",
-        "slowdown as large as the margin is called one half of the time at best, for the estimate must lie beyond it.",
-        "Computed is what the formula says that gives each comparison its smallest detectable worsening.",
-    ]
-    for kind, words in HOSTS.items():
-        lines += ["", f"## A {kind} host", "", f"It has {words}." if kind == "steady" else f"It is {words}.", ""]
-        lines += [
-            "| noise of a run | slowdown | called a regression | computed | improvement | equivalent | inconclusive |"
-        ]
-        lines += ["|---|---|---|---|---|---|---|"]
-        for row in (row for row in found if row["host"] == kind):
-            computed = "–" if row["computed"] is None else f"{100 * row['computed']:.1f} %"
-            others = " | ".join(
-                f"{row[word] / simulations:.1%}" for word in ("improvement", "equivalent", "inconclusive")
-            )
-            slowdown = f"{row['slowdown']:.0%}" if row["slowdown"] else "none"
-            called = share(row["regression"], simulations)
-            lines.append(f"| {row['noise']:.0%} | {slowdown} | {called} | {computed} | {others} |")
-    lines += [
-        "",
-        "## Why runs are interleaved",
-        "",
-        f"No difference, noise of {NOISES[1]:.0%}: how often one is seen all the same, worse or better, when all runs",
-        "of base come before those of head, and in ABBA order.",
-        "",
-        "| host | base first | ABBA |",
-        "|---|---|---|",
-        *(
-            f"| {row['host']} | {share(row['blocks'], row['simulations'])} | {share(row['abba'], row['simulations'])} |"
-            for row in of_blocks
-        ),
-        "",
-        "## Several primary metrics",
-        "",
-        f"{FAMILY} primary metrics without any difference, noise of {NOISES[1]:.0%}, Holm over them: in how many",
-        "comparisons some metric is called a regression or an improvement.",
-        "",
-        "| margin | false alarms |",
-        "|---|---|",
-    ]
-    for row in of_families:
-        margin = f"{row['margin']:.0%}" if row["margin"] >= 0.01 else "none"
-        lines.append(f"| {margin} | {share(row['alarms'], row['simulations'])} |")
-    return "\n".join(lines) + "\n"
-
-
 def main() -> None:
-    """Simulate and write both files."""
+    """Simulate, and write the figures."""
     told = {"rows": list(rows()), "blocks": list(blocks()), "families": list(families())}
     RESULTS.write_text(json.dumps(told, indent=1) + "\n")
-    PAGE.write_text(render(told["rows"], told["blocks"], told["families"]))
 
 
 if __name__ == "__main__":

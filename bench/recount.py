@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 
 def recount(run: Path) -> dict[str, int]:
-    """Acknowledged, lost and doubled records, as sets and counters tell them."""
+    """Acknowledged, lost and duplicated records, as sets and counters tell them."""
     sends = pq.read_table(run / "sends", columns=["producer_id", "seq", "outcome"]).to_pylist()
     polls = pq.read_table(run / "polls", columns=["producer_id", "seq", "pass"]).to_pylist()
     acked = {(row["producer_id"], row["seq"]) for row in sends if row["outcome"] == "ok"}

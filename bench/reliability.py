@@ -1,9 +1,9 @@
-"""How often a scenario shows what it must: repeated runs, counted in docs/reliability.json.
+"""How often a scenario shows what it must: repeated runs, counted in docs/data/reliability.json.
 
 ``python -m bench.reliability TRIES [SCENARIO …]`` brings every row of CAMPAIGN, or those of some scenarios, to that
-many tries and renders the page. Runs are recorded two at a time by the calls that the DAG's tasks make, then judged
-together in one Spark application. It may be interrupted and started again: what is counted stays counted, and what is
-recorded is judged.
+many tries; ``python -m bench.trust`` then writes the page. Runs are recorded two at a time by the calls that the DAG's
+tasks make, then judged together in one Spark application. It may be interrupted and started again: what is counted
+stays counted, and what is recorded is judged.
 """
 
 from __future__ import annotations
@@ -28,8 +28,7 @@ from spark.submit import judge
 
 ROOT = Path(__file__).resolve().parent.parent
 RUNS = ROOT / "runs" / "reliability"
-RESULTS = ROOT / "docs" / "reliability.json"
-PAGE = ROOT / "docs" / "reliability.md"
+RESULTS = ROOT / "docs" / "data" / "reliability.json"
 VERSIONS = ("2.8.2", "3.9.1", "4.3.0")
 AT_ONCE = 2
 TOGETHER = 6  # runs that one application judges
@@ -80,7 +79,6 @@ def main(tries: int, scenarios: list[str]) -> None:
         judge(batch)
         rows += [counted(run) for run in batch]
         RESULTS.write_text(json.dumps(rows, indent=1) + "\n")
-        PAGE.write_text(render(rows))
         for run in batch:
             shutil.rmtree(run)
 
@@ -122,35 +120,6 @@ def known_bugs(verdict: dict[str, Any]) -> list[str]:
     broken = [found["reason"] for found in verdict["invariants"].values() if found["violations"]]
     issues = [re.search(r"This is (KAFKA-\d+)", reason) for reason in broken]
     return sorted({issue[1] for issue in issues if issue}) if all(issues) else []
-
-
-def render(rows: list[dict[str, Any]]) -> str:
-    """The page: a line per scenario, with the bound that so many tries allow."""
-    lines = [
-        "# How often a scenario shows what it must",
-        "",
-        "Runs recorded by the calls that the DAG's tasks make, each recounted from its raw ledgers by",
-        "`bench/recount.py`.",
-        "Written by `python -m bench.reliability`; every run is a row of `reliability.json`.",
-        "",
-        "| scenario | Kafka | must show | shown | at least, at 95 % | recount agrees | records lost / copies |",
-        "|---|---|---|---|---|---|---|",
-    ]
-    for claim in CAMPAIGN:
-        own = [row for row in rows if (row["scenario"], row["kafka"]) == (claim.scenario, claim.kafka)]
-        if not own:
-            continue
-        shown = sum(claim.shown(row) for row in own)
-        agreeing = sum(row["recount_agrees"] for row in own)
-        counts = [f"{row['lost']} / {row['duplicate_copies']}" for row in own]
-        figures = "none" if set(counts) == {"0 / 0"} else ", ".join(counts)
-        bugs = Counter(issue for row in own for issue in row.get("known_bugs", []))
-        named = "".join(f"; {issue} in {count}" for issue, count in bugs.items())
-        lines.append(
-            f"| {claim.scenario} | {claim.kafka} | {claim.words} | {shown} of {len(own)}{named} "
-            f"| {lower_bound(shown, len(own)):.0%} | {agreeing} of {len(own)} | {figures} |"
-        )
-    return "\n".join(lines) + "\n"
 
 
 def lower_bound(shown: int, tries: int) -> float:

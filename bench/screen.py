@@ -1,7 +1,7 @@
 """What the nightly screen finds and what it imagines, on simulated histories: ``python -m bench.screen``.
 
-Writes docs/screen.json and docs/screen.md. Nothing here is measured on Kafka: the histories are drawn with known noise,
-so that a change is there because it was planted, or not there at all.
+Writes docs/data/screen.json, which ``bench.trust`` tells of. Nothing here is measured on Kafka: the histories are
+drawn with known noise, so that a change is there because it was injected, or not there at all.
 """
 
 from __future__ import annotations
@@ -17,51 +17,50 @@ from typing import Any, Literal
 import numpy as np
 
 from campaigns.statistics import changes
-from campaigns.statistics.changes import Point
 from campaigns.statistics.effects import percent
 from campaigns.statistics.intervals import clopper_pearson
+from history.results.nightly import Point
 
 ROOT = Path(__file__).resolve().parent.parent
-RESULTS = ROOT / "docs" / "screen.json"
-PAGE = ROOT / "docs" / "screen.md"
+RESULTS = ROOT / "docs" / "data" / "screen.json"
 
-NIGHTS, RUNS, CANARY_RUNS, PAIRS, WINDOW = 60, 3, 2, 5, 30  # runs and pairs as in nightly.yaml
+NIGHTLY_RUNS, RUNS, CONTROL_RUNS, PAIRS, WINDOW = 60, 3, 2, 5, 30  # runs and pairs as in nightly.yaml
 MARGIN = 0.05
 AR = 0.5
 OUTLIERS, OUTLIER_SIZE = 0.05, 8  # share of runs, in standard deviations
 RATES = (
-    "suspected_first_night",
-    "confirmed_first_night",
+    "candidate_in_first_run",
+    "confirmed_in_first_run",
     "confirmed_by_third",
     "confirmed_by_seventh",
-    "right_night",
+    "right_run",
 )
 Logs = np.ndarray[Any, Any]
 Kind = Literal["normal", "outliers", "host_ar1", "own_ar1", "host_drift"]
 KINDS: dict[Kind, str] = {
     "normal": "normal noise",
     "outliers": f"{OUTLIERS:.0%} of runs are outliers ({OUTLIER_SIZE} standard deviations)",
-    "host_ar1": f"AR(1) {AR} from night to night, of the host",
-    "own_ar1": f"AR(1) {AR} from night to night, of the series alone",
+    "host_ar1": f"AR(1) {AR} from one nightly run to the next, of the host",
+    "own_ar1": f"AR(1) {AR} from one nightly run to the next, of the series alone",
     "host_drift": "the host drifts by a random walk",
 }
 
 
 @dataclass
 class History:
-    """Logarithms of every run, by night: the subject, the pinned release, the canary, and tonight's pairs."""
+    """Logarithms of every run, by nightly run: the subject, the pinned release, the control, and the rerun pairs."""
 
     subject: Logs
     release: Logs
-    canary: Logs
+    control: Logs
     reruns: Logs
 
 
 @dataclass(frozen=True)
-class Night:
-    """What one night would have said: suspected, held to be the host's, or confirmed, and the change behind it."""
+class NightlyRun:
+    """What one nightly run would report: a candidate regression, the host's or a confirmed one, and the change."""
 
-    state: Literal["quiet", "host", "suspect", "confirmed"]
+    state: Literal["quiet", "host", "candidate", "confirmed"]
     since: int = -1
     log: float = 0.0
 
@@ -69,122 +68,125 @@ class Night:
 # --- drawing histories -----------------------------------------------------------------------------
 
 
-def draw(rng: np.random.Generator, kind: Kind, sd: float, *, since: int = NIGHTS, log: float = 0.0) -> History:
-    """A history whose subject is slower by ``log`` from the night ``since`` on; ``sd`` is a run's, as a logarithm."""
-    host, own = np.zeros(NIGHTS), np.zeros(NIGHTS)
+def draw(rng: np.random.Generator, kind: Kind, sd: float, *, since: int = NIGHTLY_RUNS, log: float = 0.0) -> History:
+    """A history whose subject is slower by ``log`` from nightly run ``since`` on; ``sd`` is a run's, as a logarithm."""
+    host, own = np.zeros(NIGHTLY_RUNS), np.zeros(NIGHTLY_RUNS)
     if kind == "host_ar1":
         host = _ar1(rng, sd)
     if kind == "own_ar1":
         own = _ar1(rng, sd)
     if kind == "host_drift":
-        host = np.cumsum(rng.normal(0, sd / 2, NIGHTS))
-    slow = own + log * (np.arange(NIGHTS) >= since)
+        host = np.cumsum(rng.normal(0, sd / 2, NIGHTLY_RUNS))
+    slow = own + log * (np.arange(NIGHTLY_RUNS) >= since)
 
     def runs(level: Logs, count: int) -> Logs:
-        noise: Logs = rng.normal(0, sd, (NIGHTS, count))
+        noise: Logs = rng.normal(0, sd, (NIGHTLY_RUNS, count))
         if kind == "outliers":
-            noise += (rng.random((NIGHTS, count)) < OUTLIERS) * rng.normal(0, OUTLIER_SIZE * sd, (NIGHTS, count))
+            noise += (rng.random((NIGHTLY_RUNS, count)) < OUTLIERS) * rng.normal(
+                0, OUTLIER_SIZE * sd, (NIGHTLY_RUNS, count)
+            )
         noise += (host + level)[:, None]
         return noise
 
-    still = np.zeros(NIGHTS)
-    pairs = runs(slow, PAIRS) - runs(still, PAIRS)  # the host of the night is in both, and cancels out
-    return History(runs(slow, RUNS), runs(still, RUNS), runs(still, CANARY_RUNS), pairs)
+    still = np.zeros(NIGHTLY_RUNS)
+    pairs = runs(slow, PAIRS) - runs(still, PAIRS)  # the host of the nightly run is in both, and cancels out
+    return History(runs(slow, RUNS), runs(still, RUNS), runs(still, CONTROL_RUNS), pairs)
 
 
 def _ar1(rng: np.random.Generator, sd: float) -> Logs:
-    """Night effects of standard deviation ``sd`` that are correlated from one night to the next."""
+    """Nightly run effects of standard deviation ``sd`` that are correlated from one nightly run to the next."""
     effects = [rng.normal(0, sd)]
-    for _ in range(NIGHTS - 1):
+    for _ in range(NIGHTLY_RUNS - 1):
         effects.append(AR * effects[-1] + rng.normal(0, sd * math.sqrt(1 - AR**2)))
     return np.array(effects)
 
 
-# --- nights ------------------------------------------------------------------------------------------
+# --- nightly runs ------------------------------------------------------------------------------------------
 
 
-def night(history: History, tonight: int) -> Night:
-    """Screen, canary and reruns on one night, by the functions that a real night uses."""
-    start = max(0, tonight - WINDOW)
-    nights = range(start, tonight + 1)
-    values = [median(history.subject[index]) for index in nights]
+def nightly_run(history: History, current: int) -> NightlyRun:
+    """Screen, control and reruns on one nightly run, by the functions that a real nightly run uses."""
+    start = max(0, current - WINDOW)
+    nightly_runs = range(start, current + 1)
+    values = [median(history.subject[index]) for index in nightly_runs]
     change = changes.latest_change(values)
     if change is None or percent(change.log) < 100 * MARGIN:
-        return Night("quiet")
+        return NightlyRun("quiet")
     since = start + change.since
-    before = list(nights)[change.first : change.since]
-    canary = [_point(index, median(history.canary[index])) for index in nights]
-    told = {f"{index:02d}" for index in before}, {f"{index:02d}" for index in range(since, tonight + 1)}
-    if changes.canary_moved(canary, *told, change.log):
-        return Night("host", since, change.log)
+    before = list(nightly_runs)[change.first : change.since]
+    control = [_point(index, median(history.control[index])) for index in nightly_runs]
+    told = {f"{index:02d}" for index in before}, {f"{index:02d}" for index in range(since, current + 1)}
+    if changes.control_moved(control, *told, change.log):
+        return NightlyRun("host", since, change.log)
     earlier = [median(history.subject[index]) - median(history.release[index]) for index in before]
-    said = changes.confirm(list(history.reruns[tonight]), earlier, margin=MARGIN, better="lower")
+    said = changes.confirm(list(history.reruns[current]), earlier, margin=MARGIN, better="lower")
     if said.verdict == "confirmed" and said.log is not None:
-        return Night("confirmed", since, said.log)
-    return Night("suspect", since, change.log)
+        return NightlyRun("confirmed", since, said.log)
+    return NightlyRun("candidate", since, change.log)
 
 
 def _point(index: int, log: float) -> Point:
     value = math.exp(log)
-    return Point(f"{index:02d}", f"{index:02d}", value, value, value, 1)
+    name = f"{index:02d}"
+    return Point(nightly_run=name, at=name, value=value, low=value, high=value, runs=1)
 
 
-def nights(history: History) -> list[Night]:
-    """Every night of a history that has a basis."""
-    return [night(history, tonight) for tonight in range(changes.MIN_NIGHTS, NIGHTS)]
+def nightly_runs(history: History) -> list[NightlyRun]:
+    """Every nightly run of a history that has a basis."""
+    return [nightly_run(history, current) for current in range(changes.MIN_NIGHTLY_RUNS, NIGHTLY_RUNS)]
 
 
 # --- counting ------------------------------------------------------------------------------------------
 
 
 def false_alarms(kind: Kind, sd: float, histories: int, seed: int) -> dict[str, Any]:
-    """How many histories without any change had a suspect, and a confirmed one, on any of their nights."""
+    """How many histories without any change had a candidate regression, and a confirmed one, in any nightly run."""
     rng = np.random.default_rng(seed)
-    judged = [nights(draw(rng, kind, sd)) for _ in range(histories)]
+    judged = [nightly_runs(draw(rng, kind, sd)) for _ in range(histories)]
     every = [told.state for history in judged for told in history]
-    counted: dict[str, Any] = {"kind": kind, "noise": sd, "histories": histories, "nights": len(every)}
+    counted: dict[str, Any] = {"kind": kind, "noise": sd, "histories": histories, "nightly_runs": len(every)}
     for name, states in (
-        ("screened", ("host", "suspect", "confirmed")),
-        ("suspected", ("suspect", "confirmed")),
+        ("screened", ("host", "candidate", "confirmed")),
+        ("candidates", ("candidate", "confirmed")),
         ("confirmed", ("confirmed",)),
     ):
         shown = sum(any(told.state in states for told in history) for history in judged)
         counted[name] = {
             "histories": shown,
             "interval": clopper_pearson(shown, histories),
-            "nights": sum(state in states for state in every),
+            "nightly_runs": sum(state in states for state in every),
         }
     return counted
 
 
 def detections(percents: int, sd: float, histories: int, seed: int) -> dict[str, Any]:
-    """How often a planted slowdown is suspected on its first night, and confirmed by then, the third and the seventh.
+    """How often an injected slowdown is a candidate in its first run, and confirmed by the first, third and seventh.
 
-    ``right_night``: of the suspected ones on the seventh night, those whose change lies within a night of the planted
-    one. ``size``: median and central 95 % of what confirmations say.
+    ``right_run``: of the candidates in the seventh nightly run, those whose change is placed within one nightly run of
+    the injected one. ``size``: median and central 95 % of what confirmations say.
     """
     rng = np.random.default_rng(seed)
     judged = []
     for _ in range(histories):
-        since = int(rng.integers(30, NIGHTS - 7))
+        since = int(rng.integers(30, NIGHTLY_RUNS - 7))
         history = draw(rng, "normal", sd, since=since, log=math.log1p(percents / 100))
-        judged.append((since, [night(history, tonight) for tonight in range(since, since + 7)]))
-    seventh = [(since, told[-1]) for since, told in judged if told[-1].state in ("suspect", "confirmed")]
+        judged.append((since, [nightly_run(history, current) for current in range(since, since + 7)]))
+    seventh = [(since, told[-1]) for since, told in judged if told[-1].state in ("candidate", "confirmed")]
     sizes = [percent(told.log) for _, week in judged for told in week if told.state == "confirmed"]
     return {
         "percent": percents,
         "noise": sd,
         "histories": histories,
-        "suspected_first_night": _rate([week[0].state in ("suspect", "confirmed") for _, week in judged]),
-        "confirmed_first_night": _rate([week[0].state == "confirmed" for _, week in judged]),
+        "candidate_in_first_run": _rate([week[0].state in ("candidate", "confirmed") for _, week in judged]),
+        "confirmed_in_first_run": _rate([week[0].state == "confirmed" for _, week in judged]),
         "confirmed_by_third": _rate([_confirmed(week[:3]) for _, week in judged]),
         "confirmed_by_seventh": _rate([_confirmed(week) for _, week in judged]),
-        "right_night": _rate([abs(told.since - since) <= 1 for since, told in seventh]),
+        "right_run": _rate([abs(told.since - since) <= 1 for since, told in seventh]),
         "size": [round(float(size), 2) for size in np.quantile(sizes, (0.025, 0.5, 0.975))] if sizes else None,
     }
 
 
-def _confirmed(week: Sequence[Night]) -> bool:
+def _confirmed(week: Sequence[NightlyRun]) -> bool:
     return any(told.state == "confirmed" for told in week)
 
 
@@ -193,9 +195,9 @@ def _rate(shown: Sequence[bool]) -> dict[str, Any]:
 
 
 def measure(histories: int = 200, seed: int = 1) -> dict[str, Any]:
-    """Everything that the page shows."""
+    """Every figure."""
     return {
-        "nights": NIGHTS,
+        "nightly_runs": NIGHTLY_RUNS,
         "runs": RUNS,
         "pairs": PAIRS,
         "window": WINDOW,
@@ -209,81 +211,9 @@ def measure(histories: int = 200, seed: int = 1) -> dict[str, Any]:
     }
 
 
-# --- the page ------------------------------------------------------------------------------------------
-
-
-def render(found: dict[str, Any]) -> str:
-    """The page: two tables, each rate with its exact 95 % interval."""
-    least = found["nights"] - changes.MIN_NIGHTS
-    first = found["false_alarms"][0]
-    lines = [
-        "# What the nightly screen finds, and what it imagines",
-        "",
-        "Written by `python -m bench.screen`; every figure is in `screen.json`. The histories are simulated: what is",
-        "there was planted, so that right and wrong are known. They say nothing about Kafka, and real noise may be",
-        "worse.",
-        "",
-        f"A history has {found['nights']} nights of {found['runs']} runs; {least} have a basis and are screened.",
-        f"Beside it are a canary of {CANARY_RUNS} runs and a pinned release; a night that suspects something reruns",
-        f"{found['pairs']} pairs. Window {found['window']}, margin {found['margin']:.0%}, alpha {found['alpha']}.",
-        "Rates have their exact (Clopper-Pearson) 95 % interval.",
-        "",
-        "Two rules of a real night are left out: what reruns refuted rests for `confirm.rest` nights, so that a small",
-        "change is confirmed up to so many nights later than here; and what was confirmed stays so on later nights.",
-        "Nor are there pinned nights here, nor the comparison of the newest level with all earlier ones, which a real",
-        "night makes once a change was found, for what is worse beyond its margin.",
-        "",
-        "## Histories in which nothing changed",
-        "",
-        f"{first['histories']} histories of each kind, the noise of a run being {first['noise']:.0%}. Counted are",
-        "histories that had it on any night, and in brackets the share of nights.",
-        "",
-        "| noise | the screen alone | less what the canary explains | confirmed: a false alarm |",
-        "|---|---|---|---|",
-    ]
-    for row in found["false_alarms"]:
-        cells = [_false(row, name) for name in ("screened", "suspected", "confirmed")]
-        lines.append(f"| {KINDS[row['kind']]} | {' | '.join(cells)} |")
-    lines += [
-        "",
-        "A series that wanders by itself, while canary and release beside it do not, is slower on some nights for a",
-        "reason that no rerun of the same night can tell from the version's own. Those alarms remain. A cluster is",
-        "fresh in every run, so such a memory is more likely the host's, which the other rows are about.",
-        "",
-        "## Histories with a planted slowdown",
-        "",
-        "Normal noise; reruns on every night that suspects. Right night: of those suspected on the seventh night, the",
-        "change is placed within a night of the planted one. The size is what confirmations say: the median, and the",
-        "middle 95 %. Near the margin only what looks large enough is confirmed, so small changes look larger.",
-        "",
-        "| noise | planted | suspected, night 1 | confirmed, night 1 | by night 3 | by night 7 | right night | size |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
-    for row in found["detections"]:
-        size = "none" if row["size"] is None else "{1:+.1f} % ({0:+.1f} to {2:+.1f})".format(*row["size"])
-        shown = " | ".join(_shown(row[name]) for name in RATES)
-        lines.append(f"| {row['noise']:.0%} | {row['percent']:+d} % | {shown} | {size} |")
-    return "\n".join(lines) + "\n"
-
-
-def _false(row: dict[str, Any], name: str) -> str:
-    low, high = row[name]["interval"]
-    share = row[name]["nights"] / row["nights"]
-    return f"{row[name]['histories']} of {row['histories']}: {low:.1%} to {high:.1%} ({share:.2%})"
-
-
-def _shown(rate: dict[str, Any]) -> str:
-    if not rate["of"]:
-        return "none"
-    low, high = rate["interval"]
-    return f"{rate['shown'] / rate['of']:.0%} ({low:.0%} to {high:.0%})"
-
-
 def main() -> None:
-    """Measure, and write both files."""
-    found = measure()
-    RESULTS.write_text(json.dumps(found, indent=1) + "\n")
-    PAGE.write_text(render(found))
+    """Measure, and write the figures."""
+    RESULTS.write_text(json.dumps(measure(), indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from campaigns.campaign import Campaign, Item
 from clusters.paths import ROOT
 from clusters.runtimes import capabilities, choose_runtime
 from clusters.scenario.scenario import Scenario, load_scenario
-from clusters.scenario.schedules import MENU, Menu, as_yaml, kernel_parts, possible, read_menu
+from clusters.scenario.schedules import FAULT_MIX, FaultMix, as_yaml, kernel_parts, possible, read_fault_mix
 from history.folder import RunFolder
 from history.kafka_versions import DEFAULT_RELEASE
 from history.results.schedules import ScheduleRun, SchedulesResult
@@ -26,7 +26,7 @@ MAX_S = 4 * 3600
 
 
 class Question(BaseModel):
-    """What every such campaign is asked. No ``fault_mix`` is the shipped one."""
+    """What every such campaign is asked. No ``fault_mix`` means the one that comes with Plimsoll."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -35,13 +35,13 @@ class Question(BaseModel):
     runtime: Literal["auto", "docker", "process"] = "auto"
 
 
-def fault_mix(file: str, runtime: str) -> Menu:
-    """The fault mix of a file, or the shipped one, without what the runtime or the host's kernel cannot do.
+def fault_mix(file: str, runtime: str) -> FaultMix:
+    """The fault mix of a file, or the usual one, without what the runtime or the host's kernel cannot do.
 
     Raises:
         BadInput: it is no fault mix, or nothing of it is left.
     """
-    mix, chosen = read_menu(Path(file) if file else MENU), choose_runtime(runtime)
+    mix, chosen = read_fault_mix(Path(file) if file else FAULT_MIX), choose_runtime(runtime)
     without: Mapping[str, Any] = {}
     if chosen == "docker":
         from clusters.run.leftovers import hold_trial  # heavy

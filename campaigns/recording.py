@@ -1,6 +1,6 @@
 """Records the items of a campaign, one after the other; every step may be made again.
 
-An item is done once a run of it counts, and its first such run is the item's: docs/architecture.md, many runs. What
+An item is done once a run of it counts, and its first such run is the item's: docs/dev/architecture.md, many runs. What
 this module imports each run of a campaign waits for: judging and statistics are ``campaigns.runner``'s.
 """
 
@@ -73,8 +73,8 @@ def first_of_each(runs: Iterable[tuple[_Item, _Run]]) -> dict[_Item, _Run]:
 def counted(rows: kinds.Rows, places: Places) -> kinds.Rows:
     """The archived rows of the runs that are an item's own (``first_of_each``), and of those that are no item's.
 
-    A run in which the harness broke does not count and is recorded again, unless it shows a broken promise: that was
-    seen, however the run ended. Of a run whose folder is gone the archive speaks.
+    A run in which the harness broke does not count and is recorded again, unless it shows a violated guarantee: that
+    was seen, however the run ended. Of a run whose folder is gone the archive speaks.
     """
     undecided = {row["run_id"] for row in rows if row["verdict"] == "unknown"}
     broke = {run_id for run_id in undecided if errors_of(RunFolder(places.runs / run_id))}

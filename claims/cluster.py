@@ -36,7 +36,7 @@ def only_leaders_take_records(recording: Recording) -> Answer:
 
 
 def _taken(recording: Recording) -> Iterator[list[Evidence]]:
-    """Records that a story's own ``write`` had acknowledged by a broker that led neither before nor afterwards."""
+    """Records that a scenario's own ``write`` had acknowledged by a broker that led neither before nor afterwards."""
     asked: Event | None = None
     for event in recording.events:
         if event.kind != "step":

@@ -144,7 +144,7 @@ def alike_but_not_without_loss(recording: Recording) -> Answer:
     """C27."""
     read = {(poll["producer_id"], poll["seq"]) for poll in recording.final}
     if not read:
-        return unseen("No last reader read everything.")
+        return unseen("No final drain read everything.")
     lost = [s for s in recording.sends if s["outcome"] == "ok" and (s["producer_id"], s["seq"]) not in read]
     kept_all = [s for s in recording.sends if s["outcome"] == "ok" and s["acks"] == "all"]
     lost_all = [s for s in lost if s["acks"] == "all"]
@@ -355,9 +355,8 @@ def nothing_read_vanishes(recording: Recording) -> Answer:
     for poll in recording.polls:
         where = poll["topic"], poll["partition"], poll["offset"]
         if final.get(where) != (poll["producer_id"], poll["seq"]):
-            text = (
-                f"{poll['topic']}-{poll['partition']}: offset {poll['offset']} was read, and not so by the last reader"
-            )
+            place = f"{poll['topic']}-{poll['partition']}: offset {poll['offset']}"
+            text = f"{place} was read, and the final drain read another record there"
             return refuted("What was read was gone.", [Evidence("polls/", recording.at_s(poll["received_ns"]), text)])
     evidence = [row for change in changes[:1] for row in _both(recording, change)]
     dip = next(_dips(recording, changes), None)

@@ -68,7 +68,7 @@ def hw_is_looked_at_again(recording: Recording) -> Answer:
 
 def _enough(recording: Recording, shrink: Shrink) -> bool:
     """Whether the ISR that is left has min.insync.replicas members."""
-    return len(shrink.state.isr) >= recording.least_isr.get(shrink.where.topic, 1)
+    return len(shrink.state.isr) >= recording.effective_min_isr.get(shrink.where.topic, 1)
 
 
 def _alone(moment: Moment) -> bool:
@@ -211,11 +211,11 @@ def hw_is_taken_over_who_is_left(recording: Recording) -> Answer:
             f"{stuck[0].least}.",
             _before_and_after(recording, stuck[0]),
         )
-    frozen = [shrink for shrink in shrinks if shrink not in enough and shrink.after.hw < shrink.least]
-    more = " With fewer than min.insync.replicas left it stood still." if frozen else ""
+    stuck = [shrink for shrink in shrinks if shrink not in enough and shrink.after.hw < shrink.least]
+    more = " With fewer than min.insync.replicas left it did not advance." if stuck else ""
     return shown(
         f"{counted(len(enough), 'time')} at rest the HW moved to the least LEO that was left.{more}",
-        [row for shrink in [*enough[:1], *frozen[:1]] for row in _before_and_after(recording, shrink)],
+        [row for shrink in [*enough[:1], *stuck[:1]] for row in _before_and_after(recording, shrink)],
     )
 
 
@@ -300,12 +300,12 @@ def _stayed_or_lost(recording: Recording) -> Iterator[tuple[str, list[Evidence]]
 def alone_hw_is_leo(recording: Recording) -> Answer:
     """C48."""
     alone = [moment for moment in at_rest(recording) if _alone(moment)]
-    short = [m for m in alone if recording.least_isr.get(m.where.topic, 1) > 1]
+    short = [m for m in alone if recording.effective_min_isr.get(m.where.topic, 1) > 1]
     behind = next((m for m in alone if m.leader.hw < m.leader.leo), None)
     if behind:
         return refuted(
             f"Alone in the ISR a leader had LEO {behind.leader.leo} and HW {behind.leader.hw}, with "
-            f"min.insync.replicas={recording.least_isr.get(behind.where.topic, 1)}.",
+            f"min.insync.replicas={recording.effective_min_isr.get(behind.where.topic, 1)}.",
             [recording.saw(behind.where, behind.leader, ", leads"), recording.decided(behind.state)],
         )
     if not short:

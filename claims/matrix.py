@@ -21,15 +21,13 @@ KEPT_EVIDENCE = 3  # rows of an answer that the page shows
 _INTRODUCTION = """\
 # Forty-eight claims about replication
 
-Written by `python -m claims.matrix` from results of `make claims`; change `claims/table.py`, not this page.
+What is said about HW, LEO, ISR, elections and storage, and what versions of Kafka from 2.8 to 4.3 answered; about a
+third of it is wrong, or true for some versions only. The claims come from five unpublished field notes (N0 to N4).
 
-Such things are said about HW, LEO, ISR, elections and storage; about a third of them is wrong, or true for some
-versions only. These were collected from five unpublished field notes on Kafka replication. `plimsoll claims --kafka
-4.3.0` (with `--mode zookeeper` where a version has both) records three experiments on real brokers and answers, claim
-by claim, *shown*, *refuted* or *not observable*, from what they recorded: samples of every replica, the controller's
-own history, sends and polls, the brokers' log lines and files. No answer knows a version: the same functions read all
-recordings. The page that it writes has the evidence of every row. Two more runs are for what the notes go through
-step by step.
+`plimsoll claims --kafka 4.3.0` (with `--mode zookeeper` where a version has both) asks one version: five runs, about 6
+minutes on two cores. Its page has the evidence of every answer: samples of every replica, the controller's history,
+sends and polls, log lines and files. No answer knows a version: the same functions read all recordings. Written by
+`python -m claims.matrix` from such results; change `claims/table.py`, not this page.
 
 - **shown** means that the runs contain what would show it, and nothing that refutes it. It is no proof for all times.
 - **refuted** means that the runs contain a counterexample. One outweighs any number of examples.

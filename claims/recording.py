@@ -49,20 +49,20 @@ class Recording:
     """What a run recorded; every sequence is in the order of time.
 
     ``sends``, ``polls``, ``usage`` and ``lines`` are rows of these tables and of ``kafka_files.broker_log``.
-    ``least_isr`` maps a topic to min.insync.replicas, ``data`` a broker to its collected data folder.
+    ``effective_min_isr`` maps a topic to min.insync.replicas, ``data`` a broker to its collected data folder.
     """
 
     run_id: str = "run"
     kafka: str = ""
     mode: str = "kraft"
     started_ns: int = 0
-    least_isr: Mapping[str, int] = field(default_factory=dict)
+    effective_min_isr: Mapping[str, int] = field(default_factory=dict)
     settings: Mapping[str, str] = field(default_factory=dict)
     samples: Mapping[TopicPartition, Sequence[Sample]] = field(default_factory=dict)
     states: Mapping[TopicPartition, Sequence[State]] = field(default_factory=dict)
     sends: Sequence[Mapping[str, Any]] = ()
     polls: Sequence[Mapping[str, Any]] = ()  # of live consumers
-    final: Sequence[Mapping[str, Any]] = ()  # of the last reader
+    final: Sequence[Mapping[str, Any]] = ()  # of the final drain
     lines: Sequence[Mapping[str, Any]] = ()
     usage: Sequence[Mapping[str, Any]] = ()
     remotes: Sequence[Remote] = ()
@@ -88,7 +88,7 @@ class Recording:
         return [sample for sample in self.samples.get(where, ()) if leaders.get(sample.epoch) == sample.broker]
 
     def faults(self, key: str) -> Iterator[tuple[int, int, int]]:
-        """Faults of a kind as (broker, from_ns, until_ns), from when they were in force until their heal was asked."""
+        """Faults of a kind as (broker, from_ns, until_ns), from when they were active until their heal was asked."""
         for number, event in enumerate(self.events):
             if event.kind == "injected" and event.step == key:
                 heals = (e.t_ns for e in self.events[number:] if (e.kind, e.target) == ("heal", event.target))
@@ -158,7 +158,9 @@ def open_recording(run: Path) -> Recording:
         kafka=manifest.kafka_version,
         mode=manifest.mode or "",
         started_ns=manifest.started_ns,
-        least_isr={name: int(manifest.topic_setting(name, "min.insync.replicas", "1")) for name in manifest.topics},
+        effective_min_isr={
+            name: int(manifest.topic_setting(name, "min.insync.replicas", "1")) for name in manifest.topics
+        },
         settings=manifest.brokers[0].config,
         samples=_samples(folder),
         states=by_partition(own),

@@ -211,7 +211,7 @@ CLAIMS: dict[str, Claim] = {
     ),
     "C18": Claim(
         "When a replica has left the ISR, the HW is taken anew over those that are left.",
-        "yes; see C12, and frozen below min.insync.replicas from 3.7",
+        "yes; see C12, and no advance below min.insync.replicas from 3.7",
         ("N1",),
         (E,),
         isr.hw_is_taken_over_who_is_left,
@@ -293,7 +293,7 @@ CLAIMS: dict[str, Claim] = {
         "before 0.11 it was so (KIP-101); from 2.8 on the leader's answer names the point (KAFKA-10554)",
     ),
     "C27": Claim(
-        "All of this keeps replicas alike; it does not exclude that records are lost or doubled.",
+        "All of this keeps replicas alike; it does not exclude that records are lost or duplicated.",
         "yes, but acks=all with min.insync.replicas of 2 excludes loss, idempotence duplicates",
         ("N2", "N3"),
         (L,),

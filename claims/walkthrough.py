@@ -1,6 +1,7 @@
 """The notes' walk-throughs, told by recordings: tables of what was expected and what was seen.
 
-A table is ``{"title", "short", "words", "columns", "rows"}``, ``short`` for a menu; a row's values are text or numbers.
+A table is ``{"title", "short", "words", "columns", "rows"}``, ``short`` for the page's navigation; a row's values are
+text or numbers.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ def committed_is_on_all_of_the_isr(recording: Recording) -> Answer:
             )
     for moment in moments:
         if moment.appended and moment.leader.hw < moment.least:
-            least = recording.least_isr.get(moment.where.topic, 1)
+            least = recording.effective_min_isr.get(moment.where.topic, 1)
             why = f": it is smaller than min.insync.replicas={least}" if len(moment.state.isr) < least else ""
             return refuted(
                 f"The whole ISR, {list(moment.state.isr)}, had {moment.leader.leo - moment.leader.hw} records that "

@@ -1,6 +1,6 @@
 """One DAG per scenario: its grid is the experiment's timeline.
 
-The run is recorded, collected, torn down, and only then judged; docs/architecture.md says why in that order.
+The run is recorded, collected, torn down, and only then judged; docs/dev/architecture.md says why in that order.
 """
 
 from __future__ import annotations

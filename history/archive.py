@@ -30,7 +30,7 @@ _RUN = [
     pa.field("kafka_jars_digest", pa.string(), nullable=False),
     pa.field("mode", pa.string(), nullable=False),
     pa.field("runtime", pa.string(), nullable=False),
-    pa.field("jvm", pa.string(), nullable=False),  # stock, or quick (for correctness alone)
+    pa.field("jvm", pa.string(), nullable=False),  # production, or fast_start (for correctness alone)
     pa.field("seed", pa.int64(), nullable=False),
     pa.field("host", pa.string(), nullable=False),  # a digest of what makes a host comparable with itself
     pa.field("verdict", pa.string(), nullable=False),  # pass, fail or unknown
@@ -66,7 +66,7 @@ def rows_of(run: RunFolder) -> list[dict[str, Any]]:
         "scenario": manifest.scenario_name,
         "mode": manifest.mode or "",
         "runtime": manifest.runtime or "",
-        "jvm": cluster.get("jvm", "quick"),
+        "jvm": cluster.get("jvm", "fast_start"),
         "host": host_digest(manifest.host),
         "verdict": verdict["verdict"],
         "sentence": verdict["sentence"],

@@ -12,7 +12,7 @@ from history.errors import EvidenceError
 from history.folder import write_atomically
 from history.traits import Trait
 
-FORMAT: Final = 2
+FORMAT: Final = 3
 Origin = Literal["recorded", "operations", "verifiable", "ledger", "jepsen"]
 
 # What a broker calls the settings of topics that it names otherwise, with the unit of each name; the first one counts.
@@ -91,7 +91,7 @@ class Manifest(_Model):
     knows the mode and the runtime of an imported one. ``labels`` say what the run is for, as its campaign named it.
     """
 
-    format: Literal[2] = FORMAT
+    format: Literal[3] = FORMAT
     origin: Origin = "recorded"
     run_id: str
     scenario_name: str

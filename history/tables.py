@@ -188,7 +188,7 @@ ANOMALIES = pa.schema(
         pa.field("seq", pa.int64()),
         _required("allowed", pa.bool_()),  # this configuration and these faults permit it
         pa.field("allowed_why", pa.string()),
-        _required("story", pa.string()),  # one sentence a person can check
+        _required("explanation", pa.string()),  # one sentence a person can check
         _required("evidence", pa.string()),  # JSON object: the values behind the sentence
     ]
 )

@@ -11,7 +11,7 @@ from history.errors import BadInput
 
 
 def read_text(path: Path, what: str) -> str:
-    """A file's text; ``what`` the file is begins the sentence, such as "The menu".
+    """A file's text; ``what`` the file is begins the sentence, such as "The fault mix".
 
     Raises:
         BadInput: it is missing, a folder, not readable, or no text.

@@ -1,4 +1,4 @@
-"""Tells others of a night: an Airflow notifier that posts its summary as JSON to a webhook."""
+"""Tells others of a nightly run: an Airflow notifier that posts its summary as JSON to a webhook."""
 
 from __future__ import annotations
 
@@ -17,16 +17,17 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
 LIMIT_S = 20
-NO_RESULT = "Tonight there is no result"
+NO_RESULT = "This nightly run has no result"
 
 
 class NightlyWebhook(BaseNotifier):
-    """Post what a night's task came to, red or green; ``text`` is what chat programs show.
+    """Post what a nightly run's task came to, red or green; ``text`` is what chat programs show.
 
-    That is the night's summary, or that there is none: it could not be planned, or the task ended without a result.
+    That is the nightly run's summary, or that there is none: it could not be planned, or the task ended without a
+    result.
 
-    :param campaign: the night's folder; "None" where the night could not be planned
-    :param url: where to; else the value of the environment variable that the night's settings name, else nowhere
+    :param campaign: the nightly run's folder; "None" where the nightly run could not be planned
+    :param url: where to; else the value of the environment variable that the nightly run's settings name, else nowhere
     """
 
     template_fields = ("campaign", "url")
@@ -69,4 +70,4 @@ def post(url: str, message: dict[str, Any]) -> None:
         with urlopen(Request(url, body, {"Content-Type": "application/json"}), timeout=LIMIT_S):
             pass
     except (URLError, TimeoutError) as error:
-        raise HarnessError(f"The webhook did not take the night's summary: {error}.") from None
+        raise HarnessError(f"The webhook did not take the nightly run's summary: {error}.") from None

@@ -86,10 +86,12 @@ def _versions(result: CapacityResult) -> str:
 
 
 def _facts(result: CapacityResult) -> list[tuple[str, str]]:
-    allowance = ", ".join(f"{name} {_allowed(name, value)}" for name, value in result.allowance.items() if value)
+    resource_limits = ", ".join(
+        f"{name} {_allowed(name, value)}" for name, value in result.resource_limits.items() if value
+    )
     facts = [
         ("Kafka", ", ".join(result.runs.kafka) or result.kafka),
-        ("Resource limits of each broker", allowance.replace("_", " ")),
+        ("Resource limits of each broker", resource_limits.replace("_", " ")),
         ("Workload", f"{result.question.record_bytes} B records, {result.question.partitions} partitions"),
         ("Runs", f"{result.runs.count} of {result.runs.planned}"),
         ("Measured", _from_to(result.runs.first, result.runs.last)),

@@ -36,9 +36,9 @@ MEANS = {
     "inconclusive": "These runs do not suffice to decide.",
 }
 VIEWS = {
-    "matched": "Same settings: both sides run the scenario's own settings, so a difference is the code's.",
-    "shipped": "Default settings: Kafka's own timers replace the scenario's short ones, so a difference is what an "
-    "upgrade brings.",
+    "same_settings": "Same settings: both sides run the scenario's own settings, so a difference is the code's.",
+    "default_settings": "Default settings: Kafka's own timers replace the scenario's short ones, so a difference is "
+    "what an upgrade brings.",
     "unfinalised": "Unfinalised upgrade: head runs with base's metadata.version or inter.broker.protocol.version, so a "
     "difference is what new binaries bring before the upgrade is finalised.",
 }
@@ -46,7 +46,11 @@ _BY_DESIGN = (
     "behaviour_change is what a version does differently on purpose, such as a high watermark that moves below "
     "min.insync.replicas before Kafka 3.7 (KAFKA-15583, KIP-966). The page of each run explains each case."
 )
-_VIEW_NAMES = {"matched": "same settings", "shipped": "default settings", "unfinalised": "unfinalised upgrade"}
+_VIEW_NAMES = {
+    "same_settings": "same settings",
+    "default_settings": "default settings",
+    "unfinalised": "unfinalised upgrade",
+}
 PERCENTILES = {"latency_p50_ms": "p50", "latency_p99_ms": "p99", "latency_p999_ms": "p99.9"}
 
 
@@ -493,8 +497,8 @@ _BY_FINALISING = (
     "was not tested."
 )
 _NOT_TESTED = {  # by view
-    "matched": _BEFORE_FINALISING,
-    "shipped": _BEFORE_FINALISING,
+    "same_settings": _BEFORE_FINALISING,
+    "default_settings": _BEFORE_FINALISING,
     "unfinalised": _BY_FINALISING,
 }
 

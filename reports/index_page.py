@@ -25,7 +25,7 @@ class Concluded:
 
 
 _KINDS = {
-    "nightly": ("nights", "Nightly runs", "No nightly run yet: `make nightly`."),
+    "nightly": ("nightly-runs", "Nightly runs", "No nightly run yet: `make nightly`."),
     "compare": ("comparisons", "Comparisons", "No comparison yet: `make compare BASE=3.0.2 HEAD=3.1.2`."),
     "known_bugs": ("known-bugs", "Known bugs", "No known bug was tested yet: `make known-bugs`."),
     "claims": ("claims", "Claims", "No version was tested against the claims yet: `make claims KAFKA=…`."),

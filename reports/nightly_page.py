@@ -11,16 +11,16 @@ from history.results.nightly import (
     Change,
     Confirmation,
     Failure,
-    Night,
     NightlyItem,
     NightlyResult,
+    NightlyVerdicts,
     Point,
     Series,
     WaiverUse,
 )
 from history.results.nightly import Cell as MatrixCell
 from reports.cells import DASH, Cell, Column, change, table
-from reports.nightly_plots import nights_figure, own_of
+from reports.nightly_plots import nightly_runs_figure, own_of
 from reports.page import Block, Listing, Page, Plot, Section, Words
 from reports.page import render as render_page
 
@@ -35,19 +35,17 @@ MEANS = {
 MARKS = {
     "pass": "pass",
     **dict.fromkeys(("fail", "confirmed", "new", "known"), "fail"),
-    **dict.fromkeys(("missing", "unknown", "suspect", "inconclusive", "host", "moved", "silent"), "unknown"),
+    **dict.fromkeys(("missing", "unknown", "candidate", "inconclusive", "host", "moved", "missing data"), "unknown"),
     **dict.fromkeys(("no basis", "no figure", "waived", "known bug"), "quiet"),
 }
 WORDS = {  # of states, where the page's differ
-    "suspect": "candidate regression",
-    "silent": "missing data",
-    "no basis": "too few nights",
+    "candidate": "candidate regression",
+    "no basis": "too few nightly runs",
     "host": "host changed",
     "moved": "changed",
 }
-CHANGED = ("confirmed", "suspect", "inconclusive", "refuted", "host", "waived", "better", "moved")
-ROLES = {"night": "matrix", "canary": "control", "suspect": "candidate"}
-NEEDED = 9  # nights, where no series says
+CHANGED = ("confirmed", "candidate", "inconclusive", "refuted", "host", "waived", "better", "moved")
+NEEDED = 9  # nightly runs, where no series says
 
 
 def render(result: NightlyResult, links: Links) -> str:
@@ -57,10 +55,10 @@ def render(result: NightlyResult, links: Links) -> str:
         Section("matrix", "This nightly run", list(_matrix(result, links)), "This run"),
         Section("changes", "What changed", list(_changes(result, links)), "Changes"),
         Section("control", "The control", list(_control(result)), "Control"),
-        Section("nights", "Every nightly run so far", list(_figures(result)), "History"),
+        Section("history", "Every nightly run so far", list(_figures(result)), "History"),
         Section("series", "Every series", [_series(result)], "Series"),
         Section("waivers", "Waivers", [_waivers(result)]),
-        Section("before", "Earlier nightly runs", [_nights(result, links)], "Earlier"),
+        Section("before", "Earlier nightly runs", [_nightly_runs(result, links)], "Earlier"),
         Section("runs", "Runs", [_runs(result, links)]),
         Section("limits", "Limits", [_limits(result)]),
     ]
@@ -79,8 +77,8 @@ def render(result: NightlyResult, links: Links) -> str:
 
 
 def _facts(result: NightlyResult) -> list[tuple[str, str]]:
-    watched = [each for each in result.series if each.role == "night"]
-    compared = sum(each.state not in ("no basis", "no figure", "silent") for each in watched)
+    watched = [each for each in result.series if each.role == "matrix"]
+    compared = sum(each.state not in ("no basis", "no figure", "missing data") for each in watched)
     return [
         ("Nightly run", result.campaign_id),
         ("Planned", _when(result.created_at)),
@@ -88,7 +86,7 @@ def _facts(result: NightlyResult) -> list[tuple[str, str]]:
         ("Scenarios", ", ".join(result.scenarios)),
         ("Repetitions", str(result.repetitions)),
         ("Control", result.control_of),
-        ("Series", f"{compared} of {len(watched)} have enough nights to compare"),
+        ("Series", f"{compared} of {len(watched)} have enough nightly runs to compare"),
         ("Host", ", ".join(result.hosts) or "no run"),
     ]
 
@@ -148,7 +146,7 @@ def _matrix(result: NightlyResult, links: Links) -> Iterator[Block]:
             Column("runs", lambda failure: f"{len(failure.runs)} of {failure.of}", "name"),
             Column("what was found", lambda failure: ", ".join(failure.found)),
             Column("result", lambda failure: failure.sentence, "text"),
-            Column("first seen", lambda failure: failure.first_night, "name"),
+            Column("first seen", lambda failure: failure.first_nightly_run, "name"),
             Column("a run", lambda failure: _run(failure.runs, links), "name"),
         ]
         yield Listing("failures", table("Correctness failures", of_failures, result.failures))
@@ -171,13 +169,13 @@ def _status(failure: Failure) -> Cell:
 
 
 def _changes(result: NightlyResult, links: Links) -> Iterator[Block]:
-    without_data = [each for each in result.series if each.state == "silent"]
+    without_data = [each for each in result.series if each.state == "missing data"]
     if without_data:
         yield Words([f"{each.name} has no data: {each.why}." for each in without_data])
     changed = [
         (each, each.change)
         for each in result.series
-        if each.state in CHANGED and each.role == "night" and each.change is not None
+        if each.state in CHANGED and each.role == "matrix" and each.change is not None
     ]
     if not changed:
         yield Words(_nothing_changed(result), "lead")
@@ -193,7 +191,7 @@ def _changes(result: NightlyResult, links: Links) -> Iterator[Block]:
         Column("a rerun", lambda row: _run(row[0].confirmation.runs if row[0].confirmation else [], links), "name"),
     ]
     notes = [
-        "Levels are geometric means over nights; intervals are at 95 %, of the screen's t test and of the reruns "
+        "Levels are geometric means over nightly runs; intervals are at 95 %, of the screen's t test and of the reruns "
         "against a pinned release. The screen selects large changes and so overstates them; reruns do not."
     ]
     yield Listing("changes", table("Series that changed beyond their margin", columns, changed, notes))
@@ -201,12 +199,12 @@ def _changes(result: NightlyResult, links: Links) -> Iterator[Block]:
 
 
 def _nothing_changed(result: NightlyResult) -> str:
-    states = Counter(each.state for each in result.series if each.role == "night")
-    if not states["steady"] and states["silent"]:
+    states = Counter(each.state for each in result.series if each.role == "matrix")
+    if not states["steady"] and states["missing data"]:
         return "Nothing was compared: no series has data in this nightly run."
     if not states["steady"]:
-        return f"Nothing was compared: no series has the {_needed(result)} nights on one host that it needs."
-    return f"None of the {states['steady']} series with enough nights changed by more than its margin."
+        return f"Nothing was compared: no series has the {_needed(result)} nightly runs on one host that it needs."
+    return f"None of the {states['steady']} series with enough nightly runs changed by more than its margin."
 
 
 def _needed(result: NightlyResult) -> int:
@@ -238,7 +236,7 @@ def _control(result: NightlyResult) -> Iterator[Block]:
         "The control is the same scenario on the same release in every nightly run. If it changes, the cause is the "
         "host or this test harness, not Kafka."
     )
-    own = [each for each in result.series if each.role == "canary" and each.points]
+    own = [each for each in result.series if each.role == "control" and each.points]
     if own:
         yield _plot("control", "The control", own)
 
@@ -249,13 +247,13 @@ def _figures(result: NightlyResult) -> Iterator[Block]:
     if not by_metric:
         yield Words("No series has a figure yet.", "absent")
     for metric, own in by_metric.items():
-        yield _plot(f"nights-{metric}", own[0].words, own)
+        yield _plot(f"history-{metric}", own[0].words, own)
 
 
 def _plot(name: str, title: str, own: Sequence[Series]) -> Plot:
     columns: list[Column[tuple[Series, Point]]] = [
         Column("series", lambda row: row[0].name, "text"),
-        Column("nightly run", lambda row: row[1].night, "name"),
+        Column("nightly run", lambda row: row[1].nightly_run, "name"),
         Column("began", lambda row: _when(row[1].at), "name"),
         Column(f"median ({own[0].unit or 'ratio'})", lambda row: f"{row[1].value:.5g}", "number"),
         Column("lowest", lambda row: f"{row[1].low:.5g}", "number"),
@@ -265,7 +263,7 @@ def _plot(name: str, title: str, own: Sequence[Series]) -> Plot:
     ]
     return Plot(
         name,
-        nights_figure(own),
+        nightly_runs_figure(own),
         f"{title}: a strip for each scenario and phase, a line for each version, a point for each nightly run",
         f"{title}. A point is the median of the usable runs of one nightly run, the band reaches from the lowest to "
         "the highest of them; between points nothing is known. Scales do not begin at 0. A dotted line marks where a "
@@ -276,20 +274,22 @@ def _plot(name: str, title: str, own: Sequence[Series]) -> Plot:
 
 def _series(result: NightlyResult) -> Block:
     columns: list[Column[Series]] = [
-        Column("series", lambda each: each.name + (" (control)" if each.role == "canary" else ""), "text"),
+        Column("series", lambda each: each.name + (" (control)" if each.role == "control" else ""), "text"),
         Column("state", lambda each: _state(each.state)),
-        Column("nights", lambda each: len(each.points), "number"),
-        Column("detectable", _detectable, "number", "The change of one night that the screen detects half the time."),
+        Column("nightly runs", lambda each: len(each.points), "number"),
+        Column(
+            "detectable", _detectable, "number", "The change of one nightly run that the screen detects half the time."
+        ),
         Column("margin", lambda each: f"{each.margin_percent:g} %", "number"),
         Column(
             "why",
-            lambda each: "see What changed" if each.state in CHANGED and each.role == "night" else each.why,
+            lambda each: "see What changed" if each.state in CHANGED and each.role == "matrix" else each.why,
             "text",
         ),
     ]
     notes = [
-        "Detectable: the change of a single night that the screen detects half the time. A smaller one may be there; "
-        "it shows after more nights."
+        "Detectable: the change of a single nightly run that the screen detects half the time. A smaller one may be "
+        "there; it shows after more nightly runs."
     ]
     return Listing("series", table("Every watched series", columns, result.series, notes), filtered=True)
 
@@ -323,21 +323,25 @@ def _use(waiver: WaiverUse) -> Cell:
     )
 
 
-def _nights(result: NightlyResult, links: Links) -> Block:
-    columns: list[Column[Night]] = [
-        Column("nightly run", lambda night: Cell(night.night, link=links.get(night.night, "")), "name"),
-        Column("began", lambda night: _when(night.at), "name"),
-        Column("pass", lambda night: night.verdicts.get("pass", 0), "number"),
-        Column("fail", lambda night: night.verdicts.get("fail", 0), "number"),
-        Column("unknown", lambda night: night.verdicts.get("unknown", 0), "number"),
+def _nightly_runs(result: NightlyResult, links: Links) -> Block:
+    columns: list[Column[NightlyVerdicts]] = [
+        Column(
+            "nightly run",
+            lambda nightly_run: Cell(nightly_run.nightly_run, link=links.get(nightly_run.nightly_run, "")),
+            "name",
+        ),
+        Column("began", lambda nightly_run: _when(nightly_run.at), "name"),
+        Column("pass", lambda nightly_run: nightly_run.verdicts.get("pass", 0), "number"),
+        Column("fail", lambda nightly_run: nightly_run.verdicts.get("fail", 0), "number"),
+        Column("unknown", lambda nightly_run: nightly_run.verdicts.get("unknown", 0), "number"),
     ]
-    return Listing("before", table("Nightly runs so far, the newest first", columns, result.nights))
+    return Listing("before", table("Nightly runs so far, the newest first", columns, result.nightly_runs))
 
 
 def _runs(result: NightlyResult, links: Links) -> Block:
     columns: list[Column[NightlyItem]] = [
         Column("run", lambda run: Cell(run.run_id or run.item, link=links.get(run.run_id or "", ""))),
-        Column("for", lambda run: ROLES.get(run.role, run.role)),
+        Column("for", lambda run: run.role),
         Column("scenario", lambda run: run.scenario, "name"),
         Column("Kafka", lambda run: run.kafka),
         Column("verdict", lambda run: Cell(run.verdict, MARKS[run.verdict])),
@@ -349,10 +353,10 @@ def _runs(result: NightlyResult, links: Links) -> Block:
 def _limits(result: NightlyResult) -> Block:
     return Words(
         [
-            f"A series is compared once it has {_needed(result)} nights on one host; until then only correctness is "
-            "judged.",
-            "A night counts as one point, however many runs it has. Intervals are at 95 %, and hold for noise that is "
-            "not correlated from night to night.",
+            f"A series is compared once it has {_needed(result)} nightly runs on one host; until then only "
+            "correctness is judged.",
+            "A nightly run counts as one point, however many runs it has. Intervals are at 95 %, and hold for noise "
+            "that is not correlated from one nightly run to the next.",
             f"At most {result.max_candidates} candidate regressions are rerun per nightly run, and at most "
             f"{result.max_alerts} performance alerts are raised. The others are on this page.",
             "A change that is as large as its margin is confirmed about half the time.",

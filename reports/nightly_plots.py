@@ -14,19 +14,19 @@ Figure = dict[str, Any]
 STRIP, GAP, TOP, BOTTOM = 110, 40, 34, 84  # pixels
 MIN_SPAN = 1.6
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "x", "star", "cross", "triangle-down")
-TELLING = ("confirmed", "suspect", "inconclusive", "host", "better", "moved")
+TELLING = ("confirmed", "candidate", "inconclusive", "host", "better", "moved")
 
 
 def own_of(series: Sequence[Series]) -> dict[str, list[Series]]:
     """The matrix's series that have a point, by metric."""
     found: dict[str, list[Series]] = {}
     for each in series:
-        if each.role == "night" and each.points:
+        if each.role == "matrix" and each.points:
             found.setdefault(each.metric, []).append(each)
     return found
 
 
-def nights_figure(series: Sequence[Series]) -> Figure:
+def nightly_runs_figure(series: Sequence[Series]) -> Figure:
     """A strip for each scenario and phase, the first on top; in it a line and a band for each version.
 
     All strips share the time. Each has its own scale, which spans a factor of MIN_SPAN or more, so that small wobbles
@@ -72,7 +72,7 @@ def _strip(each: Series) -> str:
 
 
 def _range(series: Sequence[Series]) -> list[str]:
-    """From the first night to the last, with room at both ends; a day around one night alone."""
+    """From the first nightly run to the last, with room at both ends; a day around one nightly run alone."""
     times = sorted(datetime.fromisoformat(point.at) for each in series for point in each.points)
     room = max((times[-1] - times[0]) / 40, timedelta(hours=1) if len(set(times)) > 1 else timedelta(hours=12))
     return [(times[0] - room).isoformat(), (times[-1] + room).isoformat()]
@@ -100,7 +100,7 @@ def _traces(each: Series, axis: str, number: int, *, is_first: bool) -> list[Fig
         "line": {"color": colour, "width": 2},
         "marker": {"color": colour, "symbol": SYMBOLS[number % len(SYMBOLS)], "size": 7},
         "showlegend": is_first,
-        "text": [point.night for point in points],
+        "text": [point.nightly_run for point in points],
         "hovertemplate": f"{version}, %{{text}}: %{{y:.4g}} {each.unit}<extra></extra>",
     }
     return [low, {**high, "fillcolor": _washed(colour)}, line]

@@ -121,7 +121,7 @@ Block = Words | Plot | Listing | Links | Command | Strip
 
 @dataclass(frozen=True)
 class Section:
-    """A part of the page; ``name`` is its anchor, ``short`` its name in the menu."""
+    """A part of the page; ``name`` is its anchor, ``short`` its name in the navigation."""
 
     name: str
     title: str

@@ -55,7 +55,7 @@ def publish(path: Path, site: Path | None = None) -> Path:
 def _write_cases(run: RunData) -> None:
     """Every case with its explanation, for readers without a Parquet reader."""
     columns = {name: name for name in ("anomaly", "severity", "topic", "partition", "offset", "producer_id", "seq")}
-    columns |= {"allowed": "permitted", "story": "explanation", "evidence": "evidence"}
+    columns |= {"allowed": "permitted", "explanation": "explanation", "evidence": "evidence"}
     with (run.folder.report / CASES).open("w", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(columns.values())

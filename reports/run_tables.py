@@ -167,7 +167,7 @@ _CASES: list[Column[Row]] = [
     _PARTITION,
     _value("offset", kind="number"),
     Column("permitted", lambda row: "yes" if row["allowed"] else "no"),
-    _value("story", "explanation", kind="text"),
+    _value("explanation", "explanation", kind="text"),
     Column("evidence", lambda row: Cell(_evidence(row["evidence"]), "quiet"), "text"),
 ]
 

@@ -29,8 +29,7 @@ from spark.folder import recorded
 from spark.folder.kafka_log import register
 from spark.folder.tables import REPLICA, read_table, rows, write_table
 from spark.measures import metrics, recovery, timeline
-from spark.verdict import evidence
-from spark.verdict import explanations as stories
+from spark.verdict import evidence, explanations
 from spark.verdict.summary import Findings, verdict_of
 
 log = logging.getLogger("plimsoll.judge")
@@ -40,7 +39,7 @@ ALLOWED = pa.schema([("producer_id", pa.string()), ("anomaly", pa.string()), ("a
 WHOLE = pa.schema([("topic", pa.string()), ("partition", pa.int32())])
 WHOLE_LOGS = pa.schema([("topic", pa.string()), ("partition", pa.int32()), ("broker_id", pa.int32())])
 OWN_STARTS = pa.schema([*WHOLE_LOGS, ("from_offset", pa.int64())])  # up to there a replica may have deleted by itself
-LIMITS = pa.schema([("topic", pa.string()), ("max_isr_lag_ns", pa.int64()), ("least_isr", pa.int32())])
+LIMITS = pa.schema([("topic", pa.string()), ("max_isr_lag_ns", pa.int64()), ("effective_min_isr", pa.int32())])
 
 SIDE_BY_SIDE = 2  # runs that are judged at the same time
 
@@ -193,15 +192,15 @@ def _records(spark: SparkSession, sources: Sources, counts: evidence.Counts) -> 
     elif found.isEmpty():
         told = found
     else:
-        seen = stories.Witnesses(run.samples, leaders, run.epochs, rows(spark, BROKER_LOG, sources.lines))
-        told = stories.with_story(found, seen, _origin_ns(run))
+        seen = explanations.Witnesses(run.samples, leaders, run.epochs, rows(spark, BROKER_LOG, sources.lines))
+        told = explanations.with_explanation(found, seen, _origin_ns(run))
     told = told.transform(anomalies.with_severity).transform(anomalies.with_allowed, rows(spark, ALLOWED, permitted))
     subscribed = run.manifest.scenario.get("subscribed", [])
     return fates, told.transform(foreign.with_rebalances, subscribed) if subscribed else told
 
 
 def _origin_ns(run: recorded.Recorded) -> int:
-    """From where stories count their seconds, as the page does: the start of the first phase."""
+    """From where explanations count their seconds, as the page does: the start of the first phase."""
     return next((span.from_ns for span in recovery.phases(run.events)), run.manifest.started_ns)
 
 
@@ -275,7 +274,10 @@ def _limits(sources: Sources) -> list[dict[str, Any]]:
         {
             "topic": name,
             "max_isr_lag_ns": max_isr_lag_ns(sources.manifest),
-            "least_isr": max((sources.least_isr(p) for p in sources.partitions if p.topic == name), default=1) * strict,
+            "effective_min_isr": max(
+                (sources.effective_min_isr(p) for p in sources.partitions if p.topic == name), default=1
+            )
+            * strict,
         }
         for name in sources.manifest.topics
     ]

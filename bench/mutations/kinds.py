@@ -137,7 +137,7 @@ def record_never_sent(run: Recording) -> str:
 
 @kind(reason="The ledger of producer holds")
 def ledger_row_missing(run: Recording) -> str:
-    """The ledger lacks a send whose record was read, and accuses nobody."""
+    """The ledger lacks a send whose record was read, and nothing is reported."""
     victim = run.choose(_middle(run.acked()))
     run.put("sends", [row for row in run.rows("sends") if row is not victim])
     return f"number {victim['seq']}"
@@ -799,9 +799,9 @@ def table_damaged(run: Recording) -> str:
     return file.name
 
 
-@kind(reason="bite")
-def fault_did_not_bite(run: Recording) -> str:
-    """One fault was not proven to have bitten."""
+@kind(reason="effect")
+def fault_took_no_effect(run: Recording) -> str:
+    """Of one fault it was not verified that it took effect."""
     event = run.choose([event for event in run.events if event.kind == "injected"])
     changed = replace(event, detail={**event.detail, "effect_verified": False})
     run.put_events([changed if each is event else each for each in run.events])

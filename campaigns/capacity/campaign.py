@@ -107,11 +107,11 @@ class Grid(_Model):
 
 
 class Measurement(_Model):
-    """What is run, on as many brokers as a partition has replicas. ``allowance`` is what each broker may use."""
+    """What is run, on as many brokers as a partition has replicas. ``resource_limits`` is what each broker may use."""
 
     kafka: str
     runtime: str = "docker"
-    allowance: Allowance
+    resource_limits: Allowance
     load_steps: list[Positive] = Field(min_length=3)  # MB/s
     degraded_steps: list[Positive] = Field(default_factory=list, validate_default=True)  # none: the same
     repetitions: int = Field(default=3, ge=1)
@@ -281,13 +281,13 @@ def _item(
 ) -> Item:
     question, measured = asked.question, asked.measurement
     letters = [chr(ord("A") + index) for index in range(question.replication_factor)]
-    allowance = measured.allowance.model_dump(exclude_none=True)
+    resource_limits = measured.resource_limits.model_dump(exclude_none=True)
     return Item(
         name=name,
         scenario=scenario,
         kafka=measured.kafka,
         changes={
-            "cluster": {"brokers": len(letters), "jvm": "stock", "allowance": allowance},
+            "cluster": {"brokers": len(letters), "jvm": "production", "resource_limits": resource_limits},
             "topics": {TOPIC: {"partitions": question.partitions, "replicas": letters}},
             "load": {"record_bytes": question.record_bytes, "p99_limit": question.target_p99_ms / 1000},
             "phases": list(phases),

@@ -175,7 +175,7 @@ class Plan:
 
     @cached_property
     def _limits(self) -> dict[str, float]:
-        allowed = self.study.measurement["allowance"]
+        allowed = self.study.measurement["resource_limits"]
         found = {
             "cpu": allowed.get("cpus"),
             "network_out": _in_mb(allowed.get("network")),

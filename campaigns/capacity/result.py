@@ -27,7 +27,7 @@ def result(campaign: Campaign, rows: Sequence[Row]) -> CapacityResult:
             "sentence": "",
             "settings": campaign.settings,
             "question": campaign.settings["question"],
-            "allowance": campaign.settings["measurement"]["allowance"],
+            "resource_limits": campaign.settings["measurement"]["resource_limits"],
             "kafka": campaign.settings["measurement"]["kafka"],
             "runs": study.provenance(),
             "left_out": study.left_out,

@@ -62,7 +62,7 @@ class Run:
 
     @property
     def broken(self) -> str | None:
-        """A run that broke a promise is neither slow nor fast."""
+        """A run that violated a guarantee is neither slow nor fast."""
         return f"its verdict is fail: {self.about['sentence']}" if self.about["verdict"] == "fail" else None
 
     def found(self, metric: str, phase: str) -> Row | None:

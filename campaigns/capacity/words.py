@@ -116,7 +116,7 @@ def bottleneck(result: CapacityResult) -> str:
     nearest = result.bottleneck
     if nearest is None:
         return "No bottleneck can be named: no limit was set, or the smallest load left the target already."
-    name, use = RESOURCES[nearest.resource], f"{100 * (nearest.use or 0):.0f} % of its allowance"
+    name, use = RESOURCES[nearest.resource], f"{100 * (nearest.use or 0):.0f} % of its limit"
     where = f"at {amount(nearest.write_mb_per_s)} MB/s with one broker away"
     if not nearest.reached:
         return f"Latency kept its target at every load that was offered. Nearest to its limit is {name}: {use} {where}."
@@ -226,7 +226,7 @@ def limits(result: CapacityResult) -> Iterator[str]:
     question, runs = result.question, result.runs
     yield (
         "All brokers shared one host and its page cache. The figures hold against each other and against this "
-        "allowance; on other machines the shape may be trusted, the numbers must be measured again."
+        "resource limits; on other machines the shape may be trusted, the numbers must be measured again."
     )
     if runs.first and runs.last:
         yield f"Measured from {runs.first[:10]} to {runs.last[:10]} on Kafka {', '.join(runs.kafka)}."
@@ -241,7 +241,7 @@ def limits(result: CapacityResult) -> Iterator[str]:
     else:
         yield "The plan counts on a backlog in the page cache of the peers; R from disk stands beside it."
     yield (
-        "A broker gets its CPU allowance once it is registered, so T0 holds the start of an unhindered JVM; logs were "
+        "A broker gets its CPU limit once it is registered, so T0 holds the start of an unhindered JVM; logs were "
         "small, so their recovery after a kill takes longer in production."
     )
     if result.plan is not None and result.catch_up.balanced_runs == 0:

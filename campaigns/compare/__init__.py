@@ -34,11 +34,11 @@ KIND = Kind(
         Option("pairs", "fresh clusters on each side", "10", int, default="10"),
         Option(
             "view",
-            "the settings: matched (the same on both sides), shipped (Kafka's defaults) or unfinalised (head before "
+            "the settings: same_settings (on both sides), default_settings (Kafka's own) or unfinalised (head before "
             "its upgrade is finalised)",
-            "shipped",
-            choices=("matched", "shipped", "unfinalised"),
-            default="matched",
+            "default_settings",
+            choices=("same_settings", "default_settings", "unfinalised"),
+            default="same_settings",
         ),
     ),
 )

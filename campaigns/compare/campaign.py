@@ -37,7 +37,7 @@ from history.results.compare import (
 
 # The first phase of a scenario is the one without a fault.
 USUAL_PRIMARY = {"latency_p99_ms": 0.10, "broker_cpu_s_per_gb": 0.05}
-BENCHMARK = {"jvm": "stock", "metrics": True}
+BENCHMARK = {"jvm": "production", "metrics": True}
 LONGER_WAITS_S = 60.0
 # Kafka's own values of timers that this project shortens for all scenarios (clusters/kafka/servers.py).
 _SHIPPED = {
@@ -76,11 +76,11 @@ class Side(_Model):
         return {"kafka": value} if isinstance(value, str) else value
 
 
-class Plant(_Model):
+class InjectedSlowdown(_Model):
     """A slowdown that is put into head on purpose, to see whether it is found: in which metric, how, and how large.
 
     ``size`` is the share by which the metric is meant to be worse, such as 0.10. ``shows_in`` names a metric that tells
-    whether the plant was in force, such as the time of a request that it delays.
+    whether the injected slowdown was active, such as the time of a request that it delays.
     """
 
     metric: str
@@ -93,9 +93,10 @@ class Plant(_Model):
 class Settings(_Model):
     """The question. ``primary`` maps ``<metric>@<phase>``, or ``<metric>`` of the whole run, to its margin.
 
-    ``changes`` are made on both sides, and each broker of either gets ``allowance``. The view ``matched`` keeps the
-    scenario's own settings and shows the code's effect; ``shipped`` drops its short timers and shows what somebody who
-    upgrades sees; in ``unfinalised`` head's brokers still speak as base's, as between the two halves of an upgrade.
+    ``changes`` are made on both sides, and each broker of either gets ``resource_limits``. The view ``same_settings``
+    keeps the scenario's own settings and shows the code's effect; ``default_settings`` drops its short timers and shows
+    what somebody who upgrades sees; in ``unfinalised`` head's brokers still speak as base's, as between the two halves
+    of an upgrade.
     """
 
     base: Side
@@ -105,10 +106,10 @@ class Settings(_Model):
     aa_pairs: int = Field(default=5, ge=2)
     primary: dict[str, float] = Field(default_factory=dict)
     secondary_margin: float = Field(default=0.10, gt=0)
-    view: Literal["matched", "shipped", "unfinalised"] = "matched"
+    view: Literal["same_settings", "default_settings", "unfinalised"] = "same_settings"
     changes: dict[str, Any] = Field(default_factory=dict)
-    allowance: dict[str, Any] | None = Field(default_factory=lambda: {"cpus": 1.0})
-    plant: Plant | None = None
+    resource_limits: dict[str, Any] | None = Field(default_factory=lambda: {"cpus": 1.0})
+    injected_slowdown: InjectedSlowdown | None = None
     runtime: str = "docker"
 
     @field_validator("scenarios", mode="before")
@@ -132,15 +133,18 @@ class Settings(_Model):
     def _only_docker(cls, value: str) -> str:
         if value != "docker":
             raise ValueError(
-                f"runtime {value} has no fixed allowance for each broker; comparisons need the docker runtime"
+                f"runtime {value} has no fixed resource limits for each broker; comparisons need the docker runtime"
             )
         return value
 
     @model_validator(mode="after")
-    def _no_quick_jvm(self) -> Self:
-        for what in (self.changes, self.base.changes, self.head.changes, self.plant.changes if self.plant else {}):
-            if what.get("cluster", {}).get("jvm", "stock") != "stock":
-                raise ValueError("the quick JVM flags are for scenarios about correctness; comparisons need jvm: stock")
+    def _no_fast_start_jvm(self) -> Self:
+        injected = self.injected_slowdown.changes if self.injected_slowdown else {}
+        for what in (self.changes, self.base.changes, self.head.changes, injected):
+            if what.get("cluster", {}).get("jvm", "production") != "production":
+                raise ValueError(
+                    "the fast_start JVM flags are for scenarios about correctness; comparisons need jvm: production"
+                )
         return self
 
 
@@ -204,23 +208,23 @@ def result(campaign: Campaign, rows: Sequence[Mapping[str, Any]]) -> CompareResu
         counts=counts(runs),
         missed_loads=missed,
         behaviour=behaviour(runs),
-        plant=_plant(settings["plant"], effects),
+        injected_slowdown=_injected_slowdown(settings["injected_slowdown"], effects),
     )
     return comparison.model_copy(
         update={"sentence": first_sentence(comparison), "further": further_sentences(comparison)}
     )
 
 
-def _plant(plant: Mapping[str, Any] | None, effects: Sequence[Effect]) -> Injected | None:
+def _injected_slowdown(setting: Mapping[str, Any] | None, effects: Sequence[Effect]) -> Injected | None:
     """The injected slowdown with what was measured of it, and whether that was called a regression."""
-    if plant is None:
+    if setting is None:
         return None
-    own = [effect for effect in effects if effect.role == "primary" and plant["metric"] == effect.setting]
+    own = [effect for effect in effects if effect.role == "primary" and setting["metric"] == effect.setting]
     return Injected(
-        **plant,
+        **setting,
         found=any(effect.verdict == "regression" for effect in own),
         seen=[_seen(effect) for effect in own],
-        in_force=[_seen(effect) for effect in effects if plant.get("shows_in") == effect.setting],
+        took_effect=[_seen(effect) for effect in effects if setting.get("shows_in") == effect.setting],
     )
 
 
@@ -254,13 +258,16 @@ def _state(verdict: Overall, guarantees: Correctness, runs: Runs, missed: Sequen
 def _checked(settings: Mapping[str, Any]) -> Settings:
     """The settings with what was left open filled in."""
     asked = KIND.check(Settings, settings)
-    told = [_story(asked, "head", name) for name in asked.scenarios]
+    told = [_scenario_of(asked, "head", name) for name in asked.scenarios]
     primary = asked.primary or {
         f"{metric}@{scenario.phases[0].name}": margin for scenario in told for metric, margin in USUAL_PRIMARY.items()
     }
     _check_phases(primary, told)
-    if asked.plant and asked.plant.metric not in primary:
-        raise BadInput(f"The planted metric is {asked.plant.metric!r}; name a primary one: {', '.join(primary)}.")
+    if asked.injected_slowdown and asked.injected_slowdown.metric not in primary:
+        raise BadInput(
+            f"The metric of the injected slowdown is {asked.injected_slowdown.metric!r}; "
+            f"name a primary one: {', '.join(primary)}."
+        )
     base, head = _named(asked)
     return asked.model_copy(update={"primary": primary, "base": base, "head": head})
 
@@ -275,14 +282,14 @@ def _check_phases(primary: Mapping[str, float], told: Sequence[Scenario]) -> Non
 
 def _phases(asked: Settings) -> dict[str, list[str]]:
     """The phases of each scenario in their order, for the page: a run's rows tell of none."""
-    return {name: [phase.name for phase in _story(asked, "head", name).phases] for name in asked.scenarios}
+    return {name: [phase.name for phase in _scenario_of(asked, "head", name).phases] for name in asked.scenarios}
 
 
 def _named(asked: Settings) -> tuple[Side, Side]:
     """Two names that differ: versions, unless they are the same."""
     base, head = asked.base, asked.head
-    planted = f", planted: {asked.plant.words}" if asked.plant else ""
-    other = planted or (", changed" if base.changes != head.changes else ", again") * (base.kafka == head.kafka)
+    injected = f", injected slowdown: {asked.injected_slowdown.words}" if asked.injected_slowdown else ""
+    other = injected or (", changed" if base.changes != head.changes else ", again") * (base.kafka == head.kafka)
     return (
         base.model_copy(update={"name": base.name or _version_name(base.kafka)}),
         head.model_copy(update={"name": head.name or f"{_version_name(head.kafka)}{other}"}),
@@ -301,10 +308,10 @@ def _version_name(kafka: str) -> str:
 def _pairs(part: str, roles: tuple[str, str], pairs: int, asked: Settings, rng: random.Random) -> Iterator[Item]:
     """AB BA AB BA …, or BA AB …: a host that drifts steadily favours neither."""
     first = rng.randrange(2)
-    stories = {name: _story(asked, "base", name).name for name in asked.scenarios}
+    names = {name: _scenario_of(asked, "base", name).name for name in asked.scenarios}
     for pair in range(1, pairs + 1):
         in_order = roles if (pair + first) % 2 else roles[::-1]
-        for scenario, called in stories.items():
+        for scenario, called in names.items():
             seed = rng.randrange(2**31)  # the same targets on both sides
             for order, role in enumerate(in_order, 1):
                 side = asked.head if role == "head" else asked.base
@@ -318,7 +325,7 @@ def _pairs(part: str, roles: tuple[str, str], pairs: int, asked: Settings, rng: 
                 )
 
 
-def _story(asked: Settings, role: str, scenario: str) -> Scenario:
+def _scenario_of(asked: Settings, role: str, scenario: str) -> Scenario:
     """The scenario as this side will run it; its mode must be one that the version has.
 
     Raises:
@@ -332,9 +339,9 @@ def _story(asked: Settings, role: str, scenario: str) -> Scenario:
 
 def _changes(asked: Settings, role: str, scenario: str) -> dict[str, Any]:
     side = asked.head if role == "head" else asked.base
-    planted = asked.plant.changes if asked.plant and role == "head" else {}
-    made: dict[str, Any] = {"cluster": {**BENCHMARK, "allowance": asked.allowance}}
-    for patch in (_view(asked, role, scenario), asked.changes, side.changes, planted):
+    injected = asked.injected_slowdown.changes if asked.injected_slowdown and role == "head" else {}
+    made: dict[str, Any] = {"cluster": {**BENCHMARK, "resource_limits": asked.resource_limits}}
+    for patch in (_view(asked, role, scenario), asked.changes, side.changes, injected):
         made = combined(made, patch)
     return made
 
@@ -353,7 +360,7 @@ def _view(asked: Settings, role: str, scenario: str) -> dict[str, Any]:
     if asked.view == "unfinalised" and role == "head":
         base = version_of(reported_version(asked.base.kafka))
         return {"cluster": {"metadata_version": base.minor_release}}
-    if asked.view != "shipped":
+    if asked.view != "default_settings":
         return {}
     told = load_scenario(scenario)
     own = load_scenario(scenario, combined(asked.changes, side.changes))

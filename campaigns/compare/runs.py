@@ -166,10 +166,10 @@ def refusals(runs: Sequence[Run]) -> list[str]:
         own = [run for run in runs if run.arm == arm]
         if len({run.about["kafka_jars_digest"] for run in own}) > 1:
             found.append(f"The jars of {arm} changed between its runs; a version under comparison must stay the same.")
-        stories = {(run.about["scenario"], run.about["scenario_digest"]) for run in own}
-        if len(stories) > len({scenario for scenario, _ in stories}):
+        digests = {(run.about["scenario"], run.about["scenario_digest"]) for run in own}
+        if len(digests) > len({scenario for scenario, _ in digests}):
             found.append(f"A scenario of {arm} changed between its runs; compare again with one that stays as it is.")
-    for what, wanted in (("jvm", "stock"), ("runtime", "docker")):
+    for what, wanted in (("jvm", "production"), ("runtime", "docker")):
         if other := sorted({run.about[what] for run in runs} - {wanted}):
             found.append(f"Some runs have {what} {other[0]}; a comparison needs {what} {wanted}.")
     return found

@@ -184,7 +184,7 @@ def _restless(result: CompareResult) -> str:
 
 
 def _injected(result: CompareResult) -> str:
-    slowdown = result.plant
+    slowdown = result.injected_slowdown
     if slowdown is None:
         return ""
     return f"A slowdown was injected on purpose ({slowdown.words}) and was {'' if slowdown.found else 'not '}detected."

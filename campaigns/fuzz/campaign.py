@@ -11,7 +11,7 @@ from pydantic import Field
 from campaigns import kinds, randomised
 from campaigns.campaign import Campaign, Item
 from campaigns.fuzz import KIND
-from clusters.scenario.schedules import rotation
+from clusters.scenario.schedules import randomised_schedule
 from history.results.schedules import SchedulesResult
 
 
@@ -32,7 +32,7 @@ def plan(settings: Mapping[str, Any], *, campaign_id: str, created_at: str, seed
     mix = randomised.fault_mix(question.fault_mix, question.runtime)
     items = []
     for number in range(question.schedules):
-        schedule = rotation(mix, seed=seed + number, length_s=question.seconds, load=number % 2 == 1)
+        schedule = randomised_schedule(mix, seed=seed + number, length_s=question.seconds, load=number % 2 == 1)
         items.append(randomised.item_of(f"schedule-{number + 1}", schedule, question.kafka, seed + number))
     return Campaign(
         campaign_id=campaign_id,

@@ -153,7 +153,7 @@ def outcome(row: Row, bug: Bug) -> Outcome:
     """What a judged run says of a bug.
 
     ``found``; ``unknown`` without a verdict; ``window missed`` when the race could not happen, so that nothing can be
-    said either way; ``clean``, also where another promise was broken, which a version may do by another bug.
+    said either way; ``clean``, also where another guarantee was violated, which a version may do by another bug.
     """
     if shown(row, bug):
         return "found"

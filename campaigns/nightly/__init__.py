@@ -1,4 +1,4 @@
-"""The same matrix every night, and what changed."""
+"""The same matrix in every nightly run, and what changed."""
 
 from campaigns.kinds import Kind
 

@@ -1,7 +1,9 @@
-"""A night: every scenario on every version, judged, compared with the nights before, and what looks slower is rerun.
+"""A nightly run: every scenario on every version, judged, compared with the nightly runs before, and what looks slower
+is rerun.
 
 Correctness failures alert at once. Performance alerts only once interleaved reruns have confirmed it, because a screen
-over many series finds something on many quiet nights (docs/screen.md says how often). docs/nightly.md tells all of it.
+over many series finds something on many quiet nightly runs (docs/trust.md says how often). docs/nightly.md tells all
+of it.
 """
 
 from __future__ import annotations
@@ -14,11 +16,9 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from campaigns.campaign import Campaign, Item
-from campaigns.nightly import night as nights
-from campaigns.nightly.night import Reruns, Row, Watched
+from campaigns.nightly.nightly_run import NightlyRun, Reruns, Row, Watched
 from campaigns.nightly.settings import Settings, better, check
-from campaigns.statistics import changes
-from campaigns.statistics.changes import MIN_NIGHTS
+from campaigns.statistics.changes import MIN_NIGHTLY_RUNS
 from campaigns.statistics.effects import percent
 from clusters.scenario.scenario import load_scenario
 from history.metrics import metric_of
@@ -32,9 +32,9 @@ from history.results.nightly import (
     Control,
     Failure,
     FailureStatus,
-    Night,
     NightlyItem,
     NightlyResult,
+    NightlyVerdicts,
     Point,
     Series,
     SeriesState,
@@ -43,7 +43,7 @@ from history.results.nightly import (
 )
 from spark.checks.known_bugs import ISSUES, explained
 
-SHOWN_NIGHTS = 90
+SHOWN_NIGHTLY_RUNS = 90
 MAX_NAMED = 2  # in one sentence
 BY_DESIGN = {"behaviour_change"}  # told by the judge, and no anomaly
 NO_RUN = "There is no run: the harness broke, or the nightly run was interrupted."
@@ -53,21 +53,21 @@ NO_RUN = "There is no run: the harness broke, or the nightly run was interrupted
 
 
 def plan(settings: Mapping[str, Any], *, campaign_id: str, created_at: str, seed: int) -> Campaign:
-    """The canary, the matrix as often as asked in an order drawn anew for each repetition, and the canary again.
+    """The control, the matrix as often as asked in an order drawn anew for each repetition, and the control again.
 
     Raises:
         BadInput: a setting is wrong, or there is no such scenario.
     """
     asked = check(settings)
-    for scenario in [*asked.scenarios, asked.canary.scenario]:
+    for scenario in [*asked.scenarios, asked.control.scenario]:
         load_scenario(scenario, asked.changes)
     drawn = random.Random(seed)
     matrix: list[Item] = []
     for repetition in range(1, asked.repetitions + 1):
         cells = [(scenario, kafka) for scenario in asked.scenarios for kafka in asked.versions]
         drawn.shuffle(cells)
-        matrix += [_item(asked, *cell, str(repetition), role="night") for cell in cells]
-    first, last = (_item(asked, **asked.canary.model_dump(), ending=f"canary-{n}", role="canary") for n in (1, 2))
+        matrix += [_item(asked, *cell, str(repetition), role="matrix") for cell in cells]
+    first, last = (_item(asked, **asked.control.model_dump(), ending=f"control-{n}", role="control") for n in (1, 2))
     return Campaign(
         campaign_id=campaign_id,
         kind="nightly",
@@ -81,24 +81,24 @@ def plan(settings: Mapping[str, Any], *, campaign_id: str, created_at: str, seed
 def follow_up(campaign: Campaign, rows: Iterable[Row]) -> list[Item]:
     """Reruns of what looks slower, in pairs with a release that cannot have changed; the largest changes first.
 
-    The same runs of the night itself always ask for the same reruns, so that a night can be resumed.
+    The same runs of the nightly run itself always ask for the same reruns, so that a nightly run can be resumed.
     """
-    return _follow_up(nights.Night(campaign, rows))
+    return _follow_up(NightlyRun(campaign, rows))
 
 
-def _follow_up(night: nights.Night) -> list[Item]:
-    asked = night.settings
-    drawn = random.Random(night.campaign.seed)
+def _follow_up(nightly_run: NightlyRun) -> list[Item]:
+    asked = nightly_run.settings
+    drawn = random.Random(nightly_run.campaign.seed)
     items = []
-    for scenario, kafka in list(night.suspects)[: asked.confirm.suspects]:
+    for scenario, kafka in list(nightly_run.candidates)[: asked.confirm.candidates]:
         release = next((release for release in asked.baseline.releases if release != kafka), None)
         if release is None:
             continue
-        order = drawn.choice([("suspect", "baseline"), ("baseline", "suspect")])
+        order = drawn.choice([("candidate", "baseline"), ("baseline", "candidate")])
         for pair in range(1, asked.confirm.pairs + 1):
             for place, role in enumerate(order, 1):
-                labels = {"pair": str(pair), "order": str(place), "suspect": f"{scenario} on {kafka}"}
-                version = kafka if role == "suspect" else release
+                labels = {"pair": str(pair), "order": str(place), "candidate": f"{scenario} on {kafka}"}
+                version = kafka if role == "candidate" else release
                 items.append(_item(asked, scenario, version, f"{role}-{pair}-of-{kafka}", role=role, **labels))
             order = order[::-1]  # ABBA: a host that drifts favours neither
     return items
@@ -114,14 +114,14 @@ def _item(asked: Settings, scenario: str, kafka: str, ending: str, **labels: str
 
 def result(campaign: Campaign, rows: Iterable[Row]) -> NightlyResult:
     """Everything that the page and a machine need, words included."""
-    night = nights.Night(campaign, rows)
-    asked = night.settings
-    runs = _runs(night)
-    failures = _failures(night, runs)
-    series = [_series(night, watched) for watched in night.watched]
-    alerts, suppressed = _alerts(night, failures, series)
+    nightly_run = NightlyRun(campaign, rows)
+    asked = nightly_run.settings
+    runs = _runs(nightly_run)
+    failures = _failures(nightly_run, runs)
+    series = [_series(nightly_run, watched) for watched in nightly_run.watched]
+    alerts, suppressed = _alerts(nightly_run, failures, series)
     concluded = NightlyResult(
-        campaign_id=night.name,
+        campaign_id=nightly_run.name,
         created_at=campaign.created_at,
         state="unknown",
         sentence="",
@@ -129,20 +129,20 @@ def result(campaign: Campaign, rows: Iterable[Row]) -> NightlyResult:
         versions=asked.versions,
         scenarios=asked.scenarios,
         repetitions=asked.repetitions,
-        control_of=f"{asked.canary.scenario} on {asked.canary.kafka}",
-        max_candidates=asked.confirm.suspects,
+        control_of=f"{asked.control.scenario} on {asked.control.kafka}",
+        max_candidates=asked.confirm.candidates,
         max_alerts=asked.alerts,
-        hosts=sorted({row["host"] for row in night.tonight}),
+        hosts=sorted({row["host"] for row in nightly_run.current}),
         runs=runs,
         cells=_cells(runs),
         failures=failures,
         series=series,
-        control=_control(night, series),
+        control=_control(nightly_run, series),
         alerts=alerts,
         suppressed=suppressed,
-        waivers=_waivers(night, failures),
-        notes=_notes(night),
-        nights=_nights(night),
+        waivers=_waivers(nightly_run, failures),
+        notes=_notes(nightly_run),
+        nightly_runs=_nightly_runs(nightly_run),
     )
     return concluded.model_copy(update={"sentence": _sentence(concluded), "state": _state(concluded)})
 
@@ -150,10 +150,10 @@ def result(campaign: Campaign, rows: Iterable[Row]) -> NightlyResult:
 # --- runs and correctness ---------------------------------------------------------------------------
 
 
-def _runs(night: nights.Night) -> list[NightlyItem]:
+def _runs(nightly_run: NightlyRun) -> list[NightlyItem]:
     """One entry per planned run, reruns included; a run that is missing has no ``run_id`` and says so."""
-    recorded = {row["labels"]["item"]: row for row in night.tonight}
-    return [_run(item, recorded.get(item.name)) for item in [*night.campaign.items, *_follow_up(night)]]
+    recorded = {row["labels"]["item"]: row for row in nightly_run.current}
+    return [_run(item, recorded.get(item.name)) for item in [*nightly_run.campaign.items, *_follow_up(nightly_run)]]
 
 
 def _run(item: Item, row: Row | None) -> NightlyItem:
@@ -202,23 +202,25 @@ def _cells(runs: list[NightlyItem]) -> list[Cell]:
     ]
 
 
-def _failures(night: nights.Night, runs: list[NightlyItem]) -> list[Failure]:
-    """Scenario x version that violated a guarantee: new, known from an earlier night, a known bug, or waived."""
+def _failures(nightly_run: NightlyRun, runs: list[NightlyItem]) -> list[Failure]:
+    """Scenario x version that violated a guarantee: new, known from an earlier nightly run, a known bug, or waived."""
     cells: dict[tuple[str, str], list[NightlyItem]] = defaultdict(list)
     for run in runs:
         if run.run_id:
             cells[run.scenario, run.kafka].append(run)
     return [
-        _failure(night, *cell, own) for cell, own in sorted(cells.items()) if any(run.verdict == "fail" for run in own)
+        _failure(nightly_run, *cell, own)
+        for cell, own in sorted(cells.items())
+        if any(run.verdict == "fail" for run in own)
     ]
 
 
-def _failure(night: nights.Night, scenario: str, kafka: str, runs: list[NightlyItem]) -> Failure:
+def _failure(nightly_run: NightlyRun, scenario: str, kafka: str, runs: list[NightlyItem]) -> Failure:
     failed = [run for run in runs if run.verdict == "fail"]
     found = sorted({name for run in failed for name in run.shown})
-    waiver = next((entry for entry in night.live if entry.covers_failure(scenario, kafka, found)), None)
+    waiver = next((entry for entry in nightly_run.live if entry.covers_failure(scenario, kafka, found)), None)
     explained_as = {name for run in failed for name in explained(run.shown, run.sentence)}
-    first = _first_seen(night, scenario, kafka, set(found))
+    first = _first_seen(nightly_run, scenario, kafka, set(found))
     sentence = failed[0].sentence
     return Failure(
         scenario=scenario,
@@ -229,7 +231,7 @@ def _failure(night: nights.Night, scenario: str, kafka: str, runs: list[NightlyI
         sentence=sentence,
         text=f"{scenario} on {kafka} failed in {len(failed)} of {len(runs)} runs: {sentence}",
         status=_status(explained_as, first, waived=waiver is not None),
-        first_night=first or night.name,
+        first_nightly_run=first or nightly_run.name,
         waiver=Waiver(**waiver.model_dump()) if waiver else None,
     )
 
@@ -242,12 +244,12 @@ def _status(explained_as: Collection[str], first: str | None, *, waived: bool) -
     return "known" if first else "new"
 
 
-def _first_seen(night: nights.Night, scenario: str, kafka: str, found: set[str]) -> str | None:
-    """The first earlier night on which one run showed all of it."""
-    for row in sorted(night.rows, key=lambda row: str(row["started_at"])):
+def _first_seen(nightly_run: NightlyRun, scenario: str, kafka: str, found: set[str]) -> str | None:
+    """The first earlier nightly run on which one run showed all of it."""
+    for row in sorted(nightly_run.rows, key=lambda row: str(row["started_at"])):
         same = (row["scenario"], row["kafka_version"], row["verdict"]) == (scenario, kafka, "fail")
         shown = {name for name, count in row["anomalies"].items() if count} | set(row["broken"])
-        if same and row["labels"]["campaign"] != night.name and found <= shown:
+        if same and row["labels"]["campaign"] != nightly_run.name and found <= shown:
             return str(row["labels"]["campaign"])
     return None
 
@@ -255,10 +257,10 @@ def _first_seen(night: nights.Night, scenario: str, kafka: str, found: set[str])
 # --- performance --------------------------------------------------------------------------------------
 
 
-def _series(night: nights.Night, watched: Watched) -> Series:
+def _series(nightly_run: NightlyRun, watched: Watched) -> Series:
     """A watched series: its points, how it stands, and what reruns said; see ``_settle`` for its states."""
     key, metric = watched.key, metric_of(watched.key.metric)
-    state, why, reruns = _settle(night, watched)
+    state, why, reruns = _settle(nightly_run, watched)
     phase = f", phase {key.phase}" if key.phase else ""
     return Series(
         role=watched.role,
@@ -267,16 +269,16 @@ def _series(night: nights.Night, watched: Watched) -> Series:
         words=metric.words,
         unit=metric.unit,
         better=better(key.metric),
-        margin_percent=round(100 * night.margin(key), 3),
+        margin_percent=round(100 * nightly_run.margin(key), 3),
         state=state,
         why=why,
-        needed=MIN_NIGHTS + 1,
+        needed=MIN_NIGHTLY_RUNS + 1,
         visible_percent=_percent(watched.visible),
-        change=_change(night, watched),
-        confirmation=_confirmation(reruns, night) if reruns else None,
-        margins=round(night.margins(watched), 3),
-        points=[_point(night, point) for point in watched.points[-SHOWN_NIGHTS:]],
-        runs=sorted({row["run_id"] for row in night.tonight if _is_of(row, watched)}),
+        change=_change(nightly_run, watched),
+        confirmation=_confirmation(reruns, nightly_run) if reruns else None,
+        margins=round(nightly_run.margins(watched), 3),
+        points=[_point(nightly_run, point) for point in watched.points[-SHOWN_NIGHTLY_RUNS:]],
+        runs=sorted({row["run_id"] for row in nightly_run.current if _is_of(row, watched)}),
     )
 
 
@@ -285,19 +287,20 @@ def _is_of(row: Row, watched: Watched) -> bool:
     return row["labels"]["role"] == watched.role and all(row[name] == getattr(watched.key, name) for name in names)
 
 
-def _settle(night: nights.Night, watched: Watched) -> tuple[SeriesState, str, Reruns | None]:
+def _settle(nightly_run: NightlyRun, watched: Watched) -> tuple[SeriesState, str, Reruns | None]:
     """The state of a series once reruns have spoken, why, and the reruns.
 
-    Beside the states of ``Watched``: confirmed, refuted, inconclusive; a suspect is one that was not rerun.
+    Beside the states of ``Watched``: confirmed, refuted, inconclusive; a candidate regression is one that was not
+    rerun.
     """
-    if watched.state != "suspect":
+    if watched.state != "candidate":
         return watched.state, watched.why, None
-    reruns = night.reruns(watched, night.name) or night.settled(watched)
+    reruns = nightly_run.reruns(watched, nightly_run.name) or nightly_run.settled(watched)
     if reruns is None:
-        return "suspect", f"{watched.why}; it was not rerun, so nothing is known yet", None
+        return "candidate", f"{watched.why}; it was not rerun, so nothing is known yet", None
     said = reruns.said
-    at = "in this nightly run" if reruns.night == night.name else f"on {reruns.night}"
-    size = "" if said.log is None else f" {_interval(_confirmation(reruns, night))};"
+    at = "in this nightly run" if reruns.nightly_run == nightly_run.name else f"on {reruns.nightly_run}"
+    size = "" if said.log is None else f" {_interval(_confirmation(reruns, nightly_run))};"
     return said.verdict, f"{watched.why}; reruns {at} against {reruns.release}:{size} {said.why}", reruns
 
 
@@ -305,15 +308,15 @@ def _interval(reruns: Confirmation) -> str:
     return f"{reruns.percent:+.1f} % ({reruns.low_percent:+.1f} to {reruns.high_percent:+.1f} %)"
 
 
-def _change(night: nights.Night, watched: Watched) -> Change | None:
+def _change(nightly_run: NightlyRun, watched: Watched) -> Change | None:
     change = watched.change
     if change is None:
         return None
     return Change(
         since=watched.after[0],
-        since_at=night.began[watched.after[0]].isoformat(),
-        nights_before=len(watched.before),
-        nights_after=len(watched.after),
+        since_at=nightly_run.began[watched.after[0]].isoformat(),
+        nightly_runs_before=len(watched.before),
+        nightly_runs_after=len(watched.after),
         before=_rounded(change.before),
         after=_rounded(change.after),
         percent=_percent(change.log),
@@ -323,16 +326,16 @@ def _change(night: nights.Night, watched: Watched) -> Change | None:
     )
 
 
-def _confirmation(reruns: Reruns, night: nights.Night) -> Confirmation:
+def _confirmation(reruns: Reruns, nightly_run: NightlyRun) -> Confirmation:
     said = reruns.said
     return Confirmation(
-        night=reruns.night,
-        is_tonight=reruns.night == night.name,
+        nightly_run=reruns.nightly_run,
+        is_current=reruns.nightly_run == nightly_run.name,
         release=reruns.release,
         verdict=said.verdict,
         why=said.why,
         pairs=said.pairs,
-        nights=said.nights,
+        nightly_runs=said.nightly_runs,
         percent=_percent(said.log),
         low_percent=_percent(said.low),
         high_percent=_percent(said.high),
@@ -340,10 +343,10 @@ def _confirmation(reruns: Reruns, night: nights.Night) -> Confirmation:
     )
 
 
-def _point(night: nights.Night, point: changes.Point) -> Point:
-    """A point stands where its night began, so that all series of a night stand together."""
+def _point(nightly_run: NightlyRun, point: Point) -> Point:
+    """A point stands where its nightly run began, so that all series of a nightly run stand together."""
     rounded = {name: _rounded(getattr(point, name)) for name in ("value", "low", "high")}
-    return Point(**{**point._asdict(), **rounded, "at": night.began[point.night].isoformat()})
+    return point.model_copy(update={**rounded, "at": nightly_run.began[point.nightly_run].isoformat()})
 
 
 def _percent(log: float | None) -> float | None:
@@ -354,11 +357,11 @@ def _rounded(value: float) -> float:
     return float(f"{value:.5g}")
 
 
-def _control(night: nights.Night, series: list[Series]) -> Control:
+def _control(nightly_run: NightlyRun, series: list[Series]) -> Control:
     """Did the host change? In a word (steady, moved, no basis, missing) and in a sentence."""
-    canary = night.settings.canary
-    name = f"The control ({canary.scenario} on {canary.kafka})"
-    own = [each for each in series if each.role == "canary"]
+    control = nightly_run.settings.control
+    name = f"The control ({control.scenario} on {control.kafka})"
+    own = [each for each in series if each.role == "control"]
     states = Counter(each.state for each in own)
     moved = [each.name for each in own if each.state == "moved"]
     if not own:
@@ -370,21 +373,21 @@ def _control(night: nights.Night, series: list[Series]) -> Control:
         return Control(state="moved", sentence=sentence)
     if states["steady"]:
         return Control(state="steady", sentence=f"{name} did not change in {states['steady']} of {len(own)} series.")
-    if states["silent"]:
-        why = next(each.why for each in own if each.state == "silent")
+    if states["missing data"]:
+        why = next(each.why for each in own if each.state == "missing data")
         return Control(state="missing", sentence=f"{name} has no figure in this nightly run: {why}.")
-    return Control(state="no basis", sentence=f"{name} has too few nights to compare: {own[0].why}.")
+    return Control(state="no basis", sentence=f"{name} has too few nightly runs to compare: {own[0].why}.")
 
 
 # --- alerts -------------------------------------------------------------------------------------------
 
 
-def _alerts(night: nights.Night, failures: list[Failure], series: list[Series]) -> tuple[list[Alert], list[Alert]]:
+def _alerts(nightly_run: NightlyRun, failures: list[Failure], series: list[Series]) -> tuple[list[Alert], list[Alert]]:
     """What is raised and what is not, with the reason.
 
     Correctness alerts unless it is waived, or is a known bug of Kafka and nothing beside it. Performance alerts once
-    for each scenario and version, when confirmed, and within the night's budget: what is new comes first, then the
-    largest change in margins.
+    for each scenario and version, when confirmed, and within the nightly run's budget: what is new comes first, then
+    the largest change in margins.
     """
     raised = [
         Alert(kind="correctness", status=failure.status, text=failure.text, runs=failure.runs)
@@ -396,7 +399,7 @@ def _alerts(night: nights.Night, failures: list[Failure], series: list[Series]) 
         if each.state == "confirmed":
             slow[each.scenario, each.kafka_version].append(each)
     slowdowns = sorted(map(_slowdown, slow.values()), key=lambda alert: (alert.status != "new", -(alert.margins or 0)))
-    budget = night.settings.alerts
+    budget = nightly_run.settings.alerts
     why = f"the limit of {budget} performance alerts for a nightly run is reached"
     return raised + slowdowns[:budget], [each.model_copy(update={"why": why}) for each in slowdowns[budget:]]
 
@@ -410,24 +413,24 @@ def _slowdown(series: list[Series]) -> Alert:
     since = worst.change.since if worst.change else ""
     return Alert(
         kind="performance",
-        status="new" if any(each.is_tonight for each in reruns) else "known",
+        status="new" if any(each.is_current for each in reruns) else "known",
         text=f"{worst.name}: {_interval(reruns[0])} since {since}{beside}",
         runs=sorted({run for each in reruns for run in each.runs}),
         margins=worst.margins,
     )
 
 
-def _waivers(night: nights.Night, failures: list[Failure]) -> list[WaiverUse]:
+def _waivers(nightly_run: NightlyRun, failures: list[Failure]) -> list[WaiverUse]:
     """Every waiver, whether it has expired, and whether this nightly run needed it."""
-    covered = [watched.waiver for watched in night.watched if watched.waiver]
+    covered = [watched.waiver for watched in nightly_run.watched if watched.waiver]
     failed = [failure.waiver for failure in failures]
     return [
         WaiverUse(
             **entry.model_dump(),
-            expired=entry not in night.live,
+            expired=entry not in nightly_run.live,
             used=entry in covered or Waiver(**entry.model_dump()) in failed,
         )
-        for entry in night.settings.waivers
+        for entry in nightly_run.settings.waivers
     ]
 
 
@@ -437,7 +440,7 @@ def _waivers(night: nights.Night, failures: list[Failure]) -> list[WaiverUse]:
 def _sentence(result: NightlyResult) -> str:
     """``27 runs of 3 scenarios on 3 versions: 1 correctness failure (new), 0 confirmed slowdowns; the control …``"""
     done = [run for run in result.runs if run.run_id]
-    states = Counter(each.state for each in result.series if each.role == "night")
+    states = Counter(each.state for each in result.series if each.role == "matrix")
     statuses = Counter(failure.status for failure in result.failures)
     kinds = ", ".join(f"{count} {status}" for status, count in sorted(statuses.items()))
     slow = len({(each.scenario, each.kafka_version) for each in result.series if each.state == "confirmed"})
@@ -446,7 +449,7 @@ def _sentence(result: NightlyResult) -> str:
         _count(slow, "confirmed slowdown"),
     ]
     unknown = sum(run.verdict == "unknown" for run in done)
-    unsettled = states["suspect"] + states["inconclusive"]
+    unsettled = states["candidate"] + states["inconclusive"]
     parts += [
         count
         for count in (
@@ -454,7 +457,7 @@ def _sentence(result: NightlyResult) -> str:
             _count(unknown, "run without a verdict", "runs without a verdict"),
             _count(unsettled, "candidate regression not settled", "candidate regressions not settled"),
             _count(states["refuted"], "refuted candidate regression"),
-            _count(states["silent"], "series with missing data", "series with missing data"),
+            _count(states["missing data"], "series with missing data", "series with missing data"),
         )
         if not count.startswith("0 ")
     ]
@@ -474,7 +477,7 @@ def _named(names: list[str]) -> str:
 
 def _end(result: NightlyResult, states: Counter[SeriesState]) -> str:
     if states["no basis"] and not states.keys() - {"no basis", "no figure"}:
-        return f"nothing is compared before a series has {MIN_NIGHTS + 1} nights on one host"
+        return f"nothing is compared before a series has {MIN_NIGHTLY_RUNS + 1} nightly runs on one host"
     if with_it := _hosts(result.series):
         return f"the control changed together with {_named(with_it)}, so the host is the likely cause"
     words = {
@@ -482,7 +485,7 @@ def _end(result: NightlyResult, states: Counter[SeriesState]) -> str:
         "moved": "the control changed, so the host is the likely cause",
         "missing": "the control is missing",
     }
-    return words.get(result.control.state, "the control has too few nights to compare")
+    return words.get(result.control.state, "the control has too few nightly runs to compare")
 
 
 def _count(count: int, one: str, many: str = "") -> str:
@@ -494,33 +497,37 @@ def _state(result: NightlyResult) -> State:
     if result.alerts or result.suppressed:
         return "fail"
     unclear = {"missing", "unknown"}.intersection(run.verdict for run in result.runs)
-    open_ones = {"suspect", "inconclusive", "silent", "host"}.intersection(each.state for each in result.series)
+    open_ones = {"candidate", "inconclusive", "missing data", "host"}.intersection(each.state for each in result.series)
     return "unknown" if unclear or open_ones or result.control.state in ("moved", "missing") else "pass"
 
 
-def _notes(night: nights.Night) -> list[str]:
-    """What a reader of the series must know: which of them began anew tonight, and why."""
-    if len(night.began) == 1:
+def _notes(nightly_run: NightlyRun) -> list[str]:
+    """What a reader of the series must know: which of them began anew in this nightly run, and why."""
+    if len(nightly_run.began) == 1:
         return []
-    last = list(night.began)[-2]
-    before = [row for row in night.rows if row["labels"]["campaign"] == last]
+    last = list(nightly_run.began)[-2]
+    before = [row for row in nightly_run.rows if row["labels"]["campaign"] == last]
     notes = []
-    if {row["host"] for row in before}.isdisjoint(row["host"] for row in night.tonight) and night.tonight:
+    if {row["host"] for row in before}.isdisjoint(row["host"] for row in nightly_run.current) and nightly_run.current:
         notes.append(f"The host is not the one of {last} (its fingerprint changed), so every series begins anew.")
     was = {(row["scenario"], row["scenario_digest"]) for row in before}
     names = {scenario for scenario, _ in was}
-    changed = names & {row["scenario"] for row in night.tonight if (row["scenario"], row["scenario_digest"]) not in was}
+    changed = names & {
+        row["scenario"] for row in nightly_run.current if (row["scenario"], row["scenario_digest"]) not in was
+    }
     if changed:
         notes.append(f"Changed since {last}, so that its series begin anew: {', '.join(sorted(changed))}.")
     return notes
 
 
-def _nights(night: nights.Night) -> list[Night]:
+def _nightly_runs(nightly_run: NightlyRun) -> list[NightlyVerdicts]:
     """Every nightly run so far, the newest first: runs by verdict."""
     verdicts: dict[str, dict[str, Verdict]] = defaultdict(dict)
-    for row in night.rows:
+    for row in nightly_run.rows:
         verdicts[row["labels"]["campaign"]][row["run_id"]] = row["verdict"]
     return [
-        Night(night=name, at=night.began[name].isoformat(), verdicts=dict(Counter(verdicts[name].values())))
-        for name in reversed(night.began)
-    ][:SHOWN_NIGHTS]
+        NightlyVerdicts(
+            nightly_run=name, at=nightly_run.began[name].isoformat(), verdicts=dict(Counter(verdicts[name].values()))
+        )
+        for name in reversed(nightly_run.began)
+    ][:SHOWN_NIGHTLY_RUNS]

@@ -13,7 +13,7 @@ from typing import Any
 from xml.etree import ElementTree as ET
 
 from campaigns.campaign import CampaignFolder
-from campaigns.nightly.night import ROLES, when
+from campaigns.nightly.nightly_run import ROLES, when
 from campaigns.nightly.settings import Settings, check
 from campaigns.places import Places
 from history.errors import EvidenceError
@@ -68,7 +68,7 @@ def junit(result: NightlyResult) -> str:
     root = ET.Element("testsuites", name=f"plimsoll nightly {result.campaign_id}")
     quiet = {(each.scenario, each.kafka): each for each in result.failures if each.status in ("waived", "known bug")}
     correctness = [_correctness(cell, quiet.get((cell.scenario, cell.kafka))) for cell in result.cells]
-    performance = [_performance(series) for series in result.series if series.role == "night"]
+    performance = [_performance(series) for series in result.series if series.role == "matrix"]
     for name, cases in (("correctness", correctness), ("performance", performance)):
         outcomes = Counter(child.tag for case in cases for child in case)
         suite = ET.SubElement(
@@ -137,10 +137,10 @@ def linked(result: NightlyResult) -> set[str]:
 def expired(
     runs: Iterable[Mapping[str, Any]], settings: Settings, now: datetime, kept: Collection[str] = ()
 ) -> list[str]:
-    """The run ids of nights whose folders may go, the oldest first; the archive keeps their rows.
+    """The run ids of nightly runs whose folders may go, the oldest first; the archive keeps their rows.
 
     ``runs`` are rows of the archive. A run that failed stays, and so do those of ``kept`` (see ``linked``) and runs
-    that no night made.
+    that no nightly run made.
     """
     started = {
         row["run_id"]: when(row["started_at"])
@@ -153,13 +153,15 @@ def expired(
     return may_go[::-1]
 
 
-def prune(runs: Path, nights: Path, rows: Iterable[Mapping[str, Any]], settings: Settings, now: datetime) -> list[str]:
+def prune(
+    runs: Path, nightly_runs: Path, rows: Iterable[Mapping[str, Any]], settings: Settings, now: datetime
+) -> list[str]:
     """Remove the run folders that may go; returns their run ids.
 
-    ``nights`` is the folder of all nights: what any of their results leads to stays.
+    ``nightly_runs`` is the folder of all nightly runs: what any of their results leads to stays.
     """
     kept: set[str] = set()
-    for path in nights.glob("*/result.json"):
+    for path in nightly_runs.glob("*/result.json"):
         with suppress(EvidenceError):  # of an earlier format
             kept |= linked(NightlyResult.read(path))
     removed = [run for run in expired(rows, settings, now, kept) if (runs / run).is_dir()]

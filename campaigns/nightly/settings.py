@@ -1,4 +1,4 @@
-"""What a night is asked for: ``nightly.yaml`` and ``waivers.yaml``. docs/nightly.md explains every setting."""
+"""What a nightly run is asked for: ``nightly.yaml`` and ``waivers.yaml``. docs/nightly.md explains every setting."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class _Model(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class Canary(_Model):
-    """The same scenario on the same release every night, first and last: it tells of the host."""
+class ControlScenario(_Model):
+    """The same scenario on the same release in every nightly run, first and last: it tells of the host."""
 
     scenario: str
     kafka: str
@@ -40,23 +40,24 @@ class Watch(_Model):
 
 
 class Baseline(_Model):
-    """The last ``nights`` good ones, and ``pinned`` nights that stay for good; ``releases`` are what suspects are rerun
-    against: the first of them that is another version, because a release never changes."""  # fmt: skip
+    """The last ``nightly_runs`` good ones, and ``pinned`` nightly runs that stay for good; ``releases`` are what
+    candidate regressions are rerun against: the first of them that is another version, because a release never
+    changes."""  # fmt: skip
 
-    nights: int = Field(default=30, ge=10)
+    nightly_runs: int = Field(default=30, ge=10)
     pinned: list[str] = Field(default_factory=list)
     releases: list[str] = Field(min_length=1)
 
 
 class Confirm(_Model):
-    """``pairs`` of reruns for each suspect; of no more than ``suspects`` (scenario and version) a night.
+    """``pairs`` of reruns for each candidate; of no more than ``candidates`` (scenario and version) in a nightly run.
 
-    What reruns refuted rests for ``rest`` nights before it is rerun again.
+    What reruns refuted is not rerun for ``cool_down`` nightly runs.
     """
 
     pairs: int = Field(default=5, ge=3)
-    suspects: int = Field(default=2, ge=0)
-    rest: int = Field(default=5, ge=0)
+    candidates: int = Field(default=2, ge=0)
+    cool_down: int = Field(default=5, ge=0)
 
 
 class Retention(_Model):
@@ -108,16 +109,16 @@ class Waiver(_Model):
 
 
 class Settings(_Model):
-    """A night: every scenario on every version, ``repetitions`` times, and the canary before and after.
+    """A nightly run: every scenario on every version, ``repetitions`` times, and the control before and after.
 
-    ``changes`` is merged into every scenario; ``alerts`` is how many alerts about performance a night may raise;
+    ``changes`` is merged into every scenario; ``alerts`` is how many alerts about performance a nightly run may raise;
     ``webhook`` names the environment variable with the address, which may be a secret.
     """
 
     scenarios: list[str] = Field(min_length=1)
     versions: list[str] = Field(min_length=1)
     repetitions: int = Field(default=3, ge=1)
-    canary: Canary
+    control: ControlScenario
     watch: dict[str, Watch]
     runtime: Literal["auto", "docker", "process"] = "auto"
     changes: dict[str, Any] = Field(default_factory=dict)

@@ -11,7 +11,7 @@ from pydantic import Field
 from campaigns import kinds, randomised
 from campaigns.campaign import Campaign, Item
 from campaigns.soak import KIND
-from clusters.scenario.schedules import rotation
+from clusters.scenario.schedules import randomised_schedule
 from history.results.schedules import SchedulesResult
 
 
@@ -29,7 +29,7 @@ def plan(settings: Mapping[str, Any], *, campaign_id: str, created_at: str, seed
     """
     question = KIND.check(Settings, settings)
     mix = randomised.fault_mix(question.fault_mix, question.runtime)
-    schedule = rotation(mix, seed=seed, length_s=60 * question.minutes)
+    schedule = randomised_schedule(mix, seed=seed, length_s=60 * question.minutes)
     return Campaign(
         campaign_id=campaign_id,
         kind=KIND.name,

@@ -1,7 +1,7 @@
 """Capacity: how long a returned broker needs to catch up, up to which load latency holds, and what follows for a plan.
 
 Pure functions over a few dozen numbers; a run is the unit. Loads and rates are in MB/s (10^6 bytes) after compression.
-The model, its error and its limits are argued in docs/capacity.md and docs/adr/0009-capacity-model.md.
+The model, its error and its limits are argued in docs/capacity.md and docs/dev/adr/0009-capacity-model.md.
 """
 
 from __future__ import annotations
@@ -325,7 +325,7 @@ def load_of_a_broker(write: float, replication_factor: int, brokers: int) -> flo
 
 
 class Demand(NamedTuple):
-    """What one broker needs of one resource; ``degraded`` is with another one away, ``limit`` its allowance."""
+    """What one broker needs of one resource; ``degraded`` is with another one away, ``limit`` what it may use."""
 
     resource: str
     unit: str

@@ -1,9 +1,9 @@
-"""Has a series of nights changed? Change points by ruptures; pure functions over rows of the archive.
+"""Has a series of nightly runs changed? Change points by ruptures; pure functions over rows of the archive.
 
-A night is one point: the median of its good runs. Runs of one night share that night's host, so they are repeated
-measures of it and no further points; and the median of three takes an outlier among them out. All effects are
-log-ratios of later to earlier, so that halving and doubling weigh the same. docs/adr/0008-change-points.md says why
-this library and this test; docs/screen.md what they find and miss.
+A nightly run is one point: the median of its good runs. Runs of one nightly run share that nightly run's host, so they
+are repeated measures of it and no further points; and the median of three takes an outlier among them out. All effects
+are log-ratios of later to earlier, so that halving and doubling weigh the same. docs/dev/adr/0008-change-points.md
+says why this library and this test; docs/trust.md what they find and miss.
 """
 
 from __future__ import annotations
@@ -20,11 +20,12 @@ import ruptures  # type: ignore[import-untyped]  # it ships no types
 from scipy import stats
 
 from campaigns.statistics.effects import Better
+from history.results.nightly import Point
 
 ALPHA = 0.001  # of the split that fits best: 30 quiet points show a false one in 2 to 3 % of series
-MIN_NIGHTS = 8  # earlier than the one that is screened; fewer say too little about the noise
-MIN_BEFORE = 3  # nights of the level before a change; fewer are no level
-CANARY_ALPHA = 0.01  # a canary that moved by chance costs a night, one that was missed costs two reruns
+MIN_NIGHTLY_RUNS = 8  # earlier than the one that is screened; fewer say too little about the noise
+MIN_BEFORE = 3  # nightly runs of the level before a change; fewer are no level
+CONTROL_ALPHA = 0.01  # a control that moved by chance costs a nightly run, one that was missed costs two reruns
 MIN_PAIRS = 3
 
 Row = Mapping[str, Any]
@@ -41,26 +42,12 @@ class Key(NamedTuple):
     host: str
 
 
-class Point(NamedTuple):
-    """One night: the median of its good runs, the smallest and the largest, and how many they are.
-
-    ``censored``: the median is that of a run whose observation ended first, so it is at least that.
-    """
-
-    night: str
-    at: str
-    value: float
-    low: float
-    high: float
-    runs: int
-    censored: bool = False
-
-
 class Change(NamedTuple):
     """Two levels of a series, the later one going on up to its end.
 
-    ``first`` is the index of the first night of the level before and ``until`` that of the first one after that level;
-    ``since`` that of the first night of the later level. ``log`` is the log-ratio, with its interval at 95 %.
+    ``first`` is the index of the first nightly run of the level before and ``until`` that of the first one after that
+    level; ``since`` that of the first nightly run of the later level. ``log`` is the log-ratio, with its
+    interval at 95 %.
     """
 
     first: int
@@ -80,7 +67,7 @@ class Confirmation(NamedTuple):
     verdict: Literal["confirmed", "refuted", "inconclusive"]
     why: str
     pairs: int
-    nights: int
+    nightly_runs: int
     log: float | None = None
     low: float | None = None
     high: float | None = None
@@ -100,7 +87,7 @@ def key_of(row: Row) -> Key:
 
 
 def series(rows: Iterable[Row], floors: Mapping[str, float]) -> dict[Key, list[Point]]:
-    """The points of every series, the oldest night first.
+    """The points of every series, the oldest nightly run first.
 
     ``floors`` names the metrics that are wanted, and the value below which they are all the same (0 where any
     difference counts). Rows that are no good are left out; so are values that are not above 0, having no logarithm.
@@ -110,27 +97,39 @@ def series(rows: Iterable[Row], floors: Mapping[str, float]) -> dict[Key, list[P
         if row["metric"] in floors and is_good(row) and max(row["value"], floors[row["metric"]]) > 0:
             found[key_of(row)][row["labels"]["campaign"]].append(row)
     return {
-        key: sorted((_point(night, runs, floors[key.metric]) for night, runs in nights.items()), key=lambda p: p.at)
-        for key, nights in found.items()
+        key: sorted(
+            (_point(nightly_run, runs, floors[key.metric]) for nightly_run, runs in nightly_runs.items()),
+            key=lambda p: p.at,
+        )
+        for key, nightly_runs in found.items()
     }
 
 
-def _point(night: str, runs: list[Row], floor: float) -> Point:
+def _point(nightly_run: str, runs: list[Row], floor: float) -> Point:
     values = sorted((max(row["value"], floor), row["censored"]) for row in runs)
     middle = median(value for value, _ in values)
     censored = any(censored for value, censored in values if value <= middle)
     at = min(row["started_at"] for row in runs)
-    return Point(night, at, middle, values[0][0], values[-1][0], len(values), censored)
+    return Point(
+        nightly_run=nightly_run,
+        at=at,
+        value=middle,
+        low=values[0][0],
+        high=values[-1][0],
+        runs=len(values),
+        censored=censored,
+    )
 
 
-def window(points: Sequence[Point], nights: int, pinned: Collection[str] = ()) -> list[Point]:
-    """What the newest point is compared with, and itself: the last ``nights`` before it, and pinned ones for ever.
+def window(points: Sequence[Point], nightly_runs: int, pinned: Collection[str] = ()) -> list[Point]:
+    """What the newest point is compared with, and itself: the last ``nightly_runs`` before it, and pinned ones for
+    ever.
 
-    Never the best ever: a lucky night would make all that follow look slow. Pinned nights keep a slow drift from
-    becoming the baseline that hides it.
+    Never the best ever: a lucky nightly run would make all that follow look slow. Pinned nightly runs keep a slow drift
+    from becoming the baseline that hides it.
     """
-    kept = points[-nights - 1 :]
-    return [*(point for point in points[: -nights - 1] if point.night in pinned), *kept]
+    kept = points[-nightly_runs - 1 :]
+    return [*(point for point in points[: -nightly_runs - 1] if point.nightly_run in pinned), *kept]
 
 
 def logs(points: Iterable[Point]) -> list[float]:
@@ -141,17 +140,18 @@ def logs(points: Iterable[Point]) -> list[float]:
 # --- the screen ----------------------------------------------------------------------------------
 
 
-def missing_nights(points: Sequence[Point]) -> int:
-    """How many nights a series still lacks before it can be screened."""
-    return max(0, MIN_NIGHTS + 1 - len(points))
+def missing_nightly_runs(points: Sequence[Point]) -> int:
+    """How many nightly runs a series still lacks before it can be screened."""
+    return max(0, MIN_NIGHTLY_RUNS + 1 - len(points))
 
 
 def latest_change(values: Sequence[float], alpha: float = ALPHA) -> Change | None:
     """The last change of level in a series of logarithms, None where nothing says that there is one.
 
-    The best split in two (ruptures, least squares) is tested (t, pooled variance, so that one night after it is
-    enough), and what follows a change is looked at again, so that a fault that was mended accuses nobody. A split
-    with fewer than ``MIN_BEFORE`` nights before it has no level to compare with; what follows it is looked at alone.
+    The best split in two (ruptures, least squares) is tested (t, pooled variance, so that one nightly run after it is
+    enough), and what follows a change is looked at again, so that a regression that was fixed is not reported. A split
+    with fewer than ``MIN_BEFORE`` nightly runs before it has no level to compare with; what follows it is looked at
+    alone.
     """
     found = None
     start = 0
@@ -168,7 +168,7 @@ def latest_change(values: Sequence[float], alpha: float = ALPHA) -> Change | Non
 def worst_change(values: Sequence[float], better: Better, *, pinned: int = 0, alpha: float = ALPHA) -> Change | None:
     """How much worse the newest level is than that earlier one from which it is furthest; None where than none.
 
-    Half a mend, or small steps, hide from ``latest_change`` what they leave or add up to. The newest level is compared
+    Half a fix, or small steps, hide from ``latest_change`` what they leave or add up to. The newest level is compared
     with every earlier one and with the first ``pinned`` values, by tests that share ``alpha``; so there are none where
     no change is found.
     """
@@ -217,30 +217,31 @@ def is_worse(log: float, better: Better) -> bool:
 
 
 def visible(values: Sequence[float], alpha: float = ALPHA) -> float | None:
-    """The log-ratio of one night to a steady series that the screen sees half the time; None for too few nights.
+    """The log-ratio of one nightly run to a steady series that the screen sees half the time; None for too few nightly
+    runs.
 
-    What is smaller may be there: only further nights can show it.
+    What is smaller may be there: only further nightly runs can show it.
     """
     n = len(values)
-    if n < MIN_NIGHTS:
+    if n < MIN_NIGHTLY_RUNS:
         return None
     return float(stats.t.isf(alpha / 2, n - 1) * np.std(values, ddof=1) * math.sqrt(1 + 1 / n))
 
 
-def canary_moved(
-    canary: Sequence[Point], before: Collection[str], after: Collection[str], log: float, among: int = 1
+def control_moved(
+    control: Sequence[Point], before: Collection[str], after: Collection[str], log: float, among: int = 1
 ) -> bool | None:
-    """Did the canary make the same move on the same nights? Then the host is suspected, not Kafka.
+    """Did the control make the same move in the same nightly runs? Then the host is the likely cause, not Kafka.
 
     The same direction, at least half as far, and not by chance; ``among`` so many of its series that are asked. None
-    where the canary has too few of these nights.
+    where the control has too few of these nightly runs.
     """
-    earlier = logs(point for point in canary if point.night in before)
-    later = logs(point for point in canary if point.night in after)
+    earlier = logs(point for point in control if point.nightly_run in before)
+    later = logs(point for point in control if point.nightly_run in after)
     if len(earlier) < MIN_BEFORE or not later:
         return None
     move = levels([*earlier, *later], 0, len(earlier))
-    return move.p < CANARY_ALPHA / among and move.log * log > 0 and abs(move.log) >= abs(log) / 2
+    return move.p < CONTROL_ALPHA / among and move.log * log > 0 and abs(move.log) >= abs(log) / 2
 
 
 # --- the confirmation ------------------------------------------------------------------------------
@@ -249,20 +250,22 @@ def canary_moved(
 def confirm(
     reruns: Sequence[float], before: Sequence[float], *, margin: float, better: Better, alpha: float = 0.05
 ) -> Confirmation:
-    """Is the suspect worse than it was, measured against a release that cannot have changed?
+    """Is the candidate worse than it was, measured against a release that cannot have changed?
 
-    ``reruns`` are log-ratios of suspect to that release in pairs of runs side by side, ``before`` the same of each
-    night before the change. Their difference is the change itself: whatever slows both down cancels out. The interval
-    is the wider one of Welch's and of one that takes tonight's pairs for what they are, one night among nights.
-    Confirmed needs an interval without 0 and an estimate beyond the margin; refuted, one that ends below the margin.
+    ``reruns`` are log-ratios of candidate to that release in pairs of runs side by side, ``before`` the same of each
+    nightly run before the change. Their difference is the change itself: whatever slows both down cancels out. The
+    interval is the wider one of Welch's and of one that takes this nightly run's pairs for what they are, one nightly
+    run among nightly runs. Confirmed needs an interval without 0 and an estimate beyond the margin; refuted, one that
+    ends below the margin.
     """
     if len(reruns) < MIN_PAIRS or len(before) < MIN_BEFORE:
-        why = f"{len(reruns)} pairs and {len(before)} nights before; at least {MIN_PAIRS} and {MIN_BEFORE} are needed"
+        had = f"{len(reruns)} pairs and {len(before)} nightly runs before"
+        why = f"{had}; at least {MIN_PAIRS} and {MIN_BEFORE} are needed"
         return Confirmation("inconclusive", why, len(reruns), len(before))
-    tonight = levels([*before, fmean(reruns)], 0, len(before), 1 - alpha)
+    current = levels([*before, fmean(reruns)], 0, len(before), 1 - alpha)
     with warnings.catch_warnings(action="ignore", category=RuntimeWarning):  # pairs that are all the same
         welch = stats.ttest_ind(reruns, before, equal_var=False).confidence_interval(1 - alpha)
-    log, low, high = tonight.log, min(tonight.low, float(welch.low)), max(tonight.high, float(welch.high))
+    log, low, high = current.log, min(current.low, float(welch.low)), max(current.high, float(welch.high))
     worst = (log, low, high) if better == "lower" else (-log, -high, -low)
     bound = math.log1p(margin)
     counted = (len(reruns), len(before), log, low, high)

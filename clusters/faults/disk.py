@@ -216,7 +216,7 @@ def _line_of(node: Node, after: int, said: Sequence[str]) -> str | None:
 
 @dataclass
 class Damaged:
-    """Files of a broker that are not what it wrote. Nothing mends them but Kafka itself, from the other replicas."""
+    """Files of a broker that are not what it wrote. Nothing repairs them but Kafka itself, from the other replicas."""
 
     world: World
     node: Node

@@ -1,4 +1,5 @@
-"""Faults of the network between nodes: cut, shaped and lossy ways; each set in the kernel, from outside of the nodes.
+"""Faults of the network between nodes: cut, limited and lossy connections; each set in the kernel, from outside of the
+nodes.
 
 The rules are in the node's network namespace, so that they hold for a paused node, too. What they drop or hold back
 is counted by the kernel. No rule names the PROBE port: a node that is cut off stays observable.
@@ -29,7 +30,7 @@ UNLIMITED_BYTES_PER_S = 1.25e9
 
 
 @dataclass(frozen=True)
-class Way:
+class TcpPath:
     """Connections between a node and ``peer`` (an address; None: whoever) to a port, the node's own or the peer's."""
 
     node: str
@@ -52,19 +53,19 @@ class Way:
         return " ".join([*ends, f"-p tcp --{side} {self.port}"])
 
 
-def ways(world: World, node: Node, peers: Sequence[Peer], direction: Direction) -> Iterator[Way]:
-    """The ways between a node and its peers: ``in`` what they ask it, ``out`` what it asks them."""
+def tcp_paths(world: World, node: Node, peers: Sequence[Peer], direction: Direction) -> Iterator[TcpPath]:
+    """The TCP paths between a node and its peers: ``in`` what they ask it, ``out`` what it asks them."""
     for peer in peers:
         if peer == "clients":
-            yield Way(node.address, None, PORTS["CLIENT"], own=True)
+            yield TcpPath(node.address, None, PORTS["CLIENT"], own=True)
             continue
-        for other in world.coordinators if peer == "controller" else [peer]:
+        for other in world.metadata_nodes if peer == "controller" else [peer]:
             if other == node:
                 continue
             if direction != "out" and _asks(other, node):
-                yield Way(node.address, other.address, PORTS[_ASKED_AT[node.role]], own=True)
+                yield TcpPath(node.address, other.address, PORTS[_ASKED_AT[node.role]], own=True)
             if direction != "in" and _asks(node, other):
-                yield Way(node.address, other.address, PORTS[_ASKED_AT[other.role]], own=False)
+                yield TcpPath(node.address, other.address, PORTS[_ASKED_AT[other.role]], own=False)
 
 
 def _asks(asking: Node, asked: Node) -> bool:
@@ -169,7 +170,7 @@ def disconnect_each(
 
 def cut(world: World, network: Network, node: Node, peers: Sequence[Peer], direction: Direction) -> Dropping:
     """Nothing passes between a node and its peers on the ports that they have with one another."""
-    found = ways(world, node, peers, direction)
+    found = tcp_paths(world, node, peers, direction)
     return Dropping(
         world, network, node, "disconnect", [match for way in found for match in (way.arriving, way.leaving)]
     )
@@ -178,7 +179,7 @@ def cut(world: World, network: Network, node: Node, peers: Sequence[Peer], direc
 def lose(world: World, network: Network, node: Node, peers: Sequence[Node], percent: float) -> Dropping:
     """So many of the packets that other brokers send to one are lost, chosen by chance one by one."""
     chance = f"-m statistic --mode random --probability {percent / 100:.6f}"
-    matches = [f"{way.arriving} {chance}" for way in ways(world, node, peers, "both")]
+    matches = [f"{way.arriving} {chance}" for way in tcp_paths(world, node, peers, "both")]
     # Between idle brokers pass a few packets a second; a fifth of them is some in the usual time.
     return Dropping(world, network, node, "lose", matches, patience=min(max(20 / percent, 1.0), 10.0))
 

@@ -1,4 +1,4 @@
-"""Faults of a broker's process: SIGKILL, SIGTERM, and a freeze."""
+"""Faults of a broker's process: SIGKILL, SIGTERM, and a pause."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from functools import partial
 from typing import ClassVar
 
 from clusters.faults import Evidence
-from clusters.live.resource_limits import allow_brokers, allow_clients
+from clusters.live.resource_limits import limit_brokers, limit_clients
 from clusters.live.world import World, broker_id
 from clusters.runtimes.nodes import Node
 from clusters.waiting import wait_until
@@ -100,8 +100,8 @@ class Ended:
         fetched what is committed.
         """
         _wait_for_each(self.world, self.nodes, self._is_back, "answer and be registered again")
-        allow_brokers(self.world, [node for node in self.nodes if node.role == "broker"])
-        allow_clients(self.world, [node for node in self.nodes if node.role == "controller"])
+        limit_brokers(self.world, [node for node in self.nodes if node.role == "broker"])
+        limit_clients(self.world, [node for node in self.nodes if node.role == "controller"])
         killed = {"killed": self._killed} if self._killed else {}
         return {"probe": "answers", "registered": True, **killed}
 
@@ -134,7 +134,7 @@ class Stopped(Ended):
 
 @dataclass
 class Paused:
-    """Frozen brokers: their connections stay open and nothing answers."""
+    """Paused brokers: their connections stay open and nothing answers."""
 
     world: World
     nodes: list[Node]

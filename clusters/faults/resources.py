@@ -94,8 +94,8 @@ class LimitedCpu(Limited):
         self.limits.limit_cpu(node.name, self.cpus, None)
 
     def lift_limit(self, node: Node) -> None:
-        allowance = self.world.scenario.cluster.allowance
-        self.limits.limit_cpu(node.name, allowance.cpus if allowance else None, None)
+        resource_limits = self.world.scenario.cluster.resource_limits
+        self.limits.limit_cpu(node.name, resource_limits.cpus if resource_limits else None, None)
 
     def spell(self, limit: str) -> str:
         """Microseconds a period, or ``max``; the period's length says nothing where there is no quota."""

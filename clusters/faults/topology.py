@@ -288,7 +288,7 @@ class Configured:
         )
 
     def heal(self) -> None:
-        """A topic's own settings come back; others are deleted, so that the static ones are in force again."""
+        """A topic's own settings come back; others are deleted, so that the static ones are active again."""
         for change, _ in zip(self.changes, self._before, strict=False):  # those that were made
             own = self.world.scenario.topics[change.name].config if change.resource == "topic" else {}
             self._alter(change, {name: own.get(name) for name in change.config})

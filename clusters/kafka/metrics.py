@@ -13,7 +13,7 @@ from pathlib import Path
 from clusters.runtimes.ports import PORTS
 
 RULES = Path(__file__).with_name("metrics.yaml")
-SCRAPE_LIMIT_S = 10.0  # the first scrape under a small CPU allowance takes seconds
+SCRAPE_LIMIT_S = 10.0  # the first scrape under a small CPU limit takes seconds
 _LINE = re.compile(r"(\w+)(?:\{(.*?),?\})? (\S+)")
 _LABEL = re.compile(r'(\w+)="([^"]*)"')
 _PARTS = {

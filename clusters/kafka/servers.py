@@ -135,7 +135,7 @@ def check_storage(version: str, mode: Mode, cluster: Cluster) -> None:
         raise BadInput(f"cluster.elr: true needs metadata_version 4.0 or later, not {told}.")
 
 
-def coordinator_nodes(release: Release, cluster: Cluster, addresses: Sequence[str], work: Path) -> list[Node]:
+def metadata_nodes_of(release: Release, cluster: Cluster, addresses: Sequence[str], work: Path) -> list[Node]:
     """The nodes that elect leaders: KRaft controllers of their own, or ZooKeeper; as many addresses may be used."""
     if release.mode == "zookeeper":
         return [_java_node(release, cluster, "zookeeper", addresses[0], work, main=_ZOOKEEPER)]
@@ -180,13 +180,13 @@ def _java_node(
         readable=(release.jars, release.java.home, *((agent, RULES) if agent else ())),
         log_dir_count=cluster.log_dirs if role == "broker" else 1,
         disk_bytes=next((size for name, size in cluster.disks.items() if cluster.broker_ids[name] == node_id), None),
-        disk_read=cluster.allowance.disk_read if cluster.allowance and role == "broker" else None,
+        disk_read=cluster.resource_limits.disk_read if cluster.resource_limits and role == "broker" else None,
     )
 
 
 def _jvm_flags(cluster: Cluster, role: str) -> tuple[str, ...]:
     own = cluster.heap if role == "broker" else None
-    if cluster.jvm == "stock":
+    if cluster.jvm == "production":
         heap = own or _STOCK_HEAPS[role]
         return (f"-Xmx{heap}", f"-Xms{heap}", *_STOCK_JVM, _HEADLESS)
     return (f"-Xmx{own or _QUICK_HEAPS[role]}", *_QUICK_JVM, _HEADLESS)
@@ -197,7 +197,9 @@ def jvm_flags(node: Node) -> list[str]:
     return list(node.arguments[: node.arguments.index("-cp")])
 
 
-def coordinator_config(release: Release, cluster: Cluster, node: Node, coordinators: Sequence[Node]) -> dict[str, str]:
+def metadata_node_config(
+    release: Release, cluster: Cluster, node: Node, metadata_nodes: Sequence[Node]
+) -> dict[str, str]:
     """The effective configuration of one controller or of ZooKeeper."""
     if release.mode == "zookeeper":
         return {
@@ -208,7 +210,7 @@ def coordinator_config(release: Release, cluster: Cluster, node: Node, coordinat
             "maxClientCnxns": "0",
         }
     return {
-        **_kraft_config(node, coordinators),
+        **_kraft_config(node, metadata_nodes),
         **_session_config(release.mode, cluster),
         "process.roles": "controller",
         "listeners": f"CONTROLLER://{node.address}:{PORTS['CONTROLLER']}",
@@ -219,7 +221,7 @@ def coordinator_config(release: Release, cluster: Cluster, node: Node, coordinat
     }
 
 
-def broker_config(release: Release, cluster: Cluster, node: Node, coordinators: Sequence[Node]) -> dict[str, str]:
+def broker_config(release: Release, cluster: Cluster, node: Node, metadata_nodes: Sequence[Node]) -> dict[str, str]:
     """The effective configuration of a broker."""
     addresses = ",".join(f"{name}://{node.address}:{PORTS[name]}" for name in _LISTENERS)
     common = {
@@ -234,13 +236,13 @@ def broker_config(release: Release, cluster: Cluster, node: Node, coordinators: 
     if release.mode == "zookeeper":
         own = {
             "broker.id": str(node.node_id),
-            "zookeeper.connect": f"{coordinators[0].address}:{PORTS['ZOOKEEPER']}",
+            "zookeeper.connect": f"{metadata_nodes[0].address}:{PORTS['ZOOKEEPER']}",
             "listener.security.protocol.map": ",".join(f"{name}:PLAINTEXT" for name in _LISTENERS),
         }
         if cluster.metadata_version:
             own[PROTOCOL_VERSION] = cluster.metadata_version
     else:
-        own = {**_kraft_config(node, coordinators), "process.roles": "broker"}
+        own = {**_kraft_config(node, metadata_nodes), "process.roles": "broker"}
         if cluster.log_dirs > 1:
             own["metadata.log.dir"] = str(node.metadata_dir)
     return {**common, **own, **cluster.config}

@@ -25,7 +25,7 @@ def capture_offsets(world: World, label: str) -> None:
     rows = sorted((row for rows in of_brokers for row in rows), key=lambda row: (row["topic"], row["partition"]))
     folder = world.folder.table("offsets")
     folder.mkdir(exist_ok=True)
-    # Numbered: one fault may be in force twice in a phase, and two labels may differ in their signs only.
+    # Numbered: one fault may be active twice in a phase, and two labels may differ in their signs only.
     name = f"{len(list(folder.iterdir())):02}-{re.sub('[^a-z0-9]+', '-', label.lower())}"
     pq.write_table(pa.Table.from_pylist(rows, schema=OFFSETS), folder / f"{name}.parquet")
     summary = [f"{row['broker_id']}: HW {row['high_watermark']} LEO {row['log_end_offset']}" for row in rows]

@@ -123,15 +123,15 @@ class World:
         write_atomically(self.folder.work / "prefix", prefix)
 
     @cached_property
-    def coordinators(self) -> list[Node]:
+    def metadata_nodes(self) -> list[Node]:
         """KRaft's controllers, or ZooKeeper."""
         addresses = [f"{self.prefix}.{HOST - index}" for index in range(MAX_CONTROLLERS)]
-        return servers.coordinator_nodes(self.release, self.scenario.cluster, addresses, self.folder.work)
+        return servers.metadata_nodes_of(self.release, self.scenario.cluster, addresses, self.folder.work)
 
     @property
     def servers(self) -> list[Node]:
         """Coordinators and brokers, in the order in which they are started."""
-        return [*self.coordinators, *self.brokers.values()]
+        return [*self.metadata_nodes, *self.brokers.values()]
 
     @cached_property
     def brokers(self) -> dict[int, Node]:
@@ -285,8 +285,8 @@ class World:
 
     def quorum(self) -> QuorumView | None:
         """The metadata quorum as the controller that leads it tells; of two, the one of the later epoch."""
-        with ThreadPoolExecutor(len(self.coordinators)) as pool:
-            views = [view for view in pool.map(self._quorum_of, self.coordinators) if view]
+        with ThreadPoolExecutor(len(self.metadata_nodes)) as pool:
+            views = [view for view in pool.map(self._quorum_of, self.metadata_nodes) if view]
         return max(views, key=lambda view: view.leader_epoch, default=None)
 
     def _quorum_of(self, controller: Node) -> QuorumView | None:

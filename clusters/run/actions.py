@@ -74,7 +74,7 @@ def _lag(run: PhaseRun, step: network.Lag) -> None:
 
 def _slow(run: PhaseRun, step: network.Slow) -> None:
     node = run.node(step.node)
-    if run.in_force([node], ("lag",)):
+    if run.active([node], ("lag",)):
         run.heal_on([node], ("lag",))
     run.inject(LagFault(run.world, node, _partition(run, step.node), None, "slow"), step)
     run.wait(step.until, step.limit, step)
@@ -339,7 +339,7 @@ def _senders(run: PhaseRun, node: Node, targets: list[Target] | None) -> list[No
 
 def _check_unlimited(run: PhaseRun, node: Node) -> None:
     """All of these are one class of the kernel."""
-    if run.in_force([node], ("limit_bandwidth", "delay", "reorder", "lag", "slow")):
+    if run.active([node], ("limit_bandwidth", "delay", "reorder", "lag", "slow")):
         raise HarnessError(f"The traffic into {node.name} is limited or delayed already; end that first.")
 
 

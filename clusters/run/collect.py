@@ -1,4 +1,4 @@
-"""Turns a live run into evidence: frozen servers' files, and the clients' streams as tables."""
+"""Turns a live run into evidence: paused servers' files, and the clients' streams as tables."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ STREAMED = ("sends", "polls", "seeks", "replicas", "isr")
 
 
 def collect_servers(world: World) -> None:
-    """Freeze all servers at once, copy their logs and data, then SIGKILL them.
+    """Pause all servers at once, copy their logs and data, then SIGKILL them.
 
-    A clean stop would change ISR and epochs, and end the story differently from how it was seen.
+    A clean stop would change ISR and epochs, and end the scenario differently from how it was seen.
     """
     live = [node for node in world.servers if world.runtime.state(node.name) == "running"]
     for node in live:

@@ -24,7 +24,7 @@ from clusters.clients.nodes import (
 from clusters.kafka import servers
 from clusters.kafka.admin import create_topic
 from clusters.live.capture import capture_offsets
-from clusters.live.resource_limits import allow_clients, allow_cluster, end_allowance
+from clusters.live.resource_limits import end_cpu_limits, limit_clients, limit_cluster
 from clusters.live.world import World
 from clusters.run.actions import perform
 from clusters.run.collect import collect_clients, collect_servers, write_tables
@@ -52,7 +52,7 @@ QUIESCE_LIMIT_S = 30.0  # beyond the time-out of transactions, which the coordin
 
 
 def start_cluster(run: Path) -> None:
-    """Start the coordinator and all brokers; on failure everything started is removed again.
+    """Start the metadata nodes and all brokers; on failure everything started is removed again.
 
     Raises:
         HarnessError: a node did not start, or the run is not one that can be started.
@@ -91,19 +91,21 @@ def _start_cluster(world: World) -> None:
     if world.plan.mode == "kraft":
         identity = servers.cluster_id(world.folder.run_id)
         brokers = list(world.brokers.values())
-        servers.format_storage(world.release, world.scenario.cluster, world.coordinators, brokers, identity)
+        servers.format_storage(world.release, world.scenario.cluster, world.metadata_nodes, brokers, identity)
     for node in world.servers:
         world.start(node)
     world.wait_for_brokers()
     add_features(world)
-    allow_cluster(world)
+    limit_cluster(world)
 
 
 def _server_configs(world: World) -> dict[str, dict[str, str]]:
-    release, cluster, coordinators = world.release, world.scenario.cluster, world.coordinators
-    configs = {node.name: servers.coordinator_config(release, cluster, node, coordinators) for node in coordinators}
+    release, cluster, metadata_nodes = world.release, world.scenario.cluster, world.metadata_nodes
+    configs = {
+        node.name: servers.metadata_node_config(release, cluster, node, metadata_nodes) for node in metadata_nodes
+    }
     brokers = world.brokers.values()
-    return configs | {node.name: servers.broker_config(release, cluster, node, coordinators) for node in brokers}
+    return configs | {node.name: servers.broker_config(release, cluster, node, metadata_nodes) for node in brokers}
 
 
 def create_topics(run: Path) -> None:
@@ -153,7 +155,7 @@ def start_clients(run: Path) -> None:
                     what=f"the first success of {node.name}",
                     last_seen=partial(world.describe_node, node),
                 )
-            allow_clients(world, nodes)
+            limit_clients(world, nodes)
         except HarnessError as error:
             world.events.add("error", step="start_clients", why=str(error))
             end_clients(world, names)
@@ -212,7 +214,7 @@ def stop_producers(run: Path) -> None:
     """Let the producers end: no new sends, answers awaited, the rest unknown."""
     with World.open(run) as world:
         _end_producer(world)
-        end_allowance(world)
+        end_cpu_limits(world)
 
 
 def _end_producer(world: World) -> None:
@@ -289,7 +291,7 @@ def drain(run: Path) -> None:
 
 
 def collect(run: Path) -> None:
-    """Freeze all servers, copy what they hold, turn the clients' streams into tables, seal the folder."""
+    """Pause all servers, copy what they hold, turn the clients' streams into tables, seal the folder."""
     if RunFolder(run).is_sealed:
         return
     with World.open(run) as world:

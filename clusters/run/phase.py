@@ -35,7 +35,7 @@ CAUGHT_UP_RECORDS = 100  # samples of one moment are some milliseconds of traffi
 
 
 class _Background(NamedTuple):
-    """Work that goes on beside the story, and how it is told to end."""
+    """Work that goes on beside the scenario, and how it is told to end."""
 
     limit_s: float
     work: Future[None]
@@ -44,18 +44,18 @@ class _Background(NamedTuple):
 
 @dataclass
 class PhaseRun:
-    """One phase under way: what its targets were bound to and which faults are in force."""
+    """One phase under way: what its targets were bound to and which faults are active."""
 
     world: World
     phase: Phase
     _bound: dict[str, list[Node]] = field(default_factory=dict)
     _leaders: dict[TopicPartition, int] = field(default_factory=dict)
     _controller_before: int | None = None
-    _in_force: list[Fault] = field(default_factory=list)
+    _active: list[Fault] = field(default_factory=list)
     _background: list[_Background] = field(default_factory=list)
 
     def run(self, perform: Callable[[PhaseRun, Step], None]) -> None:
-        """Let ``perform`` do all steps; whatever happens, heal what is still in force.
+        """Let ``perform`` do all steps; whatever happens, heal what is still active.
 
         Raises:
             HarnessError: a step could not be done at all. A wait that runs out is recorded, not raised.
@@ -73,7 +73,7 @@ class PhaseRun:
                 self.heal_all()
 
     def in_background(self, work: Callable[[], None], end: Callable[[], None], limit_s: float = 0.0) -> None:
-        """Do something while the story goes on; at its phase's end it has so long to end by itself, until ``end``."""
+        """Do something while other steps go on; at its phase's end it has so long to end by itself, until ``end``."""
         executor = ThreadPoolExecutor(1)
         self._background.append(_Background(limit_s, executor.submit(work), end))
         executor.shutdown(wait=False)
@@ -89,9 +89,9 @@ class PhaseRun:
                 task.end()
 
     def heal_all(self) -> None:
-        """Heal all that is in force; one that cannot be healed does not keep the others from it."""
+        """Heal all that is active; one that cannot be healed does not keep the others from it."""
         with ExitStack() as healing:
-            for fault in reversed(_healing_order(self._in_force)):
+            for fault in reversed(_healing_order(self._active)):
                 healing.callback(self._heal, fault)
 
     # --- targets -------------------------------------------------------------------------------
@@ -154,7 +154,7 @@ class PhaseRun:
     def _controllers(self, target: Target) -> list[int]:
         """All of KRaft's, or the one that acts; in ZooKeeper mode that is a broker."""
         if target.role == "controllers":
-            return [node.node_id for node in self.world.coordinators if node.node_id is not None]
+            return [node.node_id for node in self.world.metadata_nodes if node.node_id is not None]
         return [self._controller()]
 
     def _controller(self) -> int:
@@ -163,24 +163,24 @@ class PhaseRun:
     # --- faults --------------------------------------------------------------------------------
 
     def inject(self, fault: Fault, step: Step) -> None:
-        """Inject, then record whether it bit; a fault that could not be seen to bite is still healed."""
-        self._in_force.append(fault)
+        """Inject, then record whether it took effect; a fault whose effect was not verified is still healed."""
+        self._active.append(fault)
         if isinstance(fault, Ended) and not fault.ends_to_heal:
             carry_usage(self.world, fault.nodes)
         self._record_fault("inject", fault, asked=str(step))
         fault.inject()
         self._prove("injected", fault, "effect_verified", fault.verify_injected)
-        capture_offsets(self.world, f"{self.phase.name}: {fault.key} in force")
+        capture_offsets(self.world, f"{self.phase.name}: {fault.key} active")
 
     def _heal(self, fault: Fault) -> None:
         self._record_fault("heal", fault)
         if isinstance(fault, Ended) and fault.ends_to_heal:
             carry_usage(self.world, fault.nodes)
-        fault.heal()  # one that fails stays in force, and is tried again at the phase's end
-        self._in_force.remove(fault)
+        fault.heal()  # one that fails stays active, and is tried again at the phase's end
+        self._active.remove(fault)
         self._prove("healed", fault, "recovery_verified", fault.verify_cleared)
         if isinstance(fault, Ended):
-            for other in self._in_force:
+            for other in self._active:
                 if isinstance(other, Limited):
                     other.hold()
 
@@ -195,9 +195,9 @@ class PhaseRun:
         names = ", ".join(node.name for node in fault.nodes)
         self.world.events.add(kind, phase=self.phase.name, step=fault.key, target=names, **detail)
 
-    def in_force(self, nodes: list[Node], keys: tuple[str, ...]) -> list[Fault]:
+    def active(self, nodes: list[Node], keys: tuple[str, ...]) -> list[Fault]:
         """The faults of some kinds on some nodes that this phase has not healed yet."""
-        return [f for f in self._in_force if f.key in keys and any(node in nodes for node in f.nodes)]
+        return [f for f in self._active if f.key in keys and any(node in nodes for node in f.nodes)]
 
     def restart(self, fault: Ended, step: Step, meanwhile: Callable[[Node], None] | None = None) -> None:
         """End a node's process, do something with it while it is down, and start it again, with proof of both."""
@@ -215,9 +215,9 @@ class PhaseRun:
         Raises:
             HarnessError: there is none in this phase, or it is one with that of other nodes.
         """
-        found = [fault for fault in self.in_force(nodes, keys) if which(fault)]
+        found = [fault for fault in self.active(nodes, keys) if which(fault)]
         if not found:
-            raise HarnessError(f"{nodes[0].name} has no {' or '.join(keys)} in force that could be ended.")
+            raise HarnessError(f"{nodes[0].name} has no {' or '.join(keys)} active that could be ended.")
         for fault in found:
             _check_whole(fault, nodes)
         for fault in found:
@@ -318,7 +318,7 @@ def _check_whole(fault: Fault, nodes: list[Node]) -> None:
 def _healing_order(faults: list[Fault]) -> list[Fault]:
     """The last injected first, but what a broker may need to come back before it is started: the network, other nodes.
 
-    What Kafka mends itself comes last: its broker has to be up again.
+    What Kafka repairs itself comes last: its broker has to be up again.
     """
     ended = [node for fault in faults if isinstance(fault, Ended) for node in fault.nodes]
 

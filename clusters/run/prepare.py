@@ -50,7 +50,7 @@ def prepare(
         BadInput: something cannot be done; no folder is left behind.
     """
     plan = _plan(_told(scenario, changes, rate), kafka, runtime=runtime, seed=seed, subnet=subnet, labels=labels or {})
-    _check_allowance(plan.scenario, runs)
+    _check_resource_limits(plan.scenario, runs)
     now = datetime.now(UTC)
     name = plan.scenario.name.replace("_", "-")
     stem = f"{now:%Y%m%d-%H%M%S}-{name}-{re.sub('[^A-Za-z0-9]+', '-', plan.kafka_version)}"[:57].rstrip("-")
@@ -185,16 +185,16 @@ def _with_rate(told: Scenario, rate: float) -> Scenario:
     return told.model_copy(update={"load": told.load.model_copy(update={"rate": rate})})
 
 
-def _check_allowance(told: Scenario, runs: Path) -> None:
+def _check_resource_limits(told: Scenario, runs: Path) -> None:
     """Docker would refuse these in the middle of the run."""
-    allowance = told.cluster.allowance
-    if allowance is None:
+    resource_limits = told.cluster.resource_limits
+    if resource_limits is None:
         return
     here = os.sched_getaffinity(0)
-    for cpu_set in (allowance.cpu_set, allowance.clients_cpu_set):
+    for cpu_set in (resource_limits.cpu_set, resource_limits.clients_cpu_set):
         if cpu_set is not None and not cpus_of(cpu_set) <= here:
             raise BadInput(f"Scenario {told.name} asks for CPUs {cpu_set}; this host has {sorted(here)}.")
-    if allowance.disk_read is not None:
+    if resource_limits.disk_read is not None:
         from clusters.runtimes.docker.limits import block_device
 
         block_device(runs.resolve())

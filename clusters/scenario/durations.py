@@ -1,4 +1,4 @@
-"""How long the steps of a story take: what a person is told, and when a step or a phase is given up."""
+"""How long the steps of a scenario take: what a person is told, and when a step or a phase is given up."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MARGIN_S = 120.0  # binding targets, healing and the capture at a phase's end, 
 _WRITE_S = 30.0  # of a leader that is cut off, which answers each request after 10 s
 _REQUEST_S = 0.02  # of one that is answered, on a busy host
 _LAST_REQUEST_S = 15.0  # one that is under way as a write is given up
-_DRAINED_PER_S = 5000.0  # records that the last reader reads on a busy host, and less than half of what it can
+_DRAINED_PER_S = 5000.0  # records that the final drain reads on a busy host, and less than half of what it can
 _MIN_DRAIN_S, MAX_DRAIN_S = 120.0, 3600.0
 
 
@@ -29,7 +29,7 @@ def longest_phase_s(phase: Phase) -> float:
 
 
 def drain_limit_s(scenario: Scenario) -> float:
-    """Seconds after which the last reader ends with what it has: by the records that there are at most to read."""
+    """Seconds after which the final drain ends with what it has: by the records that there are at most to read."""
     return min(max(expected_records(scenario) / _DRAINED_PER_S, _MIN_DRAIN_S), MAX_DRAIN_S)
 
 
@@ -51,7 +51,7 @@ def _gives_up_s(step: Step) -> float:
 
 
 def _held_s(step: Step) -> float:
-    """What the story itself asks for; ``after`` is between the deaths of a crash loop."""
+    """What the scenario itself asks for; ``after`` is between the deaths of a crash loop."""
     return float(getattr(step, "seconds", 0.0)) + float(getattr(step, "after", 0.0)) * len(step.breaks)
 
 

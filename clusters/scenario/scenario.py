@@ -72,7 +72,8 @@ class Cluster(Model):
     ``metadata_version`` is metadata.version (KRaft) or inter.broker.protocol.version (ZooKeeper); one that is older
     than the brokers is what an upgrade has before it is finalised.
 
-    ``jvm``: quick starts within seconds and is no basis for a benchmark; stock is what Kafka's own scripts give.
+    ``jvm``: fast_start starts within seconds and is no basis for a benchmark; production is what Kafka's own scripts
+    give.
     """
 
     brokers: int = Field(ge=1, le=26)
@@ -81,10 +82,10 @@ class Cluster(Model):
     elr: bool | None = Field(default=None, exclude_if=_is_none)  # eligible leader replicas; None: by version
     metadata_version: MetadataVersion | None = Field(default=None, exclude_if=_is_none)  # None: the version's own
     session_timeout: Seconds = 9.0
-    jvm: Literal["quick", "stock"] = "quick"
+    jvm: Literal["fast_start", "production"] = "fast_start"
     java: JavaVersion | None = Field(default=None, exclude_if=_is_none)  # of the servers alone; None: as JAVA= says
     heap: str | None = Field(default=None, pattern=r"^[1-9]\d*[mMgG]$")  # of a broker; None: by jvm
-    allowance: Allowance | None = None
+    resource_limits: Allowance | None = None
     disks: dict[Letter, Bytes] = Field(default_factory=dict)  # brokers with a small disk of their own
     log_dirs: int = Field(default=1, ge=1, le=8, exclude_if=lambda number: number == 1)  # of each broker, on one disk
     metrics: bool = False  # brokers tell of their requests and garbage collection
@@ -95,10 +96,10 @@ class Cluster(Model):
 
     @model_validator(mode="after")
     def _no_debug_in_benchmarks(self) -> Cluster:
-        if self.debug and (self.jvm == "stock" or self.allowance or self.metrics):
+        if self.debug and (self.jvm == "production" or self.resource_limits or self.metrics):
             raise ValueError(
-                f"debug: {self.debug} slows brokers down, so no benchmark may have it; leave out jvm: stock, allowance "
-                "and metrics, or debug"
+                f"debug: {self.debug} slows brokers down, so no benchmark may have it; "
+                "leave out jvm: production, resource_limits and metrics, or debug"
             )
         return self
 
@@ -345,7 +346,7 @@ class Scenario(Model):
     @property
     def needs(self) -> frozenset[str]:
         """The optional parts of a runtime that the cluster and the steps need."""
-        of_cluster = frozenset({"resource_limits"} if self.cluster.allowance else ())
+        of_cluster = frozenset({"resource_limits"} if self.cluster.resource_limits else ())
         of_cluster |= frozenset({"disks"} if self.cluster.disks else ())
         return of_cluster.union(*(step.needs for phase in self.phases for step in phase.steps))
 

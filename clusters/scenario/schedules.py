@@ -1,7 +1,7 @@
-"""Random schedules of faults: a seed, a length and a menu make an ordinary scenario. Pure functions.
+"""Random schedules of faults: a seed, a length and a fault mix make an ordinary scenario. Pure functions.
 
-A fault is a phase: what the menu says, then everything is healed and the ISR is awaited. Between faults there is a
-quiet phase. The menu is data (``rotation.yaml``).
+A fault is a phase: what the fault mix says, then everything is healed and the ISR is awaited. Between faults there is a
+quiet phase. The fault mix is data (``randomised_schedule.yaml``).
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ from history.refusals import first_wrong
 from history.traits import Trait
 from history.yaml_files import read_mapping
 
-MENU = Path(__file__).with_name("fault_mix.yaml")
+FAULT_MIX = Path(__file__).with_name("fault_mix.yaml")
 HEALED_LIMIT_S = 90.0
 _MAX_DURING = 2
 _USUAL_S = 8.0  # of a fault beyond its holds: taking effect, an election, catching up
 _SPAN = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m)?\.\.(\d+(?:\.\d+)?)(ms|s|m)?")
 
 
-class FaultOnMenu(Model):
-    """A fault with gaps: ``$who`` stands for one of ``who``, ``$during`` for some of the menu's ``during``."""
+class FaultTemplate(Model):
+    """A fault with gaps: ``$who`` stands for one of ``who``, ``$during`` for some of the fault mix's ``during``."""
 
     who: list[str] = Field(default_factory=list)
     steps: list[Any] = Field(min_length=1)
 
 
-class Menu(Model):
-    """What a rotation is drawn from; cluster, topics and load are a scenario's own.
+class FaultMix(Model):
+    """What a randomised schedule is drawn from; cluster, topics and load are a scenario's own.
 
     ``first`` is what a schedule without load begins with, so that there is something to be lost.
     """
@@ -48,24 +48,24 @@ class Menu(Model):
     load: dict[str, Any] | None = None
     quiet: str
     first: list[dict[str, Any]] = Field(default_factory=list)
-    faults: dict[str, FaultOnMenu] = Field(min_length=1)
+    faults: dict[str, FaultTemplate] = Field(min_length=1)
     during: list[dict[str, Any]] = Field(default_factory=list)
 
 
-def read_menu(path: Path = MENU) -> Menu:
-    """A menu from its file.
+def read_fault_mix(path: Path = FAULT_MIX) -> FaultMix:
+    """A fault mix from its file.
 
     Raises:
-        BadInput: it is missing, no YAML, or no menu.
+        BadInput: it is missing, no YAML, or no fault mix.
     """
     try:
-        return Menu.model_validate(read_mapping(path, "The fault mix"))
+        return FaultMix.model_validate(read_mapping(path, "The fault mix"))
     except ValidationError as error:
         raise BadInput(f"{path} is no fault mix: {first_wrong(error)}.") from error
 
 
-def possible(menu: Menu, can: Collection[str], lacking: Collection[str] = ()) -> Menu:
-    """The menu without what a runtime of these capabilities cannot do, or a kernel that lacks these parts.
+def possible(mix: FaultMix, can: Collection[str], lacking: Collection[str] = ()) -> FaultMix:
+    """The fault mix without what a runtime of these capabilities cannot do, or a kernel that lacks these parts.
 
     Raises:
         BadInput: nothing is left.
@@ -74,18 +74,18 @@ def possible(menu: Menu, can: Collection[str], lacking: Collection[str] = ()) ->
     def can_do(steps: list[Any]) -> bool:
         return _needs(steps) <= set(can) and not _kernel_parts(steps).intersection(lacking)
 
-    faults = {name: fault for name, fault in menu.faults.items() if can_do(fault.steps)}
-    during = [step for step in menu.during if can_do([step])]
+    faults = {name: fault for name, fault in mix.faults.items() if can_do(fault.steps)}
+    during = [step for step in mix.during if can_do([step])]
     if not faults:
         raise BadInput(
             "No fault of the mix is possible with this runtime and kernel; use RUNTIME=docker, or another mix."
         )
-    return menu.model_copy(update={"faults": faults, "during": during})
+    return mix.model_copy(update={"faults": faults, "during": during})
 
 
-def kernel_parts(menu: Menu) -> set[str]:
-    """What the steps on the menu need of a host's kernel."""
-    return _kernel_parts(menu.during).union(*(_kernel_parts(fault.steps) for fault in menu.faults.values()))
+def kernel_parts(mix: FaultMix) -> set[str]:
+    """What the steps on the fault mix need of a host's kernel."""
+    return _kernel_parts(mix.during).union(*(_kernel_parts(fault.steps) for fault in mix.faults.values()))
 
 
 def _kernel_parts(steps: list[Any]) -> set[str]:
@@ -105,31 +105,31 @@ def _keys(steps: list[Any]) -> set[str]:
     return {next(iter(step)) for step in steps if isinstance(step, dict) and step}
 
 
-def rotation(menu: Menu, *, seed: int, length_s: float, load: bool = True) -> Scenario:
-    """The schedule of a seed, about so long: the same for the same menu, seed and length.
+def randomised_schedule(mix: FaultMix, *, seed: int, length_s: float, load: bool = True) -> Scenario:
+    """The schedule of a seed, about so long: the same for the same fault mix, seed and length.
 
     Raises:
-        BadInput: the menu makes no scenario; the message names the first thing wrong.
+        BadInput: the fault mix makes no scenario; the message names the first thing wrong.
     """
     rng = random.Random(seed)
-    loaded = load and menu.load is not None
-    menu = menu if loaded else _at_rest(menu)
-    first = [] if loaded else [_drawn(step, {}, rng) for step in menu.first]
-    phases: list[dict[str, Any]] = [{"quiet at first": [*first, _quiet(menu, rng)]}]
+    loaded = load and mix.load is not None
+    mix = mix if loaded else _at_rest(mix)
+    first = [] if loaded else [_drawn(step, {}, rng) for step in mix.first]
+    phases: list[dict[str, Any]] = [{"quiet at first": [*first, _quiet(mix, rng)]}]
     lasted_s = _held_s(phases[0]["quiet at first"])
     while lasted_s < length_s:
         number = len(phases) // 2 + 1
-        name, steps = _fault(menu, rng, least=0 if loaded else 1)
-        healed = [{"heal": "all"}, *({"wait": _whole(topic)} for topic in menu.topics)]
-        quiet = [_quiet(menu, rng)]
+        name, steps = _fault(mix, rng, least=0 if loaded else 1)
+        healed = [{"heal": "all"}, *({"wait": _whole(topic)} for topic in mix.topics)]
+        quiet = [_quiet(mix, rng)]
         phases += [{f"{number}: {name}": [*steps, *healed]}, {f"quiet after {number}": quiet}]
         lasted_s += _held_s([*steps, *quiet]) + _USUAL_S
     told = {
-        "name": f"rotation_{seed}" if loaded else f"rotation_{seed}_at_rest",
+        "name": f"randomised_{seed}" if loaded else f"randomised_{seed}_at_rest",
         "why": f"Faults in an order that seed {seed} drew, each healed and followed by a quiet period.",
-        "cluster": menu.cluster,
-        "topics": menu.topics,
-        **({"load": menu.load} if loaded else {}),
+        "cluster": mix.cluster,
+        "topics": mix.topics,
+        **({"load": mix.load} if loaded else {}),
         "phases": phases,
     }
     try:
@@ -138,27 +138,27 @@ def rotation(menu: Menu, *, seed: int, length_s: float, load: bool = True) -> Sc
         raise BadInput(f"The fault mix makes no scenario: {first_wrong(error)}.") from error
 
 
-def _at_rest(menu: Menu) -> Menu:
-    faults = {name: fault for name, fault in menu.faults.items() if not _need_load(fault.steps)}
+def _at_rest(mix: FaultMix) -> FaultMix:
+    faults = {name: fault for name, fault in mix.faults.items() if not _need_load(fault.steps)}
     if not faults:
-        raise BadInput(f"Without a load no fault of the mix would show ({', '.join(menu.faults)}); give it a load.")
-    return menu.model_copy(update={"faults": faults})
+        raise BadInput(f"Without a load no fault of the mix would show ({', '.join(mix.faults)}); give it a load.")
+    return mix.model_copy(update={"faults": faults})
 
 
 def _whole(topic: str) -> dict[str, Any]:
     return {"for": {"isr_full": topic}, "limit": HEALED_LIMIT_S}
 
 
-def _quiet(menu: Menu, rng: random.Random) -> dict[str, Any]:
-    return {"hold": _drawn(menu.quiet, {}, rng)}
+def _quiet(mix: FaultMix, rng: random.Random) -> dict[str, Any]:
+    return {"hold": _drawn(mix.quiet, {}, rng)}
 
 
-def _fault(menu: Menu, rng: random.Random, least: int) -> tuple[str, list[dict[str, Any]]]:
-    """A fault's name and steps, with no fewer than ``least`` of the menu's ``during`` where it has a place for them."""
-    name = rng.choice(sorted(menu.faults))
-    fault = menu.faults[name]
+def _fault(mix: FaultMix, rng: random.Random, least: int) -> tuple[str, list[dict[str, Any]]]:
+    """A fault's name and steps, with no fewer than ``least`` of the mix's ``during`` where it has a place for them."""
+    name = rng.choice(sorted(mix.faults))
+    fault = mix.faults[name]
     gaps = {"$who": rng.choice(fault.who)} if fault.who else {}
-    chosen = rng.choices(menu.during, k=rng.randint(least, _MAX_DURING)) if menu.during else []
+    chosen = rng.choices(mix.during, k=rng.randint(least, _MAX_DURING)) if mix.during else []
     told = (each for step in fault.steps for each in (chosen if step == "$during" else [step]))
     return name, [_drawn(each, gaps, rng) for each in told]
 

@@ -71,17 +71,17 @@ def is_sound(scenario: Scenario) -> bool:
 
 
 def _ends_what_it_began(phase: Phase) -> bool:
-    in_force: set[tuple[str, str]] = set()
+    active: set[tuple[str, str]] = set()
     for step in phase.steps:
         if isinstance(step, Heal):
-            in_force.clear()
+            active.clear()
         elif step.ends:
-            ended = {(key, _aim(step)) for key in step.ends} & in_force
+            ended = {(key, _aim(step)) for key in step.ends} & active
             if not ended:
                 return False
-            in_force -= ended
+            active -= ended
         elif step.fault:
-            in_force.add((step.key, _aim(step)))
+            active.add((step.key, _aim(step)))
     return True
 
 

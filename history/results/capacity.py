@@ -280,7 +280,7 @@ class CapacityResult(Summary):
     kind: Literal["capacity"] = "capacity"
     settings: dict[str, Any]
     question: Question
-    allowance: dict[str, float | None]
+    resource_limits: dict[str, float | None]
     kafka: str
     runs: Provenance
     left_out: list[LeftOut]

@@ -36,7 +36,7 @@ class Claim(Model):
 
 
 class Walkthrough(Model):
-    """A table of what was expected and what was observed; ``short`` is its name in a menu."""
+    """A table of what was expected and what was observed; ``short`` is its name in the page's navigation."""
 
     title: str
     short: str

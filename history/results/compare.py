@@ -11,7 +11,7 @@ from history.results.base import Model, State, Summary, Verdict
 
 Arm = Literal["base", "head"]
 Role = Literal["primary", "secondary", "why"]  # ``why`` explains, and is never judged
-View = Literal["matched", "shipped", "unfinalised"]
+View = Literal["same_settings", "default_settings", "unfinalised"]
 EffectVerdict = Literal["regression", "improvement", "equivalent", "inconclusive"]
 Overall = Literal["correctness regression", "regression", "improvement", "equivalent", "inconclusive"]
 GuaranteeVerdict = Literal["regression", "improvement", "both", "none", "unknown"]
@@ -255,7 +255,7 @@ class SeenEffect(Model):
 class Injected(Model):
     """A slowdown that was put into head on purpose: whether it was called a regression, and what was measured of it.
 
-    ``in_force`` are effects of the metric that shows whether it was active.
+    ``took_effect`` are effects of the metric that shows whether it was active.
     """
 
     metric: str
@@ -265,7 +265,7 @@ class Injected(Model):
     shows_in: str | None = None
     found: bool
     seen: list[SeenEffect]
-    in_force: list[SeenEffect]
+    took_effect: list[SeenEffect]
 
 
 class CompareResult(Summary):
@@ -292,7 +292,7 @@ class CompareResult(Summary):
     counts: list[Finding]
     missed_loads: list[MissedLoad]
     behaviour: list[Finding]
-    plant: Injected | None
+    injected_slowdown: Injected | None
 
     @property
     def several(self) -> bool:

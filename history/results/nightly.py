@@ -1,4 +1,4 @@
-"""A nightly run: what failed, what changed since earlier nights, and what alerts somebody.
+"""A nightly run: what failed, what changed since earlier nightly runs, and what alerts somebody.
 
 Times are ISO 8601, changes are in percent; docs/nightly.md explains them.
 """
@@ -13,14 +13,14 @@ from history.results.base import Model, Summary, Verdict
 CellVerdict = Literal["pass", "fail", "unknown", "missing"]
 SeriesState = Literal[
     "no figure",
-    "silent",
+    "missing data",
     "no basis",
     "steady",
     "better",
     "moved",
     "host",
     "waived",
-    "suspect",
+    "candidate",
     "confirmed",
     "refuted",
     "inconclusive",
@@ -88,7 +88,7 @@ class Failure(Model):
     sentence: str
     text: str
     status: FailureStatus
-    first_night: str
+    first_nightly_run: str
     waiver: Waiver | None
 
 
@@ -96,12 +96,12 @@ class Failure(Model):
 
 
 class Change(Model):
-    """A change of level: since which night, the levels before and after, and the interval at 95 %."""
+    """A change of level: since which nightly run, the levels before and after, and the interval at 95 %."""
 
     since: str
     since_at: str
-    nights_before: int
-    nights_after: int
+    nightly_runs_before: int
+    nightly_runs_after: int
     before: float
     after: float
     percent: float | None
@@ -113,13 +113,13 @@ class Change(Model):
 class Confirmation(Model):
     """What reruns beside a release say of a change."""
 
-    night: str
-    is_tonight: bool
+    nightly_run: str
+    is_current: bool
     release: str
     verdict: str
     why: str
     pairs: int
-    nights: int
+    nightly_runs: int
     percent: float | None
     low_percent: float | None
     high_percent: float | None
@@ -127,22 +127,25 @@ class Confirmation(Model):
 
 
 class Point(Model):
-    """A night's good runs of a series: median, lowest and highest."""
+    """One nightly run in a series: the median of its good runs, the lowest and the highest, and how many they are.
 
-    night: str
+    ``censored``: the median is that of a run whose observation ended first, so it is at least that.
+    """
+
+    nightly_run: str
     at: str
     value: float
     low: float
     high: float
     runs: int
-    censored: bool
+    censored: bool = False
 
 
 class Series(Model):
     """A watched metric of a scenario, phase and version on one host, and how it stands.
 
-    ``visible_percent`` is the change of a single night that the screen sees half the time; ``margins`` how many margins
-    the change is wide; ``needed`` how many nights a comparison takes.
+    ``visible_percent`` is the change of a single nightly run that the screen sees half the time; ``margins`` how many
+    margins the change is wide; ``needed`` how many nightly runs a comparison takes.
     """
 
     role: str
@@ -186,16 +189,16 @@ class Alert(Model):
     why: str = ""
 
 
-class Night(Model):
+class NightlyVerdicts(Model):
     """One nightly run in the list of all: its runs by verdict."""
 
-    night: str
+    nightly_run: str
     at: str
     verdicts: dict[Verdict, int]
 
 
 class NightlyResult(Summary):
-    """``series`` hold the control series too; ``nights`` are all so far, the newest first."""
+    """``series`` hold the control series too; ``nightly_runs`` are all so far, the newest first."""
 
     kind: Literal["nightly"] = "nightly"
     settings: dict[str, Any]
@@ -215,4 +218,4 @@ class NightlyResult(Summary):
     suppressed: list[Alert]
     waivers: list[WaiverUse]
     notes: list[str]
-    nights: list[Night]
+    nightly_runs: list[NightlyVerdicts]

@@ -43,10 +43,10 @@ SEVERITY = {
     "behaviour_change": "S2",
 }
 GONE = ("lost_write", "truncated_ack", "unknown_offset_ack")
-CASE = ["anomaly", *PARTITION, "offset", *VALUE, "acks", "at_ns", "evidence", "story"]
+CASE = ["anomaly", *PARTITION, "offset", *VALUE, "acks", "at_ns", "evidence", "explanation"]
 
 
-def cases_of(frame: DataFrame, anomaly: str | Column, story: Column, **evidence: Column) -> DataFrame:
+def cases_of(frame: DataFrame, anomaly: str | Column, explanation: Column, **evidence: Column) -> DataFrame:
     """A frame's rows as ``CASE`` columns; ``evidence`` becomes a JSON object."""
     named = F.lit(anomaly) if isinstance(anomaly, str) else anomaly
     facts = F.to_json(F.struct(*(value.alias(name) for name, value in sorted(evidence.items()))))
@@ -54,7 +54,7 @@ def cases_of(frame: DataFrame, anomaly: str | Column, story: Column, **evidence:
     missing = [column for column, name in zip(absent, ("acks", "at_ns"), strict=True) if name not in frame.columns]
     return (
         frame.select("*", *missing)
-        .withColumns({"anomaly": named, "evidence": facts, "story": F.coalesce(story, F.lit(""))})
+        .withColumns({"anomaly": named, "evidence": facts, "explanation": F.coalesce(explanation, F.lit(""))})
         .select(*CASE)
     )
 
@@ -83,17 +83,17 @@ def unread_acknowledged(fates: DataFrame) -> DataFrame:
 def duplicate(fates: DataFrame) -> DataFrame:
     """A record that the final drain returned at more than one offset."""
     twice = fates.filter("copies > 1").withColumns({"at_ns": F.col("done_ns"), "offset": F.get("found_at", F.lit(1))})
-    story = F.concat(
+    explanation = F.concat(
         _name(), F.lit(" was sent once and stands at offsets "), F.array_join("found_at", ", "), F.lit(".")
     )
-    return cases_of(twice, "duplicate", story, offsets=F.col("found_at"), outcome=F.col("outcome"))
+    return cases_of(twice, "duplicate", explanation, offsets=F.col("found_at"), outcome=F.col("outcome"))
 
 
 def phantom_record(sends: DataFrame, reads: DataFrame, producers: DataFrame) -> DataFrame:
     """A sound payload that nobody is known to have sent to this partition.
 
     A send has its row once its outcome is known: the ledger of a producer that died lacks all that was in flight, of
-    any number, and one that was cut short its end. Such a ledger accuses nobody.
+    any number, and one that was cut short its end. Nothing is reported of such a ledger.
     """
     known = sends.select(*PARTITION, *VALUE).distinct()
     unclean = producers.filter("NOT clean").select("producer_id")
@@ -104,8 +104,8 @@ def phantom_record(sends: DataFrame, reads: DataFrame, producers: DataFrame) -> 
         .groupBy(*PARTITION, *VALUE)
         .agg(F.min("offset").alias("offset"), F.sort_array(F.collect_set("reader")).alias("readers"))
     )
-    story = F.concat(_name(), F.lit(" stands at offset "), F.col("offset"), F.lit(" and was never sent there."))
-    return cases_of(unsent, "phantom_record", story, readers=F.col("readers"))
+    explanation = F.concat(_name(), F.lit(" stands at offset "), F.col("offset"), F.lit(" and was never sent there."))
+    return cases_of(unsent, "phantom_record", explanation, readers=F.col("readers"))
 
 
 def corrupt_record(reads: DataFrame, segments: DataFrame) -> DataFrame:
@@ -127,14 +127,14 @@ def corrupt_record(reads: DataFrame, segments: DataFrame) -> DataFrame:
             F.sort_array(F.collect_set("reader")).alias("readers"),
         )
     )
-    story = F.concat(
+    explanation = F.concat(
         F.lit("The bytes at offset "),
         F.col("offset"),
         F.lit(" do not fit their checksum, as read by "),
         F.array_join("readers", ", "),
         F.lit("."),
     )
-    return cases_of(places, "corrupt_record", story, readers=F.col("readers"))
+    return cases_of(places, "corrupt_record", explanation, readers=F.col("readers"))
 
 
 def aborted_read(sends: DataFrame, polls: DataFrame) -> DataFrame:
@@ -145,10 +145,10 @@ def aborted_read(sends: DataFrame, polls: DataFrame) -> DataFrame:
     """
     seen = with_read(sends.filter("outcome = 'fail'"), polls).filter("seen").withColumn("at_ns", F.col("done_ns"))
     seen = seen.withColumn("offset", F.coalesce("offset", F.get("found_at", F.lit(0))))
-    story = F.concat(
+    explanation = F.concat(
         _name(), F.lit(" failed for good ("), F.coalesce("error", F.lit("no error named")), F.lit(") and was read.")
     )
-    return cases_of(seen, "aborted_read", story, error=F.col("error"), offsets=F.col("found_at"))
+    return cases_of(seen, "aborted_read", explanation, error=F.col("error"), offsets=F.col("found_at"))
 
 
 def inconsistent_offset(fates: DataFrame, polls: DataFrame) -> DataFrame:
@@ -180,8 +180,8 @@ def inconsistent_offset(fates: DataFrame, polls: DataFrame) -> DataFrame:
         ),
         F.lit(" and was not read at the end"),
     )
-    story = F.concat(F.lit("Offset "), F.col("offset"), F.lit(" was that of record "), held_by, now, F.lit("."))
-    return cases_of(clashes, "inconsistent_offset", story, values=F.col("values"))
+    explanation = F.concat(F.lit("Offset "), F.col("offset"), F.lit(" was that of record "), held_by, now, F.lit("."))
+    return cases_of(clashes, "inconsistent_offset", explanation, values=F.col("values"))
 
 
 def all_reads(polls: DataFrame, segments: DataFrame) -> DataFrame:

@@ -103,12 +103,12 @@ def _stayed(before: State, after: State) -> bool:
     return not set(before.isr).isdisjoint(after.isr)
 
 
-def i21_history_in_order(history: Sequence[State], least_isr: int) -> Iterator[Check]:
+def i21_history_in_order(history: Sequence[State], effective_min_isr: int) -> Iterator[Check]:
     """I21, all versions; serves C20 and C30. What the controller wrote makes sense by itself.
 
     The partition epoch grows by one, the leader epoch never falls and grows with every change of the leader; the leader
     is in the ISR, the ISR in the assignment; ELR and ISR are disjoint, and an ISR of at least min.insync.replicas
-    (``least_isr``) leaves ELR empty (4.0+).
+    (``effective_min_isr``) leaves ELR empty (4.0+).
     """
     for before, after in zip([None, *history], history, strict=False):
         wrong = [
@@ -117,7 +117,7 @@ def i21_history_in_order(history: Sequence[State], least_isr: int) -> Iterator[C
                 "the leader is not in the ISR": after.leader >= 0 and after.leader not in after.isr,
                 "the ISR is not within the assignment": bool(after.replicas and set(after.isr) - set(after.replicas)),
                 "ELR and ISR overlap": bool(set(after.elr) & set(after.isr)),
-                "ELR is kept beside a sufficient ISR": bool(after.elr) and len(after.isr) >= least_isr,
+                "ELR is kept beside a sufficient ISR": bool(after.elr) and len(after.isr) >= effective_min_isr,
                 **({} if before is None else _out_of_order(before, after)),
             }.items()
             if found

@@ -74,10 +74,10 @@ def with_acknowledged_place(sends: DataFrame) -> DataFrame:
 
 
 def with_names(cases: DataFrame, imported: DataFrame) -> DataFrame:
-    """Adds key and value, as the history had them, to ``story`` and ``evidence``; tells the unread records' story."""
+    """Adds key and value, as the history had them, to ``explanation`` and ``evidence``; explains unread records."""
     names = imported.select(*PARTITION, *VALUE, "key", "value")
     named = cases.join(names, [*PARTITION, *VALUE], how="left").join(_values_at(cases, names), _PLACE, how="left")
-    told = F.when(F.col("story") == "", _unread()).otherwise(F.col("story"))
+    told = F.when(F.col("explanation") == "", _unread()).otherwise(F.col("explanation"))
     more = F.concat(F.lit(" Key "), F.col("key"), F.lit(", value "), F.coalesce("all_values", "value"), F.lit("."))
     facts = F.concat(
         F.lit('{"key":'),
@@ -90,7 +90,7 @@ def with_names(cases: DataFrame, imported: DataFrame) -> DataFrame:
     )
     return (
         named.withColumn("evidence", F.coalesce(facts, F.col("evidence")))
-        .withColumn("story", F.concat(told, F.coalesce(more, F.lit(""))))
+        .withColumn("explanation", F.concat(told, F.coalesce(more, F.lit(""))))
         .select(*cases.columns)
     )
 

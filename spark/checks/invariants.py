@@ -205,9 +205,9 @@ def i10_quiescence(samples: DataFrame, changes: DataFrame, limits: DataFrame, ou
     until it is evicted, after at most 1.5 x replica.lag.time.max.ms, so a stuck HW is a violation only if the
     same ISR was seen for longer than that and the settling time, even if something cured it later; a shorter
     stretch that did not converge proves nothing and is left out. From 3.7 (KIP-966) HW stands still by design
-    below min.insync.replicas: ``limits`` (topic, max_isr_lag_ns, least_isr) sets least_isr to 0 where that gate is
-    closed.
-    ``changes`` are the controller's own states where it left any: a leader that was cut off from it shows an old ISR.
+    below min.insync.replicas: ``limits`` (topic, max_isr_lag_ns, effective_min_isr) sets effective_min_isr to 0 where
+    that gate is closed. ``changes`` are the controller's own states where it left any: a leader that was cut off from
+    it shows an old ISR.
 
     Of ``outages`` (``OUTAGES``) those of a controller or of the leader leave out the stretch: nobody may have been
     evicted. A member that was out of reach with all that the leader has is not evicted, and does not learn the last HW:
@@ -218,7 +218,7 @@ def i10_quiescence(samples: DataFrame, changes: DataFrame, limits: DataFrame, ou
     moved = F.coalesce(F.col("log_end_offset") != F.lag("log_end_offset").over(in_order), F.lit(True))
     stretches = (
         led.withColumn("stretch", F.sum(moved.cast("int")).over(in_order))
-        .groupBy(*PARTITION, "since_ns", "stretch", "max_isr_lag_ns", "least_isr", "isr")
+        .groupBy(*PARTITION, "since_ns", "stretch", "max_isr_lag_ns", "effective_min_isr", "isr")
         .agg(
             F.min("received_ns").alias("from_ns"),
             F.max("received_ns").alias("t_ns"),
@@ -229,7 +229,7 @@ def i10_quiescence(samples: DataFrame, changes: DataFrame, limits: DataFrame, ou
         )
         .withColumn("quiet_ns", F.col("t_ns") - F.col("from_ns"))
         .withColumn("waited_ns", F.coalesce("reached_ns", "t_ns") - F.col("from_ns"))
-        .filter((F.col("quiet_ns") >= STRETCH_NS) & (F.size("isr") >= F.col("least_isr")))
+        .filter((F.col("quiet_ns") >= STRETCH_NS) & (F.size("isr") >= F.col("effective_min_isr")))
         .transform(_without, outages, F.col("out_id").isNull() | (F.col("out_id") == F.col("leader")))
     )
     joined = stretches.join(_last_of_members(samples, stretches, outages), [*PARTITION, "from_ns"], how="left")

@@ -56,7 +56,7 @@ def poll_skip(polls: DataFrame, seeks: DataFrame, standing: DataFrame) -> DataFr
         .agg(F.min(F.struct("offset", *VALUE)).alias("first"), F.count("*").alias("records"))
         .select("*", "first.*")
     )
-    story = F.format_string(
+    explanation = F.format_string(
         "Consumer %s went from offset %s to %s past %s records that are in the log.",
         F.col("consumer_id"),
         F.col("from_offset"),
@@ -64,16 +64,18 @@ def poll_skip(polls: DataFrame, seeks: DataFrame, standing: DataFrame) -> DataFr
         F.col("records"),
     )
     names = ("consumer_id", "from_offset", "records", "to_offset")
-    return cases_of(passed, "poll_skip", story, **{name: F.col(name) for name in names})
+    return cases_of(passed, "poll_skip", explanation, **{name: F.col(name) for name in names})
 
 
 def nonmonotonic_poll(polls: DataFrame, seeks: DataFrame) -> DataFrame:
     """A consumer was given an offset at or below the one before it, and had not sought; serves C2 and C46."""
     back = _steps(polls, seeks).filter(F.col("offset") <= F.col("before.offset"))
-    story = F.format_string(
+    explanation = F.format_string(
         "Consumer %s went back from offset %s to %s.", F.col("consumer_id"), F.col("before.offset"), F.col("offset")
     )
-    return cases_of(back, "nonmonotonic_poll", story, consumer_id=F.col("consumer_id"), before=F.col("before.offset"))
+    return cases_of(
+        back, "nonmonotonic_poll", explanation, consumer_id=F.col("consumer_id"), before=F.col("before.offset")
+    )
 
 
 def leader_epoch_regression(polls: DataFrame, seeks: DataFrame) -> DataFrame:
@@ -84,7 +86,7 @@ def leader_epoch_regression(polls: DataFrame, seeks: DataFrame) -> DataFrame:
     fell = _steps(polls, seeks).filter(
         (F.col("offset") > F.col("before.offset")) & (F.col("leader_epoch") < F.col("before.leader_epoch"))
     )
-    story = F.format_string(
+    explanation = F.format_string(
         "Consumer %s read epoch %s at offset %s, after epoch %s at %s.",
         F.col("consumer_id"),
         F.col("leader_epoch"),
@@ -95,7 +97,7 @@ def leader_epoch_regression(polls: DataFrame, seeks: DataFrame) -> DataFrame:
     return cases_of(
         fell,
         "leader_epoch_regression",
-        story,
+        explanation,
         consumer_id=F.col("consumer_id"),
         leader_epoch=F.col("leader_epoch"),
         before=F.col("before"),
@@ -146,11 +148,11 @@ def nonrepeatable_read(polls: DataFrame, drains: DataFrame, deleted: DataFrame) 
     found = places.filter(changed | F.coalesce(vanished, F.lit(False))).select(
         "*", F.get("values", F.lit(0)).alias("one")
     )
-    story = F.when(
+    explanation = F.when(
         changed, F.format_string("Offset %s was read with %s different values.", F.col("offset"), F.size("values"))
     ).otherwise(F.format_string("The record at offset %s was read, and is not there any more.", F.col("offset")))
     return cases_of(
-        found.select("*", "one.*"), "nonrepeatable_read", story, values=F.col("values"), readers=F.col("readers")
+        found.select("*", "one.*"), "nonrepeatable_read", explanation, values=F.col("values"), readers=F.col("readers")
     )
 
 
@@ -200,7 +202,7 @@ def precommitted_read(polls: DataFrame, samples: DataFrame, leaders: DataFrame) 
         .filter(F.col("batch_epoch") == F.col("next.leader_epoch"))
         .filter(F.col("t_ns") + STALE_NS < F.col("next.until_ns"))
     )
-    story = F.format_string(
+    explanation = F.format_string(
         "Consumer %s was given offset %s while broker %s, leader in epoch %s, was at HW %s, last stable offset %s.",
         F.col("consumer_id"),
         F.col("offset"),
@@ -209,7 +211,7 @@ def precommitted_read(polls: DataFrame, samples: DataFrame, leaders: DataFrame) 
         F.col("next.high_watermark"),
         F.col("next.last_stable_offset"),
     )
-    return cases_of(early, "precommitted_read", story, sample=F.col("next"), received_ns=F.col("t_ns"))
+    return cases_of(early, "precommitted_read", explanation, sample=F.col("next"), received_ns=F.col("t_ns"))
 
 
 def realtime_order_violation(sends: DataFrame, polls: DataFrame) -> DataFrame:
@@ -249,14 +251,14 @@ def realtime_order_violation(sends: DataFrame, polls: DataFrame) -> DataFrame:
         .withColumn("top", top)
         .filter(F.col("offset").isNotNull() & (F.col("offset") <= F.col("top")))
     )
-    story = F.format_string(
+    explanation = F.format_string(
         "Record %s/%s was acknowledged at offset %s; offset %s was known to be filled before it was sent.",
         F.col("producer_id"),
         F.col("seq"),
         F.col("offset"),
         F.col("top"),
     )
-    return cases_of(late, "realtime_order_violation", story, known_offset=F.col("top"), sent_ns=F.col("t_ns"))
+    return cases_of(late, "realtime_order_violation", explanation, known_offset=F.col("top"), sent_ns=F.col("t_ns"))
 
 
 def _acked_in_order(sends: DataFrame) -> DataFrame:
@@ -269,7 +271,7 @@ def _acked_in_order(sends: DataFrame) -> DataFrame:
 def nonmonotonic_send(sends: DataFrame) -> DataFrame:
     """A producer's later record was acknowledged below an earlier one of the same partition; serves C27."""
     back = _acked_in_order(sends).filter((F.col("offset") >= 0) & (F.col("offset") <= F.col("top.offset")))
-    story = F.format_string(
+    explanation = F.format_string(
         "Record %s/%s was acknowledged at offset %s, after %s/%s at %s.",
         F.col("producer_id"),
         F.col("seq"),
@@ -278,7 +280,7 @@ def nonmonotonic_send(sends: DataFrame) -> DataFrame:
         F.col("top.seq"),
         F.col("top.offset"),
     )
-    return cases_of(back, "nonmonotonic_send", story, earlier=F.col("top"))
+    return cases_of(back, "nonmonotonic_send", explanation, earlier=F.col("top"))
 
 
 def bad_ack_offset(sends: DataFrame) -> DataFrame:
@@ -289,8 +291,8 @@ def bad_ack_offset(sends: DataFrame) -> DataFrame:
     zero = (F.col("offset") == 0) & (F.col("top.offset") > 0) & (F.col("acks") == "all")
     bad = _acked_in_order(sends).filter(F.col("offset").isNull() | (F.col("offset") < 0) | zero)
     what = F.when(F.col("offset").isNull(), "no offset").otherwise(F.format_string("offset %s", F.col("offset")))
-    story = F.format_string("Record %s/%s was acknowledged with %s.", F.col("producer_id"), F.col("seq"), what)
-    return cases_of(bad, "bad_ack_offset", story, offset=F.col("offset"), earlier=F.col("top"))
+    explanation = F.format_string("Record %s/%s was acknowledged with %s.", F.col("producer_id"), F.col("seq"), what)
+    return cases_of(bad, "bad_ack_offset", explanation, offset=F.col("offset"), earlier=F.col("top"))
 
 
 def cases(

@@ -132,7 +132,7 @@ def on_history(sources: Sources) -> list[dict[str, Any]]:
         tally("I19", elections.i19_one_leader_per_epoch(states, sources.lines, sources.views)),
         *(tally("I20", elections.i20_clean_election(history)) for history in clean.values()),
         *(
-            tally("I21", elections.i21_history_in_order(history, sources.least_isr(where)))
+            tally("I21", elections.i21_history_in_order(history, sources.effective_min_isr(where)))
             for where, history in sources.states.items()
         ),
     ]
@@ -259,7 +259,7 @@ def too_few(spark: SparkSession, sources: Sources) -> list[dict[str, Any]]:
     return [_counted("I28", i28_enough_replicas(run.sends, run.segments, run.isr, rows(spark, SHORT, short)))]
 
 
-# --- findings that break no promise -------------------------------------------------------------
+# --- findings that violate no guarantee -------------------------------------------------------------
 
 
 def anomalies(sources: Sources) -> list[dict[str, Any]]:
@@ -275,8 +275,8 @@ def _disagreements(sources: Sources, where: TopicPartition) -> Iterator[dict[str
     told = elections.disagreements(
         sources.states.get(where, []), own(sources.lines), own(sources.views), sources.starts(where)
     )
-    for story, evidence in told:
-        yield _row("source_disagreement", where, story, evidence)
+    for explanation, evidence in told:
+        yield _row("source_disagreement", where, explanation, evidence)
 
 
 def _changes(sources: Sources, where: TopicPartition) -> Iterator[dict[str, Any]]:
@@ -300,7 +300,7 @@ def _changes(sources: Sources, where: TopicPartition) -> Iterator[dict[str, Any]
             why="with ELR a replica that left the ISR below min.insync.replicas may still lead (KIP-966)",
         )
     facts = sources.facts(where)
-    if not facts.lax_min_isr or not any(len(state.isr) < facts.least_isr for state in facts.states):
+    if not facts.lax_min_isr or not any(len(state.isr) < facts.effective_min_isr for state in facts.states):
         return
     chosen = sources.run.samples.filter((F.col("topic") == where.topic) & (F.col("partition") == where.partition))
     for check in watermarks.hw_below_min_isr(samples_of(chosen.select(*_COLUMNS).toArrow()), facts):
@@ -310,14 +310,14 @@ def _changes(sources: Sources, where: TopicPartition) -> Iterator[dict[str, Any]
                 "behaviour_change",
                 where,
                 f"The high watermark went from {told['from_hw']} to {told['to_hw']} with ISR {told['isr']}, below "
-                f"min.insync.replicas={told['least_isr']}.",
+                f"min.insync.replicas={told['effective_min_isr']}.",
                 told,
                 why="up to 3.6 the high watermark goes on below min.insync.replicas; from 3.7 it stands (KAFKA-15583)",
             )
 
 
 def _row(
-    anomaly: str, where: TopicPartition, story: str, evidence: Mapping[str, Any], why: str | None = None
+    anomaly: str, where: TopicPartition, explanation: str, evidence: Mapping[str, Any], why: str | None = None
 ) -> dict[str, Any]:
     return {
         "anomaly": anomaly,
@@ -329,6 +329,6 @@ def _row(
         "seq": None,
         "allowed": why is not None,
         "allowed_why": why,
-        "story": story,
+        "explanation": explanation,
         "evidence": json.dumps(evidence, sort_keys=True),
     }

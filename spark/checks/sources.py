@@ -216,11 +216,11 @@ class Sources:
         """Whether the scenario gave the topic or its brokers a retention; Kafka's own seven days end in no run."""
         return any(self.manifest.topic_settings(topic, name, "") - {"", "-1"} for name in _RETENTION)
 
-    def least_isr(self, where: TopicPartition) -> int:
+    def effective_min_isr(self, where: TopicPartition) -> int:
         """min(min.insync.replicas, replicas), of the values that both had the largest."""
-        return max(self._least_isrs(where))
+        return max(self._effective_min_isrs(where))
 
-    def _least_isrs(self, where: TopicPartition) -> list[int]:
+    def _effective_min_isrs(self, where: TopicPartition) -> list[int]:
         created = len(self.manifest.topics[where.topic].assignment.get(where.partition, [])) or 1
         replicas = max([created, *(len(state.replicas) for state in self.states.get(where, ()))])
         asked = self.manifest.topic_settings(where.topic, "min.insync.replicas", "1")
@@ -246,8 +246,8 @@ class Sources:
             faults=tuple(faults(self.run.events, self.manifest)),
             outages=self.outages,
             max_isr_lag_ns=max_isr_lag_ns(self.manifest),
-            least_isr=self.least_isr(where),
-            lowest_min_isr=min(self._least_isrs(where)),
+            effective_min_isr=self.effective_min_isr(where),
+            lowest_min_isr=min(self._effective_min_isrs(where)),
             strict_min_isr=always("strict_min_isr", self.manifest.kafka_versions),
             lax_min_isr=not sometimes("strict_min_isr", self.manifest.kafka_versions),
         )
@@ -297,7 +297,7 @@ def max_isr_lag_ns(manifest: Manifest) -> int:
 
 
 def faults(events: Sequence[Event], manifest: Manifest) -> Iterator[Fault]:
-    """The brokers that a fault stopped, with the times at which it was asked for, in force and healed."""
+    """The brokers that a fault stopped, with the times at which it was asked for, active and healed."""
     broker_ids = {node.name: node.node_id for node in manifest.brokers}
     for event in events:
         if event.kind != "injected" or not manifest.has(event.step, Trait.STOPS_PROCESS):

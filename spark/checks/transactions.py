@@ -72,12 +72,12 @@ def torn_transaction(fates: DataFrame) -> DataFrame:
         .filter("read > 0 AND gone > 0")
         .select("*", "first.*")
     )
-    story = F.format_string(
+    explanation = F.format_string(
         "Transaction %s of %s is torn: %s of its %s records were read and %s are gone, the first of them record %s/%s.",
         *(F.col(name) for name in ("transaction", "producer_id", "read", "records", "gone", "producer_id", "seq")),
     )
     names = ("transaction", "records", "read", "gone", "outcome")
-    return cases_of(torn, "torn_transaction", story, **{name: F.col(name) for name in names})
+    return cases_of(torn, "torn_transaction", explanation, **{name: F.col(name) for name in names})
 
 
 def hanging_transaction(
@@ -87,7 +87,7 @@ def hanging_transaction(
 
     Sound because the coordinator aborts a transaction ``transaction.timeout.ms`` after its begin, whatever became of
     its producer. It looks every ``transaction.abort.timed.out.transaction.cleanup.interval.ms``, and a fault may take
-    it away: only a stretch with no fault in force (``faults``, from injection to heal) that is longer than all that
+    it away: only a stretch with no fault active (``faults``, from injection to heal) that is longer than all that
     (``limit_ns``) counts. The last stable offset is the first open transaction's first record, so that one value is
     one transaction. The bugs behind KIP-890 leave such transactions, at which ``read_committed`` readers stop for good.
     """
@@ -107,8 +107,8 @@ def hanging_transaction(
     stuck = rows(samples.sparkSession, STUCK, (row for row in found if row["quiet_ns"] > limit_ns))
     first = sends.filter("transaction IS NOT NULL").select(*PARTITION, *VALUE, "offset", "transaction", "acks")
     named = stuck.join(first, [*PARTITION, "offset"], how="left")
-    story = F.format_string(
-        "The last stable offset stayed at %s for %.1f s with no fault in force, below the high watermark %s: %s.",
+    explanation = F.format_string(
+        "The last stable offset stayed at %s for %.1f s with no fault active, below the high watermark %s: %s.",
         F.col("offset"),
         F.col("quiet_ns") / 1e9,
         F.col("high_watermark"),
@@ -118,11 +118,11 @@ def hanging_transaction(
         ).otherwise("a transaction that nobody here began never ended"),
     )
     facts = ("transaction", "high_watermark", "from_ns", "to_ns", "quiet_ns")
-    return cases_of(named, "hanging_transaction", story, **{name: F.col(name) for name in facts})
+    return cases_of(named, "hanging_transaction", explanation, **{name: F.col(name) for name in facts})
 
 
 def longest_quiet_ns(from_ns: int, to_ns: int, faults: Sequence[tuple[int, int]]) -> int:
-    """The longest part of a span of time in which no fault was in force."""
+    """The longest part of a span of time in which no fault was active."""
     longest, since_ns = 0, from_ns
     for begin_ns, end_ns in sorted(faults):
         if end_ns <= since_ns:
@@ -147,7 +147,7 @@ def limit_ns(manifest: Manifest) -> int:
 
 
 def faults(events: Sequence[Event]) -> list[tuple[int, int]]:
-    """When each fault was in force: from the moment at which it was asked for until it was seen to be gone."""
+    """When each fault was active: from the moment at which it was asked for until it was seen to be gone."""
     begun = [event for event in events if event.kind == "inject"]
     return [(event.t_ns, _healed_ns(event, events)) for event in begun]
 

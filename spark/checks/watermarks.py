@@ -24,7 +24,7 @@ UNFENCED_NS = 2_000_000_000  # a follower that was fenced and lives may still mo
 
 
 class Fault(NamedTuple):
-    """A broker that was killed, stopped or paused: asked for, in force, and healed."""
+    """A broker that was killed, stopped or paused: asked for, active, and healed."""
 
     broker_id: int
     asked_ns: int
@@ -38,7 +38,7 @@ class Facts:
 
     ``starts`` maps a leader epoch to the offset where it begins; ``max_isr_lag_ns`` is the longest that a member of
     the ISR may lag;
-    ``least_isr`` is min(min.insync.replicas, replicas), the largest that was in force, and ``lowest_min_isr``
+    ``effective_min_isr`` is min(min.insync.replicas, replicas), the largest that was active, and ``lowest_min_isr``
     the smallest, where a step changed it; a state with fewer replicas needs no more than those (``at_most_all``). Below
     it HW stands still in all versions of the run (``strict_min_isr``), in none of them (``lax_min_isr``), or in some.
     """
@@ -50,7 +50,7 @@ class Facts:
     faults: Sequence[Fault] = ()
     outages: Sequence[Outage] = ()
     max_isr_lag_ns: int = 45_000_000_000
-    least_isr: int = 1
+    effective_min_isr: int = 1
     lowest_min_isr: int | None = None
     strict_min_isr: bool = True
     lax_min_isr: bool = False
@@ -61,7 +61,7 @@ class Facts:
     @property
     def smallest_isr(self) -> int:
         """The ISR below which nothing may be committed, whatever min.insync.replicas was at the moment."""
-        return self.least_isr if self.lowest_min_isr is None else self.lowest_min_isr
+        return self.effective_min_isr if self.lowest_min_isr is None else self.lowest_min_isr
 
     @property
     def dated(self) -> list[State]:
@@ -86,9 +86,9 @@ class Facts:
             yield state, (state.t_ns or 0) + SLACK_NS, until
 
 
-def at_most_all(least_isr: int, state: State) -> int:
-    """min.insync.replicas as it is in force in a state: all replicas are enough, and ``reassign`` changes how many."""
-    return min(least_isr, len(state.replicas) or least_isr)
+def at_most_all(effective_min_isr: int, state: State) -> int:
+    """min.insync.replicas as it is active in a state: all replicas are enough, and ``reassign`` changes how many."""
+    return min(effective_min_isr, len(state.replicas) or effective_min_isr)
 
 
 def i4_follower_falls_once(samples: Sequence[Sample], facts: Facts) -> Iterator[Check]:
@@ -208,8 +208,8 @@ def hw_below_min_isr(samples: Sequence[Sample], facts: Facts) -> Iterator[Check]
 
 def _below_min_isr(samples: Sequence[Sample], facts: Facts) -> Iterator[Check]:
     for state, since_ns, until_ns in facts.stretches():
-        least_isr = at_most_all(facts.smallest_isr, state)
-        if len(state.isr) >= least_isr or state.leader < 0:
+        effective_min_isr = at_most_all(facts.smallest_isr, state)
+        if len(state.isr) >= effective_min_isr or state.leader < 0:
             continue
         shown = [
             sample
@@ -225,7 +225,7 @@ def _below_min_isr(samples: Sequence[Sample], facts: Facts) -> Iterator[Check]:
                 leader=state.leader,
                 leader_epoch=state.leader_epoch,
                 isr=sorted(state.isr),
-                least_isr=least_isr,
+                effective_min_isr=effective_min_isr,
                 from_hw=low.hw,
                 to_hw=high.hw,
                 samples=len(shown),
@@ -269,7 +269,7 @@ def i22_hw_reaches_epoch_start(samples: Sequence[Sample], facts: Facts) -> Itera
 
 def _late(shown: Sequence[Sample], epoch: int, facts: Facts) -> Sample | None:
     """The first sample taken when the high watermark had had time enough."""
-    needed = 0 if facts.lax_min_isr else facts.least_isr
+    needed = 0 if facts.lax_min_isr else facts.effective_min_isr
     for state, since_ns, until_ns in facts.stretches():
         if state.leader_epoch == epoch and len(state.isr) >= at_most_all(needed, state):
             for sample in shown:

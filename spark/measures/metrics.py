@@ -1,4 +1,4 @@
-"""What a run measured, as the rows that comparisons, nights and plans read (docs/metrics.md).
+"""What a run measured, as the rows that comparisons, nightly runs and plans read (docs/metrics.md).
 
 Everything comes from tables that were recorded or judged already; nothing here needs Spark.
 """

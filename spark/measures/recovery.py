@@ -1,4 +1,4 @@
-"""How long each fault was felt: detection, election, ISR, writes, high watermark; and latency by phase.
+"""The impact duration of each fault: detection, election, ISR, writes, high watermark; and latency by phase.
 
 Times count from the order to inject (``catch_up``: from the order to heal) on the host's monotonic clock, until the
 controller decided, as its own history says. ``rebalanced``: from the order to heal until the ISR is full and the
@@ -54,7 +54,7 @@ def phases(events: Iterable[Event]) -> list[Span]:
 def load_spans(events: Iterable[Event]) -> list[Span]:
     """The phases, each from the last load that it offers itself, if any.
 
-    A load that is offered while a fault is in force is a step of the degraded cluster: it ends as the heal is ordered.
+    A load that is offered while a fault is active is a step of the degraded cluster: it ends as the heal is ordered.
     """
     known = list(events)
     return [_load_span(span, [event for event in known if event.phase == span.phase]) for span in phases(known)]

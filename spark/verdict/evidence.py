@@ -455,7 +455,7 @@ def undrained(row: dict[str, int]) -> Item:
 
 
 def control_seen(control: str | None, found: dict[str, int]) -> Item:
-    """A positive control that does not show its anomaly says that the checker is blind."""
+    """A positive control without its anomaly: the check may not detect it, so the verdict is unknown."""
     families = {"lost_write": ("lost_write", "truncated_ack", "unknown_offset_ack")}
     seen = control is None or any(found.get(name) for name in families.get(control, (control,)))
     return "positive control seen", None if seen else f"This control must show {control}, and none was found."

@@ -225,9 +225,9 @@ def _sentence(origin_ns: int) -> Column:
     )
 
 
-def with_story(cases: DataFrame, seen: Witnesses, origin_ns: int) -> DataFrame:
-    """Fills ``story`` for the acknowledged records that were not read; the other cases keep theirs."""
+def with_explanation(cases: DataFrame, seen: Witnesses, origin_ns: int) -> DataFrame:
+    """Fills ``explanation`` for the acknowledged records that were not read; the other cases keep theirs."""
     open_cases = F.col("anomaly").isin(*GONE, "invisible_ack", "undrained", "unseen")
     told = cases.filter(open_cases).transform(with_leader, seen.leaders).transform(with_replicas, seen.samples)
-    told = told.transform(with_removal, seen).withColumn("story", _sentence(origin_ns))
+    told = told.transform(with_removal, seen).withColumn("explanation", _sentence(origin_ns))
     return told.select(*cases.columns).union(cases.filter(~open_cases))

@@ -10,7 +10,7 @@ from expectations.suites import Outcome
 from spark.checks.anomalies import SEVERITY
 from spark.checks.delivery import gone
 
-OPEN = ("undrained", "unseen")  # nobody knows what became of these: evidence is missing, no promise is broken
+OPEN = ("undrained", "unseen")  # nobody knows what became of these: evidence is missing, no guarantee is violated
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ def verdict_of(findings: Findings) -> dict[str, Any]:
 
 
 def _violations(findings: Findings, severity: str) -> list[str]:
-    what = "which this configuration does not permit" if severity == "S1" else "which is worth a look"
+    what = "which this configuration does not permit" if severity == "S1" else "which needs review"
     records = [f"{count:,} x {name}, {what}." for name, count in _forbidden(findings, severity)]
     replicas = [
         f"{row['invariant']} ({row['title']}) does not hold: {row['violations']:,} of {row['checked']:,} checks, "
@@ -98,11 +98,11 @@ def _delivered(findings: Findings) -> str:
             f"Nothing is lost; {copies:,} of {acked:,} acknowledged records are there twice or more, which is allowed."
         )
     if hidden := findings.delivery["unseen"]:
-        return f"No promise was broken; {hidden:,} of {acked:,} acknowledged records are where no reader gets yet."
+        return f"No guarantee was violated; {hidden:,} of {acked:,} acknowledged records are where no reader gets yet."
     return f"Everything promised held: all {acked:,} acknowledged records are accounted for."
 
 
 def _worth_a_look(findings: Findings) -> list[str]:
     found = [f"{count:,} x {name}" for name, count in _forbidden(findings, "S2")]
     found += [row["invariant"] for row in findings.invariants if row["violations"] and row["severity"] == "S2"]
-    return [f"Worth a look, and no broken promise: {', '.join(found)}."] if found else []
+    return [f"Needs review, no guarantee violated: {', '.join(found)}."] if found else []

@@ -32,8 +32,8 @@ def one_try(**told: Any) -> dict[str, Any]:
 
 
 def test_tries_are_counted_by_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A missed window is no part of the rate; a bug without a story has no link."""
-    monkeypatch.setattr(known_bugs, "STORIES", tmp_path)
+    """A run whose precondition did not hold is no part of the rate; a bug without a timeline has no link."""
+    monkeypatch.setattr(known_bugs, "TIMELINES", tmp_path)
     clean = {"version": BUG.good, "expected": "clean", "outcome": "clean", "found_by": [], "also": ["I2"]}
     page = known_bugs.render([one_try(), one_try(), one_try(outcome="window missed", found_by=[]), one_try(**clean)])
 
@@ -60,7 +60,7 @@ def test_a_campaigns_tries_are_rows() -> None:
     assert known_bugs.tries_of({"created_at": "2026-11-21T08:00:00+00:00", "arms": [arm]}) == [one_try()]
 
 
-STORY = {
+TIMELINE = {
     "run_id": "run-1",
     "kafka": "3.0.2",
     "version": "3.0.2",
@@ -79,7 +79,7 @@ STORY = {
 
 def test_a_bugs_page_stands_replica_by_replica() -> None:
     """A broker that did not answer is told as such, and not as offsets."""
-    page = known_bugs.render_story(BUG, {"found": STORY})
+    page = known_bugs.render_timeline(BUG, {"found": TIMELINE})
 
     assert "## With the bug: Kafka 3.0.2" in page
     assert "## Without it" not in page
@@ -89,6 +89,32 @@ def test_a_bugs_page_stands_replica_by_replica() -> None:
     assert "| write-1 | 1 | 100 | 100 | 0 | 0 | 50 |" in page
     assert "- **I10** (t): 1 of 9 checks. HW 100, LEO 150." in page
     assert "- 50 x `invisible_ack`, permitted here; the first: Record 7 \\| of write-2" in page
+
+
+def test_a_replica_that_did_not_change_is_a_dot() -> None:
+    """Only what moved stands in a row; what comes back to an earlier value is told again."""
+    states = ("1 / 2, epoch 0", "1 / 2, epoch 0", "silent", "1 / 2, epoch 0")
+    moments = [
+        {"s": float(at), "what": "x", "replicas": {"1": state, "3": "silent"}} for at, state in enumerate(states)
+    ]
+    page = known_bugs.render_timeline(BUG, {"found": {**TIMELINE, "moments": moments}})
+
+    assert [
+        line.split(" | ")[2] for line in page.splitlines() if line.startswith(("| 0.", "| 1.", "| 2.", "| 3."))
+    ] == [
+        "1 / 2, epoch 0",
+        "·",
+        "silent",
+        "1 / 2, epoch 0",
+    ]
+    assert page.count("· |") == 1 + 3
+
+
+def test_the_pages_are_what_was_kept() -> None:
+    """After a change of the page: ``python -m bench.known_bugs``."""
+    for bug in known_bugs.BUGS:
+        kept = known_bugs._read(known_bugs.TIMELINES / f"{bug.name}.json", {})
+        assert known_bugs.render_timeline(bug, kept) == (known_bugs.TIMELINES / f"{bug.name}.md").read_text(), bug.name
 
 
 def test_a_run_is_told_from_its_own_tables(tmp_path: Path) -> None:
@@ -104,11 +130,13 @@ def test_a_run_is_told_from_its_own_tables(tmp_path: Path) -> None:
     poll = {**usual, "consumer_id": "drain", "pass": "final", "position": 0, "offset": 0, "checksum_ok": True}
     poll |= {"producer_id": "write-1", "seq": 0, "received_ns": 0, "isolation": "read_uncommitted"}
     write_table(run / "polls", [poll, {**poll, "pass": "live", "seq": 1}], POLLS)
-    story = known_bugs.story_of(run)
+    explanation = known_bugs.timeline_of(run)
 
-    assert {moment["replicas"][1] for moment in story["moments"]} == {"100 / 150, epoch 3", "silent"}
-    assert story["sends"] == [{"client": "write-1", "acks": "1", "sent": 3, "ok": 2, "info": 1, "fail": 0, "gone": 1}]
-    assert known_bugs.render_story(BUG, {"found": {**story, "version": "3.0.2"}})
+    assert {moment["replicas"][1] for moment in explanation["moments"]} == {"100 / 150, epoch 3", "silent"}
+    assert explanation["sends"] == [
+        {"client": "write-1", "acks": "1", "sent": 3, "ok": 2, "info": 1, "fail": 0, "gone": 1}
+    ]
+    assert known_bugs.render_timeline(BUG, {"found": {**explanation, "version": "3.0.2"}})
 
 
 def test_an_old_sample_tells_nothing_of_now() -> None:
@@ -122,6 +150,6 @@ def test_an_old_sample_tells_nothing_of_now() -> None:
 
 def test_a_run_in_which_nothing_was_found_says_so() -> None:
     """No empty list."""
-    clean = {**STORY, "broken": [], "anomalies": [], "verdict": "pass"}
+    clean = {**TIMELINE, "broken": [], "anomalies": [], "verdict": "pass"}
 
-    assert known_bugs.render_story(BUG, {"clean": clean}).endswith("### What the judge found\n\nNothing.\n")
+    assert known_bugs.render_timeline(BUG, {"clean": clean}).endswith("### What the judge found\n\nNothing.\n")

@@ -1,13 +1,12 @@
-"""What counts as seen, and the page that says so."""
+"""What counts as seen."""
 
 import json
 
 import pytest
 
 from bench import mutate
-from bench.mutate import PAGE, RESULTS, UNDAMAGED, render, seen, upper_bound
+from bench.mutate import RESULTS, UNDAMAGED, seen, upper_bound
 from bench.mutations.kinds import KINDS
-from bench.reliability import RESULTS as CLEAN_RUNS
 
 BY_NAME = {kind.name: kind for kind in KINDS}
 
@@ -49,14 +48,6 @@ def test_no_alarm_in_thirty_runs_is_at_most_one_in_ten():
     assert upper_bound(3, 3) == 1.0
 
 
-def test_the_page_is_what_was_counted():
-    """docs/mutation.md follows from mutation.json and reliability.json."""
-    rows = json.loads(RESULTS.read_text())
-
-    assert render(rows, json.loads(CLEAN_RUNS.read_text())) == PAGE.read_text()
-    assert {row["kind"] for row in rows} == {*(kind.name for kind in UNDAMAGED), *BY_NAME}
-
-
 @pytest.mark.parametrize(
     ("options", "scenarios"), [(["--add"], ["survived_faults"]), ([], ["survived_faults", "transactions"])]
 )
@@ -64,7 +55,7 @@ def test_what_is_counted_is_judged_again_unless_new_rows_are_added(tmp_path, mon
     """With ``--add`` no clean run is recorded of a scenario whose kinds are all counted."""
     rows = [row for row in json.loads(RESULTS.read_text()) if row["kind"] != "no_probe"]
     recorded, judged = [], []
-    for name in ("RESULTS", "PAGE", "SO_FAR"):
+    for name in ("RESULTS", "SO_FAR"):
         monkeypatch.setattr(mutate, name, tmp_path / name)
     (tmp_path / "RESULTS").write_text(json.dumps(rows))
     monkeypatch.setattr(mutate, "clean_runs", lambda name: recorded.append(name) or iter([tmp_path]))

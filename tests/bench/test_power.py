@@ -54,15 +54,3 @@ def test_simulation_and_formula_agree():
 def test_holm_holds_the_error_of_all_primary_metrics_together():
     """Three metrics and no margin to speak of: about 5 % of comparisons, not 14 %."""
     assert power.family_false_alarms(1, 0.05, 1e-9, 400) < 40
-
-
-def test_the_page_says_that_it_is_simulated():
-    """First of all; and the formula stands beside the simulation on a steady host only."""
-    told = {"regression": 190, "improvement": 0, "equivalent": 0, "inconclusive": 10}
-    row = {"host": "steady", "noise": 0.05, "slowdown": 0.1, "simulations": 200, "computed": 0.96, **told}
-    drifting = {**row, "host": "drifting", "computed": None, "slowdown": 0.0}
-    page = power.render([row, drifting], list(power.blocks(2)), list(power.families(2)))
-
-    assert "**These figures are simulated**" in page
-    assert "| 5% | 10% | 95.0 % (91.0 to 97.6) | 96.0 % | 0.0% | 0.0% | 5.0% |" in page
-    assert "| 5% | none | 95.0 % (91.0 to 97.6) | – |" in page

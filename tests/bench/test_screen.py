@@ -1,47 +1,54 @@
-"""Simulated histories are what they say, and the screen is right about them (a small part of docs/screen.md)."""
+"""Simulated histories are what they say, and the screen is right about them (a small part of docs/trust.md)."""
 
-import json
 import math
 
 import numpy as np
 import pytest
 
-from bench.screen import NIGHTS, PAGE, RESULTS, Kind, detections, draw, false_alarms, night, nights, render
-from campaigns.statistics.changes import MIN_NIGHTS
+from bench.screen import (
+    NIGHTLY_RUNS,
+    Kind,
+    detections,
+    draw,
+    false_alarms,
+    nightly_run,
+    nightly_runs,
+)
+from campaigns.statistics.changes import MIN_NIGHTLY_RUNS
 
 TEN = math.log(1.1)
 
 
-def test_a_planted_change_is_found_on_its_night_with_its_size() -> None:
-    """60 nights at 2 % noise, 10 % slower from night 40 on: confirmed there and on the last one, in size."""
+def test_an_injected_change_is_found_in_its_nightly_run_with_its_size() -> None:
+    """60 nightly runs at 2 % noise, 10 % slower from the 40th on: confirmed there and on the last one, in size."""
     history = draw(np.random.default_rng(4), "normal", 0.02, since=40, log=TEN)
-    said = nights(history)
+    said = nightly_runs(history)
 
-    assert [told.state for told in said[: 40 - MIN_NIGHTS]] == ["quiet"] * (40 - MIN_NIGHTS)
-    assert (night(history, 40).state, night(history, 40).since) == ("confirmed", 40)
+    assert [told.state for told in said[: 40 - MIN_NIGHTLY_RUNS]] == ["quiet"] * (40 - MIN_NIGHTLY_RUNS)
+    assert (nightly_run(history, 40).state, nightly_run(history, 40).since) == ("confirmed", 40)
     assert (said[-1].state, said[-1].since) == ("confirmed", 40)
-    assert night(history, 45).log == pytest.approx(TEN, abs=0.03)
+    assert nightly_run(history, 45).log == pytest.approx(TEN, abs=0.03)
 
 
 def test_a_history_without_a_change_raises_nothing() -> None:
-    """The same noise with nothing planted: 52 quiet nights."""
-    assert {told.state for told in nights(draw(np.random.default_rng(4), "normal", 0.02))} == {"quiet"}
+    """The same noise with nothing injected: 52 quiet nightly runs."""
+    assert {told.state for told in nightly_runs(draw(np.random.default_rng(4), "normal", 0.02))} == {"quiet"}
 
 
 def test_a_host_that_slows_everything_down_is_not_taken_for_kafka() -> None:
-    """20 % more for subject, release, canary and reruns alike, from night 40 on."""
+    """20 % more for subject, release, control and reruns alike, from nightly run 40 on."""
     history = draw(np.random.default_rng(4), "normal", 0.02)
-    for runs in (history.subject, history.release, history.canary):
+    for runs in (history.subject, history.release, history.control):
         runs[40:] += math.log(1.2)
 
-    assert {told.state for told in nights(history)[40 - MIN_NIGHTS :]} == {"host"}
+    assert {told.state for told in nightly_runs(history)[40 - MIN_NIGHTLY_RUNS :]} == {"host"}
 
 
 @pytest.mark.parametrize(
     ("kind", "shared"), [("normal", False), ("own_ar1", False), ("host_ar1", True), ("host_drift", True)]
 )
 def test_what_the_host_does_is_in_every_series(kind: Kind, shared: bool) -> None:
-    """Subject and release move together where the host moves, and the reruns of a night do not see it."""
+    """Subject and release move together where the host moves, and the reruns of a nightly run do not see it."""
     history = draw(np.random.default_rng(1), kind, 0.03)
     together = np.corrcoef(history.subject.mean(axis=1), history.release.mean(axis=1))[0, 1]
 
@@ -54,15 +61,7 @@ def test_counts_have_their_intervals() -> None:
     alarms = false_alarms("normal", 0.02, 2, seed=4)
     found = detections(20, 0.02, 2, seed=4)
 
-    assert (alarms["confirmed"]["histories"], alarms["nights"]) == (0, 2 * (NIGHTS - MIN_NIGHTS))
+    assert (alarms["confirmed"]["histories"], alarms["nightly_runs"]) == (0, 2 * (NIGHTLY_RUNS - MIN_NIGHTLY_RUNS))
     assert alarms["confirmed"]["interval"] == pytest.approx((0, 0.842), abs=1e-3)
-    assert (found["confirmed_first_night"]["shown"], found["right_night"]["shown"]) == (2, 2)
+    assert (found["confirmed_in_first_run"]["shown"], found["right_run"]["shown"]) == (2, 2)
     assert found["size"][1] == pytest.approx(20, abs=4)
-
-
-def test_the_page_is_what_its_figures_say() -> None:
-    """docs/screen.md is rendered from docs/screen.json, of at least 200 histories of each kind."""
-    found = json.loads(RESULTS.read_text())
-
-    assert render(found) == PAGE.read_text()
-    assert min(row["histories"] for row in found["false_alarms"]) >= 200

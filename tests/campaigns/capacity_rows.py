@@ -33,7 +33,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "measurement": {
         "kafka": "3.9.1",
         "runtime": "docker",
-        "allowance": {"cpus": 0.35, "network": "40MB/s"},
+        "resource_limits": {"cpus": 0.35, "network": "40MB/s"},
         "load_steps": [1, 2, 3, 4, 6, 8],
         "repetitions": 3,
         "grid": {"write_mb_per_s": [1, 2, 4], "down_s": [15, 30, 60]},
@@ -101,7 +101,7 @@ def _run(of: Campaign, item: Item, number: int) -> dict[str, Any]:
         "started_at": f"2026-11-21T{10 + number // 6:02}:{10 * (number % 6):02}:00+00:00",
         "scenario": item.scenario,
         "kafka_version": item.kafka,
-        "jvm": "stock",
+        "jvm": "production",
         "host": "host-1",
         "verdict": "pass",
         "sentence": "Every acknowledged record survived.",

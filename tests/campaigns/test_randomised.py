@@ -14,7 +14,7 @@ from campaigns import kinds, randomised, runner
 from campaigns.campaign import Campaign
 from campaigns.places import Places
 from clusters.run import experiment
-from clusters.scenario.schedules import rotation
+from clusters.scenario.schedules import randomised_schedule
 from history.errors import BadInput
 from history.folder import RunFolder
 from history.tables import ANOMALIES, INVARIANTS
@@ -32,7 +32,7 @@ def test_schedules_are_drawn_by_seeds_in_a_row() -> None:
     """Every second one has a load: what shows only at rest needs a schedule that writes nothing by itself."""
     campaign = planned("fuzz", FUZZ)
     mix = randomised.fault_mix("", "process")
-    drawn = [rotation(mix, seed=5 + n, length_s=40, load=n % 2 == 1) for n in range(4)]
+    drawn = [randomised_schedule(mix, seed=5 + n, length_s=40, load=n % 2 == 1) for n in range(4)]
 
     assert [randomised.schedule_of(item).digest for item in campaign.items] == [each.digest for each in drawn]
     assert [randomised.schedule_of(item).load is None for item in campaign.items] == [True, False, True, False]
@@ -48,7 +48,7 @@ def test_a_soak_is_one_long_schedule_under_load() -> None:
     schedule = randomised.schedule_of(item)
 
     assert schedule.load is not None
-    assert schedule.digest == rotation(randomised.fault_mix("", "process"), seed=5, length_s=120).digest
+    assert schedule.digest == randomised_schedule(randomised.fault_mix("", "process"), seed=5, length_s=120).digest
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ def test_only_guarantees_count(tmp_path: Path) -> None:
         for name, severity, count in rows
     ]
     pq.write_table(pa.Table.from_pylist(invariants, schema=INVARIANTS), run.judged("invariants"))
-    usual = {"topic": "orders", "partition": 0, "story": "", "evidence": "{}"}
+    usual = {"topic": "orders", "partition": 0, "explanation": "", "evidence": "{}"}
     cases = [("lost_write", "S1", False), ("duplicate", "S1", True), ("behaviour_change", "S2", False)]
     anomalies = [{**usual, "anomaly": name, "severity": severity, "allowed": ok} for name, severity, ok in cases]
     pq.write_table(pa.Table.from_pylist(anomalies, schema=ANOMALIES), run.judged("anomalies"))

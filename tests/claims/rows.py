@@ -45,7 +45,7 @@ def recording(samples: Iterable[Sample] = (), states: Iterable[State] = (), **mo
     return Recording(
         samples={ORDERS: sorted(samples, key=lambda sample: sample.received_ns)},
         states={ORDERS: list(states) or [state(0)]},
-        **{"least_isr": {"orders": 1}, **more},
+        **{"effective_min_isr": {"orders": 1}, **more},
     )
 
 

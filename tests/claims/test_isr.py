@@ -54,7 +54,7 @@ CASES: list[tuple[Callable[[Recording], Answer], Recording, str]] = [
     (isr.hw_is_taken_over_who_is_left, recording(WENT_ON, SHRUNK), "shown"),
     (isr.hw_is_taken_over_who_is_left, recording(STUCK, SHRUNK), "refuted"),
     (isr.hw_is_taken_over_who_is_left, recording([*STUCK, *still(1, 5.1, 5.1, 8, 8)], SHRUNK), "refuted"),
-    (isr.hw_is_taken_over_who_is_left, recording(STUCK, SHRUNK, least_isr={"orders": 3}), "not observable"),
+    (isr.hw_is_taken_over_who_is_left, recording(STUCK, SHRUNK, effective_min_isr={"orders": 3}), "not observable"),
     (isr.leader_is_in_the_isr, recording([], SHRUNK), "shown"),
     (isr.leader_is_in_the_isr, recording([], [state(0, isr=(2, 3))]), "refuted"),
     (isr.leader_is_in_the_isr, recording([], [state(0, isr=(), leader=-1)]), "not observable"),
@@ -70,8 +70,8 @@ CASES: list[tuple[Callable[[Recording], Answer], Recording, str]] = [
         recording([], RETURNED[:2], events=[*STOPPED, event(40, "collected")]),
         "refuted",
     ),
-    (isr.alone_hw_is_leo, recording([*WENT_ON, *ALONE], LEFT_ALONE, least_isr={"orders": 2}), "shown"),
-    (isr.alone_hw_is_leo, recording([*WENT_ON, *HELD_BACK], LEFT_ALONE, least_isr={"orders": 2}), "refuted"),
+    (isr.alone_hw_is_leo, recording([*WENT_ON, *ALONE], LEFT_ALONE, effective_min_isr={"orders": 2}), "shown"),
+    (isr.alone_hw_is_leo, recording([*WENT_ON, *HELD_BACK], LEFT_ALONE, effective_min_isr={"orders": 2}), "refuted"),
     (isr.alone_hw_is_leo, recording([*WENT_ON, *ALONE], LEFT_ALONE), "not observable"),
 ]
 

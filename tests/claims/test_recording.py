@@ -52,7 +52,7 @@ def test_a_run_folder_is_opened(tmp_path: Path) -> None:
     log.write_text(f"{debug}Recorded replica 2 log end offset (LEO) position 7.\n{debug}Something else\n")
     told = open_recording(folder.path)
 
-    assert (told.kafka, told.mode, told.least_isr) == ("4.3.0", "kraft", {"orders": 2})
+    assert (told.kafka, told.mode, told.effective_min_isr) == ("4.3.0", "kraft", {"orders": 2})
     assert told.settings["replica.lag.time.max.ms"] == "3000"
     assert [(note.where, note.leader, note.follower, note.leo, note.t_ns) for note in told.remotes] == [
         (ORDERS, 1, 2, 7, 5_000_000_000)

@@ -149,7 +149,7 @@ class FakeWorld:
             number: Node(f"broker-{number}", "broker", f"127.9.9.{number}", path, "java", (), node_id=number)
             for number in told.cluster.broker_ids.values()
         }
-        self.coordinators = [Node("controller", "controller", "127.9.9.100", path, "java", (), node_id=100)]
+        self.metadata_nodes = [Node("controller", "controller", "127.9.9.100", path, "java", (), node_id=100)]
         self.runtime = FakeRuntime([node.name for node in self.servers])
         self.partitions = [T0]
         self.isr: list[int] | None = None  # told instead of what runs
@@ -165,7 +165,7 @@ class FakeWorld:
 
     @property
     def servers(self) -> list[Node]:
-        return [*self.coordinators, *self.brokers.values()]
+        return [*self.metadata_nodes, *self.brokers.values()]
 
     def node(self, number: int) -> Node:
         return next(node for node in self.servers if node.node_id == number)

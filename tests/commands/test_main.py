@@ -68,7 +68,7 @@ def test_options_of_a_campaign_follow_from_its_declaration() -> None:
 
     assert "--head HEAD The version that is judged, or a folder or tarball of jars, such as 3.1.2." in text
     assert "--pairs PAIRS Fresh clusters on each side; default: 10." in text
-    assert "--view VIEW The settings: matched (the same on both sides), shipped" in text
+    assert "--view VIEW The settings: same_settings (on both sides), default_settings" in text
     assert "Examples: plimsoll compare --base 3.0.2 --head 3.1.2" in text
 
 
@@ -175,7 +175,7 @@ def test_json_is_one_object_on_stdout(capfd: pytest.CaptureFixture[str], monkeyp
     out, err = capfd.readouterr()
 
     assert json.loads(out) == {
-        "scenarios": {"steady": "Without a fault nothing is lost, doubled or out of bounds."},
+        "scenarios": {"steady": "Without a fault nothing is lost, duplicated or out of bounds."},
         "exit_code": 0,
     }
     assert ("from Python" in err, "from a child" in err) == (True, True)

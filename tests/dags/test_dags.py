@@ -22,7 +22,7 @@ from operators.campaign_dag import ARCHIVE
 from operators.steps import RunStep
 
 DAGS = Path(__file__).resolve().parents[2] / "dags"
-STORY = "follower_lag_then_leader_kill"
+SCENARIO = "follower_lag_then_leader_kill"
 
 
 @pytest.fixture(scope="module")
@@ -32,9 +32,9 @@ def bag() -> DagBag:
 
 
 @pytest.fixture(scope="module")
-def story(bag: DagBag) -> DAG:
+def recorder(bag: DagBag) -> DAG:
     """The DAG of a scenario with three phases."""
-    return bag.dags[STORY]
+    return bag.dags[SCENARIO]
 
 
 def in_order(dag: DAG) -> Iterator[str]:
@@ -53,9 +53,9 @@ def test_every_file_parses_and_every_scenario_has_a_dag(bag: DagBag) -> None:
     assert "reaper" in bag.dags
 
 
-def test_the_tasks_of_a_run_stand_in_one_row(story: DAG) -> None:
+def test_the_tasks_of_a_run_stand_in_one_row(recorder: DAG) -> None:
     """Collected before the teardown, torn down before the judge, published and watched at the end."""
-    assert list(in_order(story)) == [
+    assert list(in_order(recorder)) == [
         *("resolve", "start_cluster", "create_topics", "start_clients", "capture_before"),
         *("phase_1_steady", "phase_2_follower_lags", "phase_3_leader_dies"),
         *("stop_producers", "quiesce", "drain", "capture_after", "stop_clients", "collect"),
@@ -63,41 +63,45 @@ def test_the_tasks_of_a_run_stand_in_one_row(story: DAG) -> None:
     ]
 
 
-def test_setups_and_teardown(story: DAG) -> None:
+def test_setups_and_teardown(recorder: DAG) -> None:
     """The teardown belongs to both setups, and the run is red if it fails."""
-    tear_down = story.task_dict["tear_down"]
+    tear_down = recorder.task_dict["tear_down"]
 
-    assert [task.task_id for task in story.tasks if task.is_setup] == ["start_cluster", "start_clients"]
-    assert [task.task_id for task in story.tasks if task.is_teardown] == ["tear_down"]
+    assert [task.task_id for task in recorder.tasks if task.is_setup] == ["start_cluster", "start_clients"]
+    assert [task.task_id for task in recorder.tasks if task.is_teardown] == ["tear_down"]
     assert {"start_cluster", "start_clients"} <= tear_down.upstream_task_ids
     assert tear_down.on_failure_fail_dagrun
 
 
-def test_what_comes_after_a_failure(story: DAG) -> None:
+def test_what_comes_after_a_failure(recorder: DAG) -> None:
     """The end of a run goes on whatever failed, the experiment does not, and the watcher sees every failure."""
-    rules = {task.task_id: task.trigger_rule.value for task in story.tasks}
+    rules = {task.task_id: task.trigger_rule.value for task in recorder.tasks}
     always = {task for task, rule in rules.items() if rule == "all_done_min_one_success"}
 
     assert always == {"stop_clients", "collect", "judge", "publish"}
     assert rules["phase_2_follower_lags"] == rules["capture_after"] == "all_success"
     assert rules["watcher"] == "one_failed"
-    assert story.task_dict["watcher"].upstream_task_ids == rules.keys() - {"watcher", "start_cluster", "start_clients"}
+    assert recorder.task_dict["watcher"].upstream_task_ids == rules.keys() - {
+        "watcher",
+        "start_cluster",
+        "start_clients",
+    }
 
 
-def test_nothing_is_tried_twice_and_everything_has_a_time_limit(story: DAG) -> None:
+def test_nothing_is_tried_twice_and_everything_has_a_time_limit(recorder: DAG) -> None:
     """A second try would be another experiment; a limit for the whole run would skip the teardown."""
-    assert {task.retries for task in story.tasks} == {0}
-    assert [t.task_id for t in story.tasks if t.execution_timeout is None] == ["watcher"]
-    assert story.dagrun_timeout is None
-    assert story.task_dict["phase_1_steady"].execution_timeout == timedelta(seconds=5 + 120)
-    assert story.task_dict["phase_2_follower_lags"].execution_timeout == timedelta(seconds=12 + 50 + 2 * 8 + 120)
+    assert {task.retries for task in recorder.tasks} == {0}
+    assert [t.task_id for t in recorder.tasks if t.execution_timeout is None] == ["watcher"]
+    assert recorder.dagrun_timeout is None
+    assert recorder.task_dict["phase_1_steady"].execution_timeout == timedelta(seconds=5 + 120)
+    assert recorder.task_dict["phase_2_follower_lags"].execution_timeout == timedelta(seconds=12 + 50 + 2 * 8 + 120)
 
 
-def test_parameters(story: DAG) -> None:
+def test_parameters(recorder: DAG) -> None:
     """The defaults are valid, and a runtime that does not exist is refused."""
-    assert story.params.validate()["kafka"] == DEFAULT_RELEASE
+    assert recorder.params.validate()["kafka"] == DEFAULT_RELEASE
     with pytest.raises(Exception, match="podman"):
-        story.params["runtime"] = "podman"
+        recorder.params["runtime"] = "podman"
 
 
 def test_a_single_scenario_can_be_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -135,9 +139,9 @@ def test_a_scenario_that_is_half_saved_takes_no_other_with_it(
     ]
 
 
-def test_a_phase_is_told_by_number_and_name(story: DAG) -> None:
+def test_a_phase_is_told_by_number_and_name(recorder: DAG) -> None:
     """A run whose scenario was edited meanwhile would otherwise be given another phase."""
-    phases = [task.stage.arguments for task in story.tasks if isinstance(task, RunStep) and task.stage.phase]
+    phases = [task.stage.arguments for task in recorder.tasks if isinstance(task, RunStep) and task.stage.phase]
 
     assert phases == [(0, "steady"), (1, "follower lags"), (2, "leader dies")]
 
@@ -199,7 +203,7 @@ def test_the_form_of_a_campaign_follows_from_its_declaration(bag: DagBag) -> Non
     view, pairs = params.get_param("view"), params.get_param("pairs")
 
     assert list(params)[:5] == ["base", "head", "scenario", "pairs", "view"]
-    assert view.schema["enum"] == ["matched", "shipped", "unfinalised", None]
+    assert view.schema["enum"] == ["same_settings", "default_settings", "unfinalised", None]
     assert pairs.schema["description_md"] == "Fresh clusters on each side. Example: `10`. Default: `10`."
     assert params.validate()["view"] is None
     with pytest.raises(Exception, match="sideways"):
@@ -220,8 +224,8 @@ def test_a_campaign_goes_on_without_a_run_that_broke(bag: DagBag) -> None:
     assert rules["watcher"] == "one_failed"
 
 
-def test_the_nights_have_a_schedule_and_the_pages_follow_the_archive(bag: DagBag) -> None:
-    """Comparisons and plans are made when somebody asks; a night does not begin because Airflow was started."""
+def test_the_nightly_runs_have_a_schedule_and_the_pages_follow_the_archive(bag: DagBag) -> None:
+    """Comparisons and plans are made when somebody asks; a nightly run does not begin because Airflow was started."""
     assert bag.dags["nightly"].schedule == "0 2 * * *"
     assert bag.dags["nightly"].start_date is None
     assert bag.dags["compare"].schedule is bag.dags["capacity"].schedule is None

@@ -89,7 +89,7 @@ def test_rows_follow_from_the_run_folder(tmp_path: Path) -> None:
     found = rows_of(run)
 
     assert [(r["run_id"], r["metric"], r["value"]) for r in found] == [(run.run_id, "latency_p99_ms", 12.5)]
-    assert (found[0]["jvm"], found[0]["broken"]) == ("quick", ["I6"])
+    assert (found[0]["jvm"], found[0]["broken"]) == ("fast_start", ["I6"])
     assert add(tmp_path / "archive", found).is_file()
 
 

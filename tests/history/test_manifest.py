@@ -152,11 +152,11 @@ def test_another_format_is_refused(tmp_path: Path, change: dict[str, object], sa
 
 def test_an_earlier_format_is_refused(tmp_path: Path) -> None:
     """In one sentence with the way out, although later fields are missing, too."""
-    earlier = {**json.loads(manifest([{}], {}).model_dump_json()), "format": 1}
+    earlier = {**json.loads(manifest([{}], {}).model_dump_json()), "format": 2}
     del earlier["traits"]
     (tmp_path / "manifest.json").write_text(json.dumps(earlier))
 
-    said = f"{tmp_path} was recorded in format 1 and this version reads format 2; record it again."
+    said = f"{tmp_path} was recorded in format 2 and this version reads format 3; record it again."
     with pytest.raises(EvidenceError, match=f"^{re.escape(said)}$"):
         read_manifest(tmp_path / "manifest.json")
 

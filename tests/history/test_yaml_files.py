@@ -38,10 +38,10 @@ def test_what_is_no_mapping_is_refused(tmp_path: Path, content: bytes, sentence:
 
 def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
     """A folder, and nothing at all."""
-    with pytest.raises(BadInput, match=r"^The menu .* cannot be read: Is a directory"):
-        read_mapping(tmp_path, "The menu")
+    with pytest.raises(BadInput, match=r"^The fault mix .* cannot be read: Is a directory"):
+        read_mapping(tmp_path, "The fault mix")
     with pytest.raises(BadInput, match="cannot be read: No such file or directory"):
-        read_mapping(tmp_path / "none.yaml", "The menu")
+        read_mapping(tmp_path / "none.yaml", "The fault mix")
 
 
 def test_text_names_where_it_comes_from() -> None:

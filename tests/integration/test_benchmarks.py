@@ -1,4 +1,4 @@
-"""What benchmarks add to a run, on real brokers: allowances, another rate, counters, brokers' own metrics."""
+"""What benchmarks add to a run, on real brokers: resource limits, another rate, counters, brokers' own metrics."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ why: Small brokers that tell of themselves, of which one is killed.
 cluster:
   brokers: 3
   session_timeout: 6s
-  jvm: stock
+  jvm: production
   metrics: true
-  allowance: {cpus: 0.5, network: 2MB/s}
+  resource limits: {cpus: 0.5, network: 2MB/s}
 topics:
   orders: {partitions: 1, replicas: [A, B, C], config: {min.insync.replicas: 2}}
 load: {topic: orders, rate: 100/s, engine: confluent-kafka}
@@ -62,10 +62,10 @@ def _events(run: RunFolder, kind: str) -> list[Event]:
     return [event for event in read_events(run.events) if event.kind == kind]
 
 
-def test_the_kernel_holds_every_broker_to_its_allowance(run: RunFolder) -> None:
+def test_the_kernel_holds_every_broker_to_its_resource_limits(run: RunFolder) -> None:
     """From the start on, again after a restart, and until the load ends; then the quota is lifted."""
-    given = [event for event in _events(run, "allowance") if event.detail["when"] == "given"]
-    ended = [event for event in _events(run, "allowance") if event.detail["when"] != "given"]
+    given = [event for event in _events(run, "resource_limits") if event.detail["when"] == "given"]
+    ended = [event for event in _events(run, "resource_limits") if event.detail["when"] != "given"]
 
     assert [event.target for event in given] == ["broker-1", "broker-2", "broker-3", "broker-2"]
     assert {event.detail["kernel"]["cpu_quota"] for event in [*given, *ended]} == {"10000 20000"}

@@ -49,14 +49,14 @@ def webhook() -> Iterator[tuple[str, list[dict[str, Any]]]]:
     server = HTTPServer(("127.0.0.1", 0), Taker)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
-    yield f"http://127.0.0.1:{server.server_address[1]}/night", posted
+    yield f"http://127.0.0.1:{server.server_address[1]}/nightly run", posted
     server.shutdown()
     thread.join()
     server.server_close()
 
 
 def _nightly(folder: Path, settings: Path, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "commands", "nightly", "--name", "night-1", "--settings", str(settings)]
+    command = [sys.executable, "-m", "commands", "nightly", "--name", "nightly-1", "--settings", str(settings)]
     return subprocess.run(
         [*command, "--runs", str(folder / "runs")],
         cwd=ROOT,
@@ -67,12 +67,12 @@ def _nightly(folder: Path, settings: Path, environment: dict[str, str]) -> subpr
     )
 
 
-def test_a_night_is_recorded_judged_and_told_and_goes_on(
+def test_a_nightly_run_is_recorded_judged_and_told_and_goes_on(
     tmp_path: Path, webhook: tuple[str, list[dict[str, Any]]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Three runs in their planned order, a page, JUnit and a post; started again it finds nothing left to record."""
     url, posted = webhook
-    monkeypatch.setenv("TOLD_OF_THE_NIGHT", url)
+    monkeypatch.setenv("TOLD_OF_THE_NIGHTLY_RUN", url)
     scenario, settings = tmp_path / "short.yaml", tmp_path / "nightly.yaml"
     scenario.write_text(yaml.safe_dump(SHORT))
     settings.write_text(
@@ -81,11 +81,11 @@ def test_a_night_is_recorded_judged_and_told_and_goes_on(
                 "scenarios": [str(scenario)],
                 "versions": ["3.9.1"],
                 "repetitions": 1,
-                "canary": {"scenario": str(scenario), "kafka": "3.9.1"},
+                "control": {"scenario": str(scenario), "kafka": "3.9.1"},
                 "runtime": "process",
                 "watch": {"latency_p50_ms": {"margin": 0.1}},
                 "baseline": {"releases": ["3.9.1"]},
-                "webhook": "TOLD_OF_THE_NIGHT",
+                "webhook": "TOLD_OF_THE_NIGHTLY_RUN",
             }
         )
     )
@@ -93,24 +93,24 @@ def test_a_night_is_recorded_judged_and_told_and_goes_on(
     done = _nightly(tmp_path, settings, dict(os.environ))
 
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "nightly night-1: 3 of 3 runs to record" in done.stdout
-    rows = archive.read(tmp_path / "archive", campaign="night-1")
+    assert "nightly nightly-1: 3 of 3 runs to record" in done.stdout
+    rows = archive.read(tmp_path / "archive", campaign="nightly-1")
     runs = {row["run_id"]: row for row in rows}
     in_order = [runs[run_id]["labels"]["role"] for run_id in sorted(runs)]
-    assert in_order == ["canary", "night", "canary"]
+    assert in_order == ["control", "matrix", "control"]
     assert {row["verdict"] for row in rows} == {"pass"}
     assert {"latency_p50_ms", "acked_per_s", "broker_cpu_s_per_gb"} <= {row["metric"] for row in rows}
-    night = tmp_path / "site" / "nightly" / "night-1"
-    assert {path.name for path in night.iterdir()} >= {"index.html", "result.json", "summary.json", "junit.xml"}
-    assert next(case.get("name") for case in ET.parse(night / "junit.xml").iter("testcase")) == "3.9.1"
-    assert "night-1" in (tmp_path / "site" / "index.html").read_text()
+    nightly_run = tmp_path / "site" / "nightly" / "nightly-1"
+    assert {path.name for path in nightly_run.iterdir()} >= {"index.html", "result.json", "summary.json", "junit.xml"}
+    assert next(case.get("name") for case in ET.parse(nightly_run / "junit.xml").iter("testcase")) == "3.9.1"
+    assert "nightly-1" in (tmp_path / "site" / "index.html").read_text()
     assert (tmp_path / "site" / PLOTLY).is_file()
-    assert [message["campaign"] for message in posted] == ["night-1"]
+    assert [message["campaign"] for message in posted] == ["nightly-1"]
 
-    (night / "result.json").unlink()
+    (nightly_run / "result.json").unlink()
     again = _nightly(tmp_path, settings, dict(os.environ))
 
-    assert "nightly night-1: 0 of 3 runs to record" in again.stdout
+    assert "nightly nightly-1: 0 of 3 runs to record" in again.stdout
     assert again.returncode == 0, again.stdout + again.stderr
-    assert (night / "result.json").is_file()
+    assert (nightly_run / "result.json").is_file()
     assert len({row["run_id"] for row in archive.read(tmp_path / "archive")}) == 3

@@ -1,4 +1,4 @@
-"""Every fault on real brokers: it bites, it is seen to bite, it is gone afterwards.
+"""Every fault on real brokers: it takes effect, that is verified, and so is its recovery.
 
 What a runtime does is tried on both; what Kafka is asked for, on one.
 """

@@ -98,7 +98,7 @@ def judged(
     min_isr: int = 2,
     more: str = "",
 ) -> Any:
-    """The verdict of a recorded run, all of whose faults bit and healed."""
+    """The verdict of a recorded run, all of whose faults took effect and healed."""
     told = folder / "judged.yaml"
     told.write_text(FRAME.format(phases=phases, brokers=brokers, disks=disks, min_isr=min_isr, more=more))
     run = experiment.prepare(str(told), kafka=kafka, runtime="docker", runs=folder, lease="process")

@@ -180,7 +180,7 @@ def test_a_wait_that_runs_out_is_evidence_and_an_error_of_the_harness_ends_the_e
     assert done.code == 2
     assert done.verdict["verdict"] == "unknown"
     assert any("leader changed" in reason for reason in done.verdict["reasons"])
-    assert any("no kill or stop in force" in reason for reason in done.verdict["reasons"])
+    assert any("no kill or stop active" in reason for reason in done.verdict["reasons"])
     assert [event.phase for event in done.events if event.kind == "phase_ended"] == ["in vain", "wrong"]
     assert recount(done.run)["sent"] > 200
     assert (done.run / "report" / "index.html").exists()

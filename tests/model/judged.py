@@ -28,7 +28,7 @@ from spark.checks.watermarks import Facts, Fault
 from spark.folder import recorded
 from spark.folder.tables import rows
 from spark.job import LIMITS, WHOLE
-from tests.model.replicated_log import BROKERS, EVICT_NS, Batch, History
+from tests.model.replicated_log import BROKERS, MAX_ISR_LAG_NS, Batch, History
 from tests.spark.folders import TP, batch, values
 
 WHERE = TP["topic"], TP["partition"]
@@ -63,8 +63,8 @@ def facts(history: History) -> Facts:
         states=states(history),
         starts=starts(history),
         faults=[Fault(*fault) for fault in history.faults],
-        max_isr_lag_ns=EVICT_NS,
-        least_isr=history.least_isr,
+        max_isr_lag_ns=MAX_ISR_LAG_NS,
+        effective_min_isr=history.effective_min_isr,
         strict_min_isr=history.strict_min_isr,
         lax_min_isr=not history.strict_min_isr,
     )
@@ -103,7 +103,7 @@ def checks(history: History) -> Iterator[tuple[str, Check]]:
     of_history = {
         "I19": elections.i19_one_leader_per_epoch(decided, lines, placed(history.views)),
         "I20": elections.i20_clean_election(decided),
-        "I21": elections.i21_history_in_order(decided, history.least_isr),
+        "I21": elections.i21_history_in_order(decided, history.effective_min_isr),
         "I25": elections.i25_boot_high_watermark(lines, placed(history.captures)),
     }
     for name, found in of_history.items():
@@ -197,7 +197,10 @@ class Tables:
     @cached_property
     def limits(self) -> DataFrame:
         return self._all(
-            LIMITS, lambda h: [{"max_isr_lag_ns": EVICT_NS, "least_isr": h.least_isr if h.strict_min_isr else 0}]
+            LIMITS,
+            lambda h: [
+                {"max_isr_lag_ns": MAX_ISR_LAG_NS, "effective_min_isr": h.effective_min_isr if h.strict_min_isr else 0}
+            ],
         )
 
     def cases(self) -> DataFrame:

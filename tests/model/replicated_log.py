@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 MS = 1_000_000
 TICK_NS = 100 * MS
 LAG_NS = 1_000 * MS  # replica.lag.time.max.ms
-EVICT_NS = LAG_NS * 3 // 2
+MAX_ISR_LAG_NS = LAG_NS * 3 // 2
 SESSION_NS = 800 * MS  # broker.session.timeout.ms
 REQUEST_NS = 400 * MS  # request.timeout.ms
 DELIVERY_NS = 1_500 * MS  # delivery.timeout.ms
@@ -165,17 +165,17 @@ class Producer:
 
 @dataclass
 class History:
-    """What could be recorded of the partition, in plain rows; ``drain_end`` is where the last reader stopped."""
+    """What could be recorded of the partition, in plain rows; ``drain_end`` is where the final drain stopped."""
 
     producers: list[Producer]
-    least_isr: int
+    effective_min_isr: int
     strict_min_isr: bool
     samples: list[dict[str, Any]] = field(default_factory=list)
     states: list[State] = field(default_factory=list)
     views: list[dict[str, Any]] = field(default_factory=list)
     lines: list[dict[str, Any]] = field(default_factory=list)
     captures: list[dict[str, Any]] = field(default_factory=list)
-    faults: list[list[int]] = field(default_factory=list)  # broker, asked, in force, healed
+    faults: list[list[int]] = field(default_factory=list)  # broker, asked, active, healed
     sends: list[dict[str, Any]] = field(default_factory=list)
     polls: list[dict[str, Any]] = field(default_factory=list)
     seeks: list[dict[str, Any]] = field(default_factory=list)
@@ -207,12 +207,12 @@ class Partition:
     """The partition, its controller and its clients, at one moment."""
 
     def __init__(
-        self, producers: Iterable[Producer], *, least_isr: int = 2, strict_min_isr: bool = True, flaw: str = ""
+        self, producers: Iterable[Producer], *, effective_min_isr: int = 2, strict_min_isr: bool = True, flaw: str = ""
     ) -> None:
         self.now = self.ticks = 0
         self.flaw = flaw
         self.replicas = {broker_id: Replica(broker_id) for broker_id in BROKERS}
-        self.history = History(list(producers), least_isr, strict_min_isr)
+        self.history = History(list(producers), effective_min_isr, strict_min_isr)
         self.producers = {producer.name: producer for producer in self.history.producers}
         self.heard = dict.fromkeys(BROKERS, 0)
         self.fenced: set[int] = set()
@@ -421,7 +421,7 @@ class Partition:
             leader.hw = leader.leo
         strict = self.history.strict_min_isr and self.flaw != "hw_ignores_min_isr"
         stuck = self.flaw == "new_leaders_hw_stays" and leader.told is not None and leader.told.epoch > 0
-        if stuck or (strict and len(leader.isr) < self.history.least_isr):
+        if stuck or (strict and len(leader.isr) < self.history.effective_min_isr):
             return
         waits = [leader.remote[b].leo for b in leader.isr | leader.joining if b != leader.broker_id]
         if self.flaw == "joins_behind":
@@ -606,7 +606,7 @@ class Partition:
         return True
 
     def _is_short(self, leader: Replica) -> bool:
-        return len(leader.isr) < self.history.least_isr and self.flaw != "acknowledges_below_min_isr"
+        return len(leader.isr) < self.history.effective_min_isr and self.flaw != "acknowledges_below_min_isr"
 
     def _take_late_requests(self, replica: Replica) -> None:
         """What came while it was paused; nobody waits for the answers any more."""
@@ -625,10 +625,10 @@ class Partition:
                 sending.in_flight = False  # NOT_LEADER_OR_FOLLOWER
                 producer.believes = self.state.leader if self.state.leader != NOBODY else producer.believes
                 return
-            alone = self.flaw == "acknowledges_below_min_isr" and len(leader.isr) < self.history.least_isr
+            alone = self.flaw == "acknowledges_below_min_isr" and len(leader.isr) < self.history.effective_min_isr
             early = alone or self.flaw == "acknowledges_early"
             if leader.runs and (producer.acks == "1" or leader.hw >= end or early):
-                if producer.acks == "1" or len(leader.isr | leader.joining) >= self.history.least_isr or early:
+                if producer.acks == "1" or len(leader.isr | leader.joining) >= self.history.effective_min_isr or early:
                     self._acknowledge(producer, sending)
                 else:
                     sending.in_flight = False  # NOT_ENOUGH_REPLICAS_AFTER_APPEND

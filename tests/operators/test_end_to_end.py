@@ -18,16 +18,13 @@ import pytest
 from history.events import read_events
 from history.folder import RunFolder
 from operators.airflow_home import HOMES, make_home
+from tests.operators.calls import AFTERWARDS, ALWAYS, END, PHASE, START
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 FAKE_WORLD = Path(__file__).parent / "fake_world"
 pytestmark = pytest.mark.pipeline
 
-PHASE = "run_phase 0 steady"
-SETUP = ["reap False", "prepare 3.9.1", "start_cluster", "create_topics", "start_clients", "capture before"]
-END = ["stop_producers", "quiesce", "drain", "capture after"]
-ALWAYS = ["stop_clients", "collect", "tear_down"]
-AFTERWARDS = ["judge", "publish"]
+SETUP = ["reap False", *START]
 
 
 @pytest.fixture(scope="module", autouse=True)

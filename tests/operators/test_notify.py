@@ -1,4 +1,4 @@
-"""The notifier posts a night's summary to a server on this machine, or says why it did not."""
+"""The notifier posts a nightly run's summary to a server on this machine, or says why it did not."""
 
 import json
 import threading
@@ -14,7 +14,7 @@ import pytest
 from campaigns.campaign import CampaignFolder
 from history.errors import BadInput, HarnessError
 from operators.notify import NightlyWebhook, post
-from tests.campaigns.nights import campaign_of, history
+from tests.campaigns.nightly_runs import campaign_of, history
 
 Posted = list[tuple[str, str, dict[str, Any]]]
 
@@ -64,8 +64,8 @@ def address(server: Server, path: str = "/hook") -> str:
 
 
 @pytest.fixture
-def night(tmp_path: Path) -> Path:
-    """The folder of a first night that is done."""
+def nightly_run(tmp_path: Path) -> Path:
+    """The folder of a first nightly run that is done."""
     from campaigns.nightly import campaign as nightly
 
     campaign = campaign_of(0)
@@ -75,46 +75,54 @@ def night(tmp_path: Path) -> Path:
     return folder.path
 
 
-def test_a_night_is_posted_as_airflow_would(night: Path, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_nightly_run_is_posted_as_airflow_would(
+    nightly_run: Path, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Called with a context, it renders its templates and posts to the address in the variable of the settings."""
     monkeypatch.setenv("PLIMSOLL_WEBHOOK", address(server))
 
-    NightlyWebhook(campaign="{{ folder }}")({"folder": str(night), **context()})
+    NightlyWebhook(campaign="{{ folder }}")({"folder": str(nightly_run), **context()})
 
     [(path, kind, message)] = server.posted
     assert (path, kind) == ("/hook", "application/json")
     assert message["text"].startswith("4 runs of 1 scenario on 2 versions: 0 correctness failures")
-    assert (message["campaign"], message["state"]) == ("night-00", "pass")
+    assert (message["campaign"], message["state"]) == ("nightly-00", "pass")
 
 
-def test_an_address_that_is_given_comes_first(night: Path, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_address_that_is_given_comes_first(
+    nightly_run: Path, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It wins over the variable."""
     monkeypatch.setenv("PLIMSOLL_WEBHOOK", address(server))
 
-    NightlyWebhook(campaign=str(night), url=address(server, "/mine"))(context())
+    NightlyWebhook(campaign=str(nightly_run), url=address(server, "/mine"))(context())
 
     assert [path for path, *_ in server.posted] == ["/mine"]
 
 
-def test_nothing_is_posted_without_an_address(night: Path, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_posted_without_an_address(
+    nightly_run: Path, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Which is no error: a webhook is nobody's duty."""
     monkeypatch.delenv("PLIMSOLL_WEBHOOK", raising=False)
-    NightlyWebhook(campaign=str(night))(context())
+    NightlyWebhook(campaign=str(nightly_run))(context())
 
     assert server.posted == []
 
 
-def test_a_night_without_a_result_is_told_of(night: Path, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It could not be planned, or its last task broke; a result of an earlier time is not tonight's."""
+def test_a_nightly_run_without_a_result_is_told_of(
+    nightly_run: Path, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It could not be planned, or its last task broke; a result of an earlier time is not this nightly run's."""
     monkeypatch.setenv("PLIMSOLL_WEBHOOK", address(server))
     NightlyWebhook(campaign="{{ none }}")({"none": None, **context("plan")})
-    NightlyWebhook(campaign=str(night))(context(after_s=60))
-    (night / "result.json").unlink()
-    NightlyWebhook(campaign=str(night))(context())
+    NightlyWebhook(campaign=str(nightly_run))(context(after_s=60))
+    (nightly_run / "result.json").unlink()
+    NightlyWebhook(campaign=str(nightly_run))(context())
 
     assert [message["text"] for *_, message in server.posted] == [
-        "Tonight there is no result: plan failed. Its log is in Airflow.",
-        *2 * ["Tonight there is no result: conclude failed. Its log is in Airflow."],
+        "This nightly run has no result: plan failed. Its log is in Airflow.",
+        *2 * ["This nightly run has no result: conclude failed. Its log is in Airflow."],
     ]
 
 

@@ -20,6 +20,7 @@ import pytest
 
 from history.errors import BadInput
 from operators import service
+from tests.operators.calls import AFTERWARDS, ALWAYS, END, PHASE, START
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 FAKE_WORLD = Path(__file__).parent / "fake_world"
@@ -41,7 +42,7 @@ class Airflow:
             return json.load(answer)
 
     def trigger(self, dag_id: str) -> str:
-        """Ask for a run; again where another task held SQLite's lock as it started (docs/airflow.md, traps)."""
+        """Ask for a run; again where another task held SQLite's lock as it started (docs/dev/traps.md)."""
         runs, body = f"/api/v2/dags/{dag_id}/dagRuns", {"logical_date": None, "conf": {}}
         try:
             answer = self.ask(runs, body)
@@ -93,16 +94,7 @@ def test_a_scheduler_runs_the_tasks_in_the_same_order(airflow: Airflow) -> None:
     """Nothing depends on how the tasks are run: the calls are those of ``make run``, and all is green."""
     state, tasks, calls = airflow.run_dag("steady")
 
-    recording = [
-        "prepare 3.9.1",
-        "start_cluster",
-        "create_topics",
-        "start_clients",
-        "capture before",
-        "run_phase 0 steady",
-    ]
-    ending = ["stop_producers", "quiesce", "drain", "capture after", "stop_clients", "collect", "tear_down"]
-    assert [*recording, *ending, "judge", "publish"] == calls
+    assert [*START, PHASE, *END, *ALWAYS, *AFTERWARDS] == calls
     assert state == "success"
     assert tasks.pop("watcher") == "skipped"
     assert {"success"} == set(tasks.values())
@@ -114,7 +106,7 @@ def test_a_scheduler_gives_a_broken_run_the_same_colours(airflow: Airflow) -> No
     """A phase that breaks: red, the rest of the experiment left out, the end green, the whole run red."""
     state, tasks, calls = airflow.run_dag("steady")
 
-    assert calls[-5:] == ["stop_clients", "collect", "tear_down", "judge", "publish"]
+    assert calls[-5:] == [*ALWAYS, *AFTERWARDS]
     assert state == "failed"
     assert [tasks[name] for name in ("phase_1_steady", "stop_producers", "capture_after")] == [
         "failed",

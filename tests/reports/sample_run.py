@@ -1,7 +1,7 @@
 """Writes a judged run folder as the rest of the project would leave it, with no Kafka at hand.
 
 Forty seconds, three replicas of orders-0: the follower on broker 3 lags from 5 s to 15 s and leaves the ISR,
-broker 1 (the leader) is killed at 22 s and comes back at 30 s. ``acks1`` is the same story with acks=1, a laggard
+broker 1 (the leader) is killed at 22 s and comes back at 30 s. ``acks1`` is the same run with acks=1, a laggard
 that is elected, and about 900 acknowledged records that nobody can read any more.
 """
 
@@ -155,9 +155,9 @@ def _anomalies(acks1: bool) -> Iterable[Row]:
             "seq": offset,
             "allowed": True,
             "allowed_why": "acks=1: a record that only the old leader held goes with it",
-            "story": f"producer-1 #{offset} was acknowledged at offset {offset} by broker 1 in epoch 4, above every "
-            f"high watermark seen then ({LOST_FROM}); broker 2 began epoch 5 at {LOST_FROM}, and broker 1 cut its log "
-            "there when it came back.",
+            "explanation": f"producer-1 #{offset} was acknowledged at offset {offset} by broker 1 in epoch 4, above "
+            f"every high watermark seen then ({LOST_FROM}); broker 2 began epoch 5 at {LOST_FROM}, and broker 1 cut "
+            "its log there when it came back.",
             "evidence": json.dumps({"acked_epoch": 4, "epoch_5_start": LOST_FROM, "high_watermark": LOST_FROM}),
         }
     yield {
@@ -169,8 +169,8 @@ def _anomalies(acks1: bool) -> Iterable[Row]:
         "seq": 23_003,
         "allowed": False,
         "allowed_why": None,
-        "story": f"Offset {LOST_FROM + 3} was acknowledged for producer-1 #21103 and later read as producer-1 #23003 "
-        "<script>alert(1)</script>.",
+        "explanation": f"Offset {LOST_FROM + 3} was acknowledged for producer-1 #21103 and later read as "
+        "producer-1 #23003 <script>alert(1)</script>.",
         "evidence": json.dumps({"acknowledged": 21_103, "read": 23_003}),
     }
 
@@ -345,7 +345,7 @@ def _verdict(acks1: bool) -> Row:
         }
     sentence = (
         "Every acknowledged record survived a lagging follower and a killed leader: "
-        "0 of 39,926 are lost, none is doubled."
+        "0 of 39,926 are lost, none is duplicated."
     )
     return {
         "verdict": "pass",

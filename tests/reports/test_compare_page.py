@@ -68,11 +68,11 @@ def test_versions_host_and_view_are_told():
         "same settings",
         "10, after 5 of base with itself",
         "30 of 30",
-        "stock",
+        "production",
     ):
         assert f"<dd>{fact}</dd>" in html
     assert "a difference is the code" in html
-    assert "a difference is what an upgrade brings" in render(a_result(view="shipped"), LINKS)
+    assert "a difference is what an upgrade brings" in render(a_result(view="default_settings"), LINKS)
     unfinalised = render(a_result(view="unfinalised"), LINKS)
     assert "before the upgrade is finalised" in unfinalised
     assert "before an upgrade is finalised was not tested" in html

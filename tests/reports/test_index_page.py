@@ -18,14 +18,14 @@ def _run(run_id: str, day: int, verdict: str = "pass", scenario: str = "steady")
 
 
 RUNS = [_run("run-1", 1), _run("run-1", 1), _run("run-2", 2, "fail", "acks1_lag_leader_kill"), _run("run-3", 3)]
-RESULT = {"campaign_id": "night-1", "created_at": "2026-01-02T01:00:00+00:00", "state": "fail"}
-NIGHT = Concluded("nightly", "nights/night-1/index.html", Summary(**RESULT, sentence="1 correctness failure."))
+RESULT = {"campaign_id": "nightly-1", "created_at": "2026-01-02T01:00:00+00:00", "state": "fail"}
+NIGHTLY_RUN = Concluded("nightly", "nightly/nightly-1/index.html", Summary(**RESULT, sentence="1 correctness failure."))
 LINKS = {"run-3": "../runs/run-3/report/index.html"}
 
 
 def test_runs_are_counted_once_and_stand_newest_first() -> None:
     """A run has a row for each metric in the archive and one on the page; only a folder that exists is linked."""
-    html = render(RUNS, [NIGHT], LINKS)
+    html = render(RUNS, [NIGHTLY_RUN], LINKS)
 
     assert "3 runs: 2 pass, 1 fail; 1 nightly run." in html
     table = html[html.index('id="table-all-runs"') :]
@@ -36,9 +36,9 @@ def test_runs_are_counted_once_and_stand_newest_first() -> None:
 
 def test_campaigns_say_their_sentence() -> None:
     """Each with its state and its address; a kind of which there is none says how to get one."""
-    html = render(RUNS, [NIGHT], {})
+    html = render(RUNS, [NIGHTLY_RUN], {})
 
-    assert '<a href="nights/night-1/index.html">night-1</a>' in html
+    assert '<a href="nightly/nightly-1/index.html">nightly-1</a>' in html
     assert "1 correctness failure." in html
     assert "make compare BASE=3.0.2 HEAD=3.1.2" in html
     assert "No nightly run yet" not in html
@@ -57,7 +57,9 @@ def test_an_empty_archive_says_how_to_begin() -> None:
 @pytest.mark.parametrize("width", WIDTHS)
 def test_it_opens_from_disk_for_everybody(browser: Browser, tmp_path: Path, width: int, scheme: str) -> None:
     """No network, no complaint, not too wide, accessible; the figure holds what its table holds."""
-    opened = open_page(browser, write(render(RUNS, [NIGHT], LINKS), tmp_path / "index.html", tmp_path), width, scheme)
+    opened = open_page(
+        browser, write(render(RUNS, [NIGHTLY_RUN], LINKS), tmp_path / "index.html", tmp_path), width, scheme
+    )
 
     assert (opened.complaints, opened.strangers, opened.overflow) == ([], [], 0)
     assert opened.inaccessible() == []

@@ -1,4 +1,4 @@
-"""The page of a night: everything that the result says, for everybody who looks."""
+"""The page of a nightly run: everything that the result says, for everybody who looks."""
 
 import re
 from pathlib import Path
@@ -8,26 +8,26 @@ from playwright.sync_api import Browser
 
 from history.results.nightly import NightlyResult
 from reports.nightly_page import render
-from reports.nightly_plots import nights_figure, own_of
+from reports.nightly_plots import nightly_runs_figure, own_of
 from reports.page import write
 from tests.reports.in_browser import SCHEMES, WIDTHS, Opened, open_page
-from tests.reports.nights import first_nights, late_night
+from tests.reports.nightly_runs import first_nightly_runs, late_nightly_run
 
 
 @pytest.fixture(scope="module")
 def late() -> NightlyResult:
-    """A night with something of everything."""
-    return late_night()
+    """A nightly run with something of everything."""
+    return late_nightly_run()
 
 
 @pytest.fixture(scope="module")
 def first() -> NightlyResult:
-    """The second night of all."""
-    return first_nights()
+    """The second nightly run of all."""
+    return first_nightly_runs()
 
 
 def links(result: NightlyResult) -> dict[str, str]:
-    """An address for every run of tonight."""
+    """An address for every run of in this nightly run."""
     return {run.run_id: f"../../../runs/{run.run_id}/report/index.html" for run in result.runs if run.run_id}
 
 
@@ -38,7 +38,7 @@ def section(html: str, name: str) -> str:
     return " ".join(re.sub(r"<script.*?</script>|<[^>]+>", " ", found[1], flags=re.DOTALL).split())
 
 
-def test_the_night_in_a_sentence(late: NightlyResult) -> None:
+def test_the_nightly_run_in_a_sentence(late: NightlyResult) -> None:
     """The result's own, with its state."""
     html = render(late, {})
 
@@ -69,7 +69,7 @@ def test_the_matrix_tells_every_cell(late: NightlyResult) -> None:
 
     assert "steady 1 missing, 2 pass 1 fail, 2 pass 3 pass" in told
     assert "transactions not planned 2 pass not planned" in told
-    assert f'href="{links(late)["night-12-steady-3.9.1-2"]}">1 fail, 2 pass</a>' in html
+    assert f'href="{links(late)["nightly-12-steady-3.9.1-2"]}">1 fail, 2 pass</a>' in html
     assert "waived by ada until 2026-12-31" in told
 
 
@@ -82,24 +82,26 @@ def test_changes_have_their_sizes_and_reasons(late: NightlyResult) -> None:
     assert "it was not rerun, so nothing is known yet" in told
 
 
-def test_a_first_night_says_what_it_does_not_know(first: NightlyResult) -> None:
+def test_a_first_nightly_run_says_what_it_does_not_know(first: NightlyResult) -> None:
     """No basis is neither steady nor hidden."""
     html = render(first, {})
 
     assert '<body data-verdict="pass">' in html
-    assert "Nothing was compared: no series has the 9 nights on one host that it needs." in section(html, "changes")
-    assert "0 of 12 have enough nights to compare" in html
-    assert section(html, "series").count("2 of the 9 nights that a comparison needs") == 13
+    assert "Nothing was compared: no series has the 9 nightly runs on one host that it needs." in section(
+        html, "changes"
+    )
+    assert "0 of 12 have enough nightly runs to compare" in html
+    assert section(html, "series").count("2 of the 9 nightly runs that a comparison needs") == 13
 
 
 def test_nothing_is_linked_that_is_not_there(late: NightlyResult) -> None:
-    """Without its link no run is linked, and of the earlier nights the one that has a page."""
-    html = render(late, {"night-11": "../night-11/index.html"})
+    """Without its link no run is linked, and of the earlier nightly runs the one that has a page."""
+    html = render(late, {"nightly-11": "../nightly-11/index.html"})
 
     addresses = re.findall(r'href="([^"#][^"]*)"', html)
     assert [address for address in addresses if "runs/" in address] == []
-    assert "../night-11/index.html" in addresses
-    assert "../night-10/index.html" not in addresses
+    assert "../nightly-11/index.html" in addresses
+    assert "../nightly-10/index.html" not in addresses
     assert "page removed" in section(html, "alerts")
 
 
@@ -109,9 +111,9 @@ def test_text_never_becomes_markup(late: NightlyResult) -> None:
     assert "elect_s, up to 30 %" in section(render(late, {}), "waivers")
 
 
-def test_a_night_without_a_run_has_a_page(first: NightlyResult) -> None:
+def test_a_nightly_run_without_a_run_has_a_page(first: NightlyResult) -> None:
     """No series, no figure, no host."""
-    empty = first.model_copy(update={name: [] for name in ("series", "cells", "runs", "nights", "hosts")})
+    empty = first.model_copy(update={name: [] for name in ("series", "cells", "runs", "nightly_runs", "hosts")})
 
     assert "No series has a figure yet." in render(empty, {})
 
@@ -122,7 +124,7 @@ def test_a_night_without_a_run_has_a_page(first: NightlyResult) -> None:
 def test_a_strip_for_each_scenario_and_a_line_for_each_version(late: NightlyResult) -> None:
     """Every version once in the legend; where a level changed there is a line."""
     own = own_of(late.series)["latency_p99_ms"]
-    figure = nights_figure(own)
+    figure = nightly_runs_figure(own)
 
     lines = [trace for trace in figure["data"] if trace["mode"] == "lines+markers"]
     assert {trace["yaxis"] for trace in lines} == {"y", "y2", "y3"}
@@ -133,7 +135,7 @@ def test_a_strip_for_each_scenario_and_a_line_for_each_version(late: NightlyResu
 
 def test_small_wobbles_look_small(late: NightlyResult) -> None:
     """A strip's scale spans a factor of 1.6 or more, and holds all its points."""
-    layout = nights_figure(own_of(late.series)["latency_p99_ms"])["layout"]
+    layout = nightly_runs_figure(own_of(late.series)["latency_p99_ms"])["layout"]
 
     for axis in ("yaxis", "yaxis2", "yaxis3"):
         low, high = layout[axis]["range"]
@@ -168,7 +170,7 @@ def test_figures_hold_what_their_tables_hold(browser: Browser, tmp_path: Path, l
     """Every drawn point stands in the table behind it, and every row is drawn: median, lowest and highest."""
     page = opened(browser, tmp_path, late)
 
-    for name in ("control", "nights-latency_p99_ms", "nights-elect_s"):
+    for name in ("control", "history-latency_p99_ms", "history-elect_s"):
         traces = page.drawn(name)
         rows = page.table(name)
         for start, column in ((0, 4), (1, 5), (2, 3)):  # a band's low and high, then its line
@@ -178,11 +180,11 @@ def test_figures_hold_what_their_tables_hold(browser: Browser, tmp_path: Path, l
 
 
 @pytest.mark.browser
-def test_a_first_night_is_drawn(browser: Browser, tmp_path: Path, first: NightlyResult) -> None:
+def test_a_first_nightly_run_is_drawn(browser: Browser, tmp_path: Path, first: NightlyResult) -> None:
     """Two points a line; the filter leaves one scenario's series."""
     page = opened(browser, tmp_path, first)
 
     assert page.complaints == []
-    assert {len(trace["y"]) for trace in page.drawn("nights-latency_p99_ms")} == {2}
+    assert {len(trace["y"]) for trace in page.drawn("history-latency_p99_ms")} == {2}
     page.page.fill("#filter-series", "elected")
     assert page.page.inner_text("[data-count=table-series]") == "3 of 13 shown"

@@ -107,7 +107,7 @@ def test_a_single_partition_needs_no_choice(tmp_path: Path) -> None:
 
 
 def test_text_of_a_run_cannot_become_markup(tmp_path: Path) -> None:
-    """A story or a phase name that looks like a script is shown, not run."""
+    """An explanation or a phase name that looks like a script is shown, not run."""
     html = _text(write_sample_run(tmp_path / "runs" / "run-1", acks1=True))
 
     assert "&lt;script&gt;alert(1)" in html

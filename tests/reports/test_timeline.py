@@ -47,7 +47,7 @@ def test_a_fault_lasts_until_its_recovery_was_verified() -> None:
 
 
 def test_a_fault_without_effect_is_not_taken_for_one_that_had_one() -> None:
-    """``bit: false`` and ``gone: false`` are kept, with the reason."""
+    """``effect_verified: false`` and ``recovery_verified: false`` are kept, with the reason."""
     run = _run(
         (0, "phase_started", "", "", {}),
         (1, "inject", "pause", "broker-1", {}),

@@ -155,7 +155,7 @@ class History:
         offsets = [{"capture": "before", **row, "high_watermark": 0, "log_end_offset": 0} for row in captured.values()]
         offsets += [{"capture": "after", **row} for row in captured.values()]
         silent = dict.fromkeys(("leader_epoch", "log_start_offset", "high_watermark", "log_end_offset"))
-        offsets += [{"capture": "steady: kill in force", **captured[1], **silent, "error": "connection refused"}]
+        offsets += [{"capture": "steady: kill active", **captured[1], **silent, "error": "connection refused"}]
         tables = {
             "sends": self.sends,
             "polls": self.polls,

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.pipeline  # many queries: it belongs to the part that m
 
 STEPS = st.lists(st.tuples(st.sampled_from(VERBS), st.integers(0, 5), st.integers(1, 4)), max_size=40)
 PLAIN = {"acks": "1", "idempotent": False}
-# Everything that the model can do, in a story of half a minute; producer 0 has acks=all, producer 1 acks=1.
+# Everything that the model can do, in half a minute; producer 0 has acks=all, producer 1 acks=1.
 EVENTFUL: list[Step] = [
     ("write", 0, 3), ("write", 1, 3), ("poll", 0, 0),
     # Broker 3 is held behind until it has left the ISR, and comes back.
@@ -60,9 +60,9 @@ def script(seed: int, steps: int = 20) -> list[Step]:
 
 @settings(max_examples=60, derandomize=True, deadline=None)
 @given(STEPS, st.integers(1, 3), st.booleans())
-def test_a_legal_history_violates_nothing(steps: list[Step], least_isr: int, strict_min_isr: bool) -> None:
+def test_a_legal_history_violates_nothing(steps: list[Step], effective_min_isr: int, strict_min_isr: bool) -> None:
     """Whatever happens to brokers, followers and answers: no check in plain Python finds fault with it."""
-    history = played(steps, least_isr=least_isr, strict_min_isr=strict_min_isr)
+    history = played(steps, effective_min_isr=effective_min_isr, strict_min_isr=strict_min_isr)
 
     assert [(name, check) for name, check in checks(history) if check.violated] == []
     assert disagreements(history) == []
@@ -75,7 +75,7 @@ OF_TRANSACTIONS = {"I26", "I27"}  # the model has none
 @pytest.fixture(scope="module")
 def told(spark):
     """Many legal histories and every illegal one, a topic each, judged in one pass of Spark."""
-    histories = [played(script(n), n, least_isr=1 + n % 2) for n in range(LEGAL)]
+    histories = [played(script(n), n, effective_min_isr=1 + n % 2) for n in range(LEGAL)]
     histories.append(played(EVENTFUL, LEGAL))
     a_consumer_seeks_back(histories[LEGAL])
     for number, flaw in enumerate(FLAWS, len(histories)):
@@ -246,7 +246,7 @@ def a_leader_goes_back(history: History) -> None:
 
 
 def a_record_is_from_nobody(history: History) -> None:
-    """The last reader saw a record that nobody sent."""
+    """The final drain read a record that nobody sent."""
     history.polls.append(history.polls[-1] | {"offset": history.drain_end, "seq": 9_999})
 
 
@@ -261,7 +261,7 @@ def a_written_record_is_denied(history: History) -> None:
 
 
 def an_offset_has_two_values(history: History) -> None:
-    """The live consumer and the last reader saw different records at an offset."""
+    """The live consumer and the final drain read different records at an offset."""
     one, other = [row for row in live(history) if row["producer_id"].startswith("all")][:2]
     one["seq"] = other["seq"]
 

@@ -82,7 +82,7 @@ def _start_failed(path):
 
 
 def test_verdicts(judged):
-    """A clean run passes, a broken promise fails, what cannot be judged is unknown; the worst makes the exit code."""
+    """A clean run passes, a violation fails, what cannot be judged is unknown; the worst makes the exit code."""
     _, code, verdicts = judged
 
     assert {name: v["verdict"] for name, v in verdicts.items()} == {
@@ -135,11 +135,11 @@ def test_what_judged_had_no_cluster_at_hand(judging_half, library):
 
 
 def test_a_broken_promise_is_counted_and_told(judged):
-    """Ten records are lost, each with its story; I15 fails on the segments."""
+    """Ten records are lost, each with its explanation; I15 fails on the segments."""
     root, _, verdicts = judged
     found = verdicts["promised"]
-    stories = [
-        r["story"]
+    explanations = [
+        r["explanation"]
         for r in pq.read_table(root / "promised/verdict/anomalies").to_pylist()
         if r["anomaly"] == "lost_write"
     ]
@@ -149,13 +149,13 @@ def test_a_broken_promise_is_counted_and_told(judged):
     assert found["delivery"]["acked"] == 50
     assert found["loss_rate"] == [0.2, 0.2]
     assert found["invariants"]["I15"]["verdict"] == "fail"
-    assert len(stories) == 10
+    assert len(explanations) == 10
     assert (
         "Record load-1/39 (acks=all) was acknowledged at +0.392 s while broker 1 led epoch 0 at offset 39; last seen "
         "before that: broker 1 at HW 30 and LEO 39, broker 2 at HW 29 and LEO 30, broker 3 at HW 29 and LEO 30; "
         "broker 2 began epoch 1 at offset 30 without it, seen at +0.400 s; broker 1's log end fell from 40 to 30 at "
         "+4.001 s."
-    ) in stories
+    ) in explanations
 
 
 def test_every_table_has_its_schema(judged):

@@ -38,14 +38,20 @@ def fetch_what_nodes_need(java: Java) -> None:
 
 
 def _check_java(client: docker.DockerClient, java: Java) -> None:
-    """One that was built for a newer system's libraries would let every server exit at once."""
-    home = str(java.home)
+    """One that was built for a newer system's libraries would let every server exit at once.
+
+    Of each image and Java that is tried once: a file in ``.cache/java-in-image`` says that it ran.
+    """
+    tag, home = node_image(client), str(java.home)
+    with trying(f"look at the node image {tag}"):
+        image_id = client.images.get(tag).id
+    known = CACHE / "java-in-image" / hashlib.sha256(f"{image_id} {home} {java}".encode()).hexdigest()[:16]
+    if known.is_file():
+        return
     mounts = {home: {"bind": home, "mode": "ro"}}
     with trying(f"run Java {java} in the node image"):
         try:
-            client.containers.run(
-                node_image(client), [java.command, "-version"], volumes=mounts, network_mode="none", remove=True
-            )
+            client.containers.run(tag, [java.command, "-version"], volumes=mounts, network_mode="none", remove=True)
         except ContainerError as error:
             stderr = error.stderr or b""
             output = (stderr if isinstance(stderr, str) else stderr.decode(errors="replace")).strip().splitlines()
@@ -53,6 +59,8 @@ def _check_java(client: docker.DockerClient, java: Java) -> None:
                 f"Java {java} does not run in the node image ({output[0] if output else 'no output'}); leave JAVA= "
                 "out, or name the folder of a JDK that is built for older systems, such as Temurin's."
             ) from error
+    known.parent.mkdir(parents=True, exist_ok=True)
+    known.touch()
 
 
 def node_image(client: docker.DockerClient) -> str:

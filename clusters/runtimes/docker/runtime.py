@@ -27,7 +27,7 @@ from clusters.waiting import wait_until
 from history.errors import BadInput, HarnessError
 
 NODE_LABEL = "plimsoll.node"
-FREEZE_LIMIT_S = 10.0
+PAUSE_LIMIT_S = 10.0
 
 
 class DockerRuntime:
@@ -114,11 +114,11 @@ class DockerRuntime:
     def pause(self, name: str) -> None:
         with trying(f"pause {name}"):
             wait_until(
-                lambda: self._is_frozen(name), limit_s=FREEZE_LIMIT_S, every_s=0.02, what=f"the kernel to freeze {name}"
+                lambda: self._is_paused(name), limit_s=PAUSE_LIMIT_S, every_s=0.02, what=f"the kernel to pause {name}"
             )
 
-    def _is_frozen(self, name: str) -> bool:
-        """Freeze; false when the kernel gave up, as it does while a busy host cannot stop every thread in time."""
+    def _is_paused(self, name: str) -> bool:
+        """Pause; false when the kernel gave up, as it does while a busy host cannot stop every thread in time."""
         try:
             self._daemon.container(name).pause()
         except APIError as error:

@@ -1,4 +1,4 @@
-"""Steps that break nothing: waiting, looking, and clients of the story's own."""
+"""Steps that break nothing: waiting, looking, and clients of the scenario's own."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Require(Step):
 
 
 class Heal(Step):
-    """End every fault of this phase that is still in force, and prove it."""
+    """End every fault of this phase that is still active, and prove it."""
 
     key = "heal"
     traits = frozenset[Trait]()
@@ -93,7 +93,7 @@ class DropCache(Step):
 class Write(Step):
     """Send so many records to a named broker with its own acks, beside or instead of the load.
 
-    A request holds one batch of ``batch`` records. In the background the story goes on meanwhile.
+    A request holds one batch of ``batch`` records. In the background the scenario goes on meanwhile.
     """
 
     key = "write"

@@ -1,4 +1,4 @@
-"""Steps that freeze, end, start or exchange a node's process."""
+"""Steps that pause, end, start or exchange a node's process."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FIXED_SETTINGS = frozenset(
 
 
 class Pause(Step):
-    """Freeze a node: its connections stay open, nothing answers."""
+    """Pause a node: its connections stay open, nothing answers."""
 
     key = "pause"
     traits = DOWN

@@ -43,12 +43,12 @@ def test_the_grid_is_run_in_an_order_of_its_own() -> None:
 
 
 def test_every_run_is_one_that_its_scenario_allows() -> None:
-    """Merged into the scenario's file, the changes give stock JVMs, the allowance, and rates of whole records."""
+    """Merged into the scenario's file, the changes give production JVMs, resource limits, and whole rates."""
     for item in campaign().items:
         told = load_scenario(item.scenario, item.changes)
-        assert (told.cluster.jvm, told.cluster.brokers) == ("stock", 3)
-        assert told.cluster.allowance is not None
-        assert told.cluster.allowance.cpus == 0.35
+        assert (told.cluster.jvm, told.cluster.brokers) == ("production", 3)
+        assert told.cluster.resource_limits is not None
+        assert told.cluster.resource_limits.cpus == 0.35
         assert told.load is not None
         assert (told.load.record_bytes, told.load.p99_limit) == (1000, 0.2)
 

@@ -47,7 +47,7 @@ def test_no_finite_catch_up_is_said_where_the_load_outruns_the_rate() -> None:
 
 
 def test_the_bottleneck_is_named_only_where_a_limit_explains_the_knee() -> None:
-    """CPU near its allowance does; far from it nothing measured does."""
+    """CPU near its resource limits does; far from it nothing measured does."""
 
     def idle(item: Item, row: dict[str, Any]) -> dict[str, Any]:
         return {**row, "value": row["value"] / 10} if row["metric"] == "broker_cpu_s_per_gb" else row

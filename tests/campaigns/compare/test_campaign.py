@@ -50,10 +50,10 @@ def test_both_runs_of_a_pair_aim_at_the_same_targets():
 
 
 def test_every_run_has_the_stock_jvm_and_records_why():
-    """On both sides, whatever else is changed; each broker has its allowance; base2 is base."""
+    """On both sides, whatever else is changed; each broker has its resource limits; base2 is base."""
     found = made(head={"kafka": "3.9.1", "changes": {"load": {"rate": 200}}}, changes={"load": {"record_bytes": 200}})
     by_role = {item.labels["role"]: item for item in found.items}
-    usual = {"jvm": "stock", "metrics": True, "allowance": {"cpus": 1.0}}
+    usual = {"jvm": "production", "metrics": True, "resource_limits": {"cpus": 1.0}}
 
     assert by_role["base"].changes == by_role["base2"].changes == {"cluster": usual, "load": {"record_bytes": 200}}
     assert by_role["head"].changes == {"cluster": usual, "load": {"record_bytes": 200, "rate": 200}}
@@ -73,25 +73,26 @@ def test_what_was_left_open_is_filled_in():
 def test_matched_keeps_the_short_timers_and_shipped_drops_them():
     """Shipped: Kafka's own lag time, session and heartbeat, and waits that are long enough for them."""
     name = "follower_lag_then_leader_kill"
-    matched, shipped = (
-        load_scenario(name, made(scenarios=name, view=view).items[-1].changes) for view in ("matched", "shipped")
+    same_settings, default_settings = (
+        load_scenario(name, made(scenarios=name, view=view).items[-1].changes)
+        for view in ("same_settings", "default_settings")
     )
 
-    assert matched.cluster.config == {"replica.lag.time.max.ms": "4000"}
-    assert shipped.cluster.config == {
+    assert same_settings.cluster.config == {"replica.lag.time.max.ms": "4000"}
+    assert default_settings.cluster.config == {
         "auto.leader.rebalance.enable": "true",
         "broker.heartbeat.interval.ms": "2000",
         "controlled.shutdown.retry.backoff.ms": "5000",
         "replica.high.watermark.checkpoint.interval.ms": "5000",
     }
-    assert [phase.steps[-2].limit for phase in matched.phases[2:]] == [60]
-    assert [phase.steps[-2].limit for phase in shipped.phases[2:]] == [120]
-    assert matched.topics == shipped.topics
+    assert [phase.steps[-2].limit for phase in same_settings.phases[2:]] == [60]
+    assert [phase.steps[-2].limit for phase in default_settings.phases[2:]] == [120]
+    assert same_settings.topics == default_settings.topics
 
 
 def test_each_side_is_shipped_with_the_timers_of_its_own_mode():
     """ZooKeeper's session is 18 s, KRaft's 9 s."""
-    found = made(base="2.8.2", scenarios="survived_faults", view="shipped").items
+    found = made(base="2.8.2", scenarios="survived_faults", view="default_settings").items
     timeouts = {item.kafka: item.changes["cluster"]["session_timeout"] for item in found}
 
     assert timeouts == {"2.8.2": "18s", "3.9.1": "9s"}
@@ -130,21 +131,21 @@ def test_a_version_may_be_compared_with_itself():
 def test_head_may_be_a_build_of_ones_own(own, monkeypatch):
     """A folder, an archive or an image: it has the mode of the version that it reports."""
     monkeypatch.setattr(campaign, "reported_version", lambda kafka: "4.4.0" if kafka == own else kafka)
-    assert {item.kafka for item in made(head=own, view="shipped").items} == {"3.9.0", own}
+    assert {item.kafka for item in made(head=own, view="default_settings").items} == {"3.9.0", own}
 
 
-def test_a_slowdown_is_planted_into_head_alone():
-    """The planted metric is a primary one, named before the first run; the two sides may be the same version."""
-    plant = {
+def test_a_slowdown_is_injected_into_head_alone():
+    """Its metric is a primary one, named before the first run; the two sides may be the same version."""
+    injected_slowdown = {
         "metric": "broker_cpu_s_per_gb@steady",
-        "changes": {"cluster": {"allowance": {"cpus": 0.5}}},
+        "changes": {"cluster": {"resource_limits": {"cpus": 0.5}}},
         "words": "half a CPU",
     }
-    found = made(head="3.9.0", plant=plant)
-    cpus = {item.labels["role"]: item.changes["cluster"]["allowance"]["cpus"] for item in found.items}
+    found = made(head="3.9.0", injected_slowdown=injected_slowdown)
+    cpus = {item.labels["role"]: item.changes["cluster"]["resource_limits"]["cpus"] for item in found.items}
 
     assert cpus == {"base": 1.0, "base2": 1.0, "head": 0.5}
-    assert found.settings["head"]["name"] == "Kafka 3.9.0, planted: half a CPU"
+    assert found.settings["head"]["name"] == "Kafka 3.9.0, injected slowdown: half a CPU"
 
 
 @pytest.mark.parametrize(
@@ -156,12 +157,12 @@ def test_a_slowdown_is_planted_into_head_alone():
         ({"head": "nonsense"}, "nonsense is no version"),
         ({"base": {"kafka": "2.8.2", "changes": {"cluster": {"mode": "kraft"}}}}, "KRaft as a preview only"),
         ({"runtime": "process"}, "comparisons need the docker runtime"),
-        ({"changes": {"cluster": {"jvm": "quick"}}}, "comparisons need jvm: stock"),
+        ({"changes": {"cluster": {"jvm": "fast_start"}}}, "comparisons need jvm: production"),
         ({"primary": {"loss_ratio": 0.1}}, "primary names 'loss_ratio'"),
         ({"primary": {"gc_ms@steady": 0.1}}, "primary names 'gc_ms@steady'"),
         ({"primary": {"latency_p99_ms@storm": 0.1}}, "no phase 'storm', known: steady"),
         ({"primary": {"latency_p99_ms@steady": 5}}, "is a share such as 0.05"),
-        ({"plant": {"metric": "elect_s", "changes": {}, "words": "x"}}, "planted metric is 'elect_s'"),
+        ({"injected_slowdown": {"metric": "elect_s", "changes": {}, "words": "x"}}, "injected slowdown is 'elect_s'"),
         ({"changes": {"load": {"rate": "fast"}}}, "no rate such as 1000/s"),
     ],
 )

@@ -73,7 +73,7 @@ def test_what_is_no_basis_for_a_comparison_says_why(about, why):
     [
         ({"head": {"host": "other"}}, "come from 2 hosts"),
         ({"head": {"runtime": "process"}}, "runtime process; a comparison needs runtime docker"),
-        ({"base2": {"jvm": "quick"}}, "jvm quick; a comparison needs jvm stock"),
+        ({"base2": {"jvm": "fast_start"}}, "jvm fast_start; a comparison needs jvm production"),
         ({"base2": {"kafka_jars_digest": "rebuilt"}}, "jars of base changed"),
         ({"base2": {"scenario_digest": "edited"}}, "scenario of base changed"),
     ],

@@ -129,8 +129,8 @@ def test_a_host_that_differs_from_itself_is_doubted():
 @pytest.mark.parametrize(("slower", "said"), [(0.10, "and was detected."), (0.02, "and was not detected.")])
 def test_an_injected_slowdown_is_named(slower, said):
     """Whether the metric that was named beforehand is called a regression."""
-    plant = {"metric": "latency_p99_ms@steady", "changes": {}, "words": "half a CPU"}
-    plan = campaign(plant=plant)
+    injected_slowdown = {"metric": "latency_p99_ms@steady", "changes": {}, "words": "half a CPU"}
+    plan = campaign(injected_slowdown=injected_slowdown)
 
     assert result(plan, rows(plan, slower)).further[-1] == f"A slowdown was injected on purpose (half a CPU) {said}"
 

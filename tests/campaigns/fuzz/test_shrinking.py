@@ -13,13 +13,13 @@ from campaigns.campaign import Campaign, CampaignFolder, Item
 from campaigns.fuzz import shrinking
 from campaigns.places import Places
 from clusters.scenario.scenario import Scenario, parse_scenario
-from clusters.scenario.schedules import Menu, rotation
+from clusters.scenario.schedules import FaultMix, randomised_schedule
 from history.errors import HarnessError
 from history.folder import RunFolder
 from history.results.schedules import ScheduleRun
 from tests.campaigns.sample_runs import sealed_run
 
-MIX = Menu.model_validate(
+MIX = FaultMix.model_validate(
     {
         "cluster": {"brokers": 2},
         "topics": {"orders": {"replicas": ["A", "B"]}},
@@ -33,7 +33,7 @@ MIX = Menu.model_validate(
 )
 DRAWN = next(
     schedule
-    for schedule in (rotation(MIX, seed=seed, length_s=40.0) for seed in range(20))
+    for schedule in (randomised_schedule(MIX, seed=seed, length_s=40.0) for seed in range(20))
     if {"kill", "pause"} <= {step.key for phase in schedule.phases for step in phase.steps}
 )
 

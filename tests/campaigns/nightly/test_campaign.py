@@ -1,4 +1,4 @@
-"""A night from its plan to its result: order, follow-up, alerts, words."""
+"""A nightly run from its plan to its result: order, follow-up, alerts, words."""
 
 from copy import deepcopy
 from typing import Any
@@ -10,7 +10,7 @@ from campaigns.nightly.settings import read_settings
 from clusters.paths import ROOT
 from history.errors import BadInput
 from history.results.nightly import NightlyResult, Series
-from tests.campaigns.nights import SETTINGS, Row, campaign_of, history, name_of, rerun, rows_of
+from tests.campaigns.nightly_runs import SETTINGS, Row, campaign_of, history, name_of, rerun, rows_of
 
 LATE = 14
 SLOW = {"4.3.0": (LATE, 1.2)}
@@ -18,43 +18,43 @@ WAIVER = {"scenario": "steady", "kafka": "4.3.0", "who": "ada", "why": "KAFKA-1"
 LOST = {"verdict": "fail", "sentence": "5 acknowledged records are gone.", "anomalies": {"lost_write": 5}}
 
 
-def result(rows: list[Row], night: int = LATE, **settings: Any) -> NightlyResult:
-    """What a night says."""
-    return nightly.result(campaign_of(night, **settings), rows)
+def result(rows: list[Row], nightly_run: int = LATE, **settings: Any) -> NightlyResult:
+    """What a nightly run says."""
+    return nightly.result(campaign_of(nightly_run, **settings), rows)
 
 
-def with_reruns(rows: list[Row], factor: float, night: int = LATE, **settings: Any) -> list[Row]:
-    """The same with the reruns that the night asks for, suspects slower than the release by a factor."""
-    campaign = campaign_of(night, **settings)
+def with_reruns(rows: list[Row], factor: float, nightly_run: int = LATE, **settings: Any) -> list[Row]:
+    """The same with the reruns that the nightly run asks for, candidates slower than the release by a factor."""
+    campaign = campaign_of(nightly_run, **settings)
     return rows + rows_of(campaign, nightly.follow_up(campaign, rows), rerun(factor))
 
 
-def failing(rows: list[Row], *nights: int, kafka: str = "4.3.0", **more: Any) -> list[Row]:
-    """The same with failing runs of a version on some nights."""
+def failing(rows: list[Row], *nightly_runs: int, kafka: str = "4.3.0", **more: Any) -> list[Row]:
+    """The same with failing runs of a version on some nightly runs."""
     rows = deepcopy(rows)
     for found in rows:
-        if found["kafka_version"] == kafka and found["labels"]["campaign"] in map(name_of, nights):
+        if found["kafka_version"] == kafka and found["labels"]["campaign"] in map(name_of, nightly_runs):
             found |= {**LOST, **more}
     return rows
 
 
 def series_of(told: NightlyResult, kafka: str = "4.3.0") -> Series:
     """The matrix's series of a version."""
-    [found] = [each for each in told.series if each.role == "night" and each.kafka_version == kafka]
+    [found] = [each for each in told.series if each.role == "matrix" and each.kafka_version == kafka]
     return found
 
 
 # --- the plan -------------------------------------------------------------------------------------------
 
 
-def test_the_canary_is_first_and_last_and_the_matrix_between() -> None:
+def test_the_control_is_first_and_last_and_the_matrix_between() -> None:
     """Every scenario on every version, as often as asked, each repetition whole and in an order of its own."""
     asked = {**SETTINGS, "scenarios": ["steady", "survived_faults", "transactions"], "repetitions": 2}
     campaign = nightly.plan(asked, campaign_id="n", created_at="2026-10-01T02:00:00+00:00", seed=3)
 
     roles = [item.labels["role"] for item in campaign.items]
     cells = [(item.scenario, item.kafka) for item in campaign.items[1:-1]]
-    assert roles == ["canary", *["night"] * 12, "canary"]
+    assert roles == ["control", *["matrix"] * 12, "control"]
     assert set(cells[:6]) == set(cells[6:])
     assert len(set(cells[:6])) == 6
     assert cells[:6] != cells[6:]
@@ -73,9 +73,9 @@ def test_the_seed_decides_the_order() -> None:
 
 def test_what_is_merged_into_scenarios_is_in_every_run() -> None:
     """And what cannot be merged is refused before anything runs, as is a scenario that is not there."""
-    stock = {"cluster": {"jvm": "stock"}}
+    changes = {"cluster": {"jvm": "production"}}
 
-    assert {str(item.changes) for item in campaign_of(0, changes=stock).items} == {str(stock)}
+    assert {str(item.changes) for item in campaign_of(0, changes=changes).items} == {str(changes)}
     with pytest.raises(BadInput):
         campaign_of(0, changes={"cluster": {"jvm": "fast"}})
     with pytest.raises(BadInput, match="There is no scenario 'stedy'"):
@@ -85,7 +85,7 @@ def test_what_is_merged_into_scenarios_is_in_every_run() -> None:
 # --- the follow-up ----------------------------------------------------------------------------------------
 
 
-def test_suspects_are_rerun_beside_a_release_in_turn() -> None:
+def test_candidates_are_rerun_beside_a_release_in_turn() -> None:
     """ABBA: each pair begins with the other one; labels name pair, order and role."""
     items = nightly.follow_up(campaign_of(LATE), history(LATE + 1, SLOW))
 
@@ -93,10 +93,10 @@ def test_suspects_are_rerun_beside_a_release_in_turn() -> None:
     assert [item.labels["order"] for item in items] == ["1", "2"] * 3
     roles = [item.labels["role"] for item in items]
     assert roles[:2] == roles[3:1:-1] == roles[4:]
-    assert {(item.labels["role"], item.kafka) for item in items} == {("suspect", "4.3.0"), ("baseline", "3.9.1")}
+    assert {(item.labels["role"], item.kafka) for item in items} == {("candidate", "4.3.0"), ("baseline", "3.9.1")}
 
 
-def test_a_night_that_is_resumed_asks_for_the_same_reruns() -> None:
+def test_a_nightly_run_that_is_resumed_asks_for_the_same_reruns() -> None:
     """Reruns that are there already do not change which are asked for."""
     rows = history(LATE + 1, SLOW)
     campaign = campaign_of(LATE)
@@ -105,23 +105,23 @@ def test_a_night_that_is_resumed_asks_for_the_same_reruns() -> None:
 
 
 def test_reruns_have_a_limit_and_the_largest_change_comes_first() -> None:
-    """Two suspects and room for one: the one that is slower; room for none: nothing."""
+    """Two candidate regressions and room for one: the one that is slower; room for none: nothing."""
     asked: dict[str, Any] = {"versions": ["2.8.2", "3.9.1", "4.3.0"], "baseline": {"releases": ["3.9.1", "2.8.2"]}}
     rows = history(LATE + 1, {"2.8.2": (LATE, 1.2), "4.3.0": (LATE, 1.5)}, **asked)
 
-    def suspects(most: int) -> list[str]:
-        campaign = campaign_of(LATE, **asked, confirm={"pairs": 3, "suspects": most})
+    def candidates(most: int) -> list[str]:
+        campaign = campaign_of(LATE, **asked, confirm={"pairs": 3, "candidates": most})
         items = nightly.follow_up(campaign, rows)
-        return list(dict.fromkeys(item.labels["suspect"] for item in items))
+        return list(dict.fromkeys(item.labels["candidate"] for item in items))
 
-    assert suspects(0) == []
-    assert suspects(1) == ["steady on 4.3.0"]
-    assert suspects(2) == ["steady on 4.3.0", "steady on 2.8.2"]
+    assert candidates(0) == []
+    assert candidates(1) == ["steady on 4.3.0"]
+    assert candidates(2) == ["steady on 4.3.0", "steady on 2.8.2"]
 
 
 def test_a_release_is_rerun_beside_another_one() -> None:
     """3.9.1 is slow itself: the next release is asked; where there is none, nothing can be confirmed."""
-    slow = history(LATE + 1, {"night": (LATE, 1.2), "4.3.0": (LATE, 1 / 1.2)})
+    slow = history(LATE + 1, {"matrix": (LATE, 1.2), "4.3.0": (LATE, 1 / 1.2)})
 
     def releases(names: list[str]) -> set[str]:
         items = nightly.follow_up(campaign_of(LATE, baseline={"releases": names}), slow)
@@ -135,7 +135,7 @@ def test_a_release_is_rerun_beside_another_one() -> None:
 
 
 def test_a_correctness_failure_alerts_at_once() -> None:
-    """On the first night of all, with no basis for anything else; its runs are named."""
+    """On the first nightly run of all, with no basis for anything else; its runs are named."""
     told = result(failing(history(1), 0), 0)
 
     assert (told.state, told.failures[0].status) == ("fail", "new")
@@ -143,24 +143,24 @@ def test_a_correctness_failure_alerts_at_once() -> None:
         "4 runs of 1 scenario on 2 versions: 1 correctness failure (1 new), 0 confirmed slowdowns; nothing"
     )
     [alert] = told.alerts
-    assert (alert.kind, alert.runs) == ("correctness", ["night-00-steady-4.3.0-1"])
+    assert (alert.kind, alert.runs) == ("correctness", ["nightly-00-steady-4.3.0-1"])
     assert alert.text == "steady on 4.3.0 failed in 1 of 1 runs: 5 acknowledged records are gone."
 
 
 @pytest.mark.parametrize(
     ("more", "status", "first"),
     [
-        ({}, "known", "night-01"),
-        ({"broken": ["I6"]}, "new", "night-02"),
-        ({"anomalies": {}, "broken": ["I6"]}, "new", "night-02"),
+        ({}, "known", "nightly-01"),
+        ({"broken": ["I6"]}, "new", "nightly-02"),
+        ({"anomalies": {}, "broken": ["I6"]}, "new", "nightly-02"),
     ],
 )
-def test_a_failure_is_known_if_an_earlier_night_showed_all_of_it(more: Any, status: str, first: str) -> None:
+def test_a_failure_is_known_if_an_earlier_nightly_run_showed_all_of_it(more: Any, status: str, first: str) -> None:
     """One thing more, or another, is a new failure. Known ones still alert."""
     rows = failing(failing(history(3), 1), 2, **more)
     [failure] = result(rows, 2).failures
 
-    assert (failure.status, failure.first_night) == (status, first)
+    assert (failure.status, failure.first_nightly_run) == (status, first)
     assert len(result(rows, 2).alerts) == 1
 
 
@@ -226,7 +226,7 @@ def test_what_versions_do_by_design_is_no_finding() -> None:
 
 
 def test_a_missing_run_is_told() -> None:
-    """The harness broke, or the night was cut short: the night is not green."""
+    """The harness broke, or the nightly run was cut short: the nightly run is not green."""
     told = result(history(LATE + 1)[:-2])
 
     assert told.state == "unknown"
@@ -244,7 +244,7 @@ def test_a_run_without_a_verdict_is_told() -> None:
     assert "1 run without a verdict" in told.sentence
 
 
-def test_a_night_without_any_run_has_a_result() -> None:
+def test_a_nightly_run_without_any_run_has_a_result() -> None:
     """Everything is missing, and nothing else is said."""
     told = result([], 0)
 
@@ -254,9 +254,9 @@ def test_a_night_without_any_run_has_a_result() -> None:
 # --- the result: performance ----------------------------------------------------------------------------------
 
 
-def test_a_suspicion_alone_alerts_nobody() -> None:
+def test_a_candidate_alone_alerts_nobody() -> None:
     """Nothing was rerun: open, and no alert."""
-    told = result(history(LATE + 1, SLOW), confirm={"suspects": 0})
+    told = result(history(LATE + 1, SLOW), confirm={"candidates": 0})
 
     assert (told.alerts, told.state) == ([], "unknown")
     assert "1 candidate regression not settled" in told.sentence
@@ -272,14 +272,14 @@ def test_a_confirmed_slowdown_alerts() -> None:
     )
     [alert] = told.alerts
     assert alert.text.startswith("p99 latency, steady on 4.3.0: +20.")
-    assert alert.text.endswith("since night-14")
+    assert alert.text.endswith("since nightly-14")
     assert (alert.kind, alert.status, len(alert.runs)) == ("performance", "new", 6)
     confirmed = series_of(told).confirmation
     assert confirmed.low_percent < 20 < confirmed.high_percent
 
 
-def test_a_refuted_suspicion_does_not() -> None:
-    """It is told, and the night is green."""
+def test_a_refuted_candidate_does_not() -> None:
+    """It is told, and the nightly run is green."""
     told = result(with_reruns(history(LATE + 1, SLOW), 1.0))
 
     assert (told.alerts, told.state, series_of(told).state) == ([], "pass", "refuted")
@@ -287,19 +287,19 @@ def test_a_refuted_suspicion_does_not() -> None:
 
 
 def test_an_earlier_confirmation_goes_on_as_known() -> None:
-    """The night after needs no rerun, and still alerts."""
+    """The nightly run after needs no rerun, and still alerts."""
     rows = history(LATE + 2, SLOW)
     rows += with_reruns(history(LATE + 1, SLOW), 1.2)[len(history(LATE + 1)) :]
     told = result(rows, LATE + 1)
 
     assert [alert.status for alert in told.alerts] == ["known"]
-    assert series_of(told).confirmation.night == name_of(LATE)
+    assert series_of(told).confirmation.nightly_run == name_of(LATE)
 
 
 def test_alerts_about_performance_have_a_budget() -> None:
     """What is over it is kept with the reason; correctness does not count."""
     rows = failing(with_reruns(history(LATE + 1, SLOW), 1.2), LATE, kafka="3.9.1")
-    rows = [found for found in rows if found["labels"]["role"] in ("night", "canary") or found["verdict"] == "pass"]
+    rows = [found for found in rows if found["labels"]["role"] in ("matrix", "control") or found["verdict"] == "pass"]
     told = result(with_reruns(history(LATE + 1, SLOW), 1.2), alerts=0)
 
     assert told.alerts == []
@@ -310,13 +310,13 @@ def test_alerts_about_performance_have_a_budget() -> None:
     assert [alert.kind for alert in result(rows, alerts=0).alerts] == ["correctness", "correctness"]
 
 
-def test_what_the_host_is_suspected_of_is_no_pass() -> None:
-    """The canary moved by half as much, which is below its own margin: series and suspicion are named."""
-    factor = {"4.3.0": (LATE - 3, 1.07), "canary": (LATE - 3, 1.04)}
+def test_what_the_host_is_candidateed_of_is_no_pass() -> None:
+    """The control moved by half as much, which is below its own margin: series and candidate regression are named."""
+    factor = {"4.3.0": (LATE - 3, 1.07), "control": (LATE - 3, 1.04)}
     told = result(history(LATE + 1, factor))
-    canary = [each.state for each in told.series if each.role == "canary"]
+    control = [each.state for each in told.series if each.role == "control"]
 
-    assert (series_of(told).state, canary, told.state) == ("host", ["steady"], "unknown")
+    assert (series_of(told).state, control, told.state) == ("host", ["steady"], "unknown")
     assert told.sentence.endswith(
         "; the control changed together with p99 latency, steady on 4.3.0, so the host is the likely cause."
     )
@@ -326,64 +326,64 @@ def test_what_the_host_is_suspected_of_is_no_pass() -> None:
     )
 
 
-def test_a_night_that_became_too_slow_to_measure_is_not_green() -> None:
-    """All runs of a version passed and missed their load: its series is named, and the night is open."""
+def test_a_nightly_run_that_became_too_slow_to_measure_is_not_green() -> None:
+    """All runs of a version passed and missed their load: its series is named, and the nightly run is open."""
     rows = history(LATE + 1)
     for found in rows:
         if found["kafka_version"] == "4.3.0" and found["labels"]["campaign"] == name_of(LATE):
             found |= {"trusted": False, "note": "80.0% of the offered load was acknowledged in time"}
     told = result(rows)
 
-    assert (told.state, series_of(told).state) == ("unknown", "silent")
+    assert (told.state, series_of(told).state) == ("unknown", "missing data")
     assert "1 series with missing data" in told.sentence
     assert series_of(told).why.endswith("80.0% of the offered load was acknowledged in time")
     assert result(history(LATE + 1)).state == "pass"
 
 
-def test_a_canary_without_a_figure_is_missing() -> None:
+def test_a_control_without_a_figure_is_missing() -> None:
     """It ran, and says nothing of the host."""
     rows = history(LATE + 1)
     for found in rows:
-        if found["labels"]["role"] == "canary" and found["labels"]["campaign"] == name_of(LATE):
+        if found["labels"]["role"] == "control" and found["labels"]["campaign"] == name_of(LATE):
             found |= {"trusted": False, "note": "the host was under pressure"}
 
     assert result(rows).control.state == "missing"
     assert result(rows).sentence.endswith("the control is missing.")
 
 
-def test_a_history_of_sixty_nights_with_a_planted_change() -> None:
-    """12 % slower from night 45 on: the right night and size; no night before it suspects anything."""
+def test_a_history_of_sixty_nightly_runs_with_an_injected_change() -> None:
+    """12 % slower from nightly run 45 on: the right run and size; no run before it has a candidate regression."""
     rows = history(60, {"4.3.0": (45, 1.12)})
 
     last = series_of(result(rows, 59))
-    assert (last.state, last.change.since) == ("suspect", "night-45")
+    assert (last.state, last.change.since) == ("candidate", "nightly-45")
     assert last.change.percent == pytest.approx(12, abs=1)
     assert last.change.low_percent < 12 < last.change.high_percent
-    assert [night for night in range(9, 45) if nightly.follow_up(campaign_of(night), rows)] == []
+    assert [nightly_run for nightly_run in range(9, 45) if nightly.follow_up(campaign_of(nightly_run), rows)] == []
     assert nightly.follow_up(campaign_of(45), rows) != []
 
 
-def test_a_history_of_sixty_nights_without_a_change() -> None:
-    """Nothing is rerun on any night, and the last one is green."""
+def test_a_history_of_sixty_nightly_runs_without_a_change() -> None:
+    """Nothing is rerun on any nightly run, and the last one is green."""
     rows = history(60)
 
-    assert [night for night in range(9, 60) if nightly.follow_up(campaign_of(night), rows)] == []
+    assert [nightly_run for nightly_run in range(9, 60) if nightly.follow_up(campaign_of(nightly_run), rows)] == []
     told = result(rows, 59)
     assert (told.state, told.alerts) == ("pass", [])
-    assert len(told.nights) == 60
+    assert len(told.nightly_runs) == 60
 
 
 def test_what_began_anew_is_noted() -> None:
     """A new host, or a scenario that changed."""
-    tonight = campaign_of(LATE)
+    current = campaign_of(LATE)
 
     def notes(**more: Any) -> list[str]:
-        return list(result(history(LATE) + rows_of(tonight, tonight.items, lambda _: 20.0, **more)).notes)
+        return list(result(history(LATE) + rows_of(current, current.items, lambda _: 20.0, **more)).notes)
 
     assert notes() == []
     assert notes(host="host-b") == [
-        "The host is not the one of night-13 (its fingerprint changed), so every series begins anew."
+        "The host is not the one of nightly-13 (its fingerprint changed), so every series begins anew."
     ]
     assert notes(scenario_digest="new") == [
-        "Changed since night-13, so that its series begin anew: steady, transactions."
+        "Changed since nightly-13, so that its series begin anew: steady, transactions."
     ]

@@ -14,7 +14,7 @@ from campaigns.nightly.outputs import expired, junit, linked, prune, summary, wr
 from campaigns.nightly.settings import check
 from history.results.nightly import Alert, NightlyResult
 from tests.campaigns.nightly.test_campaign import LATE, SLOW, WAIVER, failing, result, with_reruns
-from tests.campaigns.nights import FIRST, SETTINGS, campaign_of, history
+from tests.campaigns.nightly_runs import FIRST, SETTINGS, campaign_of, history
 
 
 def cases(told: NightlyResult) -> dict[str, str]:
@@ -35,30 +35,30 @@ def cases(told: NightlyResult) -> dict[str, str]:
     return found
 
 
-CANARY = "correctness.transactions/3.9.1"
+CONTROL = "correctness.transactions/3.9.1"
 OLD, NEW = "correctness.steady/3.9.1", "correctness.steady/4.3.0"
 P99 = "performance.steady.4.3.0/latency_p99_ms"
 P99_OLD = "performance.steady.3.9.1/latency_p99_ms"
 
 
-def test_a_quiet_night_passes() -> None:
-    """A case for each scenario and version, the canary's too, and for each series of the matrix."""
-    assert cases(result(history(LATE + 1))) == dict.fromkeys((CANARY, OLD, NEW, P99, P99_OLD), "passed")
+def test_a_quiet_nightly_run_passes() -> None:
+    """A case for each scenario and version, the control's too, and for each series of the matrix."""
+    assert cases(result(history(LATE + 1))) == dict.fromkeys((CONTROL, OLD, NEW, P99, P99_OLD), "passed")
 
 
 def test_no_basis_is_skipped_and_not_passed() -> None:
-    """The reason says how many nights there are."""
+    """The reason says how many nightly runs there are."""
     told = result(history(2), 1)
 
     assert (cases(told)[P99], cases(told)[NEW]) == ("skipped", "passed")
-    assert "2 of the 9 nights" in junit(told)
+    assert "2 of the 9 nightly runs" in junit(told)
 
 
 @pytest.mark.parametrize(
     ("factor", "outcome"), [(1.2, "failure"), (1.0, "passed"), (1.03, "skipped")], ids=["confirmed", "refuted", "open"]
 )
 def test_only_what_is_confirmed_fails(factor: float, outcome: str) -> None:
-    """A suspicion that reruns did not settle is skipped: it is neither."""
+    """A candidate regression that reruns did not settle is skipped: it is neither."""
     assert cases(result(with_reruns(history(LATE + 1, SLOW), factor)))[P99] == outcome
 
 
@@ -112,19 +112,19 @@ def test_both_are_written_beside_the_result(tmp_path: Path) -> None:
 
 
 def gone(rows: list[dict[str, Any]], kept: tuple[str, ...] = (), **retention: int) -> set[str]:
-    """The nights that lose runs, on the fifth one."""
+    """The nightly runs that lose runs, on the fifth one."""
     settings = check({**SETTINGS, "retention": retention})
     found = expired(rows, settings, FIRST + timedelta(days=5), kept)
     started = {row["run_id"]: row["started_at"] for row in rows}
     assert [started[run] for run in found] == sorted(started[run] for run in found)
-    return {run[:8] for run in found}
+    return {run[:10] for run in found}
 
 
 def test_old_run_folders_may_go() -> None:
-    """By age, and by how many there are (four a night)."""
-    assert gone(history(5), days=3) == {"night-00", "night-01"}
+    """By age, and by how many there are (four a nightly run)."""
+    assert gone(history(5), days=3) == {"nightly-00", "nightly-01"}
     assert gone(history(5), days=30) == set()
-    assert gone(history(5), runs=8) == {"night-00", "night-01", "night-02"}
+    assert gone(history(5), runs=8) == {"nightly-00", "nightly-01", "nightly-02"}
 
 
 def test_what_a_failure_leads_to_stays() -> None:
@@ -139,36 +139,36 @@ def test_what_a_failure_leads_to_stays() -> None:
     assert len(may_go) == len(history(LATE + 1))
 
 
-def test_runs_that_no_night_made_stay() -> None:
+def test_runs_that_no_nightly_run_made_stay() -> None:
     """What somebody recorded by hand is not ours to remove."""
     rows = [{**row, "labels": {}} for row in history(5)]
 
     assert gone(rows, days=1) == set()
 
 
-def test_the_night_that_raised_it_is_what_links_to_it() -> None:
+def test_the_nightly_run_that_raised_it_is_what_links_to_it() -> None:
     """Suppressed alerts lead to their runs as well."""
     told = nightly.result(campaign_of(LATE, alerts=0), with_reruns(history(LATE + 1, SLOW), 1.2))
 
     assert len(linked(told)) == 6
 
 
-def test_folders_are_removed_but_not_what_any_night_leads_to(tmp_path: Path) -> None:
+def test_folders_are_removed_but_not_what_any_nightly_run_leads_to(tmp_path: Path) -> None:
     """Only folders of the archive's runs, only those that expired; a stranger beside them stays."""
     rows = history(5)
     for run in [*(row["run_id"] for row in rows), "by-hand"]:
         (tmp_path / "runs" / run).mkdir(parents=True)
     kept = rows[0]["run_id"]
-    (tmp_path / "nights" / "night-00").mkdir(parents=True)
+    (tmp_path / "nightly_runs" / "nightly-00").mkdir(parents=True)
     alert = Alert(kind="performance", status="new", text="", runs=[kept])
     raised = result(rows[:4], 0).model_copy(update={"alerts": [alert]})
-    raised.write(tmp_path / "nights" / "night-00" / "result.json")
+    raised.write(tmp_path / "nightly_runs" / "nightly-00" / "result.json")
     settings = check({**SETTINGS, "retention": {"days": 3}})
 
-    removed = prune(tmp_path / "runs", tmp_path / "nights", rows, settings, FIRST + timedelta(days=5))
+    removed = prune(tmp_path / "runs", tmp_path / "nightly_runs", rows, settings, FIRST + timedelta(days=5))
 
     left = {path.name for path in (tmp_path / "runs").iterdir()}
-    assert {run[:8] for run in removed} == {"night-00", "night-01"}
+    assert {run[:10] for run in removed} == {"nightly-00", "nightly-01"}
     assert left.isdisjoint(removed)
     assert {kept, "by-hand"} <= left
-    assert prune(tmp_path / "runs", tmp_path / "nights", rows, settings, FIRST + timedelta(days=5)) == []
+    assert prune(tmp_path / "runs", tmp_path / "nightly_runs", rows, settings, FIRST + timedelta(days=5)) == []

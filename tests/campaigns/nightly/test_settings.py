@@ -1,4 +1,4 @@
-"""Settings of a night: what the files say, what is refused and in which words."""
+"""Settings of a nightly run: what the files say, what is refused and in which words."""
 
 import re
 from copy import deepcopy
@@ -10,8 +10,8 @@ import pytest
 
 from campaigns.nightly.settings import (
     Baseline,
-    Canary,
     Confirm,
+    ControlScenario,
     Retention,
     Settings,
     Waiver,
@@ -21,7 +21,7 @@ from campaigns.nightly.settings import (
 )
 from clusters.scenario.scenario import load_scenario
 from history.errors import BadInput
-from tests.campaigns.nights import SETTINGS
+from tests.campaigns.nightly_runs import SETTINGS
 
 ROOT = Path(__file__).resolve().parents[3]
 ENTRY: dict[str, Any] = {
@@ -46,14 +46,14 @@ def changed(path: str, value: Any) -> dict[str, Any]:
     return told
 
 
-def test_the_nightly_file_is_three_by_three_with_a_canary() -> None:
+def test_the_nightly_file_is_three_by_three_with_a_control() -> None:
     """The file of the project can be read, and all its scenarios exist."""
     asked = check(read_settings(ROOT / "nightly.yaml"))
 
     assert len(asked.scenarios) >= 3
     assert len(asked.versions) >= 3
-    assert [load_scenario(name, asked.changes).cluster.jvm for name in asked.scenarios] == ["stock"] * 3
-    assert asked.canary.kafka in asked.versions
+    assert [load_scenario(name, asked.changes).cluster.jvm for name in asked.scenarios] == ["production"] * 3
+    assert asked.control.kafka in asked.versions
 
 
 @pytest.mark.parametrize(
@@ -147,7 +147,7 @@ def test_every_setting_is_explained() -> None:
     """docs/nightly.md has a row for each, those of its parts included."""
     text = (ROOT / "docs" / "nightly.md").read_text()
     parts = {
-        "canary": Canary,
+        "control": ControlScenario,
         "watch.<metric>": Watch,
         "baseline": Baseline,
         "confirm": Confirm,

@@ -1,4 +1,4 @@
-"""Series, change points, the canary and confirmations on values that can be checked by eye."""
+"""Series, change points, the control and confirmations on values that can be checked by eye."""
 
 import math
 from typing import Any
@@ -10,10 +10,9 @@ from scipy import stats
 
 from campaigns.statistics import changes
 from campaigns.statistics.changes import (
-    MIN_NIGHTS,
-    Point,
-    canary_moved,
+    MIN_NIGHTLY_RUNS,
     confirm,
+    control_moved,
     is_good,
     latest_change,
     series,
@@ -21,6 +20,7 @@ from campaigns.statistics.changes import (
     window,
     worst_change,
 )
+from history.results.nightly import Point
 
 QUIET = [3.00, 3.01, 2.99, 3.02, 2.98, 3.00, 3.01, 2.99, 3.00, 3.01, 2.99, 3.00]  # logarithms
 ROW: dict[str, Any] = {
@@ -39,30 +39,34 @@ ROW: dict[str, Any] = {
 }
 
 
-def row(night: int, value: float | None, **more: Any) -> dict[str, Any]:
-    """A run of a night."""
-    at = f"2026-10-{night:02d}T02:00:00+00:00"
-    return {**ROW, "value": value, "started_at": at, "labels": {"campaign": f"n{night}"}, **more}
+def row(nightly_run: int, value: float | None, **more: Any) -> dict[str, Any]:
+    """A run of a nightly run."""
+    at = f"2026-10-{nightly_run:02d}T02:00:00+00:00"
+    return {**ROW, "value": value, "started_at": at, "labels": {"campaign": f"n{nightly_run}"}, **more}
 
 
 def points(values: list[float], first: int = 0) -> list[Point]:
-    """A point a night from logarithms, the nights being n0, n1, …"""
-    return [
-        Point(f"n{night}", f"{night:03d}", math.exp(log), math.exp(log), math.exp(log), 1)
-        for night, log in enumerate(values, first)
-    ]
+    """A point a nightly run from logarithms, the nightly runs being n0, n1, …"""
+    return [_point(number, math.exp(log)) for number, log in enumerate(values, first)]
+
+
+def _point(number: int, value: float) -> Point:
+    return Point(nightly_run=f"n{number}", at=f"{number:03d}", value=value, low=value, high=value, runs=1)
 
 
 # --- series ---------------------------------------------------------------------------------------
 
 
-def test_a_night_is_the_median_of_its_runs() -> None:
-    """With the smallest, the largest and their number beside it; nights in order of time."""
+def test_a_nightly_run_is_the_median_of_its_runs() -> None:
+    """With the smallest, the largest and their number beside it; nightly runs in order of time."""
     rows = [row(2, 30.0), row(1, 10.0), row(1, 90.0), row(1, 20.0)]
 
     [found] = series(rows, {"latency_p99_ms": 0}).values()
 
-    assert [(p.night, p.value, p.low, p.high, p.runs) for p in found] == [("n1", 20, 10, 90, 3), ("n2", 30, 30, 30, 1)]
+    assert [(p.nightly_run, p.value, p.low, p.high, p.runs) for p in found] == [
+        ("n1", 20, 10, 90, 3),
+        ("n2", 30, 30, 30, 1),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -71,7 +75,7 @@ def test_a_night_is_the_median_of_its_runs() -> None:
      ({"value": None}, False)],
 )  # fmt: skip
 def test_only_runs_that_passed_and_are_trusted_count(more: dict[str, Any], good: bool) -> None:
-    """A run with a broken promise is neither slow nor fast, and one under host pressure says nothing."""
+    """A run that violated a guarantee is neither slow nor fast, and one under host pressure says nothing."""
     bad = {**ROW, **more}
 
     assert is_good(bad) == good
@@ -97,7 +101,7 @@ def test_values_below_the_floor_are_the_same() -> None:
 
 
 def test_a_point_is_censored_where_its_median_is() -> None:
-    """At least 30 s: said of the night if the middle run was cut short, not for a longer one above it."""
+    """At least 30 s: said of the nightly run if the middle run was cut short, not for a longer one above it."""
     cut = row(1, 30.0, censored=True)
 
     [at_least] = series([cut, row(1, 10.0), cut], {"latency_p99_ms": 0}).values()
@@ -107,17 +111,17 @@ def test_a_point_is_censored_where_its_median_is() -> None:
 
 
 def test_the_window_rolls_and_keeps_what_is_pinned() -> None:
-    """The last nights, the newest, and those that stay for good; not the best."""
-    kept = window(points([0.1 * night for night in range(10)]), 3, pinned=["n1", "n8"])
+    """The last nightly runs, the newest, and those that stay for good; not the best."""
+    kept = window(points([0.1 * nightly_run for nightly_run in range(10)]), 3, pinned=["n1", "n8"])
 
-    assert [point.night for point in kept] == ["n1", "n6", "n7", "n8", "n9"]
+    assert [point.nightly_run for point in kept] == ["n1", "n6", "n7", "n8", "n9"]
 
 
 # --- the screen -------------------------------------------------------------------------------------
 
 
-def test_a_change_is_found_on_its_night_with_its_size() -> None:
-    """10 % from night 12 on: after one night, and after five."""
+def test_a_change_is_found_on_its_nightly_run_with_its_size() -> None:
+    """10 % from nightly run 12 on: after one nightly run, and after five."""
     for after in (1, 5):
         change = latest_change([*QUIET, *(log + math.log(1.1) for log in QUIET[:after])])
 
@@ -134,8 +138,8 @@ def test_a_quiet_series_has_no_change() -> None:
     assert latest_change([]) is None
 
 
-def test_one_night_is_no_change_that_goes_on() -> None:
-    """A spike that is over accuses nobody; the same spike tonight does."""
+def test_one_nightly_run_is_no_change_that_goes_on() -> None:
+    """A spike that is over accuses nobody; the same spike in this nightly run does."""
     spike = QUIET[0] + 0.1
 
     assert latest_change([*QUIET[:6], spike, *QUIET[6:]]) is None
@@ -143,7 +147,7 @@ def test_one_night_is_no_change_that_goes_on() -> None:
 
 
 def test_a_fault_that_was_mended_is_not_the_last_change() -> None:
-    """Slow for twelve nights, then mended: the last change is the mending, measured from the slow level."""
+    """Slow for twelve nightly runs, then fixed: the last change is the fix, measured from the slow level."""
     change = latest_change([*QUIET, *(log + 0.2 for log in QUIET), *QUIET[:6]])
 
     assert change
@@ -152,7 +156,7 @@ def test_a_fault_that_was_mended_is_not_the_last_change() -> None:
 
 
 def test_half_a_mend_leaves_what_it_did_not_mend() -> None:
-    """20 % slower, then 8 % of it mended: the newest level is still 12 % above the first; mended whole it is not."""
+    """20 % slower, then 8 % of it fixed: the newest level is still 12 % above the first; fixed whole it is not."""
     slow = [log + 0.2 for log in QUIET]
     half, whole = ([*QUIET, *slow, *(log + left for log in QUIET[:6])] for left in (0.12, 0.0))
     found = worst_change(half, "lower")
@@ -160,7 +164,7 @@ def test_half_a_mend_leaves_what_it_did_not_mend() -> None:
     assert found
     assert (found.first, found.until, found.since) == (0, 12, 24)
     assert found.log == pytest.approx(0.12, abs=0.01)
-    assert worst_change(half, "higher").log == pytest.approx(-0.08, abs=0.01)  # more is better: the mend is the harm
+    assert worst_change(half, "higher").log == pytest.approx(-0.08, abs=0.01)  # more is better: the lower one is worse
     assert worst_change(whole, "lower") is None
 
 
@@ -174,8 +178,8 @@ def test_small_steps_add_up() -> None:
     assert worst_change(QUIET * 3, "lower") is None
 
 
-def test_pinned_nights_are_a_level_of_their_own() -> None:
-    """Three nights from before, then a level 8 % above, which rose by 1 % more: a change is measured from those."""
+def test_pinned_nightly_runs_are_a_level_of_their_own() -> None:
+    """Three nightly runs, then a level 8 % above, which rose by 1 % more: a change is measured from those three."""
     values = [2.92, 2.93, 2.91, *QUIET, *(log + 0.05 for log in QUIET)]
     pinned, rolling = (worst_change(values, "lower", pinned=count) for count in (3, 0))
 
@@ -187,7 +191,7 @@ def test_pinned_nights_are_a_level_of_their_own() -> None:
 
 
 def test_a_start_that_was_different_is_no_level() -> None:
-    """Two odd nights at the start are no basis; three are one."""
+    """Two odd nightly runs at the start are no basis; three are one."""
     assert latest_change([2.0, 2.01, *QUIET]) is None
     assert latest_change([2.0, 2.01, 1.99, *QUIET]) is not None
 
@@ -200,20 +204,20 @@ def test_the_interval_is_that_of_a_t_test() -> None:
 
 
 def test_what_could_be_seen_is_seen_and_half_of_it_is_not() -> None:
-    """One night beside a quiet series: a change of that size reaches alpha, half that size does not."""
+    """One nightly run beside a quiet series: a change of that size reaches alpha, half that size does not."""
     size = visible(QUIET)
     assert size
 
     level = sum(QUIET) / len(QUIET)
     assert latest_change([*QUIET, level + 1.2 * size]) is not None
     assert latest_change([*QUIET, level + size / 2]) is None
-    assert visible(QUIET[: MIN_NIGHTS - 1]) is None
+    assert visible(QUIET[: MIN_NIGHTLY_RUNS - 1]) is None
 
 
 @settings(derandomize=True, deadline=None, max_examples=40)
 @given(st.floats(-3, 3), st.sampled_from([-1.0, 1.0]))
 def test_units_and_direction_make_no_difference(shift: float, sign: float) -> None:
-    """A series in other units, or turned upside down, changes on the same night and by as much."""
+    """A series in other units, or turned upside down, changes on the same nightly run and by as much."""
     slow = [*QUIET, *(log + 0.1 for log in QUIET[:3])]
     change, other = latest_change(slow), latest_change([sign * log + shift for log in slow])
 
@@ -222,10 +226,12 @@ def test_units_and_direction_make_no_difference(shift: float, sign: float) -> No
     assert (other.since, other.log) == (change.since, pytest.approx(sign * change.log))
 
 
-@pytest.mark.parametrize(("nights", "missing"), [(0, MIN_NIGHTS + 1), (MIN_NIGHTS, 1), (MIN_NIGHTS + 1, 0), (40, 0)])
-def test_too_few_nights_are_no_basis(nights: int, missing: int) -> None:
+@pytest.mark.parametrize(
+    ("nightly_runs", "missing"), [(0, MIN_NIGHTLY_RUNS + 1), (MIN_NIGHTLY_RUNS, 1), (MIN_NIGHTLY_RUNS + 1, 0), (40, 0)]
+)
+def test_too_few_nightly_runs_are_no_basis(nightly_runs: int, missing: int) -> None:
     """It says how many are lacking."""
-    assert changes.missing_nights(points([3.0] * nights)) == missing
+    assert changes.missing_nightly_runs(points([3.0] * nightly_runs)) == missing
 
 
 @pytest.mark.parametrize(
@@ -237,31 +243,31 @@ def test_worse_depends_on_the_metric(log: float, better: Any, worse: bool) -> No
     assert changes.is_worse(log, better) == worse
 
 
-# --- the canary -------------------------------------------------------------------------------------
+# --- the control -------------------------------------------------------------------------------------
 
-NIGHTS = [f"n{night}" for night in range(12)], ["n12", "n13"]
+NIGHTLY_RUNS = [f"n{nightly_run}" for nightly_run in range(12)], ["n12", "n13"]
 
 
 @pytest.mark.parametrize(
     ("move", "moved"),
     [(0.10, True), (0.06, True), (0.04, False), (0.0, False), (-0.10, False)],
 )
-def test_the_canary_moved_or_not(move: float, moved: bool) -> None:
-    """The same direction and at least half as far, on the same nights."""
-    canary = points([*QUIET, QUIET[0] + move, QUIET[1] + move])
+def test_the_control_moved_or_not(move: float, moved: bool) -> None:
+    """The same direction and at least half as far, on the same nightly runs."""
+    control = points([*QUIET, QUIET[0] + move, QUIET[1] + move])
 
-    assert canary_moved(canary, *NIGHTS, log=0.1) == moved
+    assert control_moved(control, *NIGHTLY_RUNS, log=0.1) == moved
 
 
-def test_a_canary_that_did_not_run_says_nothing() -> None:
+def test_a_control_that_did_not_run_says_nothing() -> None:
     """Neither before nor after: no answer, which is not "it held still"."""
-    assert canary_moved(points(QUIET), *NIGHTS, log=0.1) is None
-    assert canary_moved(points([3.0, 3.0], first=11), *NIGHTS, log=0.1) is None
+    assert control_moved(points(QUIET), *NIGHTLY_RUNS, log=0.1) is None
+    assert control_moved(points([3.0, 3.0], first=11), *NIGHTLY_RUNS, log=0.1) is None
 
 
 # --- the confirmation --------------------------------------------------------------------------------
 
-BEFORE = [0.50, 0.51, 0.49, 0.50, 0.52, 0.48]  # the suspect has always been slower than the release
+BEFORE = [0.50, 0.51, 0.49, 0.50, 0.52, 0.48]  # the candidate has always been slower than the release
 STILL = [0.50, 0.49, 0.51]
 SLOW = [0.60, 0.61, 0.59]
 
@@ -277,13 +283,13 @@ SLOW = [0.60, 0.61, 0.59]
         ([0.40, 0.60, 0.80], "lower", "inconclusive"),  # pairs that do not agree
     ],
 )
-def test_reruns_settle_a_suspicion(reruns: list[float], better: Any, verdict: str) -> None:
-    """The change is measured against how far suspect and release always were apart."""
+def test_reruns_settle_a_candidate(reruns: list[float], better: Any, verdict: str) -> None:
+    """The change is measured against how far candidate and release always were apart."""
     assert confirm(reruns, BEFORE, margin=0.05, better=better).verdict == verdict
 
 
-def test_the_interval_is_never_narrower_than_one_night_among_nights() -> None:
-    """Pairs of one night that agree perfectly are still one night: six before, so t(0.975, 5) * s * sqrt(1 + 1/6)."""
+def test_the_interval_is_never_narrower_than_one_nightly_run_among_nightly_runs() -> None:
+    """Pairs of one nightly run that agree perfectly are still one run: six before, t(0.975, 5) * s * sqrt(1 + 1/6)."""
     found = confirm([0.6, 0.6, 0.6], BEFORE, margin=0.05, better="lower")
 
     assert found.log == pytest.approx(0.1)
@@ -291,14 +297,14 @@ def test_the_interval_is_never_narrower_than_one_night_among_nights() -> None:
     assert (found.low, found.high) == pytest.approx((0.1 - half, 0.1 + half))
 
 
-def test_too_few_pairs_or_nights_settle_nothing() -> None:
+def test_too_few_pairs_or_nightly_runs_settle_nothing() -> None:
     """It says how many there are."""
     assert confirm(SLOW[:2], BEFORE, margin=0.05, better="lower").verdict == "inconclusive"
-    assert "3 pairs and 2 nights" in confirm(SLOW, BEFORE[:2], margin=0.05, better="lower").why
+    assert "3 pairs and 2 nightly runs" in confirm(SLOW, BEFORE[:2], margin=0.05, better="lower").why
 
 
 def test_a_shared_alpha_widens_the_interval() -> None:
-    """Four suspected series share one error rate."""
+    """Four candidates share one error rate."""
     alone, shared = (confirm(SLOW, BEFORE, margin=0.05, better="lower", alpha=alpha) for alpha in (0.05, 0.05 / 4))
 
     assert alone.low is not None

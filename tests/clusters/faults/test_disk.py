@@ -57,7 +57,7 @@ def world(tmp_path: Path) -> Any:
 
 
 def run(world: Any, *told: dict[str, Any]) -> dict[str, Any]:
-    """Run one phase of these steps; what was recorded of each fault's bite, by its key."""
+    """Run one phase of these steps; what was recorded of each fault's effect, by its key."""
     disks = {"C": "1MB"} if "fill_disk" in told[0] else {}
     PhaseRun(world, scenario(list(told), cluster={"brokers": 3, "disks": disks}).phases[0]).run(perform)
     return {event.step: dict(event.detail) for event in world.seen("injected")}

@@ -144,7 +144,7 @@ def test_a_lag_that_was_not_seen_is_not_proven(
 
 
 def test_figures_are_of_the_samples_in_the_isr(world: Any) -> None:
-    """Least, median, most; the eviction is another story."""
+    """Least, median, most; the eviction is tested elsewhere."""
     lagged = fault(world)
     assert lagged.figures() == {"samples": 0}
 

@@ -46,20 +46,20 @@ def test_clients_are_cut_wherever_they_are(world: Any) -> None:
 @pytest.mark.parametrize(("role", "port"), [("controller", 9094), ("zookeeper", 2181)])
 def test_the_controller_is_cut_where_brokers_ask_it(world: Any, role: str, port: int) -> None:
     """KRaft's controller or ZooKeeper: brokers ask, and it answers; neither asks a broker."""
-    world.coordinators = [replace(world.coordinators[0], role=role)]
+    world.metadata_nodes = [replace(world.metadata_nodes[0], role=role)]
     asks = [
         f"-s {COORDINATOR} -d {A} -p tcp --sport {port}",
         f"-s {A} -d {COORDINATOR} -p tcp --dport {port}",
     ]
 
     assert cut(world, world.runtime.network, world.brokers[1], ["controller"], "out").matches == asks
-    assert cut(world, world.runtime.network, world.brokers[1], world.coordinators, "both").matches == asks
+    assert cut(world, world.runtime.network, world.brokers[1], world.metadata_nodes, "both").matches == asks
 
 
 @pytest.mark.parametrize(("direction", "ways"), [("both", 3), ("in", 2), ("out", 1)])
 def test_a_controller_is_cut_from_brokers_and_its_like(world: Any, direction: Any, ways: int) -> None:
     """Both ask it, and it asks the other controllers; not itself, and no broker."""
-    active = world.coordinators[0]
+    active = world.metadata_nodes[0]
     other = replace(active, name="controller-2", address="127.9.9.99")
     asked = [f"-s {B} -d {COORDINATOR} -p tcp --dport 9094", f"-s {COORDINATOR} -d {B} -p tcp --sport 9094"]
 

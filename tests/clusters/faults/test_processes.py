@@ -104,8 +104,8 @@ def test_a_session_that_does_not_end_is_no_reason_not_to_start(world: Any, monke
 def test_a_broker_alone_need_not_be_registered_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """There is no other broker to ask."""
     monkeypatch.setattr(processes, "LIMIT_S", 0.0)
-    story = scenario([{"hold": 1}], cluster={"brokers": 1}, topics={"orders": {"replicas": ["A"]}})
-    world: Any = FakeWorld(tmp_path, story)
+    played = scenario([{"hold": 1}], cluster={"brokers": 1}, topics={"orders": {"replicas": ["A"]}})
+    world: Any = FakeWorld(tmp_path, played)
     monkeypatch.setattr(world, "registered", lambda _: False)
     killed = Killed(world, [world.brokers[1]])
     killed.inject()

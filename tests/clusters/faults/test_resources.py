@@ -38,12 +38,12 @@ def starved(world: Any, monkeypatch: pytest.MonkeyPatch, held_back: int) -> None
     PhaseRun(world, scenario([STARVE], **world.changes).phases[0]).run(perform)
 
 
-@pytest.mark.parametrize(("allowance", "quota"), [(None, "max"), ({"cpus": 0.5}, "10000")])
+@pytest.mark.parametrize(("resource_limits", "quota"), [(None, "max"), ({"cpus": 0.5}, "10000")])
 def test_the_kernel_shows_both_ends(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, allowance: object, quota: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, resource_limits: object, quota: str
 ) -> None:
     """It holds the broker back; then the quota is what the scenario allows."""
-    world: Any = FakeWorld(tmp_path, scenario([STARVE], cluster={"brokers": 3, "allowance": allowance}))
+    world: Any = FakeWorld(tmp_path, scenario([STARVE], cluster={"brokers": 3, "resource_limits": resource_limits}))
     world.changes = {"cluster": world.scenario.cluster.model_dump()}
     world.runtime.resource_limits.quotas = {"broker-2": quota}
     starved(world, monkeypatch, held_back=25)
@@ -64,7 +64,7 @@ def test_a_broker_that_asks_for_less_is_not_held_back(tmp_path: Path, monkeypatc
 
 
 def test_a_broker_that_is_started_again_is_starved_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its quota went with its container; what the allowance gives comes back in the end."""
+    """Its quota went with its container; what the resource limits gives comes back in the end."""
     world: Any = FakeWorld(tmp_path, scenario([STARVE]))
     asked: list[tuple[str, float | None]] = []
     monkeypatch.setattr(world.runtime.resource_limits, "limit_cpu", lambda name, cpus, _set: asked.append((name, cpus)))

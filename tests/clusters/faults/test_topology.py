@@ -61,9 +61,9 @@ def cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeWorld:
 
 
 def run(world: Any, *told: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Run one phase of these steps; what was recorded of the first fault's bite and end."""
-    story = scenario(list(told), topics=world.scenario.model_dump()["topics"])
-    PhaseRun(world, story.phases[0]).run(perform)
+    """Run one phase of these steps; what was recorded of the first fault's effect and end."""
+    played = scenario(list(told), topics=world.scenario.model_dump()["topics"])
+    PhaseRun(world, played.phases[0]).run(perform)
     return tuple(dict(world.seen(kind)[0].detail) for kind in ("injected", "healed"))  # type: ignore[return-value]  # two
 
 
@@ -79,7 +79,7 @@ def test_a_topic_is_moved_and_moved_back(cluster: FakeWorld) -> None:
     assert cluster.replicas(T0) == [1, 2, 3]
 
 
-def test_a_move_that_does_not_end_did_not_bite(cluster: Any) -> None:
+def test_a_move_that_does_not_end_took_no_effect(cluster: Any) -> None:
     """The metadata that was last seen stands in the sentence."""
     cluster.deaf = True
     injected, healed = run(cluster, {"reassign": {"topic": "orders", "to": ["C"], "limit": "1ms"}})
@@ -98,7 +98,7 @@ def test_leadership_goes_to_and_fro_and_comes_back(cluster: FakeWorld) -> None:
     assert (cluster.leads, cluster.order) == (1, [1, 2, 3])
 
 
-def test_leadership_that_does_not_move_did_not_bite(cluster: Any) -> None:
+def test_leadership_that_does_not_move_took_no_effect(cluster: Any) -> None:
     """As when the other one is not in sync."""
     cluster.deaf = True
     injected, _ = run(cluster, {"churn_leadership": {"partition": "orders-0", "between": ["A", "C"], "times": 3}})
@@ -117,7 +117,7 @@ def test_deleted_records_move_every_log_start(cluster: FakeWorld, before: object
     assert healed == {"recovery_verified": True, "log_starts": starts}
 
 
-def test_a_deletion_that_a_follower_does_not_follow_did_not_bite(cluster: Any) -> None:
+def test_a_deletion_that_a_follower_does_not_follow_took_no_effect(cluster: Any) -> None:
     """The leader's word alone does not count."""
     cluster.deaf, cluster.starts = True, {1: 70, 2: 70, 3: 69}
     injected, _ = run(cluster, {"delete_records": {"partition": "orders-0", "before": 70}})
@@ -140,7 +140,7 @@ def test_a_topic_setting_is_changed_and_taken_back(cluster: Any) -> None:
     assert cluster.settings["topic", "orders", "min.insync.replicas"] == "2"
 
 
-def test_a_setting_that_is_not_taken_did_not_bite(cluster: Any) -> None:
+def test_a_setting_that_is_not_taken_took_no_effect(cluster: Any) -> None:
     """What the brokers tell stands in the sentence."""
     cluster.deaf = True
     injected, healed = run(cluster, {"configure": {"broker": "B", "set": {"log.retention.ms": 5}}})

@@ -20,10 +20,10 @@ from clusters.kafka.servers import (
     check_storage,
     choose_mode,
     cluster_id,
-    coordinator_config,
-    coordinator_nodes,
     format_storage,
     jvm_flags,
+    metadata_node_config,
+    metadata_nodes_of,
     render,
 )
 from clusters.runtimes.nodes import Node
@@ -39,7 +39,7 @@ def nodes(mode: Mode, work: Path = Path("/w")) -> tuple[Release, Node, Node]:
     release = Release("3.9.1", Path("/jars"), mode, A_JAVA)
     return (
         release,
-        coordinator_nodes(release, CLUSTER, ["127.1.1.10"], work)[0],
+        metadata_nodes_of(release, CLUSTER, ["127.1.1.10"], work)[0],
         broker_node(release, CLUSTER, 1, "127.1.1.11", work),
     )
 
@@ -92,8 +92,8 @@ def test_a_cluster_id_never_looks_like_an_option() -> None:
 @pytest.mark.parametrize("mode", ["kraft", "zookeeper"])
 def test_every_broker_listens_three_times_on_its_own_address(mode: Mode) -> None:
     """PROBE apart from CLIENT and REPLICATION, so that faults by port spare it."""
-    release, coordinator, broker = nodes(mode)
-    config = broker_config(release, CLUSTER, broker, [coordinator])
+    release, metadata_node, broker = nodes(mode)
+    config = broker_config(release, CLUSTER, broker, [metadata_node])
 
     wanted = "REPLICATION://127.1.1.11:9091,CLIENT://127.1.1.11:9092,PROBE://127.1.1.11:9093"
     assert config["listeners"] == config["advertised.listeners"] == wanted
@@ -103,13 +103,13 @@ def test_every_broker_listens_three_times_on_its_own_address(mode: Mode) -> None
 
 def test_the_session_timeout_has_the_name_of_its_mode() -> None:
     """And never the other mode's, which 4.x would refuse."""
-    release, coordinator, broker = nodes("kraft")
-    config = broker_config(release, CLUSTER, broker, [coordinator])
+    release, metadata_node, broker = nodes("kraft")
+    config = broker_config(release, CLUSTER, broker, [metadata_node])
     assert config["broker.session.timeout.ms"] == "9000"
     assert not any("zookeeper" in name for name in config)
 
-    release, coordinator, broker = nodes("zookeeper")
-    config = broker_config(release, CLUSTER, broker, [coordinator])
+    release, metadata_node, broker = nodes("zookeeper")
+    config = broker_config(release, CLUSTER, broker, [metadata_node])
     assert config["zookeeper.session.timeout.ms"] == "9000"
     assert config["zookeeper.connect"] == "127.1.1.10:2181"
     assert not any(
@@ -119,9 +119,9 @@ def test_the_session_timeout_has_the_name_of_its_mode() -> None:
 
 def test_kraft_has_one_voter_that_all_know() -> None:
     """The controller is a node of its own with an id that no broker has."""
-    release, coordinator, broker = nodes("kraft")
-    controller = coordinator_config(release, CLUSTER, coordinator, [coordinator])
-    config = broker_config(release, CLUSTER, broker, [coordinator])
+    release, metadata_node, broker = nodes("kraft")
+    controller = metadata_node_config(release, CLUSTER, metadata_node, [metadata_node])
+    config = broker_config(release, CLUSTER, broker, [metadata_node])
 
     assert controller["controller.quorum.voters"] == config["controller.quorum.voters"] == "100@127.1.1.10:9094"
     assert (controller["process.roles"], config["process.roles"]) == ("controller", "broker")
@@ -131,10 +131,10 @@ def test_kraft_has_one_voter_that_all_know() -> None:
 @pytest.mark.parametrize("node", ["controller", "broker"])
 def test_the_scenario_has_the_last_word(node: str) -> None:
     """Its settings go over the project's own; elections are the controller's, so it gets them, too."""
-    release, coordinator, broker = nodes("kraft")
+    release, metadata_node, broker = nodes("kraft")
     configs = {
-        "controller": coordinator_config(release, CLUSTER, coordinator, [coordinator]),
-        "broker": broker_config(release, CLUSTER, broker, [coordinator]),
+        "controller": metadata_node_config(release, CLUSTER, metadata_node, [metadata_node]),
+        "broker": broker_config(release, CLUSTER, broker, [metadata_node]),
     }
 
     assert configs[node]["auto.create.topics.enable"] == "true"
@@ -143,20 +143,20 @@ def test_the_scenario_has_the_last_word(node: str) -> None:
 @pytest.mark.parametrize(("brokers", "factor"), [(1, "1"), (3, "3"), (5, "3")])
 def test_internal_topics_fit_the_cluster(brokers: int, factor: str) -> None:
     """Three replicas at most, and never more than there are brokers."""
-    release, coordinator, broker = nodes("zookeeper")
-    config = broker_config(release, Cluster(brokers=brokers), broker, [coordinator])
+    release, metadata_node, broker = nodes("zookeeper")
+    config = broker_config(release, Cluster(brokers=brokers), broker, [metadata_node])
 
     assert config["offsets.topic.replication.factor"] == factor
 
 
 def test_a_node_runs_java_on_its_configuration() -> None:
     """The class path is the mounted jar folder, so that two versions differ in nothing else."""
-    _, coordinator, broker = nodes("zookeeper")
+    _, metadata_node, broker = nodes("zookeeper")
 
     assert broker.program == "/java/bin/java"
     assert broker.arguments[-2:] == ("kafka.Kafka", "/w/broker-1/server.properties")
-    assert coordinator.arguments[-1] == "/w/zookeeper/server.properties"
-    assert "org.apache.zookeeper.server.quorum.QuorumPeerMain" in coordinator.arguments
+    assert metadata_node.arguments[-1] == "/w/zookeeper/server.properties"
+    assert "org.apache.zookeeper.server.quorum.QuorumPeerMain" in metadata_node.arguments
     assert broker.arguments[broker.arguments.index("-cp") + 1] == "/jars/*"
     assert broker.readable == (Path("/jars"), Path("/java"))
 
@@ -166,8 +166,8 @@ def test_a_node_runs_java_on_its_configuration() -> None:
     [
         ({}, (["-Xmx384m"], ["-Xmx256m"]), "-XX:+UseSerialGC"),
         ({"heap": "2G"}, (["-Xmx2G"], ["-Xmx256m"]), "-XX:+UseSerialGC"),
-        ({"jvm": "stock"}, (["-Xmx1G", "-Xms1G"], ["-Xmx512M", "-Xms512M"]), "-XX:+UseG1GC"),
-        ({"jvm": "stock", "heap": "768m"}, (["-Xmx768m", "-Xms768m"], ["-Xmx512M", "-Xms512M"]), "-XX:+UseG1GC"),
+        ({"jvm": "production"}, (["-Xmx1G", "-Xms1G"], ["-Xmx512M", "-Xms512M"]), "-XX:+UseG1GC"),
+        ({"jvm": "production", "heap": "768m"}, (["-Xmx768m", "-Xms768m"], ["-Xmx512M", "-Xms512M"]), "-XX:+UseG1GC"),
     ],
 )
 def test_the_jvm_is_quick_or_as_kafkas_scripts_start_it(
@@ -177,7 +177,7 @@ def test_the_jvm_is_quick_or_as_kafkas_scripts_start_it(
     cluster = Cluster.model_validate({"brokers": 1, **told})
     release = Release("3.9.1", Path("/jars"), "zookeeper", A_JAVA)
     broker = jvm_flags(broker_node(release, cluster, 1, "127.1.1.11", Path("/w")))
-    zookeeper = jvm_flags(coordinator_nodes(release, cluster, ["127.1.1.10"], Path("/w"))[0])
+    zookeeper = jvm_flags(metadata_nodes_of(release, cluster, ["127.1.1.10"], Path("/w"))[0])
 
     assert tuple([flag for flag in flags if flag.startswith("-Xm")] for flags in (broker, zookeeper)) == heaps
     assert all(collector in flags and "-cp" not in flags for flags in (broker, zookeeper))
@@ -188,7 +188,7 @@ def test_brokers_carry_the_agent_that_is_there() -> None:
     """It listens on the broker's own address; the controller has none."""
     release = Release("3.9.1", Path("/jars"), "kraft", A_JAVA, Path("/jmx/agent.jar"))
     broker = broker_node(release, CLUSTER, 1, "127.1.1.11", Path("/w"))
-    controller = coordinator_nodes(release, CLUSTER, ["127.1.1.10"], Path("/w"))[0]
+    controller = metadata_nodes_of(release, CLUSTER, ["127.1.1.10"], Path("/w"))[0]
 
     assert f"-javaagent:/jmx/agent.jar=127.1.1.11:9095:{RULES}" in jvm_flags(broker)
     assert broker.readable == (Path("/jars"), Path("/java"), Path("/jmx/agent.jar"), RULES)
@@ -245,16 +245,16 @@ def test_three_controllers_are_voters_of_one_quorum() -> None:
     """Each with a name and an id of its own; every node knows all of them. One alone keeps its plain name."""
     release, cluster = Release("3.9.1", Path("/jars"), "kraft", A_JAVA), cluster_with(controllers=3)
     addresses = ["127.1.1.10", "127.1.1.9", "127.1.1.8"]
-    controllers = coordinator_nodes(release, cluster, addresses, Path("/w"))
+    controllers = metadata_nodes_of(release, cluster, addresses, Path("/w"))
     broker = broker_node(release, cluster, 1, "127.1.1.11", Path("/w"))
-    configs = [coordinator_config(release, cluster, node, controllers) for node in controllers]
+    configs = [metadata_node_config(release, cluster, node, controllers) for node in controllers]
     configs.append(broker_config(release, cluster, broker, controllers))
 
     assert [node.name for node in controllers] == ["controller-1", "controller-2", "controller-3"]
     assert [config["node.id"] for config in configs] == ["100", "101", "102", "1"]
     voters = "100@127.1.1.10:9094,101@127.1.1.9:9094,102@127.1.1.8:9094"
     assert {config["controller.quorum.voters"] for config in configs} == {voters}
-    assert [node.name for node in coordinator_nodes(release, CLUSTER, addresses, Path("/w"))] == ["controller"]
+    assert [node.name for node in metadata_nodes_of(release, CLUSTER, addresses, Path("/w"))] == ["controller"]
 
 
 @pytest.mark.parametrize(
@@ -273,11 +273,11 @@ def test_features_are_what_storage_is_formatted_with(fields: dict[str, Any], fla
 
 def test_an_older_protocol_between_brokers_is_a_setting_in_zookeeper_mode() -> None:
     """There is no storage to be formatted; without it the version's own holds."""
-    release, coordinator, broker = nodes("zookeeper")
+    release, metadata_node, broker = nodes("zookeeper")
     asked = cluster_with(metadata_version="2.8")
 
-    assert broker_config(release, asked, broker, [coordinator])["inter.broker.protocol.version"] == "2.8"
-    assert "inter.broker.protocol.version" not in broker_config(release, CLUSTER, broker, [coordinator])
+    assert broker_config(release, asked, broker, [metadata_node])["inter.broker.protocol.version"] == "2.8"
+    assert "inter.broker.protocol.version" not in broker_config(release, CLUSTER, broker, [metadata_node])
 
 
 def test_storage_is_formatted_at_once_and_each_node_keeps_its_id(
@@ -309,12 +309,12 @@ def test_metadata_lie_apart_from_several_log_directories(mode: Mode, metadata: s
     cluster = cluster_with(log_dirs=2)
     release = Release("3.9.1", Path("/jars"), mode, A_JAVA)
     broker = broker_node(release, cluster, 1, "127.1.1.11", Path("/w"))
-    coordinator = coordinator_nodes(release, cluster, ["127.1.1.10"], Path("/w"))[0]
-    config = broker_config(release, cluster, broker, [coordinator])
+    metadata_node = metadata_nodes_of(release, cluster, ["127.1.1.10"], Path("/w"))[0]
+    config = broker_config(release, cluster, broker, [metadata_node])
 
     assert (config["log.dirs"], config.get("metadata.log.dir")) == ("/w/broker-1/data,/w/broker-1/data-2", metadata)
-    assert "metadata.log.dir" not in broker_config(*nodes(mode)[:1], CLUSTER, nodes(mode)[2], [coordinator])
-    assert coordinator.log_dir_count == 1
+    assert "metadata.log.dir" not in broker_config(*nodes(mode)[:1], CLUSTER, nodes(mode)[2], [metadata_node])
+    assert metadata_node.log_dir_count == 1
 
 
 def test_a_storage_tool_that_fails_tells_what_it_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -334,7 +334,7 @@ def test_brokers_alone_log_more_where_the_scenario_asks() -> None:
     flag = "-Dorg.slf4j.simpleLogger.log.kafka.cluster.Partition=debug"
 
     assert flag in broker_node(release, cluster, 1, "127.1.1.11", Path("/w")).arguments
-    assert flag not in coordinator_nodes(release, cluster, ["127.1.1.10"], Path("/w"))[0].arguments
+    assert flag not in metadata_nodes_of(release, cluster, ["127.1.1.10"], Path("/w"))[0].arguments
     assert flag not in broker_node(release, CLUSTER, 1, "127.1.1.11", Path("/w")).arguments
 
 
@@ -345,4 +345,4 @@ def test_a_broker_may_have_a_small_disk_of_its_own() -> None:
     brokers = [broker_node(release, cluster, number, f"127.1.1.1{number}", Path("/w")) for number in (1, 2, 3)]
 
     assert [node.disk_bytes for node in brokers] == [None, 64_000_000, None]
-    assert coordinator_nodes(release, cluster, ["127.1.1.10"], Path("/w"))[0].disk_bytes is None
+    assert metadata_nodes_of(release, cluster, ["127.1.1.10"], Path("/w"))[0].disk_bytes is None

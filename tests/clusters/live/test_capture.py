@@ -51,7 +51,7 @@ def test_a_silent_broker_is_asked_once(world: Any, monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(capture, "probe", probe)
     world.partitions = [T0, TopicPartition("orders", 1)]
-    capture_offsets(world, "frozen")
+    capture_offsets(world, "paused")
 
     (file,) = world.folder.table("offsets").iterdir()
     rows = [(row["broker_id"], row["partition"], row["error"]) for row in pq.read_table(file).to_pylist()]
@@ -89,12 +89,12 @@ def test_a_capture_has_a_row_per_replica(world: Any, monkeypatch: pytest.MonkeyP
 def test_no_capture_overwrites_another(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not one of the same label, as of a fault that is injected twice; files sort as they were made."""
     monkeypatch.setattr(capture, "probe", lambda _, *partition: ReplicaSample(*partition, 5, 6))
-    for label in ("before", "one: kill in force", "one: kill in force", "after"):
+    for label in ("before", "one: kill active", "one: kill active", "after"):
         capture_offsets(world, label)
 
     files = sorted(world.folder.table("offsets").iterdir())
     labels = [pq.read_table(file)["capture"][0].as_py() for file in files]
-    assert labels == ["before", "one: kill in force", "one: kill in force", "after"]
+    assert labels == ["before", "one: kill active", "one: kill active", "after"]
 
 
 def test_checkpoints_are_read_by_topic_and_partition(tmp_path: Path) -> None:

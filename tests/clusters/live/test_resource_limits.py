@@ -1,4 +1,4 @@
-"""Allowances, on a world that is played."""
+"""Resource limits, on a world that is played."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from clusters.live.resource_limits import allow_brokers, allow_clients, allow_cluster, end_allowance
+from clusters.live.resource_limits import end_cpu_limits, limit_brokers, limit_clients, limit_cluster
 from tests.clusters.fakes import FakeWorld, scenario
 
 ALLOWANCE = {"cpus": 0.3, "cpu_set": "0", "clients_cpu_set": "1", "network": "20MB/s"}
 
 
-def world(path: Path, allowance: dict[str, Any] | None) -> tuple[Any, list[tuple[Any, ...]]]:
-    """A world with this allowance, and the calls that its runtime gets."""
+def world(path: Path, resource_limits: dict[str, Any] | None) -> tuple[Any, list[tuple[Any, ...]]]:
+    """A world with this resource limits, and the calls that its runtime gets."""
     topics = {"orders": {"replicas": ["A", "B"]}}
-    told = scenario([{"hold": "1s"}], cluster={"brokers": 2, "allowance": allowance}, topics=topics)
+    told = scenario([{"hold": "1s"}], cluster={"brokers": 2, "resource_limits": resource_limits}, topics=topics)
     played: Any = FakeWorld(path, told)
     calls: list[tuple[Any, ...]] = []
     played.runtime.resource_limits.limit_cpu = lambda *asked: calls.append(asked)
@@ -28,11 +28,11 @@ def world(path: Path, allowance: dict[str, Any] | None) -> tuple[Any, list[tuple
 def test_brokers_and_the_others_get_what_is_theirs(tmp_path: Path) -> None:
     """What the kernel says of each broker is recorded beside what was asked."""
     played, calls = world(tmp_path, ALLOWANCE)
-    allow_cluster(played)
+    limit_cluster(played)
 
     assert sorted(calls[:2]) == [("broker-1", 20e6), ("broker-2", 20e6)]
     assert calls[2:] == [("broker-1", 0.3, "0"), ("broker-2", 0.3, "0"), ("controller", None, "1")]
-    events = played.seen("allowance")
+    events = played.seen("resource_limits")
     assert [(event.target, event.detail["kernel"]["cpu_quota"]) for event in events] == [
         ("broker-1", "of broker-1"),
         ("broker-2", "of broker-2"),
@@ -40,13 +40,13 @@ def test_brokers_and_the_others_get_what_is_theirs(tmp_path: Path) -> None:
     assert events[0].detail["asked"] == {**ALLOWANCE, "network": 20e6}
 
 
-def test_without_an_allowance_nothing_is_limited(tmp_path: Path) -> None:
+def test_without_resource_limits_nothing_is_limited(tmp_path: Path) -> None:
     """And nothing is recorded."""
     played, calls = world(tmp_path, None)
-    allow_cluster(played)
-    allow_brokers(played, list(played.brokers.values()))
-    allow_clients(played, played.coordinators)
-    end_allowance(played)
+    limit_cluster(played)
+    limit_brokers(played, list(played.brokers.values()))
+    limit_clients(played, played.metadata_nodes)
+    end_cpu_limits(played)
 
     assert calls == []
     assert not played.folder.events.exists()
@@ -55,27 +55,27 @@ def test_without_an_allowance_nothing_is_limited(tmp_path: Path) -> None:
 def test_a_broker_that_came_back_gets_its_cpu_time_anew(tmp_path: Path) -> None:
     """Its network limit is its address's and was never lifted."""
     played, calls = world(tmp_path, ALLOWANCE)
-    allow_brokers(played, [played.brokers[2]])
+    limit_brokers(played, [played.brokers[2]])
 
     assert calls == [("broker-2", 0.3, "0")]
 
 
-def test_the_allowance_ends_with_the_load(tmp_path: Path) -> None:
+def test_cpu_limits_end_with_the_load(tmp_path: Path) -> None:
     """What the kernel counted is recorded before that; a broker that is down has none."""
     played, calls = world(tmp_path, ALLOWANCE)
     played.runtime.kill("broker-1", "SIGKILL")
-    end_allowance(played)
+    end_cpu_limits(played)
 
     assert calls == [("broker-2", None, "0")]
-    assert [(event.target, event.detail["when"]) for event in played.seen("allowance")] == [
+    assert [(event.target, event.detail["when"]) for event in played.seen("resource_limits")] == [
         ("broker-2", "at the end of the load")
     ]
 
 
-@pytest.mark.parametrize("allowance", [{"cpus": 0.3}, {"cpu_set": "0"}])
-def test_clients_without_cpus_of_their_own_run_anywhere(tmp_path: Path, allowance: dict[str, Any]) -> None:
+@pytest.mark.parametrize("resource_limits", [{"cpus": 0.3}, {"cpu_set": "0"}])
+def test_clients_without_cpus_of_their_own_run_anywhere(tmp_path: Path, resource_limits: dict[str, Any]) -> None:
     """Only what was asked for is limited."""
-    played, calls = world(tmp_path, allowance)
-    allow_cluster(played)
+    played, calls = world(tmp_path, resource_limits)
+    limit_cluster(played)
 
     assert [asked[0] for asked in calls] == ["broker-1", "broker-2"]

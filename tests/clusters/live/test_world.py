@@ -339,10 +339,10 @@ def test_settings_are_changed_from_the_next_start_on(world: World) -> None:
 
 
 def test_the_later_epoch_tells_which_controller_acts(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that was frozen still believes that it does; while nobody does there is none."""
+    """One that was paused still believes that it does; while nobody does there is none."""
     seen = {"x": QuorumView(100, 3, 50, {100: 60}), "y": QuorumView(101, 4, 60, {100: 55, 101: 60}), "z": None}
     monkeypatch.setattr(world, "_quorum_of", lambda node: seen[node])
-    world.__dict__["coordinators"] = ["x", "y", "z"]
+    world.__dict__["metadata_nodes"] = ["x", "y", "z"]
     assert world.active_controller() == 101
 
     seen.update(x=None, y=None)

@@ -66,7 +66,7 @@ def test_a_join_ends_the_cut_from_the_same_others(tmp_path: Path) -> None:
 @pytest.mark.parametrize("others", ["C", ["B", "C"], "clients"])
 def test_a_join_with_others_ends_nothing(tmp_path: Path, others: object) -> None:
     """What was cut together is joined together."""
-    with pytest.raises(HarnessError, match="broker-1 has no disconnect in force that could be ended"):
+    with pytest.raises(HarnessError, match="broker-1 has no disconnect active that could be ended"):
         run(tmp_path, {"disconnect": {"node": "A", "from": "B"}}, {"reconnect": {"node": "A", "from": others}})
 
 
@@ -307,7 +307,7 @@ def test_a_write_in_the_background_ends_with_its_limit(tmp_path: Path, monkeypat
 def test_a_write_is_given_up_in_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit_s: float, goes_on: bool
 ) -> None:
-    """The story waits for it."""
+    """The scenario waits for it."""
     asked: list[bool] = []
     monkeypatch.setattr(actions, "write_limit_s", lambda _: limit_s)
     monkeypatch.setattr(actions, "write_directly", lambda *told: asked.append(told[-1]()))

@@ -252,14 +252,14 @@ def test_labels_go_with_the_run(told: str, tmp_path: Path) -> None:
     assert [plan.labels for plan in plans] == [{"role": "base"}, {}]
 
 
-def test_an_allowance_needs_a_network_of_its_own(told: str, tmp_path: Path) -> None:
+def test_resource_limits_need_a_network_of_their_own(told: str, tmp_path: Path) -> None:
     """Local processes have none; refused before anything starts."""
     with pytest.raises(BadInput, match="Scenario small needs resource_limits, which the process runtime cannot do"):
-        prepared(told, tmp_path, changes={"cluster": {"allowance": {"cpus": 0.5}}})
+        prepared(told, tmp_path, changes={"cluster": {"resource_limits": {"cpus": 0.5}}})
     assert left_under_runs(tmp_path) == []
 
 
-def test_an_allowance_of_cpus_that_are_not_there_is_refused(
+def test_a_limit_to_cpus_that_are_not_there_is_refused(
     told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """CPU 0 and its like are; Docker would refuse the others in the middle of the run."""
@@ -268,9 +268,9 @@ def test_an_allowance_of_cpus_that_are_not_there_is_refused(
     monkeypatch.setattr(planning.os, "sched_getaffinity", lambda _: {0, 1})
 
     with pytest.raises(BadInput, match=r"Scenario small asks for CPUs 0,2-3; this host has \[0, 1\]"):
-        prepared(told, tmp_path, changes={"cluster": {"allowance": {"cpu_set": "0,2-3"}}})
+        prepared(told, tmp_path, changes={"cluster": {"resource_limits": {"cpu_set": "0,2-3"}}})
     assert left_under_runs(tmp_path) == []
-    assert prepared(told, tmp_path, changes={"cluster": {"allowance": {"cpu_set": "0-1"}}}).is_dir()
+    assert prepared(told, tmp_path, changes={"cluster": {"resource_limits": {"cpu_set": "0-1"}}}).is_dir()
 
 
 def test_a_rate_without_a_load_is_refused(told: str, tmp_path: Path) -> None:
@@ -562,7 +562,7 @@ def test_a_phase_is_framed_and_captured(world: Any) -> None:
 
 def test_a_phase_that_breaks_is_captured_all_the_same(world: Any) -> None:
     """The error is recorded with its phase and passes on."""
-    with pytest.raises(HarnessError, match="broker-1 has no pause in force"):
+    with pytest.raises(HarnessError, match="broker-1 has no pause active"):
         run_phase(world.folder.path, 1)
 
     found = world.seen("error", "capture", "phase_ended")
@@ -578,7 +578,7 @@ def test_a_phase_is_not_begun_twice(world: Any) -> None:
     with pytest.raises(HarnessError, match="The phase 'phase 1' of a-run was begun before; start a new run"):
         run_phase(world.folder.path, 0, "phase 1")
     assert world.folder.events.read_text() == before
-    with pytest.raises(HarnessError, match="has no pause in force"):
+    with pytest.raises(HarnessError, match="has no pause active"):
         run_phase(world.folder.path, 1, "phase 2")
 
 

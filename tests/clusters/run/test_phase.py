@@ -37,9 +37,9 @@ LOAD = {"topic": "orders"}
 
 def run(path: Path, *told: dict[str, Any], world: FakeWorld | None = None) -> FakeWorld:
     """Run one phase of these steps; the world afterwards."""
-    story = scenario(list(told), load=LOAD)
-    played: Any = world or FakeWorld(path, story)
-    PhaseRun(played, story.phases[0]).run(perform)
+    drawn = scenario(list(told), load=LOAD)
+    played: Any = world or FakeWorld(path, drawn)
+    PhaseRun(played, drawn.phases[0]).run(perform)
     return played  # type: ignore[no-any-return]  # it plays a World
 
 
@@ -195,11 +195,11 @@ def test_balanced_is_led_by_the_first_replica(tmp_path: Path) -> None:
 
 def test_the_next_phase_binds_anew(tmp_path: Path) -> None:
     """By then another broker leads."""
-    story = scenario([{"kill": LEADER}, {"heal": "all"}], [{"kill": LEADER}])
-    world: Any = FakeWorld(tmp_path, story)
-    PhaseRun(world, story.phases[0]).run(perform)
+    played = scenario([{"kill": LEADER}, {"heal": "all"}], [{"kill": LEADER}])
+    world: Any = FakeWorld(tmp_path, played)
+    PhaseRun(world, played.phases[0]).run(perform)
     world.runtime.states["broker-1"] = "exited"
-    PhaseRun(world, story.phases[1]).run(perform)
+    PhaseRun(world, played.phases[1]).run(perform)
 
     assert [event.target for event in world.seen("inject")] == ["broker-1", "broker-2"]
 
@@ -219,9 +219,9 @@ def test_the_next_phase_binds_anew(tmp_path: Path) -> None:
 )
 def test_a_role_is_bound_to_its_brokers(tmp_path: Path, target: str, bound: str) -> None:
     """Broker 1 leads, broker 2 stands first in the assignment, broker 3 is ZooKeeper's controller."""
-    story = scenario([{"pause": target}], topics={"orders": {"replicas": ["B", "A", "C"]}})
-    world: Any = FakeWorld(tmp_path, story, mode="zookeeper")
-    PhaseRun(world, story.phases[0]).run(perform)
+    played = scenario([{"pause": target}], topics={"orders": {"replicas": ["B", "A", "C"]}})
+    world: Any = FakeWorld(tmp_path, played, mode="zookeeper")
+    PhaseRun(world, played.phases[0]).run(perform)
 
     assert [event.target for event in world.seen("inject")] == [bound]
 
@@ -238,16 +238,16 @@ def test_a_random_broker_follows_from_the_seed(tmp_path: Path) -> None:
 
 def test_a_controller_is_awaited(tmp_path: Path) -> None:
     """A cluster that is between two controllers names none of its brokers; the wait then runs out with a sentence."""
-    story = scenario([{"kill": "controller"}])
-    world: Any = FakeWorld(tmp_path, story, mode="zookeeper")
+    played = scenario([{"kill": "controller"}])
+    world: Any = FakeWorld(tmp_path, played, mode="zookeeper")
     world.active_controller = lambda: None
 
     with pytest.raises(HarnessError, match="Waited 0 s for a controller that acts"):
-        PhaseRun(world, story.phases[0]).run(perform)
+        PhaseRun(world, played.phases[0]).run(perform)
 
 
-def test_what_is_in_force_is_healed_at_the_end(tmp_path: Path, captures: list[str]) -> None:
-    """The last injected first; each has its capture while it is in force."""
+def test_what_is_active_is_healed_at_the_end(tmp_path: Path, captures: list[str]) -> None:
+    """The last injected first; each has its capture while it is active."""
     world = run(tmp_path, {"pause": "A"}, {"pause": "B"})
 
     assert [(event.step, event.target) for event in world.seen("healed")] == [
@@ -255,7 +255,7 @@ def test_what_is_in_force_is_healed_at_the_end(tmp_path: Path, captures: list[st
         ("pause", "broker-1"),
     ]
     assert set(world.runtime.states.values()) == {"running"}
-    assert captures == ["phase 1: pause in force", "phase 1: pause in force"]
+    assert captures == ["phase 1: pause active", "phase 1: pause active"]
 
 
 CUT = {"disconnect": {"node": "A", "from": "controller"}}
@@ -275,7 +275,7 @@ CUT = {"disconnect": {"node": "A", "from": "controller"}}
 def test_what_a_broker_needs_to_come_back_is_healed_before_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: list[dict[str, Any]], healed: list[str]
 ) -> None:
-    """The network and other nodes that are frozen; its own freeze, and all without a start, stay last in, first out."""
+    """The network and other nodes that are paused; its own pause, and all without a start, stay last in, first out."""
     monkeypatch.setattr(network, "LIMIT_S", 0.0)
     world = FakeWorld(tmp_path, scenario([{"hold": 1}]))
     run(tmp_path, *told, world=world)
@@ -310,7 +310,7 @@ def test_one_of_several_is_not_ended_alone(tmp_path: Path, fault: dict[str, Any]
 def test_a_step_that_cannot_be_done_leaves_no_fault(tmp_path: Path) -> None:
     """The phase fails; the cluster is whole again."""
     world = FakeWorld(tmp_path, scenario([{"hold": 1}]))
-    with pytest.raises(HarnessError, match="broker-2 has no pause in force that could be ended"):
+    with pytest.raises(HarnessError, match="broker-2 has no pause active that could be ended"):
         run(tmp_path, {"pause": "A"}, {"resume": "B"}, world=world)
 
     assert [event.target for event in world.seen("healed")] == ["broker-1"]
@@ -331,7 +331,7 @@ def test_one_that_cannot_be_healed_does_not_keep_the_others(tmp_path: Path, monk
     assert [event.target for event in world.seen("healed")] == ["broker-1"]
 
 
-def test_a_fault_that_did_not_bite_is_recorded_and_healed(tmp_path: Path) -> None:
+def test_a_fault_that_took_no_effect_is_recorded_and_healed(tmp_path: Path) -> None:
     """It is evidence, and the run goes on."""
     world = FakeWorld(tmp_path, scenario([{"hold": 1}]))
     world.runtime.stubborn.add("broker-1")
@@ -451,7 +451,7 @@ def test_a_partition_without_leader_does_not_end_the_run(tmp_path: Path) -> None
 
 
 def test_every_step_is_recorded_as_it_was_told(tmp_path: Path) -> None:
-    """With its settings, so that the page shows the story."""
+    """With its settings, so that the page shows the scenario."""
     (step,) = run(tmp_path, {"hold": "1ms"}).seen("step")
 
     assert (step.phase, step.step, step.detail) == ("phase 1", "hold", {"seconds": 0.001})
@@ -542,9 +542,9 @@ def test_another_controller_is_waited_for(tmp_path: Path) -> None:
 
 def test_work_beside_the_steps_is_awaited_though_other_work_failed(tmp_path: Path) -> None:
     """What failed is raised, and by then nothing of the phase is still at work."""
-    story = scenario([{"hold": "1ms"}], load=LOAD)
-    world: Any = FakeWorld(tmp_path, story)
-    phase = PhaseRun(world, story.phases[0])
+    played = scenario([{"hold": "1ms"}], load=LOAD)
+    world: Any = FakeWorld(tmp_path, played)
+    phase = PhaseRun(world, played.phases[0])
     told, ended = Event(), Event()
 
     def fail() -> None:

@@ -11,8 +11,8 @@ from clusters.run.stages import Stage, expected_s, stages
 from clusters.scenario.durations import MAX_DRAIN_S
 from clusters.scenario.scenario import Scenario, load_scenario, parse_scenario, scenario_names
 
-STORY = """
-name: story
+SCENARIO = """
+name: played
 why: for its durations
 cluster: {brokers: 1}
 topics: {orders: {replicas: [A]}}
@@ -26,7 +26,7 @@ LOADS = {"none": "", "plain": f"{LOAD}}}", "transactions": f"{LOAD}, transaction
 
 def scenario(load: str = "none") -> Scenario:
     """Two phases, with or without a load."""
-    return parse_scenario(f"{STORY}{LOADS[load]}\n", "story")
+    return parse_scenario(f"{SCENARIO}{LOADS[load]}\n", "played")
 
 
 def stage(name: str, told: Scenario) -> Stage:

@@ -26,7 +26,7 @@ from tests.clusters.fakes import scenario
 )
 def test_steps_add_up(steps: list[dict[str, Any]], expected: float, longest: float) -> None:
     """Holds as told; a third of a wait's limit is likely, and all of it possible; restarts take a while each."""
-    phase = Phase.model_validate({"name": "story", "steps": steps})
+    phase = Phase.model_validate({"name": "one", "steps": steps})
 
     assert expected_phase_s(phase) == expected
     assert longest_phase_s(phase) == 120 + longest

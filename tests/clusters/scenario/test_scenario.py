@@ -52,7 +52,7 @@ def plain(**change: Any) -> dict[str, Any]:
 SMALL_DISKS = {"brokers": 3, "disks": {"A": "64MB", "B": "64MB"}}  # C has the host's
 
 
-def story(*steps: object) -> dict[str, Any]:
+def one_phase(*steps: object) -> dict[str, Any]:
     """A scenario with these steps in one phase."""
     return plain(phases=[{"one": list(steps)}])
 
@@ -279,7 +279,7 @@ def test_a_target_is_read_and_printed_alike(text: str, target: Target) -> None:
 @pytest.mark.parametrize("text", ["leader", "leader of orders", "Leader of orders-0", "b", "AB", "broker 1", ""])
 def test_what_is_no_target_is_refused_with_those_that_are(text: str) -> None:
     """A role without its partition, a small letter, a number."""
-    said = refusal(story({"kill": text}))
+    said = refusal(one_phase({"kill": text}))
 
     assert (
         f"{text!r} is no target; say leader|follower|followers|uninvolved broker|preferred leader|replicas of <topic>-"
@@ -310,7 +310,7 @@ def test_letters_are_broker_ids_from_one() -> None:
 
 def test_faults_and_needs_follow_from_the_steps() -> None:
     """What heals or waits is no fault; what a runtime must have beside nodes is the sum over all steps."""
-    told = story({"pause": "A"}, {"resume": "A"}, {"disconnect": {"node": "B", "from": "clients"}}, {"hold": "1s"})
+    told = one_phase({"pause": "A"}, {"resume": "A"}, {"disconnect": {"node": "B", "from": "clients"}}, {"hold": "1s"})
     scenario = Scenario.model_validate(told)
 
     assert scenario.faults == ["pause", "disconnect"]
@@ -328,7 +328,7 @@ def test_faults_and_needs_follow_from_the_steps() -> None:
 )
 def test_aiming_at_the_controller_is_known_beforehand(step: dict[str, Any], aims: bool) -> None:
     """Also from inside a condition."""
-    assert Scenario.model_validate(story(step)).aims_at_controller is aims
+    assert Scenario.model_validate(one_phase(step)).aims_at_controller is aims
 
 
 def test_composite_steps_count_each_of_their_faults() -> None:
@@ -336,20 +336,24 @@ def test_composite_steps_count_each_of_their_faults() -> None:
     bounce = {"bounce": {"node": "leader of orders-0", "times": 2}}
     loop = {"crash_loop": {"node": "A", "times": 3, "after": "1s"}}
     upgrade = {"upgrade": {"node": "A", "kafka": "3.9.1"}}
-    told = Scenario.model_validate(story({"restart": "A"}, bounce, loop, upgrade, {"rollback": "A"}, {"finalise": 3.9}))
+    told = Scenario.model_validate(
+        one_phase({"restart": "A"}, bounce, loop, upgrade, {"rollback": "A"}, {"finalise": 3.9})
+    )
 
     assert told.faults == ["stop", "stop", "stop", "kill", "kill", "kill", "stop", "stop"]
 
 
 def test_a_restart_is_written_as_it_was_read() -> None:
     """The plan of a run is read again by every task."""
-    told = Scenario.model_validate(story({"restart": {"node": "A", "with": {"num.io.threads": 2}}}, {"restart": "B"}))
+    told = Scenario.model_validate(
+        one_phase({"restart": {"node": "A", "with": {"num.io.threads": 2}}}, {"restart": "B"})
+    )
 
     assert Scenario.model_validate(told.model_dump()) == told
 
 
 def test_what_older_scenarios_do_not_name_does_not_change_their_digest() -> None:
-    """A night is compared with those before it by digest; what is named counts."""
+    """A nightly run is compared with those before it by digest; what is named counts."""
     told = Scenario.model_validate(plain())
     named = Scenario.model_validate(plain(cluster={"brokers": 3, "controllers": 3, "elr": False}))
 
@@ -379,7 +383,7 @@ def test_acks_may_be_a_number(told: object, acks: str) -> None:
     """YAML reads 1 as a number, in the load and in a write alike."""
     write = {"write": {"to": "A", "topic": "orders", "records": 1, "acks": told}}
     load = {"topic": "orders", "acks": told, "idempotence": False}
-    scenario = Scenario.model_validate({**story(write), "load": load})
+    scenario = Scenario.model_validate({**one_phase(write), "load": load})
     step: Any = scenario.phases[0].steps[0]
 
     assert scenario.load
@@ -401,59 +405,62 @@ ORDERS = {"replicas": ["A", "B", "C"]}
             plain(cluster={"brokers": 3, "rack": 1}),
             "cluster: unknown field 'rack'; known: brokers, mode, controllers, elr",
         ),
-        (story({"pause": {"nodee": "A"}}), "x.yaml: phase 'one', step 1 (pause): unknown field 'nodee'; known: node"),
-        (story({"wait": {"form": 1}}), "phase 'one', step 1 (wait): unknown field 'form'; known: for, limit"),
         (
-            story({"restart": {"node": "A", "with": {"min.insync.replicas": 1}}}),
+            one_phase({"pause": {"nodee": "A"}}),
+            "x.yaml: phase 'one', step 1 (pause): unknown field 'nodee'; known: node",
+        ),
+        (one_phase({"wait": {"form": 1}}), "phase 'one', step 1 (wait): unknown field 'form'; known: for, limit"),
+        (
+            one_phase({"restart": {"node": "A", "with": {"min.insync.replicas": 1}}}),
             "min.insync.replicas cannot be changed within a run; set it under cluster or topics",
         ),
         (
-            story({"write": {"to": "active controller", "topic": "orders", "records": 1}}),
+            one_phase({"write": {"to": "active controller", "topic": "orders", "records": 1}}),
             "step write: it cannot be aimed at active controller; name a broker",
         ),
         (
-            story({"explode": "A"}),
+            one_phase({"explode": "A"}),
             "unknown step 'explode'; known: bounce, churn_leadership, configure, crash_loop, ",
         ),
         (
-            story({"hold": "1s"}, {"disconnect": "follower of orders-0"}),
+            one_phase({"hold": "1s"}, {"disconnect": "follower of orders-0"}),
             "phase 'one', step 2 (disconnect): 'follower of orders-0' is not enough; disconnect takes node, from, and "
             "optionally direction, for example 'disconnect: {node: leader of orders-0, from: [",
         ),
         (
-            story({"disconnect": {"node": "A"}}),
+            one_phase({"disconnect": {"node": "A"}}),
             "step 1 (disconnect): from is missing; disconnect takes node, from, and",
         ),
         (plain(phases=[{"one": "hold"}]), "phases.0.steps: Input should be a valid list"),
-        (story({"disconnect": {"node": "A", "from": []}}), "from: List should have at least 1 item"),
-        (story({"disconnect": {"node": "A", "from": ["B", "world"]}}), "'world' is no target; say leader|follower"),
-        (story({"disconnect": {"node": "A", "from": "D"}}), "there is no broker D; this cluster has A, B, C"),
+        (one_phase({"disconnect": {"node": "A", "from": []}}), "from: List should have at least 1 item"),
+        (one_phase({"disconnect": {"node": "A", "from": ["B", "world"]}}), "'world' is no target; say leader|follower"),
+        (one_phase({"disconnect": {"node": "A", "from": "D"}}), "there is no broker D; this cluster has A, B, C"),
         (
-            story({"disconnect": {"node": "A", "from": "clients", "direction": "out"}}),
+            one_phase({"disconnect": {"node": "A", "from": "clients", "direction": "out"}}),
             "direction out cuts nothing from clients, which a broker asks nothing; use in or both",
         ),
         (
-            story({"disconnect": {"node": "A", "from": ["B", "controller"], "direction": "in"}}),
+            one_phase({"disconnect": {"node": "A", "from": ["B", "controller"], "direction": "in"}}),
             "direction in cuts nothing from the controller, which a broker asks; use out or both",
         ),
         (
-            story({"disconnect": {"node": "active controller", "from": ["brokers", "clients"]}}),
+            one_phase({"disconnect": {"node": "active controller", "from": ["brokers", "clients"]}}),
             "the active controller has no clients to be cut from; name brokers or controllers",
         ),
-        (story({"limit_bandwidth": {"into": "A", "from": "clients", "rate": "1MB/s"}}), "'clients' is no target"),
-        (story({"lose": {"into": "A", "percent": 100}}), "percent: Input should be less than 100 (got 100)"),
-        (story({"transfer_leadership": "B"}), "B names no partition; say B of <topic>-<partition>"),
-        (story({"transfer_leadership": "B of orders-7"}), "there is no partition orders-7"),
-        (story({"read": {"from": "follower of orders-9"}}), "there is no partition orders-9"),
-        (story("hold"), "a step is one key and its settings, such as 'hold: 5s', not 'hold'"),
-        (story({"kill": "A", "hold": "1s"}), "a step is one key and its settings"),
-        (story({"hold": "soon"}), "'soon' is no duration such as 500ms, 5s or 2m"),
-        (story({"hold": float("inf")}), "seconds: Input should be a finite number (got inf)"),
-        (story({"heal": "some"}), "what: Input should be 'all' (got 'some')"),
-        (story({"wait": {"for": {}}}), "a condition is exactly one of out_of_isr, in_isr, leads, log_end_offset"),
-        (story({"require": {"in_isr": "C of orders-1"}}), "there is no partition orders-1"),
-        (story({"require": {"high_watermark": {"node": "A"}}}), "the offset of A has no bound; say at_least"),
-        (story({"wait": {"for": {"isr_full": "orders", "caught_up": "orders"}}}), "not ['caught_up', 'isr_full']"),
+        (one_phase({"limit_bandwidth": {"into": "A", "from": "clients", "rate": "1MB/s"}}), "'clients' is no target"),
+        (one_phase({"lose": {"into": "A", "percent": 100}}), "percent: Input should be less than 100 (got 100)"),
+        (one_phase({"transfer_leadership": "B"}), "B names no partition; say B of <topic>-<partition>"),
+        (one_phase({"transfer_leadership": "B of orders-7"}), "there is no partition orders-7"),
+        (one_phase({"read": {"from": "follower of orders-9"}}), "there is no partition orders-9"),
+        (one_phase("hold"), "a step is one key and its settings, such as 'hold: 5s', not 'hold'"),
+        (one_phase({"kill": "A", "hold": "1s"}), "a step is one key and its settings"),
+        (one_phase({"hold": "soon"}), "'soon' is no duration such as 500ms, 5s or 2m"),
+        (one_phase({"hold": float("inf")}), "seconds: Input should be a finite number (got inf)"),
+        (one_phase({"heal": "some"}), "what: Input should be 'all' (got 'some')"),
+        (one_phase({"wait": {"for": {}}}), "a condition is exactly one of out_of_isr, in_isr, leads, log_end_offset"),
+        (one_phase({"require": {"in_isr": "C of orders-1"}}), "there is no partition orders-1"),
+        (one_phase({"require": {"high_watermark": {"node": "A"}}}), "the offset of A has no bound; say at_least"),
+        (one_phase({"wait": {"for": {"isr_full": "orders", "caught_up": "orders"}}}), "not ['caught_up', 'isr_full']"),
         (plain(load={"topic": "orders", "rate": "-5/s"}), "load.rate: Input should be greater than 0 (got -5.0)"),
         (plain(load={"topic": "orders", "rate": float("nan")}), "load.rate: Input should be a finite number (got nan)"),
         (plain(load={"topic": "orders", "rate": float("inf")}), "load.rate: Input should be a finite number (got inf)"),
@@ -484,21 +491,27 @@ ORDERS = {"replicas": ["A", "B", "C"]}
             plain(phases=[{"after": [{"hold": 1}]}]),
             "the phase name 'after' is taken; each differs from the others, before",
         ),
-        (story({"kill": "leader of orders-1"}), "phase 'one', step kill: there is no partition orders-1"),
-        (story({"kill": "Q"}), "phase 'one', step kill: there is no broker Q; this cluster has A, B, C"),
-        (story({"wait": {"for": {"out_of_isr": "Q"}}}), "step wait: there is no broker Q"),
-        (story({"wait": {"for": {"isr_full": "sales"}}}), "step wait: there is no partition sales-0"),
-        (story({"write": {"to": "A", "topic": "orders", "partition": 1, "records": 1}}), "no partition orders-1"),
-        (story({"write": {"to": "A", "topic": "orders", "partition": -1, "records": 1}}), "greater than or equal to 0"),
+        (one_phase({"kill": "leader of orders-1"}), "phase 'one', step kill: there is no partition orders-1"),
+        (one_phase({"kill": "Q"}), "phase 'one', step kill: there is no broker Q; this cluster has A, B, C"),
+        (one_phase({"wait": {"for": {"out_of_isr": "Q"}}}), "step wait: there is no broker Q"),
+        (one_phase({"wait": {"for": {"isr_full": "sales"}}}), "step wait: there is no partition sales-0"),
+        (one_phase({"write": {"to": "A", "topic": "orders", "partition": 1, "records": 1}}), "no partition orders-1"),
         (
-            {k: v for k, v in story({"set_rate": "5/s"}).items() if k != "load"},
+            one_phase({"write": {"to": "A", "topic": "orders", "partition": -1, "records": 1}}),
+            "greater than or equal to 0",
+        ),
+        (
+            {k: v for k, v in one_phase({"set_rate": "5/s"}).items() if k != "load"},
             "phase 'one', step set_rate: there is no load whose rate it could change",
         ),
-        (story({"reassign": {"topic": "sales", "to": ["A"]}}), "step reassign: there is no partition sales-0"),
-        (story({"reassign": {"topic": "orders", "to": ["A", "D"]}}), "step reassign: there is no broker D; this clus"),
-        (story({"reassign": {"topic": "orders", "to": ["A", "A"]}}), "step reassign: names a broker twice in"),
+        (one_phase({"reassign": {"topic": "sales", "to": ["A"]}}), "step reassign: there is no partition sales-0"),
         (
-            story({"churn_leadership": {"partition": "orders", "between": ["A", "B"], "times": 1}}),
+            one_phase({"reassign": {"topic": "orders", "to": ["A", "D"]}}),
+            "step reassign: there is no broker D; this clus",
+        ),
+        (one_phase({"reassign": {"topic": "orders", "to": ["A", "A"]}}), "step reassign: names a broker twice in"),
+        (
+            one_phase({"churn_leadership": {"partition": "orders", "between": ["A", "B"], "times": 1}}),
             "'orders' is no partition",
         ),
         (
@@ -508,14 +521,17 @@ ORDERS = {"replicas": ["A", "B", "C"]}
             ),
             "step churn_leadership: C has no replica of orders-0 that could lead",
         ),
-        (story({"delete_records": {"partition": "orders-0", "before": 0}}), "greater than 0"),
-        (story({"configure": {"set": {"retention.ms": 1}}}), "configure names either a topic or a broker"),
-        (story({"configure": {"topic": "sales", "set": {"retention.ms": 1}}}), "there is no partition sales-0"),
-        (story({"configure": {"topic": "orders", "set": {}}}), "set: Dictionary should have at least 1 item"),
-        (story({"wipe": "A"}), "step wipe: acts on a broker that is down; kill or stop it before"),
-        (story({"wipe": "A"}, {"kill": "A"}), "step wipe: acts on a broker that is down"),
-        (story({"kill": "A"}, {"truncate": {"node": "A", "partition": "orders-0"}}), "takes either records or bytes"),
-        (story({"fill_disk": "A"}), "step fill_disk: give A a disk of its own under cluster.disks"),
+        (one_phase({"delete_records": {"partition": "orders-0", "before": 0}}), "greater than 0"),
+        (one_phase({"configure": {"set": {"retention.ms": 1}}}), "configure names either a topic or a broker"),
+        (one_phase({"configure": {"topic": "sales", "set": {"retention.ms": 1}}}), "there is no partition sales-0"),
+        (one_phase({"configure": {"topic": "orders", "set": {}}}), "set: Dictionary should have at least 1 item"),
+        (one_phase({"wipe": "A"}), "step wipe: acts on a broker that is down; kill or stop it before"),
+        (one_phase({"wipe": "A"}, {"kill": "A"}), "step wipe: acts on a broker that is down"),
+        (
+            one_phase({"kill": "A"}, {"truncate": {"node": "A", "partition": "orders-0"}}),
+            "takes either records or bytes",
+        ),
+        (one_phase({"fill_disk": "A"}), "step fill_disk: give A a disk of its own under cluster.disks"),
         (
             plain(
                 cluster={"brokers": 3, "disks": {"A": "1MB"}}, phases=[{"one": [{"fill_disk": "leader of orders-0"}]}]
@@ -529,7 +545,7 @@ ORDERS = {"replicas": ["A", "B", "C"]}
             "step read_only_disk: cannot reach into a disk of cluster.disks; aim at another broker",
         ),
         (
-            story({"fail_log_dir": {"node": "A", "partition": "orders-0"}}),
+            one_phase({"fail_log_dir": {"node": "A", "partition": "orders-0"}}),
             "step fail_log_dir: its broker would end, having no other one; set cluster.log_dirs, or",
         ),
         (
@@ -541,7 +557,7 @@ ORDERS = {"replicas": ["A", "B", "C"]}
             "disks gives a broker one log directory; leave it out, or log_dirs: 2",
         ),
         (
-            story({"slow_disk": {"node": "A", "rate": "1MB/s"}}),
+            one_phase({"slow_disk": {"node": "A", "rate": "1MB/s"}}),
             "step slow_disk: brokers leave their records to the page",
         ),
         (
@@ -562,11 +578,11 @@ ORDERS = {"replicas": ["A", "B", "C"]}
             ),
             "step slow: the rate is measured at another replica",
         ),
-        (story({"throttle": {"node": "Q", "rate": "1MB/s"}}), "step throttle: there is no broker Q"),
-        (story({"set_rate": "5"}), "rate: '5' is no rate such as 1000/s"),
-        (plain(cluster={"brokers": 3, "allowance": {"network": "5"}}), "'5' is no data rate such as 20MB/s"),
-        (plain(cluster={"brokers": 3, "allowance": {"cpus": 0}}), "greater than or equal to 0.05"),
-        (plain(cluster={"brokers": 3, "allowance": {"cpu_set": "one"}}), "should match pattern"),
+        (one_phase({"throttle": {"node": "Q", "rate": "1MB/s"}}), "step throttle: there is no broker Q"),
+        (one_phase({"set_rate": "5"}), "rate: '5' is no rate such as 1000/s"),
+        (plain(cluster={"brokers": 3, "resource_limits": {"network": "5"}}), "'5' is no data rate such as 20MB/s"),
+        (plain(cluster={"brokers": 3, "resource_limits": {"cpus": 0}}), "greater than or equal to 0.05"),
+        (plain(cluster={"brokers": 3, "resource_limits": {"cpu_set": "one"}}), "should match pattern"),
         (plain(name="Bad Name"), "name: String should match pattern"),
         ([], "Input should be a valid dictionary"),
         (None, "Input should be a valid dictionary"),
@@ -595,21 +611,21 @@ def test_every_partition_that_a_step_names_is_checked() -> None:
     """A sound one in the condition does not hide a wrong one in the target."""
     slow = {"node": "follower of orders-9", "until": {"out_of_isr": "follower of orders-0"}}
 
-    assert "there is no partition orders-9" in refusal(story({"slow": slow}))
+    assert "there is no partition orders-9" in refusal(one_phase({"slow": slow}))
 
 
 def test_a_bystander_needs_a_third_replica() -> None:
     """Of two replicas the one that does not lead may be the controller's."""
-    told = {**story({"kill": "uninvolved broker of orders-0"}), "topics": {"orders": {"replicas": ["A", "B"]}}}
+    told = {**one_phase({"kill": "uninvolved broker of orders-0"}), "topics": {"orders": {"replicas": ["A", "B"]}}}
 
     assert "step kill: orders-0 needs three replicas" in refusal(told)
     assert Scenario.model_validate({**told, "topics": {"orders": {"replicas": ["A", "B", "C"]}}})
 
 
-@pytest.mark.parametrize("measured", [{"jvm": "stock"}, {"metrics": True}, {"allowance": {"cpus": 1}}])
+@pytest.mark.parametrize("measured", [{"jvm": "production"}, {"metrics": True}, {"resource_limits": {"cpus": 1}}])
 def test_no_benchmark_has_brokers_at_debug(measured: dict[str, Any]) -> None:
     """What is logged costs time; without a measurement it may."""
-    told = story({"hold": "1s"})
+    told = one_phase({"hold": "1s"})
     quiet = {**told["cluster"], "debug": ["kafka.cluster.Partition"]}
 
     assert "no benchmark may have it" in refusal({**told, "cluster": {**quiet, **measured}})
@@ -618,7 +634,7 @@ def test_no_benchmark_has_brokers_at_debug(measured: dict[str, Any]) -> None:
 
 def test_a_partition_with_one_replica_has_no_follower() -> None:
     """Nothing would be there to aim at; its leader is."""
-    told = {**story({"kill": "follower of orders-0"}), "topics": {"orders": {"replicas": ["A"]}}}
+    told = {**one_phase({"kill": "follower of orders-0"}), "topics": {"orders": {"replicas": ["A"]}}}
 
     assert "step kill: orders-0 has one replica, so it has no follower" in refusal(told)
     assert Scenario.model_validate({**told, "phases": [{"one": [{"kill": "leader of orders-0"}]}]})

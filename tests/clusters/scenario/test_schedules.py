@@ -11,17 +11,17 @@ from hypothesis import strategies as st
 
 from clusters.runtimes import capabilities
 from clusters.scenario.scenario import Phase, parse_scenario
-from clusters.scenario.schedules import Menu, as_yaml, kernel_parts, possible, read_menu, rotation
+from clusters.scenario.schedules import FaultMix, as_yaml, kernel_parts, possible, randomised_schedule, read_fault_mix
 from clusters.scenario.shrink import is_sound
 from clusters.scenario.steps.flow import Heal, Hold, Wait, Write
 from history.errors import BadInput
 
-MENU = read_menu()
+FAULT_MIX = read_fault_mix()
 SMALL: dict[str, Any] = {
     "cluster": {"brokers": 2},
     "topics": {"orders": {"replicas": ["A", "B"]}},
     "quiet": "2s..3s",
-    "faults": {"freeze": {"who": ["A"], "steps": [{"pause": "$who"}, "$during", {"hold": "1s..4s"}]}},
+    "faults": {"pause": {"who": ["A"], "steps": [{"pause": "$who"}, "$during", {"hold": "1s..4s"}]}},
     "during": [{"write": {"to": "B", "topic": "orders", "records": "5..9"}}],
 }
 
@@ -35,18 +35,18 @@ def is_quiet(phase: Phase) -> bool:
 @given(st.integers(0, 2**31), st.integers(1, 240), st.booleans())
 def test_every_seed_makes_an_ordinary_scenario(seed: int, length_s: int, load: bool) -> None:
     """Its file says all of it, so that it can be kept and run again."""
-    made = rotation(MENU, seed=seed, length_s=length_s, load=load)
+    made = randomised_schedule(FAULT_MIX, seed=seed, length_s=length_s, load=load)
 
     assert parse_scenario(as_yaml(made), "x.yaml").digest == made.digest
     assert (made.load is not None) == load
-    assert rotation(MENU, seed=seed, length_s=length_s, load=load) == made
+    assert randomised_schedule(FAULT_MIX, seed=seed, length_s=length_s, load=load) == made
 
 
 @settings(max_examples=30, deadline=None)
 @given(st.integers(0, 2**31), st.integers(1, 240))
 def test_every_fault_is_healed_and_followed_by_quiet(seed: int, length_s: int) -> None:
     """Faults and quiet phases take turns; a fault ends healed, with the ISR awaited after that."""
-    made = rotation(MENU, seed=seed, length_s=length_s)
+    made = randomised_schedule(FAULT_MIX, seed=seed, length_s=length_s)
 
     assert [is_quiet(phase) for phase in made.phases] == [number % 2 == 0 for number in range(len(made.phases))]
     assert is_sound(made)
@@ -63,25 +63,25 @@ def test_every_fault_is_healed_and_followed_by_quiet(seed: int, length_s: int) -
 
 
 def test_a_schedule_without_load_writes_something_first() -> None:
-    """And while faults are in force, where the menu has a place for it."""
-    at_rest = Menu.model_validate({**SMALL, "first": [{"write": {"to": "A", "topic": "orders", "records": 3}}]})
+    """And while faults are active, where the fault mix has a place for it."""
+    at_rest = FaultMix.model_validate({**SMALL, "first": [{"write": {"to": "A", "topic": "orders", "records": 3}}]})
     loaded = at_rest.model_copy(update={"load": {"topic": "orders"}})
 
     for seed in range(20):
-        first, fault, *_ = rotation(at_rest, seed=seed, length_s=4).phases
+        first, fault, *_ = randomised_schedule(at_rest, seed=seed, length_s=4).phases
         assert [step.key for step in first.steps] == ["write", "hold"]
         assert "write" in {step.key for step in fault.steps}
-        assert [step.key for step in rotation(loaded, seed=seed, length_s=4).phases[0].steps] == ["hold"]
+        assert [step.key for step in randomised_schedule(loaded, seed=seed, length_s=4).phases[0].steps] == ["hold"]
 
 
 def test_a_schedule_without_load_has_no_fault_that_only_a_load_shows() -> None:
-    """With one they are drawn; a menu of nothing else is refused."""
+    """With one they are drawn; a fault mix of nothing else is refused."""
     of_load = {"lag", "limit_bandwidth", "limit_cpu"}
     drawn = {
         load: {
             step.key
             for seed in range(30)
-            for p in rotation(MENU, seed=seed, length_s=200, load=load).phases
+            for p in randomised_schedule(FAULT_MIX, seed=seed, length_s=200, load=load).phases
             for step in p.steps
         }
         for load in (True, False)
@@ -90,9 +90,9 @@ def test_a_schedule_without_load_has_no_fault_that_only_a_load_shows() -> None:
     assert drawn[True] >= of_load | {"lose"}
     assert not drawn[False] & of_load
     assert "lose" in drawn[False]
-    lags = MENU.model_copy(update={"faults": {"x": MENU.faults["a follower lags"]}})
+    lags = FAULT_MIX.model_copy(update={"faults": {"x": FAULT_MIX.faults["a follower lags"]}})
     with pytest.raises(BadInput, match=r"Without a load no fault of the mix would show \(x\)"):
-        rotation(lags, seed=1, length_s=4, load=False)
+        randomised_schedule(lags, seed=1, length_s=4, load=False)
 
 
 def test_the_length_is_about_what_was_asked() -> None:
@@ -100,7 +100,7 @@ def test_the_length_is_about_what_was_asked() -> None:
     lengths = [
         sum(step.seconds for phase in made.phases for step in phase.steps if isinstance(step, Hold))
         + 8 * (len(made.phases) // 2)
-        for made in (rotation(MENU, seed=seed, length_s=300) for seed in range(20))
+        for made in (randomised_schedule(FAULT_MIX, seed=seed, length_s=300) for seed in range(20))
     ]
 
     assert all(300 <= length < 360 for length in lengths)
@@ -108,15 +108,15 @@ def test_the_length_is_about_what_was_asked() -> None:
 
 def test_another_seed_is_another_schedule() -> None:
     """In faults, targets and times."""
-    assert len({rotation(MENU, seed=seed, length_s=120).digest for seed in range(20)}) == 20
+    assert len({randomised_schedule(FAULT_MIX, seed=seed, length_s=120).digest for seed in range(20)}) == 20
 
 
-def test_gaps_are_filled_from_the_menu() -> None:
+def test_gaps_are_filled_from_the_mix() -> None:
     """One of ``who``, up to two of ``during``, spans within their bounds."""
-    menu = Menu.model_validate({**SMALL, "load": {"topic": "orders"}})
+    mix = FaultMix.model_validate({**SMALL, "load": {"topic": "orders"}})
     seen: set[int] = set()
     for seed in range(30):
-        pause, *writes, hold, _, _ = rotation(menu, seed=seed, length_s=4).phases[1].steps
+        pause, *writes, hold, _, _ = randomised_schedule(mix, seed=seed, length_s=4).phases[1].steps
         assert str(pause) == "pause node A"
         assert isinstance(hold, Hold)
         assert 1 <= hold.seconds <= 4
@@ -133,57 +133,60 @@ def test_gaps_are_filled_from_the_menu() -> None:
         ({"moods": 1}, "unknown field 'moods'; known: cluster, topics, load, quiet, first, faults, during"),
     ],
 )
-def test_what_is_no_menu_is_refused(tmp_path: Path, change: dict[str, Any], sentence: str) -> None:
+def test_what_is_no_fault_mix_is_refused(tmp_path: Path, change: dict[str, Any], sentence: str) -> None:
     """With the file and the first thing wrong; YAML is read as JSON here."""
-    file = tmp_path / "menu.yaml"
+    file = tmp_path / "fault mix.yaml"
     file.write_text(str({**SMALL, **change}))
 
     with pytest.raises(BadInput, match=sentence):
-        read_menu(file)
+        read_fault_mix(file)
 
 
-def test_a_menu_of_unknown_steps_makes_no_scenario() -> None:
+def test_a_fault_mix_of_unknown_steps_makes_no_scenario() -> None:
     """It is told when the schedule is drawn, before anything starts."""
-    menu = Menu.model_validate({**SMALL, "faults": {"x": {"who": ["A"], "steps": [{"explode": "$who"}]}}})
+    mix = FaultMix.model_validate({**SMALL, "faults": {"x": {"who": ["A"], "steps": [{"explode": "$who"}]}}})
 
     with pytest.raises(BadInput, match=r"The fault mix makes no scenario: .*unknown step 'explode'"):
-        rotation(menu, seed=1, length_s=4)
+        randomised_schedule(mix, seed=1, length_s=4)
 
 
 def test_what_a_runtime_cannot_do_is_not_drawn() -> None:
-    """The network is docker's; a menu of which nothing is left is refused."""
-    local = possible(MENU, capabilities("process"))
+    """The network is docker's; a fault mix of which nothing is left is refused."""
+    local = possible(FAULT_MIX, capabilities("process"))
 
-    assert MENU.faults.keys() - local.faults.keys() >= {"the leader is cut off", "packets are lost"}
-    assert possible(MENU, capabilities("docker")) == MENU
+    assert FAULT_MIX.faults.keys() - local.faults.keys() >= {"the leader is cut off", "packets are lost"}
+    assert possible(FAULT_MIX, capabilities("docker")) == FAULT_MIX
     for seed in range(20):
-        assert rotation(local, seed=seed, length_s=200).needs <= capabilities("process")
+        assert randomised_schedule(local, seed=seed, length_s=200).needs <= capabilities("process")
     with pytest.raises(BadInput, match="No fault of the mix is possible"):
-        possible(MENU.model_copy(update={"faults": {"x": MENU.faults["packets are lost"]}}), capabilities("process"))
+        possible(
+            FAULT_MIX.model_copy(update={"faults": {"x": FAULT_MIX.faults["packets are lost"]}}),
+            capabilities("process"),
+        )
 
 
 def test_what_the_kernel_lacks_is_not_drawn() -> None:
     """Whole faults and single steps of ``during``; the rest stays."""
     can = capabilities("docker")
-    menu = MENU.model_copy(update={"during": [*MENU.during, {"lose": {"into": "A", "percent": 5}}]})
-    left = possible(menu, can, lacking={"xt_statistic", "cfs_bandwidth"})
+    mix = FAULT_MIX.model_copy(update={"during": [*FAULT_MIX.during, {"lose": {"into": "A", "percent": 5}}]})
+    left = possible(mix, can, lacking={"xt_statistic", "cfs_bandwidth"})
 
-    assert MENU.faults.keys() - left.faults.keys() == {"packets are lost", "a broker has little CPU"}
-    assert left.during == MENU.during
+    assert FAULT_MIX.faults.keys() - left.faults.keys() == {"packets are lost", "a broker has little CPU"}
+    assert left.during == FAULT_MIX.during
     assert kernel_parts(left) == {"iptables", "htb"}
 
 
-def test_a_menu_that_is_not_there_is_refused(tmp_path: Path) -> None:
+def test_a_fault_mix_that_is_not_there_is_refused(tmp_path: Path) -> None:
     """And one that is no YAML."""
     with pytest.raises(BadInput, match="cannot be read"):
-        read_menu(tmp_path / "none.yaml")
+        read_fault_mix(tmp_path / "none.yaml")
     (tmp_path / "bad.yaml").write_text("faults: [")
     with pytest.raises(BadInput, match="is no YAML"):
-        read_menu(tmp_path / "bad.yaml")
+        read_fault_mix(tmp_path / "bad.yaml")
 
 
-def test_the_menu_that_the_pages_show_is_one() -> None:
+def test_the_fault_mix_that_the_pages_show_is_one() -> None:
     """It has no load, so that every schedule of it writes by its own steps."""
-    menu = read_menu(Path(__file__).resolve().parents[3] / "docs" / "examples" / "at_rest.yaml")
+    mix = read_fault_mix(Path(__file__).resolve().parents[3] / "docs" / "examples" / "at_rest.yaml")
 
-    assert rotation(menu, seed=1, length_s=60).name == "rotation_1_at_rest"
+    assert randomised_schedule(mix, seed=1, length_s=60).name == "randomised_1_at_rest"

@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clusters.scenario.scenario import Scenario
-from clusters.scenario.schedules import read_menu, rotation
+from clusters.scenario.schedules import randomised_schedule, read_fault_mix
 from clusters.scenario.shrink import ddmin, is_sound, shrink
 from tests.clusters.fakes import scenario
 
-MENU = read_menu()
+FAULT_MIX = read_fault_mix()
 
 
 @settings(max_examples=200, deadline=None)
@@ -113,9 +113,9 @@ def test_each_phase_ends_its_own() -> None:
 
 @settings(max_examples=20, deadline=None)
 @given(st.integers(0, 10_000))
-def test_a_rotation_shrinks_to_one_fault_that_shows_it(seed: int) -> None:
+def test_a_randomised_schedule_shrinks_to_one_fault_that_shows_it(seed: int) -> None:
     """Whatever was drawn: the oracle here sees a pause, and one is left."""
-    drawn = rotation(MENU, seed=seed, length_s=200)
+    drawn = randomised_schedule(FAULT_MIX, seed=seed, length_s=200)
     shows = lambda one: "pause" in {key for phase in keys(one) for key in phase}  # noqa: E731 - as above
     if shows(drawn):
         assert keys(shrink(drawn, shows)) == [["pause"]]

@@ -110,10 +110,10 @@ def test_a_history_shows_its_anomaly_and_no_other_history_does(found, number):
 
 def test_an_offset_that_was_given_twice_says_what_it_holds_now(found):
     """The sentence names the record that is gone and the one that stands there."""
-    (story,) = [row["story"] for row in found if row["anomaly"] == "inconsistent_offset"]
+    (explanation,) = [row["explanation"] for row in found if row["anomaly"] == "inconsistent_offset"]
     number = next(number for number, case in enumerate(CASES) if case.kind == "inconsistent_offset")
 
-    assert story == f"Offset 0 was that of record load-{number}/0 and holds record load-{number}/1 now."
+    assert explanation == f"Offset 0 was that of record load-{number}/0 and holds record load-{number}/1 now."
 
 
 def test_delivery_counts_what_was_found(spark):

@@ -208,7 +208,7 @@ def test_hits_are_found_and_near_misses_are_not(found):
 
 
 def test_a_subscribed_consumer_may_be_moved(spark, tmp_path):
-    """What is a broken promise to a consumer that was assigned its keys is permitted to one that subscribed."""
+    """What violates a guarantee to a consumer that was assigned its keys is permitted to one that subscribed."""
     steps = [send(1, "ok", ("k", "a", 0), ("k", "b", 1), ("k", "c", 2))]
     steps += [{"process": 2, "type": "ok", "f": "assign", "mops": ["k"]}, poll(2, "ok", ("k", 0, "a"), ("k", 2, "c"))]
     steps += [{"process": 3, "type": "ok", "f": "subscribe", "mops": ["k"]}, poll(3, "ok", ("k", 1, "b"))]
@@ -225,16 +225,19 @@ def test_a_subscribed_consumer_may_be_moved(spark, tmp_path):
 
 def test_every_story_names_key_and_value(found):
     """As the history wrote them; an inconsistent offset names both of its values."""
-    stories = {(row["anomaly"], row["story"]) for row in found}
+    explanations = {(row["anomaly"], row["explanation"]) for row in found}
 
     assert (
         "lost_write",
         'Record 1/0 was acknowledged at offset 0; reads went past it, and none returned it. Key "lost", value "a".',
-    ) in stories
-    assert any(story.endswith('Key "given twice", value "a" and "b".') for _, story in stories)
-    assert any("has no known end and must have been written at offset 0" in story for _, story in stories)
+    ) in explanations
+    assert any(explanation.endswith('Key "given twice", value "a" and "b".') for _, explanation in explanations)
     assert any(
-        story.endswith('no read that completed went as far. Key "no offset", value "a".') for _, story in stories
+        "has no known end and must have been written at offset 0" in explanation for _, explanation in explanations
+    )
+    assert any(
+        explanation.endswith('no read that completed went as far. Key "no offset", value "a".')
+        for _, explanation in explanations
     )
 
 

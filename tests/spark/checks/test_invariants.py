@@ -167,7 +167,8 @@ def test_i10_a_high_watermark_that_stays_behind(spark):
     ]
     changes = isr_changes(rows(spark, ISR, side_by_side(*(views for _, views in histories))))
     limits = spark.createDataFrame(
-        [("orders", 4_500_000_000, 1), ("strict", 4_500_000_000, 2)], "topic string, max_isr_lag_ns long, least_isr int"
+        [("orders", 4_500_000_000, 1), ("strict", 4_500_000_000, 2)],
+        "topic string, max_isr_lag_ns long, effective_min_isr int",
     )
     literal = side_by_side(*(of_history for of_history, _ in histories))
     checks = invariants.i10_quiescence(samples(spark, *literal), changes, limits, out(spark))
@@ -182,7 +183,9 @@ def test_i10_who_was_out_of_reach_is_not_compared(spark):
     """
     histories = [quiet(9, 10, follower=(5, 9)), quiet(5, 10)]
     changes = isr_changes(rows(spark, ISR, side_by_side(*(views for _, views in histories))))
-    limits = spark.createDataFrame([("orders", 4_500_000_000, 1)], "topic string, max_isr_lag_ns long, least_isr int")
+    limits = spark.createDataFrame(
+        [("orders", 4_500_000_000, 1)], "topic string, max_isr_lag_ns long, effective_min_isr int"
+    )
     told = samples(spark, *side_by_side(*(of_history for of_history, _ in histories)))
 
     def check(*outages):
@@ -199,7 +202,9 @@ def test_i10_a_leader_that_was_cut_off_is_judged_by_the_controller(spark):
     cut, stuck = quiet(5, 10), quiet(5, 10)
     first = State("orders", 0, "metadata_log", 0, -S, 1, 0, 0, (1, 2), (1, 2))
     states = [first, first._replace(t_ns=3 * S, leader=2, leader_epoch=1, isr=(2,)), first._replace(partition=1)]
-    limits = spark.createDataFrame([("orders", 4_500_000_000, 1)], "topic string, max_isr_lag_ns long, least_isr int")
+    limits = spark.createDataFrame(
+        [("orders", 4_500_000_000, 1)], "topic string, max_isr_lag_ns long, effective_min_isr int"
+    )
     told = samples(spark, *side_by_side(cut[0], stuck[0]))
     checks = invariants.i10_quiescence(told, decided(spark, states), limits, out(spark))
 

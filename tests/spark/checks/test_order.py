@@ -12,7 +12,7 @@ from tests.spark.folders import MS, TP, S, isr_view, polled, sample, sent, sough
 def found(cases):
     """The offsets of some cases, and the first one's sentence."""
     listed = sorted(cases.collect(), key=lambda row: (row["offset"] is None, row["offset"]))
-    return [row["offset"] for row in listed], listed[0]["story"] if listed else None
+    return [row["offset"] for row in listed], listed[0]["explanation"] if listed else None
 
 
 def polls(spark, *literal):

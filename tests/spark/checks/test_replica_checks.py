@@ -79,7 +79,7 @@ def test_an_isr_is_too_small_below_the_smallest_setting():
         State("orders", 0, "metadata_log", n, t_ns, leader, 3, n, (1, 2, 3), isr)
         for n, (t_ns, leader, isr) in enumerate([(0, 1, (1, 2)), (5 * S, 1, (1,)), (20 * S, -1, (1,))])
     ]
-    known = Facts("orders", 0, states=states, least_isr=2)
+    known = Facts("orders", 0, states=states, effective_min_isr=2)
     slack = {"from_ns": 5 * S + 100 * MS, "until_ns": 20 * S - 100 * MS}
 
     assert list(short_rows(known)) == [TP | {"broker_id": 1, "leader_epoch": 3, "isr": [1]} | slack]
@@ -89,7 +89,7 @@ def test_an_isr_is_too_small_below_the_smallest_setting():
 
 
 def test_a_fault_has_three_times():
-    """Asked for, in force, healed; another step is none, and one that was never healed lasts."""
+    """Asked for, active, healed; another step is none, and one that was never healed lasts."""
     where = {"phase": "p", "step": "pause", "target": "broker-2"}
     told = [
         event(1 * S, "inject", **where),

@@ -111,7 +111,7 @@ def test_a_reassignment_gives_its_topic_new_logs():
 
 
 def test_a_topic_is_clean_until_its_last_copy_is_damaged():
-    """A disk loss beside a live member of the ISR leaves every promise in force."""
+    """A disk loss beside a live member of the ISR leaves every promise active."""
 
     def wiped(last):
         return sources([happened(1, "injected", step="wipe", detail={"last_copy_of": last})], faults=["kill", "wipe"])
@@ -128,8 +128,8 @@ def test_the_settings_that_steps_changed_bound_the_checks():
     run = sources()
     run.run.manifest = run.manifest.model_copy(update={"scenario": {"phases": [{"one": changes}]}})
 
-    assert (run.facts(ORDERS).least_isr, run.facts(ORDERS).lowest_min_isr) == (3, 1)
-    assert (sources().facts(ORDERS).least_isr, sources().facts(ORDERS).lowest_min_isr) == (2, 2)
+    assert (run.facts(ORDERS).effective_min_isr, run.facts(ORDERS).lowest_min_isr) == (3, 1)
+    assert (sources().facts(ORDERS).effective_min_isr, sources().facts(ORDERS).lowest_min_isr) == (2, 2)
 
 
 def test_min_isr_is_bounded_by_the_most_replicas_that_a_partition_had():
@@ -140,7 +140,7 @@ def test_min_isr_is_bounded_by_the_most_replicas_that_a_partition_had():
 
     def least(*replicas):
         run.__dict__["states"] = {ORDERS: [SimpleNamespace(replicas=of) for of in replicas]}
-        return run.least_isr(ORDERS)
+        return run.effective_min_isr(ORDERS)
 
     assert least() == 1
     assert least((1,), (1, 2), (2,)) == 2

@@ -45,7 +45,7 @@ def reads(name, *found, **other):
 
 
 # Producer → its sends, the reads, and how many of its records were read and are gone where its transaction is torn.
-# All share two partitions; the last reader got as far as offset 99 in both.
+# All share two partitions; the final drain got as far as offset 99 in both.
 TORN = {
     "whole": (of("whole", "ok", (0, 0), (1, 0)), reads("whole", (0, 0, 0), (1, 1, 0)), None),
     "torn": (of("torn", "ok", (0, 1), (1, 1)), reads("torn", (0, 0, 1)), (1, 1)),
@@ -93,7 +93,7 @@ def test_torn_transactions(judged):
         name: counts for name, (_, _, counts) in TORN.items() if counts
     }
     assert (torn["half"]["seq"], torn["half"]["partition"], torn["half"]["offset"]) == (1, 1, 3)
-    assert torn["half"]["story"] == (
+    assert torn["half"]["explanation"] == (
         "Transaction 0 of half is torn: 2 of its 3 records were read and 1 are gone, the first of them record half/1."
     )
 
@@ -110,7 +110,7 @@ def test_an_aborted_record_that_a_committed_reader_saw(judged):
     _, _, aborted = judged
 
     assert [(name, row["seq"], row["offset"]) for name, row in aborted.items()] == [("aborted", 0, 6)]
-    assert "failed for good (transaction_aborted)" in aborted["aborted"]["story"]
+    assert "failed for good (transaction_aborted)" in aborted["aborted"]["explanation"]
 
 
 def test_uncommitted_reads_prove_nothing_of_open_transactions(spark):
@@ -168,13 +168,13 @@ def test_hanging_transactions(spark):
 
     alone = hanging()
     assert alone.keys() == {0, 5}
-    assert alone[0]["story"] == (
-        "The last stable offset stayed at 40 for 31.0 s with no fault in force, below the high watermark 50: "
+    assert alone[0]["explanation"] == (
+        "The last stable offset stayed at 40 for 31.0 s with no fault active, below the high watermark 50: "
         "transaction 7 of load-1 never ended."
     )
     assert (alone[0]["producer_id"], alone[0]["seq"], alone[0]["offset"]) == ("load-1", 3, 40)
     assert alone[5]["producer_id"] is None
-    assert alone[5]["story"].endswith(": a transaction that nobody here began never ended.")
+    assert alone[5]["explanation"].endswith(": a transaction that nobody here began never ended.")
     assert hanging([(22 * S, 25 * S)]).keys() == {5}
 
 
@@ -194,7 +194,7 @@ def test_the_longest_time_without_a_fault(faults, quiet):
     assert longest_quiet_ns(0, 100, faults) == max(quiet, 0)
 
 
-def test_a_fault_is_in_force_until_it_is_seen_to_be_gone():
+def test_a_fault_is_active_until_its_recovery_is_verified():
     """By its target; one that never went lasts on."""
     events = [
         Event(5, "", "inject", target="broker-1"),

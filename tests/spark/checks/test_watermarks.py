@@ -89,7 +89,7 @@ def test_i9_an_earlier_epochs_high_watermark_may_be_ahead():
 def below_min_isr(*samples, strict=True, until=20 * S):
     """ISR [1] under min.insync.replicas=2 from 5 s on."""
     states = (state(0, 1, 0, [1, 2, 3]), state(5 * S, 1, 0, [1], number=1), state(until, 1, 0, [1, 2], number=2))
-    return list(samples), facts(*states, least_isr=2, strict_min_isr=strict, lax_min_isr=not strict)
+    return list(samples), facts(*states, effective_min_isr=2, strict_min_isr=strict, lax_min_isr=not strict)
 
 
 def test_i11_hw_moves_below_min_isr():
@@ -148,7 +148,7 @@ def test_i22_a_new_leader_whose_hw_never_comes_up():
 def test_i22_below_min_isr_the_hw_may_stay_down():
     """Three members are asked for and two there: it stands by design, unless two are all replicas."""
     late, known = elected(seen(2, 6 * S, 9, 10, epoch=1), seen(2, 13 * S, 9, 10, epoch=1))
-    short = replace(known, least_isr=3)
+    short = replace(known, effective_min_isr=3)
     moved = replace(short, states=[state._replace(replicas=(2, 3)) for state in known.states])
 
     assert verdict("I22", late, short) == (0, 0)

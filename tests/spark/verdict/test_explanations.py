@@ -7,7 +7,7 @@ from kafka_files.broker_log import BROKER_LOG
 from spark.checks.anomalies import CASE
 from spark.folder.recorded import EPOCHS, good_samples, leaders
 from spark.folder.tables import rows
-from spark.verdict.explanations import Witnesses, with_story
+from spark.verdict.explanations import Witnesses, with_explanation
 from tests.spark.folders import TP, S, isr_view, sample
 
 pytestmark = pytest.mark.pipeline  # many queries: it belongs to the part that may take long
@@ -22,16 +22,16 @@ def line(kind, broker_id, **other):
 
 
 @pytest.fixture
-def story(spark):
+def explanation(spark):
     """The sentence on record 7, acknowledged at +11 s by broker 1 at offset 7, with some broker lines."""
 
     def told(*lines, epochs=()):
         samples = [sample(1, 20 * S, 5, 8), sample(2, 19 * S, 5, 5), sample(2, 23 * S, 5, 5, epoch=1)]
         views = [isr_view(9 * S, 1, 0, [1, 2, 3]), isr_view(22 * S, 2, 1, [2, 3])]
         case = spark.createDataFrame(
-            [[{**LOST, "at_ns": 21 * S, "evidence": "{}", "story": ""}[name] for name in CASE]],
+            [[{**LOST, "at_ns": 21 * S, "evidence": "{}", "explanation": ""}[name] for name in CASE]],
             "anomaly string, topic string, partition int, offset bigint, producer_id string, seq bigint, acks string, "
-            "at_ns bigint, evidence string, story string",
+            "at_ns bigint, evidence string, explanation string",
         )
         seen = Witnesses(
             good_samples(rows(spark, RECORDED["replicas"], samples)),
@@ -39,14 +39,14 @@ def story(spark):
             rows(spark, EPOCHS, [{**TP, "broker_id": 2, "leader_epoch": e, "start_offset": at} for e, at in epochs]),
             rows(spark, BROKER_LOG, lines),
         )
-        return with_story(case, seen, 10 * S).collect()[0]["story"]
+        return with_explanation(case, seen, 10 * S).collect()[0]["explanation"]
 
     return told
 
 
-def test_the_lines_that_prove_it_are_named(story):
+def test_the_lines_that_prove_it_are_named(explanation):
     """Election and truncation are told with the lines of the brokers that say so."""
-    told = story(
+    told = explanation(
         line("leader_started", 2, leader_epoch=1, log_end_offset=5),
         line("truncating", 1, log_end_offset=5, line=99, t_ns=25 * S),
         epochs=[(0, 0), (1, 5)],
@@ -59,9 +59,9 @@ def test_the_lines_that_prove_it_are_named(story):
     )
 
 
-def test_a_cut_above_the_record_or_before_it_explains_nothing(story):
+def test_a_cut_above_the_record_or_before_it_explains_nothing(explanation):
     """A truncation to above the record, one before its acknowledgement, and another broker's are not its end."""
-    told = story(
+    told = explanation(
         line("truncating", 1, log_end_offset=8, t_ns=25 * S),
         line("truncating", 1, log_end_offset=5, t_ns=20 * S),
         line("truncating", 3, log_end_offset=5, t_ns=25 * S),

@@ -1,4 +1,4 @@
-"""The verdict's words: what failed, what is missing, what is worth a look and what was permitted."""
+"""The verdict's words: what failed, what is missing, what needs review and what was permitted."""
 
 import re
 from pathlib import Path
@@ -44,10 +44,10 @@ def broken(name, severity):
 
 
 def test_a_record_that_nobody_can_read_yet_is_not_accounted_for():
-    """Present and above the high watermark: no promise is broken, and the sentence says what is not seen."""
+    """Present and above the high watermark: no guarantee is violated, and the sentence says what is not seen."""
     told = judged("pass", delivered={"unseen": 5}, invisible_ack=5)["sentence"]
 
-    assert told.startswith("No promise was broken; 5 of 50 acknowledged records are where no reader gets yet.")
+    assert told.startswith("No guarantee was violated; 5 of 50 acknowledged records are where no reader gets yet.")
     assert judged("pass")["sentence"] == HELD
 
 
@@ -56,8 +56,8 @@ def test_sources_that_disagree_are_named_and_do_not_fail():
     found = judged("pass", source_disagreement=3)
 
     assert found["anomalies"] == {"source_disagreement": 3}
-    assert found["sentence"] == f"{HELD} Worth a look, and no broken promise: 3 x source_disagreement."
-    assert found["reasons"] == ["3 x source_disagreement, which is worth a look.", "a wait ran out"]
+    assert found["sentence"] == f"{HELD} Needs review, no guarantee violated: 3 x source_disagreement."
+    assert found["reasons"] == ["3 x source_disagreement, which needs review.", "a wait ran out"]
     assert judged("pass")["sentence"] == HELD
 
 
@@ -80,7 +80,7 @@ def test_a_failure_names_a_broken_promise_first():
 
 def test_a_timed_invariant_that_failed_is_worth_a_look():
     """I23 alone (S2) leaves a pass, whose sentence names it."""
-    assert judged("pass", invariants=[broken("I23", "S2")])["sentence"].endswith("no broken promise: I23.")
+    assert judged("pass", invariants=[broken("I23", "S2")])["sentence"].endswith("no guarantee violated: I23.")
 
 
 @pytest.mark.parametrize("name", [*invariants.INVARIANTS, *replica_checks.INVARIANTS])
@@ -107,7 +107,7 @@ def test_unknown_says_what_is_missing():
     found = judged("unknown", missing=["I4 is undecided: nothing."], source_disagreement=1)
 
     assert found["sentence"] == "Nothing can be said for certain: I4 is undecided: nothing."
-    assert "1 x source_disagreement, which is worth a look." in found["reasons"]
+    assert "1 x source_disagreement, which needs review." in found["reasons"]
 
 
 @pytest.mark.parametrize(("lost", "duplicated", "begins"), [(2, 0, "Loss is allowed"), (0, 2, "Nothing is lost; 2 of")])

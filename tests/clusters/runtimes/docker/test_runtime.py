@@ -105,8 +105,8 @@ def test_names_stay_short_enough_for_dns() -> None:
     assert len(f"{name}-controller-net") <= 63
 
 
-class Freezer:
-    """A container that the kernel freezes at the third try only, or that Docker refuses to pause."""
+class Pausing:
+    """A container that the kernel pauses at the third try only, or that Docker refuses to pause."""
 
     def __init__(self, error: str) -> None:
         self.error, self.tries = error, 0
@@ -117,9 +117,9 @@ class Freezer:
             raise APIError(self.error)
 
 
-def test_a_freeze_that_the_kernel_gave_up_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pause_that_the_kernel_gave_up_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """A busy host cannot stop every thread in time; any other refusal passes on at once."""
-    busy, refused = Freezer("OCI runtime pause failed: unable to freeze: unknown"), Freezer("is not running")
+    busy, refused = Pausing("OCI runtime pause failed: unable to freeze: unknown"), Pausing("is not running")
     monkeypatch.setattr(Daemon, "container", lambda _self, name: {"busy": busy, "refused": refused}[name])
 
     runtime(Networks(set())).pause("busy")

@@ -2,13 +2,13 @@
 
 import pytest
 
-from bench.planted import METRIC, SERIES, SHOWS_IN, names, settings
+from bench.injected import METRIC, SERIES, SHOWS_IN, names, settings
 from campaigns.compare.campaign import plan
 
 
 @pytest.mark.parametrize("size", ["00", "03", "10"])
 def test_every_series_is_a_comparison_that_can_be_run(size):
-    """A planted one is slower in head alone, by whole milliseconds; without a plant both sides are the same."""
+    """An injected one is slower in head alone, by whole milliseconds; with none both sides are the same."""
     made = plan(settings(size, pairs=3, aa_pairs=2), campaign_id="c", created_at="2026-01-01", seed=1)
     waits = {
         item.labels["role"]: int(item.changes["cluster"]["config"]["replica.fetch.wait.max.ms"]) for item in made.items
@@ -16,7 +16,7 @@ def test_every_series_is_a_comparison_that_can_be_run(size):
 
     assert waits == {"base": 56, "base2": 56, "head": {"00": 56, "03": 58, "10": 62}[size]}
     assert made.settings["primary"] == {METRIC: 0.05}
-    assert (made.settings["plant"] or {"shows_in": SHOWS_IN})["shows_in"] == SHOWS_IN
+    assert (made.settings["injected_slowdown"] or {"shows_in": SHOWS_IN})["shows_in"] == SHOWS_IN
 
 
 def test_the_series_hold_what_is_published():

@@ -1,4 +1,4 @@
-"""Results of nights with something of everything, as the page gets them."""
+"""Results of nightly runs with something of everything, as the page gets them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 from campaigns.nightly import campaign as nightly
 from history.results.nightly import NightlyResult
-from tests.campaigns.nights import Row, campaign_of, figure, name_of, rerun, rows_of
+from tests.campaigns.nightly_runs import Row, campaign_of, figure, name_of, rerun, rows_of
 
 LATE = 12
 WATCH = {"latency_p99_ms": {"margin": 0.05}, "elect_s": {"margin": 0.2}}
@@ -17,7 +17,7 @@ ASKED: dict[str, Any] = {
     "repetitions": 3,
     "watch": WATCH,
     "baseline": {"releases": ["3.9.1", "4.3.0"]},
-    "confirm": {"pairs": 5, "suspects": 1},
+    "confirm": {"pairs": 5, "candidates": 1},
     "alerts": 1,
     "waivers": [
         {"scenario": "survived_faults", "kafka": "2.8.2", "found": ["I16"], **ENTRY},
@@ -26,9 +26,9 @@ ASKED: dict[str, Any] = {
 }
 
 
-def _night(night: int, slow: dict[str, tuple[int, float]]) -> list[Row]:
-    campaign = campaign_of(night, **ASKED)
-    rows = rows_of(campaign, campaign.items, lambda item: figure(item, night, slow))
+def _nightly_run(nightly_run: int, slow: dict[str, tuple[int, float]]) -> list[Row]:
+    campaign = campaign_of(nightly_run, **ASKED)
+    rows = rows_of(campaign, campaign.items, lambda item: figure(item, nightly_run, slow))
     elections = [
         {**row, "metric": "elect_s", "phase": "leader dies", "value": row["value"] / 4}
         for row in rows
@@ -37,10 +37,10 @@ def _night(night: int, slow: dict[str, tuple[int, float]]) -> list[Row]:
     return rows + elections
 
 
-def late_night() -> NightlyResult:
+def late_nightly_run() -> NightlyResult:
     """The 13th: a confirmed slowdown, one that was not rerun, a new failure, a waived one, a missing run."""
     slow = {"4.3.0": (LATE - 2, 1.15)}
-    rows = [row for night in range(LATE + 1) for row in _night(night, slow)]
+    rows = [row for nightly_run in range(LATE + 1) for row in _nightly_run(nightly_run, slow)]
     for row in rows:
         if row["labels"]["campaign"] != name_of(LATE):
             continue
@@ -54,6 +54,8 @@ def late_night() -> NightlyResult:
     return nightly.result(campaign, rows + rows_of(campaign, nightly.follow_up(campaign, rows), rerun(1.16)))
 
 
-def first_nights() -> NightlyResult:
-    """The second night: nothing has a basis."""
-    return nightly.result(campaign_of(1, **ASKED), [row for night in range(2) for row in _night(night, {})])
+def first_nightly_runs() -> NightlyResult:
+    """The second nightly run: nothing has a basis."""
+    return nightly.result(
+        campaign_of(1, **ASKED), [row for nightly_run in range(2) for row in _nightly_run(nightly_run, {})]
+    )

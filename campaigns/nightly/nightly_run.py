@@ -1,6 +1,6 @@
-"""A night in the light of the nights before it: its series, what moved, and what reruns say of that.
+"""A nightly run in the light of the nightly runs before it: its series, what moved, and what reruns say of that.
 
-What came after the night is not looked at, so that an old night keeps its result.
+What came after the nightly run is not looked at, so that an old nightly run keeps its result.
 """
 
 from __future__ import annotations
@@ -15,22 +15,23 @@ from typing import Any, Literal
 from campaigns.campaign import Campaign
 from campaigns.nightly.settings import Waiver, better, check
 from campaigns.statistics import changes
-from campaigns.statistics.changes import Change, Confirmation, Key, Point
+from campaigns.statistics.changes import Change, Confirmation, Key
 from campaigns.statistics.effects import log_ratio, percent
+from history.results.nightly import Point
 
 Row = Mapping[str, Any]
-State = Literal["no figure", "silent", "no basis", "steady", "better", "moved", "host", "waived", "suspect"]
+State = Literal["no figure", "missing data", "no basis", "steady", "better", "moved", "host", "waived", "candidate"]
 
-ROLES = ("night", "canary", "suspect", "baseline")
-SLACK = 2  # nights by which the estimate of when a change came may move as more nights are seen
-ALPHA = 0.05  # of a confirmation, shared by all that is suspected of one scenario and version
+ROLES = ("matrix", "control", "candidate", "baseline")
+SLACK = 2  # nightly runs by which the estimate of when a change came may move as more nightly runs are seen
+ALPHA = 0.05  # of a confirmation, shared by all candidate regressions of one scenario and version
 
 
 @dataclass(frozen=True)
 class Watched:
-    """A series tonight: its state and why, and the change behind it where there is one.
+    """A series in this nightly run: its state and why, and the change behind it where there is one.
 
-    ``visible`` is the log-ratio that one night would need to be noticed half the time.
+    ``visible`` is the log-ratio that one nightly run would need to be noticed half the time.
     """
 
     key: Key
@@ -45,20 +46,22 @@ class Watched:
 
     @property
     def before(self) -> list[str]:
-        """The nights of the level before the change."""
-        return [point.night for point in self.window[self.change.first : self.change.until]] if self.change else []
+        """The nightly runs of the level before the change."""
+        return (
+            [point.nightly_run for point in self.window[self.change.first : self.change.until]] if self.change else []
+        )
 
     @property
     def after(self) -> list[str]:
-        """The nights since the change, tonight included."""
-        return [point.night for point in self.window[self.change.since :]] if self.change else []
+        """The nightly runs since the change, this one included."""
+        return [point.nightly_run for point in self.window[self.change.since :]] if self.change else []
 
 
 @dataclass(frozen=True)
 class Reruns:
-    """What the reruns of a night say of a suspected series, against which release, and the runs themselves."""
+    """What the reruns of a nightly run say of a candidate, against which release, and the runs themselves."""
 
-    night: str
+    nightly_run: str
     release: str
     said: Confirmation
     run_ids: Sequence[str]
@@ -69,8 +72,8 @@ def when(text: str) -> datetime:
     return datetime.fromisoformat(text)
 
 
-class Night:
-    """One night; everything is computed from the archive's rows, once."""
+class NightlyRun:
+    """One nightly run; everything is computed from the archive's rows, once."""
 
     def __init__(self, campaign: Campaign, rows: Iterable[Row]) -> None:
         self.campaign = campaign
@@ -85,19 +88,19 @@ class Night:
             name: began[name] for name in sorted(began, key=began.__getitem__) if began[name] <= began[self.name]
         }
         self.rows = [row for row in nightly if row["labels"]["campaign"] in self.began]
-        self.tonight = [row for row in self.rows if row["labels"]["campaign"] == self.name]
+        self.current = [row for row in self.rows if row["labels"]["campaign"] == self.name]
 
     # --- series ---
 
     @cached_property
     def matrix(self) -> dict[Key, list[Point]]:
         """The series of the matrix."""
-        return self._series("night")
+        return self._series("matrix")
 
     @cached_property
-    def canary(self) -> dict[Key, list[Point]]:
-        """The series of the canary."""
-        return self._series("canary")
+    def control(self) -> dict[Key, list[Point]]:
+        """The series of the control."""
+        return self._series("control")
 
     def _series(self, role: str) -> dict[Key, list[Point]]:
         return changes.series(self._watched_rows(self.rows, role), self.settings.floors())
@@ -109,13 +112,13 @@ class Night:
 
     @cached_property
     def watched(self) -> list[Watched]:
-        """Every series that tonight's runs belong to, or belonged to before, screened; the canary's first."""
+        """Every series that this nightly run's runs belong to, or belonged to before, screened; the control's first."""
         found = []
-        for role, points in (("canary", self.canary), ("night", self.matrix)):
+        for role, points in (("control", self.control), ("matrix", self.matrix)):
             rows: dict[Key, list[Row]] = defaultdict(list)
-            for row in self._watched_rows(self.tonight, role):
+            for row in self._watched_rows(self.current, role):
                 rows[changes.key_of(row)].append(row)
-            ran = {_conditions(row) for row in self.tonight if row["labels"]["role"] == role}
+            ran = {_conditions(row) for row in self.current if row["labels"]["role"] == role}
             had = {key for key in points if _conditions(key._asdict()) in ran and self._had_figures(points[key])}
             keys = sorted(rows.keys() | had)
             found += [self._screened(role, key, points.get(key, []), rows.get(key, [])) for key in keys]
@@ -125,15 +128,15 @@ class Night:
 
     def _screened(self, role: str, key: Key, points: list[Point], rows: list[Row]) -> Watched:
         told = Watched(key, role, points, "no figure", _why_no_figure(rows))
-        if not points or points[-1].night != self.name:
+        if not points or points[-1].nightly_run != self.name:
             return self._without_figure(told)
-        window = changes.window(points, self.settings.baseline.nights, self.settings.baseline.pinned)
-        missing = changes.missing_nights(window)
+        window = changes.window(points, self.settings.baseline.nightly_runs, self.settings.baseline.pinned)
+        missing = changes.missing_nightly_runs(window)
         if missing:
-            had = f"{len(window)} of the {len(window) + missing} nights that a comparison needs"
+            had = f"{len(window)} of the {len(window) + missing} nightly runs that a comparison needs"
             return replace(told, state="no basis", why=f"{had}, this one included")
         values = changes.logs(window)
-        change = self._change(role, key, values, older=len(window) - 1 - self.settings.baseline.nights)
+        change = self._change(role, key, values, older=len(window) - 1 - self.settings.baseline.nightly_runs)
         level = values[change.since :] if change else values[:-1]
         told = replace(told, window=window, change=change, visible=changes.visible(level), state="steady")
         if change is None:
@@ -145,10 +148,10 @@ class Night:
     def _change(self, role: str, key: Key, values: Sequence[float], older: int) -> Change | None:
         """The last change; or where the newest level is worse than an earlier one by still more, that change.
 
-        ``older``: how many pinned nights lie before the rolling window.
+        ``older``: how many pinned nightly runs lie before the rolling window.
         """
         latest = changes.latest_change(values)
-        worst = changes.worst_change(values, better(key.metric), pinned=max(older, 0)) if role == "night" else None
+        worst = changes.worst_change(values, better(key.metric), pinned=max(older, 0)) if role == "matrix" else None
         if worst is None or not self._is_beyond_margin(key, worst):
             return latest
         is_worse = latest is not None and changes.is_worse(latest.log, better(key.metric))
@@ -162,34 +165,34 @@ class Night:
 
         A run that failed or is unknown is told as such, and a fault's phase that never had a latency is not missed.
         """
-        own = [row for row in self.tonight if row["labels"]["role"] == told.role]
+        own = [row for row in self.current if row["labels"]["role"] == told.role]
         ran = [row for row in own if _conditions(row) == _conditions(told.key._asdict())]
         if not any(row["verdict"] == "pass" for row in ran) or not self._had_figures(told.points):
             return told
         why = f"{len(self._recent(told.points))} earlier nightly runs had a figure, and this one has none: {told.why}"
-        return replace(told, state="silent", why=why)
+        return replace(told, state="missing data", why=why)
 
     def _had_figures(self, points: Sequence[Point]) -> bool:
-        return len(self._recent(points)) >= changes.MIN_NIGHTS
+        return len(self._recent(points)) >= changes.MIN_NIGHTLY_RUNS
 
     def _recent(self, points: Sequence[Point]) -> list[Point]:
-        """Those of the rolling window's nights, without tonight's."""
-        nights = set(list(self.began)[-self.settings.baseline.nights - 1 : -1])
-        return [point for point in points if point.night in nights]
+        """Those of the rolling window's nightly runs, without this nightly run's."""
+        nightly_runs = set(list(self.began)[-self.settings.baseline.nightly_runs - 1 : -1])
+        return [point for point in points if point.nightly_run in nightly_runs]
 
     def _explained(self, told: Watched, change: Change) -> Watched:
-        """What a change beyond the margin means: the host, a better figure, something known, or a suspect."""
+        """What a change beyond the margin means: the host, a better figure, a waiver, or a candidate regression."""
         key = told.key
-        if told.role == "canary":
+        if told.role == "control":
             return replace(told, state="moved", why="the same release in every nightly run, so the host changed")
         if not changes.is_worse(change.log, better(key.metric)):
             return replace(told, state="better", why="better than before; nothing is rerun for it")
-        moved = self._canary_moved(told, change)
+        moved = self._control_moved(told, change)
         if moved:
             return replace(
                 told,
                 state="host",
-                why="the control changed on the same nights, so the host is the likely cause, not Kafka",
+                why="the control changed in the same nightly runs, so the host is the likely cause, not Kafka",
             )
         known = self.waiver(told)
         size = abs(percent(change.log))
@@ -198,22 +201,22 @@ class Night:
             return replace(told, state="waived", why=why, waiver=known)
         unsure = "; no figure of the control shows whether the host changed" if moved is None else ""
         beyond = f", by {size:.3g} % where {known.up_to:g} % are waived" if known else ""
-        return replace(told, state="suspect", why=f"it looks worse since {told.after[0]}{beyond}{unsure}")
+        return replace(told, state="candidate", why=f"it looks worse since {told.after[0]}{beyond}{unsure}")
 
-    def _canary_moved(self, told: Watched, change: Change) -> bool | None:
+    def _control_moved(self, told: Watched, change: Change) -> bool | None:
         """By its series of the same metric and phase, else of the same metric, else of any with the same better way."""
-        same_host = [other for other in self.canary if other.host == told.key.host]
+        same_host = [other for other in self.control if other.host == told.key.host]
         alike = [other for other in same_host if other.metric == told.key.metric]
         exact = [other for other in alike if other.phase == told.key.phase]
         chosen = exact or alike or [o for o in same_host if better(o.metric) == better(told.key.metric)]
         moves = {
-            changes.canary_moved(self.canary[other], told.before, told.after, change.log, among=len(chosen))
+            changes.control_moved(self.control[other], told.before, told.after, change.log, among=len(chosen))
             for other in chosen
         }
         return True if True in moves else False if False in moves else None
 
     def waiver(self, told: Watched) -> Waiver | None:
-        """The waiver of a series that holds tonight; of several the one that bears most."""
+        """The waiver of a series that holds in this nightly run; of several the one that bears most."""
         key = (told.key.scenario, told.key.kafka_version, told.key.metric, told.key.phase)
         own = [entry for entry in self.live if entry.covers_series(*key)]
         return max(own, key=lambda entry: entry.up_to or 0.0, default=None)
@@ -229,11 +232,11 @@ class Night:
     # --- reruns ---
 
     @cached_property
-    def suspects(self) -> dict[tuple[str, str], list[Watched]]:
+    def candidates(self) -> dict[tuple[str, str], list[Watched]]:
         """What is to be rerun, by scenario and version as the plan names them; the largest change first."""
         items = {item.name: (item.scenario, item.kafka) for item in self.campaign.items}
-        asked = {_cell(row): items[row["labels"]["item"]] for row in self.tonight if row["labels"]["item"] in items}
-        waiting = [told for told in self.watched if told.state == "suspect" and self.settled(told) is None]
+        asked = {_cell(row): items[row["labels"]["item"]] for row in self.current if row["labels"]["item"] in items}
+        waiting = [told for told in self.watched if told.state == "candidate" and self.settled(told) is None]
         found: dict[tuple[str, str], list[Watched]] = defaultdict(list)
         for told in sorted(waiting, key=self.margins, reverse=True):
             found[asked[told.key.scenario, told.key.kafka_version]].append(told)
@@ -244,9 +247,9 @@ class Night:
         return abs(percent(told.change.log)) / 100 / self.margin(told.key) if told.change else 0.0
 
     def settled(self, told: Watched) -> Reruns | None:
-        """What earlier nights' reruns said of this change: confirmed for good, refuted for some nights.
+        """What earlier nightly runs' reruns said of this change: confirmed for good, refuted for some nightly runs.
 
-        Reruns before the change cannot refute it; confirm it they can, as its night is an estimate.
+        Reruns before the change cannot refute it; confirm it they can, as its nightly run is an estimate.
         """
         names = list(self.began)
         since = names.index(told.after[0])
@@ -254,18 +257,18 @@ class Night:
             found = self.reruns(told, names[at])
             if found and found.said.verdict == "confirmed":
                 return found
-            rests = since <= at >= len(names) - 1 - self.settings.confirm.rest
+            rests = since <= at >= len(names) - 1 - self.settings.confirm.cool_down
             if found and found.said.verdict == "refuted" and rests:
                 return found
         return None
 
-    def reruns(self, told: Watched, night: str) -> Reruns | None:
-        """What a night's reruns say of a change; None where there are none."""
+    def reruns(self, told: Watched, nightly_run: str) -> Reruns | None:
+        """What a nightly run's reruns say of a change; None where there are none."""
         key = told.key
-        runs = [row for row in self.rows if row["labels"]["campaign"] == night and _is_rerun(row, key)]
-        own = {row["labels"]["suspect"] for row in runs if _cell(row) == (key.scenario, key.kafka_version)
-               and row["labels"]["role"] == "suspect"}  # fmt: skip
-        runs = [row for row in runs if row["labels"]["suspect"] in own]
+        runs = [row for row in self.rows if row["labels"]["campaign"] == nightly_run and _is_rerun(row, key)]
+        own = {row["labels"]["candidate"] for row in runs if _cell(row) == (key.scenario, key.kafka_version)
+               and row["labels"]["role"] == "candidate"}  # fmt: skip
+        runs = [row for row in runs if row["labels"]["candidate"] in own]
         releases = sorted({row["kafka_version"] for row in runs if row["labels"]["role"] == "baseline"})
         if not releases:
             return None
@@ -274,19 +277,20 @@ class Night:
             self._ratios_before(told, releases[0]),
             margin=self.margin(key),
             better=better(key.metric),
-            alpha=ALPHA / self._suspected_beside(key),
+            alpha=ALPHA / self._candidates_beside(key),
         )
-        return Reruns(night, releases[0], said, sorted({row["run_id"] for row in runs}))
+        return Reruns(nightly_run, releases[0], said, sorted({row["run_id"] for row in runs}))
 
-    def _suspected_beside(self, key: Key) -> int:
-        """How many series of this scenario and version are suspected tonight, itself included."""
-        suspected = [told.key for told in self.watched if told.state == "suspect"]
-        return max(1, sum(other[:3] == key[:3] for other in suspected))
+    def _candidates_beside(self, key: Key) -> int:
+        """How many series of this scenario and version are candidates in this nightly run, itself included."""
+        candidates = [told.key for told in self.watched if told.state == "candidate"]
+        return max(1, sum(other[:3] == key[:3] for other in candidates))
 
     def _ratios(self, runs: list[Row], key: Key) -> list[float]:
-        """Log-ratios of suspect to release, of the pairs in which both are good.
+        """Log-ratios of candidate to release, of the pairs in which both are good.
 
-        A release that was censored is left out: a ratio to "at least" is no bound; a suspect's "at least" is one.
+        A release that was censored is left out: a ratio to "at least" is no bound; a candidate's "at least" is
+        one.
         """
         floor = self.settings.floors()[key.metric]
         pairs: dict[str, dict[str, float]] = defaultdict(dict)
@@ -295,15 +299,15 @@ class Night:
             if changes.is_good(row) and not (role == "baseline" and row["censored"]):
                 pairs[row["labels"]["pair"]][role] = max(row["value"], floor)
         whole = [pair for pair in pairs.values() if len(pair) == 2 and min(pair.values()) > 0]
-        return [log_ratio(pair["baseline"], pair["suspect"]) for pair in whole]
+        return [log_ratio(pair["baseline"], pair["candidate"]) for pair in whole]
 
     def _ratios_before(self, told: Watched, release: str) -> list[float]:
-        """The same of each night before the change on which neither was cut short: a bound is no value."""
+        """The same of each nightly run before the change on which neither was cut short: a bound is no value."""
         reference = self.matrix.get(told.key._replace(kafka_version=release), [])
-        of_release = {point.night: point.value for point in reference if not point.censored}
-        before = [point for point in told.window if point.night in told.before and not point.censored]
-        earlier = [point for point in before if point.night in of_release]
-        return [log_ratio(of_release[point.night], point.value) for point in earlier]
+        of_release = {point.nightly_run: point.value for point in reference if not point.censored}
+        before = [point for point in told.window if point.nightly_run in told.before and not point.censored]
+        earlier = [point for point in before if point.nightly_run in of_release]
+        return [log_ratio(of_release[point.nightly_run], point.value) for point in earlier]
 
 
 def _cell(row: Row) -> tuple[str, str]:
@@ -317,11 +321,11 @@ def _conditions(row: Row) -> tuple[str, ...]:
 
 def _is_rerun(row: Row, key: Key) -> bool:
     same = ("scenario_digest", "metric", "phase", "host")
-    return row["labels"]["role"] in ("suspect", "baseline") and all(row[name] == getattr(key, name) for name in same)
+    return row["labels"]["role"] in ("candidate", "baseline") and all(row[name] == getattr(key, name) for name in same)
 
 
 def _why_no_figure(rows: list[Row]) -> str:
-    """Why none of tonight's runs counts, the most frequent reason first."""
+    """Why none of this nightly run's runs counts, the most frequent reason first."""
     if not rows:
         return "no run measured it"
     return "; ".join(why for why, _ in Counter(map(_why_bad, rows)).most_common())

@@ -1,4 +1,4 @@
-"""Comparisons whose truth is known: ``python -m bench.planted [SERIES …]`` runs those that are not there yet.
+"""Comparisons whose truth is known: ``python -m bench.injected [SERIES …]`` runs those that are not there yet.
 
 The slowdown: followers wait for more bytes than there ever are, so that every fetch of theirs lasts exactly
 ``replica.fetch.wait.max.ms``. An acks=all record then waits for the end of the fetch that was under
@@ -33,7 +33,7 @@ SERIES = {
 
 
 def settings(size: str, pairs: int, aa_pairs: int) -> dict[str, Any]:
-    """The settings of one comparison (docs/comparison.md); size 00 has no plant."""
+    """The settings of one comparison (docs/comparison.md); size 00 has no injected slowdown."""
     asked: dict[str, Any] = {
         "base": "3.9.1",
         "head": "3.9.1",
@@ -50,7 +50,7 @@ def settings(size: str, pairs: int, aa_pairs: int) -> dict[str, Any]:
     }
     if size in SLOWER_MS:
         slower = WAIT_MS + SLOWER_MS[size]
-        asked["plant"] = {
+        asked["injected_slowdown"] = {
             "metric": METRIC,
             "size": SIZES[size],
             "changes": {"cluster": {"config": _fetches(slower)}},

@@ -1,4 +1,4 @@
-"""Nights of literal figures, as rows of the archive: the canary twice, and a cell of the matrix once or more."""
+"""Nightly runs of literal figures, as rows of the archive: the control twice, and a cell of the matrix once or more."""
 
 from __future__ import annotations
 
@@ -16,29 +16,31 @@ SETTINGS: dict[str, Any] = {
     "scenarios": ["steady"],
     "versions": ["3.9.1", "4.3.0"],
     "repetitions": 1,
-    "canary": {"scenario": "transactions", "kafka": "3.9.1"},
+    "control": {"scenario": "transactions", "kafka": "3.9.1"},
     "watch": {METRIC: {"margin": 0.05}},
-    "baseline": {"nights": 30, "releases": ["3.9.1"]},
-    "confirm": {"pairs": 3, "suspects": 1, "rest": 2},
+    "baseline": {"nightly_runs": 30, "releases": ["3.9.1"]},
+    "confirm": {"pairs": 3, "candidates": 1, "cool_down": 2},
 }
 FIRST = datetime(2026, 10, 1, 2, tzinfo=UTC)
 Value = Callable[[Item], float | None]
 
 
-def name_of(night: int) -> str:
-    """``night-07``."""
-    return f"night-{night:02d}"
+def name_of(nightly_run: int) -> str:
+    """``nightly-07``."""
+    return f"nightly-{nightly_run:02d}"
 
 
-def campaign_of(night: int, **settings: Any) -> Campaign:
-    """The plan of a night."""
-    at = FIRST + timedelta(days=night)
-    return nightly.plan({**SETTINGS, **settings}, campaign_id=name_of(night), created_at=at.isoformat(), seed=night)
+def campaign_of(nightly_run: int, **settings: Any) -> Campaign:
+    """The plan of a nightly run."""
+    at = FIRST + timedelta(days=nightly_run)
+    return nightly.plan(
+        {**SETTINGS, **settings}, campaign_id=name_of(nightly_run), created_at=at.isoformat(), seed=nightly_run
+    )
 
 
-def wobble(night: int) -> float:
+def wobble(nightly_run: int) -> float:
     """A quiet host's noise, about 1 %, the same each time."""
-    return 1 + 0.01 * math.sin(37.0 * night)
+    return 1 + 0.01 * math.sin(37.0 * nightly_run)
 
 
 def rows_of(campaign: Campaign, items: Iterable[Item], value: Value, /, **more: Any) -> list[Row]:
@@ -77,29 +79,31 @@ def row(campaign: Campaign, item: Item, figure: float, place: int = 0, **more: A
     }
 
 
-def history(nights: int, slow: Mapping[str, tuple[int, float]] | None = None, **settings: Any) -> list[Row]:
-    """So many nights at 20 ms and the host's noise; ``slow`` maps version or role to (first night, factor)."""
+def history(nightly_runs: int, slow: Mapping[str, tuple[int, float]] | None = None, **settings: Any) -> list[Row]:
+    """So many nightly runs at 20 ms and the host's noise; ``slow`` maps version or role to (first slow run, factor)."""
     rows: list[Row] = []
-    for night in range(nights):
-        campaign = campaign_of(night, **settings)
-        rows += rows_of(campaign, campaign.items, lambda item, night=night: figure(item, night, slow or {}))
+    for nightly_run in range(nightly_runs):
+        campaign = campaign_of(nightly_run, **settings)
+        rows += rows_of(
+            campaign, campaign.items, lambda item, nightly_run=nightly_run: figure(item, nightly_run, slow or {})
+        )
     return rows
 
 
-def figure(item: Item, night: int, slow: Mapping[str, tuple[int, float]]) -> float:
-    """20 ms, the noise of the night and of the cell, and what is slow by then."""
-    value = 20 * wobble(night + sum(map(ord, item.name)))
+def figure(item: Item, nightly_run: int, slow: Mapping[str, tuple[int, float]]) -> float:
+    """20 ms, the noise of the nightly run and of the cell, and what is slow by then."""
+    value = 20 * wobble(nightly_run + sum(map(ord, item.name)))
     for what in {item.kafka, item.labels["role"]} & slow.keys():
         since, factor = slow[what]
-        value *= factor if night >= since else 1
+        value *= factor if nightly_run >= since else 1
     return value
 
 
 def rerun(factor: float) -> Value:
-    """The figure of a rerun: suspects are slower than the release by a factor, and each run has noise of its own."""
+    """The figure of a rerun: candidates are slower than the release by a factor, and each run has noise of its own."""
 
     def value(item: Item) -> float:
-        is_suspect = item.labels["role"] == "suspect"
-        return 20 * wobble(5 * int(item.labels["pair"]) + is_suspect) * (factor if is_suspect else 1)
+        is_candidate = item.labels["role"] == "candidate"
+        return 20 * wobble(5 * int(item.labels["pair"]) + is_candidate) * (factor if is_candidate else 1)
 
     return value

@@ -1,0 +1,449 @@
+"""How far the judge and the campaigns can be trusted: ``python -m bench.trust`` writes docs/trust.md.
+
+Everything counted comes from docs/data/, one file for each bench module that measures (mutate, reliability,
+comparisons, power, screen). The page begins with the limits of that evidence.
+"""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from bench import comparisons, mutate, power, reliability, screen
+from bench.mutations.kinds import HARMLESS, KINDS
+from campaigns.known_bugs.bugs import BUGS
+from campaigns.statistics import changes
+from campaigns.statistics.intervals import clopper_pearson, none_in
+from clusters.scenario.scenario import scenario_names
+from history.kafka_versions import DEFAULT_RELEASE
+from spark.checks import invariants, replica_checks
+from spark.checks.anomalies import SEVERITY
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGE = ROOT / "docs" / "trust.md"
+KNOWN_BUGS = ROOT / "docs" / "known-bugs.json"
+Row = Mapping[str, Any]
+
+
+def page() -> str:
+    """The page that follows from the files in docs/data/."""
+    return render(
+        damaged=_read(mutate.RESULTS),
+        repeated=_read(reliability.RESULTS),
+        compared=_read(comparisons.RESULTS),
+        simulated=_read(power.RESULTS),
+        screened=_read(screen.RESULTS),
+        bug_scenarios=_scenarios_of_bugs(),
+    )
+
+
+def render(
+    *,
+    damaged: Sequence[Row],
+    repeated: Sequence[Row],
+    compared: Sequence[Row],
+    simulated: Row,
+    screened: Row,
+    bug_scenarios: frozenset[str] = frozenset(),
+) -> str:
+    """The page of these rows, each argument being the content of one file."""
+    sections = [
+        limits(damaged, repeated, compared, bug_scenarios),
+        recordings(damaged, repeated),
+        scenarios(repeated),
+        real_comparisons(compared),
+        simulated_comparisons(simulated),
+        nightly_screen(screened),
+    ]
+    head = [
+        "# How far can you trust it",
+        "",
+        *_prose(
+            """How well the judge, the comparisons and the nightly screen do where the right answer is known, and what
+            that does not show. Written by `python -m bench.trust` from `docs/data/`. Intervals are exact
+            (Clopper-Pearson), at 95 %. How the judge does on bugs that Kafka really had stands in
+            [known bugs](known-bugs.md)."""
+        ),
+    ]
+    return "\n".join([*head, *(line for section in sections for line in ["", *section])]) + "\n"
+
+
+def _prose(text: str, *, bullet: bool = False) -> list[str]:
+    """A paragraph, or a bullet, as lines of the page."""
+    start, more = ("- ", "  ") if bullet else ("", "")
+    wide = textwrap.TextWrapper(118, initial_indent=start, subsequent_indent=more, break_on_hyphens=False)
+    return wide.wrap(" ".join(text.split()))
+
+
+def _read(path: Path) -> Any:
+    return json.loads(path.read_text())
+
+
+def _scenarios_of_bugs() -> frozenset[str]:
+    """The scenarios of known bugs that have been counted on the page on known bugs."""
+    counted = {row["bug"] for row in _read(KNOWN_BUGS)}
+    return frozenset(bug.scenario for bug in BUGS if bug.name in counted)
+
+
+# --- limits ----------------------------------------------------------------------------------------
+
+
+def limits(
+    damaged: Sequence[Row], repeated: Sequence[Row], compared: Sequence[Row], bug_scenarios: frozenset[str]
+) -> list[str]:
+    """What the figures below cannot show, first of all."""
+    versions = {row["kafka"] for row in [*damaged, *repeated]}
+    counted = {row["scenario"] for row in repeated}
+    uncounted = [name for name in scenario_names() if name not in counted | bug_scenarios]
+    largest = max((row["pairs"] for row in compared), default=0)
+    of_largest = sum(row["pairs"] == largest for row in compared)
+    bullets = [
+        f"""**Few versions.** Damaged and repeated runs are of Kafka {_listed(versions)} alone.
+        {"" if DEFAULT_RELEASE in versions else f"The default, {DEFAULT_RELEASE}, is not among them."}""",
+        """**One small host.** All brokers of a run share one Linux host (two cores here), and a run lasts minutes. A
+        violation that was seen carries over to other machines; a duration does not.""",
+        f"""**Old recordings are not judged again.** A row holds what the judge said on the day it was made, and no row
+        names the judge's version. Repeated runs: {_dates(row["date"] for row in repeated)}; comparisons:
+        {_dates(str(row["created_at"])[:10] for row in compared)}; damaged recordings:
+        {_dates(row["date"] for row in damaged if "date" in row)}. Checks that were added later were not applied to
+        them.""",
+        """**Rare false alarms stay unseen.** No alarm in n runs allows a rate of about 3/n.""",
+        f"""**Not every scenario is counted.** Without repeated runs are {_code(uncounted)}.""",
+        f"""**Damage is what the authors of the checks thought of**, at one place for each kind and version. It shows
+        that a check works, not that no other damage exists. No kind of damage tests {_code(untested_checks())}.""",
+        """**Known bugs are reproduced by recipes written for them.** Finding them says little about unknown ones.""",
+        f"""**Few real comparisons.** The largest has {largest} pairs, and there {_are(of_largest)} of that size. Their
+        latency is calmer than that of a cluster with default settings.""",
+        """**Simulations use normal noise of a known size.** They say nothing about Kafka; real noise may be worse.""",
+        """**A pass is about one run.** Everything that had to hold was checked and held there, under the faults and the
+        load of that run. It is no probability for production.""",
+    ]
+    return ["## Limits of the evidence", "", *(line for text in bullets for line in _prose(text, bullet=True))]
+
+
+def untested_checks() -> list[str]:
+    """Invariants and anomalies that no kind of damage is meant to show."""
+    targets = {name for kind in KINDS for name in kind.found_by}
+    every = [*SEVERITY, *sorted({**invariants.INVARIANTS, **replica_checks.INVARIANTS}, key=lambda name: int(name[1:]))]
+    return [name for name in every if name not in targets]
+
+
+def _are(count: int) -> str:
+    return "is one" if count == 1 else f"are {count}"
+
+
+def _code(names: Iterable[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names) or "none"
+
+
+def _listed(names: Iterable[str]) -> str:
+    *others, last = sorted(names) or ["none"]
+    return f"{', '.join(others)} and {last}" if others else last
+
+
+def _dates(days: Iterable[str]) -> str:
+    """The first and the last of some days."""
+    every = sorted(set(days))
+    if not every:
+        return "the rows hold no date"
+    return f"made on {every[0]}" if len(every) == 1 else f"made from {every[0]} to {every[-1]}"
+
+
+# --- the judge -------------------------------------------------------------------------------------
+
+
+def recordings(damaged: Sequence[Row], repeated: Sequence[Row]) -> list[str]:
+    """What the judge finds of damage that was done to recordings, and how often it accuses a clean run."""
+    undamaged = {kind.name for kind in mutate.UNDAMAGED}
+    rows = [row for row in damaged if row["kind"] not in undamaged]
+    legal = [row for row in damaged if row["kind"] in {kind.name for kind in HARMLESS}]
+    clean = [row for row in repeated if row["scenario"] in {*mutate.SCENARIOS, "steady"}]
+    alarms = sum(not reliability.nothing_found(dict(row)) for row in clean)
+    bugs = sum(bool(row.get("known_bugs")) for row in clean)
+    with_faults = sum(row["scenario"] in mutate.SCENARIOS for row in clean)
+    seen, kinds = sum(row["seen"] for row in rows), len({row["kind"] for row in rows})
+    return [
+        "## Does the judge find damage, and does it accuse clean runs?",
+        "",
+        *_prose(
+            """`make mutate` damages recorded runs in their raw files, one way at a time, at places that a seed chooses,
+            then seals and judges them like any other. Found means: reported under a name that fits the damage; where
+            evidence was taken away, `unknown` with the reason that names it."""
+        ),
+        "",
+        *_prose(f"**{seen} of {len(rows)}** damaged copies, of {kinds} kinds, were found.", bullet=True),
+        *_prose(
+            f"""**{sum(row["seen"] for row in legal)} of {len(legal)}** copies with a legal change passed, with nothing
+            reported: {" ".join(kind.words for kind in HARMLESS)}""",
+            bullet=True,
+        ),
+        *_prose(
+            f"""**{alarms} false alarms in {len(clean)} clean runs**: at most
+            {mutate.upper_bound(alarms, len(clean)):.1%} at 95 % confidence. {with_faults} of these runs have leader
+            kills, pauses and restarts in them. In {bugs} an invariant was violated by a bug that this version of Kafka
+            has, and the broker's own log says so: those are findings, not alarms.""",
+            bullet=True,
+        ),
+        "",
+        "| damage | to be reported as | kinds | found |",
+        "|---|---|---|---|",
+        *(
+            f"| {group} | {report} | {len({r['kind'] for r in own})} | {sum(r['seen'] for r in own)} of {len(own)} |"
+            for group, report, own in _by_group(rows)
+        ),
+        "",
+        *_prose(
+            """What each kind does is its docstring in `bench/mutations/kinds.py`. A kind is left out where a recording
+            holds no place for it: before Kafka 3.7 the high watermark may move below `min.insync.replicas`, and with
+            ZooKeeper the timed limits are longer than the phases."""
+        ),
+    ]
+
+
+def _by_group(rows: Sequence[Row]) -> list[tuple[str, str, list[Row]]]:
+    """(what was damaged, how it must be reported, its rows)."""
+    kinds = {kind.name: kind for kind in KINDS}
+    groups: dict[tuple[str, str], list[Row]] = {
+        ("records and clients' ledgers", "an anomaly"): [],
+        ("replicas, their logs and the controller's history", "an invariant, or `source_disagreement`"): [],
+        ("evidence that is missing", "`unknown`, naming what is missing"): [],
+    }
+    records, replicas, missing = groups.values()
+    for row in rows:
+        found_by = set(kinds[row["kind"]].found_by)
+        of_records = found_by & SEVERITY.keys() - {"source_disagreement"}
+        (records if of_records else replicas if found_by else missing).append(row)
+    return [(group, report, own) for (group, report), own in groups.items() if own]
+
+
+def scenarios(rows: Sequence[Row]) -> list[str]:
+    """How often a scenario had its expected result, counted again without the judge's code."""
+    lines = [
+        "## Does a scenario have its expected result every time?",
+        "",
+        *_prose(
+            """Fresh clusters in Docker; each run's records are counted again from the raw ledgers by
+            `bench/recount.py`, which shares no code with the judge."""
+        ),
+        "",
+        "| scenario | Kafka | expected | shown | at least, at 95 % | recount agrees | records lost | copies |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for claim in reliability.CAMPAIGN:
+        own = [row for row in rows if (row["scenario"], row["kafka"]) == (claim.scenario, claim.kafka)]
+        if not own:
+            continue
+        shown = sum(claim.shown(dict(row)) for row in own)
+        agreeing = sum(row["recount_agrees"] for row in own)
+        bugs = Counter(issue for row in own for issue in row.get("known_bugs", []))
+        named = "".join(f"; {issue} in {count}" for issue, count in bugs.items())
+        lines.append(
+            f"| `{claim.scenario}` | {claim.kafka} | {claim.words} | {shown} of {len(own)}{named} "
+            f"| {reliability.lower_bound(shown, len(own)):.0%} | {agreeing} of {len(own)} "
+            f"| {_range(row['lost'] for row in own)} | {_range(row['duplicate_copies'] for row in own)} |"
+        )
+    return lines
+
+
+def _range(counts: Iterable[int]) -> str:
+    every = sorted(counts)
+    return f"{every[0]:,}" if every[0] == every[-1] else f"{every[0]:,} to {every[-1]:,}"
+
+
+# --- comparisons -----------------------------------------------------------------------------------
+
+
+def real_comparisons(rows: Sequence[Row]) -> list[str]:
+    """False alarms of a version against itself, and how often each injected slowdown was found."""
+    itself = [row["verdicts"] for row in rows if not row["injected"]]
+    calibrated = [row["calibration"] for row in rows if row["calibration"]]
+    injected = [row for row in rows if row["injected"]]
+    lines = [
+        "## What did real comparisons find?",
+        "",
+        *_prose(
+            """`python -m bench.injected` runs comparisons whose truth is known: Kafka 3.9.1 on both sides, two brokers,
+            150 records a second, and followers whose fetches last as long as a timer says. What is found here is the
+            most to expect; noise takes from it. With two or three pairs hardly anything can be called a regression, so
+            that no false alarm among them says little."""
+        ),
+        "",
+        f"- A version against itself, called a regression: **{_alarms(itself)}**.",
+        f"- The calibrations, base against itself before each comparison: {_alarms(calibrated)}.",
+        f"- Both together: {_alarms([*itself, *calibrated])}.",
+        "",
+        "Injected slowdowns; the metric was named before the first run, and found means called a regression:",
+        "",
+        "| injected | pairs | found | rate, at 95 % | change that each comparison saw |",
+        "|---|---|---|---|---|",
+    ]
+    for size, pairs in sorted({(row["injected"]["size"], row["pairs"]) for row in injected}):
+        own = [row for row in injected if (row["injected"]["size"], row["pairs"]) == (size, pairs)]
+        found = sum(row["injected"]["found"] for row in own)
+        low, high = clopper_pearson(found, len(own))
+        seen = "; ".join(_change(effect) for row in own for effect in row["seen"])
+        lines.append(f"| {size:.0%} | {pairs} | {found} of {len(own)} | {low:.0%} to {high:.0%} | {seen} |")
+    return lines
+
+
+def _alarms(verdicts: Sequence[Sequence[str]]) -> str:
+    """In how many comparisons of a version with itself something was called worse, and how often at most."""
+    alarms, tried = sum("regression" in own for own in verdicts), len(verdicts)
+    if not tried:
+        return "none has run yet"
+    if not alarms:
+        return f"0 of {tried}, at most {none_in(tried):.0%} at 95 % confidence"
+    low, high = clopper_pearson(alarms, tried)
+    return f"{alarms} of {tried}, {low:.0%} to {high:.0%} at 95 % confidence"
+
+
+def _change(effect: Row) -> str:
+    if effect["mean"] is None:
+        return "not known"
+    interval = "" if effect["low"] is None else f" ({effect['low']:+.1f} to {effect['high']:+.1f} %)"
+    return f"{effect['mean']:+.1f} %{interval}"
+
+
+def simulated_comparisons(found: Row) -> list[str]:
+    """How often a comparison of ten pairs calls each slowdown a regression, on simulated runs."""
+    steady = [row for row in found["rows"] if row["host"] == "steady"]
+    simulations = found["rows"][0]["simulations"]
+    lines = [
+        "## What can ten pairs find? (simulated)",
+        "",
+        *_prose(
+            f"""**These figures are simulated.** Runs are drawn with known noise and judged by the functions that judge
+            comparisons (`campaigns/statistics/effects.py`): {simulations:,} comparisons a row, {power.PAIRS} ABBA
+            pairs, one primary metric with a margin of {power.MARGIN:.0%}. Noise is the standard deviation of the
+            logarithm of one run. A slowdown as large as the margin is called a regression half of the time at best, for
+            the estimate must lie beyond it. Without a slowdown, a regression is a false alarm."""
+        ),
+        "",
+        "| noise of a run | slowdown | called a regression | computed | improvement | equivalent | inconclusive |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for row in steady:
+        computed = "–" if row["computed"] is None else f"{100 * row['computed']:.1f} %"
+        others = " | ".join(f"{row[word] / simulations:.1%}" for word in ("improvement", "equivalent", "inconclusive"))
+        slowdown = f"{row['slowdown']:.0%}" if row["slowdown"] else "none"
+        lines.append(
+            f"| {row['noise']:.0%} | {slowdown} | {_share(row['regression'], simulations)} | {computed} | {others} |"
+        )
+    lines += [
+        "",
+        *_prose(
+            f"""On a host that slows down by {power.SLOWER:.0%} from the first run to the last, or that wanders by
+            {power.STEP:.0%} from run to run, the rate of regressions differs from these by at most
+            {100 * _farthest(found["rows"]):.1f} percentage points. The ABBA order is why: without any difference, at a
+            noise of {power.NOISES[1]:.0%}, one is seen in"""
+        ),
+        "",
+        "| host | all runs of base first | ABBA order |",
+        "|---|---|---|",
+        *(
+            f"| {r['host']} | {_share(r['blocks'], r['simulations'])} | {_share(r['abba'], r['simulations'])} |"
+            for r in found["blocks"]
+        ),
+        "",
+        *_prose(
+            f"""With {power.FAMILY} primary metrics and no difference, some metric is called a regression or an
+            improvement in {" and in ".join(_family(row) for row in found["families"])}."""
+        ),
+    ]
+    return lines
+
+
+def _farthest(rows: Sequence[Row]) -> float:
+    """The largest difference in the share of regressions between a steady host and another one."""
+    steady = {(r["noise"], r["slowdown"]): r["regression"] / r["simulations"] for r in rows if r["host"] == "steady"}
+    away = (
+        abs(row["regression"] / row["simulations"] - steady[row["noise"], row["slowdown"]])
+        for row in rows
+        if (row["noise"], row["slowdown"]) in steady
+    )
+    return max(away, default=0.0)
+
+
+def _family(row: Row) -> str:
+    margin = f"with a margin of {row['margin']:.0%}" if row["margin"] >= 0.01 else "without a margin"
+    return f"{_share(row['alarms'], row['simulations'])} of comparisons {margin}"
+
+
+def _share(events: int, of: int) -> str:
+    """A rate with its exact interval at 95 %."""
+    low, high = clopper_pearson(events, of)
+    return f"{100 * events / of:.1f} % ({100 * low:.1f} to {100 * high:.1f})"
+
+
+# --- the nightly screen ----------------------------------------------------------------------------
+
+
+def nightly_screen(found: Row) -> list[str]:
+    """What the screen confirms of changes that are there, and of changes that are not, on simulated histories."""
+    first = found["false_alarms"][0]
+    lines = [
+        "## What does the nightly screen find? (simulated)",
+        "",
+        *_prose(
+            f"""A history has {found["nightly_runs"]} nightly runs of {found["runs"]} repetitions, of which
+            {found["nightly_runs"] - changes.MIN_NIGHTLY_RUNS} have a basis and are screened. Beside it are a control of
+            {screen.CONTROL_RUNS} runs and a pinned release; a nightly run with a candidate regression reruns
+            {found["pairs"]} pairs. Window {found["window"]}, margin {found["margin"]:.0%}, alpha {found["alpha"]}. Left
+            out are the cool-down after a refuted candidate, confirmations that stay, pinned nightly runs, and the
+            comparison of the newest level with all earlier ones."""
+        ),
+        "",
+        *_prose(
+            f"""Nothing changed: {first["histories"]} histories of each kind, the noise of a run being
+            {first["noise"]:.0%}. Counted are histories with an alarm on any of their nightly runs, in brackets the
+            share of nightly runs."""
+        ),
+        "",
+        "| noise | the screen alone | less what the control explains | confirmed: a false alarm |",
+        "|---|---|---|---|",
+    ]
+    for row in found["false_alarms"]:
+        cells = [_alarmed(row, name) for name in ("screened", "candidates", "confirmed")]
+        lines.append(f"| {screen.KINDS[row['kind']]} | {' | '.join(cells)} |")
+    lines += [
+        "",
+        *_prose(
+            """A series that wanders by itself, while control and release do not, is slower on some nightly runs for a
+            reason that no rerun of the same time can tell from the version's own. Those alarms remain."""
+        ),
+        "",
+        *_prose(
+            """An injected slowdown, normal noise. Right place: of the candidates on the seventh nightly run, those
+            whose change is placed within one of the injected one. Small changes are confirmed only where they look
+            larger than they are."""
+        ),
+        "",
+        "| noise | injected | candidate, run 1 | confirmed, run 1 | by run 3 | by run 7 | right place | size told |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for row in found["detections"]:
+        size = "none" if row["size"] is None else "{1:+.1f} % ({0:+.1f} to {2:+.1f})".format(*row["size"])
+        shown = " | ".join(_rate(row[name]) for name in screen.RATES)
+        lines.append(f"| {row['noise']:.0%} | {row['percent']:+d} % | {shown} | {size} |")
+    return lines
+
+
+def _alarmed(row: Row, name: str) -> str:
+    low, high = row[name]["interval"]
+    share = row[name]["nightly_runs"] / row["nightly_runs"]
+    return f"{row[name]['histories']} of {row['histories']}: {low:.1%} to {high:.1%} ({share:.2%})"
+
+
+def _rate(rate: Row) -> str:
+    if not rate["of"]:
+        return "none"
+    low, high = rate["interval"]
+    return f"{rate['shown'] / rate['of']:.0%} ({low:.0%} to {high:.0%})"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page())

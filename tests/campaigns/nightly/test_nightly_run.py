@@ -1,0 +1,338 @@
+"""What a nightly run makes of its series: what is a candidate, what is not and why, and what reruns settle."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from campaigns.campaign import Campaign
+from campaigns.nightly.campaign import follow_up
+from campaigns.nightly.nightly_run import NightlyRun, Watched
+from tests.campaigns.nightly_runs import Row, campaign_of, figure, history, name_of, rerun, row, rows_of
+
+LATE = 14  # the nightly run that is looked at
+
+
+def states(rows: list[Row], nightly_run: int = LATE, **settings: Any) -> dict[tuple[str, str], str]:
+    """The state of each series by role and version."""
+    watched = NightlyRun(campaign_of(nightly_run, **settings), rows).watched
+    return {(told.role, told.key.kafka_version): told.state for told in watched}
+
+
+def candidate(rows: list[Row], nightly_run: int = LATE, **settings: Any) -> tuple[NightlyRun, Watched]:
+    """A nightly run and its one candidate."""
+    looked = NightlyRun(campaign_of(nightly_run, **settings), rows)
+    [told] = [told for told in looked.watched if told.state == "candidate"]
+    return looked, told
+
+
+def reruns(nightly_run: int, rows: list[Row], factor: float, **settings: Any) -> list[Row]:
+    """The reruns of a nightly run, candidate regressions being slower than the release by a factor."""
+    campaign = campaign_of(nightly_run, **settings)
+    return rows_of(campaign, follow_up(campaign, rows), rerun(factor))
+
+
+# --- series -----------------------------------------------------------------------------------------
+
+
+def test_a_series_is_told_to_have_no_basis_until_it_has_one() -> None:
+    """Nine nightly runs; it says how many there are."""
+    young = NightlyRun(campaign_of(1), history(2)).watched
+
+    assert {told.state for told in young} == {"no basis"}
+    assert young[0].why == "2 of the 9 nightly runs that a comparison needs, this one included"
+    assert set(states(history(8), 7).values()) == {"no basis"}
+    assert set(states(history(9), 8).values()) == {"steady"}
+
+
+def test_nightly_runs_to_come_are_not_looked_at() -> None:
+    """An old nightly run keeps its result when it is looked at again."""
+    slow_later = history(20, {"4.3.0": (15, 1.3)})
+
+    assert states(slow_later)["matrix", "4.3.0"] == "steady"
+    assert len(NightlyRun(campaign_of(LATE), slow_later).began) == LATE + 1
+
+
+def test_another_host_or_scenario_begins_anew() -> None:
+    """A new fingerprint has no basis, whatever the old one had."""
+    old = history(LATE)
+    current = campaign_of(LATE)
+
+    def on(**more: Any) -> list[Row]:
+        return old + rows_of(current, current.items, lambda item: figure(item, LATE, {}), **more)
+
+    assert set(states(on()).values()) == {"steady"}
+    assert set(states(on(host="host-b")).values()) == {"no basis"}
+    assert set(states(on(scenario_digest="changed")).values()) == {"no basis"}
+
+
+@pytest.mark.parametrize(
+    ("more", "state", "why"),
+    [
+        ({"trusted": False, "note": "the host was under pressure"}, "missing data", "the host was under pressure"),
+        ({"verdict": "fail"}, "no figure", "the verdict is fail, and such a run is neither slow nor fast"),
+        ({"value": None}, "missing data", "nothing was seen"),
+        ({"metric": "latency_p50_ms"}, "missing data", "no run measured it"),
+    ],
+)
+def test_a_nightly_run_without_a_good_run_has_no_figure(more: Mapping[str, Any], state: str, why: str) -> None:
+    """However slow it looks, it is no point of the series; only a run that passed should have had one."""
+    current = campaign_of(LATE)
+    rows = history(LATE) + rows_of(current, current.items, lambda _: 99.0, **more)
+
+    watched = NightlyRun(current, rows).watched
+
+    lost = f"14 earlier nightly runs had a figure, and this one has none: {why}"
+    assert {(told.state, told.why) for told in watched} == {(state, lost if state == "missing data" else why)}
+    assert {len(told.points) for told in watched} == {LATE}
+
+
+@pytest.mark.parametrize(("nightly_runs", "state"), [(7, "no figure"), (8, "missing data")])
+def test_a_series_that_hardly_had_figures_is_not_missed(nightly_runs: int, state: str) -> None:
+    """A phase of a fault that has no latency on most nightly runs; and one of another scenario digest begins anew."""
+    current = campaign_of(LATE)
+    last = rows_of(current, current.items, lambda _: 99.0, trusted=False)
+    before = [row for row in history(LATE) if row["labels"]["campaign"] >= name_of(LATE - nightly_runs)]
+    edited = [{**row, "scenario_digest": "edited"} for row in last]
+
+    assert set(states(before + last).values()) == {state}
+    assert set(states(before + edited).values()) == {"no figure"}
+
+
+def test_figures_that_are_older_than_the_window_are_not_missed() -> None:
+    """Missing data at first; eleven nightly runs later one with a figure is left in a window of twelve, too few."""
+    rows = [row if row["labels"]["campaign"] < name_of(8) else {**row, "trusted": False} for row in history(20)]
+    short = {"nightly_runs": 12, "releases": ["3.9.1"]}
+
+    assert set(states(rows, 8, baseline=short).values()) == {"missing data"}
+    assert set(states(rows, 19, baseline=short).values()) == {"no figure"}
+
+
+# --- candidates -------------------------------------------------------------------------------------
+
+
+def test_the_slow_version_is_candidateed_on_its_nightly_run() -> None:
+    """20 % slower in this nightly run: that version, and neither the other nor the control."""
+    _, told = candidate(history(LATE + 1, {"4.3.0": (LATE, 1.2)}))
+
+    assert told.key.kafka_version == "4.3.0"
+    assert told.after == [name_of(LATE)]
+    assert told.before == [name_of(nightly_run) for nightly_run in range(LATE)]
+    assert states(history(LATE + 1, {"4.3.0": (LATE, 1.2)}))["control", "3.9.1"] == "steady"
+
+
+@pytest.mark.parametrize(("factor", "state"), [(1.045, "steady"), (1.2, "candidate"), (0.8, "better")])
+def test_a_change_must_be_for_the_worse_and_beyond_the_margin(factor: float, state: str) -> None:
+    """4.5 % after four nightly runs is a change, and below the margin of 5 %."""
+    rows = history(LATE + 1, {"4.3.0": (LATE - 3, factor)})
+
+    assert states(rows)["matrix", "4.3.0"] == state
+    assert all(told.change for told in NightlyRun(campaign_of(LATE), rows).watched if told.key.kafka_version == "4.3.0")
+
+
+def test_when_the_control_moves_the_host_is_candidateed() -> None:
+    """Everything 20 % slower on one nightly run accuses no version; nothing is rerun."""
+    everything = {"matrix": (LATE, 1.2), "control": (LATE, 1.2)}
+    rows = history(LATE + 1, everything)
+
+    assert states(rows) == {
+        ("control", "3.9.1"): "moved",
+        ("matrix", "3.9.1"): "host",
+        ("matrix", "4.3.0"): "host",
+    }
+    assert follow_up(campaign_of(LATE), rows) == []
+
+
+def test_a_control_that_moved_on_another_nightly_run_explains_nothing() -> None:
+    """It moved four nightly runs ago and has been steady since; the version moved in this nightly run, and further."""
+    rows = history(LATE + 1, {"4.3.0": (LATE, 1.4), "control": (LATE - 4, 1.1)})
+
+    assert states(rows)["control", "3.9.1"] == "moved"
+    assert states(rows)["matrix", "4.3.0"] == "candidate"
+
+
+def test_without_a_control_it_says_that_nothing_tells_the_host() -> None:
+    """The candidate regression stands, with the doubt."""
+    rows = [row for row in history(LATE + 1, {"4.3.0": (LATE, 1.2)}) if row["labels"]["role"] != "control"]
+
+    assert (
+        candidate(rows)[1].why
+        == "it looks worse since nightly-14; no figure of the control shows whether the host changed"
+    )
+
+
+def test_what_is_waived_is_no_candidate_until_the_entry_expires() -> None:
+    """The entry holds through its last day."""
+    entry = {"scenario": "steady", "kafka": "4.3.0", "metric": "latency_p99_ms", "who": "ada", "why": "KAFKA-1"}
+    entry["up_to"] = 25
+    rows = history(LATE + 1, {"4.3.0": (LATE, 1.2)})
+
+    assert states(rows, waivers=[{**entry, "until": "2026-10-15"}])["matrix", "4.3.0"] == "waived"
+    assert states(rows, waivers=[{**entry, "until": "2026-10-14"}])["matrix", "4.3.0"] == "candidate"
+    assert states(rows, waivers=[{**entry, "kafka": "3.9.1", "until": "2026-10-15"}])["matrix", "4.3.0"] == "candidate"
+
+
+@pytest.mark.parametrize(("up_to", "state"), [(22, "waived"), (18, "candidate")])
+def test_what_is_waived_has_a_bound(up_to: float, state: str) -> None:
+    """20 % slower is covered by an entry up to 22 %, and not by one up to 18 %; of two the wider one counts."""
+    entry = {"scenario": "steady", "metric": "latency_p99_ms", "who": "ada", "why": "KAFKA-1", "until": "2026-10-15"}
+    rows = history(LATE + 1, {"4.3.0": (LATE, 1.2)})
+    narrow, own = {**entry, "up_to": 10}, {**entry, "up_to": up_to}
+
+    assert states(rows, waivers=[narrow, own])["matrix", "4.3.0"] == state
+    if state == "candidate":
+        why = candidate(rows, waivers=[own])[1].why
+        assert why.startswith("it looks worse since nightly-14, by 19.")
+        assert why.endswith("% where 18 % are waived")
+
+
+def test_pinned_nightly_runs_show_what_the_rolling_window_forgot() -> None:
+    """Slow for 12 nightly runs and a window of 10: only the pinned nightly runs remember that it was faster."""
+    rows = history(26, {"4.3.0": (14, 1.2)})
+    short = {"nightly_runs": 10, "releases": ["3.9.1"]}
+    pinned = [name_of(nightly_run) for nightly_run in range(4)]
+
+    assert states(rows, 25, baseline=short)["matrix", "4.3.0"] == "steady"
+    assert states(rows, 25, baseline={**short, "pinned": pinned})["matrix", "4.3.0"] == "candidate"
+
+
+# --- reruns -------------------------------------------------------------------------------------------
+
+SLOW = {"4.3.0": (LATE, 1.2)}
+
+
+@pytest.mark.parametrize(("factor", "verdict"), [(1.2, "confirmed"), (1.0, "refuted"), (1.03, "inconclusive")])
+def test_reruns_of_the_nightly_run_settle_a_candidate(factor: float, verdict: str) -> None:
+    """Slower beside the release, as fast as it, or about the margin."""
+    rows = history(LATE + 1, SLOW)
+    nightly_run, told = candidate(rows + reruns(LATE, rows, factor))
+
+    found = nightly_run.reruns(told, nightly_run.name)
+
+    assert found
+    assert (found.said.verdict, found.said.pairs, found.release) == (verdict, 3, "3.9.1")
+    assert len(found.run_ids) == 6
+
+
+def test_pairs_that_are_not_whole_do_not_count() -> None:
+    """A run that failed leaves its pair without a ratio, and two pairs settle nothing."""
+    rows = history(LATE + 1, SLOW)
+    again = reruns(LATE, rows, 1.2)
+    again[0]["verdict"] = "fail"
+    nightly_run, told = candidate(rows + again)
+
+    found = nightly_run.reruns(told, nightly_run.name)
+
+    assert found
+    assert (found.said.verdict, found.said.pairs) == ("inconclusive", 2)
+
+
+@pytest.mark.parametrize(("role", "pairs"), [("candidate", 3), ("baseline", 2)])
+def test_a_time_that_was_cut_short_bounds_only_the_candidate(role: str, pairs: int) -> None:
+    """At least 30 s against 20 s is at least that ratio; 30 s against at least 20 s is no bound."""
+    rows = history(LATE + 1, SLOW)
+    again = reruns(LATE, rows, 1.2)
+    next(row for row in again if row["labels"]["role"] == role)["censored"] = True
+    nightly_run, told = candidate(rows + again)
+
+    found = nightly_run.reruns(told, nightly_run.name)
+
+    assert found
+    assert found.said.pairs == pairs
+
+
+@pytest.mark.parametrize(("kafka", "censored"), [("3.9.1", 4), ("4.3.0", 4), ("4.3.0", 0)])
+def test_nightly_runs_that_were_cut_short_are_no_base(kafka: str, censored: int) -> None:
+    """Four of fourteen nightly runs on which the candidate or the release was at least so slow: ten are left."""
+    rows = history(LATE + 1, SLOW)
+    for found in rows:
+        nightly_run = found["labels"]["campaign"]
+        if found["labels"]["role"] == "matrix" and found["kafka_version"] == kafka and nightly_run < name_of(censored):
+            found["censored"] = True
+    nightly_run, told = candidate(rows + reruns(LATE, rows, 1.2))
+    found = nightly_run.reruns(told, nightly_run.name)
+
+    assert found
+    assert found.said.nightly_runs == LATE - censored
+
+
+def test_what_was_confirmed_is_not_rerun_and_what_was_refuted_rests() -> None:
+    """Confirmed stays so; refuted is rerun after two nightly runs of rest, and not before."""
+
+    def next_nightly_runs(factor: float) -> list[bool]:
+        rows = history(LATE + 4, SLOW)
+        rows += reruns(LATE, history(LATE + 1, SLOW), factor)
+        return [bool(follow_up(campaign_of(nightly_run), rows)) for nightly_run in (LATE + 1, LATE + 2, LATE + 3)]
+
+    assert next_nightly_runs(1.2) == [False, False, False]
+    assert next_nightly_runs(1.0) == [False, False, True]
+
+
+@pytest.mark.parametrize(("factor", "again"), [(1.0, True), (1.2, False)])
+def test_reruns_before_a_change_cannot_refute_it(factor: float, again: bool) -> None:
+    """Refuted in the run before the change came, it is rerun; confirmed there, its time was estimated wrongly."""
+    earlier = reruns(LATE - 1, history(LATE, {"4.3.0": (LATE - 1, 1.2)}), factor)
+    nightly_run, told = candidate(history(LATE + 1, SLOW) + earlier)
+
+    assert told.after == [name_of(LATE)]
+    assert bool(nightly_run.candidates) == again
+    assert bool(follow_up(nightly_run.campaign, nightly_run.rows)) == again
+
+
+def test_what_was_mended_is_candidateed_no_more() -> None:
+    """Slow for six nightly runs and well again: the newest level counts."""
+    rows = history(LATE + 8, {"4.3.0": (LATE, 1.2)})
+    for found in rows:
+        if found["kafka_version"] == "4.3.0" and found["labels"]["campaign"] >= name_of(LATE + 6):
+            found["value"] /= 1.2
+
+    assert states(rows, LATE + 5)["matrix", "4.3.0"] == "candidate"
+    assert states(rows, LATE + 7)["matrix", "4.3.0"] in ("steady", "better")
+
+
+def slowed(nightly_runs: int, *levels: tuple[int, float]) -> list[Row]:
+    """So many nightly runs on which 4.3.0 is slower by each factor from its nightly run on, until the next one."""
+    rows = history(nightly_runs)
+    for found in rows:
+        if found["kafka_version"] == "4.3.0":
+            reached = [factor for since, factor in levels if found["labels"]["campaign"] >= name_of(since)]
+            found["value"] *= reached[-1] if reached else 1
+    return rows
+
+
+def test_half_a_mend_is_still_a_slowdown() -> None:
+    """20 % slower and then 8 % less: what is left is judged against the level before, and its nightly runs."""
+    half, whole = (slowed(30, (14, 1.2), (22, left)) for left in (1.1, 1.0))
+    _, told = candidate(half, 29)
+
+    assert told.before == [name_of(nightly_run) for nightly_run in range(14)]
+    assert told.after == [name_of(nightly_run) for nightly_run in range(22, 30)]
+    assert states(whole, 29)["matrix", "4.3.0"] in ("steady", "better")
+
+
+def test_steps_below_the_margin_add_up() -> None:
+    """Two steps of 4 % under a margin of 5 %: the first alone is below it, both together are not."""
+    rows = slowed(38, (14, 1.04), (26, 1.082))
+
+    assert states(rows, 25)["matrix", "4.3.0"] == "steady"
+    assert states(rows, 37)["matrix", "4.3.0"] == "candidate"
+
+
+def test_pinned_nightly_runs_remember_what_later_changes_hide() -> None:
+    """8 % slower since long, a step of 3 % within the window: by the pinned nightly runs it is 11 %."""
+    rows = slowed(40, (10, 1.08), (32, 1.112))
+    short = {"nightly_runs": 20, "releases": ["3.9.1"]}
+    pinned = {**short, "pinned": [name_of(nightly_run) for nightly_run in range(4)]}
+
+    assert states(rows, 39, baseline=short)["matrix", "4.3.0"] == "steady"
+    assert candidate(rows, 39, baseline=pinned)[1].before == [name_of(nightly_run) for nightly_run in range(4)]
+
+
+def test_runs_of_other_campaigns_are_no_nightly_runs() -> None:
+    """Pairs of a comparison stand in the same archive."""
+    campaign: Campaign = campaign_of(3)
+    stranger = row(campaign, campaign.items[1], 50.0) | {
+        "labels": {"campaign": "compare-1", "item": "x", "role": "head"}
+    }
+
+    assert len(NightlyRun(campaign, [*history(4), stranger]).rows) == 16
