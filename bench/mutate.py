@@ -1,8 +1,8 @@
 """What the judge finds of known damage: ``make mutate``, counted in docs/data/mutation.json.
 
 Clean runs of SCENARIOS on several versions of Kafka (recorded once, kept in runs/mutate/clean) are damaged in every
-way of ``bench.mutations.kinds``, and judged. ``python -m bench.mutate [--places N] [--kinds NAME …] [RUN …]``.
-It may be interrupted and started again: what is judged stays judged.
+way of ``bench.mutations.kinds``, and judged. ``python -m bench.mutate [--places N] [--kinds NAME …] [--add] [RUN …]``.
+It may be interrupted and started again: what is judged stays judged. With ``--add`` so do the counted rows.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from bench.mutations.kinds import KINDS, Kind
+from bench.mutations.kinds import HARMLESS, KINDS, Kind
 from bench.mutations.recording import NoPlaceError, Recording
 from bench.reliability import VERSIONS, record
 from campaigns.statistics.intervals import clopper_pearson
@@ -34,8 +34,8 @@ RESULTS = ROOT / "docs" / "data" / "mutation.json"
 SCENARIOS = {"survived_faults": VERSIONS, "transactions": ("3.9.1", "4.3.0")}
 TOGETHER = 24  # folders that one application judges
 UNDAMAGED = [
-    Kind(f"undamaged_{name}", "Nothing is damaged: the copy alone.", (), None, lambda _: "nowhere", name)
-    for name in SCENARIOS
+    *(Kind(f"undamaged_{name}", "Nothing is changed.", (), None, lambda _: "nowhere", name) for name in SCENARIOS),
+    *HARMLESS,
 ]
 
 
@@ -55,16 +55,25 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("runs", nargs="*", type=Path, help="clean run folders instead of runs/mutate/clean")
     parser.add_argument("--places", type=int, default=1, help="places to damage in each run, for each kind")
     parser.add_argument("--kinds", nargs="+", default=[], help="these kinds only; nothing is kept then")
+    parser.add_argument("--add", action="store_true", help="keep the counted rows, and judge what they lack")
     asked = parser.parse_args(arguments)
     kinds = [kind for kind in [*UNDAMAGED, *KINDS] if not asked.kinds or kind.name in asked.kinds]
-    runs = {name: [run for run in asked.runs if _scenario(run) == name] or list(clean_runs(name)) for name in SCENARIOS}
-    rows: list[dict[str, Any]] = json.loads(SO_FAR.read_text()) if SO_FAR.is_file() and not asked.kinds else []
+    kept = SO_FAR if SO_FAR.is_file() or not asked.add else RESULTS
+    rows: list[dict[str, Any]] = json.loads(kept.read_text()) if kept.is_file() and not asked.kinds else []
     done = {(row["kind"], row["kafka"], row["place"]) for row in rows}
+    places = range(asked.places)
+    outstanding = {
+        kind.scenario
+        for kind in kinds
+        if not {(kind.name, version, place) for version in SCENARIOS[kind.scenario] for place in places} <= done
+    }
+    given = {name: [run for run in asked.runs if _scenario(run) == name] for name in SCENARIOS}
+    runs = {name: given[name] or (list(clean_runs(name)) if name in outstanding else []) for name in SCENARIOS}
     planned = [
         (kind, run, place)
         for kind in kinds
         for run in runs[kind.scenario]
-        for place in range(asked.places)
+        for place in places
         if (kind.name, _version(run), place) not in done
     ]
     started = time.monotonic()
@@ -77,7 +86,8 @@ def main(arguments: list[str] | None = None) -> int:
             SO_FAR.write_text(json.dumps(rows, indent=1) + "\n")
     print(table(rows))
     if not asked.kinds:
-        SO_FAR.replace(RESULTS)
+        RESULTS.write_text(json.dumps(rows, indent=1) + "\n")
+        SO_FAR.unlink(missing_ok=True)
     return 0 if all(row["seen"] for row in rows) else 1
 
 

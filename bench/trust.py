@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from bench import comparisons, mutate, power, reliability, screen
-from bench.mutations.kinds import KINDS
+from bench.mutations.kinds import HARMLESS, KINDS
 from campaigns.known_bugs.bugs import BUGS
 from campaigns.statistics import changes
 from campaigns.statistics.intervals import clopper_pearson, none_in
@@ -160,6 +160,7 @@ def recordings(damaged: Sequence[Row], repeated: Sequence[Row]) -> list[str]:
     """What the judge finds of damage that was done to recordings, and how often it accuses a clean run."""
     undamaged = {kind.name for kind in mutate.UNDAMAGED}
     rows = [row for row in damaged if row["kind"] not in undamaged]
+    legal = [row for row in damaged if row["kind"] in {kind.name for kind in HARMLESS}]
     clean = [row for row in repeated if row["scenario"] in {*mutate.SCENARIOS, "steady"}]
     alarms = sum(not reliability.nothing_found(dict(row)) for row in clean)
     bugs = sum(bool(row.get("known_bugs")) for row in clean)
@@ -175,6 +176,11 @@ def recordings(damaged: Sequence[Row], repeated: Sequence[Row]) -> list[str]:
         ),
         "",
         *_prose(f"**{seen} of {len(rows)}** damaged copies, of {kinds} kinds, were found.", bullet=True),
+        *_prose(
+            f"""**{sum(row["seen"] for row in legal)} of {len(legal)}** copies with a legal change passed, with nothing
+            reported: {" ".join(kind.words for kind in HARMLESS)}""",
+            bullet=True,
+        ),
         *_prose(
             f"""**{alarms} false alarms in {len(clean)} clean runs**: at most
             {mutate.upper_bound(alarms, len(clean)):.1%} at 95 % confidence. {with_faults} of these runs have leader

@@ -34,6 +34,7 @@ class Kind(NamedTuple):
 
 
 KINDS: list[Kind] = []
+HARMLESS: list[Kind] = []
 
 
 def kind(*found_by: str, reason: str | None = None, scenario: str = "survived_faults") -> Callable[[Damage], Damage]:
@@ -45,6 +46,12 @@ def kind(*found_by: str, reason: str | None = None, scenario: str = "survived_fa
         return damage
 
     return register
+
+
+def harmless(change: Damage) -> Damage:
+    """Register a function whose change is legal, so that the judge must say pass; its docstring says what it does."""
+    HARMLESS.append(Kind(change.__name__, " ".join((change.__doc__ or "").split()), (), None, change))
+    return change
 
 
 def _value(row: Row) -> tuple[Any, Any]:
@@ -180,6 +187,42 @@ def consumer_went_back(run: Recording) -> str:
     _swap(one, other, "position", "received_ns")
     run.put("polls", run.rows("polls"))
     return f"offsets {one['offset']} and {other['offset']}"
+
+
+def _read_again(run: Recording) -> tuple[Row, Row, int]:
+    """Give the live consumer some records a second time.
+
+    Returns the last record before them, the first of them, and how many they are.
+    """
+    live = run.reads("live")
+    at = run.choose(range(len(live) // 10, len(live) // 2))
+    before, again = live[at - 1], live[at - run.choose(range(1, len(live) // 10)) : at]
+    count = len(again)
+    twice = [row | {"position": row["position"] + count, "received_ns": before["received_ns"]} for row in again]
+    for row in live[at:]:
+        row["position"] += count
+    run.put("polls", [*run.rows("polls"), *twice])
+    run.edit_summary(before["consumer_id"], lambda summary: summary.update(rows=summary["rows"] + count))
+    return before, twice[0], count
+
+
+@kind("nonmonotonic_poll")
+def records_read_again(run: Recording) -> str:
+    """The live consumer was given some records a second time, and had not sought."""
+    before, first, count = _read_again(run)
+    return f"{count} records, from offset {first['offset']} after {before['offset']}"
+
+
+@harmless
+def reader_sought_back(run: Recording) -> str:
+    """The live consumer sought back and read some records a second time; its seek is recorded."""
+    before, first, count = _read_again(run)
+    reader = {name: before[name] for name in ("consumer_id", "pass", "topic", "partition", "leader_epoch")}
+    seek = {"position": first["position"], "from_offset": before["offset"] + 1, "to_offset": first["offset"]}
+    why = {"why": "the position is out of range", "sought_ns": before["received_ns"]}
+    run.put("seeks", [*run.rows("seeks"), reader | seek | why])
+    run.edit_summary(before["consumer_id"], lambda summary: summary.update(seeks=summary["seeks"] + 1))
+    return f"{count} records, from offset {first['offset']} after {before['offset']}"
 
 
 @kind("nonrepeatable_read")

@@ -149,6 +149,10 @@ class Recording:
         lines = [json.dumps(vars(event)) for event in events]
         write_atomically(self.folder.events, "\n".join(lines) + "\n")
 
+    def edit_summary(self, client_id: str, change: Callable[[Any], None]) -> None:
+        """Change what a client said of itself at its end, in place."""
+        self.edit_json(self.folder.clients / f"{client_id}.json", change)
+
     def drained_to(self, position: int, end_offset: int) -> None:
         """The drain's last words: how far it came, and the high watermark that it saw."""
 
@@ -156,7 +160,7 @@ class Recording:
             reached = words["partitions"][f"{self.topic}-{self.partition}"]
             reached |= {"position": position, "end_offset": end_offset, "complete": position >= end_offset}
 
-        self.edit_json(self.folder.clients / "drain.json", change)
+        self.edit_summary("drain", change)
 
     # --- replicas' files -------------------------------------------------------------------------
 

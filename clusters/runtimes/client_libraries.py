@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import os
 import re
+import shutil
 import subprocess
 import sys
 from functools import cache
+from importlib.metadata import Distribution, distribution
 from pathlib import Path
 
 from clusters.paths import CACHE, ROOT, aside, locked
@@ -36,7 +39,9 @@ def locked_requirements(lock: str, names: tuple[str, ...]) -> str:
 
 @cache
 def client_libraries() -> Path:
-    """The folder with the client libraries for the image's Python, fetched once per lock file.
+    """The folder with the client libraries for the image's Python, made once per lock file.
+
+    Where this process runs on the same Python its own are linked, else they are fetched.
 
     Raises:
         HarnessError: they could not be fetched.
@@ -45,15 +50,43 @@ def client_libraries() -> Path:
     folder = CACHE / "clients" / hashlib.sha256(requirements.encode()).hexdigest()[:12]
     with locked(CACHE / "clients" / ".lock"):
         if not folder.is_dir():
-            log.info("fetching the libraries of the client nodes, once (a few seconds)")
             with aside(folder) as new:
-                _fetch(requirements, new)
+                wanted = new / "requirements.txt"
+                wanted.write_text(requirements)
+                if installed := installed_here(requirements):
+                    for library in installed:
+                        link_files(library, new)
+                else:
+                    log.info("fetching the libraries of the client nodes, once (a few seconds)")
+                    _fetch(wanted, new)
     return folder
 
 
-def _fetch(requirements: str, folder: Path) -> None:
-    wanted = folder / "requirements.txt"
-    wanted.write_text(requirements)
+def installed_here(requirements: str) -> list[Distribution]:
+    """The client libraries as this process has them; empty unless all are of the locked versions, for the image's
+    Python.
+    """
+    if "{}.{}".format(*sys.version_info) != IMAGE_PYTHON:
+        return []
+    found = [distribution(name) for name in LIBRARIES]
+    same = all(f"{name}=={library.version} " in requirements for name, library in zip(LIBRARIES, found, strict=True))
+    return found if same else []
+
+
+def link_files(library: Distribution, folder: Path) -> None:
+    """Link a library's modules into a folder; on another file system, copy them."""
+    for file in library.files or ():
+        if ".." in file.parts or file.suffix == ".pyc":
+            continue
+        target = folder / file
+        target.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            os.link(file.locate(), target)
+        except OSError:
+            shutil.copy2(file.locate(), target)
+
+
+def _fetch(wanted: Path, folder: Path) -> None:
     done = subprocess.run(
         [
             *(sys.executable, "-m", "uv", "pip", "install", "--quiet", "--target", str(folder)),

@@ -1,8 +1,11 @@
 """What counts as seen."""
 
+import json
+
 import pytest
 
-from bench.mutate import UNDAMAGED, seen, upper_bound
+from bench import mutate
+from bench.mutate import RESULTS, UNDAMAGED, seen, upper_bound
 from bench.mutations.kinds import KINDS
 
 BY_NAME = {kind.name: kind for kind in KINDS}
@@ -43,3 +46,34 @@ def test_no_alarm_in_thirty_runs_is_at_most_one_in_ten():
     assert upper_bound(0, 30) == pytest.approx(0.095, abs=0.001)
     assert upper_bound(0, 60) < upper_bound(0, 30) < upper_bound(1, 30)
     assert upper_bound(3, 3) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("options", "scenarios"), [(["--add"], ["survived_faults"]), ([], ["survived_faults", "transactions"])]
+)
+def test_what_is_counted_is_judged_again_unless_new_rows_are_added(tmp_path, monkeypatch, options, scenarios):
+    """With ``--add`` no clean run is recorded of a scenario whose kinds are all counted."""
+    rows = [row for row in json.loads(RESULTS.read_text()) if row["kind"] != "no_probe"]
+    recorded, judged = [], []
+    for name in ("RESULTS", "SO_FAR"):
+        monkeypatch.setattr(mutate, name, tmp_path / name)
+    (tmp_path / "RESULTS").write_text(json.dumps(rows))
+    monkeypatch.setattr(mutate, "clean_runs", lambda name: recorded.append(name) or iter([tmp_path]))
+    monkeypatch.setattr(mutate, "_version", lambda run: "4.3.0")
+
+    def judged_batch(planned):
+        judged.extend(planned)
+        return [
+            {"kind": kind.name, "kafka": "4.3.0", "place": place, "seen": True, "verdict": "unknown"}
+            for kind, _, place in planned
+        ]
+
+    monkeypatch.setattr(mutate, "judged_batch", judged_batch)
+
+    assert mutate.main(options) == 0
+    assert recorded == scenarios
+    counted = json.loads((tmp_path / "RESULTS").read_text())
+    kept = [] if len(scenarios) > 1 else rows
+    assert (counted[: len(kept)], len(counted)) == (kept, len(kept) + len(judged))
+    assert ("no_probe", "4.3.0") in {(row["kind"], row["kafka"]) for row in counted}
+    assert len({(row["kind"], row["kafka"], row["place"]) for row in counted}) == len(counted)

@@ -1,8 +1,15 @@
 """The kinds of damage cover the checks."""
 
-from bench.mutations.kinds import KINDS
+import json
+
+import pyarrow.parquet as pq
+import pytest
+
+from bench.mutations.kinds import HARMLESS, KINDS
+from bench.mutations.recording import Recording
 from spark.checks import invariants, replica_checks
 from spark.checks.anomalies import SEVERITY
+from tests.spark.folders import clean, polled
 
 # What no damage to these recordings can show.
 ELSEWHERE = {
@@ -24,5 +31,48 @@ def test_every_check_has_damage_that_it_must_see():
 
 def test_kinds_are_told_apart():
     """Each has a name and a sentence of its own, and says what must see it."""
-    assert len({kind.name for kind in KINDS}) == len({kind.words for kind in KINDS}) == len(KINDS) >= 25
+    both = [*KINDS, *HARMLESS]
+    assert len({kind.name for kind in both}) == len({kind.words for kind in both}) == len(both) >= 25
     assert [kind.name for kind in KINDS if not kind.words.endswith(".") or not (kind.found_by or kind.reason)] == []
+
+
+@pytest.fixture
+def copy(tmp_path):
+    """A copy of a run whose live consumer read 40 records once each."""
+    history = clean(40)
+    history.polls += [polled(n, n, final=False) for n in range(40)]
+    history.clients["consumer-1"] = {"role": "consumer", "clean": True, "rows": 40, "seeks": 0}
+    return Recording.copy(history.write(tmp_path / "original").path, tmp_path / "copy", "seed")
+
+
+def changed(copy, name):
+    """The live reads, the seeks and the consumer's summary behind a change that the judge can read."""
+    next(kind for kind in [*KINDS, *HARMLESS] if kind.name == name).damage(copy)
+    read = Recording(copy.folder, copy.dice).reads("live")
+    return (
+        read,
+        pq.read_table(copy.folder.table("seeks")).to_pylist(),
+        json.loads((copy.folder.clients / "consumer-1.json").read_text()),
+    )
+
+
+@pytest.mark.parametrize(("name", "seeks"), [("reader_sought_back", 1), ("records_read_again", 0)])
+def test_records_are_read_a_second_time_and_none_is_left_out(copy, name, seeks):
+    """With a recorded seek that is a legal history; without one, Kafka went back."""
+    read, recorded, summary = changed(copy, name)
+
+    offsets = [row["offset"] for row in read]
+    back = next(at for at in range(1, len(offsets)) if offsets[at] <= offsets[at - 1])
+    assert (offsets[:back], offsets[back:]) == (list(range(offsets[back - 1] + 1)), list(range(offsets[back], 40)))
+    assert [row["position"] for row in read] == list(range(len(read)))
+    assert (summary["rows"], summary["seeks"], len(recorded)) == (len(read), seeks, seeks)
+    assert all(row["offset"] == row["seq"] for row in read)
+
+
+def test_a_recorded_seek_stands_where_the_reader_went_back(copy):
+    """Its position is that of the first record read again, and it says from where to where."""
+    read, (seek,), _ = changed(copy, "reader_sought_back")
+
+    behind = read[seek["position"]]
+    assert (seek["to_offset"], seek["consumer_id"], seek["pass"]) == (behind["offset"], "consumer-1", "live")
+    assert seek["from_offset"] == read[seek["position"] - 1]["offset"] + 1 > seek["to_offset"]

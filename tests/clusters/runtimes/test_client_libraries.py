@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -59,8 +61,9 @@ def test_the_projects_lock_has_them_all() -> None:
 
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """An empty cache; what this process has fetched is forgotten before and after."""
+    """An empty cache, and a Python that is not the image's; what was fetched is forgotten before and after."""
     monkeypatch.setattr(module, "CACHE", tmp_path)
+    monkeypatch.setattr(module, "IMAGE_PYTHON", "3.99")
     client_libraries.cache_clear()
     yield tmp_path / "clients"
     client_libraries.cache_clear()
@@ -106,3 +109,62 @@ def test_half_a_folder_is_none(
     with pytest.raises(raised):
         client_libraries()
     assert [file.name for file in cache.iterdir()] == [".lock"]
+
+
+@pytest.fixture
+def same_python(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The image's Python is this one, and to fetch is an error."""
+    monkeypatch.setattr(module, "IMAGE_PYTHON", f"{sys.version_info.major}.{sys.version_info.minor}")
+
+    def fetch(*_: Any) -> None:
+        raise AssertionError("this process has them")
+
+    monkeypatch.setattr(module, "_fetch", fetch)
+
+
+@pytest.mark.usefixtures("same_python")
+def test_on_the_images_python_the_libraries_are_linked() -> None:
+    """They take no space of their own and import from there; their scripts and compiled modules stay behind."""
+    folder = client_libraries()
+
+    code = f"import sys; sys.path = ['{folder}', *sys.path]; {IMPORTS}"
+    inner = subprocess.check_output([sys.executable, "-I", "-S", "-B", "-c", code], text=True)
+    assert inner.split() == [str(folder)] * 3
+    assert (folder / "kafka" / "__init__.py").stat().st_nlink > 1
+    assert [*folder.rglob("*.pyc"), *folder.rglob("bin")] == []
+
+
+IMPORTS = (
+    "import confluent_kafka, kafka, pyarrow; from pathlib import Path; "
+    "print(*(Path(module.__file__).parents[1] for module in (confluent_kafka, kafka, pyarrow)))"
+)
+
+
+@pytest.mark.usefixtures("same_python")
+def test_on_another_file_system_they_are_copied(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A link cannot leave its own."""
+
+    def refuse(*_: Any) -> None:
+        raise OSError(18, "Invalid cross-device link")
+
+    monkeypatch.setattr(os, "link", refuse)
+
+    assert (client_libraries() / "kafka" / "__init__.py").stat().st_nlink == 1
+
+
+@pytest.mark.usefixtures("same_python")
+def test_other_versions_than_the_locked_ones_are_not_linked() -> None:
+    """A run uses what the lock file names."""
+    lock = (ROOT / "requirements.lock").read_text()
+    wanted = locked_requirements(lock, LIBRARIES)
+
+    assert [library.metadata["Name"] for library in module.installed_here(wanted)] == [*LIBRARIES]
+    assert module.installed_here(wanted.replace("pyarrow==", "pyarrow==1")) == []
+
+
+def test_libraries_for_another_python_are_not_linked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compiled modules fit one version of Python."""
+    wanted = locked_requirements((ROOT / "requirements.lock").read_text(), LIBRARIES)
+    monkeypatch.setattr(module, "IMAGE_PYTHON", "3.99")
+
+    assert module.installed_here(wanted) == []
