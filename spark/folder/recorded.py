@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +17,7 @@ from history.folder import RunFolder
 from history.manifest import Manifest, read_manifest
 from history.partition import TopicPartition
 from history.tables import RECORDED
+from kafka_files.checkpoints import LEADER_EPOCHS, read_epochs
 from spark.folder.tables import PARTITION, REPLICA, read_table, rows
 
 # Where an epoch starts, as a replica's leader-epoch-checkpoint says; the file has one "<epoch> <start>" a line.
@@ -248,16 +248,16 @@ def _reach(drain: dict[str, Any]) -> tuple[bool, int]:
 
 def _epoch_starts(folder: RunFolder, manifest: Manifest) -> Iterator[dict[str, Any]]:
     broker_ids = {node.name: node.node_id for node in manifest.brokers}
-    for file in sorted(folder.brokers.rglob("leader-epoch-checkpoint")):
+    for file in sorted(folder.brokers.rglob(LEADER_EPOCHS)):
         node = file.relative_to(folder.brokers).parts[0]
         topic, _, partition = file.parent.name.rpartition("-")
         if node not in broker_ids or topic not in manifest.topics:
             continue
-        for epoch, start in re.findall(r"^(\d+) (\d+)$", file.read_text(errors="replace"), flags=re.MULTILINE):
+        for epoch, start in read_epochs(file) or ():
             yield {
                 "topic": topic,
                 "partition": int(partition),
                 "broker_id": broker_ids[node],
-                "leader_epoch": int(epoch),
-                "start_offset": int(start),
+                "leader_epoch": epoch,
+                "start_offset": start,
             }
