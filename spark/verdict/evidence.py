@@ -25,7 +25,7 @@ EVIDENCE = pa.schema(
         pa.field("missing", pa.string()),  # what is missing, in one sentence; null: complete
     ]
 )
-UNREADABLE = ("bad crc", "compressed", "malformed", "magic")
+UNREADABLE = ("bad crc", "codec", "magic", "malformed", "too large")  # problems of a segment's batches
 WATCHERS = ("prober", "consumer", "drain")  # roles of clients
 SILENCE_S = 3.0  # the probe speaks of each broker 20 times a second, and of one that does not answer after 0.25 s
 MAX_SILENCE_S = 10.0  # however busy the host was
