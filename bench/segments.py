@@ -270,12 +270,13 @@ Each reading is a process of its own over a segment in the page cache; the reade
 
 Segments hold {SEGMENT_BYTES // 10**6} MB of values in batches of 16 KiB. All readers verify each batch's CRC-32C.
 kafka_files also decodes each payload and checks its checksum; "headers" reads the batches alone. kafka-dump-log prints
-to /dev/null, and its seconds include the start of its JVM ({start:.1f} s on a segment of one batch), its speed does not.
+to /dev/null; its seconds include the start of its JVM ({start:.1f} s on a segment of one batch), its speed does not.
 kafka-python reads Snappy, LZ4 and Zstandard with libraries that it does not bring, and was measured on plain segments
 only.
 
-A segment of 1 GiB (values of 1 KiB) took {median(large.seconds):.1f} s, {LARGE_BYTES / 1e6 / median(large.seconds):,.0f} MB/s;
-its reader's memory grew by {large.grown_mib} MiB at most, without the mapped file's pages.
+A segment of 1 GiB (values of 1 KiB) took {median(large.seconds):.1f} s,
+{large.file_bytes / 1e6 / median(large.seconds):,.0f} MB/s.
+Its reader's memory grew by {large.grown_mib} MiB at most, without the mapped file's pages.
 """
 
 
@@ -299,17 +300,19 @@ def _records_per_s(row: Row, start_s: float) -> float:
     return row.records / max(median(row.seconds) - other_s, 0.01)
 
 
+def page_of(results: Path) -> str:
+    """The page of results that were written before."""
+    told = json.loads(results.read_text())
+    return page([Row(**row) for row in told["rows"]], told["starts"], Row(**told["large"]), told["load"])
+
+
 def main() -> None:
     """Measure everything, and write the page."""
     load = os.getloadavg()[0]
     rows, starts, large = measure()
-    RESULTS.write_text(
-        json.dumps(
-            {"load": load, "starts": starts, "rows": [asdict(row) for row in rows], "large": asdict(large)}, indent=1
-        )
-        + "\n"
-    )
-    PAGE.write_text(page(rows, starts, large, load))
+    told = {"load": load, "starts": starts, "rows": [asdict(row) for row in rows], "large": asdict(large)}
+    RESULTS.write_text(json.dumps(told, indent=1) + "\n")
+    PAGE.write_text(page_of(RESULTS))
     print(PAGE.read_text())
 
 
