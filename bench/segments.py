@@ -65,9 +65,10 @@ from pathlib import Path
 {imports}
 def memory():
     return int(re.search(r"RssAnon:\\s+(\\d+)", Path("/proc/self/status").read_text())[1]) // 1024
-file, before, most, began = Path(sys.argv[1]), memory(), 0, time.perf_counter()
+file, before, most = Path(sys.argv[1]), memory(), 0
+began, cpu = time.perf_counter(), time.process_time()
 {body}
-print(count, time.perf_counter() - began, max(most, memory()) - before)
+print(count, time.perf_counter() - began, time.process_time() - cpu, max(most, memory()) - before)
 """
 _SCRIPTS = {
     OURS: _SCRIPT.format(
@@ -117,6 +118,7 @@ class Reading(NamedTuple):
 
     records: int
     seconds: float
+    cpu_s: float
     grown_mib: int  # anonymous memory, without the mapped file; 0 for kafka-dump-log
 
 
@@ -130,6 +132,7 @@ class Row:
     file_bytes: int
     records: int
     seconds: list[float]
+    cpu_s: list[float]
     grown_mib: int  # anonymous memory, without the mapped file; 0 for kafka-dump-log
 
 
@@ -192,10 +195,10 @@ def read(reader: str, segment: Segment) -> Reading:
         capture_output=True,
         text=True,
     )
-    count, seconds, grown = done.stdout.split()
+    count, seconds, cpu_s, grown = done.stdout.split()
     if int(count) != segment.records:
         raise subprocess.CalledProcessError(1, reader, done.stdout)
-    return Reading(int(count), float(seconds), int(grown))
+    return Reading(int(count), float(seconds), float(cpu_s), int(grown))
 
 
 def _dump(segment: Segment, *, deep: bool) -> Reading:
@@ -204,9 +207,14 @@ def _dump(segment: Segment, *, deep: bool) -> Reading:
         *(str(java_of().command), "-Xmx1g", "-cp", f"{kafka_jars(KAFKA)}/*", "kafka.tools.DumpLogSegments"),
         *("--files", str(segment.file), *options),
     ]
-    began = time.perf_counter()
+    began, cpu = time.perf_counter(), _children_cpu_s()
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    return Reading(segment.records, time.perf_counter() - began, 0)
+    return Reading(segment.records, time.perf_counter() - began, _children_cpu_s() - cpu, 0)
+
+
+def _children_cpu_s() -> float:
+    used = os.times()
+    return used.children_user + used.children_system
 
 
 def plan(folder: Path) -> Iterator[tuple[Segment, list[str]]]:
@@ -219,8 +227,8 @@ def plan(folder: Path) -> Iterator[tuple[Segment, list[str]]]:
             yield generate(name / f"{0:020}.log", value_bytes, codec), readers
 
 
-def measure(rounds: int = ROUNDS) -> tuple[list[Row], list[float], Row]:
-    """All rows, the seconds of kafka-dump-log on one batch, and ours on a segment of 1 GiB."""
+def measure(rounds: int = ROUNDS) -> tuple[list[Row], Row, Row]:
+    """All rows, kafka-dump-log on one batch, and ours on a segment of 1 GiB."""
     with tempfile.TemporaryDirectory(prefix="plimsoll-segments-") as scratch:
         folder = Path(scratch)
         (folder / "start").mkdir()
@@ -232,11 +240,11 @@ def measure(rounds: int = ROUNDS) -> tuple[list[Row], list[float], Row]:
             for segment, readers in segments:
                 for reader in readers:
                     readings.setdefault((segment, reader), []).append(read(reader, segment))
-            starts.append(read(DUMP, start).seconds)
+            starts.append(read(DUMP, start))
         rows = [_row(reader, segment, found) for (segment, reader), found in readings.items()]
         (folder / "large").mkdir()
         large = generate(folder / "large" / f"{0:020}.log", 1024, "none", LARGE_BYTES)
-        return rows, starts, _row(OURS, large, [read(OURS, large) for _ in range(rounds)])
+        return rows, _row(DUMP, start, starts), _row(OURS, large, [read(OURS, large) for _ in range(rounds)])
 
 
 def _row(reader: str, segment: Segment, found: list[Reading]) -> Row:
@@ -247,13 +255,14 @@ def _row(reader: str, segment: Segment, found: list[Reading]) -> Row:
         segment.file.stat().st_size,
         segment.records,
         [round(each.seconds, 3) for each in found],
+        [round(each.cpu_s, 3) for each in found],
         max(each.grown_mib for each in found),
     )
 
 
-def page(rows: list[Row], starts: list[float], large: Row, load: float) -> str:
+def page(rows: list[Row], start: Row, large: Row, load: float) -> str:
     """The table, as Markdown."""
-    start, by_reader = median(starts), {(row.value_bytes, row.codec, row.reader): row for row in rows}
+    by_reader = {(row.value_bytes, row.codec, row.reader): row for row in rows}
     lines = [
         _line(row, by_reader.get((row.value_bytes, row.codec, COMPARED.get(row.reader, ""))), start) for row in rows
     ]
@@ -264,15 +273,15 @@ Each reading is a process of its own over a segment in the page cache; the reade
 {len(rows[0].seconds)} rounds.
 `python -m bench.segments` measures again. Where each number comes from: [segments.json](segments.json).
 
-| reader | value | codec | records/s | MB/s of values | seconds: median (least to most) | kafka_files is |
-|---|---|---|---|---|---|---|
+| reader | value | codec | records/s | MB/s of values | records/CPU s | seconds: median (least to most) | kafka_files is |
+|---|---|---|---|---|---|---|---|
 {chr(10).join(lines)}
 
 Segments hold {SEGMENT_BYTES // 10**6} MB of values in batches of 16 KiB. All readers verify each batch's CRC-32C.
 kafka_files also decodes each payload and checks its checksum; "headers" reads the batches alone. kafka-dump-log prints
-to /dev/null; its seconds include the start of its JVM ({start:.1f} s on a segment of one batch), its speed does not.
-kafka-python reads Snappy, LZ4 and Zstandard with libraries that it does not bring, and was measured on plain segments
-only.
+to /dev/null; its seconds include the start of its JVM ({median(start.seconds):.1f} s on a segment of one batch), its
+speed does not. kafka-python reads Snappy, LZ4 and Zstandard with libraries that it does not bring, and was measured on
+plain segments only.
 
 A segment of 1 GiB (values of 1 KiB) took {median(large.seconds):.1f} s,
 {large.file_bytes / 1e6 / median(large.seconds):,.0f} MB/s.
@@ -280,37 +289,40 @@ Its reader's memory grew by {large.grown_mib} MiB at most, without the mapped fi
 """
 
 
-def _line(row: Row, ours: Row | None, start_s: float) -> str:
+def _line(row: Row, ours: Row | None, start: Row) -> str:
     """A row of the table; kafka-dump-log's speed is told without the start of its JVM."""
-    speed = _records_per_s(row, start_s)
+    speed, per_cpu_s = _speeds(row, start)
     cells = [
         row.reader,
         f"{row.value_bytes} B",
         row.codec,
         f"{speed:,.0f}",
         f"{speed * row.value_bytes / 1e6:,.0f}",
+        f"{per_cpu_s:,.0f}",
         f"{median(row.seconds):.2f} ({min(row.seconds):.2f} to {max(row.seconds):.2f})",
-        f"{_records_per_s(ours, start_s) / speed:.1f} times as fast" if ours else "",
+        f"{_speeds(ours, start)[0] / speed:.1f} times as fast" if ours else "",
     ]
     return f"| {' | '.join(cells)} |"
 
 
-def _records_per_s(row: Row, start_s: float) -> float:
-    other_s = start_s if row.reader in (DUMP, DUMP_BATCHES) else 0.0
-    return row.records / max(median(row.seconds) - other_s, 0.01)
+def _speeds(row: Row, start: Row) -> tuple[float, float]:
+    """Records by second, and by second of a CPU."""
+    starts = (start.seconds, start.cpu_s) if row.reader in (DUMP, DUMP_BATCHES) else ([0.0], [0.0])
+    wall, cpu = (median(all_of) - median(its) for all_of, its in zip((row.seconds, row.cpu_s), starts, strict=True))
+    return row.records / max(wall, 0.01), row.records / max(cpu, 0.01)
 
 
 def page_of(results: Path) -> str:
     """The page of results that were written before."""
     told = json.loads(results.read_text())
-    return page([Row(**row) for row in told["rows"]], told["starts"], Row(**told["large"]), told["load"])
+    return page([Row(**row) for row in told["rows"]], Row(**told["start"]), Row(**told["large"]), told["load"])
 
 
 def main() -> None:
     """Measure everything, and write the page."""
     load = os.getloadavg()[0]
-    rows, starts, large = measure()
-    told = {"load": load, "starts": starts, "rows": [asdict(row) for row in rows], "large": asdict(large)}
+    rows, start, large = measure()
+    told = {"load": load, "start": asdict(start), "rows": [asdict(row) for row in rows], "large": asdict(large)}
     RESULTS.write_text(json.dumps(told, indent=1) + "\n")
     PAGE.write_text(page_of(RESULTS))
     print(PAGE.read_text())
