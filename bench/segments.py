@@ -273,7 +273,7 @@ Each reading is a process of its own over a segment in the page cache; the reade
 {len(rows[0].seconds)} rounds.
 `python -m bench.segments` measures again. Where each number comes from: [segments.json](segments.json).
 
-| reader | value | codec | records/s | MB/s of values | records/CPU s | seconds: median (least to most) | kafka_files is |
+| reader | value | codec | records/s | MB/s of values | records/CPU s | median seconds (range) | kafka_files is |
 |---|---|---|---|---|---|---|---|
 {chr(10).join(lines)}
 
