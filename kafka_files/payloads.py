@@ -106,16 +106,18 @@ def _decode_alike(values: Values, among: npt.NDArray[np.intp], found: Payloads, 
     at = values.starts[among[fits]]
     head = len(model.prefix) + len(model.flips) + 1
     heads = _strings(values.data, at, head)
-    numbers = heads[:, len(model.prefix) : -1] - np.uint8(_ZERO)
-    alike = _every(numbers < 10) & _every(heads[:, : len(model.prefix)] == model.prefix)
-    alike &= heads[:, -1] == _BAR
+    digits = [heads[:, column] - np.uint8(_ZERO) for column in range(len(model.prefix), head - 1)]
+    alike = _every(heads[:, : len(model.prefix)] == model.prefix) & (heads[:, -1] == _BAR)
+    for digit in digits:
+        alike &= digit < 10
     alike &= _every(_strings(values.data, at + head, len(model.padding)) == model.padding)
     fits[fits] = alike
-    numbers, at, rows = numbers[alike], at[alike], among[fits]
+    at, rows = at[alike], among[fits]
     seq, crc = np.zeros(len(rows), np.int64), np.full(len(rows), model.crc, np.uint32)
-    for digit, flips in enumerate(model.flips):
-        seq = seq * 10 + numbers[:, digit]
-        crc ^= flips.take(numbers[:, digit])
+    for digit, flips in zip(digits, model.flips, strict=True):
+        number = digit[alike]
+        seq = seq * 10 + number
+        crc ^= flips.take(number)
     checksums = _strings(values.data, at + model.length - _CHECKSUM_BYTES, _CHECKSUM_BYTES)
     found.producer[rows] = model.producer
     found.seq[rows] = seq

@@ -43,6 +43,7 @@ MAX_BATCH_BYTES = 1 << 26  # of a batch's records, decompressed; message.max.byt
 _MIN_RECORD_BYTES = 7  # length, attributes, two deltas, two lengths, number of headers
 _MIN_TOGETHER = 24  # batches: fewer are walked one by one
 _CHUNK = 1 << 14  # records whose columns fit the processor's cache
+_CHUNK_BYTES = 1 << 21  # of values, for the same reason
 _MAX_VARINT_BYTES = 10
 _NOWHERE = 1 << 62  # where a variable-length integer without an end leads: beyond every record's end
 _MARKERS = {0: "abort", 1: "commit"}
@@ -310,9 +311,11 @@ def _varints(data: Bytes, at: Ints) -> tuple[Ints, Ints]:
 
 def _as_arrow(rows: Headers, fields: Fields) -> pa.RecordBatch:
     names: dict[str, int] = {}
+    count, value_bytes = len(fields.batch), int(np.maximum(fields.value_length, 0).sum())
+    chunk = min(max(_CHUNK_BYTES * count // max(value_bytes, 1), 1 << 10), _CHUNK)
     parts = [
         decode_payloads(Values(fields.data, fields.value_start[part], fields.value_length[part]), names)
-        for part in (slice(at, at + _CHUNK) for at in range(0, len(fields.batch), _CHUNK))
+        for part in (slice(at, at + chunk) for at in range(0, count, chunk))
     ]
     payloads = Payloads(*(np.concatenate(column) for column in zip(*parts, strict=True))) if parts else _NO_PAYLOADS
     ours = payloads.producer >= 0
