@@ -9,7 +9,8 @@ A segment is read in two steps, each in slices, so that memory does not grow wit
    between replicas, say) and yields ``records.Decoded(headers, records)``: the rows of a slice, whose ``problem`` may
    now be ``MALFORMED``, ``CODEC`` or ``TOO_LARGE``, and an Arrow RecordBatch of ``records.RECORDS``, integers only:
    ``batch`` (a row of the slice's headers), ``base_offset``, ``leader_epoch``, ``offset``, ``timestamp_ms``,
-   ``key_length``, ``value_length``, ``producer`` (dictionary of the payloads' producer ids, null: not one of ours), ``seq``, ``checksum_ok``.
+   ``key_length``, ``value_length``, ``producer`` (dictionary of the payloads' producer ids, null: not one of ours),
+   ``seq``, ``checksum_ok``.
    Control batches have no records; ``records.marker(data, header)`` says how one ends its transaction.
 
 Example::
