@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from claims.answer import Answer, Evidence, counted, refuted, shown, unseen
-from claims.files import Segment, batches_of, by_offset, by_time, segments_of
 from claims.isr import default_of
 from claims.moments import SILENCE_NS, at_rest
 from claims.recording import SECOND_NS, Recording
 from history.partition import TopicPartition
 from history.samples import Sample
+from kafka_files.indexes import Segment, by_offset, by_time, segments_of
 
 GIB = 1 << 30
 APART_NS = 600_000_000
@@ -73,7 +73,7 @@ class Checked(NamedTuple):
 
 def check_indexes(segment: Segment) -> Checked:
     """Look up every 97th offset and its time through the indexes, and by reading the whole segment."""
-    every = list(batches_of(segment.data))
+    every = segment.batches
     offsets = times = read = 0
     largest = 0
     firsts: list[tuple[int, int]] = []  # (running largest time, batch number): where a time is first reached
@@ -83,12 +83,12 @@ def check_indexes(segment: Segment) -> Checked:
             firsts.append((largest, number))
     for number in range(0, len(every), 97):
         wanted = every[number]
-        found = by_offset(segment.data, segment.offsets, wanted.last)
+        found = by_offset(segment, wanted.last)
         offsets, read = offsets + 1, read + found.read
         if found.found != wanted:
             return Checked(offsets, times, read, f"offset {wanted.last} was looked for and {found.found} found")
         first = next(every[n] for time, n in firsts if time >= wanted.largest_ms)
-        by = by_time(segment.data, segment.times, segment.offsets, wanted.largest_ms)
+        by = by_time(segment, wanted.largest_ms)
         times += 1
         if by.found != first:
             return Checked(offsets, times, read, f"time {wanted.largest_ms} was looked for and {by.found} found")
@@ -110,9 +110,7 @@ def files_are_log_index_timeindex(recording: Recording) -> Answer:
                 )
             offsets, times, read = offsets + checked.offsets, times + checked.times, read + checked.read
             if segment.offsets and len(evidence) < 3:
-                text = (
-                    f"{len(segment.data):,} bytes, {len(segment.offsets)} offset and {len(segment.times)} time entries"
-                )
+                text = f"{segment.size:,} bytes, {len(segment.offsets)} offset and {len(segment.times)} time entries"
                 evidence.append(_file(recording, broker, segment.file, text))
     if not kinds:
         return unseen(NO_FILES)
@@ -137,7 +135,7 @@ def _look_ups(recording: Recording) -> tuple[int, Evidence | None]:
         for asked in event.detail["look_ups"]:
             data = recording.data.get(asked["broker"])
             folder = data / f"{event.target}-{asked['partition']}" if data else None
-            batches = [b for s in segments_of(folder) for b in batches_of(s.data)] if folder and folder.is_dir() else []
+            batches = [b for s in segments_of(folder) for b in s.batches] if folder and folder.is_dir() else []
             if not batches or asked["offset"] < batches[0].first:
                 continue  # deleted since
             holds = next((b for b in batches if b.last >= asked["offset"]), None)

@@ -10,10 +10,13 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
+from history.errors import EvidenceError
+from kafka_files.batches import header_slices
 from kafka_files.clock import Clock
-from kafka_files.segments import HEADER, batches, records
+from kafka_files.records import values
 from kafka_files.states import State
 
 FOLDER = "__cluster_metadata-0"
@@ -141,16 +144,15 @@ def _ids(data: bytes | None, otherwise: tuple[int, ...]) -> tuple[int, ...]:
 def states(files: list[Path], clock: Clock) -> Iterator[State]:
     """The states that some files of one metadata log tell, in order; reading ends at the first damage."""
     partitions = _Partitions()
-    for file in files:
-        data = file.read_bytes()
-        for batch in batches(data):
-            if batch.problem:
-                return
-            wall_ms: int = HEADER.unpack_from(data, batch.position)[8]
-            for offset, value in records(batch):
-                state = partitions.replay(value or b"", offset, clock.monotonic_ns(wall_ms * 1_000_000))
-                if state is not None:
-                    yield state
+    with suppress(EvidenceError):
+        for file in files:
+            data = file.read_bytes()
+            for headers in header_slices(data):
+                for header, offset, value in values(data, headers):
+                    wall_ns = int(header["max_timestamp"]) * 1_000_000
+                    state = partitions.replay(value or b"", offset, clock.monotonic_ns(wall_ns))
+                    if state is not None:
+                        yield state
 
 
 def read_metadata_log(brokers: Path, clock: Clock) -> list[State]:

@@ -2,22 +2,23 @@
 
 One row per record of every ``<node>/…/<topic>-<partition>/<base offset>.log`` below the folder, one row per control
 batch (``marker`` is set), and one row per place that could not be read (``problem`` is set); in both the record's
-columns are null. Internal topics (``__…``) are left out. Format: record batches v2, KIP-98; the CRC-32C covers
-everything from the attributes on.
+columns are null. Internal topics (``__…``) are left out.
 """
 
 from __future__ import annotations
 
 import re
-import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-import google_crc32c
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
-from history.payload import decode
+from kafka_files.batches import CONTROL, TRANSACTIONAL, Data, Headers, Problem, header_slices, mapped, problem_text
+from kafka_files.records import Decoded, decode, marker
 
 SEGMENTS = pa.schema(
     [
@@ -33,117 +34,16 @@ SEGMENTS = pa.schema(
         pa.field("seq", pa.int64()),
         pa.field("checksum_ok", pa.bool_()),
         pa.field("crc", pa.int64()),
-        pa.field("problem", pa.string()),  # torn tail | bad crc | compressed | malformed | magic
+        pa.field("problem", pa.string()),  # kafka_files.batches.Problem, in words
         pa.field("last_offset", pa.int64()),  # of the batch
         pa.field("kafka_producer_id", pa.int64()),  # null: neither idempotent nor transactional
         pa.field("transactional", pa.bool_()),
         pa.field("marker", pa.string()),  # commit | abort | other: a control batch, a row without a record
     ]
 )
-# baseOffset, batchLength, partitionLeaderEpoch, magic, crc, attributes, lastOffsetDelta, baseTimestamp,
-# maxTimestamp, producerId, producerEpoch, baseSequence, recordCount
-HEADER = struct.Struct(">qiibIhiqqqhii")
-_CRC_FROM = 21
-_LENGTH_FROM = 12
-_COMPRESSION = 0x07
-_TRANSACTIONAL = 0x10
-_CONTROL = 0x20
-_MARKERS = {0: "abort", 1: "commit"}
 _SEGMENT = re.compile(r"\d{20}\.log")
 _REPLICA = re.compile(r"(?P<topic>(?!__).+)-(?P<partition>\d+)")
-
-
-class Batch(NamedTuple):
-    """A record batch as it stands in the file, or the place where one could not be read."""
-
-    position: int
-    base_offset: int | None = None
-    leader_epoch: int | None = None
-    crc: int | None = None
-    attributes: int = 0
-    record_count: int = 0
-    records: memoryview = memoryview(b"")
-    problem: str | None = None
-    last_offset: int | None = None
-    producer_id: int = -1
-
-
-def batches(data: bytes) -> Iterator[Batch]:
-    """The batches of a segment; damage is a batch with a ``problem``, and a torn tail ends the segment."""
-    view, at = memoryview(data), 0
-    while at < len(data):
-        if len(data) - at < HEADER.size:
-            yield Batch(at, problem="torn tail")
-            return
-        base, length, epoch, magic, crc, attributes, delta, _, _, producer_id, *_, count = HEADER.unpack_from(data, at)
-        end = at + _LENGTH_FROM + length
-        if length < HEADER.size - _LENGTH_FROM or end > len(data):
-            yield Batch(at, base, problem="torn tail")
-            return
-        problem = _problem(magic, crc, attributes, view[at + _CRC_FROM : end])
-        rest = view[at + HEADER.size : end]
-        yield Batch(at, base, epoch, crc, attributes, count, rest, problem, base + delta, producer_id)
-        at = end
-
-
-def _problem(magic: int, crc: int, attributes: int, covered: memoryview) -> str | None:
-    if magic != 2:
-        return f"magic {magic}"
-    if google_crc32c.value(bytes(covered)) != crc:
-        return "bad crc"
-    return "compressed" if attributes & _COMPRESSION else None
-
-
-def records(batch: Batch) -> Iterator[tuple[int, bytes | None]]:
-    """Offset and value of each record of a batch without a problem; a control batch has none.
-
-    Raises:
-        ValueError: the batch's checksum is right and its records are not.
-    """
-    if batch.attributes & _CONTROL or batch.base_offset is None:
-        return
-    data, at = batch.records, 0
-    try:
-        for _ in range(batch.record_count):
-            length, start = _varint(data, at)
-            at = start + length
-            _, cursor = _varint(data, start + 1)  # after the attributes: timestamp delta
-            offset_delta, cursor = _varint(data, cursor)
-            key_length, cursor = _varint(data, cursor)
-            value_length, cursor = _varint(data, cursor + max(key_length, 0))
-            value = None if value_length < 0 else bytes(data[cursor : cursor + value_length])
-            yield batch.base_offset + offset_delta, value
-    except IndexError:
-        raise ValueError("the records do not fill their batch") from None
-
-
-def marker(batch: Batch) -> str | None:
-    """How a control batch ends its producer's transaction: ``commit``, ``abort`` or ``other``; None: no control batch.
-
-    The key of its one record is a version and the kind, two bytes each (KIP-98).
-    """
-    if not batch.attributes & _CONTROL:
-        return None
-    try:
-        _, cursor = _varint(batch.records, 0)
-        _, cursor = _varint(batch.records, cursor + 1)  # after the attributes: timestamp delta
-        _, cursor = _varint(batch.records, cursor)
-        length, cursor = _varint(batch.records, cursor)
-        _, kind = struct.unpack_from(">hh", batch.records[cursor : cursor + length])
-    except (IndexError, struct.error):
-        return "other"
-    return _MARKERS.get(kind, "other")
-
-
-def _varint(data: memoryview, at: int) -> tuple[int, int]:
-    result = shift = 0
-    while True:
-        byte = data[at]
-        at += 1
-        result |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return (result >> 1) ^ -(result & 1), at
-        shift += 7
+_OF_RECORD = ("offset", "producer", "seq", "checksum_ok")
 
 
 def segment_files(folder: Path) -> list[Path]:
@@ -152,29 +52,50 @@ def segment_files(folder: Path) -> list[Path]:
     return sorted(file for file in found if _REPLICA.fullmatch(file.parent.name))
 
 
-def read_segment(node: str, file: Path) -> pa.RecordBatch:
-    """One segment as rows of ``SEGMENTS``; never raises for what the file holds."""
+def read_segment(node: str, file: Path) -> Iterator[pa.RecordBatch]:
+    """One segment as rows of ``SEGMENTS``, in slices of bounded size; never raises for what the file holds."""
     replica = _REPLICA.fullmatch(file.parent.name)
     assert replica is not None, file
-    where = (node, replica["topic"], int(replica["partition"]), file.name)
-    rows: list[tuple[Any, ...]] = []
-    for batch in batches(file.read_bytes()):
-        head = (*where, batch.position, batch.base_offset)
-        producer_id = batch.producer_id if batch.producer_id >= 0 else None
-        tail = (batch.last_offset, producer_id, bool(batch.attributes & _TRANSACTIONAL))
-        no_record = (None, batch.leader_epoch, None, None, None, batch.crc)
-        ends = None if batch.problem else marker(batch)
-        if batch.problem or ends:
-            rows.append((*head, *no_record, batch.problem, *tail, ends))
-            continue
-        try:
-            rows += [
-                (*head, offset, batch.leader_epoch, *decode(value), batch.crc, None, *tail, None)
-                for offset, value in records(batch)
-            ]
-        except ValueError:
-            rows.append((*head, *no_record, "malformed", *tail, None))
-    columns = list(zip(*rows, strict=True)) or [()] * len(SEGMENTS)
-    return pa.record_batch(
-        [pa.array(column, field.type) for column, field in zip(columns, SEGMENTS, strict=True)], schema=SEGMENTS
-    )
+    where = {"node": node, "topic": replica["topic"], "partition": int(replica["partition"]), "segment": file.name}
+    with mapped(file) as data:
+        for headers in header_slices(data):
+            for decoded in decode(data, headers):
+                yield _rows(where, data, decoded)
+
+
+def _rows(where: dict[str, Any], data: Data, decoded: Decoded) -> pa.RecordBatch:
+    headers, records = decoded
+    bare = (headers["problem"] != 0) | (headers["attributes"] & CONTROL != 0)  # one row, without a record
+    of_record = records["batch"].to_numpy()
+    batch = np.concatenate([of_record, np.flatnonzero(bare)])
+    in_order = np.argsort(batch, kind="stable")
+    batch = batch[in_order]
+    record = np.where(in_order < len(of_record), in_order, -1)
+    columns = {name: _taken(records[name], record) for name in _OF_RECORD}
+    torn = headers["problem"] == Problem.TORN_TAIL  # whose header is not there, or lies
+    of_batch = {
+        "position": pa.array(headers["position"]),
+        "batch_offset": pa.array(headers["base_offset"], mask=torn),
+        "leader_epoch": pa.array(headers["leader_epoch"], mask=torn),
+        "crc": pa.array(headers["crc"], pa.int64(), mask=torn),
+        "last_offset": pa.array(headers["base_offset"] + headers["last_offset_delta"], mask=torn),
+        "kafka_producer_id": pa.array(headers["producer_id"], mask=torn | (headers["producer_id"] < 0)),
+        "transactional": pa.array(~torn & (headers["attributes"] & TRANSACTIONAL != 0)),
+        "problem": _texts(headers, bare, problem_text),
+        "marker": _texts(headers, bare & (headers["problem"] == 0), partial(marker, data)),
+    }
+    columns |= {name: column.take(pa.array(batch)) for name, column in of_batch.items()}
+    columns |= {
+        name: pa.repeat(pa.scalar(value, SEGMENTS.field(name).type), len(batch)) for name, value in where.items()
+    }
+    columns["producer_id"] = columns.pop("producer").cast(pa.string())
+    return pa.RecordBatch.from_arrays([columns[field.name] for field in SEGMENTS], schema=SEGMENTS)
+
+
+def _texts(headers: Headers, named: npt.NDArray[np.bool_], text: Callable[[np.void], str | None]) -> pa.Array:
+    """A text for each header that is named, null for the others."""
+    return pa.array([text(header) if of else None for header, of in zip(headers, named, strict=True)], pa.string())
+
+
+def _taken(column: pa.Array, rows: npt.NDArray[np.int64]) -> pa.Array:
+    return column.take(pa.array(rows, pa.int64(), mask=rows < 0))

@@ -18,7 +18,7 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 # What each folder may import of this project, beside itself.
 MAY_IMPORT = {
     "history": set(),
-    "clusters": {"history"},
+    "clusters": {"history", "kafka_files"},
     "expectations": {"history"},
     "kafka_files": {"history"},
     "spark": {"expectations", "history", "kafka_files"},

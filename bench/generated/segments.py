@@ -19,7 +19,7 @@ import numpy as np
 
 from bench.generated.plan import MS, STARTED_NS, STARTED_WALL_MS, TOPIC, Ints, PartitionPlan, Plan, is_in
 from history.payload import encode
-from kafka_files.segments import HEADER
+from kafka_files.batches import HEADER
 
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 

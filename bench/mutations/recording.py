@@ -21,13 +21,13 @@ from history.events import Event, read_events
 from history.folder import RunFolder, write_atomically
 from history.manifest import Manifest, read_manifest
 from history.tables import RECORDED
-from kafka_files.segments import HEADER, batches
+from kafka_files.batches import CRC_AT, CRC_FROM, FIELDS, HEADER, header_slices
+from kafka_files.checkpoints import LEADER_EPOCHS
 
 T = TypeVar("T")
 Row = dict[str, Any]
 Election = Callable[[list[int], int], tuple[list[int], int]]
-_CRC_AT, _CRC_FROM = 17, 21
-HEADER_FIELDS = {"leader_epoch": 2, "base_timestamp": 7, "base_sequence": 11}
+HEADER_FIELDS = ("leader_epoch", "base_timestamp", "base_sequence")
 
 
 class NoPlaceError(Exception):
@@ -188,7 +188,7 @@ class Recording:
         self.replace(self.segment(broker_id), b"".join(found))
 
     def epoch_files(self) -> list[Path]:
-        return sorted(self.folder.brokers.rglob(f"{self.topic}-{self.partition}/leader-epoch-checkpoint"))
+        return sorted(self.folder.brokers.rglob(f"{self.topic}-{self.partition}/{LEADER_EPOCHS}"))
 
     def server_logs(self) -> dict[int, Path]:
         return {broker_id: folder / "server.log" for broker_id, folder in self.brokers.items()}
@@ -240,28 +240,28 @@ class Recording:
 
 def split(segment: bytes) -> list[bytearray]:
     """A segment's batches, each with its header."""
-    starts = [batch.position for batch in batches(segment)]
+    starts = [start for found in header_slices(segment) for start in found["position"].tolist()]
     return [bytearray(segment[a:b]) for a, b in zip(starts, [*starts[1:], len(segment)], strict=True)]
 
 
 def header(batch: bytearray) -> dict[str, int]:
     """The fields that damage is about, with ``base_offset`` and ``last_offset``."""
-    values = HEADER.unpack_from(batch)
-    named = {name: int(values[at]) for name, at in HEADER_FIELDS.items()}
-    return {"base_offset": values[0], "last_offset": values[0] + values[6], **named}
+    values = dict(zip(FIELDS, HEADER.unpack_from(batch), strict=True))
+    last = values["base_offset"] + values["last_offset_delta"]
+    return {"base_offset": values["base_offset"], "last_offset": last, **{name: values[name] for name in HEADER_FIELDS}}
 
 
 def with_field(batch: bytearray, name: str, value: int) -> bytearray:
     """A batch with another value in its header, and the checksum that fits it."""
     values = list(HEADER.unpack_from(batch))
-    values[HEADER_FIELDS[name]] = value
+    values[FIELDS.index(name)] = value
     return with_crc(bytearray(HEADER.pack(*values)) + batch[HEADER.size :])
 
 
 def with_crc(batch: bytearray) -> bytearray:
     """A batch with the checksum that fits its bytes."""
-    crc: int = google_crc32c.value(bytes(batch[_CRC_FROM:]))
-    return batch[:_CRC_AT] + crc.to_bytes(4, "big") + batch[_CRC_FROM:]
+    crc: int = google_crc32c.value(bytes(batch[CRC_FROM:]))
+    return batch[:CRC_AT] + crc.to_bytes(4, "big") + batch[CRC_FROM:]
 
 
 def runs_of(rows: list[Row], key: Callable[[Row], Any]) -> Iterator[list[Row]]:

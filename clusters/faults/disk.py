@@ -7,15 +7,12 @@ from __future__ import annotations
 
 import os
 import shutil
-import struct
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import ClassVar, NamedTuple
-
-from kafka.record.util import calc_crc32c
+from typing import ClassVar
 
 from clusters.faults import Evidence
 from clusters.faults.processes import Ended
@@ -26,18 +23,18 @@ from clusters.runtimes.runtime import Disks
 from clusters.waiting import wait_until
 from history.errors import HarnessError
 from history.partition import TopicPartition
+from kafka_files import checkpoints
+from kafka_files.batches import HEADER, Problem, headers, last_offsets, whole_batches
 
 LIMIT_S = 60.0
 CHECKPOINTS = {
-    "high watermark checkpoint": "replication-offset-checkpoint",
-    "log start checkpoint": "log-start-offset-checkpoint",
-    "recovery point checkpoint": "recovery-point-offset-checkpoint",
+    "high watermark checkpoint": checkpoints.HIGH_WATERMARKS,
+    "log start checkpoint": checkpoints.LOG_STARTS,
+    "recovery point checkpoint": checkpoints.RECOVERY_POINTS,
 }
 _CLEAN_STOP = ".kafka_cleanshutdown"  # with it a broker believes its files unseen
 _FILLER = "/disk/filler"
 _FREE = "df -B1 --output=avail /disk | tail -1"
-_HEADER = struct.Struct(">qi")
-_LENGTH_FROM, _CRC_AT, _COVERED_FROM, _LAST_DELTA_AT, _RECORDS_FROM = 12, 17, 21, 23, 61  # of a batch, format v2
 
 
 @dataclass
@@ -332,7 +329,7 @@ class Truncated(Damaged):
             limit_s=1,
             what=f"{self._segment.name} of {self.node.name} to be shorter",
         )
-        ends = [batch.last_offset + 1 for batch in batches(self._segment.read_bytes())]
+        ends = (last_offsets(whole_batches(self._segment.read_bytes())) + 1).tolist()
         return {
             "last_copy_of": self._last,
             "segment": self._segment.name,
@@ -391,11 +388,12 @@ class FlippedBit(Damaged):
             for file in segments(self.node.log_dir_of(str(self.partition)), self.partition)
             if int(file.stem) <= self.offset
         ]
-        batch = next((b for b in batches(found[-1].read_bytes()) if b.holds(self.offset)), None) if found else None
-        if batch is None:
+        batches = whole_batches(found[-1].read_bytes()) if found else whole_batches(b"")
+        holding = batches[(batches["base_offset"] <= self.offset) & (last_offsets(batches) >= self.offset)]
+        if not len(holding):
             raise HarnessError(f"{self.node.name} has no offset {self.offset} of {self.partition} in its log.")
-        self._file, self._at = found[-1], batch.position
-        middle = (batch.position + _RECORDS_FROM + batch.end) // 2
+        self._file, self._at = found[-1], int(holding["position"][0])
+        middle = self._at + (HEADER.size + int(holding["size"][0])) // 2
         with self._file.open("r+b") as segment:
             segment.seek(middle)
             byte = segment.read(1)[0]
@@ -410,22 +408,8 @@ class FlippedBit(Damaged):
         return {"segment": self._file.name, "position": self._at, "fits_checksum": False}
 
     def _is_sound(self) -> bool:
-        data = self._file.read_bytes()
-        batch = next(batch for batch in batches(data) if batch.position == self._at)
-        (crc,) = struct.unpack_from(">I", data, self._at + _CRC_AT)
-        return bool(calc_crc32c(data[self._at + _COVERED_FROM : batch.end]) == crc)
-
-
-class Batch(NamedTuple):
-    """Where a batch lies in its segment, and which offsets it has."""
-
-    position: int
-    end: int
-    base_offset: int
-    last_offset: int
-
-    def holds(self, offset: int) -> bool:
-        return self.base_offset <= offset <= self.last_offset
+        (batch,) = headers(self._file.read_bytes(), self._at, most=1)
+        return int(batch["problem"]) != Problem.BAD_CRC
 
 
 def segments(data: Path, partition: TopicPartition) -> list[Path]:
@@ -433,21 +417,9 @@ def segments(data: Path, partition: TopicPartition) -> list[Path]:
     return sorted((data / str(partition)).glob("*.log"))
 
 
-def batches(data: bytes) -> Iterator[Batch]:
-    """The whole batches of a segment's bytes; a torn end is left out."""
-    position = 0
-    while position + _RECORDS_FROM <= len(data):
-        base_offset, length = _HEADER.unpack_from(data, position)
-        end = position + _LENGTH_FROM + length
-        if length <= 0 or end > len(data):
-            return
-        (delta,) = struct.unpack_from(">i", data, position + _LAST_DELTA_AT)
-        yield Batch(position, end, base_offset, base_offset + delta)
-        position = end
-
-
 def _cut(segment: Path, records: int) -> int:
     """Where the segment has to end for so many records, or a few more, to be gone."""
-    found = list(batches(segment.read_bytes()))
-    last = found[-1].last_offset if found else 0
-    return next((batch.position for batch in reversed(found) if last - batch.base_offset + 1 >= records), 0)
+    found = whole_batches(segment.read_bytes())
+    last = last_offsets(found)[-1] if len(found) else 0
+    enough = found["position"][last - found["base_offset"] + 1 >= records]
+    return int(enough[-1]) if len(enough) else 0

@@ -16,6 +16,7 @@ from clusters.kafka.wire import TIMEOUT, Connection, ReplicaSample, probe, trans
 from clusters.live.world import World
 from history.partition import TopicPartition
 from history.tables import OFFSETS
+from kafka_files import checkpoints
 
 
 def capture_offsets(world: World, label: str) -> None:
@@ -68,25 +69,16 @@ def _sample_or_error(connection: Connection, partition: TopicPartition) -> Repli
 
 def read_checkpoints(data: Path, partition: TopicPartition) -> dict[str, int | None]:
     """The values of a replica in its broker's checkpoint files; None where a file has none."""
-    epochs = _read_entries(data / str(partition) / "leader-epoch-checkpoint")
-    epoch, start = (int(value) for value in epochs[-1]) if epochs else (None, None)
+    epochs = checkpoints.read_epochs(data / str(partition) / checkpoints.LEADER_EPOCHS)
+    epoch, start = epochs[-1] if epochs else (None, None)
     return {
-        "checkpoint_high_watermark": _offset_in(data / "replication-offset-checkpoint", partition),
-        "checkpoint_log_start_offset": _offset_in(data / "log-start-offset-checkpoint", partition),
-        "checkpoint_recovery_point": _offset_in(data / "recovery-point-offset-checkpoint", partition),
+        "checkpoint_high_watermark": _offset_in(data / checkpoints.HIGH_WATERMARKS, partition),
+        "checkpoint_log_start_offset": _offset_in(data / checkpoints.LOG_STARTS, partition),
+        "checkpoint_recovery_point": _offset_in(data / checkpoints.RECOVERY_POINTS, partition),
         "checkpoint_leader_epoch": epoch,
         "checkpoint_epoch_start_offset": start,
     }
 
 
 def _offset_in(file: Path, partition: TopicPartition) -> int | None:
-    wanted = [partition.topic, str(partition.partition)]
-    return next((int(entry[2]) for entry in _read_entries(file) if entry[:2] == wanted), None)
-
-
-def _read_entries(file: Path) -> list[list[str]]:
-    """A checkpoint file's entries: a version and a count stand before them; a torn or missing file has none."""
-    try:
-        return [line.split() for line in file.read_text().splitlines()[2:]]
-    except OSError:
-        return []
+    return (checkpoints.read_offsets(file) or {}).get(partition)

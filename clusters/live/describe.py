@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,6 +10,7 @@ from clusters.kafka.wire import EARLIEST, Connection, list_offset, read_batches
 from clusters.live.world import World
 from history.errors import HarnessError
 from history.partition import TopicPartition
+from kafka_files.batches import headers
 
 OF_BROKER = (
     "auto.leader.rebalance.enable",
@@ -23,8 +23,6 @@ OF_BROKER = (
 )
 OF_TOPIC = ("min.insync.replicas", "retention.ms", "segment.bytes", "segment.ms", "unclean.leader.election.enable")
 LOOK_UPS = 12  # of each kind, evenly over the log
-# baseOffset, batchLength, partitionLeaderEpoch, magic, crc, attributes, lastOffsetDelta, baseTimestamp, maxTimestamp
-_HEADER = struct.Struct(">qiibIhiqq")
 
 
 def describe(world: World, topic: str) -> dict[str, Any]:
@@ -72,7 +70,12 @@ def _look_ups(leader: Connection, replica: TopicPartition) -> Iterator[dict[str,
     end = list_offset(leader, *replica).offset or 0
     for offset in sorted({start + (end - 1 - start) * step // (LOOK_UPS - 1) for step in range(LOOK_UPS)}):
         data = read_batches(leader, replica, offset) if offset < end else b""
-        if data:
-            base, *_, largest_ms = _HEADER.unpack_from(data)
+        for batch in headers(data, most=1, verify=False):
+            largest_ms = int(batch["max_timestamp"])
             found = list_offset(leader, *replica, timestamp=largest_ms).offset
-            yield {"offset": offset, "batch": base, "timestamp_ms": largest_ms, "at_timestamp": found}
+            yield {
+                "offset": offset,
+                "batch": int(batch["base_offset"]),
+                "timestamp_ms": largest_ms,
+                "at_timestamp": found,
+            }

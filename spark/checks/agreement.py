@@ -9,19 +9,32 @@ follows a torn tail was not exported, and is not judged.
 from __future__ import annotations
 
 import heapq
-import re
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby, pairwise
+from itertools import groupby, pairwise, starmap
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from kafka_files.segments import HEADER, batches
+from kafka_files.batches import CONTROL, CRC_FROM, Headers, Problem, header_slices, mapped
 from spark.checks.tally import Check
 
-_HEAD_BYTES = 21
-_CONTROL = 0x20
+
+class _Head(NamedTuple):
+    """The columns of ``kafka_files.batches.HEADERS`` that the checks need."""
+
+    position: int
+    size: int
+    base_offset: int
+    leader_epoch: int
+    crc: int
+    attributes: int
+    last_offset_delta: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    record_count: int
+    problem: int
 
 
 class Batch(NamedTuple):
@@ -78,30 +91,33 @@ def read_replica(replica: Replica, torn: set[int]) -> Iterator[Batch]:
     """A replica's batches in order; a torn tail adds it to ``torn``."""
     chain, first_offset = 0, None
     for file in replica.segments:
-        data = file.read_bytes()
-        for batch in batches(data):
-            if batch.base_offset is None or (batch.problem or "").startswith("torn"):
-                torn.add(replica.broker_id)
-                return
-            head = HEADER.unpack_from(data, batch.position)
-            end = batch.position + 12 + head[1]
-            damaged = batch.problem == "bad crc"
-            rest = data[batch.position + _HEAD_BYTES : end] if damaged else head[4]
-            content = data[batch.position : batch.position + _HEAD_BYTES], rest
-            chain, first_offset = hash((chain, content)), batch.base_offset if first_offset is None else first_offset
-            idempotent = head[9] >= 0 and head[11] >= 0 and not head[5] & _CONTROL
-            yield Batch(
-                base_offset=batch.base_offset,
-                broker_id=replica.broker_id,
-                last_offset=batch.base_offset + head[6],
-                leader_epoch=head[2],
-                content=content,
-                chain=chain,
-                first_offset=first_offset,
-                producer=(head[9], head[10]) if idempotent else None,
-                base_sequence=head[11],
-                record_count=head[12],
-            )
+        with mapped(file) as data:
+            for head in (row for found in header_slices(data) for row in _rows(found)):
+                if head.problem == Problem.TORN_TAIL:
+                    torn.add(replica.broker_id)
+                    return
+                start, covered = head.position, head.position + CRC_FROM
+                damaged = head.problem == Problem.BAD_CRC
+                content = data[start:covered], data[covered : start + head.size] if damaged else head.crc
+                first_offset = head.base_offset if first_offset is None else first_offset
+                chain = hash((chain, content))
+                idempotent = head.producer_id >= 0 and head.base_sequence >= 0 and not head.attributes & CONTROL
+                yield Batch(
+                    base_offset=head.base_offset,
+                    broker_id=replica.broker_id,
+                    last_offset=head.base_offset + head.last_offset_delta,
+                    leader_epoch=head.leader_epoch,
+                    content=content,
+                    chain=chain,
+                    first_offset=first_offset,
+                    producer=(head.producer_id, head.producer_epoch) if idempotent else None,
+                    base_sequence=head.base_sequence,
+                    record_count=head.record_count,
+                )
+
+
+def _rows(found: Headers) -> Iterator[_Head]:
+    return starmap(_Head, zip(*(found[name].tolist() for name in _Head._fields), strict=True))
 
 
 def compare(logs: Logs) -> Iterator[tuple[str, Check]]:
@@ -236,14 +252,6 @@ def i17_sequences(found: Sequence[Batch], logs: Logs, sequences: dict[tuple[int,
             base_sequence=batch.base_sequence,
             expected=expected,
         )
-
-
-def read_epochs(file: Path) -> list[tuple[int, int]] | None:
-    """The (epoch, start offset) entries of a leader-epoch-checkpoint in their order; None without the file."""
-    if not file.is_file():
-        return None
-    entries = re.findall(r"^(\d+) (\d+)$", file.read_text(errors="replace"), flags=re.MULTILINE)
-    return [(int(epoch), int(start)) for epoch, start in entries]
 
 
 def _covering(epochs: Sequence[tuple[int, int]]) -> tuple[list[int], list[int]]:

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from history.folder import RunFolder
 from history.partition import TopicPartition
 from history.tables import REPLICAS
-from kafka_files.segments import read_segment
+from kafka_files.segments import SEGMENTS, read_segment
 from spark.checks import atomicity, imported, log_content, reading_order, records
 from spark.checks.account import Account, account, counts
 from spark.checks.findings import Cases, Findings, Permitted
@@ -134,7 +134,8 @@ class _Logs:
     unreadable: list[Unreadable] = field(default_factory=list)
 
     def read(self, broker: int, files: Sequence[Path]) -> None:
-        table = pa.Table.from_batches([read_segment(self.nodes[broker], file) for file in files])
+        slices = (rows for file in files for rows in read_segment(self.nodes[broker], file))
+        table = pa.Table.from_batches(slices, SEGMENTS)
         for row in table.filter(pc.is_valid(table["problem"])).select(["batch_offset", "problem"]).to_pylist():
             self.unreadable.append(Unreadable(broker, self.nodes[broker], row["batch_offset"], row["problem"]))
         ends = table.filter(pc.is_in(table["marker"], pa.array(["commit", "abort"])))

@@ -22,6 +22,7 @@ from history.partition import TopicPartition
 from history.tables import CONTROLLER
 from history.traits import Trait
 from kafka_files.broker_log import read_broker_logs
+from kafka_files.checkpoints import LEADER_EPOCHS, read_epochs
 from kafka_files.clock import Clock, read_clock
 from kafka_files.metadata_log import read_metadata_log
 from kafka_files.segments import segment_files
@@ -127,7 +128,7 @@ class Sources:
                 agreement.Replica(
                     broker_id,
                     segments,
-                    agreement.read_epochs(segments[0].parent / "leader-epoch-checkpoint"),
+                    read_epochs(segments[0].parent / LEADER_EPOCHS),
                     self._starts_at(topic, end.get("log_start_offset"), segments),
                     end.get("high_watermark"),
                 )

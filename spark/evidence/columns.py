@@ -57,11 +57,11 @@ class Names:
         return own[at]
 
     def values(self, producers: pa.ChunkedArray, numbers: pa.ChunkedArray) -> Ints:
-        """The value of each record by its producer's name and its number; -1 where either is null."""
+        """The value of each record by its producer's name and its number; -1 where either is null, or the number is
+        none of ours.
+        """
         codes, seq = self.codes(producers).astype(np.int64), ints(numbers)
-        if seq.size and seq.max() > MAX_SEQ:
-            raise EvidenceError(f"A record's number is {seq.max()}; the largest that can be judged is {MAX_SEQ}.")
-        ours = (codes >= 0) & (seq >= 0)
+        ours = (codes >= 0) & (seq >= 0) & (seq <= MAX_SEQ)
         return np.where(ours, (codes << _SEQ_BITS) | np.where(ours, seq, 0), -1)
 
     def name(self, value: int) -> tuple[str | None, int | None]:

@@ -51,7 +51,7 @@ class _Reader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         for node, file in partition.value:
-            yield read_segment(node, Path(file))
+            yield from read_segment(node, Path(file))
 
 
 class KafkaLog(DataSource):

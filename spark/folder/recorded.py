@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812  # the name that Spark's ow
 from history.folder import RunFolder
 from history.manifest import Manifest
 from history.tables import RECORDED
+from kafka_files.checkpoints import LEADER_EPOCHS, read_epochs
 from spark.folder.run import Run, drains, open_folder
 from spark.folder.tables import PARTITION, REPLICA, read_files, rows
 
@@ -182,16 +182,16 @@ def _in_one_piece(spark: SparkSession, folder: RunFolder) -> Callable[[DataFrame
 
 def _epoch_starts(folder: RunFolder, manifest: Manifest) -> Iterator[dict[str, Any]]:
     broker_ids = {node.name: node.node_id for node in manifest.brokers}
-    for file in sorted(folder.brokers.rglob("leader-epoch-checkpoint")):
+    for file in sorted(folder.brokers.rglob(LEADER_EPOCHS)):
         node = file.relative_to(folder.brokers).parts[0]
         topic, _, partition = file.parent.name.rpartition("-")
         if node not in broker_ids or topic not in manifest.topics:
             continue
-        for epoch, start in re.findall(r"^(\d+) (\d+)$", file.read_text(errors="replace"), flags=re.MULTILINE):
+        for epoch, start in read_epochs(file) or ():
             yield {
                 "topic": topic,
                 "partition": int(partition),
                 "broker_id": broker_ids[node],
-                "leader_epoch": int(epoch),
-                "start_offset": int(start),
+                "leader_epoch": epoch,
+                "start_offset": start,
             }

@@ -22,7 +22,7 @@ EVIDENCE = pa.schema(
         pa.field("missing", pa.string()),  # what is missing, in one sentence; null: complete
     ]
 )
-UNREADABLE = ("bad crc", "compressed", "malformed", "magic")
+UNREADABLE = ("bad crc", "codec", "magic", "malformed", "too large")  # problems of a segment's batches
 WATCHERS = ("prober", "consumer", "drain")  # roles of clients
 
 Item = tuple[str, str | None]

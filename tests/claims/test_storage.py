@@ -4,8 +4,7 @@ import struct
 from pathlib import Path
 
 from claims import storage
-from claims.files import by_offset, by_time, offset_entries, segments_of, time_entries
-from kafka_files.segments import HEADER
+from kafka_files.batches import HEADER
 from tests.claims.rows import event, recording, settings, state, still
 
 FIRST_MS = 1_700_000_000_000
@@ -27,24 +26,6 @@ def replica(folder: Path, batches: int = 40, *, wrong: bool = False) -> Path:
     (folder / f"{0:020}.index").write_bytes(index + bytes(80))
     (folder / f"{0:020}.timeindex").write_bytes(times + bytes(120))
     return folder
-
-
-def test_a_look_up_reads_on_from_the_entry_below(tmp_path: Path) -> None:
-    """From offset 20's entry to 25 are six batches; what is beyond the log is not found."""
-    (segment,) = segments_of(replica(tmp_path / "orders-0"))
-
-    found = by_offset(segment.data, segment.offsets, 25)
-    assert (found.found.first if found.found else None, found.read) == (25, 6)
-    timed = by_time(segment.data, segment.times, segment.offsets, FIRST_MS + 25)
-    assert (timed.found.first if timed.found else None, timed.read) == (25, 6)
-    assert by_offset(segment.data, segment.offsets, 40).found is None
-    assert by_time(segment.data, segment.times, segment.offsets, FIRST_MS + 40).found is None
-
-
-def test_entries_end_where_the_preallocated_zeros_begin() -> None:
-    """Offsets are relative to the segment's first."""
-    assert offset_entries(struct.pack(">iiii", 3, 90, 0, 0), 100) == [(103, 90)]
-    assert time_entries(struct.pack(">qiqi", 7, 3, 0, 0), 100) == [(7, 103)]
 
 
 def test_indexes_that_lead_to_the_batch_show_the_claim(tmp_path: Path) -> None:

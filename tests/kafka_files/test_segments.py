@@ -1,10 +1,11 @@
-"""Segments are read record by record, and damage is reported where it stands."""
+"""Segments as rows: one a record, a control batch, and a place that could not be read."""
 
-import google_crc32c
+import pyarrow as pa
 import pytest
 
-from kafka_files.segments import batches, read_segment, records, segment_files
-from tests.spark.folders import batch, values, varint
+from kafka_files.segments import SEGMENTS, read_segment, segment_files
+from tests.kafka_files.written import Record, batch_of, gzipped
+from tests.spark.folders import batch, values
 
 TWO = batch(0, values(0, 1)) + batch(2, values(2), epoch=1)
 
@@ -18,72 +19,76 @@ def segment(folder, data, replica="orders-0"):
     return file
 
 
-def problems(data):
-    """The problems of a segment's batches, None for a sound one."""
-    return [found.problem for found in batches(data)]
+def rows(folder, data):
+    """The rows of a segment."""
+    return pa.Table.from_batches(read_segment("broker-1", segment(folder, data)), SEGMENTS).to_pylist()
 
 
-def test_offsets_epochs_and_values_come_back():
-    """Each record has its offset, its batch's leader epoch and its value."""
-    found = [(offset, b.leader_epoch, value) for b in batches(TWO) for offset, value in records(b)]
+def test_a_row_a_record(tmp_path):
+    """Each has its replica, its batch, and what its payload says."""
+    last = rows(tmp_path, TWO)[2]
 
-    assert found == [
-        (offset, epoch, value) for offset, epoch, value in zip((0, 1, 2), (0, 0, 1), values(0, 1, 2), strict=True)
+    assert {name: value for name, value in last.items() if name not in ("crc", "position")} == {
+        "node": "broker-1",
+        "topic": "orders",
+        "partition": 0,
+        "segment": f"{0:020}.log",
+        "batch_offset": 2,
+        "offset": 2,
+        "leader_epoch": 1,
+        "producer_id": "load-1",
+        "seq": 2,
+        "checksum_ok": True,
+        "problem": None,
+        "last_offset": 2,
+        "kafka_producer_id": None,
+        "transactional": False,
+        "marker": None,
+    }
+    assert (last["position"], last["crc"]) == (
+        len(batch(0, values(0, 1))),
+        int.from_bytes(TWO[last["position"] + 17 :][:4]),
+    )
+
+
+def test_places_that_could_not_be_read_stand_in_their_order(tmp_path):
+    """A changed batch, one that lies and a torn tail, with the records between them."""
+    changed = bytearray(batch(1, values(1)))
+    changed[90] ^= 1
+    lying = batch_of(3, [Record()], count=9, epoch=5)
+    found = rows(tmp_path, batch(0, values(0)) + changed + batch(2, values(2)) + lying + b"torn")
+
+    told = [(row["offset"], row["batch_offset"], row["leader_epoch"], row["problem"]) for row in found]
+    assert told == [
+        (0, 0, 0, None),
+        (None, 1, 0, "bad crc"),
+        (2, 2, 0, None),
+        (None, 3, 5, "malformed"),
+        (None, None, None, "torn tail"),
     ]
+    assert {row["checksum_ok"] for row in found if row["offset"] is None} == {None}
 
 
-@pytest.mark.parametrize("cut", [1, 40, 100])
-def test_a_torn_tail_is_reported_and_the_rest_read(cut):
-    """A segment that ends within a batch keeps the batches before it."""
-    assert problems(TWO[:-cut]) == [None, "torn tail"]
+def test_compressed_records_are_rows_like_others(tmp_path):
+    """And a codec that there is not is a problem."""
+    packed = gzipped(0, [Record(value) for value in values(7)])
+    found = rows(tmp_path, packed + batch(1, values(1), attributes=6))
+
+    assert [(row["seq"], row["problem"]) for row in found] == [(7, None), (None, "codec 6")]
 
 
-def test_a_changed_byte_is_a_bad_crc_and_the_next_batch_is_read():
-    """One flipped bit below the checksum shows; the batch's epoch is not covered by it."""
-    damaged = bytearray(TWO)
-    damaged[90] ^= 1
-    moved = bytearray(TWO)
-    moved[15] ^= 1  # partitionLeaderEpoch
+@pytest.mark.parametrize(("key", "kind"), [(b"\0\0\0\1", "commit"), (b"\0\0\0\0", "abort"), (b"\0", "other")])
+def test_a_control_batch_is_a_row_with_a_marker(tmp_path, key, kind):
+    """It tells how far the log goes; beside it a record has no marker."""
+    found = rows(tmp_path, batch(0, values(0), attributes=0x10) + batch_of(1, [Record(b"", key)], attributes=0x30))
 
-    assert problems(bytes(damaged)) == ["bad crc", None]
-    assert problems(bytes(moved)) == [None, None]
-
-
-def test_a_compressed_batch_is_reported():
-    """A codec in the attributes is a problem, not a guess."""
-    assert problems(batch(0, values(0), attributes=1)) == ["compressed"]
-
-
-def control(base_offset, key):
-    """A control batch: one record with this key."""
-    plain = batch(base_offset, [b"12345678"], attributes=0x30)
-    body = b"\0" + varint(0) + varint(0) + varint(len(key)) + key + varint(4) + b"\0" * 4 + varint(0)
-    covered = plain[21:61] + varint(len(body)) + body
-    head = plain[12:17] + google_crc32c.value(covered).to_bytes(4, "big")
-    return plain[:8] + (len(head) + len(covered)).to_bytes(4, "big") + head + covered
-
-
-@pytest.mark.parametrize(
-    ("key", "kind"),
-    [(b"\0\0\0\1", "commit"), (b"\0\0\0\0", "abort"), (b"\0\0\0\2", "other"), (b"\0", "other")],
-)
-def test_a_control_batch_is_a_marker_and_holds_no_records(tmp_path, key, kind):
-    """It has a row of its own, which tells how far the log goes; beside it a record has no marker."""
-    data = batch(0, values(0), attributes=0x10) + control(1, key)
-    assert [list(records(found)) for found in batches(data)][1] == []
-
-    rows = read_segment("broker-1", segment(tmp_path, data)).to_pylist()
-    told = [[row[name] for name in ("offset", "last_offset", "transactional", "marker", "problem")] for row in rows]
+    told = [[row[name] for name in ("offset", "last_offset", "transactional", "marker", "problem")] for row in found]
     assert told == [[0, 0, True, None, None], [None, 1, True, kind, None]]
 
 
-def test_records_that_do_not_fill_their_batch_are_malformed(tmp_path):
-    """A batch that promises more records than it holds, under a right checksum, is one row with a problem."""
-    lying = bytearray(batch(0, values(0)))
-    lying[60] = 2  # recordCount
-    lying[17:21] = google_crc32c.value(bytes(lying[21:])).to_bytes(4, "big")
-
-    assert read_segment("broker-1", segment(tmp_path, bytes(lying))).column("problem").to_pylist()[-1] == "malformed"
+def test_an_empty_segment_has_no_rows(tmp_path):
+    """As the one that a replica begins."""
+    assert rows(tmp_path, b"") == []
 
 
 def test_internal_topics_are_left_out(tmp_path):

@@ -15,7 +15,7 @@ from history.folder import RunFolder
 from history.manifest import Manifest, NodeInfo, ProducerInfo, TopicInfo
 from history.payload import encode
 from history.tables import RECORDED
-from kafka_files.segments import HEADER
+from kafka_files.batches import HEADER
 
 S = 1_000_000_000
 MS = 1_000_000

@@ -11,7 +11,9 @@ import pytest
 from bench.generated.plan import Plan, Planted
 from bench.generated.segments import BatchEncoder, fill_values, small_batch, varint, write_log
 from history.payload import encode
-from kafka_files.segments import batches, read_segment, records
+from kafka_files import records
+from kafka_files.batches import headers, problem_text, whole_batches
+from kafka_files.segments import read_segment
 
 Row = dict[str, Any]
 
@@ -23,7 +25,9 @@ def written(plan: Plan, folder: Path, partition: int = 0) -> dict[str, list[Row]
         place.mkdir(parents=True)
     write_log(plan, plan.partition(partition), folder)
     return {
-        place.parts[-3]: [row for f in sorted(place.iterdir()) for row in read_segment("n", f).to_pylist()]
+        place.parts[-3]: [
+            row for f in sorted(place.iterdir()) for rows in read_segment("n", f) for row in rows.to_pylist()
+        ]
         for place in places
     }
 
@@ -87,10 +91,10 @@ def test_sequence_numbers_follow_one_another_past_lost_records(tmp_path: Path) -
     expected: dict[int, int] = {}
     for file in sorted(place.iterdir()):
         data = file.read_bytes()
-        for batch in batches(data):
-            sequence = int.from_bytes(data[batch.position + 53 : batch.position + 57], "big")
-            assert sequence == expected.get(batch.producer_id, sequence)
-            expected[batch.producer_id] = sequence + batch.record_count
+        for batch in whole_batches(data):
+            producer, sequence = int(batch["producer_id"]), int(batch["base_sequence"])
+            assert sequence == expected.get(producer, sequence)
+            expected[producer] = sequence + int(batch["record_count"])
 
     assert sum(expected.values()) == 1800
 
@@ -98,10 +102,11 @@ def test_sequence_numbers_follow_one_another_past_lost_records(tmp_path: Path) -
 def test_small_batches_hold_any_values() -> None:
     """Of different sizes; a damaged one does not fit its checksum."""
     data = small_batch(7, [b"a", b"b" * 300], 5)
-    (batch,) = batches(data)
+    found = whole_batches(data)
 
-    assert (batch.problem, list(records(batch))) == (None, [(7, b"a"), (8, b"b" * 300)])
-    assert [each.problem for each in batches(data[:-2] + b"x\0")] == ["bad crc"]
+    assert [(offset, value) for _, offset, value in records.values(data, found)] == [(7, b"a"), (8, b"b" * 300)]
+    assert [problem_text(each) for each in whole_batches(data)] == [None]
+    assert [problem_text(each) for each in headers(data[:-2] + b"x\0")] == ["bad crc"]
 
 
 @pytest.mark.parametrize(("number", "encoded"), [(0, "00"), (-1, "01"), (63, "7e"), (64, "8001"), (300, "d804")])

@@ -11,13 +11,13 @@ from typing import Any, NamedTuple
 import pytest
 
 from clusters.faults import disk, processes
-from clusters.faults.disk import batches
 from clusters.kafka.wire import record_batch
 from clusters.run import phase
 from clusters.run.actions import perform
 from clusters.run.phase import PhaseRun
 from history.errors import HarnessError
 from history.partition import TopicPartition
+from kafka_files.batches import whole_batches
 from tests.clusters.fakes import FakeWorld, scenario
 
 SEGMENT = f"{0:020}.log"
@@ -66,13 +66,6 @@ def run(world: Any, *told: dict[str, Any]) -> dict[str, Any]:
 def data(world: Any) -> Path:
     """Broker 3's data folder."""
     return Path(world.brokers[3].folder / "data")
-
-
-def test_batches_are_those_of_the_file() -> None:
-    """Offsets and places; a torn end is none."""
-    assert [(b.base_offset, b.last_offset) for b in batches(LOG)] == [(0, 4), (5, 7), (8, 9)]
-    assert [(b.base_offset, b.last_offset) for b in batches(LOG[:-1])] == [(0, 4), (5, 7)]
-    assert list(batches(LOG))[-1].end == len(LOG)
 
 
 def test_a_wiped_broker_keeps_its_name_only(world: Any) -> None:
@@ -153,13 +146,13 @@ def test_one_bit_is_flipped_and_stays(world: Any) -> None:
     now = (data(world) / "orders-0" / SEGMENT).read_bytes()
 
     changed = [(at, a ^ b) for at, (a, b) in enumerate(zip(now, LOG, strict=True)) if a != b]
-    (place, bit), second = changed[0], list(batches(LOG))[1]
+    (place, bit), second = changed[0], whole_batches(LOG)[1]
     assert (len(changed), bit.bit_count()) == (1, 1)
-    assert second.position + 61 <= place < second.end
+    assert second["position"] + 61 <= place < second["position"] + second["size"]
     assert found["flip_bit"] == {
         "effect_verified": True,
         "segment": SEGMENT,
-        "position": second.position,
+        "position": second["position"],
         "fits_checksum": False,
     }
 

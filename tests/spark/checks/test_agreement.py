@@ -5,7 +5,7 @@ import struct
 import google_crc32c
 import pytest
 
-from spark.checks.agreement import Logs, Replica, compare, read_epochs
+from spark.checks.agreement import Logs, Replica, compare
 from tests.spark.folders import batch, values
 
 
@@ -128,12 +128,3 @@ def test_i17_wraps_and_looks_at_the_final_log_only(check):
     assert check("I17", {1: [sequenced(0, (0,), 2**31 - 1), sequenced(1, (1,), 0)]}) == (2, 0)
     assert check("I17", {2: [sequenced(0, (0,), 0), sequenced(1, (1,), 9)]}) == (0, 0)
     assert check("I17", {1: [A, B]}) == (0, 0)
-
-
-def test_epoch_files_are_read_in_their_order(tmp_path):
-    """Version and count stand before the entries; no file is not an empty one."""
-    file = tmp_path / "leader-epoch-checkpoint"
-    file.write_text("0\n2\n2 30\n0 0\n")
-
-    assert read_epochs(file) == [(2, 30), (0, 0)]
-    assert read_epochs(tmp_path / "none") is None

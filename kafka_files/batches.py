@@ -1,0 +1,184 @@
+"""Record batches v2 (KIP-98): the headers of a segment's batches as NumPy rows, each CRC-32C verified.
+
+Damage is a row with a ``problem``, never an exception. A length or a count that lies reserves no memory. Only the
+part of a file from ``start`` on is read, ``most`` batches at a time, so that memory does not grow with the segment.
+"""
+
+from __future__ import annotations
+
+import mmap
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import IntEnum
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import google_crc32c
+import numpy as np
+import numpy.typing as npt
+
+Data: TypeAlias = bytes | mmap.mmap
+Headers: TypeAlias = npt.NDArray[np.void]
+
+# A batch header's fields in the order of the file.
+_AS_STORED = np.dtype(
+    [
+        ("base_offset", ">i8"),
+        ("length", ">i4"),  # of what follows this field
+        ("leader_epoch", ">i4"),
+        ("magic", "i1"),
+        ("crc", ">u4"),  # CRC-32C of everything from the attributes on
+        ("attributes", ">i2"),
+        ("last_offset_delta", ">i4"),
+        ("base_timestamp", ">i8"),  # ms
+        ("max_timestamp", ">i8"),  # ms
+        ("producer_id", ">i8"),  # -1: neither idempotent nor transactional
+        ("producer_epoch", ">i2"),
+        ("base_sequence", ">i4"),
+        ("record_count", ">i4"),
+    ]
+)
+FIELDS = _AS_STORED.names or ()
+HEADER = struct.Struct(">qiibIhiqqqhii")  # the same, to read or write one header
+# One row a batch: where it stands in the file, its header, and what is wrong with it (0 or a ``Problem``).
+HEADERS = np.dtype(
+    [
+        ("position", "i8"),
+        ("size", "i8"),  # bytes up to the next batch
+        *((name, _AS_STORED[name].newbyteorder("=")) for name in FIELDS),
+        ("problem", "u1"),
+    ]
+)
+SLICE_BATCHES = 1 << 16
+COMPRESSION, LOG_APPEND_TIME, TRANSACTIONAL, CONTROL = 0x07, 0x08, 0x10, 0x20  # of the attributes
+LENGTH_FROM, CRC_AT, CRC_FROM = 12, 17, 21  # bytes of a batch
+_LENGTH = struct.Struct(">i")
+_CRC_BYTES = 1 << 20  # read at once
+
+
+class Problem(IntEnum):
+    """Why a batch, or the rest of a segment, cannot be read."""
+
+    TORN_TAIL = 1  # the segment ends within a batch, or a length leads nowhere: nothing after it is read
+    BAD_CRC = 2
+    MAGIC = 3  # not format 2
+    CODEC = 4  # no codec that Kafka has
+    MALFORMED = 5  # the CRC is right, and the records are not
+    TOO_LARGE = 6  # the records take more than ``records.MAX_BATCH_BYTES``
+
+    @property
+    def text(self) -> str:
+        """As tables and messages spell it."""
+        return self.name.lower().replace("_", " ")
+
+
+@contextmanager
+def mapped(file: Path) -> Iterator[Data]:
+    """A file's bytes, mapped into memory and not read before they are used.
+
+    The file must not be shortened while it is mapped; read a live broker's segment with ``Path.read_bytes``.
+    """
+    with file.open("rb") as opened:
+        # Not closed here: arrays may still refer to it, and the last of them ends it.
+        yield mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) if file.stat().st_size else b""
+
+
+def headers(data: Data, start: int = 0, most: int = SLICE_BATCHES, *, verify: bool = True) -> Headers:
+    """The headers of up to ``most`` batches from byte ``start`` on: rows of ``HEADERS``.
+
+    A torn tail is the last row, with the fields that are there and zeros. ``verify=False`` leaves the CRC unchecked.
+    """
+    positions, torn = _walk(data, start, most)
+    at = np.array(positions, np.int64)
+    found = np.zeros(len(at) + (torn is not None), HEADERS)
+    if len(at):
+        every_byte = np.ndarray((len(data) - HEADER.size + 1,), _AS_STORED, data, strides=(1,))
+        stored = every_byte[at]
+        for name in FIELDS:
+            found[name][: len(at)] = stored[name]
+        found["position"][: len(at)] = at
+        found["size"][: len(at)] = found["length"][: len(at)].astype(np.int64) + LENGTH_FROM
+        found["problem"][: len(at)] = _problems(data, found[: len(at)], verify=verify)
+    if torn is not None:
+        found[-1] = _torn(data, torn)
+    return found
+
+
+def header_slices(data: Data, most: int = SLICE_BATCHES, *, verify: bool = True) -> Iterator[Headers]:
+    """The headers of all batches, up to ``most`` at a time; no slice is empty."""
+    at = 0
+    while at < len(data):
+        found = headers(data, at, most, verify=verify)
+        yield found
+        at = int(found["position"][-1] + found["size"][-1])
+
+
+def whole_batches(data: Data) -> Headers:
+    """The headers of all whole batches of a segment at once, their CRCs not looked at; a torn tail is left out."""
+    found = np.concatenate([np.zeros(0, HEADERS), *header_slices(data, verify=False)])
+    whole: Headers = found[found["problem"] != Problem.TORN_TAIL]
+    return whole
+
+
+def last_offsets(found: Headers) -> npt.NDArray[np.int64]:
+    """The last offset of each batch."""
+    last: npt.NDArray[np.int64] = found["base_offset"] + found["last_offset_delta"]
+    return last
+
+
+def problem_text(header: np.void) -> str | None:
+    """What is wrong with a batch, in words; None: nothing."""
+    code = int(header["problem"])
+    if not code:
+        return None
+    text = Problem(code).text
+    if code == Problem.MAGIC:
+        return f"{text} {header['magic']}"
+    return f"{text} {header['attributes'] & COMPRESSION}" if code == Problem.CODEC else text
+
+
+def _walk(data: Data, start: int, most: int) -> tuple[list[int], int | None]:
+    """Where batches start, and where the tail is torn, if it is."""
+    positions: list[int] = []
+    at, end, length_at = start, len(data), _LENGTH.unpack_from
+    while at < end and len(positions) < most:
+        if end - at < HEADER.size:
+            return positions, at
+        following = at + LENGTH_FROM + length_at(data, at + 8)[0]
+        if following < at + HEADER.size or following > end:
+            return positions, at
+        positions.append(at)
+        at = following
+    return positions, None
+
+
+def _torn(data: Data, at: int) -> np.void:
+    row = np.zeros(1, HEADERS)
+    if len(data) - at >= HEADER.size:
+        for name, value in zip(FIELDS, HEADER.unpack_from(data, at), strict=True):
+            row[name] = value
+    row["position"], row["size"], row["problem"] = at, len(data) - at, Problem.TORN_TAIL
+    torn: np.void = row[0]
+    return torn
+
+
+def _problems(data: Data, found: Headers, *, verify: bool) -> npt.NDArray[Any]:
+    problems = np.zeros(len(found), np.uint8)
+    if verify:
+        ends = (found["position"] + found["size"]).tolist()
+        starts = (found["position"] + CRC_FROM).tolist()
+        sums = [crc_of(data, start, end) for start, end in zip(starts, ends, strict=True)]
+        problems[np.array(sums, np.uint32) != found["crc"]] = Problem.BAD_CRC
+    problems[found["magic"] != 2] = Problem.MAGIC  # others have their checksum elsewhere
+    return problems
+
+
+def crc_of(data: Data, start: int, end: int) -> int:
+    """The CRC-32C of a part of the data."""
+    if end - start <= _CRC_BYTES:
+        return int(google_crc32c.value(data[start:end]))
+    crc = 0
+    for at in range(start, end, _CRC_BYTES):
+        crc = google_crc32c.extend(crc, data[at : min(at + _CRC_BYTES, end)])
+    return crc

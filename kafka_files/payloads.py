@@ -1,0 +1,152 @@
+"""Many values' payloads at once: what ``history.payload.decode`` says of each, as columns.
+
+Values of one producer, one length and one number of digits differ in the digits and the checksum only. One value is
+decoded as a model, and all that fit it are read together. A CRC is linear: the checksum of a value is that of the model
+with zeros for digits, XOR one table entry a digit. Values that fit no model are decoded one by one.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import NamedTuple
+from zlib import crc32
+
+import numpy as np
+import numpy.typing as npt
+
+from history.payload import decode
+
+Bytes = npt.NDArray[np.uint8]
+Ints = npt.NDArray[np.int64]
+MAX_MODELS = 64  # for one call; interleaved producers need one each, and another when their numbers grow by a digit
+_MAX_DIGITS = 18  # more may not fit 64 bits
+_CHECKSUM_BYTES = 8
+_BAR, _ZERO = ord("|"), ord("0")
+
+
+class Values(NamedTuple):
+    """Where values stand in some bytes; a length below 0 is a value that is null."""
+
+    data: Bytes
+    starts: Ints
+    lengths: Ints
+
+
+class Payloads(NamedTuple):
+    """One entry a value; where the value is not one of ours, the producer is -1 and the checksum not right."""
+
+    producer: npt.NDArray[np.int32]  # its place in the names
+    seq: Ints
+    checksum_ok: npt.NDArray[np.bool_]
+
+
+class _Model(NamedTuple):
+    """What values of one producer, length and number of digits have in common."""
+
+    producer: int
+    length: int
+    prefix: Bytes  # the producer id with its bar
+    padding: Bytes  # between the second bar and the checksum
+    crc: int  # with zeros for digits
+    flips: tuple[npt.NDArray[np.uint32], ...]  # of each digit: what each of its values changes in the CRC
+
+
+def decode_payloads(values: Values, names: dict[str, int]) -> Payloads:
+    """Decode values. ``names`` gives each producer id its number, and gets those that it lacks."""
+    count = len(values.starts)
+    found = Payloads(np.full(count, -1, np.int32), np.full(count, -1, np.int64), np.zeros(count, bool))
+    left = np.flatnonzero(values.lengths >= 0)
+    for _ in range(MAX_MODELS):
+        if not len(left):
+            return found
+        model = _decode_one(values, left[0], found, names)
+        fits = np.zeros(len(left), bool)
+        fits[0] = True
+        if model is not None:
+            fits |= _decode_alike(values, left, found, model)
+        left = left[~fits]
+    for index in left:
+        _decode_one(values, index, found, names)
+    return found
+
+
+def _decode_one(values: Values, index: np.intp, found: Payloads, names: dict[str, int]) -> _Model | None:
+    """Decode one value; if it is sound, it is a model for others."""
+    start, length = values.starts[index], values.lengths[index]
+    value = values.data[start : start + length].tobytes()
+    payload = decode(value)
+    if payload.producer_id is None or payload.seq is None or payload.seq >= 2**63:
+        return None
+    producer = found.producer[index] = names.setdefault(payload.producer_id, len(names))
+    found.seq[index] = payload.seq
+    found.checksum_ok[index] = payload.checksum_ok
+    producer_id, digits, padded = value.split(b"|", 2)
+    if not payload.checksum_ok or len(digits) > _MAX_DIGITS:
+        return None
+    return _Model(producer, len(value), *_parts(producer_id + b"|", len(digits), padded[:-_CHECKSUM_BYTES]))
+
+
+@lru_cache(maxsize=1024)
+def _parts(prefix: bytes, digits: int, padding: bytes) -> tuple[Bytes, Bytes, int, tuple[npt.NDArray[np.uint32], ...]]:
+    """A model's parts but for the first two; they take a thousand checksums."""
+
+    def crc_with(at: int, digit: int) -> int:
+        number = bytearray(b"0" * digits)
+        number[at] += digit
+        return crc32(b"%b%b|%b" % (prefix, bytes(number), padding))
+
+    crc = crc_with(0, 0)
+    flips = tuple(np.array([crc ^ crc_with(at, digit) for digit in range(10)], np.uint32) for at in range(digits))
+    return np.frombuffer(prefix, np.uint8), np.frombuffer(padding, np.uint8), crc, flips
+
+
+def _decode_alike(values: Values, among: npt.NDArray[np.intp], found: Payloads, model: _Model) -> npt.NDArray[np.bool_]:
+    """Decode those among some values that fit a model, and say which."""
+    fits: npt.NDArray[np.bool_] = values.lengths[among] == model.length
+    at = values.starts[among[fits]]
+    head = len(model.prefix) + len(model.flips) + 1
+    heads = _strings(values.data, at, head)
+    digits = [heads[:, column] - np.uint8(_ZERO) for column in range(len(model.prefix), head - 1)]
+    alike = _every(heads[:, : len(model.prefix)] == model.prefix) & (heads[:, -1] == _BAR)
+    for digit in digits:
+        alike &= digit < 10
+    alike &= _every(_strings(values.data, at + head, len(model.padding)) == model.padding)
+    fits[fits] = alike
+    at, rows = at[alike], among[fits]
+    seq, crc = np.zeros(len(rows), np.int64), np.full(len(rows), model.crc, np.uint32)
+    for digit, flips in zip(digits, model.flips, strict=True):
+        number = digit[alike]
+        seq = seq * 10 + number
+        crc ^= flips.take(number)
+    checksums = _strings(values.data, at + model.length - _CHECKSUM_BYTES, _CHECKSUM_BYTES)
+    found.producer[rows] = model.producer
+    found.seq[rows] = seq
+    found.checksum_ok[rows] = np.equal(checksums.view("<u8")[:, 0], _hex(crc))
+    return fits
+
+
+def _strings(data: Bytes, at: Ints, length: int) -> Bytes:
+    """Copies of ``length`` bytes at each place, a row each; all lie within the data."""
+    if not length:
+        return np.zeros((len(at), 0), np.uint8)
+    every = np.ndarray((len(data) - length + 1,), f"V{length}", data, strides=(1,))
+    copies: Bytes = every[at].view(np.uint8).reshape(len(at), length)
+    return copies
+
+
+def _every(true: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    """Whether all of a row is true; the usual case, that all of all rows is, is known fastest."""
+    if true.all():
+        return np.ones(len(true), bool)
+    found: npt.NDArray[np.bool_] = np.logical_and.reduce(true, axis=1)
+    return found
+
+
+def _hex(numbers: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint64]:
+    """Eight hexadecimal digits each, as the bytes of a little-endian number: four bits are spread to a byte."""
+    spread = numbers.astype(np.uint64)
+    for shift, mask in ((16, 0x0000FFFF0000FFFF), (8, 0x00FF00FF00FF00FF), (4, 0x0F0F0F0F0F0F0F0F)):
+        spread = (spread | (spread << np.uint64(shift))) & np.uint64(mask)
+    letters = ((spread + np.uint64(0x0606060606060606)) >> np.uint64(4)) & np.uint64(0x0101010101010101)
+    text: npt.NDArray[np.uint64] = spread + np.uint64(0x3030303030303030) + letters * np.uint64(ord("a") - ord("9") - 1)
+    return text.byteswap()

@@ -1,0 +1,356 @@
+"""The records of batches as Arrow columns, decoded with NumPy, of all batches of a slice at once.
+
+A record's start follows from the length of the one before it. The n-th records of all batches are found together, so
+that the loop is as long as the longest batch, not as the slice; of a few long batches each is walked on its own.
+All other fields are then read as columns. Format: KIP-98, records v2, zigzag variable-length integers.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from history.errors import EvidenceError
+from kafka_files.batches import COMPRESSION, CONTROL, HEADER, LOG_APPEND_TIME, Data, Headers, Problem, problem_text
+from kafka_files.codecs import NAMES, NONE, CodecError, OutputFullError, decompress_into
+from kafka_files.payloads import Payloads, Values, decode_payloads
+
+Bytes = npt.NDArray[np.uint8]
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+RECORDS = pa.schema(
+    [
+        pa.field("batch", pa.int32(), nullable=False),  # row of the slice's headers
+        pa.field("base_offset", pa.int64(), nullable=False),  # of the batch
+        pa.field("leader_epoch", pa.int32(), nullable=False),
+        pa.field("offset", pa.int64(), nullable=False),
+        pa.field("timestamp_ms", pa.int64(), nullable=False),
+        pa.field("key_length", pa.int32(), nullable=False),  # -1: the key is null
+        pa.field("value_length", pa.int32(), nullable=False),  # -1: the value is null
+        pa.field("producer", pa.dictionary(pa.int32(), pa.string())),  # as the payload says; null: not one of ours
+        pa.field("seq", pa.int64()),
+        pa.field("checksum_ok", pa.bool_(), nullable=False),
+    ]
+)
+SLICE_BYTES = 1 << 24  # of records; the batch that goes beyond still belongs to a slice
+MAX_BATCH_BYTES = 1 << 26  # of a batch's records, decompressed; message.max.bytes is 1 MiB by default
+_MIN_RECORD_BYTES = 7  # length, attributes, two deltas, two lengths, number of headers
+_MIN_TOGETHER = 24  # batches: fewer are walked one by one
+_CHUNK = 1 << 14  # records whose columns fit the processor's cache
+_CHUNK_BYTES = 1 << 21  # of values, for the same reason
+_MAX_VARINT_BYTES = 10
+_NOWHERE = 1 << 62  # where a variable-length integer without an end leads: beyond every record's end
+_MARKERS = {0: "abort", 1: "commit"}
+
+
+class Decoded(NamedTuple):
+    """Some batches, and their records: rows of ``RECORDS``. A batch with a problem and a control batch have none."""
+
+    headers: Headers
+    records: pa.RecordBatch
+
+
+class Fields(NamedTuple):
+    """Where the records of a slice stand in its bytes; the keys and values are not copied."""
+
+    data: Bytes
+    batch: Ints  # row of the slice's headers
+    offset: Ints
+    timestamp_ms: Ints
+    key_start: Ints
+    key_length: Ints  # -1: null
+    value_start: Ints
+    value_length: Ints  # -1: null
+
+
+def decode(data: Data, headers: Headers, most_bytes: int = SLICE_BYTES) -> Iterator[Decoded]:
+    """The records of some batches of a segment, in slices of about ``most_bytes``, every batch in one of them.
+
+    ``headers`` may be any selection of rows of ``batches.headers`` in any order. Memory is bounded by ``most_bytes`` or
+    the largest batch, whatever the segment's size.
+    """
+    for rows, fields in _slices(data, headers, most_bytes):
+        yield Decoded(rows, _as_arrow(rows, fields))
+
+
+def values(data: Data, headers: Headers) -> Iterator[tuple[np.void, int, bytes | None]]:
+    """(header, offset, value) of each record of some batches, in order; control batches have none.
+
+    Raises:
+        EvidenceError: the next batch cannot be read.
+    """
+    for rows, fields in _slices(data, headers, SLICE_BYTES):
+        wrong = np.flatnonzero(rows["problem"])
+        sound = int(np.searchsorted(fields.batch, wrong[0])) if len(wrong) else len(fields.batch)
+        places = zip(*(column[:sound] for column in (fields.batch, fields.offset, fields.value_start)), strict=True)
+        for (batch, offset, start), length in zip(places, fields.value_length, strict=False):
+            yield rows[batch], int(offset), None if length < 0 else fields.data[start : start + length].tobytes()
+        if len(wrong):
+            header = rows[wrong[0]]
+            raise EvidenceError(f"The batch at byte {header['position']} cannot be read: {problem_text(header)}.")
+
+
+def marker(data: Data, header: np.void) -> str | None:
+    """How a control batch ends its producer's transaction: ``commit``, ``abort`` or ``other``; None: no control batch.
+
+    The key of its one record is a version and the kind, two bytes each.
+    """
+    if not header["attributes"] & CONTROL:
+        return None
+    start, end = int(header["position"]) + HEADER.size, int(header["position"] + header["size"])
+    body = np.frombuffer(data[start : min(end, start + 100)], np.uint8)
+    at = np.zeros(1, np.int64)
+    try:
+        _, at = _varints(body, at)  # the record's length
+        at = at + 1  # attributes
+        for _ in range(2):  # the deltas of time and offset
+            _, at = _varints(body, at)
+        length, at = _varints(body, at)
+        _, kind = struct.unpack_from(">hh", body[at[0] : at[0] + max(length[0], 0)].tobytes())
+    except (IndexError, struct.error):
+        return "other"
+    return _MARKERS.get(kind, "other")
+
+
+# --- slices ------------------------------------------------------------------------------------------
+
+
+def _slices(data: Data, headers: Headers, most_bytes: int) -> Iterator[tuple[Headers, Fields]]:
+    """The headers in parts, their problems completed, with the places of the records."""
+    plain = np.frombuffer(data, np.uint8) if len(data) else np.zeros(0, np.uint8)
+    scratch = np.empty(0, np.uint8)
+    for rows in _cut(headers, most_bytes):
+        _check_bodies(rows)
+        starts = rows["position"] + HEADER.size
+        ends = rows["position"] + rows["size"]
+        if not (rows["attributes"][_has_records(rows)] & COMPRESSION).any():
+            yield rows, _fields(plain, rows, starts, ends)
+            continue
+        if not len(scratch):  # pages that are never written take no memory
+            scratch = np.empty(max(most_bytes, 0) + MAX_BATCH_BYTES, np.uint8)
+        first = used = 0
+        for index in range(len(rows)):
+            starts[index], used = used, used + _unpack(data, rows[index : index + 1], scratch[used:])
+            ends[index] = used
+            if used >= most_bytes or index == len(rows) - 1:
+                part = slice(first, index + 1)
+                yield rows[part], _fields(scratch[:used], rows[part], starts[part], ends[part])
+                first, used = index + 1, 0
+
+
+def _cut(headers: Headers, most_bytes: int) -> Iterator[Headers]:
+    """Copies of neighbouring rows that have together about so many bytes in the file."""
+    reached = np.cumsum(headers["size"])
+    first = 0
+    while first < len(headers):
+        before = int(reached[first - 1]) if first else 0
+        last = int(np.searchsorted(reached, before + most_bytes)) + 1
+        yield headers[first:last].copy()
+        first = last
+
+
+def _has_records(rows: Headers) -> Bools:
+    found: Bools = (rows["problem"] == 0) & (rows["attributes"] & CONTROL == 0)
+    return found
+
+
+def _check_bodies(rows: Headers) -> None:
+    """Mark batches whose codec is unknown, or whose records are too many bytes."""
+    rows["problem"][_has_records(rows) & (rows["attributes"] & COMPRESSION >= len(NAMES))] = Problem.CODEC
+    rows["problem"][_has_records(rows) & (rows["size"] > HEADER.size + MAX_BATCH_BYTES)] = Problem.TOO_LARGE
+
+
+def _unpack(data: Data, row: Headers, into: Bytes) -> int:
+    """Put a batch's records into a buffer, and say how many bytes they are; a failure is the row's problem."""
+    if not _has_records(row)[0]:
+        return 0
+    start, end = int(row["position"][0]) + HEADER.size, int(row["position"][0] + row["size"][0])
+    body, codec = data[start:end], int(row["attributes"][0]) & COMPRESSION
+    if codec == NONE:
+        into[: len(body)] = np.frombuffer(body, np.uint8)
+        return len(body)
+    try:
+        return decompress_into(codec, body, into[:MAX_BATCH_BYTES])
+    except OutputFullError:
+        row["problem"] = Problem.TOO_LARGE
+    except CodecError:
+        row["problem"] = Problem.MALFORMED
+    return 0
+
+
+# --- fields ------------------------------------------------------------------------------------------
+
+
+def _fields(data: Bytes, rows: Headers, starts: Ints, ends: Ints) -> Fields:
+    """The records between ``starts`` and ``ends`` of each batch; batches that do not fit theirs get their problem."""
+    read = _has_records(rows)
+    counts = np.where(read, rows["record_count"], 0).astype(np.int64)
+    lying = read & ((counts < 0) | (counts * _MIN_RECORD_BYTES > ends - starts) | ((counts == 0) & (ends > starts)))
+    counts[lying] = 0
+    bodies, body_ends, broken = _bodies(data, starts, ends, counts)
+    batch = np.repeat(np.arange(len(rows)), counts)
+    columns = np.empty((6, len(batch)), np.int64)
+    wrong = np.zeros(len(batch), bool)
+    for at in range(0, len(batch), _CHUNK):
+        part = slice(at, at + _CHUNK)
+        wrong[part] = _read_fields(data, bodies[part], body_ends[part], columns[:, part])
+    broken[batch[wrong]] = True
+    rows["problem"][lying | broken] = Problem.MALFORMED
+    if broken.any():
+        kept = ~broken[batch]
+        batch, columns = batch[kept], columns[:, kept]
+    columns[0] += rows["base_offset"][batch]
+    columns[1] += rows["base_timestamp"][batch]
+    appended = (rows["attributes"] & LOG_APPEND_TIME != 0)[batch]
+    columns[1][appended] = rows["max_timestamp"][batch[appended]]
+    return Fields(data, batch, *columns)
+
+
+def _bodies(data: Bytes, starts: Ints, ends: Ints, counts: Ints) -> tuple[Ints, Ints, Bools]:
+    """Where each record begins after its length, where it ends, and the batches whose records do not fill them."""
+    first_row = np.cumsum(counts) - counts
+    bodies, body_ends = np.empty(int(counts.sum()), np.int64), np.empty(int(counts.sum()), np.int64)
+    order = np.argsort(-counts, kind="stable")
+    at, limit, row, left = starts[order], ends[order], first_row[order], counts[order]
+    broken = np.zeros(len(counts), bool)
+    step, live = 0, int(np.count_nonzero(left))
+    while live >= _MIN_TOGETHER:
+        length, body = _varints(data, at[:live])
+        wrong = (length < 0) | (length > limit[:live] - body)
+        broken[:live] |= wrong
+        at[:live] = np.where(wrong, limit[:live], body + length)
+        bodies[row[:live] + step] = body
+        body_ends[row[:live] + step] = at[:live]
+        step += 1
+        live = int(np.searchsorted(-left, -step))
+    for index in range(live):
+        records = slice(int(row[index]) + step, int(row[index] + left[index]))
+        base = int(at[index])
+        found, its_ends = _walk(data[base : limit[index]].tobytes(), int(left[index]) - step)
+        missing = records.stop - records.start - len(found)
+        broken[index] |= missing > 0
+        bodies[records] = np.array(found + [0] * missing, np.int64) + base
+        body_ends[records] = np.array(its_ends + [0] * missing, np.int64) + base
+        at[index] = base + (its_ends[-1] if its_ends else 0)
+    broken |= (at != limit) & (left > 0)
+    by_batch = np.zeros(len(counts), bool)
+    by_batch[order] = broken
+    return bodies, body_ends, by_batch
+
+
+def _walk(data: bytes, count: int) -> tuple[list[int], list[int]]:
+    """The bodies and ends of up to ``count`` records; fewer where a length leads out of the data."""
+    bodies: list[int] = []
+    ends: list[int] = []
+    at, size = 0, len(data)
+    for _ in range(count):
+        number = shift = 0
+        byte = 0x80
+        while byte > 0x7F:
+            if at >= size or shift > 28:
+                return bodies, ends
+            byte = data[at]
+            number |= (byte & 0x7F) << shift
+            shift += 7
+            at += 1
+        if number & 1 or at + (number >> 1) > size:  # negative, or beyond the end
+            return bodies, ends
+        bodies.append(at)
+        at += number >> 1
+        ends.append(at)
+    return bodies, ends
+
+
+def _read_fields(data: Bytes, bodies: Ints, ends: Ints, into: Ints) -> Bools:
+    """Write a row each of offset and time deltas, starts and lengths of keys and values; say which are wrong."""
+    into[1], at = _varints(data, bodies + 1)  # after the attributes
+    into[0], at = _varints(data, at)
+    wrong = np.zeros(len(bodies), bool)
+    for row in (2, 4):
+        length, at = _varints(data, at)
+        lying = (length < -1) | (length > ends - at)
+        length[lying] = -1
+        wrong |= lying
+        into[row], into[row + 1] = at, length
+        at = at + np.maximum(length, 0)
+    headers, at = _varints(data, at)
+    wrong |= (headers < 0) | (headers > ends - at) | ((headers == 0) & (at != ends))
+    return wrong
+
+
+def _varints(data: Bytes, at: Ints) -> tuple[Ints, Ints]:
+    """The zigzag integers at some places, and where each ends; a place outside of the data gives any number."""
+    byte = data.take(at, mode="clip")
+    number = (byte & 0x7F).astype(np.int64)
+    after = at + 1
+    more = byte > 0x7F
+    if more.any():
+        byte = data.take(after, mode="clip")
+        number += ((byte & 0x7F).astype(np.int64) << 7) * more
+        after += more
+        rest = np.flatnonzero(more & (byte > 0x7F))
+        for shift in range(14, 7 * _MAX_VARINT_BYTES, 7):
+            if not len(rest):
+                break
+            byte = data.take(after[rest], mode="clip")
+            number[rest] |= (byte & 0x7F).astype(np.int64) << shift
+            after[rest] += 1
+            rest = rest[byte > 0x7F]
+        after[rest] = _NOWHERE
+    return (number >> 1) ^ -(number & 1), after
+
+
+# --- columns -----------------------------------------------------------------------------------------
+
+
+def _as_arrow(rows: Headers, fields: Fields) -> pa.RecordBatch:
+    names: dict[str, int] = {}
+    count, value_bytes = len(fields.batch), int(np.maximum(fields.value_length, 0).sum())
+    chunk = min(max(_CHUNK_BYTES * count // max(value_bytes, 1), 1 << 10), _CHUNK)
+    parts = [
+        decode_payloads(Values(fields.data, fields.value_start[part], fields.value_length[part]), names)
+        for part in (slice(at, at + chunk) for at in range(0, count, chunk))
+    ]
+    payloads = Payloads(*(np.concatenate(column) for column in zip(*parts, strict=True))) if parts else _NO_PAYLOADS
+    ours = payloads.producer >= 0
+    codes = _column(pa.int32(), payloads.producer, ours)
+    columns = [
+        _column(pa.int32(), fields.batch),
+        _column(pa.int64(), rows["base_offset"][fields.batch]),
+        _column(pa.int32(), rows["leader_epoch"][fields.batch]),
+        _column(pa.int64(), fields.offset),
+        _column(pa.int64(), fields.timestamp_ms),
+        _column(pa.int32(), fields.key_length),
+        _column(pa.int32(), fields.value_length),
+        pa.DictionaryArray.from_arrays(codes, _texts([name.encode() for name in names])),
+        _column(pa.int64(), payloads.seq, ours),
+        pa.Array.from_buffers(pa.bool_(), len(ours), [None, _bits(payloads.checksum_ok)]),
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=RECORDS)
+
+
+def _column(kind: pa.DataType, numbers: npt.NDArray[np.integer], valid: Bools | None = None) -> pa.Array:
+    """Numbers as Arrow, null where they are not valid.
+
+    ``pa.array`` would import pandas for it, which takes longer than to decode a million records.
+    """
+    stored = np.ascontiguousarray(numbers, f"i{kind.bit_width // 8}")
+    return pa.Array.from_buffers(kind, len(stored), [None if valid is None else _bits(valid), pa.py_buffer(stored)])
+
+
+def _texts(encoded: list[bytes]) -> pa.Array:
+    ends = np.cumsum([0, *map(len, encoded)]).astype(np.int32)
+    return pa.StringArray.from_buffers(len(encoded), pa.py_buffer(ends), pa.py_buffer(b"".join(encoded)))
+
+
+def _bits(true: Bools) -> pa.Buffer:
+    return pa.py_buffer(np.packbits(true, bitorder="little"))
+
+
+_NO_PAYLOADS = Payloads(np.zeros(0, np.int32), np.zeros(0, np.int64), np.zeros(0, bool))

@@ -1,0 +1,65 @@
+"""Payloads as columns say what ``history.payload.decode`` says of each value."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from history.payload import decode, encode
+from kafka_files import payloads
+from kafka_files.payloads import Values, decode_payloads
+
+SOUND = [encode("load-1", seq, 100) for seq in (0, 5, 9, 10, 99, 12345, 12346)]
+OURS = st.builds(
+    encode,
+    st.sampled_from(["load-1", "load-2", "p"]),
+    st.integers(0, 30) | st.integers(0, 2**62),
+    st.sampled_from([64, 100, 101]),
+)
+LIKE_OURS = st.builds(b"%b|%b|%b".__mod__, st.tuples(*[st.binary(max_size=12)] * 3))
+
+
+def as_columns(values):
+    """The values one after the other, decoded together: (producer id, number, checksum is right) of each."""
+    data = np.frombuffer(b"".join(value or b"" for value in values) or b"\0", np.uint8)
+    lengths = np.array([-1 if value is None else len(value) for value in values], np.int64)
+    sizes = np.maximum(lengths, 0)
+    names = {}
+    found = decode_payloads(Values(data, np.cumsum(sizes) - sizes, lengths), names)
+    ids = [*names, None]
+    return [
+        (ids[producer], int(seq) if producer >= 0 else None, bool(ok)) for producer, seq, ok in zip(*found, strict=True)
+    ]
+
+
+@settings(deadline=None)
+@given(st.lists(st.none() | OURS | LIKE_OURS | st.binary(max_size=120), max_size=60))
+def test_columns_say_what_one_by_one_says(values):
+    """Of ours, of what looks like ours, and of anything else, in any order."""
+    assert as_columns(values) == [tuple(decode(value)) for value in values]
+
+
+@settings(deadline=None)
+@given(st.lists(st.integers(0, 2**62), min_size=2, max_size=8), st.integers(0, 99), st.integers(0, 255))
+def test_a_changed_byte_shows(seqs, at, byte):
+    """Anywhere in a value that a sound one stands before and after."""
+    values = [encode("load-1", seq, 100) for seq in seqs]
+    values[1] = values[1][:at] + bytes([byte]) + values[1][at + 1 :]
+
+    assert as_columns(values) == [tuple(decode(value)) for value in values]
+
+
+@pytest.mark.parametrize("models", [0, 1, 2])
+def test_values_that_fit_no_model_are_decoded_on_their_own(models, monkeypatch):
+    """However few models there may be."""
+    monkeypatch.setattr(payloads, "MAX_MODELS", models)
+
+    assert as_columns(SOUND) == [tuple(decode(value)) for value in SOUND]
+
+
+def test_a_number_beyond_64_bits_is_not_ours():
+    """A column of integers cannot hold it; the largest that fits is."""
+    tail = "|padding" + "0" * 8
+    values = [f"load-1|{number}{tail}".encode() for number in (2**63 - 1, 2**63)]
+
+    assert as_columns(values) == [("load-1", 2**63 - 1, False), (None, None, False)]

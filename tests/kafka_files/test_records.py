@@ -1,0 +1,204 @@
+"""Records as columns: what was written comes back, and what lies is a problem of its batch."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from history.errors import EvidenceError
+from kafka_files import records
+from kafka_files.batches import HEADERS, Problem, headers
+from kafka_files.records import RECORDS, decode, marker
+from kafka_files.records import values as values_of
+from tests.kafka_files.written import Record, batch_of, gzipped
+from tests.spark.folders import batch, values, varint
+
+GIVEN_BYTES = st.none() | st.binary(max_size=200)
+GIVEN = st.builds(
+    Record,
+    value=GIVEN_BYTES,
+    key=GIVEN_BYTES,
+    after_ms=st.integers(-(2**40), 2**40),
+    delta=st.integers(0, 2**31 - 1),
+    headers=st.lists(st.tuples(st.binary(max_size=9), GIVEN_BYTES), max_size=3).map(tuple),
+)
+
+
+def read(data, most_bytes=records.SLICE_BYTES):
+    """The headers of a segment after its records were decoded, and the records' rows with their batch's place."""
+    heads, rows = [], []
+    for found, part in decode(data, headers(data), most_bytes):
+        assert part.schema.equals(RECORDS)
+        part.validate(full=True)
+        rows += [{**row, "batch": row["batch"] + len(heads)} for row in part.to_pylist()]
+        heads += list(found)
+    return heads, rows
+
+
+def problems(data):
+    """The problems of a segment's batches once they are decoded."""
+    return [head["problem"] for head in read(data)[0]]
+
+
+def expected(batches):
+    """The rows of (base offset, base time, records)."""
+    return [
+        {
+            "batch": number,
+            "base_offset": base,
+            "offset": base + one.delta,
+            "timestamp_ms": base_ms + one.after_ms,
+            "key_length": -1 if one.key is None else len(one.key),
+            "value_length": -1 if one.value is None else len(one.value),
+        }
+        for number, (base, base_ms, found) in enumerate(batches)
+        for one in found
+    ]
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 2**60), st.integers(0, 2**50), st.lists(GIVEN, min_size=1, max_size=6), st.booleans()),
+        max_size=40,
+    ),
+    st.sampled_from([1, 300, records.SLICE_BYTES]),
+)
+def test_what_was_written_comes_back(batches, most_bytes):
+    """Of few batches and of many, compressed or not, in slices of any size."""
+    data = b"".join((gzipped if packed else batch_of)(b, found, base_ms=ms) for b, ms, found, packed in batches)
+    heads, rows = read(data, most_bytes)
+
+    want = expected([each[:3] for each in batches])
+    assert [{name: row[name] for name in want[0]} for row in rows] == want if want else rows == []
+    assert [head["problem"] for head in heads] == [0] * len(batches)
+    assert [value for _, _, value in values_of(data, headers(data))] == [one.value for b in batches for one in b[2]]
+
+
+@settings(deadline=None, max_examples=20)
+@given(
+    st.lists(st.lists(GIVEN, min_size=1, max_size=3), min_size=30, max_size=40),
+    st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 255)), max_size=30),
+)
+def test_any_body_is_read_to_its_end(batches, changes):
+    """Bytes changed under a CRC that is not looked at: each batch is whole or has a problem, and none raises."""
+    data = bytearray(b"".join(batch_of(n, found) for n, found in enumerate(batches)))
+    rows = headers(bytes(data))
+    for at, byte in changes:
+        data[at % len(data)] = byte
+    seen = {}
+    for found, part in decode(bytes(data), rows, 500):
+        counts = np.bincount(part["batch"].to_numpy(), minlength=len(found))
+        seen |= {int(head["position"]): (head["problem"], count) for head, count in zip(found, counts, strict=True)}
+
+    for head in rows:
+        problem, count = seen[int(head["position"])]
+        assert (problem, count) in {(0, head["record_count"]), (Problem.MALFORMED, 0)}
+
+
+def test_batches_may_be_chosen():
+    """The second of three alone, as one that differs between replicas."""
+    data = b"".join(batch(n, values(n)) for n in range(3))
+    ((found, part),) = decode(data, headers(data)[1:2])
+
+    assert (found["base_offset"].tolist(), part["seq"].to_pylist()) == ([1], [1])
+    assert list(decode(data, headers(data)[:0])) == []
+
+
+@pytest.mark.parametrize("times", [1, 40])
+@pytest.mark.parametrize(
+    ("count", "body"),
+    [
+        (2, None),  # more than there are
+        (0, None),
+        (-1, None),
+        (2**31 - 1, None),
+        (1, b""),
+        (1, b"\x80" * 30),  # a length without an end
+        (1, varint(2**31) + bytes(30)),  # beyond the end
+        (1, varint(-5) + bytes(30)),
+        (1, varint(7) + b"\0\0\0\1" + varint(100) + b"\0\0"),  # a value beyond the end
+        (1, varint(7) + b"\0\0\0" + varint(-2) + b"\1\0\0\0"),  # a key of -2 bytes
+        (1, varint(8) + b"\0\0\0\1\1\0\0\0"),  # two bytes more than the record has
+        (1, varint(8) + b"\0" + b"\xff" * 7),  # a time without an end
+        (1, varint(6) + b"\0\0\0\1\1" + varint(5)),  # headers that are not there
+    ],
+)
+def test_records_that_do_not_fill_their_batch_are_malformed(count, body, times):
+    """Under a CRC that fits, of one batch and of many; the batches beside it are read."""
+    lying = batch_of(0, [Record()], count=count, body=body)
+    heads, rows = read(batch(0, values(0)) + lying * times + batch(1, values(1)))
+
+    assert [head["problem"] for head in heads] == [0, *[Problem.MALFORMED] * times, 0]
+    assert [row["seq"] for row in rows] == [0, 1]
+
+
+def test_a_batch_may_be_empty():
+    """As compaction leaves it; a record that is there and not counted is malformed."""
+    assert read(batch_of(0, [], body=b""))[1] == []
+    assert problems(batch_of(0, [], body=b"")) == [0]
+
+
+def test_records_have_the_time_of_their_append():
+    """Where the topic says so, it is the batch's largest; else each has its own."""
+    two = [Record(after_ms=1), Record(after_ms=3, delta=1)]
+    _, rows = read(batch_of(0, two, base_ms=10, max_ms=99, attributes=8) + batch_of(2, two, base_ms=10, max_ms=99))
+
+    assert [row["timestamp_ms"] for row in rows] == [99, 99, 11, 13]
+
+
+def test_payloads_are_decoded():
+    """Ours by producer and number; others' are null and have no right checksum."""
+    theirs = batch_of(2, [Record(None), Record(b"foreign", delta=1)], epoch=4)
+    _, rows = read(batch(0, [*values(7), *values(8, producer_id="other")]) + theirs)
+
+    told = [(row["producer"], row["seq"], row["checksum_ok"], row["leader_epoch"]) for row in rows]
+    assert told == [("load-1", 7, True, 0), ("other", 8, True, 0), (None, None, False, 4), (None, None, False, 4)]
+
+
+def control(key):
+    """A control batch: one record with this key."""
+    return batch_of(1, [Record(b"\0" * 4, key)], attributes=0x30)
+
+
+@pytest.mark.parametrize(
+    ("key", "kind"),
+    [(b"\0\0\0\1", "commit"), (b"\0\0\0\0", "abort"), (b"\0\0\0\2", "other"), (b"\0", "other"), (None, "other")],
+)
+def test_a_control_batch_is_a_marker_and_holds_no_records(key, kind):
+    """Beside it a batch of records is no marker."""
+    data = batch(0, values(0), attributes=0x10) + control(key)
+    heads, rows = read(data)
+
+    assert [marker(data, head) for head in heads] == [None, kind]
+    assert [row["batch"] for row in rows] == [0]
+
+
+def test_an_unknown_codec_and_too_many_bytes_are_problems(monkeypatch):
+    """Of a compressed batch before more than that is written, and of a plain one; what just fits is read."""
+    three = [Record(b"v" * 1000)] * 3
+    body = len(batch_of(0, three)) - 61
+    data = batch_of(0, three) + gzipped(3, three) + batch_of(6, three, attributes=7)
+    for most, found in ((body, 0), (body - 1, Problem.TOO_LARGE)):
+        monkeypatch.setattr(records, "MAX_BATCH_BYTES", most)
+        assert problems(data) == [found, found, Problem.CODEC]
+
+
+def test_values_end_at_a_batch_that_cannot_be_read():
+    """The records before it are given."""
+    data = batch(0, values(0)) + batch_of(1, [Record()], count=9) + batch(2, values(2))
+    found = values_of(data, headers(data))
+
+    assert next(found)[1:] == (0, values(0)[0])
+    with pytest.raises(EvidenceError, match=f"byte {len(batch(0, values(0)))} cannot be read: malformed"):
+        next(found)
+
+
+def test_headers_are_not_changed():
+    """Problems found while decoding are in the rows that are given back."""
+    data = batch_of(1, [Record()], count=9)
+    before = headers(data)
+    assert before.dtype == HEADERS
+    ((after, _),) = decode(data, before)
+
+    assert (before["problem"][0], after["problem"][0]) == (0, Problem.MALFORMED)

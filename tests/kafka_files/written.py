@@ -1,0 +1,48 @@
+"""Record batches written byte by byte, with all that a record may have: the reader's counterpart, on its own."""
+
+import gzip
+import struct
+from dataclasses import dataclass
+
+import google_crc32c
+
+from tests.spark.folders import varint
+
+
+@dataclass(frozen=True)
+class Record:
+    """One record; times and offsets count from the batch's first."""
+
+    value: bytes | None = b"v"
+    key: bytes | None = None
+    after_ms: int = 0
+    delta: int = 0
+    headers: tuple[tuple[bytes, bytes | None], ...] = ()
+
+
+def sized(data):
+    """Bytes after their length, null as -1."""
+    return varint(-1) if data is None else varint(len(data)) + data
+
+
+def record(one):
+    """A record as it stands in its batch."""
+    body = b"\0" + varint(one.after_ms) + varint(one.delta) + sized(one.key) + sized(one.value)
+    body += varint(len(one.headers)) + b"".join(sized(key) + sized(value) for key, value in one.headers)
+    return varint(len(body)) + body
+
+
+def batch_of(base_offset, records, *, epoch=0, attributes=0, base_ms=0, max_ms=0, count=None, body=None):
+    """A batch of records; ``body`` and ``count`` in place of theirs, under a CRC that fits."""
+    body = b"".join(map(record, records)) if body is None else body
+    count = len(records) if count is None else count
+    last = max((one.delta for one in records), default=0)
+    covered = struct.pack(">hiqqqhii", attributes, last, base_ms, max_ms, -1, -1, -1, count) + body
+    head = struct.pack(">iBI", epoch, 2, google_crc32c.value(covered))
+    return struct.pack(">qi", base_offset, len(head) + len(covered)) + head + covered
+
+
+def gzipped(base_offset, records, **other):
+    """A batch whose records are compressed by the standard library."""
+    body = gzip.compress(b"".join(map(record, records)))
+    return batch_of(base_offset, records, attributes=1, body=body, **other)
