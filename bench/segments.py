@@ -1,9 +1,9 @@
 """How fast segments are read, by our reader, kafka-dump-log and kafka-python: ``python -m bench.segments``.
 
-Writes docs/data/segments.json and docs/dev/segments.md. Every reading is a process of its own over a segment that is in
-the page cache; the readers take turns, so that what else the host does falls on all of them. kafka-dump-log's time includes its
-JVM's start, which is told by a segment of one batch; ours and kafka-python's begin after their imports. All verify
-each batch's CRC; ours alone decodes the payloads and checks their checksums, too.
+Writes docs/data/segments.json and docs/dev/segments.md. Every reading is a process of its own over a segment that is
+in the page cache; the readers take turns, so that what else the host does falls on all of them. kafka-dump-log's time
+includes its JVM's start, which is told by a segment of one batch; ours and kafka-python's begin after their imports.
+All verify each batch's CRC; ours alone decodes the payloads and checks their checksums, too.
 """
 
 from __future__ import annotations

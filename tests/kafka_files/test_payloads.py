@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from history.payload import decode, encode
+from history.payload import MAX_SEQ, decode, encode
 from kafka_files import payloads
 from kafka_files.payloads import Values, decode_payloads
 
@@ -57,9 +57,9 @@ def test_values_that_fit_no_model_are_decoded_on_their_own(models, monkeypatch):
     assert as_columns(SOUND) == [tuple(decode(value)) for value in SOUND]
 
 
-def test_a_number_beyond_64_bits_is_not_ours():
-    """A column of integers cannot hold it; the largest that fits is."""
+def test_a_number_beyond_the_largest_is_not_ours():
+    """Nor one that a column of integers cannot hold."""
     tail = "|padding" + "0" * 8
-    values = [f"load-1|{number}{tail}".encode() for number in (2**63 - 1, 2**63)]
+    values = [f"load-1|{number}{tail}".encode() for number in (MAX_SEQ, MAX_SEQ + 1, 2**63)]
 
-    assert as_columns(values) == [("load-1", 2**63 - 1, False), (None, None, False)]
+    assert as_columns(values) == [("load-1", MAX_SEQ, False), (None, None, False), (None, None, False)]
