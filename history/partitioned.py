@@ -10,6 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from history.streams import read_stream
+
 CHUNK_ROWS = 2_000_000  # sorted at once: what bounds the memory
 SHARED_ROWS = 65_536  # smaller partitions share a row group up to here
 
@@ -61,3 +63,12 @@ def _groups(chunk: pa.Table) -> Iterator[pa.Table]:
             start = end
     if start < ordered.num_rows:
         yield ordered.slice(start)
+
+
+def streams_to_parquet(streams: list[Path], folder: Path, schema: pa.Schema) -> int:
+    """Write the rows of some streams as ``<folder>/<stream name>.parquet``, one file a stream; returns the rows."""
+    folder.mkdir(parents=True, exist_ok=True)
+    rows = 0
+    for path in streams:
+        rows += write_partitioned(read_stream(path), folder / f"{path.stem}.parquet", schema)
+    return rows

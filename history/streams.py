@@ -1,4 +1,4 @@
-"""Arrow IPC streams while a client runs, Parquet once the run is collected."""
+"""Arrow IPC streams, which clients write; clients' nodes have PyArrow and no NumPy."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ from types import TracebackType
 from typing import Any, Self
 
 import pyarrow as pa
-
-from history.partitioned import write_partitioned
 
 FLUSH_NS = 1_000_000_000
 
@@ -76,12 +74,3 @@ def read_stream(path: Path) -> Iterator[pa.RecordBatch]:
             yield from stream
         except (pa.ArrowInvalid, OSError, EOFError):
             return
-
-
-def streams_to_parquet(streams: list[Path], folder: Path, schema: pa.Schema) -> int:
-    """Write the rows of some streams as ``<folder>/<stream name>.parquet``, one file a stream; returns the rows."""
-    folder.mkdir(parents=True, exist_ok=True)
-    rows = 0
-    for path in streams:
-        rows += write_partitioned(read_stream(path), folder / f"{path.stem}.parquet", schema)
-    return rows

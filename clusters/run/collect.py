@@ -15,8 +15,7 @@ from clusters.runtimes.nodes import Node
 from clusters.runtimes.runtime import available
 from history.errors import HarnessError
 from history.events import read_events
-from history.partitioned import write_partitioned
-from history.streams import streams_to_parquet
+from history.partitioned import streams_to_parquet, write_partitioned
 from history.tables import RECORDED
 
 STREAMED = ("sends", "polls", "seeks", "replicas", "isr")

@@ -10,7 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from history import streams
-from history.streams import RowWriter, read_stream, streams_to_parquet
+from history.partitioned import streams_to_parquet
+from history.streams import RowWriter, read_stream
 
 SCHEMA = pa.schema([pa.field("seq", pa.int64(), nullable=False), pa.field("error", pa.string())])
 
