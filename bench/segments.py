@@ -270,6 +270,7 @@ def page(rows: list[Row], start: Row, large: Row, load: float) -> str:
         _line(row, by_reader.get((row.value_bytes, row.file_bytes, COMPARED.get(row.reader, ""))), start)
         for row in rows
     ]
+    sizes = sorted({round(row.records * row.value_bytes / 1e6) for row in rows})
     return f"""# How fast segments are read
 
 Measured on {os.cpu_count()} cores, shared with other work: the load average was {load:.1f} when it began.
@@ -281,12 +282,11 @@ Each reading is a process of its own over a segment in the page cache; the reade
 |---|---|---|---|---|---|---|---|---|
 {chr(10).join(lines)}
 
-Segments hold {SEGMENT_BYTES // 10**6} or {OUR_BYTES // 10**6} MB of values in batches of 16 KiB. All readers verify
-each batch's CRC-32C.
+Segments hold {" or ".join(map(str, sizes))} MB of values in batches of 16 KiB. All readers verify each batch's CRC-32C.
 kafka_files also decodes each payload and checks its checksum; "headers" reads the batches alone. kafka-dump-log prints
 to /dev/null; its seconds include the start of its JVM ({median(start.seconds):.1f} s on a segment of one batch), its
-speed does not. kafka-python reads Snappy, LZ4 and Zstandard with libraries that it does not bring, and was measured on
-plain segments only.
+speed does not (none is told where the start is all of it). kafka-python reads Snappy, LZ4 and Zstandard with libraries
+that it does not bring, and was measured on plain segments only.
 
 A segment of 1 GiB (values of 1 KiB) took {median(large.seconds):.1f} s,
 {large.file_bytes / 1e6 / median(large.seconds):,.0f} MB/s.
@@ -297,16 +297,19 @@ Its reader's memory grew by {large.grown_mib} MiB at most, without the mapped fi
 def _line(row: Row, ours: Row | None, start: Row) -> str:
     """A row of the table; kafka-dump-log's speed is told without the start of its JVM."""
     speed, per_cpu_s = _speeds(row, start)
+    is_start = row.reader in (DUMP, DUMP_BATCHES) and median(row.seconds) < median(start.seconds) + 0.05
     cells = [
         row.reader,
         f"{row.value_bytes} B",
         row.codec,
         f"{row.records:,}",
-        f"{speed:,.0f}",
-        f"{speed * row.value_bytes / 1e6:,.0f}",
-        f"{per_cpu_s:,.0f}",
+        *(
+            ["", "", ""]
+            if is_start
+            else [f"{speed:,.0f}", f"{speed * row.value_bytes / 1e6:,.0f}", f"{per_cpu_s:,.0f}"]
+        ),
         f"{median(row.seconds):.2f} ({min(row.seconds):.2f} to {max(row.seconds):.2f})",
-        f"{_speeds(ours, start)[0] / speed:.1f} times as fast" if ours else "",
+        f"{_speeds(ours, start)[0] / speed:.1f} times as fast" if ours and not is_start else "",
     ]
     return f"| {' | '.join(cells)} |"
 
