@@ -28,7 +28,7 @@ endif
 
 .PHONY: help
 help: ## List the targets
-	@echo "Plimsoll: where the water stands on every replica while things break."
+	@echo "Plimsoll tests whether a Kafka version keeps its durability guarantees under failures, and how long it takes to recover."
 	echo
 	grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
 	echo

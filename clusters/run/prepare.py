@@ -102,9 +102,9 @@ def _plan(
         told = _with_protocol(told, version)
     chosen = choose_runtime(runtime)
     if lacking := told.needs - capabilities(chosen):
+        advice = "use RUNTIME=docker" if runtime == "process" else "start Docker, of which no daemon answers"
         raise BadInput(
-            f"Scenario {told.name} needs {', '.join(sorted(lacking))}, which the {chosen} runtime cannot do; "
-            "use RUNTIME=docker."
+            f"Scenario {told.name} needs {', '.join(sorted(lacking))}, which the {chosen} runtime cannot do; {advice}."
         )
     _check_subnet(chosen, subnet)
     build, java = build_of(kafka), java_of(told.cluster.java)

@@ -205,8 +205,19 @@ def test_a_fault_that_the_runtime_cannot_do_is_refused(told: str, tmp_path: Path
     cut = {"disconnect": {"node": "A", "from": "clients"}}
 
     with pytest.raises(BadInput, match="Scenario small needs network, which the process runtime cannot do; use RUNTI"):
-        prepared(told, tmp_path, changes={"phases": [{"off": [cut]}]})
+        prepared(told, tmp_path, runtime="process", changes={"phases": [{"off": [cut]}]})
     assert left_under_runs(tmp_path) == []
+
+
+def test_where_docker_was_not_found_the_refusal_says_so(
+    told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To ask for it by name would not help."""
+    monkeypatch.setattr("clusters.runtimes.docker.daemon.daemon_answers", lambda: False)
+    cut = {"disconnect": {"node": "A", "from": "clients"}}
+
+    with pytest.raises(BadInput, match="the process runtime cannot do; start Docker, of which no daemon answers"):
+        prepared(told, tmp_path, runtime="auto", changes={"phases": [{"off": [cut]}]})
 
 
 @pytest.mark.parametrize(("step", "refused"), [({"delay": {"into": "A", "by": "1s"}}, True), ({"hold": "1s"}, False)])
