@@ -23,7 +23,7 @@ cluster:
   session_timeout: 6s
   jvm: production
   metrics: true
-  resource limits: {cpus: 0.5, network: 2MB/s}
+  resource_limits: {cpus: 0.5, network: 2MB/s}
 topics:
   orders: {partitions: 1, replicas: [A, B, C], config: {min.insync.replicas: 2}}
 load: {topic: orders, rate: 100/s, engine: confluent-kafka}

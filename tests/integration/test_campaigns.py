@@ -49,7 +49,7 @@ def webhook() -> Iterator[tuple[str, list[dict[str, Any]]]]:
     server = HTTPServer(("127.0.0.1", 0), Taker)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
-    yield f"http://127.0.0.1:{server.server_address[1]}/nightly run", posted
+    yield f"http://127.0.0.1:{server.server_address[1]}/nightly", posted
     server.shutdown()
     thread.join()
     server.server_close()
