@@ -80,7 +80,7 @@ def told_with_names(cases: Cases, of: PartitionEvidence, subscribed: frozenset[s
         sentence = row["explanation"] or _unread(cases.anomaly, of.names.name(value), row)
         there = [value]
         if cases.anomaly == "inconsistent_offset":
-            there = [of.names.code(v["producer_id"]) << 47 | v["seq"] for v in row["evidence"]["values"]]
+            there = [of.names.value(v["producer_id"], v["seq"]) for v in row["evidence"]["values"]]
         named = _named(of, value, there)
         return row | {"explanation": sentence + named["explanation"], "evidence": named["evidence"] | row["evidence"]}
 
@@ -97,7 +97,7 @@ def parts_with_names(parts: Mapping[Transaction, Part], of: PartitionEvidence) -
     def named(part: Part) -> Part:
         if part.first is None:
             return part
-        value = of.names.code(part.first["producer_id"]) << 47 | part.first["seq"]
+        value = of.names.value(part.first["producer_id"], part.first["seq"])
         return part._replace(first={**part.first, **_named(of, value, [value])})
 
     return {transaction: named(part) for transaction, part in parts.items()}

@@ -14,15 +14,8 @@ import numpy as np
 
 from spark.checks.account import places
 from spark.checks.findings import Checks
-from spark.evidence.columns import ACKS_ALL, FAIL, INFO, NULL, OK, Bools, Ints, Log, Markers
+from spark.evidence.columns import ACKS_ALL, FAIL, INFO, NULL, OK, Bools, Ints, Log, Markers, known
 from spark.evidence.partition import PartitionEvidence
-
-UNFENCED_NS = 2_000_000_000  # a leader may hear so late of the ISR that the controller chose
-
-
-def known(value: int) -> int | None:
-    """A number as Python has it; None for ``NULL``."""
-    return None if value == NULL else int(value)
 
 
 def stands(log: Log, offset: Ints, value: Ints) -> Bools:
@@ -89,17 +82,12 @@ def i16_no_phantom_read(of: PartitionEvidence, final: int, log_start: int) -> Ch
         return {
             "consumer_id": of.names.listed[polls.consumer[row]],
             "offset": int(polls.offset[row]),
-            "read": _named(of, int(polls.value[row])),
-            "stands": _named(of, int(there[0])) if there.size else None,
+            "read": of.names.fields(int(polls.value[row])),
+            "stands": of.names.fields(int(there[0])) if there.size else None,
             "t_ns": int(polls.received_ns[row]),
         }
 
     return Checks(int(read.size), polls.received_ns[wrong], evidence)
-
-
-def _named(of: PartitionEvidence, value: int) -> dict[str, Any]:
-    producer, seq = of.names.name(value)
-    return {"producer_id": producer, "seq": seq}
 
 
 class ShortIsr(NamedTuple):
@@ -147,7 +135,7 @@ def i28_enough_replicas(of: PartitionEvidence, stretches: Sequence[ShortIsr]) ->
             "leader_epoch": short.leader_epoch,
             "isr": list(short.isr),
             "offset": known(sends.offset[row]),
-            **_named(of, int(sends.value[row])),
+            **of.names.fields(int(sends.value[row])),
             "sent_ns": known(sends.sent_ns[row]),
             "done_ns": known(sends.done_ns[row]),
         }
@@ -231,7 +219,7 @@ def _word(committed: bool) -> str:
 def _of_marker(of: PartitionEvidence, row: int, broker: int, offset: int) -> dict[str, Any]:
     outcome = {OK: "ok", FAIL: "fail", INFO: "info"}[int(of.sends.outcome[row])]
     told = {"broker_id": broker, "held_offset": offset, "transaction": int(of.sends.transaction[row])}
-    return told | _named(of, int(of.sends.value[row])) | {"outcome": outcome}
+    return told | of.names.fields(int(of.sends.value[row])) | {"outcome": outcome}
 
 
 def _ends(log: Log, markers: Markers) -> tuple[Ints, Bools]:

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from spark.checks.findings import Cases
-from spark.checks.records import clashes, known, record
-from spark.evidence.columns import ACKS_0, ACKS_ALL, FINAL, NULL, OK, Ints, producer_of, seq_of
+from spark.checks.records import clashes, record
+from spark.evidence.columns import ACKS_0, ACKS_ALL, FINAL, NULL, OK, Ints, known, producer_of, seq_of
 from spark.evidence.partition import PartitionEvidence
 
 
@@ -151,7 +151,7 @@ def nonrepeatable_read(of: PartitionEvidence) -> Cases:
             if changed
             else f"The record at offset {offset} was read, and is not there any more.",
             "evidence": {
-                "values": [dict(zip(("producer_id", "seq"), of.names.name(v), strict=True)) for v in values[place]],
+                "values": [of.names.fields(v) for v in values[place]],
                 "readers": sorted(of.names.listed[code] for code in readers),
             },
         }

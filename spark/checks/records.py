@@ -13,15 +13,10 @@ import numpy as np
 
 from spark.checks.account import FATES, LOST, UNDECIDED, Account, places
 from spark.checks.findings import Cases
-from spark.evidence.columns import ACKS, FAIL, FINAL, NULL, OUTCOMES, Bools, Ints, Names
+from spark.evidence.columns import ACKS, FAIL, FINAL, NULL, OUTCOMES, Bools, Ints, Names, known, producer_of
 from spark.evidence.partition import PartitionEvidence
 
 _DAMAGED = ("bad crc", "malformed")
-
-
-def known(value: int) -> int | None:
-    """A number as Python has it; None for ``NULL``."""
-    return None if value == NULL else int(value)
 
 
 def record(names: Names, value: int) -> str:
@@ -104,7 +99,7 @@ def phantom_record(of: PartitionEvidence, found: Account) -> Cases:
     for read in _reads(of):
         sound = read.checksum_ok & (read.value >= 0)
         rows = np.flatnonzero(sound & (places(found.groups.values, read.value) < 0))
-        rows = rows[~unclean[read.value[rows] >> 47]]
+        rows = rows[~unclean[producer_of(read.value[rows])]]
         for value, offset in zip(read.value[rows].tolist(), read.offset[rows].tolist(), strict=True):
             first, readers = at.get(value, (offset, set()))
             readers.add(read.reader)
@@ -209,10 +204,6 @@ def clashes(drained_offset: Ints, drained: Ints, offset: Ints, value: Ints, name
     return found
 
 
-def _named(names: Names, values: list[int]) -> list[dict[str, Any]]:
-    return [dict(zip(("producer_id", "seq"), names.name(value), strict=True)) for value in values]
-
-
 def inconsistent_offset(of: PartitionEvidence, found: Account) -> Cases:
     """One offset that holds two different values, by what readers saw and acknowledgements said.
 
@@ -241,7 +232,7 @@ def inconsistent_offset(of: PartitionEvidence, found: Account) -> Cases:
         return {
             "offset": offset,
             "explanation": f"Offset {offset} was that of record {' and '.join(given)}{now}.",
-            "evidence": {"values": _named(of.names, values)},
+            "evidence": {"values": [of.names.fields(value) for value in values]},
         }
 
     return Cases("inconsistent_offset", np.array(victims, dtype=np.int64), example)

@@ -18,11 +18,11 @@ from spark.checks import agreement, elections, watermarks
 from spark.checks.anomalies import SEVERITY
 from spark.checks.findings import Findings, Tally
 from spark.checks.invariants import Invariant
-from spark.checks.log_content import UNFENCED_NS, ShortIsr
+from spark.checks.log_content import ShortIsr
 from spark.checks.sources import Sources
 from spark.checks.tally import TALLIES, Check, summaries, tally
 from spark.evidence.columns import Names, Polls, Samples, Seeks, Sends
-from spark.evidence.facts import Facts
+from spark.evidence.facts import UNFENCED_NS, Facts
 from spark.evidence.partition import PartitionEvidence
 from spark.folder.tables import PARTITION, REPLICA, rows
 

@@ -64,6 +64,14 @@ class Names:
         ours = (codes >= 0) & (seq >= 0) & (seq <= MAX_SEQ)
         return np.where(ours, (codes << _SEQ_BITS) | np.where(ours, seq, 0), -1)
 
+    def value(self, producer: str, seq: int) -> int:
+        """The value of one record."""
+        return self.code(producer) << _SEQ_BITS | seq
+
+    def fields(self, value: int) -> dict[str, Any]:
+        """A value as a row or evidence names it: ``producer_id`` and ``seq``."""
+        return dict(zip(("producer_id", "seq"), self.name(value), strict=True))
+
     def name(self, value: int) -> tuple[str | None, int | None]:
         """A value's producer and number; (None, None) of a record that is not one of ours."""
         if value < 0:
@@ -110,10 +118,14 @@ def enumerated(column: pa.ChunkedArray, words: tuple[str, ...], what: str) -> ND
     return places[encoded.indices.to_numpy(zero_copy_only=False)] if known else np.empty(0, dtype=np.int8)
 
 
+def known(value: int) -> int | None:
+    """A number as Python has it, None for ``NULL``."""
+    return None if value == NULL else int(value)
+
+
 def number(column: Ints, row: int) -> int | None:
     """One value of a column, None for ``NULL``."""
-    value = int(column[row])
-    return None if value == NULL else value
+    return known(column[row])
 
 
 def groups(*keys: Ints | Codes) -> Iterator[tuple[tuple[int, ...], Ints]]:

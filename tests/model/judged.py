@@ -26,7 +26,7 @@ from spark.checks.log_content import ShortIsr
 from spark.checks.replica_checks import of_samples, short_rows
 from spark.checks.sources import decided
 from spark.checks.tally import Check
-from spark.evidence.facts import Facts, Fault
+from spark.evidence.facts import UNFENCED_NS, Facts, Fault
 from spark.evidence.partition import Drain, PartitionEvidence
 from spark.folder import recorded
 from spark.folder.tables import rows
@@ -271,5 +271,5 @@ def short_isrs(history: History) -> Iterator[ShortIsr]:
             and view["received_ns"] <= row["until_ns"]
         ]
         if own:
-            since_ns = min(own) + log_content.UNFENCED_NS
+            since_ns = min(own) + UNFENCED_NS
             yield ShortIsr(row["broker_id"], row["leader_epoch"], tuple(row["isr"]), since_ns, row["until_ns"])

@@ -3,7 +3,6 @@
 import numpy as np
 
 from spark.checks.log_content import (
-    UNFENCED_NS,
     OpenEnds,
     ShortIsr,
     i15_durability,
@@ -12,6 +11,7 @@ from spark.checks.log_content import (
     i28_enough_replicas,
 )
 from spark.evidence.columns import Markers
+from spark.evidence.facts import UNFENCED_NS
 from tests.spark.folders import S, polled, sent
 from tests.spark.partitions import evidence, logged
 
