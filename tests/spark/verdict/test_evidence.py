@@ -12,7 +12,7 @@ from history.errors import EvidenceError
 from history.events import Event
 from history.folder import RunFolder
 from history.partition import TopicPartition
-from kafka_files.segments import read_segment, segment_files
+from kafka_files.segments import SEGMENTS, read_segment, segment_files
 from spark.evidence import counts as counted
 from spark.evidence.columns import Names, Polls, Samples, Seeks, Sends
 from spark.evidence.partition import Unreadable
@@ -48,7 +48,7 @@ def _logs(run):
     for node in run.manifest.brokers:
         files = segment_files(run.folder.brokers / node.name)
         if files:
-            rows = pa.Table.from_batches([read_segment(node.name, file) for file in files])
+            rows = pa.Table.from_batches((batch for file in files for batch in read_segment(node.name, file)), SEGMENTS)
             problems = rows.filter(pc.is_valid(rows["problem"]))["problem"].to_pylist()
             unreadable = [Unreadable(node.node_id, node.name, None, problem) for problem in problems]
             yield counted.of_logs(WHERE, {node.node_id: counted.log_end(files, rows)}, unreadable)
