@@ -13,11 +13,11 @@ from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby, pairwise, starmap
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from kafka_files.batches import CONTROL, CRC_FROM, Headers, Problem, header_slices, mapped
 from spark.checks.tally import Check
+from spark.evidence.partition import Replica
 
 
 class _Head(NamedTuple):
@@ -50,16 +50,6 @@ class Batch(NamedTuple):
     producer: tuple[int, int] | None  # id and epoch; None: not idempotent
     base_sequence: int
     record_count: int
-
-
-class Replica(NamedTuple):
-    """A replica's files and what the last capture saw of it; ``epochs`` are its checkpoint's entries, as they stand."""
-
-    broker_id: int
-    segments: Sequence[Path]
-    epochs: Sequence[tuple[int, int]] | None
-    log_start_offset: int | None = None
-    high_watermark: int | None = None
 
 
 @dataclass(frozen=True)

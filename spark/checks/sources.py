@@ -32,6 +32,7 @@ from spark.checks import agreement, delivery
 from spark.checks.allowed import last_copy_lost, unclean_election
 from spark.checks.gates import always, sometimes
 from spark.evidence.facts import Facts, Fault, NewLog, Outage
+from spark.evidence.partition import Replica
 from spark.evidence.views import has_good_times
 from spark.folder.recorded import Recorded, isr_changes
 from spark.folder.tables import PARTITION, rows
@@ -121,11 +122,11 @@ class Sources:
             node = file.relative_to(self.run.folder.brokers).parts[0]
             if topic in self.manifest.topics and node in broker_ids:
                 files.setdefault((topic, partition, broker_ids[node]), []).append(file)
-        found: dict[TopicPartition, list[agreement.Replica]] = {}
+        found: dict[TopicPartition, list[Replica]] = {}
         for (topic, number, broker_id), segments in sorted(files.items()):
             end = ends.get((topic, number, broker_id), {})
             found.setdefault(TopicPartition(topic, number), []).append(
-                agreement.Replica(
+                Replica(
                     broker_id,
                     segments,
                     read_epochs(segments[0].parent / LEADER_EPOCHS),
@@ -182,7 +183,7 @@ class Sources:
                 found.setdefault(TopicPartition.of(line), []).append(line)
         return found
 
-    def final(self, where: TopicPartition, replicas: Sequence[agreement.Replica]) -> int | None:
+    def final(self, where: TopicPartition, replicas: Sequence[Replica]) -> int | None:
         """The replica whose log is the partition's: the last leader, else the one with the highest watermark."""
         history = self.states.get(where)
         if history and history[-1].leader >= 0:

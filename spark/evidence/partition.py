@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import NamedTuple
 
 from history.partition import TopicPartition
@@ -30,6 +31,16 @@ class Unreadable(NamedTuple):
     problem: str
 
 
+class Replica(NamedTuple):
+    """A replica's files and what the last capture saw of it; ``epochs`` are its checkpoint's entries, as they stand."""
+
+    broker_id: int
+    segments: Sequence[Path]
+    epochs: Sequence[tuple[int, int]] | None
+    log_start_offset: int | None = None
+    high_watermark: int | None = None
+
+
 @dataclass(frozen=True)
 class PartitionEvidence:
     """One partition's columns, with the few facts about it that follow from the whole run.
@@ -40,7 +51,9 @@ class PartitionEvidence:
     their ledgers may lack sends. ``nodes`` maps a broker to its node's name. ``views`` are the observers' metadata, and
     ``changes`` the partition's states in order (``views.changes``). ``epoch_starts`` maps an epoch to the smallest
     start that any replica's leader-epoch-checkpoint names. ``observed`` maps a broker to the times of the first and
-    the last probe of its replica, good or not (``views.observed``).
+    the last probe of its replica, good or not (``views.observed``). ``replicas`` are those with exported files, of
+    which ``final`` (a broker) is the one whose log is the partition's. ``clean`` says that nothing committed may be
+    missing, ``kept`` that nothing is compacted.
     """
 
     where: TopicPartition
@@ -64,6 +77,10 @@ class PartitionEvidence:
     facts: Facts = field(default_factory=Facts)
     epoch_starts: Mapping[int, int] = field(default_factory=dict)
     observed: Mapping[int, tuple[int, int]] = field(default_factory=dict)
+    replicas: tuple[Replica, ...] = ()
+    final: int | None = None
+    clean: bool = True
+    kept: bool = True
 
     @cached_property
     def of_leaders(self) -> Bools:

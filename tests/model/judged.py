@@ -20,14 +20,14 @@ from history.tables import ISR, POLLS, REPLICAS, SEEKS, SENDS
 from kafka_files.states import State
 from spark.checks import elections, invariants, log_content, order, watermarks
 from spark.checks.account import account
-from spark.checks.agreement import Logs, Replica, compare
+from spark.checks.agreement import Logs, compare
 from spark.checks.judge import Question, record_cases
 from spark.checks.log_content import ShortIsr
 from spark.checks.replica_checks import of_samples, short_rows
 from spark.checks.sources import decided
 from spark.checks.tally import Check
 from spark.evidence.facts import UNFENCED_NS, Facts, Fault
-from spark.evidence.partition import Drain, PartitionEvidence
+from spark.evidence.partition import Drain, PartitionEvidence, Replica
 from spark.folder import recorded
 from spark.folder.tables import rows
 from spark.job import LIMITS

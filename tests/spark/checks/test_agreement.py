@@ -5,7 +5,8 @@ import struct
 import google_crc32c
 import pytest
 
-from spark.checks.agreement import Logs, Replica, compare
+from spark.checks.agreement import Logs, compare
+from spark.evidence.partition import Replica
 from tests.spark.folders import batch, values
 
 

@@ -7,9 +7,10 @@ import pytest
 from history.partition import TopicPartition
 from history.tables import ISR
 from kafka_files.states import State
-from spark.checks.agreement import Logs, Replica
+from spark.checks.agreement import Logs
 from spark.checks.sources import Sources, new_logs
 from spark.evidence.facts import NewLog
+from spark.evidence.partition import Replica
 from spark.evidence.views import has_good_times
 from spark.folder.tables import rows
 from tests.spark.folders import MS, S, happened, isr_view, manifest
