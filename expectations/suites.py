@@ -1,48 +1,122 @@
-"""What must hold in a run, derived from its configuration, as Great Expectations suites.
+"""What must hold in a run, as Great Expectations suites; the verdict is read off their results.
 
-Three suites, each on one small DataFrame: the evidence (one row per item), the records (one row, a column of
-forbidden cases per anomaly) and the replicas (one row, a column of violations per invariant). The verdict is
-read off their results, so that it and the Data Docs cannot disagree.
+- ``evidence``: one row per item that the run owes the judge;
+- ``anomalies``: what was found of each kind, with an exact count and examples;
+- ``invariants``: what was found of each invariant that was considered;
+- a contract for each recorded table (``expectations/contracts.py``).
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from threading import Lock
 from typing import Any, Literal
 
-from pyspark.sql import DataFrame
+import pyarrow as pa
+import pyarrow.parquet as pq
 
-from history.errors import EvidenceError
+from expectations import checkpoint
+from expectations.checkpoint import Result, Suite
+from expectations.contracts import CONTRACTS, AtLeast, Contract, InOrder, Never, OneOf, Rule, Unique
 from history.manifest import Manifest
 
-MISSING = "evidence_missing"
-SITE = "verdict"
-
-_CURRENT = Lock()  # Great Expectations has one current context in a process; runs are judged side by side
+EVIDENCE, ANOMALIES, INVARIANTS = "evidence", "anomalies", "invariants"
+LARGE = 200_000  # rows from which on a recorded table is validated by Spark
 
 Verdict = Literal["pass", "fail", "unknown"]
+Item = tuple[str, str | None]  # what the judge needs, and in one sentence what of it is missing
 
-
-@dataclass(frozen=True)
-class Expectation:
-    """At most zero of ``column`` in its table; ``why`` says which setting asks for it."""
-
-    column: str
-    severity: Literal["critical", "warning"]
-    why: str
+_CASES = pa.schema(
+    [
+        ("anomaly", pa.string()),
+        ("allowed", pa.bool_()),
+        ("cases", pa.int64()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("producer_id", pa.string()),
+        ("seq", pa.int64()),
+        ("explanation", pa.string()),
+    ]
+)
+_LISTED = pa.schema([("item", pa.string()), ("missing", pa.string())])
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """A verdict and the names of the expectations behind it."""
+    """A verdict and the names of the expectations behind it. ``untrusted`` are sentences about contracts of recorded
+    tables that are broken: missing evidence, to be told like any other.
+    """
 
     verdict: Verdict
     failed: list[str]
     warned: list[str]
+    untrusted: list[str] = field(default_factory=list)
+
+
+def validate(
+    evidence: Sequence[Item],
+    anomalies: pa.Table | None,
+    anomaly_counts: pa.Table | None,
+    invariants: pa.Table | None,
+    recorded: Mapping[str, Sequence[Path]],
+    manifest: Manifest | None,
+    permitted: Mapping[str, str],
+    severities: Mapping[str, str],
+    data_docs: Path,
+    spark: Callable[[], Any] | None = None,
+) -> Outcome:
+    """Run all suites as one Checkpoint, publish them in ``data_docs``, and read the verdict off the results.
+
+    Args:
+        evidence: every item that a verdict needs.
+        anomalies: rows of ``history.tables.ANOMALIES``, examples; ``None``: the run could not be judged.
+        anomaly_counts: rows of ``ANOMALY_COUNTS``: how many cases there are, which decides.
+        invariants: rows of ``INVARIANTS``.
+        recorded: the readable Parquet files of each recorded table.
+        manifest: ``None`` where it could not be read.
+        permitted: anomaly → why this configuration permits it to some producer.
+        severities: anomaly → ``S1`` or ``S2``, of all kinds that there are.
+        data_docs: where the site lies; what is there of earlier runs stays.
+        spark: gives a SparkSession, asked for only where a table is large; without one pandas reads all.
+
+    Raises:
+        EvidenceError: an expectation could not be evaluated, which is neither met nor violated.
+    """
+    checkpoint.load()
+    judged = anomaly_counts is not None and invariants is not None
+    items = [*evidence, ("records and replicas judged", None if judged else "The run was not judged.")]
+    setting = "" if manifest is None else configuration(manifest)
+    suites = [_evidence(items)]
+    if anomaly_counts is not None:
+        suites.append(_anomalies(anomalies, anomaly_counts, setting, permitted, severities))
+    if invariants is not None:
+        suites.append(_invariants(invariants, setting))
+    foreign = manifest is not None and manifest.foreign
+    suites += [
+        contract_suite(CONTRACTS[name], table_of(files, CONTRACTS[name], spark), foreign=foreign)
+        for name, files in recorded.items()
+        if files
+    ]
+    return outcome(checkpoint.run(suites, data_docs))
+
+
+def outcome(results: Sequence[Result]) -> Outcome:
+    """The verdict of results: a violated guarantee is fail, else missing or untrustworthy evidence is unknown."""
+    unmet = [result for result in results if not result.met]
+    promises = [result for result in unmet if result.suite in {ANOMALIES, INVARIANTS}]
+    failed = [result.name for result in promises if result.severity == "critical"]
+    warned = [result.name for result in promises if result.severity != "critical"]
+    untrusted = [
+        f"The recorded table {result.suite} cannot be trusted: {result.name}"
+        f" ({result.observed.get('unexpected_count') or result.observed.get('observed_value')})."
+        for result in unmet
+        if result.suite in CONTRACTS and result.severity == "critical"
+    ]
+    lacking = bool(untrusted) or any(result.suite == EVIDENCE for result in unmet)
+    verdict: Verdict = "fail" if failed else "unknown" if lacking else "pass"
+    return Outcome(verdict, failed, warned, untrusted)
 
 
 def configuration(manifest: Manifest) -> str:
@@ -61,112 +135,174 @@ def configuration(manifest: Manifest) -> str:
     )
 
 
-def record_expectations(
-    manifest: Manifest, severities: Mapping[str, str], allowed: Mapping[str, str]
-) -> list[Expectation]:
-    """One expectation per anomaly. The table counts the cases that are not permitted to their own producer."""
-    setting = configuration(manifest)
-    return [
-        Expectation(
-            name,
-            "critical" if severity == "S1" else "warning",
-            f"permitted to some producers: {allowed[name]}" if name in allowed else f"promised by {setting}",
+def severity_of(severity: str) -> str:
+    """S1 violates a guarantee; S2 needs review and fails no run."""
+    return "critical" if severity == "S1" else "warning"
+
+
+def _evidence(items: Sequence[Item]) -> Suite:
+    from great_expectations import expectations as gxe
+
+    listed = pa.Table.from_pylist([{"item": item, "missing": missing} for item, missing in items], _LISTED)
+    why = "Missing evidence makes the verdict unknown, unless something failed already."
+    expectations = [
+        gxe.ExpectTableRowCountToEqual(
+            value=len(items), severity="critical", description="Every item is listed.", meta={"name": "items"}
+        ),
+        gxe.ExpectColumnValuesToBeNull(
+            column="missing",
+            severity="critical",
+            description="Nothing is missing of: " + ", ".join(item for item, _ in items) + ".",
+            notes=why,
+            meta={"name": "missing"},
+        ),
+    ]
+    return Suite(EVIDENCE, to_pandas(listed), expectations)
+
+
+def _anomalies(
+    examples: pa.Table | None,
+    counts: pa.Table,
+    setting: str,
+    permitted: Mapping[str, str],
+    severities: Mapping[str, str],
+) -> Suite:
+    from expectations.custom import ExpectNoRowsWhere
+
+    expectations = [
+        ExpectNoRowsWhere(
+            where=[["anomaly", "==", name], ["allowed", "==", False]],
+            weight_column="cases",
+            show=["topic", "partition", "offset", "producer_id", "seq", "explanation"],
+            severity=severity_of(severity),
+            description=f"{name} ({severity}): no case" + (" that is not permitted." if name in permitted else "."),
+            notes=f"Permitted to some producers: {permitted[name]}." if name in permitted else f"Promised by {setting}.",
+            meta={"name": name},
         )
         for name, severity in severities.items()
     ]
+    return Suite(ANOMALIES, to_pandas(cases(counts, examples)), expectations)
 
 
-def replica_expectations(manifest: Manifest, invariants: Mapping[str, tuple[str, str]]) -> list[Expectation]:
-    """One expectation per invariant that was considered: name → (title, severity)."""
-    setting = configuration(manifest)
-    return [
-        Expectation(name, "critical" if severity == "S1" else "warning", f"{title} ({setting})")
-        for name, (title, severity) in invariants.items()
+def cases(counts: pa.Table, examples: pa.Table | None) -> pa.Table:
+    """Each kind's count as one row, and behind it its examples, which count nothing: the counts are exact."""
+    counted = counts.to_pylist()
+    shown = [] if examples is None else examples.to_pylist()
+    kept = [dict.fromkeys(_CASES.names) | {name: row.get(name) for name in _CASES.names} for row in shown]
+    totals = [
+        {
+            "anomaly": row["anomaly"],
+            "allowed": row["allowed"],
+            "cases": row["cases"],
+            "explanation": f"{row['cases']:,} in all" + (f": {row['allowed_why']}" if row["allowed_why"] else ""),
+        }
+        for row in counted
     ]
+    known = {(row["anomaly"], row["allowed"]) for row in counted}
+    stray = [(row["anomaly"], row["allowed"]) not in known for row in kept]  # counted, lest they pass for nothing
+    return pa.Table.from_pylist(
+        [*totals, *(row | {"cases": int(alone)} for row, alone in zip(kept, stray, strict=True))], _CASES
+    )
 
 
-def validate(
-    evidence: DataFrame,
-    items: int,
-    tables: Sequence[tuple[str, DataFrame, Sequence[Expectation]]],
-    data_docs: Path,
-) -> Outcome:
-    """Run the suites one after the other, build Data Docs, and read the verdict off the results.
-
-    ``tables`` are one-row tables whose first expectation is that no evidence is missing (column
-    ``evidence_missing``). A failed critical expectation is fail, else missing evidence is unknown.
-
-    Raises:
-        EvidenceError: an expectation could not be evaluated, which is neither met nor violated.
-    """
-    os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")
-    import great_expectations as gx  # takes seconds
+def _invariants(invariants: pa.Table, setting: str) -> Suite:
     from great_expectations import expectations as gxe
 
-    def none_of(column: str, severity: str, why: str) -> Any:
-        return gxe.ExpectColumnValuesToBeBetween(column=column, min_value=0, max_value=0, severity=severity, notes=why)
+    from expectations.custom import ExpectNoRowsWhere
 
-    complete = [
-        gxe.ExpectTableRowCountToEqual(value=items, severity="critical", notes="every item of evidence is listed"),
-        gxe.ExpectColumnValuesToBeNull(
-            column="missing", severity="critical", notes="evidence complete: else the verdict is unknown"
-        ),
-    ]
-    suites = [("evidence", evidence, complete)] + [
-        (
-            name,
-            frame,
-            [
-                gxe.ExpectTableRowCountToEqual(value=1, severity="critical", notes="an empty table proves nothing"),
-                none_of(MISSING, "critical", "evidence complete: else the verdict is unknown"),
-                *(none_of(e.column, e.severity, e.why) for e in expectations),
-            ],
+    expectations: list[Any] = [
+        gxe.ExpectTableRowCountToEqual(
+            value=invariants.num_rows,
+            severity="critical",
+            description="Every invariant that was considered is listed.",
+            meta={"name": "invariants"},
         )
-        for name, frame, expectations in tables
     ]
-    with _CURRENT:
-        context = gx.get_context(mode="ephemeral")
-        context.variables.progress_bars = {"globally": False}
-        context.add_data_docs_site(site_name=SITE, site_config=_site(data_docs))
-        source = context.data_sources.add_spark("run", persist=False)
-        results = [_run(gx, context, source, suite) for suite in suites]
-        context.build_data_docs(site_names=[SITE])
-    return outcome([result for found in results for result in found])
+    for row in sorted(invariants.to_pylist(), key=lambda row: int(row["invariant"][1:])):
+        expectations.append(
+            ExpectNoRowsWhere(
+                where=[["invariant", "==", row["invariant"]], ["violations", ">", 0]],
+                weight_column="violations",
+                show=["checked", "violations", "reason", "evidence"],
+                severity=severity_of(row["severity"]),
+                description=f"{row['invariant']} ({row['severity']}): {row['title']}",
+                notes=f"Holds under {setting}.",
+                meta={"name": row["invariant"]},
+            )
+        )
+    return Suite(INVARIANTS, to_pandas(invariants), expectations)
 
 
-def outcome(results: Sequence[tuple[str, str, bool]]) -> Outcome:
-    """The verdict of (column, severity, met) results: fail beats unknown beats pass."""
-    unmet = [(column, severity) for column, severity, met in results if not met]
-    about_evidence = {MISSING, "missing", ""}
-    failed = [column for column, severity in unmet if severity == "critical" and column not in about_evidence]
-    warned = [column for column, severity in unmet if severity != "critical"]
-    lacking = any(column in about_evidence for column, _ in unmet)
-    verdict: Verdict = "fail" if failed else "unknown" if lacking else "pass"
-    return Outcome(verdict, failed, warned)
+def contract_suite(contract: Contract, frame: Any, *, foreign: bool = False) -> Suite:
+    """The suite of one recorded table. Of an imported history nobody knows with which clocks it was recorded, so that
+    the order of its times is only shown.
+    """
+    from expectations.custom import ExpectColumnsToHaveTypes, ExpectColumnsToNotBeNull
+
+    expectations = [
+        ExpectColumnsToHaveTypes(
+            types=contract.types,
+            optional=contract.optional,
+            severity="critical",
+            description="Columns and types are those of the run folder's format.",
+            notes="docs/run-folder.md",
+            meta={"name": "columns and types"},
+        ),
+        ExpectColumnsToNotBeNull(
+            columns=contract.required,
+            severity="critical",
+            description="No null in " + ", ".join(contract.required) + ".",
+            notes="A null says «not seen»; these are known when a row is written.",
+            meta={"name": "nulls in required columns"},
+        ),
+        *(_expectation(rule, foreign=foreign) for rule in contract.rules),
+    ]
+    return Suite(contract.table, frame, expectations)
 
 
-def _run(gx: Any, context: Any, source: Any, suite_of: tuple[str, DataFrame, Sequence[Any]]) -> list[Any]:
-    name, frame, expectations = suite_of
-    batch = source.add_dataframe_asset(name).add_batch_definition_whole_dataframe(name)
-    suite = context.suites.add(gx.ExpectationSuite(name=name, expectations=list(expectations)))
-    validation = context.validation_definitions.add(gx.ValidationDefinition(name=name, data=batch, suite=suite))
-    found = validation.run(batch_parameters={"dataframe": frame})
-    return [_result(name, result) for result in found.results]
+def _expectation(rule: Rule, *, foreign: bool) -> Any:
+    from great_expectations import expectations as gxe
+
+    from expectations.custom import ExpectNoRowsWhere
+
+    def about(name: str, severity: str = rule.severity) -> dict[str, Any]:
+        said = f"{name[0].upper()}{name[1:]}."
+        return {"severity": severity, "description": said, "notes": f"{rule.why}.", "meta": {"name": name}}
+
+    match rule:
+        case OneOf(column, values):
+            of = about(f"{column} is one of {', '.join(values)}")
+            return gxe.ExpectColumnValuesToBeInSet(column=column, value_set=list(values), **of)
+        case AtLeast(column, minimum):
+            of = about(f"{column} is at least {minimum}")
+            return gxe.ExpectColumnValuesToBeBetween(column=column, min_value=minimum, **of)
+        case InOrder(earlier, later):
+            of = about(f"{earlier} is not after {later}", "warning" if foreign else rule.severity)
+            return gxe.ExpectColumnPairValuesAToBeGreaterThanB(
+                column_A=later, column_B=earlier, or_equal=True, ignore_row_if="either_value_is_missing", **of
+            )
+        case Unique(columns):
+            of = about(f"{', '.join(columns)} are unique together")
+            return gxe.ExpectCompoundColumnsToBeUnique(column_list=list(columns), **of)
+        case Never(where, what):
+            return ExpectNoRowsWhere(where=[list(term) for term in where], **about(f"never {what}"))
 
 
-def _result(suite: str, result: Any) -> tuple[str, str, bool]:
-    column = result.expectation_config.kwargs.get("column", "")
-    trouble = result.exception_info or {}
-    raised = [trouble] if "raised_exception" in trouble else list(trouble.values())
-    if any(each.get("raised_exception") for each in raised):
-        raise EvidenceError(f"The expectation on {column or 'the rows'} of {suite} could not be evaluated: {raised[0]}")
-    severity = result.expectation_config.severity
-    return column, str(getattr(severity, "value", severity)), bool(result.success)
+def table_of(files: Sequence[Path], contract: Contract, spark: Callable[[], Any] | None = None) -> Any:
+    """A recorded table: a pandas DataFrame with Arrow types, or, from ``LARGE`` rows on, a Spark DataFrame."""
+    if spark is not None and sum(pq.read_metadata(file).num_rows for file in files) >= LARGE:
+        return spark().read.parquet(*map(str, files))
+    tables = (pq.read_table(file, partitioning=None) for file in files)
+    return to_pandas(pa.concat_tables(tables, promote_options="default"))
 
 
-def _site(folder: Path) -> dict[str, Any]:
-    return {
-        "class_name": "SiteBuilder",
-        "site_index_builder": {"class_name": "DefaultSiteIndexBuilder"},
-        "store_backend": {"class_name": "TupleFilesystemStoreBackend", "base_directory": str(folder)},
-    }
+def to_pandas(table: pa.Table) -> Any:
+    """A DataFrame with Arrow's types, in which null is null and an integer stays one."""
+    import pandas as pd
+
+    return table.to_pandas(types_mapper=pd.ArrowDtype)
+
+
+def names(results: Iterable[Result]) -> list[str]:
+    """The names of results, for messages."""
+    return [result.name for result in results]

@@ -1,0 +1,339 @@
+"""Expectations of our own, written so that others can reuse them: they know nothing of Kafka or of this project.
+
+Both work on pandas and on Spark. Import this module late: Great Expectations takes seconds to import.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
+from typing import Any, ClassVar
+
+import pandas as pd
+from great_expectations.compatibility.pyspark import functions as F  # noqa: N812, TID253  # imported late itself
+from great_expectations.core.metric_domain_types import MetricDomainTypes  # noqa: TID253
+from great_expectations.core.metric_function_types import MetricPartialFunctionTypes  # noqa: TID253
+from great_expectations.execution_engine import PandasExecutionEngine, SparkDFExecutionEngine  # noqa: TID253
+from great_expectations.expectations.expectation import BatchExpectation  # noqa: TID253
+from great_expectations.expectations.metrics.metric_provider import metric_partial, metric_value  # noqa: TID253
+from great_expectations.expectations.metrics.table_metric_provider import TableMetricProvider  # noqa: TID253
+from great_expectations.expectations.registry import get_metric_kwargs  # noqa: TID253
+from great_expectations.render import (  # noqa: TID253
+    LegacyDiagnosticRendererType,
+    LegacyRendererType,
+    RenderedStringTemplateContent,
+    RenderedTableContent,
+)
+from great_expectations.render.renderer.renderer import renderer  # noqa: TID253
+from great_expectations.render.util import num_to_str  # noqa: TID253
+from great_expectations.validator.metric_configuration import MetricConfiguration  # noqa: TID253
+
+COUNT, EXAMPLES = "table.rows_where.count", "table.rows_where.examples"
+NULLS = "table.null_counts"
+TYPES = "table.column_types_by_name"
+MAX_EXAMPLES = 20  # rows that a result shows of those that broke an expectation
+
+# (column, operator) or (column, operator, operand); an operand {"column": name} is another column of the same row.
+Term = Sequence[Any]
+
+_COMPARISONS: Mapping[str, Callable[[Any, Any], Any]] = {
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+
+
+def sentence(where: Sequence[Term]) -> str:
+    """The terms as one condition that a person can read."""
+    return " and ".join(" ".join(map(_word, term)) for term in where)
+
+
+def _word(part: Any) -> str:
+    if isinstance(part, Mapping):
+        return str(part["column"])
+    return ", ".join(map(str, part)) if isinstance(part, list | tuple) else str(part)
+
+
+def _rows(frame: pd.DataFrame, where: Sequence[Term]) -> pd.DataFrame:
+    masks = (_mask(frame, *term) for term in where)
+    return frame[reduce(operator.and_, masks).fillna(False).astype(bool)] if len(frame) else frame
+
+
+def _mask(frame: pd.DataFrame, column: str, relation: str, operand: Any = None) -> pd.Series:
+    values = frame[column]
+    if relation == "is null":
+        return values.isna()
+    if relation == "is not null":
+        return values.notna()
+    if relation in {"in", "not in"}:
+        return values.notna() & (values.isin(operand) == (relation == "in"))
+    other = frame[operand["column"]] if isinstance(operand, Mapping) else operand
+    compared: pd.Series = _COMPARISONS[relation](values, other)
+    known = values.notna() & (other.notna() if isinstance(operand, Mapping) else True)
+    return compared & known
+
+
+def _condition(where: Sequence[Term]) -> Any:
+    return reduce(operator.and_, (_column(*term) for term in where))
+
+
+def _column(column: str, relation: str, operand: Any = None) -> Any:
+    values = F.col(f"`{column}`")
+    if relation == "is null":
+        return values.isNull()
+    if relation == "is not null":
+        return values.isNotNull()
+    if relation in {"in", "not in"}:
+        return values.isin(*operand) if relation == "in" else ~values.isin(*operand)
+    other = F.col(f"`{operand['column']}`") if isinstance(operand, Mapping) else F.lit(operand)
+    return _COMPARISONS[relation](values, other)
+
+
+class RowsWhereCount(TableMetricProvider):  # type: ignore[misc]  # the library ships no types
+    """How many rows satisfy all terms, each as often as ``weight_column`` says. On Spark an aggregate, so that all of
+    a suite are computed in one pass.
+    """
+
+    metric_name = COUNT
+    value_keys = ("where", "weight_column")
+
+    @metric_value(engine=PandasExecutionEngine)  # type: ignore[untyped-decorator]
+    def _pandas(cls, execution_engine: Any, metric_domain_kwargs: Any, metric_value_kwargs: Any, **_: Any) -> int:  # noqa: N805
+        found = _rows(_domain(execution_engine, metric_domain_kwargs), metric_value_kwargs["where"])
+        weight = metric_value_kwargs.get("weight_column")
+        return int(found[weight].sum()) if weight else len(found)
+
+    @metric_partial(  # type: ignore[untyped-decorator]
+        engine=SparkDFExecutionEngine,
+        partial_fn_type=MetricPartialFunctionTypes.AGGREGATE_FN,
+        domain_type=MetricDomainTypes.TABLE,
+    )
+    def _spark(cls, metric_domain_kwargs: Any, metric_value_kwargs: Any, **_: Any) -> Any:  # noqa: N805
+        weight = metric_value_kwargs.get("weight_column")
+        each = F.col(f"`{weight}`") if weight else F.lit(1)
+        counted = F.sum(F.when(_condition(metric_value_kwargs["where"]), each).otherwise(F.lit(0)))
+        return F.coalesce(counted, F.lit(0)), metric_domain_kwargs, {}
+
+
+class RowsWhereExamples(TableMetricProvider):  # type: ignore[misc]
+    """The first rows that satisfy all terms."""
+
+    metric_name = EXAMPLES
+    value_keys = ("where", "show")
+
+    @metric_value(engine=PandasExecutionEngine)  # type: ignore[untyped-decorator]
+    def _pandas(cls, execution_engine: Any, metric_domain_kwargs: Any, metric_value_kwargs: Any, **_: Any) -> Any:  # noqa: N805
+        frame = _domain(execution_engine, metric_domain_kwargs)
+        found = _rows(frame, metric_value_kwargs["where"])[: MAX_EXAMPLES]
+        shown = found[list(metric_value_kwargs.get("show") or frame.columns)].astype(object)
+        return shown.where(shown.notna(), None).to_dict("records")
+
+    @metric_value(engine=SparkDFExecutionEngine)  # type: ignore[untyped-decorator]
+    def _spark(cls, execution_engine: Any, metric_domain_kwargs: Any, metric_value_kwargs: Any, **_: Any) -> Any:  # noqa: N805
+        frame = _domain(execution_engine, metric_domain_kwargs)
+        shown = metric_value_kwargs.get("show") or frame.columns
+        found = frame.filter(_condition(metric_value_kwargs["where"])).select(*(f"`{name}`" for name in shown))
+        return [row.asDict() for row in found.limit(MAX_EXAMPLES).collect()]
+
+
+def _domain(execution_engine: Any, metric_domain_kwargs: Any) -> Any:
+    return execution_engine.get_domain_records(domain_kwargs=metric_domain_kwargs)
+
+
+class ExpectNoRowsWhere(BatchExpectation):  # type: ignore[misc]
+    """Expect that no row of the batch satisfies all of ``where``: a CHECK constraint, told by what it forbids.
+
+    It says in one expectation what else takes a row condition and a second expectation (``done_ns`` is filled where
+    ``outcome`` is ok), and it compares columns of one row. As in SQL a comparison with a null is not satisfied. On
+    Spark all of a suite are one aggregation. Built in are ``UnexpectedRowsExpectation``, which does not work on pandas
+    and runs a query of its own each, and map expectations, which take several metrics each.
+
+    Args:
+        where: terms that a forbidden row satisfies, all of them: ``(column, "is null")``, ``(column, "is not null")``,
+            or ``(column, operator, operand)`` with ``==``, ``!=``, ``<``, ``<=``, ``>``, ``>=``, ``in`` or ``not in``;
+            an operand ``{"column": name}`` is another column.
+        weight_column: where a row stands for several cases, the column that says for how many; may be 0.
+        show: columns of the failing rows that the result shows; all, if not given.
+
+    Example:
+        >>> ExpectNoRowsWhere(where=[["high_watermark", ">", {"column": "log_end_offset"}]])
+    """
+
+    where: list[list[Any]]
+    weight_column: str | None = None
+    show: list[str] | None = None
+
+    success_keys: ClassVar[tuple[str, ...]] = ("where", "weight_column", "show")
+    metric_dependencies: ClassVar[tuple[str, ...]] = ("table.row_count", COUNT)
+
+    def get_validation_dependencies(self, execution_engine: Any = None, runtime_configuration: Any = None) -> Any:
+        """The count, and examples unless only a boolean was asked for: on Spark they are a job of their own."""
+        needed = super().get_validation_dependencies(execution_engine, runtime_configuration)
+        if _wants_rows(runtime_configuration):
+            kwargs = get_metric_kwargs(EXAMPLES, self.configuration, runtime_configuration)
+            domain, values = kwargs["metric_domain_kwargs"], kwargs["metric_value_kwargs"]
+            needed.set_metric_configuration(EXAMPLES, MetricConfiguration(EXAMPLES, domain, values))
+        return needed
+
+    def _validate(self, metrics: Any, runtime_configuration: Any = None, execution_engine: Any = None) -> Any:  # noqa: ARG002
+        rows, found = int(metrics["table.row_count"]), int(metrics[COUNT])
+        result = {"element_count": rows, "observed_value": found, "unexpected_count": found}
+        if found:
+            result |= {"partial_unexpected_list": metrics.get(EXAMPLES) or []}
+        return {"success": found == 0, "result": result}
+
+    @classmethod
+    @renderer(renderer_type=LegacyRendererType.PRESCRIPTIVE)  # type: ignore[untyped-decorator]
+    def _prescriptive_renderer(cls, configuration: Any = None, **_: Any) -> Any:
+        return [_text("There is no row where $where.", {"where": sentence(configuration.kwargs["where"])})]
+
+    @classmethod
+    @renderer(renderer_type=LegacyDiagnosticRendererType.UNEXPECTED_STATEMENT)  # type: ignore[untyped-decorator]
+    def _diagnostic_unexpected_statement_renderer(cls, result: Any = None, **_: Any) -> Any:
+        if _raised(result):
+            return super()._diagnostic_unexpected_statement_renderer(result=result)
+        count, shown = result.result.get("unexpected_count", 0), len(result.result.get("partial_unexpected_list", []))
+        if not count:
+            return []
+        of = {"count": num_to_str(count, use_locale=True, precision=20), "shown": str(shown)}
+        return [_text("\n\n$count found" + (", of which $shown are shown." if shown < count else "."), of)]
+
+    @classmethod
+    @renderer(renderer_type=LegacyDiagnosticRendererType.UNEXPECTED_TABLE)  # type: ignore[untyped-decorator]
+    def _diagnostic_unexpected_table_renderer(cls, result: Any = None, **_: Any) -> Any:
+        rows = (result.result or {}).get("partial_unexpected_list") if result is not None else None
+        if not rows:
+            return None
+        cells = [["" if value is None else str(value) for value in row.values()] for row in rows]
+        return [_table(list(rows[0]), cells)]
+
+
+class NullCounts(TableMetricProvider):  # type: ignore[misc]
+    """How many nulls each of some columns has, in their order; on Spark one aggregate."""
+
+    metric_name = NULLS
+    value_keys = ("columns",)
+
+    @metric_value(engine=PandasExecutionEngine)  # type: ignore[untyped-decorator]
+    def _pandas(cls, execution_engine: Any, metric_domain_kwargs: Any, metric_value_kwargs: Any, **_: Any) -> Any:  # noqa: N805
+        frame = _domain(execution_engine, metric_domain_kwargs)
+        return [int(frame[name].isna().sum()) for name in metric_value_kwargs["columns"]]
+
+    @metric_partial(  # type: ignore[untyped-decorator]
+        engine=SparkDFExecutionEngine,
+        partial_fn_type=MetricPartialFunctionTypes.AGGREGATE_FN,
+        domain_type=MetricDomainTypes.TABLE,
+    )
+    def _spark(cls, metric_domain_kwargs: Any, metric_value_kwargs: Any, **_: Any) -> Any:  # noqa: N805
+        nulls = [F.count_if(F.col(f"`{name}`").isNull()) for name in metric_value_kwargs["columns"]]
+        return F.array(*nulls), metric_domain_kwargs, {}
+
+
+class ExpectColumnsToNotBeNull(BatchExpectation):  # type: ignore[misc]
+    """Expect that none of several columns has a null: ``ExpectColumnValuesToNotBeNull`` for all required columns of a
+    table at once, with one metric in place of three for each column.
+
+    Args:
+        columns: the columns that must be filled.
+    """
+
+    columns: list[str]
+
+    success_keys: ClassVar[tuple[str, ...]] = ("columns",)
+    metric_dependencies: ClassVar[tuple[str, ...]] = ("table.row_count", NULLS)
+
+    def _validate(self, metrics: Any, runtime_configuration: Any = None, execution_engine: Any = None) -> Any:  # noqa: ARG002
+        nulls = {name: int(count) for name, count in zip(self.columns, metrics[NULLS], strict=True) if count}
+        observed = ", ".join(f"{name}: {count:,}" for name, count in nulls.items()) or 0
+        result = {"element_count": int(metrics["table.row_count"]), "observed_value": observed, "details": nulls}
+        return {"success": not nulls, "result": result}
+
+    @classmethod
+    @renderer(renderer_type=LegacyRendererType.PRESCRIPTIVE)  # type: ignore[untyped-decorator]
+    def _prescriptive_renderer(cls, configuration: Any = None, **_: Any) -> Any:
+        return [_text("No null in $columns.", {"columns": ", ".join(configuration.kwargs["columns"])})]
+
+
+class ColumnTypes(TableMetricProvider):  # type: ignore[misc]
+    """The type of each column in Arrow's words: column → type."""
+
+    metric_name = TYPES
+
+    @metric_value(engine=PandasExecutionEngine)  # type: ignore[untyped-decorator]
+    def _pandas(cls, execution_engine: Any, metric_domain_kwargs: Any, **_: Any) -> Any:  # noqa: N805
+        frame = _domain(execution_engine, metric_domain_kwargs)
+        return {name: str(getattr(kind, "pyarrow_dtype", kind)) for name, kind in frame.dtypes.items()}
+
+    @metric_value(engine=SparkDFExecutionEngine)  # type: ignore[untyped-decorator]
+    def _spark(cls, execution_engine: Any, metric_domain_kwargs: Any, **_: Any) -> Any:  # noqa: N805
+        frame = _domain(execution_engine, metric_domain_kwargs)
+        return {name: _arrow_name(kind) for name, kind in frame.dtypes}
+
+
+_ARROW_NAMES = {"tinyint": "int8", "smallint": "int16", "int": "int32", "bigint": "int64", "boolean": "bool"}
+
+
+def _arrow_name(spark_type: str) -> str:
+    if spark_type.startswith("array<"):
+        return f"list<{_arrow_name(spark_type.removeprefix('array<').removesuffix('>'))}>"
+    return _ARROW_NAMES.get(spark_type, spark_type)
+
+
+class ExpectColumnsToHaveTypes(BatchExpectation):  # type: ignore[misc]
+    """Expect that the batch has these columns with these types, and no others. Types are named as Arrow names them
+    (``int64``, ``double``, ``list<int32>``), so that one declaration holds on Spark and on pandas with Arrow types;
+    built-in ones name each engine's own types.
+
+    Args:
+        types: column → type.
+        optional: columns of ``types`` that may be missing.
+    """
+
+    types: dict[str, str]
+    optional: list[str] = []  # noqa: RUF012  # a field of a model, which copies it
+
+    success_keys: ClassVar[tuple[str, ...]] = ("types", "optional")
+    metric_dependencies: ClassVar[tuple[str, ...]] = (TYPES,)
+
+    def _validate(self, metrics: Any, runtime_configuration: Any = None, execution_engine: Any = None) -> Any:  # noqa: ARG002
+        found = {name: kind.replace("item: ", "").replace("element: ", "") for name, kind in metrics[TYPES].items()}
+        wrong = [f"{name} is missing" for name in self.types if name not in found and name not in self.optional]
+        wrong += [
+            f"{name} is {kind}, not {self.types[name]}"
+            for name, kind in found.items()
+            if name in self.types and kind != self.types[name]
+        ]
+        wrong += [f"{name} is not declared" for name in found if name not in self.types]
+        return {"success": not wrong, "result": {"observed_value": "; ".join(wrong) or "as declared"}}
+
+    @classmethod
+    @renderer(renderer_type=LegacyRendererType.PRESCRIPTIVE)  # type: ignore[untyped-decorator]
+    def _prescriptive_renderer(cls, configuration: Any = None, **_: Any) -> Any:
+        types = configuration.kwargs["types"]
+        return [_text("Columns: $types.", {"types": ", ".join(f"{name} {kind}" for name, kind in types.items())})]
+
+
+def _wants_rows(runtime_configuration: Any) -> bool:
+    wanted = (runtime_configuration or {}).get("result_format", "BASIC")
+    return (wanted.get("result_format") if isinstance(wanted, Mapping) else wanted) != "BOOLEAN_ONLY"
+
+
+def _raised(result: Any) -> bool:
+    trouble = result.exception_info or {}
+    each = [trouble] if "raised_exception" in trouble else list(trouble.values())
+    return any(one.get("raised_exception") for one in each)
+
+
+def _text(template: str, params: Mapping[str, Any]) -> Any:
+    return RenderedStringTemplateContent(
+        content_block_type="string_template", string_template={"template": template, "params": dict(params)}
+    )
+
+
+def _table(header: list[str], cells: list[list[str]]) -> Any:
+    styling = {"body": {"classes": ["table-bordered", "table-sm", "mt-3"]}}
+    return RenderedTableContent(content_block_type="table", table=cells, header_row=header, styling=styling)

@@ -1,0 +1,70 @@
+"""Parts of a Checkpoint that Great Expectations lets one replace. Import this module late: it imports the library."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, Literal
+
+from great_expectations import ValidationDefinition  # noqa: TID253  # this module is imported late
+from great_expectations.checkpoint.actions import ValidationAction  # noqa: TID253
+from great_expectations.compatibility.pydantic import PrivateAttr  # noqa: TID253
+from great_expectations.render.view import DefaultJinjaPageView  # noqa: TID253
+
+
+class Validation(ValidationDefinition):  # type: ignore[misc]  # the library ships no types
+    """A ValidationDefinition that holds its DataFrame: a Checkpoint passes the same parameters to all of its own.
+
+    On Spark only failures are looked at again, row by row, as each example is a job of its own.
+    """
+
+    _frame: Any = PrivateAttr(default=None)
+
+    def hold(self, frame: Any) -> None:
+        """The DataFrame, of pandas or Spark, that the suite is run on."""
+        self._frame = frame
+
+    def run(self, *, batch_parameters: Any = None, result_format: Any = "SUMMARY", **options: Any) -> Any:  # noqa: ARG002
+        """As the base class does it, on the DataFrame that is held."""
+        given = {"dataframe": self._frame}
+        if not hasattr(self._frame, "iloc"):
+            quick = super().run(batch_parameters=given, result_format="BOOLEAN_ONLY", **options)
+            if quick.success:
+                return quick
+        return super().run(batch_parameters=given, result_format=result_format, **options)
+
+
+class Publish(ValidationAction):  # type: ignore[misc]
+    """Renders the results of a Checkpoint's run and the index, once; ``UpdateDataDocsAction`` renders the index again
+    for each suite.
+    """
+
+    type: Literal["publish"] = "publish"
+    name: str = "publish"
+
+    def run(self, checkpoint_result: Any, action_context: Any = None) -> dict[str, Any]:  # noqa: ARG002
+        """Build the pages of these results; pages of earlier results stay."""
+        self._data_context.build_data_docs(resource_identifiers=list(checkpoint_result.run_results))
+        return {}
+
+
+class PageView(DefaultJinjaPageView):  # type: ignore[misc]
+    """The page of one result, with templates that are compiled once in a process."""
+
+    def __init__(self, custom_styles_directory: Any = None, custom_views_directory: Any = None) -> None:
+        super().__init__(custom_styles_directory, custom_views_directory)
+        self.env = _shared(self).env
+
+    def _get_template(self, template_str: str) -> Any:
+        return super()._get_template(template_str)
+
+
+@cache
+def _first(_: type) -> list[Any]:
+    return []
+
+
+def _shared(view: Any) -> Any:
+    kept = _first(type(view))
+    if not kept:
+        kept.append(view)
+    return kept[0]
