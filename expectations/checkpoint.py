@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -18,7 +18,7 @@ from history.errors import EvidenceError
 
 SITE = "verdict"
 RESULTS = "results"  # beside the site's pages: each suite's result as JSON, which a later run's index names too
-KEPT_RESULTS = 200  # that the index names, newest first
+KEPT_RESULTS = 60  # that the index names, newest first
 
 _CURRENT = Lock()  # Great Expectations has one current context in a process; runs are judged side by side
 
@@ -64,15 +64,11 @@ def _run(suites: Sequence[Suite], data_docs: Path) -> list[Result]:
     gx, parts = _library()
     context = gx.get_context(mode="ephemeral", project_config=_project(data_docs))
     context.variables.progress_bars = {"globally": False}
-    sources = {False: context.data_sources.add_pandas("tables")}
+    batches = _batches(context, suites)
     validations = []
     for suite in suites:
-        spark = not hasattr(suite.frame, "iloc")
-        if spark and True not in sources:
-            sources[True] = context.data_sources.add_spark("large tables", persist=False)
-        batch = sources[spark].add_dataframe_asset(suite.name).add_batch_definition_whole_dataframe("whole")
         added = context.suites.add(gx.ExpectationSuite(name=suite.name, expectations=list(suite.expectations)))
-        validation = parts.Validation(name=suite.name, data=batch, suite=added)
+        validation = parts.Validation(name=suite.name, data=batches[is_spark(suite.frame)], suite=added)
         validation.hold(suite.frame)
         context.validation_definitions.add(validation)
         validations.append(validation)  # what a store gives back is of the library's own class
@@ -82,6 +78,22 @@ def _run(suites: Sequence[Suite], data_docs: Path) -> list[Result]:
     return [
         _result(validated.suite_name, result) for validated in done.run_results.values() for result in validated.results
     ]
+
+
+def _batches(context: Any, suites: Sequence[Suite]) -> dict[bool, Any]:
+    """Whether a suite's frame is Spark's → a batch definition. One for all, as each takes a while to be added."""
+    add = {False: context.data_sources.add_pandas, True: context.data_sources.add_spark}
+    return {
+        spark: add[spark]("spark" if spark else "pandas")
+        .add_dataframe_asset("table")
+        .add_batch_definition_whole_dataframe("whole")
+        for spark in sorted({is_spark(suite.frame) for suite in suites})
+    }
+
+
+def is_spark(frame: Any) -> bool:
+    """Whether a DataFrame is Spark's."""
+    return not hasattr(frame, "iloc")
 
 
 def _result(suite: str, result: Any) -> Result:
@@ -111,12 +123,16 @@ def _project(data_docs: Path) -> Any:
         "class_name": "SiteBuilder",
         "store_backend": _files(data_docs),
         "show_how_to_buttons": False,
-        "site_index_builder": {"class_name": "DefaultSiteIndexBuilder", "validation_results_limit": KEPT_RESULTS},
+        "site_index_builder": {
+            "class_name": "DefaultSiteIndexBuilder",
+            "validation_results_limit": KEPT_RESULTS,
+            "view": _view("IndexView"),
+        },
         # A suite's own page says nothing that its results do not, and takes as long to render.
         "site_section_builders": {
             "expectations": "none",
             "profiling": "none",
-            "validations": {"view": {"module_name": "expectations.data_docs", "class_name": "PageView"}},
+            "validations": {"view": _view("PageView")},
         },
     }
     stores.data_docs_sites = {SITE: site}
@@ -125,6 +141,10 @@ def _project(data_docs: Path) -> Any:
 
 def _files(folder: Path) -> dict[str, str]:
     return {"class_name": "TupleFilesystemStoreBackend", "base_directory": str(folder)}
+
+
+def _view(name: str) -> dict[str, str]:
+    return {"module_name": "expectations.data_docs", "class_name": name}
 
 
 @cache
@@ -136,8 +156,3 @@ def _library() -> tuple[Any, Any]:
     from expectations import data_docs
 
     return gx, data_docs
-
-
-def only_failed(results: Sequence[Result]) -> Iterator[Result]:
-    """The results of expectations that were not met."""
-    return (result for result in results if not result.met)

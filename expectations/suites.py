@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -261,9 +261,7 @@ def contract_suite(contract: Contract, frame: Any, *, foreign: bool = False) -> 
 
 
 def _expectation(rule: Rule, *, foreign: bool) -> Any:
-    from great_expectations import expectations as gxe
-
-    from expectations.custom import ExpectNoRowsWhere
+    from expectations import custom
 
     def about(name: str, severity: str = rule.severity) -> dict[str, Any]:
         said = f"{name[0].upper()}{name[1:]}."
@@ -272,20 +270,20 @@ def _expectation(rule: Rule, *, foreign: bool) -> Any:
     match rule:
         case OneOf(column, values):
             of = about(f"{column} is one of {', '.join(values)}")
-            return gxe.ExpectColumnValuesToBeInSet(column=column, value_set=list(values), **of)
+            return custom.ExpectValuesInSet(column=column, value_set=list(values), **of)
         case AtLeast(column, minimum):
             of = about(f"{column} is at least {minimum}")
-            return gxe.ExpectColumnValuesToBeBetween(column=column, min_value=minimum, **of)
+            return custom.ExpectValuesBetween(column=column, min_value=minimum, **of)
         case InOrder(earlier, later):
             of = about(f"{earlier} is not after {later}", "warning" if foreign else rule.severity)
-            return gxe.ExpectColumnPairValuesAToBeGreaterThanB(
+            return custom.ExpectPairInOrder(
                 column_A=later, column_B=earlier, or_equal=True, ignore_row_if="either_value_is_missing", **of
             )
         case Unique(columns):
             of = about(f"{', '.join(columns)} are unique together")
-            return gxe.ExpectCompoundColumnsToBeUnique(column_list=list(columns), **of)
+            return custom.ExpectUniqueTogether(column_list=list(columns), **of)
         case Never(where, what):
-            return ExpectNoRowsWhere(where=[list(term) for term in where], **about(f"never {what}"))
+            return custom.ExpectNoRowsWhere(where=[list(term) for term in where], **about(f"never {what}"))
 
 
 def table_of(files: Sequence[Path], contract: Contract, spark: Callable[[], Any] | None = None) -> Any:
@@ -301,8 +299,3 @@ def to_pandas(table: pa.Table) -> Any:
     import pandas as pd
 
     return table.to_pandas(types_mapper=pd.ArrowDtype)
-
-
-def names(results: Iterable[Result]) -> list[str]:
-    """The names of results, for messages."""
-    return [result.name for result in results]
