@@ -11,30 +11,31 @@ from functools import reduce
 from typing import Any, ClassVar
 
 import pandas as pd
-from great_expectations.compatibility.pyspark import functions as F  # noqa: N812, TID253  # imported late itself
-from great_expectations.compatibility.pydantic import PrivateAttr  # noqa: TID253
-from great_expectations.core.metric_domain_types import MetricDomainTypes  # noqa: TID253
-from great_expectations.core.metric_function_types import MetricPartialFunctionTypes  # noqa: TID253
-from great_expectations.execution_engine import PandasExecutionEngine, SparkDFExecutionEngine  # noqa: TID253
-from great_expectations.expectations import (  # noqa: TID253
+import pyarrow as pa
+from great_expectations.compatibility.pydantic import PrivateAttr
+from great_expectations.compatibility.pyspark import functions as F  # noqa: N812  # the name that Spark's own pages use
+from great_expectations.core.metric_domain_types import MetricDomainTypes
+from great_expectations.core.metric_function_types import MetricPartialFunctionTypes
+from great_expectations.execution_engine import PandasExecutionEngine, SparkDFExecutionEngine
+from great_expectations.expectations import (
     ExpectColumnPairValuesAToBeGreaterThanB,
     ExpectColumnValuesToBeBetween,
     ExpectColumnValuesToBeInSet,
     ExpectCompoundColumnsToBeUnique,
 )
-from great_expectations.expectations.expectation import BatchExpectation  # noqa: TID253
-from great_expectations.expectations.metrics.metric_provider import metric_partial, metric_value  # noqa: TID253
-from great_expectations.expectations.metrics.table_metric_provider import TableMetricProvider  # noqa: TID253
-from great_expectations.expectations.registry import get_metric_kwargs  # noqa: TID253
-from great_expectations.render import (  # noqa: TID253
+from great_expectations.expectations.expectation import BatchExpectation
+from great_expectations.expectations.metrics.metric_provider import metric_partial, metric_value
+from great_expectations.expectations.metrics.table_metric_provider import TableMetricProvider
+from great_expectations.expectations.registry import get_metric_kwargs
+from great_expectations.render import (
     LegacyDiagnosticRendererType,
     LegacyRendererType,
     RenderedStringTemplateContent,
     RenderedTableContent,
 )
-from great_expectations.render.renderer.renderer import renderer  # noqa: TID253
-from great_expectations.render.util import num_to_str  # noqa: TID253
-from great_expectations.validator.metric_configuration import MetricConfiguration  # noqa: TID253
+from great_expectations.render.renderer.renderer import renderer
+from great_expectations.render.util import num_to_str
+from great_expectations.validator.metric_configuration import MetricConfiguration
 
 COUNTS, EXAMPLES = "table.rows_where", "table.rows_where.examples"
 NULLS = "table.null_counts"
@@ -114,10 +115,8 @@ class RowsWhere(TableMetricProvider):  # type: ignore[misc]  # the library ships
         found = _rows(frame, metric_value_kwargs["where"])
         weight = metric_value_kwargs.get("weight_column")
         counted = int(found[weight].sum()) if weight else len(found)
-        if not len(found):
-            return [len(frame), counted, []]
-        shown = found[:MAX_EXAMPLES][list(metric_value_kwargs.get("show") or frame.columns)].astype(object)
-        return [len(frame), counted, shown.where(shown.notna(), None).to_dict("records")]
+        shown = found[:MAX_EXAMPLES][list(metric_value_kwargs.get("show") or frame.columns)]
+        return [len(frame), counted, pa.Table.from_pandas(shown, preserve_index=False).to_pylist() if counted else []]
 
     @metric_partial(  # type: ignore[untyped-decorator]
         engine=SparkDFExecutionEngine,

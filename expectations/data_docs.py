@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from great_expectations import ValidationDefinition  # noqa: TID253  # this module is imported late
-from great_expectations.checkpoint.actions import ValidationAction  # noqa: TID253
-from great_expectations.compatibility.pydantic import PrivateAttr  # noqa: TID253
-from great_expectations.core.freshness_diagnostics import ValidationDefinitionFreshnessDiagnostics  # noqa: TID253
-from great_expectations.render.view import DefaultJinjaIndexPageView, DefaultJinjaPageView  # noqa: TID253
+from great_expectations import ValidationDefinition
+from great_expectations.checkpoint.actions import ValidationAction
+from great_expectations.compatibility.pydantic import PrivateAttr
+from great_expectations.core.freshness_diagnostics import ValidationDefinitionFreshnessDiagnostics
+from great_expectations.render.view import DefaultJinjaIndexPageView, DefaultJinjaPageView
 
 
 class Validation(ValidationDefinition):  # type: ignore[misc]  # the library ships no types
@@ -56,7 +56,7 @@ class PageView(DefaultJinjaPageView):  # type: ignore[misc]
 
     def __init__(self, custom_styles_directory: Any = None, custom_views_directory: Any = None) -> None:
         super().__init__(custom_styles_directory, custom_views_directory)
-        self.env = _environment(type(self), self.env)
+        self.env: Any = _environment(type(self), self.env)
 
 
 class IndexView(DefaultJinjaIndexPageView):  # type: ignore[misc]
@@ -64,7 +64,7 @@ class IndexView(DefaultJinjaIndexPageView):  # type: ignore[misc]
 
     def __init__(self, custom_styles_directory: Any = None, custom_views_directory: Any = None) -> None:
         super().__init__(custom_styles_directory, custom_views_directory)
-        self.env = _environment(type(self), self.env)
+        self.env: Any = _environment(type(self), self.env)
 
 
 _ENVIRONMENTS: dict[type, Any] = {}

@@ -57,6 +57,7 @@ class Outcome:
 
 def validate(
     evidence: Sequence[Item],
+    *,
     anomalies: pa.Table | None,
     anomaly_counts: pa.Table | None,
     invariants: pa.Table | None,
@@ -169,18 +170,19 @@ def _anomalies(
 ) -> Suite:
     from expectations.custom import ExpectNoRowsWhere
 
-    expectations = [
-        ExpectNoRowsWhere(
+    def expectation(name: str, severity: str) -> Any:
+        why = f"Permitted to some producers: {permitted[name]}." if name in permitted else f"Promised by {setting}."
+        return ExpectNoRowsWhere(
             where=[["anomaly", "==", name], ["allowed", "==", False]],
             weight_column="cases",
             show=["topic", "partition", "offset", "producer_id", "seq", "explanation"],
             severity=severity_of(severity),
             description=f"{name} ({severity}): no case" + (" that is not permitted." if name in permitted else "."),
-            notes=f"Permitted to some producers: {permitted[name]}." if name in permitted else f"Promised by {setting}.",
+            notes=why,
             meta={"name": name},
         )
-        for name, severity in severities.items()
-    ]
+
+    expectations = [expectation(name, severity) for name, severity in severities.items()]
     return Suite(ANOMALIES, to_pandas(cases(counts, examples)), expectations)
 
 
@@ -218,18 +220,18 @@ def _invariants(invariants: pa.Table, setting: str) -> Suite:
             meta={"name": "invariants"},
         )
     ]
-    for row in sorted(invariants.to_pylist(), key=lambda row: int(row["invariant"][1:])):
-        expectations.append(
-            ExpectNoRowsWhere(
-                where=[["invariant", "==", row["invariant"]], ["violations", ">", 0]],
-                weight_column="violations",
-                show=["checked", "violations", "reason", "evidence"],
-                severity=severity_of(row["severity"]),
-                description=f"{row['invariant']} ({row['severity']}): {row['title']}",
-                notes=f"Holds under {setting}.",
-                meta={"name": row["invariant"]},
-            )
+    expectations += [
+        ExpectNoRowsWhere(
+            where=[["invariant", "==", row["invariant"]], ["violations", ">", 0]],
+            weight_column="violations",
+            show=["checked", "violations", "reason", "evidence"],
+            severity=severity_of(row["severity"]),
+            description=f"{row['invariant']} ({row['severity']}): {row['title']}.",
+            notes=f"Holds under {setting}.",
+            meta={"name": row["invariant"]},
         )
+        for row in sorted(invariants.to_pylist(), key=lambda row: int(row["invariant"][1:]))
+    ]
     return Suite(INVARIANTS, to_pandas(invariants), expectations)
 
 
@@ -252,7 +254,7 @@ def contract_suite(contract: Contract, frame: Any, *, foreign: bool = False) -> 
             columns=contract.required,
             severity="critical",
             description="No null in " + ", ".join(contract.required) + ".",
-            notes="A null says «not seen»; these are known when a row is written.",
+            notes="A null says not seen; these are known when a row is written.",
             meta={"name": "nulls in required columns"},
         ),
         *(_expectation(rule, foreign=foreign) for rule in contract.rules),
@@ -287,11 +289,17 @@ def _expectation(rule: Rule, *, foreign: bool) -> Any:
 
 
 def table_of(files: Sequence[Path], contract: Contract, spark: Callable[[], Any] | None = None) -> Any:
-    """A recorded table: a pandas DataFrame with Arrow types, or, from ``LARGE`` rows on, a Spark DataFrame."""
+    """A recorded table from readable files: a pandas DataFrame with Arrow types, or, from ``LARGE`` rows on, a Spark
+    DataFrame. Optional columns that no file has are null.
+    """
     if spark is not None and sum(pq.read_metadata(file).num_rows for file in files) >= LARGE:
-        return spark().read.parquet(*map(str, files))
-    tables = (pq.read_table(file, partitioning=None) for file in files)
-    return to_pandas(pa.concat_tables(tables, promote_options="default"))
+        from pyspark.sql.pandas.types import from_arrow_schema
+
+        return spark().read.schema(from_arrow_schema(contract.schema)).parquet(*map(str, files))
+    table = pa.concat_tables((pq.read_table(file, partitioning=None) for file in files), promote_options="default")
+    for name in set(contract.optional) - set(table.column_names):
+        table = table.append_column(name, pa.nulls(table.num_rows, contract.schema.field(name).type))
+    return to_pandas(table)
 
 
 def to_pandas(table: pa.Table) -> Any:
