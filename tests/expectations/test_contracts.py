@@ -48,7 +48,7 @@ TABLES = {
             "transaction is at least 0": 1,
             "producer_id, seq are unique together": 2,
             "sent_ns is not after done_ns": 1,
-            "never an error of an acknowledged send": 1,
+            "never an acknowledged send with an error": 1,
             "never an acknowledged send without the time of its answer": 1,
             "never an acknowledged send to a partition below 0": 1,
         },
@@ -126,8 +126,14 @@ TABLES = {
         },
     ),
     "offsets": (
-        [captured(), captured(capture="before"), captured(sent_ns=S + 1), captured(sent_ns=S + 2, high_watermark=None)]
-        + [captured(sent_ns=S + 3), captured(sent_ns=S + 3)],
+        [
+            captured(),
+            captured(capture="before"),
+            captured(sent_ns=S + 1),
+            captured(sent_ns=S + 2, high_watermark=None),
+            captured(sent_ns=S + 3),
+            captured(sent_ns=S + 3),
+        ],
         {
             "never an answer without a high watermark": 1,
             "capture, broker_id, topic, partition, sent_ns are unique together": 2,
@@ -144,8 +150,13 @@ TABLES = {
         {"value is at least 0": 1, "t_ns, label, source, name are unique together": 2},
     ),
     "imported": (
-        [NAMED, NAMED | {"seq": 1, "operation": None}, NAMED | {"seq": 2, "operation": -1}]
-        + [NAMED | {"seq": 3}, NAMED | {"seq": 3, "partition": 1}],
+        [
+            NAMED,
+            NAMED | {"seq": 1, "operation": None},
+            NAMED | {"seq": 2, "operation": -1},
+            NAMED | {"seq": 3},
+            NAMED | {"seq": 3, "partition": 1},
+        ],
         {"operation is at least 0": 1, "producer_id, seq are unique together": 2},
     ),
 }
