@@ -283,7 +283,7 @@ def _expectation(rule: Rule, *, foreign: bool) -> Any:
             )
         case Unique(columns):
             of = about(f"{', '.join(columns)} are unique together")
-            return custom.ExpectUniqueTogether(column_list=list(columns), **of)
+            return custom.ExpectUniqueTogether(columns=list(columns), **of)
         case Never(where, what):
             return custom.ExpectNoRowsWhere(where=[list(term) for term in where], **about(f"never {what}"))
 
