@@ -126,13 +126,14 @@ def _project(data_docs: Path) -> Any:
         "site_index_builder": {
             "class_name": "DefaultSiteIndexBuilder",
             "validation_results_limit": KEPT_RESULTS,
-            "view": _view("IndexView"),
+            "renderer": _own("IndexContent"),
+            "view": _own("IndexView"),
         },
         # A suite's own page says nothing that its results do not, and takes as long to render.
         "site_section_builders": {
             "expectations": "none",
             "profiling": "none",
-            "validations": {"view": _view("PageView")},
+            "validations": {"view": _own("PageView")},
         },
     }
     stores.data_docs_sites = {SITE: site}
@@ -143,7 +144,7 @@ def _files(folder: Path) -> dict[str, str]:
     return {"class_name": "TupleFilesystemStoreBackend", "base_directory": str(folder)}
 
 
-def _view(name: str) -> dict[str, str]:
+def _own(name: str) -> dict[str, str]:
     return {"module_name": "expectations.data_docs", "class_name": name}
 
 

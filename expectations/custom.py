@@ -359,9 +359,11 @@ def _examples(result: Any) -> Any:
     rows = (result.result or {}).get("partial_unexpected_list") if result is not None else None
     if not rows:
         return None
-    cells = [["" if value is None else str(value) for value in row.values()] for row in rows]
+    kwargs = result.expectation_config.kwargs
+    names = kwargs.get("show") or kwargs.get("columns") or list(rows[0])  # a stored result sorts them
+    cells = [["" if row.get(name) is None else str(row[name]) for name in names] for row in rows]
     styling = {"body": {"classes": ["table-bordered", "table-sm", "mt-3"]}}
-    return [RenderedTableContent(content_block_type="table", table=cells, header_row=list(rows[0]), styling=styling)]
+    return [RenderedTableContent(content_block_type="table", table=cells, header_row=list(names), styling=styling)]
 
 
 class ExpectValuesInSet(Once, ExpectColumnValuesToBeInSet):  # type: ignore[misc]

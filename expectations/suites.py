@@ -153,8 +153,7 @@ def _evidence(items: Sequence[Item]) -> Suite:
         gxe.ExpectColumnValuesToBeNull(
             column="missing",
             severity="critical",
-            description="Nothing is missing of: " + ", ".join(item for item, _ in items) + ".",
-            notes=why,
+            description=f"Nothing is missing of: {', '.join(item for item, _ in items)}. {why}",
             meta={"name": "missing"},
         ),
     ]
@@ -177,8 +176,7 @@ def _anomalies(
             weight_column="cases",
             show=["topic", "partition", "offset", "producer_id", "seq", "explanation"],
             severity=severity_of(severity),
-            description=f"{name} ({severity}): no case" + (" that is not permitted." if name in permitted else "."),
-            notes=why,
+            description=f"{name} ({severity}): no case{' but permitted ones' if name in permitted else ''}. {why}",
             meta={"name": name},
         )
 
@@ -226,8 +224,7 @@ def _invariants(invariants: pa.Table, setting: str) -> Suite:
             weight_column="violations",
             show=["checked", "violations", "reason", "evidence"],
             severity=severity_of(row["severity"]),
-            description=f"{row['invariant']} ({row['severity']}): {row['title']}.",
-            notes=f"Holds under {setting}.",
+            description=f"{row['invariant']} ({row['severity']}): {row['title']}. Holds under {setting}.",
             meta={"name": row["invariant"]},
         )
         for row in sorted(invariants.to_pylist(), key=lambda row: int(row["invariant"][1:]))
@@ -246,15 +243,13 @@ def contract_suite(contract: Contract, frame: Any, *, foreign: bool = False) -> 
             types=contract.types,
             optional=contract.optional,
             severity="critical",
-            description="Columns and types are those of the run folder's format.",
-            notes="docs/run-folder.md",
+            description="Columns and types are those of the run folder's format (critical).",
             meta={"name": "columns and types"},
         ),
         ExpectColumnsToNotBeNull(
             columns=contract.required,
             severity="critical",
-            description="No null in " + ", ".join(contract.required) + ".",
-            notes="A null says not seen; these are known when a row is written.",
+            description=f"No null in {', '.join(contract.required)} (critical). They are known when a row is written.",
             meta={"name": "nulls in required columns"},
         ),
         *(_expectation(rule, foreign=foreign) for rule in contract.rules),
@@ -266,8 +261,8 @@ def _expectation(rule: Rule, *, foreign: bool) -> Any:
     from expectations import custom
 
     def about(name: str, severity: str = rule.severity) -> dict[str, Any]:
-        said = f"{name[0].upper()}{name[1:]}."
-        return {"severity": severity, "description": said, "notes": f"{rule.why}.", "meta": {"name": name}}
+        said, why = (f"{text[0].upper()}{text[1:]}" for text in (name, rule.why))
+        return {"severity": severity, "description": f"{said} ({severity}). {why}.", "meta": {"name": name}}
 
     match rule:
         case OneOf(column, values):
