@@ -23,7 +23,7 @@ ANSWERED, SILENT = ["error", "is null"], ["error", "is not null"]
 
 @dataclass(frozen=True)
 class OneOf:
-    """Every value of a column is one of these; null counts as none of them where the column is required."""
+    """Every value of a column is one of these, or null."""
 
     column: str
     values: tuple[str, ...]

@@ -17,11 +17,6 @@ from great_expectations.compatibility.pyspark import functions as F  # noqa: N81
 from great_expectations.core.metric_domain_types import MetricDomainTypes
 from great_expectations.core.metric_function_types import MetricPartialFunctionTypes
 from great_expectations.execution_engine import PandasExecutionEngine, SparkDFExecutionEngine
-from great_expectations.expectations import (
-    ExpectColumnPairValuesAToBeGreaterThanB,
-    ExpectColumnValuesToBeBetween,
-    ExpectColumnValuesToBeInSet,
-)
 from great_expectations.expectations.expectation import BatchExpectation
 from great_expectations.expectations.metrics.metric_provider import metric_partial, metric_value
 from great_expectations.expectations.metrics.table_metric_provider import TableMetricProvider
@@ -221,8 +216,8 @@ class ExpectNoRowsWhere(Once, BatchExpectation):  # type: ignore[misc]
         count, shown = result.result.get("unexpected_count", 0), len(result.result.get("partial_unexpected_list", []))
         if not count:
             return []
-        of = {"count": num_to_str(count, use_locale=True, precision=20), "shown": str(shown)}
-        return [_text("\n\n$count found" + (", of which $shown are shown." if shown < count else "."), of)]
+        said = "\n\n$count found" + ("; the first of them:" if shown < count else ":")
+        return [_text(said, {"count": num_to_str(count, use_locale=True, precision=20)})]
 
     @classmethod
     @renderer(renderer_type=LegacyDiagnosticRendererType.UNEXPECTED_TABLE)  # type: ignore[untyped-decorator]
@@ -364,24 +359,6 @@ def _examples(result: Any) -> Any:
     cells = [["" if row.get(name) is None else str(row[name]) for name in names] for row in rows]
     styling = {"body": {"classes": ["table-bordered", "table-sm", "mt-3"]}}
     return [RenderedTableContent(content_block_type="table", table=cells, header_row=list(names), styling=styling)]
-
-
-class ExpectValuesInSet(Once, ExpectColumnValuesToBeInSet):  # type: ignore[misc]
-    """``ExpectColumnValuesToBeInSet``, faster."""
-
-    _written: Any = PrivateAttr(default=None)
-
-
-class ExpectValuesBetween(Once, ExpectColumnValuesToBeBetween):  # type: ignore[misc]
-    """``ExpectColumnValuesToBeBetween``, faster."""
-
-    _written: Any = PrivateAttr(default=None)
-
-
-class ExpectPairInOrder(Once, ExpectColumnPairValuesAToBeGreaterThanB):  # type: ignore[misc]
-    """``ExpectColumnPairValuesAToBeGreaterThanB``, faster."""
-
-    _written: Any = PrivateAttr(default=None)
 
 
 class DuplicatedRows(TableMetricProvider):  # type: ignore[misc]

@@ -71,7 +71,7 @@ class PageView(DefaultJinjaPageView):  # type: ignore[misc]
 
     def render(self, document: Any, template: Any = None, **options: Any) -> str:
         """The page as HTML."""
-        page = _FETCHED.sub("", super().render(document, template, **options))
+        page = _TO_SUITE.sub(r"\1", _FETCHED.sub("", super().render(document, template, **options)))
         return str(page).replace("</head>", f"<style>{_STYLE}</style></head>", 1)
 
 
@@ -100,15 +100,17 @@ class IndexView:
             for link in document
         )
         return (
-            f"<!doctype html><html lang='en'><head><meta charset='utf-8'><title>Data Docs</title><style>{_STYLE}</style>"
-            "</head><body><h1>Results of the expectations</h1><p>Each time this run was judged, newest first. A suite is "
-            "met if every expectation in it is; the verdict counts the critical ones.</p>"
+            "<!doctype html><html lang='en'><head><meta charset='utf-8'><title>Data Docs</title>"
+            f"<style>{_STYLE}</style></head><body><h1>Results of the expectations</h1>"
+            "<p>Each time this run was judged, newest first. A suite is met if every expectation in it is; the verdict "
+            "counts the critical ones.</p>"
             f"<table><tr><th>Judged</th><th>Suite</th><th>Expectations</th></tr>{lines}</table></body></html>"
         )
 
 
 _ENVIRONMENTS: dict[type, Any] = {}
 _FETCHED = re.compile(r"<script\b.*?</script>|<link\b[^>]*>|<footer\b.*?</footer>|<img\b[^>]*>", re.DOTALL)
+_TO_SUITE = re.compile(r'<a\b[^>]*href="[^"]*/expectations/[^"]*"[^>]*>(.*?)</a>', re.DOTALL)  # a page that is not made
 _STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; margin: 1.5rem; max-width: 75rem }
 table { border-collapse: collapse; margin: .5rem 0 }

@@ -260,27 +260,26 @@ def contract_suite(contract: Contract, frame: Any, *, foreign: bool = False) -> 
 def _expectation(rule: Rule, *, foreign: bool) -> Any:
     from expectations import custom
 
-    def about(name: str, severity: str = rule.severity) -> dict[str, Any]:
+    def about(name: str, severity: str) -> dict[str, Any]:
         said, why = (f"{text[0].upper()}{text[1:]}" for text in (name, rule.why))
         return {"severity": severity, "description": f"{said} ({severity}). {why}.", "meta": {"name": name}}
 
+    def never(where: Sequence[Sequence[Any]], name: str, severity: str = rule.severity) -> Any:
+        return custom.ExpectNoRowsWhere(where=[list(term) for term in where], **about(name, severity))
+
     match rule:
         case OneOf(column, values):
-            of = about(f"{column} is one of {', '.join(values)}")
-            return custom.ExpectValuesInSet(column=column, value_set=list(values), **of)
+            return never([[column, "not in", list(values)]], f"{column} is one of {', '.join(values)}")
         case AtLeast(column, minimum):
-            of = about(f"{column} is at least {minimum}")
-            return custom.ExpectValuesBetween(column=column, min_value=minimum, **of)
+            return never([[column, "<", minimum]], f"{column} is at least {minimum}")
         case InOrder(earlier, later):
-            of = about(f"{earlier} is not after {later}", "warning" if foreign else rule.severity)
-            return custom.ExpectPairInOrder(
-                column_A=later, column_B=earlier, or_equal=True, ignore_row_if="either_value_is_missing", **of
-            )
-        case Unique(columns):
-            of = about(f"{', '.join(columns)} are unique together")
-            return custom.ExpectUniqueTogether(columns=list(columns), **of)
+            severity = "warning" if foreign else rule.severity
+            return never([[later, "<", {"column": earlier}]], f"{earlier} is not after {later}", severity)
         case Never(where, what):
-            return custom.ExpectNoRowsWhere(where=[list(term) for term in where], **about(f"never {what}"))
+            return never(where, f"never {what}")
+        case Unique(columns):
+            name = f"{', '.join(columns)} are unique together"
+            return custom.ExpectUniqueTogether(columns=list(columns), **about(name, rule.severity))
 
 
 def table_of(files: Sequence[Path], contract: Contract, spark: Callable[[], Any] | None = None) -> Any:
