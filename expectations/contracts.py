@@ -2,7 +2,7 @@
 
 Types and required columns come from ``history.tables``. A rule is something that our recorder, or an import, sees to by
 its construction whatever Kafka does; so a broken one says that the recording cannot be trusted, and never that Kafka
-broke a promise. What Kafka owes is checked elsewhere; where a rule states it too, its severity is ``warning``.
+violated a guarantee. What Kafka owes is checked elsewhere; where a rule states it too, its severity is ``warning``.
 """
 
 from __future__ import annotations
