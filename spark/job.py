@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
-from importlib import import_module
 from operator import itemgetter
 from pathlib import Path
 from threading import Event, Thread
@@ -23,7 +22,8 @@ from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from expectations.suites import Outcome, record_expectations, replica_expectations, validate
+from expectations import checkpoint
+from expectations.suites import validate
 from history.errors import EvidenceError
 from history.events import EventLog
 from history.folder import RunFolder, write_atomically
@@ -49,9 +49,9 @@ def main(folders: Sequence[str]) -> None:
     context = spark.sparkContext
     context.setLogLevel("ERROR")
     with ThreadPoolExecutor(max_workers=SIDE_BY_SIDE) as pool:
-        preloaded = pool.submit(import_module, "great_expectations")  # takes seconds, and it is needed last
+        preloaded = pool.submit(checkpoint.load)  # takes seconds, and it is needed last
         runs = [RunFolder(Path(folder)) for folder in folders]
-        judged = [pool.submit(judge_folder, run, spread_over(context, run)) for run in runs]
+        judged = [pool.submit(judge_folder, run, spread_over(context, run), spark) for run in runs]
         for done, each in enumerate(as_completed(judged), 1):
             each.result()
             print(f"judged {done} of {len(folders)}", flush=True)  # noqa: T201  # what a person waits for
@@ -120,13 +120,13 @@ def _careful(judge: Callable[[Question], Any]) -> Callable[[Question], Any]:
     return ask
 
 
-def judge_folder(folder: RunFolder, spread: Spread) -> None:
+def judge_folder(folder: RunFolder, spread: Spread, spark: SparkSession) -> None:
     """Write ``verdict/`` of one run folder. Evidence that cannot be read makes it unknown, with the reason named."""
     folder.verdict.mkdir(exist_ok=True)
     try:
         _check_seal(folder)
         run = open_folder(folder)
-        _conclude(run, judge_run(run, spread))
+        _conclude(run, judge_run(run, spread), spark)
     except EvidenceError as error:
         _unknown(folder, str(error))
     except PySparkException as error:
@@ -142,7 +142,7 @@ def _check_seal(folder: RunFolder) -> None:
         raise EvidenceError(f"The run folder is not what was sealed: {'; '.join(broken[:3])}{more}.")
 
 
-def _conclude(run: Run, judged: Judged) -> None:
+def _conclude(run: Run, judged: Judged, spark: SparkSession) -> None:
     """Write the judged tables, run the suites on them, and write verdict.json."""
     folder = run.folder
     for name, table in judged.tables.items():
@@ -162,20 +162,22 @@ def _conclude(run: Run, judged: Judged) -> None:
         evidence.undrained(delivered),
         evidence.control_seen(run.manifest.control, counted),
     ]
-    violated = {row["invariant"]: row["violations"] for row in invariants}
     permitted = allowed(run.manifest, run.events)
-    of_replicas = {row["invariant"]: (row["title"], row["severity"]) for row in invariants}
-    outcome = _validate(
-        folder,
+    outcome = validate(
         items,
-        [
-            ("records", forbidden, record_expectations(run.manifest, anomalies.SEVERITY, permitted)),
-            ("replicas", violated, replica_expectations(run.manifest, of_replicas)),
-        ],
+        anomalies=judged.tables["anomalies"],
+        anomaly_counts=judged.tables["anomaly_counts"],
+        invariants=judged.tables["invariants"],
+        recorded=run.files,
+        manifest=run.manifest,
+        permitted=permitted,
+        severities=anomalies.SEVERITY,
+        data_docs=folder.verdict / "data_docs",
+        spark=lambda: spark,
     )
     findings = Conclusion(
         outcome=outcome,
-        missing=[reason for _, reason in items if reason],
+        missing=[*(reason for _, reason in items if reason), *outcome.untrusted],
         anomalies=counted,
         forbidden=forbidden,
         invariants=invariants,
@@ -187,17 +189,21 @@ def _conclude(run: Run, judged: Judged) -> None:
     _write_verdict(folder, verdict_of(findings))
 
 
-def _validate(
-    folder: RunFolder, items: Sequence[evidence.Item], tables: Sequence[tuple[str, Mapping[str, int], Any]]
-) -> Outcome:
-    return validate(items, tables, folder.verdict / "data_docs")
-
-
 def _unknown(folder: RunFolder, reason: str) -> None:
     """No table can be judged: all of them are empty, and the one item of evidence says why."""
     for name, schema in JUDGED.items():
         write_table(schema.empty_table(), folder.judged(name), schema)
-    outcome = _validate(folder, [("run folder readable", reason)], [])
+    outcome = validate(
+        [("run folder readable", reason)],
+        anomalies=None,
+        anomaly_counts=None,
+        invariants=None,
+        recorded={},
+        manifest=None,
+        permitted={},
+        severities=anomalies.SEVERITY,
+        data_docs=folder.verdict / "data_docs",
+    )
     nothing = dict.fromkeys(anomalies.SEVERITY, 0)
     findings = Conclusion(outcome, [reason], nothing, nothing, [], total([]), {}, [])
     _write_verdict(folder, verdict_of(findings))
