@@ -21,6 +21,7 @@ from history.java import spark_java_home
 from spark.connection import spark_master
 
 ROOT = Path(__file__).parents[1]
+SPARK_HOME = Path(pyspark.__file__).parent
 EXIT_CODES = {"pass": 0, "fail": 1, "unknown": 2}
 # The JVM lives for half a minute; Spark's generated classes overflow the code cache that comes with one tier, and a
 # full one ends all compiling.
@@ -66,7 +67,7 @@ def _submit(folders: list[str]) -> None:
     master, options = spark_master(os.environ)
     with tempfile.TemporaryDirectory(prefix="plimsoll-judge-") as scratch:
         command = [
-            str(Path(pyspark.__file__).parent / "bin" / "spark-submit"),
+            str(SPARK_HOME / "bin" / "spark-submit"),
             *("--master", master),
             *(part for name, value in options.items() for part in (f"--{name}", value)),
             *(part for name, value in _settings(scratch).items() for part in ("--conf", f"{name}={value}")),
