@@ -88,7 +88,9 @@ def remove_leftovers(*, everything: bool) -> list[str]:
     clusters = {name[: len(NAMESPACES) + 6] for name in names}
     of_cluster = {cluster: [name for name in names if name.startswith(cluster)] for cluster in sorted(clusters)}
     return [
-        cluster for cluster, parts in of_cluster.items() if everything or not any(map(_processes, parts))
+        cluster
+        for cluster, parts in of_cluster.items()
+        if everything or not any(map(_processes, parts))
         if _remove(parts)
     ]
 
@@ -283,7 +285,9 @@ def _remove(namespaces: list[str]) -> list[str]:
     """End all processes of some namespaces and delete these; their links go with them."""
     found = [process for name in namespaces for process in _processes(name)]
     kill(found)
-    wait_until(lambda: not any(map(lives, found)), limit_s=_DOWN_LIMIT_S, what="the processes of Spark's cluster to end")
+    wait_until(
+        lambda: not any(map(lives, found)), limit_s=_DOWN_LIMIT_S, what="the processes of Spark's cluster to end"
+    )
     links = {link["ifname"] for link in _asked("link", "show")} if namespaces else set()
     for link in {_host_link(name) for name in namespaces} & links:
         _ip("link", "delete", link)

@@ -18,7 +18,7 @@ import tarfile
 import tempfile
 from collections.abc import Iterator
 from importlib.metadata import distribution
-from pathlib import Path, PurePath
+from pathlib import Path
 
 from history.errors import HarnessError
 
@@ -106,10 +106,10 @@ def _shared(files: list[Path]) -> set[Path]:
     done = subprocess.run(["ldd", *loading], capture_output=True, text=True, check=False)
     if not done.stdout:
         raise HarnessError(f"ldd does not say what {loading[0]} needs: {done.stderr.strip() or 'nothing printed'}.")
-    found = re.findall(r"^\s+(\S+) => (/\S+) ", done.stdout, re.MULTILINE)
-    own = tuple(str(path.resolve().parent) for path in files)
+    found = {name: Path(path) for name, path in re.findall(r"^\s+(\S+) => (/\S+) ", done.stdout, re.MULTILINE)}
+    packed_folders = {path.resolve().parent for path in files}
     return {
-        Path(path)
-        for name, path in found
-        if not _GLIBC.match(name) and str(PurePath(path).parent) not in own and not Path(path).is_relative_to(sys.prefix)
+        path
+        for name, path in found.items()
+        if not _GLIBC.match(name) and path.resolve().parent not in packed_folders and path.parent not in packed_folders
     }

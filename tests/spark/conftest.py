@@ -8,8 +8,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from history.java import spark_java_home
+from spark.connection import REQUIRED
 from spark.folder.kafka_log import register
-from spark.submit import CORRECT
 
 
 @pytest.fixture(scope="session")
@@ -17,14 +17,13 @@ def spark():
     """A local session with one core and one shuffle partition."""
     os.environ |= {"JAVA_HOME": str(spark_java_home()), "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
     settings = {
-        **CORRECT,
+        **REQUIRED,
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.shuffle.partitions": "1",
         "spark.sql.adaptive.enabled": "false",
         "spark.sql.codegen.wholeStage": "false",
         "spark.sql.codegen.cache.maxEntries": "10000",
-        "spark.sql.session.timeZone": "UTC",
         "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC",
     }
     session = SparkSession.builder.master("local[1]").config(map=settings).getOrCreate()
