@@ -135,9 +135,7 @@ def _checked(master: str, extra: Mapping[str, Any]) -> SparkConnection:
             continue
         value = _written(name, extra[name])
         if not master.startswith(masters):
-            raise BadInput(
-                f"{_CONNECTION}: {name}={value} has a meaning for {masters} alone, and the master is {master}."
-            )
+            raise BadInput(f"{_CONNECTION}: {name}={value} has a meaning for {masters} alone, not for {master}.")
         if conf.setdefault(setting, value) != value:
             raise BadInput(
                 f"{_CONNECTION}: {name}={value} contradicts {setting}={conf[setting]} of conf; leave one of them out."
@@ -155,9 +153,7 @@ def _conf(told: Any) -> dict[str, str]:
         if not name.startswith("spark."):
             raise BadInput(f"{_CONNECTION}: {name} of conf is none of Spark's settings, which begin with spark.")
         if name in _ELSEWHERE:
-            raise BadInput(
-                f"{_CONNECTION}: {name} does not belong in conf; {_ELSEWHERE[name]} of the connection say it."
-            )
+            raise BadInput(f"{_CONNECTION}: {name} does not belong in conf; set {_ELSEWHERE[name]} of the connection.")
         if name == EXECUTOR_LIMIT and not re.fullmatch(r"\d+(s|m|min|h)", value):
             raise BadInput(f"{_CONNECTION}: {name}={value} is no time such as 120s or 5min.")
         if value != REQUIRED.get(name, value):

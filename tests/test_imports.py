@@ -59,7 +59,10 @@ ROOMS = {
 }
 EVERY_ROOM = [(folder, room) for folder, rooms in ROOMS.items() for room in rooms]
 BESIDE = {"clusters": {"paths", "waiting"}, "spark": set()}
-ABOVE = {"clusters": set(), "spark": {"connection", "describe", "frames", "job", "submit"}}
+ABOVE = {
+    "clusters": set(),
+    "spark": {"cluster_job", "connection", "describe", "environment", "frames", "job", "submit"},
+}
 
 
 def imports(source: str) -> Iterator[str]:
