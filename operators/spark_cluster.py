@@ -84,7 +84,7 @@ def down(folder: Path = FOLDER) -> bool:
 
 def remove_leftovers(*, everything: bool) -> list[str]:
     """Remove what is left of clusters in which no process runs any more, or (``everything``) of all."""
-    names = _namespaces()
+    names = _namespaces() if os.geteuid() == 0 else []  # what root made, nobody else can remove
     clusters = {name[: len(NAMESPACES) + 6] for name in names}
     of_cluster = {cluster: [name for name in names if name.startswith(cluster)] for cluster in sorted(clusters)}
     return [
