@@ -18,7 +18,7 @@ import shutil
 import socket
 import subprocess
 import urllib.request
-from collections.abc import Iterator
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -283,11 +283,7 @@ def _running(folder: Path) -> SparkCluster | None:
 
 def _remove(namespaces: list[str]) -> list[str]:
     """End all processes of some namespaces and delete these; their links go with them."""
-    found = [process for name in namespaces for process in _processes(name)]
-    kill(found)
-    wait_until(
-        lambda: not any(map(lives, found)), limit_s=_DOWN_LIMIT_S, what="the processes of Spark's cluster to end"
-    )
+    wait_until(partial(_have_ended, namespaces), limit_s=_DOWN_LIMIT_S, what="Spark's processes to end")
     links = {link["ifname"] for link in _asked("link", "show")} if namespaces else set()
     for link in {_host_link(name) for name in namespaces} & links:
         _ip("link", "delete", link)
@@ -296,10 +292,19 @@ def _remove(namespaces: list[str]) -> list[str]:
     return namespaces
 
 
-def _processes(namespace: str) -> Iterator[psutil.Process]:
+def _have_ended(namespaces: list[str]) -> bool:
+    """Kill what is there; a worker may have begun an executor meanwhile, which the next look finds."""
+    found = [process for name in namespaces for process in _processes(name) if lives(process)]
+    kill(found)
+    return not found
+
+
+def _processes(namespace: str) -> list[psutil.Process]:
+    found = []
     for pid in _ip("netns", "pids", namespace).split():
-        if psutil.pid_exists(int(pid)):
-            yield psutil.Process(int(pid))
+        with suppress(psutil.NoSuchProcess):
+            found.append(psutil.Process(int(pid)))
+    return found
 
 
 def _state_file(folder: Path) -> Path:

@@ -108,7 +108,7 @@ def _master(kind: str, host: str, port: Any) -> str:
     is_whole = kind == "spark" and ("://" in host or not port)
     whole = f"{host}{end}" if is_whole else f"{kind}://{host}{end}"
     scheme, _, rest = whole.partition("://")
-    is_standalone = scheme == "spark" and all(":" in each for each in rest.split(","))
+    is_standalone = scheme == "spark" and all(re.fullmatch(r".+:\d+", each) for each in rest.split(","))
     if not (is_standalone or scheme == "k8s" or re.fullmatch(r"yarn|local(-cluster)?(\[.+\])?", whole)):
         raise BadInput(
             f"{_CONNECTION}: {whole} is no Spark master; it is local[*], yarn, spark://<host> with a port such as "

@@ -14,6 +14,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pyspark
 
@@ -131,12 +132,13 @@ def settings(connection: SparkConnection, driver_host: str | None, scratch: Path
 
     Files that executors are sent add up.
     """
-    logging = (ROOT / "spark" / "log4j2.properties").as_uri()
+    logging = f"-Dlog4j2.configurationFile={(ROOT / 'spark' / 'log4j2.properties').as_uri()}"
+    here = connection.deploy_mode == "client"
     ours = {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.memory": "2g",
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={logging} {_SHORT_LIVED}",
+        "spark.driver.extraJavaOptions": f"{logging} {_SHORT_LIVED}" if here else _SHORT_LIVED,
         "spark.sql.warehouse.dir": f"{scratch}/warehouse",
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.adaptive.enabled": "false",
@@ -171,22 +173,31 @@ def driver_address(connection: SparkConnection) -> str | None:
     Raises:
         HarnessError: no master answers.
     """
-    scheme, _, rest = connection.master.partition("://")
-    if scheme not in ("spark", "k8s") or connection.deploy_mode == "cluster":
+    places = _places(connection.master)
+    if not places or connection.deploy_mode == "cluster":
         return None
     refused = []
-    for place in rest.removeprefix("https://").removeprefix("http://").split(","):
-        host, _, port = place.rstrip("/").rpartition(":")
+    for host, port in places:
         try:
-            with socket.create_connection((host.strip("[]"), int(port)), timeout=_MASTER_LIMIT_S) as connected:
+            with socket.create_connection((host, port), timeout=_MASTER_LIMIT_S) as connected:
                 chosen = "spark.driver.host" in connection.conf or "SPARK_LOCAL_IP" in os.environ
                 return None if chosen else str(connected.getsockname()[0])
-        except (OSError, ValueError) as error:
-            refused.append(f"{place}: {error}")
+        except OSError as error:
+            refused.append(f"{host}:{port}: {error}")
     raise HarnessError(
         f"Spark's master {connection.master} does not answer ({'; '.join(refused)}); start it, or correct the "
         "connection spark_default."
     )
+
+
+def _places(master: str) -> list[tuple[str, int]]:
+    """Host and port of a standalone master, of each where there are several, or of Kubernetes' API server."""
+    scheme, _, rest = master.partition("://")
+    if scheme == "k8s":
+        url = urlsplit(rest if "://" in rest else f"https://{rest}")
+        return [(url.hostname or "", url.port or (80 if url.scheme == "http" else 443))]
+    parts = [place.rpartition(":") for place in rest.split(",")] if scheme == "spark" else []
+    return [(host.strip("[]"), int(port)) for host, _, port in parts]
 
 
 def _packages(scratch: Path) -> str:
