@@ -20,7 +20,7 @@ from campaigns.statistics import changes
 from campaigns.statistics.intervals import clopper_pearson, none_in
 from clusters.scenario.scenario import scenario_names
 from history.kafka_versions import DEFAULT_RELEASE
-from spark.checks import invariants, replica_checks
+from spark.checks import invariants
 from spark.checks.anomalies import SEVERITY
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -128,7 +128,7 @@ def limits(
 def untested_checks() -> list[str]:
     """Invariants and anomalies that no kind of damage is meant to show."""
     targets = {name for kind in KINDS for name in kind.found_by}
-    every = [*SEVERITY, *sorted({**invariants.INVARIANTS, **replica_checks.INVARIANTS}, key=lambda name: int(name[1:]))]
+    every = [*SEVERITY, *sorted(invariants.INVARIANTS, key=lambda name: int(name[1:]))]
     return [name for name in every if name not in targets]
 
 

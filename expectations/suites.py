@@ -14,8 +14,6 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, Literal
 
-from pyspark.sql import DataFrame
-
 from history.errors import EvidenceError
 from history.manifest import Manifest
 
@@ -86,9 +84,8 @@ def replica_expectations(manifest: Manifest, invariants: Mapping[str, tuple[str,
 
 
 def validate(
-    evidence: DataFrame,
-    items: int,
-    tables: Sequence[tuple[str, DataFrame, Sequence[Expectation]]],
+    evidence: Sequence[tuple[str, str | None]],
+    tables: Sequence[tuple[str, Mapping[str, int], Sequence[Expectation]]],
     data_docs: Path,
 ) -> Outcome:
     """Run the suites one after the other, build Data Docs, and read the verdict off the results.
@@ -101,34 +98,39 @@ def validate(
     """
     os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")
     import great_expectations as gx  # takes seconds
+    import pandas as pd
     from great_expectations import expectations as gxe
 
     def none_of(column: str, severity: str, why: str) -> Any:
         return gxe.ExpectColumnValuesToBeBetween(column=column, min_value=0, max_value=0, severity=severity, notes=why)
 
     complete = [
-        gxe.ExpectTableRowCountToEqual(value=items, severity="critical", notes="every item of evidence is listed"),
+        gxe.ExpectTableRowCountToEqual(
+            value=len(evidence), severity="critical", notes="every item of evidence is listed"
+        ),
         gxe.ExpectColumnValuesToBeNull(
             column="missing", severity="critical", notes="evidence complete: else the verdict is unknown"
         ),
     ]
-    suites = [("evidence", evidence, complete)] + [
+    listed = pd.DataFrame(list(evidence), columns=["item", "missing"], dtype=object)
+    missing = sum(reason is not None for _, reason in evidence)
+    suites = [("evidence", listed, complete)] + [
         (
             name,
-            frame,
+            pd.DataFrame([{MISSING: missing, **counted}]),
             [
                 gxe.ExpectTableRowCountToEqual(value=1, severity="critical", notes="an empty table proves nothing"),
                 none_of(MISSING, "critical", "evidence complete: else the verdict is unknown"),
                 *(none_of(e.column, e.severity, e.why) for e in expectations),
             ],
         )
-        for name, frame, expectations in tables
+        for name, counted, expectations in tables
     ]
     with _CURRENT:
         context = gx.get_context(mode="ephemeral")
         context.variables.progress_bars = {"globally": False}
         context.add_data_docs_site(site_name=SITE, site_config=_site(data_docs))
-        source = context.data_sources.add_spark("run", persist=False)
+        source = context.data_sources.add_pandas("run")
         results = [_run(gx, context, source, suite) for suite in suites]
         context.build_data_docs(site_names=[SITE])
     return outcome([result for found in results for result in found])
@@ -145,7 +147,7 @@ def outcome(results: Sequence[tuple[str, str, bool]]) -> Outcome:
     return Outcome(verdict, failed, warned)
 
 
-def _run(gx: Any, context: Any, source: Any, suite_of: tuple[str, DataFrame, Sequence[Any]]) -> list[Any]:
+def _run(gx: Any, context: Any, source: Any, suite_of: tuple[str, Any, Sequence[Any]]) -> list[Any]:
     name, frame, expectations = suite_of
     batch = source.add_dataframe_asset(name).add_batch_definition_whole_dataframe(name)
     suite = context.suites.add(gx.ExpectationSuite(name=name, expectations=list(expectations)))

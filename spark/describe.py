@@ -3,27 +3,13 @@
 from __future__ import annotations
 
 import inspect
-import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from history.metrics import METRICS
-from spark.checks import (
-    agreement,
-    anomalies,
-    atomicity,
-    elections,
-    invariants,
-    log_content,
-    order,
-    reading_order,
-    records,
-    replica_checks,
-    transactions,
-    watermarks,
-)
+from spark.checks import anomalies, atomicity, elections, invariants, reading_order, records, visibility, watermarks
 from spark.measures import metrics
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
@@ -39,7 +25,6 @@ A topic is *clean* when nothing committed may be missing from it: unclean electi
 records off the disk of the only replica in sync. Sample A is before sample B when A's answer came before B's
 question, on one clock.
 """
-_INVARIANT = re.compile(r"i(\d+)_\w+")
 _OF_REPLICAS: dict[str, tuple[Callable[..., Any], ...]] = {
     "source_disagreement": (elections.disagreements,),
     "behaviour_change": (watermarks.hw_below_min_isr, elections.led_from_elr, elections.last_known_leader),
@@ -65,19 +50,13 @@ def _checks() -> str:
 
 
 def _invariants() -> Iterator[str]:
-    named = {**invariants.INVARIANTS, **replica_checks.INVARIANTS}
-    found: dict[int, list[Callable[..., Any]]] = {}
-    for function in functions((invariants, log_content, watermarks, agreement, elections, replica_checks)):
-        if number := _INVARIANT.fullmatch(function.__name__):
-            found.setdefault(int(number[1]), []).append(function)
-    for each, checks in sorted(found.items()):
-        invariant = named[f"I{each}"]
-        yield f"### I{each}: {invariant.title} ({invariant.severity})\n"
-        yield from (f"{_text(check)}\n" for check in checks)
+    for name, invariant in invariants.INVARIANTS.items():
+        yield f"### {name}: {invariant.title} ({invariant.severity})\n"
+        yield from (f"{_text(each)}\n" for each in invariant.documented or invariant.checks)
 
 
 def _anomalies() -> Iterator[str]:
-    for function in functions((records, atomicity, transactions, reading_order, order)):
+    for function in functions((records, atomicity, reading_order, visibility)):
         name = function.__name__
         if name in anomalies.SEVERITY:
             yield f"### {name} ({anomalies.SEVERITY[name]})\n\n{_text(function)}\n"

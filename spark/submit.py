@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
 import shutil
 import signal
 import socket
@@ -22,7 +21,7 @@ from history.errors import BadInput, HarnessError
 from history.folder import SEAL, RunFolder
 from history.java import spark_java_home
 from spark import environment as executor_environment
-from spark.connection import EXECUTOR_LIMIT, NO_EXECUTOR, REQUIRED, SparkConnection, spark_connection
+from spark.connection import EXECUTOR_LIMIT, NO_EXECUTOR, SparkConnection, spark_connection
 
 ROOT = Path(__file__).parents[1]
 SPARK_HOME = Path(pyspark.__file__).parent
@@ -79,27 +78,12 @@ def _submit(folders: list[str], connection: SparkConnection, driver_host: str | 
             str(ROOT / "spark" / ("job.py" if connection.is_local else "cluster_job.py")),
             *folders,
         ]
-        folder = _driver_folder(Path(scratch), conf)
-        with _own_group(command, _environment(connection, scratch), folder) as process:
+        with _own_group(command, _environment(connection, scratch)) as process:
             code = process.wait()
     if code == NO_EXECUTOR:
         raise HarnessError(_no_executor(connection.master, conf))
     if code:
         raise HarnessError(f"spark-submit on {connection.master} ended with exit code {code}; its messages are above.")
-
-
-def _driver_folder(scratch: Path, conf: Mapping[str, str]) -> Path:
-    """The folder that the driver runs in. Spark starts the executors' Python in the driver, too, where a query is
-    planned in Python: there it is the driver's own.
-    """
-    folder = scratch / "driver"
-    folder.mkdir()
-    if conf.get("spark.pyspark.python") == executor_environment.PYTHON:
-        python = folder / executor_environment.PYTHON
-        python.parent.mkdir(parents=True)
-        python.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} "$@"\n')
-        python.chmod(0o755)
-    return folder
 
 
 def _no_executor(master: str, conf: Mapping[str, str]) -> str:
@@ -139,13 +123,6 @@ def settings(connection: SparkConnection, driver_host: str | None, scratch: Path
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.memory": "2g",
         "spark.driver.extraJavaOptions": f"{logging} {_SHORT_LIVED}" if here else _SHORT_LIVED,
-        "spark.sql.warehouse.dir": f"{scratch}/warehouse",
-        "spark.sql.shuffle.partitions": "2",
-        "spark.sql.adaptive.enabled": "false",
-        "spark.sql.codegen.wholeStage": "false",  # compiling costs more than these rows
-        "spark.sql.codegen.cache.maxEntries": "10000",  # what one run had compiled serves the next
-        "spark.sql.execution.arrow.pyspark.enabled": "true",
-        **REQUIRED,
     }
     if not connection.is_local:
         ours |= _of_cluster(connection, driver_host, scratch)
@@ -209,9 +186,9 @@ def _packages(scratch: Path) -> str:
 
 
 @contextmanager
-def _own_group(command: list[str], environment: Mapping[str, str], folder: Path) -> Iterator[subprocess.Popen[bytes]]:
+def _own_group(command: list[str], environment: Mapping[str, str]) -> Iterator[subprocess.Popen[bytes]]:
     """A child in a process group of its own that never outlives the block, with its whole group."""
-    process = subprocess.Popen(command, env=dict(environment), cwd=folder, start_new_session=True)
+    process = subprocess.Popen(command, env=dict(environment), cwd=ROOT, start_new_session=True)
     before = signal.signal(signal.SIGTERM, _interrupt)
     try:
         yield process

@@ -61,7 +61,7 @@ EVERY_ROOM = [(folder, room) for folder, rooms in ROOMS.items() for room in room
 BESIDE = {"clusters": {"paths", "waiting"}, "spark": set()}
 ABOVE = {
     "clusters": set(),
-    "spark": {"cluster_job", "connection", "describe", "environment", "frames", "job", "submit"},
+    "spark": {"cluster_job", "connection", "describe", "environment", "job", "partition_judge", "run_judge", "submit"},
 }
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from spark.evidence.columns import FAIL, FINAL, INCOMPLETE, INFO, NULL, OK, Bools, Ints, Log, Polls, Sends
+from spark.evidence.columns import FAIL, FINAL, INCOMPLETE, INFO, NULL, OK, Bools, Ints, Log, Polls, Sends, places
 from spark.evidence.partition import Drain
 
 FATES = (
@@ -49,15 +49,6 @@ class Groups:
         else:
             values, of_send = np.unique(sends, return_inverse=True)
         return cls(values, of_send, places(values, reads))
-
-
-def places(ordered: Ints, wanted: Ints) -> Ints:
-    """Where each wanted value stands among distinct ordered ones; -1: nowhere."""
-    if not ordered.size:
-        return np.full(wanted.size, -1, dtype=np.int64)
-    at = np.searchsorted(ordered, wanted)
-    at[at == ordered.size] = 0
-    return np.where(ordered[at] == wanted, at, -1)
 
 
 @dataclass(frozen=True)

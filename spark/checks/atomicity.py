@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from history.partition import TopicPartition
-from spark.checks.account import GONE, Account, places
-from spark.checks.log_content import Transaction
-from spark.evidence.columns import ACKS, FAIL, INFO, NULL, OK, OUTCOMES, Bools, Ints, Names, Polls, Sends
+from spark.checks.account import GONE, Account
+from spark.evidence.columns import ACKS, FAIL, INFO, NULL, OK, OUTCOMES, Bools, Ints, Names, Polls, Sends, places
+from spark.evidence.gather import Transaction
 
 
 def stable(polls: Polls, sends: Sends) -> Polls:

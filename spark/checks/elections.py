@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import Any
 
 from kafka_files.states import State
-from spark.checks.tally import Check
+from spark.checks.findings import Check
 from spark.evidence.facts import NewLog
 
 SETTLED_NS = 2_000_000_000  # Metadata is answered from a broker's own cache, which may be stale for so long
@@ -25,23 +25,23 @@ def i19_one_leader_per_epoch(states: Sequence[State], lines: Iterable[Row], view
     views. The probe asks no question that a leader alone answers, so a broker that believed to lead without saying so
     would not be seen.
     """
-    named: dict[tuple[str, int, int], dict[int, set[str]]] = {}
+    named: dict[int, dict[int, set[str]]] = {}
 
-    def add(where: tuple[str, int, int], leader: int, source: str) -> None:
-        named.setdefault(where, {}).setdefault(leader, set()).add(source)
+    def add(epoch: int, leader: int, source: str) -> None:
+        named.setdefault(epoch, {}).setdefault(leader, set()).add(source)
 
     for state in states:
         if state.leader >= 0:
-            add((state.topic, state.partition, state.leader_epoch), state.leader, state.source)
+            add(state.leader_epoch, state.leader, state.source)
     for line in lines:
         if line["kind"] == "leader_started":
-            add((line["topic"], line["partition"], line["leader_epoch"]), line["broker_id"], "broker_log")
+            add(line["leader_epoch"], line["broker_id"], "broker_log")
     for view in views:
-        if (view["leader"] is None or view["leader"] >= 0) and view["leader_epoch"] is not None:
-            add((view["topic"], view["partition"], view["leader_epoch"]), view["leader"], "metadata")
-    for (topic, partition, epoch), leaders in sorted(named.items()):
+        if view["leader"] is not None and view["leader"] >= 0 and view["leader_epoch"] is not None:
+            add(view["leader_epoch"], view["leader"], "metadata")
+    for epoch, leaders in sorted(named.items()):
         said = {str(leader): sorted(sources) for leader, sources in sorted(leaders.items())}
-        yield Check(topic, partition, None, len(leaders) > 1, {"leader_epoch": epoch, "leaders": said})
+        yield Check(None, len(leaders) > 1, {"leader_epoch": epoch, "leaders": said})
 
 
 def i20_clean_election(history: Sequence[State]) -> Iterator[Check]:
@@ -61,8 +61,6 @@ def i20_clean_election(history: Sequence[State]) -> Iterator[Check]:
         eligible = set(before.isr) if _stayed(before, after) else {*before.isr, *before.elr}
         first = next((broker_id for broker_id in after.replicas if broker_id in after.isr), None)
         yield Check(
-            after.topic,
-            after.partition,
             after.t_ns,
             after.leader not in eligible or (first is not None and after.leader != first),
             {
@@ -123,8 +121,6 @@ def i21_history_in_order(history: Sequence[State], effective_min_isr: int) -> It
             if found
         ]
         yield Check(
-            after.topic,
-            after.partition,
             after.t_ns,
             bool(wrong),
             {
@@ -174,7 +170,7 @@ def i25_boot_high_watermark(
                 "line": booted["line"],
             }
             above = booted["high_watermark"] > line["log_end_offset"]
-            yield Check(line["topic"], line["partition"], booted["t_ns"], above, evidence)
+            yield Check(booted["t_ns"], above, evidence)
     in_order = sorted(captures, key=lambda row: row["sent_ns"])
     kept: dict[tuple[int, str, int], Row] = {}
     for row in in_order:
@@ -190,7 +186,7 @@ def i25_boot_high_watermark(
                 "later_capture": row["capture"],
             }
             above = kept[replica]["checkpoint_high_watermark"] > row["log_end_offset"]
-            yield Check(row["topic"], row["partition"], row["received_ns"], above, evidence)
+            yield Check(row["received_ns"], above, evidence)
         if row["checkpoint_high_watermark"] is not None:
             kept[replica] = row
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from history.partition import TopicPartition
 from spark.evidence.columns import NULL, Ints, Names, producer_of
+from spark.evidence.gather import Permitted
 
 MAX_EXAMPLES = 1_000  # of one kind of case in one partition; of all partitions together as many
 
@@ -48,7 +49,23 @@ class Checks(NamedTuple):
     evidence: Callable[[int], Mapping[str, Any]]
 
 
-Permitted = Mapping[str, Mapping[str, str]]  # producer → anomaly → why its configuration permits it
+class Check(NamedTuple):
+    """One thing checked: when (None: at no time), whether the invariant is violated, and by what."""
+
+    t_ns: int | None
+    violated: bool
+    evidence: Mapping[str, Any]
+
+
+def checks_of(found: Iterable[Check]) -> Checks:
+    """The same as counts and violations, in their order."""
+    checked, violations = 0, []
+    for check in found:
+        checked += 1
+        if check.violated:
+            violations.append(check)
+    violated_ns = np.array([NULL if each.t_ns is None else each.t_ns for each in violations], dtype=np.int64)
+    return Checks(checked, violated_ns, lambda place: violations[place].evidence)
 
 
 @dataclass

@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from spark.checks.account import Account, places
+from spark.checks.account import Account
 from spark.checks.atomicity import Part
 from spark.checks.findings import Cases
-from spark.checks.log_content import Transaction
-from spark.evidence.columns import FAIL, FINAL, LIVE, NULL, OK, Ints, Polls, Sends, ToldNames
+from spark.evidence.columns import FAIL, FINAL, LIVE, NULL, OK, Ints, Polls, Sends, places
+from spark.evidence.gather import Transaction
 from spark.evidence.partition import PartitionEvidence
 
 _MOVED = "a subscribed consumer may be given its partitions anew at any time"
@@ -27,13 +27,6 @@ def as_drain(polls: Polls) -> Polls:
     if (polls.pass_ == FINAL).any():
         return polls
     return replace(polls, pass_=np.where(polls.pass_ == LIVE, FINAL, polls.pass_).astype(np.int8))
-
-
-def with_operations(sends: Sends, told: ToldNames) -> Sends:
-    """An atomic operation that sent several records is a transaction."""
-    at = places(told.value, sends.value)
-    operation = np.where(at >= 0, told.operation[at], NULL) if len(told) else np.full(len(sends), NULL)
-    return replace(sends, transaction=np.where(sends.transaction == NULL, operation, sends.transaction))
 
 
 def with_acknowledged_place(found: Account, sends: Sends) -> Account:

@@ -1,322 +1,271 @@
-"""What the replicas' high watermarks and log ends must never show.
+"""The invariants of the replicas, each declared once.
 
-Each function takes DataFrames and returns one row per thing checked: topic, partition, t_ns, violated, evidence
-(a JSON object). A sample is one probe's answer: ``sent_ns`` and ``received_ns`` on one monotonic clock, pinned to
-the leader epoch that the broker accepted. Sample A is before sample B when A.received_ns <= B.sent_ns. All of
-them assume: no unclean election, delete as the clean-up policy with nothing deleted, no DeleteRecords, no
-tiered storage, and disks that survive.
+Wiring, what missing evidence does, docs/checks.md and the completeness test of the mutations follow from this table. A
+new invariant is one function of a partition's evidence and one entry here, with its tests and its mutation.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from enum import Enum
+from typing import Any, NamedTuple
 
-import pyarrow as pa
-from pyspark.sql import Column, DataFrame, Window
-from pyspark.sql import functions as F  # noqa: N812  # the name that Spark's own pages use
+from spark.checks import agreement, elections, log_content, replicas, watermarks
+from spark.checks.findings import Check, Checks, Findings, Tally, checks_of
+from spark.evidence.partition import PartitionEvidence
+from spark.evidence.views import last_views
 
-from spark.evidence.facts import SETTLE_NS, NewLog
-from spark.folder.recorded import of_leaders
-from spark.folder.tables import PARTITION, REPLICA
-
-CHECK = [*PARTITION, "t_ns", "violated", "evidence"]
-STRETCH_NS = 500_000_000  # a parked fetch answers within replica.fetch.wait.max.ms = 500
+HISTORY, SEGMENTS = "history", "segments"  # evidence that a run may lack
 
 
-# Rows of ``Outage``.
-OUTAGES = pa.schema([("broker_id", pa.int32()), ("from_ns", pa.int64()), ("until_ns", pa.int64())])
+class Owed(Enum):
+    """Whether a run owes the evidence for an invariant that applies to it: without it the invariant is unknown."""
+
+    ALWAYS = "always"
+    WITH_HISTORY = "with a controller of its own"
+    NEVER = "never: it is about something that need not happen"
 
 
 class Invariant(NamedTuple):
-    """An invariant's name in tables and pages."""
+    """An invariant: its title on pages, its severity, and the functions that check it on one partition.
+
+    ``documented`` are those whose docstrings tell of it, where ``checks`` only call them; ``applies`` says of
+    a partition whether it may be asked there; ``needs`` is the evidence without which holding proves nothing.
+    """
 
     title: str
+    checks: tuple[Callable[[PartitionEvidence], Checks], ...]
     severity: str = "S1"
+    owed: Owed = Owed.WITH_HISTORY
+    needs: str | None = None
+    applies: Callable[[PartitionEvidence], bool] = lambda _: True
+    documented: tuple[Callable[..., Any], ...] = ()
+
+
+def _told(of_history: Callable[[PartitionEvidence], Iterable[Check]]) -> Callable[[PartitionEvidence], Checks]:
+    return lambda of: checks_of(of_history(of))
+
+
+def _clean(of: PartitionEvidence) -> bool:
+    return of.clean
+
+
+def _clean_logs(of: PartitionEvidence) -> bool:
+    return of.clean and bool(of.replicas)
+
+
+def _epochs_changed(of: PartitionEvidence) -> bool:
+    """Whether a second leader epoch was seen: without one there is no election to check."""
+    return of.clean and len(of.leader_epochs) > 1
 
 
 INVARIANTS = {
-    "I1": Invariant("0 <= log start <= high watermark on every replica"),
-    "I2": Invariant("high watermark <= log end on every replica"),
-    "I3": Invariant("a leader's high watermark and log end never fall within its epoch"),
-    "I6": Invariant("no replica's log end falls below a high watermark that it has shown"),
-    "I8": Invariant("a new leader's log starts its epoch at or above every earlier high watermark"),
-    "I10": Invariant("without produce the high watermark reaches the log end on every in-sync replica"),
-    "I26": Invariant("log start <= last stable offset <= every later high watermark of the same leader"),
+    "I1": Invariant(
+        "0 <= log start <= high watermark on every replica",
+        (replicas.i1_bounds,),
+        owed=Owed.ALWAYS,
+    ),
+    "I2": Invariant(
+        "high watermark <= log end on every replica",
+        (replicas.i2_hw_below_leo,),
+        owed=Owed.ALWAYS,
+    ),
+    "I3": Invariant(
+        "a leader's high watermark and log end never fall within its epoch",
+        (replicas.i3_leader_monotonic,),
+        owed=Owed.ALWAYS,
+    ),
+    "I4": Invariant(
+        "a replica's high watermark falls at most once within an epoch",
+        (watermarks.i4_follower_falls_once,),
+        applies=_clean,
+    ),
+    "I6": Invariant(
+        "no replica's log end falls below a high watermark that it has shown",
+        (replicas.i6_own_floor,),
+        owed=Owed.ALWAYS,
+        applies=_clean,
+    ),
+    "I7": Invariant(
+        "every member of the ISR holds all that a leader has shown as committed",
+        (watermarks.i7_isr_covers_hw,),
+        needs=HISTORY,
+        applies=_clean,
+    ),
+    "I8": Invariant(
+        "a new leader's log starts its epoch at or above every earlier high watermark",
+        (replicas.i8_leader_completeness,),
+        owed=Owed.ALWAYS,
+        applies=_epochs_changed,
+    ),
+    "I9": Invariant(
+        "no follower's high watermark is ahead of its leader's",
+        (watermarks.i9_follower_below_leader,),
+        needs=HISTORY,
+        applies=_clean,
+    ),
+    "I10": Invariant(
+        "without produce the high watermark reaches the log end on every in-sync replica",
+        (replicas.i10_quiescence,),
+        owed=Owed.ALWAYS,
+    ),
+    "I11": Invariant(
+        "below min.insync.replicas the high watermark stands still",
+        (watermarks.i11_frozen_below_min_isr,),  # whatever a leader lacks, it waits as any other
+        owed=Owed.NEVER,
+    ),
+    "I12": Invariant(
+        "below their high watermarks all replicas hold the same bytes",
+        (agreement.i12_committed_prefix,),
+        owed=Owed.NEVER,
+        needs=SEGMENTS,
+        applies=_clean_logs,
+    ),
+    "I13": Invariant(
+        "a batch of one offset and epoch, and all before it, is the same on every replica",
+        (agreement.i13_log_matching,),
+        owed=Owed.NEVER,
+        needs=SEGMENTS,
+    ),
+    "I14": Invariant(
+        "leader epochs go up, and each batch carries the one of its replica's epoch file",
+        (
+            agreement.i14_epoch_of_batch,
+            agreement.i14_epoch_files,
+        ),
+        owed=Owed.NEVER,
+        needs=SEGMENTS,
+    ),
+    "I15": Invariant(
+        "a record acknowledged with acks=all is on every replica of the final ISR",
+        (log_content.i15_durability,),
+        needs=SEGMENTS,
+        applies=lambda of: of.clean and of.promised,
+    ),
+    "I16": Invariant(
+        "what a consumer read stands in the final log",
+        (log_content.i16_no_phantom_read,),
+        needs=SEGMENTS,
+        applies=lambda of: of.clean and of.final in of.logs,
+    ),
+    "I17": Invariant(
+        "an idempotent producer's sequence numbers follow one another",
+        (agreement.i17_sequences,),
+        owed=Owed.NEVER,
+        needs=SEGMENTS,
+        applies=lambda of: of.clean and of.idempotent,
+    ),
+    "I19": Invariant(
+        "a leader epoch has one leader",
+        (
+            _told(
+                lambda of: elections.i19_one_leader_per_epoch(
+                    of.facts.states, of.lines, last_views(of.where, of.views, of.names)
+                )
+            ),
+        ),
+        documented=(elections.i19_one_leader_per_epoch,),
+    ),
+    "I20": Invariant(
+        "a new leader comes from the ISR, first in the assignment's order",
+        (_told(lambda of: elections.i20_clean_election(of.facts.states)),),
+        owed=Owed.NEVER,
+        needs=HISTORY,
+        applies=_clean,
+        documented=(elections.i20_clean_election,),
+    ),
+    "I21": Invariant(
+        "leader, ISR, ELR and epochs make sense in the controller's own history",
+        (_told(lambda of: elections.i21_history_in_order(of.facts.states, of.facts.effective_min_isr)),),
+        needs=HISTORY,
+        documented=(elections.i21_history_in_order,),
+    ),
+    "I22": Invariant(
+        "a new leader's high watermark soon reaches its epoch's start",
+        (watermarks.i22_hw_reaches_epoch_start,),
+        severity="S2",
+        owed=Owed.NEVER,
+        applies=_clean,
+    ),
+    "I23": Invariant(
+        "a follower that stopped leaves the ISR in time",
+        (watermarks.i23_evicted_in_time,),
+        severity="S2",
+        owed=Owed.NEVER,
+    ),
+    "I24": Invariant(
+        "a replica that joins the ISR has caught up with the high watermark",
+        (watermarks.i24_caught_up_at_join,),
+        owed=Owed.NEVER,
+        needs=HISTORY,
+        applies=_clean,
+    ),
+    "I25": Invariant(
+        "a boot takes its high watermark from its checkpoint, within its own log",
+        (_told(lambda of: elections.i25_boot_high_watermark(of.lines, of.captures, of.facts.new_logs)),),
+        applies=_clean,
+        documented=(elections.i25_boot_high_watermark,),
+    ),
+    "I26": Invariant(
+        "log start <= last stable offset <= every later high watermark of the same leader",
+        (replicas.i26_stable_offset,),
+        owed=Owed.ALWAYS,
+        applies=lambda of: of.transactional,
+    ),
+    "I27": Invariant(
+        "a transaction's records stand before the marker that its outcome names, in every log",
+        (log_content.i27_markers,),
+        needs=SEGMENTS,
+        applies=lambda of: of.clean and of.transactional,
+    ),
+    "I28": Invariant(
+        "below min.insync.replicas nothing is acknowledged with acks=all",
+        (log_content.i28_enough_replicas,),
+        owed=Owed.NEVER,
+        needs=SEGMENTS,
+        applies=lambda of: bool(of.short),
+    ),
 }
 
 
-def _checks(frame: DataFrame, violated: Column, *evidence: str) -> DataFrame:
-    facts = F.when(violated, F.to_json(F.struct(*sorted(evidence))))
-    return frame.withColumns({"violated": violated, "evidence": facts}).select(*CHECK)
+def check(of: PartitionEvidence, findings: Findings) -> None:
+    """Check every invariant that applies to a partition."""
+    for name, invariant in INVARIANTS.items():
+        if invariant.applies(of):
+            for each in invariant.checks:
+                findings.add_checks(of.where, name, each(of))
 
 
-def _sampled(samples: DataFrame) -> DataFrame:
-    return samples.withColumn("t_ns", F.col("received_ns"))
+def rows(tallies: Mapping[str, Tally], lacking: Mapping[str, str], *, owes_history: bool) -> Iterator[dict[str, Any]]:
+    """Rows of ``history.tables.INVARIANTS``: those that this run lets us consider.
 
-
-def i1_bounds(samples: DataFrame) -> DataFrame:
-    """I1, all versions; serves C14 and C43.
-
-    Within one reply 0 <= log start <= HW.
-
-    Sound because a Fetch captures HW before the log start's next move, and HW is clamped to the log start. The
-    last stable offset is read later than HW and proves nothing.
+    ``lacking`` says of a kind of evidence what is missing of it: it turns a pass that needs it into unknown. Nothing
+    checked is unknown, never pass.
     """
-    answered = _sampled(samples).filter(F.col("log_start_offset").isNotNull())
-    violated = (F.col("log_start_offset") < 0) | (F.col("log_start_offset") > F.col("high_watermark"))
-    return _checks(answered, violated, "broker_id", "log_start_offset", "high_watermark", "t_ns")
+    for name, invariant in INVARIANTS.items():
+        tally = tallies.get(name)
+        if tally is None:
+            continue
+        owed = invariant.owed is Owed.ALWAYS or (owes_history and invariant.owed is Owed.WITH_HISTORY)
+        if tally.checked or owed:
+            yield row(name, tally, lacking.get(invariant.needs or ""))
 
 
-def i2_hw_below_leo(samples: DataFrame, unclean: Sequence[str] = ()) -> DataFrame:
-    """I2, all versions; serves C14.
-
-    HW <= LEO on one replica.
-
-    Sound where HW was read first: in one reply, or in an earlier sample of the same incarnation and epoch. LEO
-    only grows between the two, but for a truncation, which never cuts below a replica's own HW: on a topic that is
-    not clean it may, so that of those (``unclean``) only single replies count.
-    """
-    in_order = Window.partitionBy(*REPLICA, "incarnation", "leader_epoch").orderBy("sent_ns")
-    earlier = F.lag(F.struct("high_watermark", "received_ns")).over(in_order)
-    one_reply = F.coalesce("single_reply", F.lit(False))
-    pairs = (
-        _sampled(samples)
-        .withColumn("earlier", earlier)
-        .withColumn(
-            "hw_read_first",
-            F.when(one_reply, F.col("high_watermark")).when(
-                (F.col("earlier.received_ns") <= F.col("sent_ns")) & ~F.col("topic").isin(*unclean),
-                F.col("earlier.high_watermark"),
-            ),
-        )
-        .filter(F.col("hw_read_first").isNotNull())
-    )
-    violated = F.col("hw_read_first") > F.col("log_end_offset")
-    return _checks(pairs, violated, "broker_id", "leader_epoch", "hw_read_first", "log_end_offset", "t_ns")
-
-
-def i3_leader_monotonic(samples: DataFrame, leaders: DataFrame) -> DataFrame:
-    """I3, all versions; serves C7 and C8.
-
-    A leader's HW and LEO do not fall within one incarnation and epoch.
-
-    Sound because a leader never truncates its own log and never lowers its HW; who led an epoch is in the ISR
-    views, and an epoch has one leader.
-    """
-    in_order = Window.partitionBy(*REPLICA, "incarnation", "leader_epoch").orderBy("sent_ns")
-    state = F.struct("high_watermark", "log_end_offset", "received_ns")
-    pairs = (
-        of_leaders(_sampled(samples), leaders)
-        .withColumn("before", F.lag(state).over(in_order))
-        .filter(F.col("before.received_ns") <= F.col("sent_ns"))
-    )
-    fell = (F.col("high_watermark") < F.col("before.high_watermark")) | (
-        F.col("log_end_offset") < F.col("before.log_end_offset")
-    )
-    return _checks(pairs, fell, "broker_id", "leader_epoch", "before", "high_watermark", "log_end_offset", "t_ns")
-
-
-def i6_own_floor(samples: DataFrame, new_logs: Sequence[NewLog] = ()) -> DataFrame:
-    """I6, all versions; serves C39 and C40.
-
-    LEO of a replica >= the largest HW that it has ever shown, over all incarnations.
-
-    Sound because a HW says that everything below is committed, and nobody elected cleanly lacks it. Other
-    replicas' HWs prove nothing here: a former leader's divergent end may legally be cut below them. A replica that a
-    step moved to another broker, or whose files it damaged, begins anew.
-    """
-    log = F.lit(0)
-    for broker_id, t_ns, topic in new_logs:
-        own = F.lit(True) if broker_id is None else F.col("broker_id") == broker_id
-        of_topic = F.lit(True) if topic is None else F.col("topic") == topic
-        log += (own & of_topic & (F.col("sent_ns") >= t_ns)).cast("int")
-    earlier = (
-        Window.partitionBy(*REPLICA, "log")
-        .orderBy("sent_ns")
-        .rowsBetween(Window.unboundedPreceding, Window.currentRow - 1)
-    )
-    pairs = (
-        _sampled(samples)
-        .withColumn("log", log)
-        .withColumn("floor", F.max("high_watermark").over(earlier))
-        .withColumn("answered_ns", F.max("received_ns").over(earlier))
-        .filter(F.col("answered_ns") <= F.col("sent_ns"))
-    )
-    violated = F.col("log_end_offset") < F.col("floor")
-    return _checks(pairs, violated, "broker_id", "incarnation", "leader_epoch", "floor", "log_end_offset", "t_ns")
-
-
-def i8_leader_completeness(samples: DataFrame, epochs: DataFrame) -> DataFrame:
-    """I8, all versions; serves C6 and C46.
-
-    For every HW shown in epoch E and every later epoch E', E' starts at or above it.
-
-    Order-free, because the probe pins E. A replica's epoch file may name a later start than the election's
-    (never an earlier one), so the smallest over the replicas is taken.
-    """
-    shown = samples.groupBy(*PARTITION, "leader_epoch").agg(
-        F.max(F.struct("high_watermark", "broker_id", "received_ns")).alias("top")
-    )
-    starts = epochs.groupBy(*PARTITION, F.col("leader_epoch").alias("later_epoch")).agg(
-        F.min("start_offset").alias("start_offset")
-    )
-    pairs = (
-        shown.join(starts, PARTITION, how="inner")
-        .filter(F.col("later_epoch") > F.col("leader_epoch"))
-        .withColumns(
-            {
-                "high_watermark": F.col("top.high_watermark"),
-                "broker_id": F.col("top.broker_id"),
-                "t_ns": F.col("top.received_ns"),
-            }
-        )
-    )
-    violated = F.col("start_offset") < F.col("high_watermark")
-    return _checks(pairs, violated, "broker_id", "leader_epoch", "high_watermark", "later_epoch", "start_offset")
-
-
-def i10_quiescence(samples: DataFrame, changes: DataFrame, limits: DataFrame, outages: DataFrame) -> DataFrame:
-    """I10, all versions; serves C4, C12, C18 and C25.
-
-    With no produce, HW = LEO on the leader, and every in-sync replica follows, within a limit.
-
-    Checked on stretches in which the leader's LEO stood still. A member that has stopped fetching holds HW back
-    until it is evicted, after at most 1.5 x replica.lag.time.max.ms, so a stuck HW is a violation only if the
-    same ISR was seen for longer than that and the settling time, even if something cured it later; a shorter
-    stretch that did not converge proves nothing and is left out. From 3.7 (KIP-966) HW stands still by design
-    below min.insync.replicas: ``limits`` (topic, max_isr_lag_ns, effective_min_isr) sets effective_min_isr to 0 where
-    that gate is closed. ``changes`` are the controller's own states where it left any: a leader that was cut off from
-    it shows an old ISR.
-
-    Of ``outages`` (``OUTAGES``) those of a controller or of the leader leave out the stretch: nobody may have been
-    evicted. A member that was out of reach with all that the leader has is not evicted, and does not learn the last HW:
-    it is not compared.
-    """
-    led = _leader_samples(samples, changes).join(F.broadcast(limits), "topic", how="inner")
-    in_order = Window.partitionBy(*PARTITION, "since_ns").orderBy("received_ns")
-    moved = F.coalesce(F.col("log_end_offset") != F.lag("log_end_offset").over(in_order), F.lit(True))
-    stretches = (
-        led.withColumn("stretch", F.sum(moved.cast("int")).over(in_order))
-        .groupBy(*PARTITION, "since_ns", "stretch", "max_isr_lag_ns", "effective_min_isr", "isr")
-        .agg(
-            F.min("received_ns").alias("from_ns"),
-            F.max("received_ns").alias("t_ns"),
-            F.max("log_end_offset").alias("log_end_offset"),
-            F.max("high_watermark").alias("leader_hw"),
-            F.min(F.when(F.col("high_watermark") == F.col("log_end_offset"), F.col("received_ns"))).alias("reached_ns"),
-            F.first("broker_id").alias("leader"),
-        )
-        .withColumn("quiet_ns", F.col("t_ns") - F.col("from_ns"))
-        .withColumn("waited_ns", F.coalesce("reached_ns", "t_ns") - F.col("from_ns"))
-        .filter((F.col("quiet_ns") >= STRETCH_NS) & (F.size("isr") >= F.col("effective_min_isr")))
-        .transform(_without, outages, F.col("out_id").isNull() | (F.col("out_id") == F.col("leader")))
-    )
-    joined = stretches.join(_last_of_members(samples, stretches, outages), [*PARTITION, "from_ns"], how="left")
-    limit_ns = F.col("max_isr_lag_ns") + SETTLE_NS
-    followed = F.forall(
-        "members",
-        lambda m: (m.log_end_offset == F.col("log_end_offset")) & (m.high_watermark == F.col("leader_hw")),
-    )
-    in_time = F.col("reached_ns").isNotNull() & (F.col("waited_ns") <= limit_ns)
-    converged = in_time & F.coalesce(followed, F.lit(True))
-    stuck = F.col("quiet_ns") > limit_ns
-    return _checks(
-        joined.filter(converged | stuck),
-        ~converged,
-        "leader",
-        "isr",
-        "leader_hw",
-        "log_end_offset",
-        "members",
-        "quiet_ns",
-        "waited_ns",
-    )
-
-
-def _leader_samples(samples: DataFrame, changes: DataFrame) -> DataFrame:
-    """The samples of whoever led, with the ISR of the moment; ``since_ns`` names the state's beginning."""
-    until = F.lead("received_ns").over(Window.partitionBy(*PARTITION).orderBy("received_ns"))
-    states = changes.select(
-        *PARTITION,
-        F.col("leader").alias("broker_id"),
-        "leader_epoch",
-        "isr",
-        F.col("received_ns").alias("since_ns"),
-        F.coalesce(until, F.lit(2**63 - 1)).alias("until_ns"),
-    )
-    return samples.join(F.broadcast(states), [*REPLICA, "leader_epoch"], how="inner").filter(
-        (F.col("sent_ns") >= F.col("since_ns")) & (F.col("received_ns") < F.col("until_ns"))
-    )
-
-
-def _without(stretches: DataFrame, outages: DataFrame, whose: Column) -> DataFrame:
-    """The stretches that no outage overlaps; ``whose`` says of ``out_id`` which ones matter."""
-    out = outages.toDF("out_id", "out_from_ns", "out_until_ns")
-    overlaps = (F.col("out_from_ns") <= F.col("t_ns")) & (F.col("out_until_ns") >= F.col("from_ns"))
-    return stretches.join(F.broadcast(out), overlaps & whose, how="left_anti")
-
-
-def _last_of_members(samples: DataFrame, stretches: DataFrame, outages: DataFrame) -> DataFrame:
-    """The last sample of each follower in the ISR within a stretch in which it could be reached."""
-    asked = stretches.select(*PARTITION, "from_ns", "t_ns", "leader", F.explode("isr").alias("broker_id")).transform(
-        _without, outages, F.col("out_id") == F.col("broker_id")
-    )
-    last = F.max_by(F.struct("broker_id", "high_watermark", "log_end_offset"), "received_ns")
-    return (
-        samples.join(F.broadcast(asked.filter("broker_id != leader")), REPLICA, how="inner")
-        .filter((F.col("sent_ns") >= F.col("from_ns")) & (F.col("received_ns") <= F.col("t_ns")))
-        .groupBy(*PARTITION, "from_ns", "broker_id")
-        .agg(last.alias("member"))
-        .groupBy(*PARTITION, "from_ns")
-        .agg(F.sort_array(F.collect_list("member")).alias("members"))
-    )
-
-
-def i26_stable_offset(samples: DataFrame, leaders: DataFrame) -> DataFrame:
-    """I26, all versions, transactional producers; serves C2 and C43.
-
-    A leader's last stable offset lies at or above its log start, and at or below every HW that it shows later in the
-    same incarnation and epoch.
-
-    Sound because it is the smaller of HW and the first open transaction's offset, and a leader's HW never falls (I3).
-    One reply proves nothing against HW, which is read before it. That it falls is not checked: it is read in two
-    steps, HW last, and a transaction may begin between them.
-    """
-    in_order = Window.partitionBy(*REPLICA, "incarnation", "leader_epoch").orderBy("sent_ns")
-    pairs = (
-        of_leaders(_sampled(samples), leaders)
-        .withColumn("before", F.lag(F.struct("last_stable_offset", "received_ns")).over(in_order))
-        .filter(F.col("last_stable_offset").isNotNull() & (F.col("before.received_ns") <= F.col("sent_ns")))
-    )
-    violated = (F.col("before.last_stable_offset") > F.col("high_watermark")) | (
-        F.col("last_stable_offset") < F.col("log_start_offset")
-    )
-    return _checks(
-        pairs, violated, "broker_id", "leader_epoch", "before", "last_stable_offset", "high_watermark", "t_ns"
-    )
-
-
-def summary(name: str, checks: DataFrame) -> DataFrame:
-    """One row of the invariants table; nothing checked is unknown, never pass."""
-    invariant = INVARIANTS[name]
-    counted = checks.agg(
-        F.count("*").alias("checked"),
-        F.count_if("violated").alias("violations"),
-        F.min(F.when(F.col("violated"), F.struct("t_ns", "topic", "partition", "evidence"))).alias("first"),
-    )
-    verdict = F.when(F.col("violations") > 0, "fail").when(F.col("checked") == 0, "unknown").otherwise(F.lit("pass"))
-    where = F.concat(F.col("first.topic"), F.lit("-"), F.col("first.partition"), F.lit(": "), F.col("first.evidence"))
-    reason = F.when(F.col("violations") > 0, F.concat(F.lit("first violation on "), where)).when(
-        F.col("checked") == 0, F.lit("nothing that was recorded could be checked")
-    )
-    return counted.select(
-        F.lit(name).alias("invariant"),
-        F.lit(invariant.title).alias("title"),
-        F.lit(invariant.severity).alias("severity"),
-        "checked",
-        "violations",
-        verdict.alias("verdict"),
-        reason.alias("reason"),
-        F.col("first.evidence").alias("evidence"),
-    )
+def row(name: str, tally: Tally, lacking: str | None) -> dict[str, Any]:
+    """A row of ``history.tables.INVARIANTS``; ``lacking`` says what evidence is missing, if any."""
+    verdict, reason, evidence = "pass", None, None
+    if tally.first:
+        _, where, evidence = tally.first
+        verdict, reason = "fail", f"first violation on {where}: {evidence}"
+    elif lacking or not tally.checked:
+        verdict, reason = "unknown", lacking or "nothing that was recorded could be checked"
+    return {
+        "invariant": name,
+        "title": INVARIANTS[name].title,
+        "severity": INVARIANTS[name].severity,
+        "checked": tally.checked,
+        "violations": tally.violations,
+        "verdict": verdict,
+        "reason": reason,
+        "evidence": evidence,
+    }

@@ -6,15 +6,15 @@ Each function takes one partition's evidence and gives its ``Checks``.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from spark.checks.account import places
 from spark.checks.findings import Checks
-from spark.evidence.columns import ACKS_ALL, FAIL, INFO, NULL, OK, Bools, Ints, Log, Markers, known
+from spark.evidence.columns import ACKS_ALL, FAIL, INFO, NULL, OK, Bools, Ints, Log, Markers, known, places
+from spark.evidence.gather import Transaction
 from spark.evidence.partition import PartitionEvidence
 
 
@@ -33,7 +33,7 @@ def stands(log: Log, offset: Ints, value: Ints) -> Bools:
     return np.fromiter((each in held for each in asked), dtype=np.bool_, count=offset.size)
 
 
-def i15_durability(of: PartitionEvidence, members: Mapping[int, int]) -> Checks:
+def i15_durability(of: PartitionEvidence) -> Checks:
     """I15, all versions; serves C1 and C27.
 
     A record acknowledged with acks=all stands at its offset on every replica of the final ISR.
@@ -41,13 +41,13 @@ def i15_durability(of: PartitionEvidence, members: Mapping[int, int]) -> Checks:
     Sound with any min.insync.replicas while disks survive: the acknowledgement waited for every member of its
     ISR, and a clean election and every later join need the committed prefix. Reads each replica's log itself;
     a log that was not exported to its end is not asked, as absence proves nothing there, nor is one below
-    where its own retention may have deleted (``members``: broker → from which offset on it owes its records).
+    where its own retention may have deleted (``of.members``).
     """
     sends = of.sends
     promised = np.flatnonzero((sends.outcome == OK) & (sends.acks == ACKS_ALL) & (sends.offset != NULL))
     promised = promised[sends.offset[promised] >= (of.deleted_before or NULL)]
     checked, missing, lacking = 0, [], []
-    for broker, from_offset in sorted(members.items()):
+    for broker, from_offset in sorted(of.members.items()):
         asked = promised[sends.offset[promised] >= from_offset]
         checked += asked.size
         gone = asked[~stands(of.logs[broker], sends.offset[asked], sends.value[asked])]
@@ -64,16 +64,17 @@ def i15_durability(of: PartitionEvidence, members: Mapping[int, int]) -> Checks:
     return Checks(checked, sends.done_ns[rows], evidence)
 
 
-def i16_no_phantom_read(of: PartitionEvidence, final: int, log_start: int) -> Checks:
+def i16_no_phantom_read(of: PartitionEvidence) -> Checks:
     """I16, all versions, clean topics; serves C2, C13 and C46. A record that a consumer was given at an offset is at
     that offset in the partition's final log: it was below a high watermark, so it was committed.
 
-    ``final`` is the replica whose log counts and ``log_start`` where that log starts. Found broken by KAFKA-14704
-    (2.8.0 to 3.4.0), where a follower served what it was about to cut.
+    Found broken by KAFKA-14704 (2.8.0 to 3.4.0), where a follower served what it was about to cut.
     """
     polls = of.polls
-    read = np.flatnonzero((polls.value >= 0) & (polls.offset >= log_start))
-    log = of.logs[final]
+    if of.final is None or of.final not in of.logs:
+        return Checks(0, np.empty(0, dtype=np.int64), lambda _: {})
+    read = np.flatnonzero((polls.value >= 0) & (polls.offset >= of.log_start))
+    log = of.logs[of.final]
     wrong = read[~stands(log, polls.offset[read], polls.value[read])]
 
     def evidence(place: int) -> Mapping[str, Any]:
@@ -90,30 +91,18 @@ def i16_no_phantom_read(of: PartitionEvidence, final: int, log_start: int) -> Ch
     return Checks(int(read.size), polls.received_ns[wrong], evidence)
 
 
-class ShortIsr(NamedTuple):
-    """A stretch in which a leader's ISR was below min.insync.replicas, as it has known for long enough since
-    ``known_ns``.
-    """
-
-    leader: int
-    leader_epoch: int
-    isr: tuple[int, ...]
-    known_ns: int
-    until_ns: int
-
-
-def i28_enough_replicas(of: PartitionEvidence, stretches: Sequence[ShortIsr]) -> Checks:
+def i28_enough_replicas(of: PartitionEvidence) -> Checks:
     """I28, all versions; serves C1 and C27. Below min.insync.replicas nothing is acknowledged with acks=all.
 
     While the ISR is smaller than min(min.insync.replicas, replicas) the leader refuses to append such a send.
-    ``stretches`` are those of the controller's history. Checked on sends from two seconds on after the leader's own
-    metadata showed that ISR, as it may hear of it late: one that was acknowledged before the stretch ended is a
+    Checked in the stretches of the controller's history (``of.short``), on sends from two seconds on after the leader's
+    own metadata showed that ISR, as it may hear of it late: one that was acknowledged before the stretch ended is a
     violation. Its batch has to stand in the leader's log with the epoch of the stretch; otherwise a former leader took
     it, which knew of another ISR. Nothing is said of a stretch in which the leader or a controller was out of reach.
     """
     sends = of.sends
     checked, violations, during = 0, [], []
-    for short in stretches:
+    for short in of.short:
         asked = (sends.acks == ACKS_ALL) & (sends.sent_ns >= short.known_ns) & (sends.sent_ns <= short.until_ns)
         acked = asked & (sends.outcome == OK) & (sends.done_ns <= short.until_ns) & (sends.done_ns != NULL)
         taken = np.flatnonzero(acked)
@@ -146,9 +135,6 @@ def i28_enough_replicas(of: PartitionEvidence, stretches: Sequence[ShortIsr]) ->
 # --- transactions --------------------------------------------------------------------------------
 
 
-Transaction = tuple[str, int]  # the producer, and its own count of them
-
-
 @dataclass
 class OpenEnds:
     """How the records of transactions of unknown outcome ended in the logs, to be compared over all partitions."""
@@ -173,7 +159,7 @@ class OpenEnds:
         return self
 
 
-def i27_markers(of: PartitionEvidence) -> tuple[Checks, OpenEnds]:
+def i27_markers(of: PartitionEvidence) -> Checks:
     """I27, all versions, transactional producers, clean topics; serves C2.
 
     In every replica's log the next marker of a record's Kafka producer id is a commit if the record's transaction was
@@ -184,23 +170,13 @@ def i27_markers(of: PartitionEvidence) -> tuple[Checks, OpenEnds]:
     themselves, so that it needs no reader. An old request that arrives late would break it (KAFKA-17754).
     """
     sends = of.sends
-    member = np.flatnonzero(sends.transaction != NULL)
-    member = member[np.argsort(sends.value[member], kind="stable")]
-    checked, wrong, where, open_ends = 0, [], [], OpenEnds()
-    for broker, log in sorted(of.logs.items()):
-        held, ends = _ends(log, of.markers[broker])
-        place = places(sends.value[member], log.value[held])
-        sent = member[place[place >= 0]]
-        held, ends = held[place >= 0], ends[place >= 0]
+    checked, wrong, where = 0, [], []
+    for broker, (sent, offset, ends) in _ended(of).items():
         decided = sends.outcome[sent] != INFO
         checked += int(decided.sum())
-        owed = sends.outcome[sent] == OK
-        bad = np.flatnonzero(decided & (ends != owed))
+        bad = np.flatnonzero(decided & (ends != (sends.outcome[sent] == OK)))
         wrong.append(sent[bad])
-        where += [(broker, int(log.offset[held[at]]), bool(ends[at])) for at in bad.tolist()]
-        unknown = np.flatnonzero(sends.outcome[sent] == INFO)
-        for row, at, ended in zip(sent[unknown].tolist(), held[unknown].tolist(), ends[unknown].tolist(), strict=True):
-            open_ends.add(of, row, _word(ended), _of_marker(of, row, broker, int(log.offset[at])))
+        where += [(broker, int(offset[at]), bool(ends[at])) for at in bad.tolist()]
     rows = np.concatenate([*wrong, np.empty(0, dtype=np.int64)]).astype(np.int64)
 
     def evidence(place: int) -> Mapping[str, Any]:
@@ -209,7 +185,31 @@ def i27_markers(of: PartitionEvidence) -> tuple[Checks, OpenEnds]:
         owed = "commit" if sends.outcome[row] == OK else "abort"
         return _of_marker(of, row, broker, offset) | {"ends": _word(committed), "owed": owed}
 
-    return Checks(checked, sends.done_ns[rows], evidence), open_ends
+    return Checks(checked, sends.done_ns[rows], evidence)
+
+
+def open_ends(of: PartitionEvidence) -> OpenEnds:
+    """How the records of transactions of unknown outcome ended in the logs (I27)."""
+    found = OpenEnds()
+    for broker, (sent, offset, ends) in _ended(of).items():
+        unknown = np.flatnonzero(of.sends.outcome[sent] == INFO)
+        rows = zip(sent[unknown].tolist(), offset[unknown].tolist(), ends[unknown].tolist(), strict=True)
+        for row, at, ended in rows:
+            found.add(of, row, _word(ended), _of_marker(of, row, broker, at))
+    return found
+
+
+def _ended(of: PartitionEvidence) -> dict[int, tuple[Ints, Ints, Bools]]:
+    """Of each log the transactional sends that a marker follows, where they stand, and whether it commits."""
+    sends = of.sends
+    member = np.flatnonzero(sends.transaction != NULL)
+    member = member[np.argsort(sends.value[member], kind="stable")]
+    found = {}
+    for broker, log in sorted(of.logs.items()):
+        held, ends = _ends(log, of.markers[broker])
+        place = places(sends.value[member], log.value[held])
+        found[broker] = member[place[place >= 0]], log.offset[held[place >= 0]], ends[place >= 0]
+    return found
 
 
 def _word(committed: bool) -> str:

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from spark.checks.account import FATES, LOST, UNDECIDED, Account, places
+from spark.checks.account import FATES, LOST, UNDECIDED, Account
 from spark.checks.findings import Cases
-from spark.evidence.columns import ACKS, FAIL, FINAL, NULL, OUTCOMES, Bools, Ints, Names, known, producer_of
+from spark.evidence.columns import ACKS, FAIL, FINAL, NULL, OUTCOMES, Bools, Ints, Names, known, places, producer_of
 from spark.evidence.partition import PartitionEvidence
 
 _DAMAGED = ("bad crc", "malformed")

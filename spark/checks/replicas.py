@@ -14,12 +14,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from spark.checks.findings import Checks
-from spark.checks.log_content import ShortIsr
-from spark.checks.watermarks import short_of_members
 from spark.evidence.columns import NULL, Bools, Samples, groups, number
 from spark.evidence.facts import FOREVER_NS, SETTLE_NS, Outage
 from spark.evidence.partition import PartitionEvidence
-from spark.evidence.views import Change, known_since
+from spark.evidence.views import Change
 
 STRETCH_NS = 500_000_000  # a parked fetch answers within replica.fetch.wait.max.ms = 500
 
@@ -58,17 +56,17 @@ def i1_bounds(evidence: PartitionEvidence) -> Checks:
     return _checks(samples, samples.log_start != NULL, violated, told)
 
 
-def i2_hw_below_leo(evidence: PartitionEvidence, *, clean: bool = True) -> Checks:
+def i2_hw_below_leo(evidence: PartitionEvidence) -> Checks:
     """I2, all versions; serves C14.
 
     HW <= LEO on one replica.
 
     Sound where HW was read first: in one reply, or in an earlier sample of the same incarnation and epoch. LEO
     only grows between the two, but for a truncation, which never cuts below a replica's own HW: on a topic that is
-    not clean it may, so that of those (not ``clean``) only single replies count.
+    not clean it may, so that of those only single replies count.
     """
     samples = evidence.samples
-    earlier = _follows(samples) if clean else np.zeros(len(samples), dtype=np.bool_)
+    earlier = _follows(samples) if evidence.clean else np.zeros(len(samples), dtype=np.bool_)
     hw = np.where(samples.single_reply, samples.hw, samples.hw[samples.before])
 
     def told(row: int) -> dict[str, Any]:
@@ -197,7 +195,7 @@ class _Quiet(NamedTuple):
     reached_ns: int | None
 
 
-def i10_quiescence(evidence: PartitionEvidence, *, effective_min_isr: int) -> Checks:
+def i10_quiescence(evidence: PartitionEvidence) -> Checks:
     """I10, all versions; serves C4, C12, C18 and C25.
 
     With no produce, HW = LEO on the leader, and every in-sync replica follows, within a limit.
@@ -206,14 +204,15 @@ def i10_quiescence(evidence: PartitionEvidence, *, effective_min_isr: int) -> Ch
     until it is evicted, after at most 1.5 x replica.lag.time.max.ms, so a stuck HW is a violation only if the
     same ISR was seen for longer than that and the settling time, even if something cured it later; a shorter
     stretch that did not converge proves nothing and is left out. From 3.7 (KIP-966) HW stands still by design
-    below min.insync.replicas: ``effective_min_isr`` is 0 where that gate is closed.
-    ``changes`` are the controller's own states where it left any: a leader that was cut off from it shows an old ISR.
+    below min.insync.replicas; up to 3.6 it goes on. The states are the controller's own where it left any: a leader
+    that was cut off from it shows an old ISR.
 
     Of the outages those of a controller or of the leader leave out the stretch: nobody may have been
     evicted. A member that was out of reach with all that the leader has is not evicted, and does not learn the last HW:
     it is not compared.
     """
     limit_ns = evidence.facts.max_isr_lag_ns + SETTLE_NS
+    effective_min_isr = 0 if evidence.facts.lax_min_isr else evidence.facts.effective_min_isr
     checked, violations = 0, []
     for quiet in _quiet(evidence.samples.with_epoch, evidence.changes, effective_min_isr):
         if _overlapping(evidence.facts.outages, quiet, {None, quiet.leader}):
@@ -327,12 +326,3 @@ def i26_stable_offset(evidence: PartitionEvidence) -> Checks:
         }
 
     return _checks(samples, evidence.of_leaders & _follows(samples) & (samples.lso != NULL), violated, told)
-
-
-def short_isrs(evidence: PartitionEvidence) -> list[ShortIsr]:
-    """The stretches below min.insync.replicas that the leader's own metadata showed, and since when it has known."""
-    known = known_since(evidence.views, evidence.names, short_of_members(evidence.facts))
-    return [
-        ShortIsr(state.leader, state.leader_epoch, tuple(sorted(state.isr)), known_ns, until_ns)
-        for state, known_ns, until_ns in known
-    ]

@@ -12,14 +12,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812  # the name that Spark's own pages use
-
 from history.events import Event
 from history.manifest import Manifest
 from history.partition import TopicPartition
-from history.tables import CONTROLLER
+from history.tables import OFFSETS
 from history.traits import Trait
 from kafka_files.broker_log import read_broker_logs
 from kafka_files.checkpoints import LEADER_EPOCHS, read_epochs
@@ -28,35 +24,22 @@ from kafka_files.metadata_log import read_metadata_log
 from kafka_files.segments import segment_files
 from kafka_files.states import State, by_partition
 from kafka_files.znodes import read_znodes
-from spark.checks import agreement, delivery
+from spark.checks import delivery
 from spark.checks.allowed import last_copy_lost, unclean_election
 from spark.checks.gates import always, sometimes
 from spark.evidence.facts import Facts, Fault, NewLog, Outage
-from spark.evidence.views import has_good_times
-from spark.folder.recorded import Recorded, isr_changes
-from spark.folder.tables import PARTITION, rows
+from spark.evidence.partition import Replica, Row
+from spark.folder.run import Run
+from spark.folder.tables import read_rows
 
 _RETENTION = ("retention.ms", "retention.bytes")
-
-# The columns of ``spark.folder.recorded.isr_changes``.
-CHANGES = pa.schema(
-    [
-        pa.field("topic", pa.string(), nullable=False),
-        pa.field("partition", pa.int32(), nullable=False),
-        pa.field("received_ns", pa.int64(), nullable=False),
-        pa.field("leader", pa.int32()),
-        pa.field("leader_epoch", pa.int32()),
-        pa.field("isr", pa.list_(pa.int32())),
-        pa.field("observer", pa.string()),
-    ]
-)
 
 
 @dataclass(frozen=True)
 class Sources:
     """What a run folder holds beside its tables, each source in plain Python."""
 
-    run: Recorded
+    run: Run
 
     @property
     def manifest(self) -> Manifest:
@@ -73,24 +56,6 @@ class Sources:
         read = read_znodes if self.manifest.mode == "zookeeper" else read_metadata_log
         return by_partition([s for s in read(self.run.folder.brokers, self.clock) if s.topic in self.manifest.topics])
 
-    @property
-    def changes(self) -> DataFrame:
-        """The partitions' states in order (``CHANGES``): the controller's own, whose observer is ``CONTROLLER``; of a
-        partition whose history has no good times, those that its leaders' metadata showed.
-        """
-        shown = self._shown()
-        timed = [states for where, states in self.states.items() if has_good_times(states, shown.get(where, {}))]
-        own = decided(self.run.isr.sparkSession, (state for states in timed for state in states))
-        return own.unionByName(isr_changes(self.run.isr).join(own, PARTITION, how="left_anti"))
-
-    def _shown(self) -> dict[TopicPartition, dict[int, int]]:
-        """Of each partition's leader epochs, when a broker's metadata first showed them."""
-        epochs = self.run.isr.dropna(subset=["leader_epoch"]).groupBy(*PARTITION, "leader_epoch")
-        found: dict[TopicPartition, dict[int, int]] = {}
-        for row in epochs.agg(F.min("received_ns").alias("shown_ns")).collect():
-            found.setdefault(TopicPartition(row["topic"], row["partition"]), {})[row["leader_epoch"]] = row["shown_ns"]
-        return found
-
     @cached_property
     def lines(self) -> list[dict[str, Any]]:
         """The brokers' own words (rows of ``BROKER_LOG``)."""
@@ -99,70 +64,46 @@ class Sources:
     @cached_property
     def captures(self) -> list[dict[str, Any]]:
         """The captures that got an answer."""
-        return [row.asDict() for row in self.run.offsets.filter("error IS NULL").collect()]
+        return [row for row in read_rows(self.run.files["offsets"], OFFSETS) if row["error"] is None]
 
     @cached_property
-    def views(self) -> list[dict[str, Any]]:
-        """Each observer's last metadata view of each leader and epoch."""
-        last = F.max(F.struct("received_ns", "sent_ns", "isr")).alias("last")
-        found = self.run.isr.groupBy(*PARTITION, "observer", "leader", "leader_epoch").agg(last)
-        return [
-            row.asDict() for row in found.select(*PARTITION, "observer", "leader", "leader_epoch", "last.*").collect()
-        ]
-
-    @cached_property
-    def logs(self) -> dict[TopicPartition, agreement.Logs]:
+    def replicas(self) -> dict[TopicPartition, tuple[Replica, ...]]:
         """The files of every replica, with what the last capture saw of it."""
-        ends = {(r["topic"], r["partition"], r["broker_id"]): r for r in self.captures if r["capture"] == "after"}
+        ends = {(TopicPartition.of(row), row["broker_id"]): row for row in self.captures if row["capture"] == "after"}
         broker_ids = {node.name: node.node_id for node in self.manifest.brokers if node.node_id is not None}
-        files: dict[tuple[str, int, int], list[Path]] = {}
+        files: dict[tuple[TopicPartition, int], list[Path]] = {}
         for file in segment_files(self.run.folder.brokers):
-            topic, partition = TopicPartition.parse(file.parent.name)
-            node = file.relative_to(self.run.folder.brokers).parts[0]
-            if topic in self.manifest.topics and node in broker_ids:
-                files.setdefault((topic, partition, broker_ids[node]), []).append(file)
-        found: dict[TopicPartition, list[agreement.Replica]] = {}
-        for (topic, number, broker_id), segments in sorted(files.items()):
-            end = ends.get((topic, number, broker_id), {})
-            found.setdefault(TopicPartition(topic, number), []).append(
-                agreement.Replica(
-                    broker_id,
-                    segments,
-                    read_epochs(segments[0].parent / LEADER_EPOCHS),
-                    self._starts_at(topic, end.get("log_start_offset"), segments),
-                    end.get("high_watermark"),
-                )
+            where, node = TopicPartition.parse(file.parent.name), file.relative_to(self.run.folder.brokers).parts[0]
+            if node in broker_ids:
+                files.setdefault((where, broker_ids[node]), []).append(file)
+        found: dict[TopicPartition, tuple[Replica, ...]] = {}
+        for (where, broker_id), segments in sorted(files.items()):
+            end = ends.get((where, broker_id), {})
+            replica = Replica(
+                broker_id,
+                segments,
+                read_epochs(segments[0].parent / LEADER_EPOCHS) if where.topic in self.manifest.topics else None,
+                self._starts_at(where.topic, end.get("log_start_offset"), segments),
+                end.get("high_watermark"),
             )
-        return {
-            where: agreement.Logs(
-                *where, replicas, self.clean(where.topic), self.kept(where.topic), self.final(where, replicas)
-            )
-            for where, replicas in found.items()
-        }
+            found[where] = (*found.get(where, ()), replica)
+        return found
 
     def _starts_at(self, topic: str, captured: int | None, segments: Sequence[Path]) -> int | None:
         """Where a replica's log starts: as captured; what expired after that is not among its exported segments."""
-        return max(captured or 0, int(segments[0].stem)) if self._expires(topic) else captured
+        return max(captured or 0, int(segments[0].stem)) if self.expires(topic) else captured
 
-    @property
-    def own_starts(self) -> list[dict[str, Any]]:
-        """From where on each replica owes its records, of topics that expire: retention runs on each of them by itself
-        (``spark.job.OWN_STARTS``).
-        """
-        return [
-            {**where, "broker_id": replica.broker_id, "from_offset": replica.log_start_offset or 0}
-            for logs in self.logs.values()
-            for where in [{"topic": logs.topic, "partition": logs.partition}]
-            for replica in logs.replicas
-            if self._expires(logs.topic)
-        ]
+    def owed(self, where: TopicPartition) -> dict[int, int]:
+        """From where on each replica owes its records, of a topic that expires: retention runs on each by itself."""
+        replicas = self.replicas.get(where, ()) if self.expires(where.topic) else ()
+        return {replica.broker_id: replica.log_start_offset or 0 for replica in replicas}
 
     def starts(self, where: TopicPartition) -> dict[int, int]:
         """Where each epoch of a partition begins: a replica's file may name a later start, never an earlier one.
 
         A deletion moves the entry at the log's start along; of such epochs the leaders' own words count.
         """
-        replicas = self.logs[where].replicas if where in self.logs else ()
+        replicas = self.replicas.get(where, ())
         found: dict[int, int] = {}
         for replica in replicas:
             for epoch, start in replica.epochs or ():
@@ -174,24 +115,22 @@ class Sources:
         return found
 
     @cached_property
-    def _begun(self) -> dict[TopicPartition, list[dict[str, Any]]]:
+    def _begun(self) -> dict[TopicPartition, list[Row]]:
         """The leaders' own words on the epochs that they began, by partition."""
-        found: dict[TopicPartition, list[dict[str, Any]]] = {}
-        for line in self.lines:
-            if line["kind"] == "leader_started":
-                found.setdefault(TopicPartition.of(line), []).append(line)
-        return found
+        return by_place(line for line in self.lines if line["kind"] == "leader_started")
 
-    def final(self, where: TopicPartition, replicas: Sequence[agreement.Replica]) -> int | None:
+    def final(self, where: TopicPartition) -> int | None:
         """The replica whose log is the partition's: the last leader, else the one with the highest watermark."""
         history = self.states.get(where)
         if history and history[-1].leader >= 0:
             return history[-1].leader
-        known = [replica for replica in replicas if replica.high_watermark is not None]
+        known = [replica for replica in self.replicas.get(where, ()) if replica.high_watermark is not None]
         return max(known, key=lambda replica: replica.high_watermark or 0).broker_id if known else None
 
     def clean(self, topic: str) -> bool:
         """Whether a committed record of the topic has to survive: no unclean election, and a disk that was spared."""
+        if topic not in self.manifest.topics:
+            return False
         return not unclean_election(self.manifest, topic, self.run.events) and not last_copy_lost(
             self.manifest, self.run.events, topic
         )
@@ -211,17 +150,18 @@ class Sources:
         return self.manifest.topic_settings(topic, "cleanup.policy", "delete") == {"delete"}
 
     @cached_property
-    def deleted(self) -> list[dict[str, Any]]:
-        """Up to where each partition's records may be gone, by order or by their retention (``delivery.DELETED``)."""
+    def deleted(self) -> dict[TopicPartition, int]:
+        """Up to where each partition's records may be gone, by order or by their retention."""
         found = delivery.deleted(self.run.events)
         for end in self.captures:
             where = TopicPartition.of(end)
-            last = end["capture"] == "after" and end["broker_id"] == self.final(where, ())
-            if last and end["log_start_offset"] and self._expires(end["topic"]):
+            history = self.states.get(where)
+            last = end["capture"] == "after" and history and end["broker_id"] == history[-1].leader
+            if last and end["log_start_offset"] and self.expires(where.topic):
                 found[where] = max(found.get(where, 0), end["log_start_offset"])
-        return [{"topic": t, "partition": p, "deleted_before": before} for (t, p), before in found.items()]
+        return found
 
-    def _expires(self, topic: str) -> bool:
+    def expires(self, topic: str) -> bool:
         """Whether the scenario gave the topic or its brokers a retention; Kafka's own seven days end in no run."""
         return any(self.manifest.topic_settings(topic, name, "") - {"", "-1"} for name in _RETENTION)
 
@@ -262,24 +202,12 @@ class Sources:
         )
 
 
-def decided(spark: SparkSession, states: Iterable[State]) -> DataFrame:
-    """Dated states of the controller as rows of ``CHANGES``; metadata of a broker that was cut off is older."""
-    return rows(
-        spark,
-        CHANGES,
-        (
-            {
-                "topic": state.topic,
-                "partition": state.partition,
-                "received_ns": state.t_ns,
-                "leader": state.leader,
-                "leader_epoch": state.leader_epoch,
-                "isr": sorted(state.isr),
-                "observer": CONTROLLER,
-            }
-            for state in states
-        ),
-    )
+def by_place(rows: Iterable[Row]) -> dict[TopicPartition, list[Row]]:
+    """Rows by the partition that they are about."""
+    found: dict[TopicPartition, list[Row]] = {}
+    for row in rows:
+        found.setdefault(TopicPartition.of(row), []).append(row)
+    return found
 
 
 def max_isr_lag_ns(manifest: Manifest) -> int:

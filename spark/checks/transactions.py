@@ -1,79 +1,14 @@
-"""Cases in which a transaction was not atomic, or did not end; and what its records' reads prove (KIP-98).
-
-Records of one producer with the same number were in one transaction. What a ``read_uncommitted`` consumer was given of
-them says nothing of its end. Functions named like an anomaly return the ``CASE`` columns of ``spark.checks.anomalies``.
-"""
+"""What a run's settings and faults say about transactions (KIP-98)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-import pyarrow as pa
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812  # the name that Spark's own pages use
-
 from history.events import Event
 from history.manifest import Manifest
-from spark.checks.anomalies import cases_of
-from spark.checks.visibility import longest_quiet_ns
-from spark.folder.recorded import of_leaders
-from spark.folder.tables import PARTITION, VALUE, rows
 
 SETTLE_NS = 10_000_000_000  # for the markers of an abort, after the coordinator has noticed
 _FOREVER_NS = 2**63 - 1
-
-STUCK = pa.schema(
-    [
-        pa.field("topic", pa.string()),
-        pa.field("partition", pa.int32()),
-        pa.field("offset", pa.int64()),
-        pa.field("high_watermark", pa.int64()),
-        pa.field("from_ns", pa.int64()),
-        pa.field("to_ns", pa.int64()),
-        pa.field("quiet_ns", pa.int64()),
-    ]
-)
-
-
-def hanging_transaction(
-    samples: DataFrame, leaders: DataFrame, sends: DataFrame, limit_ns: int, faults: Sequence[tuple[int, int]]
-) -> DataFrame:
-    """A leader's last stable offset stood below its high watermark for longer than any transaction may be open.
-
-    Sound because the coordinator aborts a transaction ``transaction.timeout.ms`` after its begin, whatever became of
-    its producer. It looks every ``transaction.abort.timed.out.transaction.cleanup.interval.ms``, and a fault may take
-    it away: only a stretch with no fault active (``faults``, from injection to heal) that is longer than all that
-    (``limit_ns``) counts. The last stable offset is the first open transaction's first record, so that one value is
-    one transaction. The bugs behind KIP-890 leave such transactions, at which ``read_committed`` readers stop for good.
-    """
-    held = of_leaders(samples, leaders).filter(F.col("last_stable_offset") < F.col("high_watermark"))
-    stretches = (
-        held.groupBy(*PARTITION, F.col("last_stable_offset").alias("offset"))
-        .agg(
-            F.min("received_ns").alias("from_ns"),
-            F.max("sent_ns").alias("to_ns"),
-            F.max("high_watermark").alias("high_watermark"),
-        )
-        .filter(F.col("to_ns") - F.col("from_ns") > limit_ns)
-    )
-    found = [row.asDict() for row in stretches.collect()]
-    for row in found:
-        row["quiet_ns"] = longest_quiet_ns(row["from_ns"], row["to_ns"], faults)
-    stuck = rows(samples.sparkSession, STUCK, (row for row in found if row["quiet_ns"] > limit_ns))
-    first = sends.filter("transaction IS NOT NULL").select(*PARTITION, *VALUE, "offset", "transaction", "acks")
-    named = stuck.join(first, [*PARTITION, "offset"], how="left")
-    explanation = F.format_string(
-        "The last stable offset stayed at %s for %.1f s with no fault active, below the high watermark %s: %s.",
-        F.col("offset"),
-        F.col("quiet_ns") / 1e9,
-        F.col("high_watermark"),
-        F.when(
-            F.col("producer_id").isNotNull(),
-            F.format_string("transaction %s of %s never ended", F.col("transaction"), F.col("producer_id")),
-        ).otherwise("a transaction that nobody here began never ended"),
-    )
-    facts = ("transaction", "high_watermark", "from_ns", "to_ns", "quiet_ns")
-    return cases_of(named, "hanging_transaction", explanation, **{name: F.col(name) for name in facts})
 
 
 def transactional(manifest: Manifest) -> bool:

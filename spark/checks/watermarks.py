@@ -3,31 +3,22 @@
 Every check takes what was recorded of one partition: its good samples and its ``Facts``. Sample A is before sample B
 when A.received_ns <= B.sent_ns. A state of the history is trusted from ``SLACK_NS`` after its beginning to ``SLACK_NS``
 before its end: it is dated by the controller's wall clock, in milliseconds. Most of them assume a clean topic (no
-unclean election, disks that survive): see ``checks``. A sample without an epoch is no use here.
+unclean election, disks that survive): see ``spark.checks.invariants``. A sample without an epoch is no use here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from spark.checks.findings import Checks
+from spark.checks.findings import Check, Checks, checks_of
 from spark.evidence.columns import NULL, Bools, Ints, Samples, groups
 from spark.evidence.facts import SETTLE_NS, SLACK_NS, UNFENCED_NS, Facts, Stretch, at_most_all
 from spark.evidence.partition import PartitionEvidence
-
-_Found = tuple[int | None, bool, Mapping[str, Any]]  # when, whether it is violated, its evidence
-
-
-def _checks(found: Iterable[_Found]) -> Checks:
-    listed = list(found)
-    violations = [(t_ns, evidence) for t_ns, violated, evidence in listed if violated]
-    violated_ns = np.array([NULL if t_ns is None else t_ns for t_ns, _ in violations], dtype=np.int64)
-    return Checks(len(listed), violated_ns, lambda place: violations[place][1])
 
 
 def tops(values: Ints) -> Ints:
@@ -46,10 +37,10 @@ def i4_follower_falls_once(evidence: PartitionEvidence) -> Checks:
     the log cannot lower the HW further, as no clean cut goes below it (I6).
     """
     samples = evidence.samples.with_epoch
-    return _checks(_falls(samples))
+    return checks_of(_falls(samples))
 
 
-def _falls(samples: Samples) -> Iterator[_Found]:
+def _falls(samples: Samples) -> Iterator[Check]:
     for (broker_id, incarnation, leader_epoch), rows in groups(samples.broker, samples.incarnation, samples.epoch):
         own = samples.take(rows[_one_after_another(samples.sent_ns[rows], samples.received_ns[rows])])
         if len(own) < 2:
@@ -63,7 +54,7 @@ def _falls(samples: Samples) -> Iterator[_Found]:
             "fell_to": own.hw[fallen].tolist(),
             "at_ns": own.received_ns[fallen].tolist(),
         }
-        yield int(own.received_ns[fallen[1]]) if violated else None, violated, evidence
+        yield Check(int(own.received_ns[fallen[1]]) if violated else None, violated, evidence)
 
 
 def _one_after_another(sent_ns: Ints, received_ns: Ints) -> Ints:
@@ -182,15 +173,15 @@ def i11_frozen_below_min_isr(evidence: PartitionEvidence) -> Checks:
     state of the controller's history, but for its first two seconds, in which a follower that is fenced and lives may
     still move it. Up to 3.6 HW goes on: then ``hw_below_min_isr`` tells it as a change of behaviour.
     """
-    return _checks(_below_min_isr(evidence) if evidence.facts.strict_min_isr else [])
+    return checks_of(_below_min_isr(evidence) if evidence.facts.strict_min_isr else [])
 
 
 def hw_below_min_isr(evidence: PartitionEvidence) -> Checks:
     """What I11 forbids from 3.7.0 and is by design before: HW moves while the ISR is below min.insync.replicas."""
-    return _checks(_below_min_isr(evidence) if evidence.facts.lax_min_isr else [])
+    return checks_of(_below_min_isr(evidence) if evidence.facts.lax_min_isr else [])
 
 
-def _below_min_isr(evidence: PartitionEvidence) -> Iterator[_Found]:
+def _below_min_isr(evidence: PartitionEvidence) -> Iterator[Check]:
     samples, facts = evidence.samples.with_epoch, evidence.facts
     for state, since_ns, until_ns in facts.stretches:
         effective_min_isr = at_most_all(facts.smallest_isr, state)
@@ -200,7 +191,7 @@ def _below_min_isr(evidence: PartitionEvidence) -> Iterator[_Found]:
         if len(shown) > 1:
             low, high = int(np.argmin(shown.hw)), int(np.argmax(shown.hw))
             moved = bool(shown.hw[high] > shown.hw[low])
-            yield (
+            yield Check(
                 int(shown.received_ns[high]),
                 moved,
                 {
@@ -223,15 +214,6 @@ def _within(samples: Samples, from_ns: int, until_ns: int) -> Samples:
     return asked.take(asked.received_ns <= until_ns)
 
 
-def short_of_members(facts: Facts) -> Iterator[Stretch]:
-    """The stretches in which a leader's ISR was below min.insync.replicas, it and the controllers being in reach."""
-    for stretch in facts.stretches:
-        state, since_ns, until_ns = stretch
-        short = state.leader >= 0 and len(state.isr) < at_most_all(facts.smallest_isr, state)
-        if short and not facts.disturbed(state.leader, since_ns, until_ns):
-            yield stretch
-
-
 def i22_hw_reaches_epoch_start(evidence: PartitionEvidence) -> Checks:
     """I22, all versions, clean topics, timed; serves C12. A new leader's HW soon reaches its epoch's start.
 
@@ -240,10 +222,10 @@ def i22_hw_reaches_epoch_start(evidence: PartitionEvidence) -> Checks:
     longer than that eviction and the settling time, the leader and the controllers being in reach; from 3.7 only with
     an ISR of at least min.insync.replicas.
     """
-    return _checks(_epoch_starts(evidence))
+    return checks_of(_epoch_starts(evidence))
 
 
-def _epoch_starts(evidence: PartitionEvidence) -> Iterator[_Found]:
+def _epoch_starts(evidence: PartitionEvidence) -> Iterator[Check]:
     samples, facts = evidence.samples.with_epoch, evidence.facts
     first = min(facts.leaders, default=0)
     of_epoch: dict[int, list[Stretch]] = {}
@@ -257,7 +239,7 @@ def _epoch_starts(evidence: PartitionEvidence) -> Iterator[_Found]:
         late_ns = None if highest >= start else _late(shown, of_epoch.get(epoch, []), facts)
         if highest >= start or late_ns is not None:
             told = {"leader": leader, "leader_epoch": epoch, "epoch_start": start, "high_watermark": highest}
-            yield late_ns, highest < start, told
+            yield Check(late_ns, highest < start, told)
 
 
 def _late(shown: Samples, stretches: Sequence[Stretch], facts: Facts) -> int | None:
@@ -282,10 +264,10 @@ def i23_evicted_in_time(evidence: PartitionEvidence) -> Checks:
     stopped follower whose LEO equals the leader's is never evicted by lag. Nor is one while no controller acts, or none
     is in the leader's reach.
     """
-    return _checks(_evictions(evidence))
+    return checks_of(_evictions(evidence))
 
 
-def _evictions(evidence: PartitionEvidence) -> Iterator[_Found]:
+def _evictions(evidence: PartitionEvidence) -> Iterator[Check]:
     samples, facts = evidence.samples.with_epoch, evidence.facts
     limit_ns = facts.max_isr_lag_ns + SETTLE_NS
     decided_ns = np.array([state.t_ns for state in facts.dated], dtype=np.int64)
@@ -312,7 +294,7 @@ def _evictions(evidence: PartitionEvidence) -> Iterator[_Found]:
             and not facts.disturbed(before.leader, fault.asked_ns, until_ns)
             and _had_to_go(samples.of_epoch(before.leader, before.leader_epoch), fault.from_ns, until_ns)
         ):
-            yield (
+            yield Check(
                 fault.from_ns,
                 not in_time,
                 {
@@ -338,10 +320,10 @@ def i24_caught_up_at_join(evidence: PartitionEvidence) -> Checks:
     A replica that joins the ISR has LEO >= the leader's HW of the moment and >= the start of the leader's epoch. Seen
     in the replica's first sample after the join, within the same state: it does not truncate while it is a member.
     """
-    return _checks(_joins(evidence))
+    return checks_of(_joins(evidence))
 
 
-def _joins(evidence: PartitionEvidence) -> Iterator[_Found]:
+def _joins(evidence: PartitionEvidence) -> Iterator[Check]:
     samples, facts = evidence.samples.with_epoch, evidence.facts
     for (before, _, _), (after, since_ns, until_ns) in pairwise(facts.stretches):
         joined = set(after.isr) - set(before.isr)
@@ -356,7 +338,7 @@ def _joins(evidence: PartitionEvidence) -> Iterator[_Found]:
             own = samples.of_broker(broker_id)
             row = int(np.searchsorted(own.sent_ns, since_ns))
             if row < len(own) and own.received_ns[row] <= until_ns:
-                yield (
+                yield Check(
                     int(own.received_ns[row]),
                     bool(own.leo[row] < floor),
                     {
@@ -368,20 +350,3 @@ def _joins(evidence: PartitionEvidence) -> Iterator[_Found]:
                         "partition_epoch": after.partition_epoch,
                     },
                 )
-
-
-CHECKS: dict[str, Callable[[PartitionEvidence], Checks]] = {
-    "I4": i4_follower_falls_once,
-    "I7": i7_isr_covers_hw,
-    "I9": i9_follower_below_leader,
-    "I11": i11_frozen_below_min_isr,
-    "I22": i22_hw_reaches_epoch_start,
-    "I23": i23_evicted_in_time,
-    "I24": i24_caught_up_at_join,
-}
-ON_ALL_TOPICS = {"I11", "I23"}  # whatever a leader lacks: it waits, and evicts, as any other
-
-
-def checks(*, clean: bool) -> dict[str, Callable[[PartitionEvidence], Checks]]:
-    """The checks that hold on a topic of which nothing committed may be missing, or on any."""
-    return {name: check for name, check in CHECKS.items() if clean or name in ON_ALL_TOPICS}

@@ -8,7 +8,7 @@ says that a record is not one of ours.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any, Self
 
@@ -126,6 +126,15 @@ def known(value: int) -> int | None:
 def number(column: Ints, row: int) -> int | None:
     """One value of a column, None for ``NULL``."""
     return known(column[row])
+
+
+def places(ordered: Ints, wanted: Ints) -> Ints:
+    """Where each wanted value stands among distinct ordered ones; -1: nowhere."""
+    if not ordered.size:
+        return np.full(wanted.size, -1, dtype=np.int64)
+    at = np.searchsorted(ordered, wanted)
+    at[at == ordered.size] = 0
+    return np.where(ordered[at] == wanted, at, -1)
 
 
 def groups(*keys: Ints | Codes) -> Iterator[tuple[tuple[int, ...], Ints]]:
@@ -454,3 +463,10 @@ class ToldNames(Columns):
             name=np.array(table["value"].to_pylist(), dtype=np.object_),
         )
         return found.take(np.argsort(value, kind="stable"))
+
+
+def with_operations(sends: Sends, told: ToldNames) -> Sends:
+    """An atomic operation of an imported history that sent several records is a transaction."""
+    at = places(told.value, sends.value)
+    operation = np.where(at >= 0, told.operation[at], NULL) if len(told) else np.full(len(sends), NULL)
+    return replace(sends, transaction=np.where(sends.transaction == NULL, operation, sends.transaction))

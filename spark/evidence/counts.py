@@ -18,6 +18,7 @@ from spark.evidence.partition import Unreadable
 from spark.evidence.silences import Silence
 
 Replica = tuple[int, str, int]  # broker_id, topic, partition
+UNREADABLE = ("bad crc", "codec", "magic", "malformed", "too large")  # problems of a segment's batches
 Phases = Mapping[str, tuple[int, int]]  # name → when it began and ended
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
@@ -13,6 +13,14 @@ SLACK_NS = 100_000_000  # a state is dated by the controller's wall clock, in mi
 UNFENCED_NS = 2_000_000_000  # a follower that was fenced and lives may still move the high watermark so long
 SETTLE_NS = 3_000_000_000  # three times the wait of a parked fetch and the follower's next one
 FOREVER_NS = 2**63 - 1
+
+
+class Span(NamedTuple):
+    """A phase, from its first event to its last, or a part of it."""
+
+    phase: str
+    from_ns: int
+    to_ns: int
 
 
 class Fault(NamedTuple):
@@ -47,6 +55,18 @@ class Stretch(NamedTuple):
 
     state: State
     from_ns: int
+    until_ns: int
+
+
+class ShortIsr(NamedTuple):
+    """A stretch in which a leader's ISR was below min.insync.replicas, as it has known for long enough since
+    ``known_ns``.
+    """
+
+    leader: int
+    leader_epoch: int
+    isr: tuple[int, ...]
+    known_ns: int
     until_ns: int
 
 
@@ -108,3 +128,12 @@ class Facts:
 def at_most_all(effective_min_isr: int, state: State) -> int:
     """min.insync.replicas as it is active in a state: all replicas are enough, and ``reassign`` changes how many."""
     return min(effective_min_isr, len(state.replicas) or effective_min_isr)
+
+
+def short_of_members(facts: Facts) -> Iterator[Stretch]:
+    """The stretches in which a leader's ISR was below min.insync.replicas, it and the controllers being in reach."""
+    for stretch in facts.stretches:
+        state, since_ns, until_ns = stretch
+        short = state.leader >= 0 and len(state.isr) < at_most_all(facts.smallest_isr, state)
+        if short and not facts.disturbed(state.leader, since_ns, until_ns):
+            yield stretch

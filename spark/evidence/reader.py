@@ -7,9 +7,10 @@ where their statistics say that they hold something of the partition.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -63,6 +64,19 @@ class Tables:
         """How many rows a table has in its readable files."""
         return sum(place.rows for place in self._places[name])
 
+    def counted(self, name: str, column: str) -> Counter[str]:
+        """How many rows of a table have each value of a column of strings."""
+        found: Counter[str] = Counter()
+        for place in self._places[name]:
+            metadata = _metadata(place.file)
+            held = metadata.row_group(place.group).column(metadata.schema.names.index(column)).statistics
+            if held is not None and held.has_min_max and held.min == held.max and not held.null_count:
+                found[held.min] += place.rows
+            else:
+                values = _opened(place.file).read_row_group(place.group, columns=[column])[column]
+                found.update({each["values"]: each["counts"] for each in values.value_counts().to_pylist()})
+        return found
+
     def partitions(self, *names: str) -> list[TopicPartition]:
         """Every partition that has rows in one of the tables, in order."""
         found: set[TopicPartition] = set()
@@ -70,7 +84,7 @@ class Tables:
             if place.first is not None and place.holds_only(place.first):
                 found.add(place.first)
             elif place.rows:
-                group = pq.ParquetFile(place.file).read_row_group(place.group, columns=["topic", "partition"])
+                group = _opened(place.file).read_row_group(place.group, columns=["topic", "partition"])
                 distinct = group.group_by(["topic", "partition"]).aggregate([])
                 found |= {TopicPartition.of(row) for row in distinct.to_pylist()}
         return sorted(found)
@@ -93,8 +107,23 @@ class Tables:
         return pa.concat_tables(found, promote_options="default")
 
 
+def _metadata(file: Path) -> pq.FileMetaData:
+    """A file's footer, parsed once in a process: that of a table of a thousand row groups has some megabytes."""
+    stat = file.stat()
+    return _parsed(file, stat.st_size, stat.st_mtime_ns)
+
+
+@lru_cache(maxsize=256)
+def _parsed(file: Path, size: int, changed_ns: int) -> pq.FileMetaData:  # noqa: ARG001  # they tell a new file
+    return pq.read_metadata(file)
+
+
+def _opened(file: Path, dictionaries: Sequence[str] = ()) -> pq.ParquetFile:
+    return pq.ParquetFile(file, read_dictionary=list(dictionaries), metadata=_metadata(file))
+
+
 def _row_groups(file: Path) -> Iterator[Place]:
-    metadata = pq.read_metadata(file)
+    metadata = _metadata(file)
     names = metadata.schema.names
     for group in range(metadata.num_row_groups):
         found = metadata.row_group(group)
@@ -108,7 +137,8 @@ def _row_groups(file: Path) -> Iterator[Place]:
 
 
 def _read(place: Place, columns: Sequence[str], strings: Sequence[str]) -> pa.Table:
-    file = pq.ParquetFile(place.file, read_dictionary=[name for name in strings if name in columns])
+    dictionaries = [name for name in strings if name in columns]
+    file = _opened(place.file, dictionaries)
     there = [name for name in columns if name in file.schema_arrow.names]
     table = file.read_row_group(place.group, columns=there)
     for name in columns:
@@ -121,7 +151,7 @@ def problem_of(file: Path, schema: pa.Schema) -> str | None:
     """Why a file cannot be read as a table of this schema, in one sentence; None: it can."""
     name = f"{file.parent.name}/{file.name}"
     try:
-        found = pq.read_schema(file)
+        found = _metadata(file).schema.to_arrow_schema()
     except (pa.ArrowException, OSError) as error:
         return f"{name} cannot be read as Parquet: {' '.join(str(error).split())[:160].rstrip('.')}."
     types = {field.name: field.type for field in found}

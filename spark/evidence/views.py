@@ -15,7 +15,7 @@ from history.partition import TopicPartition
 from history.tables import CONTROLLER
 from kafka_files.states import State
 from spark.evidence.columns import NULL, Ints, Names, Views, groups, ints
-from spark.evidence.facts import UNFENCED_NS, Stretch
+from spark.evidence.facts import UNFENCED_NS, Facts, ShortIsr, Stretch, short_of_members
 
 CLOCK_NS = 1_000_000_000  # servers' logs have milliseconds, and pairs of the clocks are a second apart
 
@@ -145,6 +145,15 @@ def last_views(where: TopicPartition, views: Views, names: Names) -> list[dict[s
             }
         )
     return found
+
+
+def short_isrs(facts: Facts, views: Views, names: Names) -> list[ShortIsr]:
+    """The stretches below min.insync.replicas that the leader's own metadata showed, and since when it has known."""
+    known = known_since(views, names, short_of_members(facts))
+    return [
+        ShortIsr(state.leader, state.leader_epoch, tuple(sorted(state.isr)), known_ns, until_ns)
+        for state, known_ns, until_ns in known
+    ]
 
 
 def known_since(views: Views, names: Names, short: Iterable[Stretch]) -> Iterator[Stretch]:

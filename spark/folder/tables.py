@@ -1,4 +1,4 @@
-"""The tables of a run folder as DataFrames, with schemas derived from history/tables.py."""
+"""Small tables of a run folder as rows, and the judge's own tables."""
 
 from __future__ import annotations
 
@@ -8,39 +8,21 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.pandas.types import from_arrow_schema
-
-from spark.folder.run import readable
-
-PARTITION = ["topic", "partition"]
-VALUE = ["producer_id", "seq"]
-REPLICA = ["broker_id", *PARTITION]
 
 
-def rows(spark: SparkSession, schema: pa.Schema, rows: Iterable[Mapping[str, Any]]) -> DataFrame:
-    """A DataFrame of literal rows; what a row does not name is null."""
-    # From Arrow it is a local relation: no job and no Python worker reads it.
-    literal = pa.Table.from_pylist([dict(row) for row in rows], schema=schema)
-    return spark.createDataFrame(literal, from_arrow_schema(schema))
+def read_rows(files: Sequence[Path], schema: pa.Schema) -> list[dict[str, Any]]:
+    """The rows of a small table, from those of its files that can be read."""
+    return [row for file in files for row in pq.read_table(file, columns=schema.names).to_pylist()]
 
 
-def read_table(spark: SparkSession, folder: Path, schema: pa.Schema) -> tuple[DataFrame, list[str]]:
-    """A recorded table, and one sentence for each of its files that cannot be read as such."""
-    files, problems = readable(folder, schema)
-    return read_files(spark, files, schema), problems
+def table_of(rows: Iterable[Mapping[str, Any]], schema: pa.Schema) -> pa.Table:
+    """Rows as a table; what a row does not name is null, and what the schema does not name is left out."""
+    return pa.Table.from_pylist([dict(row) for row in rows], schema=schema)
 
 
-def read_files(spark: SparkSession, files: Sequence[Path], schema: pa.Schema) -> DataFrame:
-    """The readable files of one table."""
-    if not files:
-        return rows(spark, schema, [])
-    return spark.read.schema(from_arrow_schema(schema)).parquet(*map(str, files))
-
-
-def write_table(frame: DataFrame, folder: Path, schema: pa.Schema) -> None:
+def write_table(table: pa.Table, folder: Path, schema: pa.Schema) -> None:
     """Write a judged table as one file with exactly this schema; the same rows give the same bytes."""
-    ordered = frame.select(*schema.names).toArrow().cast(schema)
+    table = table.select(schema.names).cast(schema)
     keys = [(field.name, "ascending") for field in schema if not pa.types.is_nested(field.type)]
     folder.mkdir(parents=True, exist_ok=True)
-    pq.write_table(ordered.sort_by(keys) if ordered.num_rows else ordered, folder / "part-0.parquet")
+    pq.write_table(table.sort_by(keys) if table.num_rows else table, folder / "part-0.parquet")

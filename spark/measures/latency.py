@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from spark.evidence.columns import FAIL, INFO, NULL, OK, Bools, Ints, Names, Sends
+from spark.evidence.facts import Span
 from spark.measures.histogram import COARSE, FINE, Histogram, add_counts, buckets
-from spark.measures.recovery import Span
 
 ABORTED = "transaction_aborted"  # the error of every record of a transaction that ended so (clusters/clients/ledger.py)
 QUANTILES = {"p50_ms": 0.5, "p99_ms": 0.99, "p999_ms": 0.999}

@@ -6,14 +6,14 @@ preferred leader, who led before, leads again. What did not come before the faul
 least that long. An ISR that never lost a target has nothing to make full.
 
 Where the controller's history is missing or has no good times, leaders' own metadata gives upper bounds
-(``spark.folder.recorded.isr_changes``), and what it did not show has no value: it may have come and gone between two
+(``spark.evidence.views.isr_changes``), and what it did not show has no value: it may have come and gone between two
 views.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -23,19 +23,12 @@ from history.partition import TopicPartition
 from history.tables import CONTROLLER
 from history.traits import Trait
 from spark.evidence.columns import NULL, OK, Ints, Samples, Sends
+from spark.evidence.facts import Span
 
 _NO_HISTORY = "the controller's history is missing or has no good times, and leaders' metadata is all there is"
 
 
-Change = Mapping[str, Any]  # of a partition from ``received_ns`` on: a row of ``spark.checks.sources.CHANGES``
-
-
-class Span(NamedTuple):
-    """A phase, from its first event to its last."""
-
-    phase: str
-    from_ns: int
-    to_ns: int
+Change = Mapping[str, Any]  # a ``spark.evidence.views.Change`` as a row, with its topic and partition
 
 
 def phases(events: Iterable[Event]) -> list[Span]:
@@ -70,7 +63,7 @@ def _load_span(span: Span, events: list[Event]) -> Span:
 
 
 def fault_times(manifest: Manifest, events: list[Event], states: Iterable[Change]) -> Iterator[dict[str, Any]]:
-    """Rows of the recovery table for each fault and partition; ``states`` are rows of ``Sources.changes`` in order."""
+    """Rows of the recovery table for each fault and partition; ``states`` are every partition's changes in order."""
     seen: dict[TopicPartition, list[Change]] = {}
     for row in states:
         seen.setdefault(TopicPartition.of(row), []).append(row)

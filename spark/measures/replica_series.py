@@ -1,11 +1,11 @@
-"""Down-sampled series of one partition's replicas for the plots, and how long its high watermark stood still.
+"""Down-sampled series of one partition's replicas for the plots.
 
 What nobody saw stays a gap.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -17,8 +17,6 @@ from spark.evidence.partition import PartitionEvidence
 
 BUCKETS = 900  # two points a bucket, so that a replica has about 2,000 with its steps and gaps
 GAP_NS = 300_000_000
-
-Span = tuple[str, int, int]  # a phase, from when, to when
 
 
 def gap_limit_ns(probe_hz: float) -> int:
@@ -117,37 +115,3 @@ def timeline_isr(evidence: PartitionEvidence) -> pa.Table:
                 }
             )
     return pa.Table.from_pylist([{**evidence.where._asdict(), **row} for row in found], TIMELINE_ISR)
-
-
-def hw_stalls(evidence: PartitionEvidence, spans: Iterable[Span]) -> Iterator[dict[str, Any]]:
-    """Of each phase the longest time in which the high watermark did not grow: rows of ``history.tables.RECOVERY``.
-
-    The stretches from the phase's start and to its end count; the one to the end is censored. Of a partition that
-    nobody sampled nothing is said.
-    """
-    answered = evidence.samples.answered
-    if not len(answered):
-        return
-    grown = np.ones(len(answered), dtype=np.bool_)
-    grown[1:] = answered.hw[1:] > answered.highest[:-1]
-    moments = answered.received_ns[grown]
-    for span in spans:
-        yield {**evidence.where._asdict(), "metric": "hw_stall", "source": "replicas", **longest_gap(moments, span)}
-
-
-def longest_gap(moments: Ints, span: Span) -> dict[str, Any]:
-    """The longest time of a phase without any of some moments, which are in order."""
-    phase, from_ns, to_ns = span
-    begin, end = np.searchsorted(moments, from_ns), np.searchsorted(moments, to_ns, side="right")
-    edges = np.concatenate([[from_ns], moments[begin:end]])
-    gaps = np.diff(edges, append=to_ns)
-    longest = int(gaps.size - 1 - np.argmax(gaps[::-1]))
-    return {
-        "phase": phase,
-        "fault": "",
-        "from_ns": int(edges[longest]),
-        "value_ms": int(gaps[longest]) / 1e6,
-        "censored": longest == gaps.size - 1,
-        "samples": int(end - begin),
-        "note": None,
-    }

@@ -6,23 +6,15 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any
 
-import pyarrow as pa
-
 from history.events import Event
 from history.manifest import Manifest
 from history.partition import TopicPartition
 from history.traits import Trait
-from spark.evidence.counts import Counts, Replica
+from spark.evidence.counts import UNREADABLE, Counts, Replica
 from spark.evidence.silences import SILENCE_S, Silence
 from spark.folder.run import Run, drains, producers
 
-EVIDENCE = pa.schema(
-    [
-        pa.field("item", pa.string(), nullable=False),
-        pa.field("missing", pa.string()),  # what is missing, in one sentence; null: complete
-    ]
-)
-UNREADABLE = ("bad crc", "codec", "magic", "malformed", "too large")  # problems of a segment's batches
+SEGMENTS_ITEM = "segments of every replica"
 WATCHERS = ("prober", "consumer", "drain")  # roles of clients
 
 Item = tuple[str, str | None]
@@ -56,28 +48,6 @@ def assigned(manifest: Manifest) -> set[Replica]:
     }
 
 
-def whole_partitions(manifest: Manifest, counts: Counts) -> list[dict[str, Any]]:
-    """Partitions (topic, partition) of which every replica's log could be read from end to end."""
-    replicas = assigned(manifest)
-    broken = {replica for replica in replicas if replica not in counts.log_ends or _unreadable(counts, replica)}
-    lacking = {(topic, partition) for _, topic, partition in broken}
-    return [
-        {"topic": topic, "partition": partition}
-        for topic, partition in sorted({(t, p) for _, t, p in replicas} - lacking)
-    ]
-
-
-def whole_logs(manifest: Manifest, counts: Counts) -> list[dict[str, Any]]:
-    """Replicas (topic, partition, broker_id) whose log was exported and can be read up to the end that the last capture
-    saw: only of these does absence prove anything.
-    """
-    return [
-        {"topic": topic, "partition": partition, "broker_id": broker_id}
-        for broker_id, topic, partition in sorted(assigned(manifest) & counts.log_ends.keys())
-        if not _unreadable(counts, (broker_id, topic, partition)) and not _cut(counts, (broker_id, topic, partition))
-    ]
-
-
 def _cut(counts: Counts, replica: Replica) -> bool:
     """Whether a log was exported only to below the end that the last capture saw."""
     return counts.log_ends.get(replica, 0) < counts.ends.get(replica, 0)
@@ -109,7 +79,7 @@ def evidence(run: Run, counts: Counts) -> list[Item]:
         ("every read was answered", _first(_unanswered(run.clients))),
         ("offsets captured before", _capture("before", replicas, counts)),
         ("offsets captured after", _capture("after", replicas, counts)),
-        ("segments of every replica", _first(_segments(replicas, counts))),
+        (SEGMENTS_ITEM, _first(_segments(replicas, counts))),
         ("broker logs", _first(_broker_logs(run))),
     ]
 
@@ -196,16 +166,13 @@ def _ledgers(run: Run, counts: Counts) -> Iterator[str]:
             yield f"The ledger of {name} holds {ledger.rows} of {last_words['rows']} sends."
 
 
-def ledgers(run: Run, counts: Counts) -> list[dict[str, Any]]:
-    """Each producer, and whether its ledger is known to be whole (producer_id, clean): it ended cleanly, and as
-    many sends were read as it told of in its last words.
+def unclean_producers(run: Run, sends: Mapping[str, int]) -> frozenset[str]:
+    """The producers whose ledger may lack sends (``sends``: rows by producer): those that did not end in order, or told
+    of more in their last words than there are.
     """
     told = {client["client_id"]: client.get("rows") or 0 for client in run.clients}
-    read = {name: ledger.rows for name, ledger in counts.ledgers.items()}
-    return [
-        each | {"clean": each["clean"] and read.get(each["producer_id"], 0) >= told.get(each["producer_id"], 0)}
-        for each in producers(run)
-    ]
+    names = ((each["producer_id"], each["clean"]) for each in producers(run))
+    return frozenset(name for name, clean in names if not clean or sends.get(name, 0) < told.get(name, 0))
 
 
 def _acknowledged(counts: Counts) -> str | None:

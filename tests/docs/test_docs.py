@@ -23,7 +23,7 @@ from history.tables import IMPORTED, JUDGED, RECORDED
 from operators.campaign_dag import COMMON
 from operators.progress import Progress
 from operators.stages import stages
-from spark.checks import invariants, replica_checks
+from spark.checks import invariants
 from spark.checks.allowed import ALLOWED, LOSS
 from spark.checks.anomalies import SEVERITY
 
@@ -439,7 +439,7 @@ def test_every_anomaly_is_explained_with_its_severity() -> None:
 
 def test_every_invariant_has_its_severity() -> None:
     """Those that fail no run are named as the only ones; what each states is on the page on the checks."""
-    every = {**invariants.INVARIANTS, **replica_checks.INVARIANTS}
+    every = invariants.INVARIANTS
     told = section(page("verdicts.md"), "Invariants of the replicas")
 
     assert re.findall(r"All but (I\d+) and (I\d+) are S1", told) == [
@@ -448,9 +448,9 @@ def test_every_invariant_has_its_severity() -> None:
 
 
 def test_findings_that_break_no_promise_are_explained() -> None:
-    """The names of the rows that spark/checks/replica_checks.py adds to the anomalies."""
-    source = (ROOT / "spark" / "checks" / "replica_checks.py").read_text()
-    added = set(re.findall(r'_row\(\s*"(\w+)"', source))
+    """The names of the cases that spark/checks/behaviour.py adds to the anomalies."""
+    source = (ROOT / "spark" / "checks" / "behaviour.py").read_text()
+    added = set(re.findall(r'_cases\(\s*"(\w+)"', source))
 
     assert set(re.findall(r"^- `(\w+)`", section(page("verdicts.md"), "Findings that break no promise"), re.M)) == added
 

@@ -13,7 +13,7 @@ from tests.spark.folders import TP
 WHERE = TopicPartition(**TP)
 
 
-def partition(replicas=(), isr=(), *, sends=(), polls=(), seeks=(), **known) -> PartitionEvidence:
+def partition(replicas=(), isr=(), /, *, sends=(), polls=(), seeks=(), **known) -> PartitionEvidence:
     """The partition's columns; ``replicas`` are all probes, and without a controller's history its ``changes`` are what
     leaders showed.
     """

@@ -9,7 +9,7 @@ import re
 from functools import cache
 from pathlib import Path
 
-from spark.checks import invariants, replica_checks
+from spark.checks import invariants
 from spark.checks.anomalies import SEVERITY
 from tests.spark.checks.test_account import CASES as FATES
 from tests.spark.checks.test_records import CASES
@@ -19,7 +19,7 @@ MUST_NOT = re.compile(r"\([1-9]\d*, 0\)|== \(?\[\]")
 FATE_NAMED = {"undecided": "unseen"}
 # Their histories lie side by side in tables of their own; a test that bears their name is all that is asked for.
 SIDE_BY_SIDE = {"I26", "I27", "torn_transaction", "hanging_transaction"}
-EVERY = sorted({*invariants.INVARIANTS, *replica_checks.INVARIANTS, *SEVERITY})
+EVERY = sorted({*invariants.INVARIANTS, *SEVERITY})
 
 
 def source_of(check: str, files: dict[str, str]) -> str:

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from copy import deepcopy
+from functools import cache
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark.checks import invariants, replica_checks
+from spark.checks import invariants
 from spark.checks.allowed import allowed_to
 from spark.checks.anomalies import GONE
-from tests.model.judged import Tables, checks, disagreements
+from spark.checks.findings import Findings
+from tests.model.judged import judged
 from tests.model.replicated_log import MS, VERBS, Batch, History, Partition, Producer, Step
 from tests.spark.folders import manifest
-
-pytestmark = pytest.mark.pipeline  # many queries: it belongs to the part that may take long
 
 STEPS = st.lists(st.tuples(st.sampled_from(VERBS), st.integers(0, 5), st.integers(1, 4)), max_size=40)
 PLAIN = {"acks": "1", "idempotent": False}
@@ -61,30 +60,27 @@ def script(seed: int, steps: int = 20) -> list[Step]:
 @settings(max_examples=60, derandomize=True, deadline=None)
 @given(STEPS, st.integers(1, 3), st.booleans())
 def test_a_legal_history_violates_nothing(steps: list[Step], effective_min_isr: int, strict_min_isr: bool) -> None:
-    """Whatever happens to brokers, followers and answers: no check in plain Python finds fault with it."""
-    history = played(steps, effective_min_isr=effective_min_isr, strict_min_isr=strict_min_isr)
-
-    assert [(name, check) for name, check in checks(history) if check.violated] == []
-    assert disagreements(history) == []
+    """Whatever happens to brokers, followers and answers: no check finds fault with it."""
+    assert wrong(judged(played(steps, effective_min_isr=effective_min_isr, strict_min_isr=strict_min_isr))) == set()
 
 
 LEGAL = 100
 OF_TRANSACTIONS = {"I26", "I27"}  # the model has none
 
 
-@pytest.fixture(scope="module")
-def told(spark):
-    """Many legal histories and every illegal one, a topic each, judged in one pass of Spark."""
+@cache
+def eventful() -> tuple[History, Findings]:
+    """The eventful history, whose consumer seeks once, and what is found in it."""
+    history = played(EVENTFUL)
+    a_consumer_seeks_back(history)
+    return history, judged(history)
+
+
+@cache
+def legal() -> list[tuple[History, Findings]]:
+    """Many legal histories and what is found in them."""
     histories = [played(script(n), n, effective_min_isr=1 + n % 2) for n in range(LEGAL)]
-    histories.append(played(EVENTFUL, LEGAL))
-    a_consumer_seeks_back(histories[LEGAL])
-    for number, flaw in enumerate(FLAWS, len(histories)):
-        histories.append(played(EVENTFUL, number, flaw=flaw))
-    for number, edit in enumerate(EDITS, len(histories)):
-        histories.append(deepcopy(played(EVENTFUL, number)))
-        edit(histories[-1])
-    tables = Tables(histories, spark)
-    return histories, tables.cases(), tables.invariants()
+    return [*((history, judged(history)) for history in histories), eventful()]
 
 
 def permitted(producer_id: str) -> set[str]:
@@ -94,54 +90,45 @@ def permitted(producer_id: str) -> set[str]:
     return set(allowed_to(config, config.producers[0]))
 
 
-def forbidden(cases: list[Any], number: int) -> set[str]:
-    """The anomalies of a history that its configuration does not permit."""
-    own = (case for case in cases if case["topic"] == f"t{number}")
-    return {case["anomaly"] for case in own if case["anomaly"] not in permitted(case["producer_id"] or "all")}
+def cases_of(findings: Findings, *names: str) -> set[tuple[str, int]]:
+    """The records (producer, seq) of some anomalies' cases."""
+    found = ((kind, row) for kind, rows in findings.examples.items() for row in rows if kind.anomaly in names)
+    return {(row["producer_id"], row["seq"]) for _, row in found}
 
 
-def violated(told: Any, number: int) -> set[str]:
-    """Everything that is wrong with a history, by its name."""
-    histories, cases, counted = told
-    in_spark = {name for (of, name), (_, violations) in counted.items() if of == number and violations}
-    in_python = {name for name, check in checks(histories[number]) if check.violated}
-    disagree = {"source_disagreement"} if disagreements(histories[number]) else set()
-    return in_spark | in_python | disagree | forbidden(cases, number)
+def wrong(findings: Findings) -> set[str]:
+    """Everything that is wrong with a history, by its name: what is violated, and what its configuration forbids."""
+    violated = {name for name, tally in findings.tallies.items() if tally.violations}
+    forbidden = {
+        kind.anomaly
+        for kind, rows in findings.examples.items()
+        for row in rows
+        if kind.allowed_why is None and kind.anomaly not in permitted(row["producer_id"] or "all")
+    }
+    return violated | forbidden
 
 
-def test_legal_histories_show_nothing_in_spark(told):
+def test_legal_histories_show_nothing():
     """A hundred histories: no anomaly that was not permitted, and no invariant broken."""
-    _, cases, counted = told
-
-    assert {n: found for n in range(LEGAL + 1) if (found := forbidden(cases, n))} == {}
-    assert {where: counts for where, counts in counted.items() if where[0] <= LEGAL and counts[1]} == {}
+    assert [found for _, findings in legal() if (found := wrong(findings))] == []
 
 
-def test_lost_and_doubled_records_are_exactly_the_models(told):
+def test_lost_and_doubled_records_are_exactly_the_models():
     """What acks=1 may lose is found to the last record, and nothing else is; so is what retries wrote twice."""
-    histories, cases, _ = told
-
-    def found(*names: str) -> set[tuple[str, str, int]]:
-        return {
-            (case["topic"], case["producer_id"], case["seq"])
-            for case in cases
-            if case["anomaly"] in names and int(case["topic"][1:]) <= LEGAL
-        }
-
-    lost = {(f"t{n}", *value) for n, history in enumerate(histories[: LEGAL + 1]) for value in history.lost()}
-    doubled = {(f"t{n}", *value) for n, history in enumerate(histories[: LEGAL + 1]) for value in history.doubled()}
-    assert len(lost) > LEGAL
-    assert found(*GONE) == lost
-    assert len(doubled) > 20
-    assert found("duplicate") == doubled
+    assert [cases_of(findings, *GONE) for _, findings in legal()] == [set(history.lost()) for history, _ in legal()]
+    assert [cases_of(findings, "duplicate") for _, findings in legal()] == [
+        set(history.doubled()) for history, _ in legal()
+    ]
+    assert sum(len(history.lost()) for history, _ in legal()) > LEGAL
+    assert sum(len(history.doubled()) for history, _ in legal()) > 20
 
 
-def test_every_check_spoke(told):
+def test_every_check_spoke():
     """None of the checks was silent on the eventful history, so none of them passes for want of something to check."""
-    histories, _, counted = told
-    spoke = {name for name, _ in checks(histories[LEGAL])} | {name for of, name in counted if of == LEGAL}
+    _, findings = eventful()
+    spoke = {name for name, tally in findings.tallies.items() if tally.checked}
 
-    assert spoke == {*invariants.INVARIANTS, *replica_checks.INVARIANTS} - OF_TRANSACTIONS
+    assert spoke == set(invariants.INVARIANTS) - OF_TRANSACTIONS
 
 
 # --- illegal histories ------------------------------------------------------------------------------
@@ -344,8 +331,11 @@ ILLEGAL = {**FLAWS, **{edit.__name__: names for edit, names in EDITS.items()}}
 
 
 @pytest.mark.parametrize("rule", ILLEGAL)
-def test_a_broken_rule_is_named(told, rule):
+def test_a_broken_rule_is_named(rule):
     """The same eventful history with one rule broken is rejected by the checks that state the rule."""
-    number = LEGAL + 1 + list(ILLEGAL).index(rule)
+    history = played(EVENTFUL, **({"flaw": rule} if rule in FLAWS else {}))
+    for edit in EDITS:
+        if edit.__name__ == rule:
+            edit(history)
 
-    assert ILLEGAL[rule] - violated(told, number) == set()
+    assert ILLEGAL[rule] - wrong(judged(history)) == set()

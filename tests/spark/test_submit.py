@@ -107,7 +107,7 @@ def test_the_connections_settings_win(tmp_path: Path) -> None:
     assert conf.items() >= asked.items()
     assert conf["spark.archives"] == "/cache/python.tar.gz#environment,/data/more.zip"
     assert conf["spark.submit.pyFiles"].split(",")[1] == "/data/more.py"
-    assert conf["spark.sql.session.timeZone"] == "UTC"
+    assert conf["spark.ui.enabled"] == "false"
     assert "spark.driver.host" not in conf
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from bench.mutations.kinds import HARMLESS, KINDS
 from bench.mutations.recording import Recording
-from spark.checks import invariants, replica_checks
+from spark.checks import invariants
 from spark.checks.anomalies import SEVERITY
 from tests.spark.folders import clean, polled
 
@@ -23,7 +23,7 @@ ELSEWHERE = {
 def test_every_check_has_damage_that_it_must_see():
     """A check without a kind has its reason above."""
     found = {name for kind in KINDS for name in kind.found_by}
-    checks = {*SEVERITY, *invariants.INVARIANTS, *replica_checks.INVARIANTS, "source_disagreement"}
+    checks = {*SEVERITY, *invariants.INVARIANTS, "source_disagreement"}
 
     assert checks - found == ELSEWHERE & checks
     assert found <= checks

@@ -7,16 +7,10 @@ import pytest
 from history.manifest import read_manifest
 from imports import formats
 from imports.run_folder import Settings
-from spark import frames, job
-from spark.checks import questions
 from spark.checks.allowed import allowed_to
-from spark.checks.anomalies import SEVERITY
-from spark.checks.sources import Sources
-from spark.folder import recorded
-from spark.verdict import evidence
+from spark.folder.run import open_folder
+from spark.run_judge import judge_run
 from tests.imports.histories import invoked, poll, send, write
-
-pytestmark = pytest.mark.pipeline  # many queries: it belongs to the part that may take long
 
 # What happens to keys of the case's own name.
 CASES = {
@@ -166,19 +160,21 @@ def folder_of(where, *operations, **settings):
     return formats.import_history([file], "operations", Settings(**settings), where / "runs")
 
 
-def cases_of(spark, run):
+def judged(folder):
+    """What is concluded from a run folder."""
+    return judge_run(open_folder(folder), lambda judge, asked: [judge(question) for question in asked])
+
+
+def cases_of(folder):
     """The examples of what is found in a run: rows of the anomalies table."""
-    _, findings = job.judge_records(spark, Sources(run), frames.count(run))
-    return questions.rows_of(findings, SEVERITY)[0]
+    return judged(folder).tables["anomalies"].to_pylist()
 
 
 @pytest.fixture(scope="module")
-def found(spark, tmp_path_factory):
+def found(tmp_path_factory):
     """The anomalies of every case above, as one history."""
     operations = [operation for case in CASES.values() for operation in case]
-    run = recorded.open_run(spark, folder_of(tmp_path_factory.mktemp("imported"), *operations))
-    yield cases_of(spark, run)
-    run.release()
+    return cases_of(folder_of(tmp_path_factory.mktemp("imported"), *operations))
 
 
 def test_hits_are_found_and_near_misses_are_not(found):
@@ -214,19 +210,18 @@ def test_hits_are_found_and_near_misses_are_not(found):
     ]
 
 
-def test_a_subscribed_consumer_may_be_moved(spark, tmp_path):
+def test_a_subscribed_consumer_may_be_moved(tmp_path):
     """What violates a guarantee to a consumer that was assigned its keys is permitted to one that subscribed."""
     steps = [send(1, "ok", ("k", "a", 0), ("k", "b", 1), ("k", "c", 2))]
     steps += [{"process": 2, "type": "ok", "f": "assign", "mops": ["k"]}, poll(2, "ok", ("k", 0, "a"), ("k", 2, "c"))]
     steps += [{"process": 3, "type": "ok", "f": "subscribe", "mops": ["k"]}, poll(3, "ok", ("k", 1, "b"))]
     steps += [poll(3, "ok", ("k", 0, "a"))]
-    run = recorded.open_run(spark, folder_of(tmp_path, *steps))
+    found = cases_of(folder_of(tmp_path, *steps))
 
-    assert sorted((row["anomaly"], row["allowed"], row["allowed_why"]) for row in cases_of(spark, run)) == [
+    assert sorted((row["anomaly"], row["allowed"], row["allowed_why"]) for row in found) == [
         ("nonmonotonic_poll", True, "a subscribed consumer may be given its partitions anew at any time"),
         ("poll_skip", False, None),
     ]
-    run.release()
 
 
 def test_every_explanation_names_key_and_value(found):
@@ -266,14 +261,13 @@ def test_what_is_allowed_follows_from_what_is_stated(tmp_path, f, settings, allo
     assert allowed_to(manifest, producer).keys() & {"duplicate", "lost_write"} == allowed
 
 
-def test_evidence_is_missing_where_nothing_was_acknowledged_or_read(spark, tmp_path):
+def test_evidence_is_missing_where_nothing_was_acknowledged_or_read(tmp_path):
     """An empty history, only unknown sends, only reads that did not end well; a complete one lacks nothing."""
     sent, read = send(1, "ok", ("x", 1, 0)), poll(2, "ok", ("x", 0, 1))
 
     def missing(name, *operations):
         (tmp_path / name).mkdir()
-        run = recorded.open_run(spark, folder_of(tmp_path / name, *operations))
-        return [item for item, why in evidence.evidence(run, frames.count(run)) if why]
+        return [item for item, why in judged(folder_of(tmp_path / name, *operations)).items if why]
 
     assert missing("empty") == ["something acknowledged", "something read"]
     assert missing("unknown", {**sent, "type": "info"}, read) == ["something acknowledged"]

@@ -1,17 +1,20 @@
 """What must stand in the replicas' logs, and what looks like a lack of it and is none."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from spark.checks.log_content import (
     OpenEnds,
-    ShortIsr,
     i15_durability,
     i16_no_phantom_read,
     i27_markers,
     i28_enough_replicas,
+    open_ends,
 )
 from spark.evidence.columns import Markers
-from spark.evidence.facts import UNFENCED_NS
+from spark.evidence.facts import UNFENCED_NS, ShortIsr
+from spark.evidence.partition import Replica
 from tests.spark.folders import S, polled, sent
 from tests.spark.partitions import evidence, logged
 
@@ -27,7 +30,7 @@ def test_i15_a_promised_record_that_an_isr_member_lacks():
 
     def check(*sends, members=None, **facts):
         of = evidence(sends, logs=logs, **facts)
-        return verdict(i15_durability(of, {1: 0, 2: 0} if members is None else members))
+        return verdict(i15_durability(replace(of, members={1: 0, 2: 0} if members is None else members)))
 
     assert check(sent(0, offset=0), sent(1, offset=1)) == (4, 1)
     assert check(sent(0, offset=0), sent(1, offset=1, acks="1"), sent(2, outcome="info")) == (2, 0)
@@ -41,7 +44,7 @@ def test_i15_a_promised_record_that_an_isr_member_lacks():
 def test_i15_another_record_at_the_offset_is_none():
     """The log is asked for the record, not for the offset; the evidence names broker and record."""
     of = evidence([sent(0, offset=0)], logs={1: [logged(0, 7)]})
-    checks = i15_durability(of, {1: 0})
+    checks = i15_durability(replace(of, members={1: 0}))
 
     assert verdict(checks) == (1, 1)
     assert checks.evidence(0) == {"broker_id": 1, "offset": 0, "producer_id": "load-1", "seq": 0}
@@ -52,7 +55,8 @@ def test_i16_a_read_that_does_not_stand():
     logs = {1: [logged(0, 0), logged(1, 1)], 2: [logged(2, 2)]}
 
     def check(*polls, log_start=0):
-        return verdict(i16_no_phantom_read(evidence(polls=polls, logs=logs), 1, log_start))
+        final = Replica(1, [], None, log_start)
+        return verdict(i16_no_phantom_read(evidence(polls=polls, logs=logs, final=1, replicas=(final,))))
 
     assert check(polled(0, 0), polled(1, 1)) == (2, 0)
     assert check(polled(0, 0), polled(1, 7)) == (2, 1)
@@ -68,7 +72,7 @@ def test_i28_acknowledged_although_too_few_were_in_sync():
 
     def check(at, seq=0, **other):
         of = evidence([sent(seq, offset=seq, at_ns=int(at * S)) | other], logs=logs)
-        return verdict(i28_enough_replicas(of, [short]))
+        return verdict(i28_enough_replicas(replace(of, short=[short])))
 
     assert check(9) == (1, 1)
     assert check(9, outcome="fail", offset=None) == (1, 0)  # refused
@@ -107,10 +111,11 @@ def test_i27_markers_agree_with_the_outcome():
     """The next marker of the same Kafka producer id, where there is one, is the outcome's."""
     sends = [of_transaction("ok", "ok"), of_transaction("fail", "fail"), sent(0, producer_id="plain")]
     good = [(0, "ok"), (1, None, True), (2, "fail"), (3, None, False), (4, "plain"), (5, None, False)]
-    checks, left = i27_markers(with_log(sends, *good))
+    of = with_log(sends, *good)
+    checks, left = i27_markers(of), open_ends(of)
     assert (verdict(checks), left) == ((2, 0), OpenEnds())
 
-    checks, _ = i27_markers(with_log(sends, (0, "ok"), (2, "fail"), (3, None, False), (4, "ok")))
+    checks = i27_markers(with_log(sends, (0, "ok"), (2, "fail"), (3, None, False), (4, "ok")))
     assert verdict(checks) == (2, 1)  # the record at offset 4 has no marker behind it
     told = checks.evidence(0)
     assert (told["producer_id"], told["held_offset"], told["ends"], told["owed"]) == ("ok", 0, "abort", "commit")
@@ -118,7 +123,7 @@ def test_i27_markers_agree_with_the_outcome():
 
 def test_i27_transactions_of_unknown_outcome_are_left_open():
     """What their records' markers say is counted, for all partitions to be compared."""
-    _, left = i27_markers(with_log([of_transaction("info", "info")], (6, "info"), (8, None, False)))
+    left = open_ends(with_log([of_transaction("info", "info")], (6, "info"), (8, None, False)))
 
     assert left.ended == {("info", 0): {"abort": 1}}
     assert left.first[("info", 0), "abort"][1]["held_offset"] == 6

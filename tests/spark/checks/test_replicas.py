@@ -1,11 +1,12 @@
 """Every check on the samples alone, on a handful of them: a violation, and what looks like one and is legal."""
 
+from dataclasses import replace
+
 from history.partition import TopicPartition
 from kafka_files.states import State
 from spark.checks import replicas
-from spark.checks.log_content import ShortIsr
-from spark.evidence.facts import Facts, NewLog, Outage
-from spark.evidence.views import decided
+from spark.evidence.facts import Facts, NewLog, Outage, ShortIsr
+from spark.evidence.views import decided, short_isrs
 from tests.spark.folders import MS, S, isr_view, sample
 from tests.spark.probed import counted, partition
 
@@ -44,9 +45,9 @@ def test_i2_below_a_high_watermark_an_unclean_leader_may_have_cut():
     apart = partition([sample(1, 0, 6, 6, single_reply=False), sample(1, 5 * MS, 5, 5, single_reply=False)])
     together = partition([sample(1, 0, 6, 5)])
 
-    assert counted(replicas.i2_hw_below_leo(apart, clean=False)) == (0, 0)
-    assert counted(replicas.i2_hw_below_leo(together, clean=False)) == (1, 1)
-    assert counted(replicas.i2_hw_below_leo(apart, clean=True)) == (1, 1)
+    assert counted(replicas.i2_hw_below_leo(replace(apart, clean=False))) == (0, 0)
+    assert counted(replicas.i2_hw_below_leo(replace(together, clean=False))) == (1, 1)
+    assert counted(replicas.i2_hw_below_leo(apart)) == (1, 1)
 
 
 def test_i3_a_leader_goes_back():
@@ -129,8 +130,8 @@ def cured(history, *, at):
 
 def quiescence(history, *outages, effective_min_isr=1, **known):
     """(checked, violations) of I10."""
-    told = partition(*history, facts=Facts(outages=outages, **EVICTED), **known)
-    return counted(replicas.i10_quiescence(told, effective_min_isr=effective_min_isr))
+    facts = Facts(outages=outages, effective_min_isr=effective_min_isr, **EVICTED)
+    return counted(replicas.i10_quiescence(partition(*history, facts=facts, **known)))
 
 
 def test_i10_a_high_watermark_that_stays_behind():
@@ -184,7 +185,7 @@ def test_i10_a_leader_that_was_cut_off_is_judged_by_the_controller():
 def test_i10_tells_who_was_behind():
     """The evidence has the leader's state, each follower's last sample, and how long it took."""
     told = partition(*quiet(9, 10, follower=(5, 9)), facts=Facts(**EVICTED))
-    found = replicas.i10_quiescence(told, effective_min_isr=1)
+    found = replicas.i10_quiescence(told)
 
     assert found.violated_ns.tolist() == [10 * S + MS]
     assert found.evidence(0) == {
@@ -235,7 +236,8 @@ def test_a_short_isr_is_known_since_its_leader_showed_it():
     own = isr_view(6 * S, 1, 3, [1])
 
     def short(view, effective_min_isr=2):
-        return replicas.short_isrs(partition([], [view], facts=Facts(states, effective_min_isr=effective_min_isr)))
+        of = partition([], [view])
+        return short_isrs(Facts(states, effective_min_isr=effective_min_isr), of.views, of.names)
 
     assert short(own) == [ShortIsr(1, 3, (1,), 8 * S + MS, 20 * S)]
     assert short(own, effective_min_isr=1) == []
@@ -249,5 +251,5 @@ def test_without_samples_nothing_is_checked():
 
     assert [counted(check(nothing)) for check in checks] == [(0, 0)] * 4
     assert counted(replicas.i8_leader_completeness(nothing)) == (0, 0)
-    assert counted(replicas.i10_quiescence(nothing, effective_min_isr=1)) == (0, 0)
+    assert counted(replicas.i10_quiescence(nothing)) == (0, 0)
     assert counted(replicas.i26_stable_offset(nothing)) == (0, 0)

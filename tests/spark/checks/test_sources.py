@@ -4,23 +4,23 @@ from types import SimpleNamespace
 
 import pytest
 
+from history.events import Event
+from history.manifest import NodeInfo
 from history.partition import TopicPartition
-from history.tables import ISR
 from kafka_files.states import State
-from spark.checks.agreement import Logs, Replica
-from spark.checks.sources import Sources, new_logs
-from spark.evidence.facts import NewLog
+from spark.checks.sources import Sources, faults, new_logs, outages
+from spark.evidence.facts import Fault, NewLog, Outage
+from spark.evidence.partition import Replica
 from spark.evidence.views import has_good_times
-from spark.folder.tables import rows
-from tests.spark.folders import MS, S, happened, isr_view, manifest
+from tests.spark.folders import MS, S, event, happened, manifest
 
 ORDERS = TopicPartition("orders", 0)
 
 
-def sources(events=(), logs=None, lines=(), **told):
-    """Sources of a run that has nothing but its manifest, some events and some logs."""
+def sources(events=(), replicas=None, lines=(), **told):
+    """Sources of a run that has nothing but its manifest, some events and some replicas."""
     found = Sources(SimpleNamespace(manifest=manifest(**told), events=list(events)))
-    found.__dict__.update({"logs": logs or {}, "states": {}, "lines": lines})  # in the place of the cached ones
+    found.__dict__.update({"replicas": replicas or {}, "states": {}, "lines": lines})  # in the place of the cached ones
     return found
 
 
@@ -28,34 +28,6 @@ def decided(seconds, leader, epoch, isr, *, dated=True, partition=0):
     """A state of the controller's history."""
     where = "orders", partition, "metadata_log", seconds, seconds * S if dated else None
     return State(*where, leader, epoch, seconds, (1, 2, 3), isr)
-
-
-@pytest.mark.parametrize("stale", ["1", "3"])
-def test_the_controllers_history_is_believed_and_no_view_beside_it(spark, stale):
-    """Of a partition that it lacks, or whose states have no time, the leader's views are; nobody else's."""
-    full, shrunk = (2, 5, (1, 2, 3)), (2, 5, (2, 3))
-    history = [decided(2, *full), decided(5, *shrunk)]
-    undated = [decided(3, *full, dated=False, partition=1), decided(4, *shrunk, partition=1)]
-    views = [
-        isr_view(t * S, 2, 5, list(isr), observer=observer, partition=partition)
-        for partition in (0, 1, 2)
-        for t, isr, observer in [(6, (1, 2, 3), "2"), (7, (2, 3), "2"), (8, (1, 2, 3), stale)]
-    ]
-    run = sources()
-    run.run.isr = rows(spark, ISR, views)
-    run.__dict__["states"] = {("orders", 0): history, ("orders", 1): undated}
-
-    found = [
-        (row["partition"], row["received_ns"] // S, row["observer"], row["isr"])
-        for row in run.changes.orderBy("partition", "received_ns").collect()
-    ]
-    seen = [(6, "2", [1, 2, 3]), (7, "2", [2, 3])]
-    assert found == [
-        (0, 2, "controller", [1, 2, 3]),
-        (0, 5, "controller", [2, 3]),
-        *((1, *view) for view in seen),
-        *((2, *view) for view in seen),
-    ]
 
 
 @pytest.mark.parametrize(
@@ -168,7 +140,7 @@ def test_what_the_retention_took_is_owed_no_more(settings, capture, broker_id, f
     end = {"topic": "orders", "partition": 0, "capture": capture, "broker_id": broker_id, "log_start_offset": 40}
     run.__dict__.update(captures=[end], states={ORDERS: [SimpleNamespace(leader=1)]})
 
-    assert [tuple(row.values()) for row in run.deleted] == found
+    assert [(*where, before) for where, before in run.deleted.items()] == found
 
 
 @pytest.mark.parametrize(
@@ -188,7 +160,7 @@ def test_a_brokers_retention_and_policy_are_its_topics(settings, expires, kept):
     steps = [{"configure": {"broker": "A", "set": settings}}]
     changed.run.manifest = changed.run.manifest.model_copy(update={"scenario": {"phases": [{"one": steps}]}})
 
-    assert [(each._expires("orders"), each.kept("orders")) for each in (run, changed)] == [(expires, kept)] * 2
+    assert [(each.expires("orders"), each.kept("orders")) for each in (run, changed)] == [(expires, kept)] * 2
 
 
 def test_a_topic_that_is_compacted_for_a_while_is_not_kept():
@@ -222,10 +194,10 @@ def test_a_replica_whose_records_expire_begins_where_its_files_do(tmp_path, sett
     end = {"topic": "orders", "partition": 0, "capture": "after", "broker_id": 2, "log_start_offset": captured}
     run.run.folder = SimpleNamespace(brokers=tmp_path)
     run.__dict__.update(captures=[end | {"high_watermark": 50}])
-    del run.__dict__["logs"]
+    del run.__dict__["replicas"]
 
-    (found,) = run.logs["orders", 0].replicas
-    assert (found.log_start_offset, [row["from_offset"] for row in run.own_starts]) == expected
+    (found,) = run.replicas[ORDERS]
+    assert (found.log_start_offset, [*run.owed(ORDERS).values()]) == expected
 
 
 def test_where_an_epochs_start_was_deleted_its_leader_tells():
@@ -234,8 +206,48 @@ def test_where_an_epochs_start_was_deleted_its_leader_tells():
 
     def starts(log_start, *lines):
         replica = Replica(1, [], [(3, log_start), (4, 70)], log_start, 100)
-        return sources(logs={ORDERS: Logs("orders", 0, [replica])}, lines=lines).starts(ORDERS)
+        return sources(replicas={ORDERS: (replica,)}, lines=lines).starts(ORDERS)
 
     assert starts(50, said, said | {"leader_epoch": 4}) == {3: 30, 4: 70}
     assert starts(50, said | {"partition": 1}, said | {"kind": "follower_started"}) == {4: 70}
     assert starts(0, said) == {3: 0, 4: 70}
+
+
+def test_a_fault_has_three_times():
+    """Asked for, active, healed; another step is none, and one that was never healed lasts."""
+    where = {"phase": "p", "step": "pause", "target": "broker-2"}
+    told = [
+        event(1 * S, "inject", **where),
+        event(2 * S, "injected", **where),
+        event(3 * S, "injected", phase="p", step="slow", target="broker-1"),
+        event(5 * S, "heal", **where),
+        event(6 * S, "inject", **(where | {"step": "kill"})),
+        event(7 * S, "injected", **(where | {"step": "kill"})),
+    ]
+
+    assert list(faults([Event(**each) for each in told], manifest())) == [
+        Fault(2, 1 * S, 2 * S, 5 * S),
+        Fault(2, 6 * S, 7 * S, 2**63 - 1),
+    ]
+
+
+def test_an_outage_lasts_from_the_order_to_the_proof_that_it_is_gone():
+    """Of a broker, or of a controller (None); a limit on traffic is none."""
+    where = {"phase": "p", "step": "disconnect", "target": "broker-2"}
+    controllers = {"phase": "p", "step": "kill", "target": "controller, broker-1"}
+    told = [
+        event(1 * S, "inject", **where),
+        event(2 * S, "injected", **where),
+        event(3 * S, "inject", **controllers),
+        event(4 * S, "inject", phase="p", step="limit_bandwidth", target="broker-1"),
+        event(5 * S, "heal", **where),
+        event(6 * S, "healed", **where),
+    ]
+    node = NodeInfo(name="controller", role="controller", address="10.0.0.9", node_id=100)
+    run = manifest().model_copy(update={"nodes": [*manifest().nodes, node]})
+
+    assert list(outages([Event(**each) for each in told], run)) == [
+        Outage(2, 1 * S, 6 * S),
+        Outage(None, 3 * S, 2**63 - 1),
+        Outage(1, 3 * S, 2**63 - 1),
+    ]

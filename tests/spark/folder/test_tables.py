@@ -1,12 +1,16 @@
-"""Recorded tables as files of other dates have them."""
+"""Recorded tables as files of other dates have them, and judged ones as they are written."""
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from history.tables import SENDS
-from spark.folder.tables import read_table
-from tests.spark.folders import sent
+from history.folder import RunFolder
+from history.partition import TopicPartition
+from history.tables import ANOMALY_COUNTS, SENDS
+from spark.evidence.reader import Tables
+from spark.folder.run import readable
+from spark.folder.tables import read_rows, table_of, write_table
+from tests.spark.folders import TP, sent
 
 
 @pytest.mark.parametrize(
@@ -16,12 +20,25 @@ from tests.spark.folders import sent
         ("offset", ["sends/a.parquet is no table of this format: column offset is missing or of another type."]),
     ],
 )
-def test_a_column_that_came_later_may_be_lacking(spark, tmp_path, lacking, problems):
+def test_a_column_that_came_later_may_be_lacking(tmp_path, lacking, problems):
     """It is null then; any other column is owed."""
     (tmp_path / "sends").mkdir()
     table = pa.Table.from_pylist([sent(0, offset=5, transaction=1)], SENDS).drop_columns(lacking)
     pq.write_table(table, tmp_path / "sends" / "a.parquet")
-    frame, found = read_table(spark, tmp_path / "sends", SENDS)
+    _, found = readable(tmp_path / "sends", SENDS)
+    read = Tables(RunFolder(tmp_path)).read("sends", TopicPartition(**TP))
 
     assert found == problems
-    assert [row[lacking] for row in frame.collect()] == ([] if problems else [None])
+    assert [row[lacking] for row in read.to_pylist()] == ([] if problems else [None])
+
+
+def test_the_same_rows_give_the_same_bytes(tmp_path):
+    """In whatever order they were found; what a row does not name is null."""
+    counted = [{"anomaly": name, "severity": "S1", "allowed": False, "cases": n} for n, name in enumerate("ba")]
+    for name, rows in (("one", counted), ("other", counted[::-1])):
+        write_table(table_of(rows, ANOMALY_COUNTS), tmp_path / name, ANOMALY_COUNTS)
+    files = [tmp_path / name / "part-0.parquet" for name in ("one", "other")]
+
+    assert files[0].read_bytes() == files[1].read_bytes()
+    assert [row["anomaly"] for row in read_rows(files[:1], ANOMALY_COUNTS)] == ["a", "b"]
+    assert [row["allowed_why"] for row in read_rows(files[:1], ANOMALY_COUNTS)] == [None, None]

@@ -5,13 +5,13 @@ import pytest
 
 from history.events import Event
 from history.partition import TopicPartition
-from history.tables import ISR, REPLICAS, SENDS
+from history.tables import REPLICAS, SENDS
 from spark.evidence.columns import Names, Samples, Sends
-from spark.folder.recorded import isr_changes
-from spark.folder.tables import rows
+from spark.evidence.views import isr_changes
 from spark.measures import recovery
 from spark.measures.recovery import Span
 from tests.spark.folders import MS, TP, S, isr_view, manifest, sample, sent
+from tests.spark.probed import partition
 
 SPANS = [Span("p", 0, 9 * S), Span("q", 10 * S, 12 * S)]
 WHERE = TopicPartition("orders", 0)
@@ -58,10 +58,11 @@ def measured(states, **settings):
     return {row["metric"]: (row["value_ms"], row["censored"]) for row in found}
 
 
-def shown(spark, *views):
+def shown(*views):
     """The states that views (s, leader, epoch, ISR, observer) tell where the controller's history is missing."""
-    views = [isr_view(round(t * S) - MS, *view[:3], observer=view[3]) for t, *view in views]
-    return isr_changes(rows(spark, ISR, views)).orderBy("received_ns").collect()
+    literal = [isr_view(round(t * S) - MS, *view[:3], observer=view[3]) for t, *view in views]
+    of = partition([], literal)
+    return [{**TP, **change._asdict()} for change in isr_changes(of.views, of.names)]
 
 
 def test_a_killed_leader():
@@ -148,51 +149,49 @@ TIMES = {"isr_shrink": (2000, False), "isr_full": (5000, False), "catch_up": (20
 
 
 @pytest.mark.parametrize("stale", ["1", "3"])
-def test_a_follower_that_was_cut_off_ends_nothing_with_its_old_isr(spark, stale):
+def test_a_follower_that_was_cut_off_ends_nothing_with_its_old_isr(stale):
     """The leader showed the shrunk ISR from 12 s on and the full one from 15 s on; the follower, whose number sorts
     before or after the leader's, the full one all along.
     """
     shrunk = SHRUNK[stale]
     leaders = [(9, *FULL, "2"), (12, *shrunk, "2"), (13.5, *shrunk, "2"), (15, *FULL, "2")]
-    states = shown(spark, *leaders, *((t, *FULL, stale) for t in (9, 12.1, 13.4)))
+    states = shown(*leaders, *((t, *FULL, stale) for t in (9, 12.1, 13.4)))
 
     assert measured(states, step="disconnect", target=f"broker-{stale}") == TIMES
 
 
 @pytest.mark.parametrize("stale", ["1", "3"])
-def test_a_follower_that_was_resumed_has_not_caught_up_with_its_old_isr(spark, stale):
+def test_a_follower_that_was_resumed_has_not_caught_up_with_its_old_isr(stale):
     """It answers again 50 ms after the order to resume it, with the ISR from before; then it sees that it had left."""
     shrunk = SHRUNK[stale]
     leaders = [(9, *FULL, "2"), (12, *shrunk, "2"), (15, *FULL, "2")]
-    states = shown(
-        spark, *leaders, (9, *FULL, stale), (13.05, *FULL, stale), (14, *shrunk, stale), (15.1, *FULL, stale)
-    )
+    states = shown(*leaders, (9, *FULL, stale), (13.05, *FULL, stale), (14, *shrunk, stale), (15.1, *FULL, stale))
 
     assert measured(states, step="pause", target=f"broker-{stale}") == TIMES
 
 
-def test_a_leader_that_was_resumed_leads_no_more(spark):
+def test_a_leader_that_was_resumed_leads_no_more():
     """Broker 1 shows itself as the leader of an epoch that is over; broker 2 showed that it leads the next."""
     old, new = (1, 4, [1, 2, 3]), (2, 5, [2, 3])
-    states = shown(spark, (9, *old, "1"), (12, *new, "2"), (13.05, *old, "1"), (15, *FULL, "2"))
+    states = shown((9, *old, "1"), (12, *new, "2"), (13.05, *old, "1"), (15, *FULL, "2"))
 
     assert [row["leader_epoch"] for row in states] == [4, 5, 5]
     assert measured(states, step="pause")["catch_up"] == (2000, False)
     assert measured(states, step="pause")["elect"] == (2000, False)
 
 
-def test_the_first_to_show_that_nobody_leads_counts(spark):
+def test_the_first_to_show_that_nobody_leads_counts():
     """No leader's own view is there to come; a later one of the same epoch tells nothing new."""
     nobody = (-1, 6, [1])
-    states = shown(spark, (9, 1, 5, [1], "1"), (12, *nobody, "2"), (12.5, -1, 6, [1, 3], "3"), (15, 1, 7, [1], "1"))
+    states = shown((9, 1, 5, [1], "1"), (12, *nobody, "2"), (12.5, -1, 6, [1, 3], "3"), (15, 1, 7, [1], "1"))
 
     assert [(row["leader"], row["leader_epoch"]) for row in states] == [(1, 5), (-1, 6), (1, 7)]
     assert measured(states) == {"detect": (2000, False), "elect": (None, False), "isr_shrink": (None, False)}
 
 
-def test_what_leaders_showed_is_an_upper_bound_and_says_so(spark):
+def test_what_leaders_showed_is_an_upper_bound_and_says_so():
     """The leader shows a decision after it was made; what it did not show may have come and gone."""
-    states = shown(spark, (9, *FULL, "2"), (12, *SHRUNK["3"], "2"))
+    states = shown((9, *FULL, "2"), (12, *SHRUNK["3"], "2"))
     found = {row["metric"]: row for row in recovery.fault_times(manifest(), events(target="broker-3"), states)}
 
     assert {row["source"] for row in found.values()} == {"metadata"}

@@ -3,7 +3,6 @@
 from history.tables import TIMELINE_ISR, TIMELINE_REPLICAS
 from spark.evidence.views import Change
 from spark.measures import replica_series
-from spark.measures.replica_series import hw_stalls
 from tests.spark.folders import MS, S, isr_view, sample
 from tests.spark.probed import partition
 
@@ -109,31 +108,3 @@ def test_the_controllers_own_history_is_among_the_views():
 
     assert told("controller") == [(1, "1"), (4, "controller"), (5, "1")]
     assert told("1") == [(1, "1"), (5, "1")]
-
-
-def test_the_longest_stall_of_a_phase():
-    """The high watermark stood from 2 s to the phase's end; a phase in which nothing came is one stall."""
-    samples = [sample(1, S, 5, 9), sample(2, 2 * S, 6, 9), sample(1, 3 * S, 6, 9)]
-    found = list(hw_stalls(partition(samples), [("p", 0, 9 * S), ("q", 10 * S, 12 * S)]))
-
-    assert [(row["phase"], row["value_ms"], row["censored"], row["samples"]) for row in found] == [
-        ("p", 6999.0, True, 2),
-        ("q", 2000.0, True, 0),
-    ]
-    assert [row["from_ns"] for row in found] == [2 * S + MS, 10 * S]
-    assert {(row["topic"], row["partition"], row["metric"], row["source"]) for row in found} == {
-        ("orders", 0, "hw_stall", "replicas")
-    }
-
-
-def test_a_stall_that_ended_within_its_phase_is_not_censored():
-    """HW 6 came 3 s after HW 5, and 1 s before the end; a follower that shows an older HW in between moves nothing."""
-    samples = [sample(1, S, 5, 9), sample(2, 2 * S, 4, 9), sample(1, 4 * S, 6, 9)]
-    (found,) = hw_stalls(partition(samples), [("p", S, 5 * S)])
-
-    assert (found["value_ms"], found["censored"], found["from_ns"]) == (3000.0, False, S + MS)
-
-
-def test_where_nobody_sampled_there_is_no_stall():
-    """Nothing was observed of the high watermark."""
-    assert list(hw_stalls(partition([refused(0)]), [("p", 0, 9 * S)])) == []

@@ -13,12 +13,15 @@ from history.events import Event
 from history.folder import RunFolder
 from history.partition import TopicPartition
 from kafka_files.segments import SEGMENTS, read_segment, segment_files
+from spark.checks.sources import Sources
 from spark.evidence import counts as counted
 from spark.evidence.columns import Names, Polls, Samples, Seeks, Sends
+from spark.evidence.gather import gather
 from spark.evidence.partition import Unreadable
 from spark.evidence.reader import Tables
 from spark.evidence.silences import silences
 from spark.folder.run import open_folder, producers
+from spark.run_judge import questions, run_facts
 from spark.verdict import evidence
 from tests.spark.folders import MS, S, clean, event, happened, manifest, sample, truncated
 
@@ -52,6 +55,13 @@ def _logs(run):
             problems = rows.filter(pc.is_valid(rows["problem"]))["problem"].to_pylist()
             unreadable = [Unreadable(node.node_id, node.name, None, problem) for problem in problems]
             yield counted.of_logs(WHERE, {node.node_id: counted.log_end(files, rows)}, unreadable)
+
+
+def members(run):
+    """The brokers of the final ISR whose logs are known to be whole."""
+    sources = Sources(run)
+    (question,) = questions(sources)
+    return set(gather(run_facts(sources), question).evidence.members)
 
 
 def missing(history, path, spoil=None):
@@ -287,7 +297,8 @@ def test_a_ledger_that_was_cut_short_is_not_whole(tmp_path, kept, rows, whole):
     history.clients = {"load-1": {"role": "producer", "clean": True, "rows": rows, "last_seq": 49}}
     run = open_folder(history.write(tmp_path / "run"))
 
-    assert evidence.ledgers(run, count(run)) == [{"producer_id": "load-1", "clean": whole}]
+    sends = Tables(run.folder).counted("sends", "producer_id")
+    assert evidence.unclean_producers(run, sends) == (set() if whole else {"load-1"})
 
 
 @pytest.mark.parametrize(("engine", "words", "whole"), [
@@ -313,8 +324,7 @@ def test_a_log_that_was_not_exported_to_its_end_proves_no_absence(tmp_path):
     for file in (run.folder.brokers / "broker-3").rglob("*.log"):
         file.unlink()
 
-    whole = evidence.whole_logs(run.manifest, count(run))
-    assert [row["broker_id"] for row in whole] == [1]
+    assert members(run) == {1}
 
 
 def test_a_log_of_which_all_was_deleted_is_whole(tmp_path):
@@ -326,7 +336,7 @@ def test_a_log_of_which_all_was_deleted_is_whole(tmp_path):
         (segment.parent / f"{base:020}.log").touch()
     counts = count(open_folder(run.folder))
 
-    assert [row["broker_id"] for row in evidence.whole_logs(run.manifest, counts)] == [1, 2]
+    assert members(run) == {1, 2}
     assert list(evidence._segments(evidence.assigned(run.manifest), counts)) == [
         "The log of orders-0 on broker 3 was exported up to 49; its end was 50."
     ]

@@ -9,12 +9,13 @@ import pytest
 from history.folder import RunFolder
 from history.partition import TopicPartition
 from history.tables import POLLS, SENDS
-from spark.checks import atomicity, questions
+from spark.checks import atomicity
 from spark.checks.findings import Findings
-from spark.checks.judge import Question
 from spark.checks.log_content import OpenEnds
 from spark.evidence.columns import Names, Polls, Sends
-from spark.evidence.partition import Drain
+from spark.evidence.gather import Question, RunFacts
+from spark.evidence.partition import Drain, Replica
+from spark.run_judge import ask, compare_ends
 from tests.spark.folders import batch, polled, sent, values
 
 COMMITTED = {"isolation": "read_committed"}
@@ -65,17 +66,18 @@ def asked(tmp_path_factory):
     segment = folder.brokers / "broker-1" / "orders-1" / f"{0:020}.log"
     segment.parent.mkdir(parents=True)
     segment.write_bytes(batch(200, values(1, producer_id="above")))
-    both = {"nodes": {1: "broker-1"}, "drain": Drain(100, 100, True), "transactional": True}
-    return [
-        Question(folder.path, TopicPartition("orders", 0), **both),
-        Question(folder.path, TopicPartition("orders", 1), segments={1: [segment]}, **both),
+    both = {"drain": Drain(100, 100, True), "assigned": (1,)}
+    run = RunFacts(folder.path, transactional=True, nodes={1: "broker-1"})
+    return run, [
+        Question(TopicPartition("orders", 0), **both),
+        Question(TopicPartition("orders", 1), replicas=(Replica(1, [segment], None),), **both),
     ]
 
 
 @pytest.fixture(scope="module")
 def told(asked):
     """The examples of every anomaly, by its name and producer."""
-    _, findings = questions.ask(asked, lambda judge, partitions: [judge(each) for each in partitions])
+    _, findings = ask(*asked, lambda judge, partitions: [judge(each) for each in partitions])
     rows = [row | {"anomaly": kind.anomaly} for kind, examples in findings.examples.items() for row in examples]
     return {name: {r["producer_id"]: r for r in rows if r["anomaly"] == name} for name in {r["anomaly"] for r in rows}}
 
@@ -129,7 +131,7 @@ def test_the_ends_of_a_transaction_are_compared_over_all_partitions():
 
     def tally(*parts):
         findings = Findings()
-        questions.compare_ends(findings, OpenEnds().merge(parts))
+        compare_ends(findings, OpenEnds().merge(parts))
         return findings.tallies["I27"].checked, findings.tallies["I27"].violations
 
     assert tally(one, other) == (3, 1)
