@@ -8,9 +8,14 @@ from __future__ import annotations
 import json
 import logging
 import sys
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import contextmanager
+from importlib import import_module
+from operator import itemgetter
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any
 
 import pyarrow as pa
@@ -20,6 +25,7 @@ from pyspark.sql import SparkSession
 
 from expectations.suites import Outcome, record_expectations, replica_expectations, validate
 from history.errors import EvidenceError
+from history.events import EventLog
 from history.folder import RunFolder, write_atomically
 from history.tables import JUDGED
 from spark.checks import anomalies
@@ -34,6 +40,7 @@ from spark.verdict.summary import Conclusion, verdict_of
 log = logging.getLogger("plimsoll.judge")
 
 SIDE_BY_SIDE = 2  # runs that are judged at the same time
+TOLD_EVERY_S = 5.0
 
 
 def main(folders: Sequence[str]) -> None:
@@ -42,27 +49,60 @@ def main(folders: Sequence[str]) -> None:
     context = spark.sparkContext
     context.setLogLevel("ERROR")
     with ThreadPoolExecutor(max_workers=SIDE_BY_SIDE) as pool:
-        judged = [pool.submit(judge_folder, RunFolder(Path(folder)), spread_over(context)) for folder in folders]
+        preloaded = pool.submit(import_module, "great_expectations")  # takes seconds, and it is needed last
+        runs = [RunFolder(Path(folder)) for folder in folders]
+        judged = [pool.submit(judge_folder, run, spread_over(context, run)) for run in runs]
         for done, each in enumerate(as_completed(judged), 1):
             each.result()
             print(f"judged {done} of {len(folders)}", flush=True)  # noqa: T201  # what a person waits for
+        preloaded.result()
     spark.stop()
 
 
-def spread_over(context: SparkContext) -> Spread:
-    """Ask partitions on Spark's cores."""
+def spread_over(context: SparkContext, folder: RunFolder) -> Spread:
+    """Ask partitions on Spark's cores, the largest first, and say how far that is."""
 
     def spread(judge: Callable[[Question], Any], asked: Sequence[Question]) -> list[Any]:
         if not asked:
             return []
-        careful = _careful(judge)
-        answers = context.parallelize(asked, len(asked)).map(careful).collect()
-        for answer in answers:
+        done, ask = context.accumulator(0), _careful(judge)
+
+        def counted(question: Question) -> Any:
+            answer = ask(question)
+            done.add(question.size)
+            return answer
+
+        largest_first = sorted(range(len(asked)), key=lambda place: -asked[place].size)
+        with _told(folder, lambda: done.value, sum(question.size for question in asked)):
+            found = context.parallelize([asked[place] for place in largest_first], len(asked)).map(counted).collect()
+        for answer in found:
             if isinstance(answer, EvidenceError):
                 raise answer
-        return answers
+        return [answer for _, answer in sorted(zip(largest_first, found, strict=True), key=itemgetter(0))]
 
     return spread
+
+
+@contextmanager
+def _told(folder: RunFolder, done: Callable[[], int], total: int) -> Iterator[None]:
+    """Say every few seconds how many bytes of how many are judged, and how long the rest will take at that pace."""
+    ended, began_s, log = Event(), time.monotonic(), EventLog(folder.stages)
+
+    def tell() -> None:
+        while not ended.wait(TOLD_EVERY_S):
+            taken_s, read = time.monotonic() - began_s, done()
+            left_s = round(taken_s * (total - read) / read) if read else None
+            log.add("stage_progress", step="judge", done_bytes=read, total_bytes=total, left_s=left_s)
+            left = "" if left_s is None else f", about {left_s} s to go"
+            print(f"{folder.run_id}: judged {read / 1e6:,.0f} of {total / 1e6:,.0f} MB{left}", flush=True)  # noqa: T201
+
+    teller = Thread(target=tell, daemon=True)
+    teller.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        teller.join()
 
 
 def _careful(judge: Callable[[Question], Any]) -> Callable[[Question], Any]:

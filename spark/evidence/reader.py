@@ -64,6 +64,14 @@ class Tables:
         """How many rows a table has in its readable files."""
         return sum(place.rows for place in self._places[name])
 
+    def sizes(self) -> Counter[TopicPartition]:
+        """About how many bytes of the tables' files are each partition's own; shared row groups are small."""
+        found: Counter[TopicPartition] = Counter()
+        for place in (place for places in self._places.values() for place in places):
+            if place.first is not None and place.first == place.last:
+                found[place.first] += _metadata(place.file).row_group(place.group).total_byte_size
+        return found
+
     def counted(self, name: str, column: str) -> Counter[str]:
         """How many rows of a table have each value of a column of strings."""
         found: Counter[str] = Counter()
