@@ -15,6 +15,7 @@ from bench.folders import differences, expected, write
 from bench.generated.plan import Plan, Planted
 from history.errors import BadInput, HarnessError
 from history.folder import RunFolder
+from history.tables import JUDGED
 from operators import spark_cluster
 from operators.spark_cluster import SparkCluster
 from spark.environment import PYTHON
@@ -53,13 +54,12 @@ def connected(monkeypatch: pytest.MonkeyPatch, master: str, **conf: Any) -> None
 
 
 def judged(run: Path, copy: Path) -> dict[str, bytes]:
-    """Judge a copy of a run: what the judge wrote, by file. Parts of tables have names of their own in each run."""
+    """Judge a copy of a run: what the judge wrote, by file, without Data Docs, whose pages have the time in them."""
     shutil.copytree(run, copy)
     assert judge([copy]) == 1
-    folder = RunFolder(copy)
-    tables = sorted(path for path in folder.verdict.iterdir() if path.is_dir() and path.name != "data_docs")
-    files = {table.name: b"".join(sorted(part.read_bytes() for part in table.glob("*.parquet"))) for table in tables}
-    return {"verdict.json": folder.verdict_file.read_bytes(), **files}
+    verdict = RunFolder(copy).verdict
+    files = {str(path.relative_to(verdict)): path for path in verdict.rglob("*") if path.is_file()}
+    return {name: path.read_bytes() for name, path in files.items() if not name.startswith("data_docs/")}
 
 
 def test_a_cluster_judges_as_one_process_does(
@@ -76,6 +76,7 @@ def test_a_cluster_judges_as_one_process_does(
 
     assert differences(expected(PLAN), json.loads(local["verdict.json"])) == []
     assert {name for name in local.keys() | there.keys() if local.get(name) != there.get(name)} == set()
+    assert {"verdict.json", *(f"{table}/part-0.parquet" for table in JUDGED)} == local.keys()
     (log,) = events.iterdir()
     told = [json.loads(line) for line in log.read_text().splitlines()]
     added = {each["Executor ID"]: each["Executor Info"]["Host"] for each in told if "Executor Info" in each}
