@@ -31,6 +31,7 @@ from clusters.waiting import wait_until
 from history.errors import BadInput, HarnessError
 from history.java import spark_java_home
 from operators.processes import kill, lives
+from spark.environment import NAME as UNPACKED
 
 FOLDER = CACHE / "spark-cluster"
 WORKERS = 2
@@ -62,7 +63,8 @@ def up(folder: Path = FOLDER) -> SparkCluster:
     if running := _running(folder):
         return running
     down(folder)
-    folder.mkdir(parents=True, exist_ok=True)
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
     cluster = _placed(_free_prefix(folder))
     try:
         _connect(folder, cluster)
@@ -76,8 +78,13 @@ def up(folder: Path = FOLDER) -> SparkCluster:
 
 
 def down(folder: Path = FOLDER) -> bool:
-    """End the cluster of a folder, with every executor, and remove its network; says whether any of it was there."""
+    """End the cluster of a folder, with every executor, and remove its network; says whether any of it was there.
+
+    Logs stay until it is started again; what executors unpacked goes.
+    """
     removed = _remove([name for name in _namespaces() if name.startswith(_prefix(folder))])
+    for unpacked in folder.glob(f"worker-*/app-*/*/{UNPACKED}"):
+        shutil.rmtree(unpacked, ignore_errors=True)
     _state_file(folder).unlink(missing_ok=True)
     return bool(removed)
 
@@ -225,6 +232,7 @@ def _launch(namespace: str, address: str, log: Path, *spark_class: str) -> None:
         "SPARK_HOME": str(SPARK_HOME),
         "SPARK_LOCAL_IP": address,
         "SPARK_DAEMON_MEMORY": "256m",
+        "SPARK_WORKER_OPTS": "-Dspark.worker.cleanup.interval=300 -Dspark.worker.cleanup.appDataTtl=600",  # s
         "SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",  # three of them share this host
     }
     with log.open("wb") as file:

@@ -74,7 +74,8 @@ def spark_connection(environment: Mapping[str, str]) -> SparkConnection:
         kind, host, port, extra = "", "", None, {}
     if kind not in ("spark", "k8s") or not host:
         example = '{"conn_type": "spark", "host": "spark://10.0.0.1", "port": 7077}'
-        raise BadInput(f"{_CONNECTION} must be a Spark connection such as {example}, not {text!r}.")
+        found = f"one of type {kind!r} with host {host!r}" if kind else "what it holds"  # which may be a password
+        raise BadInput(f"{_CONNECTION} must be a Spark connection such as {example}, not {found}.")
     return _checked(
         _master(kind, host, port), {name: value for name, value in extra.items() if value not in ("", None)}
     )

@@ -119,6 +119,13 @@ def test_another_connection_is_refused(text):
         read(text)
 
 
+def test_a_refusal_keeps_passwords_to_itself():
+    """Of a connection of another type, type and host are told."""
+    with pytest.raises(BadInput, match="not one of type 'http' with host 'far'") as refused:
+        read({"conn_type": "http", "host": "far", "password": "hunter2"})
+    assert "hunter2" not in str(refused.value)
+
+
 @pytest.mark.parametrize(
     ("connection", "extra", "says"),
     [

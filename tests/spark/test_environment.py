@@ -15,16 +15,11 @@ from spark.submit import ROOT
 
 pytestmark = pytest.mark.pipeline  # 90 MB are packed
 
-# All of the project that needs no Spark beside it, and a look at which files that took.
+# What a task of the judge imports, and which files that takes.
 PROGRAM = """
-import ctypes, hashlib, importlib, json, pkgutil, sys, zlib
+import ctypes, hashlib, json, sys, zlib
 import cramjam, numpy, pyarrow.parquet
-import history, kafka_files
-driver_only = {"history.java", "history.yaml_files"}
-for package in (history, kafka_files):
-    for found in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
-        if found.name not in driver_only:
-            importlib.import_module(found.name)
+import spark.partition_judge
 files = [module.__file__ for module in sys.modules.values() if getattr(module, "__file__", None)]
 mapped = [line.split()[-1] for line in open("/proc/self/maps") if ".so" in line]
 print(json.dumps({"files": files, "mapped": sorted(set(mapped)), "path": sys.path}))
@@ -48,7 +43,7 @@ def test_it_needs_nothing_of_its_host_but_glibc(tmp_path: Path) -> None:
 
     assert done.stderr == ""
     found = json.loads(done.stdout)
-    own = tuple(f"{ROOT / package}/" for package in ("history", "kafka_files"))
+    own = tuple(f"{ROOT / package}/" for package in ("history", "kafka_files", "spark"))
     assert [name for name in found["files"] if not name.startswith((str(home), *own))] == []
     assert [name for name in found["mapped"] if not name.startswith(str(home)) and not GLIBC.search(name)] == []
     assert any("/libarrow.so" in name for name in found["mapped"])
