@@ -74,7 +74,7 @@ def _submit(folders: list[str], connection: SparkConnection, driver_host: str | 
         command = [
             str(SPARK_HOME / "bin" / "spark-submit"),
             *("--master", connection.master, "--deploy-mode", connection.deploy_mode),
-            *(part for name, value in conf.items() for part in ("--conf", f"{name}={value}")),
+            *("--load-spark-defaults", "--properties-file", str(_written(conf, Path(scratch)))),
             str(ROOT / "spark" / ("job.py" if connection.is_local else "cluster_job.py")),
             *folders,
         ]
@@ -84,6 +84,15 @@ def _submit(folders: list[str], connection: SparkConnection, driver_host: str | 
         raise HarnessError(_no_executor(connection.master, conf))
     if code:
         raise HarnessError(f"spark-submit on {connection.master} ended with exit code {code}; its messages are above.")
+
+
+def _written(conf: Mapping[str, str], scratch: Path) -> Path:
+    """The settings as a file that only its owner can read: some are secrets, and everyone reads command lines."""
+    lines = [f"{name}={value}".replace("\\", r"\\").replace("\n", r"\n") for name, value in conf.items()]
+    path = scratch / "spark.properties"
+    path.touch(mode=0o600)
+    path.write_text("\n".join(lines) + "\n")
+    return path
 
 
 def _no_executor(master: str, conf: Mapping[str, str]) -> str:
