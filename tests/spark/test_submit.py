@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from history.errors import BadInput, HarnessError
-from spark import environment
+from spark import environment, submit
 from spark.connection import SparkConnection
 from spark.submit import driver_address, judge, settings
 
@@ -122,3 +122,11 @@ def test_a_python_of_the_users_is_not_sent_another(tmp_path: Path, monkeypatch: 
     assert "spark.submit.pyFiles" in conf
     there = settings(SparkConnection("yarn", "cluster", python), None, tmp_path / "there")
     assert "spark.pyspark.driver.python" not in there
+
+
+def test_settings_are_told_in_a_file_of_the_owners(tmp_path: Path) -> None:
+    """As Java reads properties: a backslash and the end of a line are escaped."""
+    written = submit._written({"spark.authenticate.secret": r"a\b", "spark.app.name": "two\nlines"}, tmp_path)
+
+    assert written.read_text() == "spark.authenticate.secret=a\\\\b\nspark.app.name=two\\nlines\n"
+    assert written.stat().st_mode & 0o077 == 0
