@@ -20,7 +20,7 @@ from history.errors import BadInput
 from history.events import EventLog
 from history.results.base import Summary
 from reports.page import write
-from spark.connection import spark_master
+from spark.connection import spark_connection
 from spark.submit import judge
 
 TOGETHER = 12  # runs that one Spark application judges
@@ -36,7 +36,7 @@ def plan(
     Raises:
         BadInput: the settings are wrong, a run of them cannot be had, or another campaign has this name.
     """
-    spark_master(os.environ)  # refused before anything is recorded for it
+    spark_connection(os.environ)  # refused before anything is recorded for it
     now = datetime.now(UTC)
     campaign_id = name or f"{now:%Y%m%d-%H%M%S}"
     check_name(campaign_id)
