@@ -146,7 +146,12 @@ def run(
 
 @command(RUN, "judge runs/20260101-120000-steady", runs_java=True)
 def judge(
-    run: Annotated[list[Path], typer.Argument(help="Run folders.", autocompletion=complete_run, metavar="RUN")],
+    run: Annotated[
+        list[str],
+        typer.Argument(
+            help="Run folders, or their URLs, such as s3://bucket/runs/x.", autocompletion=complete_run, metavar="RUN"
+        ),
+    ],
 ) -> Outcome:
     """Judge recorded runs again and write their pages anew.
 

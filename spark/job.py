@@ -10,7 +10,6 @@ import logging
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -21,6 +20,7 @@ from pyspark.sql import SparkSession
 from expectations.suites import Outcome, record_expectations, replica_expectations, validate
 from history.errors import EvidenceError
 from history.folder import RunFolder, write_atomically
+from history.remote import path_of, written_here
 from history.tables import JUDGED
 from spark.checks import anomalies
 from spark.checks.allowed import allowed
@@ -42,7 +42,7 @@ def main(folders: Sequence[str]) -> None:
     context = spark.sparkContext
     context.setLogLevel("ERROR")
     with ThreadPoolExecutor(max_workers=SIDE_BY_SIDE) as pool:
-        judged = [pool.submit(judge_folder, RunFolder(Path(folder)), spread_over(context)) for folder in folders]
+        judged = [pool.submit(judge_folder, RunFolder(path_of(folder)), spread_over(context)) for folder in folders]
         for done, each in enumerate(as_completed(judged), 1):
             each.result()
             print(f"judged {done} of {len(folders)}", flush=True)  # noqa: T201  # what a person waits for
@@ -150,7 +150,8 @@ def _conclude(run: Run, judged: Judged) -> None:
 def _validate(
     folder: RunFolder, items: Sequence[evidence.Item], tables: Sequence[tuple[str, Mapping[str, int], Any]]
 ) -> Outcome:
-    return validate(items, tables, folder.verdict / "data_docs")
+    with written_here(folder.verdict / "data_docs") as data_docs:
+        return validate(items, tables, data_docs)
 
 
 def _unknown(folder: RunFolder, reason: str) -> None:

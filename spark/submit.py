@@ -18,6 +18,7 @@ import pyspark
 from history.errors import BadInput, HarnessError
 from history.folder import SEAL, RunFolder
 from history.java import spark_java_home
+from history.remote import check_reachable, remove_tree
 from spark.connection import spark_master
 
 ROOT = Path(__file__).parents[1]
@@ -40,13 +41,15 @@ def judge(folders: list[Path]) -> int:
         HarnessError: the application ended without a verdict.
     """
     runs = [RunFolder(folder.resolve()) for folder in folders]
+    for run in runs:
+        check_reachable(run.path)
     if not runs:
         raise BadInput("Say which run folders to judge, for example: plimsoll judge runs/<run id>.")
     for run in runs:
         if not (run.manifest.is_file() or (run.path / SEAL).is_file()):
             raise BadInput(f"{run.path} is no run folder: it holds neither manifest.json nor {SEAL}.")
     for run in runs:
-        shutil.rmtree(run.verdict, ignore_errors=True)  # an old verdict must not outlive a judge that dies
+        remove_tree(run.verdict)  # an old verdict must not outlive a judge that dies
     _submit([str(run.path) for run in runs])
     verdicts = [_verdict(run) for run in runs]
     for run, verdict in zip(runs, verdicts, strict=True):

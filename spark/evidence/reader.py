@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 
 from history.folder import RunFolder
 from history.partition import TopicPartition
+from history.remote import parquet_file
 from history.tables import IMPORTED, LATER, RECORDED
 
 _SCHEMAS = {**RECORDED, "imported": IMPORTED}
@@ -115,11 +116,11 @@ def _metadata(file: Path) -> pq.FileMetaData:
 
 @lru_cache(maxsize=256)
 def _parsed(file: Path, size: int, changed_ns: int) -> pq.FileMetaData:  # noqa: ARG001  # they tell a new file
-    return pq.read_metadata(file)
+    return parquet_file(file).metadata
 
 
 def _opened(file: Path, dictionaries: Sequence[str] = ()) -> pq.ParquetFile:
-    return pq.ParquetFile(file, read_dictionary=list(dictionaries), metadata=_metadata(file))
+    return parquet_file(file, read_dictionary=list(dictionaries), metadata=_metadata(file))
 
 
 def _row_groups(file: Path) -> Iterator[Place]:
