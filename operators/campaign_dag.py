@@ -8,7 +8,7 @@ from typing import Any
 
 from airflow.sdk import DAG, Asset, BaseNotifier, Param, TriggerRule, chain
 
-from campaigns.kinds import Kind, Option
+from campaigns.kinds import UPLOAD, Kind, Option
 from operators.airflow_home import BENCHMARK_POOL
 from operators.campaign import Conclude, CountItems, JudgeItems, PlanCampaign, RecordItem
 from operators.steps import Watcher
@@ -49,7 +49,7 @@ COMMON = {
 
 def params_of(kind: Kind) -> dict[str, Param]:
     """The form of a kind of campaign, from its declaration."""
-    return {option.name: _param_of(option) for option in kind.form} | COMMON
+    return {option.name: _param_of(option) for option in (*kind.form, UPLOAD)} | COMMON
 
 
 def _param_of(option: Option) -> Param:

@@ -19,7 +19,7 @@ from urllib.parse import quote
 from history.errors import PlimsollError
 from history.events import Event
 from history.manifest import Manifest
-from history.remote import path_of
+from history.remote import check_reachable, path_of
 from reports import page, run_tables
 from reports.cells import Table
 from reports.page import Bar, Block, Command, Links, Listing, Page, Plot, Section, Strip, Words
@@ -444,7 +444,9 @@ def main(arguments: list[str]) -> int:
         return 3
     for argument in arguments:
         try:
-            print(f"report: {publish(path_of(argument))}")  # noqa: T201 - the command's answer
+            run = path_of(argument)
+            check_reachable(run)
+            print(f"report: {publish(run)}")  # noqa: T201 - the command's answer
         except PlimsollError as error:
             print(error, file=sys.stderr)  # noqa: T201 - the command's answer
             return 3
