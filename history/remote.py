@@ -335,6 +335,7 @@ def _connected(store: str) -> _Store:
         fs.S3FileSystem(
             endpoint_override=endpoint.netloc or None,
             scheme=endpoint.scheme or None,
+            allow_delayed_open=True,  # a small object takes one request instead of three
             region=region or ("us-east-1" if endpoint.netloc else fs.resolve_s3_region(bucket)),
         ),
         bucket,
@@ -348,3 +349,8 @@ def _fits(parts: Sequence[str], pattern: Sequence[str]) -> bool:
     if pattern[0] == "**":
         return any(_fits(parts[skipped:], pattern[1:]) for skipped in range(len(parts) + 1))
     return bool(parts) and fnmatchcase(parts[0], pattern[0]) and _fits(parts[1:], pattern[1:])
+
+
+def forget_connections() -> None:
+    """Connect anew when a store is looked at next, with what the environment says then."""
+    _connected.cache_clear()

@@ -27,7 +27,7 @@ class ConnectedOperator(BaseOperator):
 
 
 def use_connections() -> None:
-    """Put addresses and credentials where Spark's, Docker's and S3's own clients look; what has no connection stays as it is.
+    """Put addresses and credentials where each client looks for them; what has no connection stays as it is.
 
     Raises:
         BadInput: the connection to Docker has no host.
