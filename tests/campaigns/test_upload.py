@@ -14,6 +14,8 @@ from history import archive, remote
 from history.errors import BadInput, HarnessError
 from history.folder import RunFolder
 from history.remote import RemotePath
+from history.tables import METRICS
+from spark.folder.tables import write_table
 from tests.campaigns.sample_runs import sealed_run
 
 
@@ -74,7 +76,7 @@ def test_an_upload_that_broke_off_is_made_whole(
 
     with monkeypatch.context() as patch:
         patch.setattr(remote, "_upload", break_off)
-        with pytest.raises(HarnessError, match="could not be uploaded to .*: the network is gone. It is kept here"):
+        with pytest.raises(HarnessError, match=r"could not be uploaded to .*: the network is gone\. It is kept here"):
             upload.upload(folder, [run.path], places)
     there = RunFolder(remote.path_of(store / "runs" / run.run_id))
     assert not there.is_sealed
@@ -89,6 +91,7 @@ def test_verdict_and_archived_rows_follow_once_they_are_there(
     """A run that is judged anew is sent again, one that is not is left alone."""
     upload.remember(folder, str(store))
     run = sealed_run(places, "run-1")
+    write_table(METRICS.empty_table(), run.judged("metrics"), METRICS)
     archive.add(places.archive, archive.rows_of(run))
     upload.upload(folder, [run.path], places)
     there = store / "runs" / run.run_id
