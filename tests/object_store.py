@@ -28,8 +28,9 @@ class Server(NamedTuple):
 
     def ask_for_credentials(self, *, after: str) -> None:
         """Refuse unknown access keys after so many requests; ``inf``: never."""
-        asked = urllib.request.Request(f"{self.address}/moto-api/reset-auth", after.encode(), method="POST")
-        urllib.request.urlopen(asked, timeout=10).close()
+        plain = {"Content-Type": "text/plain"}
+        asked = urllib.request.Request(f"{self.address}/moto-api/reset-auth", after.encode(), plain)
+        urllib.request.urlopen(asked, timeout=60).close()
 
 
 @contextmanager
