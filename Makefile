@@ -54,6 +54,14 @@ $(VENV)/.%: requirements-%.lock $(VENV)/.ready
 	rm -rf $(VENV)/.uv
 	touch $@
 
+# The S3 server of the tests has an environment of its own: botocore does not go with the newest python-dateutil.
+$(VENV)/.s3: requirements-s3.lock $(VENV)/.ready
+	@echo "Fetching the Python packages of $<, once."
+	$(VENV)/bin/uv venv --quiet --clear --python $(PY) $(VENV)/s3
+	$(UV) pip sync --quiet --python $(VENV)/s3/bin/python --require-hashes $<
+	rm -rf $(VENV)/.uv
+	touch $@
+
 .PHONY: setup
 setup: $(VENV)/.ready ## Fetch the Python packages (done by every target that needs them)
 
@@ -122,7 +130,7 @@ bench: $(VENV)/.ready ## Print every target of the judge's performance, and the 
 	@exec $(PY) -m bench.targets
 
 .PHONY: test
-test: $(VENV)/.dev ## Run the tests: first without a cluster, then against real brokers
+test: $(VENV)/.dev $(VENV)/.s3 ## Run the tests: first without a cluster, then against real brokers
 	@exec $(PY) -m tests.run
 
 .PHONY: test-slow
@@ -143,6 +151,7 @@ lint: $(VENV)/.dev ## Check style and types
 lock: $(VENV)/.ready ## Write the lock files anew from pyproject.toml, each package at its newest version that fits
 	@compile="$(VENV)/bin/uv pip compile --quiet --upgrade --universal --generate-hashes --no-emit-index-url"
 	$$compile -o requirements.lock pyproject.toml
+	$$compile --group s3 -o requirements-s3.lock
 	for group in dev postgres edn; do $$compile -c requirements.lock --group $$group -o requirements-$$group.lock; done
 
 .PHONY: up

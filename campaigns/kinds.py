@@ -185,6 +185,14 @@ RUNTIME = Option(
     default="auto",
 )
 
+# Of every kind, and no part of its question: a campaign that is taken up again may have another one.
+UPLOAD = Option(
+    "upload",
+    "URL in an object store that runs and archived rows are uploaded to, each as soon as it is there",
+    "s3://bucket/plimsoll",
+    planned=False,
+)
+
 
 class Campaigns(Protocol):
     """What a kind's package offers in ``campaign``; ``evidence`` are the archive's rows, or run folders by item."""

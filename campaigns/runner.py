@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from campaigns import kinds
+from campaigns import kinds, upload
 from campaigns.campaign import CampaignFolder, check_name
 from campaigns.places import Places
 from campaigns.recording import collected_runs, counted, recorded_runs, runtime_of
@@ -27,16 +27,25 @@ TOGETHER = 12  # runs that one Spark application judges
 
 
 def plan(
-    kind: str, settings: Mapping[str, Any], *, name: str | None, seed: int | None, places: Places
+    kind: str,
+    settings: Mapping[str, Any],
+    *,
+    name: str | None,
+    seed: int | None,
+    places: Places,
+    upload_to: str | None = None,
 ) -> CampaignFolder:
     """Fix what will be run; a campaign of the same name and question is taken up where it stopped, seed included.
 
+    ``upload_to`` is a URL that its runs are uploaded to; without one, the one that it was given before.
     Everything that a run needs is fetched here, so that nothing is refused, or waited for, between two runs.
 
     Raises:
         BadInput: the settings are wrong, a run of them cannot be had, or another campaign has this name.
     """
     spark_connection(os.environ)  # refused before anything is recorded for it
+    if upload_to:
+        upload.check(upload_to)
     now = datetime.now(UTC)
     campaign_id = name or f"{now:%Y%m%d-%H%M%S}"
     check_name(campaign_id)
@@ -51,6 +60,8 @@ def plan(
     for item in {(item.scenario, item.kafka, item.labels.get("role")): item for item in planned.items}.values():
         experiment.check(item.scenario, kafka=item.kafka, runtime=runtime_of(planned), changes=item.changes)
     folder.write_plan(planned)
+    if upload_to:
+        upload.remember(folder, upload_to)
     return folder
 
 
@@ -63,7 +74,7 @@ def _check_kind(kind: str, campaign_id: str, places: Places) -> None:
 
 
 def judge_recorded(folder: CampaignFolder, places: Places) -> list[str]:
-    """Judge, publish and archive what was recorded and is not archived yet; returns the ids of those runs.
+    """Judge, publish, archive and upload what was recorded and is not archived yet; returns the ids of those runs.
 
     No benchmark is recorded meanwhile, not even another campaign's: Spark takes the CPUs that its brokers are owed.
     """
@@ -77,6 +88,7 @@ def judge_recorded(folder: CampaignFolder, places: Places) -> list[str]:
             judge(together)
         for run in together:
             publish(run)
+    upload.upload(folder, [run for _, run in collected_runs(campaign, places)], places)  # and what earlier ones failed
     return [run.name for run in fresh]
 
 

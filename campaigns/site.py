@@ -69,7 +69,7 @@ def links_from(page: Path, rows: Sequence[Mapping[str, Any]], places: Places) ->
     """Run id, or the name of a campaign beside this one → its page's address, relative to this one; if it is there."""
     pages = {row["run_id"]: places.runs / row["run_id"] / "report" / "index.html" for row in rows}
     pages |= {other.parent.name: other for other in page.parent.parent.glob("*/index.html") if other != page}
-    return {run_id: os.path.relpath(path, page.parent) for run_id, path in pages.items() if path.is_file()}
+    return {run_id: os.path.relpath(str(path), str(page.parent)) for run_id, path in pages.items() if path.is_file()}
 
 
 def results(places: Places) -> list[Concluded]:

@@ -11,6 +11,7 @@ from claims.answer import decisive, unseen
 from claims.recording import Recording, open_recording
 from claims.table import CLAIMS, EXPERIMENTS, WALKTHROUGHS, Claim
 from history.errors import BadInput
+from history.remote import check_reachable, path_of
 from history.results.claims import Answer, Evidence
 
 
@@ -59,7 +60,10 @@ def experiment_of(run: Path) -> str:
 
 def main(arguments: list[str]) -> None:
     """Print a line for each claim."""
-    recordings = read_runs({experiment_of(Path(run)): Path(run) for run in arguments})
+    runs = [path_of(argument) for argument in arguments]
+    for run in runs:
+        check_reachable(run)
+    recordings = read_runs({experiment_of(run): run for run in runs})
     for name, each in answers(recordings).items():
         sys.stdout.write(f"{name:4}{each.verdict:15}{each.sentence}\n")
 

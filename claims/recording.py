@@ -11,13 +11,12 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import pyarrow.parquet as pq
-
 from claims.answer import Evidence
 from history.events import Event, read_events
 from history.folder import RunFolder
 from history.manifest import Manifest, read_manifest
 from history.partition import TopicPartition
+from history.remote import read_parquet
 from history.samples import Sample
 from kafka_files.broker_log import read_broker_logs
 from kafka_files.clock import Clock, read_clock, wall_ns
@@ -178,7 +177,7 @@ def open_recording(run: Path) -> Recording:
 
 def _rows(folder: RunFolder, table: str) -> list[dict[str, Any]]:
     files = sorted(folder.table(table).glob("*.parquet"))
-    return [row for file in files for row in pq.read_table(file).to_pylist()]
+    return [row for file in files for row in read_parquet(file).to_pylist()]
 
 
 def _polls(folder: RunFolder, kind: str) -> list[dict[str, Any]]:

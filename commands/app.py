@@ -84,10 +84,22 @@ Runtime = Annotated[
     Literal["auto", "docker", "process"],
     typer.Option(help="Where the brokers run: containers, or processes of this host (fewer faults)."),
 ]
+
+
+def _local_folder(text: str | Path) -> Path:
+    if "://" in str(text):
+        raise typer.BadParameter(f"{text} is no folder of this machine, where runs are recorded")
+    return Path(text)
+
+
 Runs = Annotated[
     Path,
     typer.Option(
-        help="The folder of run folders; default: runs.", envvar="PLIMSOLL_RUNS", show_default=False, metavar="FOLDER"
+        help="The folder of run folders; default: runs.",
+        envvar="PLIMSOLL_RUNS",
+        show_default=False,
+        metavar="FOLDER",
+        parser=_local_folder,
     ),
 ]
 JavaOption = Annotated[
@@ -146,7 +158,12 @@ def run(
 
 @command(RUN, "judge runs/20260101-120000-steady", runs_java=True)
 def judge(
-    run: Annotated[list[Path], typer.Argument(help="Run folders.", autocompletion=complete_run, metavar="RUN")],
+    run: Annotated[
+        list[str],
+        typer.Argument(
+            help="Run folders, or their URLs, such as s3://bucket/runs/x.", autocompletion=complete_run, metavar="RUN"
+        ),
+    ],
 ) -> Outcome:
     """Judge recorded runs again and write their pages anew.
 
@@ -222,10 +239,12 @@ def scenarios() -> Outcome:
 def _register(kind: kinds.Kind) -> None:
     """The command of a kind of campaign, with the options that its package declares."""
 
-    def campaign(*, name: str | None, settings: Path | None, seed: int | None, runs: Path, **options: Any) -> Outcome:
+    def campaign(
+        *, name: str | None, settings: Path | None, seed: int | None, upload: str | None, runs: Path, **options: Any
+    ) -> Outcome:
         from commands.campaigns import run_campaign
 
-        return run_campaign(kind, options, file=settings, name=name, seed=seed, runs=runs.resolve())
+        return run_campaign(kind, options, file=settings, name=name, seed=seed, runs=runs.resolve(), upload=upload)
 
     def parameter(name: str, annotation: Any, default: Any = None) -> inspect.Parameter:
         return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
@@ -241,6 +260,7 @@ def _register(kind: kinds.Kind) -> None:
                 Annotated[str | None, typer.Option(help="One that exists goes on where it stopped.", metavar="NAME")],
             ),
             parameter("seed", Seed),
+            parameter(kinds.UPLOAD.name, _annotation(kinds.UPLOAD)),
             parameter("runs", Runs, RUNS),
         ]
     )
@@ -322,12 +342,20 @@ def doctor(
 @command(KEEP)
 def archive(
     rebuild: Annotated[bool, typer.Option("--rebuild", help="Write it anew from the run folders first.")] = False,
-    runs: Runs = RUNS,
+    runs: Annotated[
+        str,
+        typer.Option(
+            help="The folder of run folders, or its URL, such as s3://bucket/plimsoll/runs; default: runs.",
+            envvar="PLIMSOLL_RUNS",
+            show_default=False,
+            metavar="FOLDER",
+        ),
+    ] = str(RUNS),
 ) -> Outcome:
     """List every judged run that is kept, and write the page over all of them."""
     from commands.upkeep import list_archive
 
-    return list_archive(runs.resolve(), rebuild=rebuild)
+    return list_archive(runs, rebuild=rebuild)
 
 
 @command(KEEP)

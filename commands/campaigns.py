@@ -20,7 +20,14 @@ if TYPE_CHECKING:
 
 
 def run_campaign(
-    kind: Kind, options: Mapping[str, Any], *, file: Path | None, name: str | None, seed: int | None, runs: Path
+    kind: Kind,
+    options: Mapping[str, Any],
+    *,
+    file: Path | None,
+    name: str | None,
+    seed: int | None,
+    runs: Path,
+    upload: str | None = None,
 ) -> Outcome:
     """Plan a campaign, or take up the one of this name, and run its DAG.
 
@@ -33,7 +40,9 @@ def run_campaign(
     from clusters.run import experiment
 
     places = Places.beside(runs)
-    folder = runner.plan(kind.name, kind.settings(options, file=file), name=name, seed=seed, places=places)
+    folder = runner.plan(
+        kind.name, kind.settings(options, file=file), name=name, seed=seed, places=places, upload_to=upload
+    )
     campaign = folder.read_plan()
 
     def listed(follow_up: bool) -> list[Item]:

@@ -16,6 +16,7 @@ from commands.outcome import EXIT_CODES, Outcome, say
 from history.errors import BadInput
 from history.events import errors_of
 from history.folder import RunFolder
+from history.remote import path_of
 from operators import airflow_home
 from operators.dag_run import run_dag
 from operators.progress import Progress
@@ -121,17 +122,19 @@ def _verdict_file(run: RunFolder) -> dict[str, Any]:
     return content if isinstance(content, dict) else {}
 
 
-def judge_again(folders: Sequence[Path]) -> Outcome:
-    """Judge recorded runs and write their pages; the judge itself prints two lines for each.
+def judge_again(given: Sequence[str | Path]) -> Outcome:
+    """Judge recorded runs, of this machine or of an object store, and write their pages; the judge itself prints two
+    lines for each.
 
     Raises:
-        BadInput: a folder is no run folder.
+        BadInput: one is no run folder, or cannot be reached.
     """
     from campaigns.site import publish  # heavy
     from spark.submit import judge
 
+    folders = [path_of(each) for each in given]
     with beside_others():
-        code = judge(list(folders))
+        code = judge(folders)
         for folder in folders:
             publish(folder.resolve())
     return Outcome(code, facts={"runs": [facts_of(RunFolder(folder.resolve())) for folder in folders]})

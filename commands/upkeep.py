@@ -6,18 +6,24 @@ from pathlib import Path
 
 from clusters.paths import runs_folder
 from commands.outcome import Outcome, print_error, say
+from history.remote import check_reachable, path_of
 from operators import airflow_home, service, spark_cluster
 
 
-def list_archive(runs: Path, *, rebuild: bool) -> Outcome:
-    """A line for each judged run; writes the page over everything.
+def list_archive(runs: str | Path, *, rebuild: bool) -> Outcome:
+    """A line for each judged run of this machine or of an object store; writes the page over everything.
 
     ``rebuild`` writes the rows anew from the run folders first.
+
+    Raises:
+        BadInput: the store cannot be reached.
     """
     from campaigns import site  # heavy
     from campaigns.places import Places
 
-    places = Places.beside(runs)
+    folder = path_of(runs).resolve()
+    check_reachable(folder)
+    places = Places.beside(folder)
     if rebuild:
         for sentence in site.rebuild(places):
             print_error(sentence)

@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from expectations import checkpoint
 from expectations.checkpoint import Result, Suite
 from expectations.contracts import CONTRACTS, AtLeast, Contract, InOrder, Never, OneOf, Rule, Unique
 from history.manifest import Manifest
+from history.remote import parquet_file
 
 EVIDENCE, ANOMALIES, INVARIANTS = "evidence", "anomalies", "invariants"
 LARGE = 3_000_000  # rows from which on a recorded table is validated by Spark; below, pandas is faster and fits memory
@@ -286,11 +286,12 @@ def table_of(files: Sequence[Path], contract: Contract, spark: Callable[[], Any]
     """A recorded table from readable files: a pandas DataFrame with Arrow types, or, from ``LARGE`` rows on, a Spark
     DataFrame. Optional columns that no file has are null.
     """
-    if spark is not None and sum(pq.read_metadata(file).num_rows for file in files) >= LARGE:
+    here = all(isinstance(file, Path) for file in files)  # Spark's readers know no object store of ours
+    if spark is not None and here and sum(parquet_file(file).metadata.num_rows for file in files) >= LARGE:
         from pyspark.sql.pandas.types import from_arrow_schema
 
         return spark().read.schema(from_arrow_schema(contract.schema)).parquet(*map(str, files))
-    table = pa.concat_tables((pq.read_table(file, partitioning=None) for file in files), promote_options="default")
+    table = pa.concat_tables((parquet_file(file).read() for file in files), promote_options="default")
     for name in set(contract.optional) - set(table.column_names):
         table = table.append_column(name, pa.nulls(table.num_rows, contract.schema.field(name).type))
     return to_pandas(table)

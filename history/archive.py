@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from history.errors import EvidenceError
 from history.events import read_events
 from history.folder import RunFolder
 from history.manifest import read_manifest
+from history.remote import RemotePath, read_parquet, write_parquet
 from history.tables import METRICS
 
 _RUN = [
@@ -54,7 +54,7 @@ def rows_of(run: RunFolder) -> list[dict[str, Any]]:
     manifest = read_manifest(run.manifest)
     try:
         verdict = json.loads(run.verdict_file.read_text())
-        measured = pq.read_table(run.judged("metrics"), schema=METRICS).to_pylist()
+        measured = read_parquet(run.judged("metrics"), schema=METRICS).to_pylist()
     except (OSError, ValueError) as error:
         raise EvidenceError(
             f"{run.path} holds no verdict with metrics ({error}); judge it: plimsoll judge <folder>"
@@ -98,14 +98,18 @@ def add(archive: Path, rows: Iterable[Mapping[str, Any]]) -> Path:
     """Write the rows of one run, aside and then renamed; a run that is judged anew replaces its own file."""
     table = pa.Table.from_pylist([dict(row) for row in rows], schema=ARCHIVE)
     run_id = table["run_id"][0].as_py()
+    file = archive / f"{run_id}.parquet"
+    if isinstance(archive, RemotePath):  # an object is written whole in any case
+        write_parquet(table, file)
+        return file
     archive.mkdir(parents=True, exist_ok=True)
     partial = archive / f".{run_id}.{os.getpid()}"
-    pq.write_table(table, partial)
-    return partial.rename(archive / f"{run_id}.parquet")
+    write_parquet(table, partial)
+    return partial.rename(file)
 
 
 def read(archive: Path, **labels: str) -> list[dict[str, Any]]:
     """The rows of every run, or of those that carry these labels; oldest run first, maps as dictionaries."""
-    tables = (pq.read_table(file, schema=ARCHIVE) for file in sorted(archive.glob("*.parquet")))
+    tables = (read_parquet(file, schema=ARCHIVE) for file in sorted(archive.glob("*.parquet")))
     wanted = (table for table in tables if labels.items() <= dict(table["labels"][0].as_py()).items())
     return [row for table in wanted for row in table.to_pylist(maps_as_pydicts="strict")]

@@ -5,10 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
 from history.errors import EvidenceError
+from history.remote import AT_ONCE, AnyPath, RemotePath
 
 SEAL = "sealed.json"
 STAGES = "stages.jsonl"
@@ -19,7 +21,8 @@ class RunFolder:
     """``runs/<run_id>/``: recorded tables, raw exports, and what the judge and the page add.
 
     ``work/`` holds what lives only while the run does (node directories, client configurations,
-    unfinished Arrow streams); it is gone once the run is collected.
+    unfinished Arrow streams); it is gone once the run is collected. A folder that is read may lie in an object store
+    (``history.remote``).
     """
 
     path: Path
@@ -87,7 +90,7 @@ class RunFolder:
 
     def seal(self) -> None:
         """List every recorded file with its SHA-256; from here on the recorded part never changes."""
-        digests = {str(file.relative_to(self.path)): _sha256(file) for file in self._sealed_files()}
+        digests = self._digests()
         write_atomically(self.path / SEAL, json.dumps(digests, indent=1))
 
     @property
@@ -107,15 +110,20 @@ class RunFolder:
             sealed: dict[str, str] = dict(json.loads(seal.read_bytes()))
         except (ValueError, TypeError) as error:
             raise EvidenceError(f"{seal} cannot be read as a list of files: {error}.") from error
-        found = {str(file.relative_to(self.path)) for file in self._sealed_files()}
-        missing = [f"{name} is missing" for name in sealed.keys() - found]
-        added = [f"{name} was added after sealing" for name in found - sealed.keys()]
+        found = self._digests()
+        missing = [f"{name} is missing" for name in sealed.keys() - found.keys()]
+        added = [f"{name} was added after sealing" for name in found.keys() - sealed.keys()]
         changed = [
-            f"{name} was changed after sealing"
-            for name in sealed.keys() & found
-            if _sha256(self.path / name) != sealed[name]
+            f"{name} was changed after sealing" for name in sealed.keys() & found.keys() if found[name] != sealed[name]
         ]
         return sorted(missing + added + changed)
+
+    def _digests(self) -> dict[str, str]:
+        """The SHA-256 of every recorded file by its name; several are read at a time, as of a store they wait for."""
+        files = self._sealed_files()
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            digests = pool.map(_sha256, files)
+            return {str(file.relative_to(self.path)): digest for file, digest in zip(files, digests, strict=True)}
 
 
 def _sha256(file: Path) -> str:
@@ -123,8 +131,11 @@ def _sha256(file: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
-def write_atomically(path: Path, text: str) -> None:
-    """Write aside, then rename, so that no reader ever sees half a file."""
+def write_atomically(path: AnyPath, text: str) -> None:
+    """Write aside, then rename, so that no reader ever sees half a file; an object is written whole in any case."""
+    if isinstance(path, RemotePath):
+        path.write_text(text)
+        return
     partial = path.with_name(f".{path.name}.{os.getpid()}")
     partial.write_text(text)
     partial.rename(path)

@@ -18,6 +18,8 @@ import google_crc32c
 import numpy as np
 import numpy.typing as npt
 
+from history.remote import RemotePath
+
 Data: TypeAlias = bytes | mmap.mmap
 Headers: TypeAlias = npt.NDArray[np.void]
 
@@ -75,10 +77,13 @@ class Problem(IntEnum):
 
 @contextmanager
 def mapped(file: Path) -> Iterator[Data]:
-    """A file's bytes, mapped into memory and not read before they are used.
+    """A file's bytes, mapped into memory and not read before they are used; those of an object are read at once.
 
     The file must not be shortened while it is mapped; read a live broker's segment with ``Path.read_bytes``.
     """
+    if isinstance(file, RemotePath):
+        yield file.read_bytes()
+        return
     with file.open("rb") as opened:
         # Not closed here: arrays may still refer to it, and the last of them ends it.
         yield mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) if file.stat().st_size else b""

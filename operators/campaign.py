@@ -86,9 +86,10 @@ class PlanCampaign(ConnectedOperator):
             if folder.read_plan().kind != self.kind:
                 raise BadInput(f"{prepared} is no campaign of kind {self.kind}; leave campaign empty to plan one.")
             return str(folder.path)
-        name, seed = params.pop("name", None), params.pop("seed", None)
+        name, seed, upload_to = (params.pop(key, None) for key in ("name", "seed", "upload"))
         settings = kinds.of(self.kind).settings(params, patch=params.pop("settings", None))
-        return str(runner.plan(self.kind, settings, name=name, seed=seed, places=places()).path)
+        folder = runner.plan(self.kind, settings, name=name, seed=seed, places=places(), upload_to=upload_to)
+        return str(folder.path)
 
 
 class CountItems(CampaignStep):
@@ -110,7 +111,8 @@ class CountItems(CampaignStep):
 
 
 class RecordItem(CampaignStep):
-    """Record the run whose turn it is while nothing else loads this host; returns its folder.
+    """Record the run whose turn it is while nothing else loads this host, and upload it where that was asked for;
+    returns its folder.
 
     Airflow starts mapped tasks in any order, and the order of a campaign's runs is part of its plan: so that each takes
     whichever run comes next, whatever its own number.
@@ -125,7 +127,7 @@ class RecordItem(CampaignStep):
         self.follow_up = follow_up
 
     def execute(self, context: Context) -> str | None:
-        from campaigns import recording  # heavy: not while a DAG file is parsed
+        from campaigns import recording, upload  # heavy: not while a DAG file is parsed
 
         items = recording.items_of(self.folder, places(), more=self.follow_up)
         item = recording.next_item(self.folder, items, places())
@@ -134,7 +136,9 @@ class RecordItem(CampaignStep):
         if item is None:
             return None
         with self.stage(item.name):
-            return str(recording.record_item(self.folder, item, places()))
+            run = recording.record_item(self.folder, item, places())
+            upload.upload(self.folder, [run], places())
+            return str(run)
 
 
 class JudgeItems(CampaignStep):

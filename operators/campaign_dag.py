@@ -8,7 +8,7 @@ from typing import Any
 
 from airflow.sdk import DAG, Asset, BaseNotifier, Param, TriggerRule, chain
 
-from campaigns.kinds import Kind, Option
+from campaigns.kinds import UPLOAD, Kind, Option
 from operators.airflow_home import BENCHMARK_POOL
 from operators.campaign import Conclude, CountItems, JudgeItems, PlanCampaign, RecordItem
 from operators.steps import Watcher
@@ -37,6 +37,14 @@ def _param(json_type: str, title: str, description: str, **more: Any) -> Param:
     return Param(None, type=[json_type, "null"], title=title, description_md=description, **more)
 
 
+def _param_of(option: Option) -> Param:
+    default = f" Default: `{option.default}`." if option.default else ""
+    enum = {"enum": [*option.choices, None]} if option.choices else {"examples": [option.example]}
+    json_type = "integer" if option.type is int else "string"
+    description = f"{option.words}. Example: `{option.example}`.{default}"
+    return _param(json_type, option.name.replace("_", " ").capitalize(), description, **enum)
+
+
 COMMON = {
     "settings": Param(
         {}, type="object", title="Settings", description_md="A merge patch (RFC 7396) on the settings file."
@@ -44,20 +52,13 @@ COMMON = {
     "name": _param("string", "Name", "Of the campaign. One that exists goes on where it stopped."),
     "seed": _param("integer", "Seed", "Of the order of the runs; drawn where nothing is said."),
     "campaign": _param("string", "Campaign folder", "Of a campaign that is planned already."),
+    UPLOAD.name: _param_of(UPLOAD),
 }
 
 
 def params_of(kind: Kind) -> dict[str, Param]:
     """The form of a kind of campaign, from its declaration."""
     return {option.name: _param_of(option) for option in kind.form} | COMMON
-
-
-def _param_of(option: Option) -> Param:
-    default = f" Default: `{option.default}`." if option.default else ""
-    enum = {"enum": [*option.choices, None]} if option.choices else {"examples": [option.example]}
-    json_type = "integer" if option.type is int else "string"
-    description = f"{option.words}. Example: `{option.example}`.{default}"
-    return _param(json_type, option.name.replace("_", " ").capitalize(), description, **enum)
 
 
 def campaign_dag(kind: Kind, tell: Sequence[BaseNotifier] = (), schedule: Any = None, **more: Any) -> DAG:

@@ -1,4 +1,4 @@
-"""Where Spark and Docker are: in Airflow's connections, of the environment, its database, or a secrets backend."""
+"""Where Spark, Docker and S3 are: in Airflow's connections, of the environment, its database, or a secrets backend."""
 
 from __future__ import annotations
 
@@ -16,17 +16,18 @@ if TYPE_CHECKING:
 
 SPARK = "spark_default"
 DOCKER = "docker_default"
+OBJECT_STORE = "aws_default"
 
 
 class ConnectedOperator(BaseOperator):
-    """An operator whose task finds Spark and Docker where Airflow's connections say."""
+    """An operator whose task finds Spark, Docker and S3 where Airflow's connections say."""
 
     def pre_execute(self, context: Context) -> None:  # noqa: ARG002  # Airflow's signature
         use_connections()
 
 
 def use_connections() -> None:
-    """Put the addresses where Spark's and Docker's own clients look; one that has no connection stays as it is.
+    """Put addresses and credentials where each client looks for them; what has no connection stays as it is.
 
     Raises:
         BadInput: the connection to Docker has no host.
@@ -40,6 +41,16 @@ def use_connections() -> None:
         is_whole = "://" in docker.host
         port = f":{docker.port}" if docker.port else ""
         os.environ["DOCKER_HOST"] = docker.host if is_whole else f"tcp://{docker.host}{port}"
+
+    if store := _connection(OBJECT_STORE):
+        of_s3 = {
+            "AWS_ACCESS_KEY_ID": store.login,
+            "AWS_SECRET_ACCESS_KEY": store.password,
+            "AWS_SESSION_TOKEN": store.extra_dejson.get("aws_session_token"),
+            "AWS_ENDPOINT_URL": store.extra_dejson.get("endpoint_url"),
+            "AWS_REGION": store.extra_dejson.get("region_name"),
+        }
+        os.environ.update({name: value for name, value in of_s3.items() if value})
 
 
 def _connection(name: str) -> Connection | None:

@@ -7,9 +7,7 @@ has its table behind it. Plotly lies once in the site, also for the pages of run
 from __future__ import annotations
 
 import json
-import os
 import re
-import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -187,9 +185,7 @@ def write(html: str, path: Path, site: Path) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     site.mkdir(parents=True, exist_ok=True)
     if not (site / PLOTLY).is_file():
-        partial = site / f".{PLOTLY}.{os.getpid()}"
-        shutil.copyfile(str(files("plotly") / "package_data" / "plotly.min.js"), partial)
-        partial.rename(site / PLOTLY)
+        write_atomically(site / PLOTLY, (files("plotly") / "package_data" / "plotly.min.js").read_text("utf-8"))
     write_atomically(path, html)
     return path
 

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 from history.events import Event, read_events
 from history.folder import RunFolder
 from history.manifest import Manifest, read_manifest
+from history.remote import parquet_file
 from history.tables import JUDGED, OFFSETS
 
 Row = dict[str, Any]
@@ -77,15 +78,15 @@ def _read_table(place: Path, schema: pa.Schema) -> list[Row]:
     rows: list[Row] = []
     for file in files:
         # ParquetFile reads this one file as it is; read_table would look for Hive partitions in its path.
-        rows += pq.ParquetFile(file).read(columns=_present(file, schema)).to_pylist()
+        rows += _columns(parquet_file(file), file.name, schema).to_pylist()
     return [{name: _finite(value) for name, value in row.items()} for row in rows]
 
 
-def _present(file: Path, schema: pa.Schema) -> list[str]:
-    absent = set(schema.names) - set(pq.read_schema(file).names)
+def _columns(file: pq.ParquetFile, name: str, schema: pa.Schema) -> pa.Table:
+    absent = set(schema.names) - set(file.schema_arrow.names)
     if absent:
-        raise KeyError(f"{file.name} lacks the column {min(absent)}")
-    return list(schema.names)
+        raise KeyError(f"{name} lacks the column {min(absent)}")
+    return file.read(columns=schema.names)
 
 
 def _finite(value: Any) -> Any:

@@ -6,6 +6,7 @@ The page opens from disk and asks no network for anything. Its figures are drawn
 from __future__ import annotations
 
 import csv
+import io
 import json
 import os
 import sys
@@ -18,6 +19,7 @@ from urllib.parse import quote
 from history.errors import PlimsollError
 from history.events import Event
 from history.manifest import Manifest
+from history.remote import check_reachable, path_of
 from reports import page, run_tables
 from reports.cells import Table
 from reports.page import Bar, Block, Command, Links, Listing, Page, Plot, Section, Strip, Words
@@ -56,10 +58,11 @@ def _write_cases(run: RunData) -> None:
     """Every case with its explanation, for readers without a Parquet reader."""
     columns = {name: name for name in ("anomaly", "severity", "topic", "partition", "offset", "producer_id", "seq")}
     columns |= {"allowed": "permitted", "explanation": "explanation", "evidence": "evidence"}
-    with (run.folder.report / CASES).open("w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(columns.values())
-        writer.writerows([row[name] for name in columns] for row in run_tables.ordered_cases(run))
+    text = io.StringIO()
+    writer = csv.writer(text)
+    writer.writerow(columns.values())
+    writer.writerows([row[name] for name in columns] for row in run_tables.ordered_cases(run))
+    (run.folder.report / CASES).write_bytes(text.getvalue().encode())
 
 
 def render(run: RunData, site: Path) -> str:
@@ -94,7 +97,7 @@ def render(run: RunData, site: Path) -> str:
                 Section("recovery", "Recovery times", _recovery(run), "Recovery"),
                 Section("files", "Evidence, and how to judge it again", _files(run), "Evidence"),
             ],
-            root=f"{os.path.relpath(site, run.folder.report.resolve())}/",
+            root=f"{os.path.relpath(str(site), str(run.folder.report.resolve()))}/",
             lies_outside=True,
             footer="Counts are of this one run and its injected faults; they do not estimate production.",
         )
@@ -441,7 +444,9 @@ def main(arguments: list[str]) -> int:
         return 3
     for argument in arguments:
         try:
-            print(f"report: {publish(Path(argument))}")  # noqa: T201 - the command's answer
+            run = path_of(argument)
+            check_reachable(run)
+            print(f"report: {publish(run)}")  # noqa: T201 - the command's answer
         except PlimsollError as error:
             print(error, file=sys.stderr)  # noqa: T201 - the command's answer
             return 3

@@ -27,6 +27,7 @@ from expectations.suites import validate
 from history.errors import EvidenceError
 from history.events import EventLog
 from history.folder import RunFolder, write_atomically
+from history.remote import path_of, written_here
 from history.tables import JUDGED
 from spark.checks import anomalies
 from spark.checks.allowed import allowed
@@ -50,7 +51,7 @@ def main(folders: Sequence[str]) -> None:
     context.setLogLevel("ERROR")
     with ThreadPoolExecutor(max_workers=SIDE_BY_SIDE) as pool:
         preloaded = pool.submit(checkpoint.load)  # takes seconds, and it is needed last
-        runs = [RunFolder(Path(folder)) for folder in folders]
+        runs = [RunFolder(path_of(folder)) for folder in folders]
         judged = [pool.submit(judge_folder, run, spread_over(context, run), spark) for run in runs]
         for done, each in enumerate(as_completed(judged), 1):
             each.result()
@@ -86,13 +87,15 @@ def spread_over(context: SparkContext, folder: RunFolder) -> Spread:
 @contextmanager
 def _told(folder: RunFolder, done: Callable[[], int], total: int) -> Iterator[None]:
     """Say every few seconds how many bytes of how many are judged, and how long the rest will take at that pace."""
-    ended, began_s, log = Event(), time.monotonic(), EventLog(folder.stages)
+    ended, began_s = Event(), time.monotonic()
+    log = EventLog(folder.stages) if isinstance(folder.stages, Path) else None  # an object cannot grow
 
     def tell() -> None:
         while not ended.wait(TOLD_EVERY_S):
             taken_s, read = time.monotonic() - began_s, done()
             left_s = round(taken_s * (total - read) / read) if read else None
-            log.add("stage_progress", step="judge", done_bytes=read, total_bytes=total, left_s=left_s)
+            if log:
+                log.add("stage_progress", step="judge", done_bytes=read, total_bytes=total, left_s=left_s)
             left = "" if left_s is None else f", about {left_s} s to go"
             print(f"{folder.run_id}: judged {read / 1e6:,.0f} of {total / 1e6:,.0f} MB{left}", flush=True)  # noqa: T201
 
@@ -163,18 +166,19 @@ def _conclude(run: Run, judged: Judged, spark: SparkSession) -> None:
         evidence.control_seen(run.manifest.control, counted),
     ]
     permitted = allowed(run.manifest, run.events)
-    outcome = validate(
-        items,
-        anomalies=judged.tables["anomalies"],
-        anomaly_counts=judged.tables["anomaly_counts"],
-        invariants=judged.tables["invariants"],
-        recorded=run.files,
-        manifest=run.manifest,
-        permitted=permitted,
-        severities=anomalies.SEVERITY,
-        data_docs=folder.verdict / "data_docs",
-        spark=lambda: spark,
-    )
+    with written_here(folder.verdict / "data_docs") as data_docs:
+        outcome = validate(
+            items,
+            anomalies=judged.tables["anomalies"],
+            anomaly_counts=judged.tables["anomaly_counts"],
+            invariants=judged.tables["invariants"],
+            recorded=run.files,
+            manifest=run.manifest,
+            permitted=permitted,
+            severities=anomalies.SEVERITY,
+            data_docs=data_docs,
+            spark=lambda: spark,
+        )
     findings = Conclusion(
         outcome=outcome,
         missing=[*(reason for _, reason in items if reason), *outcome.untrusted],
@@ -193,17 +197,18 @@ def _unknown(folder: RunFolder, reason: str) -> None:
     """No table can be judged: all of them are empty, and the one item of evidence says why."""
     for name, schema in JUDGED.items():
         write_table(schema.empty_table(), folder.judged(name), schema)
-    outcome = validate(
-        [("run folder readable", reason)],
-        anomalies=None,
-        anomaly_counts=None,
-        invariants=None,
-        recorded={},
-        manifest=None,
-        permitted={},
-        severities=anomalies.SEVERITY,
-        data_docs=folder.verdict / "data_docs",
-    )
+    with written_here(folder.verdict / "data_docs") as data_docs:
+        outcome = validate(
+            [("run folder readable", reason)],
+            anomalies=None,
+            anomaly_counts=None,
+            invariants=None,
+            recorded={},
+            manifest=None,
+            permitted={},
+            severities=anomalies.SEVERITY,
+            data_docs=data_docs,
+        )
     nothing = dict.fromkeys(anomalies.SEVERITY, 0)
     findings = Conclusion(outcome, [reason], nothing, nothing, [], total([]), {}, [])
     _write_verdict(folder, verdict_of(findings))

@@ -20,6 +20,7 @@ import pyspark
 from history.errors import BadInput, HarnessError
 from history.folder import SEAL, RunFolder
 from history.java import spark_java_home
+from history.remote import check_reachable, remove_tree
 from spark import environment as executor_environment
 from spark.connection import EXECUTOR_LIMIT, NO_EXECUTOR, SparkConnection, spark_connection
 
@@ -44,6 +45,8 @@ def judge(folders: list[Path]) -> int:
         HarnessError: the master or its executors do not answer, or the application ended without a verdict.
     """
     runs = [RunFolder(folder.resolve()) for folder in folders]
+    for run in runs:
+        check_reachable(run.path)
     if not runs:
         raise BadInput("Say which run folders to judge, for example: plimsoll judge runs/<run id>.")
     for run in runs:
@@ -52,7 +55,7 @@ def judge(folders: list[Path]) -> int:
     connection = spark_connection(os.environ)
     driver_host = driver_address(connection)
     for run in runs:
-        shutil.rmtree(run.verdict, ignore_errors=True)  # an old verdict must not outlive a judge that dies
+        remove_tree(run.verdict)  # an old verdict must not outlive a judge that dies
     _submit([str(run.path) for run in runs], connection, driver_host)
     verdicts = [_verdict(run) for run in runs]
     for run, verdict in zip(runs, verdicts, strict=True):

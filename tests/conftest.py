@@ -9,11 +9,13 @@ from typing import TypeVar
 
 import pytest
 
+from clusters.paths import ROOT
 from clusters.runtimes.docker.daemon import daemon_answers
 
 FORBID_SKIPS = "PLIMSOLL_FORBID_SKIPS"
 # Facts of a host that nothing can be installed against: the only reasons to skip that are never forbidden.
 HOST_FACTS = ("the kernel has no sch_netem",)
+S3_PYTHON = ROOT / ".venv" / "s3" / "bin" / "python"
 _Report = TypeVar("_Report", pytest.TestReport, pytest.CollectReport)
 
 
@@ -22,9 +24,15 @@ def browser() -> str | None:
     return next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 
 
+def s3_server() -> bool:
+    """Whether the S3 server of requirements-s3.lock is installed."""
+    return S3_PYTHON.is_file()
+
+
 LACKING: dict[str, tuple[Callable[[], object], str]] = {
     "docker": (daemon_answers, "no Docker daemon answers"),
     "browser": (browser, "there is no Chromium"),
+    "s3": (s3_server, "there is no S3 server; make .venv/.s3 installs one"),
 }
 
 

@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 
 from history.folder import RunFolder
 from history.partition import TopicPartition
+from history.remote import parquet_file
 from history.tables import IMPORTED, LATER, RECORDED
 
 _SCHEMAS = {**RECORDED, "imported": IMPORTED}
@@ -153,7 +154,7 @@ def footer_of(file: Path) -> Footer:
 
 @lru_cache(maxsize=256)
 def _parsed(file: Path, size: int, changed_ns: int) -> Footer:  # noqa: ARG001  # they tell a new file
-    metadata = pq.read_metadata(file)
+    metadata = parquet_file(file).metadata
     return Footer(metadata, metadata.schema.to_arrow_schema(), tuple(_row_groups(file, metadata)))
 
 
@@ -171,7 +172,7 @@ def _row_groups(file: Path, metadata: pq.FileMetaData) -> Iterator[Place]:
 
 
 def _opened(file: Path, dictionaries: Sequence[str] = ()) -> pq.ParquetFile:
-    return pq.ParquetFile(file, read_dictionary=list(dictionaries), metadata=footer_of(file).metadata)
+    return parquet_file(file, read_dictionary=list(dictionaries), metadata=footer_of(file).metadata)
 
 
 def _read(place: Place, columns: Sequence[str], strings: Sequence[str]) -> pa.Table:

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-import pyarrow.parquet as pq
 
+from history.remote import parquet_file
 from spark.evidence.columns import Ints
 
 SILENCE_S = 3.0  # the probe speaks of each broker 20 times a second, and of one that does not answer after 0.25 s
@@ -83,7 +83,7 @@ def silences(
     for broker_id in sorted(set(broker_ids)):
         words.add(np.full(2, broker_id), np.array(between))
     for file in files:
-        for batch in pq.ParquetFile(file).iter_batches(_ROWS_AT_ONCE, columns=["broker_id", "received_ns"]):
+        for batch in parquet_file(file).iter_batches(_ROWS_AT_ONCE, columns=["broker_id", "received_ns"]):
             words.add(batch["broker_id"].to_numpy(), batch["received_ns"].to_numpy())
     in_order, gaps = sorted(waits), words.gaps(int(SILENCE_S * 1e9))
     return [gap for gap in gaps if not explained(gap.at - gap.before, pressure(in_order, gap))]

@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
+
+from history.remote import parquet_file, write_parquet
 
 
 def read_rows(files: Sequence[Path], schema: pa.Schema) -> list[dict[str, Any]]:
     """The rows of a small table, from those of its files that can be read."""
-    read = (pq.ParquetFile(file).read(columns=schema.names) for file in files)  # pq.read_table imports pandas
+    read = (parquet_file(file).read(columns=schema.names) for file in files)  # pq.read_table imports pandas
     return [row for table in read for row in table.to_pylist()]
 
 
@@ -26,4 +27,4 @@ def write_table(table: pa.Table, folder: Path, schema: pa.Schema) -> None:
     table = table.select(schema.names).cast(schema)
     keys = [(field.name, "ascending") for field in schema if not pa.types.is_nested(field.type)]
     folder.mkdir(parents=True, exist_ok=True)
-    pq.write_table(table.sort_by(keys) if table.num_rows else table, folder / "part-0.parquet")
+    write_parquet(table.sort_by(keys) if table.num_rows else table, folder / "part-0.parquet")

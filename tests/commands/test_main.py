@@ -243,7 +243,11 @@ def make(
     ("command", "variables", "sentence"),
     [
         ("run", {"KAFAK": "3.9.1"}, "make run takes no KAFAK=; did you mean KAFKA=? It takes SCENARIO, KAFKA, RUNTIME"),
-        ("capacity", {"KAFKA": "3.9.1"}, "make capacity takes no KAFKA=; it takes SETTINGS, NAME, SEED, RUNS, JSON, J"),
+        (
+            "capacity",
+            {"KAFKA": "3.9.1"},
+            "make capacity takes no KAFKA=; it takes SETTINGS, NAME, SEED, UPLOAD, RUNS, J",
+        ),
         ("compare", {"BASE": "3.9.1"}, "HEAD= is missing: the version that is judged, or a folder or tarball of"),
         ("run", {"SCENARIO": "steady", "RATE": "fast"}, "Invalid value for RATE=: Input should be a valid number"),
         ("run", {"SCENARIO": "no such file.yaml"}, "There is no scenario 'no such file.yaml'"),
@@ -285,7 +289,7 @@ def test_every_parameter_is_a_variable() -> None:
         *("JSON", "JAVA"),
     ]
     assert list(variables_of("known-bugs")) == [
-        *("BUGS", "KAFKA", "TRIES", "SETTINGS", "NAME", "SEED", "RUNS", "JSON", "JAVA"),
+        *("BUGS", "KAFKA", "TRIES", "SETTINGS", "NAME", "SEED", "UPLOAD", "RUNS", "JSON", "JAVA"),
     ]
     assert variables_of("walk") == {}
 

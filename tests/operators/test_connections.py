@@ -65,3 +65,17 @@ def test_without_connections_everything_stays_as_it_is(monkeypatch: pytest.Monke
     stored(monkeypatch, Connection(conn_id="docker_default", conn_type="docker"))
     with pytest.raises(BadInput, match="docker_default has no host"):
         use_connections()
+
+
+def test_a_stored_connection_says_where_s3_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Credentials, endpoint and region by the names that every S3 client reads; what it leaves out stays unset."""
+    extra = '{"endpoint_url": "http://store:9000", "region_name": "eu-west-1"}'
+    of_s3 = {"login": "key", "password": "x", "extra": extra}
+    stored(monkeypatch, Connection(conn_id="aws_default", conn_type="aws", **of_s3))
+    use_connections()
+    assert os.environ == {
+        "AWS_ACCESS_KEY_ID": "key",
+        "AWS_SECRET_ACCESS_KEY": "x",
+        "AWS_ENDPOINT_URL": "http://store:9000",
+        "AWS_REGION": "eu-west-1",
+    }

@@ -1,0 +1,112 @@
+"""Uploads what a campaign recorded, and its archived rows, into an object store; every upload may be made again.
+
+Below the URL lie ``runs/`` and ``archive/`` as on this machine, so that ``plimsoll judge`` and ``plimsoll archive``
+take them from there.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+
+from campaigns.campaign import CampaignFolder
+from campaigns.places import Places
+from clusters.run.host_lock import beside_others
+from history.errors import BadInput, HarnessError
+from history.folder import SEAL, RunFolder, write_atomically
+from history.remote import RemotePath, check_reachable, path_of, upload_files
+
+_KEPT = "upload.json"
+
+
+def remember(folder: CampaignFolder, url: str) -> None:
+    """Keep beside a campaign's plan where its runs are uploaded to, for this time and when it is taken up again."""
+    folder.path.mkdir(parents=True, exist_ok=True)
+    write_atomically(folder.path / _KEPT, json.dumps({"url": url}))
+
+
+def check(url: str) -> None:
+    """Refuse a URL that cannot be uploaded to, before anything is recorded for it.
+
+    Raises:
+        BadInput: it is no object store's, or the store cannot be reached.
+    """
+    target = path_of(url)
+    if not isinstance(target, RemotePath):
+        raise BadInput(f"UPLOAD={url} is no URL of an object store, such as UPLOAD=s3://bucket/plimsoll.")
+    check_reachable(target)
+
+
+def target_of(folder: CampaignFolder) -> RemotePath | None:
+    """Where a campaign's runs are uploaded to; None: nowhere."""
+    kept = folder.path / _KEPT
+    if not kept.is_file():
+        return None
+    target = path_of(json.loads(kept.read_text())["url"])
+    return target if isinstance(target, RemotePath) else None
+
+
+def upload(folder: CampaignFolder, runs: Iterable[Path], places: Places) -> None:
+    """Upload runs of a campaign, as far as they are recorded, judged and archived, and not there yet.
+
+    No benchmark is recorded meanwhile, not even another campaign's: what is sent takes CPU time and memory.
+
+    Raises:
+        BadInput: the store has another run of the same name.
+        HarnessError: the store does not answer, or refuses.
+    """
+    target = target_of(folder)
+    if target is None:
+        return
+    with beside_others(tell=folder.say_waiting):
+        for run in runs:
+            try:
+                upload_sealed(RunFolder(run), target / "runs" / run.name)
+                upload_judged(RunFolder(run), places.archive / f"{run.name}.parquet", target)
+            except OSError as error:
+                why = " ".join(str(error).split())[:300].rstrip(".")
+                raise HarnessError(
+                    f"{run} could not be uploaded to {target}: {why}. It is kept here; the campaign, taken up again by "
+                    "its name, uploads what is missing."
+                ) from error
+
+
+def upload_sealed(run: RunFolder, target: RemotePath) -> bool:
+    """Upload what was sealed, the seal last; returns False where the same seal is there: then all of it is.
+
+    Raises:
+        BadInput: another seal is there.
+    """
+    seal = (run.path / SEAL).read_bytes()
+    there = _content(target / SEAL)
+    if there == seal:
+        return False
+    if there is not None:
+        raise BadInput(f"{target} holds another run of this name; upload to another place, or remove it there.")
+    upload_files(run.path, [run.path / name for name in json.loads(seal)], target)
+    (target / SEAL).write_bytes(seal)
+    return True
+
+
+def upload_judged(run: RunFolder, archived: Path, target: RemotePath) -> bool:
+    """Upload verdict, page and archived rows, the verdict last; returns False where there is none, or the same."""
+    if not run.verdict_file.is_file():
+        return False
+    verdict, there = run.verdict_file.read_bytes(), target / "runs" / run.run_id
+    verdict_there = there / run.verdict_file.relative_to(run.path).as_posix()
+    if _content(verdict_there) == verdict:
+        return False
+    files = [file for folder in (run.verdict, run.report) for file in sorted(folder.rglob("*")) if file.is_file()]
+    upload_files(run.path, [file for file in files if file != run.verdict_file], there)
+    if archived.is_file():
+        upload_files(archived.parent, [archived], target / "archive")
+    verdict_there.write_bytes(verdict)
+    return True
+
+
+def _content(file: RemotePath) -> bytes | None:
+    try:
+        return file.read_bytes()
+    except FileNotFoundError:
+        return None

@@ -1,0 +1,356 @@
+"""Paths in an object store (``s3://bucket/runs/x``), with the calls of ``pathlib`` that readers of run folders make.
+
+pyarrow's file systems do the transfers. One is made when a URL is first looked at, once in a process; folders of this
+machine stay ``Path``, and pay nothing. An object store has no folders: a folder is what has objects below it.
+"""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from functools import lru_cache
+from pathlib import Path, PurePosixPath
+from typing import Any, NamedTuple, TypeAlias, cast
+from urllib.parse import urlsplit
+
+from history.errors import BadInput
+
+AT_ONCE = 8  # transfers of many small objects wait for the network, not for the CPU
+SCHEMES = ("s3", "gs", "abfs", "abfss", "hdfs")
+_BUFFER_BYTES = 8 << 20  # that a stream asks for at a time
+_URL = re.compile(r"[a-z][a-z0-9+.-]*://")
+
+
+class Stat(NamedTuple):
+    """What a store says of an object, by the names of ``os.stat_result``."""
+
+    st_size: int
+    st_mtime_ns: int
+
+
+@dataclass(frozen=True, order=True)
+class RemotePath:
+    """A path in an object store: the store's address, such as ``s3://bucket``, and the path below it.
+
+    What a listing said of it (``listed``) is not asked for again. Small: it travels to Spark's workers, each of which
+    connects to the store by itself.
+    """
+
+    store: str
+    inner: PurePosixPath
+    listed: Stat | None = field(default=None, compare=False, repr=False)
+
+    def __str__(self) -> str:
+        return f"{self.store}/{self.inner}".removesuffix("/.")
+
+    # --- names ---------------------------------------------------------------------------------
+
+    @property
+    def name(self) -> str:
+        return self.inner.name
+
+    @property
+    def stem(self) -> str:
+        return self.inner.stem
+
+    @property
+    def suffix(self) -> str:
+        return self.inner.suffix
+
+    @property
+    def parent(self) -> RemotePath:
+        return RemotePath(self.store, self.inner.parent)
+
+    @property
+    def parents(self) -> list[RemotePath]:
+        return [RemotePath(self.store, inner) for inner in self.inner.parents]
+
+    def __truediv__(self, more: str | PurePosixPath) -> RemotePath:
+        return RemotePath(self.store, self.inner / more)
+
+    def with_name(self, name: str) -> RemotePath:
+        return RemotePath(self.store, self.inner.with_name(name))
+
+    def relative_to(self, other: RemotePath) -> PurePosixPath:
+        return self.inner.relative_to(other.inner)
+
+    def resolve(self) -> RemotePath:
+        return self
+
+    # --- looking -------------------------------------------------------------------------------
+
+    @property
+    def key(self) -> str:
+        """As the file system calls it."""
+        return f"{_connected(self.store).root}/{self.inner}".removesuffix("/.").lstrip("/")
+
+    @property
+    def filesystem(self) -> Any:
+        """The ``pyarrow.fs.FileSystem`` of its store."""
+        return _connected(self.store).filesystem
+
+    def _info(self) -> Any:
+        return self.filesystem.get_file_info(self.key)
+
+    def is_file(self) -> bool:
+        return self.listed is not None or bool(self._info().is_file)
+
+    def is_dir(self) -> bool:
+        return self.listed is None and self._info().type.name == "Directory"
+
+    def exists(self) -> bool:
+        return self.listed is not None or self._info().type.name != "NotFound"
+
+    def stat(self) -> Stat:
+        """Size and time of the last change.
+
+        Raises:
+            FileNotFoundError: there is no such object.
+        """
+        if self.listed is not None:
+            return self.listed
+        info = self._info()
+        if not info.is_file:
+            raise self._missing()
+        return Stat(info.size, info.mtime_ns or 0)
+
+    def iterdir(self) -> Iterator[RemotePath]:
+        """What lies directly below, in no order; nothing where nothing does."""
+        return self._below(recursive=False)
+
+    def rglob(self, pattern: str) -> Iterator[RemotePath]:
+        """Everything below whose name fits."""
+        return (found for found in self._below(recursive=True) if fnmatchcase(found.name, pattern))
+
+    def glob(self, pattern: str) -> Iterator[RemotePath]:
+        """What fits a pattern; one with ``**`` lists everything below at once, any other a level at a time."""
+        if "**" in pattern:
+            below, parts = self._below(recursive=True), pattern.split("/")
+            yield from (found for found in below if _fits(found.relative_to(self).parts, parts))
+            return
+        first, _, rest = pattern.partition("/")
+        for found in self.iterdir():
+            if fnmatchcase(found.name, first) and (not rest or found.listed is None):
+                yield from found.glob(rest) if rest else [found]
+
+    def _below(self, *, recursive: bool) -> Iterator[RemotePath]:
+        from pyarrow.fs import FileSelector
+
+        root = _connected(self.store).root
+        for info in self.filesystem.get_file_info(FileSelector(self.key, recursive=recursive, allow_not_found=True)):
+            inner = PurePosixPath(info.path.lstrip("/").removeprefix(root).lstrip("/"))
+            yield RemotePath(self.store, inner, Stat(info.size, info.mtime_ns or 0) if info.is_file else None)
+
+    # --- reading and writing -------------------------------------------------------------------
+
+    def open(self, mode: str = "r", *, errors: str = "strict", newline: str | None = None) -> Any:
+        """Open for reading from the beginning to the end.
+
+        Raises:
+            FileNotFoundError: there is no such object.
+        """
+        if mode not in {"r", "rb"}:
+            raise ValueError(f"{self} can be opened for reading alone, not as {mode!r}.")
+        try:
+            stream = self.filesystem.open_input_stream(self.key, compression=None, buffer_size=_BUFFER_BYTES)
+        except FileNotFoundError:
+            raise self._missing() from None
+        return stream if mode == "rb" else io.TextIOWrapper(stream, "utf-8", errors, newline)
+
+    def read_bytes(self) -> bytes:
+        """The whole object.
+
+        Raises:
+            FileNotFoundError: there is no such object.
+        """
+        try:
+            with self.filesystem.open_input_file(self.key) as file:
+                return bytes(file.read())
+        except FileNotFoundError:
+            raise self._missing() from None
+
+    def read_text(self, encoding: str = "utf-8", errors: str = "strict") -> str:
+        with io.TextIOWrapper(io.BytesIO(self.read_bytes()), encoding, errors) as text:
+            return text.read()
+
+    def write_bytes(self, data: bytes) -> None:
+        """Write the object; readers see the old one or the new one, whole."""
+        with self.filesystem.open_output_stream(self.key, compression=None) as stream:
+            stream.write(data)
+
+    def write_text(self, text: str) -> None:
+        self.write_bytes(text.encode())
+
+    def mkdir(self, *, parents: bool = False, exist_ok: bool = False) -> None:
+        """Nothing: the first object below makes a folder."""
+
+    def _missing(self) -> FileNotFoundError:
+        return FileNotFoundError(errno.ENOENT, "there is no such object", str(self))
+
+
+AnyPath: TypeAlias = Path | RemotePath
+
+
+def path_of(text: str | AnyPath) -> Path:
+    """A path as somebody gave it: a URL of an object store, or of this machine.
+
+    A ``RemotePath`` is told as ``Path``, since what reads a run folder takes either; what records one, and makes calls
+    that a store does not have, is given none.
+
+    Raises:
+        BadInput: a URL of another kind, without a bucket, or with credentials or options in it.
+    """
+    if not isinstance(text, str):
+        return cast("Path", text)
+    if not _URL.match(text):
+        return Path(text)
+    url = urlsplit(text, allow_fragments=False)
+    if url.scheme == "file":
+        return Path(url.path)
+    if url.scheme not in SCHEMES:
+        raise BadInput(f"{text} has the scheme {url.scheme}://; known: {', '.join(f'{each}://' for each in SCHEMES)}.")
+    if not url.netloc or url.query or (url.scheme == "s3" and "@" in url.netloc):
+        raise BadInput(
+            f"{_without_credentials(text)} is no address such as {url.scheme}://bucket/runs/x; credentials and the "
+            "endpoint belong in the environment (docs/object-stores.md)."
+        )
+    return cast("Path", RemotePath(f"{url.scheme}://{url.netloc}", PurePosixPath(url.path.strip("/"))))
+
+
+def _without_credentials(text: str) -> str:
+    return re.sub(r"//[^/@]*@", "//…@", text).partition("?")[0]
+
+
+def check_reachable(path: AnyPath) -> None:
+    """Refuse a path in a store that cannot be used.
+
+    Raises:
+        BadInput: nobody answers, the bucket is missing, or the credentials are refused.
+    """
+    if isinstance(path, Path):
+        return
+    try:
+        found = RemotePath(path.store, PurePosixPath()).is_dir()
+        next(path.iterdir(), None)
+    except OSError as error:
+        why = " ".join(str(error).split())[:300].rstrip(".")
+        raise BadInput(f"{path} cannot be read: {why}; check address, credentials and endpoint.") from error
+    if not found:
+        raise BadInput(f"{path} cannot be read: there is no bucket {path.store}; create it, or correct the address.")
+
+
+def write_parquet(table: Any, file: AnyPath) -> None:
+    """Write a table as one file; the same bytes wherever it lies."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    if isinstance(file, Path):
+        pq.write_table(table, file)
+        return
+    made = pa.BufferOutputStream()
+    pq.write_table(table, made)
+    file.write_bytes(made.getvalue())
+
+
+def parquet_file(file: AnyPath, **options: Any) -> Any:
+    """A ``pyarrow.parquet.ParquetFile``; of an object only the ranges are read that are asked for."""
+    import pyarrow.parquet as pq
+
+    if isinstance(file, Path):
+        return pq.ParquetFile(file, **options)
+    return pq.ParquetFile(file.key, filesystem=file.filesystem, pre_buffer=True, **options)
+
+
+def read_parquet(source: AnyPath, **options: Any) -> Any:
+    """``pyarrow.parquet.read_table`` of a file or of a folder of files."""
+    import pyarrow.parquet as pq
+
+    if isinstance(source, Path):
+        return pq.read_table(source, **options)
+    return pq.read_table(source.key, filesystem=source.filesystem, **options)
+
+
+def remove_tree(folder: AnyPath) -> None:
+    """Remove a folder and all below it, if it is there."""
+    if isinstance(folder, Path):
+        shutil.rmtree(folder, ignore_errors=True)
+    elif folder.exists():
+        folder.filesystem.delete_dir(folder.key)
+
+
+@contextmanager
+def written_here(folder: AnyPath) -> Iterator[Path]:
+    """A folder of this machine to write into; what is in it at the end is put into the store."""
+    if isinstance(folder, Path):
+        yield folder
+        return
+    with tempfile.TemporaryDirectory(prefix="plimsoll-") as scratch:
+        yield Path(scratch)
+        upload_tree(Path(scratch), folder)
+
+
+def upload_tree(source: Path, target: RemotePath) -> None:
+    """Put every file below a folder of this machine into a store."""
+    upload_files(source, sorted(file for file in source.rglob("*") if file.is_file()), target)
+
+
+def upload_files(source: Path, files: list[Path], target: RemotePath) -> None:
+    """Put files below ``source`` into a store, several at a time, each of any size."""
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        list(pool.map(lambda file: _upload(file, target / file.relative_to(source).as_posix()), files))
+
+
+def _upload(file: Path, target: RemotePath) -> None:
+    with file.open("rb") as source, target.filesystem.open_output_stream(target.key, compression=None) as sink:
+        shutil.copyfileobj(source, sink, _BUFFER_BYTES)
+
+
+class _Store(NamedTuple):
+    """A connection to a store, and what its paths begin with."""
+
+    filesystem: Any
+    root: str
+
+
+@lru_cache(maxsize=16)
+def _connected(store: str) -> _Store:
+    from pyarrow import fs
+
+    scheme, _, bucket = store.partition("://")
+    if scheme != "s3":
+        filesystem, root = fs.FileSystem.from_uri(f"{store}/")
+        return _Store(filesystem, root.strip("/"))
+    endpoint = urlsplit(os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL") or "")
+    region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
+    return _Store(
+        fs.S3FileSystem(
+            endpoint_override=endpoint.netloc or None,
+            scheme=endpoint.scheme or None,
+            allow_delayed_open=True,  # a small object takes one request instead of three
+            region=region or ("us-east-1" if endpoint.netloc else fs.resolve_s3_region(bucket)),
+        ),
+        bucket,
+    )
+
+
+def _fits(parts: Sequence[str], pattern: Sequence[str]) -> bool:
+    """Whether the parts of a path fit those of a pattern; ``**`` stands for any number of folders."""
+    if not pattern:
+        return not parts
+    if pattern[0] == "**":
+        return any(_fits(parts[skipped:], pattern[1:]) for skipped in range(len(parts) + 1))
+    return bool(parts) and fnmatchcase(parts[0], pattern[0]) and _fits(parts[1:], pattern[1:])
+
+
+def forget_connections() -> None:
+    """Connect anew when a store is looked at next, with what the environment says then."""
+    _connected.cache_clear()

@@ -1,0 +1,184 @@
+"""Paths in an object store, on a store in memory: the same answers as pathlib gives of the same files."""
+
+import pickle
+from pathlib import Path, PurePosixPath
+from uuid import uuid4
+
+import pyarrow as pa
+import pytest
+
+from history.errors import BadInput
+from history.folder import RunFolder
+from history.remote import (
+    RemotePath,
+    check_reachable,
+    parquet_file,
+    path_of,
+    read_parquet,
+    remove_tree,
+    upload_tree,
+    write_parquet,
+    written_here,
+)
+
+FILES = {
+    "manifest.json": b"{}",
+    "brokers/broker-1/server.log": b"one\ntw\xff\n",
+    "brokers/broker-1/data/orders-0/00000000000000000000.log": b"batches",
+    "brokers/broker-2/data/disk/orders-0/00000000000000000000.log": b"",
+    "sends/a.parquet": b"rows",
+}
+
+
+@pytest.fixture
+def here(tmp_path):
+    """Some files of this machine."""
+    for name, content in FILES.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(content)
+    return tmp_path
+
+
+@pytest.fixture
+def there(here):
+    """The same files in a store."""
+    folder = RemotePath("fsspec+memory://", PurePosixPath(f"tests-{uuid4().hex}/runs/x"))
+    upload_tree(here, folder)
+    return folder
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    ["*", "*.json", "*/*", "*/*/server.log", "*/**/orders-0", "*/**/*.log", "brokers/*/server.log", "nothing*"],
+)
+def test_glob_finds_what_pathlib_finds(here, there, pattern):
+    """Files and folders, in the same order once sorted."""
+    assert [str(found.relative_to(there)) for found in sorted(there.glob(pattern))] == [
+        str(found.relative_to(here)) for found in sorted(here.glob(pattern))
+    ]
+
+
+def test_rglob_and_iterdir_find_what_pathlib_finds(here, there):
+    """Everything below, and what lies directly in a folder; nothing in a folder that is not there."""
+    assert {str(found.relative_to(there)) for found in there.rglob("*")} == {
+        str(found.relative_to(here)) for found in here.rglob("*")
+    }
+    assert {found.name for found in there.iterdir()} == {"manifest.json", "brokers", "sends"}
+    assert list((there / "absent").iterdir()) == []
+
+
+def test_files_and_folders_are_told_apart(there):
+    """Whether it was listed or asked for; a folder is what has objects below it."""
+    for found in (there / "manifest.json", next(there.glob("*.json"))):
+        assert (found.is_file(), found.is_dir(), found.exists()) == (True, False, True)
+        assert found.stat().st_size == 2
+    for found in (there / "brokers", next(there.glob("brokers"))):
+        assert (found.is_file(), found.is_dir(), found.exists()) == (False, True, True)
+    absent = there / "absent"
+    assert (absent.is_file(), absent.is_dir(), absent.exists()) == (False, False, False)
+
+
+def test_what_is_missing_is_missing_as_in_pathlib(there):
+    """Reading, opening and asking for the size name the URL."""
+    absent = there / "absent"
+    for ask in (absent.read_bytes, absent.read_text, absent.open, absent.stat):
+        with pytest.raises(FileNotFoundError, match="runs/x/absent"):
+            ask()
+
+
+def test_text_is_read_line_by_line(there):
+    """With what is no UTF-8 replaced where that was asked for."""
+    log = there / "brokers" / "broker-1" / "server.log"
+    with log.open(errors="replace") as lines:
+        assert list(lines) == ["one\n", "tw�\n"]
+    assert log.read_text(errors="replace") == "one\ntw�\n"
+    with pytest.raises(UnicodeDecodeError):
+        log.read_text()
+    with pytest.raises(ValueError, match="can be opened for reading alone"):
+        log.open("w")
+
+
+def test_a_path_travels(there):
+    """To a worker, which connects by itself; what a listing said goes along and does not count."""
+    listed = next(there.glob("*.json"))
+    assert pickle.loads(pickle.dumps(listed)) == there / "manifest.json"
+    assert hash(listed) == hash(there / "manifest.json")
+    assert str(there).endswith("/runs/x")
+    assert str(RemotePath("s3://bucket", PurePosixPath())) == "s3://bucket"
+
+
+def test_a_run_folder_is_sealed_here_and_checked_there(here):
+    """The seal holds; an object that is changed, added or missing is named."""
+    RunFolder(here).seal()
+    there = RemotePath("fsspec+memory://", PurePosixPath(f"tests-{uuid4().hex}/x"))
+    upload_tree(here, there)
+    run = RunFolder(there)
+    assert run.check_seal() == []
+    (there / "verdict" / "verdict.json").write_text("{}")  # is not sealed
+    assert run.check_seal() == []
+    (there / "sends" / "a.parquet").write_bytes(b"more")
+    (there / "sends" / "b.parquet").write_bytes(b"more")
+    remove_tree(there / "brokers" / "broker-2")
+    assert run.check_seal() == [
+        "brokers/broker-2/data/disk/orders-0/00000000000000000000.log is missing",
+        "sends/a.parquet was changed after sealing",
+        "sends/b.parquet was added after sealing",
+    ]
+
+
+def test_tables_have_the_same_bytes_in_a_store(tmp_path, there):
+    """And are read from it as from a file of this machine."""
+    table = pa.table({"n": [1, 2, 3]})
+    write_parquet(table, tmp_path / "t.parquet")
+    write_parquet(table, there / "t" / "t.parquet")
+    assert (there / "t" / "t.parquet").read_bytes() == (tmp_path / "t.parquet").read_bytes()
+    for file in (tmp_path / "t.parquet", there / "t" / "t.parquet"):
+        assert read_parquet(file).equals(table)
+        assert parquet_file(file).read_row_group(0).equals(table)
+
+
+def test_what_only_writes_files_writes_them_here_first(tmp_path, there):
+    """They are in the store at the end; a folder of this machine is written itself."""
+    with written_here(there / "docs") as folder:
+        (folder / "static").mkdir()
+        (folder / "static" / "a.css").write_text("a")
+    assert (there / "docs" / "static" / "a.css").read_text() == "a"
+    with written_here(tmp_path / "docs") as folder:
+        assert folder == tmp_path / "docs"
+
+
+def test_a_folder_is_removed_with_all_below_it(tmp_path, there):
+    """And nothing beside it; one that is not there is no error."""
+    remove_tree(there / "brokers")
+    assert {found.name for found in there.iterdir()} == {"manifest.json", "sends"}
+    remove_tree(there / "brokers")
+    remove_tree(tmp_path / "absent")
+
+
+def test_urls_become_paths_in_a_store():
+    """All else is a path of this machine."""
+    path = path_of("s3://bucket/runs/x/")
+    assert path == RemotePath("s3://bucket", PurePosixPath("runs/x"))
+    assert str(path / "a b") == "s3://bucket/runs/x/a b"
+    assert path_of(path) is path
+    assert path_of("runs/x") == Path("runs/x")
+    assert path_of(Path("runs/x")) == Path("runs/x")
+    assert path_of("file:///tmp/x") == Path("/tmp/x")
+    check_reachable(Path("nowhere"))
+
+
+@pytest.mark.parametrize(
+    ("url", "why"),
+    [
+        ("ftp://host/x", "has the scheme ftp://; known: s3://"),
+        ("s3:///x", "is no address such as s3://bucket/runs/x"),
+        ("s3://bucket/x?region=a", "credentials and the endpoint belong in the environment"),
+        ("s3://key:hidden@bucket/x", "s3://…@bucket/x is no address"),
+    ],
+)
+def test_a_url_that_cannot_be_used_is_bad_input(url, why):
+    """One sentence, which repeats no secret."""
+    with pytest.raises(BadInput) as refused:
+        path_of(url)
+    assert why in str(refused.value)
+    assert "hidden" not in str(refused.value)
