@@ -22,7 +22,7 @@ from history.folder import SEAL, RunFolder
 from history.java import spark_java_home
 from history.remote import check_reachable, remove_tree
 from spark import environment as executor_environment
-from spark.connection import EXECUTOR_LIMIT, NO_EXECUTOR, SparkConnection, spark_connection
+from spark.connection import EXECUTOR_LIMIT, NO_EXECUTOR, REQUIRED, SparkConnection, spark_connection
 
 ROOT = Path(__file__).parents[1]
 SPARK_HOME = Path(pyspark.__file__).parent
@@ -135,6 +135,11 @@ def settings(connection: SparkConnection, driver_host: str | None, scratch: Path
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.memory": "2g",
         "spark.driver.extraJavaOptions": f"{logging} {_SHORT_LIVED}" if here else _SHORT_LIVED,
+        "spark.sql.warehouse.dir": f"{scratch}/warehouse",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.adaptive.enabled": "false",
+        "spark.sql.codegen.wholeStage": "false",  # compiling costs more than these rows
+        **REQUIRED,
     }
     if not connection.is_local:
         ours |= _of_cluster(connection, driver_host, scratch)
