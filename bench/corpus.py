@@ -163,7 +163,7 @@ def record(folder: Path, until: float = math.inf) -> list[str]:
     """Make what is missing; returns the names of what is still missing then."""
     recorded, unfinished = folder / "runs", folder / "unfinished"
     recorded.mkdir(parents=True, exist_ok=True)
-    items = [runs(), imports(), damages(recorded)]
+    items = [imports(), runs(), damages(recorded)]
     for group in items:
         with ThreadPoolExecutor(AT_ONCE) as pool:
             list(pool.map(lambda item: _make(item, recorded, unfinished, until), group))

@@ -81,7 +81,7 @@ def test_what_is_recorded_stays(tmp_path, three_items):
 
 def test_nothing_is_begun_when_the_time_is_up(tmp_path, three_items):
     """All items are left then."""
-    assert record(tmp_path, time.monotonic() - 1) == ["good", "bad", "nowhere"]
+    assert record(tmp_path, time.monotonic() - 1) == ["bad", "good", "nowhere"]
     assert three_items == []
 
 
