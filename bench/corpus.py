@@ -84,6 +84,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     judging = commands.add_parser("judge")
     judging.add_argument("folder", type=Path)
     judging.add_argument("--keep", required=True, metavar="NAME", help="the judge's name")
+    judging.add_argument("--together", type=int, default=TOGETHER, help="runs that one Spark application judges")
     judging.add_argument("--minutes", type=float, default=math.inf, help="begin nothing after that time")
     comparing = commands.add_parser("compare")
     comparing.add_argument("one", type=Path)
@@ -95,7 +96,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("\n".join([*found, f"{len(found)} differences"]))
         return 1 if found else 0
     until = time.monotonic() + asked.minutes * 60
-    left = record(asked.folder, until) if asked.command == "record" else judge_all(asked.folder, asked.keep, until)
+    if asked.command == "record":
+        left = record(asked.folder, until)
+    else:
+        left = judge_all(asked.folder, asked.keep, until, asked.together)
     print(f"{len(left)} left: {', '.join(left)}" if left else "nothing is left")
     return 1 if left else 0
 
@@ -192,14 +196,14 @@ def _is_there(item: Item, recorded: Path) -> bool:
     return RunFolder(recorded / item.name).is_sealed or (recorded / f"{item.name}.no-place").exists()
 
 
-def judge_all(folder: Path, name: str, until: float = math.inf) -> list[str]:
+def judge_all(folder: Path, name: str, until: float = math.inf, together: int = TOGETHER) -> list[str]:
     """Judge the runs that have no verdict under this name; returns which still have none."""
     kept = folder / "verdicts" / name
     kept.mkdir(parents=True, exist_ok=True)
     sealed = sorted((path.parent for path in (folder / "runs").glob("*/sealed.json")), key=_damaged_last)
     left = [run for run in sealed if not (kept / run.name).exists()]
     while left and time.monotonic() < until:
-        batch, left = left[:TOGETHER], left[TOGETHER:]
+        batch, left = left[:together], left[together:]
         judge(batch)
         for run in batch:
             RunFolder(run).verdict.rename(kept / run.name)
