@@ -181,15 +181,17 @@ def _make(item: Item, recorded: Path, unfinished: Path, until: float) -> None:
     to = unfinished / item.name
     shutil.rmtree(to, ignore_errors=True)
     to.mkdir(parents=True)
+    told = "recorded"
     try:
         item.make(to).rename(recorded / item.name)
     except NoPlaceError:
+        told = "no place for"
         (recorded / f"{item.name}.no-place").touch()
     except Exception as error:  # noqa: BLE001  # whatever it is, the next item may be made
         print(f"broke {item.name}: {type(error).__name__}: {error}", flush=True)
         return
     shutil.rmtree(to)
-    print(f"recorded {item.name}", flush=True)
+    print(f"{told} {item.name}", flush=True)
 
 
 def _is_there(item: Item, recorded: Path) -> bool:

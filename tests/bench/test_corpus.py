@@ -67,6 +67,7 @@ def test_an_item_that_breaks_is_left_and_told_of(tmp_path, three_items, capsys):
 
     told = capsys.readouterr().out
     assert "broke bad: ValueError: no cluster" in told
+    assert "no place for nowhere" in told
     assert "1 left: bad" in told
     assert RunFolder(tmp_path / "runs" / "good").check_seal() == []
 
