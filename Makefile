@@ -21,6 +21,8 @@ OTHERS := $(filter-out $(COMMANDS),$(or $(MAKECMDGOALS),help))
 $(if $(and $(GIVEN),$(OTHERS)),$(error make $(firstword $(OTHERS)) takes no $(firstword $(GIVEN))=; it takes no variables))
 
 export GX_ANALYTICS_ENABLED := false
+# Images often set it; without compiled modules every process takes seconds to import Airflow or Great Expectations.
+unexport PYTHONDONTWRITEBYTECODE
 export PYTHONPATH := $(CURDIR)
 ifneq ($(JAVA),)
 export PLIMSOLL_JAVA := $(JAVA)

@@ -1,46 +1,124 @@
-"""What must hold in a run, derived from its configuration, as Great Expectations suites.
+"""What must hold in a run, as Great Expectations suites; the verdict is read off their results.
 
-Three suites, each on one small DataFrame: the evidence (one row per item), the records (one row, a column of
-forbidden cases per anomaly) and the replicas (one row, a column of violations per invariant). The verdict is
-read off their results, so that it and the Data Docs cannot disagree.
+- ``evidence``: one row per item that the run owes the judge;
+- ``anomalies``: what was found of each kind, with an exact count and examples;
+- ``invariants``: what was found of each invariant that was considered;
+- a contract for each recorded table (``expectations/contracts.py``).
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from threading import Lock
 from typing import Any, Literal
 
-from history.errors import EvidenceError
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from expectations import checkpoint
+from expectations.checkpoint import Result, Suite
+from expectations.contracts import CONTRACTS, AtLeast, Contract, InOrder, Never, OneOf, Rule, Unique
 from history.manifest import Manifest
+from history.remote import parquet_file
 
-MISSING = "evidence_missing"
-SITE = "verdict"
-
-_CURRENT = Lock()  # Great Expectations has one current context in a process; runs are judged side by side
+EVIDENCE, ANOMALIES, INVARIANTS = "evidence", "anomalies", "invariants"
+LARGE = 3_000_000  # rows from which on a recorded table is validated by Spark; below, pandas is faster and fits memory
 
 Verdict = Literal["pass", "fail", "unknown"]
+Item = tuple[str, str | None]  # what the judge needs, and in one sentence what of it is missing
 
-
-@dataclass(frozen=True)
-class Expectation:
-    """At most zero of ``column`` in its table; ``why`` says which setting asks for it."""
-
-    column: str
-    severity: Literal["critical", "warning"]
-    why: str
+_CASES = pa.schema(
+    [
+        ("anomaly", pa.string()),
+        ("allowed", pa.bool_()),
+        ("cases", pa.int64()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("producer_id", pa.string()),
+        ("seq", pa.int64()),
+        ("explanation", pa.string()),
+    ]
+)
+_LISTED = pa.schema([("item", pa.string()), ("missing", pa.string())])
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """A verdict and the names of the expectations behind it."""
+    """A verdict and the names of the expectations behind it. ``untrusted`` are sentences about contracts of recorded
+    tables that are broken: missing evidence, to be told like any other.
+    """
 
     verdict: Verdict
     failed: list[str]
     warned: list[str]
+    untrusted: list[str] = field(default_factory=list)
+
+
+def validate(
+    evidence: Sequence[Item],
+    *,
+    anomalies: pa.Table | None,
+    anomaly_counts: pa.Table | None,
+    invariants: pa.Table | None,
+    recorded: Mapping[str, Sequence[Path]],
+    manifest: Manifest | None,
+    permitted: Mapping[str, str],
+    severities: Mapping[str, str],
+    data_docs: Path,
+    spark: Callable[[], Any] | None = None,
+) -> Outcome:
+    """Run all suites as one Checkpoint, publish them in ``data_docs``, and read the verdict off the results.
+
+    Args:
+        evidence: every item that a verdict needs.
+        anomalies: rows of ``history.tables.ANOMALIES``, examples; ``None``: the run could not be judged.
+        anomaly_counts: rows of ``ANOMALY_COUNTS``: how many cases there are, which decides.
+        invariants: rows of ``INVARIANTS``.
+        recorded: the readable Parquet files of each recorded table.
+        manifest: ``None`` where it could not be read.
+        permitted: anomaly → why this configuration permits it to some producer.
+        severities: anomaly → ``S1`` or ``S2``, of all kinds that there are.
+        data_docs: where the site lies; what is there of earlier runs stays.
+        spark: gives a SparkSession, asked for only where a table is large; without one pandas reads all.
+
+    Raises:
+        EvidenceError: an expectation could not be evaluated, which is neither met nor violated.
+    """
+    checkpoint.load()
+    judged = anomaly_counts is not None and invariants is not None
+    items = [*evidence, ("records and replicas judged", None if judged else "The run was not judged.")]
+    setting = "" if manifest is None else configuration(manifest)
+    suites = [_evidence(items)]
+    if anomaly_counts is not None:
+        suites.append(_anomalies(anomalies, anomaly_counts, setting, permitted, severities))
+    if invariants is not None:
+        suites.append(_invariants(invariants, setting))
+    foreign = manifest is not None and manifest.foreign
+    suites += [
+        contract_suite(CONTRACTS[name], table_of(files, CONTRACTS[name], spark), foreign=foreign)
+        for name, files in recorded.items()
+        if files
+    ]
+    return outcome(checkpoint.run(suites, data_docs))
+
+
+def outcome(results: Sequence[Result]) -> Outcome:
+    """The verdict of results: a violated guarantee is fail, else missing or untrustworthy evidence is unknown."""
+    unmet = [result for result in results if not result.met]
+    promises = [result for result in unmet if result.suite in {ANOMALIES, INVARIANTS}]
+    failed = [result.name for result in promises if result.severity == "critical"]
+    warned = [result.name for result in promises if result.severity != "critical"]
+    untrusted = [
+        f"The recorded table {result.suite} cannot be trusted: {result.name}"
+        f" ({result.observed.get('unexpected_count') or result.observed.get('observed_value')})."
+        for result in unmet
+        if result.suite in CONTRACTS and result.severity == "critical"
+    ]
+    lacking = bool(untrusted) or any(result.suite == EVIDENCE for result in unmet)
+    verdict: Verdict = "fail" if failed else "unknown" if lacking else "pass"
+    return Outcome(verdict, failed, warned, untrusted)
 
 
 def configuration(manifest: Manifest) -> str:
@@ -59,116 +137,168 @@ def configuration(manifest: Manifest) -> str:
     )
 
 
-def record_expectations(
-    manifest: Manifest, severities: Mapping[str, str], allowed: Mapping[str, str]
-) -> list[Expectation]:
-    """One expectation per anomaly. The table counts the cases that are not permitted to their own producer."""
-    setting = configuration(manifest)
-    return [
-        Expectation(
-            name,
-            "critical" if severity == "S1" else "warning",
-            f"permitted to some producers: {allowed[name]}" if name in allowed else f"promised by {setting}",
-        )
-        for name, severity in severities.items()
-    ]
+def severity_of(severity: str) -> str:
+    """S1 violates a guarantee; S2 needs review and fails no run."""
+    return "critical" if severity == "S1" else "warning"
 
 
-def replica_expectations(manifest: Manifest, invariants: Mapping[str, tuple[str, str]]) -> list[Expectation]:
-    """One expectation per invariant that was considered: name → (title, severity)."""
-    setting = configuration(manifest)
-    return [
-        Expectation(name, "critical" if severity == "S1" else "warning", f"{title} ({setting})")
-        for name, (title, severity) in invariants.items()
-    ]
-
-
-def validate(
-    evidence: Sequence[tuple[str, str | None]],
-    tables: Sequence[tuple[str, Mapping[str, int], Sequence[Expectation]]],
-    data_docs: Path,
-) -> Outcome:
-    """Run the suites one after the other, build Data Docs, and read the verdict off the results.
-
-    ``tables`` are one-row tables whose first expectation is that no evidence is missing (column
-    ``evidence_missing``). A failed critical expectation is fail, else missing evidence is unknown.
-
-    Raises:
-        EvidenceError: an expectation could not be evaluated, which is neither met nor violated.
-    """
-    os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")
-    import great_expectations as gx  # takes seconds
-    import pandas as pd
+def _evidence(items: Sequence[Item]) -> Suite:
     from great_expectations import expectations as gxe
 
-    def none_of(column: str, severity: str, why: str) -> Any:
-        return gxe.ExpectColumnValuesToBeBetween(column=column, min_value=0, max_value=0, severity=severity, notes=why)
-
-    complete = [
+    listed = pa.Table.from_pylist([{"item": item, "missing": missing} for item, missing in items], _LISTED)
+    why = "Missing evidence makes the verdict unknown, unless something failed already."
+    expectations = [
         gxe.ExpectTableRowCountToEqual(
-            value=len(evidence), severity="critical", notes="every item of evidence is listed"
+            value=len(items), severity="critical", description="Every item is listed.", meta={"name": "items"}
         ),
         gxe.ExpectColumnValuesToBeNull(
-            column="missing", severity="critical", notes="evidence complete: else the verdict is unknown"
+            column="missing",
+            severity="critical",
+            description=f"Nothing is missing of: {', '.join(item for item, _ in items)}. {why}",
+            meta={"name": "missing"},
         ),
     ]
-    listed = pd.DataFrame(list(evidence), columns=["item", "missing"], dtype=object)
-    missing = sum(reason is not None for _, reason in evidence)
-    suites = [("evidence", listed, complete)] + [
-        (
-            name,
-            pd.DataFrame([{MISSING: missing, **counted}]),
-            [
-                gxe.ExpectTableRowCountToEqual(value=1, severity="critical", notes="an empty table proves nothing"),
-                none_of(MISSING, "critical", "evidence complete: else the verdict is unknown"),
-                *(none_of(e.column, e.severity, e.why) for e in expectations),
-            ],
+    return Suite(EVIDENCE, to_pandas(listed), expectations)
+
+
+def _anomalies(
+    examples: pa.Table | None,
+    counts: pa.Table,
+    setting: str,
+    permitted: Mapping[str, str],
+    severities: Mapping[str, str],
+) -> Suite:
+    from expectations.custom import ExpectNoRowsWhere
+
+    def expectation(name: str, severity: str) -> Any:
+        why = f"Permitted to some producers: {permitted[name]}." if name in permitted else f"Promised by {setting}."
+        return ExpectNoRowsWhere(
+            where=[["anomaly", "==", name], ["allowed", "==", False]],
+            weight_column="cases",
+            show=["topic", "partition", "offset", "producer_id", "seq", "explanation"],
+            severity=severity_of(severity),
+            description=f"{name} ({severity}): no case{' but permitted ones' if name in permitted else ''}. {why}",
+            meta={"name": name},
         )
-        for name, counted, expectations in tables
+
+    expectations = [expectation(name, severity) for name, severity in severities.items()]
+    return Suite(ANOMALIES, to_pandas(cases(counts, examples)), expectations)
+
+
+def cases(counts: pa.Table, examples: pa.Table | None) -> pa.Table:
+    """Each kind's count as one row, and behind it its examples, which count nothing: the counts are exact."""
+    counted = counts.to_pylist()
+    shown = [] if examples is None else examples.to_pylist()
+    kept = [dict.fromkeys(_CASES.names) | {name: row.get(name) for name in _CASES.names} for row in shown]
+    totals = [
+        {
+            "anomaly": row["anomaly"],
+            "allowed": row["allowed"],
+            "cases": row["cases"],
+            "explanation": f"{row['cases']:,} in all" + (f": {row['allowed_why']}" if row["allowed_why"] else ""),
+        }
+        for row in counted
     ]
-    with _CURRENT:
-        context = gx.get_context(mode="ephemeral")
-        context.variables.progress_bars = {"globally": False}
-        context.add_data_docs_site(site_name=SITE, site_config=_site(data_docs))
-        source = context.data_sources.add_pandas("run")
-        results = [_run(gx, context, source, suite) for suite in suites]
-        context.build_data_docs(site_names=[SITE])
-    return outcome([result for found in results for result in found])
+    known = {(row["anomaly"], row["allowed"]) for row in counted}
+    stray = [(row["anomaly"], row["allowed"]) not in known for row in kept]  # counted, lest they pass for nothing
+    return pa.Table.from_pylist(
+        [*totals, *(row | {"cases": int(alone)} for row, alone in zip(kept, stray, strict=True))], _CASES
+    )
 
 
-def outcome(results: Sequence[tuple[str, str, bool]]) -> Outcome:
-    """The verdict of (column, severity, met) results: fail beats unknown beats pass."""
-    unmet = [(column, severity) for column, severity, met in results if not met]
-    about_evidence = {MISSING, "missing", ""}
-    failed = [column for column, severity in unmet if severity == "critical" and column not in about_evidence]
-    warned = [column for column, severity in unmet if severity != "critical"]
-    lacking = any(column in about_evidence for column, _ in unmet)
-    verdict: Verdict = "fail" if failed else "unknown" if lacking else "pass"
-    return Outcome(verdict, failed, warned)
+def _invariants(invariants: pa.Table, setting: str) -> Suite:
+    from great_expectations import expectations as gxe
+
+    from expectations.custom import ExpectNoRowsWhere
+
+    expectations: list[Any] = [
+        gxe.ExpectTableRowCountToEqual(
+            value=invariants.num_rows,
+            severity="critical",
+            description="Every invariant that was considered is listed.",
+            meta={"name": "invariants"},
+        )
+    ]
+    expectations += [
+        ExpectNoRowsWhere(
+            where=[["invariant", "==", row["invariant"]], ["violations", ">", 0]],
+            weight_column="violations",
+            show=["checked", "violations", "reason", "evidence"],
+            severity=severity_of(row["severity"]),
+            description=f"{row['invariant']} ({row['severity']}): {row['title']}. Holds under {setting}.",
+            meta={"name": row["invariant"]},
+        )
+        for row in sorted(invariants.to_pylist(), key=lambda row: int(row["invariant"][1:]))
+    ]
+    return Suite(INVARIANTS, to_pandas(invariants), expectations)
 
 
-def _run(gx: Any, context: Any, source: Any, suite_of: tuple[str, Any, Sequence[Any]]) -> list[Any]:
-    name, frame, expectations = suite_of
-    batch = source.add_dataframe_asset(name).add_batch_definition_whole_dataframe(name)
-    suite = context.suites.add(gx.ExpectationSuite(name=name, expectations=list(expectations)))
-    validation = context.validation_definitions.add(gx.ValidationDefinition(name=name, data=batch, suite=suite))
-    found = validation.run(batch_parameters={"dataframe": frame})
-    return [_result(name, result) for result in found.results]
+def contract_suite(contract: Contract, frame: Any, *, foreign: bool = False) -> Suite:
+    """The suite of one recorded table. Of an imported history nobody knows with which clocks it was recorded, so that
+    the order of its times is only shown.
+    """
+    from expectations.custom import ExpectColumnsToHaveTypes, ExpectColumnsToNotBeNull
+
+    expectations = [
+        ExpectColumnsToHaveTypes(
+            types=contract.types,
+            optional=contract.optional,
+            severity="critical",
+            description="Columns and types are those of the run folder's format (critical).",
+            meta={"name": "columns and types"},
+        ),
+        ExpectColumnsToNotBeNull(
+            columns=contract.required,
+            severity="critical",
+            description=f"No null in {', '.join(contract.required)} (critical). They are known when a row is written.",
+            meta={"name": "nulls in required columns"},
+        ),
+        *(_expectation(rule, foreign=foreign) for rule in contract.rules),
+    ]
+    return Suite(contract.table, frame, expectations)
 
 
-def _result(suite: str, result: Any) -> tuple[str, str, bool]:
-    column = result.expectation_config.kwargs.get("column", "")
-    trouble = result.exception_info or {}
-    raised = [trouble] if "raised_exception" in trouble else list(trouble.values())
-    if any(each.get("raised_exception") for each in raised):
-        raise EvidenceError(f"The expectation on {column or 'the rows'} of {suite} could not be evaluated: {raised[0]}")
-    severity = result.expectation_config.severity
-    return column, str(getattr(severity, "value", severity)), bool(result.success)
+def _expectation(rule: Rule, *, foreign: bool) -> Any:
+    from expectations import custom
+
+    def about(name: str, severity: str) -> dict[str, Any]:
+        said, why = (f"{text[0].upper()}{text[1:]}" for text in (name, rule.why))
+        return {"severity": severity, "description": f"{said} ({severity}). {why}.", "meta": {"name": name}}
+
+    def never(where: Sequence[Sequence[Any]], name: str, severity: str = rule.severity) -> Any:
+        return custom.ExpectNoRowsWhere(where=[list(term) for term in where], **about(name, severity))
+
+    match rule:
+        case OneOf(column, values):
+            return never([[column, "not in", list(values)]], f"{column} is one of {', '.join(values)}")
+        case AtLeast(column, minimum):
+            return never([[column, "<", minimum]], f"{column} is at least {minimum}")
+        case InOrder(earlier, later):
+            severity = "warning" if foreign else rule.severity
+            return never([[later, "<", {"column": earlier}]], f"{earlier} is not after {later}", severity)
+        case Never(where, what):
+            return never(where, f"never {what}")
+        case Unique(columns):
+            name = f"{', '.join(columns)} are unique together"
+            return custom.ExpectUniqueTogether(columns=list(columns), **about(name, rule.severity))
 
 
-def _site(folder: Path) -> dict[str, Any]:
-    return {
-        "class_name": "SiteBuilder",
-        "site_index_builder": {"class_name": "DefaultSiteIndexBuilder"},
-        "store_backend": {"class_name": "TupleFilesystemStoreBackend", "base_directory": str(folder)},
-    }
+def table_of(files: Sequence[Path], contract: Contract, spark: Callable[[], Any] | None = None) -> Any:
+    """A recorded table from readable files: a pandas DataFrame with Arrow types, or, from ``LARGE`` rows on, a Spark
+    DataFrame. Optional columns that no file has are null.
+    """
+    if spark is not None and sum(pq.read_metadata(file).num_rows for file in files) >= LARGE:
+        from pyspark.sql.pandas.types import from_arrow_schema
+
+        return spark().read.schema(from_arrow_schema(contract.schema)).parquet(*map(str, files))
+    table = pa.concat_tables((parquet_file(file).read() for file in files), promote_options="default")
+    for name in set(contract.optional) - set(table.column_names):
+        table = table.append_column(name, pa.nulls(table.num_rows, contract.schema.field(name).type))
+    return to_pandas(table)
+
+
+def to_pandas(table: pa.Table) -> Any:
+    """A DataFrame with Arrow's types, in which null is null and an integer stays one."""
+    import pandas as pd
+
+    return table.to_pandas(types_mapper=pd.ArrowDtype)

@@ -74,6 +74,8 @@ class Progress:
                 self._begin_stage(event["step"])
             elif event["kind"] == "stage_ended":
                 self._end_stage(event["step"], event["detail"].get("why", ""))
+            elif event["kind"] == "stage_progress":
+                self._progress(event["detail"])
             elif event["kind"] in _EVENTS:
                 self._event(event)
 
@@ -92,6 +94,10 @@ class Progress:
         self.torn_down = self.torn_down or name == TEAR_DOWN.name
         if why and not any(error in why for error in self._errors):  # the run's own events told most of them
             self.say(f"  ERROR: {name}, {why}")
+
+    def _progress(self, detail: dict[str, Any]) -> None:
+        left = "" if detail["left_s"] is None else f", about {rounded(detail['left_s'])} to go"
+        self.say(f"  {detail['done_bytes'] / 1e6:,.0f} of {detail['total_bytes'] / 1e6:,.0f} MB{left}")
 
     def _event(self, event: dict[str, Any]) -> None:
         detail = event["detail"]

@@ -8,8 +8,12 @@ from __future__ import annotations
 import json
 import logging
 import sys
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import contextmanager
+from operator import itemgetter
+from threading import Event, Thread
 from typing import Any
 
 import pyarrow as pa
@@ -17,10 +21,12 @@ from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from expectations.suites import Outcome, record_expectations, replica_expectations, validate
+from expectations import checkpoint
+from expectations.suites import validate
 from history.errors import EvidenceError
+from history.events import EventLog
 from history.folder import RunFolder, write_atomically
-from history.remote import path_of, written_here
+from history.remote import RemotePath, path_of, written_here
 from history.tables import JUDGED
 from spark.checks import anomalies
 from spark.checks.allowed import allowed
@@ -34,6 +40,7 @@ from spark.verdict.summary import Conclusion, verdict_of
 log = logging.getLogger("plimsoll.judge")
 
 SIDE_BY_SIDE = 2  # runs that are judged at the same time
+TOLD_EVERY_S = 5.0
 
 
 def main(folders: Sequence[str]) -> None:
@@ -42,27 +49,62 @@ def main(folders: Sequence[str]) -> None:
     context = spark.sparkContext
     context.setLogLevel("ERROR")
     with ThreadPoolExecutor(max_workers=SIDE_BY_SIDE) as pool:
-        judged = [pool.submit(judge_folder, RunFolder(path_of(folder)), spread_over(context)) for folder in folders]
+        preloaded = pool.submit(checkpoint.load)  # takes seconds, and it is needed last
+        runs = [RunFolder(path_of(folder)) for folder in folders]
+        judged = [pool.submit(judge_folder, run, spread_over(context, run), spark) for run in runs]
         for done, each in enumerate(as_completed(judged), 1):
             each.result()
             print(f"judged {done} of {len(folders)}", flush=True)  # noqa: T201  # what a person waits for
+        preloaded.result()
     spark.stop()
 
 
-def spread_over(context: SparkContext) -> Spread:
-    """Ask partitions on Spark's cores."""
+def spread_over(context: SparkContext, folder: RunFolder) -> Spread:
+    """Ask partitions on Spark's cores, the largest first, and say how far that is."""
 
     def spread(judge: Callable[[Question], Any], asked: Sequence[Question]) -> list[Any]:
         if not asked:
             return []
-        careful = _careful(judge)
-        answers = context.parallelize(asked, len(asked)).map(careful).collect()
-        for answer in answers:
+        done, ask = context.accumulator(0), _careful(judge)
+
+        def counted(question: Question) -> Any:
+            answer = ask(question)
+            done.add(question.size)
+            return answer
+
+        largest_first = sorted(range(len(asked)), key=lambda place: -asked[place].size)
+        with _told(folder, lambda: done.value, sum(question.size for question in asked)):
+            found = context.parallelize([asked[place] for place in largest_first], len(asked)).map(counted).collect()
+        for answer in found:
             if isinstance(answer, EvidenceError):
                 raise answer
-        return answers
+        return [answer for _, answer in sorted(zip(largest_first, found, strict=True), key=itemgetter(0))]
 
     return spread
+
+
+@contextmanager
+def _told(folder: RunFolder, done: Callable[[], int], total: int) -> Iterator[None]:
+    """Say every few seconds how many bytes of how many are judged, and how long the rest will take at that pace."""
+    ended, began_s = Event(), time.monotonic()
+    log = None if isinstance(folder.path, RemotePath) else EventLog(folder.stages)  # nobody appends to an object
+
+    def tell() -> None:
+        while not ended.wait(TOLD_EVERY_S):
+            taken_s, read = time.monotonic() - began_s, done()
+            left_s = round(taken_s * (total - read) / read) if read else None
+            if log:
+                log.add("stage_progress", step="judge", done_bytes=read, total_bytes=total, left_s=left_s)
+            left = "" if left_s is None else f", about {left_s} s to go"
+            print(f"{folder.run_id}: judged {read / 1e6:,.0f} of {total / 1e6:,.0f} MB{left}", flush=True)  # noqa: T201
+
+    teller = Thread(target=tell, daemon=True)
+    teller.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        teller.join()
 
 
 def _careful(judge: Callable[[Question], Any]) -> Callable[[Question], Any]:
@@ -80,13 +122,13 @@ def _careful(judge: Callable[[Question], Any]) -> Callable[[Question], Any]:
     return ask
 
 
-def judge_folder(folder: RunFolder, spread: Spread) -> None:
+def judge_folder(folder: RunFolder, spread: Spread, spark: SparkSession) -> None:
     """Write ``verdict/`` of one run folder. Evidence that cannot be read makes it unknown, with the reason named."""
     folder.verdict.mkdir(exist_ok=True)
     try:
         _check_seal(folder)
         run = open_folder(folder)
-        _conclude(run, judge_run(run, spread))
+        _conclude(run, judge_run(run, spread), spark)
     except EvidenceError as error:
         _unknown(folder, str(error))
     except PySparkException as error:
@@ -102,7 +144,7 @@ def _check_seal(folder: RunFolder) -> None:
         raise EvidenceError(f"The run folder is not what was sealed: {'; '.join(broken[:3])}{more}.")
 
 
-def _conclude(run: Run, judged: Judged) -> None:
+def _conclude(run: Run, judged: Judged, spark: SparkSession) -> None:
     """Write the judged tables, run the suites on them, and write verdict.json."""
     folder = run.folder
     for name, table in judged.tables.items():
@@ -122,20 +164,24 @@ def _conclude(run: Run, judged: Judged) -> None:
         evidence.undrained(delivered),
         evidence.control_seen(run.manifest.control, counted),
     ]
-    violated = {row["invariant"]: row["violations"] for row in invariants}
     permitted = allowed(run.manifest, run.events)
-    of_replicas = {row["invariant"]: (row["title"], row["severity"]) for row in invariants}
-    outcome = _validate(
-        folder,
-        items,
-        [
-            ("records", forbidden, record_expectations(run.manifest, anomalies.SEVERITY, permitted)),
-            ("replicas", violated, replica_expectations(run.manifest, of_replicas)),
-        ],
-    )
+    with written_here(folder.verdict / "data_docs") as data_docs:
+        outcome = validate(
+            items,
+            anomalies=judged.tables["anomalies"],
+            anomaly_counts=judged.tables["anomaly_counts"],
+            invariants=judged.tables["invariants"],
+            recorded=run.files,
+            manifest=run.manifest,
+            permitted=permitted,
+            severities=anomalies.SEVERITY,
+            data_docs=data_docs,
+            # Spark itself reads no object store without jars that we do not have.
+            spark=None if isinstance(folder.path, RemotePath) else lambda: spark,
+        )
     findings = Conclusion(
         outcome=outcome,
-        missing=[reason for _, reason in items if reason],
+        missing=[*(reason for _, reason in items if reason), *outcome.untrusted],
         anomalies=counted,
         forbidden=forbidden,
         invariants=invariants,
@@ -147,18 +193,22 @@ def _conclude(run: Run, judged: Judged) -> None:
     _write_verdict(folder, verdict_of(findings))
 
 
-def _validate(
-    folder: RunFolder, items: Sequence[evidence.Item], tables: Sequence[tuple[str, Mapping[str, int], Any]]
-) -> Outcome:
-    with written_here(folder.verdict / "data_docs") as data_docs:
-        return validate(items, tables, data_docs)
-
-
 def _unknown(folder: RunFolder, reason: str) -> None:
     """No table can be judged: all of them are empty, and the one item of evidence says why."""
     for name, schema in JUDGED.items():
         write_table(schema.empty_table(), folder.judged(name), schema)
-    outcome = _validate(folder, [("run folder readable", reason)], [])
+    with written_here(folder.verdict / "data_docs") as data_docs:
+        outcome = validate(
+            [("run folder readable", reason)],
+            anomalies=None,
+            anomaly_counts=None,
+            invariants=None,
+            recorded={},
+            manifest=None,
+            permitted={},
+            severities=anomalies.SEVERITY,
+            data_docs=data_docs,
+        )
     nothing = dict.fromkeys(anomalies.SEVERITY, 0)
     findings = Conclusion(outcome, [reason], nothing, nothing, [], total([]), {}, [])
     _write_verdict(folder, verdict_of(findings))

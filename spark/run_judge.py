@@ -92,6 +92,7 @@ def questions(sources: Sources) -> list[Question]:
     """One question for each partition that the manifest or a client names."""
     run, manifest = sources.run, sources.manifest
     named = set(sources.partitions).union(Tables(run.folder).partitions("sends", "polls"))
+    sizes = Tables(run.folder).sizes()
     lines, captures, reached = by_place(sources.lines), by_place(sources.captures), drains(run.clients)
     found = []
     for where in sorted(named):
@@ -99,10 +100,12 @@ def questions(sources: Sources) -> list[Question]:
         clean = sources.clean(where.topic)
         after = [row for row in captures.get(where, ()) if row["capture"] == "after"]
         producers = [producer for producer in manifest.producers if producer.topic == where.topic]
+        replicas = sources.replicas.get(where, ())
         found.append(
             Question(
                 where=where,
-                replicas=sources.replicas.get(where, ()),
+                size=sizes[where] + sum(file.stat().st_size for each in replicas for file in each.segments),
+                replicas=replicas,
                 assigned=tuple(topic.assignment.get(where.partition, ())) if topic else (),
                 ends={row["broker_id"]: row["log_end_offset"] for row in after if row["log_end_offset"] is not None},
                 owed=sources.owed(where),

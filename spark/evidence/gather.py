@@ -70,13 +70,14 @@ class RunFacts:
 class Question:
     """What is asked of one partition, with what the whole run says about it. Small: it travels to a worker.
 
-    ``assigned`` are the brokers with a replica, ``ends`` the log ends that the last capture saw. ``owed`` says from
-    which offset on a replica owes its records, where its own retention may have deleted what is below. ``committed``
-    are transactions of unknown outcome of which a record was seen somewhere; of ``torn`` ones the parts are told.
-    The rest as in ``PartitionEvidence``.
+    ``size`` is about how many bytes have to be read. ``assigned`` are the brokers with a replica, ``ends`` the log ends
+    that the last capture saw. ``owed`` says from which offset on a replica owes its records, where its own retention
+    may have deleted what is below. ``committed`` are transactions of unknown outcome of which a record was seen
+    somewhere; of ``torn`` ones the parts are told. The rest as in ``PartitionEvidence``.
     """
 
     where: TopicPartition
+    size: int = 0
     replicas: tuple[Replica, ...] = ()
     assigned: tuple[int, ...] = ()
     ends: Mapping[int, int] = field(default_factory=dict)

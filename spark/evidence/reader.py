@@ -33,6 +33,7 @@ class Place(NamedTuple):
     file: Path
     group: int
     rows: int
+    bytes: int
     first: TopicPartition | None
     last: TopicPartition | None
 
@@ -52,24 +53,31 @@ class Tables:
 
     folder: RunFolder
 
-    @cached_property
-    def _places(self) -> dict[str, list[Place]]:
-        return {name: list(self._places_of(name)) for name in _SCHEMAS}
+    def _files(self, name: str) -> list[Footer]:
+        found = sorted(self.folder.table(name).glob("*.parquet"))
+        return [footer_of(file) for file in found if problem_of(file, _SCHEMAS[name]) is None]
 
-    def _places_of(self, name: str) -> Iterator[Place]:
-        for file in sorted(self.folder.table(name).glob("*.parquet")):
-            if problem_of(file, _SCHEMAS[name]) is None:
-                yield from _row_groups(file)
+    def _places(self, *names: str) -> Iterator[Place]:
+        for footer in (footer for name in names for footer in self._files(name)):
+            yield from footer.places
 
     def rows(self, name: str) -> int:
         """How many rows a table has in its readable files."""
-        return sum(place.rows for place in self._places[name])
+        return sum(place.rows for place in self._places(name))
+
+    def sizes(self) -> Counter[TopicPartition]:
+        """About how many bytes of the tables' files are each partition's own; shared row groups are small."""
+        found: Counter[TopicPartition] = Counter()
+        for place in self._places(*_SCHEMAS):
+            if place.first is not None and place.first == place.last:
+                found[place.first] += place.bytes
+        return found
 
     def counted(self, name: str, column: str) -> Counter[str]:
         """How many rows of a table have each value of a column of strings."""
         found: Counter[str] = Counter()
-        for place in self._places[name]:
-            metadata = _metadata(place.file)
+        for place in self._places(name):
+            metadata = footer_of(place.file).metadata
             held = metadata.row_group(place.group).column(metadata.schema.names.index(column)).statistics
             if held is not None and held.has_min_max and held.min == held.max and not held.null_count:
                 found[held.min] += place.rows
@@ -81,7 +89,7 @@ class Tables:
     def partitions(self, *names: str) -> list[TopicPartition]:
         """Every partition that has rows in one of the tables, in order."""
         found: set[TopicPartition] = set()
-        for place in (place for name in names for place in self._places[name]):
+        for place in self._places(*names):
             if place.first is not None and place.holds_only(place.first):
                 found.add(place.first)
             elif place.rows:
@@ -95,46 +103,76 @@ class Tables:
         schema = _SCHEMAS[name]
         wanted = list(columns or schema.names)
         found = []
-        for place in self._places[name]:
-            if place.may_hold(where):
-                asked = wanted if place.holds_only(where) else sorted({*wanted, "topic", "partition"})
-                table = _read(place, asked, _STRINGS[name])
-                if not place.holds_only(where):
-                    own = pc.and_(pc.equal(table["topic"], where.topic), pc.equal(table["partition"], where.partition))
-                    table = table.filter(own)
-                found.append(table.select(wanted))
+        for place in (place for footer in self._files(name) for place in footer.of(where)):
+            asked = wanted if place.holds_only(where) else sorted({*wanted, "topic", "partition"})
+            table = _read(place, asked, _STRINGS[name])
+            if not place.holds_only(where):
+                own = pc.and_(pc.equal(table["topic"], where.topic), pc.equal(table["partition"], where.partition))
+                table = table.filter(own)
+            found.append(table.select(wanted))
         if not found:
             return pa.schema([schema.field(name) for name in wanted]).empty_table()
         return pa.concat_tables(found, promote_options="default")
 
 
-def _metadata(file: Path) -> pq.FileMetaData:
-    """A file's footer, parsed once in a process: that of a table of a thousand row groups has some megabytes."""
+@dataclass(frozen=True)
+class Footer:
+    """A file's footer, parsed once in a process: that of a table of a thousand partitions has some megabytes."""
+
+    metadata: pq.FileMetaData
+    schema: pa.Schema
+    places: tuple[Place, ...]
+
+    @cached_property
+    def _own(self) -> dict[TopicPartition, list[Place]]:
+        found: dict[TopicPartition, list[Place]] = {}
+        for place in self.places:
+            if place.first is not None and place.holds_only(place.first):
+                found.setdefault(place.first, []).append(place)
+        return found
+
+    @cached_property
+    def _shared(self) -> list[Place]:
+        return [place for place in self.places if place.first is None or not place.holds_only(place.first)]
+
+    def of(self, where: TopicPartition) -> list[Place]:
+        """The row groups that may hold rows of a partition, in their order."""
+        shared = [place for place in self._shared if place.may_hold(where)]
+        return sorted([*self._own.get(where, ()), *shared], key=lambda place: place.group)
+
+
+def footer_of(file: Path) -> Footer:
+    """A file's footer.
+
+    Raises:
+        ArrowException: it is no Parquet file.
+        OSError: it cannot be read.
+    """
     stat = file.stat()
     return _parsed(file, stat.st_size, stat.st_mtime_ns)
 
 
 @lru_cache(maxsize=256)
-def _parsed(file: Path, size: int, changed_ns: int) -> pq.FileMetaData:  # noqa: ARG001  # they tell a new file
-    return parquet_file(file).metadata
+def _parsed(file: Path, size: int, changed_ns: int) -> Footer:  # noqa: ARG001  # they tell a new file
+    metadata = parquet_file(file).metadata
+    return Footer(metadata, metadata.schema.to_arrow_schema(), tuple(_row_groups(file, metadata)))
 
 
-def _opened(file: Path, dictionaries: Sequence[str] = ()) -> pq.ParquetFile:
-    return parquet_file(file, read_dictionary=list(dictionaries), metadata=_metadata(file))
-
-
-def _row_groups(file: Path) -> Iterator[Place]:
-    metadata = _metadata(file)
+def _row_groups(file: Path, metadata: pq.FileMetaData) -> Iterator[Place]:
     names = metadata.schema.names
+    keys = [names.index(name) for name in ("topic", "partition") if name in names]
     for group in range(metadata.num_row_groups):
         found = metadata.row_group(group)
-        bounds = [found.column(names.index(name)).statistics for name in ("topic", "partition") if name in names]
+        bounds = [found.column(key).statistics for key in keys]
+        first = last = None
         if len(bounds) == 2 and all(each is not None and each.has_min_max for each in bounds):
             topic, partition = bounds
             first, last = TopicPartition(topic.min, partition.min), TopicPartition(topic.max, partition.max)
-            yield Place(file, group, found.num_rows, first, last)
-        else:
-            yield Place(file, group, found.num_rows, None, None)
+        yield Place(file, group, found.num_rows, found.total_byte_size, first, last)
+
+
+def _opened(file: Path, dictionaries: Sequence[str] = ()) -> pq.ParquetFile:
+    return parquet_file(file, read_dictionary=list(dictionaries), metadata=footer_of(file).metadata)
 
 
 def _read(place: Place, columns: Sequence[str], strings: Sequence[str]) -> pa.Table:
@@ -152,7 +190,7 @@ def problem_of(file: Path, schema: pa.Schema) -> str | None:
     """Why a file cannot be read as a table of this schema, in one sentence; None: it can."""
     name = f"{file.parent.name}/{file.name}"
     try:
-        found = _metadata(file).schema.to_arrow_schema()
+        found = footer_of(file).schema
     except (pa.ArrowException, OSError) as error:
         return f"{name} cannot be read as Parquet: {' '.join(str(error).split())[:160].rstrip('.')}."
     types = {field.name: field.type for field in found}

@@ -8,12 +8,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from history.remote import read_parquet, write_parquet
+from history.remote import parquet_file, write_parquet
 
 
 def read_rows(files: Sequence[Path], schema: pa.Schema) -> list[dict[str, Any]]:
     """The rows of a small table, from those of its files that can be read."""
-    return [row for file in files for row in read_parquet(file, columns=schema.names).to_pylist()]
+    read = (parquet_file(file).read(columns=schema.names) for file in files)  # pq.read_table imports pandas
+    return [row for table in read for row in table.to_pylist()]
 
 
 def table_of(rows: Iterable[Mapping[str, Any]], schema: pa.Schema) -> pa.Table:

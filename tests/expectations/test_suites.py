@@ -1,15 +1,28 @@
 """Suites follow from the configuration, and the verdict from their results."""
 
-from expectations.suites import configuration, outcome, record_expectations, replica_expectations
+from dataclasses import replace
+
+import pytest
+
+from expectations import suites
+from expectations.checkpoint import Result
+from expectations.suites import cases, configuration, outcome
 from spark.checks.allowed import allowed
 from spark.checks.anomalies import SEVERITY
+from tests.expectations.summaries import checked, counted, example, examples
 from tests.spark.folders import manifest
+
+
+def result(suite, name, severity="critical", *, met):
+    """The result of one expectation."""
+    return Result(suite, name, severity, met, {"unexpected_count": 0 if met else 3})
 
 
 def test_fail_beats_unknown_beats_pass():
     """A violated critical expectation fails whatever else is missing; a warning never does."""
-    met, lost = ("lost_write", "critical", True), ("lost_write", "critical", False)
-    late, lacking = ("invisible_ack", "warning", False), ("evidence_missing", "critical", False)
+    met, lost = result("anomalies", "lost_write", met=True), result("anomalies", "lost_write", met=False)
+    late = result("anomalies", "invisible_ack", "warning", met=False)
+    lacking = result("evidence", "missing", met=False)
 
     assert outcome([met]).verdict == "pass"
     assert outcome([met, late]).verdict == "pass"
@@ -19,32 +32,88 @@ def test_fail_beats_unknown_beats_pass():
     assert outcome([lost]).failed == ["lost_write"]
 
 
-def test_a_missing_row_is_missing_evidence():
-    """A row count that is not met says that a table was not there, not that Kafka broke a promise."""
-    assert outcome([("", "critical", False)]).verdict == "unknown"
+def test_a_broken_contract_is_evidence_that_cannot_be_trusted():
+    """It makes the verdict unknown and is named; it is no fault of Kafka, and a violation beats it."""
+    broken = result("sends", "seq is at least 0", met=False)
+    lost = result("anomalies", "lost_write", met=False)
+
+    assert outcome([broken]).verdict == "unknown"
+    assert outcome([broken]).untrusted == ["The recorded table sends cannot be trusted: seq is at least 0 (3)."]
+    assert outcome([broken]).failed == []
+    assert outcome([broken, lost]).verdict == "fail"
 
 
-def test_expectations_name_the_setting_that_asks_for_them():
-    """The same anomaly is promised away under acks=all and permitted under acks=1 with a kill."""
-    strict = manifest(faults=["kill"])
-    loose = manifest(acks="1", idempotence=False, faults=["kill"])
+def test_a_contract_that_only_warns_changes_nothing():
+    """A rule that another check judges is shown in the Data Docs."""
+    shown = replace(result("replicas", "never above", met=False), severity="warning")
 
-    def why(config):
-        return {e.column: e.why for e in record_expectations(config, SEVERITY, allowed(config))}
-
-    assert "promised by Kafka 4.3.0, acks=all" in why(strict)["lost_write"]
-    assert "permitted to some producers: acks=1" in why(loose)["lost_write"]
-    assert set(why(strict)) == set(SEVERITY)
-
-
-def test_severity_carries_over():
-    """S1 is critical, S2 a warning."""
-    found = replica_expectations(manifest(), {"I1": ("bounds", "S1"), "I0": ("liveness", "S2")})
-
-    assert [(e.column, e.severity) for e in found] == [("I1", "critical"), ("I0", "warning")]
+    assert outcome([shown]) == outcome([])
 
 
 def test_the_configuration_does_not_name_the_scenario():
     """What must hold is derived from settings; the scenario's name plays no part."""
     assert "synthetic" not in configuration(manifest())
     assert "min.insync.replicas=2" in configuration(manifest())
+
+
+def test_expectations_name_the_setting_that_asks_for_them():
+    """The same anomaly is promised away under acks=all and permitted under acks=1 with a kill."""
+    strict, loose = manifest(faults=["kill"]), manifest(acks="1", idempotence=False, faults=["kill"])
+
+    def of(config):
+        suite = suites._anomalies(None, counted(), configuration(config), allowed(config), SEVERITY)
+        return {expectation.meta["name"]: expectation for expectation in suite.expectations}
+
+    assert of(strict)["lost_write"].description.startswith("lost_write (S1): no case. Promised by Kafka 4.3.0, acks")
+    assert "no case but permitted ones. Permitted to some producers: acks=1" in of(loose)["lost_write"].description
+    assert set(of(strict)) == set(SEVERITY)
+
+
+def test_severity_carries_over():
+    """S1 is critical, S2 a warning."""
+    suite = suites._invariants(checked(("I10", "S1", 0), ("I2", "S2", 0)), "")
+
+    found = [(each.meta["name"], each.severity.value) for each in suite.expectations]
+    assert found == [("invariants", "critical"), ("I2", "warning"), ("I10", "critical")]
+
+
+def test_counts_decide_and_examples_are_shown():
+    """A kind's count is one row; its examples count nothing, so that a thousand of a million are a million."""
+    table = cases(counted(("lost_write", None, 1_000_000)), examples(example("lost_write", 5)))
+
+    assert [(row["cases"], row["explanation"]) for row in table.to_pylist()] == [
+        (1_000_000, "1,000,000 in all"),
+        (0, "offset 5 is gone"),
+    ]
+
+
+def test_an_example_without_a_count_counts():
+    """What was found must not pass because nobody counted it."""
+    table = cases(counted(("duplicate", None, 1)), examples(example("lost_write", 5)))
+
+    assert [row["cases"] for row in table.to_pylist()] == [1, 1]
+
+
+def test_a_clean_complete_run_passes(judged):
+    """Every expectation is met."""
+    assert judged() == suites.Outcome("pass", [], [], [])
+
+
+@pytest.mark.parametrize(
+    ("given", "verdict", "failed", "warned"),
+    [
+        ({"evidence": [("seal intact", "A file is missing.")]}, "unknown", [], []),
+        ({"anomaly_counts": None}, "unknown", [], []),
+        ({"invariants": None}, "unknown", [], []),
+        ({"anomaly_counts": counted(("lost_write", None, 2))}, "fail", ["lost_write"], []),
+        ({"anomaly_counts": counted(("lost_write", "acks=0", 2))}, "pass", [], []),
+        ({"anomaly_counts": counted(("invisible_ack", None, 2))}, "pass", [], ["invisible_ack"]),
+        ({"invariants": checked(("I1", "S1", 4), ("I22", "S2", 0))}, "fail", ["I1"], []),
+        ({"invariants": checked(("I1", "S1", 0), ("I22", "S2", 4))}, "pass", [], ["I22"]),
+    ],
+)
+def test_what_was_found_decides(judged, given, verdict, failed, warned):
+    """Only what is not permitted counts, a guarantee fails, and what is missing makes unknown."""
+    found = judged(**given)
+
+    assert (found.verdict, found.failed, found.warned) == (verdict, failed, warned)

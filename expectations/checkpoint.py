@@ -1,0 +1,159 @@
+"""Runs suites as one Great Expectations Checkpoint, keeps every result, and publishes them as Data Docs.
+
+Great Expectations takes seconds to import, so that nothing here is imported before a run is judged.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+from history.errors import EvidenceError
+
+SITE = "verdict"
+RESULTS = "results"  # beside the site's pages: each suite's result as JSON, which a later run's index names too
+KEPT_RESULTS = 60  # that the index names, newest first
+
+_CURRENT = Lock()  # Great Expectations has one current context in a process; runs are judged side by side
+
+
+@dataclass(frozen=True)
+class Suite:
+    """A suite and what it is run on: a pandas or a Spark DataFrame. ``expectations`` are Great Expectations' own
+    objects, whose ``meta["name"]`` says what each is about.
+    """
+
+    name: str
+    frame: Any
+    expectations: Sequence[Any]
+
+
+@dataclass(frozen=True)
+class Result:
+    """Whether one expectation was met, and what was observed."""
+
+    suite: str
+    name: str
+    severity: str
+    met: bool
+    observed: Mapping[str, Any]
+
+
+def run(suites: Sequence[Suite], data_docs: Path) -> list[Result]:
+    """Run all suites as one Checkpoint, and add their results to the Data Docs in ``data_docs``.
+
+    Raises:
+        EvidenceError: an expectation could not be evaluated, which is neither met nor violated.
+    """
+    with _CURRENT:
+        return _run(suites, data_docs)
+
+
+def load() -> None:
+    """Import what takes seconds; may be called in a thread while a run is judged."""
+    _library()
+
+
+def _run(suites: Sequence[Suite], data_docs: Path) -> list[Result]:
+    gx, parts = _library()
+    context = gx.get_context(mode="ephemeral", project_config=_project(data_docs))
+    context.variables.progress_bars = {"globally": False}
+    batches = _batches(context, suites)
+    validations = []
+    for suite in suites:
+        added = context.suites.add(gx.ExpectationSuite(name=suite.name, expectations=list(suite.expectations)))
+        validation = parts.Validation(name=suite.name, data=batches[is_spark(suite.frame)], suite=added)
+        validation.hold(suite.frame)
+        context.validation_definitions.add(validation)
+        validations.append(validation)  # what a store gives back is of the library's own class
+    checkpoint = gx.Checkpoint(name=SITE, validation_definitions=validations, actions=[parts.Publish()])
+    context.checkpoints.add(checkpoint)
+    done = checkpoint.run()
+    return [
+        _result(validated.suite_name, result) for validated in done.run_results.values() for result in validated.results
+    ]
+
+
+def _batches(context: Any, suites: Sequence[Suite]) -> dict[bool, Any]:
+    """Whether a suite's frame is Spark's → a batch definition. One for all, as each takes a while to be added."""
+    add = {False: context.data_sources.add_pandas, True: context.data_sources.add_spark}
+    return {
+        spark: add[spark]("spark" if spark else "pandas")
+        .add_dataframe_asset("table")
+        .add_batch_definition_whole_dataframe("whole")
+        for spark in sorted({is_spark(suite.frame) for suite in suites})
+    }
+
+
+def is_spark(frame: Any) -> bool:
+    """Whether a DataFrame is Spark's."""
+    return not hasattr(frame, "iloc")
+
+
+def _result(suite: str, result: Any) -> Result:
+    config = result.expectation_config
+    name = str((config.meta or {}).get("name", config.type))
+    trouble = result.exception_info or {}
+    raised = [trouble] if "raised_exception" in trouble else list(trouble.values())
+    if broken := [each for each in raised if each.get("raised_exception")]:
+        what = broken[0].get("exception_message")
+        raise EvidenceError(f"The expectation {name} of {suite} could not be evaluated: {what}")
+    severity = str(getattr(config.severity, "value", config.severity))
+    return Result(suite, name, severity, bool(result.success), result.result or {})
+
+
+def _project(data_docs: Path) -> Any:
+    from great_expectations.data_context.types.base import (
+        DataContextConfig,
+        InMemoryStoreBackendDefaults,
+    )
+
+    stores = InMemoryStoreBackendDefaults()
+    stores.stores[stores.validation_results_store_name] = {
+        "class_name": "ValidationResultsStore",
+        "store_backend": _files(data_docs / RESULTS),
+    }
+    site = {
+        "class_name": "SiteBuilder",
+        "store_backend": _files(data_docs),
+        "show_how_to_buttons": False,
+        "site_index_builder": {
+            "class_name": "DefaultSiteIndexBuilder",
+            "validation_results_limit": KEPT_RESULTS,
+            "renderer": _own("IndexContent"),
+            "view": _own("IndexView"),
+        },
+        # A suite's own page says nothing that its results do not, and takes as long to render.
+        "site_section_builders": {
+            "expectations": "none",
+            "profiling": "none",
+            "validations": {"view": _own("PageView")},
+        },
+    }
+    stores.data_docs_sites = {SITE: site}
+    return DataContextConfig(store_backend_defaults=stores, analytics_enabled=False)
+
+
+def _files(folder: Path) -> dict[str, str]:
+    return {"class_name": "TupleFilesystemStoreBackend", "base_directory": str(folder)}
+
+
+def _own(name: str) -> dict[str, str]:
+    return {"module_name": "expectations.data_docs", "class_name": name}
+
+
+@cache
+def _library() -> tuple[Any, Any]:
+    os.environ["GX_ANALYTICS_ENABLED"] = "false"
+    logging.getLogger("great_expectations").setLevel(logging.ERROR)
+    import great_expectations as gx
+
+    from expectations import data_docs
+
+    return gx, data_docs

@@ -1,0 +1,122 @@
+"""Parts of a Checkpoint that Great Expectations lets one replace. Import this module late: it imports the library."""
+
+from __future__ import annotations
+
+import html
+import re
+import shutil
+from pathlib import Path
+from typing import Any, Literal
+from urllib.parse import urlparse
+from urllib.request import url2pathname
+
+from great_expectations import ValidationDefinition
+from great_expectations.checkpoint.actions import ValidationAction
+from great_expectations.compatibility.pydantic import PrivateAttr
+from great_expectations.core.freshness_diagnostics import ValidationDefinitionFreshnessDiagnostics
+from great_expectations.render.view import DefaultJinjaPageView
+
+
+class Validation(ValidationDefinition):  # type: ignore[misc]  # the library ships no types
+    """A ValidationDefinition that holds its DataFrame: a Checkpoint passes the same parameters to all of its own.
+
+    On Spark only failures are looked at again, row by row, as each example is a job of its own.
+    """
+
+    _frame: Any = PrivateAttr(default=None)
+
+    def hold(self, frame: Any) -> None:
+        """The DataFrame, of pandas or Spark, that the suite is run on."""
+        self._frame = frame
+
+    def is_fresh(self) -> ValidationDefinitionFreshnessDiagnostics:
+        """Always: it was stored a moment ago, and comparing it five times took a tenth of a run's time."""
+        return ValidationDefinitionFreshnessDiagnostics(errors=[])
+
+    def run(self, *, batch_parameters: Any = None, result_format: Any = "SUMMARY", **options: Any) -> Any:  # noqa: ARG002
+        """As the base class does it, on the DataFrame that is held."""
+        given = {"dataframe": self._frame}
+        if not hasattr(self._frame, "iloc"):
+            quick = super().run(batch_parameters=given, result_format="BOOLEAN_ONLY", **options)
+            if quick.success:
+                return quick
+        return super().run(batch_parameters=given, result_format=result_format, **options)
+
+
+class Publish(ValidationAction):  # type: ignore[misc]
+    """Renders the results of a Checkpoint's run and the index, once; ``UpdateDataDocsAction`` renders the index again
+    for each suite.
+    """
+
+    type: Literal["publish"] = "publish"
+    name: str = "publish"
+
+    def run(self, checkpoint_result: Any, action_context: Any = None) -> dict[str, Any]:  # noqa: ARG002
+        """Build the pages of these results; pages of earlier results stay."""
+        built = self._data_context.build_data_docs(resource_identifiers=list(checkpoint_result.run_results))
+        for index in built.values():  # its fonts and pictures, 4 MB in each run folder, are for the library's own pages
+            shutil.rmtree(Path(url2pathname(urlparse(index).path)).parent / "static", ignore_errors=True)
+        return {}
+
+
+class PageView(DefaultJinjaPageView):  # type: ignore[misc]
+    """The page of one result, readable without a network: the library's takes styles, scripts and icons from the web.
+
+    Its templates are compiled once in a process and not for each page.
+    """
+
+    def __init__(self, custom_styles_directory: Any = None, custom_views_directory: Any = None) -> None:
+        super().__init__(custom_styles_directory, custom_views_directory)
+        self.env: Any = _ENVIRONMENTS.setdefault(type(self), self.env)
+
+    def render(self, document: Any, template: Any = None, **options: Any) -> str:
+        """The page as HTML."""
+        page = _TO_SUITE.sub(r"\1", _FETCHED.sub("", super().render(document, template, **options)))
+        return str(page).replace("</head>", f"<style>{_STYLE}</style></head>", 1)
+
+
+class IndexContent:
+    """What the index page shows, as the index builder found it: the library's renderer makes a table of it that a
+    script from the web would draw.
+    """
+
+    def render(self, index_links_dict: Any) -> Any:
+        """The results, newest first."""
+        return index_links_dict.get("validations_links", [])
+
+
+class IndexView:
+    """The index page: a line for each result that was ever found of this run, newest first."""
+
+    def __init__(self, **_: Any) -> None:
+        """Takes what the library gives each view."""
+
+    def render(self, document: Any, **_: Any) -> str:
+        """The page as HTML."""
+        lines = "".join(
+            f"<tr><td>{link['run_time']:%Y-%m-%d %H:%M:%S} UTC</td>"
+            f"<td><a href='{html.escape(link['filepath'])}'>{html.escape(link['expectation_suite_name'])}</a></td>"
+            f"<td>{'met' if link['validation_success'] else '<b>not met</b>'}</td></tr>"
+            for link in document
+        )
+        return (
+            "<!doctype html><html lang='en'><head><meta charset='utf-8'><title>Data Docs</title>"
+            f"<style>{_STYLE}</style></head><body><h1>Results of the expectations</h1>"
+            "<p>Each time this run was judged, newest first. A suite is met if every expectation in it is; the verdict "
+            "counts the critical ones.</p>"
+            f"<table><tr><th>Judged</th><th>Suite</th><th>Expectations</th></tr>{lines}</table></body></html>"
+        )
+
+
+_ENVIRONMENTS: dict[type, Any] = {}
+_FETCHED = re.compile(r"<script\b.*?</script>|<link\b[^>]*>|<footer\b.*?</footer>|<img\b[^>]*>", re.DOTALL)
+_TO_SUITE = re.compile(r'<a\b[^>]*href="[^"]*/expectations/[^"]*"[^>]*>(.*?)</a>', re.DOTALL)  # a page that is not made
+_STYLE = """
+body { font: 15px/1.5 system-ui, sans-serif; margin: 1.5rem; max-width: 75rem }
+table { border-collapse: collapse; margin: .5rem 0 }
+td, th { border: 1px solid #ccc; padding: .25rem .5rem; text-align: left; vertical-align: top }
+.ge-navigation-sidebar-container, .btn-group, [class*=ge-navigation], .fa-comment { display: none }
+.fa-check-circle::before { content: "met"; font-style: normal; color: #17692e }
+.fa-times::before { content: "not met"; font-style: normal; color: #a4161a; font-weight: bold }
+.fa-exclamation-triangle::before { content: "not evaluated"; font-style: normal }
+"""

@@ -1,0 +1,71 @@
+"""What the judge found, as literal rows."""
+
+import pyarrow as pa
+import pytest
+
+from expectations.suites import validate
+from history.tables import JUDGED
+from spark.checks.anomalies import SEVERITY
+from tests.spark.folders import manifest
+
+COMPLETE = [("seal intact", None), ("final drain complete", None)]
+
+
+def counted(*rows):
+    """Rows of ``anomaly_counts``: (anomaly, why it is permitted, cases)."""
+    return pa.Table.from_pylist(
+        [
+            {
+                "anomaly": name,
+                "severity": SEVERITY[name],
+                "allowed": why is not None,
+                "allowed_why": why,
+                "cases": found,
+            }
+            for name, why, found in rows
+        ],
+        JUDGED["anomaly_counts"],
+    )
+
+
+def example(anomaly, offset, **other):
+    """A row of ``anomalies``."""
+    row = {"anomaly": anomaly, "severity": SEVERITY[anomaly], "topic": "orders", "partition": 0, "offset": offset}
+    return row | {"allowed": False, "explanation": f"offset {offset} is gone", "evidence": "{}"} | other
+
+
+def examples(*rows):
+    """The table of such rows."""
+    return pa.Table.from_pylist(list(rows), JUDGED["anomalies"])
+
+
+def checked(*rows):
+    """Rows of ``invariants``: (invariant, severity, violations)."""
+    return pa.Table.from_pylist(
+        [
+            {"invariant": name, "title": "a statement", "severity": severity, "checked": 10, "violations": violations}
+            | {"verdict": "fail" if violations else "pass", "reason": "a reason", "evidence": "{}"}
+            for name, severity, violations in rows
+        ],
+        JUDGED["invariants"],
+    )
+
+
+@pytest.fixture
+def judged(tmp_path):
+    """Validates the summaries of a run that is complete and clean but for what is given."""
+
+    def judge(evidence=COMPLETE, **other):
+        given = {
+            "anomalies": examples(),
+            "anomaly_counts": counted(),
+            "invariants": checked(("I1", "S1", 0)),
+            "recorded": {},
+            "manifest": manifest(),
+            "permitted": {},
+            "severities": SEVERITY,
+            "data_docs": tmp_path,
+        }
+        return validate(evidence, **(given | other))
+
+    return judge

@@ -1,0 +1,251 @@
+"""Contracts of the recorded tables: what breaks a rule, what is nearly so, and the same in both engines."""
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from expectations import suites
+from expectations.checkpoint import run
+from expectations.contracts import CONTRACTS, Unique
+from expectations.suites import contract_suite, table_of
+from history.tables import IMPORTED, RECORDED
+from tests.spark.folders import MS, TP, S, isr_view, polled, sample, sent, sought
+
+SILENT = {"high_watermark": None, "log_end_offset": None, "error": "timeout", "single_reply": None}
+USED = {"t_ns": S, "label": "before", "source": "broker-1", "name": "cpu_ns", "value": 5.0}
+NAMED = {**TP, "producer_id": "p", "seq": 0, "key": "0", "value": "1", "operation": 0}
+
+
+def captured(**other):
+    """A row of ``offsets``."""
+    return {"capture": "after", **sample(1, S, 5, 9)} | other
+
+
+# Of each table: rows, and which rules they break how often. The first rows are sound, or nearly break one.
+TABLES = {
+    "sends": (
+        [
+            sent(0, offset=7),
+            sent(0, offset=7, producer_id="load-2"),  # another producer's number
+            sent(1, outcome="info", done_ns=None, error="TIMED_OUT", partition=-1),  # an import may not know it
+            sent(2, outcome="fail", sent_ns=None, done_ns=None, error="REFUSED"),
+            sent(3, offset=-1, transaction=0),  # an anomaly, told as such
+            sent(4, offset=8, outcome="fine"),
+            sent(5, offset=9, acks="2"),
+            sent(-1, offset=10),
+            sent(6, offset=11, transaction=-1),
+            sent(7, offset=12),
+            sent(7, offset=13),
+            sent(8, offset=14, done_ns=S),
+            sent(9, offset=15, error="TIMED_OUT"),
+            sent(10, offset=16, done_ns=None),
+            sent(11, offset=17, partition=-1),
+        ],
+        {
+            "outcome is one of ok, fail, info": 1,
+            "acks is one of 0, 1, all": 1,
+            "seq is at least 0": 1,
+            "transaction is at least 0": 1,
+            "producer_id, seq are unique together": 2,
+            "sent_ns is not after done_ns": 1,
+            "never an acknowledged send with an error": 1,
+            "never an acknowledged send without the time of its answer": 1,
+            "never an acknowledged send to a partition below 0": 1,
+        },
+    ),
+    "polls": (
+        [
+            polled(0, 0),
+            polled(0, 0, final=False),  # another reader's position
+            polled(1, None, producer_id=None),
+            polled(2, 2, isolation="serializable"),
+            polled(3, 3, **{"pass": "middle"}),
+            polled(-1, 4, position=4),
+            polled(5, 5, position=-1),
+            polled(6, None),
+            polled(7, 7, producer_id=None),
+            polled(8, 8, position=0),
+        ],
+        {
+            "pass is one of live, final, incomplete": 1,
+            "isolation is one of read_uncommitted, read_committed": 1,
+            "position is at least 0": 1,
+            "offset is at least 0": 1,
+            "never a number without a producer": 1,
+            "never a producer without a number": 1,
+            "consumer_id, pass, topic, partition, position are unique together": 2,
+        },
+    ),
+    "seeks": (
+        [sought(0, 9, 0), sought(0, 9, 0), sought(-1, 9, 0), sought(1, -9, 0), sought(2, 9, -1, **{"pass": "x"})],
+        {
+            "pass is one of live, final": 1,
+            "position is at least 0": 1,
+            "from_offset is at least 0": 1,
+            "to_offset is at least 0": 1,
+        },
+    ),
+    "replicas": (
+        [
+            sample(1, S, 5, 5),
+            sample(2, S, 5, 5),  # another broker, the same moment
+            sample(1, 2 * S, 6, 5, single_reply=False),  # two replies: the log may have grown between them
+            sample(1, 3 * S, 6, 5),
+            sample(1, 4 * S, 5, 9) | SILENT,
+            sample(1, 5 * S, 5, 9) | SILENT | {"high_watermark": 5},
+            sample(1, 6 * S, 5, 9) | SILENT | {"log_end_offset": 9},
+            sample(1, 7 * S, None, 9),
+            sample(1, 8 * S, 5, None),
+            sample(1, 9 * S, 5, 9, received_ns=9 * S - MS),
+            sample(1, 10 * S, 5, 9),
+            sample(1, 10 * S, 5, 9),
+        ],
+        {
+            "sent_ns is not after received_ns": 1,
+            "never an answer without a high watermark": 1,
+            "never an answer without a log end offset": 1,
+            "never an error with a high watermark": 1,
+            "never an error with a log end offset": 1,
+            "never a high watermark beyond the log end offset within one reply": 1,
+            "broker_id, topic, partition, sent_ns are unique together": 2,
+        },
+    ),
+    "isr": (
+        [
+            isr_view(S, 1, 0, [1, 2]),
+            isr_view(S, 1, 0, [1, 2], observer="2"),
+            isr_view(2 * S, -1, 0, [], source="guess"),
+            isr_view(3 * S, 1, 0, [1], received_ns=S),
+            isr_view(4 * S, 1, 0, [1]),
+            isr_view(4 * S, 1, 0, [1]),
+        ],
+        {
+            "source is one of metadata": 1,
+            "sent_ns is not after received_ns": 1,
+            "observer, topic, partition, sent_ns are unique together": 2,
+        },
+    ),
+    "offsets": (
+        [
+            captured(),
+            captured(capture="before"),
+            captured(sent_ns=S + 1),
+            captured(sent_ns=S + 2, high_watermark=None),
+            captured(sent_ns=S + 3),
+            captured(sent_ns=S + 3),
+        ],
+        {
+            "never an answer without a high watermark": 1,
+            "capture, broker_id, topic, partition, sent_ns are unique together": 2,
+        },
+    ),
+    "usage": (
+        [
+            USED,
+            USED | {"label": "after"},
+            USED | {"name": "gc_ms", "value": -1.0},
+            USED | {"name": "gc"},
+            USED | {"name": "gc"},
+        ],
+        {"value is at least 0": 1, "t_ns, label, source, name are unique together": 2},
+    ),
+    "imported": (
+        [
+            NAMED,
+            NAMED | {"seq": 1, "operation": None},
+            NAMED | {"seq": 2, "operation": -1},
+            NAMED | {"seq": 3},
+            NAMED | {"seq": 3, "partition": 1},
+        ],
+        {"operation is at least 0": 1, "producer_id, seq are unique together": 2},
+    ),
+}
+
+
+@pytest.fixture
+def recorded(tmp_path):
+    """Writes literal rows as a file of a recorded table."""
+
+    def write(name, rows, *, without=(), file="part"):
+        schema = (RECORDED | {"imported": IMPORTED})[name]
+        kept = pa.schema([each for each in schema if each.name not in without])
+        path = tmp_path / f"{file}.parquet"
+        pq.write_table(pa.Table.from_pylist(rows, kept), path)
+        return path
+
+    return write
+
+
+def broken(frame, name, tmp_path, *, foreign=False):
+    """Rule → how many rows break it, of those that are not met."""
+    results = run([contract_suite(CONTRACTS[name], frame, foreign=foreign)], tmp_path / "docs")
+    return {each.name: each.observed["unexpected_count"] for each in results if not each.met}
+
+
+def test_every_recorded_table_has_a_contract():
+    """A new table must not be forgotten."""
+    assert set(CONTRACTS) == {*RECORDED, "imported"} == set(TABLES)
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_every_rule_is_broken_by_the_rows_that_break_it(name, recorded, tmp_path):
+    """And by no other: sound rows and near misses stand beside them."""
+    rows, expected = TABLES[name]
+
+    assert broken(table_of([recorded(name, rows)], CONTRACTS[name]), name, tmp_path) == expected
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_spark_says_the_same(name, recorded, tmp_path, spark, monkeypatch):
+    """A large table is validated by Spark, with the same expectations and the same counts."""
+    rows, expected = TABLES[name]
+    monkeypatch.setattr(suites, "LARGE", 1)
+    frame = table_of([recorded(name, rows)], CONTRACTS[name], lambda: spark)
+
+    assert hasattr(frame, "sparkSession")
+    assert broken(frame, name, tmp_path) == expected
+
+
+def test_a_small_table_asks_for_no_spark(recorded):
+    """Starting Spark takes longer than reading it."""
+
+    def started():
+        raise AssertionError
+
+    assert len(table_of([recorded("seeks", TABLES["seeks"][0])], CONTRACTS["seeks"], started)) == 5
+
+
+def test_an_empty_table_keeps_its_contract(recorded, tmp_path):
+    """No row breaks no rule, and the columns are there."""
+    assert broken(table_of([recorded("seeks", [])], CONTRACTS["seeks"]), "seeks", tmp_path) == {}
+
+
+def test_columns_that_came_later_may_be_missing(recorded, tmp_path):
+    """Folders of an earlier date lack them, in all files or in some."""
+    old = recorded("sends", [sent(0, offset=1)], without=("transaction",), file="old")
+    new = recorded("sends", [sent(1, offset=2, transaction=0)], file="new")
+
+    assert broken(table_of([old], CONTRACTS["sends"]), "sends", tmp_path) == {}
+    assert broken(table_of([old, new], CONTRACTS["sends"]), "sends", tmp_path) == {}
+
+
+def test_times_of_a_foreign_history_are_only_shown(recorded, tmp_path):
+    """Nobody knows its clocks; what an import itself sees to is required of it, too."""
+    suite = contract_suite(CONTRACTS["sends"], None, foreign=True)
+    severity = {each.meta["name"]: each.severity.value for each in suite.expectations}
+
+    assert severity["sent_ns is not after done_ns"] == "warning"
+    assert severity["seq is at least 0"] == "critical"
+
+
+def test_uniqueness_is_of_columns_that_are_there():
+    """A contract names only columns of its table."""
+    named = {
+        (name, column)
+        for name, contract in CONTRACTS.items()
+        for rule in contract.rules
+        if isinstance(rule, Unique)
+        for column in rule.columns
+    }
+
+    assert named <= {(name, column) for name, contract in CONTRACTS.items() for column in contract.schema.names}

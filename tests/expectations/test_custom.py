@@ -1,0 +1,109 @@
+"""Expectations of our own say the same on pandas and on Spark."""
+
+import pyarrow as pa
+import pytest
+
+from expectations.checkpoint import Suite, run
+from expectations.suites import to_pandas
+
+ROWS = pa.table(
+    {
+        "outcome": ["ok", "ok", "fail", None],
+        "sent": pa.array([1, 5, 3, 4], pa.int64()),
+        "done": pa.array([2, 4, None, 9], pa.int64()),
+        "weight": pa.array([1, 10, 100, 1000], pa.int64()),
+    }
+)
+
+
+@pytest.fixture(params=["pandas", "spark"])
+def frame(request):
+    """The same rows in either engine."""
+    if request.param == "pandas":
+        return to_pandas(ROWS)
+    return request.getfixturevalue("spark").createDataFrame(ROWS)
+
+
+def validated(frame, tmp_path, *expectations):
+    """The results of expectations on a frame."""
+    return run([Suite("rows", frame, expectations)], tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("where", "rows"),
+    [
+        ([["outcome", "==", "ok"]], [1, 5]),
+        ([["outcome", "!=", "ok"]], [3]),  # a null is not unlike anything, as in SQL
+        ([["outcome", "in", ["ok", "info"]]], [1, 5]),
+        ([["outcome", "not in", ["ok", "info"]]], [3]),
+        ([["outcome", "is null"]], [4]),
+        ([["done", "is not null"], ["outcome", "==", "ok"]], [1, 5]),
+        ([["done", "<", {"column": "sent"}]], [5]),
+        ([["done", "<=", 4]], [1, 5]),
+        ([["done", ">", 8], ["outcome", "==", "ok"]], []),
+    ],
+)
+def test_the_rows_that_satisfy_all_terms_are_counted_and_shown(frame, where, rows, tmp_path):
+    """A comparison with a null is not satisfied; terms are joined by and."""
+    from expectations.custom import ExpectNoRowsWhere
+
+    (result,) = validated(frame, tmp_path, ExpectNoRowsWhere(where=where, show=["sent"]))
+
+    assert result.met is (not rows)
+    assert result.observed.get("element_count", 4) == 4  # Spark says nothing of what is met
+    assert result.observed.get("unexpected_count", 0) == len(rows)
+    assert sorted(row["sent"] for row in result.observed.get("partial_unexpected_list", [])) == rows
+
+
+def test_a_row_counts_as_often_as_its_weight_says(frame, tmp_path):
+    """The count is the sum of the weights, whatever number of rows is shown."""
+    from expectations.custom import ExpectNoRowsWhere
+
+    (result,) = validated(frame, tmp_path, ExpectNoRowsWhere(where=[["sent", ">", 2]], weight_column="weight"))
+
+    assert result.observed["unexpected_count"] == 1110
+
+
+def test_rows_that_weigh_nothing_break_nothing(tmp_path):
+    """Examples of what is counted elsewhere have the weight 0."""
+    from expectations.custom import ExpectNoRowsWhere
+
+    frame = to_pandas(pa.table({"kind": ["a", "b"], "weight": [0, 1]}))
+    light = ExpectNoRowsWhere(where=[["kind", "==", "a"]], weight_column="weight")
+    heavy = ExpectNoRowsWhere(where=[["kind", "==", "b"]], weight_column="weight")
+
+    assert [result.met for result in validated(frame, tmp_path, light, heavy)] == [True, False]
+
+
+def test_nulls_are_named_with_their_columns(frame, tmp_path):
+    """Of several required columns those with nulls are told, each with its count."""
+    from expectations.custom import ExpectColumnsToNotBeNull
+
+    filled, lacking = validated(
+        frame,
+        tmp_path,
+        ExpectColumnsToNotBeNull(columns=["sent", "weight"]),
+        ExpectColumnsToNotBeNull(columns=["sent", "done", "outcome"]),
+    )
+
+    assert filled.met
+    assert not lacking.met
+    assert lacking.observed["details"] == {"done": 1, "outcome": 1}
+
+
+def test_types_are_named_as_arrow_names_them(frame, tmp_path):
+    """One declaration holds in both engines; a column that is missing, of another type or not declared is told."""
+    from expectations.custom import ExpectColumnsToHaveTypes
+
+    types = {"outcome": "string", "sent": "int64", "done": "int64", "weight": "int64"}
+    same, absent, other = validated(
+        frame,
+        tmp_path,
+        ExpectColumnsToHaveTypes(types=types | {"later": "int64"}, optional=["later"]),
+        ExpectColumnsToHaveTypes(types=types | {"later": "int64"}),
+        ExpectColumnsToHaveTypes(types={"outcome": "int32", "sent": "int64", "done": "int64"}),
+    )
+
+    assert same.met
+    assert absent.observed["observed_value"] == "later is missing"
+    assert other.observed["observed_value"] == "outcome is string, not int32; weight is not declared"
