@@ -16,7 +16,7 @@ PINNED = --quiet --python $(PY) --require-hashes
 # a command does not take; the other targets take none.
 GIVEN := $(filter-out PYTHON -*-command-variables-*-,$(foreach name,$(.VARIABLES),$(if $(filter command,$(firstword $(origin $(name)))),$(name))))
 PLIMSOLL = exec ./plimsoll --from-make "$(GIVEN)"
-COMMANDS := demo run scenarios judge import compare nightly capacity known-bugs claims soak fuzz archive doctor up down clean
+COMMANDS := demo run scenarios judge import compare nightly capacity known-bugs claims soak fuzz archive doctor up down spark-cluster clean
 OTHERS := $(filter-out $(COMMANDS),$(or $(MAKECMDGOALS),help))
 $(if $(and $(GIVEN),$(OTHERS)),$(error make $(firstword $(OTHERS)) takes no $(firstword $(GIVEN))=; it takes no variables))
 
@@ -161,6 +161,10 @@ up: $(VENV)/.ready $(if $(findstring postgresql,$(DB)),$(VENV)/.postgres) ## Sta
 .PHONY: down
 down: ## Stop Airflow again
 	@[ ! -x $(PY) ] || $(PLIMSOLL) down
+
+.PHONY: spark-cluster
+spark-cluster: $(VENV)/.ready ## Start a Spark cluster of a master and two workers on this host (STOP=1: end it)
+	@$(PLIMSOLL) spark-cluster
 
 .PHONY: clean
 clean: ## Remove what interrupted runs left behind (ALL=1: of running ones, too)

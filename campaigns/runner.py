@@ -20,7 +20,7 @@ from history.errors import BadInput
 from history.events import EventLog
 from history.results.base import Summary
 from reports.page import write
-from spark.connection import spark_master
+from spark.connection import spark_connection
 from spark.submit import judge
 
 TOGETHER = 12  # runs that one Spark application judges
@@ -43,7 +43,7 @@ def plan(
     Raises:
         BadInput: the settings are wrong, a run of them cannot be had, or another campaign has this name.
     """
-    spark_master(os.environ)  # refused before anything is recorded for it
+    spark_connection(os.environ)  # refused before anything is recorded for it
     if upload_to:
         upload.check(upload_to)
     now = datetime.now(UTC)

@@ -32,7 +32,7 @@ app = typer.Typer(
     epilog="Exit codes: 0 pass, 1 fail, 2 unknown, 3 bad input (nothing was started), 130 interrupted.",
 )
 
-RUN, MANY, SERVE, KEEP = "One run", "Many runs, one question", "Airflow", "Upkeep"
+RUN, MANY, SERVE, KEEP = "One run", "Many runs, one question", "Airflow and Spark", "Upkeep"
 
 
 def command(
@@ -282,7 +282,7 @@ for _name in kinds.names():
     _register(kinds.of(_name))
 
 
-# --- Airflow and upkeep ----------------------------------------------------------------------------
+# --- Airflow, Spark and upkeep ----------------------------------------------------------------------------
 
 
 @command(SERVE, "up --port 9090", runs_java=True)
@@ -311,6 +311,19 @@ def down() -> Outcome:
     from commands.upkeep import stop_airflow
 
     return stop_airflow()
+
+
+@command(SERVE, "spark-cluster", "spark-cluster --stop", name="spark-cluster", runs_java=True)
+def spark_cluster(
+    stop: Annotated[bool, typer.Option("--stop", help="End it, with all of its executors.")] = False,
+) -> Outcome:
+    """Start a Spark cluster on this host: a master and two workers, on addresses of their own.
+
+    To try what judges on a cluster. It needs root, for its network namespaces (docs/spark-cluster.md).
+    """
+    from commands.upkeep import start_spark_cluster, stop_spark_cluster
+
+    return stop_spark_cluster() if stop else start_spark_cluster()
 
 
 @command(KEEP, "doctor --json")
@@ -347,9 +360,9 @@ def archive(
 
 @command(KEEP)
 def clean(
-    all_: Annotated[bool, typer.Option("--all", help="Also end runs that are alive.")] = False,
+    all_: Annotated[bool, typer.Option("--all", help="Also end runs and a Spark cluster that are alive.")] = False,
 ) -> Outcome:
-    """Remove the containers, processes and networks that interrupted runs left behind.
+    """Remove the containers, processes and networks that interrupted runs and Spark clusters left behind.
 
     Recorded runs, results and pages stay.
     """

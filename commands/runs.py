@@ -20,7 +20,7 @@ from history.remote import path_of
 from operators import airflow_home
 from operators.dag_run import run_dag
 from operators.progress import Progress
-from spark.connection import spark_master
+from spark.connection import spark_connection
 
 if TYPE_CHECKING:
     from history.manifest import Origin
@@ -46,7 +46,7 @@ def record_and_judge(
     from clusters.run import experiment  # heavy
 
     parsed = load_scenario(scenario)
-    spark_master(os.environ)  # refused before anything is recorded for it
+    spark_connection(os.environ)  # refused before anything is recorded for it
     experiment.reap()  # what runs that died left behind would take CPU time and addresses from this one
     run = experiment.prepare(
         scenario, kafka=kafka, runtime=runtime, rate=rate, seed=seed, runs=runs, subnet=subnet, lease="process"

@@ -7,7 +7,7 @@ from pathlib import Path
 from clusters.paths import runs_folder
 from commands.outcome import Outcome, print_error, say
 from history.remote import check_reachable, path_of
-from operators import airflow_home, service
+from operators import airflow_home, service, spark_cluster
 
 
 def list_archive(runs: str | Path, *, rebuild: bool) -> Outcome:
@@ -37,11 +37,12 @@ def list_archive(runs: str | Path, *, rebuild: bool) -> Outcome:
 
 
 def remove_leftovers(*, everything: bool) -> Outcome:
-    """Remove what dead runs left, or of all runs, and say of which."""
+    """Remove what dead runs and Spark clusters left, or of all of them, and say of which."""
     from clusters.run import experiment  # heavy
 
     removed = airflow_home.remove_leftovers()  # first: an Airflow that outlived its command would start nodes anew
     removed += experiment.reap(all_runs=everything)
+    removed += spark_cluster.remove_leftovers(everything=everything)
     return Outcome(lines=[f"removed what was left of: {', '.join(removed) or 'no run'}"], facts={"removed": removed})
 
 
@@ -67,3 +68,29 @@ def stop_airflow() -> Outcome:
     """End all of Airflow, if it runs."""
     was_up = service.down()
     return Outcome(lines=["Airflow is down" if was_up else "Airflow was not up"], facts={"was_up": was_up})
+
+
+def start_spark_cluster() -> Outcome:
+    """Start a Spark cluster of this host, unless it runs, and say how to judge there.
+
+    Raises:
+        BadInput: this user or host cannot make network namespaces.
+        HarnessError: it did not come up; nothing of it is left.
+    """
+    spark_cluster.check_possible()
+    say("starting Spark's master and workers … (about 15 s)")
+    cluster = spark_cluster.up()
+    lines = [
+        f"Spark's master: {cluster.master}, its page: {cluster.page} (plimsoll spark-cluster --stop ends it)",
+        f"workers: {', '.join(cluster.worker_addresses)}",
+        f"to judge there: AIRFLOW_CONN_SPARK_DEFAULT={cluster.master} ./plimsoll judge <run>",
+    ]
+    return Outcome(lines=lines, facts=cluster._asdict())
+
+
+def stop_spark_cluster() -> Outcome:
+    """End the Spark cluster of this host, if it runs."""
+    was_up = spark_cluster.down()
+    return Outcome(
+        lines=["Spark's cluster is down" if was_up else "Spark's cluster was not up"], facts={"was_up": was_up}
+    )

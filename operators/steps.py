@@ -16,7 +16,7 @@ from clusters.run.stages import Stage
 from history.errors import BadInput, HarnessError, PlimsollError
 from history.folder import RunFolder
 from operators.connections import ConnectedOperator
-from spark.connection import spark_master
+from spark.connection import spark_connection
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -51,7 +51,7 @@ class PrepareRun(ConnectedOperator):
         from clusters.run import experiment  # heavy: not while a DAG file is parsed
 
         params = asked_params(context)
-        spark_master(os.environ)  # refused before anything is recorded for it
+        spark_connection(os.environ)  # refused before anything is recorded for it
         prepared = params.pop("run_dir", None)
         if prepared is None:
             return str(experiment.prepare(self.scenario, runs=runs_folder(), **params))

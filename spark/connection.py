@@ -1,35 +1,179 @@
-"""Where Airflow's Spark connection says that Spark runs; light, so that it can be refused before anything starts."""
+"""Where Airflow's Spark connection says that Spark runs, and with which settings; light, so that it can be refused
+before anything starts.
+
+Its fields are those of Airflow's own Spark provider. Memory, cores and settings, which the provider's operators take as
+arguments, are further fields of ``extra``, called as spark-submit's options are.
+"""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
 from typing import Any
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 from history.errors import BadInput
 
 _CONNECTION = "AIRFLOW_CONN_SPARK_DEFAULT"
+LOCAL = "local[*]"
+
+# A field of extra → Spark's own name of it, and the masters that it has a meaning for (empty: all).
+FIELDS: dict[str, tuple[str, str]] = {
+    "queue": ("spark.yarn.queue", "yarn"),
+    "namespace": ("spark.kubernetes.namespace", "k8s://"),
+    "principal": ("spark.kerberos.principal", ""),
+    "driver-memory": ("spark.driver.memory", ""),
+    "driver-cores": ("spark.driver.cores", ""),
+    "executor-memory": ("spark.executor.memory", ""),
+    "executor-cores": ("spark.executor.cores", ""),
+    "num-executors": ("spark.executor.instances", ""),
+    "total-executor-cores": ("spark.cores.max", "spark://"),
+}
+# Of the provider, about how it follows an application that it submitted; Plimsoll waits for spark-submit itself.
+_IGNORED = ("rest-scheme", "rest-port", "yarn_resourcemanager_webapp_address")
+_OTHERS = ("deploy-mode", "conf", "spark-binary")
+# How long work may wait while no executor answers the driver.
+EXECUTOR_LIMIT = "spark.plimsoll.executorTimeout"
+NO_EXECUTOR = 4  # the exit code of an application that waited longer
+# What the connection says elsewhere.
+_ELSEWHERE = {"spark.master": "host and port", "spark.submit.deployMode": "the field deploy-mode"}
 
 
-def spark_master(environment: Mapping[str, str]) -> tuple[str, dict[str, str]]:
-    """Master URL and further spark-submit options, from Airflow's Spark connection in the environment, where tasks put
-    one that Airflow stores (``operators.connections``).
+@dataclass(frozen=True)
+class SparkConnection:
+    """A master's URL as spark-submit takes it, ``client`` or ``cluster``, and Spark's settings by their names."""
+
+    master: str = LOCAL
+    deploy_mode: str = "client"
+    conf: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def is_local(self) -> bool:
+        """Whether everything runs in the driver's own process."""
+        return self.master == "local" or self.master.startswith("local[")
+
+
+def spark_connection(environment: Mapping[str, str]) -> SparkConnection:
+    """Airflow's Spark connection of the environment, where tasks put one that Airflow stores
+    (``operators.connections``); without one Spark runs in the driver, on all cores.
+
+    It is JSON or a URI, as Airflow takes both.
 
     Raises:
-        BadInput: the connection is no JSON object of type spark.
+        BadInput: it cannot be read, or asks for what is unknown, contradicts itself, or cannot be done.
     """
     text = environment.get(_CONNECTION)
     if text is None:
-        return "local[*]", {}
+        return SparkConnection()
     try:
-        connection: dict[str, Any] = json.loads(text)
-        kind, host, port = connection["conn_type"], connection["host"], connection.get("port")
-        extra = connection.get("extra") or {}
-        extra = json.loads(extra) if isinstance(extra, str) else extra
-        options = {name: str(extra[name]) for name in ("deploy-mode", "queue", "namespace") if name in extra}
-    except (ValueError, KeyError, TypeError):
-        kind = None
-    if kind != "spark":
-        example = '{"conn_type": "spark", "host": "local[2]"}'
-        raise BadInput(f"{_CONNECTION} must be a JSON object such as {example}, not {text!r}.")
-    return (f"{host}:{port}" if port else host), options
+        kind, host, port, extra = _of_json(text) if text.lstrip().startswith(("{", "[")) else _of_uri(text)
+    except (ValueError, KeyError, TypeError, AttributeError):
+        kind, host, port, extra = "", "", None, {}
+    if kind not in ("spark", "k8s") or not host:
+        example = '{"conn_type": "spark", "host": "spark://10.0.0.1", "port": 7077}'
+        found = f"one of type {kind!r} with host {host!r}" if kind else "what it holds"  # which may be a password
+        raise BadInput(f"{_CONNECTION} must be a Spark connection such as {example}, not {found}.")
+    return _checked(
+        _master(kind, host, port), {name: value for name, value in extra.items() if value not in ("", None)}
+    )
+
+
+def _of_json(text: str) -> tuple[str, str, Any, dict[str, Any]]:
+    connection: dict[str, Any] = json.loads(text)
+    extra = connection.get("extra") or {}
+    extra = json.loads(extra) if isinstance(extra, str) else extra
+    return connection["conn_type"], str(connection["host"]), connection.get("port"), dict(extra)
+
+
+def _of_uri(text: str) -> tuple[str, str, Any, dict[str, Any]]:
+    parts = urlsplit(text)
+    extra: dict[str, Any] = dict(parse_qsl(parts.query, keep_blank_values=True))
+    extra = json.loads(extra["__extra__"]) if "__extra__" in extra else extra
+    if isinstance(extra.get("conf"), str):
+        extra["conf"] = json.loads(extra["conf"])
+    return parts.scheme, unquote(parts.hostname or ""), parts.port, extra
+
+
+def _master(kind: str, host: str, port: Any) -> str:
+    """The master's URL, put together as the provider does: host holds all of it, or the kind is its scheme."""
+    end = f":{port}" if port else ""
+    is_whole = kind == "spark" and ("://" in host or not port)
+    whole = f"{host}{end}" if is_whole else f"{kind}://{host}{end}"
+    scheme, _, rest = whole.partition("://")
+    is_standalone = scheme == "spark" and all(re.fullmatch(r".+:\d+", each) for each in rest.split(","))
+    if not (is_standalone or scheme == "k8s" or re.fullmatch(r"yarn|local(-cluster)?(\[.+\])?", whole)):
+        raise BadInput(
+            f"{_CONNECTION}: {whole} is no Spark master; it is local[*], yarn, spark://<host> with a port such as "
+            "7077, or k8s://https://<host> with a port."
+        )
+    return whole
+
+
+def _checked(master: str, extra: Mapping[str, Any]) -> SparkConnection:
+    known = [*FIELDS, *_OTHERS]
+    if "keytab" in extra:
+        raise BadInput(f"{_CONNECTION}: keytab is not taken; name its file in conf, as spark.kerberos.keytab.")
+    if unknown := sorted(extra.keys() - {*known, *_IGNORED}):
+        near = get_close_matches(unknown[0].replace("_", "-"), known, n=1)
+        hint = f"did you mean {near[0]}?" if near else f"it takes {', '.join(sorted(known))}."
+        raise BadInput(f"{_CONNECTION}: extra has no field {unknown[0]}; {hint}")
+    if extra.get("spark-binary", "spark-submit") != "spark-submit":
+        raise BadInput(
+            f"{_CONNECTION}: spark-binary={extra['spark-binary']}; it is spark-submit, which the installed pyspark has."
+        )
+    conf = _conf(extra.get("conf", {}))
+    for name, (setting, masters) in FIELDS.items():
+        if name not in extra:
+            continue
+        value = _written(name, extra[name])
+        if not master.startswith(masters):
+            raise BadInput(f"{_CONNECTION}: {name}={value} has a meaning for {masters} alone, not for {master}.")
+        if conf.setdefault(setting, value) != value:
+            raise BadInput(
+                f"{_CONNECTION}: {name}={value} contradicts {setting}={conf[setting]} of conf; leave one of them out."
+            )
+    return SparkConnection(master, _deploy_mode(master, extra.get("deploy-mode", "client"), conf), conf)
+
+
+def _conf(told: Any) -> dict[str, str]:
+    if not isinstance(told, dict):
+        raise BadInput(
+            f'{_CONNECTION}: conf must be an object such as {{"spark.executor.memory": "2g"}}, not {told!r}.'
+        )
+    conf = {name: _written(name, value) for name, value in told.items()}
+    for name, value in conf.items():
+        if not name.startswith("spark."):
+            raise BadInput(f"{_CONNECTION}: {name} of conf is none of Spark's settings, which begin with spark.")
+        if name in _ELSEWHERE:
+            raise BadInput(f"{_CONNECTION}: {name} does not belong in conf; set {_ELSEWHERE[name]} of the connection.")
+        if name == EXECUTOR_LIMIT and not re.fullmatch(r"\d+(s|m|min|h)", value):
+            raise BadInput(f"{_CONNECTION}: {name}={value} is no time such as 120s or 5min.")
+    return conf
+
+
+def _written(name: str, value: Any) -> str:
+    """A value as Spark spells it."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str | int | float):
+        return str(value)
+    raise BadInput(f"{_CONNECTION}: {name} must be a text or a number, not {value!r}.")
+
+
+def _deploy_mode(master: str, mode: Any, conf: Mapping[str, str]) -> str:
+    if mode not in ("client", "cluster"):
+        raise BadInput(f"{_CONNECTION}: deploy-mode={mode}; it is client or cluster.")
+    if mode == "cluster" and not master.startswith(("yarn", "k8s://")):
+        raise BadInput(
+            f"{_CONNECTION}: deploy-mode=cluster needs yarn or k8s://, for Spark runs no Python driver on {master}; "
+            "use client."
+        )
+    if mode == "cluster" and "spark.pyspark.python" not in conf:
+        raise BadInput(
+            f"{_CONNECTION}: deploy-mode=cluster needs spark.pyspark.python in conf, a Python on the cluster that has "
+            "all of requirements.lock; only executors are sent what they need."
+        )
+    return str(mode)

@@ -6,12 +6,14 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pyspark
 
@@ -19,15 +21,17 @@ from history.errors import BadInput, HarnessError
 from history.folder import SEAL, RunFolder
 from history.java import spark_java_home
 from history.remote import check_reachable, remove_tree
-from spark.connection import spark_master
+from spark import environment as executor_environment
+from spark.connection import EXECUTOR_LIMIT, NO_EXECUTOR, SparkConnection, spark_connection
 
 ROOT = Path(__file__).parents[1]
+SPARK_HOME = Path(pyspark.__file__).parent
 EXIT_CODES = {"pass": 0, "fail": 1, "unknown": 2}
 # The JVM lives for half a minute; Spark's generated classes overflow the code cache that comes with one tier, and a
 # full one ends all compiling.
 _SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC"
-# From the 129th group on, Spark 4.3.0 sorts instead of hashing, and a set of structs then holds equal ones twice.
-CORRECT = {"spark.sql.execution.useObjectHashAggregateExec": "false"}
+_MASTER_LIMIT_S = 10.0
+SENT = ("spark.archives", "spark.submit.pyFiles")
 _PACKAGES = ("history", "kafka_files", "spark", "expectations")
 
 
@@ -38,19 +42,20 @@ def judge(folders: list[Path]) -> int:
 
     Raises:
         BadInput: a folder is no run folder, or the Spark connection cannot be read.
-        HarnessError: the application ended without a verdict.
+        HarnessError: the master or its executors do not answer, or the application ended without a verdict.
     """
     runs = [RunFolder(folder.resolve()) for folder in folders]
-    for run in runs:
-        check_reachable(run.path)
     if not runs:
         raise BadInput("Say which run folders to judge, for example: plimsoll judge runs/<run id>.")
     for run in runs:
+        check_reachable(run.path)
         if not (run.manifest.is_file() or (run.path / SEAL).is_file()):
             raise BadInput(f"{run.path} is no run folder: it holds neither manifest.json nor {SEAL}.")
+    connection = spark_connection(os.environ)
+    driver_host = driver_address(connection)
     for run in runs:
         remove_tree(run.verdict)  # an old verdict must not outlive a judge that dies
-    _submit([str(run.path) for run in runs])
+    _submit([str(run.path) for run in runs], connection, driver_host)
     verdicts = [_verdict(run) for run in runs]
     for run, verdict in zip(runs, verdicts, strict=True):
         print(f"run: {run.path}\nverdict: {verdict}", flush=True)  # noqa: T201  # what machines read
@@ -65,54 +70,126 @@ def _verdict(run: RunFolder) -> str:
     return str(verdict["verdict"])
 
 
-def _submit(folders: list[str]) -> None:
-    master, options = spark_master(os.environ)
+def _submit(folders: list[str], connection: SparkConnection, driver_host: str | None) -> None:
     with tempfile.TemporaryDirectory(prefix="plimsoll-judge-") as scratch:
+        conf = settings(connection, driver_host, Path(scratch))
         command = [
-            str(Path(pyspark.__file__).parent / "bin" / "spark-submit"),
-            *("--master", master),
-            *(part for name, value in options.items() for part in (f"--{name}", value)),
-            *(part for name, value in _settings(scratch).items() for part in ("--conf", f"{name}={value}")),
-            *([] if master.startswith("local") else ["--py-files", _packed(Path(scratch))]),
-            str(ROOT / "spark" / "job.py"),
+            str(SPARK_HOME / "bin" / "spark-submit"),
+            *("--master", connection.master, "--deploy-mode", connection.deploy_mode),
+            *("--load-spark-defaults", "--properties-file", str(_written(conf, Path(scratch)))),
+            str(ROOT / "spark" / ("job.py" if connection.is_local else "cluster_job.py")),
             *folders,
         ]
-        environment = {
-            **os.environ,
-            "JAVA_HOME": str(spark_java_home()),
-            "PYSPARK_PYTHON": sys.executable,
-            "PYSPARK_DRIVER_PYTHON": sys.executable,
-            "PYTHONPATH": str(ROOT),
-            "SPARK_LOCAL_IP": os.environ.get("SPARK_LOCAL_IP", "127.0.0.1") if master.startswith("local") else "",
-            "GX_ANALYTICS_ENABLED": "false",
-        }
-        with _own_group(command, environment) as process:
+        with _own_group(command, _environment(connection, scratch)) as process:
             code = process.wait()
+    if code == NO_EXECUTOR:
+        raise HarnessError(_no_executor(connection.master, conf))
     if code:
-        raise HarnessError(f"spark-submit on {master} ended with exit code {code}; its messages are above.")
+        raise HarnessError(f"spark-submit on {connection.master} ended with exit code {code}; its messages are above.")
 
 
-def _settings(scratch: str) -> dict[str, str]:
-    logging = (ROOT / "spark" / "log4j2.properties").as_uri()
+def _written(conf: Mapping[str, str], scratch: Path) -> Path:
+    """The settings as a file that only its owner can read: some are secrets, and everyone reads command lines."""
+    lines = [f"{name}={value}".replace("\\", r"\\").replace("\n", r"\n") for name, value in conf.items()]
+    path = scratch / "spark.properties"
+    path.touch(mode=0o600)
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def _no_executor(master: str, conf: Mapping[str, str]) -> str:
+    address = conf.get("spark.driver.host") or os.environ.get("SPARK_LOCAL_IP") or socket.gethostname()
+    return (
+        f"No executor of {master} answered the driver at {address} for {conf[EXECUTOR_LIMIT]}: the workers' hosts must "
+        "reach that address (spark.driver.host in the connection's conf names another) and have cores and memory free "
+        f"({EXECUTOR_LIMIT} there is how long to wait); the workers' logs say how each executor ended."
+    )
+
+
+def _environment(connection: SparkConnection, scratch: str) -> dict[str, str]:
+    """What spark-submit and the driver are started with; the caller's own variables of Spark stay."""
+    ours = {} if "spark.local.dir" in connection.conf else {"SPARK_LOCAL_DIRS": scratch}
+    if connection.is_local:
+        ours["SPARK_LOCAL_IP"] = "127.0.0.1"
     return {
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.driver.memory": "2g",
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={logging} {_SHORT_LIVED}",
-        "spark.local.dir": scratch,
-        "spark.sql.warehouse.dir": f"{scratch}/warehouse",
-        "spark.sql.shuffle.partitions": "2",
-        "spark.sql.session.timeZone": "UTC",
-        "spark.sql.adaptive.enabled": "false",
-        "spark.sql.codegen.wholeStage": "false",  # compiling costs more than these rows
-        "spark.sql.codegen.cache.maxEntries": "10000",  # what one run had compiled serves the next
-        **CORRECT,
-        "spark.sql.execution.arrow.pyspark.enabled": "true",
+        **ours,
+        **os.environ,
+        "JAVA_HOME": str(spark_java_home()),
+        "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_DRIVER_PYTHON": sys.executable,
+        "PYTHONPATH": str(ROOT),
+        "GX_ANALYTICS_ENABLED": "false",
     }
 
 
-def _packed(scratch: Path) -> str:
-    """The packages that executors on other machines need, as one archive."""
+def settings(connection: SparkConnection, driver_host: str | None, scratch: Path) -> dict[str, str]:
+    """All of Spark's settings: the connection's, and ours where it says nothing.
+
+    Files that executors are sent add up.
+    """
+    logging = f"-Dlog4j2.configurationFile={(ROOT / 'spark' / 'log4j2.properties').as_uri()}"
+    here = connection.deploy_mode == "client"
+    ours = {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.memory": "2g",
+        "spark.driver.extraJavaOptions": f"{logging} {_SHORT_LIVED}" if here else _SHORT_LIVED,
+    }
+    if not connection.is_local:
+        ours |= _of_cluster(connection, driver_host, scratch)
+    sent = {name: f"{ours[name]},{connection.conf[name]}" for name in SENT if name in ours and name in connection.conf}
+    return {**ours, **connection.conf, **sent}
+
+
+def _of_cluster(connection: SparkConnection, driver_host: str | None, scratch: Path) -> dict[str, str]:
+    """What executors on other hosts need: the driver's address, a Python with its libraries, the project's code."""
+    conf = {EXECUTOR_LIMIT: "120s", "spark.submit.pyFiles": _packages(scratch)}
+    if driver_host:
+        conf["spark.driver.host"] = driver_host
+    if connection.deploy_mode == "client":
+        conf["spark.pyspark.driver.python"] = sys.executable
+    if "spark.pyspark.python" not in connection.conf:
+        conf["spark.pyspark.python"] = executor_environment.PYTHON
+        conf["spark.archives"] = f"{executor_environment.packed()}#{executor_environment.NAME}"
+    return conf
+
+
+def driver_address(connection: SparkConnection) -> str | None:
+    """The address of this host from which it reaches the master: there executors, who are near the master, find the
+    driver. None where Spark is to choose: in one process, on YARN, or where the user has chosen.
+
+    Raises:
+        HarnessError: no master answers.
+    """
+    places = _places(connection.master)
+    if not places or connection.deploy_mode == "cluster":
+        return None
+    refused = []
+    for host, port in places:
+        try:
+            with socket.create_connection((host, port), timeout=_MASTER_LIMIT_S) as connected:
+                chosen = "spark.driver.host" in connection.conf or "SPARK_LOCAL_IP" in os.environ
+                return None if chosen else str(connected.getsockname()[0])
+        except OSError as error:
+            refused.append(f"{host}:{port}: {error}")
+    raise HarnessError(
+        f"Spark's master {connection.master} does not answer ({'; '.join(refused)}); start it, or correct the "
+        "connection spark_default."
+    )
+
+
+def _places(master: str) -> list[tuple[str, int]]:
+    """Host and port of a standalone master, of each where there are several, or of Kubernetes' API server."""
+    scheme, _, rest = master.partition("://")
+    if scheme == "k8s":
+        url = urlsplit(rest if "://" in rest else f"https://{rest}")
+        return [(url.hostname or "", url.port or (80 if url.scheme == "http" else 443))]
+    parts = [place.rpartition(":") for place in rest.split(",")] if scheme == "spark" else []
+    return [(host.strip("[]"), int(port)) for host, _, port in parts]
+
+
+def _packages(scratch: Path) -> str:
+    """The packages of this project that executors import, as one archive."""
     source = scratch / "packages"
     for package in _PACKAGES:
         shutil.copytree(ROOT / package, source / package, ignore=shutil.ignore_patterns("__pycache__"))

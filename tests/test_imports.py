@@ -59,7 +59,10 @@ ROOMS = {
 }
 EVERY_ROOM = [(folder, room) for folder, rooms in ROOMS.items() for room in rooms]
 BESIDE = {"clusters": {"paths", "waiting"}, "spark": set()}
-ABOVE = {"clusters": set(), "spark": {"connection", "describe", "job", "partition_judge", "run_judge", "submit"}}
+ABOVE = {
+    "clusters": set(),
+    "spark": {"cluster_job", "connection", "describe", "environment", "job", "partition_judge", "run_judge", "submit"},
+}
 
 
 def imports(source: str) -> Iterator[str]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import shutil
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -21,12 +23,12 @@ from commands.app import app
 from commands.main import main, variables_of
 from history.errors import BadInput, HarnessError
 from history.folder import RunFolder
-from operators import airflow_home
+from operators import airflow_home, spark_cluster
 
 COMMANDS = {
     *("run", "judge", "import", "scenarios"),
     *("compare", "nightly", "capacity", "known-bugs", "claims", "soak", "fuzz"),
-    *("up", "down", "doctor", "archive", "clean"),
+    *("up", "down", "spark-cluster", "doctor", "archive", "clean"),
 }
 RUN = ["run", "steady", "--kafka", "3.9.1"]
 
@@ -274,9 +276,10 @@ def test_a_flag_is_set_by_one(
     calls: list[bool] = []
     monkeypatch.setattr(experiment, "reap", lambda *, all_runs: calls.append(all_runs) or [])
     monkeypatch.setattr(airflow_home, "remove_leftovers", list)
+    monkeypatch.setattr(spark_cluster, "remove_leftovers", lambda *, everything: calls.append(everything) or [])
 
     assert make(monkeypatch, capsys, "clean", ALL=value) == (0, "")
-    assert calls == [everything]
+    assert calls == [everything, everything]
 
 
 def test_every_parameter_is_a_variable() -> None:
@@ -314,6 +317,7 @@ def test_clean_spares_live_runs_unless_told_otherwise(
     """Homes of commands that are gone go, too."""
     calls: list[bool] = []
     monkeypatch.setattr(experiment, "reap", lambda *, all_runs: calls.append(all_runs) or ["old-run"])
+    monkeypatch.setattr(spark_cluster, "remove_leftovers", lambda *, everything: calls.append(everything) or ["old"])
     monkeypatch.setattr(airflow_home, "HOMES", tmp_path)
     for name in ("gone", "live"):
         (tmp_path / "runs" / name).mkdir(parents=True)
@@ -321,9 +325,28 @@ def test_clean_spares_live_runs_unless_told_otherwise(
     with locked(tmp_path / "runs" / "live" / "lock"):
         assert main(arguments) == 0
 
-    assert calls == [everything]
-    assert capsys.readouterr().out == "removed what was left of: gone/airflow, old-run\n"
+    assert calls == [everything, everything]
+    assert capsys.readouterr().out == "removed what was left of: gone/airflow, old-run, old\n"
     assert [home.name for home in (tmp_path / "runs").iterdir()] == ["live"]
+
+
+@pytest.mark.parametrize(
+    ("user", "command", "sentence"),
+    [(1000, "/usr/sbin/ip", "needs root, for its network namespaces; use sudo"), (0, None, r"needs the command ip \(")],
+)
+def test_a_spark_cluster_is_refused_where_it_cannot_be(
+    user: int,
+    command: str | None,
+    sentence: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Without root, or without iproute2; nothing is started."""
+    monkeypatch.setattr(os, "geteuid", lambda: user)
+    monkeypatch.setattr(shutil, "which", lambda name: command)
+
+    assert main(["spark-cluster"]) == 3
+    assert re.search(sentence, capsys.readouterr().err)
 
 
 # --- a closed terminal ---------------------------------------------------------------------------

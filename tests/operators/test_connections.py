@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 
 import pytest
@@ -10,7 +11,7 @@ from airflow.sdk.exceptions import AirflowNotFoundException
 
 from history.errors import BadInput
 from operators.connections import use_connections
-from spark.connection import spark_master
+from spark.connection import SparkConnection, spark_connection
 
 
 def stored(monkeypatch: pytest.MonkeyPatch, *connections: Connection) -> None:
@@ -27,14 +28,16 @@ def stored(monkeypatch: pytest.MonkeyPatch, *connections: Connection) -> None:
 
 
 def test_a_stored_connection_says_where_spark_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Master and options, as one in the environment would."""
+    """Master, memory and settings, as one in the environment would."""
+    extra = {"executor-memory": "3g", "conf": {"spark.cores.max": 4}}
     spark = Connection(
-        conn_id="spark_default", conn_type="spark", host="spark://far", port=7077, extra='{"deploy-mode": "client"}'
+        conn_id="spark_default", conn_type="spark", host="spark://far", port=7077, extra=json.dumps(extra)
     )
     stored(monkeypatch, spark)
     use_connections()
 
-    assert spark_master(os.environ) == ("spark://far:7077", {"deploy-mode": "client"})
+    conf = {"spark.executor.memory": "3g", "spark.cores.max": "4"}
+    assert spark_connection(os.environ) == SparkConnection("spark://far:7077", "client", conf)
     assert "DOCKER_HOST" not in os.environ
 
 
@@ -57,7 +60,7 @@ def test_without_connections_everything_stays_as_it_is(monkeypatch: pytest.Monke
     stored(monkeypatch)
     use_connections()
     assert os.environ == {}
-    assert spark_master(os.environ) == ("local[*]", {})
+    assert spark_connection(os.environ).master == "local[*]"
 
     stored(monkeypatch, Connection(conn_id="docker_default", conn_type="docker"))
     with pytest.raises(BadInput, match="docker_default has no host"):

@@ -1,36 +1,164 @@
-"""Where Spark runs."""
+"""Where Spark runs, and with which settings."""
+
+import json
 
 import pytest
 
 from history.errors import BadInput
-from spark.connection import spark_master
+from spark.connection import SparkConnection, spark_connection
+
+STANDALONE = {"conn_type": "spark", "host": "spark://10.0.0.1", "port": 7077}
+KUBERNETES = {"conn_type": "spark", "host": "k8s://https://10.0.0.1", "port": 6443}
+YARN = {"conn_type": "spark", "host": "yarn"}
+
+
+def read(connection, **extra):
+    """What Airflow's connection comes to, as JSON or as the text of its variable."""
+    text = connection if isinstance(connection, str) else json.dumps(connection | ({"extra": extra} if extra else {}))
+    return spark_connection({"AIRFLOW_CONN_SPARK_DEFAULT": text})
 
 
 def test_the_master_is_local_by_default():
     """Without a connection Spark runs here, on all cores."""
-    assert spark_master({}) == ("local[*]", {})
+    assert spark_connection({}) == SparkConnection("local[*]", "client", {})
+    assert spark_connection({}).is_local
 
 
-def test_the_master_comes_from_airflows_connection():
-    """Host, port and the known extras of the Spark connection are taken."""
-    text = (
-        '{"conn_type": "spark", "host": "spark://10.0.0.1", "port": 7077, "extra": {"deploy-mode": "client", "x": 1}}'
+@pytest.mark.parametrize(
+    ("connection", "master"),
+    [
+        (STANDALONE, "spark://10.0.0.1:7077"),
+        ({"conn_type": "spark", "host": "spark://10.0.0.1:7077,10.0.0.2:7077"}, "spark://10.0.0.1:7077,10.0.0.2:7077"),
+        ({"conn_type": "spark", "host": "10.0.0.1", "port": 7077}, "spark://10.0.0.1:7077"),
+        ({"conn_type": "spark", "host": "local[2]"}, "local[2]"),
+        (YARN, "yarn"),
+        (KUBERNETES, "k8s://https://10.0.0.1:6443"),
+        ({"conn_type": "k8s", "host": "https://10.0.0.1", "port": 6443}, "k8s://https://10.0.0.1:6443"),
+        ("spark://10.0.0.1:7077", "spark://10.0.0.1:7077"),
+        ("spark://yarn", "yarn"),
+        ("k8s://https%3A%2F%2F10.0.0.1:6443", "k8s://https://10.0.0.1:6443"),
+    ],
+)
+def test_the_master_is_put_together_as_airflows_provider_does(connection, master):
+    """Host and port, or the type of the connection as a scheme; JSON or a URI."""
+    assert read(connection).master == master
+
+
+@pytest.mark.parametrize(
+    ("master", "is_local"), [("local", True), ("local[4,2]", True), ("local-cluster[2,1,1024]", False), ("yarn", False)]
+)
+def test_one_process_is_told_from_a_cluster(master, is_local):
+    """Spark's own local-cluster starts executors, too."""
+    assert SparkConnection(master).is_local == is_local
+
+
+def test_fields_become_sparks_settings():
+    """Those of Airflow's provider and of spark-submit, by Spark's own names; values as Spark spells them."""
+    conf = {"spark.eventLog.enabled": True, "spark.task.cpus": 1}
+    connection = read(
+        STANDALONE,
+        **{"deploy-mode": "client", "executor-memory": "3g", "executor-cores": 2, "total-executor-cores": 4},
+        **{"driver-memory": "1g", "conf": conf},
     )
 
-    assert spark_master({"AIRFLOW_CONN_SPARK_DEFAULT": text}) == ("spark://10.0.0.1:7077", {"deploy-mode": "client"})
+    assert connection.conf == {
+        "spark.executor.memory": "3g",
+        "spark.executor.cores": "2",
+        "spark.cores.max": "4",
+        "spark.driver.memory": "1g",
+        "spark.eventLog.enabled": "true",
+        "spark.task.cpus": "1",
+    }
+
+
+def test_queue_and_namespace_are_of_one_master_each():
+    """Kubernetes' namespace is a setting: spark-submit has no such option."""
+    assert read(YARN, queue="night").conf == {"spark.yarn.queue": "night"}
+    assert read(KUBERNETES, namespace="kafka").conf == {"spark.kubernetes.namespace": "kafka"}
+
+
+def test_a_connection_that_airflows_form_made_is_taken():
+    """Its empty fields say nothing, and what is about the provider's own watching does not matter."""
+    form = {"queue": "", "deploy-mode": "client", "spark-binary": "spark-submit", "namespace": "", "rest-port": "6066"}
+
+    assert read(STANDALONE, **form) == SparkConnection("spark://10.0.0.1:7077", "client", {})
+
+
+def test_fields_of_a_uri_are_read():
+    """One by one, or as Airflow writes them all."""
+    named = read("spark://10.0.0.1:7077?executor-memory=2g")
+    whole = read("spark://10.0.0.1:7077?__extra__=%7B%22conf%22%3A+%7B%22spark.executor.memory%22%3A+%222g%22%7D%7D")
+
+    assert named == whole
+    assert named.conf == {"spark.executor.memory": "2g"}
+
+
+def test_a_driver_on_the_cluster_needs_a_python_there():
+    """On YARN and Kubernetes it may run there, with a Python that the user names."""
+    there = {"conf": {"spark.pyspark.python": "/opt/plimsoll/bin/python"}}
+
+    assert read(YARN, **{"deploy-mode": "cluster", **there}).deploy_mode == "cluster"
+    with pytest.raises(BadInput, match=r"needs spark\.pyspark\.python in conf"):
+        read(YARN, **{"deploy-mode": "cluster"})
 
 
 @pytest.mark.parametrize(
     "text",
     [
-        "spark://host:7077",
+        "http://host:7077",
         '{"conn_type": "http", "host": "x"}',
         '{"conn_type": "spark"}',
-        '{"conn_type": "spark", "host": "x", "extra": "{"}',
+        '{"conn_type": "spark", "host": "yarn", "extra": "{"}',
         "[]",
+        "spark://[",
     ],
 )
 def test_another_connection_is_refused(text):
-    """What is no Spark connection in JSON is refused with an example."""
-    with pytest.raises(BadInput, match="must be a JSON object such as"):
-        spark_master({"AIRFLOW_CONN_SPARK_DEFAULT": text})
+    """What is no Spark connection is refused with an example."""
+    with pytest.raises(BadInput, match="must be a Spark connection such as"):
+        read(text)
+
+
+def test_a_refusal_keeps_passwords_to_itself():
+    """Of a connection of another type, type and host are told."""
+    with pytest.raises(BadInput, match="not one of type 'http' with host 'far'") as refused:
+        read({"conn_type": "http", "host": "far", "password": "hunter2"})
+    assert "hunter2" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("connection", "extra", "says"),
+    [
+        ({"conn_type": "spark", "host": "spark://10.0.0.1"}, {}, "spark://10.0.0.1 is no Spark master"),
+        ({"conn_type": "spark", "host": "far"}, {}, "far is no Spark master"),
+        (STANDALONE, {"executor_memory": "2g"}, "no field executor_memory; did you mean executor-memory?"),
+        (STANDALONE, {"colour": "red"}, "no field colour; it takes conf, deploy-mode"),
+        (STANDALONE, {"namespace": "kafka"}, "has a meaning for k8s:// alone, not for spark://10.0.0.1:7077"),
+        (YARN, {"total-executor-cores": 4}, "has a meaning for spark:// alone, not for yarn"),
+        (STANDALONE, {"deploy-mode": "remote"}, "deploy-mode=remote; it is client or cluster"),
+        (STANDALONE, {"deploy-mode": "cluster"}, "Spark runs no Python driver on spark://10.0.0.1:7077"),
+        (STANDALONE, {"spark-binary": "spark3-submit"}, "it is spark-submit"),
+        (STANDALONE, {"keytab": "cGxpbXNvbGw="}, "in conf, as spark.kerberos.keytab"),
+        (STANDALONE, {"executor-cores": [2]}, r"executor-cores must be a text or a number, not \[2\]"),
+        (STANDALONE, {"conf": "spark.task.cpus=1"}, "conf must be an object"),
+        (STANDALONE, {"conf": {"executor.memory": "2g"}}, "is none of Spark's settings"),
+        (STANDALONE, {"conf": {"spark.master": "yarn"}}, "set host and port of the connection"),
+        (STANDALONE, {"conf": {"spark.plimsoll.executorTimeout": "long"}}, "is no time such as 120s"),
+        (
+            STANDALONE,
+            {"executor-memory": "2g", "conf": {"spark.executor.memory": "3g"}},
+            "executor-memory=2g contradicts spark.executor.memory=3g",
+        ),
+    ],
+)
+def test_what_is_unknown_or_contradicts_itself_is_refused(connection, extra, says):
+    """In one sentence with the value, before anything starts."""
+    with pytest.raises(BadInput, match=says):
+        read(connection, **extra)
+
+
+def test_the_same_said_twice_is_no_contradiction():
+    """A field and its setting of the same value."""
+    twice = {"executor-memory": "2g", "conf": {"spark.executor.memory": "2g"}}
+
+    assert read(STANDALONE, **twice).conf["spark.executor.memory"] == "2g"
