@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from campaigns import runner
+from campaigns import runner, upload
 from campaigns.campaign import CampaignFolder
 from campaigns.claims import campaign as claims
 from campaigns.places import Places
@@ -47,6 +47,19 @@ def test_what_no_run_can_have_is_refused_before_the_first(places: Places, checke
 
     assert sorted(set(checked)) == [("steady", "3.9.0", "docker"), ("steady", "9.9.9", "docker")]
     assert not places.site.exists()
+
+
+@pytest.mark.usefixtures("checked")
+def test_where_runs_are_uploaded_to_is_asked_before_the_first(places: Places, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A place that is no store is refused and nothing is written; one that is stays the campaign's."""
+    with pytest.raises(BadInput, match="UPLOAD=elsewhere is no URL"):
+        runner.plan("compare", SETTINGS, name="c", seed=1, places=places, upload_to="elsewhere")
+    assert not places.site.exists()
+
+    monkeypatch.setattr(upload, "check_reachable", lambda _: None)
+    runner.plan("compare", SETTINGS, name="c", seed=1, places=places, upload_to="s3://bucket/x")
+    again = runner.plan("compare", SETTINGS, name="c", seed=None, places=places)
+    assert str(upload.target_of(again)) == "s3://bucket/x"
 
 
 @pytest.mark.usefixtures("checked")

@@ -1,11 +1,13 @@
 """Run folders in an object store: judged, published and refused as those of this machine are, on a real S3 server."""
 
+import re
 import shutil
 
 import pytest
 
 from bench.folders import plan_of, write
 from campaigns.site import publish
+from campaigns.upload import upload_sealed
 from claims.recording import open_recording
 from commands.main import main
 from commands.outcome import BAD_INPUT
@@ -88,6 +90,21 @@ def test_the_page_is_written_into_the_store(judged, recorded, server, tmp_path):
     assert (path_of(f"{server.bucket}/site") / PLOTLY).is_file()
     rows = archive.read(path_of(f"{server.bucket}/archive"))
     assert rows == archive.read(tmp_path / "archive") != []
+
+
+def test_the_archive_is_listed_and_built_anew_in_the_store(judged, server, capsys):
+    """From the run folders there, and the page over everything is beside them."""
+    assert main(["archive", "--rebuild", "--runs", f"{server.bucket}/runs"]) == 0
+    assert re.match(r"x +\S+ +fail ", capsys.readouterr().out)
+    assert path_of(f"{server.bucket}/site/index.html").is_file()
+
+
+def test_a_run_is_uploaded_once(recorded, server):
+    """Sealed as it is here; the second time it is there."""
+    target = path_of(f"{server.bucket}/uploaded/runs/x")
+    assert upload_sealed(recorded, target)
+    assert RunFolder(target).check_seal() == []
+    assert not upload_sealed(recorded, target)
 
 
 def test_claims_read_the_same_recording(judged, recorded):
