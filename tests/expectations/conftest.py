@@ -13,9 +13,9 @@ from tests.expectations.summaries import judged
 __all__ = ["judged"]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def spark():
-    """A local session with one core and one shuffle partition."""
+    """A local session with one core and one shuffle partition; other tests end all processes below them."""
     os.environ |= {"JAVA_HOME": str(spark_java_home()), "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
     settings = {
         "spark.ui.enabled": "false",

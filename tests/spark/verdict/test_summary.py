@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from expectations.suites import Outcome, outcome
+from expectations.checkpoint import Result
+from expectations.suites import EVIDENCE, Outcome, outcome
 from spark.checks import cases, invariants
 from spark.checks.account import FATES
 from spark.checks.anomalies import SEVERITY
@@ -92,7 +93,8 @@ def test_an_invariant_that_checked_nothing_makes_the_verdict_unknown(name):
         rows = [invariants.row(name, tallied, None)]
         _, lacking = evidence.undecided(rows)
         missing = [lacking] if lacking else []
-        return judged(outcome([("missing", "critical", not missing)]).verdict, invariants=rows, missing=missing)
+        found = outcome([Result(EVIDENCE, "complete", "critical", not missing, {})])
+        return judged(found.verdict, invariants=rows, missing=missing)
 
     nothing = concluded(Tally())
     why = f"{name} is undecided: nothing that was recorded could be checked."
