@@ -148,17 +148,19 @@ def _retrieve(organisation: str, module: str, version: str, folder: Path) -> Non
     if pyspark is None or pyspark.origin is None:
         raise HarnessError("pyspark, whose Ivy fetches the jars, is not installed; run `make setup`.")
     (ivy,) = (Path(pyspark.origin).parent / "jars").glob("ivy-*.jar")
-    done = subprocess.run(
-        [
-            *(java_of().command, *_trusted(), "-jar", str(ivy)),
-            *("-dependency", organisation, module, version, "-confs", "default"),
-            *("-cache", str(CACHE / "ivy"), "-retrieve", f"{folder}/[artifact]-[revision](-[classifier]).[ext]"),
-        ],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if half := _without_pom(CACHE / "ivy"):
+    with locked(CACHE / ".ivy.lock"):  # what another fetch has half done looks like a pom that did not arrive
+        done = subprocess.run(
+            [
+                *(java_of().command, *_trusted(), "-jar", str(ivy)),
+                *("-dependency", organisation, module, version, "-confs", "default"),
+                *("-cache", str(CACHE / "ivy"), "-retrieve", f"{folder}/[artifact]-[revision](-[classifier]).[ext]"),
+            ],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        half = _without_pom(CACHE / "ivy")
+    if half:
         raise HarnessError(f"The pom of {', '.join(half)} did not arrive from Maven Central; try again.")
     if done.returncode == 0 and list(folder.glob(f"{module}-{version}.jar")):
         return

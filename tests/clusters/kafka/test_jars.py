@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
@@ -84,6 +86,29 @@ def test_jars_are_fetched_once(ivy: list[list[str]], tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("ivy")
+def test_two_versions_are_fetched_one_after_the_other(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """They share Ivy's cache: while one is under way the other waits, and none is left waiting."""
+    under_way: list[str] = []
+    most = 0
+
+    def run(command: list[str], **_: Any) -> subprocess.CompletedProcess[str]:
+        nonlocal most
+        under_way.append(command[-1])
+        most = max(most, len(under_way))
+        never.wait(0.2)  # time for the other one to begin
+        under_way.pop()
+        return subprocess.CompletedProcess(command, 1, "", "Server access error")
+
+    never = Event()
+    monkeypatch.setattr(jars, "CACHE", tmp_path)
+    monkeypatch.setattr(jars, "java_of", lambda: A_JAVA)
+    monkeypatch.setattr(subprocess, "run", run)
+    with ThreadPoolExecutor() as pool:
+        fetches = [pool.submit(kafka_jars, version) for version in ("3.9.1", "4.3.1")]
+        assert [type(fetch.exception()) for fetch in fetches] == [HarnessError] * 2
+    assert most == 1
+
+
 def test_a_pom_that_did_not_arrive_is_asked_for_again(tmp_path: Path) -> None:
     """Ivy keeps a module of its own making in its place, without dependencies; others in its cache are let be."""
     module = tmp_path / "ivy" / "org.apache.kafka" / "kafka_2.13"
