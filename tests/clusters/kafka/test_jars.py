@@ -85,7 +85,6 @@ def test_jars_are_fetched_once(ivy: list[list[str]], tmp_path: Path) -> None:
     assert sorted(path.name for path in folder.parent.iterdir()) == [".3.9.1.lock", "3.9.1"]
 
 
-@pytest.mark.usefixtures("ivy")
 def test_two_versions_are_fetched_one_after_the_other(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """They share Ivy's cache: while one is under way the other waits, and none is left waiting."""
     under_way: list[str] = []
@@ -109,6 +108,7 @@ def test_two_versions_are_fetched_one_after_the_other(monkeypatch: pytest.Monkey
     assert most == 1
 
 
+@pytest.mark.usefixtures("ivy")
 def test_a_pom_that_did_not_arrive_is_asked_for_again(tmp_path: Path) -> None:
     """Ivy keeps a module of its own making in its place, without dependencies; others in its cache are let be."""
     module = tmp_path / "ivy" / "org.apache.kafka" / "kafka_2.13"
