@@ -25,7 +25,8 @@ def gap_limit_ns(probe_hz: float) -> int:
 
 
 def timeline_replicas(evidence: PartitionEvidence, probe_hz: float) -> pa.Table:
-    """HW and LEO of every replica: first and last sample of each bucket of time, every fall, change of epoch and gap.
+    """HW and LEO of every replica: first and last sample of each bucket of time, both sides of every fall and change of
+    epoch, and every gap.
 
     Within a bucket a series only grows between the points that are kept, so a plot of them hides no change. A gap
     is a row of nulls after the last sample before it (or at the first probe that went unanswered). Observation began
@@ -71,6 +72,7 @@ def _kept(own: Samples, from_ns: int, to_ns: int, limit_ns: int) -> Bools:
     turned[1:] = (epoch != before) & (epoch != NULL) & (before != NULL)
     turned[1:] |= (own.hw[1:] < own.hw[:-1]) | (own.leo[1:] < own.leo[:-1])
     kept: Bools = begins | ends | turned
+    kept[:-1] |= turned[1:]  # from where it fell: a log end that grew and was cut within a bucket shows
     kept |= np.diff(t_ns, append=to_ns) > limit_ns
     kept |= np.diff(t_ns, prepend=from_ns) > limit_ns
     return kept

@@ -51,6 +51,15 @@ def test_many_samples_become_few_and_no_fall_is_hidden():
     assert found[-1][1:] == (5999, 5999)
 
 
+def test_a_log_end_that_grew_and_was_cut_within_a_bucket_shows():
+    """It reached 9,000 and was cut to 5,001 a sample later; drawn without the first, nothing would have been cut."""
+    literal = [sample(1, n * MS, 0, 9_000 if n == 5_000 else n) for n in range(10_000)]
+    found = series(*literal)
+
+    assert {(5_001, 0, 9_000), (5_002, 0, 5_001)} <= set(found)
+    assert (5_000, 0, 4_999) not in found
+
+
 def test_a_change_of_the_epoch_is_kept():
     """The one sample of a bucket's middle in which the epoch is another; one that names no epoch changes nothing."""
     literal = [sample(1, n * MS, n, n, epoch=int(n >= 5003)) for n in range(10_000)]
