@@ -13,7 +13,7 @@ from tests.expectations.summaries import judged
 __all__ = ["judged"]
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def spark():
     """A local session with one core and one shuffle partition; other tests end all processes below them."""
     os.environ |= {"JAVA_HOME": str(spark_java_home()), "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}

@@ -53,11 +53,11 @@ def test_many_samples_become_few_and_no_fall_is_hidden():
 
 def test_a_log_end_that_grew_and_was_cut_within_a_bucket_shows():
     """It reached 9,000 and was cut to 5,001 a sample later; drawn without the first, nothing would have been cut."""
-    literal = [sample(1, n * MS, 0, 9_000 if n == 5_000 else n) for n in range(10_000)]
-    found = series(*literal)
+    literal = [sample(1, n * MS, 0, 9_000 if n == 5_005 else n) for n in range(10_000)]
+    grown = [row | {"log_end_offset": n} for n, row in enumerate(literal)]
 
-    assert {(5_001, 0, 9_000), (5_002, 0, 5_001)} <= set(found)
-    assert (5_000, 0, 4_999) not in found
+    assert {(5_006, 0, 9_000), (5_007, 0, 5_006)} <= set(series(*literal))
+    assert not {(5_006, 0, 5_005), (5_007, 0, 5_006)} & set(series(*grown))
 
 
 def test_a_change_of_the_epoch_is_kept():
