@@ -97,13 +97,14 @@ def _operation(line: Line, row: dict[str, Any]) -> Operation:
         line.refuse(f"type must be one of {', '.join(TYPES)}, not {kind!r}.")
     if f not in FUNCTIONS:
         line.refuse(f"f must be one of {', '.join(FUNCTIONS)}, not {f!r}.")
+    index = line.integer(line.field(row, "index"), "index")
     operation = Operation(
         line=line,
-        index=line.integer(line.field(row, "index"), "index"),
+        index=index,
         process=str(line.scalar(process, "process")),
         type=kind,
         f=f,
-        time_ns=line.integer(line.field(row, "time"), "time"),
+        time_ns=line.integer(row.get("time", index), "time"),
         error=None if row.get("error") is None else str(row["error"]),
     )
     if f in DATA:

@@ -150,6 +150,17 @@ def test_only_transactions_that_send_make_a_process_transactional(read):
     assert history.transactional == {"1"}
 
 
+def test_operations_without_a_time_are_judged_by_their_order(tmp_path):
+    """The index stands for the time; a time that is there counts."""
+    told = [{"index": n, **send(1, "ok", ("x", n, n))} for n in range(2)]
+    file = tmp_path / "history.jsonl"
+    file.write_text("".join(json.dumps(each) + "\n" for each in told))
+
+    assert [each.done_ns for each in operations.read([file]).sends] == [0, 1]
+    file.write_text(json.dumps(told[0] | {"time": 70}) + "\n")
+    assert [each.done_ns for each in operations.read([file]).sends] == [70]
+
+
 GOOD = {"index": 0, "process": 1, "type": "ok", "f": "send", "time": 0}
 MOP = {"op": "send", "key": "x", "offset": 0, "value": 1}
 
