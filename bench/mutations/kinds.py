@@ -439,11 +439,14 @@ def high_watermark_never_reached_epoch(run: Recording) -> str:
     """A new leader's high watermark stayed below the start of its epoch."""
     if run.manifest.mode == "zookeeper":  # no state of this recording lasts longer than an eviction may take there
         raise NoPlaceError
-    starts = dict(re.findall(r"^(\d+) (\d+)$", run.epoch_files()[0].read_text(), re.MULTILINE))
     epoch = max(epoch for _, epoch in run.leaders)
+    texts = (file.read_text() for file in run.epoch_files())
+    starts = [int(start) for text in texts for start in re.findall(rf"^{epoch} (\d+)$", text, re.MULTILINE)]
+    if not starts:  # nobody wrote in it
+        raise NoPlaceError
     for row in run.samples():
         if row["leader_epoch"] == epoch:
-            row["high_watermark"] = int(starts[str(epoch)]) - 1
+            row["high_watermark"] = min(starts) - 1
     run.put("replicas", run.rows("replicas"))
     return f"epoch {epoch}"
 
