@@ -20,7 +20,6 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import zip_longest
 from pathlib import Path
-from threading import Lock
 from typing import Any, NamedTuple
 
 import pyarrow.parquet as pq
@@ -42,7 +41,6 @@ EXAMPLES = ROOT / "docs" / "examples"
 AT_ONCE = 2  # clusters that are recorded side by side
 TOGETHER = 16  # folders that one application judges
 SEED = 1
-_PREPARING = Lock()  # it may fetch a version of Kafka, and two fetches at once spoil each other
 MAIN = "follower_lag_then_leader_kill"
 MAIN_ON = ("2.8.2", "3.0.2", "3.9.1", "4.3.1")
 # A scenario runs on the newest Kafka unless it is another version that makes it worth a run.
@@ -128,10 +126,9 @@ def _bug(bug: Bug, side: str, kafka: str, changes: Mapping[str, Any]) -> Item:
 
 
 def _recorded(scenario: str, kafka: str, changes: Mapping[str, Any], to: Path) -> Path:
-    with _PREPARING:
-        run = experiment.prepare(
-            scenario, kafka=kafka, runtime="docker", seed=SEED, changes=changes, runs=to, lease="process"
-        )
+    run = experiment.prepare(
+        scenario, kafka=kafka, runtime="docker", seed=SEED, changes=changes, runs=to, lease="process"
+    )
     recorder.record(run)
     return run
 

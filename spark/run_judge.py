@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from history.partition import TopicPartition
-from history.tables import JUDGED, SEEKS, USAGE
+from history.tables import JUDGED, SEEKS
 from spark.checks import anomalies, atomicity, invariants, known_bugs
 from spark.checks.allowed import allowed_to
 from spark.checks.findings import Findings, Tally, facts
@@ -52,7 +52,7 @@ def judge_run(run: Run, spread: Spread) -> Judged:
     sources = Sources(run)
     known = run_facts(sources)
     answers, findings = ask(known, questions(sources), spread)
-    counts = Counts(silences=_silences(run)).merge(
+    counts = Counts(silences=_silences(sources)).merge(
         [*(answer.counts for answer in answers), of_captures(sources.captures)]
     )
     items = evidence.evidence(run, counts)
@@ -94,6 +94,7 @@ def questions(sources: Sources) -> list[Question]:
     named = set(sources.partitions).union(Tables(run.folder).partitions("sends", "polls"))
     sizes = Tables(run.folder).sizes()
     lines, captures, reached = by_place(sources.lines), by_place(sources.captures), drains(run.clients)
+    promised = any(p.acks == "all" and sources.clean(p.topic) for p in manifest.producers)
     found = []
     for where in sorted(named):
         topic = manifest.topics.get(where.topic)
@@ -114,7 +115,7 @@ def questions(sources: Sources) -> list[Question]:
                 final=sources.final(where) if clean else None,
                 clean=clean,
                 kept=topic is not None and sources.kept(where.topic),
-                promised=any(p.acks == "all" and sources.clean(p.topic) for p in manifest.producers),
+                promised=promised,
                 idempotent=any(producer.idempotence for producer in producers),
                 facts=sources.facts(where) if topic else Facts(),
                 lines=lines.get(where, ()),
@@ -164,11 +165,12 @@ def compare_ends(findings: Findings, open_ends: OpenEnds) -> None:
 # --- what they told ------------------------------------------------------------------------------
 
 
-def _silences(run: Run) -> list[Any]:
-    manifest = run.manifest
-    usage = read_rows(run.files["usage"], USAGE)
+def _silences(sources: Sources) -> list[Any]:
+    run, manifest = sources.run, sources.manifest
     waits = [
-        (row["t_ns"], row["value"]) for row in usage if (row["source"], row["name"]) == ("host", "psi_cpu_some_us")
+        (row["t_ns"], row["value"])
+        for row in sources.usage
+        if (row["source"], row["name"]) == ("host", "psi_cpu_some_us")
     ]
     brokers = {broker_id for broker_id, _, _ in evidence.assigned(manifest)}
     return silences(run.files["replicas"], evidence.watched(run.events), brokers, waits)
@@ -194,8 +196,7 @@ def _rows(
     loads = latency.latency(latency.merge_phases(answer.loads for answer in answers))
     yield "latency", loads
     yield "timeline_sends", latency.timeline_sends(latency.merge_seconds(answer.seconds for answer in answers))
-    usage = read_rows(run.files["usage"], USAGE)
-    measured = metrics.Measured(manifest, run.events, loads, _whole(times), total(delivered), usage)
+    measured = metrics.Measured(manifest, run.events, loads, _whole(times), total(delivered), sources.usage)
     yield "metrics", metrics.metrics(measured)
 
 

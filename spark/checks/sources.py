@@ -15,7 +15,7 @@ from typing import Any
 from history.events import Event
 from history.manifest import Manifest
 from history.partition import TopicPartition
-from history.tables import OFFSETS
+from history.tables import OFFSETS, USAGE
 from history.traits import Trait
 from kafka_files.broker_log import read_broker_logs
 from kafka_files.checkpoints import LEADER_EPOCHS, read_epochs
@@ -65,6 +65,11 @@ class Sources:
     def captures(self) -> list[dict[str, Any]]:
         """The captures that got an answer."""
         return [row for row in read_rows(self.run.files["offsets"], OFFSETS) if row["error"] is None]
+
+    @cached_property
+    def usage(self) -> list[dict[str, Any]]:
+        """The counters of nodes and host at the boundaries of phases."""
+        return read_rows(self.run.files["usage"], USAGE)
 
     @cached_property
     def replicas(self) -> dict[TopicPartition, tuple[Replica, ...]]:
