@@ -12,6 +12,7 @@ import sys
 from bisect import bisect
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from campaigns.campaign import CampaignFolder
 from campaigns.known_bugs.bugs import BUGS, Bug
 from campaigns.statistics.intervals import clopper_pearson
 from clusters.scenario.scenario import load_scenario
+from clusters.scenario.steps.catalog import STEPS
 from history.events import Event, read_events
 from history.folder import RunFolder
 from history.manifest import read_manifest
@@ -79,21 +81,24 @@ def render(rows: Sequence[Mapping[str, Any]]) -> str:
     lines = [
         "# Known bugs, found again",
         "",
-        "Bugs that Kafka had, reproduced by recipes that were written for them, on fresh clusters. The recipes are",
-        "ordinary [scenarios](scenarios.md); what finds a bug is an [invariant](checks.md) by which every run is",
-        "judged, or a change of behaviour, never a check of its own. How often a recipe finds its bug says nothing of",
-        "how often the bug strikes elsewhere.",
+        "Bugs that Kafka had, reproduced on fresh clusters by recipes written for them. A recipe is an ordinary",
+        "[scenario](scenarios.md). What finds the bug is an [invariant](checks.md) by which every run is judged, or a",
+        "change of behaviour, never a check of its own. How often a recipe finds its bug says nothing of how often the",
+        "bug strikes elsewhere.",
         "",
-        "`make known-bugs` makes such tries (`BUGS=kafka-13091 KAFKA=3.0.1 TRIES=3` for others). A try that missed its",
-        "window counts for neither side: the race that the bug needs did not come about. The rate is of the tries that",
-        "count, with its exact interval at 95 %. Also broken are invariants that do not count for the bug: 2.8.2, for",
-        "instance, is without KAFKA-13141 and has KAFKA-14704, which the same recipe shows, and which the judge names.",
+        "`make known-bugs` repeats this: ten tries each are 140 runs, about two hours on two cores.",
+        "`BUGS=kafka-13091 KAFKA=3.0.1 TRIES=3` asks for others.",
         "",
-        "All bugs with ten tries each are 140 runs and take about two hours on two cores. Written by",
-        f"`python -m bench.known_bugs`; every try is a row of `known-bugs.json`, made {_days(rows)}. No row",
-        "names the judge's version.",
+        "- **Precondition not met**: the race that the bug needs did not come about. Such a try counts for",
+        "  neither side.",
+        "- **Rate**: of found among the tries that count, with its exact interval at 95 %.",
+        "- **Also violated**: invariants that do not count for the bug. 2.8.2, for instance, is without KAFKA-13141",
+        "  and has KAFKA-14704, which the same recipe shows and the judge names.",
         "",
-        "| bug | Kafka | must be | found | clean | window missed | no verdict | found by | also broken | rate |",
+        f"Made {_days(rows)}; every try is a row of `known-bugs.json`, without the judge's version. Written by",
+        "`python -m bench.known_bugs`.",
+        "",
+        "| bug | Kafka | expected | found | clean | precondition not met | unknown | found by | also violated | rate |",
         "|---|---|---|---|---|---|---|---|---|---|",
     ]
     for bug in BUGS:
@@ -102,8 +107,8 @@ def render(rows: Sequence[Mapping[str, Any]]) -> str:
     lines += ["", "## What goes wrong", ""]
     for bug in BUGS:
         page = TIMELINES / f"{bug.name}.md"
-        told = f"; [replica by replica](known-bugs/{bug.name}.md)" if page.exists() else ""
-        lines.append(f"- **{bug.issue}**: {bug.title}. Scenario `{bug.scenario}`{told}.")
+        told = f" ([replica by replica](known-bugs/{bug.name}.md))" if page.exists() else ""
+        lines.append(f"- **{bug.issue}**{told}: {bug.title}. Scenario `{bug.scenario}`.")
     return "\n".join(lines) + "\n"
 
 
@@ -204,7 +209,7 @@ def _words(event: Event) -> str:
     told = event.detail
     of = f"{event.step} of {event.target}"
     words = {
-        "step": f"{event.step}: {in_words(told)}" + f" ({event.target})" * (event.step == "written"),
+        "step": _step(event),
         "injected": f"{of} took effect" if told.get("effect_verified") else f"{of} did not take effect",
         "healed": f"{of} is over" if told.get("recovery_verified") else f"{of} was not seen to end",
         "condition_met": f"{told.get('condition')}: met after {told.get('waited_ms')} ms",
@@ -212,6 +217,14 @@ def _words(event: Event) -> str:
         "precondition": f"precondition: {told.get('condition')} {told.get('why')}",
     }
     return words[event.kind]
+
+
+def _step(event: Event) -> str:
+    """A step with the settings that are not its defaults; of a batch that was written, its counts."""
+    fields = STEPS[event.step].model_fields if event.step in STEPS else {}
+    usual = {field.alias or name: field.default for name, field in fields.items()}
+    told = {name: value for name, value in event.detail.items() if name not in usual or value != usual[name]}
+    return f"{event.step}: {in_words(told)}" + f" ({event.target})" * (event.step == "written")
 
 
 def _samples(folder: RunFolder, partition: tuple[str, int]) -> dict[int, list[Json]]:
@@ -230,7 +243,7 @@ def _stood(samples: Sequence[Json], t_ns: int) -> str:
     if not at or t_ns - samples[at - 1]["received_ns"] > _OLD_NS:
         return "silent"
     row = samples[at - 1]
-    return f"{row['high_watermark']} / {row['log_end_offset']}, epoch {row['leader_epoch']}"
+    return f"{row['high_watermark']}/{row['log_end_offset']} e{row['leader_epoch']}"
 
 
 def _broken(folder: RunFolder) -> list[Json]:
@@ -278,59 +291,74 @@ def render_timeline(bug: Bug, kept: Mapping[str, Any]) -> str:
         "",
         f"Scenario `{bug.scenario}`: {why}",
         "",
-        "A known bug, reproduced by a recipe that was written for it; [all of them](../known-bugs.md). All figures are",
-        "from the tables of the run folders named here.",
+        "A recipe written for a [known bug](../known-bugs.md); all figures are from the tables of the runs named here.",
+        "Brokers A, B, C are 1, 2, 3; `write-5/0` is the first record of the fifth `write`. `20/520 e1` is a replica",
+        "just before, by its own broker's word: high watermark 20, log end offset 520, leader epoch 1. An empty cell:",
+        "as above; silent: no answer within half a second. Lines begin with the second.",
     ]
     for outcome, words in (("found", "With the bug"), ("clean", "Without it")):
         if outcome in kept:
-            lines += ["", f"## {words}: Kafka {kept[outcome]['version']}", "", *_told(kept[outcome])]
+            lines += ["", f"## {words}: Kafka {kept[outcome]['version']}", ""]
+            lines += _told(kept[outcome], examples=outcome == "found")
     return "\n".join(lines) + "\n"
 
 
-def _told(told: Mapping[str, Any]) -> list[str]:
-    lines = [f"Run `{told['run_id']}`, {told['mode']}. Verdict {told['verdict']}: {told['sentence']}", ""]
-    brokers = list(told["moments"][0]["replicas"])
-    lines += [f"### Replica by replica: {told['partition']}", ""]
-    lines += [
-        "High watermark / log end offset of each replica just before, by its own broker's word, and the leader epoch"
-    ]
-    lines += ["that it knew; silent: no answer within half a second; a dot: as in the row above.", ""]
-    lines += [
-        f"| second | | {' | '.join(f'broker {number}' for number in brokers)} |",
-        "|---:|" + "---|" * (len(brokers) + 1),
-    ]
-    above: dict[str, str] = {}
-    for moment in told["moments"]:
-        cells = ["·" if above.get(broker) == state else state for broker, state in moment["replicas"].items()]
-        lines.append(f"| {moment['s']:.1f} | {_cell(moment['what'])} | {' | '.join(cells)} |")
-        above = moment["replicas"]
-    lines.append("")
-    lines += [
-        "### What became of the records",
-        "",
-        "| client | acks | sent | acknowledged | unknown | refused | gone |",
-    ]
-    lines += ["|---|---|---:|---:|---:|---:|---:|"]
+def _told(told: Mapping[str, Any], *, examples: bool) -> list[str]:
+    """One run; ``examples`` of what the configuration permits stand only where the bug is."""
     names = ("client", "acks", "sent", "ok", "info", "fail", "gone")
-    lines += [f"| {' | '.join(str(row[name]) for name in names)} |" for row in told["sends"]]
-    lines += [
+    return [
+        f"Run `{told['run_id']}`, {told['mode']}. Verdict {told['verdict']}: {told['sentence']}",
+        "",
+        f"### Replica by replica: {told['partition']}",
+        "",
+        *_replicas(told["moments"]),
+        "",
+        "### What became of the records",
         "",
         "Gone: acknowledged, and not returned by the final drain.",
         "",
+        "| client | acks | sent | acknowledged | unknown | refused | gone |",
+        "|---|---|---:|---:|---:|---:|---:|",
+        *(f"| {' | '.join(str(row[name]) for name in names)} |" for row in told["sends"]),
+        "",
         "### What the judge found",
         "",
+        *(_findings(told, examples=examples) or ["Nothing."]),
     ]
-    lines += [
+
+
+def _replicas(moments: Sequence[Json]) -> list[str]:
+    """A row for each state of the replicas, with all that began in it."""
+    brokers = list(moments[0]["replicas"])
+    lines = [
+        f"| done and seen | {' | '.join(f'broker {number}' for number in brokers)} |",
+        "|---" * len(brokers) + "|---|",
+    ]
+    above: dict[str, str] = {}
+    for state, same in groupby(moments, key=lambda moment: moment["replicas"]):
+        what = "<br>".join(f"{moment['s']:.1f} {_cell(moment['what'])}" for moment in same)
+        cells = ["" if above.get(broker) == stood else stood for broker, stood in state.items()]
+        lines.append(f"| {' | '.join([what, *cells])} |")
+        above = state
+    return lines
+
+
+def _findings(told: Mapping[str, Any], *, examples: bool) -> list[str]:
+    """Invariants with their first violation, anomalies with their first case."""
+    lines = [
         f"- **{row['invariant']}** ({row['title']}): {row['violations']:,} of {row['checked']:,} checks. "
         f"{_cell(row['reason'])}."
         for row in told["broken"]
     ]
+    shown = [row for row in told["anomalies"] if examples or not row["permitted"]]
+    shown.sort(key=lambda row: row["permitted"])
     lines += [
         f"- {row['count']:,} x `{row['anomaly']}`{', permitted here' if row['permitted'] else ''}; the first: "
         f"{_cell(row['first'])}"
-        for row in told["anomalies"]
+        for row in shown
     ]
-    return lines if told["broken"] or told["anomalies"] else [*lines, "Nothing."]
+    rest = [f"{row['count']:,} x `{row['anomaly']}`" for row in told["anomalies"] if row not in shown]
+    return lines + [f"- Permitted here: {', '.join(rest)}"] * bool(rest)
 
 
 def _cell(text: str | None) -> str:

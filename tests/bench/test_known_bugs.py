@@ -9,6 +9,7 @@ import pytest
 
 from bench import known_bugs
 from campaigns.known_bugs.bugs import BUGS
+from history.events import Event
 from history.tables import POLLS, REPLICAS, SENDS
 from tests.reports.sample_run import at, write_sample_run, write_table
 
@@ -68,9 +69,7 @@ TIMELINE = {
     "verdict": "fail",
     "sentence": "I10 does not hold.",
     "partition": "orders-0",
-    "moments": [
-        {"s": 2.5, "what": "pause of broker-3 took effect", "replicas": {"1": "100 / 150, epoch 0", "3": "silent"}}
-    ],
+    "moments": [{"s": 2.5, "what": "pause of broker-3 took effect", "replicas": {"1": "100/150 e0", "3": "silent"}}],
     "broken": [{"invariant": "I10", "title": "t", "checked": 9, "violations": 1, "reason": "HW 100, LEO 150"}],
     "anomalies": [{"anomaly": "invisible_ack", "permitted": True, "count": 50, "first": "Record 7 | of write-2."}],
     "sends": [{"client": "write-1", "acks": "1", "sent": 100, "ok": 100, "info": 0, "fail": 0, "gone": 50}],
@@ -84,30 +83,48 @@ def test_a_bugs_page_stands_replica_by_replica() -> None:
     assert "## With the bug: Kafka 3.0.2" in page
     assert "## Without it" not in page
     assert "### Replica by replica: orders-0" in page
-    assert "| second | | broker 1 | broker 3 |\n|---:|---|---|---|\n" in page
-    assert "| 2.5 | pause of broker-3 took effect | 100 / 150, epoch 0 | silent |" in page
+    assert "| done and seen | broker 1 | broker 3 |\n|---|---|---|\n" in page
+    assert "| 2.5 pause of broker-3 took effect | 100/150 e0 | silent |" in page
     assert "| write-1 | 1 | 100 | 100 | 0 | 0 | 50 |" in page
     assert "- **I10** (t): 1 of 9 checks. HW 100, LEO 150." in page
     assert "- 50 x `invisible_ack`, permitted here; the first: Record 7 \\| of write-2" in page
 
 
-def test_a_replica_that_did_not_change_is_a_dot() -> None:
-    """Only what moved stands in a row; what comes back to an earlier value is told again."""
-    states = ("1 / 2, epoch 0", "1 / 2, epoch 0", "silent", "1 / 2, epoch 0")
+def test_a_row_is_a_state_of_the_replicas() -> None:
+    """With all that began in it; a replica that did not move has an empty cell, one that moved back is told again."""
+    states = ("1/2 e0", "1/2 e0", "silent", "1/2 e0")
     moments = [
         {"s": float(at), "what": "x", "replicas": {"1": state, "3": "silent"}} for at, state in enumerate(states)
     ]
     page = known_bugs.render_timeline(BUG, {"found": {**TIMELINE, "moments": moments}})
 
-    assert [
-        line.split(" | ")[2] for line in page.splitlines() if line.startswith(("| 0.", "| 1.", "| 2.", "| 3."))
-    ] == [
-        "1 / 2, epoch 0",
-        "·",
-        "silent",
-        "1 / 2, epoch 0",
-    ]
-    assert page.count("· |") == 1 + 3
+    assert "| 0.0 x<br>1.0 x | 1/2 e0 | silent |\n| 2.0 x | silent |  |\n| 3.0 x | 1/2 e0 |  |\n" in page
+
+
+def test_what_is_permitted_is_only_counted_without_the_bug() -> None:
+    """What is not permitted keeps its first case, and comes first where both have one."""
+    refused = {"anomaly": "duplicate", "permitted": False, "count": 2, "first": "Record 1"}
+    told = {**TIMELINE, "anomalies": [*TIMELINE["anomalies"], refused]}
+    found, clean = (known_bugs.render_timeline(BUG, {outcome: told}) for outcome in ("found", "clean"))
+
+    assert found.index("- 2 x `duplicate`; the first: Record 1") < found.index(
+        "- 50 x `invisible_ack`, permitted here;"
+    )
+    assert "- 2 x `duplicate`; the first: Record 1\n- Permitted here: 50 x `invisible_ack`\n" in clean
+
+
+@pytest.mark.parametrize(
+    ("step", "detail", "words"),
+    [
+        ("write", {"to": "A", "records": 20, "acks": "all", "batch": 1}, "write: to A; records 20"),
+        ("write", {"to": "A", "records": 20, "acks": "1", "batch": 5}, "write: to A; records 20; acks 1; batch 5"),
+        ("disconnect", {"node": "A", "from": ["B"], "direction": "both"}, "disconnect: node A; from B"),
+        ("written", {"acked": 19, "sent": 20}, "written: acked 19; sent 20 (broker-1)"),
+    ],
+)
+def test_a_step_is_told_without_its_defaults(step: str, detail: dict[str, Any], words: str) -> None:
+    """What differs from a default stays, and so does a batch that was written."""
+    assert known_bugs._step(Event(1, "", "step", "p", step, "broker-1", detail)) == words
 
 
 def test_the_pages_are_what_was_kept() -> None:
@@ -132,7 +149,7 @@ def test_a_run_is_told_from_its_own_tables(tmp_path: Path) -> None:
     write_table(run / "polls", [poll, {**poll, "pass": "live", "seq": 1}], POLLS)
     explanation = known_bugs.timeline_of(run)
 
-    assert {moment["replicas"][1] for moment in explanation["moments"]} == {"100 / 150, epoch 3", "silent"}
+    assert {moment["replicas"][1] for moment in explanation["moments"]} == {"100/150 e3", "silent"}
     assert explanation["sends"] == [
         {"client": "write-1", "acks": "1", "sent": 3, "ok": 2, "info": 1, "fail": 0, "gone": 1}
     ]
@@ -143,7 +160,7 @@ def test_an_old_sample_tells_nothing_of_now() -> None:
     """Half a second is the most; before the first sample nothing is known either."""
     sample = {"received_ns": 10**9, "high_watermark": 1, "log_end_offset": 2, "leader_epoch": 0}
 
-    assert known_bugs._stood([sample], 1_500_000_000) == "1 / 2, epoch 0"
+    assert known_bugs._stood([sample], 1_500_000_000) == "1/2 e0"
     assert known_bugs._stood([sample], 1_500_000_001) == "silent"
     assert known_bugs._stood([sample], 999_999_999) == "silent"
 
