@@ -10,6 +10,7 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -21,27 +22,29 @@ KEPT_EVIDENCE = 3  # rows of an answer that the page shows
 _INTRODUCTION = """\
 # Forty-eight claims about replication
 
-What is said about HW, LEO, ISR, elections and storage, and what versions of Kafka from 2.8 to 4.3 answered; about a
-third of it is wrong, or true for some versions only. The claims come from five unpublished field notes (N0 to N4).
+What is said about HW, LEO, ISR, elections and storage, and what Kafka 2.8 to 4.3 answered: about a third of it is
+wrong, or true for some versions only. The claims come from five unpublished [field notes](#the-notes).
 
-`plimsoll claims --kafka 4.3.0` (with `--mode zookeeper` where a version has both) asks one version: five runs, about 6
+`plimsoll claims --kafka 4.3.0` asks one version (`--mode zookeeper` where it has both modes): five runs, about 6
 minutes on two cores. Its page has the evidence of every answer: samples of every replica, the controller's history,
-sends and polls, log lines and files. No answer knows a version: the same functions read all recordings. Written by
-`python -m claims.matrix` from such results; change `claims/table.py`, not this page.
+sends and polls, log lines and files. The same functions read all recordings; none knows a version.
 
-- **shown** means that the runs contain what would show it, and nothing that refutes it. It is no proof for all times.
-- **refuted** means that the runs contain a counterexample. One outweighs any number of examples.
-- – means that the runs contain neither, for the reason given below the table.
+| answer | meaning |
+|---|---|
+| shown | the runs contain what would show it, and nothing that refutes it; no proof for all times |
+| **refuted** | the runs contain a counterexample; one outweighs any number of examples |
+| – | neither, for [a reason](#what-was-not-observable) |
 
-LEO is the log end offset, HW the high watermark, AR the assigned replicas, ISR those in sync, ELR the eligible leader
-replicas (KIP-966). The checks name the claims that they [serve](checks.md).
+LEO is the log end offset, HW the high watermark, ISR the replicas in sync ([glossary](glossary.md)); AR are the
+assigned replicas, ELR the eligible leader replicas (KIP-966). The checks name the claims that they
+[serve](checks.md). Written by `python -m claims.matrix`; change `claims/table.py`, not this page.
 """
 _HOW = """\
 ## What decides each claim
 
-"Known" is what Kafka's source and its improvement proposals say of 2.8 to 4.x. Where it says "partly", the answers
-above tell which part these experiments reach: a claim that holds in most cases is refuted by one that was recorded.
-Where an answer depends on the version, the last column says why.
+"Known" is what Kafka's source and its improvement proposals say of 2.8 to 4.x. "Partly": a claim that holds in most
+cases is refuted by one that was recorded; the answers above tell which part these experiments reach. The last column
+says why an answer depends on the version.
 
 | | known | shown by | refuted by | the answer changes |
 |---|---|---|---|---|
@@ -90,7 +93,7 @@ def page(versions: Mapping[str, Told]) -> str:
     """The page; ``versions`` maps each to what was kept of its result."""
     parts = [_INTRODUCTION, *_matrix(versions), *_differing(versions), *_unobserved(versions), *_steps(versions), _HOW]
     parts += [
-        f"| {name} | {claim.known} | {claim.shows or '–'} | {claim.refutes or '–'} | {claim.changes or '–'} |\n"
+        f"| {name} | {claim.known} | {claim.shows} | {claim.refutes} | {claim.changes} |\n"
         for name, claim in CLAIMS.items()
     ]
     parts += ["\n## The notes\n\n", *(f"- {name}: {about}\n" for name, about in NOTES.items())]
@@ -98,14 +101,32 @@ def page(versions: Mapping[str, Told]) -> str:
 
 
 def _matrix(versions: Mapping[str, Told]) -> Iterator[str]:
-    yield "\n## The answers\n\n| | claim | notes |" + "".join(f" {version} |" for version in versions) + "\n"
-    yield "|---|---|---|" + "---|" * len(versions) + "\n"
+    columns = _columns(versions)
+    yield "\n## The answers\n\n| | claim | notes |" + "".join(f" {title} |" for title, _ in columns) + "\n"
+    yield "|---|---|---|" + "---|" * len(columns) + "\n"
     for name, claim in CLAIMS.items():
-        answers = [WORDS[told["answers"][name]["verdict"]] for told in versions.values()]
+        answers = [WORDS[told["answers"][name]["verdict"]] for _, told in columns]
         yield f"| {' | '.join([name, claim.text, ' '.join(claim.notes), *answers])} |\n"
-    yield f"| | *recorded* | | {' | '.join(told['date'] for told in versions.values())} |\n\n"
-    counted = "; ".join(f"{version}: {_counts(told)}" for version, told in versions.items())
-    yield f"Shown, refuted and not observable: {counted}.\n"
+    counted = "; ".join(f"{title}: {_counts(told)}" for title, told in columns)
+    yield f"\nShown, refuted and not observable: {counted}. {_days(versions)}\n"
+
+
+def _columns(versions: Mapping[str, Told]) -> list[tuple[str, Told]]:
+    """(title, one version's result) of each column: neighbours that answer everything alike share one."""
+    of_version = list(versions.items())
+    verdicts = {version: [each["verdict"] for each in told["answers"].values()] for version, told in of_version}
+    columns = []
+    for _, same in groupby(of_version, key=lambda item: (verdicts[item[0]], item[0].partition(" ")[2])):
+        alike = list(same)
+        numbers = ", ".join(version.partition(" ")[0] for version, _ in alike)
+        columns.append((f"{numbers} {alike[0][0].partition(' ')[2]}".strip(), alike[0][1]))
+    return columns
+
+
+def _days(versions: Mapping[str, Told]) -> str:
+    """When the answers were recorded."""
+    days = sorted({told["date"] for told in versions.values()})
+    return f"Recorded on {days[0]}." if len(days) == 1 else f"Recorded from {days[0]} to {days[-1]}."
 
 
 def _counts(told: Told) -> str:
@@ -151,7 +172,8 @@ def _unobserved(versions: Mapping[str, Told]) -> Iterator[str]:
             if told["answers"][name]["verdict"] == "not observable":
                 why.setdefault(told["answers"][name]["sentence"], []).append(version)
         for sentence, on in why.items():
-            yield f"- **{name}** on {', '.join(on)}: {sentence}\n"
+            where = "everywhere" if len(on) == len(versions) else f"on {', '.join(on)}"
+            yield f"- **{name}** {where}: {sentence}\n"
     yield "\n"
 
 

@@ -71,7 +71,7 @@ CLAIMS: dict[str, Claim] = {
         (P,),
         watermarks.replicas_keep_hw_and_leo,
         "every replica answers with its own, and the leader's DEBUG lines name its followers' LEOs",
-        "(nothing here: a replica that had none would give no sample)",
+        "(nothing: a replica that had none would give no sample)",
     ),
     "C4": Claim(
         "The leader's HW is the least LEO in the ISR.",
@@ -91,20 +91,19 @@ CLAIMS: dict[str, Claim] = {
         (E, L),
         isr.outsiders_do_not_count,
         "at rest the HW is past the LEO of a replica that is out of the ISR",
-        "(nothing here: that takes one that was caught up a moment ago and has left the ISR all the same)",
+        "(nothing: that takes one that was caught up a moment ago and left the ISR all the same)",
         "at rest in all versions; one that was caught up within the lag's limit counts for that long, from 3.6 on only "
         "if it may join the ISR (KAFKA-15021)",
     ),
     "C6": Claim(
         "A new leader comes from the ISR and has everything that was visible.",
-        "yes for clean elections; from 4.1 on also from the eligible leader replicas (KIP-966)",
+        "yes for clean elections; from 4.1 on also from the ELR (KIP-966)",
         ("N0", "N2", "N3"),
         (L,),
         elections.new_leader_has_what_was_visible,
-        "it was in the ISR, and its log reaches the highest HW that anybody showed before",
-        "it was not, or its log ends below such a HW",
-        "where eligible leader replicas are on, by default from 4.1, one of them leads once the ISR is empty "
-        "(KIP-966), which nothing here provokes",
+        "it was in the ISR, and its log reaches the highest HW shown before",
+        "it was not, or its log ends below that HW",
+        "where ELR is on (by default from 4.1) one of it leads once the ISR is empty (KIP-966); not provoked here",
     ),
     "C7": Claim(
         "LEO is the offset that the next record gets.",
@@ -177,8 +176,8 @@ CLAIMS: dict[str, Claim] = {
         watermarks.hw_is_at_most_leo,
         "in every sample",
         "in one sample it is not",
-        "up to 3.4.0 a follower with a diverging log may for a moment show the contrary (KAFKA-14704); that a probe "
-        "falls into it is luck",
+        "up to 3.4.0 a follower with a diverging log may briefly show the contrary (KAFKA-14704); a probe meets that "
+        "by luck",
     ),
     "C15": Claim(
         "A follower joins the ISR when its LEO has reached the leader's HW.",
@@ -196,7 +195,7 @@ CLAIMS: dict[str, Claim] = {
         ("N1",),
         (E,),
         isr.leaves_when_it_does_not_fetch,
-        "each that is silent for 1.5 times that long leaves every ISR",
+        "each that is silent for 1.5 times as long leaves every ISR",
         "one that is silent for so long stays, because it has all that its leader has",
     ),
     "C17": Claim(
@@ -244,7 +243,7 @@ CLAIMS: dict[str, Claim] = {
         (P,),
         watermarks.fetch_carries_leo_and_brings_hw,
         "the leader notes a LEO, its HW reaches it, and later the follower's does",
-        "(nothing here: samples are too far apart to tell which note moved a HW, if any)",
+        "(nothing: samples are too far apart to tell which note moved a HW)",
     ),
     "C22": Claim(
         "A follower sets its LEO to its leader's plus one.",
@@ -261,7 +260,7 @@ CLAIMS: dict[str, Claim] = {
         ("N1",),
         (P, E),
         watermarks.moving_hw_commits_and_deletes,
-        "(nothing here: what moves at the same time need not be moved by it)",
+        "(nothing: what moves at the same time need not be moved by it)",
         "the HW moves again and again, and neither log start nor committed offsets do",
     ),
     "C24": Claim(
@@ -288,7 +287,7 @@ CLAIMS: dict[str, Claim] = {
         ("N2", "N3"),
         (L,),
         elections.followers_first_cut_to_their_hw,
-        "all that had records above their HW cut them, though the new leader's log reaches further",
+        "all with records above their HW cut them, though the new leader's log reaches further",
         "one keeps some of them: only what differs from the new leader's log is cut",
         "before 0.11 it was so (KIP-101); from 2.8 on the leader's answer names the point (KAFKA-10554)",
     ),
@@ -299,7 +298,7 @@ CLAIMS: dict[str, Claim] = {
         (L,),
         elections.alike_but_not_without_loss,
         "records acknowledged with acks=1 are gone after the leader's death",
-        "(nothing can: no run shows that something never happens)",
+        "(nothing: no run shows that something never happens)",
     ),
     "C28": Claim(
         "The default replication factor is 1.",
@@ -363,8 +362,8 @@ CLAIMS: dict[str, Claim] = {
         ("N3",),
         (L,),
         elections.replicas_nominate_themselves,
-        "when a leader fails, one with more data is elected over one that comes earlier in the assignment",
-        "one with less data is elected, because it comes first in the assignment",
+        "a leader fails, and one with more data is elected over one that is earlier in the assignment",
+        "one with less data is elected, as it is first in the assignment",
     ),
     "C35": Claim(
         "The new leader is the first live member of the ISR in the assignment's order.",
@@ -419,7 +418,7 @@ CLAIMS: dict[str, Claim] = {
         (L,),
         elections.cutting_above_hw_is_safe,
         "no replica's own HW is below what is committed",
-        "a replica's own HW is below what is committed: a cut there would take committed records from it",
+        "a replica's own HW is below what is committed, so that a cut there would take committed records",
     ),
     "C41": Claim(
         "A segment rolls at 1 GiB.",
@@ -474,8 +473,8 @@ CLAIMS: dict[str, Claim] = {
         elections.nothing_read_vanishes,
         "all that was read before and after stands in the final log",
         "something that was read is gone",
-        "up to 3.4.0 a follower with a diverging log may give out what was never committed (KAFKA-14704), which "
-        "nothing here provokes: consumers read from leaders",
+        "up to 3.4.0 a follower with a diverging log may give out what was never committed (KAFKA-14704); not provoked "
+        "here, as consumers read from leaders",
     ),
     "C47": Claim(
         "A follower's HW is one fetch behind.",
@@ -484,7 +483,7 @@ CLAIMS: dict[str, Claim] = {
         (P,),
         watermarks.follower_hw_is_a_fetch_behind,
         "a follower has a record and not yet the HW that covers it",
-        "(nothing here: what comes between two samples looks as if it came at once)",
+        "(nothing: what comes between two samples looks as if it came at once)",
     ),
     "C48": Claim(
         "Alone in the ISR a leader has HW = LEO at once.",

@@ -143,7 +143,7 @@ def _ids(brokers: list[int]) -> str:
 
 
 def out_of_range(recording: Recording) -> Iterator[Table]:
-    """A follower's log start and LEO beside its leader's, whenever one of them changed."""
+    """Each replica's first and last sample of a log start, of those in which it or the LEO changed."""
     for where in recording.states:
         rows: list[list[Any]] = []
         last: dict[tuple[int, int | None], tuple[int, int]] = {}
@@ -169,8 +169,15 @@ def out_of_range(recording: Recording) -> Iterator[Table]:
                 "its fetch is out of range; it drops its log and begins where its leader's log begins. Then "
                 "DeleteRecords takes all that is committed.",
                 "columns": ["at", "replica", "incarnation", "log start", "HW", "LEO"],
-                "rows": rows,
+                "rows": _ends(rows),
             }
+
+
+def _ends(rows: list[list[Any]]) -> list[list[Any]]:
+    """The first and the last row of each replica, incarnation and log start."""
+    first = {tuple(row[1:4]): row for row in reversed(rows)}
+    last = {tuple(row[1:4]): row for row in rows}
+    return [row for row in rows if row in (first[tuple(row[1:4])], last[tuple(row[1:4])])]
 
 
 # --- what a replication factor costs ---------------------------------------------------------------

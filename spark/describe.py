@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
@@ -16,14 +17,13 @@ DOCS = Path(__file__).resolve().parents[1] / "docs"
 _INTRODUCTION = """\
 # The checks, one by one
 
-Written by `python -m spark.describe` from the docstrings of the checks; change those, not this page. Each entry says
-what is checked, from which version and under which configuration it may speak, why it is sound, and which of the
-[claims C1 to C48](claims.md) it serves. What the verdicts do with them stands in
-[verdicts](verdicts.md).
+Each entry says what is checked, for which versions and configurations, why it is sound, and which of the
+[claims C1 to C48](claims.md) it serves. [Verdicts](verdicts.md) say what follows from it. Written by
+`python -m spark.describe` from the docstrings of the checks; change those, not this page.
 
 A topic is *clean* when nothing committed may be missing from it: unclean elections are off, and no fault took
 records off the disk of the only replica in sync. Sample A is before sample B when A's answer came before B's
-question, on one clock.
+question, on one clock. HW is the high watermark, LEO the log end offset.
 """
 _OF_REPLICAS: dict[str, tuple[Callable[..., Any], ...]] = {
     "source_disagreement": (elections.disagreements,),
@@ -52,7 +52,9 @@ def _checks() -> str:
 def _invariants() -> Iterator[str]:
     for name, invariant in invariants.INVARIANTS.items():
         yield f"### {name}: {invariant.title} ({invariant.severity})\n"
-        yield from (f"{_text(each)}\n" for each in invariant.documented or invariant.checks)
+        for each in invariant.documented or invariant.checks:
+            text = re.sub(rf"^{name}[,:] ", "", _text(each))  # the heading names it
+            yield f"{text[0].upper()}{text[1:]}\n"
 
 
 def _anomalies() -> Iterator[str]:

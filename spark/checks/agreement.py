@@ -115,9 +115,9 @@ def _varies(group: Ints, column: NDArray[Any]) -> Bools:
 def i12_committed_prefix(of: PartitionEvidence) -> Checks:
     """I12, all versions, clean topics with the delete policy; serves C6, C27, C40 and C46.
 
-    Below both replicas' high watermarks (the last capture's) and above both log starts, any two logs hold the same
-    bytes: what is committed is on every replica that knows it as committed. A check is about one offset at which a
-    batch begins; a replica whose export was torn is asked only up to its last whole batch, without that one.
+    Compared are any two logs, below both high watermarks (the last capture's) and above both log starts. A check is
+    about one offset at which a batch begins. A replica whose export was torn is asked only up to its last whole batch,
+    without that one.
     """
     if not (of.clean and of.kept):
         return _NO_CHECKS
@@ -190,9 +190,8 @@ def _committed(logs: Sequence[_Read], window: _Window) -> _Committed:
 def i13_log_matching(of: PartitionEvidence) -> Checks:
     """I13, all versions and configurations but compaction; serves C9, C29 and C45.
 
-    Batches of one offset and one leader epoch are the same bytes on every replica, and so is everything before them:
-    followers append what the leader of that epoch wrote, verbatim and in order. Holds above the high watermark, out
-    of the ISR and after an unclean election, too; found broken by KAFKA-18723 (up to 3.9.0 and 4.0.0).
+    Followers append what the leader of an epoch wrote, verbatim and in order. Holds above the high watermark, out of
+    the ISR and after an unclean election, too. Violated by KAFKA-18723 (up to 3.9.0 and 4.0.0).
     """
     if not of.kept:
         return _NO_CHECKS
@@ -266,8 +265,8 @@ def _epochs_by_file(of: _Read, rows: slice = slice(None)) -> Ints:
 
 
 def i14_epoch_files(of: PartitionEvidence) -> Checks:
-    """I14: a replica's epoch file goes strictly up in both columns; below the high watermarks equal epochs start at
-    equal offsets on all replicas (an entry at a log's own start may have been moved there by a deletion).
+    """I14: a replica's epoch file goes strictly up in both columns. Below the high watermarks equal epochs start at
+    equal offsets on all replicas (a deletion may have moved an entry at a log's own start).
     """
     found: list[tuple[bool, dict[str, Any]]] = []
     starts: dict[int, dict[int, int]] = {}
@@ -287,10 +286,10 @@ def i14_epoch_files(of: PartitionEvidence) -> Checks:
 
 
 def i17_sequences(of: PartitionEvidence) -> Checks:
-    """I17, all versions, clean topics, idempotent producers; serves C27. Sequence numbers of one producer id and epoch
-    follow one another without a gap or a repetition in the final log: the leader refuses every other batch.
+    """I17, all versions, clean topics, idempotent producers; serves C27.
 
-    A producer's first batch may begin anywhere, as the ones before it may have been deleted.
+    In the final log the sequence numbers of one producer id and epoch have no gap and no repetition: the leader refuses
+    every other batch. A producer's first batch may begin anywhere, as the ones before it may have been deleted.
     """
     if not (of.clean and of.kept) or of.final is None or of.final not in of.batches:
         return _NO_CHECKS

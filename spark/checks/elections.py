@@ -19,11 +19,11 @@ Row = Mapping[str, Any]
 
 
 def i19_one_leader_per_epoch(states: Sequence[State], lines: Iterable[Row], views: Iterable[Row]) -> Iterator[Check]:
-    """I19, all versions; serves C29 and C32. No leader epoch has two leaders.
+    """I19, all versions; serves C29 and C32.
 
     Named by the controller's history, by each broker's own "starts at leader epoch" as a leader, and by the metadata
-    views. The probe asks no question that a leader alone answers, so a broker that believed to lead without saying so
-    would not be seen.
+    views. The probe asks nothing that a leader alone answers: a broker that wrongly believed to lead, without saying
+    so, would not be seen.
     """
     named: dict[int, dict[int, set[str]]] = {}
 
@@ -48,10 +48,9 @@ def i20_clean_election(history: Sequence[State]) -> Iterator[Check]:
     """I20, all versions, unclean.leader.election.enable=false; serves C6, C34, C35, C36 and C37.
 
     A new leader was in the ISR before (or in ELR, if nobody of that ISR stayed; 4.0+), and is the first of the
-    assignment's order that the new ISR holds: the controller compares no offsets, nobody votes, and a preferred
-    election gives the same replica. One record may both empty the ISR and elect from ELR. A reassignment picks from
-    another list and is left out, and so is the election of the last known leader (KIP-966), which is told as a change
-    of behaviour.
+    assignment's order that the new ISR holds. The controller compares no offsets, nobody votes, and a preferred
+    election gives the same replica. One record may both empty the ISR and elect from ELR. Left out are reassignments,
+    which pick from another list, and elections of the last known leader (KIP-966), a ``behaviour_change``.
     """
     for before, after in pairwise(history):
         changed = after.leader >= 0 and after.leader != before.leader
@@ -102,11 +101,11 @@ def _stayed(before: State, after: State) -> bool:
 
 
 def i21_history_in_order(history: Sequence[State], effective_min_isr: int) -> Iterator[Check]:
-    """I21, all versions; serves C20 and C30. What the controller wrote makes sense by itself.
+    """I21, all versions; serves C20 and C30.
 
-    The partition epoch grows by one, the leader epoch never falls and grows with every change of the leader; the leader
-    is in the ISR, the ISR in the assignment; ELR and ISR are disjoint, and an ISR of at least min.insync.replicas
-    (``effective_min_isr``) leaves ELR empty (4.0+).
+    The partition epoch grows by one; the leader epoch never falls, and grows with every change of the leader. The
+    leader is in the ISR, the ISR in the assignment. ELR and ISR are disjoint, and an ISR of at least
+    min.insync.replicas (``effective_min_isr``) leaves ELR empty (4.0+).
     """
     for before, after in zip([None, *history], history, strict=False):
         wrong = [
@@ -149,12 +148,12 @@ def _out_of_order(before: State, after: State) -> dict[str, bool]:
 def i25_boot_high_watermark(
     lines: Sequence[Row], captures: Sequence[Row], new_logs: Sequence[NewLog] = ()
 ) -> Iterator[Check]:
-    """I25, all versions, clean topics; serves C39. A boot takes its HW from the checkpoint, within its own log.
+    """I25, all versions, clean topics; serves C39.
 
-    The HW of "Log loaded … with initial high watermark" is not above the log end with which the replica then starts,
-    and a checkpointed HW, being one that the replica had, is never above a log end that a later capture sees (I6). What
-    the file held at the moment of a kill is not recorded, so equality with it is not checked. Nor is a replica that a
-    step moved, or whose files it damaged, held to what was before.
+    The HW of "Log loaded … with initial high watermark" is not above the log end with which the replica then starts. A
+    checkpointed HW, being one that the replica had, is never above a log end that a later capture sees (I6). What the
+    file held at the moment of a kill is not recorded, so equality is not checked. A replica that a step moved, or whose
+    files it damaged, is not held to what was before.
     """
     loaded: dict[tuple[int, str, int], Row] = {}
     for line in lines:

@@ -34,14 +34,11 @@ def stands(log: Log, offset: Ints, value: Ints) -> Bools:
 
 
 def i15_durability(of: PartitionEvidence) -> Checks:
-    """I15, all versions; serves C1 and C27.
+    """I15, all versions; serves C1 and C27. It stands there at its offset.
 
-    A record acknowledged with acks=all stands at its offset on every replica of the final ISR.
-
-    Sound with any min.insync.replicas while disks survive: the acknowledgement waited for every member of its
-    ISR, and a clean election and every later join need the committed prefix. Reads each replica's log itself;
-    a log that was not exported to its end is not asked, as absence proves nothing there, nor is one below
-    where its own retention may have deleted (``of.members``).
+    Sound with any min.insync.replicas while disks survive: the acknowledgement waited for every member of its ISR, and
+    a clean election and every later join need the committed prefix. Reads each replica's log itself. A log that was not
+    exported to its end is not asked, nor is one below where its own retention may have deleted.
     """
     sends = of.sends
     promised = np.flatnonzero((sends.outcome == OK) & (sends.acks == ACKS_ALL) & (sends.offset != NULL))
@@ -65,10 +62,11 @@ def i15_durability(of: PartitionEvidence) -> Checks:
 
 
 def i16_no_phantom_read(of: PartitionEvidence) -> Checks:
-    """I16, all versions, clean topics; serves C2, C13 and C46. A record that a consumer was given at an offset is at
-    that offset in the partition's final log: it was below a high watermark, so it was committed.
+    """I16, all versions, clean topics; serves C2, C13 and C46.
 
-    Found broken by KAFKA-14704 (2.8.0 to 3.4.0), where a follower served what it was about to cut.
+    A record that a consumer was given at an offset is at that offset in the partition's final log: it was below a high
+    watermark, so it was committed. Violated by KAFKA-14704 (2.8.0 to 3.4.0), where a follower served what it was about
+    to cut.
     """
     polls = of.polls
     if of.final is None or of.final not in of.logs:
@@ -92,13 +90,13 @@ def i16_no_phantom_read(of: PartitionEvidence) -> Checks:
 
 
 def i28_enough_replicas(of: PartitionEvidence) -> Checks:
-    """I28, all versions; serves C1 and C27. Below min.insync.replicas nothing is acknowledged with acks=all.
+    """I28, all versions; serves C1 and C27.
 
-    While the ISR is smaller than min(min.insync.replicas, replicas) the leader refuses to append such a send.
-    Checked in the stretches of the controller's history (``of.short``), on sends from two seconds on after the leader's
-    own metadata showed that ISR, as it may hear of it late: one that was acknowledged before the stretch ended is a
-    violation. Its batch has to stand in the leader's log with the epoch of the stretch; otherwise a former leader took
-    it, which knew of another ISR. Nothing is said of a stretch in which the leader or a controller was out of reach.
+    While the ISR is smaller than min(min.insync.replicas, replicas) the leader refuses to append such a send. Checked
+    in such stretches of the controller's history, on sends from two seconds on after the leader's own metadata showed
+    that ISR, as it may hear of it late: one that was acknowledged before the stretch ended is a violation. Its batch
+    has to stand in the leader's log with the epoch of the stretch; otherwise a former leader took it, which knew of
+    another ISR. Nothing is said of a stretch in which the leader or a controller was out of reach.
     """
     sends = of.sends
     checked, violations, during = 0, [], []
@@ -162,12 +160,12 @@ class OpenEnds:
 def i27_markers(of: PartitionEvidence) -> Checks:
     """I27, all versions, transactional producers, clean topics; serves C2.
 
-    In every replica's log the next marker of a record's Kafka producer id is a commit if the record's transaction was
-    committed, and an abort if it was aborted; where nobody knows, it is the same for all records of the transaction.
+    In every replica's log the next marker of a record's Kafka producer id is a commit if its transaction was committed,
+    an abort if it was aborted; where nobody knows, it is the same for all records of the transaction.
 
     Sound because a producer's transactions follow one another, and the coordinator's decision is durable before the
-    first marker is written. A record without a marker behind it (a log that ends there) is not checked. Reads the logs
-    themselves, so that it needs no reader. An old request that arrives late would break it (KAFKA-17754).
+    first marker is written. A record without a marker behind it (a log that ends there) is not checked. Needs no
+    reader, as it reads the logs. An old request that arrives late would violate it (KAFKA-17754).
     """
     sends = of.sends
     checked, wrong, where = 0, [], []

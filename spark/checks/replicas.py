@@ -35,12 +35,10 @@ def _follows(samples: Samples) -> Bools:
 
 
 def i1_bounds(evidence: PartitionEvidence) -> Checks:
-    """I1, all versions; serves C14 and C43.
+    """I1, all versions; serves C14 and C43. Within one reply 0 <= log start <= HW.
 
-    Within one reply 0 <= log start <= HW.
-
-    Sound because a Fetch captures HW before the log start's next move, and HW is clamped to the log start. The
-    last stable offset is read later than HW and proves nothing.
+    Sound because a Fetch captures HW before the log start's next move, and HW is clamped to the log start. The last
+    stable offset is read later than HW and proves nothing.
     """
     samples = evidence.samples
     violated = (samples.log_start < 0) | (samples.log_start > samples.hw)
@@ -57,13 +55,11 @@ def i1_bounds(evidence: PartitionEvidence) -> Checks:
 
 
 def i2_hw_below_leo(evidence: PartitionEvidence) -> Checks:
-    """I2, all versions; serves C14.
+    """I2, all versions; serves C14. HW <= LEO on one replica.
 
-    HW <= LEO on one replica.
-
-    Sound where HW was read first: in one reply, or in an earlier sample of the same incarnation and epoch. LEO
-    only grows between the two, but for a truncation, which never cuts below a replica's own HW: on a topic that is
-    not clean it may, so that of those only single replies count.
+    Sound where HW was read first: in one reply, or in an earlier sample of the same incarnation and epoch. In between
+    LEO only grows, or is truncated, never below the replica's own HW. On a topic that is not clean it may be: there
+    only single replies count.
     """
     samples = evidence.samples
     earlier = _follows(samples) if evidence.clean else np.zeros(len(samples), dtype=np.bool_)
@@ -82,12 +78,10 @@ def i2_hw_below_leo(evidence: PartitionEvidence) -> Checks:
 
 
 def i3_leader_monotonic(evidence: PartitionEvidence) -> Checks:
-    """I3, all versions; serves C7 and C8.
+    """I3, all versions; serves C7 and C8. Within one incarnation and epoch.
 
-    A leader's HW and LEO do not fall within one incarnation and epoch.
-
-    Sound because a leader never truncates its own log and never lowers its HW; who led an epoch is in the ISR
-    views, and an epoch has one leader.
+    Sound because a leader never truncates its own log or lowers its HW, and an epoch has one leader, named by the ISR
+    views.
     """
     samples = evidence.samples
     before = samples.before
@@ -112,13 +106,12 @@ def i3_leader_monotonic(evidence: PartitionEvidence) -> Checks:
 
 
 def i6_own_floor(evidence: PartitionEvidence) -> Checks:
-    """I6, all versions; serves C39 and C40.
+    """I6, all versions; serves C39 and C40. LEO of a replica >= the largest HW that it has shown, over all
+    incarnations.
 
-    LEO of a replica >= the largest HW that it has ever shown, over all incarnations.
-
-    Sound because a HW says that everything below is committed, and nobody elected cleanly lacks it. Other
-    replicas' HWs prove nothing here: a former leader's divergent end may legally be cut below them. A replica that a
-    step moved to another broker, or whose files it damaged, begins anew.
+    Sound because everything below a HW is committed, and nobody elected cleanly lacks it. Other replicas' HWs prove
+    nothing here: a former leader's divergent end may legally be cut below them. A replica that a step moved to another
+    broker, or whose files it damaged, begins anew.
     """
     samples = evidence.samples
     floor, answered_ns = np.full(len(samples), NULL), np.full(len(samples), FOREVER_NS)
@@ -146,12 +139,10 @@ def i6_own_floor(evidence: PartitionEvidence) -> Checks:
 
 
 def i8_leader_completeness(evidence: PartitionEvidence) -> Checks:
-    """I8, all versions; serves C6 and C46.
+    """I8, all versions; serves C6 and C46. Every epoch after E starts at or above every HW shown in E.
 
-    For every HW shown in epoch E and every later epoch E', E' starts at or above it.
-
-    Order-free, because the probe pins E. A replica's epoch file may name a later start than the election's
-    (never an earlier one), so the smallest over the replicas is taken.
+    Needs no order of samples, because the probe pins E. A replica's epoch file may name a later start than the
+    election's (never an earlier one), so the smallest over the replicas is taken.
     """
     samples, starts = evidence.samples.with_epoch, evidence.epoch_starts
     later = np.array(sorted(starts), dtype=np.int64)
@@ -200,16 +191,15 @@ def i10_quiescence(evidence: PartitionEvidence) -> Checks:
 
     With no produce, HW = LEO on the leader, and every in-sync replica follows, within a limit.
 
-    Checked on stretches in which the leader's LEO stood still. A member that has stopped fetching holds HW back
-    until it is evicted, after at most 1.5 x replica.lag.time.max.ms, so a stuck HW is a violation only if the
-    same ISR was seen for longer than that and the settling time, even if something cured it later; a shorter
-    stretch that did not converge proves nothing and is left out. From 3.7 (KIP-966) HW stands still by design
-    below min.insync.replicas; up to 3.6 it goes on. The states are the controller's own where it left any: a leader
-    that was cut off from it shows an old ISR.
+    Checked where the leader's LEO stood still. A member that has stopped fetching holds HW back until it is evicted,
+    after at most 1.5 x replica.lag.time.max.ms. So a stuck HW is a violation only if the same ISR was seen for longer
+    than that and the settling time, even if something cured it later; a shorter stretch proves nothing. Below
+    min.insync.replicas HW stands still by design from 3.7 (KIP-966). The states are the controller's own where it left
+    any: a leader that was cut off from it shows an old ISR.
 
-    Of the outages those of a controller or of the leader leave out the stretch: nobody may have been
-    evicted. A member that was out of reach with all that the leader has is not evicted, and does not learn the last HW:
-    it is not compared.
+    Left out are stretches in which the controller or the leader was out of reach: nobody may have been evicted. A
+    member that was out of reach with all that the leader has is not evicted, and does not learn the last HW: it is not
+    compared.
     """
     limit_ns = evidence.facts.max_isr_lag_ns + SETTLE_NS
     effective_min_isr = 0 if evidence.facts.lax_min_isr else evidence.facts.effective_min_isr
@@ -297,14 +287,11 @@ def _last_of_members(samples: Samples, quiet: _Quiet, outages: Sequence[Outage])
 
 
 def i26_stable_offset(evidence: PartitionEvidence) -> Checks:
-    """I26, all versions, transactional producers; serves C2 and C43.
+    """I26, all versions, transactional producers; serves C2 and C43. Within one incarnation and epoch.
 
-    A leader's last stable offset lies at or above its log start, and at or below every HW that it shows later in the
-    same incarnation and epoch.
-
-    Sound because it is the smaller of HW and the first open transaction's offset, and a leader's HW never falls (I3).
-    One reply proves nothing against HW, which is read before it. That it falls is not checked: it is read in two
-    steps, HW last, and a transaction may begin between them.
+    Sound because the last stable offset is the smaller of HW and the first open transaction's offset, and a leader's HW
+    never falls (I3). One reply proves nothing against HW, which is read before it. That it falls is not checked: it is
+    read in two steps, HW last, and a transaction may begin between them.
     """
     samples = evidence.samples
     before = samples.before

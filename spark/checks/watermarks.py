@@ -30,11 +30,11 @@ def tops(values: Ints) -> Ints:
 
 
 def i4_follower_falls_once(evidence: PartitionEvidence) -> Checks:
-    """I4, all versions, clean topics; serves C11 and C46. A replica's HW falls at most once within one epoch and life.
+    """I4, all versions, clean topics; serves C11 and C46. Within one epoch and life.
 
-    Sound because a follower sets its HW to the leader's, which never falls within an epoch (I3): only the first answer
-    of the epoch's leader may lie below what the follower knew before, a new leader's HW being allowed to lag. A cut of
-    the log cannot lower the HW further, as no clean cut goes below it (I6).
+    Sound because a follower sets its HW to the leader's, which never falls within an epoch (I3). Only the first answer
+    of the epoch's leader may lie below what the follower knew, as a new leader's HW may lag. No clean cut of the log
+    goes below the HW (I6).
     """
     samples = evidence.samples.with_epoch
     return checks_of(_falls(samples))
@@ -70,10 +70,10 @@ def _one_after_another(sent_ns: Ints, received_ns: Ints) -> Ints:
 
 
 def i7_isr_covers_hw(evidence: PartitionEvidence) -> Checks:
-    """I7, all versions, clean topics; serves C1, C4, C6 and C10. A member of the ISR holds all that a leader showed.
+    """I7, all versions, clean topics; serves C1, C4, C6 and C10.
 
-    For every HW that a leader showed before, a sample of a replica asked while the controller's history has it in the
-    ISR has LEO >= HW. Sound across epochs: HW waits for every member, and joining the ISR takes LEO >= HW.
+    For every HW that a leader showed before, a replica that was asked while the controller's history has it in the ISR
+    has LEO >= HW. Sound across epochs: HW waits for every member, and joining the ISR takes LEO >= HW.
     """
     samples, facts = evidence.samples.with_epoch, evidence.facts
     shown = samples.take(samples.of_leaders(facts.leaders.items())).answered
@@ -124,10 +124,10 @@ def _members(brokers: Ints, states: Ints, stretches: Sequence[Stretch]) -> Bools
 
 
 def i9_follower_below_leader(evidence: PartitionEvidence) -> Checks:
-    """I9, all versions, clean topics; serves C11, C21 and C47. No follower's HW is ahead of its leader's.
+    """I9, all versions, clean topics; serves C11, C21 and C47.
 
-    A follower's HW in epoch E that lies above E's start came from E's leader, because every HW of an earlier epoch lies
-    at or below that start (I8): so a later sample of the leader in E shows at least as much.
+    A follower's HW in epoch E above E's start came from E's leader, as every HW of an earlier epoch lies at or below
+    that start (I8). So a later sample of the leader in E shows at least as much.
     """
     samples, facts = evidence.samples.with_epoch, evidence.facts
     leads = samples.of_leaders(facts.leaders.items())
@@ -171,7 +171,7 @@ def i11_frozen_below_min_isr(evidence: PartitionEvidence) -> Checks:
 
     While the ISR is smaller than min(min.insync.replicas, replicas), the leader's HW stands still. Checked on each
     state of the controller's history, but for its first two seconds, in which a follower that is fenced and lives may
-    still move it. Up to 3.6 HW goes on: then ``hw_below_min_isr`` tells it as a change of behaviour.
+    still move it. Up to 3.6 HW goes on: a ``behaviour_change``.
     """
     return checks_of(_below_min_isr(evidence) if evidence.facts.strict_min_isr else [])
 
@@ -215,12 +215,12 @@ def _within(samples: Samples, from_ns: int, until_ns: int) -> Samples:
 
 
 def i22_hw_reaches_epoch_start(evidence: PartitionEvidence) -> Checks:
-    """I22, all versions, clean topics, timed; serves C12. A new leader's HW soon reaches its epoch's start.
+    """I22, all versions, clean topics, timed; serves C12.
 
-    Once every member of the ISR has fetched, HW >= the offset where the epoch began. A member that has stopped
-    fetching holds it back until it is evicted, so a lower HW is a violation only where one state of the history lasted
-    longer than that eviction and the settling time, the leader and the controllers being in reach; from 3.7 only with
-    an ISR of at least min.insync.replicas.
+    Once every member of the ISR has fetched, HW >= the offset where the epoch began. A member that has stopped fetching
+    holds it back until it is evicted: a lower HW is a violation only where one state of the history lasted longer than
+    that eviction and the settling time, with leader and controllers in reach; from 3.7 only with an ISR of at least
+    min.insync.replicas.
     """
     return checks_of(_epoch_starts(evidence))
 
@@ -257,12 +257,12 @@ def _late(shown: Samples, stretches: Sequence[Stretch], facts: Facts) -> int | N
 
 
 def i23_evicted_in_time(evidence: PartitionEvidence) -> Checks:
-    """I23, all versions, timed; serves C16, C17 and C38. With traffic a follower that stopped leaves the ISR in time.
+    """I23, all versions, timed; serves C16, C17 and C38. With traffic, within 1.5 x replica.lag.time.max.ms (or the
+    follower's session, if that ends sooner), plus a settling time.
 
-    That is within 1.5 x replica.lag.time.max.ms (or its session, if that ends sooner), plus a settling time. Violated
-    only where the leader stayed the same, answered, and took three different log ends within the first second: a
-    stopped follower whose LEO equals the leader's is never evicted by lag. Nor is one while no controller acts, or none
-    is in the leader's reach.
+    Violated only where the leader stayed the same, answered, and took three different log ends within the first second:
+    a stopped follower whose LEO equals the leader's is never evicted by lag. Nor is one while no controller acts, or
+    none is in the leader's reach.
     """
     return checks_of(_evictions(evidence))
 
@@ -317,8 +317,8 @@ def _had_to_go(of_leader: Samples, from_ns: int, until_ns: int) -> bool:
 def i24_caught_up_at_join(evidence: PartitionEvidence) -> Checks:
     """I24, all versions (KAFKA-7128), clean topics; serves C15, C24 and C38.
 
-    A replica that joins the ISR has LEO >= the leader's HW of the moment and >= the start of the leader's epoch. Seen
-    in the replica's first sample after the join, within the same state: it does not truncate while it is a member.
+    Its LEO >= the leader's HW of the moment, and >= the start of the leader's epoch. Seen in the replica's first sample
+    after the join, within the same state: it does not truncate while it is a member.
     """
     return checks_of(_joins(evidence))
 

@@ -50,4 +50,18 @@ def test_the_page_has_a_row_for_each_claim_and_a_column_for_each_version() -> No
     assert "**C9**" not in differ
     assert "- **C9** on 3.7.2: 3.7.2 on C9." in text
     assert "### Fetches\n\nKafka 3.7.2. One by one.\n\n| ms | HW |\n|---|---|\n| 5 | – |\n" in text
-    assert "3.6.2: 48, 0, 0; 3.7.2: 46, 1, 1." in text
+    assert "3.6.2: 48, 0, 0; 3.7.2: 46, 1, 1. Recorded on 2026-11-21." in text
+
+
+def test_neighbours_that_answer_alike_share_a_column() -> None:
+    """Of one mode; another answer, or the other mode, is a column of its own."""
+    told = [
+        result("3.6.1"),
+        result("3.6.2"),
+        {**result("3.6.2"), "modes": ["zookeeper"]},
+        result("3.7.2", C48="refuted"),
+    ]
+    text = page(taken_in({}, told))
+
+    assert "| | claim | notes | 3.6.1, 3.6.2 (kraft) | 3.6.2 (zookeeper) | 3.7.2 (kraft) |" in text
+    assert "| C48 | Alone in the ISR a leader has HW = LEO at once. | N4 | shown | shown | **refuted** |" in text

@@ -36,11 +36,16 @@ def test_each_describe_is_told_with_what_came_before() -> None:
 
 
 def test_a_log_start_beyond_a_followers_end_is_told() -> None:
-    """Only changes are rows; a log that always began at 0 has no table."""
-    away = [*still(3, 0, 1, 20, 20), *still(3, 5, 6, 900, 900, log_start=900, incarnation=2)]
+    """By the first and the last row of each log start; a log that always began at 0 has no table."""
+    grows = [each for number in range(1, 5) for each in still(3, number / 10, number / 10, 20, 500 * number)]
+    away = [*still(3, 0, 0, 20, 20), *grows, *still(3, 5, 6, 900, 900, log_start=900, incarnation=2)]
     (table,) = walkthroughs({"log_start": recording(away)})
 
-    assert [row[1:] for row in table["rows"]] == [["broker 3", 1, 0, 20, 20], ["broker 3", 2, 900, 900, 900]]
+    assert [row[1:] for row in table["rows"]] == [
+        ["broker 3", 1, 0, 20, 20],
+        ["broker 3", 1, 0, 20, 2000],
+        ["broker 3", 2, 900, 900, 900],
+    ]
     assert walkthroughs({"log_start": recording(still(3, 0, 1, 20, 20))}) == []
 
 
