@@ -132,7 +132,7 @@ def _line(bug: Bug, version: str, rows: Sequence[Mapping[str, Any]]) -> str:
         counts["window missed"],
         counts["unknown"],
         *(_counts(own, what) for what in ("found_by", "also")),
-        f"{low:.0%} to {high:.0%}" if decided else "–",
+        f"{100 * low:.0f}–{high:.0%}" if decided else "–",
     )
     return f"| {' | '.join(map(str, cells))} |"
 
@@ -214,17 +214,25 @@ def _words(event: Event) -> str:
         "healed": f"{of} is over" if told.get("recovery_verified") else f"{of} was not seen to end",
         "condition_met": f"{told.get('condition')}: met after {told.get('waited_ms')} ms",
         "wait_timed_out": f"{told.get('condition')}: not met in time",
-        "precondition": f"precondition: {told.get('condition')} {told.get('why')}",
+        "precondition": _precondition(told),
     }
     return words[event.kind]
 
 
+def _precondition(told: Mapping[str, Any]) -> str:
+    """What was seen; where the condition did not hold, the condition, too."""
+    seen = str(told.get("why"))
+    return f"precondition {seen}" if told.get("met") else f"precondition {told.get('condition')} {seen}"
+
+
 def _step(event: Event) -> str:
-    """A step with the settings that are not its defaults; of a batch that was written, its counts."""
+    """A step with the settings that are not its defaults; of a ``write`` that ended, how many were acknowledged."""
+    if event.step == "written":
+        return f"written: {event.detail['acked']} of {event.detail['sent']} acknowledged ({event.target})"
     fields = STEPS[event.step].model_fields if event.step in STEPS else {}
     usual = {field.alias or name: field.default for name, field in fields.items()}
     told = {name: value for name, value in event.detail.items() if name not in usual or value != usual[name]}
-    return f"{event.step}: {in_words(told)}" + f" ({event.target})" * (event.step == "written")
+    return f"{event.step}: {in_words(told)}"
 
 
 def _samples(folder: RunFolder, partition: tuple[str, int]) -> dict[int, list[Json]]:
@@ -305,7 +313,6 @@ def render_timeline(bug: Bug, kept: Mapping[str, Any]) -> str:
 
 def _told(told: Mapping[str, Any], *, examples: bool) -> list[str]:
     """One run; ``examples`` of what the configuration permits stand only where the bug is."""
-    names = ("client", "acks", "sent", "ok", "info", "fail", "gone")
     return [
         f"Run `{told['run_id']}`, {told['mode']}. Verdict {told['verdict']}: {told['sentence']}",
         "",
@@ -317,13 +324,26 @@ def _told(told: Mapping[str, Any], *, examples: bool) -> list[str]:
         "",
         "Gone: acknowledged, and not returned by the final drain.",
         "",
-        "| client | acks | sent | acknowledged | unknown | refused | gone |",
-        "|---|---|---:|---:|---:|---:|---:|",
-        *(f"| {' | '.join(str(row[name]) for name in names)} |" for row in told["sends"]),
+        *_fates(told["sends"]),
         "",
         "### What the judge found",
         "",
         *(_findings(told, examples=examples) or ["Nothing."]),
+    ]
+
+
+_FATES = {"sent": "sent", "ok": "acknowledged", "info": "unknown", "fail": "refused", "gone": "gone"}
+
+
+def _fates(sends: Sequence[Json]) -> list[str]:
+    """A row for each client; unknown and refused only where any were."""
+    shown = {
+        name: words for name, words in _FATES.items() if name not in ("info", "fail") or any(r[name] for r in sends)
+    }
+    return [
+        f"| client | acks | {' | '.join(shown.values())} |",
+        "|---|---|" + "---:|" * len(shown),
+        *(f"| {' | '.join(str(row[name]) for name in ('client', 'acks', *shown))} |" for row in sends),
     ]
 
 

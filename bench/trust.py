@@ -64,9 +64,8 @@ def render(
         "",
         *_prose(
             """How well the judge, the comparisons and the nightly screen do where the right answer is known, and what
-            that does not show. Written by `python -m bench.trust` from `docs/data/`. Intervals are exact
-            (Clopper-Pearson), at 95 %. How the judge does on bugs that Kafka really had stands in
-            [known bugs](known-bugs.md)."""
+            that does not show; for bugs that Kafka really had see [known bugs](known-bugs.md). Intervals
+            (exact, Clopper-Pearson) and bounds are at 95 %. Written by `python -m bench.trust` from `docs/data/`."""
         ),
     ]
     return "\n".join([*head, *(line for section in sections for line in ["", *section])]) + "\n"
@@ -104,13 +103,12 @@ def limits(
     bullets = [
         f"""**Few versions.** Damaged and repeated runs are of Kafka {_listed(versions)} alone.
         {"" if DEFAULT_RELEASE in versions else f"The default, {DEFAULT_RELEASE}, is not among them."}""",
-        """**One small host.** All brokers of a run share one Linux host (two cores here), and a run lasts minutes. A
-        violation that was seen carries over to other machines; a duration does not.""",
-        f"""**Old recordings are not judged again.** A row holds what the judge said on the day it was made, and no row
-        names the judge's version. Repeated runs: {_dates(row["date"] for row in repeated)}; comparisons:
+        """**One small host.** All brokers of a run share one Linux host (two cores here), and a run lasts minutes.
+        Violations carry over to other machines, durations do not.""",
+        f"""**Old recordings are not judged again.** A row holds what the judge said on its day, and no row names the
+        judge's version. Repeated runs: {_dates(row["date"] for row in repeated)}; comparisons:
         {_dates(str(row["created_at"])[:10] for row in compared)}; damaged recordings:
-        {_dates(row["date"] for row in damaged if "date" in row)}. Checks that were added later were not applied to
-        them.""",
+        {_dates(row["date"] for row in damaged if "date" in row)}. Later checks were not applied to them.""",
         """**Rare false alarms stay unseen.** No alarm in n runs allows a rate of about 3/n.""",
         f"""**Not every scenario is counted.** Without repeated runs are {_code(uncounted)}.""",
         f"""**Damage is what the authors of the checks thought of**, at one place for each kind and version. It shows
@@ -119,8 +117,7 @@ def limits(
         f"""**Few real comparisons.** The largest has {largest} pairs, and there {_are(of_largest)} of that size. Their
         latency is calmer than that of a cluster with default settings.""",
         """**Simulations use normal noise of a known size.** They say nothing about Kafka; real noise may be worse.""",
-        """**A pass is about one run.** Everything that had to hold was checked and held there, under the faults and the
-        load of that run. It is no probability for production.""",
+        """**A pass is about one run**, its faults and its load. It is no probability for production.""",
     ]
     return ["## Limits of the evidence", "", *(line for text in bullets for line in _prose(text, bullet=True))]
 
@@ -183,9 +180,9 @@ def recordings(damaged: Sequence[Row], repeated: Sequence[Row]) -> list[str]:
         ),
         *_prose(
             f"""**{alarms} false alarms in {len(clean)} clean runs**: at most
-            {mutate.upper_bound(alarms, len(clean)):.1%} at 95 % confidence. {with_faults} of these runs have leader
-            kills, pauses and restarts in them. In {bugs} an invariant was violated by a bug that this version of Kafka
-            has, and the broker's own log says so: those are findings, not alarms.""",
+            {mutate.upper_bound(alarms, len(clean)):.1%}. {with_faults} of these runs have leader
+            kills, pauses and restarts in them. In {bugs} an invariant was violated by a bug of that Kafka version, as
+            the broker's own log says: those are findings, not alarms.""",
             bullet=True,
         ),
         "",
@@ -197,9 +194,9 @@ def recordings(damaged: Sequence[Row], repeated: Sequence[Row]) -> list[str]:
         ),
         "",
         *_prose(
-            """What each kind does is its docstring in `bench/mutations/kinds.py`. A kind is left out where a recording
-            holds no place for it: before Kafka 3.7 the high watermark may move below `min.insync.replicas`, and with
-            ZooKeeper the timed limits are longer than the phases."""
+            """`bench/mutations/kinds.py` says what each kind does. A kind is left out where a recording has no place
+            for it: before Kafka 3.7 the high watermark may move below `min.insync.replicas`, and with ZooKeeper the
+            timed limits are longer than the phases."""
         ),
     ]
 
@@ -227,10 +224,11 @@ def scenarios(rows: Sequence[Row]) -> list[str]:
         "",
         *_prose(
             """Fresh clusters in Docker; each run's records are counted again from the raw ledgers by
-            `bench/recount.py`, which shares no code with the judge."""
+            `bench/recount.py`, which shares no code with the judge. A known bug of the version counts as expected, and
+            is named."""
         ),
         "",
-        "| scenario | Kafka | expected | shown | at least, at 95 % | recount agrees | records lost | copies |",
+        "| scenario | Kafka | expected | shown | at least | recount agrees | lost | copies |",
         "|---|---|---|---|---|---|---|---|",
     ]
     for claim in reliability.CAMPAIGN:
@@ -267,18 +265,18 @@ def real_comparisons(rows: Sequence[Row]) -> list[str]:
         "",
         *_prose(
             """`python -m bench.injected` runs comparisons whose truth is known: Kafka 3.9.1 on both sides, two brokers,
-            150 records a second, and followers whose fetches last as long as a timer says. What is found here is the
-            most to expect; noise takes from it. With two or three pairs hardly anything can be called a regression, so
-            that no false alarm among them says little."""
+            150 records a second, and followers whose fetches last as long as a timer says. This is the most to expect;
+            noise takes from it. With two or three pairs hardly anything can be called a regression: that none of them
+            gave a false alarm says little."""
         ),
         "",
         f"- A version against itself, called a regression: **{_alarms(itself)}**.",
         f"- The calibrations, base against itself before each comparison: {_alarms(calibrated)}.",
         f"- Both together: {_alarms([*itself, *calibrated])}.",
         "",
-        "Injected slowdowns; the metric was named before the first run, and found means called a regression:",
+        "Injected slowdowns; the metric was named before the first run; found means called a regression:",
         "",
-        "| injected | pairs | found | rate, at 95 % | change that each comparison saw |",
+        "| injected | pairs | found | rate | change that each comparison saw |",
         "|---|---|---|---|---|",
     ]
     for size, pairs in sorted({(row["injected"]["size"], row["pairs"]) for row in injected}):
@@ -286,7 +284,7 @@ def real_comparisons(rows: Sequence[Row]) -> list[str]:
         found = sum(row["injected"]["found"] for row in own)
         low, high = clopper_pearson(found, len(own))
         seen = "; ".join(_change(effect) for row in own for effect in row["seen"])
-        lines.append(f"| {size:.0%} | {pairs} | {found} of {len(own)} | {low:.0%} to {high:.0%} | {seen} |")
+        lines.append(f"| {size:.0%} | {pairs} | {found} of {len(own)} | {_span(low, high)} | {seen} |")
     return lines
 
 
@@ -296,16 +294,21 @@ def _alarms(verdicts: Sequence[Sequence[str]]) -> str:
     if not tried:
         return "none has run yet"
     if not alarms:
-        return f"0 of {tried}, at most {none_in(tried):.0%} at 95 % confidence"
+        return f"0 of {tried}, at most {none_in(tried):.0%}"
     low, high = clopper_pearson(alarms, tried)
-    return f"{alarms} of {tried}, {low:.0%} to {high:.0%} at 95 % confidence"
+    return f"{alarms} of {tried}, {_span(low, high)}"
+
+
+def _span(low: float, high: float, digits: int = 0) -> str:
+    """An interval of rates."""
+    return f"{100 * low:.{digits}f}–{high:.{digits}%}"
 
 
 def _change(effect: Row) -> str:
     if effect["mean"] is None:
         return "not known"
-    interval = "" if effect["low"] is None else f" ({effect['low']:+.1f} to {effect['high']:+.1f} %)"
-    return f"{effect['mean']:+.1f} %{interval}"
+    interval = "" if effect["low"] is None else f" ({effect['low']:+.1f} to {effect['high']:+.1f}%)"
+    return f"{effect['mean']:+.1f}%{interval}"
 
 
 def simulated_comparisons(found: Row) -> list[str]:
@@ -319,15 +322,16 @@ def simulated_comparisons(found: Row) -> list[str]:
             f"""**These figures are simulated.** Runs are drawn with known noise and judged by the functions that judge
             comparisons (`campaigns/statistics/effects.py`): {simulations:,} comparisons a row, {power.PAIRS} ABBA
             pairs, one primary metric with a margin of {power.MARGIN:.0%}. Noise is the standard deviation of the
-            logarithm of one run. A slowdown as large as the margin is called a regression half of the time at best, for
-            the estimate must lie beyond it. Without a slowdown, a regression is a false alarm."""
+            logarithm of one run. Without a slowdown, a regression is a false alarm. A slowdown as large as the margin
+            is called a regression half of the time at best, as the estimate must lie beyond it. "Computed" is the
+            rate without simulation."""
         ),
         "",
         "| noise of a run | slowdown | called a regression | computed | improvement | equivalent | inconclusive |",
         "|---|---|---|---|---|---|---|",
     ]
     for row in steady:
-        computed = "–" if row["computed"] is None else f"{100 * row['computed']:.1f} %"
+        computed = "–" if row["computed"] is None else f"{100 * row['computed']:.1f}%"
         others = " | ".join(f"{row[word] / simulations:.1%}" for word in ("improvement", "equivalent", "inconclusive"))
         slowdown = f"{row['slowdown']:.0%}" if row["slowdown"] else "none"
         lines.append(
@@ -376,7 +380,7 @@ def _family(row: Row) -> str:
 def _share(events: int, of: int) -> str:
     """A rate with its exact interval at 95 %."""
     low, high = clopper_pearson(events, of)
-    return f"{100 * events / of:.1f} % ({100 * low:.1f} to {100 * high:.1f})"
+    return f"{100 * events / of:.1f}% ({_span(low, high, 1)})"
 
 
 # --- the nightly screen ----------------------------------------------------------------------------
@@ -412,37 +416,37 @@ def nightly_screen(found: Row) -> list[str]:
     lines += [
         "",
         *_prose(
-            """A series that wanders by itself, while control and release do not, is slower on some nightly runs for a
-            reason that no rerun of the same time can tell from the version's own. Those alarms remain."""
+            """Where a series wanders by itself, while control and release do not, no rerun of the same time can tell
+            that from a change of the version. Those alarms remain."""
         ),
         "",
         *_prose(
-            """An injected slowdown, normal noise. Right place: of the candidates on the seventh nightly run, those
-            whose change is placed within one of the injected one. Small changes are confirmed only where they look
-            larger than they are."""
+            """An injected slowdown, normal noise. Right place: the share of the seventh nightly run's candidates whose
+            change is placed within one of the injected one. Small changes are confirmed only where they look larger
+            than they are."""
         ),
         "",
         "| noise | injected | candidate, run 1 | confirmed, run 1 | by run 3 | by run 7 | right place | size told |",
         "|---|---|---|---|---|---|---|---|",
     ]
     for row in found["detections"]:
-        size = "none" if row["size"] is None else "{1:+.1f} % ({0:+.1f} to {2:+.1f})".format(*row["size"])
+        size = "none" if row["size"] is None else "{1:+.1f}% ({0:+.1f} to {2:+.1f})".format(*row["size"])
         shown = " | ".join(_rate(row[name]) for name in screen.RATES)
-        lines.append(f"| {row['noise']:.0%} | {row['percent']:+d} % | {shown} | {size} |")
+        lines.append(f"| {row['noise']:.0%} | {row['percent']:+d}% | {shown} | {size} |")
     return lines
 
 
 def _alarmed(row: Row, name: str) -> str:
     low, high = row[name]["interval"]
     share = row[name]["nightly_runs"] / row["nightly_runs"]
-    return f"{row[name]['histories']} of {row['histories']}: {low:.1%} to {high:.1%} ({share:.2%})"
+    return f"{row[name]['histories']} of {row['histories']}: {_span(low, high, 1)} ({share:.2%})"
 
 
 def _rate(rate: Row) -> str:
     if not rate["of"]:
         return "none"
     low, high = rate["interval"]
-    return f"{rate['shown'] / rate['of']:.0%} ({low:.0%} to {high:.0%})"
+    return f"{rate['shown'] / rate['of']:.0%} ({_span(low, high)})"
 
 
 if __name__ == "__main__":

@@ -38,8 +38,8 @@ def test_tries_are_counted_by_version(tmp_path: Path, monkeypatch: pytest.Monkey
     clean = {"version": BUG.good, "expected": "clean", "outcome": "clean", "found_by": [], "also": ["I2"]}
     page = known_bugs.render([one_try(), one_try(), one_try(outcome="window missed", found_by=[]), one_try(**clean)])
 
-    assert f"| {BUG.issue} | 3.0.2 | found | 2 of 2 | 0 of 2 | 1 | 0 | I10 in 2 | – | 16% to 100% |" in page
-    assert f"| {BUG.issue} | 3.1.2 | clean | 0 of 1 | 1 of 1 | 0 | 0 | – | I2 in 1 | 0% to 98% |" in page
+    assert f"| {BUG.issue} | 3.0.2 | found | 2 of 2 | 0 of 2 | 1 | 0 | I10 in 2 | – | 16–100% |" in page
+    assert f"| {BUG.issue} | 3.1.2 | clean | 0 of 1 | 1 of 1 | 0 | 0 | – | I2 in 1 | 0–98% |" in page
     assert "replica by replica" not in page
     (tmp_path / f"{BUG.name}.md").touch()
     assert f"[replica by replica](known-bugs/{BUG.name}.md)" in known_bugs.render([one_try()])
@@ -85,7 +85,8 @@ def test_a_bugs_page_stands_replica_by_replica() -> None:
     assert "### Replica by replica: orders-0" in page
     assert "| done and seen | broker 1 | broker 3 |\n|---|---|---|\n" in page
     assert "| 2.5 pause of broker-3 took effect | 100/150 e0 | silent |" in page
-    assert "| write-1 | 1 | 100 | 100 | 0 | 0 | 50 |" in page
+    assert "| client | acks | sent | acknowledged | gone |" in page
+    assert "| write-1 | 1 | 100 | 100 | 50 |" in page
     assert "- **I10** (t): 1 of 9 checks. HW 100, LEO 150." in page
     assert "- 50 x `invisible_ack`, permitted here; the first: Record 7 \\| of write-2" in page
 
@@ -99,6 +100,25 @@ def test_a_row_is_a_state_of_the_replicas() -> None:
     page = known_bugs.render_timeline(BUG, {"found": {**TIMELINE, "moments": moments}})
 
     assert "| 0.0 x<br>1.0 x | 1/2 e0 | silent |\n| 2.0 x | silent |  |\n| 3.0 x | 1/2 e0 |  |\n" in page
+
+
+def test_unknown_sends_have_a_column_where_there_are_any() -> None:
+    """For all clients then."""
+    unknown = {**TIMELINE["sends"][0], "ok": 98, "info": 2}
+    page = known_bugs.render_timeline(BUG, {"found": {**TIMELINE, "sends": [*TIMELINE["sends"], unknown]}})
+
+    assert "| client | acks | sent | acknowledged | unknown | gone |" in page
+    assert "| write-1 | 1 | 100 | 100 | 0 | 50 |\n| write-1 | 1 | 100 | 98 | 2 | 50 |" in page
+
+
+@pytest.mark.parametrize(
+    ("met", "words"), [(True, "precondition holds: LEO 5"), (False, "precondition c does not hold: LEO 5")]
+)
+def test_a_precondition_is_told_by_what_was_seen(met: bool, words: str) -> None:
+    """One that did not hold with the condition, too."""
+    why = "holds: LEO 5" if met else "does not hold: LEO 5"
+
+    assert known_bugs._words(Event(1, "", "precondition", detail={"condition": "c", "met": met, "why": why})) == words
 
 
 def test_what_is_permitted_is_only_counted_without_the_bug() -> None:
@@ -119,7 +139,7 @@ def test_what_is_permitted_is_only_counted_without_the_bug() -> None:
         ("write", {"to": "A", "records": 20, "acks": "all", "batch": 1}, "write: to A; records 20"),
         ("write", {"to": "A", "records": 20, "acks": "1", "batch": 5}, "write: to A; records 20; acks 1; batch 5"),
         ("disconnect", {"node": "A", "from": ["B"], "direction": "both"}, "disconnect: node A; from B"),
-        ("written", {"acked": 19, "sent": 20}, "written: acked 19; sent 20 (broker-1)"),
+        ("written", {"acked": 19, "sent": 20}, "written: 19 of 20 acknowledged (broker-1)"),
     ],
 )
 def test_a_step_is_told_without_its_defaults(step: str, detail: dict[str, Any], words: str) -> None:

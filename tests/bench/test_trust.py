@@ -98,14 +98,14 @@ def test_comparisons_are_counted_with_bounds() -> None:
     injected = [comparisons.row_of(result(INJECTED, rows(INJECTED, change))) for change in (0.10, 0.03)]
     text = "\n".join(trust.real_comparisons([row for row in [itself, *injected] if row]))
 
-    assert "called a regression: **0 of 1, at most 95% at 95 % confidence**." in text
-    assert "before each comparison: 0 of 3, at most 63% at 95 % confidence." in text
-    assert "- Both together: 0 of 4, at most 53% at 95 % confidence." in text
-    assert "| 10% | 10 | 1 of 2 | 1% to 99% | +10.0 % (+8.4 to +11.6 %); " in text
+    assert "called a regression: **0 of 1, at most 95%**." in text
+    assert "before each comparison: 0 of 3, at most 63%." in text
+    assert "- Both together: 0 of 4, at most 53%." in text
+    assert "| 10% | 10 | 1 of 2 | 1–99% | +10.0% (+8.4 to +11.6%); " in text
     assert "called a regression: **none has run yet**." in "\n".join(trust.real_comparisons([]))
 
 
-@pytest.mark.parametrize(("computed", "shown"), [(0.96, "96.0 %"), (None, "–")])
+@pytest.mark.parametrize(("computed", "shown"), [(0.96, "96.0%"), (None, "–")])
 def test_simulated_figures_say_so(computed: float | None, shown: str) -> None:
     """First of all; beside each what the formula says, where it says something."""
     row = {"host": "steady", "slowdown": 0.1, "regression": 190, "inconclusive": 10, "computed": computed, **SIMULATED}
@@ -113,7 +113,7 @@ def test_simulated_figures_say_so(computed: float | None, shown: str) -> None:
     lines = trust.simulated_comparisons({"rows": [row, away], "blocks": [], "families": []})
 
     assert lines[2].startswith("**These figures are simulated.**")
-    assert f"| 5% | 10% | 95.0 % (91.0 to 97.6) | {shown} | 0.0% | 0.0% | 5.0% |" in lines
+    assert f"| 5% | 10% | 95.0% (91.0–97.6%) | {shown} | 0.0% | 0.0% | 5.0% |" in lines
     assert "at most 5.0 percentage points" in " ".join(lines)
 
 
@@ -124,6 +124,6 @@ def test_the_screens_rates_have_their_intervals() -> None:
     row = {"percent": 5, "noise": 0.03, "size": None, **dict.fromkeys(screen.RATES, rate)}
     lines = trust.nightly_screen({**found, "detections": [{**row, "right_run": {"shown": 0, "of": 0}}]})
 
-    assert lines[-1].endswith("| 50% (1% to 99%) | none | none |")
-    assert "0 of 1: 0.0% to 97.5% (0.00%)" in " ".join(lines)
+    assert lines[-1].endswith("| 50% (1–99%) | none | none |")
+    assert "0 of 1: 0.0–97.5% (0.00%)" in " ".join(lines)
     assert reliability.lower_bound(9, 10) == pytest.approx(0.606, abs=0.001)

@@ -447,12 +447,12 @@ def test_every_invariant_has_its_severity() -> None:
     ]
 
 
-def test_findings_that_break_no_promise_are_explained() -> None:
+def test_findings_that_violate_no_guarantee_are_explained() -> None:
     """The names of the cases that spark/checks/behaviour.py adds to the anomalies."""
     source = (ROOT / "spark" / "checks" / "behaviour.py").read_text()
     added = set(re.findall(r'_cases\(\s*"(\w+)"', source))
 
-    assert set(re.findall(r"^- `(\w+)`", section(page("verdicts.md"), "Findings that break no promise"), re.M)) == added
+    assert set(re.findall(r"^- `(\w+)`", section(page("verdicts.md"), "Findings that violate no guarantee"), re.M)) == added
 
 
 def test_every_rule_of_what_is_permitted_is_told() -> None:
