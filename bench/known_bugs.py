@@ -307,12 +307,12 @@ def render_timeline(bug: Bug, kept: Mapping[str, Any]) -> str:
     for outcome, words in (("found", "With the bug"), ("clean", "Without it")):
         if outcome in kept:
             lines += ["", f"## {words}: Kafka {kept[outcome]['version']}", ""]
-            lines += _told(kept[outcome], examples=outcome == "found")
+            lines += _told(kept[outcome], f"{bug.name}.json")
     return "\n".join(lines) + "\n"
 
 
-def _told(told: Mapping[str, Any], *, examples: bool) -> list[str]:
-    """One run; ``examples`` of what the configuration permits stand only where the bug is."""
+def _told(told: Mapping[str, Any], file: str) -> list[str]:
+    """One run; ``file`` holds all that was kept of it."""
     return [
         f"Run `{told['run_id']}`, {told['mode']}. Verdict {told['verdict']}: {told['sentence']}",
         "",
@@ -328,7 +328,7 @@ def _told(told: Mapping[str, Any], *, examples: bool) -> list[str]:
         "",
         "### What the judge found",
         "",
-        *(_findings(told, examples=examples) or ["Nothing."]),
+        *(_findings(told, file) or ["Nothing."]),
     ]
 
 
@@ -363,22 +363,17 @@ def _replicas(moments: Sequence[Json]) -> list[str]:
     return lines
 
 
-def _findings(told: Mapping[str, Any], *, examples: bool) -> list[str]:
-    """Invariants with their first violation, anomalies with their first case."""
+def _findings(told: Mapping[str, Any], file: str) -> list[str]:
+    """Invariants with their first violation, anomalies with their first case; what is permitted is only counted."""
     lines = [
         f"- **{row['invariant']}** ({row['title']}): {row['violations']:,} of {row['checked']:,} checks. "
         f"{_cell(row['reason'])}."
         for row in told["broken"]
     ]
-    shown = [row for row in told["anomalies"] if examples or not row["permitted"]]
-    shown.sort(key=lambda row: row["permitted"])
-    lines += [
-        f"- {row['count']:,} x `{row['anomaly']}`{', permitted here' if row['permitted'] else ''}; the first: "
-        f"{_cell(row['first'])}"
-        for row in shown
-    ]
+    shown = [row for row in told["anomalies"] if not row["permitted"] or row["anomaly"] == "behaviour_change"]
+    lines += [f"- {row['count']:,} x `{row['anomaly']}`; the first: {_cell(row['first'])}" for row in shown]
     rest = [f"{row['count']:,} x `{row['anomaly']}`" for row in told["anomalies"] if row not in shown]
-    return lines + [f"- Permitted here: {', '.join(rest)}"] * bool(rest)
+    return lines + [f"- Permitted here (first cases: `{file}`): {', '.join(rest)}"] * bool(rest)
 
 
 def _cell(text: str | None) -> str:

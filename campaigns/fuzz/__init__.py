@@ -20,7 +20,7 @@ KIND = Kind(
         "fuzz --kafka 3.0.2 --schedules 50 --seed 1",
         "fuzz --kafka 3.0.2 --fault-mix docs/examples/at_rest.yaml",
     ),
-    docs_page="docs/rotation.md",
+    docs_page="docs/randomised-schedules.md",
     options=(
         Option("kafka", "a released version, or a folder or tarball of jars", "3.0.2", default=DEFAULT_RELEASE),
         Option("schedules", "how many are drawn; the seeds follow one another", "50", int, default="20"),

@@ -88,7 +88,7 @@ def test_a_bugs_page_stands_replica_by_replica() -> None:
     assert "| client | acks | sent | acknowledged | gone |" in page
     assert "| write-1 | 1 | 100 | 100 | 50 |" in page
     assert "- **I10** (t): 1 of 9 checks. HW 100, LEO 150." in page
-    assert "- 50 x `invisible_ack`, permitted here; the first: Record 7 \\| of write-2" in page
+    assert f"- Permitted here (first cases: `{BUG.name}.json`): 50 x `invisible_ack`" in page
 
 
 def test_a_row_is_a_state_of_the_replicas() -> None:
@@ -121,16 +121,14 @@ def test_a_precondition_is_told_by_what_was_seen(met: bool, words: str) -> None:
     assert known_bugs._words(Event(1, "", "precondition", detail={"condition": "c", "met": met, "why": why})) == words
 
 
-def test_what_is_permitted_is_only_counted_without_the_bug() -> None:
-    """What is not permitted keeps its first case, and comes first where both have one."""
-    refused = {"anomaly": "duplicate", "permitted": False, "count": 2, "first": "Record 1"}
-    told = {**TIMELINE, "anomalies": [*TIMELINE["anomalies"], refused]}
-    found, clean = (known_bugs.render_timeline(BUG, {outcome: told}) for outcome in ("found", "clean"))
+def test_what_is_not_permitted_has_its_first_case() -> None:
+    """And a change of behaviour, which is permitted everywhere."""
+    refused = {"anomaly": "duplicate", "permitted": False, "count": 2, "first": "Record 1 | of write-2."}
+    changed = {"anomaly": "behaviour_change", "permitted": True, "count": 1, "first": "Led from ELR."}
+    told = {**TIMELINE, "anomalies": [*TIMELINE["anomalies"], refused, changed]}
+    page = known_bugs.render_timeline(BUG, {"found": told})
 
-    assert found.index("- 2 x `duplicate`; the first: Record 1") < found.index(
-        "- 50 x `invisible_ack`, permitted here;"
-    )
-    assert "- 2 x `duplicate`; the first: Record 1\n- Permitted here: 50 x `invisible_ack`\n" in clean
+    assert "- 2 x `duplicate`; the first: Record 1 \\| of write-2\n- 1 x `behaviour_change`; the first: Led" in page
 
 
 @pytest.mark.parametrize(
