@@ -302,7 +302,8 @@ def render_timeline(bug: Bug, kept: Mapping[str, Any]) -> str:
         "A recipe written for a [known bug](../known-bugs.md); all figures are from the tables of the runs named here.",
         "Brokers A, B, C are 1, 2, 3; `write-5/0` is the first record of the fifth `write`. `20/520 e1` is a replica",
         "just before, by its own broker's word: high watermark 20, log end offset 520, leader epoch 1. An empty cell:",
-        "as above; silent: no answer within half a second. Lines begin with the second.",
+        "as above; silent: no answer within half a second. Lines begin with the second. Records that are gone were",
+        "acknowledged, and not returned by the final drain.",
     ]
     for outcome, words in (("found", "With the bug"), ("clean", "Without it")):
         if outcome in kept:
@@ -312,17 +313,16 @@ def render_timeline(bug: Bug, kept: Mapping[str, Any]) -> str:
 
 
 def _told(told: Mapping[str, Any], file: str) -> list[str]:
-    """One run; ``file`` holds all that was kept of it."""
+    """One run; ``file`` holds all that was kept of it. A failure's sentence is among its findings."""
+    why = "." if told["verdict"] == "fail" else f": {told['sentence']}"
     return [
-        f"Run `{told['run_id']}`, {told['mode']}. Verdict {told['verdict']}: {told['sentence']}",
+        f"Run `{told['run_id']}`, {told['mode']}. Verdict {told['verdict']}{why}",
         "",
         f"### Replica by replica: {told['partition']}",
         "",
         *_replicas(told["moments"]),
         "",
         "### What became of the records",
-        "",
-        "Gone: acknowledged, and not returned by the final drain.",
         "",
         *_fates(told["sends"]),
         "",
@@ -366,7 +366,7 @@ def _replicas(moments: Sequence[Json]) -> list[str]:
 def _findings(told: Mapping[str, Any], file: str) -> list[str]:
     """Invariants with their first violation, anomalies with their first case; what is permitted is only counted."""
     lines = [
-        f"- **{row['invariant']}** ({row['title']}): {row['violations']:,} of {row['checked']:,} checks. "
+        f"- **{row['invariant']}** ({row['title']}): {row['violations']:,} of {row['checked']:,} checks; "
         f"{_cell(row['reason'])}."
         for row in told["broken"]
     ]

@@ -1,4 +1,4 @@
-"""Campaigns of randomised schedules: their runs, and what those violated. docs/randomised-schedules.md says what is drawn."""
+"""Campaigns of randomised schedules: their runs, and what those violated (docs/randomised-schedules.md)."""
 
 from __future__ import annotations
 

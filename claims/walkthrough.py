@@ -46,10 +46,10 @@ def rounds(recording: Recording) -> Iterator[Table]:
     yield {
         "title": "One record, fetch by fetch",
         "short": "Fetches",
-        "words": f"{where} is idle, and one record is written with acks=1 at 0 ms. A row is a fetch that "
-        "the leader noted in its log: it asks from the follower's LEO on, and with that the leader takes the least of "
-        "its own LEO and the noted ones as HW. What was seen is each replica's last answer before the next fetch that "
-        "moved something; – where no probe fell in between.",
+        "words": f"{where} is idle, and one record is written with acks=1 at 0 ms. A row is a fetch that the leader "
+        "noted in its log. It asks from the follower's LEO on; the leader then takes the least of its own LEO and the "
+        "noted ones as HW. Seen is each replica's last answer before the next fetch that moved something; –: no probe "
+        "fell in between.",
         "columns": [
             "ms",
             "fetch of",
@@ -99,12 +99,10 @@ def _end(recording: Recording, note: Remote) -> int:
 
 
 def described(recording: Recording) -> Iterator[Table]:
-    """What the brokers said of a topic's partitions at each ``describe``, and how many each of them led."""
+    """What the brokers said of a topic's partitions at each ``describe``."""
     rows = []
     for event in recording.described():
-        leads: dict[int, int] = {}
         for part in event.detail["partitions"]:
-            leads[part["leader"]] = leads.get(part["leader"], 0) + 1
             rows.append(
                 [
                     f"{recording.at_s(event.t_ns):.1f} s",
@@ -113,7 +111,6 @@ def described(recording: Recording) -> Iterator[Table]:
                     part["leader"],
                     _ids(part["replicas"]),
                     _ids(part["isr"]),
-                    ", ".join(f"broker {broker}: {count}" for broker, count in sorted(leads.items())),
                 ]
             )
     if rows:
@@ -121,9 +118,9 @@ def described(recording: Recording) -> Iterator[Table]:
             "title": "A broker is stopped, comes back, and is given its lead again",
             "short": "Lead",
             "words": "What a broker says of the topic each time that the scenario asks. The stop moves the lead of the "
-            "partition that the broker led; its return gives it its place in the ISR, and only a preferred election "
-            "its lead.",
-            "columns": ["at", "after", "partition", "leader", "replicas", "ISR", "leads so far"],
+            "partition that the broker led. Its return gives it its place in the ISR, only a preferred election its "
+            "lead.",
+            "columns": ["at", "after", "partition", "leader", "replicas", "ISR"],
             "rows": rows,
         }
 

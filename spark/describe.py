@@ -107,7 +107,7 @@ def _metrics() -> str:
         io=metrics.MAX_IO_PRESSURE,
         **{name: metrics.MIN_SAMPLES[f"latency_{name}_ms"] for name in ("p50", "p99", "p999")},
     )
-    return head + "".join(f"| `{name}` | {of.better or '–'} | {of.words} |\n" for name, of in METRICS.items())
+    return head + "".join(f"| `{name}` | {of.better or ''} | {of.words} |\n" for name, of in METRICS.items())
 
 
 if __name__ == "__main__":

@@ -104,9 +104,9 @@ def _part(where: TopicPartition, sends: Sends, found: Account, names: Names, row
 def torn_transaction(told: Iterable[Mapping[Transaction, Part]]) -> Iterator[dict[str, Any]]:
     """Of one transaction the final drain returned some records, while others are gone, as in KAFKA-17754.
 
-    Sound because a record counts as gone only where a completed read went past it or no replica's log has it: what
-    lies above the bound of its partition, or above the last stable offset, is not judged. A transaction without a
-    known end must be all or nothing as well; of an aborted one any record that is read is an ``aborted_read``.
+    A record counts as gone only where a completed read went past it or no replica's log has it; what lies above the
+    bound of its partition, or above the last stable offset, is not judged. A transaction without a known end must be
+    all or nothing as well; of an aborted one any record that is read is an ``aborted_read``.
     """
     together: dict[Transaction, list[Part]] = {}
     for of_partition in told:

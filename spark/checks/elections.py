@@ -75,17 +75,17 @@ def i20_clean_election(history: Sequence[State]) -> Iterator[Check]:
 
 
 def last_known_leader(before: State, after: State) -> bool:
-    """Whether the last known leader was elected with nobody eligible left, which ELR does by design (KIP-966).
-
-    The record that elects it may be the one that takes the last replica out of ELR, as it shut down uncleanly.
+    """With ELR (KIP-966): whether the last known leader was elected with nobody eligible left. The record that elects
+    it may be the one that takes the last replica out of ELR, as it shut down uncleanly.
     """
     nobody = not before.isr and not after.elr
     return nobody and after.recovering and before.last_known_elr == (after.leader,)
 
 
 def led_from_elr(history: Sequence[State]) -> Iterator[State]:
-    """The states in which a replica began to lead that the last ISR did not hold: it came from the ELR, which has what
-    was committed, while nobody was left in the ISR. Without ELR the last member of the ISR alone may lead (KIP-966).
+    """With ELR (KIP-966): a replica began to lead that the last ISR did not hold, while nobody was left in the ISR. It
+    came from the ELR, which has what was committed. Without ELR the last member of the ISR alone may lead. Gives
+    those states.
     """
     last_isr: tuple[int, ...] = ()
     for before, after in pairwise(history):
@@ -202,12 +202,11 @@ def _is_new(row: Row, since_ns: int, new_logs: Sequence[NewLog]) -> bool:
 def disagreements(
     history: Sequence[State], lines: Sequence[Row], views: Sequence[Row], starts: Mapping[int, int]
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Where two sources of one partition say different things: (sentence, evidence); serves every claim that rests on
-    one of them.
+    """Two sources of one partition say different things; serves every claim that rests on one of them.
 
-    The controller's last state against each observer's last metadata view, if that was asked more than two seconds
-    later; each epoch's leader against the brokers' own lines; its start (``starts``, the epoch files' smallest) against
-    the log end with which the leader said to begin.
+    Compared are the controller's last state and each observer's last metadata view, if that was asked more than two
+    seconds later; each epoch's leader and the brokers' own lines; its start (``starts``, the epoch files' smallest) and
+    the log end with which the leader said to begin. Gives (sentence, evidence).
     """
     if history and history[-1].t_ns is not None:
         yield from _of_views(history[-1], views)

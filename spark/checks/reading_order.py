@@ -44,9 +44,9 @@ def steps(of: PartitionEvidence) -> Steps:
 def poll_skip(of: PartitionEvidence, taken: Steps, standing: tuple[Ints, Ints] | None = None) -> Cases:
     """A consumer went past a record that is known to be in the log between two of its reads; serves C2.
 
-    Sound because an offset that lies below one that was read was filled by then. A gap that holds nothing of ours
-    (control records) is legal. ``standing`` (offsets, values) is what the final drain found; of an imported history,
-    what anybody read or was acknowledged. The row names the first record passed over.
+    Sound because an offset below one that was read was filled by then. A gap that holds nothing of ours (control
+    records) is legal. What is in the log is what the final drain found (``standing``); of an imported history, what
+    anybody read or was acknowledged. The row names the first record passed over.
     """
     if standing is None:
         drained = (of.polls.pass_ == FINAL) & (of.polls.value >= 0)
@@ -94,9 +94,8 @@ def nonmonotonic_poll(of: PartitionEvidence, taken: Steps) -> Cases:
 
 
 def leader_epoch_regression(of: PartitionEvidence, taken: Steps) -> Cases:
-    """Further up in the log a consumer was given a batch of an older leader epoch; serves C26.
-
-    Along a log the leader epoch never falls, as each leader appends behind all that it has.
+    """Further up in the log a consumer was given a batch of an older leader epoch, which never falls along a log;
+    serves C26.
     """
     epoch, offset = of.polls.leader_epoch, of.polls.offset
     ahead = offset[taken.after] > offset[taken.before]
@@ -123,10 +122,10 @@ def nonrepeatable_read(of: PartitionEvidence) -> Cases:
     """An offset that was read with two values, or read and then passed empty by a complete drain, or read before a
     complete drain that ended below it; serves C2 and C46.
 
-    What a consumer is given is below a high watermark and so committed: it stays, but for a deletion, which only
-    moves the log's start. A ``read_committed`` drain rightly passes what only ``read_uncommitted`` readers were given.
-    A leader tells no end of its log below what was committed before its epoch (KIP-207); what was read after the
-    drain's first record may be newer than that end.
+    What a consumer is given is below a high watermark and so committed: it stays, but for a deletion, which only moves
+    the log's start. A ``read_committed`` drain rightly passes what only ``read_uncommitted`` readers were given. A
+    leader tells no end of its log below what was committed before its epoch (KIP-207); what was read after the drain's
+    first record may be newer than that end.
     """
     ours = of.polls.take(of.polls.value >= 0)
     final = ours.pass_ == FINAL
@@ -183,8 +182,8 @@ def _first_read(live: Any) -> Ints:
 def realtime_order_violation(of: PartitionEvidence) -> Cases:
     """A record was acknowledged at or below an offset that was known to be filled before it was sent; serves C7.
 
-    An offset is known to be filled when it was read, or acknowledged with acks=all. One that was acknowledged with
-    acks=1 may be given again to a record with acks=all after a leader was lost, so it counts for acks=1 only.
+    An offset is known to be filled when it was read, or acknowledged with acks=all. One acknowledged with acks=1 counts
+    for acks=1 only: it may be given again to a record with acks=all after a leader was lost.
     """
     sends, polls = of.sends, of.polls
     acked = (sends.outcome == OK) & (sends.offset >= 0) & (sends.acks != ACKS_0)

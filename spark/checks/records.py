@@ -30,10 +30,7 @@ def _acknowledgement(of: PartitionEvidence, send: int) -> dict[str, Any]:
 
 
 def unread_acknowledged(of: PartitionEvidence, found: Account) -> Iterator[Cases]:
-    """lost_write and the unseen kinds: acknowledged, and not returned by the final drain (spark/checks/account.py).
-
-    Their sentences are written by spark/verdict/explanations.py.
-    """
+    """lost_write and the unseen kinds: acknowledged, and not returned by the final drain."""
     for fate in range(LOST, len(FATES)):
         rows = np.flatnonzero(found.fate == fate)
 
@@ -91,8 +88,8 @@ def _reads(of: PartitionEvidence) -> Iterator[_Read]:
 def phantom_record(of: PartitionEvidence, found: Account) -> Cases:
     """A sound payload that nobody is known to have sent to this partition.
 
-    A send has its row once its outcome is known: the ledger of a producer that died lacks all that was in flight, of
-    any number, and one that was cut short its end. Such a ledger accuses nobody.
+    A send has its row once its outcome is known: the ledger of a producer that died lacks what was in flight, one that
+    was cut short its end. Records of such a producer are not counted.
     """
     unclean = np.array([name in of.unclean_producers for name in of.names.listed], dtype=np.bool_)
     at: dict[int, tuple[int, set[str]]] = {}
@@ -151,7 +148,7 @@ def corrupt_record(of: PartitionEvidence) -> Cases:
 def aborted_read(of: PartitionEvidence, found: Account) -> Cases:
     """A send that was reported as definitely not written, and that a consumer saw all the same.
 
-    A record of a transaction counts where a ``read_committed`` consumer saw it, and the transaction was aborted: its
+    A record of a transaction counts where a ``read_committed`` consumer saw it and the transaction was aborted: its
     abort was confirmed, or nobody ever asked to commit it.
     """
     rows = np.flatnonzero((of.sends.outcome == FAIL) & found.seen)

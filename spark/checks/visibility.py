@@ -17,12 +17,12 @@ STALE_NS = 2_000_000_000  # for so long nobody may have seen a new epoch whose l
 
 
 def precommitted_read(evidence: PartitionEvidence) -> Cases:
-    """A record was given out although its leader's high watermark, asked later, was still at or below it; serves C2.
-    To a ``read_committed`` consumer: although the last stable offset was.
+    """A record was given out although its leader's high watermark, asked later, was still at or below it; serves C2. To
+    a ``read_committed`` consumer: although the last stable offset was.
 
-    Sound within one epoch, as a leader's HW never falls (I3), nor do the first open transactions' offsets: the record's
-    batch is of the sample's epoch, so no earlier leader can have served it, and no later epoch was seen until
-    ``STALE_NS`` after the read, so no later one can; a leader that was cut off goes on showing its old HW.
+    Sound within one epoch, as a leader's HW never falls (I3), nor do the first open transactions' offsets. The record's
+    batch is of the sample's epoch, so no earlier leader served it. No later epoch was seen until ``STALE_NS`` after the
+    read, so no later one did; a leader that was cut off goes on showing its old HW.
     """
     polls, names, leaders = evidence.polls, evidence.names, first_leaders(evidence.views)
     shown = evidence.samples.take(
@@ -81,8 +81,8 @@ def hanging_transaction(evidence: PartitionEvidence, limit_ns: int, faults: Sequ
     Sound because the coordinator aborts a transaction ``transaction.timeout.ms`` after its begin, whatever became of
     its producer. It looks every ``transaction.abort.timed.out.transaction.cleanup.interval.ms``, and a fault may take
     it away: only a stretch with no fault active (``faults``, from injection to heal) that is longer than all that
-    (``limit_ns``) counts. The last stable offset is the first open transaction's first record, so that one value is
-    one transaction. The bugs behind KIP-890 leave such transactions, at which ``read_committed`` readers stop for good.
+    (``limit_ns``) counts. One value of the last stable offset is one transaction. Bugs behind KIP-890 leave such
+    transactions, at which ``read_committed`` readers stop for good.
     """
     samples, sends, names = evidence.samples, evidence.sends, evidence.names
     held = np.flatnonzero(evidence.of_leaders & (samples.lso != NULL) & (samples.lso < samples.hw))

@@ -177,7 +177,7 @@ def i11_frozen_below_min_isr(evidence: PartitionEvidence) -> Checks:
 
 
 def hw_below_min_isr(evidence: PartitionEvidence) -> Checks:
-    """What I11 forbids from 3.7.0 and is by design before: HW moves while the ISR is below min.insync.replicas."""
+    """Up to Kafka 3.6, by design: HW moves while the ISR is below min.insync.replicas (from 3.7 I11 forbids it)."""
     return checks_of(_below_min_isr(evidence) if evidence.facts.lax_min_isr else [])
 
 

@@ -82,12 +82,13 @@ def test_a_bugs_page_stands_replica_by_replica() -> None:
 
     assert "## With the bug: Kafka 3.0.2" in page
     assert "## Without it" not in page
+    assert "Run `run-1`, zookeeper. Verdict fail.\n" in page
     assert "### Replica by replica: orders-0" in page
     assert "| done and seen | broker 1 | broker 3 |\n|---|---|---|\n" in page
     assert "| 2.5 pause of broker-3 took effect | 100/150 e0 | silent |" in page
     assert "| client | acks | sent | acknowledged | gone |" in page
     assert "| write-1 | 1 | 100 | 100 | 50 |" in page
-    assert "- **I10** (t): 1 of 9 checks. HW 100, LEO 150." in page
+    assert "- **I10** (t): 1 of 9 checks; HW 100, LEO 150." in page
     assert f"- Permitted here (first cases: `{BUG.name}.json`): 50 x `invisible_ack`" in page
 
 

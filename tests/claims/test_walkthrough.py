@@ -32,7 +32,7 @@ def test_each_describe_is_told_with_what_came_before() -> None:
     asked = event(2, "described", target="orders", partitions=parts)
     (table,) = walkthroughs({"elections": recording(events=[event(1, "injected", "stop", "broker-3"), asked])})
 
-    assert table["rows"][1] == ["2.0 s", "stop broker-3", "orders-1", 1, "2, 2", "1", "broker 1: 2"]
+    assert table["rows"][1] == ["2.0 s", "stop broker-3", "orders-1", 1, "2, 2", "1"]
 
 
 def test_a_log_start_beyond_a_followers_end_is_told() -> None:

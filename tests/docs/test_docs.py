@@ -232,7 +232,7 @@ def test_pages_that_the_code_names_exist() -> None:
 
 def test_every_scenario_has_its_expected_result() -> None:
     """One row for each file in scenarios/ on the page of those that ship; the README shows some of them."""
-    names = {name: 0 for name in scenario_names()}
+    names = dict.fromkeys(scenario_names(), 0)
     for row in rows(page("shipped-scenarios.md")):
         if row[0] in names:
             assert row[1]
