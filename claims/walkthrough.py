@@ -100,19 +100,18 @@ def _end(recording: Recording, note: Remote) -> int:
 
 def described(recording: Recording) -> Iterator[Table]:
     """What the brokers said of a topic's partitions at each ``describe``."""
-    rows = []
-    for event in recording.described():
-        for part in event.detail["partitions"]:
-            rows.append(
-                [
-                    f"{recording.at_s(event.t_ns):.1f} s",
-                    _before(recording, event.t_ns),
-                    f"{event.target}-{part['partition']}",
-                    part["leader"],
-                    _ids(part["replicas"]),
-                    _ids(part["isr"]),
-                ]
-            )
+    rows = [
+        [
+            f"{recording.at_s(event.t_ns):.1f} s",
+            _before(recording, event.t_ns),
+            f"{event.target}-{part['partition']}",
+            part["leader"],
+            _ids(part["replicas"]),
+            _ids(part["isr"]),
+        ]
+        for event in recording.described()
+        for part in event.detail["partitions"]
+    ]
     if rows:
         yield {
             "title": "A broker is stopped, comes back, and is given its lead again",
