@@ -1,5 +1,5 @@
 """Imports go one way: dags → operators → clusters → history; spark → judge → evidence → history;
-judge → expectations → history; claims → judge; reports → history.
+judge → expectations → history; claims → judge; reports → evidence → history.
 
 The command line stands above all of them. Imports of foreign histories know only the run folder. Nothing imports bench
 but tests, and nothing imports tests.
@@ -25,7 +25,7 @@ MAY_IMPORT = {
     "evidence": {"history", "kafka_files"},
     "judge": {"evidence", "expectations", "history", "kafka_files"},
     "spark": {"evidence", "expectations", "history", "judge"},
-    "reports": {"history"},
+    "reports": {"evidence", "history"},
     "imports": {"clusters", "history"},
     "claims": {"evidence", "history", "judge", "kafka_files"},
     "campaigns": {"claims", "clusters", "judge", "spark", "reports", "history"},
