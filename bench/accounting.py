@@ -2,7 +2,7 @@
 
 What was acknowledged, failed, lost, not seen, duplicated or never sent, as ``docs/verdicts.md`` defines it from the
 ``sends`` and ``polls`` tables: by DuckDB, by sets and dictionaries of Python as ducktape's consumers of ledgers do it,
-and by the judge's own functions (``spark.checks.account``) on as many threads as there are cores. All must give the
+and by the judge's own functions (``judge.checks.account``) on as many threads as there are cores. All must give the
 same numbers. Rounds are interleaved, so that a busy host slows all of them.
 """
 
@@ -25,11 +25,11 @@ import pyarrow.parquet as pq
 
 from bench import targets
 from clusters.run.manifest import host_fingerprint
+from evidence.columns import Names, Polls, Sends
+from evidence.reader import Tables
 from history.folder import RunFolder
 from history.partition import TopicPartition
-from spark.checks.account import account, counts
-from spark.evidence.columns import Names, Polls, Sends
-from spark.evidence.reader import Tables
+from judge.checks.account import account, counts
 
 ROUNDS = 5
 SUMS = ("sent", "acked", "indeterminate", "failed", "read", "lost", "unseen", "duplicated", "duplicate_copies")

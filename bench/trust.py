@@ -20,8 +20,8 @@ from campaigns.statistics import changes
 from campaigns.statistics.intervals import clopper_pearson, none_in
 from clusters.scenario.scenario import scenario_names
 from history.kafka_versions import DEFAULT_RELEASE
-from spark.checks import invariants
-from spark.checks.anomalies import SEVERITY
+from judge.checks import invariants
+from judge.checks.anomalies import SEVERITY
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "trust.md"

@@ -6,9 +6,8 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from claims.recording import Recording
+from claims.recording import Recording, Sample
 from history.partition import TopicPartition
-from history.samples import Sample
 from kafka_files.states import State
 
 SILENCE_NS = 150_000_000  # a replica that is paused gave its last answer not longer ago than three probes take

@@ -1,4 +1,4 @@
-"""A run folder as plain Python, as far as claims are answered from it; no Spark, no Kafka."""
+"""A run's evidence as rows in the order of time, as claims ask for it, with what the judge's checks found in it."""
 
 from __future__ import annotations
 
@@ -8,21 +8,23 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cached_property
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pyarrow as pa
+
 from claims.answer import Evidence
-from history.events import Event, read_events
+from evidence.columns import Samples
+from evidence.reader import Tables
+from evidence.run import Run, open_folder
+from history.events import Event
 from history.folder import RunFolder
-from history.manifest import Manifest, read_manifest
 from history.partition import TopicPartition
-from history.remote import read_parquet
-from history.samples import Sample
-from kafka_files.broker_log import read_broker_logs
-from kafka_files.clock import Clock, read_clock, wall_ns
-from kafka_files.metadata_log import read_metadata_log
-from kafka_files.states import State, by_partition
-from kafka_files.znodes import read_znodes
+from judge.run import judge_run, one_by_one
+from kafka_files.clock import wall_ns
+from kafka_files.states import State
 
 SECOND_NS = 1_000_000_000
 # kafka.cluster.Partition at DEBUG: the remote LEO that a leader keeps of a follower.
@@ -30,6 +32,20 @@ _REMOTE = re.compile(
     r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}[+-]\d{4}) \[.*?\] DEBUG \S+ - \[Partition (\S+)-(\d+) broker=\d+\] "
     r"Recorded replica (\d+) log end offset \(LEO\) position (\d+)"
 )
+
+
+class Sample(NamedTuple):
+    """What a replica's own broker answered, HW and LEO of one moment; asked at ``sent_ns``."""
+
+    broker: int
+    epoch: int
+    sent_ns: int
+    received_ns: int
+    hw: int
+    leo: int
+    incarnation: int = 1
+    log_start: int = 0
+    single: bool = True  # else LEO was asked for before HW
 
 
 class Remote(NamedTuple):
@@ -48,7 +64,8 @@ class Recording:
     """What a run recorded; every sequence is in the order of time.
 
     ``sends``, ``polls``, ``usage`` and ``lines`` are rows of these tables and of ``kafka_files.broker_log``.
-    ``effective_min_isr`` maps a topic to min.insync.replicas, ``data`` a broker to its collected data folder.
+    ``effective_min_isr`` maps a topic to min.insync.replicas, ``data`` a broker to its collected data folder. ``found``
+    is what the judge's checks found (``findings``).
     """
 
     run_id: str = "run"
@@ -66,6 +83,7 @@ class Recording:
     usage: Sequence[Mapping[str, Any]] = ()
     remotes: Sequence[Remote] = ()
     events: Sequence[Event] = ()
+    found: Mapping[str, Sequence[Evidence]] = field(default_factory=dict)
     data: Mapping[int, Path] = field(default_factory=dict)
     roles: Sequence[str] = ()
 
@@ -73,18 +91,43 @@ class Recording:
 
     def of(self, where: TopicPartition, broker: int) -> list[Sample]:
         """The samples of one replica."""
-        return [sample for sample in self.samples.get(where, ()) if sample.broker == broker]
+        return self._of.get((where, broker), [])
+
+    @cached_property
+    def _of(self) -> dict[tuple[TopicPartition, int], list[Sample]]:
+        found = defaultdict[tuple[TopicPartition, int], list[Sample]](list)
+        for where, samples in self.samples.items():
+            for sample in samples:
+                found[where, sample.broker].append(sample)
+        return dict(found)
 
     def state_at(self, where: TopicPartition, t_ns: int) -> State | None:
         """The controller's state of a partition at a moment."""
-        history = self.states.get(where, ())
-        at = bisect_right([state.t_ns or 0 for state in history], t_ns)
-        return history[at - 1] if at else None
+        at = bisect_right(self._decided_ns.get(where, ()), t_ns)
+        return self.states[where][at - 1] if at else None
+
+    @cached_property
+    def _decided_ns(self) -> dict[TopicPartition, list[int]]:
+        return {where: [state.t_ns or 0 for state in history] for where, history in self.states.items()}
 
     def lead(self, where: TopicPartition) -> list[Sample]:
         """The samples that a partition's leaders gave in their own epochs."""
-        leaders = {state.leader_epoch: state.leader for state in self.states.get(where, ())}
-        return [sample for sample in self.samples.get(where, ()) if leaders.get(sample.epoch) == sample.broker]
+        return self._told[where][0] if where in self._told else []
+
+    def following(self, where: TopicPartition) -> list[Sample]:
+        """All others."""
+        return self._told[where][1] if where in self._told else []
+
+    @cached_property
+    def _told(self) -> dict[TopicPartition, tuple[list[Sample], list[Sample]]]:
+        found = {}
+        for where, samples in self.samples.items():
+            leaders = {state.leader_epoch: state.leader for state in self.states.get(where, ())}
+            own: tuple[list[Sample], list[Sample]] = [], []
+            for sample in samples:
+                own[leaders.get(sample.epoch) != sample.broker].append(sample)
+            found[where] = own
+        return found
 
     def faults(self, key: str) -> Iterator[tuple[int, int, int]]:
         """Faults of a kind as (broker, from_ns, until_ns), from when they were active until their heal was asked."""
@@ -94,6 +137,10 @@ class Recording:
                 until_ns = next(heals, self.events[-1].t_ns)
                 for name in event.target.split(", "):
                     yield int(name.removeprefix("broker-")), event.t_ns, until_ns
+
+    def against(self, *names: str) -> list[Evidence]:
+        """What the judge found of some invariants and anomalies."""
+        return [row for name in names for row in self.found.get(name, ())]
 
     def described(self) -> list[Event]:
         return [event for event in self.events if event.kind == "described"]
@@ -144,14 +191,18 @@ def open_recording(run: Path) -> Recording:
     """Read a collected run folder.
 
     Raises:
-        EvidenceError: it is no run folder.
+        EvidenceError: it is no run folder, or what was recorded cannot be read.
     """
-    folder = RunFolder(run)
-    manifest = read_manifest(folder.manifest)
-    clock = read_clock(folder.path / "clock.jsonl")
-    read = read_znodes if manifest.mode == "zookeeper" else read_metadata_log
-    own = [state for state in read(folder.brokers, clock) if state.topic in manifest.topics and state.t_ns is not None]
-    lines = [line for line in read_broker_logs(folder.brokers, manifest, clock) if line["t_ns"] is not None]
+    opened = open_folder(RunFolder(run))
+    manifest, tables = opened.manifest, Tables(opened.folder)
+    polls = defaultdict[str, list[dict[str, Any]]](list)
+    for row in sorted(_rows(tables, "polls"), key=itemgetter("received_ns")):
+        polls[row["pass"]].append(row)
+    states = {
+        where: dated
+        for where, history in opened.states.items()
+        if (dated := [state for state in history if state.t_ns is not None])
+    }
     return Recording(
         run_id=manifest.run_id,
         kafka=manifest.kafka_version,
@@ -161,60 +212,54 @@ def open_recording(run: Path) -> Recording:
             name: int(manifest.topic_setting(name, "min.insync.replicas", "1")) for name in manifest.topics
         },
         settings=manifest.brokers[0].config,
-        samples=_samples(folder),
-        states=by_partition(own),
-        sends=sorted(_rows(folder, "sends"), key=lambda row: row["due_ns"]),
-        polls=_polls(folder, "live"),
-        final=_polls(folder, "final"),
-        usage=sorted(_rows(folder, "usage"), key=lambda row: row["t_ns"]),
-        lines=sorted(lines, key=lambda line: line["t_ns"]),
-        remotes=sorted(_remotes(folder, manifest, clock), key=lambda remote: remote.t_ns),
-        events=list(read_events(folder.events)),
-        data={node.node_id or 0: folder.brokers / node.name / "data" for node in manifest.brokers},
+        samples={where: samples_of(tables.read("replicas", where)) for where in tables.partitions("replicas")},
+        states=states,
+        sends=sorted(_rows(tables, "sends"), key=itemgetter("due_ns")),
+        polls=polls["live"],
+        final=polls["final"],
+        usage=sorted(opened.usage, key=itemgetter("t_ns")),
+        lines=sorted((line for line in opened.lines if line["t_ns"] is not None), key=itemgetter("t_ns")),
+        remotes=sorted(_remotes(opened), key=lambda remote: remote.t_ns),
+        events=opened.events,
+        found=findings(opened),
+        data={node.node_id or 0: opened.folder.brokers / node.name / "data" for node in manifest.brokers},
         roles=[node.role for node in manifest.nodes],
     )
 
 
-def _rows(folder: RunFolder, table: str) -> list[dict[str, Any]]:
-    files = sorted(folder.table(table).glob("*.parquet"))
-    return [row for file in files for row in read_parquet(file).to_pylist()]
+def _rows(tables: Tables, name: str) -> list[dict[str, Any]]:
+    return [row for where in tables.partitions(name) for row in tables.read(name, where).to_pylist()]
 
 
-def _polls(folder: RunFolder, kind: str) -> list[dict[str, Any]]:
-    own = (row for row in _rows(folder, "polls") if row["pass"] == kind)
-    return sorted(own, key=lambda row: row["received_ns"])
+def samples_of(probes: pa.Table) -> list[Sample]:
+    """The good answers of a partition's replicas (``history.tables.REPLICAS``), in the order of the answers."""
+    columns = Samples.of(probes).answered
+    own = (columns.broker, columns.epoch, columns.sent_ns, columns.received_ns, columns.hw, columns.leo)
+    more = (columns.incarnation, columns.log_start, columns.single_reply)
+    return [Sample(*row) for row in zip(*(column.tolist() for column in (*own, *more)), strict=True)]
 
 
-def _samples(folder: RunFolder) -> dict[TopicPartition, list[Sample]]:
-    found: dict[TopicPartition, list[Sample]] = defaultdict(list)
-    for row in _rows(folder, "replicas"):
-        if row["error"] is None and row["high_watermark"] is not None and row["log_end_offset"] is not None:
-            found[TopicPartition.of(row)].append(
-                Sample(
-                    row["broker_id"],
-                    row["leader_epoch"],
-                    row["sent_ns"],
-                    row["received_ns"],
-                    row["high_watermark"],
-                    row["log_end_offset"],
-                    row["incarnation"],
-                    row["log_start_offset"],
-                    row["single_reply"],
-                )
-            )
-    return {where: sorted(samples, key=lambda sample: sample.received_ns) for where, samples in found.items()}
+def findings(run: Run) -> dict[str, list[Evidence]]:
+    """What the judge's checks found in a run, by the number of the invariant or the name of the anomaly."""
+    judged, found = judge_run(run, one_by_one), defaultdict[str, list[Evidence]](list)
+    for row in judged.tables["invariants"].to_pylist():
+        if row["violations"]:
+            found[row["invariant"]].append(Evidence("verdict/invariants/", None, row["reason"]))
+    for row in judged.tables["anomalies"].to_pylist():
+        found[row["anomaly"]].append(Evidence("verdict/anomalies/", None, row["explanation"]))
+    return dict(found)
 
 
-def _remotes(folder: RunFolder, manifest: Manifest, clock: Clock) -> Iterator[Remote]:
-    for node in manifest.brokers:
-        log = folder.brokers / node.name / "server.log"
+def _remotes(run: Run) -> Iterator[Remote]:
+    for node in run.manifest.brokers:
+        log = run.folder.brokers / node.name / "server.log"
         if not log.is_file():
             continue
         with log.open(errors="replace") as lines:
             for number, line in enumerate(lines, 1):
-                if (found := _REMOTE.match(line)) and found[2] in manifest.topics:
+                if (found := _REMOTE.match(line)) and found[2] in run.manifest.topics:
                     moment = datetime.strptime(found[1], "%Y-%m-%dT%H:%M:%S.%f%z")
-                    t_ns = clock.monotonic_ns(wall_ns(moment))
+                    t_ns = run.clock.monotonic_ns(wall_ns(moment))
                     if t_ns is not None:
                         where = TopicPartition(found[2], int(found[3]))
                         yield Remote(where, node.node_id or 0, int(found[4]), t_ns, int(found[5]), number)

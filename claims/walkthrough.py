@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from claims.recording import SECOND_NS, Recording, Remote
-from history.samples import Sample
+from claims.recording import SECOND_NS, Recording, Remote, Sample
 
 Table = dict[str, Any]
 ROUNDS = 24  # rows of a table of fetches

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any
 
 from claims.answer import Answer, Evidence, counted, refuted, shown, unseen
 from claims.moments import Moment, at_rest
-from claims.recording import SECOND_NS, Recording, Remote
+from claims.recording import SECOND_NS, Recording, Remote, Sample
 from history.partition import TopicPartition
-from history.samples import Sample
 
 NO_REST = "No partition came to rest while its replicas were probed."
 
@@ -52,7 +51,7 @@ def committed_is_on_all_of_the_isr(recording: Recording) -> Answer:
 
 def consumers_read_up_to_the_hw(recording: Recording) -> Answer:
     """C2."""
-    if early := next(_beyond_the_hw(recording), None):
+    if early := recording.against("precommitted_read"):
         return refuted("A consumer was given a record that the leader did not count as committed.", early)
     for moment in _most_held(recording):
         topic, partition = moment.where
@@ -82,23 +81,6 @@ def _most_held(recording: Recording) -> list[Moment]:
     """Moments of a second or more in which all is known of the ISR, the most records above the HW first."""
     moments = [moment for moment in at_rest(recording, SECOND_NS) if moment.whole]
     return sorted(moments, key=lambda moment: moment.leader.hw - moment.leader.leo)
-
-
-def _beyond_the_hw(recording: Recording) -> Iterator[list[Evidence]]:
-    """Polls of an offset that a leader, asked after the poll, still did not count as committed."""
-    for where in recording.states:
-        lead = recording.lead(where)
-        at = 0
-        for poll in recording.polls:
-            if TopicPartition.of(poll) != where:
-                continue
-            while at < len(lead) and lead[at].sent_ns <= poll["received_ns"]:
-                at += 1
-            after = lead[at] if at < len(lead) else None
-            # A new leader's HW may be lower (KIP-207), so that only the epoch of the batch counts.
-            if after and after.hw <= poll["offset"] and after.epoch == poll["leader_epoch"]:
-                text = f"{where}: offset {poll['offset']} read"
-                yield [Evidence("polls/", recording.at_s(poll["received_ns"]), text), recording.saw(where, after)]
 
 
 def replicas_keep_hw_and_leo(recording: Recording) -> Answer:
@@ -165,17 +147,18 @@ def _alone(recording: Recording) -> Iterator[tuple[Mapping[str, Any], Sample, Sa
             by_partition.setdefault(TopicPartition.of(send), []).append(send)
     for where, sends in by_partition.items():
         lead = recording.lead(where)
+        received_ns = [sample.received_ns for sample in lead]
         for number, send in enumerate(sends):
-            if send["outcome"] != "ok" or send["offset"] is None:
-                continue
             end_ns = sends[number + 1]["sent_ns"] if number + 1 < len(sends) else 2**63
-            done_ns = sends[number - 1]["done_ns"] if number else 0
-            before = [
-                s for s in lead if done_ns is not None and done_ns <= s.sent_ns and s.received_ns <= send["sent_ns"]
-            ]
-            after = [s for s in lead if s.sent_ns >= send["done_ns"] and end_ns is not None and s.received_ns <= end_ns]
+            begin_ns = sends[number - 1]["done_ns"] if number else 0
+            if send["outcome"] != "ok" or send["offset"] is None or begin_ns is None or end_ns is None:
+                continue
+            earlier = lead[bisect_left(received_ns, begin_ns) : bisect_right(received_ns, send["sent_ns"])]
+            later = lead[bisect_left(received_ns, send["done_ns"]) : bisect_right(received_ns, end_ns)]
+            before = next((sample for sample in reversed(earlier) if sample.sent_ns >= begin_ns), None)
+            after = next((sample for sample in later if sample.sent_ns >= send["done_ns"]), None)
             if before and after:
-                yield send, before[-1], after[0]
+                yield send, before, after
 
 
 def leo_moves_on_append(recording: Recording) -> Answer:
@@ -199,7 +182,7 @@ def _ahead_of_leader(recording: Recording, where: TopicPartition) -> list[Sample
     """A follower's sample and a later one of its leader in the same epoch with a smaller LEO."""
     lead = recording.lead(where)
     largest: dict[int, Sample] = {}
-    following = [s for s in recording.samples.get(where, ()) if s not in set(lead)]
+    following = recording.following(where)
     at = 0
     for sample in lead:
         while at < len(following) and following[at].received_ns <= sample.sent_ns:
@@ -285,13 +268,12 @@ def follower_hw_is_the_lesser(recording: Recording) -> Answer:
 
 def leader_hw_is_the_partitions(recording: Recording) -> Answer:
     """C13."""
-    if early := next(_beyond_the_hw(recording), None):
+    if early := recording.against("precommitted_read"):
         return refuted("A consumer was given what the leader did not count as committed.", early)
     ahead, first = 0, None
     for where in recording.states:
-        following = [s for s in recording.samples.get(where, ()) if s not in set(recording.lead(where))]
         polls = [p for p in recording.polls if (p["topic"], p["partition"]) == where]
-        for poll, sample in _next_samples(polls, following):
+        for poll, sample in _next_samples(polls, recording.following(where)):
             if sample.hw <= poll["offset"] and sample.epoch == poll["leader_epoch"]:
                 ahead += 1
                 first = first or (where, poll, sample)
@@ -319,12 +301,9 @@ def _next_samples(
 
 def hw_is_at_most_leo(recording: Recording) -> Answer:
     """C14."""
-    count = 0
-    for where, samples in recording.samples.items():
-        for sample in (each for each in samples if each.single):
-            count += 1
-            if sample.hw > sample.leo:
-                return refuted("A replica's HW was above its LEO.", [recording.saw(where, sample)])
+    if above := recording.against("I2"):
+        return refuted("A replica's HW was above its LEO.", above)
+    count = sum(map(len, recording.samples.values()))
     if not count:
         return unseen("No replica was probed.")
     where, samples = next(iter(recording.samples.items()))
@@ -423,18 +402,22 @@ def follower_hw_is_a_fetch_behind(recording: Recording) -> Answer:
     """C47."""
     late_ns: list[int] = []
     evidence: list[Evidence] = []
+    asked, highest = _followed(recording)
     for send, before, _ in _alone(recording):
-        where = TopicPartition.of(send)
-        for follower in {s.broker for s in recording.samples[where]} - {before.broker}:
-            own = [s for s in recording.of(where, follower) if s.sent_ns > send["done_ns"]]
-            behind = [s for s in own if s.leo > send["offset"] >= s.hw]
-            caught = next((s for s in own if s.hw > send["offset"]), None)
-            if behind and caught and behind[0].sent_ns < caught.sent_ns:
-                late_ns.append(caught.received_ns - send["done_ns"])
+        where, offset = TopicPartition.of(send), send["offset"]
+        for follower in {broker for place, broker in asked if place == where} - {before.broker}:
+            own = recording.of(where, follower)
+            first = bisect_right(asked[where, follower], send["done_ns"])
+            if first == len(own) or highest[where, follower][first] <= offset:
+                continue
+            caught = next(at for at in range(first, len(own)) if own[at].hw > offset)
+            behind = next((s for s in own[first:caught] if s.leo > offset >= s.hw), None)
+            if behind:
+                late_ns.append(own[caught].received_ns - send["done_ns"])
                 evidence += [
                     recording.sent(send),
-                    recording.saw(where, behind[0], ", follows"),
-                    recording.saw(where, caught, ", follows"),
+                    recording.saw(where, behind, ", follows"),
+                    recording.saw(where, own[caught], ", follows"),
                 ]
     if not late_ns:
         return unseen("No follower was seen between its append and the HW that comes with a later answer.")
@@ -443,3 +426,14 @@ def follower_hw_is_a_fetch_behind(recording: Recording) -> Answer:
         f"later answer, {min(late_ns) / 1e6:.0f} to {max(late_ns) / 1e6:.0f} ms after the append.",
         evidence,
     )
+
+
+def _followed(recording: Recording) -> tuple[dict[tuple[TopicPartition, int], list[int]], ...]:
+    """Of each replica's samples when each was asked for, and the highest HW from each on."""
+    asked, highest = {}, {}
+    for where in recording.samples:
+        for broker in {sample.broker for sample in recording.samples[where]}:
+            own = recording.of(where, broker)
+            asked[where, broker] = [sample.sent_ns for sample in own]
+            highest[where, broker] = list(accumulate((sample.hw for sample in reversed(own)), max))[::-1]
+    return asked, highest

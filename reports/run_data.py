@@ -8,13 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
+from evidence.run import readable
+from evidence.tables import read_rows
 from history.events import Event, read_events
 from history.folder import RunFolder
 from history.manifest import Manifest, read_manifest
-from history.remote import parquet_file
 from history.tables import JUDGED, OFFSETS
 
 Row = dict[str, Any]
@@ -63,30 +61,12 @@ def read_run(path: Path) -> RunData:
     # Metrics are for comparisons; the page draws on the tables that they were made of.
     wanted = {name: (folder.judged(name), schema) for name, schema in JUDGED.items() if name != "metrics"}
     for name, (place, schema) in {"offsets": (folder.table("offsets"), OFFSETS), **wanted}.items():
-        try:
-            tables[name] = _read_table(place, schema)
-        except (OSError, pa.ArrowException, KeyError) as error:
-            missing.append(f"{place.relative_to(path)}: {_one_line(error)}")
+        files, problems = readable(place, schema)
+        missing += problems if files or problems else [f"{place.relative_to(path)}: the table was not written"]
+        if files and not problems:
+            rows = read_rows(files, schema)
+            tables[name] = [{column: _finite(value) for column, value in row.items()} for row in rows]
     return RunData(folder, manifest, _read_events(folder, missing), _read_verdict(folder, missing), tables, missing)
-
-
-def _read_table(place: Path, schema: pa.Schema) -> list[Row]:
-    """Rows of all Parquet files in a folder; an empty folder is an empty table only if its writer says it finished."""
-    files = sorted(place.glob("*.parquet"))
-    if not files and not (place / "_SUCCESS").is_file():
-        raise FileNotFoundError("the table was not written")
-    rows: list[Row] = []
-    for file in files:
-        # ParquetFile reads this one file as it is; read_table would look for Hive partitions in its path.
-        rows += _columns(parquet_file(file), file.name, schema).to_pylist()
-    return [{name: _finite(value) for name, value in row.items()} for row in rows]
-
-
-def _columns(file: pq.ParquetFile, name: str, schema: pa.Schema) -> pa.Table:
-    absent = set(schema.names) - set(file.schema_arrow.names)
-    if absent:
-        raise KeyError(f"{name} lacks the column {min(absent)}")
-    return file.read(columns=schema.names)
 
 
 def _finite(value: Any) -> Any:
@@ -119,7 +99,5 @@ def _read_verdict(folder: RunFolder, missing: list[str]) -> dict[str, Any]:
 def _one_line(error: Exception) -> str:
     """What went wrong in words, without the machine's paths."""
     if isinstance(error, FileNotFoundError):
-        return str(error) if error.filename is None else "the file is missing"
-    if isinstance(error, KeyError):
-        return str(error.args[0])
+        return "the file is missing"
     return " ".join(str(error).split())[:200]

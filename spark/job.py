@@ -1,6 +1,6 @@
 """The Spark application that judges run folders: ``spark-submit spark/job.py RUN [RUN …]``; see spark/submit.py.
 
-Spark spreads the partitions of a run over its cores; everything else is plain functions (``spark.run_judge``).
+Spark spreads the partitions of a run over its cores; everything else is plain functions (``judge.run``).
 """
 
 from __future__ import annotations
@@ -22,6 +22,9 @@ from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from evidence.gather import Question
+from evidence.run import Run, open_folder
+from evidence.tables import write_table
 from expectations import checkpoint
 from expectations.suites import validate
 from history.errors import EvidenceError
@@ -29,14 +32,11 @@ from history.events import EventLog
 from history.folder import RunFolder, write_atomically
 from history.remote import path_of, written_here
 from history.tables import JUDGED
-from spark.checks import anomalies
-from spark.checks.allowed import allowed
-from spark.evidence.gather import Question
-from spark.folder.run import Run, open_folder
-from spark.folder.tables import write_table
-from spark.run_judge import Judged, Spread, judge_run, total
-from spark.verdict import evidence
-from spark.verdict.summary import Conclusion, verdict_of
+from judge.checks import anomalies
+from judge.checks.allowed import allowed
+from judge.run import Judged, Spread, judge_run, total
+from judge.verdict import evidence
+from judge.verdict.summary import Conclusion, verdict_of
 
 log = logging.getLogger("plimsoll.judge")
 

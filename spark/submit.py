@@ -32,7 +32,7 @@ EXIT_CODES = {"pass": 0, "fail": 1, "unknown": 2}
 _SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC"
 _MASTER_LIMIT_S = 10.0
 SENT = ("spark.archives", "spark.submit.pyFiles")
-_PACKAGES = ("history", "kafka_files", "spark", "expectations")
+_PACKAGES = ("history", "kafka_files", "evidence", "judge", "spark", "expectations")
 
 
 def judge(folders: list[Path]) -> int:

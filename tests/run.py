@@ -27,6 +27,7 @@ BUDGETS_S = {
     "docs": 30,
     "imports": 60,
     "integration": 1020,
+    "judge": 120,
     "operators": 120,
     "reports": 120,
     "spark": 300,

@@ -1,4 +1,5 @@
-"""Imports go one way: dags → operators → clusters → history; spark → expectations → history; reports → history.
+"""Imports go one way: dags → operators → clusters → history; spark → judge → evidence → history;
+judge → expectations → history; claims → judge; reports → evidence → history.
 
 The command line stands above all of them. Imports of foreign histories know only the run folder. Nothing imports bench
 but tests, and nothing imports tests.
@@ -21,18 +22,20 @@ MAY_IMPORT = {
     "clusters": {"history", "kafka_files"},
     "expectations": {"history"},
     "kafka_files": {"history"},
-    "spark": {"expectations", "history", "kafka_files"},
-    "reports": {"history"},
+    "evidence": {"history", "kafka_files"},
+    "judge": {"evidence", "expectations", "history", "kafka_files"},
+    "spark": {"evidence", "expectations", "history", "judge"},
+    "reports": {"evidence", "history"},
     "imports": {"clusters", "history"},
-    "claims": {"history", "kafka_files"},
-    "campaigns": {"claims", "clusters", "spark", "reports", "history"},
+    "claims": {"evidence", "history", "judge", "kafka_files"},
+    "campaigns": {"claims", "clusters", "judge", "spark", "reports", "history"},
     "operators": {"campaigns", "clusters", "spark", "reports", "history"},
     "dags": {"operators", "campaigns", "clusters", "history"},
     "commands": {"campaigns", "clusters", "history", "imports", "operators", "spark"},
     # Bench measures the rest, which knows nothing of it.
-    "bench": {"campaigns", "clusters", "imports", "kafka_files", "spark", "reports", "history"},
-    "tests": {"bench", "campaigns", "claims", "clusters", "commands", "dags", "expectations", "history"}
-    | {"imports", "kafka_files", "operators", "reports", "spark"},
+    "bench": {"campaigns", "clusters", "evidence", "imports", "judge", "kafka_files", "spark", "reports", "history"},
+    "tests": {"bench", "campaigns", "claims", "clusters", "commands", "dags", "evidence", "expectations", "history"}
+    | {"imports", "judge", "kafka_files", "operators", "reports", "spark"},
 }
 # Second implementations, with which the judge is compared: they would repeat its mistakes otherwise.
 INDEPENDENT = {"bench/recount.py": {"pyarrow"}, "tests/model/replicated_log.py": set()}
@@ -41,6 +44,8 @@ NEVER = {
     "clusters": {"airflow", "pyspark", "great_expectations"},
     "expectations": {"airflow", "docker", "kafka", "confluent_kafka"},
     "spark": {"airflow", "docker", "kafka", "confluent_kafka"},
+    "evidence": {"airflow", "pyspark", "great_expectations", "docker", "kafka", "confluent_kafka"},
+    "judge": {"airflow", "pyspark", "great_expectations", "docker", "kafka", "confluent_kafka"},
     "kafka_files": {"airflow", "pyspark", "great_expectations", "docker", "kafka", "confluent_kafka"},
     "reports": {"airflow", "pyspark", "great_expectations", "docker", "kafka", "confluent_kafka"},
     "imports": {"airflow", "pyspark", "great_expectations", "docker", "kafka", "confluent_kafka"},
@@ -55,13 +60,13 @@ NEVER = {
 # From the ground: a room imports only those before it. The modules beside the rooms are everybody's, or above all.
 ROOMS = {
     "clusters": ("scenario", "runtimes", "kafka", "live", "clients", "faults", "run"),
-    "spark": ("evidence", "folder", "checks", "measures", "verdict"),
+    "judge": ("checks", "measures", "verdict"),
 }
 EVERY_ROOM = [(folder, room) for folder, rooms in ROOMS.items() for room in rooms]
-BESIDE = {"clusters": {"paths", "waiting"}, "spark": set()}
+BESIDE = {"clusters": {"paths", "waiting"}, "judge": set()}
 ABOVE = {
     "clusters": set(),
-    "spark": {"cluster_job", "connection", "describe", "environment", "job", "partition_judge", "run_judge", "submit"},
+    "judge": {"describe", "partition", "run"},
 }
 
 
@@ -147,5 +152,5 @@ def test_a_room_that_reaches_up_is_found() -> None:
     lower = "from clusters.runtimes.nodes import Node\nfrom clusters.waiting import wait_until"
     assert rooms_above("clusters", "kafka", lower) == set()
     assert rooms_above("clusters", "kafka", "def f():\n    from clusters.run.leftovers import reap") == {"run"}
-    above = "from spark.verdict.summary import verdict_of\nfrom spark.job import main"
-    assert rooms_above("spark", "checks", above) == {"verdict", "job"}
+    above = "from judge.verdict.summary import verdict_of\nfrom judge.run import judge_run"
+    assert rooms_above("judge", "checks", above) == {"verdict", "run"}

@@ -19,8 +19,8 @@ from history.results.compare import (
     RunSentence,
     Verdicts,
 )
-from spark.checks.known_bugs import explained
-from spark.measures.metrics import MIN_ACHIEVED
+from judge.checks.known_bugs import explained
+from judge.measures.metrics import MIN_ACHIEVED
 
 OPEN = {"undrained", "unseen"}  # missing evidence, no violated guarantee
 BY_DESIGN = "behaviour_change"

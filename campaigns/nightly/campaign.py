@@ -41,7 +41,7 @@ from history.results.nightly import (
     Waiver,
     WaiverUse,
 )
-from spark.checks.known_bugs import ISSUES, explained
+from judge.checks.known_bugs import ISSUES, explained
 
 SHOWN_NIGHTLY_RUNS = 90
 MAX_NAMED = 2  # in one sentence

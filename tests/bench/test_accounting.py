@@ -12,7 +12,7 @@ import pytest
 from bench import accounting
 from bench.accounting import COUNTS, Timing, by_duckdb, by_judge, by_sets, compare, results
 from history.tables import POLLS, SENDS
-from tests.spark.folders import polled, sent
+from tests.evidence.folders import polled, sent
 
 NOTHING = dict.fromkeys(COUNTS, 0)
 EIGHT = [sent(n, offset=n) for n in range(8)]

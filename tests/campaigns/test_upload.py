@@ -10,12 +10,12 @@ import pytest
 from campaigns import upload
 from campaigns.campaign import CampaignFolder
 from campaigns.places import Places
+from evidence.tables import write_table
 from history import archive, remote
 from history.errors import BadInput, HarnessError
 from history.folder import RunFolder
 from history.remote import RemotePath
 from history.tables import METRICS
-from spark.folder.tables import write_table
 from tests.campaigns.sample_runs import sealed_run
 
 

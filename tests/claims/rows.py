@@ -3,10 +3,10 @@
 from collections.abc import Iterable
 from typing import Any
 
-from claims.recording import SECOND_NS, Recording, Remote
+from claims.answer import Evidence
+from claims.recording import SECOND_NS, Recording, Remote, Sample
 from history.events import Event
 from history.partition import TopicPartition
-from history.samples import Sample
 from kafka_files.states import State
 
 ORDERS = TopicPartition("orders", 0)
@@ -47,6 +47,11 @@ def recording(samples: Iterable[Sample] = (), states: Iterable[State] = (), **mo
         states={ORDERS: list(states) or [state(0)]},
         **{"effective_min_isr": {"orders": 1}, **more},
     )
+
+
+def judged(name: str) -> dict[str, list[Evidence]]:
+    """One finding of the judge."""
+    return {name: [Evidence("verdict/", None, "found")]}
 
 
 def send(at_s: float, offset: int | None = 0, **more: Any) -> dict[str, Any]:

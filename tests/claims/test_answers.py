@@ -10,10 +10,10 @@ from claims.answers import answer, answers, experiment_of
 from claims.table import CLAIMS, EXPERIMENTS, LINES, NOTES, WALKTHROUGHS
 from clusters.scenario.scenario import load_scenario
 from history.errors import BadInput
-from tests.claims.rows import recording, still
+from tests.claims.rows import judged, recording, still
 
 LEVEL = recording([*still(1, 0, 2, 5, 5), *still(2, 0, 2, 5, 5)])
-BELOW = recording([*still(1, 0, 2, 5, 5), *still(2, 0, 2, 6, 5)])
+BELOW = recording([*still(1, 0, 2, 5, 5)], found=judged("I2"))
 
 
 def test_one_counterexample_outweighs_examples() -> None:

@@ -7,7 +7,7 @@ import pytest
 from claims import elections
 from claims.answer import Answer
 from claims.recording import Recording
-from tests.claims.rows import ORDERS, event, line, poll, recording, send, state, still
+from tests.claims.rows import ORDERS, event, judged, line, poll, recording, send, state, still
 
 # Broker 1 leads until 2 s, broker 2 from 4 s on, and broker 3 follows; HW 5, LEO 8 before.
 FAILED = [state(0), state(4, isr=(2, 3), leader=2, epoch=1)]
@@ -75,9 +75,10 @@ CASES: list[tuple[Callable[[Recording], Answer], Recording, str]] = [
     (elections.first_live_member_in_order_leads, recording([], FAILED), "shown"),
     (
         elections.first_live_member_in_order_leads,
-        recording([], [state(0), state(4, isr=(2, 3), leader=3, epoch=1)]),
+        recording([], [state(0), state(4, isr=(2, 3), leader=3, epoch=1)], found=judged("I20")),
         "refuted",
     ),
+    (elections.first_live_member_in_order_leads, recording([], [state(0)]), "not observable"),
     (elections.elections_only_when_leaders_fail, recording(BEFORE, FAILED), "shown"),
     (elections.elections_only_when_leaders_fail, recording(ALIVE, GIVEN_BACK), "refuted"),
     (elections.preferred_election_restores_the_first, recording([], GIVEN_BACK, events=ELECTED), "shown"),
@@ -121,10 +122,14 @@ CASES: list[tuple[Callable[[Recording], Answer], Recording, str]] = [
     ),
     (elections.cutting_above_hw_is_safe, recording(BEFORE, FAILED), "not observable"),
     (elections.nothing_read_vanishes, recording(BEFORE, FAILED, polls=READ, final=READ), "shown"),
-    (elections.nothing_read_vanishes, recording(BEFORE, FAILED, polls=READ, final=READ[:4]), "refuted"),
     (
         elections.nothing_read_vanishes,
-        recording(BEFORE, FAILED, polls=READ, final=[*READ[:4], poll(9, 4, seq=7)]),
+        recording(BEFORE, FAILED, polls=READ, final=READ, found=judged("I16")),
+        "refuted",
+    ),
+    (
+        elections.nothing_read_vanishes,
+        recording(BEFORE, FAILED, polls=READ, final=READ, found=judged("nonrepeatable_read")),
         "refuted",
     ),
     (elections.nothing_read_vanishes, recording(BEFORE, polls=READ, final=READ), "not observable"),

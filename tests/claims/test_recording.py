@@ -5,7 +5,7 @@ from pathlib import Path
 from claims.recording import Recording, open_recording
 from history.events import Event
 from tests.claims.rows import ORDERS, line, ns, recording, state, still
-from tests.spark import folders
+from tests.evidence import folders
 
 
 def test_a_line_as_evidence_knows_no_machine() -> None:
@@ -61,3 +61,13 @@ def test_a_run_folder_is_opened(tmp_path: Path) -> None:
     assert len(told.polls) + len(told.final) == len(history.polls)
     assert {row["pass"] for row in told.final} == {"final"}
     assert told.data[1] == folder.brokers / "broker-1" / "data"
+
+
+def test_what_the_judge_finds_in_a_run_folder_is_told(tmp_path: Path) -> None:
+    """Records that were written over are lost; a whole run has no findings."""
+    whole, cut = folders.clean(), folders.truncated()
+
+    assert open_recording(whole.write(tmp_path / "whole").path).found == {}
+    told = open_recording(cut.write(tmp_path / "cut").path)
+    assert {row.source for row in told.against("lost_write")} == {"verdict/anomalies/"}
+    assert told.against("duplicate") == []

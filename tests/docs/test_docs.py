@@ -20,12 +20,12 @@ from commands.main import variables_of
 from history.events import stage_events
 from history.folder import RunFolder
 from history.tables import IMPORTED, JUDGED, RECORDED
+from judge.checks import invariants
+from judge.checks.allowed import ALLOWED, LOSS
+from judge.checks.anomalies import SEVERITY
 from operators.campaign_dag import COMMON
 from operators.progress import Progress
 from operators.stages import stages
-from spark.checks import invariants
-from spark.checks.allowed import ALLOWED, LOSS
-from spark.checks.anomalies import SEVERITY
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -455,8 +455,8 @@ def test_every_invariant_has_its_severity() -> None:
 
 
 def test_findings_that_violate_no_guarantee_are_explained() -> None:
-    """The names of the cases that spark/checks/behaviour.py adds to the anomalies."""
-    source = (ROOT / "spark" / "checks" / "behaviour.py").read_text()
+    """The names of the cases that judge/checks/behaviour.py adds to the anomalies."""
+    source = (ROOT / "judge" / "checks" / "behaviour.py").read_text()
     added = set(re.findall(r'_cases\(\s*"(\w+)"', source))
 
     assert (

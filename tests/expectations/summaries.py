@@ -5,8 +5,8 @@ import pytest
 
 from expectations.suites import validate
 from history.tables import JUDGED
-from spark.checks.anomalies import SEVERITY
-from tests.spark.folders import manifest
+from judge.checks.anomalies import SEVERITY
+from tests.evidence.folders import manifest
 
 COMPLETE = [("seal intact", None), ("final drain complete", None)]
 

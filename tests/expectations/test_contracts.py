@@ -9,7 +9,7 @@ from expectations.checkpoint import run
 from expectations.contracts import CONTRACTS, Unique
 from expectations.suites import contract_suite, table_of
 from history.tables import IMPORTED, RECORDED
-from tests.spark.folders import MS, TP, S, isr_view, polled, sample, sent, sought
+from tests.evidence.folders import MS, TP, S, isr_view, polled, sample, sent, sought
 
 SILENT = {"high_watermark": None, "log_end_offset": None, "error": "timeout", "single_reply": None}
 USED = {"t_ns": S, "label": "before", "source": "broker-1", "name": "cpu_ns", "value": 5.0}

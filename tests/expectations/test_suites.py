@@ -7,10 +7,10 @@ import pytest
 from expectations import suites
 from expectations.checkpoint import Result
 from expectations.suites import cases, configuration, outcome
-from spark.checks.allowed import allowed
-from spark.checks.anomalies import SEVERITY
+from judge.checks.allowed import allowed
+from judge.checks.anomalies import SEVERITY
+from tests.evidence.folders import manifest
 from tests.expectations.summaries import checked, counted, example, examples
-from tests.spark.folders import manifest
 
 
 def result(suite, name, severity="critical", *, met):

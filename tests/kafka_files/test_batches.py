@@ -17,8 +17,8 @@ from kafka_files.batches import (
     problem_text,
     whole_batches,
 )
+from tests.evidence.folders import batch, values
 from tests.kafka_files.written import Record, batch_of
-from tests.spark.folders import batch, values
 
 TWO = batch(0, values(0, 1)) + batch(2, values(2), epoch=1)
 LENGTH_AT, MAGIC_AT, EPOCH_AT = 8, 16, 15

@@ -4,7 +4,7 @@ import pytest
 
 from kafka_files.broker_log import parse, read_broker_logs
 from kafka_files.clock import Clock
-from tests.spark.folders import manifest
+from tests.evidence.folders import manifest
 
 STAMP = "2026-11-21T06:47:26.537+0000 [kafka-scheduler-4] INFO kafka.cluster.Partition - "
 WALL_NS = 1_795_243_646_537_000_000

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 
 from kafka_files.clock import Clock, read_clock, wall_ns
-from tests.spark.folders import MS, S
+from tests.evidence.folders import MS, S
 
 
 def test_a_time_takes_the_offset_of_the_pairs_around_it():

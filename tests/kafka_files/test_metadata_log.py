@@ -4,7 +4,7 @@ import pytest
 
 from kafka_files.clock import Clock
 from kafka_files.metadata_log import Fields, read_metadata_log, states
-from tests.spark.folders import batch
+from tests.evidence.folders import batch
 
 ID = "d8a7e1486a0f4ff4a7190e5b7c06b4e9"
 TOPIC = "010200076f7264657273" + ID + "00"

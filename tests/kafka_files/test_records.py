@@ -10,8 +10,8 @@ from kafka_files import records
 from kafka_files.batches import HEADERS, Problem, headers
 from kafka_files.records import RECORDS, decode, marker
 from kafka_files.records import values as values_of
+from tests.evidence.folders import batch, values, varint
 from tests.kafka_files.written import Record, batch_of, gzipped
-from tests.spark.folders import batch, values, varint
 
 GIVEN_BYTES = st.none() | st.binary(max_size=200)
 GIVEN = st.builds(

@@ -4,8 +4,8 @@ import pyarrow as pa
 import pytest
 
 from kafka_files.segments import SEGMENTS, read_segment, segment_files
+from tests.evidence.folders import batch, values
 from tests.kafka_files.written import Record, batch_of, gzipped
-from tests.spark.folders import batch, values
 
 TWO = batch(0, values(0, 1)) + batch(2, values(2), epoch=1)
 

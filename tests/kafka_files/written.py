@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import google_crc32c
 
-from tests.spark.folders import varint
+from tests.evidence.folders import varint
 
 
 @dataclass(frozen=True)

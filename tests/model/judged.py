@@ -12,20 +12,20 @@ from typing import Any
 
 import google_crc32c
 
+from evidence.batches import read_batches
+from evidence.facts import Facts, Fault
+from evidence.gather import Question, RunFacts
+from evidence.partition import Drain, PartitionEvidence, Replica
+from evidence.views import decided, final_isr, short_isrs
 from history.partition import TopicPartition
+from judge.checks import invariants
+from judge.checks.cases import accounted, cases
+from judge.checks.findings import Findings
 from kafka_files.states import State
-from spark.checks import invariants
-from spark.checks.cases import accounted, cases
-from spark.checks.findings import Findings
-from spark.evidence.batches import read_batches
-from spark.evidence.facts import Facts, Fault
-from spark.evidence.gather import Question, RunFacts
-from spark.evidence.partition import Drain, PartitionEvidence, Replica
-from spark.evidence.views import decided, final_isr, short_isrs
+from tests.evidence.folders import TP, batch, values
+from tests.evidence.partitions import log_of
+from tests.evidence.probed import partition
 from tests.model.replicated_log import BROKERS, MAX_ISR_LAG_NS, Batch, History
-from tests.spark.folders import TP, batch, values
-from tests.spark.partitions import log_of
-from tests.spark.probed import partition
 
 WHERE = TopicPartition(**TP)
 

@@ -8,6 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from history.errors import EvidenceError
+from history.tables import JUDGED
 from reports.run_data import read_run
 from tests.reports.sample_run import write_sample_run
 
@@ -31,21 +32,14 @@ def test_a_table_that_was_not_written_is_named(tmp_path: Path) -> None:
     assert "anomalies" not in run.tables
 
 
-def test_a_table_that_was_finished_without_files_is_empty(tmp_path: Path) -> None:
-    """Spark leaves nothing but ``_SUCCESS`` for a table without partitions."""
-    folder = write_sample_run(tmp_path / "run-1")
-    (folder / "verdict" / "anomalies" / "part-00000.parquet").unlink()
-    (folder / "verdict" / "anomalies" / "_SUCCESS").touch()
-
-    assert read_run(folder).tables["anomalies"] == []
-
-
 def test_a_table_that_lacks_a_column_is_named(tmp_path: Path) -> None:
     """A table of another shape is not shown with holes."""
     folder = write_sample_run(tmp_path / "run-1")
     pq.write_table(pa.table({"phase": ["steady"]}), folder / "verdict" / "latency" / "part-00000.parquet")
 
-    assert read_run(folder).missing == ["verdict/latency: part-00000.parquet lacks the column acked"]
+    assert read_run(folder).missing == [
+        "latency/part-00000.parquet is no table of this format: column seconds is missing or of another type."
+    ]
 
 
 def test_a_run_that_was_not_judged_is_unknown(tmp_path: Path) -> None:
@@ -75,7 +69,7 @@ def test_a_rate_that_is_no_number_is_not_known(tmp_path: Path) -> None:
     folder = write_sample_run(tmp_path / "run-1")
     place = folder / "verdict" / "delivery" / "part-00000.parquet"
     rows = pq.read_table(place).to_pylist()
-    pq.write_table(pa.Table.from_pylist([{**rows[0], "duplicate_rate": float("nan")}]), place)
+    pq.write_table(pa.Table.from_pylist([{**rows[0], "duplicate_rate": float("nan")}], JUDGED["delivery"]), place)
 
     assert read_run(folder).tables["delivery"][0]["duplicate_rate"] is None
 

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.pipeline  # 90 MB are packed
 PROGRAM = """
 import ctypes, hashlib, json, sys, zlib
 import cramjam, numpy, pyarrow.parquet
-import spark.partition_judge
+import judge.partition
 files = [module.__file__ for module in sys.modules.values() if getattr(module, "__file__", None)]
 mapped = [line.split()[-1] for line in open("/proc/self/maps") if ".so" in line]
 print(json.dumps({"files": files, "mapped": sorted(set(mapped)), "path": sys.path}))
@@ -43,7 +43,7 @@ def test_it_needs_nothing_of_its_host_but_glibc(tmp_path: Path) -> None:
 
     assert done.stderr == ""
     found = json.loads(done.stdout)
-    own = tuple(f"{ROOT / package}/" for package in ("history", "kafka_files", "spark"))
+    own = tuple(f"{ROOT / package}/" for package in ("history", "kafka_files", "evidence", "judge"))
     assert [name for name in found["files"] if not name.startswith((str(home), *own))] == []
     assert [name for name in found["mapped"] if not name.startswith(str(home)) and not GLIBC.search(name)] == []
     assert any("/libarrow.so" in name for name in found["mapped"])

@@ -12,7 +12,7 @@ import pytest
 from history.folder import RunFolder
 from history.tables import JUDGED, RECORDED
 from spark import submit
-from tests.spark.folders import S, clean, event, polled, sought, truncated
+from tests.evidence.folders import S, clean, event, polled, sought, truncated
 
 pytestmark = pytest.mark.pipeline
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.pipeline
 def judging_half(tmp_path_factory):
     """A copy of the repository that holds the judging half alone, with a Docker and a Kafka that cannot be imported."""
     root = tmp_path_factory.mktemp("judging")
-    for package in ("spark", "kafka_files", "history", "expectations"):
+    for package in ("spark", "judge", "evidence", "kafka_files", "history", "expectations"):
         (root / package).symlink_to(submit.ROOT / package)
     for library in ("docker", "kafka", "confluent_kafka"):
         (root / f"{library}.py").write_text("raise ImportError('the judge needs no cluster')\n")

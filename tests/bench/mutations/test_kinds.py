@@ -7,9 +7,9 @@ import pytest
 
 from bench.mutations.kinds import HARMLESS, KINDS
 from bench.mutations.recording import Recording
-from spark.checks import invariants
-from spark.checks.anomalies import SEVERITY
-from tests.spark.folders import clean, polled
+from judge.checks import invariants
+from judge.checks.anomalies import SEVERITY
+from tests.evidence.folders import clean, polled
 
 # What no damage to these recordings can show.
 ELSEWHERE = {

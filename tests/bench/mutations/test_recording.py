@@ -8,7 +8,7 @@ import pytest
 from bench.mutations.recording import NoPlaceError, Recording, header, runs_of, split, with_crc, with_field
 from history.folder import RunFolder
 from kafka_files.batches import Problem, headers
-from tests.spark.folders import batch, clean
+from tests.evidence.folders import batch, clean
 
 
 @pytest.fixture

@@ -1,0 +1,180 @@
+"""What the recorded tables hold, counted by partition; the counts of all partitions add up."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from evidence.columns import INCOMPLETE, OK, Codes, Ints, Names, Polls, Samples, Seeks, Sends, producer_of, seq_of
+from evidence.partition import Unreadable
+from evidence.silences import Silence
+from history.partition import TopicPartition
+
+Replica = tuple[int, str, int]  # broker_id, topic, partition
+UNREADABLE = ("bad crc", "codec", "magic", "malformed", "too large")  # problems of a segment's batches
+Phases = Mapping[str, tuple[int, int]]  # name → when it began and ended
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """A producer's sends; ``distinct`` counts each number once in every partition that has it."""
+
+    rows: int = 0
+    distinct: int = 0
+    last_seq: int = -1
+    seq_sum: int = 0
+    acked: int = 0
+
+    def __add__(self, other: Ledger) -> Ledger:
+        return Ledger(
+            self.rows + other.rows,
+            self.distinct + other.distinct,
+            max(self.last_seq, other.last_seq),
+            self.seq_sum + other.seq_sum,
+            self.acked + other.acked,
+        )
+
+    @property
+    def repeated(self) -> int:
+        """How many sends are certain to have the number of another.
+
+        Within a partition they are counted. Of a number that stands in two partitions, which no load sends, this is a
+        lower bound: there are no more numbers than up to the last, and as many rows as numbers hold each number once
+        only if they have the sum of these.
+        """
+        numbers = self.last_seq + 1
+        counted = self.rows - min(self.distinct, numbers)
+        swapped = self.rows == numbers and self.seq_sum != numbers * (numbers - 1) // 2
+        return max(counted, int(swapped))
+
+
+@dataclass
+class Counts:
+    """What there is of a run, or of a part of it."""
+
+    ledgers: dict[str, Ledger] = field(default_factory=dict)  # by producer
+    read: Counter[str] = field(default_factory=Counter)  # rows of ``polls`` by consumer
+    sought: Counter[str] = field(default_factory=Counter)  # rows of ``seeks`` by consumer
+    completed_reads: int = 0  # rows of ``polls`` whose operation is known to have ended well
+    unnamed_reads: int = 0  # rows of ``polls`` that are no record of ours
+    probed: Counter[str] = field(default_factory=Counter)  # rows of the prober's tables, by its names for their counts
+    sampled: set[Replica] = field(default_factory=set)  # with a good sample
+    probed_in: set[tuple[str, int]] = field(default_factory=set)  # (phase, broker_id) with a good sample
+    captured: dict[str, set[Replica]] = field(default_factory=dict)  # by capture
+    ends: dict[Replica, int] = field(default_factory=dict)  # log ends at the capture AFTER
+    log_ends: dict[Replica, int] = field(default_factory=dict)  # of the exported logs; none: no segment file
+    log_problems: dict[Replica, list[str]] = field(default_factory=dict)
+    silences: list[Silence] = field(default_factory=list)  # times without a word of the probe on a broker
+
+    def merge(self, others: Iterable[Counts]) -> Counts:
+        """These and the counts of other parts of the run."""
+        for other in others:
+            for name, ledger in other.ledgers.items():
+                self.ledgers[name] = self.ledgers.get(name, Ledger()) + ledger
+            for own, more in ((self.read, other.read), (self.sought, other.sought), (self.probed, other.probed)):
+                own.update(more)
+            self.completed_reads += other.completed_reads
+            self.unnamed_reads += other.unnamed_reads
+            self.sampled |= other.sampled
+            self.probed_in |= other.probed_in
+            for capture, replicas in other.captured.items():
+                self.captured.setdefault(capture, set()).update(replicas)
+            self.ends |= other.ends
+            self.log_ends |= other.log_ends
+            self.log_problems |= other.log_problems
+            self.silences += other.silences
+        return self
+
+
+def of_clients(sends: Sends, polls: Polls, seeks: Seeks, names: Names) -> Counts:
+    """What producers and consumers recorded of one partition."""
+    return Counts(
+        ledgers=_ledgers(sends, names),
+        read=_by_consumer(polls.consumer, names),
+        sought=_by_consumer(seeks.consumer, names),
+        completed_reads=int((polls.pass_ != INCOMPLETE).sum()),
+        unnamed_reads=int((polls.value < 0).sum()),
+    )
+
+
+def _ledgers(sends: Sends, names: Names) -> dict[str, Ledger]:
+    producers, seqs = producer_of(sends.value), seq_of(sends.value)
+    found = {}
+    for code in np.unique(producers[producers >= 0]).tolist():
+        own = producers == code
+        seq = seqs[own]
+        acked = int((sends.outcome[own] == OK).sum())
+        found[names.listed[code]] = Ledger(seq.size, _distinct(seq), int(seq.max()), _sum(seq), acked)
+    return found
+
+
+def _distinct(seq: Ints) -> int:
+    in_order = bool(np.all(seq[1:] > seq[:-1]))
+    return seq.size if in_order else np.unique(seq).size
+
+
+def _sum(seq: Ints) -> int:
+    """Exactly: numbers have up to 47 bits, and a sum of many would not fit an integer of NumPy's."""
+    return (int((seq >> 24).sum()) << 24) + int((seq & 0xFFFFFF).sum())
+
+
+def _by_consumer(consumers: Codes, names: Names) -> Counter[str]:
+    codes, counts = np.unique(consumers, return_counts=True)
+    return Counter({names.listed[code]: count for code, count in zip(codes.tolist(), counts.tolist(), strict=True)})
+
+
+def of_replicas(where: TopicPartition, samples: Samples, phases: Phases, *, rows: int, isr_rows: int) -> Counts:
+    """What the probe recorded of one partition: ``samples`` are its good answers; ``rows`` and ``isr_rows`` count what
+    the tables ``replicas`` and ``isr`` have of it.
+    """
+    brokers = np.unique(samples.broker).tolist()
+    answered = {broker: np.sort(samples.received_ns[samples.broker == broker]) for broker in brokers}
+    return Counts(
+        probed=Counter(rows=rows, isr_rows=isr_rows),
+        sampled={(broker, *where) for broker in brokers},
+        probed_in={
+            (name, broker)
+            for name, (from_ns, to_ns) in phases.items()
+            for broker, received_ns in answered.items()
+            if np.searchsorted(received_ns, from_ns) < np.searchsorted(received_ns, to_ns, side="right")
+        },
+    )
+
+
+def of_logs(where: TopicPartition, log_ends: Mapping[int, int], unreadable: Iterable[Unreadable]) -> Counts:
+    """What was exported of one partition's logs: where each broker's ends (``log_end``), and what cannot be read."""
+    problems: dict[Replica, set[str]] = {}
+    for place in unreadable:
+        problems.setdefault((place.broker_id, *where), set()).add(place.problem)
+    return Counts(
+        log_ends={(broker, *where): end for broker, end in log_ends.items()},
+        log_problems={replica: sorted(found) for replica, found in problems.items()},
+    )
+
+
+def log_end(files: Sequence[Path], segments: pa.Table) -> int:
+    """Where a replica's exported log ends, from its files and their rows of ``kafka_files.segments.SEGMENTS``.
+
+    An empty segment is named after the log end.
+    """
+    last = pc.max(segments.filter(pc.is_null(segments["problem"]))["last_offset"]).as_py()
+    return max(*(int(file.stem) for file in files), -1 if last is None else last + 1)
+
+
+def of_captures(rows: Iterable[Mapping[str, Any]]) -> Counts:
+    """What the captures saw (rows of ``history.tables.OFFSETS``); an error's row says only that nobody answered."""
+    found = Counts()
+    for row in rows:
+        if row["error"] is None and row["log_end_offset"] is not None:
+            replica = row["broker_id"], row["topic"], row["partition"]
+            found.captured.setdefault(row["capture"], set()).add(replica)
+            if row["capture"] == "after":
+                found.ends[replica] = row["log_end_offset"]
+    return found

@@ -1,0 +1,223 @@
+"""Brings together everything that a run folder holds of one partition."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from evidence.batches import read_batches
+from evidence.columns import (
+    Log,
+    Markers,
+    Names,
+    Polls,
+    Samples,
+    Seeks,
+    Sends,
+    ToldNames,
+    Views,
+    bools,
+    ints,
+    with_operations,
+)
+from evidence.counts import UNREADABLE, Counts, log_end, of_clients, of_logs, of_replicas
+from evidence.facts import Facts, Span
+from evidence.partition import Drain, PartitionEvidence, Replica, Row, Unreadable
+from evidence.reader import Tables
+from evidence.views import changes, final_isr, first_leaders, observed, short_isrs
+from history.folder import RunFolder
+from history.partition import TopicPartition
+from kafka_files.segments import SEGMENTS, read_segment
+
+Permitted = Mapping[str, Mapping[str, str]]  # producer → anomaly → why its configuration permits it
+Transaction = tuple[str, int]  # the producer, and its own count of them
+
+
+@dataclass(frozen=True)
+class RunFacts:
+    """What holds for every partition of a run. Small: it travels to the workers.
+
+    ``nodes`` maps a broker to its node's name. ``spans`` are the phases, ``load_spans`` each from the last load that it
+    offers itself, ``ended`` those that were run to their end. ``open_loops`` are the producers that send whatever the
+    cluster does. ``faults`` are the times in which some fault was active, and a transaction may be open for
+    ``transaction_limit_ns`` outside of these. ``subscribed`` are the consumers of an imported history that a group
+    assigned. Sentences count their seconds from ``origin_ns``.
+    """
+
+    folder: Path
+    foreign: bool = False
+    transactional: bool = False
+    nodes: Mapping[int, str] = field(default_factory=dict)
+    permitted: Permitted = field(default_factory=dict)
+    unclean_producers: frozenset[str] = frozenset()
+    subscribed: frozenset[str] = frozenset()
+    open_loops: frozenset[str] = frozenset()
+    spans: tuple[Span, ...] = ()
+    load_spans: tuple[Span, ...] = ()
+    ended: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    faults: tuple[tuple[int, int], ...] = ()
+    transaction_limit_ns: int = 0
+    origin_ns: int = 0
+    probe_hz: float = 0.0
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked of one partition, with what the whole run says about it. Small: it travels to a worker.
+
+    ``size`` is about how many bytes have to be read. ``assigned`` are the brokers with a replica, ``ends`` the log ends
+    that the last capture saw. ``owed`` says from which offset on a replica owes its records, where its own retention
+    may have deleted what is below. ``committed`` are transactions of unknown outcome of which a record was seen
+    somewhere; of ``torn`` ones the parts are told. The rest as in ``PartitionEvidence``.
+    """
+
+    where: TopicPartition
+    size: int = 0
+    replicas: tuple[Replica, ...] = ()
+    assigned: tuple[int, ...] = ()
+    ends: Mapping[int, int] = field(default_factory=dict)
+    owed: Mapping[int, int] = field(default_factory=dict)
+    drain: Drain | None = None
+    deleted_before: int | None = None
+    final: int | None = None
+    clean: bool = True
+    kept: bool = True
+    promised: bool = False
+    idempotent: bool = False
+    facts: Facts = field(default_factory=Facts)
+    lines: Sequence[Row] = ()
+    captures: Sequence[Row] = ()
+    committed: frozenset[Transaction] = frozenset()
+    torn: frozenset[Transaction] = frozenset()
+
+
+class Gathered(NamedTuple):
+    """A partition's evidence, and what its tables hold of it."""
+
+    evidence: PartitionEvidence
+    counts: Counts
+
+
+class Clients(NamedTuple):
+    """What producers and consumers recorded of a partition, and what an imported history called its records."""
+
+    names: Names
+    sends: Sends
+    polls: Polls
+    told_names: ToldNames | None
+
+
+def clients(run: RunFacts, where: TopicPartition) -> Clients:
+    """Read what producers and consumers recorded of a partition."""
+    tables, names = Tables(RunFolder(run.folder)), Names()
+    sends = Sends.of(tables.read("sends", where), names)
+    polls = Polls.of(tables.read("polls", where), names)
+    if not run.foreign:
+        return Clients(names, sends, polls, None)
+    told_names = ToldNames.of(tables.read("imported", where), names)
+    return Clients(names, with_operations(sends, told_names), polls, told_names)
+
+
+def gather(run: RunFacts, question: Question) -> Gathered:
+    """Read what a run folder holds of one partition."""
+    tables, where = Tables(RunFolder(run.folder)), question.where
+    names, sends, polls, told_names = clients(run, where)
+    seeks = Seeks.of(tables.read("seeks", where), names)
+    probes, shown = tables.read("replicas", where), tables.read("isr", where)
+    samples, views = Samples.of(probes), Views.of(shown, names)
+    held = _Logs(names, run.nodes)
+    for replica in question.replicas:
+        held.read(replica)
+    damaged = {place.broker_id for place in held.unreadable if place.problem.startswith(UNREADABLE)}
+    whole = {broker for broker in question.assigned if broker in held.ends and broker not in damaged}
+    to_the_end = {broker for broker in whole if held.ends[broker] >= question.ends.get(broker, 0)}
+    evidence = PartitionEvidence(
+        where=where,
+        names=names,
+        sends=sends,
+        polls=polls,
+        seeks=seeks,
+        samples=samples,
+        logs=held.logs,
+        markers=held.markers,
+        unreadable=tuple(held.unreadable),
+        nodes=run.nodes,
+        drain=question.drain,
+        whole=bool(question.assigned) and whole == set(question.assigned),
+        deleted_before=question.deleted_before,
+        leaders=first_leaders(views),
+        unclean_producers=run.unclean_producers,
+        told_names=told_names,
+        views=views,
+        changes=changes(question.facts.states, views, names),
+        facts=question.facts,
+        epoch_starts=_starts(question.replicas),
+        observed=observed(probes),
+        replicas=question.replicas,
+        batches={} if run.foreign else {each.broker_id: read_batches(each.segments) for each in question.replicas},
+        final=question.final,
+        clean=question.clean,
+        kept=question.kept,
+        promised=question.promised,
+        idempotent=question.idempotent,
+        transactional=run.transactional,
+        members={broker: question.owed.get(broker, 0) for broker in final_isr(views) if broker in to_the_end},
+        short=() if run.foreign else short_isrs(question.facts, views, names),
+        lines=question.lines,
+        captures=question.captures,
+    )
+    counts = of_clients(sends, polls, seeks, names).merge(
+        [
+            of_replicas(where, samples, run.ended, rows=probes.num_rows, isr_rows=shown.num_rows),
+            of_logs(where, held.ends, held.unreadable),
+        ]
+    )
+    return Gathered(evidence, counts)
+
+
+def _starts(replicas: Sequence[Replica]) -> dict[int, int]:
+    """The smallest start that any replica's epoch file names for each epoch."""
+    found: dict[int, int] = {}
+    for epoch, start in (entry for replica in replicas for entry in replica.epochs or ()):
+        found[epoch] = min(start, found.get(epoch, start))
+    return found
+
+
+@dataclass
+class _Logs:
+    """The replicas' logs as columns, where each ends, and the places that cannot be read."""
+
+    names: Names
+    nodes: Mapping[int, str]
+    logs: dict[int, Log] = field(default_factory=dict)
+    markers: dict[int, Markers] = field(default_factory=dict)
+    ends: dict[int, int] = field(default_factory=dict)
+    unreadable: list[Unreadable] = field(default_factory=list)
+
+    def read(self, replica: Replica) -> None:
+        broker, files, node = replica.broker_id, replica.segments, self.nodes[replica.broker_id]
+        slices = (rows for file in files for rows in read_segment(node, file))
+        table = pa.Table.from_batches(slices, SEGMENTS)
+        self.ends[broker] = log_end(files, table)
+        for row in table.filter(pc.is_valid(table["problem"])).select(["batch_offset", "problem"]).to_pylist():
+            self.unreadable.append(Unreadable(broker, node, row["batch_offset"], row["problem"]))
+        ends = table.filter(pc.is_in(table["marker"], pa.array(["commit", "abort"])))
+        self.markers[broker] = Markers(
+            kafka_producer_id=ints(ends["kafka_producer_id"]),
+            offset=ints(ends["last_offset"]),
+            committed=bools(pc.equal(ends["marker"], "commit")),
+        )
+        found = table.filter(pc.is_valid(table["offset"]))
+        self.logs[broker] = Log(
+            offset=ints(found["offset"]),
+            value=self.names.values(found["producer_id"], found["seq"]),
+            leader_epoch=ints(found["leader_epoch"]),
+            checksum_ok=bools(found["checksum_ok"]),
+            kafka_producer_id=ints(found["kafka_producer_id"]),
+            transactional=bools(found["transactional"]),
+        )

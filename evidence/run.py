@@ -1,0 +1,184 @@
+"""A run folder opened: its small files, the brokers' and the controller's words as Python values, each read once, and
+which files of its tables can be read.
+
+The controller's history is the authority on leaders and ISR. A run whose manifest names a controller or a ZooKeeper
+node owes it; of any other (a foreign history) nothing is asked that needs it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from evidence.partition import Drain, Replica
+from evidence.reader import problem_of
+from evidence.tables import read_rows
+from history.errors import EvidenceError
+from history.events import Event, read_events
+from history.folder import RunFolder
+from history.manifest import Manifest, read_manifest
+from history.partition import TopicPartition
+from history.tables import OFFSETS, RECORDED, USAGE
+from kafka_files.broker_log import read_broker_logs
+from kafka_files.checkpoints import LEADER_EPOCHS, read_epochs
+from kafka_files.clock import Clock, read_clock
+from kafka_files.metadata_log import read_metadata_log
+from kafka_files.segments import segment_files
+from kafka_files.states import State, by_partition
+from kafka_files.znodes import read_znodes
+
+_RETENTION = ("retention.ms", "retention.bytes")
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a run folder holds beside its tables. ``files`` are the readable files of each recorded table; ``problems``
+    says of each other file why it cannot be read, in one sentence.
+    """
+
+    folder: RunFolder
+    manifest: Manifest
+    events: list[Event]
+    clients: list[dict[str, Any]]
+    files: Mapping[str, list[Path]]
+    problems: list[str]
+
+    @cached_property
+    def clock(self) -> Clock:
+        """Pairs of wall and monotonic time."""
+        return read_clock(self.folder.path / "clock.jsonl")
+
+    @cached_property
+    def states(self) -> dict[TopicPartition, list[State]]:
+        """The controller's history by partition."""
+        read = read_znodes if self.manifest.mode == "zookeeper" else read_metadata_log
+        return by_partition([s for s in read(self.folder.brokers, self.clock) if s.topic in self.manifest.topics])
+
+    @cached_property
+    def lines(self) -> list[dict[str, Any]]:
+        """The brokers' own words (rows of ``BROKER_LOG``)."""
+        return list(read_broker_logs(self.folder.brokers, self.manifest, self.clock))
+
+    @cached_property
+    def captures(self) -> list[dict[str, Any]]:
+        """The captures that got an answer."""
+        return [row for row in read_rows(self.files["offsets"], OFFSETS) if row["error"] is None]
+
+    @cached_property
+    def usage(self) -> list[dict[str, Any]]:
+        """The counters of nodes and host at the boundaries of phases."""
+        return read_rows(self.files["usage"], USAGE)
+
+    @cached_property
+    def replicas(self) -> dict[TopicPartition, tuple[Replica, ...]]:
+        """The files of every replica, with what the last capture saw of it."""
+        ends = {(TopicPartition.of(row), row["broker_id"]): row for row in self.captures if row["capture"] == "after"}
+        broker_ids = {node.name: node.node_id for node in self.manifest.brokers if node.node_id is not None}
+        files: dict[tuple[TopicPartition, int], list[Path]] = {}
+        for file in segment_files(self.folder.brokers):
+            where, node = TopicPartition.parse(file.parent.name), file.relative_to(self.folder.brokers).parts[0]
+            if node in broker_ids:
+                files.setdefault((where, broker_ids[node]), []).append(file)
+        found: dict[TopicPartition, tuple[Replica, ...]] = {}
+        for (where, broker_id), segments in sorted(files.items()):
+            end = ends.get((where, broker_id), {})
+            replica = Replica(
+                broker_id,
+                segments,
+                read_epochs(segments[0].parent / LEADER_EPOCHS) if where.topic in self.manifest.topics else None,
+                self._starts_at(where.topic, end.get("log_start_offset"), segments),
+                end.get("high_watermark"),
+            )
+            found[where] = (*found.get(where, ()), replica)
+        return found
+
+    def _starts_at(self, topic: str, captured: int | None, segments: Sequence[Path]) -> int | None:
+        """Where a replica's log starts: as captured; what expired after that is not among its exported segments."""
+        return max(captured or 0, int(segments[0].stem)) if self.expires(topic) else captured
+
+    def expires(self, topic: str) -> bool:
+        """Whether the scenario gave the topic or its brokers a retention; Kafka's own seven days end in no run."""
+        return any(self.manifest.topic_settings(topic, name, "") - {"", "-1"} for name in _RETENTION)
+
+    @property
+    def partitions(self) -> list[TopicPartition]:
+        """Every partition of the run."""
+        topics = self.manifest.topics.items()
+        return [TopicPartition(name, number) for name, topic in topics for number in topic.assignment]
+
+    @property
+    def owes_history(self) -> bool:
+        """Whether the run had a controller of its own whose history it had to bring along."""
+        return any(node.role in {"controller", "zookeeper"} for node in self.manifest.nodes)
+
+
+def open_folder(folder: RunFolder) -> Run:
+    """Read the small files of a run folder, and the schemas of its tables.
+
+    Raises:
+        EvidenceError: the manifest, the events or a client's file cannot be read.
+    """
+    manifest = read_manifest(folder.manifest)
+    files, problems = {}, []
+    for name, schema in RECORDED.items():
+        files[name], unreadable = readable(folder.table(name), schema)
+        problems += unreadable
+    return Run(folder, manifest, _read_events(folder), _read_clients(folder), files, problems)
+
+
+def readable(folder: Path, schema: pa.Schema) -> tuple[list[Path], list[str]]:
+    """The files of a table that have its schema, and one sentence for each of the others."""
+    problems = {file: problem_of(file, schema) for file in sorted(folder.glob("*.parquet"))}
+    return (
+        [file for file, problem in problems.items() if problem is None],
+        [problem for problem in problems.values() if problem is not None],
+    )
+
+
+def _read_events(folder: RunFolder) -> list[Event]:
+    try:
+        return sorted(read_events(folder.events), key=lambda event: event.t_ns)
+    except (OSError, ValueError, TypeError) as error:
+        raise EvidenceError(f"{folder.events} cannot be read as events: {error}.") from error
+
+
+def _read_clients(folder: RunFolder) -> list[dict[str, Any]]:
+    clients = []
+    for file in sorted(folder.clients.glob("*.json")):
+        try:
+            client = json.loads(file.read_text())
+            clients.append({"client_id": file.stem, "role": "", **client})
+        except (OSError, ValueError, TypeError) as error:
+            raise EvidenceError(f"{file} cannot be read as a client's last words: {error}.") from error
+    return clients
+
+
+def producers(run: Run) -> list[dict[str, Any]]:
+    """Each producer and whether it ended cleanly (producer_id, clean); an imported one does by its nature."""
+    ended = {client["client_id"]: client.get("clean") is True for client in run.clients}
+    return [
+        {"producer_id": p.producer_id, "clean": ended.get(p.producer_id, p.engine == "foreign")}
+        for p in run.manifest.producers
+    ]
+
+
+def drains(clients: Iterable[Mapping[str, Any]]) -> dict[TopicPartition, Drain]:
+    """The furthest complete drain of each partition."""
+    best: dict[TopicPartition, Drain] = {}
+    for client in clients:
+        for key, reached in (client.get("partitions") or {}).items() if client["role"] == "drain" else ():
+            where, complete = TopicPartition.parse(key), reached.get("complete") is True and client.get("clean") is True
+            drain = Drain(reached.get("position"), reached.get("end_offset"), complete)
+            if where not in best or _reach(drain) > _reach(best[where]):
+                best[where] = drain
+    return best
+
+
+def _reach(drain: Drain) -> tuple[bool, int]:
+    return drain.complete, drain.position or 0

@@ -1,0 +1,104 @@
+"""Times in which the probe said nothing of a broker, over all of its partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from evidence.columns import Ints
+from history.remote import parquet_file
+
+SILENCE_S = 3.0  # the probe speaks of each broker 20 times a second, and of one that does not answer after 0.25 s
+MAX_SILENCE_S = 10.0  # however busy the host was
+_SECOND_NS = 1_000_000_000
+_ROWS_AT_ONCE = 1_000_000
+_FAR = np.iinfo(np.int64).max
+
+
+class Silence(NamedTuple):
+    """The probe's next word on a broker, and the one before it."""
+
+    at: int
+    broker_id: int
+    before: int
+
+
+class Words:
+    """The first and the last word of each second on each broker, from ``begun`` to ``ended`` (both in ns, included).
+
+    Two words with more than a second between them lie in different seconds, with none between these: so the gaps that
+    are longer than a second are exact, and a broker takes 16 bytes a second however many replicas it has.
+    """
+
+    def __init__(self, begun: int, ended: int) -> None:
+        self._begun, self._ended = begun, ended
+        self._of_broker: dict[int, tuple[Ints, Ints]] = {}
+
+    def add(self, broker_ids: Ints, received_ns: Ints) -> None:
+        """Words on brokers, in any order; those outside of the time do not count."""
+        inside = (received_ns >= self._begun) & (received_ns <= self._ended)
+        for broker_id in np.unique(broker_ids[inside]).tolist():
+            at = received_ns[inside & (broker_ids == broker_id)]
+            second = (at - self._begun) // _SECOND_NS
+            first, last = self._of_broker.setdefault(broker_id, self._nothing())
+            np.minimum.at(first, second, at)
+            np.maximum.at(last, second, at)
+
+    def _nothing(self) -> tuple[Ints, Ints]:
+        seconds = max(self._ended - self._begun, 0) // _SECOND_NS + 1
+        return np.full(seconds, _FAR), np.full(seconds, -1)
+
+    def gaps(self, longer_than_ns: int) -> list[Silence]:
+        """The times between neighbouring words that are longer than this (a second or more), in order."""
+        found: list[Silence] = []
+        for broker_id, (first, last) in self._of_broker.items():
+            spoken = np.flatnonzero(last >= 0)
+            at, before = first[spoken[1:]], last[spoken[:-1]]
+            long = at - before > longer_than_ns
+            pairs = zip(at[long].tolist(), before[long].tolist(), strict=True)
+            found += [Silence(later, broker_id, earlier) for later, earlier in pairs]
+        return sorted(found)
+
+
+def silences(
+    files: Iterable[Path],
+    between: tuple[int, int] | None,
+    broker_ids: Iterable[int],
+    waits: Sequence[tuple[int, float]],
+) -> list[Silence]:
+    """When the words on a broker were too far apart, from the first phase to quiescence (``between``; None: the run has
+    not both). That a broker did not answer is a word, too.
+
+    ``files`` are those of the table ``replicas``, of which two columns are read, a million rows at a time;
+    ``broker_ids`` have a replica assigned, and owe words from the beginning to the end. ``waits`` are the samples
+    (t_ns, us) of the host's ``psi_cpu_some_us``: of a silence the share is explained in which tasks of the host waited
+    for its CPUs.
+    """
+    if between is None:
+        return []
+    words = Words(*between)
+    for broker_id in sorted(set(broker_ids)):
+        words.add(np.full(2, broker_id), np.array(between))
+    for file in files:
+        for batch in parquet_file(file).iter_batches(_ROWS_AT_ONCE, columns=["broker_id", "received_ns"]):
+            words.add(batch["broker_id"].to_numpy(), batch["received_ns"].to_numpy())
+    in_order, gaps = sorted(waits), words.gaps(int(SILENCE_S * 1e9))
+    return [gap for gap in gaps if not explained(gap.at - gap.before, pressure(in_order, gap))]
+
+
+def explained(silence_ns: int, pressure: float) -> bool:
+    """Whether a host under this pressure may have kept the probe from speaking for so long."""
+    return silence_ns <= MAX_SILENCE_S * 1e9 and silence_ns * (1 - pressure) <= SILENCE_S * 1e9
+
+
+def pressure(waits: Sequence[tuple[int, float]], gap: Silence) -> float:
+    """The share of the time in which some task waited for a CPU, between the samples around; 0 where there are none."""
+    earlier = [wait for wait in waits if wait[0] <= gap.before][-1:]
+    later = [wait for wait in waits if wait[0] >= gap.at][:1]
+    if not earlier or not later or earlier == later:
+        return 0.0
+    (from_ns, from_us), (to_ns, to_us) = earlier[0], later[0]
+    return min(1.0, 1000 * (to_us - from_us) / (to_ns - from_ns))

@@ -1,0 +1,186 @@
+"""What brokers' metadata says of a partition's leaders and ISR, and its states in order.
+
+Brokers answer Metadata from their own caches: one that was cut off or paused answers with an old one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from evidence.columns import NULL, Ints, Names, Views, groups, ints
+from evidence.facts import UNFENCED_NS, Facts, ShortIsr, Stretch, short_of_members
+from history.partition import TopicPartition
+from history.tables import CONTROLLER
+from kafka_files.states import State
+
+CLOCK_NS = 1_000_000_000  # servers' logs have milliseconds, and pairs of the clocks are a second apart
+
+
+class Change(NamedTuple):
+    """A state of the partition, from when it was decided, or shown, on; ``isr`` in order."""
+
+    received_ns: int
+    leader: int
+    leader_epoch: int
+    isr: tuple[int, ...]
+    observer: str
+
+
+def leaders(views: Views) -> dict[tuple[int, int], int]:
+    """(epoch, leader) → when that was first seen."""
+    named = np.flatnonzero((views.leader >= 0) & (views.epoch != NULL))
+    found: dict[tuple[int, int], int] = {}
+    for (epoch, leader), rows in groups(views.epoch[named], views.leader[named]):
+        found[epoch, leader] = int(views.received_ns[named[rows]].min())
+    return found
+
+
+def first_leaders(views: Views) -> dict[int, tuple[int, int]]:
+    """Epoch → its leader (of several the smallest), and when the epoch was first seen."""
+    found: dict[int, tuple[int, int]] = {}
+    for (epoch, leader), seen_ns in sorted(leaders(views).items()):
+        known = found.get(epoch, (leader, seen_ns))
+        found[epoch] = known[0], min(known[1], seen_ns)
+    return found
+
+
+def changes(history: Sequence[State], views: Views, names: Names) -> tuple[Change, ...]:
+    """The partition's states in order: the controller's own, or where its history has no good times, those that its
+    leaders' metadata showed.
+    """
+    known = np.flatnonzero(views.epoch != NULL)
+    shown = {epoch: int(views.received_ns[known[rows]].min()) for (epoch,), rows in groups(views.epoch[known])}
+    if history and has_good_times(history, shown):
+        return decided(history)
+    return isr_changes(views, names)
+
+
+def has_good_times(history: Sequence[State], shown: Mapping[int, int]) -> bool:
+    """Whether a controller's history says when things were decided; brokers' views are its bounds.
+
+    Each state has a time, and each leader epoch that a broker showed (``shown``: epoch → when, in ns) was decided
+    before. A history that breaks off, or was written by another clock, fails that.
+    """
+    decided_ns: dict[int, int] = {}
+    for state in history:
+        if state.t_ns is None:
+            return False
+        decided_ns.setdefault(state.leader_epoch, state.t_ns)
+    known = {epoch: shown_ns for epoch, shown_ns in shown.items() if epoch >= history[0].leader_epoch}
+    return all(epoch in decided_ns and decided_ns[epoch] <= known[epoch] + CLOCK_NS for epoch in known)
+
+
+def decided(history: Iterable[State]) -> tuple[Change, ...]:
+    """Dated states of the controller in the order of time; metadata of a broker that was cut off is older."""
+    found = [
+        Change(state.t_ns, state.leader, state.leader_epoch, tuple(sorted(state.isr)), CONTROLLER)
+        for state in history
+        if state.t_ns is not None
+    ]
+    return tuple(sorted(found, key=lambda change: change.received_ns))
+
+
+def isr_changes(views: Views, names: Names) -> tuple[Change, ...]:
+    """The partition's states in order, each as its own leader's metadata first showed it.
+
+    Leader epochs tell old views from new ones, but an ISR may change within an epoch. So a view counts when no observer
+    had shown a newer epoch, and when it is the leader's own (a cache only goes forward) or the first to say that nobody
+    leads. What a leader showed was decided by then, at the latest.
+    """
+    known = views.take((views.leader != NULL) & (views.epoch != NULL) & (views.isr >= 0))
+    newest = np.maximum.accumulate(known.epoch)
+    first = np.ones(len(known), dtype=np.bool_)
+    first[1:] = known.epoch[1:] > newest[:-1]
+    own = (_observers(known, names) == known.leader) | ((known.leader < 0) & first)
+    kept = known.take(own & (known.epoch == newest))
+    new = kept.changed
+    return tuple(
+        Change(received_ns, leader, epoch, kept.lists[isr], names.listed[observer])
+        for received_ns, leader, epoch, isr, observer in zip(
+            *(column[new].tolist() for column in (kept.received_ns, kept.leader, kept.epoch, kept.isr, kept.observer)),
+            strict=True,
+        )
+    )
+
+
+def _observers(views: Views, names: Names) -> Ints:
+    """The broker of each view, ``NULL`` where its observer is none."""
+    numbers = [int(name) if name.isdecimal() and name == str(int(name)) else NULL for name in names.listed]
+    found: Ints = np.array([*numbers, NULL], dtype=np.int64)[views.observer]
+    return found
+
+
+def final_isr(views: Views) -> tuple[int, ...]:
+    """Members that every last view of the newest epoch names.
+
+    The intersection, because an observer that was cut off keeps naming a member that has left.
+    """
+    known = views.take((views.epoch != NULL) & (views.isr >= 0))
+    if not len(known):
+        return ()
+    newest = np.flatnonzero(known.epoch == known.epoch.max())
+    last = [newest[rows[-1]] for _, rows in groups(known.observer[newest])]
+    return tuple(sorted(set.intersection(*(set(known.members(row) or ()) for row in last))))
+
+
+def last_views(where: TopicPartition, views: Views, names: Names) -> list[dict[str, Any]]:
+    """Each observer's last view of each leader and epoch, as ``judge.checks.elections`` reads them."""
+    found = []
+    for (observer, leader, epoch), rows in groups(views.observer, views.leader, views.epoch):
+        row = int(rows[np.lexsort((views.sent_ns[rows], views.received_ns[rows]))[-1]])
+        isr = views.members(row)
+        found.append(
+            {
+                **where._asdict(),
+                "observer": names.listed[observer],
+                "leader": None if leader == NULL else leader,
+                "leader_epoch": None if epoch == NULL else epoch,
+                "received_ns": int(views.received_ns[row]),
+                "sent_ns": int(views.sent_ns[row]),
+                "isr": None if isr is None else list(isr),
+            }
+        )
+    return found
+
+
+def short_isrs(facts: Facts, views: Views, names: Names) -> list[ShortIsr]:
+    """The stretches below min.insync.replicas that the leader's own metadata showed, and since when it has known."""
+    known = known_since(views, names, short_of_members(facts))
+    return [
+        ShortIsr(state.leader, state.leader_epoch, tuple(sorted(state.isr)), known_ns, until_ns)
+        for state, known_ns, until_ns in known
+    ]
+
+
+def known_since(views: Views, names: Names, short: Iterable[Stretch]) -> Iterator[Stretch]:
+    """From when on a leader may be held to an ISR: two seconds after its own metadata showed it, asked and answered
+    within the stretch of the controller's history. A stretch in which it did not is left out.
+    """
+    known = np.flatnonzero(views.isr >= 0)
+    observers = _observers(views, names)[known]
+    shown = {
+        (observer, epoch, views.lists[isr]): known[rows]
+        for (observer, epoch, isr), rows in groups(observers, views.epoch[known], views.isr[known])
+    }
+    for state, from_ns, until_ns in short:
+        rows = shown.get((state.leader, state.leader_epoch, tuple(sorted(state.isr))))
+        if rows is None:
+            continue
+        begin = np.searchsorted(views.received_ns[rows], from_ns)  # an answer comes after its question
+        end = np.searchsorted(views.received_ns[rows], until_ns, side="right")
+        within = rows[begin:end][views.sent_ns[rows[begin:end]] >= from_ns]
+        if within.size:
+            yield Stretch(state, int(views.received_ns[within[0]]) + UNFENCED_NS, until_ns)
+
+
+def observed(probes: pa.Table) -> dict[int, tuple[int, int]]:
+    """When each broker was first and last asked for its replica, answered or not (``history.tables.REPLICAS``)."""
+    received: Ints = ints(probes["received_ns"])
+    return {
+        broker: (int(received[rows].min()), int(received[rows].max()))
+        for (broker,), rows in groups(ints(probes["broker_id"]))
+    }

@@ -1,0 +1,268 @@
+"""What became of every send of one partition; see ``judge.checks.records`` for what follows from it.
+
+A record is told by its value (``evidence.columns``). What a reader was given and what a producer was told are
+brought together by value, once; all else is arithmetic on columns, linear in the records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evidence.columns import FAIL, FINAL, INCOMPLETE, INFO, NULL, OK, Bools, Ints, Log, Polls, Sends, places
+from evidence.partition import Drain
+
+FATES = (
+    "",  # nothing was promised
+    "read",
+    "lost_write",
+    "truncated_ack",
+    "invisible_ack",
+    "undrained",
+    "unknown_offset_ack",
+    "undecided",
+)
+NOTHING, READ, LOST, TRUNCATED, INVISIBLE, UNDRAINED, UNKNOWN_OFFSET, UNDECIDED = range(len(FATES))
+UNSEEN = (TRUNCATED, INVISIBLE, UNDRAINED, UNKNOWN_OFFSET, UNDECIDED)
+GONE = (LOST, TRUNCATED, UNKNOWN_OFFSET)  # no reader will ever see them
+_FAR = np.iinfo(np.int64).max
+
+
+@dataclass(frozen=True)
+class Groups:
+    """The distinct values of the sends, in order, and which of them each send and each read of ours has.
+
+    ``of_read`` is -1 for a read that is not ours or whose value nobody sent here.
+    """
+
+    values: Ints
+    of_send: Ints
+    of_read: Ints
+
+    @classmethod
+    def of(cls, sends: Ints, reads: Ints) -> Groups:
+        if sends.size and np.all(sends[1:] > sends[:-1]):  # one producer's ledger in order, each number once
+            values, of_send = sends, np.arange(sends.size)
+        else:
+            values, of_send = np.unique(sends, return_inverse=True)
+        return cls(values, of_send, places(values, reads))
+
+
+@dataclass(frozen=True)
+class Account:
+    """Columns beside the sends, one entry a send.
+
+    ``read``: the final drain saw it. ``found_at``: the first offset where it did. ``copies``: at how many.
+    ``seen``: any reader saw it. ``seen_at``: where, at the furthest. ``committed``: it must be in the log.
+    ``fate``: of ``FATES``.
+    ``held_at``: where a replica's log has it, looked up for the unseen only. ``all_found`` tells the offsets of those
+    that have several.
+    """
+
+    groups: Groups
+    read: Bools
+    found_at: Ints
+    copies: Ints
+    seen: Bools
+    seen_at: Ints
+    committed: Bools
+    fate: NDArray[np.int8]
+    held_at: Ints
+    all_found: Mapping[int, list[int]]  # by the place of the value in ``groups.values``
+
+    def offsets(self, send: int) -> list[int]:
+        """Where the final drain saw a send, in order."""
+        several = self.all_found.get(int(self.groups.of_send[send]))
+        if several is not None:
+            return several
+        return [int(self.found_at[send])] if self.read[send] else []
+
+
+def account(
+    sends: Sends,
+    polls: Polls,
+    logs: Mapping[int, Log],
+    *,
+    drain: Drain | None,
+    whole: bool,
+    deleted_before: int | None = None,
+    siblings: Ints | None = None,
+) -> Account:
+    """Decide the fate of every send.
+
+    ``whole`` says that every replica's log could be read from end to end: where one is missing, absence proves nothing.
+    ``siblings`` are values of indeterminate sends that must have been committed, as another record of their
+    transaction was seen, perhaps in another partition.
+    """
+    groups = Groups.of(sends.value, polls.value)
+    found = _found(groups, polls)
+    seen, seen_at = _reached(groups, groups.of_read >= 0, polls.offset)
+    of_send = groups.of_send
+    committed = (sends.outcome == OK) | ((sends.outcome == INFO) & seen[of_send])
+    if siblings is not None and siblings.size:
+        committed |= (sends.outcome == INFO) & (places(np.unique(siblings), sends.value) >= 0)
+    lost = _passed(sends, polls, groups, committed)
+    read = (found.copies > 0)[of_send]
+    open_case = committed & ~read
+    unseen = open_case & ~lost
+    held_at = _held(sends, np.flatnonzero(unseen), logs)
+    above = _above_the_bound(sends.offset, held_at, drain, whole=whole)
+    fate = np.select([~committed, read, lost], [NOTHING, READ, LOST], above).astype(np.int8)
+    if deleted_before is not None:
+        place = np.where(sends.offset >= 0, sends.offset, np.where(seen[of_send], seen_at[of_send], held_at))
+        fate = _without_deleted(fate, place, deleted_before)
+    return Account(
+        groups,
+        read,
+        found.first[of_send],
+        found.copies[of_send],
+        seen[of_send],
+        seen_at[of_send],
+        committed,
+        fate,
+        held_at,
+        found.several,
+    )
+
+
+@dataclass(frozen=True)
+class _Found:
+    first: Ints
+    copies: Ints
+    several: Mapping[int, list[int]]
+
+
+def _found(groups: Groups, polls: Polls) -> _Found:
+    """Where the final pass returned each value. A foreign read whose operation did not end well proves that the record
+    is there, and nothing about others.
+    """
+    rows = np.flatnonzero(((polls.pass_ == FINAL) | (polls.pass_ == INCOMPLETE)) & (groups.of_read >= 0))
+    of_value, offsets = groups.of_read[rows], polls.offset[rows]
+    first = np.full(groups.values.size, _FAR)
+    last = np.full(groups.values.size, NULL)
+    np.minimum.at(first, of_value, offsets)
+    np.maximum.at(last, of_value, offsets)
+    copies = (last >= first).astype(np.int64)
+    several: dict[int, list[int]] = {}
+    twice = last > first
+    if twice.any():
+        repeated = np.flatnonzero(twice[of_value])
+        pairs = np.unique(np.stack([of_value[repeated], offsets[repeated]]), axis=1)
+        for value, offset in pairs.T.tolist():
+            several.setdefault(value, []).append(offset)
+        for value, found_at in several.items():
+            copies[value] = len(found_at)
+    return _Found(np.where(copies > 0, first, NULL), copies, several)
+
+
+def _reached(groups: Groups, rows: Bools, offsets: Ints) -> tuple[Bools, Ints]:
+    """Whether each value was seen in some rows of the polls, and at which offset at the furthest."""
+    furthest = np.full(groups.values.size, NULL)
+    np.maximum.at(furthest, groups.of_read[rows], offsets[rows])
+    return furthest != NULL, furthest
+
+
+def _passed(sends: Sends, polls: Polls, groups: Groups, committed: Bools) -> Bools:
+    """The sends that a completed read has passed.
+
+    The log is every record that a reader saw and every committed send with a known offset. The bound is the largest
+    first place of a value that the final drain returned: a value whose last place lies at or below it was passed.
+    """
+    ours = groups.of_read >= 0
+    placed = committed & (sends.offset != NULL)
+    first = np.full(groups.values.size, _FAR)
+    last = np.full(groups.values.size, NULL)
+    for of_value, offsets in (
+        (groups.of_read[ours], polls.offset[ours]),
+        (groups.of_send[placed], sends.offset[placed]),
+    ):
+        np.minimum.at(first, of_value, offsets)
+        np.maximum.at(last, of_value, offsets)
+    drained = ours & (polls.pass_ == FINAL)
+    bound = int(first[groups.of_read[drained]].max(initial=NULL))
+    bound = max(bound, _bound_of_unsent(polls, groups))
+    of_send = last[groups.of_send]
+    passed: Bools = (of_send != NULL) & (of_send <= bound)
+    return passed
+
+
+def _bound_of_unsent(polls: Polls, groups: Groups) -> int:
+    """The same of values that were read and never sent here."""
+    unsent = (polls.value >= 0) & (groups.of_read < 0)
+    if not unsent.any():
+        return NULL
+    values, of_value = np.unique(polls.value[unsent], return_inverse=True)
+    first = np.full(values.size, _FAR)
+    np.minimum.at(first, of_value, polls.offset[unsent])
+    drained = np.zeros(values.size, dtype=np.bool_)
+    drained[of_value[polls.pass_[unsent] == FINAL]] = True
+    return int(first[drained].max(initial=NULL))
+
+
+def _held(sends: Sends, unseen: Ints, logs: Mapping[int, Log]) -> Ints:
+    """The least offset at which a replica's log holds each unseen send: at its own place, if that is known."""
+    held_at = np.full(len(sends), NULL)
+    if not unseen.size:
+        return held_at
+    wanted = np.unique(sends.value[unseen])
+    for log in logs.values():
+        rows = np.flatnonzero(places(wanted, log.value) >= 0)
+        rows = rows[np.lexsort((log.offset[rows], log.value[rows]))]
+        values, offsets = log.value[rows], log.offset[rows]
+        begin = np.searchsorted(values, sends.value[unseen])
+        end = np.searchsorted(values, sends.value[unseen], side="right")
+        for turn in range(int((end - begin).max(initial=0))):
+            more = begin + turn < end
+            asked, offset = unseen[more], offsets[begin[more] + turn]
+            own, known = sends.offset[asked], held_at[asked]
+            fits = ((own == NULL) | (own == offset)) & ((known == NULL) | (offset < known))
+            held_at[asked[fits]] = offset[fits]
+    return held_at
+
+
+def _above_the_bound(offset: Ints, held_at: Ints, drain: Drain | None, *, whole: bool) -> NDArray[np.int64]:
+    """Above the bound the replicas' logs decide: the record is on no replica at its offset (truncated_ack; without an
+    offset, nowhere at all: unknown_offset_ack), or on one but not below the high watermark (invisible_ack), or below it
+    and the drain stopped early (undrained). A drain that passed its offset without returning it has lost it.
+    """
+    absent = np.where(offset == NULL, UNKNOWN_OFFSET, TRUNCATED) if whole else UNDECIDED
+    if drain is None or drain.end_offset is None:
+        return np.where(held_at == NULL, absent, UNDECIDED)
+    passed_to = drain.position if drain.complete and drain.position is not None else NULL
+    return np.select(
+        [held_at == NULL, held_at >= drain.end_offset, held_at < passed_to], [absent, INVISIBLE, LOST], UNDRAINED
+    )
+
+
+def _without_deleted(fate: NDArray[np.int8], place: Ints, deleted_before: int) -> NDArray[np.int8]:
+    """Take the fate from records that were deleted and not read: nothing is promised of them any more.
+
+    ``place`` is where a record stood, as its acknowledgement says, else a reader, else a replica's log. Where nobody
+    knows, it may have been among those that were deleted: that is undecided.
+    """
+    owed = (fate != NOTHING) & (fate != READ)
+    decided = np.select([owed & (place == NULL), owed & (place < deleted_before)], [UNDECIDED, NOTHING], fate)
+    return decided.astype(np.int8)
+
+
+def counts(sends: Sends, found: Account) -> dict[str, int]:
+    """The columns of ``history.tables.DELIVERY`` that follow from the sends and their fates."""
+    of_fate = np.bincount(found.fate, minlength=len(FATES)).tolist()
+    return {
+        "sent": len(sends),
+        "acked": int((sends.outcome == OK).sum()),
+        "indeterminate": int((sends.outcome == INFO).sum()),
+        "failed": int((sends.outcome == FAIL).sum()),
+        "read": int(found.read.sum()),
+        "lost": of_fate[LOST],
+        "unseen": sum(of_fate[fate] for fate in UNSEEN),
+        "truncated_ack": of_fate[TRUNCATED],
+        "invisible_ack": of_fate[INVISIBLE],
+        "undrained": of_fate[UNDRAINED],
+        "unknown_offset_ack": of_fate[UNKNOWN_OFFSET],
+        "duplicated": int((found.copies > 1).sum()),
+        "duplicate_copies": int(np.maximum(found.copies - 1, 0).sum()),
+    }

@@ -1,0 +1,173 @@
+"""Which anomalies a configuration and its faults permit, each with the reason. Written once; data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from history.events import Event
+from history.manifest import Manifest, ProducerInfo
+from history.partition import TopicPartition
+from history.traits import Trait
+from judge.checks.gates import sometimes
+
+LAST_COPY = "last_copy"  # records lost from the disk of the only member of an ISR that lived; see ``last_copy_lost``
+LEADER: frozenset[str] = frozenset({Trait.MAY_MOVE_LEADER})
+# What is gone gives its offset to other records, which then come late in real time and in their producer's order.
+LOSS = (
+    "lost_write",
+    "truncated_ack",
+    "unknown_offset_ack",
+    "torn_transaction",
+    "inconsistent_offset",
+    "realtime_order_violation",
+    "nonmonotonic_send",
+)
+
+
+@dataclass(frozen=True)
+class Rule:
+    """``anomalies`` are permitted to a producer with these settings in a run with a step of one of these
+    traits.
+
+    None is "any"; an empty set of traits needs none.
+    """
+
+    anomalies: tuple[str, ...]
+    why: str
+    acks: frozenset[str] | None = None
+    idempotence: bool | None = None
+    unclean_election: bool | None = None
+    strict_min_isr: bool | None = None
+    transactional: bool | None = None
+    traits: frozenset[str] = frozenset()
+
+
+ALLOWED = (
+    Rule(
+        LOSS,
+        "acks=0 asks for no answer, so nothing was promised",
+        acks=frozenset({"0"}),
+    ),
+    Rule(
+        LOSS,
+        "acks=1 promises the leader's copy only, and a fault took a leader away before its followers had one",
+        acks=frozenset({"1"}),
+        traits=LEADER,
+    ),
+    Rule(
+        (*LOSS, "bad_ack_offset"),  # an empty log begins at 0 again
+        "a fault destroyed the only copy in sync that there was",
+        traits=frozenset({LAST_COPY}),
+    ),
+    Rule(
+        ("nonrepeatable_read", "nonmonotonic_poll", "poll_skip"),
+        "a fault destroyed the only copy in sync that there was, with records that consumers have read",
+        traits=frozenset({LAST_COPY}),
+    ),
+    Rule(
+        LOSS,
+        "an unclean election lets a replica lead that lacks acknowledged records",
+        unclean_election=True,
+        traits=LEADER,
+    ),
+    Rule(
+        ("nonrepeatable_read", "nonmonotonic_poll", "poll_skip"),
+        "an unclean election takes records away that consumers have read, and they go back",
+        unclean_election=True,
+        traits=LEADER,
+    ),
+    Rule(
+        ("aborted_read", "hanging_transaction"),
+        "an unclean election takes the end of a transaction away, and a later one's end stands for it",
+        unclean_election=True,
+        transactional=True,
+        traits=LEADER,
+    ),
+    Rule(
+        ("duplicate",),
+        "without idempotence a retry after a lost answer writes the record again",
+        idempotence=False,
+    ),
+    Rule(
+        ("nonmonotonic_send",),
+        "without idempotence a batch that is sent again may be overtaken by a later one",
+        idempotence=False,
+    ),
+    Rule(
+        ("invisible_ack",),
+        "below min.insync.replicas the high watermark stands still (KIP-966), and acks below all do not wait for it",
+        acks=frozenset({"0", "1"}),
+        strict_min_isr=True,
+        traits=LEADER | {Trait.HOLDS_BACK_FOLLOWER},
+    ),
+)
+
+
+def last_copy_lost(manifest: Manifest, events: Iterable[Event], topic: str) -> bool:
+    """Whether a fault took a topic's records off the disk of a replica without which no live member of the ISR was
+    left.
+
+    The step itself tells, having asked the brokers; where it could not, nobody knows of another copy.
+    """
+    lost = (event for event in events if event.kind == "injected" and manifest.has(event.step, Trait.LOSES_RECORDS))
+    named = [event.detail.get("last_copy_of") for event in lost]
+    return any(of is None or topic in {TopicPartition.parse(partition).topic for partition in of} for of in named)
+
+
+def allowed_to(manifest: Manifest, producer: ProducerInfo, events: Iterable[Event] = ()) -> dict[str, str]:
+    """What this producer's configuration and the run's steps permit: anomaly → why."""
+    known = list(events)
+    steps = {*manifest.faults, *(key for key, _ in manifest.steps)}
+    traits: set[str] = {trait for step in steps for trait in manifest.traits.get(step, ())}
+    if last_copy_lost(manifest, known, producer.topic):
+        traits.add(LAST_COPY)
+    unclean = unclean_election(manifest, producer.topic, known)
+    found: dict[str, str] = {}
+    for rule in ALLOWED:
+        if _applies(rule, manifest, producer, traits, unclean):
+            for anomaly in rule.anomalies:
+                found.setdefault(anomaly, rule.why)
+    return found
+
+
+def _applies(rule: Rule, manifest: Manifest, producer: ProducerInfo, traits: set[str], unclean: bool) -> bool:
+    if rule.idempotence is False and producer.retries == 0:  # what it permits comes of sending again
+        return False
+    strict = sometimes("strict_min_isr", manifest.kafka_versions)
+    return (
+        (rule.acks is None or producer.acks in rule.acks)
+        and (rule.idempotence is None or producer.idempotence == rule.idempotence)
+        and (rule.unclean_election is None or unclean == rule.unclean_election)
+        and (rule.strict_min_isr is None or strict == rule.strict_min_isr)
+        and (rule.transactional is None or (producer.transaction_timeout_ms is not None) == rule.transactional)
+        and (not rule.traits or not rule.traits.isdisjoint(traits))
+    )
+
+
+def unclean_election(manifest: Manifest, topic: str, events: Iterable[Event] = ()) -> bool:
+    """Whether a replica outside the ISR may have led this topic, by its settings at any time or by an operator's order
+    that was not refused.
+    """
+    settings = manifest.topic_settings(topic, "unclean.leader.election.enable", "false")
+    ordered = any(_elected_uncleanly(event, topic) for event in events if event.kind == "elected")
+    return ordered or "true" in {value.lower() for value in settings}
+
+
+def _elected_uncleanly(event: Event, topic: str) -> bool:
+    """The event names the partitions of which no answer said that they were not elected; a run folder of an earlier
+    date only whether something was refused.
+    """
+    named = event.detail.get("unclean")
+    if named is None:
+        return event.detail.get("who") == "unclean" and event.detail.get("refused") is None
+    return topic in {TopicPartition.parse(partition).topic for partition in named}
+
+
+def allowed(manifest: Manifest, events: Iterable[Event] = ()) -> dict[str, str]:
+    """What some producer of the run is permitted: anomaly → why."""
+    known = list(events)
+    found: dict[str, str] = {}
+    for producer in manifest.producers:
+        found |= allowed_to(manifest, producer, known)
+    return dict(sorted(found.items()))

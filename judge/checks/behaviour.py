@@ -1,0 +1,71 @@
+"""Cases that violate no guarantee by themselves: sources that disagree, and behaviour that a later version changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from evidence.partition import PartitionEvidence
+from evidence.views import last_views
+from judge.checks import elections, watermarks
+from judge.checks.findings import Cases
+
+_LAST_KNOWN = "with ELR the last known leader may lead again, without unclean.leader.election.enable (KIP-966)"
+_FROM_ELR = "with ELR a replica that left the ISR below min.insync.replicas may still lead (KIP-966)"
+_LAX = "up to 3.6 the high watermark goes on below min.insync.replicas; from 3.7 it stands (KAFKA-15583)"
+
+
+class _Told(NamedTuple):
+    """A case about no record: its sentence, what is behind it, and what permits it."""
+
+    explanation: str
+    evidence: Mapping[str, Any]
+    why: str | None = None
+
+
+def _cases(anomaly: str, told: Sequence[_Told]) -> Cases:
+    def example(place: int) -> dict[str, Any]:
+        return {"offset": None, "explanation": told[place].explanation, "evidence": told[place].evidence}
+
+    return Cases(anomaly, np.full(len(told), -1, dtype=np.int64), example, lambda place: told[place].why)
+
+
+def source_disagreement(of: PartitionEvidence) -> Cases:
+    """Two sources of one partition say different things: see ``judge.checks.elections.disagreements``."""
+    views = last_views(of.where, of.views, of.names)
+    found = elections.disagreements(of.facts.states, of.lines, views, of.facts.starts)
+    return _cases("source_disagreement", [_Told(*each) for each in found])
+
+
+def behaviour_change(of: PartitionEvidence) -> Cases:
+    """What one version does by design and another does not; each is permitted, and told."""
+    return _cases("behaviour_change", list(_changes(of)))
+
+
+def _changes(of: PartitionEvidence) -> Iterator[_Told]:
+    for before, after in pairwise(of.facts.states):
+        if elections.last_known_leader(before, after):
+            yield _Told(
+                f"Broker {after.leader} was elected in epoch {after.leader_epoch} as the last known leader, "
+                "with nobody left in ISR and ELR.",
+                {"leader": after.leader, "leader_epoch": after.leader_epoch, "position": after.position},
+                _LAST_KNOWN,
+            )
+    for state in elections.led_from_elr(of.facts.states):
+        yield _Told(
+            f"Broker {state.leader} was elected in epoch {state.leader_epoch} out of the ELR, with nobody left in the "
+            "ISR; it was not in the last one.",
+            {"leader": state.leader, "leader_epoch": state.leader_epoch, "position": state.position},
+            _FROM_ELR,
+        )
+    moved = watermarks.hw_below_min_isr(of)
+    for told in map(moved.evidence, range(moved.violated_ns.size)):
+        yield _Told(
+            f"The high watermark went from {told['from_hw']} to {told['to_hw']} with ISR {told['isr']}, below "
+            f"min.insync.replicas={told['effective_min_isr']}.",
+            told,
+            _LAX,
+        )

@@ -1,0 +1,71 @@
+"""Every case that a partition's records show, of whatever anomaly."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from evidence.columns import Polls
+from evidence.gather import Question, RunFacts
+from evidence.partition import PartitionEvidence
+from judge.checks import atomicity, behaviour, imported, reading_order, records, visibility
+from judge.checks.account import Account, account
+from judge.checks.findings import Cases
+
+
+def accounted(run: RunFacts, question: Question, of: PartitionEvidence) -> Account:
+    """What became of every send."""
+    polls, committed = _reads(run, of), None
+    if run.transactional:
+        polls = atomicity.stable(polls, of.sends)
+        committed = atomicity.siblings(of.sends, of.names, set(question.committed))
+    told = account(
+        of.sends,
+        polls,
+        of.logs,
+        drain=of.drain,
+        whole=of.whole,
+        deleted_before=of.deleted_before,
+        siblings=committed,
+    )
+    return imported.with_acknowledged_place(told, of.sends) if run.foreign else told
+
+
+def _reads(run: RunFacts, of: PartitionEvidence) -> Polls:
+    return imported.as_drain(of.polls) if run.foreign else of.polls
+
+
+def cases(run: RunFacts, of: PartitionEvidence, told: Account) -> Iterator[Cases]:
+    """The cases of every kind in one partition; nobody saw the replicas of an imported history."""
+    found = [*record_cases(run, of, told)]
+    if run.foreign:
+        yield from (imported.told_with_names(each, of, run.subscribed) for each in found)
+        return
+    yield from found
+    yield visibility.precommitted_read(of)
+    if run.transactional:
+        yield visibility.hanging_transaction(of, run.transaction_limit_ns, run.faults)
+    yield behaviour.source_disagreement(of)
+    yield behaviour.behaviour_change(of)
+
+
+def record_cases(run: RunFacts, of: PartitionEvidence, told: Account) -> Iterator[Cases]:
+    """The cases that sends and reads show."""
+    polls = _reads(run, of)
+    seen = replace(of, polls=atomicity.stable(polls, of.sends) if run.transactional else polls)
+    yield from records.unread_acknowledged(seen, told)
+    yield records.duplicate(seen, told)
+    yield records.phantom_record(seen, told)
+    yield records.corrupt_record(seen)
+    yield records.aborted_read(seen, told)
+    yield records.inconsistent_offset(seen, told)
+    taken, acked = reading_order.steps(of), reading_order.acknowledged(of)
+    standing = imported.standing(of) if run.foreign else None
+    yield reading_order.poll_skip(of, taken, standing)
+    yield reading_order.nonmonotonic_poll(of, taken)
+    yield reading_order.nonmonotonic_send(of, acked)
+    if not run.foreign:
+        yield reading_order.leader_epoch_regression(of, taken)
+        yield reading_order.nonrepeatable_read(of)
+        yield reading_order.realtime_order_violation(of)
+        yield reading_order.bad_ack_offset(of, acked)

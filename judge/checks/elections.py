@@ -1,0 +1,246 @@
+"""Elections and boots, from the controller's own history, the brokers' logs and what was captured of the checkpoints.
+
+Where two of these sources say different things of one fact, that is a finding of its own (``disagreements``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+from evidence.facts import NewLog
+from judge.checks.findings import Check
+from kafka_files.states import State
+
+SETTLED_NS = 2_000_000_000  # Metadata is answered from a broker's own cache, which may be stale for so long
+
+Row = Mapping[str, Any]
+
+
+def i19_one_leader_per_epoch(states: Sequence[State], lines: Iterable[Row], views: Iterable[Row]) -> Iterator[Check]:
+    """I19, all versions; serves C29 and C32.
+
+    Named by the controller's history, by each broker's own "starts at leader epoch" as a leader, and by the metadata
+    views. The probe asks nothing that a leader alone answers: a broker that wrongly believed to lead, without saying
+    so, would not be seen.
+    """
+    named: dict[int, dict[int, set[str]]] = {}
+
+    def add(epoch: int, leader: int, source: str) -> None:
+        named.setdefault(epoch, {}).setdefault(leader, set()).add(source)
+
+    for state in states:
+        if state.leader >= 0:
+            add(state.leader_epoch, state.leader, state.source)
+    for line in lines:
+        if line["kind"] == "leader_started":
+            add(line["leader_epoch"], line["broker_id"], "broker_log")
+    for view in views:
+        if view["leader"] is not None and view["leader"] >= 0 and view["leader_epoch"] is not None:
+            add(view["leader_epoch"], view["leader"], "metadata")
+    for epoch, leaders in sorted(named.items()):
+        said = {str(leader): sorted(sources) for leader, sources in sorted(leaders.items())}
+        yield Check(None, len(leaders) > 1, {"leader_epoch": epoch, "leaders": said})
+
+
+def i20_clean_election(history: Sequence[State]) -> Iterator[Check]:
+    """I20, all versions, unclean.leader.election.enable=false; serves C6, C34, C35, C36 and C37.
+
+    A new leader was in the ISR before (or in ELR, if nobody of that ISR stayed; 4.0+), and is the first of the
+    assignment's order that the new ISR holds. The controller compares no offsets, nobody votes, and a preferred
+    election gives the same replica. One record may both empty the ISR and elect from ELR. Left out are reassignments,
+    which pick from another list, and elections of the last known leader (KIP-966), a ``behaviour_change``.
+    """
+    for before, after in pairwise(history):
+        changed = after.leader >= 0 and after.leader != before.leader
+        moved = before.adding or before.removing or before.replicas != after.replicas
+        if not changed or moved or last_known_leader(before, after):
+            continue
+        eligible = set(before.isr) if _stayed(before, after) else {*before.isr, *before.elr}
+        first = next((broker_id for broker_id in after.replicas if broker_id in after.isr), None)
+        yield Check(
+            after.t_ns,
+            after.leader not in eligible or (first is not None and after.leader != first),
+            {
+                "leader": after.leader,
+                "leader_epoch": after.leader_epoch,
+                "isr_before": sorted(before.isr),
+                "elr_before": sorted(before.elr),
+                "isr": sorted(after.isr),
+                "replicas": list(after.replicas),
+                "position": after.position,
+            },
+        )
+
+
+def last_known_leader(before: State, after: State) -> bool:
+    """With ELR (KIP-966): whether the last known leader was elected with nobody eligible left. The record that elects
+    it may be the one that takes the last replica out of ELR, as it shut down uncleanly.
+    """
+    nobody = not before.isr and not after.elr
+    return nobody and after.recovering and before.last_known_elr == (after.leader,)
+
+
+def led_from_elr(history: Sequence[State]) -> Iterator[State]:
+    """With ELR (KIP-966): a replica began to lead that the last ISR did not hold, while nobody was left in the ISR. It
+    came from the ELR, which has what was committed. Without ELR the last member of the ISR alone may lead. Gives
+    those states.
+    """
+    last_isr: tuple[int, ...] = ()
+    for before, after in pairwise(history):
+        last_isr = before.isr or last_isr
+        began = after.leader >= 0 and after.leader != before.leader
+        if began and not _stayed(before, after) and after.leader in before.elr and after.leader not in last_isr:
+            yield after
+
+
+def _stayed(before: State, after: State) -> bool:
+    """Whether anybody of an ISR is in the next one."""
+    return not set(before.isr).isdisjoint(after.isr)
+
+
+def i21_history_in_order(history: Sequence[State], effective_min_isr: int) -> Iterator[Check]:
+    """I21, all versions; serves C20 and C30.
+
+    The partition epoch grows by one; the leader epoch never falls, and grows with every change of the leader. The
+    leader is in the ISR, the ISR in the assignment. ELR and ISR are disjoint, and an ISR of at least
+    min.insync.replicas (``effective_min_isr``) leaves ELR empty (4.0+).
+    """
+    for before, after in zip([None, *history], history, strict=False):
+        wrong = [
+            text
+            for text, found in {
+                "the leader is not in the ISR": after.leader >= 0 and after.leader not in after.isr,
+                "the ISR is not within the assignment": bool(after.replicas and set(after.isr) - set(after.replicas)),
+                "ELR and ISR overlap": bool(set(after.elr) & set(after.isr)),
+                "ELR is kept beside a sufficient ISR": bool(after.elr) and len(after.isr) >= effective_min_isr,
+                **({} if before is None else _out_of_order(before, after)),
+            }.items()
+            if found
+        ]
+        yield Check(
+            after.t_ns,
+            bool(wrong),
+            {
+                "wrong": wrong,
+                "position": after.position,
+                "leader": after.leader,
+                "leader_epoch": after.leader_epoch,
+                "partition_epoch": after.partition_epoch,
+                "isr": sorted(after.isr),
+                "elr": sorted(after.elr),
+                "replicas": list(after.replicas),
+            },
+        )
+
+
+def _out_of_order(before: State, after: State) -> dict[str, bool]:
+    return {
+        "the partition epoch did not grow by one": after.partition_epoch != before.partition_epoch + 1,
+        "the leader epoch fell": after.leader_epoch < before.leader_epoch,
+        "the leader changed within an epoch": (
+            after.leader != before.leader and after.leader_epoch == before.leader_epoch
+        ),
+    }
+
+
+def i25_boot_high_watermark(
+    lines: Sequence[Row], captures: Sequence[Row], new_logs: Sequence[NewLog] = ()
+) -> Iterator[Check]:
+    """I25, all versions, clean topics; serves C39.
+
+    The HW of "Log loaded … with initial high watermark" is not above the log end with which the replica then starts. A
+    checkpointed HW, being one that the replica had, is never above a log end that a later capture sees (I6). What the
+    file held at the moment of a kill is not recorded, so equality is not checked. A replica that a step moved, or whose
+    files it damaged, is not held to what was before.
+    """
+    loaded: dict[tuple[int, str, int], Row] = {}
+    for line in lines:
+        replica = line["broker_id"], line["topic"], line["partition"]
+        if line["kind"] == "log_loaded":
+            loaded[replica] = line
+        elif line["kind"] in {"leader_started", "follower_started"} and replica in loaded:
+            booted = loaded.pop(replica)
+            evidence = {
+                "broker_id": line["broker_id"],
+                "initial_high_watermark": booted["high_watermark"],
+                "log_end_offset": line["log_end_offset"],
+                "line": booted["line"],
+            }
+            above = booted["high_watermark"] > line["log_end_offset"]
+            yield Check(booted["t_ns"], above, evidence)
+    in_order = sorted(captures, key=lambda row: row["sent_ns"])
+    kept: dict[tuple[int, str, int], Row] = {}
+    for row in in_order:
+        replica = row["broker_id"], row["topic"], row["partition"]
+        if replica in kept and _is_new(row, kept[replica]["sent_ns"], new_logs):
+            del kept[replica]
+        if replica in kept and row["log_end_offset"] is not None and kept[replica]["received_ns"] <= row["sent_ns"]:
+            evidence = {
+                "broker_id": row["broker_id"],
+                "checkpoint_high_watermark": kept[replica]["checkpoint_high_watermark"],
+                "capture": kept[replica]["capture"],
+                "log_end_offset": row["log_end_offset"],
+                "later_capture": row["capture"],
+            }
+            above = kept[replica]["checkpoint_high_watermark"] > row["log_end_offset"]
+            yield Check(row["received_ns"], above, evidence)
+        if row["checkpoint_high_watermark"] is not None:
+            kept[replica] = row
+
+
+def _is_new(row: Row, since_ns: int, new_logs: Sequence[NewLog]) -> bool:
+    return any(
+        since_ns <= new.t_ns <= row["received_ns"]
+        and new.broker_id in {None, row["broker_id"]}
+        and new.topic in {None, row["topic"]}
+        for new in new_logs
+    )
+
+
+def disagreements(
+    history: Sequence[State], lines: Sequence[Row], views: Sequence[Row], starts: Mapping[int, int]
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Two sources of one partition say different things; serves every claim that rests on one of them.
+
+    Compared are the controller's last state and each observer's last metadata view, if that was asked more than two
+    seconds later; each epoch's leader and the brokers' own lines; its start (``starts``, the epoch files' smallest) and
+    the log end with which the leader said to begin. Gives (sentence, evidence).
+    """
+    if history and history[-1].t_ns is not None:
+        yield from _of_views(history[-1], views)
+    leaders = {state.leader_epoch: state.leader for state in history if state.leader >= 0}
+    begun: set[int] = set()  # a leader that was restarted before another was elected begins its epoch once more
+    for line in lines:
+        if line["kind"] != "leader_started":
+            continue
+        epoch, broker_id, offset = line["leader_epoch"], line["broker_id"], line["log_end_offset"]
+        if epoch in leaders and leaders[epoch] != broker_id:
+            yield (
+                f"Broker {broker_id} said to lead in epoch {epoch}; the controller had chosen {leaders[epoch]}.",
+                {"broker_log": broker_id, "controller": leaders[epoch], "leader_epoch": epoch, "line": line["line"]},
+            )
+        if epoch in starts and starts[epoch] != offset and epoch not in begun:
+            yield (
+                f"Broker {broker_id} began epoch {epoch} at offset {offset}; the epoch files say {starts[epoch]}.",
+                {"broker_log": offset, "epoch_file": starts[epoch], "leader_epoch": epoch, "line": line["line"]},
+            )
+        begun.add(epoch)
+
+
+def _of_views(last: State, views: Sequence[Row]) -> Iterator[tuple[str, dict[str, Any]]]:
+    latest: dict[str, Row] = {}
+    for view in sorted(views, key=lambda view: view["received_ns"]):
+        latest[view["observer"]] = view
+    state = last.leader, last.leader_epoch, sorted(last.isr)
+    for observer, view in sorted(latest.items()):
+        if view["isr"] is None or view["sent_ns"] < (last.t_ns or 0) + SETTLED_NS:
+            continue
+        seen = view["leader"], view["leader_epoch"], sorted(view["isr"])
+        if seen != state:
+            yield (
+                f"Broker {observer} still showed leader {seen[0]}, epoch {seen[1]}, ISR {seen[2]}; the controller's "
+                f"last word was leader {state[0]}, epoch {state[1]}, ISR {state[2]}.",
+                {"observer": observer, "metadata": seen, "controller": state, "seen_ns": view["sent_ns"]},
+            )

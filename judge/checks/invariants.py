@@ -1,0 +1,271 @@
+"""The invariants of the replicas, each declared once.
+
+Wiring, what missing evidence does, docs/checks.md and the completeness test of the mutations follow from this table. A
+new invariant is one function of a partition's evidence and one entry here, with its tests and its mutation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from enum import Enum
+from typing import Any, NamedTuple
+
+from evidence.partition import PartitionEvidence
+from evidence.views import last_views
+from judge.checks import agreement, elections, log_content, replicas, watermarks
+from judge.checks.findings import Check, Checks, Findings, Tally, checks_of
+
+HISTORY, SEGMENTS = "history", "segments"  # evidence that a run may lack
+
+
+class Owed(Enum):
+    """Whether a run owes the evidence for an invariant that applies to it: without it the invariant is unknown."""
+
+    ALWAYS = "always"
+    WITH_HISTORY = "with a controller of its own"
+    NEVER = "never: it is about something that need not happen"
+
+
+class Invariant(NamedTuple):
+    """An invariant: its title on pages, its severity, and the functions that check it on one partition.
+
+    ``documented`` are those whose docstrings tell of it, where ``checks`` only call them; ``applies`` says of
+    a partition whether it may be asked there; ``needs`` is the evidence without which holding proves nothing.
+    """
+
+    title: str
+    checks: tuple[Callable[[PartitionEvidence], Checks], ...]
+    severity: str = "S1"
+    owed: Owed = Owed.WITH_HISTORY
+    needs: str | None = None
+    applies: Callable[[PartitionEvidence], bool] = lambda _: True
+    documented: tuple[Callable[..., Any], ...] = ()
+
+
+def _told(of_history: Callable[[PartitionEvidence], Iterable[Check]]) -> Callable[[PartitionEvidence], Checks]:
+    return lambda of: checks_of(of_history(of))
+
+
+def _clean(of: PartitionEvidence) -> bool:
+    return of.clean
+
+
+def _clean_logs(of: PartitionEvidence) -> bool:
+    return of.clean and bool(of.replicas)
+
+
+def _epochs_changed(of: PartitionEvidence) -> bool:
+    """Whether a second leader epoch was seen: without one there is no election to check."""
+    return of.clean and len(of.leader_epochs) > 1
+
+
+INVARIANTS = {
+    "I1": Invariant(
+        "0 <= log start <= high watermark on every replica",
+        (replicas.i1_bounds,),
+        owed=Owed.ALWAYS,
+    ),
+    "I2": Invariant(
+        "high watermark <= log end on every replica",
+        (replicas.i2_hw_below_leo,),
+        owed=Owed.ALWAYS,
+    ),
+    "I3": Invariant(
+        "a leader's high watermark and log end never fall within its epoch",
+        (replicas.i3_leader_monotonic,),
+        owed=Owed.ALWAYS,
+    ),
+    "I4": Invariant(
+        "a replica's high watermark falls at most once within an epoch",
+        (watermarks.i4_follower_falls_once,),
+        applies=_clean,
+    ),
+    "I6": Invariant(
+        "no replica's log end falls below a high watermark that it has shown",
+        (replicas.i6_own_floor,),
+        owed=Owed.ALWAYS,
+        applies=_clean,
+    ),
+    "I7": Invariant(
+        "every member of the ISR holds all that a leader has shown as committed",
+        (watermarks.i7_isr_covers_hw,),
+        needs=HISTORY,
+        applies=_clean,
+    ),
+    "I8": Invariant(
+        "a new leader's log starts its epoch at or above every earlier high watermark",
+        (replicas.i8_leader_completeness,),
+        owed=Owed.ALWAYS,
+        applies=_epochs_changed,
+    ),
+    "I9": Invariant(
+        "no follower's high watermark is ahead of its leader's",
+        (watermarks.i9_follower_below_leader,),
+        needs=HISTORY,
+        applies=_clean,
+    ),
+    "I10": Invariant(
+        "without produce the high watermark reaches the log end on every in-sync replica",
+        (replicas.i10_quiescence,),
+        owed=Owed.ALWAYS,
+    ),
+    "I11": Invariant(
+        "below min.insync.replicas the high watermark stands still",
+        (watermarks.i11_frozen_below_min_isr,),  # whatever a leader lacks, it waits as any other
+        owed=Owed.NEVER,
+    ),
+    "I12": Invariant(
+        "below their high watermarks all replicas hold the same bytes",
+        (agreement.i12_committed_prefix,),
+        owed=Owed.NEVER,
+        needs=SEGMENTS,
+        applies=_clean_logs,
+    ),
+    "I13": Invariant(
+        "a batch of one offset and epoch, and all before it, is the same on every replica",
+        (agreement.i13_log_matching,),
+        owed=Owed.NEVER,
+        needs=SEGMENTS,
+    ),
+    "I14": Invariant(
+        "leader epochs go up, and each batch carries the one of its replica's epoch file",
+        (
+            agreement.i14_epoch_of_batch,
+            agreement.i14_epoch_files,
+        ),
+        owed=Owed.NEVER,
+        needs=SEGMENTS,
+    ),
+    "I15": Invariant(
+        "a record acknowledged with acks=all is on every replica of the final ISR",
+        (log_content.i15_durability,),
+        needs=SEGMENTS,
+        applies=lambda of: of.clean and of.promised,
+    ),
+    "I16": Invariant(
+        "what a consumer read stands in the final log",
+        (log_content.i16_no_phantom_read,),
+        needs=SEGMENTS,
+        applies=lambda of: of.clean and of.final in of.logs,
+    ),
+    "I17": Invariant(
+        "an idempotent producer's sequence numbers follow one another",
+        (agreement.i17_sequences,),
+        owed=Owed.NEVER,
+        needs=SEGMENTS,
+        applies=lambda of: of.clean and of.idempotent,
+    ),
+    "I19": Invariant(
+        "a leader epoch has one leader",
+        (
+            _told(
+                lambda of: elections.i19_one_leader_per_epoch(
+                    of.facts.states, of.lines, last_views(of.where, of.views, of.names)
+                )
+            ),
+        ),
+        documented=(elections.i19_one_leader_per_epoch,),
+    ),
+    "I20": Invariant(
+        "a new leader comes from the ISR, first in the assignment's order",
+        (_told(lambda of: elections.i20_clean_election(of.facts.states)),),
+        owed=Owed.NEVER,
+        needs=HISTORY,
+        applies=_clean,
+        documented=(elections.i20_clean_election,),
+    ),
+    "I21": Invariant(
+        "leader, ISR, ELR and epochs make sense in the controller's own history",
+        (_told(lambda of: elections.i21_history_in_order(of.facts.states, of.facts.effective_min_isr)),),
+        needs=HISTORY,
+        documented=(elections.i21_history_in_order,),
+    ),
+    "I22": Invariant(
+        "a new leader's high watermark soon reaches its epoch's start",
+        (watermarks.i22_hw_reaches_epoch_start,),
+        severity="S2",
+        owed=Owed.NEVER,
+        applies=_clean,
+    ),
+    "I23": Invariant(
+        "a follower that stopped leaves the ISR in time",
+        (watermarks.i23_evicted_in_time,),
+        severity="S2",
+        owed=Owed.NEVER,
+    ),
+    "I24": Invariant(
+        "a replica that joins the ISR has caught up with the high watermark",
+        (watermarks.i24_caught_up_at_join,),
+        owed=Owed.NEVER,
+        needs=HISTORY,
+        applies=_clean,
+    ),
+    "I25": Invariant(
+        "a boot takes its high watermark from its checkpoint, within its own log",
+        (_told(lambda of: elections.i25_boot_high_watermark(of.lines, of.captures, of.facts.new_logs)),),
+        applies=_clean,
+        documented=(elections.i25_boot_high_watermark,),
+    ),
+    "I26": Invariant(
+        "log start <= last stable offset <= every later high watermark of the same leader",
+        (replicas.i26_stable_offset,),
+        owed=Owed.ALWAYS,
+        applies=lambda of: of.transactional,
+    ),
+    "I27": Invariant(
+        "a transaction's records stand before the marker that its outcome names, in every log",
+        (log_content.i27_markers,),
+        needs=SEGMENTS,
+        applies=lambda of: of.clean and of.transactional,
+    ),
+    "I28": Invariant(
+        "below min.insync.replicas nothing is acknowledged with acks=all",
+        (log_content.i28_enough_replicas,),
+        owed=Owed.NEVER,
+        needs=SEGMENTS,
+        applies=lambda of: bool(of.short),
+    ),
+}
+
+
+def check(of: PartitionEvidence, findings: Findings) -> None:
+    """Check every invariant that applies to a partition."""
+    for name, invariant in INVARIANTS.items():
+        if invariant.applies(of):
+            for each in invariant.checks:
+                findings.add_checks(of.where, name, each(of))
+
+
+def rows(tallies: Mapping[str, Tally], lacking: Mapping[str, str], *, owes_history: bool) -> Iterator[dict[str, Any]]:
+    """Rows of ``history.tables.INVARIANTS``: those that this run lets us consider.
+
+    ``lacking`` says of a kind of evidence what is missing of it: it turns a pass that needs it into unknown. Nothing
+    checked is unknown, never pass.
+    """
+    for name, invariant in INVARIANTS.items():
+        tally = tallies.get(name)
+        if tally is None:
+            continue
+        owed = invariant.owed is Owed.ALWAYS or (owes_history and invariant.owed is Owed.WITH_HISTORY)
+        if tally.checked or owed:
+            yield row(name, tally, lacking.get(invariant.needs or ""))
+
+
+def row(name: str, tally: Tally, lacking: str | None) -> dict[str, Any]:
+    """A row of ``history.tables.INVARIANTS``; ``lacking`` says what evidence is missing, if any."""
+    verdict, reason, evidence = "pass", None, None
+    if tally.first:
+        _, where, evidence = tally.first
+        verdict, reason = "fail", f"first violation on {where}: {evidence}"
+    elif lacking or not tally.checked:
+        verdict, reason = "unknown", lacking or "nothing that was recorded could be checked"
+    return {
+        "invariant": name,
+        "title": INVARIANTS[name].title,
+        "severity": INVARIANTS[name].severity,
+        "checked": tally.checked,
+        "violations": tally.violations,
+        "verdict": verdict,
+        "reason": reason,
+        "evidence": evidence,
+    }

@@ -1,0 +1,234 @@
+"""What must stand in the replicas' logs: acknowledged records, what consumers were given, transactions' ends.
+
+Each function takes one partition's evidence and gives its ``Checks``.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from evidence.columns import ACKS_ALL, FAIL, INFO, NULL, OK, Bools, Ints, Log, Markers, known, places
+from evidence.gather import Transaction
+from evidence.partition import PartitionEvidence
+from judge.checks.findings import Checks
+
+
+def stands(log: Log, offset: Ints, value: Ints) -> Bools:
+    """Whether a log has each of some records at its offset."""
+    if not len(log):
+        return np.zeros(offset.size, dtype=np.bool_)
+    rising = bool(np.all(log.offset[1:] > log.offset[:-1]))
+    if rising:
+        at = np.searchsorted(log.offset, offset)
+        at[at == len(log)] = 0
+        found: Bools = (log.offset[at] == offset) & (log.value[at] == value)
+        return found
+    held = set(zip(log.offset.tolist(), log.value.tolist(), strict=True))
+    asked = zip(offset.tolist(), value.tolist(), strict=True)
+    return np.fromiter((each in held for each in asked), dtype=np.bool_, count=offset.size)
+
+
+def i15_durability(of: PartitionEvidence) -> Checks:
+    """I15, all versions; serves C1 and C27. It stands there at its offset.
+
+    Sound with any min.insync.replicas while disks survive: the acknowledgement waited for every member of its ISR, and
+    a clean election and every later join need the committed prefix. Reads each replica's log itself. A log that was not
+    exported to its end is not asked, nor is one below where its own retention may have deleted.
+    """
+    sends = of.sends
+    promised = np.flatnonzero((sends.outcome == OK) & (sends.acks == ACKS_ALL) & (sends.offset != NULL))
+    promised = promised[sends.offset[promised] >= (of.deleted_before or NULL)]
+    checked, missing, lacking = 0, [], []
+    for broker, from_offset in sorted(of.members.items()):
+        asked = promised[sends.offset[promised] >= from_offset]
+        checked += asked.size
+        gone = asked[~stands(of.logs[broker], sends.offset[asked], sends.value[asked])]
+        missing.append(gone)
+        lacking.append(np.full(gone.size, broker))
+    rows = np.concatenate([*missing, np.empty(0, dtype=np.int64)]).astype(np.int64)
+    brokers = np.concatenate([*lacking, np.empty(0, dtype=np.int64)])
+
+    def evidence(place: int) -> Mapping[str, Any]:
+        producer, seq = of.names.name(int(sends.value[rows[place]]))
+        offset = int(sends.offset[rows[place]])
+        return {"broker_id": int(brokers[place]), "offset": offset, "producer_id": producer, "seq": seq}
+
+    return Checks(checked, sends.done_ns[rows], evidence)
+
+
+def i16_no_phantom_read(of: PartitionEvidence) -> Checks:
+    """I16, all versions, clean topics; serves C2, C13 and C46.
+
+    A record that a consumer was given at an offset is at that offset in the partition's final log: it was below a high
+    watermark, so it was committed. Violated by KAFKA-14704 (2.8.0 to 3.4.0), where a follower served what it was about
+    to cut.
+    """
+    polls = of.polls
+    if of.final is None or of.final not in of.logs:
+        return Checks(0, np.empty(0, dtype=np.int64), lambda _: {})
+    read = np.flatnonzero((polls.value >= 0) & (polls.offset >= of.log_start))
+    log = of.logs[of.final]
+    wrong = read[~stands(log, polls.offset[read], polls.value[read])]
+
+    def evidence(place: int) -> Mapping[str, Any]:
+        row = int(wrong[place])
+        there = log.value[log.offset == polls.offset[row]]
+        return {
+            "consumer_id": of.names.listed[polls.consumer[row]],
+            "offset": int(polls.offset[row]),
+            "read": of.names.fields(int(polls.value[row])),
+            "stands": of.names.fields(int(there[0])) if there.size else None,
+            "t_ns": int(polls.received_ns[row]),
+        }
+
+    return Checks(int(read.size), polls.received_ns[wrong], evidence)
+
+
+def i28_enough_replicas(of: PartitionEvidence) -> Checks:
+    """I28, all versions; serves C1 and C27.
+
+    While the ISR is smaller than min(min.insync.replicas, replicas) the leader refuses to append such a send. Checked
+    in such stretches of the controller's history, on sends from two seconds on after the leader's own metadata showed
+    that ISR, as it may hear of it late: one that was acknowledged before the stretch ended is a violation. Its batch
+    has to stand in the leader's log with the epoch of the stretch; otherwise a former leader took it, which knew of
+    another ISR. Nothing is said of a stretch in which the leader or a controller was out of reach.
+    """
+    sends = of.sends
+    checked, violations, during = 0, [], []
+    for short in of.short:
+        asked = (sends.acks == ACKS_ALL) & (sends.sent_ns >= short.known_ns) & (sends.sent_ns <= short.until_ns)
+        acked = asked & (sends.outcome == OK) & (sends.done_ns <= short.until_ns) & (sends.done_ns != NULL)
+        taken = np.flatnonzero(acked)
+        log = of.logs.get(short.leader)
+        if log is None:
+            taken = taken[:0]
+        else:
+            own = log.take(log.leader_epoch == short.leader_epoch)
+            taken = taken[stands(own, sends.offset[taken], sends.value[taken])]
+        checked += int(asked.sum() - acked.sum()) + taken.size
+        violations.append(taken)
+        during += [short] * taken.size
+    rows = np.concatenate([*violations, np.empty(0, dtype=np.int64)]).astype(np.int64)
+
+    def evidence(place: int) -> Mapping[str, Any]:
+        row, short = int(rows[place]), during[place]
+        return {
+            "broker_id": short.leader,
+            "leader_epoch": short.leader_epoch,
+            "isr": list(short.isr),
+            "offset": known(sends.offset[row]),
+            **of.names.fields(int(sends.value[row])),
+            "sent_ns": known(sends.sent_ns[row]),
+            "done_ns": known(sends.done_ns[row]),
+        }
+
+    return Checks(checked, sends.done_ns[rows], evidence)
+
+
+# --- transactions --------------------------------------------------------------------------------
+
+
+@dataclass
+class OpenEnds:
+    """How the records of transactions of unknown outcome ended in the logs, to be compared over all partitions."""
+
+    ended: dict[Transaction, Counter[str]] = field(default_factory=dict)
+    first: dict[tuple[Transaction, str], tuple[int, Mapping[str, Any]]] = field(default_factory=dict)
+
+    def add(self, of: PartitionEvidence, row: int, ended: str, told: Mapping[str, Any]) -> None:
+        """Count a send's record in a log."""
+        producer, _ = of.names.name(int(of.sends.value[row]))
+        transaction, t_ns = (str(producer), int(of.sends.transaction[row])), int(of.sends.done_ns[row])
+        self.ended.setdefault(transaction, Counter())[ended] += 1
+        if (transaction, ended) not in self.first or t_ns < self.first[transaction, ended][0]:
+            self.first[transaction, ended] = t_ns, {**of.where._asdict(), **told, "ends": ended}
+
+    def merge(self, others: Iterable[OpenEnds]) -> OpenEnds:
+        for other in others:
+            for transaction, ended in other.ended.items():
+                self.ended.setdefault(transaction, Counter()).update(ended)
+            for key, told in other.first.items():
+                self.first[key] = min(self.first.get(key, told), told, key=lambda each: each[0])
+        return self
+
+
+def i27_markers(of: PartitionEvidence) -> Checks:
+    """I27, all versions, transactional producers, clean topics; serves C2.
+
+    In every replica's log the next marker of a record's Kafka producer id is a commit if its transaction was committed,
+    an abort if it was aborted; where nobody knows, it is the same for all records of the transaction.
+
+    Sound because a producer's transactions follow one another, and the coordinator's decision is durable before the
+    first marker is written. A record without a marker behind it (a log that ends there) is not checked. Needs no
+    reader, as it reads the logs. An old request that arrives late would violate it (KAFKA-17754).
+    """
+    sends = of.sends
+    checked, wrong, where = 0, [], []
+    for broker, (sent, offset, ends) in _ended(of).items():
+        decided = sends.outcome[sent] != INFO
+        checked += int(decided.sum())
+        bad = np.flatnonzero(decided & (ends != (sends.outcome[sent] == OK)))
+        wrong.append(sent[bad])
+        where += [(broker, int(offset[at]), bool(ends[at])) for at in bad.tolist()]
+    rows = np.concatenate([*wrong, np.empty(0, dtype=np.int64)]).astype(np.int64)
+
+    def evidence(place: int) -> Mapping[str, Any]:
+        broker, offset, committed = where[place]
+        row = int(rows[place])
+        owed = "commit" if sends.outcome[row] == OK else "abort"
+        return _of_marker(of, row, broker, offset) | {"ends": _word(committed), "owed": owed}
+
+    return Checks(checked, sends.done_ns[rows], evidence)
+
+
+def open_ends(of: PartitionEvidence) -> OpenEnds:
+    """How the records of transactions of unknown outcome ended in the logs (I27)."""
+    found = OpenEnds()
+    for broker, (sent, offset, ends) in _ended(of).items():
+        unknown = np.flatnonzero(of.sends.outcome[sent] == INFO)
+        rows = zip(sent[unknown].tolist(), offset[unknown].tolist(), ends[unknown].tolist(), strict=True)
+        for row, at, ended in rows:
+            found.add(of, row, _word(ended), _of_marker(of, row, broker, at))
+    return found
+
+
+def _ended(of: PartitionEvidence) -> dict[int, tuple[Ints, Ints, Bools]]:
+    """Of each log the transactional sends that a marker follows, where they stand, and whether it commits."""
+    sends = of.sends
+    member = np.flatnonzero(sends.transaction != NULL)
+    member = member[np.argsort(sends.value[member], kind="stable")]
+    found = {}
+    for broker, log in sorted(of.logs.items()):
+        held, ends = _ends(log, of.markers[broker])
+        place = places(sends.value[member], log.value[held])
+        found[broker] = member[place[place >= 0]], log.offset[held[place >= 0]], ends[place >= 0]
+    return found
+
+
+def _word(committed: bool) -> str:
+    return "commit" if committed else "abort"
+
+
+def _of_marker(of: PartitionEvidence, row: int, broker: int, offset: int) -> dict[str, Any]:
+    outcome = {OK: "ok", FAIL: "fail", INFO: "info"}[int(of.sends.outcome[row])]
+    told = {"broker_id": broker, "held_offset": offset, "transaction": int(of.sends.transaction[row])}
+    return told | of.names.fields(int(of.sends.value[row])) | {"outcome": outcome}
+
+
+def _ends(log: Log, markers: Markers) -> tuple[Ints, Bools]:
+    """The transactional records of a log that a marker of their producer id follows, and whether it commits."""
+    rows, committed = [], []
+    for producer in np.unique(markers.kafka_producer_id).tolist():
+        own = markers.kafka_producer_id == producer
+        at = np.flatnonzero(log.transactional & (log.kafka_producer_id == producer))
+        following = np.searchsorted(markers.offset[own], log.offset[at], side="right")
+        ended = following < int(own.sum())
+        rows.append(at[ended])
+        committed.append(markers.committed[own][following[ended]])
+    held = np.concatenate([*rows, np.empty(0, dtype=np.int64)]).astype(np.int64)
+    return held, np.concatenate([*committed, np.empty(0, dtype=np.bool_)]).astype(np.bool_)

@@ -1,0 +1,192 @@
+"""What follows for the checks from a run's configuration, its events and what was seen of its replicas."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from evidence.facts import Facts, Fault, NewLog, Outage
+from evidence.partition import Row
+from evidence.run import Run
+from history.events import Event
+from history.manifest import Manifest
+from history.partition import TopicPartition
+from history.traits import Trait
+from judge.checks import delivery
+from judge.checks.allowed import last_copy_lost, unclean_election
+from judge.checks.gates import always, sometimes
+
+
+@dataclass(frozen=True)
+class Premises:
+    """The conclusions that hold for a whole partition or run, each drawn once."""
+
+    run: Run
+
+    @property
+    def manifest(self) -> Manifest:
+        return self.run.manifest
+
+    def owed(self, where: TopicPartition) -> dict[int, int]:
+        """From where on each replica owes its records, of a topic that expires: retention runs on each by itself."""
+        replicas = self.run.replicas.get(where, ()) if self.run.expires(where.topic) else ()
+        return {replica.broker_id: replica.log_start_offset or 0 for replica in replicas}
+
+    def starts(self, where: TopicPartition) -> dict[int, int]:
+        """Where each epoch of a partition begins: a replica's file may name a later start, never an earlier one.
+
+        A deletion moves the entry at the log's start along; of such epochs the leaders' own words count.
+        """
+        replicas = self.run.replicas.get(where, ())
+        found: dict[int, int] = {}
+        for replica in replicas:
+            for epoch, start in replica.epochs or ():
+                if start > (replica.log_start_offset or -1):
+                    found[epoch] = min(start, found.get(epoch, start))
+        if any(replica.log_start_offset for replica in replicas):
+            for line in self._begun.get(where, ()):
+                found.setdefault(line["leader_epoch"], line["log_end_offset"])
+        return found
+
+    @cached_property
+    def _begun(self) -> dict[TopicPartition, list[Row]]:
+        """The leaders' own words on the epochs that they began, by partition."""
+        return by_place(line for line in self.run.lines if line["kind"] == "leader_started")
+
+    def final(self, where: TopicPartition) -> int | None:
+        """The replica whose log is the partition's: the last leader, else the one with the highest watermark."""
+        history = self.run.states.get(where)
+        if history and history[-1].leader >= 0:
+            return history[-1].leader
+        known = [replica for replica in self.run.replicas.get(where, ()) if replica.high_watermark is not None]
+        return max(known, key=lambda replica: replica.high_watermark or 0).broker_id if known else None
+
+    def clean(self, topic: str) -> bool:
+        """Whether a committed record of the topic has to survive: no unclean election, and a disk that was spared."""
+        if topic not in self.manifest.topics:
+            return False
+        return not unclean_election(self.manifest, topic, self.run.events) and not last_copy_lost(
+            self.manifest, self.run.events, topic
+        )
+
+    @cached_property
+    def faults(self) -> list[Fault]:
+        """The brokers that a fault stopped."""
+        return list(faults(self.run.events, self.manifest))
+
+    @cached_property
+    def outages(self) -> list[Outage]:
+        """When a broker or a controller may have been out of others' reach."""
+        return list(outages(self.run.events, self.manifest))
+
+    @cached_property
+    def new_logs(self) -> list[NewLog]:
+        """From when on a replica's log is another one than before."""
+        return list(new_logs(self.run.events, self.manifest))
+
+    def kept(self, topic: str) -> bool:
+        """Whether the topic's batches stay as they were written."""
+        return self.manifest.topic_settings(topic, "cleanup.policy", "delete") == {"delete"}
+
+    @cached_property
+    def deleted(self) -> dict[TopicPartition, int]:
+        """Up to where each partition's records may be gone, by order or by their retention."""
+        found = delivery.deleted(self.run.events)
+        for end in self.run.captures:
+            where = TopicPartition.of(end)
+            history = self.run.states.get(where)
+            last = end["capture"] == "after" and history and end["broker_id"] == history[-1].leader
+            if last and end["log_start_offset"] and self.run.expires(where.topic):
+                found[where] = max(found.get(where, 0), end["log_start_offset"])
+        return found
+
+    def effective_min_isr(self, where: TopicPartition) -> int:
+        """min(min.insync.replicas, replicas), of the values that both had the largest."""
+        return max(self._effective_min_isrs(where))
+
+    def _effective_min_isrs(self, where: TopicPartition) -> list[int]:
+        created = len(self.manifest.topics[where.topic].assignment.get(where.partition, [])) or 1
+        replicas = max([created, *(len(state.replicas) for state in self.run.states.get(where, ()))])
+        asked = self.manifest.topic_settings(where.topic, "min.insync.replicas", "1")
+        return [min(int(value), replicas) for value in asked]
+
+    def facts(self, where: TopicPartition) -> Facts:
+        """What the checks on samples are told of a partition."""
+        return Facts(
+            states=self.run.states.get(where, ()),
+            starts=self.starts(where),
+            faults=self.faults,
+            outages=self.outages,
+            new_logs=self.new_logs,
+            max_isr_lag_ns=max_isr_lag_ns(self.manifest),
+            effective_min_isr=self.effective_min_isr(where),
+            lowest_min_isr=min(self._effective_min_isrs(where)),
+            strict_min_isr=always("strict_min_isr", self.manifest.kafka_versions),
+            lax_min_isr=not sometimes("strict_min_isr", self.manifest.kafka_versions),
+        )
+
+
+def by_place(rows: Iterable[Row]) -> dict[TopicPartition, list[Row]]:
+    """Rows by the partition that they are about."""
+    found: dict[TopicPartition, list[Row]] = {}
+    for row in rows:
+        found.setdefault(TopicPartition.of(row), []).append(row)
+    return found
+
+
+def max_isr_lag_ns(manifest: Manifest) -> int:
+    """The longest that a member of the ISR may lag."""
+    lags = [int(node.config.get("replica.lag.time.max.ms", "30000")) for node in manifest.brokers] or [30_000]
+    sessions = [int(n.config.get("zookeeper.session.timeout.ms", "18000")) for n in manifest.brokers] or [18_000]
+    # A stopped follower may have been ZooKeeper's controller: then nobody takes an ISR change until its session ends.
+    return max(lags) * 1_500_000 + (max(sessions) * 1_000_000 if manifest.mode == "zookeeper" else 0)
+
+
+def faults(events: Sequence[Event], manifest: Manifest) -> Iterator[Fault]:
+    """The brokers that a fault stopped, with the times at which it was asked for, active and healed."""
+    broker_ids = {node.name: node.node_id for node in manifest.brokers}
+    for event in events:
+        if event.kind != "injected" or not manifest.has(event.step, Trait.STOPS_PROCESS):
+            continue
+        same = [other for other in events if (other.step, other.target) == (event.step, event.target)]
+        asked = [other.t_ns for other in same if other.kind == "inject" and other.t_ns <= event.t_ns]
+        healed = [other.t_ns for other in same if other.kind in {"heal", "healed"} and other.t_ns >= event.t_ns]
+        for name in event.target.replace(",", " ").split():
+            broker_id = broker_ids.get(name)
+            if broker_id is not None:
+                asked_ns = max(asked, default=event.t_ns)
+                yield Fault(broker_id, asked_ns, event.t_ns, min(healed, default=2**63 - 1))
+
+
+def outages(events: Sequence[Event], manifest: Manifest) -> Iterator[Outage]:
+    """The faults that keep a broker or a controller from the others, each until it was seen to be gone."""
+    numbers = {node.name: node.node_id if node.role == "broker" else None for node in manifest.nodes}
+    for event in events:
+        if event.kind != "inject" or not manifest.has(event.step, Trait.UNREACHABLE, Trait.MAY_BE_UNREACHABLE):
+            continue
+        same = [other for other in events if (other.step, other.target) == (event.step, event.target)]
+        gone = [other.t_ns for other in same if other.kind == "healed" and other.t_ns >= event.t_ns]
+        for name in event.target.replace(",", " ").split():
+            if name in numbers:
+                yield Outage(numbers[name], event.t_ns, min(gone, default=2**63 - 1))
+
+
+def new_logs(events: Sequence[Event], manifest: Manifest) -> Iterator[NewLog]:
+    """When a replica began anew: moved by a reassignment (there and back), or with files that a step damaged."""
+    broker_ids = {node.name: node.node_id for node in manifest.brokers}
+    for event in events:
+        if manifest.has(event.step, Trait.MOVES_REPLICAS) and event.kind in {"inject", "heal"}:
+            yield from (NewLog(None, event.t_ns, topic) for topic in _moved(event, events))
+        elif manifest.has(event.step, Trait.NEW_LOG) and event.kind == "inject":
+            for name in event.target.replace(",", " ").split():
+                yield NewLog(broker_ids.get(name), event.t_ns)
+
+
+def _moved(asked: Event, events: Sequence[Event]) -> list[str | None]:
+    """The topics that a reassignment moved, as its proofs name them; None, any, where something was not proven."""
+    same = [other for other in events if (other.step, other.target) == (asked.step, asked.target)]
+    proofs = [other.detail.get("replicas", {}) for other in same if other.kind in {"injected", "healed"}]
+    if not proofs or not all(proofs):
+        return [None]
+    return [*sorted({TopicPartition.parse(partition).topic for proof in proofs for partition in proof})]

@@ -1,0 +1,290 @@
+"""Cases in which consumers' own views of one partition contradict the order that a log promises.
+
+Consumers read in assign mode, each partition from its beginning, so that every step in a consumer's own sequence is
+the log's; a step across a seek of its own says nothing of the log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from evidence.columns import ACKS_0, ACKS_ALL, FINAL, NULL, OK, Ints, known, producer_of, seq_of
+from evidence.partition import PartitionEvidence
+from judge.checks.findings import Cases
+from judge.checks.records import clashes, record
+
+
+@dataclass(frozen=True)
+class Steps:
+    """Each record with the one that the same consumer saw before it: rows of the polls, ``before`` and ``after``."""
+
+    before: Ints
+    after: Ints
+
+
+def steps(of: PartitionEvidence) -> Steps:
+    """The steps of every consumer; a seek of its own parts two records, as it is a new reader from then on."""
+    polls, seeks = of.polls, of.seeks
+    consumer = np.concatenate([polls.consumer, seeks.consumer])
+    pass_ = np.concatenate([polls.pass_, seeks.pass_])
+    position = np.concatenate([polls.position, seeks.position])
+    turn = np.concatenate([np.ones(len(polls), dtype=np.int8), np.zeros(len(seeks), dtype=np.int8)])
+    order = np.lexsort((turn, position, pass_, consumer))
+    same = (np.diff(consumer[order]) == 0) & (np.diff(pass_[order]) == 0)
+    both = (turn[order][1:] == 1) & (turn[order][:-1] == 1)
+    step = np.flatnonzero(same & both)
+    return Steps(order[step], order[step + 1])
+
+
+def poll_skip(of: PartitionEvidence, taken: Steps, standing: tuple[Ints, Ints] | None = None) -> Cases:
+    """A consumer went past a record that is known to be in the log between two of its reads; serves C2.
+
+    Sound because an offset below one that was read was filled by then. A gap that holds nothing of ours (control
+    records) is legal. What is in the log is what the final drain found (``standing``); of an imported history, what
+    anybody read or was acknowledged. The row names the first record passed over.
+    """
+    if standing is None:
+        drained = (of.polls.pass_ == FINAL) & (of.polls.value >= 0)
+        standing = of.polls.offset[drained], of.polls.value[drained]
+    order = np.lexsort((standing[1], standing[0]))
+    offsets, values = standing[0][order], standing[1][order]
+    since, until = of.polls.offset[taken.before], of.polls.offset[taken.after]
+    gap = np.flatnonzero(until > since + 1)
+    first = np.searchsorted(offsets, since[gap], side="right")
+    passed = np.searchsorted(offsets, until[gap]) - first
+    over = passed > 0
+    gap, first, passed = gap[over], first[over], passed[over]
+    consumers = of.polls.consumer[taken.after[gap]]
+    _, distinct = np.unique(np.stack([consumers, since[gap], until[gap]]), axis=1, return_index=True)
+    distinct = np.sort(distinct)
+
+    def example(place: int) -> Mapping[str, Any]:
+        at = int(distinct[place])
+        name = of.names.listed[consumers[at]]
+        here, there, records = int(since[gap[at]]), int(until[gap[at]]), int(passed[at])
+        return {
+            "offset": int(offsets[first[at]]),
+            "explanation": f"Consumer {name} went from offset {here} to {there} past {records} records that are in "
+            "the log.",
+            "evidence": {"consumer_id": name, "from_offset": here, "records": records, "to_offset": there},
+        }
+
+    return Cases("poll_skip", values[first[distinct]], example)
+
+
+def nonmonotonic_poll(of: PartitionEvidence, taken: Steps) -> Cases:
+    """A consumer was given an offset at or below the one before it, and had not sought; serves C2 and C46."""
+    back = np.flatnonzero(of.polls.offset[taken.after] <= of.polls.offset[taken.before])
+
+    def example(place: int) -> Mapping[str, Any]:
+        row, before = int(taken.after[back[place]]), int(of.polls.offset[taken.before[back[place]]])
+        name, offset = of.names.listed[of.polls.consumer[row]], int(of.polls.offset[row])
+        return {
+            "offset": offset,
+            "explanation": f"Consumer {name} went back from offset {before} to {offset}.",
+            "evidence": {"consumer_id": name, "before": before},
+        }
+
+    return Cases("nonmonotonic_poll", of.polls.value[taken.after[back]], example)
+
+
+def leader_epoch_regression(of: PartitionEvidence, taken: Steps) -> Cases:
+    """Further up in the log a consumer was given a batch of an older leader epoch, which never falls along a log;
+    serves C26.
+    """
+    epoch, offset = of.polls.leader_epoch, of.polls.offset
+    ahead = offset[taken.after] > offset[taken.before]
+    fell = np.flatnonzero(ahead & (epoch[taken.after] < epoch[taken.before]) & (epoch[taken.after] != NULL))
+
+    def example(place: int) -> Mapping[str, Any]:
+        row, before = int(taken.after[fell[place]]), int(taken.before[fell[place]])
+        name = of.names.listed[of.polls.consumer[row]]
+        return {
+            "offset": int(offset[row]),
+            "explanation": f"Consumer {name} read epoch {epoch[row]} at offset {offset[row]}, after epoch "
+            f"{epoch[before]} at {offset[before]}.",
+            "evidence": {
+                "consumer_id": name,
+                "leader_epoch": int(epoch[row]),
+                "before": {"offset": int(offset[before]), "leader_epoch": int(epoch[before])},
+            },
+        }
+
+    return Cases("leader_epoch_regression", of.polls.value[taken.after[fell]], example)
+
+
+def nonrepeatable_read(of: PartitionEvidence) -> Cases:
+    """An offset that was read with two values, or read and then passed empty by a complete drain, or read before a
+    complete drain that ended below it; serves C2 and C46.
+
+    What a consumer is given is below a high watermark and so committed: it stays, but for a deletion, which only moves
+    the log's start. A ``read_committed`` drain rightly passes what only ``read_uncommitted`` readers were given. A
+    leader tells no end of its log below what was committed before its epoch (KIP-207); what was read after the drain's
+    first record may be newer than that end.
+    """
+    ours = of.polls.take(of.polls.value >= 0)
+    final = ours.pass_ == FINAL
+    drained, live = ours.take(final), ours.take(~final)
+    changed = clashes(drained.offset, drained.value, live.offset, live.value, of.names)
+    found: dict[int, list[int]] = {clash.offset: clash.values for clash in changed}
+    gone = np.flatnonzero(_vanished(of, drained.offset, drained.received_ns, drained.committed_only, live))
+    vanished: dict[int, set[int]] = {}
+    for offset, value in zip(live.offset[gone].tolist(), live.value[gone].tolist(), strict=True):
+        if offset not in found:
+            vanished.setdefault(offset, set()).add(value)
+    places = sorted({**found, **vanished})
+    values = [found.get(offset) or sorted(vanished[offset], key=of.names.name) for offset in places]
+
+    def example(place: int) -> Mapping[str, Any]:
+        offset = places[place]
+        readers = np.unique(ours.consumer[ours.offset == offset]).tolist()
+        changed = len(values[place]) > 1
+        return {
+            "offset": offset,
+            "explanation": f"Offset {offset} was read with {len(values[place])} different values."
+            if changed
+            else f"The record at offset {offset} was read, and is not there any more.",
+            "evidence": {
+                "values": [of.names.fields(v) for v in values[place]],
+                "readers": sorted(of.names.listed[code] for code in readers),
+            },
+        }
+
+    return Cases("nonrepeatable_read", np.array([each[0] for each in values], dtype=np.int64), example)
+
+
+def _vanished(of: PartitionEvidence, offsets: Ints, received_ns: Ints, committed_only: Any, live: Any) -> Any:
+    """Which reads of live consumers the final drain should have found and did not."""
+    if not offsets.size or of.drain is None or not of.drain.complete or of.drain.position is None:
+        return np.zeros(len(live), dtype=np.bool_)
+    stable_places = np.unique(live.offset[live.committed_only])
+    first_read = _first_read(live)
+    reached = (live.offset < of.drain.position) | (first_read < received_ns.min())
+    kept = live.offset >= max(of.deleted_before or 0, int(offsets.min()))
+    may_pass = bool(committed_only.any()) & ~np.isin(live.offset, stable_places)
+    return kept & reached & ~may_pass & ~np.isin(live.offset, offsets)
+
+
+def _first_read(live: Any) -> Ints:
+    """When each read's offset was first read by anybody."""
+    places, of_place = np.unique(live.offset, return_inverse=True)
+    first = np.full(places.size, np.iinfo(np.int64).max)
+    np.minimum.at(first, of_place, live.received_ns)
+    found: Ints = first[of_place]
+    return found
+
+
+def realtime_order_violation(of: PartitionEvidence) -> Cases:
+    """A record was acknowledged at or below an offset that was known to be filled before it was sent; serves C7.
+
+    An offset is known to be filled when it was read, or acknowledged with acks=all. One acknowledged with acks=1 counts
+    for acks=1 only: it may be given again to a record with acks=all after a leader was lost.
+    """
+    sends, polls = of.sends, of.polls
+    acked = (sends.outcome == OK) & (sends.offset >= 0) & (sends.acks != ACKS_0)
+    asked = np.flatnonzero(acked & (sends.sent_ns != NULL))
+    last_ns = sends.sent_ns[asked].max(initial=NULL)
+    told = acked & (sends.done_ns != NULL) & (sends.done_ns < last_ns)
+    all_told = told & (sends.acks == ACKS_ALL)
+    read = polls.received_ns < last_ns
+    top = np.full(len(sends), NULL)
+    for which, sure in ((sends.acks[asked] == ACKS_ALL, all_told), (sends.acks[asked] != ACKS_ALL, told)):
+        rows = asked[which]
+        t_ns = np.concatenate([sends.done_ns[sure], polls.received_ns[read]])
+        offset = np.concatenate([sends.offset[sure], polls.offset[read]])
+        order = np.argsort(t_ns, kind="stable")
+        highest = np.maximum.accumulate(offset[order])
+        at = np.searchsorted(t_ns[order], sends.sent_ns[rows]) - 1
+        known_before = at >= 0
+        top[rows[known_before]] = highest[at[known_before]]
+    late = asked[sends.offset[asked] <= top[asked]]
+
+    def example(place: int) -> Mapping[str, Any]:
+        row = int(late[place])
+        name = record(of.names, sends.value[row])
+        return {
+            "offset": int(sends.offset[row]),
+            "explanation": f"{name} was acknowledged at offset {sends.offset[row]}; offset {top[row]} was known to be "
+            "filled before it was sent.",
+            "evidence": {"known_offset": int(top[row]), "sent_ns": int(sends.sent_ns[row])},
+        }
+
+    return Cases("realtime_order_violation", sends.value[late], example)
+
+
+@dataclass(frozen=True)
+class Acknowledged:
+    """The acknowledged sends (rows) by producer and number, each with the largest offset acknowledged before it."""
+
+    rows: Ints
+    top: Ints
+
+
+def acknowledged(of: PartitionEvidence) -> Acknowledged:
+    """A producer's acknowledged records in the order of their numbers; acks=0 is no acknowledgement."""
+    rows = np.flatnonzero((of.sends.outcome == OK) & (of.sends.acks != ACKS_0))
+    rows = rows[np.argsort(of.sends.value[rows], kind="stable")]
+    offset, producers = of.sends.offset[rows], producer_of(of.sends.value[rows])
+    top = np.full(rows.size, NULL)
+    starts = np.flatnonzero(np.diff(producers, prepend=-2))
+    for begin, end in pairwise([*starts.tolist(), rows.size]):
+        top[begin + 1 : end] = np.maximum.accumulate(offset[begin:end])[:-1]
+    return Acknowledged(rows, top)
+
+
+def _earlier(of: PartitionEvidence, told: Acknowledged, at: int) -> dict[str, int]:
+    """The earlier record with the largest offset, of several the last."""
+    own = producer_of(of.sends.value[told.rows[: at + 1]]) == producer_of(of.sends.value[told.rows[at]])
+    before = np.flatnonzero(own[:-1] & (of.sends.offset[told.rows[:at]] == told.top[at]))
+    last = told.rows[before[-1]]
+    return {"offset": int(of.sends.offset[last]), "seq": int(seq_of(of.sends.value[last]))}
+
+
+def nonmonotonic_send(of: PartitionEvidence, told: Acknowledged) -> Cases:
+    """A producer's later record was acknowledged below an earlier one of the same partition; serves C27."""
+    offset = of.sends.offset[told.rows]
+    back = np.flatnonzero((offset >= 0) & (offset <= told.top))
+
+    def example(place: int) -> Mapping[str, Any]:
+        at = int(back[place])
+        earlier = _earlier(of, told, at)
+        producer, _ = of.names.name(int(of.sends.value[told.rows[at]]))
+        name = record(of.names, of.sends.value[told.rows[at]])
+        return {
+            "offset": int(offset[at]),
+            "explanation": f"{name} was acknowledged at offset {offset[at]}, after {producer}/{earlier['seq']} at "
+            f"{earlier['offset']}.",
+            "evidence": {"earlier": earlier},
+            "at_ns": known(of.sends.done_ns[told.rows[at]]),
+        }
+
+    return Cases("nonmonotonic_send", of.sends.value[told.rows[back]], example)
+
+
+def bad_ack_offset(of: PartitionEvidence, told: Acknowledged) -> Cases:
+    """An acknowledgement with no offset, -1, or, with acks=all, 0 after a larger one of the same producer; serves C7.
+
+    With acks=1 the whole log may have been lost, so that its offsets begin again.
+    """
+    offset = of.sends.offset[told.rows]
+    zero = (offset == 0) & (told.top > 0) & (of.sends.acks[told.rows] == ACKS_ALL)
+    bad = np.flatnonzero((offset < 0) | zero)
+
+    def example(place: int) -> Mapping[str, Any]:
+        at = int(bad[place])
+        what = "no offset" if offset[at] == NULL else f"offset {offset[at]}"
+        name = record(of.names, of.sends.value[told.rows[at]])
+        earlier = None if told.top[at] == NULL else _earlier(of, told, at)
+        return {
+            "offset": known(offset[at]),
+            "explanation": f"{name} was acknowledged with {what}.",
+            "evidence": {"offset": known(offset[at]), "earlier": earlier},
+            "at_ns": known(of.sends.done_ns[told.rows[at]]),
+        }
+
+    return Cases("bad_ack_offset", of.sends.value[told.rows[bad]], example)

@@ -1,0 +1,235 @@
+"""Cases in which one partition's records contradict what was promised.
+
+Each function is named after its anomaly and gives its ``Cases``. They read what the final drain, live consumers and
+each replica's log returned, and what producers were told (``judge.checks.account``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from evidence.columns import ACKS, FAIL, FINAL, NULL, OUTCOMES, Bools, Ints, Names, known, places, producer_of
+from evidence.partition import PartitionEvidence
+from judge.checks.account import FATES, LOST, UNDECIDED, Account
+from judge.checks.findings import Cases
+
+_DAMAGED = ("bad crc", "malformed")
+
+
+def record(names: Names, value: int) -> str:
+    """How sentences name a record of ours."""
+    producer, seq = names.name(int(value))
+    return f"Record {producer}/{seq}"
+
+
+def _acknowledgement(of: PartitionEvidence, send: int) -> dict[str, Any]:
+    return {"acks": ACKS[of.sends.acks[send]], "at_ns": known(of.sends.done_ns[send])}
+
+
+def unread_acknowledged(of: PartitionEvidence, found: Account) -> Iterator[Cases]:
+    """lost_write and the unseen kinds: acknowledged, and not returned by the final drain."""
+    for fate in range(LOST, len(FATES)):
+        rows = np.flatnonzero(found.fate == fate)
+
+        def example(place: int, rows: Ints = rows) -> Mapping[str, Any]:
+            send = int(rows[place])
+            evidence = {
+                "acked_ns": known(of.sends.done_ns[send]),
+                "acked_offset": known(of.sends.offset[send]),
+                "held_offset": known(found.held_at[send]),
+                "outcome": OUTCOMES[of.sends.outcome[send]],
+            }
+            row = {"offset": known(of.sends.offset[send]), "explanation": "", "evidence": evidence}
+            return row | _acknowledgement(of, send)
+
+        yield Cases("unseen" if fate == UNDECIDED else FATES[fate], of.sends.value[rows], example)
+
+
+def duplicate(of: PartitionEvidence, found: Account) -> Cases:
+    """A record that the final drain returned at more than one offset."""
+    rows = np.flatnonzero(found.copies > 1)
+
+    def example(place: int) -> Mapping[str, Any]:
+        send = int(rows[place])
+        offsets = found.offsets(send)
+        name = record(of.names, of.sends.value[send])
+        listed = ", ".join(str(offset) for offset in offsets)
+        row = {
+            "offset": offsets[1],
+            "explanation": f"{name} was sent once and stands at offsets {listed}.",
+            "evidence": {"offsets": offsets, "outcome": OUTCOMES[of.sends.outcome[send]]},
+        }
+        return row | _acknowledgement(of, send)
+
+    return Cases("duplicate", of.sends.value[rows], example)
+
+
+class _Read(NamedTuple):
+    """What one reader saw: a consumer, or a replica's log."""
+
+    reader: str
+    offset: Ints
+    value: Ints
+    checksum_ok: Bools
+
+
+def _reads(of: PartitionEvidence) -> Iterator[_Read]:
+    """Every place at which some reader saw a record: consumers, and each replica's log read from disk."""
+    for code in np.unique(of.polls.consumer).tolist():
+        own = of.polls.take(of.polls.consumer == code)
+        yield _Read(f"consumer {of.names.listed[code]}", own.offset, own.value, own.checksum_ok)
+    for broker, log in sorted(of.logs.items()):
+        yield _Read(f"log of {of.nodes.get(broker, broker)}", log.offset, log.value, log.checksum_ok)
+
+
+def phantom_record(of: PartitionEvidence, found: Account) -> Cases:
+    """A sound payload that nobody is known to have sent to this partition.
+
+    A send has its row once its outcome is known: the ledger of a producer that died lacks what was in flight, one that
+    was cut short its end. Records of such a producer are not counted.
+    """
+    unclean = np.array([name in of.unclean_producers for name in of.names.listed], dtype=np.bool_)
+    at: dict[int, tuple[int, set[str]]] = {}
+    for read in _reads(of):
+        sound = read.checksum_ok & (read.value >= 0)
+        rows = np.flatnonzero(sound & (places(found.groups.values, read.value) < 0))
+        rows = rows[~unclean[producer_of(read.value[rows])]]
+        for value, offset in zip(read.value[rows].tolist(), read.offset[rows].tolist(), strict=True):
+            first, readers = at.get(value, (offset, set()))
+            readers.add(read.reader)
+            at[value] = min(first, offset), readers
+    values = sorted(at, key=lambda value: at[value][0])
+
+    def example(place: int) -> Mapping[str, Any]:
+        offset, readers = at[values[place]]
+        name = record(of.names, values[place])
+        return {
+            "offset": offset,
+            "explanation": f"{name} stands at offset {offset} and was never sent there.",
+            "evidence": {"readers": sorted(readers)},
+        }
+
+    return Cases("phantom_record", np.array(values, dtype=np.int64), example)
+
+
+def corrupt_record(of: PartitionEvidence) -> Cases:
+    """A record whose checksum does not fit its bytes, or a batch whose CRC-32C does not."""
+    at: dict[int | None, tuple[int, set[str]]] = {}
+
+    def add(offset: int | None, value: int, reader: str) -> None:
+        largest, readers = at.get(offset, (-1, set()))
+        readers.add(reader)
+        at[offset] = max(largest, value), readers
+
+    for read in _reads(of):
+        rows = np.flatnonzero(~read.checksum_ok)
+        for offset, value in zip(read.offset[rows].tolist(), read.value[rows].tolist(), strict=True):
+            add(offset, value, read.reader)
+    for place in of.unreadable:
+        if place.problem in _DAMAGED:
+            add(place.offset, -1, f"segment of {place.node} ({place.problem})")
+    offsets = sorted(at, key=lambda offset: -1 if offset is None else offset)
+
+    def example(place: int) -> Mapping[str, Any]:
+        offset, readers = offsets[place], sorted(at[offsets[place]][1])
+        where = "an offset that cannot be read" if offset is None else f"offset {offset}"
+        return {
+            "offset": offset,
+            "explanation": f"The bytes at {where} do not fit their checksum, as read by {', '.join(readers)}.",
+            "evidence": {"readers": readers},
+        }
+
+    return Cases("corrupt_record", np.array([at[offset][0] for offset in offsets], dtype=np.int64), example)
+
+
+def aborted_read(of: PartitionEvidence, found: Account) -> Cases:
+    """A send that was reported as definitely not written, and that a consumer saw all the same.
+
+    A record of a transaction counts where a ``read_committed`` consumer saw it and the transaction was aborted: its
+    abort was confirmed, or nobody ever asked to commit it.
+    """
+    rows = np.flatnonzero((of.sends.outcome == FAIL) & found.seen)
+
+    def example(place: int) -> Mapping[str, Any]:
+        send = int(rows[place])
+        offsets, error = found.offsets(send), of.sends.error[send]
+        name, acked = record(of.names, of.sends.value[send]), known(of.sends.offset[send])
+        why = of.names.listed[error] if error >= 0 else None
+        row = {
+            "offset": next(iter(offsets), None) if acked is None else acked,
+            "explanation": f"{name} failed for good ({why or 'no error named'}) and was read.",
+            "evidence": {"error": why, "offsets": offsets or None},
+        }
+        return row | _acknowledgement(of, send)
+
+    return Cases("aborted_read", of.sends.value[rows], example)
+
+
+class Clash(NamedTuple):
+    """One offset at which several values were read or acknowledged; ``stands`` is what the final drain found there."""
+
+    offset: int
+    values: list[int]
+    stands: int | None
+
+
+def clashes(drained_offset: Ints, drained: Ints, offset: Ints, value: Ints, names: Names) -> list[Clash]:
+    """The offsets with more than one value among what the final drain found and other claims."""
+    order = np.lexsort((drained, drained_offset)) if np.any(np.diff(drained_offset) < 0) else slice(None)
+    stand_offset, stand = drained_offset[order], drained[order]
+    again = np.zeros(stand.size, dtype=np.bool_)
+    again[1:] = (stand_offset[1:] == stand_offset[:-1]) & (stand[1:] != stand[:-1])
+    at = np.searchsorted(stand_offset, offset, side="right") - 1
+    agrees = np.zeros(offset.size, dtype=np.bool_)
+    if stand.size:
+        agrees = (at >= 0) & (stand_offset[at] == offset) & (stand[at] == value)
+    told: dict[int, set[int]] = {}
+    for here, claimed in zip(offset[~agrees].tolist(), value[~agrees].tolist(), strict=True):
+        told.setdefault(here, set()).add(claimed)
+    for here in stand_offset[again].tolist():
+        told.setdefault(here, set())
+    found = []
+    for here, claimed in sorted(told.items()):
+        begin, end = np.searchsorted(stand_offset, here), np.searchsorted(stand_offset, here, side="right")
+        standing = sorted(set(stand[begin:end].tolist()), key=names.name)
+        values = sorted(claimed.union(standing), key=names.name)
+        if len(values) > 1:
+            found.append(Clash(here, values, standing[-1] if standing else None))
+    return found
+
+
+def inconsistent_offset(of: PartitionEvidence, found: Account) -> Cases:
+    """One offset that holds two different values, by what readers saw and acknowledgements said.
+
+    The row names a value that the final drain did not find there.
+    """
+    ours, final = of.polls.value >= 0, of.polls.pass_ == FINAL
+    placed = found.committed & (of.sends.offset != NULL)
+    drained = ours & final
+    live = ours & ~final
+    here = clashes(
+        of.polls.offset[drained],
+        of.polls.value[drained],
+        np.concatenate([of.sends.offset[placed], of.polls.offset[live]]),
+        np.concatenate([of.sends.value[placed], of.polls.value[live]]),
+        of.names,
+    )
+    victims = [next((value for value in clash.values if value != clash.stands), clash.values[0]) for clash in here]
+
+    def example(place: int) -> Mapping[str, Any]:
+        offset, values, stands = here[place]
+        given = [f"{producer}/{seq}" for producer, seq in (of.names.name(v) for v in values if v != stands)]
+        now = " and was not read at the end"
+        if stands is not None:
+            producer, seq = of.names.name(stands)
+            now = f" and holds record {producer}/{seq} now"
+        return {
+            "offset": offset,
+            "explanation": f"Offset {offset} was that of record {' and '.join(given)}{now}.",
+            "evidence": {"values": [of.names.fields(value) for value in values]},
+        }
+
+    return Cases("inconsistent_offset", np.array(victims, dtype=np.int64), example)

@@ -1,0 +1,315 @@
+"""What the replicas' high watermarks and log ends must never show.
+
+Each function takes what was recorded of one partition. A sample is one probe's answer: ``sent_ns`` and ``received_ns``
+on one monotonic clock, pinned to the leader epoch that the broker accepted. Sample A is before sample B when
+A.received_ns <= B.sent_ns. All of them assume: no unclean election, delete as the clean-up policy with nothing deleted,
+no DeleteRecords, no tiered storage, and disks that survive.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from evidence.columns import NULL, Bools, Samples, groups, number
+from evidence.facts import FOREVER_NS, SETTLE_NS, Outage
+from evidence.partition import PartitionEvidence
+from evidence.views import Change
+from judge.checks.findings import Checks
+
+STRETCH_NS = 500_000_000  # a parked fetch answers within replica.fetch.wait.max.ms = 500
+
+
+def _checks(samples: Samples, checked: Bools, violated: Bools, evidence: Callable[[int], Mapping[str, Any]]) -> Checks:
+    """Checks of samples; ``evidence`` tells of the violation in a row."""
+    rows = np.flatnonzero(checked & violated)
+    return Checks(int(checked.sum()), samples.received_ns[rows], lambda place: evidence(int(rows[place])))
+
+
+def _follows(samples: Samples) -> Bools:
+    """Which samples were asked for after the answer of the one before, in one life and epoch of one broker."""
+    # Row -1 stands for none, and is the last one for NumPy.
+    return (samples.before >= 0) & (samples.received_ns[samples.before] <= samples.sent_ns)
+
+
+def i1_bounds(evidence: PartitionEvidence) -> Checks:
+    """I1, all versions; serves C14 and C43. Within one reply 0 <= log start <= HW.
+
+    Sound because a Fetch captures HW before the log start's next move, and HW is clamped to the log start. The last
+    stable offset is read later than HW and proves nothing.
+    """
+    samples = evidence.samples
+    violated = (samples.log_start < 0) | (samples.log_start > samples.hw)
+
+    def told(row: int) -> dict[str, Any]:
+        return {
+            "broker_id": int(samples.broker[row]),
+            "log_start_offset": int(samples.log_start[row]),
+            "high_watermark": int(samples.hw[row]),
+            "t_ns": int(samples.received_ns[row]),
+        }
+
+    return _checks(samples, samples.log_start != NULL, violated, told)
+
+
+def i2_hw_below_leo(evidence: PartitionEvidence) -> Checks:
+    """I2, all versions; serves C14. HW <= LEO on one replica.
+
+    Sound where HW was read first: in one reply, or in an earlier sample of the same incarnation and epoch. In between
+    LEO only grows, or is truncated, never below the replica's own HW. On a topic that is not clean it may be: there
+    only single replies count.
+    """
+    samples = evidence.samples
+    earlier = _follows(samples) if evidence.clean else np.zeros(len(samples), dtype=np.bool_)
+    hw = np.where(samples.single_reply, samples.hw, samples.hw[samples.before])
+
+    def told(row: int) -> dict[str, Any]:
+        return {
+            "broker_id": int(samples.broker[row]),
+            "leader_epoch": number(samples.epoch, row),
+            "hw_read_first": int(hw[row]),
+            "log_end_offset": int(samples.leo[row]),
+            "t_ns": int(samples.received_ns[row]),
+        }
+
+    return _checks(samples, samples.single_reply | earlier, hw > samples.leo, told)
+
+
+def i3_leader_monotonic(evidence: PartitionEvidence) -> Checks:
+    """I3, all versions; serves C7 and C8. Within one incarnation and epoch.
+
+    Sound because a leader never truncates its own log or lowers its HW, and an epoch has one leader, named by the ISR
+    views.
+    """
+    samples = evidence.samples
+    before = samples.before
+    fell = (samples.hw < samples.hw[before]) | (samples.leo < samples.leo[before])
+
+    def told(row: int) -> dict[str, Any]:
+        earlier = int(before[row])
+        return {
+            "broker_id": int(samples.broker[row]),
+            "leader_epoch": number(samples.epoch, row),
+            "before": {
+                "high_watermark": int(samples.hw[earlier]),
+                "log_end_offset": int(samples.leo[earlier]),
+                "received_ns": int(samples.received_ns[earlier]),
+            },
+            "high_watermark": int(samples.hw[row]),
+            "log_end_offset": int(samples.leo[row]),
+            "t_ns": int(samples.received_ns[row]),
+        }
+
+    return _checks(samples, evidence.of_leaders & _follows(samples), fell, told)
+
+
+def i6_own_floor(evidence: PartitionEvidence) -> Checks:
+    """I6, all versions; serves C39 and C40. LEO of a replica >= the largest HW that it has shown, over all
+    incarnations.
+
+    Sound because everything below a HW is committed, and nobody elected cleanly lacks it. Other replicas' HWs prove
+    nothing here: a former leader's divergent end may legally be cut below them. A replica that a step moved to another
+    broker, or whose files it damaged, begins anew.
+    """
+    samples = evidence.samples
+    floor, answered_ns = np.full(len(samples), NULL), np.full(len(samples), FOREVER_NS)
+    for broker, rows in samples.rows_of_broker.items():
+        begun = [
+            new.t_ns
+            for new in evidence.facts.new_logs
+            if new.broker_id in {None, broker} and new.topic in {None, evidence.where.topic}
+        ]
+        for log in np.split(rows, np.searchsorted(samples.sent_ns[rows], np.sort(np.array(begun, dtype=np.int64)))):
+            floor[log[1:]] = np.maximum.accumulate(samples.hw[log[:-1]])
+            answered_ns[log[1:]] = np.maximum.accumulate(samples.received_ns[log[:-1]])
+
+    def told(row: int) -> dict[str, Any]:
+        return {
+            "broker_id": int(samples.broker[row]),
+            "incarnation": number(samples.incarnation, row),
+            "leader_epoch": number(samples.epoch, row),
+            "floor": int(floor[row]),
+            "log_end_offset": int(samples.leo[row]),
+            "t_ns": int(samples.received_ns[row]),
+        }
+
+    return _checks(samples, answered_ns <= samples.sent_ns, samples.leo < floor, told)
+
+
+def i8_leader_completeness(evidence: PartitionEvidence) -> Checks:
+    """I8, all versions; serves C6 and C46. Every epoch after E starts at or above every HW shown in E.
+
+    Needs no order of samples, because the probe pins E. A replica's epoch file may name a later start than the
+    election's (never an earlier one), so the smallest over the replicas is taken.
+    """
+    samples, starts = evidence.samples.with_epoch, evidence.epoch_starts
+    later = np.array(sorted(starts), dtype=np.int64)
+    start_offsets = np.array([starts[epoch] for epoch in later.tolist()], dtype=np.int64)
+    lowest = np.minimum.accumulate(start_offsets[::-1])[::-1]  # of an epoch and all later ones
+    checked, violations = 0, []
+    for (epoch,), rows in groups(samples.epoch):
+        behind = int(np.searchsorted(later, epoch, side="right"))
+        checked += later.size - behind
+        hw = samples.hw[rows]
+        if behind == later.size or lowest[behind] >= hw.max():
+            continue
+        at_top = rows[hw == hw.max()]
+        top = int(at_top[np.lexsort((samples.received_ns[at_top], samples.broker[at_top]))[-1]])
+        lost = behind + np.flatnonzero(start_offsets[behind:] < samples.hw[top])
+        violations += [(top, place) for place in lost.tolist()]
+
+    def told(at: int) -> dict[str, Any]:
+        row, place = violations[at]
+        return {
+            "broker_id": int(samples.broker[row]),
+            "leader_epoch": int(samples.epoch[row]),
+            "high_watermark": int(samples.hw[row]),
+            "later_epoch": int(later[place]),
+            "start_offset": int(start_offsets[place]),
+        }
+
+    tops = np.array([row for row, _ in violations], dtype=np.int64)
+    return Checks(checked, samples.received_ns[tops], told)
+
+
+class _Quiet(NamedTuple):
+    """A stretch in which a leader's log end stood still; ``reached_ns``: when its HW was first seen there."""
+
+    leader: int
+    isr: tuple[int, ...]
+    from_ns: int
+    to_ns: int
+    leo: int
+    hw: int
+    reached_ns: int | None
+
+
+def i10_quiescence(evidence: PartitionEvidence) -> Checks:
+    """I10, all versions; serves C4, C12, C18 and C25.
+
+    With no produce, HW = LEO on the leader, and every in-sync replica follows, within a limit.
+
+    Checked where the leader's LEO stood still. A member that has stopped fetching holds HW back until it is evicted,
+    after at most 1.5 x replica.lag.time.max.ms. So a stuck HW is a violation only if the same ISR was seen for longer
+    than that and the settling time, even if something cured it later; a shorter stretch proves nothing. Below
+    min.insync.replicas HW stands still by design from 3.7 (KIP-966). The states are the controller's own where it left
+    any: a leader that was cut off from it shows an old ISR.
+
+    Left out are stretches in which the controller or the leader was out of reach: nobody may have been evicted. A
+    member that was out of reach with all that the leader has is not evicted, and does not learn the last HW: it is not
+    compared.
+    """
+    limit_ns = evidence.facts.max_isr_lag_ns + SETTLE_NS
+    effective_min_isr = 0 if evidence.facts.lax_min_isr else evidence.facts.effective_min_isr
+    checked, violations = 0, []
+    for quiet in _quiet(evidence.samples.with_epoch, evidence.changes, effective_min_isr):
+        if _overlapping(evidence.facts.outages, quiet, {None, quiet.leader}):
+            continue
+        quiet_ns = quiet.to_ns - quiet.from_ns
+        waited_ns = (quiet.to_ns if quiet.reached_ns is None else quiet.reached_ns) - quiet.from_ns
+        members = list(_last_of_members(evidence.samples, quiet, evidence.facts.outages))
+        followed = all((one["log_end_offset"], one["high_watermark"]) == (quiet.leo, quiet.hw) for one in members)
+        converged = quiet.reached_ns is not None and waited_ns <= limit_ns and followed
+        checked += converged or quiet_ns > limit_ns
+        if not converged and quiet_ns > limit_ns:
+            told = {
+                "leader": quiet.leader,
+                "isr": list(quiet.isr),
+                "leader_hw": quiet.hw,
+                "log_end_offset": quiet.leo,
+                "members": members or None,
+                "quiet_ns": quiet_ns,
+                "waited_ns": waited_ns,
+            }
+            violations.append((quiet.to_ns, told))
+    violated_ns = np.array([t_ns for t_ns, _ in violations], dtype=np.int64)
+    return Checks(checked, violated_ns, lambda place: violations[place][1])
+
+
+def _quiet(samples: Samples, changes: Sequence[Change], effective_min_isr: int) -> Iterator[_Quiet]:
+    """The stretches in which the log end of whoever led stood still, within one state of the partition."""
+    ends = [*(change.received_ns for change in changes[1:]), FOREVER_NS]
+    for change, until_ns in zip(changes, ends, strict=False):
+        if len(change.isr) < effective_min_isr:
+            continue
+        led = samples.of_epoch(change.leader, change.leader_epoch).answered
+        begin, end = np.searchsorted(led.received_ns, [change.received_ns, until_ns])
+        own = led.take(slice(begin, end))
+        own = own.take(own.sent_ns >= change.received_ns)
+        yield from _still(own, change)
+
+
+def _still(own: Samples, change: Change) -> Iterator[_Quiet]:
+    if not len(own):
+        return
+    first = np.flatnonzero(np.concatenate([[True], own.leo[1:] != own.leo[:-1]]))
+    last = np.append(first[1:], len(own)) - 1
+    highest = np.maximum.reduceat(own.hw, first)
+    reached = np.where(own.hw == own.leo, own.received_ns, FOREVER_NS)
+    reached_ns = np.minimum.reduceat(reached, first)
+    for n in np.flatnonzero(own.received_ns[last] - own.received_ns[first] >= STRETCH_NS).tolist():
+        yield _Quiet(
+            change.leader,
+            change.isr,
+            int(own.received_ns[first[n]]),
+            int(own.received_ns[last[n]]),
+            int(own.leo[first[n]]),
+            int(highest[n]),
+            None if reached_ns[n] == FOREVER_NS else int(reached_ns[n]),
+        )
+
+
+def _overlapping(outages: Sequence[Outage], quiet: _Quiet, whose: set[int | None]) -> bool:
+    return any(
+        outage.broker_id in whose and outage.from_ns <= quiet.to_ns and outage.until_ns >= quiet.from_ns
+        for outage in outages
+    )
+
+
+def _last_of_members(samples: Samples, quiet: _Quiet, outages: Sequence[Outage]) -> Iterator[dict[str, int]]:
+    """The last sample of each follower in the ISR within a stretch in which it could be reached."""
+    for broker_id in sorted(set(quiet.isr) - {quiet.leader}):
+        if _overlapping(outages, quiet, {broker_id}):
+            continue
+        own = samples.of_broker(broker_id).answered
+        begin = np.searchsorted(own.received_ns, quiet.from_ns)
+        end = np.searchsorted(own.received_ns, quiet.to_ns, side="right")
+        within = np.flatnonzero(own.sent_ns[begin:end] >= quiet.from_ns)
+        if within.size:
+            row = int(begin + within[-1])
+            yield {
+                "broker_id": broker_id,
+                "high_watermark": int(own.hw[row]),
+                "log_end_offset": int(own.leo[row]),
+            }
+
+
+def i26_stable_offset(evidence: PartitionEvidence) -> Checks:
+    """I26, all versions, transactional producers; serves C2 and C43. Within one incarnation and epoch.
+
+    Sound because the last stable offset is the smaller of HW and the first open transaction's offset, and a leader's HW
+    never falls (I3). One reply proves nothing against HW, which is read before it. That it falls is not checked: it is
+    read in two steps, HW last, and a transaction may begin between them.
+    """
+    samples = evidence.samples
+    before = samples.before
+    violated = (samples.lso[before] > samples.hw) | (samples.lso < samples.log_start)
+
+    def told(row: int) -> dict[str, Any]:
+        earlier = int(before[row])
+        lso = number(samples.lso, earlier)
+        return {
+            "broker_id": int(samples.broker[row]),
+            "leader_epoch": number(samples.epoch, row),
+            "before": {
+                **({} if lso is None else {"last_stable_offset": lso}),
+                "received_ns": int(samples.received_ns[earlier]),
+            },
+            "last_stable_offset": int(samples.lso[row]),
+            "high_watermark": int(samples.hw[row]),
+            "t_ns": int(samples.received_ns[row]),
+        }
+
+    return _checks(samples, evidence.of_leaders & _follows(samples) & (samples.lso != NULL), violated, told)

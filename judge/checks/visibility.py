@@ -1,0 +1,132 @@
+"""Cases in which what readers were given contradicts what a leader showed: its HW, or its last stable offset."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from evidence.columns import ACKS, NULL, groups, number
+from evidence.facts import FOREVER_NS
+from evidence.partition import PartitionEvidence
+from evidence.views import first_leaders
+from judge.checks.findings import Cases
+
+STALE_NS = 2_000_000_000  # for so long nobody may have seen a new epoch whose leader serves already
+
+
+def precommitted_read(evidence: PartitionEvidence) -> Cases:
+    """A record was given out although its leader's high watermark, asked later, was still at or below it; serves C2. To
+    a ``read_committed`` consumer: although the last stable offset was.
+
+    Sound within one epoch, as a leader's HW never falls (I3), nor do the first open transactions' offsets. The record's
+    batch is of the sample's epoch, so no earlier leader served it. No later epoch was seen until ``STALE_NS`` after the
+    read, so no later one did; a leader that was cut off goes on showing its old HW.
+    """
+    polls, names, leaders = evidence.polls, evidence.names, first_leaders(evidence.views)
+    shown = evidence.samples.take(
+        evidence.samples.of_leaders((epoch, leader) for epoch, (leader, _) in leaders.items())
+    )
+    asked = np.searchsorted(shown.sent_ns, polls.received_ns)  # the first sample behind each read
+    read = np.flatnonzero(asked < len(shown))
+    asked = asked[read]
+    limit = np.where(polls.committed_only[read] & (shown.lso[asked] != NULL), shown.lso[asked], shown.hw[asked])
+    until_ns = _ends(leaders)
+    epochs = np.array(sorted(until_ns), dtype=np.int64)
+    ends = np.array([until_ns[epoch] for epoch in epochs.tolist()], dtype=np.int64)
+    early = np.flatnonzero(
+        (limit <= polls.offset[read])
+        & (polls.leader_epoch[read] == shown.epoch[asked])
+        & (polls.received_ns[read] + STALE_NS < ends[np.searchsorted(epochs, shown.epoch[asked])])
+    )
+    early = early[np.argsort(polls.offset[read[early]], kind="stable")]
+    read, asked = read[early], asked[early]
+
+    def example(place: int) -> dict[str, Any]:
+        row, by = int(read[place]), int(asked[place])
+        hw, lso, epoch = int(shown.hw[by]), number(shown.lso, by), int(shown.epoch[by])
+        return {
+            "offset": int(polls.offset[row]),
+            "explanation": (
+                f"Consumer {names.listed[polls.consumer[row]]} was given offset {polls.offset[row]} while broker "
+                f"{shown.broker[by]}, leader in epoch {epoch}, was at HW {hw}, last stable offset "
+                f"{'unknown' if lso is None else lso}."
+            ),
+            "evidence": {
+                "received_ns": int(polls.received_ns[row]),
+                "sample": {
+                    "high_watermark": hw,
+                    **({} if lso is None else {"last_stable_offset": lso}),
+                    "broker_id": int(shown.broker[by]),
+                    "leader_epoch": epoch,
+                    "until_ns": until_ns[epoch],
+                    "sent_ns": int(shown.sent_ns[by]),
+                },
+            },
+        }
+
+    return Cases("precommitted_read", polls.value[read], example)
+
+
+def _ends(leaders: dict[int, tuple[int, int]]) -> dict[int, int]:
+    """When the epoch after each was first seen."""
+    epochs = sorted(leaders)
+    return dict(zip(epochs, [*(leaders[epoch][1] for epoch in epochs[1:]), FOREVER_NS], strict=False))
+
+
+def hanging_transaction(evidence: PartitionEvidence, limit_ns: int, faults: Sequence[tuple[int, int]]) -> Cases:
+    """A leader's last stable offset stood below its high watermark for longer than any transaction may be open.
+
+    Sound because the coordinator aborts a transaction ``transaction.timeout.ms`` after its begin, whatever became of
+    its producer. It looks every ``transaction.abort.timed.out.transaction.cleanup.interval.ms``, and a fault may take
+    it away: only a stretch with no fault active (``faults``, from injection to heal) that is longer than all that
+    (``limit_ns``) counts. One value of the last stable offset is one transaction. Bugs behind KIP-890 leave such
+    transactions, at which ``read_committed`` readers stop for good.
+    """
+    samples, sends, names = evidence.samples, evidence.sends, evidence.names
+    held = np.flatnonzero(evidence.of_leaders & (samples.lso != NULL) & (samples.lso < samples.hw))
+    begun = np.flatnonzero((sends.transaction != NULL) & (sends.offset != NULL))
+    stuck: list[tuple[int, dict[str, Any]]] = []  # with the first send that stands there; -1: none of ours does
+    for (offset,), places in groups(samples.lso[held]):
+        rows = held[places]
+        from_ns, to_ns = int(samples.received_ns[rows].min()), int(samples.sent_ns[rows].max())
+        quiet_ns = longest_quiet_ns(from_ns, to_ns, faults) if to_ns - from_ns > limit_ns else 0
+        if quiet_ns > limit_ns:
+            told = {"high_watermark": int(samples.hw[rows].max()), "from_ns": from_ns, "to_ns": to_ns}
+            told |= {"quiet_ns": quiet_ns, "offset": offset}
+            stuck += [(send, told) for send in begun[sends.offset[begun] == offset].tolist() or [-1]]
+
+    def example(place: int) -> dict[str, Any]:
+        send, told = stuck[place]
+        transaction = None if send < 0 else int(sends.transaction[send])
+        who = "a transaction that nobody here began"
+        if send >= 0:
+            who = f"transaction {transaction} of {names.name(int(sends.value[send]))[0]}"
+        return {
+            "offset": told["offset"],
+            "acks": None if send < 0 else ACKS[sends.acks[send]],
+            "explanation": (
+                f"The last stable offset stayed at {told['offset']} for {told['quiet_ns'] / 1e9:.1f} s with no fault "
+                f"active, below the high watermark {told['high_watermark']}: {who} never ended."
+            ),
+            "evidence": {
+                "transaction": transaction,
+                **{name: told[name] for name in ("high_watermark", "from_ns", "to_ns", "quiet_ns")},
+            },
+        }
+
+    values = [-1 if send < 0 else int(sends.value[send]) for send, _ in stuck]
+    return Cases("hanging_transaction", np.array(values, dtype=np.int64), example)
+
+
+def longest_quiet_ns(from_ns: int, to_ns: int, faults: Sequence[tuple[int, int]]) -> int:
+    """The longest part of a span of time in which no fault was active."""
+    longest, since_ns = 0, from_ns
+    for begin_ns, end_ns in sorted(faults):
+        if end_ns <= since_ns:
+            continue
+        if begin_ns >= to_ns:
+            break
+        longest, since_ns = max(longest, begin_ns - since_ns), end_ns
+    return max(longest, to_ns - since_ns)

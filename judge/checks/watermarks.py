@@ -1,0 +1,352 @@
+"""Replicas' samples against the controller's own history: what leader and followers may show of HW and LEO.
+
+Every check takes what was recorded of one partition: its good samples and its ``Facts``. Sample A is before sample B
+when A.received_ns <= B.sent_ns. A state of the history is trusted from ``SLACK_NS`` after its beginning to ``SLACK_NS``
+before its end: it is dated by the controller's wall clock, in milliseconds. Most of them assume a clean topic (no
+unclean election, disks that survive): see ``judge.checks.invariants``. A sample without an epoch is no use here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cache
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from evidence.columns import NULL, Bools, Ints, Samples, groups
+from evidence.facts import SETTLE_NS, SLACK_NS, UNFENCED_NS, Facts, Stretch, at_most_all
+from evidence.partition import PartitionEvidence
+from judge.checks.findings import Check, Checks, checks_of
+
+
+def tops(values: Ints) -> Ints:
+    """Up to each place, where the largest value so far came first."""
+    highest = np.maximum.accumulate(values)
+    place = np.arange(values.size)
+    place[1:][highest[1:] == highest[:-1]] = 0
+    return np.maximum.accumulate(place)
+
+
+def i4_follower_falls_once(evidence: PartitionEvidence) -> Checks:
+    """I4, all versions, clean topics; serves C11 and C46. Within one epoch and life.
+
+    Sound because a follower sets its HW to the leader's, which never falls within an epoch (I3). Only the first answer
+    of the epoch's leader may lie below what the follower knew, as a new leader's HW may lag. No clean cut of the log
+    goes below the HW (I6).
+    """
+    samples = evidence.samples.with_epoch
+    return checks_of(_falls(samples))
+
+
+def _falls(samples: Samples) -> Iterator[Check]:
+    for (broker_id, incarnation, leader_epoch), rows in groups(samples.broker, samples.incarnation, samples.epoch):
+        own = samples.take(rows[_one_after_another(samples.sent_ns[rows], samples.received_ns[rows])])
+        if len(own) < 2:
+            continue
+        fallen = np.flatnonzero(own.hw[1:] < own.hw[:-1]) + 1
+        violated = fallen.size > 1
+        evidence = {
+            "broker_id": broker_id,
+            "incarnation": None if incarnation == NULL else incarnation,
+            "leader_epoch": leader_epoch,
+            "fell_to": own.hw[fallen].tolist(),
+            "at_ns": own.received_ns[fallen].tolist(),
+        }
+        yield Check(int(own.received_ns[fallen[1]]) if violated else None, violated, evidence)
+
+
+def _one_after_another(sent_ns: Ints, received_ns: Ints) -> Ints:
+    """The rows that are left when each sample that was asked for before the answer of the one kept before it goes."""
+    if bool(np.all(received_ns[:-1] <= sent_ns[1:])):
+        return np.arange(sent_ns.size)
+    kept, answered_ns = [], NULL
+    for row, (asked_ns, next_ns) in enumerate(zip(sent_ns.tolist(), received_ns.tolist(), strict=True)):
+        if answered_ns <= asked_ns:
+            kept.append(row)
+            answered_ns = next_ns
+    return np.array(kept, dtype=np.int64)
+
+
+def i7_isr_covers_hw(evidence: PartitionEvidence) -> Checks:
+    """I7, all versions, clean topics; serves C1, C4, C6 and C10.
+
+    For every HW that a leader showed before, a replica that was asked while the controller's history has it in the ISR
+    has LEO >= HW. Sound across epochs: HW waits for every member, and joining the ISR takes LEO >= HW.
+    """
+    samples, facts = evidence.samples.with_epoch, evidence.facts
+    shown = samples.take(samples.of_leaders(facts.leaders.items())).answered
+    state, held = _states_at(samples.sent_ns, facts.stretches)
+    answered = np.searchsorted(shown.received_ns, samples.sent_ns, side="right") - 1
+    asked = np.flatnonzero(held & (answered >= 0))
+    top = tops(shown.hw)[answered[asked]]
+    member = _members(samples.broker[asked], state[asked], facts.stretches) & (
+        shown.broker[top] != samples.broker[asked]
+    )
+    asked, top = asked[member], top[member]
+    violated = np.flatnonzero(samples.leo[asked] < shown.hw[top])
+
+    def told(place: int) -> dict[str, Any]:
+        row, by = int(asked[violated[place]]), int(top[violated[place]])
+        of = facts.stretches[int(state[row])].state
+        return {
+            "broker_id": int(samples.broker[row]),
+            "log_end_offset": int(samples.leo[row]),
+            "isr": sorted(of.isr),
+            "partition_epoch": of.partition_epoch,
+            "leader": int(shown.broker[by]),
+            "leader_epoch": int(shown.epoch[by]),
+            "leader_hw": int(shown.hw[by]),
+            "leader_hw_ns": int(shown.received_ns[by]),
+            "leo_ns": int(samples.received_ns[row]),
+        }
+
+    return Checks(asked.size, samples.received_ns[asked[violated]], told)
+
+
+def _states_at(t_ns: Ints, stretches: Sequence[Stretch]) -> tuple[Ints, Bools]:
+    """The place of the last state that had begun at each time (-1: none), and whether it certainly held."""
+    begins = np.array([stretch.from_ns for stretch in stretches], dtype=np.int64)
+    ends = np.array([*(stretch.until_ns for stretch in stretches), NULL], dtype=np.int64)
+    state = np.searchsorted(begins, t_ns, side="right") - 1
+    return state, (state >= 0) & (t_ns <= ends[state])
+
+
+def _members(brokers: Ints, states: Ints, stretches: Sequence[Stretch]) -> Bools:
+    """Whether each broker is in the ISR of the state at its place."""
+    found = np.zeros(brokers.size, dtype=np.bool_)
+    for broker in np.unique(brokers).tolist():
+        within = np.array([broker in stretch.state.isr for stretch in stretches], dtype=np.bool_)
+        own = brokers == broker
+        found[own] = within[states[own]]
+    return found
+
+
+def i9_follower_below_leader(evidence: PartitionEvidence) -> Checks:
+    """I9, all versions, clean topics; serves C11, C21 and C47.
+
+    A follower's HW in epoch E above E's start came from E's leader, as every HW of an earlier epoch lies at or below
+    that start (I8). So a later sample of the leader in E shows at least as much.
+    """
+    samples, facts = evidence.samples.with_epoch, evidence.facts
+    leads = samples.of_leaders(facts.leaders.items())
+    checked, violated, tops_of = 0, [], []
+    for (epoch,), rows in groups(samples.epoch):
+        start = facts.starts.get(epoch)
+        if epoch not in facts.leaders or start is None:
+            continue
+        asked = rows[leads[rows]]
+        shown = rows[~leads[rows] & (samples.hw[rows] > start)]
+        shown = shown[np.argsort(samples.received_ns[shown], kind="stable")]
+        answered = np.searchsorted(samples.received_ns[shown], samples.sent_ns[asked], side="right") - 1
+        asked, answered = asked[answered >= 0], answered[answered >= 0]
+        top = shown[tops(samples.hw[shown])[answered]]
+        ahead = samples.hw[top] > samples.hw[asked]
+        checked += asked.size
+        violated.append(asked[ahead])
+        tops_of.append(top[ahead])
+    of_leader = np.concatenate([*violated, np.empty(0, dtype=np.int64)])
+    of_follower = np.concatenate([*tops_of, np.empty(0, dtype=np.int64)])
+
+    def told(place: int) -> dict[str, Any]:
+        row, top = int(of_leader[place]), int(of_follower[place])
+        epoch = int(samples.epoch[row])
+        return {
+            "leader": int(samples.broker[row]),
+            "leader_epoch": epoch,
+            "leader_hw": int(samples.hw[row]),
+            "follower": int(samples.broker[top]),
+            "follower_hw": int(samples.hw[top]),
+            "follower_hw_ns": int(samples.received_ns[top]),
+            "leader_hw_ns": int(samples.received_ns[row]),
+            "epoch_start": facts.starts[epoch],
+        }
+
+    return Checks(checked, samples.received_ns[of_leader], told)
+
+
+def i11_frozen_below_min_isr(evidence: PartitionEvidence) -> Checks:
+    """I11, from 3.7.0 (KAFKA-15583, KIP-966), min.insync.replicas > 1; serves C4, C18 and C48.
+
+    While the ISR is smaller than min(min.insync.replicas, replicas), the leader's HW stands still. Checked on each
+    state of the controller's history, but for its first two seconds, in which a follower that is fenced and lives may
+    still move it. Up to 3.6 HW goes on: a ``behaviour_change``.
+    """
+    return checks_of(_below_min_isr(evidence) if evidence.facts.strict_min_isr else [])
+
+
+def hw_below_min_isr(evidence: PartitionEvidence) -> Checks:
+    """Up to Kafka 3.6, by design: HW moves while the ISR is below min.insync.replicas (from 3.7 I11 forbids it)."""
+    return checks_of(_below_min_isr(evidence) if evidence.facts.lax_min_isr else [])
+
+
+def _below_min_isr(evidence: PartitionEvidence) -> Iterator[Check]:
+    samples, facts = evidence.samples.with_epoch, evidence.facts
+    for state, since_ns, until_ns in facts.stretches:
+        effective_min_isr = at_most_all(facts.smallest_isr, state)
+        if len(state.isr) >= effective_min_isr or state.leader < 0:
+            continue
+        shown = _within(samples.of_epoch(state.leader, state.leader_epoch), since_ns - SLACK_NS + UNFENCED_NS, until_ns)
+        if len(shown) > 1:
+            low, high = int(np.argmin(shown.hw)), int(np.argmax(shown.hw))
+            moved = bool(shown.hw[high] > shown.hw[low])
+            yield Check(
+                int(shown.received_ns[high]),
+                moved,
+                {
+                    "leader": state.leader,
+                    "leader_epoch": state.leader_epoch,
+                    "isr": sorted(state.isr),
+                    "effective_min_isr": effective_min_isr,
+                    "from_hw": int(shown.hw[low]),
+                    "to_hw": int(shown.hw[high]),
+                    "samples": len(shown),
+                },
+            )
+
+
+def _within(samples: Samples, from_ns: int, until_ns: int) -> Samples:
+    """The samples that were asked for and answered within a time."""
+    begin = np.searchsorted(samples.sent_ns, from_ns)
+    end = np.searchsorted(samples.sent_ns, until_ns, side="right")  # an answer comes after its question
+    asked = samples.take(slice(begin, end))
+    return asked.take(asked.received_ns <= until_ns)
+
+
+def i22_hw_reaches_epoch_start(evidence: PartitionEvidence) -> Checks:
+    """I22, all versions, clean topics, timed; serves C12.
+
+    Once every member of the ISR has fetched, HW >= the offset where the epoch began. A member that has stopped fetching
+    holds it back until it is evicted: a lower HW is a violation only where one state of the history lasted longer than
+    that eviction and the settling time, with leader and controllers in reach; from 3.7 only with an ISR of at least
+    min.insync.replicas.
+    """
+    return checks_of(_epoch_starts(evidence))
+
+
+def _epoch_starts(evidence: PartitionEvidence) -> Iterator[Check]:
+    samples, facts = evidence.samples.with_epoch, evidence.facts
+    first = min(facts.leaders, default=0)
+    of_epoch: dict[int, list[Stretch]] = {}
+    for stretch in facts.stretches:
+        of_epoch.setdefault(stretch.state.leader_epoch, []).append(stretch)
+    for epoch, leader in facts.leaders.items():
+        start, shown = facts.starts.get(epoch), samples.of_epoch(leader, epoch)
+        if start is None or epoch == first or not len(shown):
+            continue
+        highest = int(shown.hw.max())
+        late_ns = None if highest >= start else _late(shown, of_epoch.get(epoch, []), facts)
+        if highest >= start or late_ns is not None:
+            told = {"leader": leader, "leader_epoch": epoch, "epoch_start": start, "high_watermark": highest}
+            yield Check(late_ns, highest < start, told)
+
+
+def _late(shown: Samples, stretches: Sequence[Stretch], facts: Facts) -> int | None:
+    """When the first sample was answered that was taken when the high watermark had had time enough."""
+    needed = 0 if facts.lax_min_isr else facts.effective_min_isr
+    for state, since_ns, until_ns in stretches:
+        if len(state.isr) < at_most_all(needed, state):
+            continue
+        after_ns = since_ns + facts.max_isr_lag_ns + SETTLE_NS + 1
+        before_ns = min(until_ns, facts.disturbed_from(state.leader, since_ns)) - 1
+        late = _within(shown, after_ns, before_ns)
+        if len(late):
+            return int(late.received_ns[0])
+    return None
+
+
+def i23_evicted_in_time(evidence: PartitionEvidence) -> Checks:
+    """I23, all versions, timed; serves C16, C17 and C38. With traffic, within 1.5 x replica.lag.time.max.ms (or the
+    follower's session, if that ends sooner), plus a settling time.
+
+    Violated only where the leader stayed the same, answered, and took three different log ends within the first second:
+    a stopped follower whose LEO equals the leader's is never evicted by lag. Nor is one while no controller acts, or
+    none is in the leader's reach.
+    """
+    return checks_of(_evictions(evidence))
+
+
+def _evictions(evidence: PartitionEvidence) -> Iterator[Check]:
+    samples, facts = evidence.samples.with_epoch, evidence.facts
+    limit_ns = facts.max_isr_lag_ns + SETTLE_NS
+    decided_ns = np.array([state.t_ns for state in facts.dated], dtype=np.int64)
+    leaders = np.array([state.leader for state in facts.dated], dtype=np.int64)
+
+    @cache
+    def member(broker_id: int) -> Bools:
+        return np.array([broker_id in state.isr for state in facts.dated], dtype=np.bool_)
+
+    for fault in facts.faults:
+        begun = np.flatnonzero(decided_ns <= fault.asked_ns)
+        before = facts.dated[begun[-1]] if begun.size else None
+        if before is None or fault.broker_id not in before.isr or fault.broker_id == before.leader:
+            continue
+        later = decided_ns > fault.asked_ns
+        left = np.flatnonzero(later & ~member(fault.broker_id))
+        taken_ns = int(decided_ns[left[0]]) - fault.from_ns if left.size else None
+        in_time = taken_ns is not None and taken_ns <= limit_ns
+        until_ns = fault.from_ns + limit_ns
+        same = bool(np.all(leaders[later & (decided_ns <= until_ns)] == before.leader))
+        if in_time or (
+            same
+            and fault.until_ns >= until_ns
+            and not facts.disturbed(before.leader, fault.asked_ns, until_ns)
+            and _had_to_go(samples.of_epoch(before.leader, before.leader_epoch), fault.from_ns, until_ns)
+        ):
+            yield Check(
+                fault.from_ns,
+                not in_time,
+                {
+                    "broker_id": fault.broker_id,
+                    "isr": sorted(before.isr),
+                    "stopped_ns": fault.from_ns,
+                    "taken_ms": None if taken_ns is None else taken_ns // 1_000_000,
+                    "limit_ms": limit_ns // 1_000_000,
+                },
+            )
+
+
+def _had_to_go(of_leader: Samples, from_ns: int, until_ns: int) -> bool:
+    """Whether a leader answered to the end, and took three different log ends within the first second."""
+    led = _within(of_leader, from_ns, until_ns)
+    early = np.unique(led.leo[led.sent_ns <= from_ns + 1_000_000_000])
+    return early.size >= 3 and int(led.received_ns[-1]) >= until_ns - 1_000_000_000
+
+
+def i24_caught_up_at_join(evidence: PartitionEvidence) -> Checks:
+    """I24, all versions (KAFKA-7128), clean topics; serves C15, C24 and C38.
+
+    Its LEO >= the leader's HW of the moment, and >= the start of the leader's epoch. Seen in the replica's first sample
+    after the join, within the same state: it does not truncate while it is a member.
+    """
+    return checks_of(_joins(evidence))
+
+
+def _joins(evidence: PartitionEvidence) -> Iterator[Check]:
+    samples, facts = evidence.samples.with_epoch, evidence.facts
+    for (before, _, _), (after, since_ns, until_ns) in pairwise(facts.stretches):
+        joined = set(after.isr) - set(before.isr)
+        if after.leader < 0 or before.leader != after.leader:
+            continue
+        floor = facts.starts.get(after.leader_epoch, 0)
+        if joined:
+            shown = samples.of_epoch(after.leader, after.leader_epoch).answered
+            earlier = int(np.searchsorted(shown.received_ns, after.t_ns or 0, side="right"))
+            floor = max(floor, int(shown.highest[earlier - 1])) if earlier else floor
+        for broker_id in sorted(joined):
+            own = samples.of_broker(broker_id)
+            row = int(np.searchsorted(own.sent_ns, since_ns))
+            if row < len(own) and own.received_ns[row] <= until_ns:
+                yield Check(
+                    int(own.received_ns[row]),
+                    bool(own.leo[row] < floor),
+                    {
+                        "broker_id": broker_id,
+                        "log_end_offset": int(own.leo[row]),
+                        "floor": floor,
+                        "leader": after.leader,
+                        "leader_epoch": after.leader_epoch,
+                        "partition_epoch": after.partition_epoch,
+                    },
+                )

@@ -1,0 +1,276 @@
+"""What a run measured, as the rows that comparisons, nightly runs and plans read (docs/metrics.md).
+
+Everything comes from tables that were recorded or judged already; nothing here needs Spark.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+from history.events import Event
+from history.manifest import Manifest
+from history.metrics import METRICS
+from history.tables import PHASE_START
+from judge.checks.delivery import gone
+
+Row = Mapping[str, Any]
+
+MIN_ACHIEVED = 0.995  # below it an open loop did not offer what it said, and its latencies are of another load
+NEVER = "so many of the sends were never acknowledged that there is no such percentile"
+MIN_SAMPLES = {"latency_p50_ms": 100, "latency_p99_ms": 1_000, "latency_p999_ms": 10_000}
+MAX_STEAL = 0.05
+MAX_OTHER_CPU = 0.25
+MAX_IO_PRESSURE = 0.20
+_MB = 1e6
+_GB = 1e9
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What the metrics are made of: rows of the judged tables, of ``usage``, and the run's events."""
+
+    manifest: Manifest
+    events: Sequence[Event]
+    latency: Sequence[Row]
+    recovery: Sequence[Row]
+    delivery: Mapping[str, int]
+    usage: Sequence[Row] = field(default_factory=list)
+
+
+def metrics(run: Measured) -> list[dict[str, Any]]:
+    """Rows of ``history.tables.METRICS``."""
+    found = [
+        *_load(run),
+        *_sustainable(run),
+        *_times(run.recovery),
+        *_downtimes(run.events),
+        *_records(run.delivery),
+        *_used(run),
+    ]
+    return _distrusted(found, _pressure(found))
+
+
+def _row(metric: str, value: float | None, phase: str = "", **more: Any) -> dict[str, Any]:
+    usual = {"samples": None, "censored": False, "trusted": True, "note": None}
+    return {"metric": metric, "phase": phase, "value": value, **usual, **more}
+
+
+# --- load and latency ----------------------------------------------------------------------------
+
+
+def _load(run: Measured) -> Iterator[dict[str, Any]]:
+    for row in run.latency:
+        phase, seconds = row["phase"], row["seconds"]
+        yield _row("offered_per_s", row["due"] / seconds, phase, samples=row["due"])
+        yield _row("acked_per_s", row["arrived"] / seconds, phase, samples=row["arrived"])
+        yield _row("achieved_ratio", _achieved(row), phase, samples=row["owed"])
+        for name, column in (("p50", "p50_ms"), ("p99", "p99_ms"), ("p999", "p999_ms")):
+            metric = f"latency_{name}_ms"
+            why = _no_latency(metric, row) or (NEVER if row[column] is None else None)
+            yield _row(metric, row[column], phase, samples=row["acked"], trusted=why is None, note=why)
+
+
+def _achieved(row: Row) -> float:
+    """The share of the sends owed in a phase that were acknowledged within it; all of none."""
+    return float(row["kept"] / row["owed"]) if row["owed"] else 1.0
+
+
+def _no_latency(metric: str, row: Row) -> str | None:
+    if (achieved := _achieved(row)) < MIN_ACHIEVED:
+        return f"{achieved:.1%} of the offered load was acknowledged in time; {MIN_ACHIEVED:.1%} is needed"
+    if row["acked"] < MIN_SAMPLES[metric]:
+        return f"{row['acked']} samples; {MIN_SAMPLES[metric]} are needed"
+    return None
+
+
+def _sustainable(run: Measured) -> Iterator[dict[str, Any]]:
+    """The largest offered rate whose p99 stays within the scenario's limit, over its phases of rising rates.
+
+    Between the last rate that kept the limit and the first that did not, log p99 is taken as linear in the rate.
+    """
+    load = run.manifest.scenario.get("load") or {}
+    limit_s = load.get("p99_limit")
+    stepped = {event.phase for event in run.events if event.kind == "rate_set"}
+    steps = [row for row in run.latency if row["phase"] in stepped and row["due"]]
+    if limit_s is None or not steps:
+        return
+    never = math.inf  # to wait for what was never acknowledged
+    points = sorted((row["due"] / row["seconds"], row["p99_ms"] or never) for row in steps)
+    rate, censored, note = crossing(points, 1000 * limit_s)
+    name, samples = "sustainable_rate_per_s", sum(row["due"] for row in steps)
+    yield _row(name, rate, samples=samples, censored=censored, trusted=rate is not None and not censored, note=note)
+
+
+def crossing(points: Sequence[tuple[float, float]], limit_ms: float) -> tuple[float | None, bool, str | None]:
+    """(rate at which p99 reaches the limit, whether it is at least that, why there is none) of (rate, p99) points."""
+    if points[0][1] > limit_ms:
+        return None, False, f"p99 is above {limit_ms:g} ms at the lowest rate already"
+    for (low, low_ms), (high, high_ms) in pairwise(points):
+        if high_ms > limit_ms:
+            share = math.log(limit_ms / low_ms) / math.log(high_ms / low_ms)
+            return low + share * (high - low), False, None
+    return points[-1][0], True, f"p99 stayed within {limit_ms:g} ms at the highest rate that was offered"
+
+
+# --- recovery and records ------------------------------------------------------------------------
+
+
+def _times(recovery: Iterable[Row]) -> Iterator[dict[str, Any]]:
+    """The longest of each phase: a cluster has recovered when its last partition has.
+
+    One of which nobody can tell leaves the phase without a value; one that is an upper bound is no basis for a
+    comparison.
+    """
+    by_phase: dict[tuple[str, str], list[Row]] = {}
+    for row in recovery:
+        if f"{row['metric']}_s" in METRICS:
+            by_phase.setdefault((f"{row['metric']}_s", row["phase"]), []).append(row)
+    for (metric, phase), rows in by_phase.items():
+        known = [row["value_ms"] / 1000 for row in rows if row["value_ms"] is not None]
+        value = max(known) if len(known) == len(rows) else None
+        bounds = [row["note"] for row in rows if row["source"] == "metadata"]
+        about = {"trusted": not bounds, "note": next(iter(bounds), None)}
+        yield _row(metric, value, phase, samples=len(rows), censored=any(row["censored"] for row in rows), **about)
+
+
+def _downtimes(events: Iterable[Event]) -> Iterator[dict[str, Any]]:
+    """Per phase, how long the broker was away that was away for longest; one that the phase did not start is none."""
+    ordered: dict[tuple[str, str, str], int] = {}
+    longest: dict[str, float] = {}
+    for event in events:
+        key = event.phase, event.step, event.target
+        if event.kind == "inject" and event.step in {"kill", "stop"}:
+            ordered[key] = event.t_ns
+        elif event.kind == "heal" and key in ordered:
+            longest[event.phase] = max(longest.get(event.phase, 0.0), (event.t_ns - ordered.pop(key)) / 1e9)
+    for phase, seconds in longest.items():
+        yield _row("down_s", seconds, phase)
+
+
+def _records(delivery: Mapping[str, int]) -> Iterator[dict[str, Any]]:
+    if acked := delivery.get("acked"):
+        yield _row("loss_ratio", gone(delivery) / acked, samples=acked)
+        yield _row("duplication_ratio", delivery["duplicate_copies"] / acked, samples=acked)
+
+
+# --- what it cost --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Stretch:
+    """The time between two boundaries, with how much each cumulative counter grew: (source, name) → growth."""
+
+    phase: str
+    seconds: float
+    grown: Mapping[tuple[str, str], float]
+
+    def of(self, name: str, sources: Iterable[str]) -> float | None:
+        """The growth of a counter over all of these sources; nothing when one of them is missing."""
+        found = [self.grown.get((source, name)) for source in sources]
+        known = [value for value in found if value is not None]
+        return math.fsum(known) if known and len(known) == len(found) else None
+
+
+def _used(run: Measured) -> Iterator[dict[str, Any]]:
+    brokers = [node.name for node in run.manifest.brokers]
+    record_bytes = {producer.record_bytes for producer in run.manifest.producers if producer.rate_per_s}
+    bytes_of = {row["phase"]: row["arrived"] * max(record_bytes, default=0) for row in run.latency}
+    phases = {event.phase for event in run.events if event.kind == "phase_started"}
+    for stretch in (found for found in _stretches(run.usage) if found.phase in phases):
+        yield from _rates(stretch, brokers)
+        yield from _requests(stretch, brokers)
+        yield from _of_host(stretch)
+        cpu_ns, written = stretch.of("cpu_ns", brokers), bytes_of.get(stretch.phase, 0)
+        if cpu_ns is not None and written:
+            yield _row("broker_cpu_s_per_gb", cpu_ns / 1e9 / (written / _GB), stretch.phase)
+    peaks = [row["value"] for row in run.usage if row["name"] == "memory_peak_bytes" and row["source"] in brokers]
+    if peaks:
+        yield _row("broker_memory_peak_mb", max(peaks) / _MB, samples=len(peaks))
+
+
+def _stretches(usage: Sequence[Row]) -> Iterator[_Stretch]:
+    """One for each pair of neighbouring boundaries, named after the later one; a restarted counter has no growth."""
+    labels: dict[str, int] = {}
+    for row in usage:
+        labels.setdefault(row["label"], row["t_ns"])
+    values = {(row["label"], row["source"], row["name"]): row["value"] for row in usage}
+    in_order = sorted(labels, key=lambda label: labels[label])
+    for before, after in pairwise(in_order):
+        keys = [(source, name) for label, source, name in values if label == after and (before, source, name) in values]
+        grown = {key: values[after, *key] - values[before, *key] for key in keys}
+        if after.endswith(PHASE_START):
+            continue  # between phases
+        seconds = (labels[after] - labels[before]) / 1e9
+        yield _Stretch(after, seconds, {key: value for key, value in grown.items() if value >= 0})
+
+
+def _rates(stretch: _Stretch, brokers: Sequence[str]) -> Iterator[dict[str, Any]]:
+    for counter in ("network_in", "network_out", "disk_read", "disk_write"):
+        grown = stretch.of(f"{counter}_bytes", brokers)
+        if grown is not None:
+            yield _row(f"{counter}_mb_per_s", grown / _MB / stretch.seconds, stretch.phase)
+    if (gc_ms := stretch.of("gc_ms", brokers)) is not None:
+        yield _row("gc_ms", gc_ms, stretch.phase)
+
+
+_REQUESTS = {"produce": "Produce", "fetch_follower": "FetchFollower"}
+_PARTS = {"": "total", "_queue": "request_queue", "_local": "local", "_remote": "remote", "_send": "response_send"}
+
+
+def _requests(stretch: _Stretch, brokers: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """Mean times of the requests that ended within the stretch, over all brokers."""
+    for ours, theirs in _REQUESTS.items():
+        count = stretch.of(f"request_count{{{theirs}}}", brokers)
+        for part, name in _PARTS.items():
+            total_ms = stretch.of(f"request_{name}_ms{{{theirs}}}", brokers)
+            if count and total_ms is not None:
+                yield _row(f"request_{ours}{part}_ms", total_ms / count, stretch.phase, samples=int(count))
+
+
+def _of_host(stretch: _Stretch) -> Iterator[dict[str, Any]]:
+    for name, metric in (("psi_cpu_some_us", "host_pressure_cpu_ratio"), ("psi_io_some_us", "host_pressure_io_ratio")):
+        waited = stretch.of(name, ["host"])
+        if waited is not None:
+            yield _row(metric, waited / 1e6 / stretch.seconds, stretch.phase)
+    steal, busy, idle = (stretch.of(name, ["host"]) for name in ("steal_ns", "busy_ns", "idle_ns"))
+    if steal is None or busy is None or idle is None or not (capacity := steal + busy + idle):
+        return
+    yield _row("host_steal_ratio", steal / capacity, stretch.phase)
+    own = [value for (source, name), value in stretch.grown.items() if name == "cpu_ns" and source != "host"]
+    if own:
+        yield _row("host_other_cpu_ratio", max(busy - math.fsum(own), 0.0) / capacity, stretch.phase)
+
+
+# --- what must not be compared -------------------------------------------------------------------
+
+
+def _pressure(found: Iterable[Row]) -> dict[str, str]:
+    """Phase → why the host disturbed it.
+
+    CPU pressure is shown and is no gate, because brokers under a quota cause it themselves; what is, is the CPU time
+    that was neither idle nor any node's of this run.
+    """
+    limits = {
+        "host_steal_ratio": MAX_STEAL,
+        "host_other_cpu_ratio": MAX_OTHER_CPU,
+        "host_pressure_io_ratio": MAX_IO_PRESSURE,
+    }
+    return {
+        row["phase"]: f"{row['metric']} was {row['value']:.0%}, above {limits[row['metric']]:.0%}"
+        for row in found
+        if row["metric"] in limits and row["value"] > limits[row["metric"]]
+    }
+
+
+def _distrusted(found: list[dict[str, Any]], pressed: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Takes the trust from what was measured while the host was under pressure; records are records all the same."""
+    anywhere = next(iter(pressed.values()), None)
+    for row in found:
+        why = pressed.get(row["phase"]) if row["phase"] else anywhere
+        if why and not row["metric"].startswith(("loss", "duplication", "host")):
+            row["trusted"], row["note"] = False, why
+    return found

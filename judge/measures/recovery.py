@@ -1,0 +1,192 @@
+"""The impact duration of each fault: detection, election, ISR, writes, high watermark.
+
+Times count from the order to inject (``catch_up``: from the order to heal) on the host's monotonic clock, until the
+controller decided, as its own history says. ``rebalanced``: from the order to heal until the ISR is full and the
+preferred leader, who led before, leads again. What did not come before the fault or its phase ended is censored: at
+least that long. An ISR that never lost a target has nothing to make full.
+
+Where the controller's history is missing or has no good times, leaders' own metadata gives upper bounds
+(``evidence.views.isr_changes``), and what it did not show has no value: it may have come and gone between two
+views.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from evidence.columns import NULL, OK, Ints, Samples, Sends
+from evidence.facts import Span
+from history.events import Event
+from history.manifest import Manifest
+from history.partition import TopicPartition
+from history.tables import CONTROLLER
+from history.traits import Trait
+
+_NO_HISTORY = "the controller's history is missing or has no good times, and leaders' metadata is all there is"
+
+
+Change = Mapping[str, Any]  # a ``evidence.views.Change`` as a row, with its topic and partition
+
+
+def phases(events: Iterable[Event]) -> list[Span]:
+    """The run's phases in order; one that never ended lasts to the last event."""
+    known = list(events)
+    ended = {event.phase: event.t_ns for event in known if event.kind == "phase_ended"}
+    return [
+        Span(event.phase, event.t_ns, ended.get(event.phase, known[-1].t_ns))
+        for event in known
+        if event.kind == "phase_started"
+    ]
+
+
+def load_spans(events: Iterable[Event]) -> list[Span]:
+    """The phases, each from the last load that it offers itself, if any.
+
+    A load that is offered while a fault is active is a step of the degraded cluster: it ends as the heal is ordered.
+    """
+    known = list(events)
+    return [_load_span(span, [event for event in known if event.phase == span.phase]) for span in phases(known)]
+
+
+def _load_span(span: Span, events: list[Event]) -> Span:
+    offered = next((event for event in reversed(events) if event.kind == "rate_set"), None)
+    if offered is None:
+        return span
+    from_ns = int(offered.detail.get("from_ns", offered.t_ns))
+    faults = [event for event in events if event.kind == "injected" and event.t_ns < from_ns]
+    heals = (_first_after(fault, "heal", events) for fault in faults)
+    ends = [heal_ns for heal_ns in heals if heal_ns is not None and heal_ns > from_ns]
+    return Span(span.phase, from_ns, min([span.to_ns, *ends]))
+
+
+def fault_times(manifest: Manifest, events: list[Event], states: Iterable[Change]) -> Iterator[dict[str, Any]]:
+    """Rows of the recovery table for each fault and partition; ``states`` are every partition's changes in order."""
+    seen: dict[TopicPartition, list[Change]] = {}
+    for row in states:
+        seen.setdefault(TopicPartition.of(row), []).append(row)
+    spans = phases(events)
+    for fault in (e for e in events if e.kind == "injected" and manifest.has(e.step, Trait.RECOVERY_EXPECTED)):
+        for partition, of_partition in seen.items():
+            yield from _of_fault(fault, events, spans, manifest, (*partition, of_partition))
+
+
+def _of_fault(
+    fault: Event, events: list[Event], spans: list[Span], manifest: Manifest, where: tuple[str, int, list[Change]]
+) -> Iterator[dict[str, Any]]:
+    """The times of one fault on one partition; a fault that is over can cause no more: there its times are censored."""
+    topic, partition, seen = where
+    decided = all(row["observer"] == CONTROLLER for row in seen)
+    phase_ends = next((span.to_ns for span in spans if span.phase == fault.phase), events[-1].t_ns)
+    from_ns = max((e.t_ns for e in events if e.kind == "inject" and _same(e, fault)), default=fault.t_ns)
+    over_ns = _first_after(fault, "healed", events) or phase_ends
+    targets = {n.node_id for n in manifest.brokers if n.name in fault.target.replace(",", " ").split()}
+    before = [row for row in seen if row["received_ns"] <= from_ns]
+    assigned = set(manifest.topics[topic].assignment[partition]) if topic in manifest.topics else set()
+    if not before or not targets & assigned:
+        return
+
+    def measure(metric: str, start_ns: int, found: Iterable[Change], limit_ns: int) -> dict[str, Any]:
+        first_ns = next((row["received_ns"] for row in found), None)
+        what = "the fault" if limit_ns == over_ns != phase_ends else "the phase"
+        end_ns = max(limit_ns, start_ns) if first_ns is None else first_ns
+        value_ms = (end_ns - start_ns) / 1e6
+        if decided:
+            note = None if first_ns is not None else f"not seen before {what} ended"
+        elif first_ns is not None:
+            note = f"at most: {_NO_HISTORY}"
+        else:
+            value_ms, note = None, f"not seen before {what} ended: {_NO_HISTORY}"
+        return {
+            "phase": fault.phase,
+            "fault": f"{fault.step} {fault.target}",
+            "topic": topic,
+            "partition": partition,
+            "metric": metric,
+            "from_ns": start_ns,
+            "value_ms": value_ms,
+            "censored": decided and first_ns is None,
+            "source": "controller" if decided else "metadata",
+            "note": note,
+        }
+
+    last, after = before[-1], [row for row in seen if row["received_ns"] > from_ns]
+    during = [row for row in after if row["received_ns"] <= over_ns]
+    if last["leader"] in targets and manifest.has(fault.step, Trait.UNREACHABLE):
+        yield measure("detect", from_ns, (r for r in during if r["leader"] != last["leader"]), over_ns)
+        elected = (r for r in during if r["leader"] >= 0 and r["leader_epoch"] > last["leader_epoch"])
+        yield measure("elect", from_ns, elected, over_ns)
+    if targets & set(last["isr"]):
+        yield measure("isr_shrink", from_ns, (r for r in during if not targets <= set(r["isr"])), over_ns)
+    shrunk_ns = next((row["received_ns"] for row in [last, *during] if not targets <= set(row["isr"])), None)
+    if shrunk_ns is not None:
+        full = [row for row in after if row["received_ns"] > shrunk_ns and set(row["isr"]) >= assigned]
+        yield measure("isr_full", from_ns, full, phase_ends)
+        ordered_ns = _first_after(fault, "heal", events)
+        if ordered_ns is not None and not any(row["received_ns"] <= ordered_ns for row in full):
+            yield measure("catch_up", ordered_ns, full, phase_ends)
+            preferred = manifest.topics[topic].assignment[partition][0]
+            if last["leader"] == preferred and any(row["leader"] != preferred for row in during):
+                yield measure("rebalanced", ordered_ns, (r for r in full if r["leader"] == preferred), phase_ends)
+
+
+def _same(inject: Event, injected: Event) -> bool:
+    return (inject.step, inject.target) == (injected.step, injected.target) and inject.t_ns <= injected.t_ns
+
+
+def _first_after(fault: Event, kind: str, events: list[Event]) -> int | None:
+    """When this fault's heal was ordered (``heal``) or proven (``healed``)."""
+    own = (e for e in events if e.kind == kind and (e.step, e.target) == (fault.step, fault.target))
+    return next((e.t_ns for e in own if e.t_ns >= fault.t_ns), None)
+
+
+def longest_stalls(
+    where: TopicPartition, sends: Sends, samples: Samples, spans: Iterable[Span]
+) -> list[dict[str, Any]]:
+    """Rows of the recovery table: per phase the longest time without an acknowledgement, and without the HW growing.
+
+    ``sends`` are those of open loops, which never pause by themselves; a partition without any has no stalls. The
+    stretches from the phase's start and to its end count; the one to the end is censored.
+    """
+    if not len(sends):
+        return []
+    acked_ns = sends.done_ns[(sends.outcome == OK) & (sends.done_ns != NULL)]
+    spans = list(spans)
+    found = [_longest_gap(where, np.sort(acked_ns), span, "write_unavailable", "sends") for span in spans]
+    if len(samples):
+        grown_ns = growth(samples)
+        found += [_longest_gap(where, grown_ns, span, "hw_stall", "replicas") for span in spans]
+    return found
+
+
+def growth(samples: Samples) -> Ints:
+    """When the high watermark was seen above all that any replica had shown before, in order."""
+    order = np.argsort(samples.received_ns, kind="stable")
+    hw = samples.hw[order]
+    so_far = np.maximum.accumulate(hw)
+    above = np.ones(hw.size, dtype=np.bool_)
+    above[1:] = hw[1:] > so_far[:-1]
+    return samples.received_ns[order][above]
+
+
+def _longest_gap(where: TopicPartition, moments: Ints, span: Span, metric: str, source: str) -> dict[str, Any]:
+    """The longest time of a span between two moments; of equal ones the last."""
+    begin = int(np.searchsorted(moments, span.from_ns))
+    inside = moments[begin : max(begin, int(np.searchsorted(moments, span.to_ns, side="right")))]
+    edges = np.concatenate([[span.from_ns], inside, [span.to_ns]])
+    gaps = np.diff(edges)
+    longest = gaps.size - 1 - int(np.argmax(gaps[::-1]))
+    return {
+        "phase": span.phase,
+        "fault": "",
+        **where._asdict(),
+        "metric": metric,
+        "from_ns": int(edges[longest]),
+        "value_ms": int(gaps[longest]) / 1e6,
+        "censored": longest == gaps.size - 1,
+        "source": source,
+        "samples": int(inside.size),
+        "note": None,
+    }

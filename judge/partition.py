@@ -1,0 +1,106 @@
+"""Judges one partition: its evidence in, findings and measures out. Workers run this, without Spark's help."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from evidence.columns import Sends, producer_of
+from evidence.counts import Counts
+from evidence.gather import Question, RunFacts, Transaction, clients, gather
+from evidence.partition import PartitionEvidence
+from evidence.views import Change, leaders
+from history.partition import TopicPartition
+from judge.checks import atomicity, imported, invariants
+from judge.checks.account import counts
+from judge.checks.anomalies import EXPLAINED
+from judge.checks.cases import accounted, cases
+from judge.checks.findings import Findings
+from judge.checks.log_content import OpenEnds, open_ends
+from judge.measures import latency, recovery, replica_series
+from judge.verdict.explanations import Case, Witnesses
+
+
+@dataclass
+class Answer:
+    """What one partition told: its findings and measures, and its share of what spans partitions.
+
+    ``delivery`` is its row of that table before the anomalies are counted, ``stalls`` are rows of the recovery table,
+    ``series`` its parts of the timeline tables by their names. ``gone_of`` are the transactions with a record that is
+    gone, ``parts`` those of the torn ones.
+    """
+
+    where: TopicPartition
+    findings: Findings
+    counts: Counts
+    delivery: dict[str, Any]
+    changes: tuple[Change, ...]
+    stalls: list[dict[str, Any]]
+    loads: latency.Phases
+    seconds: latency.Seconds
+    series: Mapping[str, pa.Table]
+    open_ends: OpenEnds
+    gone_of: set[Transaction]
+    parts: dict[Transaction, atomicity.Part]
+
+
+def opened(run: RunFacts, question: Question) -> tuple[set[Transaction], set[Transaction]]:
+    """The partition's transactions of unknown outcome, and those of which a record was seen in it."""
+    names, sends, polls, _ = clients(run, question.where)
+    return atomicity.open_transactions(sends, atomicity.stable(polls, sends), names)
+
+
+def judge(run: RunFacts, question: Question) -> Answer:
+    """Judge one partition."""
+    of, held = gather(run, question)
+    told = accounted(run, question, of)
+    findings = Findings()
+    for each in cases(run, of, told):
+        findings.add_cases(of.where, each, of.names, run.permitted)
+    if not run.foreign:
+        invariants.check(of, findings)
+        _explain(of, findings, run.origin_ns)
+    parts = atomicity.parts(of.where, of.sends, told, of.names, set(question.torn))
+    return Answer(
+        where=of.where,
+        findings=findings,
+        counts=held,
+        delivery={**of.where._asdict(), **counts(of.sends, told)},
+        changes=of.changes,
+        stalls=recovery.longest_stalls(of.where, _of_open_loops(of, run), of.samples, run.spans),
+        loads=latency.phase_loads(of.sends, of.names, run.load_spans),
+        seconds=latency.by_second(of.sends),
+        series={
+            "timeline_replicas": replica_series.timeline_replicas(of, run.probe_hz),
+            "timeline_isr": replica_series.timeline_isr(of),
+        },
+        open_ends=open_ends(of) if of.clean and of.transactional else OpenEnds(),
+        gone_of=atomicity.with_gone_records(of.sends, told, of.names) if run.transactional else set(),
+        parts=imported.parts_with_names(parts, of) if run.foreign else parts,
+    )
+
+
+def _of_open_loops(of: PartitionEvidence, run: RunFacts) -> Sends:
+    """The sends of producers that never pause by themselves."""
+    codes = [code for code, name in enumerate(of.names.listed) if name in run.open_loops]
+    return of.sends.take(np.isin(producer_of(of.sends.value), codes))
+
+
+def _explain(of: PartitionEvidence, findings: Findings, origin_ns: int) -> None:
+    """Tell of each example of an acknowledged record that is gone what became of it, in a sentence."""
+    examples = [
+        (kind.anomaly, row) for kind, rows in findings.examples.items() if kind.anomaly in EXPLAINED for row in rows
+    ]
+    if not examples:
+        return
+    led: dict[int, list[tuple[int, int]]] = {}
+    for (epoch, leader), seen_ns in leaders(of.views).items():
+        led.setdefault(epoch, []).append((leader, seen_ns))
+    witnesses = Witnesses(of.samples, led, of.epochs, of.lines, origin_ns)
+    for anomaly, row in examples:
+        case = Case(anomaly, row["producer_id"], row["seq"], row["acks"], row["offset"], row.get("at_ns"))
+        row["explanation"] = witnesses.explain(case)

@@ -1,0 +1,276 @@
+"""Judges a run: asks each partition, and brings together what they tell. Only ``Spread`` knows where they are asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+
+from evidence.counts import Counts, of_captures
+from evidence.facts import Facts
+from evidence.gather import Question, RunFacts
+from evidence.partition import Row
+from evidence.reader import Tables
+from evidence.run import Run, drains
+from evidence.silences import silences
+from evidence.tables import read_rows, table_of
+from history.partition import TopicPartition
+from history.tables import JUDGED, SEEKS
+from judge.checks import anomalies, atomicity, invariants, known_bugs
+from judge.checks.allowed import allowed_to
+from judge.checks.findings import Findings, Tally, facts
+from judge.checks.log_content import OpenEnds
+from judge.checks.premises import Premises, by_place
+from judge.checks.transactions import faults, limit_ns, transactional
+from judge.measures import latency, metrics, recovery
+from judge.partition import Answer, judge, opened
+from judge.verdict import evidence
+
+# Asks partitions, as many at once as there are cores; the answers come in the order of the questions.
+Spread = Callable[[Callable[[Question], Any], Sequence[Question]], list[Any]]
+Json = dict[str, Any]
+
+
+def one_by_one(ask: Callable[[Question], Any], asked: Sequence[Question]) -> list[Any]:
+    """The spread of a process that has no Spark."""
+    return [ask(question) for question in asked]
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What there is to conclude from: the judged tables by their names, and what was missing."""
+
+    tables: Mapping[str, pa.Table]
+    items: list[evidence.Item]
+    seeks: list[Json]
+
+
+def judge_run(run: Run, spread: Spread) -> Judged:
+    """Judge an opened run folder.
+
+    Raises:
+        EvidenceError: what was recorded cannot be read.
+    """
+    premises = Premises(run)
+    known = run_facts(premises)
+    answers, findings = ask(known, questions(premises), spread)
+    counts = Counts(silences=_silences(run)).merge([*(answer.counts for answer in answers), of_captures(run.captures)])
+    items = evidence.evidence(run, counts)
+    seeks = read_rows(run.files["seeks"], SEEKS)
+    tables = {name: table_of(rows, JUDGED[name]) for name, rows in _rows(run, answers, findings, items)}
+    tables |= {name: _joined(name, answers) for name in ("timeline_replicas", "timeline_isr")}
+    return Judged(tables, items, seeks)
+
+
+# --- what is asked -------------------------------------------------------------------------------
+
+
+def run_facts(premises: Premises) -> RunFacts:
+    """What every partition is told of its run."""
+    run, manifest = premises.run, premises.manifest
+    spans = recovery.phases(run.events)
+    return RunFacts(
+        folder=run.folder.path,
+        foreign=manifest.foreign,
+        transactional=transactional(manifest),
+        nodes={node.node_id: node.name for node in manifest.brokers if node.node_id is not None},
+        permitted={p.producer_id: allowed_to(manifest, p, run.events) for p in manifest.producers},
+        unclean_producers=evidence.unclean_producers(run, Tables(run.folder).counted("sends", "producer_id")),
+        subscribed=frozenset(manifest.scenario.get("subscribed", [])),
+        open_loops=frozenset(producer.producer_id for producer in manifest.producers if producer.rate_per_s),
+        spans=tuple(spans),
+        load_spans=tuple(recovery.load_spans(run.events)),
+        ended=evidence.phases(run.events),
+        faults=tuple(faults(run.events)),
+        transaction_limit_ns=limit_ns(manifest),
+        origin_ns=next((span.from_ns for span in spans), manifest.started_ns),
+        probe_hz=manifest.probe_hz,
+    )
+
+
+def questions(premises: Premises) -> list[Question]:
+    """One question for each partition that the manifest or a client names."""
+    run, manifest = premises.run, premises.manifest
+    named = set(run.partitions).union(Tables(run.folder).partitions("sends", "polls"))
+    sizes = Tables(run.folder).sizes()
+    lines, captures, reached = by_place(run.lines), by_place(run.captures), drains(run.clients)
+    promised = any(p.acks == "all" and premises.clean(p.topic) for p in manifest.producers)
+    found = []
+    for where in sorted(named):
+        topic = manifest.topics.get(where.topic)
+        clean = premises.clean(where.topic)
+        after = [row for row in captures.get(where, ()) if row["capture"] == "after"]
+        producers = [producer for producer in manifest.producers if producer.topic == where.topic]
+        replicas = run.replicas.get(where, ())
+        found.append(
+            Question(
+                where=where,
+                size=sizes[where] + sum(file.stat().st_size for each in replicas for file in each.segments),
+                replicas=replicas,
+                assigned=tuple(topic.assignment.get(where.partition, ())) if topic else (),
+                ends={row["broker_id"]: row["log_end_offset"] for row in after if row["log_end_offset"] is not None},
+                owed=premises.owed(where),
+                drain=reached.get(where),
+                deleted_before=premises.deleted.get(where),
+                final=premises.final(where) if clean else None,
+                clean=clean,
+                kept=topic is not None and premises.kept(where.topic),
+                promised=promised,
+                idempotent=any(producer.idempotence for producer in producers),
+                facts=premises.facts(where) if topic else Facts(),
+                lines=lines.get(where, ()),
+                captures=captures.get(where, ()),
+            )
+        )
+    return found
+
+
+def ask(run: RunFacts, asked: Sequence[Question], spread: Spread) -> tuple[list[Answer], Findings]:
+    """Judge every partition; transactions are brought together over all of them.
+
+    Of a transaction of unknown outcome a record that was seen anywhere commits all, so that is asked first; of those
+    with a record that is gone every partition tells its part, which is asked last.
+    """
+    if run.transactional:
+        told = spread(partial(opened, run), asked)
+        seen = frozenset().union(*(seen for _, seen in told))
+        asked = [replace(each, committed=seen & frozenset(own)) for each, (own, _) in zip(asked, told, strict=True)]
+    answers: list[Answer] = spread(partial(judge, run), asked)
+    torn = frozenset().union(*(answer.gone_of for answer in answers))
+    if torn:
+        answers = spread(partial(judge, run), [replace(question, torn=torn) for question in asked])
+    findings = Findings().merge(answer.findings for answer in answers)
+    for row in atomicity.torn_transaction([answer.parts for answer in answers]):
+        findings.add_case(row, run.permitted.get(row["producer_id"], {}).get(row["anomaly"]))
+    if any(answer.open_ends.ended for answer in answers):
+        compare_ends(findings, OpenEnds().merge(answer.open_ends for answer in answers))
+    return answers, findings
+
+
+def compare_ends(findings: Findings, open_ends: OpenEnds) -> None:
+    """I27 of transactions of unknown outcome: all their records end alike, as the least of the words says."""
+    tally = findings.tallies.setdefault("I27", Tally())
+    for transaction, ended in sorted(open_ends.ended.items()):
+        owed = min(ended)
+        wrong = [word for word in ended if word != owed]
+        first = None
+        if wrong:
+            t_ns, told = open_ends.first[transaction, wrong[0]]
+            where = TopicPartition.of(told)
+            evidence = {name: value for name, value in told.items() if name not in {"topic", "partition"}}
+            first = t_ns, where, facts(evidence | {"owed": owed})
+        tally.add(sum(ended.values()), sum(ended[word] for word in wrong), first)
+
+
+# --- what they told ------------------------------------------------------------------------------
+
+
+def _silences(run: Run) -> list[Any]:
+    waits = [
+        (row["t_ns"], row["value"]) for row in run.usage if (row["source"], row["name"]) == ("host", "psi_cpu_some_us")
+    ]
+    brokers = {broker_id for broker_id, _, _ in evidence.assigned(run.manifest)}
+    return silences(run.files["replicas"], evidence.watched(run.events), brokers, waits)
+
+
+def _rows(
+    run: Run, answers: Sequence[Answer], findings: Findings, items: Sequence[evidence.Item]
+) -> Iterator[tuple[str, list[Json]]]:
+    """The judged tables but for the series: their names and rows."""
+    manifest = run.manifest
+    examples, counted = rows_of(findings, anomalies.SEVERITY)
+    yield "anomalies", examples
+    yield "anomaly_counts", counted
+    yield "invariants", _invariants(run, findings, items)
+    delivered = list(delivery(answers))
+    yield "delivery", delivered
+    states = sorted(
+        ({**answer.where._asdict(), **change._asdict()} for answer in answers for change in answer.changes),
+        key=lambda row: row["received_ns"],
+    )
+    times = [*recovery.fault_times(manifest, run.events, states), *(row for answer in answers for row in answer.stalls)]
+    yield "recovery", times
+    loads = latency.latency(latency.merge_phases(answer.loads for answer in answers))
+    yield "latency", loads
+    yield "timeline_sends", latency.timeline_sends(latency.merge_seconds(answer.seconds for answer in answers))
+    measured = metrics.Measured(manifest, run.events, loads, _whole(times), total(delivered), run.usage)
+    yield "metrics", metrics.metrics(measured)
+
+
+def _whole(times: Sequence[Row]) -> list[Row]:
+    """Rows of the recovery table with all of its columns."""
+    rows: list[Row] = table_of(times, JUDGED["recovery"]).to_pylist()
+    return rows
+
+
+def _joined(name: str, answers: Sequence[Answer]) -> pa.Table:
+    return pa.concat_tables([JUDGED[name].empty_table(), *(answer.series[name] for answer in answers)])
+
+
+def _invariants(run: Run, findings: Findings, items: Sequence[evidence.Item]) -> list[Json]:
+    """The invariants that this configuration lets us consider, with their verdicts."""
+    manifest = run.manifest
+    if manifest.foreign:  # nobody saw its replicas
+        return []
+    lacking, tallies = {}, dict(findings.tallies)
+    if segments := next((why for item, why in items if item == evidence.SEGMENTS_ITEM), None):
+        lacking[invariants.SEGMENTS] = segments
+        if "I16" in tallies:  # a log that is not whole cannot say that a record is missing from it
+            tallies["I16"] = Tally()
+    if run.owes_history and not run.states:
+        what = "ZooKeeper's transaction log" if manifest.mode == "zookeeper" else "the controller's metadata log"
+        lacking[invariants.HISTORY] = f"{what} was not collected, or does not know the run's topics"
+    found = invariants.rows(tallies, lacking, owes_history=run.owes_history)
+    return known_bugs.named(found, manifest.kafka_versions, run.lines)
+
+
+def rows_of(findings: Findings, severity: Mapping[str, str]) -> tuple[list[Json], list[Json]]:
+    """Rows of ``history.tables.ANOMALIES`` (examples) and of ``ANOMALY_COUNTS``; evidence is JSON."""
+    counted = [
+        {**kind._asdict(), "severity": severity[kind.anomaly], "allowed": kind.allowed_why is not None, "cases": cases}
+        for kind, cases in findings.counts.items()
+    ]
+    return list(_examples(findings, severity)), counted
+
+
+def _examples(findings: Findings, severity: Mapping[str, str]) -> Iterator[Json]:
+    for kind, examples in findings.examples.items():
+        about = {"anomaly": kind.anomaly, "severity": severity[kind.anomaly]}
+        permitted = {"allowed": kind.allowed_why is not None, "allowed_why": kind.allowed_why}
+        for row in examples:
+            yield {**row, **about, **permitted, "evidence": facts(row["evidence"])}
+
+
+def delivery(answers: Iterable[Answer]) -> Iterator[Json]:
+    """Rows of ``history.tables.DELIVERY``."""
+    for answer in answers:
+        of = answer.findings
+        found = {
+            column: sum(cases for kind, cases in of.counts.items() if kind.anomaly == anomaly)
+            for column, anomaly in _COUNTED.items()
+        }
+        row = answer.delivery
+        if row["sent"] or any(found.values()):
+            rates = {
+                "loss_rate_low": _share(row["lost"], row["acked"]),
+                "loss_rate_high": _share(min(row["lost"] + row["unseen"], row["acked"]), row["acked"]),
+                "duplicate_rate": _share(row["duplicate_copies"], row["read"]),
+            }
+            yield row | found | rates
+
+
+_COUNTED = {"phantom": "phantom_record", "corrupt": "corrupt_record", "aborted_read": "aborted_read"}
+
+
+def _share(part: int, of: int) -> float | None:
+    return part / of if of else None
+
+
+def total(partitions: Iterable[Row]) -> dict[str, int]:
+    """The counts of all partitions' rows of the delivery table."""
+    rows = list(partitions)
+    names = [field.name for field in JUDGED["delivery"] if field.type == pa.int64()]
+    return {name: sum(row[name] for row in rows) for name in names}

@@ -1,0 +1,326 @@
+"""Is everything there that a verdict needs? One row per item; what is missing makes the verdict unknown."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from typing import Any
+
+from evidence.counts import UNREADABLE, Counts, Replica
+from evidence.run import Run, drains, producers
+from evidence.silences import SILENCE_S, Silence
+from history.events import Event
+from history.manifest import Manifest
+from history.partition import TopicPartition
+from history.traits import Trait
+
+SEGMENTS_ITEM = "segments of every replica"
+WATCHERS = ("prober", "consumer", "drain")  # roles of clients
+
+Item = tuple[str, str | None]
+
+
+def phases(events: Sequence[Event]) -> dict[str, tuple[int, int]]:
+    """When each phase that was run to its end began and ended."""
+    begun = {event.phase: event.t_ns for event in events if event.kind == "phase_started"}
+    ended = {event.phase: event.t_ns for event in events if event.kind == "phase_ended"}
+    return {name: (at, ended[name]) for name, at in begun.items() if name in ended}
+
+
+def watched(events: Sequence[Event]) -> tuple[int, int] | None:
+    """From the first phase to quiescence: how long the probe owes its words; None: the run has not both."""
+    begun = next((event.t_ns for event in events if event.kind == "phase_started"), None)
+    ended = next((event.t_ns for event in events if _is_quiescence(event)), None)
+    return None if begun is None or ended is None else (begun, ended)
+
+
+def _is_quiescence(event: Event) -> bool:
+    return event.kind == "quiesced" or (event.kind, event.step) == ("wait_timed_out", "quiesce")
+
+
+def assigned(manifest: Manifest) -> set[Replica]:
+    """Every replica of the run: (broker_id, topic, partition)."""
+    return {
+        (broker_id, name, partition)
+        for name, topic in manifest.topics.items()
+        for partition, broker_ids in topic.assignment.items()
+        for broker_id in broker_ids
+    }
+
+
+def _cut(counts: Counts, replica: Replica) -> bool:
+    """Whether a log was exported only to below the end that the last capture saw."""
+    return counts.log_ends.get(replica, 0) < counts.ends.get(replica, 0)
+
+
+def _unreadable(counts: Counts, replica: Replica) -> list[str]:
+    return [problem for problem in counts.log_problems.get(replica, []) if problem.startswith(UNREADABLE)]
+
+
+def evidence(run: Run, counts: Counts) -> list[Item]:
+    """What the recording half owes the judge."""
+    manifest = run.manifest
+    if manifest.foreign:
+        return _of_foreign(run, counts)
+    replicas = assigned(manifest)
+    return [
+        ("no harness error", _first(_errors(run.events))),
+        ("files readable", _first(run.problems)),
+        ("run collected", _collected(run.events)),
+        ("every phase run", _first(_phases_left(run.events, manifest))),
+        ("faults took effect", _first(_took_no_effect(run.events, manifest.faults))),
+        ("faults healed", _first(_not_healed(run.events))),
+        ("sends ledgered", _first(_ledgers(run, counts))),
+        ("something acknowledged", _acknowledged(counts)),
+        ("final drain complete", _first(_drained(run))),
+        ("every replica probed", _first(_unprobed(run, counts))),
+        ("probe never silent", _first(_silent(run.events, counts.silences))),
+        ("watchers ended in order", _first(_watched(run, counts))),
+        ("every read was answered", _first(_unanswered(run.clients))),
+        ("offsets captured before", _capture("before", replicas, counts)),
+        ("offsets captured after", _capture("after", replicas, counts)),
+        (SEGMENTS_ITEM, _first(_segments(replicas, counts))),
+        ("broker logs", _first(_broker_logs(run))),
+    ]
+
+
+def _of_foreign(run: Run, counts: Counts) -> list[Item]:
+    """What an imported history can hold at all: it has no probe, no drain and no segments."""
+    unnamed = counts.unnamed_reads
+    return [
+        ("files readable", _first(run.problems)),
+        ("run collected", _collected(run.events)),
+        ("history whole", _first(str(event.detail["message"]) for event in run.events if event.kind == "gap")),
+        ("something acknowledged", _acknowledged(counts)),
+        ("something read", None if counts.completed_reads else "The history holds no completed read of a record."),
+        ("every value told", f"{unnamed} records were read without their values being told." if unnamed else None),
+    ]
+
+
+def _first(sentences: Iterable[str]) -> str | None:
+    found = list(sentences)
+    if not found:
+        return None
+    return found[0] if len(found) == 1 else f"{found[0]} ({len(found) - 1} more of this kind)"
+
+
+def _collected(events: list[Event]) -> str | None:
+    return None if any(event.kind == "collected" for event in events) else "The run was never collected to the end."
+
+
+def _errors(events: list[Event]) -> Iterator[str]:
+    for event in events:
+        if event.kind == "error":
+            what = next((event.detail[name] for name in ("why", "message", "error") if event.detail.get(name)), None)
+            where = f" in {event.phase!r}" if event.phase else f" at {event.step}" if event.step else ""
+            yield f"The harness failed{where}: {what or dict(event.detail) or 'no detail'}"
+
+
+def _phases_left(events: list[Event], manifest: Manifest) -> Iterator[str]:
+    ended = {event.phase for event in events if event.kind == "phase_ended"}
+    begun = {event.phase for event in events if event.kind == "phase_started"}
+    for name in (name for phase in manifest.scenario.get("phases", []) for name in phase):
+        if name not in ended:
+            yield f"The phase {name!r} {'was not run to its end' if name in begun else 'was never begun'}."
+
+
+def _took_no_effect(events: list[Event], faults: list[str]) -> Iterator[str]:
+    proven: Counter[str] = Counter()
+    for event in events:
+        if event.kind == "injected" and event.detail.get("effect_verified") is True:
+            proven[event.step] += 1
+        elif event.kind == "injected":
+            yield f"The fault {event.step} of {event.target} did not take effect."
+        elif event.kind == "healed" and event.detail.get("held_back") == 0:
+            yield f"The fault {event.step} of {event.target} never held anything back."
+    for step, wanted in Counter(faults).items():
+        if proven[step] < wanted:
+            yield f"The scenario has {wanted} x {step}, and {proven[step]} of them took effect."
+
+
+def _not_healed(events: list[Event]) -> Iterator[str]:
+    for event in events:
+        if event.kind == "healed" and event.detail.get("recovery_verified") is not True:
+            yield f"The fault {event.step} of {event.target} was not seen to end with its heal."
+        if event.kind == "injected" and not any(_heals(later, event) for later in events):
+            yield f"The fault {event.step} of {event.target} was never healed."
+
+
+def _heals(later: Event, injected: Event) -> bool:
+    same = (later.step, later.target) == (injected.step, injected.target)
+    return later.kind == "healed" and later.t_ns >= injected.t_ns and same
+
+
+def _ledgers(run: Run, counts: Counts) -> Iterator[str]:
+    words = {client["client_id"]: client for client in run.clients}
+    for producer in producers(run):
+        name = producer["producer_id"]
+        ledger, last_words = counts.ledgers.get(name), words.get(name, {})
+        if not producer["clean"]:
+            yield f"Producer {name} did not end cleanly: its ledger may lack sends."
+        if ledger is None:
+            yield f"Producer {name} left no ledger."
+        elif ledger.repeated:
+            yield f"The ledger of {name} names {ledger.repeated} sends twice."
+        elif ledger.rows < (last_words.get("rows") or 0):
+            yield f"The ledger of {name} holds {ledger.rows} of {last_words['rows']} sends."
+
+
+def unclean_producers(run: Run, sends: Mapping[str, int]) -> frozenset[str]:
+    """The producers whose ledger may lack sends (``sends``: rows by producer): those that did not end in order, or told
+    of more in their last words than there are.
+    """
+    told = {client["client_id"]: client.get("rows") or 0 for client in run.clients}
+    names = ((each["producer_id"], each["clean"]) for each in producers(run))
+    return frozenset(name for name, clean in names if not clean or sends.get(name, 0) < told.get(name, 0))
+
+
+def _acknowledged(counts: Counts) -> str | None:
+    acked = sum(ledger.acked for ledger in counts.ledgers.values())
+    return None if acked else "Nothing was acknowledged: an empty history proves nothing."
+
+
+def _drained(run: Run) -> Iterator[str]:
+    reached = drains(run.clients)
+    for where in sorted({TopicPartition(topic, partition) for _, topic, partition in assigned(run.manifest)}):
+        drain = reached.get(where)
+        if drain is None:
+            yield f"{where} was not drained."
+        elif not drain.complete or drain.end_offset is None or (drain.position or 0) < drain.end_offset:
+            yield f"The drain of {where} stopped at {drain.position}, before {drain.end_offset}."
+
+
+def _without(replicas: set[Replica], found: Set[Replica], what: str) -> Iterator[str]:
+    for broker_id, topic, partition in sorted(replicas - found):
+        yield f"The replica of {topic}-{partition} on broker {broker_id} {what}."
+
+
+def _unprobed(run: Run, counts: Counts) -> Iterator[str]:
+    """Once at all; and each broker once in every phase in which no fault kept it from answering for some seconds."""
+    replicas = assigned(run.manifest)
+    yield from _without(replicas, counts.sampled, "was never seen by the probe")
+    for node in run.manifest.brokers:
+        number = node.node_id
+        if number not in {broker_id for broker_id, _, _ in replicas & counts.sampled}:
+            continue
+        mute = list(_mute(run.events, run.manifest, node.name))
+        for name, span in phases(run.events).items():
+            if (name, number) not in counts.probed_in and _longest_outside(mute, span) >= SILENCE_S * 1e9:
+                yield f"The probe had no good answer of broker {number} in the phase {name!r}."
+
+
+def _mute(events: list[Event], manifest: Manifest, name: str) -> Iterator[tuple[int, int]]:
+    """From when to when a fault may have kept a broker from a good answer; one whose replicas are moved has none."""
+    for event in events:
+        of_it = name in event.target.replace(",", " ").split()
+        silent = of_it and manifest.has(event.step, Trait.SILENCES_PROBE)
+        if event.kind == "inject" and (silent or manifest.has(event.step, Trait.MOVES_REPLICAS)):
+            yield event.t_ns, next((later.t_ns for later in events if _heals(later, event)), 2**63 - 1)
+
+
+def _longest_outside(spans: Iterable[tuple[int, int]], within: tuple[int, int]) -> int:
+    """The longest time on end of ``within`` in which none of the spans is."""
+    at, end = within
+    longest = 0
+    for begun, ended in sorted(spans):
+        longest, at = max(longest, min(begun, end) - at), max(at, ended)
+    return max(longest, end - at)
+
+
+def _silent(events: list[Event], silences: Iterable[Silence]) -> Iterator[str]:
+    begun = [event for event in events if event.kind == "phase_started"]
+    for at, broker_id, before in silences:
+        phase = next((event.phase for event in reversed(begun) if event.t_ns <= before), "")
+        yield f"The probe said nothing of broker {broker_id} for {(at - before) / 1e9:.1f} s, from {phase!r} on."
+
+
+def _watched(run: Run, counts: Counts) -> Iterator[str]:
+    """Whoever was killed may have missed the end, and so may a table that lacks rows."""
+    for client in run.clients:
+        if client["role"] not in WATCHERS:
+            continue
+        name = client["client_id"]
+        if client.get("clean") is not True:
+            yield f"The {client['role']} {name} did not end cleanly: it may have seen less than there was."
+        for where, why in (client.get("unreadable") or {}).items():
+            yield f"The {client['role']} {name} read {where} no further, {why}."
+        read = {"rows": counts.read.get(name, 0), "seeks": counts.sought.get(name, 0)}
+        held = counts.probed if client["role"] == "prober" else read
+        for what, there in held.items():
+            if there < (client.get(what) or 0):
+                yield f"Of {client[what]} {what.replace('_', ' ')} that {name} wrote {there} are there."
+
+
+def _unanswered(clients: list[dict[str, Any]]) -> Iterator[str]:
+    """A ``read`` step that had no good answer saw nothing, whatever there was; older ones did not count theirs."""
+    for client in clients:
+        if client.get("answers") == 0:
+            errors = ", ".join(f"{count} x {name}" for name, count in sorted((client.get("errors") or {}).items()))
+            yield f"The consumer {client['client_id']} had no good answer: {errors or 'it asked nothing'}."
+
+
+def _capture(name: str, replicas: set[Replica], counts: Counts) -> str | None:
+    return _first(_without(replicas, counts.captured.get(name, set()), f"is missing in the capture {name!r}"))
+
+
+def _segments(replicas: set[Replica], counts: Counts) -> Iterator[str]:
+    yield from _without(replicas, counts.log_ends.keys(), "has no exported segment")
+    for replica in sorted(replicas & counts.log_ends.keys()):
+        broker_id, topic, partition = replica
+        where = f"The log of {topic}-{partition} on broker {broker_id}"
+        if problems := _unreadable(counts, replica):
+            yield f"{where} cannot be read to the end: {', '.join(problems)}."
+        elif _cut(counts, replica):
+            yield (f"{where} was exported up to {counts.log_ends.get(replica, 0)}; its end was {counts.ends[replica]}.")
+
+
+def _broker_logs(run: Run) -> Iterator[str]:
+    for node in run.manifest.brokers:
+        log = run.folder.brokers / node.name / "server.log"
+        if not log.is_file() or log.stat().st_size == 0:
+            yield f"The server log of {node.name} was not collected."
+
+
+def undecided(invariants: Iterable[Mapping[str, Any]]) -> Item:
+    """Every invariant that was considered must have been decided."""
+    open_ones = (
+        f"{row['invariant']} is undecided: {row['reason']}." for row in invariants if row["verdict"] == "unknown"
+    )
+    return "every invariant decided", _first(open_ones)
+
+
+def undrained(row: dict[str, int]) -> Item:
+    """Acknowledged records of which nobody can say what became of them."""
+    split = ("truncated_ack", "invisible_ack", "unknown_offset_ack")
+    open_ones = row["unseen"] - sum(row[name] for name in split)
+    what = f"What became of {open_ones} acknowledged records cannot be told: the reads or a replica's log end before."
+    return "every acknowledged record decided", what if open_ones else None
+
+
+def control_seen(control: str | None, found: dict[str, int]) -> Item:
+    """A positive control without its anomaly: the check may not detect it, so the verdict is unknown."""
+    families = {"lost_write": ("lost_write", "truncated_ack", "unknown_offset_ack")}
+    seen = control is None or any(found.get(name) for name in families.get(control, (control,)))
+    return "positive control seen", None if seen else f"This control must show {control}, and none was found."
+
+
+def waits_that_ran_out(events: list[Event]) -> list[str]:
+    """Waits that ran out are evidence, not failures: one sentence each."""
+    return [
+        f"{f'In {event.phase!r}' if event.phase else f'At {event.step}'} the wait for "
+        f"{event.detail.get('condition')} ran out after {event.detail.get('waited_ms')} ms; "
+        f"last seen: {event.detail.get('last_seen')}."
+        for event in events
+        if event.kind == "wait_timed_out"
+    ]
+
+
+def seeks_of_readers(seeks: Iterable[Mapping[str, Any]]) -> list[str]:
+    """One sentence for each seek of a reader of ours (rows of ``history.tables.SEEKS``); what follows it there is a new
+    reader's.
+    """
+    return [
+        f"The consumer {row['consumer_id']} sought from {row['from_offset']} to {row['to_offset']} of "
+        f"{row['topic']}-{row['partition']} in leader epoch {row['leader_epoch']}: {row['why']}."
+        for row in sorted(seeks, key=lambda row: row["sought_ns"])
+    ]

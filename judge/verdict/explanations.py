@@ -1,0 +1,214 @@
+"""What happened to each acknowledged record that is gone, in one sentence with its numbers."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import accumulate
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from evidence.columns import Ints, Samples
+
+OLD_NS = 500_000_000  # a sample that is older than this says so: its broker could not be asked since
+_UNEXPLAINED = "; no election or truncation that removed it was seen"
+_FATES = {
+    "invisible_ack": "; it is in a log, above where readers stop",
+    "undrained": "; it is below the high watermark; the final drain stopped early",
+    "unseen": "; nobody read it, and not every log can tell whether it is there",
+}
+
+
+class Case(NamedTuple):
+    """An acknowledged record that the final drain did not return; what is not known is None."""
+
+    anomaly: str
+    producer_id: str
+    seq: int
+    acks: str
+    offset: int | None
+    at_ns: int | None  # when it was acknowledged
+
+
+class _Election(NamedTuple):
+    leader_epoch: int
+    start_offset: int
+    first: tuple[int, int] | None  # (seen_ns, leader): the first who was seen to lead it
+    line: int | None  # of the server.log that tells of it
+
+
+class _Truncation(NamedTuple):
+    t_ns: int
+    broker_id: int
+    from_offset: int
+    to_offset: int
+
+
+class _Cut(NamedTuple):
+    """A leader's own words of having cut its log."""
+
+    t_ns: int
+    line: int
+    to_offset: int
+
+
+class _Replica(NamedTuple):
+    """A replica's samples in the order of their answers."""
+
+    received_ns: Ints
+    hw: Ints
+    leo: Ints
+
+
+class Witnesses:
+    """What tells of a record's end in one partition, prepared once: a sentence then takes a few bisections.
+
+    ``leaders`` maps a leader epoch to who was seen to lead it and when first (leader, seen_ns); ``epochs`` are the
+    starts that the replicas' epoch files name (broker_id, leader_epoch, start_offset); ``lines`` are the brokers' words
+    on this partition (rows of ``BROKER_LOG``). Sentences count their seconds from ``origin_ns``.
+    """
+
+    def __init__(
+        self,
+        samples: Samples,
+        leaders: Mapping[int, Sequence[tuple[int, int]]],
+        epochs: Iterable[tuple[int, int, int]],
+        lines: Iterable[Mapping[str, Any]],
+        origin_ns: int,
+    ) -> None:
+        epochs, lines = sorted(epochs), list(lines)
+        self._origin_ns = origin_ns
+        seen = sorted((seen_ns, epoch, leader) for epoch, led in leaders.items() for leader, seen_ns in led)
+        self._seen_ns = [seen_ns for seen_ns, _, _ in seen]
+        self._newest = list(accumulate(((epoch, leader) for _, epoch, leader in seen), max))
+        self._replicas = {broker: _by_answer(samples, broker) for broker in np.unique(samples.broker).tolist()}
+        self._truncations = sorted(truncations(samples))
+        self._elections = _elections(epochs, leaders, lines)
+        self._epochs = [(epoch, start, broker_id) for broker_id, epoch, start in epochs]
+        self._cuts: dict[int, list[_Cut]] = {}
+        for line in lines:
+            if line["kind"] == "truncating" and line["t_ns"] is not None:
+                cut = _Cut(line["t_ns"], line["line"], line["log_end_offset"])
+                self._cuts.setdefault(line["broker_id"], []).append(cut)
+        for cuts in self._cuts.values():
+            cuts.sort()
+
+    def explain(self, case: Case) -> str:
+        """The sentence on one case."""
+        led = self._led(case.at_ns)
+        at = "" if case.at_ns is None else f" at {self._seconds(case.at_ns)}"
+        by = "" if led is None else f" while broker {led[1]} led epoch {led[0]}"
+        place = "" if case.offset is None else f" at offset {case.offset}"
+        stood = "" if case.at_ns is None else self._stood(case.at_ns)
+        ending = _FATES.get(case.anomaly) or self._removal(case, led)
+        name = f"Record {case.producer_id}/{case.seq} (acks={case.acks})"
+        return f"{name} was acknowledged{at}{by}{place}{stood}{ending}."
+
+    def _seconds(self, t_ns: int) -> str:
+        return f"+{(t_ns - self._origin_ns) / 1e9:,.3f} s"
+
+    def _led(self, at_ns: int | None) -> tuple[int, int] | None:
+        """The newest leadership (epoch, leader) that anyone had seen by then."""
+        known = 0 if at_ns is None else bisect_right(self._seen_ns, at_ns)
+        return self._newest[known - 1] if known else None
+
+    def _stood(self, at_ns: int) -> str:
+        """The last sample of each replica before the acknowledgement, an old one with its age."""
+        texts = []
+        for broker_id, replica in self._replicas.items():
+            last = int(np.searchsorted(replica.received_ns, at_ns, side="right")) - 1
+            if last >= 0:
+                age_ns = at_ns - int(replica.received_ns[last])
+                age = f" ({age_ns / 1e9:,.1f} s before)" if age_ns >= OLD_NS else ""
+                texts.append(f"broker {broker_id} at HW {replica.hw[last]} and LEO {replica.leo[last]}{age}")
+        return f"; last seen before that: {', '.join(sorted(texts))}" if texts else ""
+
+    def _removal(self, case: Case, led: tuple[int, int] | None) -> str:
+        """The first later epoch that started at or below the record, where a log end was seen to fall below it (that of
+        the acknowledging leader, if it was seen), that leader's own words of having cut its log there, and the later
+        epoch that its log now has from there.
+        """
+        if case.offset is None:
+            return _UNEXPLAINED
+        leader = led[1] if led else None
+        truncation = self._truncation(case.offset, case.at_ns, leader)
+        parts = [self._fell(truncation)]
+        if led is not None:
+            epoch, leader = led
+            parts.insert(0, self._elected(case.offset, epoch))
+            parts.append(self._said(case.offset, case.at_ns, leader))
+            if truncation is None or truncation.broker_id != leader:
+                parts.append(self._own(case.offset, epoch, leader))
+        return "".join(parts) or _UNEXPLAINED
+
+    def _elected(self, offset: int, epoch: int) -> str:
+        found = next((e for e in self._elections if e.leader_epoch > epoch and e.start_offset <= offset), None)
+        if found is None:
+            return ""
+        who = f"broker {found.first[1]}" if found.first else "a leader"
+        seen = f", seen at {self._seconds(found.first[0])}" if found.first else ""
+        line = "" if found.line is None else f" (its server.log, line {found.line})"
+        return f"; {who} began epoch {found.leader_epoch} at offset {found.start_offset} without it{seen}{line}"
+
+    def _truncation(self, offset: int, at_ns: int | None, leader: int | None) -> _Truncation | None:
+        """The first truncation after the acknowledgement that took the record from a log, the leader's own first."""
+        if at_ns is None:
+            return None
+        after = self._truncations[bisect_left(self._truncations, (at_ns,)) :]
+        took_it = [each for each in after if each.to_offset <= offset < each.from_offset]
+        return min(took_it, key=lambda each: (each.broker_id != leader, each), default=None)
+
+    def _fell(self, truncation: _Truncation | None) -> str:
+        if truncation is None:
+            return ""
+        t_ns, broker_id, from_offset, to_offset = truncation
+        return f"; broker {broker_id}'s log end fell from {from_offset} to {to_offset} at {self._seconds(t_ns)}"
+
+    def _said(self, offset: int, at_ns: int | None, leader: int) -> str:
+        cuts = self._cuts.get(leader, [])
+        after = [] if at_ns is None else cuts[bisect_left(cuts, (at_ns,)) :]
+        cut = next((each for each in after if each.to_offset <= offset), None)
+        if cut is None:
+            return ""
+        words = f'"Truncating to offset {cut.to_offset}" (server.log, line {cut.line})'
+        return f"; broker {leader} logged at {self._seconds(cut.t_ns)} {words}"
+
+    def _own(self, offset: int, epoch: int, leader: int) -> str:
+        own = ((later, start) for later, start, broker_id in self._epochs if broker_id == leader and later > epoch)
+        later, start = next(((later, start) for later, start in own if start <= offset), (None, None))
+        return "" if later is None else f"; broker {leader}'s own log now has epoch {later} from offset {start}"
+
+
+def truncations(samples: Samples) -> list[_Truncation]:
+    """Places where a replica's log end fell."""
+    found: list[_Truncation] = []
+    for broker_id in np.unique(samples.broker).tolist():
+        own = samples.take(samples.broker == broker_id)
+        fell = np.flatnonzero(np.diff(own.leo) < 0)
+        rows = zip(own.received_ns[fell + 1].tolist(), own.leo[fell].tolist(), own.leo[fell + 1].tolist(), strict=True)
+        found += [_Truncation(t_ns, broker_id, from_offset, to_offset) for t_ns, from_offset, to_offset in rows]
+    return found
+
+
+def _by_answer(samples: Samples, broker_id: int) -> _Replica:
+    own = samples.take(samples.broker == broker_id)
+    order = np.argsort(own.received_ns, kind="stable")
+    return _Replica(own.received_ns[order], own.hw[order], own.leo[order])
+
+
+def _elections(
+    epochs: Iterable[tuple[int, int, int]],
+    leaders: Mapping[int, Sequence[tuple[int, int]]],
+    lines: Iterable[Mapping[str, Any]],
+) -> list[_Election]:
+    """The epochs whose start is known, in order: a replica's file may name a later start, never an earlier one."""
+    starts: dict[int, int] = {}
+    for _, epoch, start in epochs:
+        starts[epoch] = min(start, starts.get(epoch, start))
+    began: dict[int, int] = {}
+    for line in lines:
+        if line["kind"] == "leader_started":
+            began[line["leader_epoch"]] = min(line["line"], began.get(line["leader_epoch"], line["line"]))
+    first = {epoch: min((seen_ns, leader) for leader, seen_ns in led) for epoch, led in leaders.items() if led}
+    return [_Election(epoch, start, first.get(epoch), began.get(epoch)) for epoch, start in sorted(starts.items())]

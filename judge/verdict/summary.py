@@ -1,0 +1,108 @@
+"""``verdict.json``: what machines read, and the sentence that a person reads first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from expectations.suites import Outcome
+from judge.checks.anomalies import SEVERITY
+from judge.checks.delivery import gone
+
+OPEN = ("undrained", "unseen")  # nobody knows what became of these: evidence is missing, no guarantee is violated
+
+
+@dataclass(frozen=True)
+class Conclusion:
+    """Everything that the verdict is written from; ``forbidden`` are the anomalies that were not permitted, and
+    ``excused`` the others: (anomaly, why, count).
+    """
+
+    outcome: Outcome
+    missing: Sequence[str]
+    anomalies: Mapping[str, int]
+    forbidden: Mapping[str, int]
+    invariants: Sequence[Mapping[str, Any]]
+    delivery: Mapping[str, int]
+    allowed: Mapping[str, str]
+    notes: Sequence[str]  # waits that ran out, and seeks of our readers
+    excused: Sequence[tuple[str, str, int]] = ()
+
+
+def verdict_of(findings: Conclusion) -> dict[str, Any]:
+    """The content of verdict.json; the same findings give the same content."""
+    acked, lost, unseen = (findings.delivery[name] for name in ("acked", "lost", "unseen"))
+    return {
+        "verdict": findings.outcome.verdict,
+        "sentence": _sentence(findings),
+        "reasons": [
+            *_violations(findings, "S1"),
+            *findings.missing,
+            *_violations(findings, "S2"),
+            *findings.notes,
+            *_excused(findings),
+        ],
+        "anomalies": {name: count for name, count in findings.anomalies.items() if count},
+        "invariants": {
+            row["invariant"]: {name: row[name] for name in ("verdict", "checked", "violations", "reason")}
+            for row in findings.invariants
+        },
+        "delivery": dict(findings.delivery),
+        "loss_rate": [lost / acked, min((lost + unseen) / acked, 1.0)] if acked else [None, None],
+        "allowed": dict(findings.allowed),
+    }
+
+
+def _violations(findings: Conclusion, severity: str) -> list[str]:
+    what = "which this configuration does not permit" if severity == "S1" else "which needs review"
+    records = [f"{count:,} x {name}, {what}." for name, count in _forbidden(findings, severity)]
+    replicas = [
+        f"{row['invariant']} ({row['title']}) does not hold: {row['violations']:,} of {row['checked']:,} checks, "
+        f"{row['reason']}."
+        for row in findings.invariants
+        if row["violations"] and row["severity"] == severity
+    ]
+    return records + replicas
+
+
+def _forbidden(findings: Conclusion, severity: str) -> list[tuple[str, int]]:
+    return [
+        (name, count)
+        for name, count in findings.forbidden.items()
+        if count and name not in OPEN and SEVERITY[name] == severity
+    ]
+
+
+def _excused(findings: Conclusion) -> list[str]:
+    return [f"{count:,} x {name} is permitted here: {why}." for name, why, count in findings.excused]
+
+
+def _sentence(findings: Conclusion) -> str:
+    if findings.outcome.verdict == "fail":
+        return f"Something promised did not hold: {_violations(findings, 'S1')[0]}"
+    if findings.outcome.verdict == "unknown":
+        return f"Nothing can be said for certain: {(list(findings.missing) or ['evidence is missing.'])[0]}"
+    return " ".join([_delivered(findings), *_worth_a_look(findings)])
+
+
+def _delivered(findings: Conclusion) -> str:
+    acked, lost = findings.delivery["acked"], gone(findings.delivery)
+    excused = [name for name, count in findings.anomalies.items() if count and name in findings.allowed]
+    if lost:
+        why = findings.allowed[next(name for name in excused if name != "duplicate")]
+        return f"Loss is allowed here ({why}); {lost:,} of {acked:,} acknowledged records are gone."
+    if "duplicate" in excused:
+        copies = findings.delivery["duplicated"]
+        return (
+            f"Nothing is lost; {copies:,} of {acked:,} acknowledged records are there twice or more, which is allowed."
+        )
+    if hidden := findings.delivery["unseen"]:
+        return f"No guarantee was violated; {hidden:,} of {acked:,} acknowledged records are where no reader gets yet."
+    return f"Everything promised held: all {acked:,} acknowledged records are accounted for."
+
+
+def _worth_a_look(findings: Conclusion) -> list[str]:
+    found = [f"{count:,} x {name}" for name, count in _forbidden(findings, "S2")]
+    found += [row["invariant"] for row in findings.invariants if row["violations"] and row["severity"] == "S2"]
+    return [f"Needs review, no guarantee violated: {', '.join(found)}."] if found else []

@@ -1,0 +1,44 @@
+"""What a run recorded of orders-0, from literal rows of its tables."""
+
+import pyarrow as pa
+
+from evidence.columns import Names, Polls, Samples, Seeks, Sends, Views
+from evidence.partition import PartitionEvidence
+from evidence.views import changes, first_leaders, observed
+from history.partition import TopicPartition
+from history.tables import ISR, POLLS, REPLICAS, SEEKS, SENDS
+from judge.checks.findings import Checks
+from tests.evidence.folders import TP
+
+WHERE = TopicPartition(**TP)
+
+
+def partition(replicas=(), isr=(), /, *, sends=(), polls=(), seeks=(), **known) -> PartitionEvidence:
+    """The partition's columns; ``replicas`` are all probes, and without a controller's history its ``changes`` are what
+    leaders showed.
+    """
+    names = Names()
+    probes = pa.Table.from_pylist(list(replicas), REPLICAS)
+    views = Views.of(pa.Table.from_pylist(list(isr), ISR), names)
+    return PartitionEvidence(
+        **{
+            "where": WHERE,
+            "names": names,
+            "sends": Sends.of(pa.Table.from_pylist(list(sends), SENDS), names),
+            "polls": Polls.of(pa.Table.from_pylist(list(polls), POLLS), names),
+            "seeks": Seeks.of(pa.Table.from_pylist(list(seeks), SEEKS), names),
+            "samples": Samples.of(probes),
+            "leaders": first_leaders(views),
+            "views": views,
+            "changes": changes((), views, names),
+            "observed": observed(probes),
+            **known,
+        }
+    )
+
+
+def counted(checks: Checks) -> tuple[int, int]:
+    """(checked, violations); every violation has its evidence."""
+    violations = int(checks.violated_ns.size)
+    assert all(checks.evidence(place) for place in range(violations))
+    return checks.checked, violations

@@ -1,0 +1,69 @@
+"""Tables read partition by partition, whatever their row groups hold."""
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from evidence.columns import Names, Sends, seq_of
+from evidence.reader import Tables
+from history.folder import RunFolder
+from history.partition import TopicPartition
+from history.payload import MAX_SEQ
+from history.tables import SENDS
+from tests.evidence.folders import sent
+
+ROWS = [sent(n, offset=n, partition=n % 3) for n in range(9)]
+
+
+def write(folder, rows, name="one", **options):
+    """A file of the ledger."""
+    folder.table("sends").mkdir(exist_ok=True)
+    pq.write_table(pa.Table.from_pylist(rows, SENDS), folder.table("sends") / f"{name}.parquet", **options)
+
+
+def numbers(folder, partition, topic="orders"):
+    """The numbers of the sends to a partition, as the reader has them."""
+    names = Names()
+    sends = Sends.of(Tables(folder).read("sends", TopicPartition(topic, partition)), names)
+    return seq_of(sends.value).tolist()
+
+
+@pytest.mark.parametrize("rows_a_group", [1, 2, 100])
+def test_a_partitions_rows_are_read_in_their_order(tmp_path, rows_a_group):
+    """From row groups of one partition, of several, and of all."""
+    folder = RunFolder(tmp_path)
+    write(folder, ROWS, row_group_size=rows_a_group)
+
+    assert [numbers(folder, partition) for partition in range(4)] == [[0, 3, 6], [1, 4, 7], [2, 5, 8], []]
+    assert numbers(folder, 0, topic="other") == []
+    assert Tables(folder).partitions("sends", "polls") == [TopicPartition("orders", n) for n in range(3)]
+
+
+def test_files_come_one_after_the_other(tmp_path):
+    """A client's file has its own names for the same column of strings."""
+    folder = RunFolder(tmp_path)
+    write(folder, ROWS[:4], "a")
+    write(folder, [sent(30, producer_id="other"), *ROWS[4:]], "b")
+
+    assert numbers(folder, 0) == [0, 3, 30, 6]
+
+
+def test_a_file_that_is_no_table_is_left_out(tmp_path):
+    """The evidence names it; a table that nobody wrote is empty."""
+    folder = RunFolder(tmp_path)
+    assert numbers(folder, 0) == []
+    write(folder, ROWS)
+    (folder.table("sends") / "torn.parquet").write_bytes(b"PAR1")
+
+    assert numbers(folder, 0) == [0, 3, 6]
+
+
+def test_values_tell_producers_and_numbers_apart():
+    """One integer for both, up to the largest number that a payload may carry."""
+    names = Names()
+    rows = [sent(n, at_ns=0, producer_id=p) for p in ("a", "b") for n in (0, MAX_SEQ)]
+    values = Sends.of(pa.Table.from_pylist(rows, SENDS), names).value.tolist()
+
+    assert [names.name(value) for value in values] == [(row["producer_id"], row["seq"]) for row in rows]
+    assert len(set(values)) == 4
+    assert names.name(-1) == (None, None)

@@ -1,0 +1,44 @@
+"""Recorded tables as files of other dates have them, and judged ones as they are written."""
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from evidence.reader import Tables
+from evidence.run import readable
+from evidence.tables import read_rows, table_of, write_table
+from history.folder import RunFolder
+from history.partition import TopicPartition
+from history.tables import ANOMALY_COUNTS, SENDS
+from tests.evidence.folders import TP, sent
+
+
+@pytest.mark.parametrize(
+    ("lacking", "problems"),
+    [
+        ("transaction", []),
+        ("offset", ["sends/a.parquet is no table of this format: column offset is missing or of another type."]),
+    ],
+)
+def test_a_column_that_came_later_may_be_lacking(tmp_path, lacking, problems):
+    """It is null then; any other column is owed."""
+    (tmp_path / "sends").mkdir()
+    table = pa.Table.from_pylist([sent(0, offset=5, transaction=1)], SENDS).drop_columns(lacking)
+    pq.write_table(table, tmp_path / "sends" / "a.parquet")
+    _, found = readable(tmp_path / "sends", SENDS)
+    read = Tables(RunFolder(tmp_path)).read("sends", TopicPartition(**TP))
+
+    assert found == problems
+    assert [row[lacking] for row in read.to_pylist()] == ([] if problems else [None])
+
+
+def test_the_same_rows_give_the_same_bytes(tmp_path):
+    """In whatever order they were found; what a row does not name is null."""
+    counted = [{"anomaly": name, "severity": "S1", "allowed": False, "cases": n} for n, name in enumerate("ba")]
+    for name, rows in (("one", counted), ("other", counted[::-1])):
+        write_table(table_of(rows, ANOMALY_COUNTS), tmp_path / name, ANOMALY_COUNTS)
+    files = [tmp_path / name / "part-0.parquet" for name in ("one", "other")]
+
+    assert files[0].read_bytes() == files[1].read_bytes()
+    assert [row["anomaly"] for row in read_rows(files[:1], ANOMALY_COUNTS)] == ["a", "b"]
+    assert [row["allowed_why"] for row in read_rows(files[:1], ANOMALY_COUNTS)] == [None, None]

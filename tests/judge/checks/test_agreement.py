@@ -1,0 +1,332 @@
+"""Logs side by side: what two replicas may never show, and where they may differ."""
+
+import struct
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from unittest.mock import patch
+
+import google_crc32c
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from evidence.batches import read_batches
+from evidence.columns import NULL
+from evidence.partition import Replica
+from judge.checks import agreement
+from judge.checks.agreement import (
+    i12_committed_prefix,
+    i13_log_matching,
+    i14_epoch_files,
+    i14_epoch_of_batch,
+    i17_sequences,
+)
+from judge.checks.invariants import INVARIANTS
+from kafka_files.batches import CONTROL
+from tests.evidence.folders import batch, values
+from tests.evidence.partitions import evidence
+
+
+def sequenced(base_offset, seqs, base_sequence, *, producer=(7, 0), attributes=0):
+    """An idempotent producer's batch."""
+    data = bytearray(batch(base_offset, values(*seqs), attributes=attributes))
+    struct.pack_into(">qhi", data, 43, *producer, base_sequence)
+    struct.pack_into(">I", data, 17, google_crc32c.value(bytes(data[21:])))
+    return bytes(data)
+
+
+def logs_in(folder, logs, *, epochs=None, hw=10, log_start=0, **other):
+    """A partition with these logs (broker id → batches' bytes) in its replicas' files."""
+    replicas = []
+    for broker_id, data in logs.items():
+        file = folder / f"{broker_id}.log"
+        file.write_bytes(b"".join(data))
+        known = (epochs or {}).get(broker_id)
+        replicas.append(Replica(broker_id, [file], known, log_start, hw.get(broker_id) if isinstance(hw, dict) else hw))
+    read = {replica.broker_id: read_batches(replica.segments) for replica in replicas}
+    return evidence(replicas=tuple(replicas), batches=read, **({"final": 1} | other))
+
+
+@pytest.fixture
+def check(tmp_path):
+    """Writes logs and counts (checked, violations) of an invariant."""
+
+    def run(name, logs, **other):
+        of = logs_in(tmp_path, logs, **other)
+        found = [each(of) for each in INVARIANTS[name].checks]
+        return sum(each.checked for each in found), sum(each.violated_ns.size for each in found)
+
+    return run
+
+
+@pytest.fixture
+def violations(tmp_path):
+    """Writes logs and lists the evidence of each violation that a check finds."""
+
+    def run(check, logs, **other):
+        found = check(logs_in(tmp_path, logs, **other))
+        assert set(found.violated_ns.tolist()) <= {NULL}
+        return [found.evidence(place) for place in range(found.violated_ns.size)]
+
+    return run
+
+
+A, B = batch(0, values(0, 1)), batch(2, values(2))
+OTHER = batch(2, values(3))
+NEWER = batch(2, values(3), epoch=1)
+
+
+def test_i12_two_committed_batches_that_differ(check):
+    """Offset 2 holds other bytes on broker 2, below both high watermarks; above one of them it may."""
+    assert check("I12", {1: [A, B], 2: [A, NEWER]}) == (2, 1)
+    assert check("I12", {1: [A, B], 2: [A, B]}) == (2, 0)
+    assert check("I12", {1: [A, B], 2: [A, NEWER]}, hw={1: 3, 2: 2}) == (1, 0)
+
+
+def test_i12_a_replica_that_lacks_what_it_knows_as_committed(check):
+    """Broker 2 ends before its own high watermark; an export that was torn there proves nothing."""
+    assert check("I12", {1: [A, B], 2: [A], 3: [A, B]}) == (2, 1)
+    assert check("I12", {1: [A, B], 2: [A, B[:-1]], 3: [A, B]}) == (2, 0)
+
+
+def test_i12_says_which_replica_lacks_what(violations):
+    """The first violation is at the smallest offset; a replica that lacks the batch names no epoch."""
+    logs = {2: [A], 1: [A, B], 3: [A, NEWER, batch(3, values(4))]}
+
+    assert violations(i12_committed_prefix, logs) == [
+        {"base_offset": 2, "last_offset": 2, "lacking": [2], "epochs": {"1": 0, "3": 1}},
+        {"base_offset": 3, "last_offset": 3, "lacking": [2, 1], "epochs": {"3": 0}},
+    ]
+
+
+def test_i12_a_torn_export_is_asked_below_its_last_whole_batch(check):
+    """Of a replica that was torn after offset 2 nothing is asked there; at 0 it counts."""
+    torn = [batch(0, values(7, 8)), B, b"half a batch"]
+
+    assert check("I12", {1: [A, B], 2: torn}) == (1, 1)
+    assert check("I12", {1: [A, B], 2: torn[:-1]}) == (2, 1)
+    assert check("I12", {1: [A, B], 2: torn[2:]}) == (0, 0)
+
+
+def test_i12_a_replica_without_an_answer_or_below_its_log_start_has_no_say(check):
+    """Broker 2 differs at offset 0; without a high watermark it is not known to hold the committed prefix."""
+    logs = {1: [A, B], 2: [batch(0, values(7, 8)), B]}
+
+    assert check("I12", logs) == (2, 1)
+    assert check("I12", logs, hw={1: 10}) == (0, 0)
+    assert check("I12", logs, log_start=2) == (1, 0)
+
+
+def test_i12_a_damaged_batch_is_not_the_intact_one(check):
+    """One byte of broker 2's batch differs, and its CRC does not."""
+    damaged = bytes([*B[:-2], B[-2] ^ 1, B[-1]])
+
+    assert check("I12", {1: [A, B], 2: [A, damaged]}) == (2, 1)
+    assert check("I12", {1: [A, damaged], 2: [A, damaged]}) == (2, 0)
+
+
+def test_i12_is_about_clean_topics(check):
+    """After an unclean election committed records may differ; a compacted log may be rewritten."""
+    assert check("I12", {1: [A, B], 2: [A, NEWER]}, clean=False) == (0, 0)
+    assert check("I12", {1: [A, B], 2: [A, NEWER]}, kept=False) == (0, 0)
+
+
+def test_i13_one_offset_and_epoch_with_two_contents(check):
+    """Equal offset and epoch, other bytes: wrong even above the HW; in another epoch a divergent tail may stand."""
+    assert check("I13", {1: [A, B], 2: [A, OTHER]}, hw=0, clean=False) == (2, 1)
+    assert check("I13", {1: [A, B], 2: [A, NEWER]}, hw=0, clean=False) == (1, 0)
+
+
+def test_i13_what_stands_before_an_equal_batch(check):
+    """The batch at 3 is equal and the one before it is not: one of the logs skipped a truncation."""
+    last = batch(3, values(4), epoch=2)
+
+    assert check("I13", {1: [A, B, last], 2: [A, NEWER, last]}) == (2, 1)
+    assert check("I13", {1: [A, B, last], 2: [A, B, last]}) == (3, 0)
+
+
+def test_i13_says_what_differs(violations):
+    """By offset, then by epoch: two pairs of replicas each agree with each other at offset 2, not with their past."""
+    other = batch(0, values(7, 8))
+    logs = {1: [A, NEWER], 2: [A, B], 3: [other, NEWER], 4: [other, B]}
+
+    assert violations(i13_log_matching, logs) == [
+        {"base_offset": 0, "leader_epoch": 0, "brokers": [1, 2, 3, 4], "differs": "this batch"},
+        {"base_offset": 2, "leader_epoch": 0, "brokers": [2, 4], "differs": "a batch before it"},
+        {"base_offset": 2, "leader_epoch": 1, "brokers": [1, 3], "differs": "a batch before it"},
+    ]
+
+
+def test_i13_is_not_about_compacted_logs(check):
+    """Each replica compacts by itself."""
+    assert check("I13", {1: [A, B], 2: [A, OTHER]}, kept=False) == (0, 0)
+
+
+def test_i13_logs_that_start_apart_have_no_common_prefix(check):
+    """A replica whose beginning was deleted shares the rest only."""
+    assert check("I13", {1: [A, B], 2: [B]}) == (1, 0)
+
+
+def test_i14_a_batch_and_the_epoch_file(check):
+    """Offset 2 is of epoch 1; the file must say so. Without a file nothing is said."""
+    logs = {1: [A, NEWER]}
+
+    assert check("I14", logs, epochs={1: [(0, 0), (1, 2)]}) == (3, 0)
+    assert check("I14", logs, epochs={1: [(0, 0), (1, 1)]}, hw=1) == (3, 0)
+    assert check("I14", logs, epochs={1: [(0, 0)]}) == (2, 1)
+    assert check("I14", logs) == (0, 0)
+
+
+def test_i14_what_was_deleted_is_not_in_the_epoch_file(check):
+    """The segment still has the first batch, the file begins at the log's start; from there on it counts."""
+    logs, epochs = {1: [A, NEWER]}, {1: [(1, 2)]}
+
+    assert check("I14", logs, epochs=epochs, log_start=2) == (1, 0)
+    assert check("I14", logs, epochs=epochs, log_start=0) == (2, 1)
+    assert check("I14", logs, epochs={1: [(0, 2)]}, log_start=2) == (1, 1)
+
+
+def test_i14_names_the_batch_and_what_the_file_says(violations):
+    """By offset over all replicas; before the file's first entry it says nothing."""
+    logs = {2: [A, NEWER], 1: [A, B]}
+
+    assert violations(i14_epoch_of_batch, logs, epochs={1: [(1, 2)], 2: [(0, 0)]}) == [
+        {"broker_id": 1, "base_offset": 0, "batch_epoch": 0, "file_epoch": None},
+        {"broker_id": 2, "base_offset": 2, "batch_epoch": 1, "file_epoch": 0},
+        {"broker_id": 1, "base_offset": 2, "batch_epoch": 0, "file_epoch": 1},
+    ]
+
+
+def test_i14_names_the_entries(violations):
+    """Those of one file that do not rise first, then the starts that differ between files."""
+    epochs = {1: [(0, 0), (1, 2), (1, 3)], 2: [(0, 0), (1, 1)]}
+
+    assert violations(i14_epoch_files, {1: [A], 2: [A]}, epochs=epochs) == [
+        {"broker_id": 1, "entries": [[1, 2], [1, 3]]},
+        {"leader_epoch": 1, "starts": {"1": 3, "2": 1}},
+    ]
+    assert len(violations(i14_epoch_files, {1: [A], 2: [A]}, epochs=epochs, clean=False)) == 1
+
+
+def test_i14_epoch_files_go_up(check):
+    """Epochs and starts both grow from line to line; a leader's last entry may be empty."""
+    assert check("I14", {1: [A]}, epochs={1: [(0, 0), (3, 2)]}) == (2, 0)
+    assert check("I14", {1: [A]}, epochs={1: [(0, 0), (2, 2), (1, 3)]}) == (3, 1)
+    assert check("I14", {1: [A]}, epochs={1: [(0, 0), (1, 2), (2, 2)]}) == (3, 1)
+
+
+def test_i14_epochs_start_at_equal_offsets(check):
+    """Below the high watermarks; above one of them a divergent tail may have begun elsewhere."""
+    logs, epochs = {1: [A, NEWER], 2: [A, NEWER]}, {1: [(0, 0), (1, 2)], 2: [(0, 0), (1, 1)]}
+
+    assert check("I14", logs, epochs=epochs, hw=3)[1] == 1
+    assert check("I14", logs, epochs=epochs, hw=1)[1] == 0
+
+
+def test_i17_sequence_numbers(check):
+    """5 after 0..1 is a gap, 0 again a repetition; another epoch or producer counts for itself."""
+    first = sequenced(0, (0, 1), 0)
+
+    assert check("I17", {1: [first, sequenced(2, (2,), 2)]}) == (2, 0)
+    assert check("I17", {1: [first, sequenced(2, (2,), 5)]}) == (2, 1)
+    assert check("I17", {1: [first, sequenced(2, (2,), 0)]}) == (2, 1)
+    assert check("I17", {1: [first, sequenced(2, (2,), 0, producer=(7, 1))]}) == (2, 0)
+
+
+def test_i17_wraps_and_looks_at_the_final_log_only(check):
+    """After 2^31 - 1 comes 0; plain producers and other replicas' tails are not asked."""
+    assert check("I17", {1: [sequenced(0, (0,), 2**31 - 1), sequenced(1, (1,), 0)]}) == (2, 0)
+    assert check("I17", {2: [sequenced(0, (0,), 0), sequenced(1, (1,), 9)]}) == (0, 0)
+    assert check("I17", {1: [A, B]}) == (0, 0)
+
+
+def test_i17_producers_that_take_turns(violations):
+    """Each producer id and epoch has its own sequence; violations are listed by offset, not by producer."""
+    log = [
+        sequenced(0, (0,), 0, producer=(9, 0)),
+        sequenced(1, (0,), 0, producer=(7, 1)),
+        sequenced(2, (0,), 0, producer=(7, 0)),
+        sequenced(3, (1,), 2, producer=(9, 0)),
+        sequenced(4, (1,), 1, producer=(7, 1)),
+        sequenced(5, (1,), 0, producer=(7, 0)),
+    ]
+
+    assert violations(i17_sequences, {1: log}) == [
+        {
+            "broker_id": 1,
+            "base_offset": 3,
+            "kafka_producer_id": 9,
+            "producer_epoch": 0,
+            "base_sequence": 2,
+            "expected": 1,
+        },
+        {
+            "broker_id": 1,
+            "base_offset": 5,
+            "kafka_producer_id": 7,
+            "producer_epoch": 0,
+            "base_sequence": 0,
+            "expected": 1,
+        },
+    ]
+
+
+def test_i17_control_batches_and_other_topics_are_not_asked(check):
+    """A transaction's marker has no sequence number; after an unclean election or a compaction gaps are legal."""
+    first, gap = sequenced(0, (0,), 0), sequenced(2, (1,), 5)
+
+    assert check("I17", {1: [first, sequenced(1, (0,), 0, attributes=CONTROL), sequenced(2, (1,), 1)]}) == (2, 0)
+    assert check("I17", {1: [first, gap]}) == (2, 1)
+    assert check("I17", {1: [first, gap]}, clean=False) == (0, 0)
+    assert check("I17", {1: [first, gap]}, kept=False) == (0, 0)
+    assert check("I17", {1: [first, gap]}, final=None) == (0, 0)
+
+
+# --- against a plain reading of the same rules -------------------------------------------------------
+
+HW = 4
+LOGS = st.lists(  # of each replica: batches of one record, by epoch and value; None: nothing at this offset
+    st.lists(st.none() | st.tuples(st.integers(0, 1), st.integers(0, 1)), min_size=3, max_size=6),
+    min_size=1,
+    max_size=4,
+)
+
+
+def plain_i12(logs):
+    """The offsets below ``HW`` that more than one replica must hold, and those at which two of them differ."""
+    asked = [n for n in range(HW) if len(logs) > 1 and any(log.get(n) for log in logs)]
+    return asked, [n for n in asked if len({log.get(n) for log in logs}) > 1]
+
+
+def plain_i13(logs):
+    """Offsets and epochs that several logs hold, and those where they, or what is before, differ."""
+    held = [(n, epoch, log) for log in logs for n, (epoch, _) in log.items()]
+    asked = sorted({(n, epoch) for n, epoch, _ in held if [each[:2] for each in held].count((n, epoch)) > 1})
+    violated = []
+    for n, epoch in asked:
+        same = [log for *at, log in held if at == [n, epoch]]
+        begin_alike = len({min(log) for log in same}) == 1
+        before = {tuple(sorted(each for each in log.items() if each[0] <= n)) for log in same}
+        if len({log[n] for log in same}) > 1 or (begin_alike and len(before) > 1):
+            violated.append((n, epoch))
+    return asked, violated
+
+
+@settings(deadline=None)
+@given(LOGS, st.integers(1, 4))
+def test_checks_are_those_of_a_plain_reading(rows, window):
+    """Of any logs, in windows of any size: the same number of checks, and the same violations in the same order."""
+    logs = [{n: each for n, each in enumerate(log) if each} for log in rows]
+    written = {
+        broker_id: [batch(n, values(seq), epoch) for n, (epoch, seq) in log.items()]
+        for broker_id, log in enumerate(logs, 1)
+    }
+    with TemporaryDirectory() as folder, patch.object(agreement, "WINDOW_BATCHES", window):
+        of = logs_in(Path(folder), written, hw=HW)
+        i12, i13 = i12_committed_prefix(of), i13_log_matching(of)
+    in_i12 = [i12.evidence(place)["base_offset"] for place in range(i12.violated_ns.size)]
+    in_i13 = [i13.evidence(place) for place in range(i13.violated_ns.size)]
+
+    assert (i12.checked, in_i12) == (len(plain_i12(logs)[0]), plain_i12(logs)[1])
+    assert i13.checked == len(plain_i13(logs)[0])
+    assert [(each["base_offset"], each["leader_epoch"]) for each in in_i13] == plain_i13(logs)[1]

@@ -1,0 +1,149 @@
+"""What a configuration permits follows from its settings and faults, and from nothing else."""
+
+import pytest
+
+from history.manifest import Incarnation
+from judge.checks.allowed import allowed, last_copy_lost, unclean_election
+from judge.checks.gates import always, sometimes
+from tests.evidence.folders import happened, manifest
+
+GONE = {"lost_write", "truncated_ack", "unknown_offset_ack", "inconsistent_offset", "realtime_order_violation"}
+LOSS = GONE | {"nonmonotonic_send", "torn_transaction"}
+READ_BEFORE = {"nonrepeatable_read", "nonmonotonic_poll", "poll_skip"}
+
+
+def permitted(**settings):
+    """Names of what some producer is permitted."""
+    return set(allowed(manifest(**settings)))
+
+
+def test_acks_all_with_a_clean_election_permits_nothing():
+    """Idempotent acks=all may neither lose nor double, whatever the faults."""
+    assert permitted(faults=["kill", "pause", "slow"]) == set()
+
+
+def test_acks_1_permits_loss_when_a_leader_can_go():
+    """A kill permits loss under acks=1; a follower's lag alone does not."""
+    assert permitted(acks="1", idempotence=False, faults=["kill"]) >= LOSS
+    assert GONE.isdisjoint(permitted(acks="1", idempotence=False, faults=["lag"]))
+
+
+def test_acks_0_promises_nothing():
+    """acks=0 permits loss without any fault."""
+    assert permitted(acks="0", idempotence=False) >= LOSS
+
+
+def test_unclean_election_permits_loss_under_acks_all():
+    """A replica that lacks records may lead, if the topic says so."""
+    unclean = {"unclean.leader.election.enable": "true"}
+
+    assert unclean_election(manifest(config=unclean), "orders")
+    assert permitted(config=unclean, faults=["kill"]) == LOSS | READ_BEFORE
+    assert permitted(config=unclean) == set()
+
+
+def test_an_unclean_election_may_take_the_end_of_a_transaction():
+    """Only a producer that has transactions may then see an aborted record read."""
+    unclean = {"unclean.leader.election.enable": "true"}
+    ends = {"aborted_read", "hanging_transaction"}
+
+    assert permitted(config=unclean, faults=["kill"], transaction_timeout_ms=20_000) == LOSS | READ_BEFORE | ends
+    assert permitted(faults=["kill"], transaction_timeout_ms=20_000) == set()
+
+
+def test_duplicates_need_retries_without_idempotence():
+    """Retries may double a record, or put it behind later ones, unless idempotence or no retries forbid it."""
+    assert permitted(idempotence=False) == {"duplicate", "nonmonotonic_send"}
+    assert permitted(idempotence=False, retries=0) == set()
+    assert permitted(idempotence=True) == set()
+
+
+@pytest.mark.parametrize(
+    ("topic", "unclean"),
+    [("orders", True), ("sales", False)],
+)
+def test_an_unclean_election_may_be_allowed_for_a_while(topic, unclean):
+    """By a step of the scenario, for this topic."""
+    step = {"configure": {"topic": topic, "set": {"unclean.leader.election.enable": "true"}}}
+    told = manifest(faults=["kill"]).model_copy(update={"scenario": {"phases": [{"one": [step]}]}})
+
+    assert unclean_election(told, "orders") is unclean
+    assert (set(allowed(told)) >= GONE) is unclean
+
+
+@pytest.mark.parametrize(
+    ("detail", "unclean"),
+    [
+        ({"who": "unclean", "refused": None, "unclean": ["orders-0"]}, True),
+        ({"who": "unclean", "refused": "REQUEST_TIMED_OUT", "unclean": ["sales-0", "orders-0"]}, True),
+        ({"who": "unclean", "refused": None, "unclean": []}, False),  # not needed
+        ({"who": "unclean", "refused": "sales-0 has no replica", "unclean": ["orders-eu-0"]}, False),
+        ({"who": "unclean", "refused": None}, True),  # as it was recorded once
+        ({"who": "unclean", "refused": "ELIGIBLE_LEADERS_NOT_AVAILABLE"}, False),
+        ({"who": "preferred", "refused": None}, False),
+    ],
+)
+def test_an_unclean_election_may_be_ordered(detail, unclean):
+    """What counts is what became of the order, not that the scenario has it."""
+    scenario = {"phases": [{"one": [{"elect": {"who": "unclean"}}]}]}
+    told = manifest(faults=["kill"]).model_copy(update={"scenario": scenario})
+    events = [happened(1, "elected", step="elect", detail=detail)]
+
+    assert unclean_election(told, "orders", events) is unclean
+    assert (set(allowed(told, events)) >= GONE) is unclean
+    assert set(allowed(told)) == set()
+
+
+@pytest.mark.parametrize(
+    ("step", "detail", "lost"),
+    [
+        ("wipe", {"last_copy_of": ["orders-0"]}, True),
+        ("truncate", {"last_copy_of": ["orders-0"]}, True),
+        ("wipe", {"last_copy_of": ["sales-0", "orders-1"]}, True),
+        ("wipe", {"last_copy_of": ["sales-0", "orders-eu-0"]}, False),
+        ("wipe", {"last_copy_of": []}, False),
+        ("wipe", {"effect_verified": False}, True),
+        ("flip_bit", {}, False),
+    ],
+)
+def test_a_damaged_disk_excuses_loss_only_where_it_held_the_last_copy(step, detail, lost):
+    """Of a partition of this topic, whatever min.insync.replicas is; where nobody could tell, it is taken for one."""
+    events = [happened(1, "injected", step=step, detail=detail)]
+
+    assert last_copy_lost(manifest(), events, "orders") is lost
+    assert set(allowed(manifest(faults=["kill", step]), events)) == (
+        LOSS | READ_BEFORE | {"bad_ack_offset"} if lost else set()
+    )
+
+
+def test_acks_1_may_lose_what_a_new_leader_lacks_however_it_came_to_lead():
+    """Also by a preferred election, which is no fault; a change of a setting takes no leader away."""
+    told = {"acks": "1", "idempotence": False}
+    elect = {"phases": [{"one": [{"elect": {"who": "preferred"}}]}]}
+
+    assert set(allowed(manifest(**told).model_copy(update={"scenario": elect}))) >= GONE
+    assert permitted(**told, faults=["churn_leadership"]) >= GONE
+    assert GONE.isdisjoint(permitted(**told, faults=["configure", "throttle", "delete_records", "flip_bit"]))
+
+
+def test_a_gate_between_the_versions_of_a_run_is_half_open():
+    """What some of them do may be seen, and need not be."""
+    both = ["3.6.2", "3.7.0"]
+
+    assert (always("strict_min_isr", both), sometimes("strict_min_isr", both)) == (False, True)
+    assert (always("strict_min_isr", both[1:]), sometimes("strict_min_isr", both[1:])) == (True, True)
+    assert (always("strict_min_isr", both[:1]), sometimes("strict_min_isr", both[:1])) == (False, False)
+
+
+def test_an_upgrade_permits_what_either_version_does():
+    """Below min.insync.replicas the high watermark stands once brokers are at 3.7."""
+    rolled = manifest(acks="1", idempotence=False, faults=["kill"], version="3.6.2")
+    start = Incarnation(node="broker-1", incarnation=2, kafka_version="3.7.0", started_ns=1)
+
+    assert "invisible_ack" not in allowed(rolled)
+    assert "invisible_ack" in allowed(rolled.model_copy(update={"incarnations": [start]}))
+
+
+def test_every_rule_has_a_reason():
+    """Nothing is permitted without saying why."""
+    assert all(allowed(manifest(acks="1", idempotence=False, faults=["kill"])).values())

@@ -1,0 +1,57 @@
+"""Sources that disagree, and behaviour that a version changed: cases that violate no guarantee."""
+
+from evidence.facts import Facts
+from judge.checks.behaviour import behaviour_change, source_disagreement
+from kafka_files.states import State
+from tests.evidence.folders import MS, TP, S, sample
+from tests.evidence.probed import partition
+
+WHERE = tuple(TP.values())
+
+
+def told(cases):
+    """(explanation's beginning, why it is permitted) of each case."""
+    rows = [(cases.example(n)["explanation"], cases.why(n)) for n in range(cases.values.size)]
+    return [(sentence.split(" with")[0], why and why.split(" (")[1]) for sentence, why in rows]
+
+
+def test_source_disagreement_is_not_permitted():
+    """A broker began its epoch elsewhere than the epoch files say; where they agree there is nothing to tell."""
+    said = {"kind": "leader_started", "broker_id": 3, **TP, "leader_epoch": 2, "log_end_offset": 30, "line": 7}
+
+    assert told(source_disagreement(partition(facts=Facts(starts={2: 29}), lines=[said]))) == [
+        ("Broker 3 began epoch 2 at offset 30; the epoch files say 29.", None)
+    ]
+    assert told(source_disagreement(partition(facts=Facts(starts={2: 30}), lines=[said]))) == []
+
+
+def test_behaviour_change_is_permitted():
+    """The last known leader led again, or one out of the ELR did; a leader that did not recover so did neither."""
+    before = State(*WHERE, "metadata_log", 0, 0, -1, 1, 0, (1, 2, 3), (), last_known_elr=(3,))
+    after = State(*WHERE, "metadata_log", 1, S, 3, 2, 1, (1, 2, 3), (3,), recovering=True)
+    shrunk = State(*WHERE, "metadata_log", 0, 0, 1, 1, 0, (1, 2, 3), (1,), elr=(3,))
+    from_elr = State(*WHERE, "metadata_log", 1, S, 3, 2, 1, (1, 2, 3), (3,))
+
+    def changes(*states):
+        return told(behaviour_change(partition(facts=Facts(states=states))))
+
+    last_known = "Broker 3 was elected in epoch 2 as the last known leader,"
+    out_of_elr = "Broker 3 was elected in epoch 2 out of the ELR,"
+    assert changes(before, after) == [(last_known, "KIP-966)")]
+    assert changes(before, after._replace(recovering=False)) == []
+    assert changes(shrunk, from_elr) == [(out_of_elr, "KIP-966)")]
+
+
+def test_behaviour_change_below_min_isr():
+    """Up to 3.6 the high watermark goes on with too small an ISR; one that stands tells nothing, nor does 3.7."""
+    alone = State(*WHERE, "metadata_log", 0, 0, 1, 0, 0, (1, 2, 3), (1,))
+    moves, stands = ([sample(1, n * S + MS, hw, 9) for n, hw in ((4, 5), (5, top))] for top in (9, 5))
+
+    def changes(samples, **gates):
+        known = Facts(states=[alone], effective_min_isr=2, **gates)
+        return told(behaviour_change(partition(samples, facts=known)))
+
+    lax = {"strict_min_isr": False, "lax_min_isr": True}
+    assert changes(moves, **lax) == [("The high watermark went from 5 to 9", "KAFKA-15583)")]
+    assert changes(stands, **lax) == []
+    assert changes(moves) == []

@@ -1,0 +1,202 @@
+"""Elections, histories and boots: what is wrong, and what only looks so."""
+
+from evidence.facts import NewLog
+from judge.checks import elections
+from kafka_files.states import State
+
+
+def state(number, leader, epoch, isr, **other):
+    """A state of orders-0, a second after the one before."""
+    known = {"topic": "orders", "partition": 0, "source": "metadata_log", "position": number, "t_ns": number * 10**9}
+    known |= {"leader": leader, "leader_epoch": epoch, "partition_epoch": number, "replicas": (1, 2, 3)}
+    return State(**(known | {"isr": tuple(isr)} | other))
+
+
+def line(kind, broker_id, **other):
+    """A line of a broker's log."""
+    return {"kind": kind, "broker_id": broker_id, "topic": "orders", "partition": 0, "line": 1, "t_ns": 0} | other
+
+
+def view(observer, leader, epoch, isr, *, sent_ns):
+    """A metadata view."""
+    where = {"topic": "orders", "partition": 0, "observer": observer, "leader": leader, "leader_epoch": epoch}
+    return where | {"isr": isr, "sent_ns": sent_ns, "received_ns": sent_ns + 1}
+
+
+def verdict(checks):
+    """(checked, violations)."""
+    found = list(checks)
+    return len(found), sum(check.violated for check in found)
+
+
+def test_i19_two_leaders_in_one_epoch():
+    """Broker 2 says to lead the epoch that the controller gave to broker 1; in its own epoch it may."""
+    history = [state(0, 1, 0, [1, 2, 3]), state(1, -1, 1, [2]), state(2, 2, 2, [2])]
+    other, own = line("leader_started", 2, leader_epoch=0), line("leader_started", 2, leader_epoch=2)
+
+    assert verdict(elections.i19_one_leader_per_epoch(history, [other, own], [])) == (2, 1)
+    assert verdict(elections.i19_one_leader_per_epoch(history, [own], [])) == (2, 0)
+
+
+def test_i19_a_view_without_a_leader_names_none():
+    """Metadata with leader -1 contradicts nobody; one with another leader does."""
+    history = [state(0, 1, 0, [1])]
+
+    assert verdict(elections.i19_one_leader_per_epoch(history, [], [view("1", -1, 0, [1], sent_ns=0)])) == (1, 0)
+    assert verdict(elections.i19_one_leader_per_epoch(history, [], [view("1", 3, 0, [1], sent_ns=0)])) == (1, 1)
+
+
+def test_i20_a_leader_from_outside_the_isr():
+    """Broker 3 had left the ISR; broker 2 had not."""
+    before = state(0, 1, 0, [1, 2])
+
+    assert verdict(elections.i20_clean_election([before, state(1, 3, 1, [3])])) == (1, 1)
+    assert verdict(elections.i20_clean_election([before, state(1, 2, 1, [2])])) == (1, 0)
+
+
+def test_i20_the_first_in_the_assignment_leads():
+    """2 stands before 3 in [1, 2, 3]; 3 leads only where 2 is out of the new ISR or a reassignment chose."""
+    before = state(0, 1, 0, [1, 2, 3])
+
+    assert verdict(elections.i20_clean_election([before, state(1, 3, 1, [2, 3])])) == (1, 1)
+    assert verdict(elections.i20_clean_election([before, state(1, 3, 1, [3])])) == (1, 0)
+    assert verdict(elections.i20_clean_election([before._replace(adding=(3,)), state(1, 3, 1, [2, 3])])) == (0, 0)
+
+
+def test_i20_with_an_empty_isr_the_eligible_replicas_count():
+    """ELR [2] may lead; 3 may not, unless it is the last known leader, which ELR elects by design once 2
+    has left it, too.
+    """
+    before = state(0, -1, 1, [], elr=(2,))
+    nobody = state(0, -1, 1, [], last_known_elr=(3,))
+    recovering = state(1, 3, 2, [3], recovering=True)
+
+    assert verdict(elections.i20_clean_election([before, state(1, 2, 2, [2])])) == (1, 0)
+    assert verdict(elections.i20_clean_election([before, recovering])) == (1, 1)
+    assert verdict(elections.i20_clean_election([nobody, recovering])) == (0, 0)
+    assert verdict(elections.i20_clean_election([nobody._replace(elr=(2,)), recovering])) == (0, 0)
+    assert verdict(elections.i20_clean_election([nobody._replace(elr=(2,)), recovering._replace(elr=(2,))])) == (1, 1)
+
+
+def test_i20_the_isr_may_be_emptied_and_the_elr_elected_from_in_one_record():
+    """Leader 1 was alone and is gone: 2 of ELR leads at once, 3 out of it may not; nor may 2 while 1 stays."""
+    alone = state(0, 1, 0, [1], elr=(2,))
+
+    assert verdict(elections.i20_clean_election([alone, state(1, 2, 1, [2], elr=(1,))])) == (1, 0)
+    assert verdict(elections.i20_clean_election([alone, state(1, 3, 1, [3], elr=(1, 2))])) == (1, 1)
+    assert verdict(elections.i20_clean_election([alone, state(1, 2, 1, [1, 2])])) == (1, 1)
+
+
+def test_a_leader_out_of_the_elr_is_told_from_the_last_in_the_isr():
+    """2 left the ISR before 1 did, and leads, be it in the record that empties the ISR; 1 again would be no change, and
+    neither is one whom the ISR held.
+    """
+    shrunk, empty = state(0, 1, 0, [1], elr=(2,)), state(1, -1, 0, [], elr=(1, 2))
+
+    assert list(elections.led_from_elr([shrunk, empty, state(2, 2, 1, [2], elr=(1,))])) == [
+        state(2, 2, 1, [2], elr=(1,))
+    ]
+    assert list(elections.led_from_elr([shrunk, empty, state(2, 1, 1, [1], elr=(2,))])) == []
+    assert list(elections.led_from_elr([shrunk, state(1, 2, 1, [2], elr=(1,))])) == [state(1, 2, 1, [2], elr=(1,))]
+    assert list(elections.led_from_elr([state(0, 1, 0, [1, 2]), state(1, 2, 1, [2], elr=(1,))])) == []
+
+
+def test_i21_a_history_in_order():
+    """A leader that left and another one in a new epoch; not in the same one."""
+    history = [state(0, 1, 0, [1, 2, 3]), state(1, 2, 1, [2, 3]), state(2, 2, 1, [1, 2, 3])]
+
+    assert verdict(elections.i21_history_in_order(history, 2)) == (3, 0)
+    assert verdict(elections.i21_history_in_order([history[0], state(1, 2, 0, [2, 3])], 2)) == (2, 1)
+
+
+def test_i21_what_is_wrong_with_a_history():
+    """Each rule is broken alone, and named."""
+    first = state(0, 1, 4, [1, 2, 3])
+    wrong = {
+        "the leader is not in the ISR": [state(0, 1, 0, [2])],
+        "the ISR is not within the assignment": [state(0, 1, 0, [1, 4])],
+        "ELR and ISR overlap": [state(0, 1, 0, [1], elr=(1,))],
+        "ELR is kept beside a sufficient ISR": [state(0, 1, 0, [1, 2], elr=(3,))],
+        "the partition epoch did not grow by one": [first, state(2, 1, 4, [1])],
+        "the leader epoch fell": [first, state(1, 1, 3, [1])],
+        "the leader changed within an epoch": [first, state(1, 2, 4, [2])],
+    }
+
+    assert {
+        rule: [c.evidence["wrong"] for c in elections.i21_history_in_order(history, 2) if c.violated]
+        for rule, history in wrong.items()
+    } == {rule: [[rule]] for rule in wrong}
+
+
+def test_i25_a_boot_above_its_own_log():
+    """HW 12 with a log end of 11 cannot be; with 12 it can, and so can a second start in the same life."""
+    loaded = line("log_loaded", 1, high_watermark=12)
+
+    def check(log_end_offset):
+        started = line("follower_started", 1, log_end_offset=log_end_offset)
+        return verdict(elections.i25_boot_high_watermark([loaded, started, {**started, "log_end_offset": 3}], []))
+
+    assert check(11) == (1, 1)
+    assert check(12) == (1, 0)
+
+
+def test_i25_a_checkpoint_above_a_later_log_end():
+    """A checkpointed HW of 12 must be below every later log end; one that is not in the file proves nothing."""
+
+    def captured(name, at_ns, checkpoint, leo):
+        row = {"capture": name, "broker_id": 1, "topic": "orders", "partition": 0, "sent_ns": at_ns}
+        return row | {"received_ns": at_ns + 1, "checkpoint_high_watermark": checkpoint, "log_end_offset": leo}
+
+    def check(checkpoint, leo):
+        return verdict(
+            elections.i25_boot_high_watermark([], [captured("a", 0, checkpoint, 9), captured("b", 5, 1, leo)])
+        )
+
+    assert check(12, 11) == (1, 1)
+    assert check(12, 12) == (1, 0)
+    assert check(None, 11) == (0, 0)
+
+
+def test_i25_a_new_log_is_not_held_to_the_old_ones_checkpoint():
+    """Between the two captures the broker's disk was wiped; another broker's, or one before, changes nothing."""
+    row = {"broker_id": 1, "topic": "orders", "partition": 0, "capture": "a", "log_end_offset": 20}
+    before = row | {"sent_ns": 10, "received_ns": 11, "checkpoint_high_watermark": 12}
+    after = row | {"sent_ns": 20, "received_ns": 21, "checkpoint_high_watermark": 1, "log_end_offset": 3}
+
+    def check(*new_logs):
+        return verdict(elections.i25_boot_high_watermark([], [before, after], new_logs))
+
+    assert check(NewLog(1, 15)) == (0, 0)
+    assert check(NewLog(None, 15)) == (0, 0)
+    assert check(NewLog(None, 15, "orders")) == (0, 0)
+    assert check(NewLog(None, 15, "sales")) == (1, 1)
+    assert check(NewLog(2, 15)) == (1, 1)
+    assert check(NewLog(1, 9)) == (1, 1)
+
+
+def told(lines=(), views=(), starts=None):
+    """The sentences of disagreements about two states."""
+    history = [state(0, 1, 0, [1, 2, 3]), state(10, 2, 1, [2, 3])]
+    return [sentence for sentence, _ in elections.disagreements(history, lines, views, starts or {})]
+
+
+def test_source_disagreement_of_a_view_that_never_caught_up():
+    """Two seconds after the last change a broker still shows the old leader; sooner it may, and an equal one agrees."""
+    old, new = (1, 0, [1, 2, 3]), (2, 1, [3, 2])
+
+    assert told(views=[view("3", *old, sent_ns=13 * 10**9)]) == [
+        "Broker 3 still showed leader 1, epoch 0, ISR [1, 2, 3]; the controller's last word was leader 2, epoch 1, "
+        "ISR [2, 3]."
+    ]
+    assert told(views=[view("3", *old, sent_ns=11 * 10**9)]) == []
+    assert told(views=[view("3", *old, sent_ns=13 * 10**9), view("3", *new, sent_ns=14 * 10**9)]) == []
+
+
+def test_source_disagreement_in_a_brokers_own_words():
+    """About who leads, and about where its epoch starts."""
+    said = line("leader_started", 2, leader_epoch=1, log_end_offset=30)
+
+    assert told([said], starts={1: 30}) == []
+    assert told([said], starts={1: 29}) == ["Broker 2 began epoch 1 at offset 30; the epoch files say 29."]
+    assert told([said, said | {"log_end_offset": 70}], starts={1: 30}) == []  # restarted as the leader that it was
+    assert told([said | {"broker_id": 3}]) == ["Broker 3 said to lead in epoch 1; the controller had chosen 2."]

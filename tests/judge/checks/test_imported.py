@@ -1,0 +1,275 @@
+"""Imported histories: one key per case, hits beside near misses, judged together."""
+
+import json
+
+import pytest
+
+from evidence.run import open_folder
+from history.manifest import read_manifest
+from imports import formats
+from imports.run_folder import Settings
+from judge.checks.allowed import allowed_to
+from judge.run import judge_run
+from tests.imports.histories import invoked, poll, send, write
+
+# What happens to keys of the case's own name.
+CASES = {
+    "lost": [send(1, "ok", ("lost", "a", 0)), send(1, "ok", ("lost", "b", 1)), poll(2, "ok", ("lost", 1, "b"))],
+    "read by others": [
+        send(1, "ok", ("read by others", "a", 0)),
+        send(1, "ok", ("read by others", "b", 1)),
+        poll(2, "ok", ("read by others", 0, "a")),
+        poll(3, "ok", ("read by others", 1, "b")),
+    ],
+    "gap": [
+        send(1, "ok", ("gap", "a", 0)),
+        send(1, "ok", ("gap", "b", 7)),
+        poll(2, "ok", ("gap", 0, "a"), ("gap", 7, "b")),
+    ],
+    "unseen": [send(1, "ok", ("unseen", "a", 0)), send(1, "ok", ("unseen", "b", 1)), poll(2, "ok", ("unseen", 0, "a"))],
+    "no offset": [
+        send(1, "ok", ("no offset", "a", None)),
+        send(1, "ok", ("no offset", "b", 0)),
+        poll(2, "ok", ("no offset", 0, "b")),
+    ],
+    "unknown": [
+        send(1, "info", ("unknown", "a", 0)),
+        invoked(send(4, "ok", ("unknown", "c", None))),
+        send(1, "ok", ("unknown", "b", 1)),
+        poll(2, "ok", ("unknown", 1, "b")),
+    ],
+    "atomic": [
+        send(1, "info", ("atomic", "a", None), ("atomic too", "b", 0)),
+        send(1, "ok", ("atomic too", "c", 1)),
+        poll(2, "ok", ("atomic", 0, "a"), ("atomic too", 1, "c")),
+    ],
+    "not proven": [
+        send(1, "info", ("not proven", "a", None), ("not proven too", "b", 0)),
+        send(1, "ok", ("not proven too", "c", 1)),
+        poll(2, "ok", ("not proven too", 1, "c")),
+    ],
+    "acknowledged in part": [
+        send(1, "ok", ("acknowledged in part", "a", 0), ("acknowledged in part", "b", 1), f="txn"),
+        send(1, "ok", ("acknowledged in part", "c", 2)),
+        poll(2, "ok", ("acknowledged in part", 0, "a"), ("acknowledged in part", 2, "c")),
+    ],
+    "lost as a whole": [
+        send(1, "ok", ("lost as a whole", "a", 0), ("lost as a whole", "b", 1), f="txn"),
+        send(1, "ok", ("lost as a whole", "c", 2)),
+        poll(2, "ok", ("lost as a whole", 2, "c")),
+    ],
+    "read in part": [
+        send(1, "ok", ("read in part", "a", 0), ("read in part", "b", 1), f="txn"),
+        poll(2, "ok", ("read in part", 0, "a")),
+    ],
+    "aborted in part": [
+        send(1, "fail", ("aborted in part", "a", 0), ("aborted in part", "b", 1), f="txn"),
+        send(1, "ok", ("aborted in part", "c", 2)),
+        poll(2, "ok", ("aborted in part", 0, "a"), ("aborted in part", 2, "c")),
+    ],
+    "seen by a failure": [
+        send(1, "ok", ("seen by a failure", "a", 0)),
+        send(1, "ok", ("seen by a failure", "b", 1)),
+        poll(2, "fail", ("seen by a failure", 0, "a")),
+        poll(2, "ok", ("seen by a failure", 1, "b")),
+    ],
+    "bound by a failure": [
+        send(1, "ok", ("bound by a failure", "a", 0)),
+        send(1, "ok", ("bound by a failure", "b", 1)),
+        poll(2, "info", ("bound by a failure", 1, "b")),
+    ],
+    "given twice": [
+        send(1, "ok", ("given twice", "a", 0)),
+        send(1, "ok", ("given twice", "b", 0)),
+        send(1, "ok", ("given twice", "c", 1)),
+        poll(2, "ok", ("given twice", 0, "b"), ("given twice", 1, "c")),
+    ],
+    "given to nobody": [
+        send(1, "info", ("given to nobody", "a", 0)),
+        send(1, "ok", ("given to nobody", "b", 0)),
+        poll(2, "ok", ("given to nobody", 0, "b")),
+    ],
+    "twice": [send(1, "ok", ("twice", "a", 0)), poll(2, "ok", ("twice", 0, "a")), poll(3, "ok", ("twice", 3, "a"))],
+    "elsewhere": [send(1, "ok", ("elsewhere", "a", 0)), poll(2, "ok", ("elsewhere", 1, "a"))],
+    "read again": [
+        send(1, "ok", ("read again", "a", 0)),
+        poll(2, "ok", ("read again", 0, "a")),
+        poll(3, "ok", ("read again", 0, "a")),
+    ],
+    "skipped": [
+        *(send(1, "ok", ("skipped", value, offset)) for offset, value in enumerate("abc")),
+        poll(2, "ok", ("skipped", 0, "a"), ("skipped", 2, "c")),
+        poll(3, "ok", ("skipped", 0, "a"), ("skipped", 1, "b"), ("skipped", 2, "c")),
+    ],
+    "skipped by two polls": [
+        *(send(1, "ok", ("skipped by two polls", value, offset)) for offset, value in enumerate("abc")),
+        poll(6, "ok", ("skipped by two polls", 0, "a")),
+        poll(6, "ok", ("skipped by two polls", 2, "c")),
+        poll(3, "ok", ("skipped by two polls", 1, "b")),
+    ],
+    "lost track": [
+        *(send(1, "ok", ("lost track", value, offset)) for offset, value in enumerate("abc")),
+        poll(5, "ok", ("lost track", 0, "a")),
+        poll(5, "info"),
+        poll(5, "ok", ("lost track", 2, "c")),
+        poll(3, "ok", ("lost track", 1, "b")),
+    ],
+    "skipped a failure": [
+        send(1, "ok", ("skipped a failure", "a", 0)),
+        send(1, "fail", ("skipped a failure", "b", 1)),
+        send(1, "ok", ("skipped a failure", "c", 2)),
+        poll(2, "ok", ("skipped a failure", 0, "a"), ("skipped a failure", 2, "c")),
+    ],
+    "back": [
+        send(1, "ok", ("back", "a", 0), ("back", "b", 1)),
+        poll(2, "ok", ("back", 0, "a"), ("back", 1, "b")),
+        poll(2, "ok", ("back", 0, "a")),
+    ],
+    "back in other hands": [
+        send(1, "ok", ("back in other hands", "a", 0), ("back in other hands", "b", 1)),
+        poll(2, "ok", ("back in other hands", 0, "a"), ("back in other hands", 1, "b")),
+        poll(3, "ok", ("back in other hands", 0, "a")),
+    ],
+    "sent back": [
+        send(1, "ok", ("sent back", "a", 1)),
+        send(1, "ok", ("sent back", "b", 0)),
+        poll(2, "ok", ("sent back", 0, "b"), ("sent back", 1, "a")),
+    ],
+    "sent back by two": [
+        send(1, "ok", ("sent back by two", "a", 1)),
+        send(6, "ok", ("sent back by two", "b", 0)),
+        poll(2, "ok", ("sent back by two", 0, "b"), ("sent back by two", 1, "a")),
+    ],
+    "failed": [send(1, "fail", ("failed", "a", None)), poll(2, "ok", ("failed", 4, "a"))],
+    "failed for good": [
+        send(1, "fail", ("failed for good", "a", None)),
+        send(1, "ok", ("failed for good", "b", 0)),
+        poll(2, "ok", ("failed for good", 0, "b")),
+    ],
+    "phantom": [send(1, "ok", ("phantom", "a", 0)), poll(2, "ok", ("phantom", 0, "a"), ("phantom", 1, "ghost"))],
+    "phantom elsewhere": [
+        send(1, "ok", ("phantom elsewhere", 1, 0)),
+        poll(2, "ok", ("phantom elsewhere", 0, 1), ("phantom elsewhere", 1, "1")),
+    ],
+}
+
+
+def folder_of(where, *operations, **settings):
+    """The run folder of a history."""
+    file = write(where / "history.jsonl", *operations)
+    return formats.import_history([file], "operations", Settings(**settings), where / "runs")
+
+
+def judged(folder):
+    """What is concluded from a run folder."""
+    return judge_run(open_folder(folder), lambda judge, asked: [judge(question) for question in asked])
+
+
+def cases_of(folder):
+    """The examples of what is found in a run: rows of the anomalies table."""
+    return judged(folder).tables["anomalies"].to_pylist()
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory):
+    """The anomalies of every case above, as one history."""
+    operations = [operation for case in CASES.values() for operation in case]
+    return cases_of(folder_of(tmp_path_factory.mktemp("imported"), *operations))
+
+
+def test_hits_are_found_and_near_misses_are_not(found):
+    """Anomaly, key, offset and value of everything that was found."""
+    told = [(row, json.loads(row["evidence"])) for row in found]
+
+    assert sorted((row["anomaly"], facts["key"], row["offset"], facts["value"]) for row, facts in told) == [
+        ("aborted_read", "aborted in part", 0, "a"),
+        ("aborted_read", "failed", 4, "a"),
+        ("duplicate", "elsewhere", 1, "a"),
+        ("duplicate", "twice", 3, "a"),
+        ("inconsistent_offset", "given twice", 0, "a"),
+        ("lost_write", "acknowledged in part", 1, "b"),
+        ("lost_write", "atomic too", 0, "b"),
+        ("lost_write", "given twice", 0, "a"),
+        ("lost_write", "lost", 0, "a"),
+        ("lost_write", "lost as a whole", 0, "a"),
+        ("lost_write", "lost as a whole", 1, "b"),
+        ("nonmonotonic_poll", "back", 0, "a"),
+        ("nonmonotonic_send", "given twice", 0, "b"),
+        ("nonmonotonic_send", "sent back", 0, "b"),
+        ("phantom_record", "phantom", 1, "ghost"),
+        ("phantom_record", "phantom elsewhere", 1, "1"),
+        ("poll_skip", "acknowledged in part", 1, "b"),
+        ("poll_skip", "skipped", 1, "b"),
+        ("poll_skip", "skipped by two polls", 1, "b"),
+        ("torn_transaction", "acknowledged in part", 1, "b"),
+        ("torn_transaction", "atomic too", 0, "b"),
+        ("unseen", "bound by a failure", 0, "a"),
+        ("unseen", "no offset", None, "a"),
+        ("unseen", "read in part", 1, "b"),
+        ("unseen", "unseen", 1, "b"),
+    ]
+
+
+def test_a_subscribed_consumer_may_be_moved(tmp_path):
+    """What violates a guarantee to a consumer that was assigned its keys is permitted to one that subscribed."""
+    steps = [send(1, "ok", ("k", "a", 0), ("k", "b", 1), ("k", "c", 2))]
+    steps += [{"process": 2, "type": "ok", "f": "assign", "mops": ["k"]}, poll(2, "ok", ("k", 0, "a"), ("k", 2, "c"))]
+    steps += [{"process": 3, "type": "ok", "f": "subscribe", "mops": ["k"]}, poll(3, "ok", ("k", 1, "b"))]
+    steps += [poll(3, "ok", ("k", 0, "a"))]
+    found = cases_of(folder_of(tmp_path, *steps))
+
+    assert sorted((row["anomaly"], row["allowed"], row["allowed_why"]) for row in found) == [
+        ("nonmonotonic_poll", True, "a subscribed consumer may be given its partitions anew at any time"),
+        ("poll_skip", False, None),
+    ]
+
+
+def test_every_explanation_names_key_and_value(found):
+    """As the history wrote them; an inconsistent offset names both of its values."""
+    explanations = {(row["anomaly"], row["explanation"]) for row in found}
+
+    assert (
+        "lost_write",
+        'Record 1/0 was acknowledged at offset 0; reads went past it, and none returned it. Key "lost", value "a".',
+    ) in explanations
+    assert any(explanation.endswith('Key "given twice", value "a" and "b".') for _, explanation in explanations)
+    assert any(
+        "has no known end and must have been written at offset 0" in explanation for _, explanation in explanations
+    )
+    assert any(
+        explanation.endswith('no read that completed went as far. Key "no offset", value "a".')
+        for _, explanation in explanations
+    )
+
+
+@pytest.mark.parametrize(
+    ("f", "settings", "allowed"),
+    [
+        ("send", {}, {"duplicate"}),
+        ("send", {"idempotence": True}, set()),
+        ("txn", {}, set()),
+        ("txn", {"idempotence": False}, {"duplicate"}),
+        ("send", {"acks": "1", "idempotence": True}, set()),
+        ("send", {"acks": "1", "idempotence": True, "faults": ("kill",)}, {"lost_write"}),
+    ],
+)
+def test_what_is_allowed_follows_from_what_is_stated(tmp_path, f, settings, allowed):
+    """Duplicates are until idempotence is stated or shown by a transaction; losses only with acks=1 and a fault."""
+    manifest = read_manifest(folder_of(tmp_path, send(1, "ok", ("x", 1, 0), f=f), **settings).manifest)
+    [producer] = manifest.producers
+
+    assert allowed_to(manifest, producer).keys() & {"duplicate", "lost_write"} == allowed
+
+
+def test_evidence_is_missing_where_nothing_was_acknowledged_or_read(tmp_path):
+    """An empty history, only unknown sends, only reads that did not end well; a complete one lacks nothing."""
+    sent, read = send(1, "ok", ("x", 1, 0)), poll(2, "ok", ("x", 0, 1))
+
+    def missing(name, *operations):
+        (tmp_path / name).mkdir()
+        return [item for item, why in judged(folder_of(tmp_path / name, *operations)).items if why]
+
+    assert missing("empty") == ["something acknowledged", "something read"]
+    assert missing("unknown", {**sent, "type": "info"}, read) == ["something acknowledged"]
+    assert missing("unread", sent, {**read, "type": "info"}) == ["something read"]
+    assert missing("whole", sent, read) == []

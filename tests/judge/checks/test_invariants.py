@@ -1,0 +1,82 @@
+"""The table of invariants: what is asked of a partition, and what a run may lack."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from evidence.partition import Replica
+from history.partition import TopicPartition
+from judge.checks import invariants
+from judge.checks.findings import Findings, Tally
+from judge.checks.invariants import HISTORY, INVARIANTS, SEGMENTS, Owed
+from tests.evidence.folders import S, isr_view, sample
+from tests.evidence.probed import partition
+
+WHERE = TopicPartition("orders", 0)
+HELD, NOTHING = Tally(3, 0), Tally(0, 0)
+
+
+def verdicts(tallies, lacking=None, *, owes_history=True):
+    """Invariant → its verdict."""
+    found = invariants.rows(tallies, lacking or {}, owes_history=owes_history)
+    return {row["invariant"]: row["verdict"] for row in found}
+
+
+def test_nothing_checked_is_unknown_where_it_is_owed():
+    """I1 always, I7 of a run with a controller of its own, I20 never: without an election there is nothing to check."""
+    nothing = dict.fromkeys(["I1", "I7", "I20"], NOTHING)
+
+    assert verdicts(nothing) == {"I1": "unknown", "I7": "unknown"}
+    assert verdicts(nothing, owes_history=False) == {"I1": "unknown"}
+    assert verdicts(dict.fromkeys(["I1", "I7", "I20"], HELD)) == {"I1": "pass", "I7": "pass", "I20": "pass"}
+
+
+@pytest.mark.parametrize(("name", "kind"), [(n, i.needs) for n, i in INVARIANTS.items() if i.needs])
+def test_what_holds_on_lacking_evidence_is_unknown(name, kind):
+    """A violation is one all the same, and other evidence does not matter."""
+    other = {HISTORY: SEGMENTS, SEGMENTS: HISTORY}[kind]
+    (row,) = invariants.rows({name: HELD}, {kind: "it was not collected"}, owes_history=True)
+
+    assert (row["verdict"], row["reason"]) == ("unknown", "it was not collected")
+    assert verdicts({name: HELD}, {other: "it was not collected"}) == {name: "pass"}
+    assert verdicts({name: Tally(3, 1, (0, WHERE, "{}"))}, {kind: "it was not collected"}) == {name: "fail"}
+
+
+def test_a_violation_is_told_with_its_evidence():
+    """The first one, and where it was."""
+    (row,) = invariants.rows({"I2": Tally(9, 2, (5, WHERE, '{"broker_id":1}'))}, {}, owes_history=True)
+
+    assert (row["checked"], row["violations"], row["verdict"]) == (9, 2, "fail")
+    assert row["reason"] == 'first violation on orders-0: {"broker_id":1}'
+    assert json.loads(row["evidence"]) == {"broker_id": 1}
+
+
+def asked(of):
+    """The invariants that a partition is asked."""
+    findings = Findings()
+    invariants.check(of, findings)
+    return set(findings.tallies)
+
+
+def test_what_is_asked_follows_from_the_partition():
+    """Of a topic that is not clean nothing that a loss would break; I8 only once a second epoch was seen."""
+    quiet = partition([sample(1, S, 5, 5)], [isr_view(0, 1, 0, [1])], promised=False, idempotent=False)
+    of_all = {"I1", "I2", "I3", "I10", "I11", "I13", "I14", "I19", "I21", "I23"}
+    of_clean = {"I4", "I6", "I7", "I9", "I20", "I22", "I24", "I25"}
+
+    assert asked(replace(quiet, clean=False)) == of_all
+    assert asked(quiet) == of_all | of_clean
+    assert asked(replace(quiet, epoch_starts={0: 0, 1: 5})) == of_all | of_clean | {"I8"}
+    assert asked(replace(quiet, promised=True)) == of_all | of_clean | {"I15"}
+    assert asked(replace(quiet, idempotent=True)) == of_all | of_clean | {"I17"}
+    assert asked(replace(quiet, transactional=True)) == of_all | of_clean | {"I26", "I27"}
+    assert asked(replace(quiet, replicas=(Replica(1, [], None),))) == of_all | of_clean | {"I12"}
+
+
+def test_every_invariant_names_its_function():
+    """So that docs/checks.md can tell of it: its own function has a docstring, or the ones that it calls have."""
+    told = {name: invariant.documented or invariant.checks for name, invariant in INVARIANTS.items()}
+
+    assert [name for name, functions in told.items() if not all(each.__doc__ for each in functions)] == []
+    assert {invariant.owed for invariant in INVARIANTS.values()} == set(Owed)

@@ -1,0 +1,254 @@
+"""What steps did to the replicas' logs, as the checks are told."""
+
+from pathlib import Path
+
+import pytest
+
+from evidence.facts import Fault, NewLog, Outage
+from evidence.partition import Replica
+from evidence.run import Run
+from evidence.views import has_good_times
+from history.events import Event
+from history.folder import RunFolder
+from history.manifest import NodeInfo
+from history.partition import TopicPartition
+from judge.checks.premises import Premises, faults, new_logs, outages
+from kafka_files.states import State
+from tests.evidence.folders import MS, S, event, happened, manifest
+
+ORDERS = TopicPartition("orders", 0)
+
+
+def premises(events=(), of=None, folder=Path(), **read):
+    """Premises of a run that has nothing but its manifest, some events and what was ``read`` of its files."""
+    run = Run(RunFolder(folder), of or manifest(), list(events), [], {}, [])
+    run.__dict__.update({"replicas": {}, "states": {}, "lines": ()} | read)  # in the place of the cached ones
+    return Premises(run)
+
+
+def stepping(steps):
+    """A manifest with these steps."""
+    return manifest().model_copy(update={"scenario": {"phases": [{"one": steps}]}})
+
+
+def decided(seconds, leader, epoch, isr, *, dated=True, partition=0):
+    """A state of the controller's history."""
+    where = "orders", partition, "metadata_log", seconds, seconds * S if dated else None
+    return State(*where, leader, epoch, seconds, (1, 2, 3), isr)
+
+
+@pytest.mark.parametrize(
+    ("shown", "good"),
+    [
+        ({}, True),
+        ({5: 2 * S, 6: 4 * S + 10 * MS}, True),
+        ({6: 3 * S}, True),  # the two clocks are told apart to a second
+        ({6: 3 * S - 1}, False),  # by another clock
+        ({7: 9 * S}, False),  # it breaks off before
+        ({4: S}, True),  # it begins with a snapshot
+    ],
+)
+def test_a_history_has_good_times_if_brokers_showed_nothing_before_it(shown, good):
+    """Leader epochs 5 and 6 were decided at 2 and at 4 s."""
+    history = [decided(2, 2, 5, (1, 2, 3)), decided(3, 2, 5, (1, 2)), decided(4, 1, 6, (1, 2))]
+
+    assert has_good_times(history, shown) is good
+    assert not has_good_times([*history, decided(5, 1, 6, (1, 2, 3), dated=False)], shown)
+
+
+@pytest.mark.parametrize(
+    ("kind", "step", "target", "found"),
+    [
+        ("inject", "wipe", "broker-2", [NewLog(2, 5)]),
+        ("inject", "flip_bit", "broker-3", [NewLog(3, 5)]),
+        ("healed", "wipe", "broker-2", []),
+        ("inject", "reassign", "broker-2, broker-3", [NewLog(None, 5)]),
+        ("heal", "reassign", "broker-2, broker-3", [NewLog(None, 5)]),
+        ("inject", "kill", "broker-2", []),
+        ("inject", "delete_checkpoint", "broker-2", []),
+    ],
+)
+def test_a_log_is_a_new_one_after_some_steps(kind, step, target, found):
+    """One broker's when its files were damaged, any when replicas moved, there or back."""
+    assert list(new_logs([happened(5, kind, step=step, target=target)], manifest())) == found
+
+
+def test_a_reassignment_gives_its_topic_new_logs():
+    """Which one, the proof says; another reassignment's does not matter, and without a proof it may be any."""
+    one, other = {"step": "reassign", "target": "broker-1"}, {"step": "reassign", "target": "broker-3"}
+    proven = {"effect_verified": True, "replicas": {"order-s-0": [1], "order-s-1": [1]}}
+    told = [
+        happened(1, "inject", **one),
+        happened(2, "injected", detail=proven, **one),
+        happened(3, "inject", **other),
+        happened(4, "injected", detail={"effect_verified": False, "why": "in time"}, **other),
+        happened(5, "heal", **one),
+    ]
+
+    assert list(new_logs(told, manifest())) == [NewLog(None, 1, "order-s"), NewLog(None, 3), NewLog(None, 5, "order-s")]
+    unproven = happened(6, "healed", detail={"recovery_verified": False}, **one)
+    assert list(new_logs([*told, unproven], manifest())) == [NewLog(None, t_ns) for t_ns in (1, 3, 5)]
+
+
+def test_a_topic_is_clean_until_its_last_copy_is_damaged():
+    """A disk loss beside a live member of the ISR leaves every promise active."""
+
+    def wiped(last):
+        injected = happened(1, "injected", step="wipe", detail={"last_copy_of": last})
+        return premises([injected], of=manifest(faults=["kill", "wipe"]))
+
+    assert wiped([]).clean("orders")
+    assert not wiped(["orders-0"]).clean("orders")
+    assert wiped(["sales-0"]).clean("orders")
+    assert not wiped(None).clean("orders")
+
+
+def test_the_settings_that_steps_changed_bound_the_checks():
+    """min.insync.replicas is 2, and 1 for a while; 5 counts as the number of replicas."""
+    changes = [{"configure": {"topic": "orders", "set": {"min.insync.replicas": value}}} for value in ("1", "5")]
+    run = premises(of=stepping(changes))
+
+    assert (run.facts(ORDERS).effective_min_isr, run.facts(ORDERS).lowest_min_isr) == (3, 1)
+    assert (premises().facts(ORDERS).effective_min_isr, premises().facts(ORDERS).lowest_min_isr) == (2, 2)
+
+
+def test_min_isr_is_bounded_by_the_most_replicas_that_a_partition_had():
+    """5 are asked for: one replica at first, then two while it was moved."""
+    asked = manifest(config={"min.insync.replicas": "5"})
+    created = asked.topics["orders"].model_copy(update={"assignment": {0: [1]}})
+
+    def least(*replicas):
+        states = {ORDERS: [decided(1, 1, 1, of)._replace(replicas=of) for of in replicas]}
+        return premises(of=asked.model_copy(update={"topics": {"orders": created}}), states=states).effective_min_isr(
+            ORDERS
+        )
+
+    assert least() == 1
+    assert least((1,), (1, 2), (2,)) == 2
+
+
+@pytest.mark.parametrize(
+    ("settings", "capture", "broker_id", "found"),
+    [
+        ({"retention.ms": "1000"}, "after", 1, [("orders", 0, 40)]),
+        ({"retention.bytes": "1000"}, "after", 1, [("orders", 0, 40)]),
+        ({"segment.ms": "1000"}, "after", 1, []),
+        ({"retention.ms": "-1"}, "after", 1, []),
+        ({"retention.ms": "1000"}, "before", 1, []),
+        ({"retention.ms": "1000"}, "after", 2, []),
+    ],
+)
+def test_what_the_retention_took_is_owed_no_more(settings, capture, broker_id, found):
+    """Up to the last leader's log start at the end, where the topic was given a retention."""
+    topic = manifest().topics["orders"]
+    given = manifest().model_copy(
+        update={"topics": {"orders": topic.model_copy(update={"config": {**topic.config, **settings}})}}
+    )
+    end = {"topic": "orders", "partition": 0, "capture": capture, "broker_id": broker_id, "log_start_offset": 40}
+    found_by = premises(of=given, captures=[end], states={ORDERS: [decided(1, 1, 1, (1,))]})
+
+    assert [(*where, before) for where, before in found_by.deleted.items()] == found
+
+
+@pytest.mark.parametrize(
+    ("settings", "expires", "kept"),
+    [
+        ({"log.retention.minutes": "1"}, True, True),
+        ({"log.retention.bytes": "1000"}, True, True),
+        ({"log.cleanup.policy": "compact"}, False, False),
+        ({"log.retention.check.interval.ms": "1000"}, False, True),
+    ],
+)
+def test_a_brokers_retention_and_policy_are_its_topics(settings, expires, kept):
+    """Unless the topic has its own; a step may change either for a while."""
+    nodes = [node.model_copy(update={"config": settings}) for node in manifest().nodes]
+    given = premises(of=manifest().model_copy(update={"nodes": nodes}))
+    changed = premises(of=stepping([{"configure": {"broker": "A", "set": settings}}]))
+
+    assert [(each.run.expires("orders"), each.kept("orders")) for each in (given, changed)] == [(expires, kept)] * 2
+
+
+def test_a_topic_that_is_compacted_for_a_while_is_not_kept():
+    """Another topic's policy does not matter."""
+    found = []
+    for topic in ("orders", "sales"):
+        steps = [{"configure": {"topic": topic, "set": {"cleanup.policy": "compact"}}}]
+        found.append(premises(of=stepping(steps)).kept("orders"))
+
+    assert found == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("settings", "bases", "captured", "expected"),
+    [
+        ({"retention.bytes": "1000"}, (20, 40), 0, (20, [20])),  # a segment expired after the capture
+        ({"retention.bytes": "1000"}, (20, 40), 30, (30, [30])),
+        ({"retention.bytes": "1000"}, (0, 40), None, (0, [0])),
+        ({}, (20, 40), 0, (0, [])),  # a first segment that is missing is damage
+    ],
+)
+def test_a_replica_whose_records_expire_begins_where_its_files_do(tmp_path, settings, bases, captured, expected):
+    """Or where it said that its log starts, if that is later; without a retention it is taken at its word."""
+    replica = tmp_path / "brokers" / "broker-2" / "data" / "orders-0"
+    replica.mkdir(parents=True)
+    for base in bases:
+        (replica / f"{base:020}.log").touch()
+    end = {"topic": "orders", "partition": 0, "capture": "after", "broker_id": 2, "log_start_offset": captured}
+    given = premises(of=manifest(config=settings), folder=tmp_path, captures=[end | {"high_watermark": 50}])
+    del given.run.__dict__["replicas"]
+
+    (found,) = given.run.replicas[ORDERS]
+    assert (found.log_start_offset, [*given.owed(ORDERS).values()]) == expected
+
+
+def test_where_an_epochs_start_was_deleted_its_leader_tells():
+    """A deletion moves the entry of the epoch at the log's start; without one the files alone are asked."""
+    said = {"kind": "leader_started", "topic": "orders", "partition": 0, "leader_epoch": 3, "log_end_offset": 30}
+
+    def starts(log_start, *lines):
+        replica = Replica(1, [], [(3, log_start), (4, 70)], log_start, 100)
+        return premises(replicas={ORDERS: (replica,)}, lines=lines).starts(ORDERS)
+
+    assert starts(50, said, said | {"leader_epoch": 4}) == {3: 30, 4: 70}
+    assert starts(50, said | {"partition": 1}, said | {"kind": "follower_started"}) == {4: 70}
+    assert starts(0, said) == {3: 0, 4: 70}
+
+
+def test_a_fault_has_three_times():
+    """Asked for, active, healed; another step is none, and one that was never healed lasts."""
+    where = {"phase": "p", "step": "pause", "target": "broker-2"}
+    told = [
+        event(1 * S, "inject", **where),
+        event(2 * S, "injected", **where),
+        event(3 * S, "injected", phase="p", step="slow", target="broker-1"),
+        event(5 * S, "heal", **where),
+        event(6 * S, "inject", **(where | {"step": "kill"})),
+        event(7 * S, "injected", **(where | {"step": "kill"})),
+    ]
+
+    assert list(faults([Event(**each) for each in told], manifest())) == [
+        Fault(2, 1 * S, 2 * S, 5 * S),
+        Fault(2, 6 * S, 7 * S, 2**63 - 1),
+    ]
+
+
+def test_an_outage_lasts_from_the_order_to_the_proof_that_it_is_gone():
+    """Of a broker, or of a controller (None); a limit on traffic is none."""
+    where = {"phase": "p", "step": "disconnect", "target": "broker-2"}
+    controllers = {"phase": "p", "step": "kill", "target": "controller, broker-1"}
+    told = [
+        event(1 * S, "inject", **where),
+        event(2 * S, "injected", **where),
+        event(3 * S, "inject", **controllers),
+        event(4 * S, "inject", phase="p", step="limit_bandwidth", target="broker-1"),
+        event(5 * S, "heal", **where),
+        event(6 * S, "healed", **where),
+    ]
+    node = NodeInfo(name="controller", role="controller", address="10.0.0.9", node_id=100)
+    run = manifest().model_copy(update={"nodes": [*manifest().nodes, node]})
+
+    assert list(outages([Event(**each) for each in told], run)) == [
+        Outage(2, 1 * S, 6 * S),
+        Outage(None, 3 * S, 2**63 - 1),
+        Outage(1, 3 * S, 2**63 - 1),
+    ]

@@ -1,0 +1,151 @@
+"""What readers were given against what leaders showed: each case, and what looks like one and is legal."""
+
+import pytest
+
+from history.payload import MAX_SEQ
+from judge.checks import visibility
+from judge.checks.visibility import longest_quiet_ns
+from tests.evidence.folders import S, isr_view, polled, sample, sent
+from tests.evidence.probed import partition
+
+LED = [isr_view(0, 1, 0, [1, 2, 3]), isr_view(18 * S, 2, 1, [2, 3])]
+
+
+def found(cases):
+    """The rows of some cases."""
+    return [cases.example(place) for place in range(cases.values.size)]
+
+
+def given(*samples, at=10 * S, epoch=0, isr=LED):
+    """The offsets that were given out early, of offset 5 read at a time."""
+    read = polled(5, 5, final=False, received_ns=at, leader_epoch=epoch)
+    return [case["offset"] for case in found(visibility.precommitted_read(partition(samples, isr, polls=[read])))]
+
+
+def test_precommitted_read():
+    """Offset 5 was given out at 10 s while the leader, asked later, was at HW 5; HW 6 would have covered it."""
+    assert given(sample(1, 11 * S, 5, 9)) == [5]
+    assert given(sample(1, 11 * S, 6, 9)) == []
+    assert given(sample(1, 9 * S, 5, 9), sample(1, 11 * S, 6, 9)) == []  # asked before the read
+    assert given(sample(3, 11 * S, 5, 9)) == []  # a follower's may lag
+    assert given(sample(2, 26 * S, 5, 9, epoch=1), at=25 * S) == []  # the leader before had committed it
+    assert given(sample(2, 26 * S, 5, 9, epoch=1), at=25 * S, epoch=1) == [5]
+
+
+def test_precommitted_read_of_an_unknown_epoch_says_nothing():
+    """Nor does anything where nobody knows who led, or where no leader was asked behind the read."""
+    assert given(sample(1, 11 * S, 5, 9), epoch=None) == []
+    assert given(sample(1, 11 * S, 5, 9), isr=[]) == []
+    assert given(sample(1, 9 * S, 5, 9)) == []
+
+
+def test_precommitted_read_tells_what_the_leader_showed():
+    """The sentence and the evidence name the sample, and the case its record."""
+    samples = [sample(1, 11 * S, 5, 9, last_stable_offset=None)]
+    cases = visibility.precommitted_read(partition(samples, LED, polls=[polled(7, 3), polled(5, 4), polled(4, 2)]))
+    late = visibility.precommitted_read(
+        partition(samples, LED, polls=[polled(offset, seq, received_ns=10 * S) for offset, seq in ((7, 3), (5, 4))])
+    )
+
+    assert found(cases) == []
+    assert [case["offset"] for case in found(late)] == [5, 7]
+    assert [value & MAX_SEQ for value in late.values.tolist()] == [4, 3]
+    assert found(late)[0] == {
+        "offset": 5,
+        "explanation": "Consumer drain-1 was given offset 5 while broker 1, leader in epoch 0, was at HW 5, "
+        "last stable offset unknown.",
+        "evidence": {
+            "received_ns": 10 * S,
+            "sample": {
+                "high_watermark": 5,
+                "broker_id": 1,
+                "leader_epoch": 0,
+                "until_ns": 18 * S + 1_000_000,
+                "sent_ns": 11 * S,
+            },
+        },
+    }
+
+
+def test_a_leader_that_was_cut_off_serves_nobody():
+    """Broker 1 goes on in epoch 0 at HW 5; what was read since broker 2 leads may be from there."""
+    old = sample(1, 20 * S, 5, 9)
+
+    assert given(old, at=19 * S) == []
+    assert given(old, at=17 * S) == []  # it may have been elected some time before anyone saw it
+    assert given(old, at=15 * S) == [5]
+
+
+def test_a_committed_reader_stops_at_the_last_stable_offset():
+    """At it a record was given out too early, below it not, and to an uncommitted reader only HW counts."""
+    reads = [
+        polled(offset, n, final=False, received_ns=20 * S, isolation=isolation)
+        for n, (offset, isolation) in enumerate(
+            [(40, "read_committed"), (39, "read_committed"), (40, "read_uncommitted"), (50, "read_uncommitted")]
+        )
+    ]
+    samples = [sample(1, 21 * S, 50, 50, last_stable_offset=40)]
+    cases = visibility.precommitted_read(partition(samples, [isr_view(9 * S, 1, 0, [1, 2, 3])], polls=reads))
+
+    assert [value & MAX_SEQ for value in cases.values.tolist()] == [0, 3]
+
+
+def held_back(seconds, stable, hw=50, *, since=20, broker_id=1):
+    """One sample a second of a replica whose last stable offset stands still."""
+    return [sample(broker_id, (since + n) * S, hw, hw, last_stable_offset=stable) for n in range(seconds + 1)]
+
+
+def hanging(*samples, sends=(), faults=()):
+    """The hanging transactions of a partition: the limit is 30 s."""
+    told = partition(samples, [isr_view(9 * S, 1, 0, [1, 2, 3])], sends=sends)
+    return visibility.hanging_transaction(told, 30 * S, faults)
+
+
+def test_hanging_transaction():
+    """Below HW for longer than the limit without a fault; shorter, at HW, moving on, or of a follower it is legal."""
+    offsets = [
+        [case["offset"] for case in found(hanging(*samples))]
+        for samples in (
+            held_back(31, 40),
+            held_back(30, 40),
+            held_back(40, 50),
+            [*held_back(20, 40), *held_back(20, 45, since=41)],
+            held_back(40, 40, broker_id=2),
+            held_back(40, 41),
+        )
+    ]
+
+    assert offsets == [[40], [], [], [], [], [41]]
+    assert found(hanging(*held_back(31, 40), faults=[(22 * S, 25 * S)])) == []
+    assert len(found(hanging(*held_back(40, 41), faults=[(22 * S, 25 * S)]))) == 1
+
+
+def test_hanging_transaction_names_whose_record_stands_there():
+    """The send at the last stable offset begins it; where nobody's does, nobody here began it."""
+    begun = sent(3, offset=40, transaction=7, outcome="info")
+    cases = hanging(*held_back(31, 40), sends=[begun, sent(4, offset=41, transaction=8)])
+    (case,), (other,) = found(cases), found(hanging(*held_back(40, 41), sends=[begun, sent(4, offset=41)]))
+
+    assert case["explanation"] == (
+        "The last stable offset stayed at 40 for 31.0 s with no fault active, below the high watermark 50: "
+        "transaction 7 of load-1 never ended."
+    )
+    assert (case["acks"], case["evidence"]["transaction"], cases.values[0] & MAX_SEQ) == ("all", 7, 3)
+    assert other["explanation"].endswith(": a transaction that nobody here began never ended.")
+    assert hanging(*held_back(40, 41)).values.tolist() == [-1]
+
+
+@pytest.mark.parametrize(
+    ("faults", "quiet"),
+    [
+        ([], 100),
+        ([(10, 20), (30, 40)], 60),
+        ([(30, 40), (35, 90)], 30),
+        ([(0, 50)], 50),
+        ([(0, 200)], 0),
+        ([(150, 160)], 100),
+    ],
+)
+def test_the_longest_time_without_a_fault(faults, quiet):
+    """Faults may overlap, and begin before or end after the span from 0 to 100."""
+    assert longest_quiet_ns(0, 100, faults) == max(quiet, 0)

@@ -1,0 +1,151 @@
+"""Load and latency by phase and by second, of several partitions together."""
+
+import random
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from clusters.clients.ledger import ABORTED
+from evidence.columns import Names, Sends
+from history.tables import SENDS
+from judge.measures import latency as measured
+from judge.measures.recovery import Span
+from tests.evidence.folders import MS, S, sent
+
+
+def columns(sends, names):
+    """Literal sends as columns."""
+    return Sends.of(pa.Table.from_pylist(sends, SENDS), names)
+
+
+def latency(sends, spans):
+    """The latency table of one partition's sends."""
+    names = Names()
+    loads = measured.phase_loads(columns(sends, names), names, spans)
+    return measured.latency(measured.merge_phases([loads]))
+
+
+def by_second(*partitions):
+    """The timeline of several partitions' sends, as tuples."""
+    parts = (measured.by_second(columns(sends, Names())) for sends in partitions)
+    return [tuple(row.values()) for row in measured.timeline_sends(measured.merge_seconds(parts))]
+
+
+def test_what_was_due_right_before_the_end_is_not_owed():
+    """Of ten seconds the last is not; of one second the second half. What came after the end was not kept."""
+    spans = [Span("p", 0, 10 * S), Span("q", 20 * S, 21 * S)]
+    due = [(S, 2 * S), (9 * S - 1, 10 * S), (9 * S, 10 * S - 1), (20 * S, 21 * S - 1), (20 * S + S // 2, 21 * S - 1)]
+    sends = [
+        {**sent(n, offset=n, at_ns=due_ns), "due_ns": due_ns, "done_ns": done_ns}
+        for n, (due_ns, done_ns) in enumerate(due)
+    ]
+    found = latency(sends, spans)
+
+    assert [(row["phase"], row["due"], row["owed"], row["kept"]) for row in found] == [("p", 3, 2, 1), ("q", 2, 1, 1)]
+
+
+def test_latency_by_phase():
+    """Sends count in the phase in which they were due; an indeterminate one has no latency."""
+    spans = [Span("p", 0, 2 * S), Span("q", 2 * S, 3 * S)]
+    sends = [sent(0, offset=0, at_ns=S), sent(1, offset=1, at_ns=2 * S), sent(2, outcome="info", at_ns=S)]
+    found = latency(sends, spans)
+
+    assert [(row["phase"], row["acked"], row["p99_ms"]) for row in found] == [("p", 1, 2.0), ("q", 1, 2.0)]
+    assert [(row["seconds"], row["due"], row["arrived"]) for row in found] == [(2.0, 2, 1), (1.0, 1, 1)]
+
+
+@pytest.mark.parametrize(
+    ("never", "p50", "p99"), [(0, 2.0, 2.0), (1, 2.0, 2.0), (2, 2.0, None), (50, 2.0, None), (51, None, None)]
+)
+def test_what_was_never_acknowledged_waited_longer_than_anything(never, p50, p99):
+    """Of 101 sends: one that is unanswered lies above p99, two reach it; what was not owed is left out."""
+    sends = [sent(n, offset=n, at_ns=S + n, **({"outcome": "info"} if n < never else {})) for n in range(101)]
+    late = [sent(n, outcome="info", at_ns=9 * S + n) for n in range(101, 201)]
+    (found,) = latency([*sends, *late], [Span("p", 0, 10 * S)])
+
+    assert (found["p50_ms"], found["p99_ms"]) == (p50, p99)
+    assert (found["acked"], found["owed"], found["max_ms"]) == (101 - never, 101, 2.0)
+
+
+def test_an_abort_is_an_answer():
+    """Every fifth transaction was aborted on purpose, and kept its load; what was refused or not answered did not."""
+    spans = [Span(phase, at * S, (at + 10) * S) for phase, at in (("p", 0), ("q", 20), ("r", 40))]
+
+    def five(at_s, **last):
+        told = [sent(at_s + n, offset=n, at_ns=at_s * S) for n in range(4)]
+        return [*told, sent(at_s + 4, outcome="fail", at_ns=at_s * S, **last)]
+
+    aborted = {"error": ABORTED}
+    refused = five(21, error="MESSAGE_TOO_LARGE")
+    unanswered = five(41, **aborted, done_ns=None)
+    found = latency([*five(1, **aborted), *refused, *unanswered], spans)
+
+    told = {row["phase"]: (row["acked"], row["owed"], row["kept"], row["p99_ms"]) for row in found}
+    assert told == {"p": (5, 5, 5, 2.0), "q": (4, 5, 4, None), "r": (4, 5, 4, None)}
+
+
+def test_latency_of_a_phase_that_answered_late():
+    """A send that was due in one phase and acknowledged in the next is the load of one and the yield of the other."""
+    spans = [Span("p", 0, 2 * S), Span("q", 2 * S, 3 * S)]
+    late = {**sent(0, offset=0, at_ns=S), "done_ns": 2 * S + 1}
+    found = latency([late, sent(1, offset=1, at_ns=2 * S)], spans)
+
+    assert [(row["phase"], row["due"], row["acked"], row["arrived"]) for row in found] == [
+        ("p", 1, 1, 0),
+        ("q", 1, 1, 2),
+    ]
+
+
+def test_partitions_are_one_load():
+    """Sends of three partitions, split at random: the same table as of all of them in one; so is the timeline."""
+    at_random = random.Random(3)
+    spans = [Span("p", 0, 5 * S), Span("q", 5 * S, 9 * S)]
+    outcomes = ["ok", "ok", "ok", "info", "fail"]
+    sends = [
+        sent(n, offset=n, at_ns=t, outcome=at_random.choice(outcomes)) | {"done_ns": t + at_random.randrange(2 * S)}
+        for n, t in enumerate(at_random.randrange(9 * S) for _ in range(500))
+    ]
+    parts = [sends[:20], sends[20:300], sends[300:], []]
+    names = Names()
+    merged = measured.merge_phases(measured.phase_loads(columns(part, names), names, spans) for part in parts)
+
+    assert measured.latency(merged) == latency(sends, spans)
+    assert by_second(*parts) == by_second(sends)
+    assert sum(row["due"] for row in latency(sends, spans)) == 500
+
+
+def test_a_phase_in_which_nothing_was_due_has_no_row():
+    """Although acknowledgements arrived in it."""
+    spans = [Span("p", 0, 2 * S), Span("q", 2 * S, 3 * S)]
+
+    assert [row["phase"] for row in latency([sent(0, offset=0, at_ns=2 * S - MS)], spans)] == ["p"]
+
+
+def test_quantiles_of_a_phase_are_those_of_its_times():
+    """Of 10,000 latencies from 1 ms to 10 s, to a thousandth; the largest is exact."""
+    took_ns = (10 ** np.random.default_rng(5).uniform(6, 10, 10_000)).astype(np.int64)
+    sends = [sent(n, offset=n, at_ns=n) | {"done_ns": n + int(took)} for n, took in enumerate(took_ns)]
+    (found,) = latency(sends, [Span("p", 0, 2 * S)])
+
+    exact = np.percentile(took_ns / 1e6, [50, 99, 99.9])
+    assert [found[name] for name in ("p50_ms", "p99_ms", "p999_ms")] == pytest.approx(exact, rel=0.001)
+    assert found["max_ms"] == took_ns.max() / 1e6
+
+
+def test_sends_are_counted_by_the_second_in_which_they_were_due():
+    """Latency counts from the due time and of acknowledged sends only."""
+    sends = [sent(0, offset=0, at_ns=S), sent(1, outcome="info", at_ns=S + 1), sent(2, outcome="fail", at_ns=2 * S)]
+
+    assert by_second(sends) == [(S, 1, 0, 1, 2.0, 2.0), (2 * S, 0, 1, 0, None, None)]
+
+
+def test_a_second_of_many_partitions():
+    """40 partitions with one send each, more than are merged at once: between 1 and 40 ms, to 1.6 %."""
+    partitions = [[sent(0, offset=0, at_ns=S) | {"done_ns": S + n * MS}] for n in range(1, 41)]
+    ((t_ns, *counts, p50_ms, p99_ms),) = by_second(*partitions, [])
+
+    assert (t_ns, counts) == (S, [40, 0, 0])
+    assert p50_ms == pytest.approx(20.5, rel=2**-6)
+    assert p99_ms == pytest.approx(39.61, rel=2**-6)
+    assert by_second() == []

@@ -1,0 +1,243 @@
+"""What a run measured: each figure from hand-made rows, and no figure where there is no basis for one."""
+
+from typing import Any
+
+import pytest
+
+from history.events import Event
+from history.manifest import Manifest
+from history.metrics import METRICS, RECOVERY
+from judge.measures.metrics import Measured, crossing, metrics
+from tests.evidence.folders import S, manifest
+
+STEADY = {
+    "phase": "steady",
+    "seconds": 10.0,
+    "due": 20_000,
+    "acked": 20_000,
+    "arrived": 19_990,
+    "owed": 18_000,
+    "kept": 18_000,
+}
+STEADY |= {"p50_ms": 4.0, "p99_ms": 12.0, "p999_ms": 40.0, "max_ms": 50.0}
+WHOLE = {"acked": 1_000, "lost": 0, "truncated_ack": 0, "unknown_offset_ack": 0, "duplicate_copies": 0}
+
+
+def _measured(**parts: Any) -> dict[tuple[str, str], dict[str, Any]]:
+    began = Event(t_ns=0, wall="", kind="phase_started", phase="steady")
+    usual: dict[str, Any] = {
+        "manifest": manifest(),
+        "events": [began],
+        "latency": [],
+        "recovery": [],
+        "delivery": WHOLE,
+    }
+    return {(row["metric"], row["phase"]): row for row in metrics(Measured(**(usual | parts)))}
+
+
+def _with_limit(limit_s: float) -> Manifest:
+    told = manifest()
+    scenario = {**told.scenario, "load": {**(told.scenario.get("load") or {}), "p99_limit": limit_s}}
+    return told.model_copy(update={"scenario": scenario})
+
+
+def test_load_and_latency_of_a_phase() -> None:
+    """Rates count what was due and what came; quantiles carry their samples."""
+    found = _measured(latency=[STEADY])
+
+    assert found["offered_per_s", "steady"]["value"] == 2_000
+    assert found["acked_per_s", "steady"]["value"] == 1_999
+    assert found["latency_p99_ms", "steady"] | {"note": None} == {
+        "metric": "latency_p99_ms",
+        "phase": "steady",
+        "value": 12.0,
+        "samples": 20_000,
+        "censored": False,
+        "trusted": True,
+        "note": None,
+    }
+
+
+@pytest.mark.parametrize(("kept", "trusted"), [(17_910, True), (17_909, False)])
+def test_a_load_that_was_missed_has_no_latency(kept: int, trusted: bool) -> None:
+    """Below 99.5 % of the offered load the latencies are of another load; the throughput stands."""
+    found = _measured(latency=[STEADY | {"kept": kept}])
+
+    assert found["latency_p99_ms", "steady"]["trusted"] is trusted
+    assert found["acked_per_s", "steady"]["trusted"]
+
+
+def test_a_rare_quantile_needs_many_samples() -> None:
+    """5,000 sends are a basis for p99 and none for p99.9."""
+    found = _measured(latency=[STEADY | {"due": 5_000, "acked": 5_000, "arrived": 5_000}])
+
+    assert found["latency_p99_ms", "steady"]["trusted"]
+    assert found["latency_p999_ms", "steady"]["note"] == "5000 samples; 10000 are needed"
+
+
+def test_a_percentile_of_what_was_never_acknowledged_is_none() -> None:
+    """p99.9 falls on sends that nobody answered: no value, and no trust, although the load was achieved."""
+    found = _measured(latency=[STEADY | {"p999_ms": None}])
+    lost, kept = found["latency_p999_ms", "steady"], found["latency_p99_ms", "steady"]
+
+    assert (lost["value"], lost["trusted"]) == (None, False)
+    assert lost["note"] == "so many of the sends were never acknowledged that there is no such percentile"
+    assert (kept["value"], kept["trusted"]) == (12.0, True)
+
+
+def test_the_rate_that_keeps_the_limit() -> None:
+    """p99 of 50 ms at 1,000/s and 200 ms at 2,000/s crosses 100 ms half-way, on a logarithmic scale."""
+    assert crossing([(1_000.0, 50.0), (2_000.0, 200.0)], 100) == (pytest.approx(1_500), False, None)
+    assert crossing([(1_000.0, 50.0), (2_000.0, 99.0)], 100)[:2] == (2_000.0, True)
+    assert crossing([(1_000.0, 101.0), (2_000.0, 99.0)], 100)[:2] == (None, False)
+
+
+def test_a_rate_that_was_not_answered_is_not_sustained() -> None:
+    """The higher one of two has no p99: the lower one is the last that kept the limit; alone it is none."""
+    kept, lost = STEADY | {"phase": "a", "p99_ms": 50.0}, STEADY | {"phase": "b", "due": 40_000, "p99_ms": None}
+    offered = [Event(t_ns=S, wall="", kind="rate_set", phase=name) for name in ("a", "b")]
+    both, alone = (
+        _measured(manifest=_with_limit(0.1), events=offered, latency=rows)["sustainable_rate_per_s", ""]
+        for rows in ([kept, lost], [lost])
+    )
+
+    assert (both["value"], both["censored"], both["trusted"]) == (2_000, False, True)
+    assert (alone["value"], alone["trusted"]) == (None, False)
+
+
+def test_sustainable_rate_is_of_the_stepped_phases_alone() -> None:
+    """A warm-up that offered no rate of its own is no step; without a limit there is no such figure."""
+    steps = [STEADY | {"phase": "a", "p99_ms": 50.0}, STEADY | {"phase": "b", "due": 40_000, "p99_ms": 200.0}]
+    offered = [Event(t_ns=S, wall="", kind="rate_set", phase=name) for name in ("a", "b")]
+    rows = [STEADY | {"p99_ms": 900.0}, *steps]
+
+    found = _measured(manifest=_with_limit(0.1), events=offered, latency=rows)
+
+    assert found["sustainable_rate_per_s", ""]["value"] == pytest.approx(3_000)
+    assert ("sustainable_rate_per_s", "") not in _measured(events=offered, latency=rows)
+
+
+def _time(value_ms: float | None, **other: Any) -> dict[str, Any]:
+    """A row of the recovery table."""
+    usual = {"phase": "p", "metric": "catch_up", "censored": False, "source": "controller", "note": None}
+    return {**usual, "value_ms": value_ms, **other}
+
+
+def test_a_phase_takes_as_long_as_its_last_partition() -> None:
+    """The longest time counts, and it is censored when any is."""
+    times = [_time(500, censored=True), _time(900)]
+    found = _measured(recovery=[*times, _time(1, metric="isr_full")])
+
+    assert (found["catch_up_s", "p"]["value"], found["catch_up_s", "p"]["censored"]) == (0.9, True)
+    assert found["catch_up_s", "p"]["trusted"]
+    assert not [key for key in found if key[0] == "isr_full_s"]
+
+
+def test_a_measure_has_one_name_from_the_recovery_table_to_the_archive() -> None:
+    """There with its unit; how long a scenario kept its fault is no measure of Kafka."""
+    archived = {name for name, _ in _measured(recovery=[_time(1, metric=name) for name in RECOVERY])}
+
+    assert archived - {"loss_ratio", "duplication_ratio"} == {f"{name}_s" for name in RECOVERY} - {"isr_full_s"}
+    assert archived <= METRICS.keys()
+
+
+def test_an_upper_bound_is_no_basis_for_a_comparison() -> None:
+    """Of one partition the controller's history was missing: its time is at most that, or nobody can tell."""
+    bound, unknown = _time(900, source="metadata", note="at most"), _time(None, source="metadata", note="not seen")
+    bounded = _measured(recovery=[_time(500), bound])["catch_up_s", "p"]
+    nobody_knows = _measured(recovery=[_time(500), unknown])["catch_up_s", "p"]
+
+    assert (bounded["value"], bounded["trusted"], bounded["note"]) == (0.9, False, "at most")
+    assert (nobody_knows["value"], nobody_knows["trusted"], nobody_knows["note"]) == (None, False, "not seen")
+
+
+def test_a_broker_is_down_between_two_orders() -> None:
+    """From the kill to the start, the longest of the phase; a pause is no downtime, nor is a return nobody saw."""
+
+    def fault(kind: str, t_s: float, step: str, target: str, phase: str = "p") -> Event:
+        return Event(int(t_s * 1e9), "", kind, phase, step, target)
+
+    events = [
+        fault("inject", 10, "kill", "broker-1"),
+        fault("injected", 11, "kill", "broker-1"),
+        fault("inject", 12, "stop", "broker-2"),
+        fault("inject", 12, "pause", "broker-3"),
+        fault("heal", 25.5, "kill", "broker-1"),
+        fault("heal", 20, "stop", "broker-2"),
+        fault("heal", 60, "pause", "broker-3"),
+        fault("inject", 70, "kill", "broker-1", "q"),
+    ]
+    found = _measured(events=events)
+
+    assert found["down_s", "p"]["value"] == 15.5
+    assert ("down_s", "q") not in found
+
+
+def test_records_that_are_gone_or_doubled() -> None:
+    """As shares of what was acknowledged; a run that acknowledged nothing has neither."""
+    found = _measured(delivery=WHOLE | {"lost": 4, "truncated_ack": 1, "duplicate_copies": 20})
+
+    assert (found["loss_ratio", ""]["value"], found["duplication_ratio", ""]["value"]) == (0.005, 0.02)
+    assert ("loss_ratio", "") not in _measured(delivery=WHOLE | {"acked": 0})
+
+
+def _usage(label: str, t_s: float, source: str, **values: float) -> list[dict[str, Any]]:
+    return [
+        {"t_ns": int(t_s * S), "label": label, "source": source, "name": name, "value": value}
+        for name, value in values.items()
+    ]
+
+
+def _brokers_used(label: str, t_s: float, cpu_s: float) -> list[dict[str, Any]]:
+    names = [node.name for node in manifest().brokers]
+    return [row for name in names for row in _usage(label, t_s, name, cpu_ns=cpu_s * 1e9 / len(names))]
+
+
+def test_cpu_per_gigabyte_of_a_phase() -> None:
+    """Two CPU seconds for 20,000 records of 100 bytes are 1,000 s a GB; a broker that was not seen makes it unknown."""
+    rows = [*_brokers_used("before", 0, 1), *_brokers_used("steady", 10, 3)]
+    found = _measured(latency=[STEADY | {"arrived": 20_000}], usage=rows)
+
+    assert found["broker_cpu_s_per_gb", "steady"]["value"] == pytest.approx(1_000)
+    assert ("broker_cpu_s_per_gb", "steady") not in _measured(latency=[STEADY], usage=rows[:-1])
+
+
+def test_what_the_drain_used_is_no_phases() -> None:
+    """Only the stretches that end with a phase are measured: the drain reads as fast as it can."""
+    rows = [*_brokers_used("before", 0, 1), *_brokers_used("steady", 10, 3), *_brokers_used("after", 20, 9)]
+
+    assert {phase for metric, phase in _measured(latency=[STEADY], usage=rows) if metric == "broker_cpu_s_per_gb"} == {
+        "steady"
+    }
+
+
+def test_a_counter_that_fell_says_nothing() -> None:
+    """A broker that was started anew begins at zero."""
+    rows = [*_brokers_used("before", 0, 3), *_brokers_used("steady", 10, 1)]
+
+    assert ("broker_cpu_s_per_gb", "steady") not in _measured(latency=[STEADY], usage=rows)
+
+
+@pytest.mark.parametrize(("steal_s", "trusted"), [(0.5, True), (0.7, False)])
+def test_a_host_under_pressure_measures_nothing(steal_s: float, trusted: bool) -> None:
+    """Above 5 % of stolen time there is no performance figure; records are records all the same."""
+    rows = _usage("before", 0, "host", steal_ns=0.0, busy_ns=0.0, idle_ns=0.0)
+    rows += _usage("steady", 10, "host", steal_ns=steal_s * 1e9, busy_ns=4e9, idle_ns=6e9)
+    found = _measured(latency=[STEADY], usage=rows)
+
+    assert found["latency_p99_ms", "steady"]["trusted"] is trusted
+    assert found["loss_ratio", ""]["trusted"]
+
+
+@pytest.mark.parametrize(("own_s", "other"), [(7, 0.05), (2, 0.3)])
+def test_what_else_ran_on_the_host(own_s: float, other: float) -> None:
+    """CPU time that was neither idle nor any node's of this run; more than a quarter of the host is too much."""
+    rows = [*_usage("before", 0, "host", steal_ns=0.0, busy_ns=0.0, idle_ns=0.0), *_brokers_used("before", 0, 0)]
+    rows += [
+        *_usage("steady", 10, "host", steal_ns=0.0, busy_ns=8e9, idle_ns=12e9),
+        *_brokers_used("steady", 10, own_s),
+    ]
+    found = _measured(latency=[STEADY], usage=rows)
+
+    assert found["host_other_cpu_ratio", "steady"]["value"] == pytest.approx(other)
+    assert found["latency_p99_ms", "steady"]["trusted"] is (other < 0.25)

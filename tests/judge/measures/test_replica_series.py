@@ -1,0 +1,119 @@
+"""Series for plots keep every change and show what nobody saw as a gap; stalls of the high watermark."""
+
+from evidence.views import Change
+from history.tables import TIMELINE_ISR, TIMELINE_REPLICAS
+from judge.measures import replica_series
+from tests.evidence.folders import MS, S, isr_view, sample
+from tests.evidence.probed import partition
+
+
+def series(*literal):
+    """(ms, HW, LEO) of one replica's series."""
+    table = replica_series.timeline_replicas(partition(literal), probe_hz=100)
+    assert table.schema.equals(TIMELINE_REPLICAS)
+    rows = sorted(table.to_pylist(), key=lambda row: row["t_ns"])
+    return [(row["t_ns"] // MS, row["high_watermark"], row["log_end_offset"]) for row in rows]
+
+
+def refused(t_ns):
+    """A probe that nobody answered."""
+    return sample(1, t_ns, None, None, error="unreachable", leader_epoch=None, log_start_offset=None)
+
+
+def test_a_gap_is_a_row_of_nulls():
+    """After 400 ms without an answer there is a gap; after 250 ms there is none."""
+    assert series(sample(1, 0, 1, 2), refused(200 * MS), sample(1, 400 * MS, 3, 4)) == [
+        (1, 1, 2),
+        (1, None, None),
+        (401, 3, 4),
+    ]
+    assert series(sample(1, 0, 1, 2), sample(1, 250 * MS, 3, 4)) == [(1, 1, 2), (251, 3, 4)]
+
+
+def test_silence_at_either_end_is_a_gap():
+    """A replica that was asked before it first answered, and after its last answer, was not seen then."""
+    assert series(refused(0), sample(1, S, 1, 2), refused(2 * S)) == [
+        (1, None, None),
+        (1001, 1, 2),
+        (1001, None, None),
+    ]
+    assert series(refused(0)) == [(1, None, None)]
+
+
+def test_many_samples_become_few_and_no_fall_is_hidden():
+    """6,000 samples become at most 2,000, among them the one place where the high watermark dipped."""
+    literal = [sample(1, n * 10 * MS, n if n != 3001 else 7, n) for n in range(6000)]
+    found = series(*literal)
+
+    assert len(found) <= 2000
+    assert (30011, 7, 3001) in found
+    assert found[0][1:] == (0, 0)
+    assert found[-1][1:] == (5999, 5999)
+
+
+def test_a_log_end_that_grew_and_was_cut_within_a_bucket_shows():
+    """It reached 9,000 and was cut to 5,001 a sample later; drawn without the first, nothing would have been cut."""
+    literal = [sample(1, n * MS, 0, 9_000 if n == 5_005 else n) for n in range(10_000)]
+    grown = [row | {"log_end_offset": n} for n, row in enumerate(literal)]
+
+    assert {(5_006, 0, 9_000), (5_007, 0, 5_006)} <= set(series(*literal))
+    assert not {(5_006, 0, 5_005), (5_007, 0, 5_006)} & set(series(*grown))
+
+
+def test_a_change_of_the_epoch_is_kept():
+    """The one sample of a bucket's middle in which the epoch is another; one that names no epoch changes nothing."""
+    literal = [sample(1, n * MS, n, n, epoch=int(n >= 5003)) for n in range(10_000)]
+    unknown = [row | {"leader_epoch": None} if n == 5003 else row for n, row in enumerate(literal)]
+    unknown = [row | {"leader_epoch": 0} if row["leader_epoch"] == 1 else row for row in unknown]
+
+    assert (5004, 5003, 5003) in series(*literal)
+    assert (5004, 5003, 5003) not in series(*unknown)
+
+
+def test_each_replica_has_its_own_series():
+    """Their rows name the broker; without any probe there is no row."""
+    table = replica_series.timeline_replicas(partition([sample(2, 0, 1, 2), sample(1, 0, 3, 4)]), probe_hz=100)
+
+    assert [(row["topic"], row["partition"], row["broker_id"], row["high_watermark"]) for row in table.to_pylist()] == [
+        ("orders", 0, 1, 3),
+        ("orders", 0, 2, 1),
+    ]
+    assert replica_series.timeline_replicas(partition(), probe_hz=100).num_rows == 0
+
+
+def views(told):
+    """Rows of the timeline of the ISR in the order of time."""
+    table = replica_series.timeline_isr(told)
+    assert table.schema.equals(TIMELINE_ISR)
+    return sorted(table.to_pylist(), key=lambda row: row["t_ns"])
+
+
+def test_an_observers_view_is_kept_where_it_changes():
+    """Three equal views and a new one are two rows."""
+    shown = [isr_view(t * S, 1, 0, [1, 2, 3]) for t in range(3)] + [isr_view(3 * S, 1, 0, [3, 1])]
+
+    assert [row["isr"] for row in views(partition([], shown))] == [[1, 2, 3], [1, 3]]
+
+
+def test_a_view_without_a_leader_or_an_isr_is_told_as_such():
+    """Nulls are values of their own: two equal ones are one row."""
+    unknown = [isr_view(t * S, None, None, None) for t in (1, 2)]
+    shown = [isr_view(0, 1, 0, []), *unknown, isr_view(3 * S, 1, 0, [1], observer="2")]
+
+    assert [(row["leader"], row["leader_epoch"], row["isr"]) for row in views(partition([], shown))] == [
+        (1, 0, []),
+        (None, None, None),
+        (1, 0, [1]),
+    ]
+
+
+def test_the_controllers_own_history_is_among_the_views():
+    """What leaders showed in its place is not told twice."""
+    shown = [isr_view(t * S, 1, 0, isr) for t, isr in ((1, [1, 2, 3]), (5, [1, 3]))]
+
+    def told(observer):
+        changes = (Change(4 * S, 1, 0, (1, 3), observer),)
+        return [(row["t_ns"] // S, row["observer"]) for row in views(partition([], shown, changes=changes))]
+
+    assert told("controller") == [(1, "1"), (4, "controller"), (5, "1")]
+    assert told("1") == [(1, "1"), (5, "1")]

@@ -1,0 +1,32 @@
+"""docs/checks.md and docs/metrics.md are what the code says."""
+
+import re
+
+import pytest
+
+from judge.checks import invariants
+from judge.checks.anomalies import SEVERITY
+from judge.describe import DOCS, pages
+
+
+@pytest.mark.parametrize("name", pages())
+def test_the_page_is_current(name):
+    """After a change of a docstring: ``python -m judge.describe``."""
+    assert pages()[name] == (DOCS / name).read_text()
+
+
+def test_every_check_is_described():
+    """Each invariant and each anomaly has its entry; acknowledged records that were not read share one."""
+    headings = set(re.findall(r"^### (\w+)", pages()["checks.md"], re.MULTILINE))
+    shared = {"lost_write", "truncated_ack", "unknown_offset_ack", "invisible_ack", "undrained", "unseen"}
+
+    assert set(invariants.INVARIANTS) <= headings
+    assert set(SEVERITY) - shared <= headings
+
+
+def test_every_invariant_names_the_claims_it_serves():
+    """And the versions for which it may speak."""
+    entries = re.split(r"^### (?=I\d)", pages()["checks.md"].split("## Anomalies")[0], flags=re.MULTILINE)[1:]
+
+    assert [entry.split(":")[0] for entry in entries if not re.search(r"\bserves\s+C\d+", entry)] == []
+    assert [entry.split(":")[0] for entry in entries if not re.search(r"(?i)all\s+versions|from\s+\d", entry)] == []

@@ -1,0 +1,341 @@
+"""The judge against a model of a replicated log: legal histories hold, and a broken rule is found by its check."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from judge.checks import invariants
+from judge.checks.allowed import allowed_to
+from judge.checks.anomalies import GONE
+from judge.checks.findings import Findings
+from tests.evidence.folders import manifest
+from tests.model.judged import judged
+from tests.model.replicated_log import MS, VERBS, Batch, History, Partition, Producer, Step
+
+STEPS = st.lists(st.tuples(st.sampled_from(VERBS), st.integers(0, 5), st.integers(1, 4)), max_size=40)
+PLAIN = {"acks": "1", "idempotent": False}
+# Everything that the model can do, in half a minute; producer 0 has acks=all, producer 1 acks=1.
+EVENTFUL: list[Step] = [
+    ("write", 0, 3), ("write", 1, 3), ("poll", 0, 0),
+    # Broker 3 is held behind until it has left the ISR, and comes back.
+    ("slow", 2, 0), ("write", 0, 4), ("write", 0, 4), ("write", 1, 4), ("wait", 0, 4), ("fast", 2, 0), ("wait", 0, 2),
+    # Broker 2 is paused under traffic, then nothing is written for six seconds.
+    ("pause", 1, 0), ("write", 1, 4), ("write", 0, 1), ("wait", 0, 22), ("resume", 1, 0),
+    ("wait", 0, 2), ("lose_answer", 0, 0), ("write", 0, 2), ("wait", 0, 3), ("poll", 0, 0),
+    # Broker 3 is out of the ISR when leader 1 is cut off, which goes on taking records with acks=1.
+    ("slow", 2, 0), ("write", 0, 4), ("write", 1, 4), ("write", 0, 4), ("wait", 0, 4),
+    ("cut", 0, 0), ("write", 1, 4), ("wait", 0, 4), ("poll", 0, 0), ("write", 0, 3), ("fast", 2, 0), ("wait", 0, 5),
+    ("poll_follower", 1, 0), ("wait", 0, 1), ("join", 0, 0), ("wait", 0, 4), ("poll", 0, 0),
+    # Leader 2 is killed, and returns slowly.
+    ("kill", 1, 0), ("wait", 0, 4), ("write", 0, 4), ("write", 1, 4), ("wait", 0, 4), ("slow", 1, 0), ("restart", 1, 0),
+    ("wait", 0, 4), ("fast", 1, 0), ("wait", 0, 4),
+    # The leader is alone, below min.insync.replicas.
+    ("kill", 1, 0), ("kill", 2, 0), ("write", 1, 3), ("wait", 0, 9), ("write", 1, 3), ("wait", 0, 3),
+    ("write", 0, 1), ("wait", 0, 3), ("restart", 1, 0),
+    ("wait", 0, 2), ("write", 0, 2), ("wait", 0, 2), ("poll", 0, 0), ("poll", 0, 0),
+]  # fmt: skip
+
+
+def played(steps: list[Step], number: int = 0, **rules: Any) -> History:
+    """A history of two producers, one with acks=all and one with acks=1; their names carry its number."""
+    return Partition([Producer(f"all-{number}"), Producer(f"one-{number}", **PLAIN)], **rules).play(steps)
+
+
+def script(seed: int, steps: int = 20) -> list[Step]:
+    """A script by chance, the same for the same seed."""
+    chance = random.Random(seed)
+    return [(chance.choice(VERBS), chance.randrange(6), chance.randint(1, 4)) for _ in range(steps)]
+
+
+# --- legal histories --------------------------------------------------------------------------------
+
+
+@settings(max_examples=60, derandomize=True, deadline=None)
+@given(STEPS, st.integers(1, 3), st.booleans())
+def test_a_legal_history_violates_nothing(steps: list[Step], effective_min_isr: int, strict_min_isr: bool) -> None:
+    """Whatever happens to brokers, followers and answers: no check finds fault with it."""
+    assert wrong(judged(played(steps, effective_min_isr=effective_min_isr, strict_min_isr=strict_min_isr))) == set()
+
+
+LEGAL = 100
+OF_TRANSACTIONS = {"I26", "I27"}  # the model has none
+
+
+@cache
+def eventful() -> tuple[History, Findings]:
+    """The eventful history, whose consumer seeks once, and what is found in it."""
+    history = played(EVENTFUL)
+    a_consumer_seeks_back(history)
+    return history, judged(history)
+
+
+@cache
+def legal() -> list[tuple[History, Findings]]:
+    """Many legal histories and what is found in them."""
+    histories = [played(script(n), n, effective_min_isr=1 + n % 2) for n in range(LEGAL)]
+    return [*((history, judged(history)) for history in histories), eventful()]
+
+
+def permitted(producer_id: str) -> set[str]:
+    """What is allowed to a producer of ``played``, given every fault."""
+    settings_of = {"acks": "all"} if producer_id.startswith("all") else {"acks": "1", "idempotence": False}
+    config = manifest(faults=["kill", "stop", "pause", "disconnect", "transfer_leadership"], **settings_of)
+    return set(allowed_to(config, config.producers[0]))
+
+
+def cases_of(findings: Findings, *names: str) -> set[tuple[str, int]]:
+    """The records (producer, seq) of some anomalies' cases."""
+    found = ((kind, row) for kind, rows in findings.examples.items() for row in rows if kind.anomaly in names)
+    return {(row["producer_id"], row["seq"]) for _, row in found}
+
+
+def wrong(findings: Findings) -> set[str]:
+    """Everything that is wrong with a history, by its name: what is violated, and what its configuration forbids."""
+    violated = {name for name, tally in findings.tallies.items() if tally.violations}
+    forbidden = {
+        kind.anomaly
+        for kind, rows in findings.examples.items()
+        for row in rows
+        if kind.allowed_why is None and kind.anomaly not in permitted(row["producer_id"] or "all")
+    }
+    return violated | forbidden
+
+
+def test_legal_histories_show_nothing():
+    """A hundred histories: no anomaly that was not permitted, and no invariant broken."""
+    assert [found for _, findings in legal() if (found := wrong(findings))] == []
+
+
+def test_lost_and_doubled_records_are_exactly_the_models():
+    """What acks=1 may lose is found to the last record, and nothing else is; so is what retries wrote twice."""
+    assert [cases_of(findings, *GONE) for _, findings in legal()] == [set(history.lost()) for history, _ in legal()]
+    assert [cases_of(findings, "duplicate") for _, findings in legal()] == [
+        set(history.doubled()) for history, _ in legal()
+    ]
+    assert sum(len(history.lost()) for history, _ in legal()) > LEGAL
+    assert sum(len(history.doubled()) for history, _ in legal()) > 20
+
+
+def test_every_check_spoke():
+    """None of the checks was silent on the eventful history, so none of them passes for want of something to check."""
+    _, findings = eventful()
+    spoke = {name for name, tally in findings.tallies.items() if tally.checked}
+
+    assert spoke == set(invariants.INVARIANTS) - OF_TRANSACTIONS
+
+
+# --- illegal histories ------------------------------------------------------------------------------
+
+# A rule that the model breaks → what has to name it.
+FLAWS = {
+    "hw_ignores_followers": {"I7", "I8"},
+    "follower_hw_is_leo": {"I9"},
+    "follower_hw_falls": {"I4"},
+    "truncates_below_hw": {"I6"},
+    "hw_ignores_min_isr": {"I11"},
+    "hw_waits_for_appends": {"I10"},
+    "new_leaders_hw_stays": {"I22"},
+    "never_evicts": {"I23"},
+    "joins_behind": {"I24", "I7"},
+    "elects_last": {"I20"},
+    "elects_outsiders": {"I20", "I8"},
+    "epoch_stays": {"I19", "I21"},
+    "epoch_falls": {"I21"},
+    "partition_epoch_skips": {"I21"},
+    "stamps_old_epochs": {"I14"},
+    "boots_above_its_log": {"I25", "I2"},
+    "appends_twice": {"I17", "duplicate"},
+    "acknowledges_early": {"lost_write"},
+    "acknowledges_below_min_isr": {"I28"},
+    "serves_uncommitted": {"I16", "nonrepeatable_read"},
+}
+
+
+def of_all(batches: list[Batch]) -> list[int]:
+    """Where the batches of the producer with acks=all stand."""
+    return [n for n, batch in enumerate(batches) if batch.producer.startswith("all")]
+
+
+def live(history: History) -> list[dict[str, Any]]:
+    """What the live consumer saw."""
+    return [row for row in history.polls if row["pass"] == "live"]
+
+
+def acknowledged(history: History) -> list[dict[str, Any]]:
+    """What was acknowledged with acks=all."""
+    return [row for row in history.sends if row["outcome"] == "ok" and row["acks"] == "all"]
+
+
+def a_replica_changes_a_record(history: History) -> None:
+    """Broker 2's first batch holds other records."""
+    log = history.logs[2]
+    log[0] = log[0]._replace(seqs=tuple(seq + 1_000 for seq in log[0].seqs))
+
+
+def a_replica_forgets_its_last_batch(history: History) -> None:
+    """Broker 3's log ends a batch too early."""
+    history.logs[3].pop()
+
+
+def everybody_forgets_a_batch(history: History) -> None:
+    """A batch that was acknowledged with acks=all is on no replica any more."""
+    gone = history.logs[1][of_all(history.logs[1])[1]]
+    for log in history.logs.values():
+        log.remove(gone)
+    history.polls = [r for r in history.polls if r["pass"] == "live" or not gone.base <= r["offset"] < gone.end]
+
+
+def sequences_are_swapped(history: History) -> None:
+    """Two batches of an idempotent producer stand in the wrong order."""
+    for log in history.logs.values():
+        one, other = of_all(log)[:2]
+        first, second = log[one], log[other]
+        log[one] = first._replace(base_sequence=second.base_sequence)
+        log[other] = second._replace(base_sequence=first.base_sequence)
+
+
+def an_epoch_file_is_shifted(history: History) -> None:
+    """Broker 2's leader-epoch-checkpoint names starts that its log does not show."""
+    history.epochs[2] = [(epoch, start + (epoch > 0)) for epoch, start in history.epochs[2]]
+
+
+def a_second_broker_says_to_lead(history: History) -> None:
+    """Broker 3 says to lead the epoch of broker 2."""
+    line = next(line for line in history.lines if line["kind"] == "leader_started" and line["leader_epoch"] == 1)
+    history.lines.append(line | {"broker_id": 3})
+
+
+def a_high_watermark_passes_its_log_end(history: History) -> None:
+    """One sample's HW is above its LEO."""
+    row = history.samples[50]
+    row["high_watermark"] = row["log_end_offset"] + 1
+
+
+def a_log_start_passes_its_high_watermark(history: History) -> None:
+    """One sample's log start is above its HW."""
+    row = history.samples[50]
+    row["log_start_offset"] = row["high_watermark"] + 1
+
+
+def a_leader_goes_back(history: History) -> None:
+    """A leader's HW falls within its epoch."""
+    led = [
+        row for row in history.samples if (row["broker_id"], row["leader_epoch"]) == (1, 0) and row["high_watermark"]
+    ]
+    led[1]["high_watermark"] = led[0]["high_watermark"] - 1
+
+
+def a_record_is_from_nobody(history: History) -> None:
+    """The final drain read a record that nobody sent."""
+    history.polls.append(history.polls[-1] | {"offset": history.drain_end, "seq": 9_999})
+
+
+def a_record_is_damaged(history: History) -> None:
+    """A record does not fit its checksum."""
+    history.polls[-1]["checksum_ok"] = False
+
+
+def a_written_record_is_denied(history: History) -> None:
+    """A record that is there was said to be definitely not written."""
+    acknowledged(history)[0].update(outcome="fail", offset=None)
+
+
+def an_offset_has_two_values(history: History) -> None:
+    """The live consumer and the final drain read different records at an offset."""
+    one, other = [row for row in live(history) if row["producer_id"].startswith("all")][:2]
+    one["seq"] = other["seq"]
+
+
+def a_consumer_passes_a_record(history: History) -> None:
+    """The live consumer left out a record."""
+    history.polls.remove(live(history)[3])
+
+
+def a_consumer_goes_back(history: History) -> None:
+    """The live consumer was given a record again."""
+    history.polls.append(live(history)[3] | {"position": 10_000})
+
+
+def the_end_of_the_log_is_gone(history: History) -> None:
+    """The last records that the live consumer was given are nowhere at the end."""
+    cut = live(history)[-1]["offset"]
+    history.drain_end = cut
+    history.logs = {b: [one for one in log if one.end <= cut] for b, log in history.logs.items()}
+    history.polls = [row for row in history.polls if row["pass"] == "live" or row["offset"] < cut]
+
+
+def a_consumer_seeks_back(history: History) -> None:
+    """The live consumer seeks, says so, and is given a record again."""
+    again = live(history)[3] | {"position": 10_000}
+    history.polls.append(again)
+    at = {"from_offset": live(history)[-2]["offset"] + 1, "to_offset": again["offset"], "position": 10_000}
+    who = {"consumer_id": again["consumer_id"], "pass": "live", "leader_epoch": again["leader_epoch"]}
+    history.seeks.append(at | who | {"why": "the position is out of range", "sought_ns": again["received_ns"]})
+
+
+def a_batch_is_older_than_the_one_before(history: History) -> None:
+    """The live consumer's last record is of a leader epoch that was over."""
+    live(history)[-1]["leader_epoch"] = 0
+
+
+def a_record_is_given_out_early(history: History) -> None:
+    """The live consumer had a record before its leader's HW had passed it."""
+    row = live(history)[-1]
+    led = [s for s in history.samples if (s["broker_id"], s["leader_epoch"]) == (1, 2)]
+    before = [s for s in led if s["high_watermark"] <= row["offset"]]
+    row["received_ns"] = before[-1]["sent_ns"] - MS
+
+
+def an_acknowledged_offset_is_given_again(history: History) -> None:
+    """A producer's last record is acknowledged at the offset of its first."""
+    first, *_, last = acknowledged(history)
+    last["offset"] = first["offset"]
+
+
+def an_acknowledgement_names_no_offset(history: History) -> None:
+    """A record is acknowledged without an offset."""
+    acknowledged(history)[0]["offset"] = None
+
+
+# An edit of a legal history → what has to name it.
+EDITS: dict[Callable[[History], None], set[str]] = {
+    a_replica_changes_a_record: {"I12", "I13"},
+    a_replica_forgets_its_last_batch: {"I12", "I15"},
+    everybody_forgets_a_batch: {"lost_write", "nonrepeatable_read", "I15", "I16", "I17"},
+    sequences_are_swapped: {"I17"},
+    an_epoch_file_is_shifted: {"I14"},
+    a_second_broker_says_to_lead: {"I19", "source_disagreement"},
+    a_high_watermark_passes_its_log_end: {"I2"},
+    a_log_start_passes_its_high_watermark: {"I1"},
+    a_leader_goes_back: {"I3"},
+    a_record_is_from_nobody: {"phantom_record"},
+    a_record_is_damaged: {"corrupt_record"},
+    a_written_record_is_denied: {"aborted_read"},
+    an_offset_has_two_values: {"inconsistent_offset", "nonrepeatable_read"},
+    a_consumer_passes_a_record: {"poll_skip"},
+    a_consumer_goes_back: {"nonmonotonic_poll"},
+    the_end_of_the_log_is_gone: {"nonrepeatable_read"},
+    a_batch_is_older_than_the_one_before: {"leader_epoch_regression"},
+    a_record_is_given_out_early: {"precommitted_read"},
+    an_acknowledged_offset_is_given_again: {"realtime_order_violation", "nonmonotonic_send"},
+    an_acknowledgement_names_no_offset: {"bad_ack_offset"},
+}
+ILLEGAL = {**FLAWS, **{edit.__name__: names for edit, names in EDITS.items()}}
+
+
+@pytest.mark.parametrize("rule", ILLEGAL)
+def test_a_broken_rule_is_named(rule):
+    """The same eventful history with one rule broken is rejected by the checks that state the rule."""
+    history = played(EVENTFUL, **({"flaw": rule} if rule in FLAWS else {}))
+    for edit in EDITS:
+        if edit.__name__ == rule:
+            edit(history)
+
+    assert ILLEGAL[rule] - wrong(judged(history)) == set()

@@ -1,0 +1,138 @@
+"""Partitions brought together: transactions over two of them, read from a run folder."""
+
+from collections import Counter
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from evidence.columns import Names, Polls, Sends
+from evidence.gather import Question, RunFacts
+from evidence.partition import Drain, Replica
+from history.folder import RunFolder
+from history.partition import TopicPartition
+from history.tables import POLLS, SENDS
+from judge.checks import atomicity
+from judge.checks.findings import Findings
+from judge.checks.log_content import OpenEnds
+from judge.run import ask, compare_ends
+from tests.evidence.folders import batch, polled, sent, values
+
+COMMITTED = {"isolation": "read_committed"}
+P0, P1 = {"partition": 0}, {"partition": 1}
+
+
+def of(name, outcome, *places, transaction=0):
+    """The records of one transaction of a producer: seq n stands at ``places[n]`` = (partition, offset)."""
+    error = {"ok": None, "fail": "transaction_aborted", "info": "commit _TIMED_OUT"}[outcome]
+    own = {"producer_id": name, "outcome": outcome, "error": error, "transaction": transaction}
+    return [sent(n, offset=offset, partition=p, **own) for n, (p, offset) in enumerate(places)]
+
+
+def reads(name, *found, **other):
+    """Final reads of a producer's records: (seq, partition, offset)."""
+    return [polled(at, seq, producer_id=name, partition=p, **(COMMITTED | other)) for seq, p, at in found]
+
+
+# Producer → its sends, the reads, and how many of its records were read and are gone where its transaction is torn.
+# All share two partitions; the last reader got as far as offset 99 in both.
+TORN = {
+    "whole": (of("whole", "ok", (0, 0), (1, 0)), reads("whole", (0, 0, 0), (1, 1, 0)), None),
+    "torn": (of("torn", "ok", (0, 1), (1, 1)), reads("torn", (0, 0, 1)), (1, 1)),
+    "lost": (of("lost", "ok", (0, 2), (1, 2)), [], None),  # all of it: nothing is torn
+    "half": (of("half", "info", (0, 3), (1, 3), (0, 4)), reads("half", (0, 0, 3), (2, 0, 4)), (2, 1)),
+    "unknown": (of("unknown", "info", (0, 5), (1, 5)), [], None),
+    "aborted": (of("aborted", "fail", (0, 6), (1, 6)), reads("aborted", (0, 0, 6)), None),  # an aborted_read instead
+    "above": (of("above", "ok", (0, 7), (1, 200)), reads("above", (0, 0, 7)), None),  # above the bound, and in a log
+    "cut": (of("cut", "ok", (0, 8), (1, 201)), reads("cut", (0, 0, 8)), (1, 1)),  # above the bound, and in no log
+    "none": ([sent(0, producer_id="none", offset=9, **P0), sent(1, producer_id="none", offset=9, **P1)],
+             reads("none", (0, 0, 9)), None),  # in no transaction
+    "early": (of("early", "info", (0, 10), (1, 10)), reads("early", (0, 0, 10), isolation="read_uncommitted"), None),
+    "two": ([*of("two", "ok", (0, 11)), *of("two", "ok", (0, 0), (0, 12), transaction=1)[1:]],
+            reads("two", (0, 0, 11)), None),  # each transaction by itself
+    "end": ([*of("end", "ok", (0, 99), (1, 99))], reads("end", (0, 0, 99), (1, 1, 99)), None),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def asked(tmp_path_factory):
+    """A question for each of the two partitions of the histories above."""
+    folder = RunFolder(tmp_path_factory.mktemp("run"))
+    rows = {"sends": (SENDS, 0), "polls": (POLLS, 1)}
+    for name, (schema, place) in rows.items():
+        folder.table(name).mkdir()
+        every = [row for of_producer in TORN.values() for row in of_producer[place]]
+        pq.write_table(pa.Table.from_pylist(every, schema), folder.table(name) / "all.parquet")
+    segment = folder.brokers / "broker-1" / "orders-1" / f"{0:020}.log"
+    segment.parent.mkdir(parents=True)
+    segment.write_bytes(batch(200, values(1, producer_id="above")))
+    both = {"drain": Drain(100, 100, True), "assigned": (1,)}
+    run = RunFacts(folder.path, transactional=True, nodes={1: "broker-1"})
+    return run, [
+        Question(TopicPartition("orders", 0), **both),
+        Question(TopicPartition("orders", 1), replicas=(Replica(1, [segment], None),), **both),
+    ]
+
+
+@pytest.fixture(scope="module")
+def told(asked):
+    """The examples of every anomaly, by its name and producer."""
+    _, findings = ask(*asked, lambda judge, partitions: [judge(each) for each in partitions])
+    rows = [row | {"anomaly": kind.anomaly} for kind, examples in findings.examples.items() for row in examples]
+    return {name: {r["producer_id"]: r for r in rows if r["anomaly"] == name} for name in {r["anomaly"] for r in rows}}
+
+
+def test_torn_transaction(told):
+    """Only what was partly read, while the rest is proven to be gone, whatever its outcome was but aborted."""
+    torn = told["torn_transaction"]
+
+    assert {name: (row["evidence"]["read"], row["evidence"]["gone"]) for name, row in torn.items()} == {
+        name: counts for name, (_, _, counts) in TORN.items() if counts
+    }
+    assert (torn["half"]["seq"], torn["half"]["partition"], torn["half"]["offset"]) == (1, 1, 3)
+    assert torn["half"]["explanation"] == (
+        "Transaction 0 of half is torn: 2 of its 3 records were read and 1 are gone, the first of them record half/1."
+    )
+
+
+def test_one_record_that_was_read_proves_its_transaction(told):
+    """The unread record of an unknown transaction is lost then; without a committed read nothing is promised."""
+    assert told["lost_write"].keys() == {"torn", "lost", "half", "none", "two"}
+
+
+def test_an_aborted_record_that_a_committed_reader_saw(told):
+    """And nothing else is an aborted read."""
+    aborted = told["aborted_read"]
+
+    assert [(name, row["seq"], row["offset"]) for name, row in aborted.items()] == [("aborted", 0, 6)]
+    assert "failed for good (transaction_aborted)" in aborted["aborted"]["explanation"]
+
+
+def test_uncommitted_reads_prove_nothing_of_open_transactions():
+    """Of a committed one they do, and so do reads of records in no transaction, and committed reads of any."""
+    names = Names()
+    sends = [*of("ok", "ok", (0, 0)), *of("fail", "fail", (0, 1)), *of("info", "info", (0, 2))]
+    sends.append(sent(0, producer_id="x", outcome="fail"))
+    columns = Sends.of(pa.Table.from_pylist(sends, SENDS), names)
+    early = [polled(n, 0, producer_id=name) for n, name in enumerate(("ok", "fail", "info", "x"))]
+
+    def kept(polls):
+        found = atomicity.stable(Polls.of(pa.Table.from_pylist(polls, POLLS), names), columns)
+        return sorted(names.name(value)[0] for value in found.value.tolist())
+
+    assert kept(early) == ["ok", "x"]
+    assert kept([row | COMMITTED for row in early]) == ["fail", "info", "ok", "x"]
+
+
+def test_the_ends_of_a_transaction_are_compared_over_all_partitions():
+    """Where nobody knows the outcome, one record that ends otherwise than the rest is a violation."""
+    one = OpenEnds({("p", 0): Counter(abort=2)}, {(("p", 0), "abort"): (5, {"topic": "t", "partition": 0})})
+    other = OpenEnds({("p", 0): Counter(commit=1)}, {(("p", 0), "commit"): (7, {"topic": "t", "partition": 1})})
+
+    def tally(*parts):
+        findings = Findings()
+        compare_ends(findings, OpenEnds().merge(parts))
+        return findings.tallies["I27"].checked, findings.tallies["I27"].violations
+
+    assert tally(one, other) == (3, 1)
+    assert tally(one) == (2, 0)

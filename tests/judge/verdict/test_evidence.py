@@ -1,0 +1,342 @@
+"""Missing evidence is named; complete evidence is silent."""
+
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+
+from evidence import counts as counted
+from evidence.columns import Names, Polls, Samples, Seeks, Sends
+from evidence.gather import gather
+from evidence.partition import Unreadable
+from evidence.reader import Tables
+from evidence.run import open_folder, producers
+from evidence.silences import silences
+from history.errors import EvidenceError
+from history.events import Event
+from history.folder import RunFolder
+from history.partition import TopicPartition
+from judge.checks.premises import Premises
+from judge.run import questions, run_facts
+from judge.verdict import evidence
+from kafka_files.segments import SEGMENTS, read_segment, segment_files
+from tests.evidence.folders import MS, S, clean, event, happened, manifest, sample, truncated
+
+WHERE = TopicPartition("orders", 0)
+
+
+def count(run):
+    """The counts of a run whose one partition is orders-0."""
+    tables, names = Tables(run.folder), Names()
+    read = {name: tables.read(name, WHERE) for name in ("sends", "polls", "seeks", "replicas")}
+    columns = (Sends.of(read["sends"], names), Polls.of(read["polls"], names), Seeks.of(read["seeks"], names))
+    samples, rows = Samples.of(read["replicas"]), {name: tables.rows(name) for name in ("replicas", "isr")}
+    phases, brokers = evidence.phases(run.events), {broker_id for broker_id, _, _ in evidence.assigned(run.manifest)}
+    captures = [row for file in run.files["offsets"] for row in pq.read_table(file).to_pylist()]
+    silent = silences(run.files["replicas"], evidence.watched(run.events), brokers, [])
+    return counted.Counts(silences=silent).merge(
+        [
+            counted.of_clients(*columns, names),
+            counted.of_replicas(WHERE, samples, phases, rows=rows["replicas"], isr_rows=rows["isr"]),
+            counted.of_captures(captures),
+            *_logs(run),
+        ]
+    )
+
+
+def _logs(run):
+    for node in run.manifest.brokers:
+        files = segment_files(run.folder.brokers / node.name)
+        if files:
+            rows = pa.Table.from_batches((batch for file in files for batch in read_segment(node.name, file)), SEGMENTS)
+            problems = rows.filter(pc.is_valid(rows["problem"]))["problem"].to_pylist()
+            unreadable = [Unreadable(node.node_id, node.name, None, problem) for problem in problems]
+            yield counted.of_logs(WHERE, {node.node_id: counted.log_end(files, rows)}, unreadable)
+
+
+def members(run):
+    """The brokers of the final ISR whose logs are known to be whole."""
+    premises = Premises(run)
+    (question,) = questions(premises)
+    return set(gather(run_facts(premises), question).evidence.members)
+
+
+def missing(history, path, spoil=None):
+    """item → what is missing, of a written history; ``spoil`` damages the folder first."""
+    folder = history.write(path)
+    if spoil:
+        spoil(folder)
+    run = open_folder(folder)
+    return {item: what for item, what in evidence.evidence(run, count(run)) if what}
+
+
+def test_a_complete_run_lacks_nothing(tmp_path):
+    """Everything that a verdict needs is there."""
+    assert missing(truncated(), tmp_path / "run") == {}
+
+
+def test_everything_that_can_be_missing_is_named(tmp_path):
+    """One run with most of its evidence gone: each item says what."""
+    history = clean(faults=["kill"])
+    history.events = [event(S, "error", detail={"message": "the disk is full"})]
+    history.sends = []
+    history.replicas = [row for row in history.replicas if row["broker_id"] != 3]
+    history.logs[2] = [(0, 0, [b"short"])]
+    history.clients = {"load-1": {"role": "producer", "clean": False}, "drain-1": {"role": "drain", "clean": True}}
+
+    def spoil(folder: RunFolder):
+        (folder.brokers / "broker-1" / "server.log").unlink()
+        (folder.table("polls") / "all.parquet").write_bytes(b"PAR1")
+
+    history.manifest = history.manifest.model_copy(update={"scenario": {"phases": [{"steady": []}]}})
+    found = missing(history, tmp_path / "run", spoil)
+
+    assert next(iter(found)) == "no harness error"
+    assert set(found) == {
+        "files readable", "run collected", "no harness error", "every phase run",
+        "faults took effect", "sends ledgered", "something acknowledged",
+        "final drain complete", "every replica probed", "offsets captured before", "offsets captured after",
+        "segments of every replica", "broker logs",
+    }  # fmt: skip
+    assert "the disk is full" in found["no harness error"]
+    assert "'steady' was never begun" in found["every phase run"]
+    assert "exported up to 1; its end was 50" in found["segments of every replica"]
+    assert "on broker 3 was never seen" in found["every replica probed"]
+
+
+@pytest.mark.parametrize("answers", [True, False])
+def test_the_probe_is_never_silent(tmp_path, answers):
+    """Seconds without a word on a broker are missing evidence; that it does not answer is a word."""
+    history = clean()
+    history.events = [event(10 * S, "phase_started", phase="steady"), event(19 * S, "quiesced")]
+    silent = {"error": "timeout", "leader_epoch": None}
+    words = [sample(b, 11 * S + n * 500 * MS, None, None, **silent) for n in range(8) for b in (1, 2, 3)]
+    history.replicas += [row for row in words if answers or row["broker_id"] != 2]
+    run = open_folder(history.write(tmp_path / "run"))
+
+    found = list(evidence._silent(run.events, count(run).silences))
+    assert found == ([] if answers else ["The probe said nothing of broker 2 for 4.5 s, from 'steady' on."])
+
+
+def test_every_broker_is_probed_in_every_phase(tmp_path):
+    """One good answer is enough, and none is owed by a broker that a fault left less than 3 s to answer in."""
+    history = clean()  # no sample from 10.5 s to 15 s
+    history.events = [
+        event(10 * S, "phase_started", phase="steady"), event(11 * S, "phase_ended", phase="steady"),
+        event(11 * S, "phase_started", phase="dark"), event(14 * S + 500 * MS, "phase_ended", phase="dark"),
+        event(14 * S + 500 * MS, "phase_started", phase="later"), event(19 * S, "phase_ended", phase="later"),
+        event(12 * S, "inject", phase="dark", step="pause", target="broker-1, broker-2"),
+        event(13 * S, "healed", phase="dark", step="pause", target="broker-1, broker-2"),
+    ]  # fmt: skip
+    late = {"error": "timeout", "high_watermark": None, "log_end_offset": None}
+    history.replicas += [sample(3, 12 * S, None, None) | late]
+    run = open_folder(history.write(tmp_path / "run"))
+    counts = count(run)
+
+    assert counts.probed_in == {(phase, number) for phase in ("steady", "later") for number in (1, 2, 3)}
+    assert list(evidence._unprobed(run, counts)) == ["The probe had no good answer of broker 3 in the phase 'dark'."]
+
+
+@pytest.mark.parametrize(
+    ("spans", "longest"),
+    [([], 10), ([(2, 4)], 6), ([(0, 4), (3, 9)], 1), ([(-5, 3), (7, 99)], 4), ([(-5, 99)], 0), ([(8, 9), (1, 2)], 6)],
+)
+def test_what_no_fault_covers_of_a_phase_is_on_end(spans, longest):
+    """Of 0 to 10; faults may overlap, and outlast the phase."""
+    assert evidence._longest_outside(spans, (0, 10)) == longest
+
+
+@pytest.mark.parametrize(
+    ("step", "target", "mute"),
+    [
+        ("kill", "broker-1", [(1, 9)]),
+        ("kill", "broker-11", []),
+        ("disconnect", "broker-1", []),  # the probe's port stays open
+        ("reassign", "broker-2", [(1, 9)]),  # its replicas may be elsewhere
+    ],
+)
+def test_some_faults_keep_a_broker_from_answering(step, target, mute):
+    """Its own; a reassignment names where the replicas go, not where they were."""
+    told = [happened(at, kind, step=step, target=target) for at, kind in ((1, "inject"), (9, "healed"))]
+
+    assert list(evidence._mute(told, manifest(), "broker-1")) == mute
+
+
+CUT_OFF = "did not end cleanly: it may have seen less than there was."
+
+
+@pytest.mark.parametrize(
+    ("name", "words", "said"),
+    [
+        ("prober", {"clean": True, "rows": 9, "isr_rows": 4}, []),
+        ("prober", {"rows": 9, "isr_rows": 4}, [f"The prober c {CUT_OFF}"]),
+        ("prober", {"clean": True, "rows": 9, "isr_rows": 5}, ["Of 5 isr rows that c wrote 4 are there."]),
+        ("consumer", {"clean": True, "rows": 7}, []),
+        ("consumer", {"clean": True, "rows": 8}, ["Of 8 rows that c wrote 7 are there."]),
+        ("consumer", {"clean": True, "rows": 7, "seeks": 1}, []),
+        ("consumer", {"clean": True, "rows": 7, "seeks": 2}, ["Of 2 seeks that c wrote 1 are there."]),
+        ("consumer", {"clean": False, "rows": 0}, [f"The consumer c {CUT_OFF}"]),
+        ("producer", {"clean": False, "rows": 8}, []),
+        ("drain", {"clean": True, "rows": 7, "unreadable": {}}, []),
+        (
+            "drain",
+            {"clean": True, "rows": 7, "unreadable": {"orders-0": "from offset 5 on: EOFError: no end"}},
+            ["The drain c read orders-0 no further, from offset 5 on: EOFError: no end."],
+        ),
+    ],
+)
+def test_who_watched_must_have_ended_in_order(name, words, said):
+    """With all that it wrote; of producers their ledgers speak."""
+    run = SimpleNamespace(clients=[{"client_id": "c", "role": name, **words}])
+    counts = SimpleNamespace(read={"c": 7}, sought={"c": 1}, probed={"rows": 9, "isr_rows": 4})
+
+    assert list(evidence._watched(run, counts)) == said
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ({"answers": 1, "errors": {"timeout": 3}}, []),
+        ({"rows": 0}, []),  # of a load's consumer, or one that did not count yet
+        (
+            {"answers": 0, "errors": {"timeout": 3, "NOT_LEADER_OR_FOLLOWER": 1}},
+            ["1 x NOT_LEADER_OR_FOLLOWER, 3 x timeout"],
+        ),
+        ({"answers": 0, "errors": {}}, ["it asked nothing"]),
+    ],
+)
+def test_a_read_must_have_been_answered(words, said):
+    """Once is enough; no rows and no answer prove nothing."""
+    told = [f"The consumer read-1 had no good answer: {why}." for why in said]
+
+    assert list(evidence._unanswered([{"client_id": "read-1", "role": "consumer", **words}])) == told
+
+
+def of(kind, t_ns=0, **detail):
+    """An event about a pause of broker-1."""
+    return Event(t_ns, "", kind, "p", "pause", "broker-1", detail)
+
+
+def test_a_fault_must_take_effect_and_heal():
+    """Without a proven effect or heal the item is missing; with both it is not."""
+    bit, gone = of("injected", effect_verified=True), of("healed", 1, recovery_verified=True)
+
+    assert list(evidence._took_no_effect([bit], ["pause"])) == []
+    assert len(list(evidence._took_no_effect([bit], ["pause", "pause"]))) == 1
+    assert len(list(evidence._took_no_effect([of("injected", effect_verified=False)], ["pause"]))) == 2
+    assert list(evidence._not_healed([bit, gone])) == []
+    assert len(list(evidence._not_healed([bit]))) == 1
+    assert len(list(evidence._not_healed([bit, of("healed", 1, recovery_verified=False)]))) == 1
+
+
+def test_a_limit_must_hold_something_back():
+    """What passes through it shows that it is there, and not that it limits; other faults have no such count."""
+    bit, bound, idle = (
+        of("injected", effect_verified=True),
+        of("healed", recovery_verified=True, held_back=3),
+        of("healed", recovery_verified=True, held_back=0),
+    )
+
+    assert list(evidence._took_no_effect([bit, bound], ["pause"])) == []
+    assert list(evidence._took_no_effect([bit, of("healed", recovery_verified=True)], ["pause"])) == []
+    assert list(evidence._took_no_effect([bit, idle], ["pause"])) == [
+        "The fault pause of broker-1 never held anything back."
+    ]
+
+
+def test_a_phase_must_be_run_to_its_end():
+    """A phase that was begun and not ended is named; one that ended is not."""
+    config = manifest().model_copy(update={"scenario": {"phases": [{"p": []}]}})
+    begun, ended = Event(0, "", "phase_started", "p"), Event(1, "", "phase_ended", "p")
+
+    assert list(evidence._phases_left([begun, ended], config)) == []
+    assert list(evidence._phases_left([begun], config)) == ["The phase 'p' was not run to its end."]
+
+
+def test_undecided_things_are_evidence_that_is_missing():
+    """An undecided invariant, an undrained record and an unseen control each make an item incomplete."""
+    row = {"unseen": 3, "truncated_ack": 1, "invisible_ack": 1, "unknown_offset_ack": 1}
+
+    assert evidence.undecided([{"invariant": "I1", "verdict": "pass", "reason": None}])[1] is None
+    assert "I1" in evidence.undecided([{"invariant": "I1", "verdict": "unknown", "reason": "no samples"}])[1]
+    assert evidence.undrained(row)[1] is None
+    assert "of 1 acknowledged" in evidence.undrained({**row, "invisible_ack": 0})[1]
+    assert evidence.control_seen("lost_write", {"truncated_ack": 4})[1] is None
+    assert evidence.control_seen(None, {})[1] is None
+    assert "must show duplicate" in evidence.control_seen("duplicate", {"lost_write": 1})[1]
+
+
+def test_a_wait_that_ran_out_is_told():
+    """The sentence names the condition and what was seen last."""
+    ran_out = of("wait_timed_out", condition="isr full: orders", waited_ms=30000, last_seen="[1, 2]")
+
+    assert evidence.waits_that_ran_out([ran_out, of("condition_met")]) == [
+        "In 'p' the wait for isr full: orders ran out after 30000 ms; last seen: [1, 2]."
+    ]
+    at_the_end = replace(ran_out, phase="", step="quiesce")
+    assert evidence.waits_that_ran_out([at_the_end])[0].startswith("At quiesce the wait for isr full")
+
+
+def test_events_that_are_no_events_are_bad_evidence(tmp_path):
+    """A line that is no event is refused with the file's name."""
+    folder = clean().write(tmp_path / "run")
+    folder.events.write_text("{}\n")
+
+    with pytest.raises(EvidenceError, match="cannot be read as events"):
+        open_folder(folder)
+
+
+@pytest.mark.parametrize(("kept", "rows", "whole"), [(50, 50, True), (49, 50, False), (0, 50, False), (50, 49, True)])
+def test_a_ledger_that_was_cut_short_is_not_whole(tmp_path, kept, rows, whole):
+    """Fewer sends than its producer told of: what lies beyond its end cannot be called a phantom."""
+    history = clean()
+    history.sends = history.sends[:kept]
+    history.clients = {"load-1": {"role": "producer", "clean": True, "rows": rows, "last_seq": 49}}
+    run = open_folder(history.write(tmp_path / "run"))
+
+    sends = Tables(run.folder).counted("sends", "producer_id")
+    assert evidence.unclean_producers(run, sends) == (set() if whole else {"load-1"})
+
+
+@pytest.mark.parametrize(("engine", "words", "whole"), [
+    ("raw", [], False),
+    ("raw", [{"client_id": "load-1", "clean": True}], True),
+    ("kafka-python", [], False),
+    ("foreign", [], True),
+])  # fmt: skip
+def test_who_left_no_last_words_has_no_whole_ledger(engine, words, whole):
+    """Also a ``write`` that was broken off; of imported producers nobody expects any."""
+    told = manifest()
+    producer = told.producers[0].model_copy(update={"engine": engine})
+    run = SimpleNamespace(clients=words, manifest=told.model_copy(update={"producers": [producer]}))
+
+    assert producers(run) == [{"producer_id": "load-1", "clean": whole}]
+
+
+def test_a_log_that_was_not_exported_to_its_end_proves_no_absence(tmp_path):
+    """Only of whole logs may a record be missing; one that is too short, or not there, is not asked."""
+    history = clean()
+    history.logs[2] = [(0, 0, history.logs[2][0][2][:10])]
+    run = open_folder(history.write(tmp_path / "run"))
+    for file in (run.folder.brokers / "broker-3").rglob("*.log"):
+        file.unlink()
+
+    assert members(run) == {1}
+
+
+def test_a_log_of_which_all_was_deleted_is_whole(tmp_path):
+    """Its one segment is empty and named after its end, 50; one that begins below it was cut."""
+    run = open_folder(clean().write(tmp_path / "run"))
+    for name, base in (("broker-2", 50), ("broker-3", 49)):
+        (segment,) = (run.folder.brokers / name).rglob("orders-0/*.log")
+        segment.unlink()
+        (segment.parent / f"{base:020}.log").touch()
+    counts = count(open_folder(run.folder))
+
+    assert members(run) == {1, 2}
+    assert list(evidence._segments(evidence.assigned(run.manifest), counts)) == [
+        "The log of orders-0 on broker 3 was exported up to 49; its end was 50."
+    ]

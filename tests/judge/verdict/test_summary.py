@@ -1,0 +1,132 @@
+"""The verdict's words: what failed, what is missing, what needs review and what was permitted."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from expectations.checkpoint import Result
+from expectations.suites import EVIDENCE, Outcome, outcome
+from judge.checks import cases, invariants
+from judge.checks.account import FATES
+from judge.checks.anomalies import SEVERITY
+from judge.checks.findings import Tally
+from judge.verdict import evidence
+from judge.verdict.summary import Conclusion, verdict_of
+
+DELIVERED = {"acked": 50, "lost": 0, "unseen": 0, "truncated_ack": 0, "unknown_offset_ack": 0, "duplicated": 0}
+HELD = "Everything promised held: all 50 acknowledged records are accounted for."
+
+
+def judged(verdict, *, invariants=(), missing=(), excused=(), allowed=None, delivered=None, **forbidden):
+    """verdict.json of some findings; ``excused`` are (anomaly, why, count)."""
+    counted = dict.fromkeys(SEVERITY, 0) | forbidden
+    for name, _, count in excused:
+        counted[name] += count
+    none = dict.fromkeys(SEVERITY, 0)
+    return verdict_of(
+        Conclusion(
+            outcome=Outcome(verdict, [], []),
+            missing=missing,
+            anomalies=counted,
+            forbidden=none | forbidden,
+            invariants=invariants,
+            delivery=DELIVERED | (delivered or {}),
+            allowed=allowed or {},
+            notes=["a wait ran out"],
+            excused=excused,
+        )
+    )
+
+
+def broken(name, severity):
+    """An invariant with one violation."""
+    row = {"invariant": name, "title": "a title", "severity": severity, "verdict": "fail", "reason": "first on t-0"}
+    return row | {"checked": 3, "violations": 1}
+
+
+def test_a_record_that_nobody_can_read_yet_is_not_accounted_for():
+    """Present and above the high watermark: no guarantee is violated, and the sentence says what is not seen."""
+    told = judged("pass", delivered={"unseen": 5}, invisible_ack=5)["sentence"]
+
+    assert told.startswith("No guarantee was violated; 5 of 50 acknowledged records are where no reader gets yet.")
+    assert judged("pass")["sentence"] == HELD
+
+
+def test_sources_that_disagree_are_named_and_do_not_fail():
+    """Counted, among the reasons, and at the end of the sentence; without one the sentence ends before."""
+    found = judged("pass", source_disagreement=3)
+
+    assert found["anomalies"] == {"source_disagreement": 3}
+    assert found["sentence"] == f"{HELD} Needs review, no guarantee violated: 3 x source_disagreement."
+    assert found["reasons"] == ["3 x source_disagreement, which needs review.", "a wait ran out"]
+    assert judged("pass")["sentence"] == HELD
+
+
+def test_a_change_of_behaviour_is_permitted_with_its_own_reason():
+    """Its reason is the row's: no configuration permits it."""
+    found = judged("pass", excused=[("behaviour_change", "from 3.7 it stands still", 2)])
+
+    assert found["anomalies"] == {"behaviour_change": 2}
+    assert found["sentence"] == HELD
+    assert found["reasons"][-1] == "2 x behaviour_change is permitted here: from 3.7 it stands still."
+
+
+def test_a_failure_names_a_broken_promise_first():
+    """Conclusion of S2 stand behind it, and are not what failed."""
+    found = judged("fail", invariants=[broken("I7", "S1"), broken("I23", "S2")], invisible_ack=1)
+
+    assert found["sentence"].startswith("Something promised did not hold: I7 (a title) does not hold: 1 of 3 checks")
+    assert [reason.split(" ")[0] for reason in found["reasons"]] == ["I7", "1", "I23", "a"]
+
+
+def test_a_timed_invariant_that_failed_is_worth_a_look():
+    """I23 alone (S2) leaves a pass, whose sentence names it."""
+    assert judged("pass", invariants=[broken("I23", "S2")])["sentence"].endswith("no guarantee violated: I23.")
+
+
+@pytest.mark.parametrize("name", [*invariants.INVARIANTS])
+def test_an_invariant_that_checked_nothing_makes_the_verdict_unknown(name):
+    """From an empty tally to the sentence; with one good check the same invariant leaves a pass."""
+
+    def concluded(tallied):
+        rows = [invariants.row(name, tallied, None)]
+        _, lacking = evidence.undecided(rows)
+        missing = [lacking] if lacking else []
+        found = outcome([Result(EVIDENCE, "complete", "critical", not missing, {})])
+        return judged(found.verdict, invariants=rows, missing=missing)
+
+    nothing = concluded(Tally())
+    why = f"{name} is undecided: nothing that was recorded could be checked."
+    assert (nothing["verdict"], nothing["reasons"][0]) == ("unknown", why)
+    assert nothing["invariants"][name]["verdict"] == "unknown"
+    assert nothing["sentence"] == f"Nothing can be said for certain: {why}"
+    assert concluded(Tally(checked=1))["verdict"] == "pass"
+
+
+def test_unknown_says_what_is_missing():
+    """And nothing about what else was seen."""
+    found = judged("unknown", missing=["I4 is undecided: nothing."], source_disagreement=1)
+
+    assert found["sentence"] == "Nothing can be said for certain: I4 is undecided: nothing."
+    assert "1 x source_disagreement, which needs review." in found["reasons"]
+
+
+@pytest.mark.parametrize(("lost", "duplicated", "begins"), [(2, 0, "Loss is allowed"), (0, 2, "Nothing is lost; 2 of")])
+def test_what_was_permitted_is_counted(lost, duplicated, begins):
+    """Allowed loss comes before allowed duplicates."""
+    excused = [("lost_write", "acks=1", lost)] if lost else [("duplicate", "no idempotence", duplicated)]
+    permitted = {name: why for name, why, _ in excused}
+    found = judged("pass", excused=excused, allowed=permitted, delivered={"lost": lost, "duplicated": duplicated})
+
+    assert found["sentence"].startswith(begins)
+    assert found["anomalies"] == {name: count for name, _, count in excused}
+
+
+def test_every_anomaly_that_the_checks_name_has_a_severity():
+    """So that it is counted, and none is listed that no check names."""
+    checks = Path(cases.__file__).parent
+    source = "".join(file.read_text() for file in checks.glob("*.py"))
+    named = set(re.findall(r'(?:Cases|_cases)\(\s*"(\w+)"', source)) | set(FATES) | {"torn_transaction"}
+
+    assert named - {"", "read", "undecided"} == SEVERITY.keys()
