@@ -89,11 +89,10 @@ def render(rows: Sequence[Mapping[str, Any]]) -> str:
         "`make known-bugs` repeats this: ten tries each are 140 runs, about two hours on two cores.",
         "`BUGS=kafka-13091 KAFKA=3.0.1 TRIES=3` asks for others.",
         "",
-        "- **Precondition not met**: the race that the bug needs did not come about. Such a try counts for",
-        "  neither side.",
-        "- **Rate**: of found among the tries that count, with its exact interval at 95 %.",
+        "- **Precondition not met**: the race that the bug needs did not come about. The try counts for neither side.",
         "- **Also violated**: invariants that do not count for the bug. 2.8.2, for instance, is without KAFKA-13141",
         "  and has KAFKA-14704, which the same recipe shows and the judge names.",
+        "- **Rate**: found, among the tries that count; the exact interval at 95 %.",
         "",
         f"Made {_days(rows)}; every try is a row of `known-bugs.json`, without the judge's version. Written by",
         "`python -m bench.known_bugs`.",
@@ -104,11 +103,11 @@ def render(rows: Sequence[Mapping[str, Any]]) -> str:
     for bug in BUGS:
         own = [row for row in rows if row["bug"] == bug.name]
         lines += [_line(bug, version, own) for version in dict.fromkeys(row["version"] for row in own)]
-    lines += ["", "## What goes wrong", ""]
+    lines += ["", "## What goes wrong, replica by replica", "", "| bug | scenario | what goes wrong |", "|---|---|---|"]
     for bug in BUGS:
         page = TIMELINES / f"{bug.name}.md"
-        told = f" ([replica by replica](known-bugs/{bug.name}.md))" if page.exists() else ""
-        lines.append(f"- **{bug.issue}**{told}: {bug.title}. Scenario `{bug.scenario}`.")
+        name = f"[{bug.issue}](known-bugs/{bug.name}.md)" if page.exists() else bug.issue
+        lines.append(f"| {name} | `{bug.scenario}` | {bug.title} |")
     return "\n".join(lines) + "\n"
 
 

@@ -40,9 +40,9 @@ def test_tries_are_counted_by_version(tmp_path: Path, monkeypatch: pytest.Monkey
 
     assert f"| {BUG.issue} | 3.0.2 | found | 2 of 2 | 0 of 2 | 1 | 0 | I10 in 2 | – | 16–100% |" in page
     assert f"| {BUG.issue} | 3.1.2 | clean | 0 of 1 | 1 of 1 | 0 | 0 | – | I2 in 1 | 0–98% |" in page
-    assert "replica by replica" not in page
+    assert f"\n| {BUG.issue} | `{BUG.scenario}` | " in page
     (tmp_path / f"{BUG.name}.md").touch()
-    assert f"[replica by replica](known-bugs/{BUG.name}.md)" in known_bugs.render([one_try()])
+    assert f"\n| [{BUG.issue}](known-bugs/{BUG.name}.md) | `{BUG.scenario}` | " in known_bugs.render([one_try()])
 
 
 def test_a_campaigns_tries_are_rows() -> None:
