@@ -10,7 +10,6 @@ import re
 import sys
 from importlib.machinery import PathFinder
 
-
 _COPY = re.compile(r"/(pyspark|py4j-[^/]*)\.zip$")
 
 
