@@ -303,7 +303,7 @@ def hw_is_at_most_leo(recording: Recording) -> Answer:
     """C14."""
     if above := recording.against("I2"):
         return refuted("A replica's HW was above its LEO.", above)
-    count = sum(map(len, recording.samples.values()))
+    count = sum(sample.single for samples in recording.samples.values() for sample in samples)
     if not count:
         return unseen("No replica was probed.")
     where, samples = next(iter(recording.samples.items()))

@@ -15,7 +15,6 @@ from typing import Any
 
 from py4j.protocol import Py4JError
 from pyspark import SparkContext
-from pyspark.sql import SparkSession
 
 from spark import job
 from spark.connection import EXECUTOR_LIMIT, NO_EXECUTOR
@@ -25,7 +24,7 @@ _LOOK_S = 1.0
 
 def main(folders: Sequence[str]) -> None:
     """Judge run folders as ``job.main`` does."""
-    context = SparkSession.builder.appName("plimsoll judge").getOrCreate().sparkContext
+    context = SparkContext.getOrCreate()
     ended = Event()
     Thread(target=_end_without_executors, args=(context, ended), daemon=True).start()
     try:
@@ -50,7 +49,3 @@ def _end_without_executors(context: SparkContext, ended: Event) -> None:
         elif time.monotonic() - last_well > limit_s:
             print(f"No executor answered the driver for {limit}.", file=sys.stderr, flush=True)  # noqa: T201
             os._exit(NO_EXECUTOR)  # the thread that waits for its tasks cannot be interrupted
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])

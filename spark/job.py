@@ -1,4 +1,4 @@
-"""The Spark application that judges run folders: ``spark-submit spark/job.py RUN [RUN …]``; see spark/submit.py.
+"""The Spark application that judges run folders, as ``application.py`` starts it; see spark/submit.py.
 
 Spark spreads the partitions of a run over its cores; everything else is plain functions (``judge.run``).
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import logging
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -46,18 +45,17 @@ TOLD_EVERY_S = 5.0
 
 def main(folders: Sequence[str]) -> None:
     """Judge run folders in one application, each into its own verdict/; two at a time, as much of one is waiting."""
-    spark = SparkSession.builder.appName("plimsoll judge").getOrCreate()
-    context = spark.sparkContext
+    context = SparkContext.getOrCreate()
     context.setLogLevel("ERROR")
     with ThreadPoolExecutor(max_workers=SIDE_BY_SIDE) as pool:
         preloaded = pool.submit(checkpoint.load)  # takes seconds, and it is needed last
         runs = [RunFolder(path_of(folder)) for folder in folders]
-        judged = [pool.submit(judge_folder, run, spread_over(context, run), spark) for run in runs]
+        judged = [pool.submit(judge_folder, run, spread_over(context, run)) for run in runs]
         for done, each in enumerate(as_completed(judged), 1):
             each.result()
             print(f"judged {done} of {len(folders)}", flush=True)  # noqa: T201  # what a person waits for
         preloaded.result()
-    spark.stop()
+    context.stop()
 
 
 def spread_over(context: SparkContext, folder: RunFolder) -> Spread:
@@ -123,13 +121,13 @@ def _careful(judge: Callable[[Question], Any]) -> Callable[[Question], Any]:
     return ask
 
 
-def judge_folder(folder: RunFolder, spread: Spread, spark: SparkSession) -> None:
+def judge_folder(folder: RunFolder, spread: Spread) -> None:
     """Write ``verdict/`` of one run folder. Evidence that cannot be read makes it unknown, with the reason named."""
     folder.verdict.mkdir(exist_ok=True)
     try:
         _check_seal(folder)
         run = open_folder(folder)
-        _conclude(run, judge_run(run, spread), spark)
+        _conclude(run, judge_run(run, spread))
     except EvidenceError as error:
         _unknown(folder, str(error))
     except PySparkException as error:
@@ -145,7 +143,7 @@ def _check_seal(folder: RunFolder) -> None:
         raise EvidenceError(f"The run folder is not what was sealed: {'; '.join(broken[:3])}{more}.")
 
 
-def _conclude(run: Run, judged: Judged, spark: SparkSession) -> None:
+def _conclude(run: Run, judged: Judged) -> None:
     """Write the judged tables, run the suites on them, and write verdict.json."""
     folder = run.folder
     for name, table in judged.tables.items():
@@ -177,7 +175,7 @@ def _conclude(run: Run, judged: Judged, spark: SparkSession) -> None:
             permitted=permitted,
             severities=anomalies.SEVERITY,
             data_docs=data_docs,
-            spark=lambda: spark,
+            spark=SparkSession.builder.getOrCreate,  # seconds, which a small run does not spend
         )
     findings = Conclusion(
         outcome=outcome,
@@ -216,7 +214,3 @@ def _unknown(folder: RunFolder, reason: str) -> None:
 
 def _write_verdict(folder: RunFolder, verdict: Mapping[str, Any]) -> None:
     write_atomically(folder.verdict_file, json.dumps(verdict, indent=1, ensure_ascii=False) + "\n")
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])

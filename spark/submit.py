@@ -78,7 +78,8 @@ def _submit(folders: list[str], connection: SparkConnection, driver_host: str | 
             str(SPARK_HOME / "bin" / "spark-submit"),
             *("--master", connection.master, "--deploy-mode", connection.deploy_mode),
             *("--load-spark-defaults", "--properties-file", str(_written(conf, Path(scratch)))),
-            str(ROOT / "spark" / ("job.py" if connection.is_local else "cluster_job.py")),
+            str(ROOT / "spark" / "application.py"),
+            "job" if connection.is_local else "cluster_job",
             *folders,
         ]
         with _own_group(command, _environment(connection, scratch)) as process:
@@ -131,6 +132,7 @@ def settings(connection: SparkConnection, driver_host: str | None, scratch: Path
     logging = f"-Dlog4j2.configurationFile={(ROOT / 'spark' / 'log4j2.properties').as_uri()}"
     here = connection.deploy_mode == "client"
     ours = {
+        "spark.app.name": "plimsoll judge",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.memory": "2g",
@@ -141,7 +143,9 @@ def settings(connection: SparkConnection, driver_host: str | None, scratch: Path
         "spark.sql.codegen.wholeStage": "false",  # compiling costs more than these rows
         **REQUIRED,
     }
-    if not connection.is_local:
+    if connection.is_local:
+        ours["spark.python.daemon.module"] = "spark.worker_daemon"
+    else:
         ours |= _of_cluster(connection, driver_host, scratch)
     sent = {name: f"{ours[name]},{connection.conf[name]}" for name in SENT if name in ours and name in connection.conf}
     return {**ours, **connection.conf, **sent}
