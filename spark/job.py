@@ -45,10 +45,10 @@ TOLD_EVERY_S = 5.0
 
 def main(folders: Sequence[str]) -> None:
     """Judge run folders in one application, each into its own verdict/; two at a time, as much of one is waiting."""
-    context = SparkContext.getOrCreate()
-    context.setLogLevel("ERROR")
     with ThreadPoolExecutor(max_workers=SIDE_BY_SIDE) as pool:
         preloaded = pool.submit(checkpoint.load)  # takes seconds, and it is needed last
+        context = SparkContext.getOrCreate()
+        context.setLogLevel("ERROR")
         runs = [RunFolder(path_of(folder)) for folder in folders]
         judged = [pool.submit(judge_folder, run, spread_over(context, run)) for run in runs]
         for done, each in enumerate(as_completed(judged), 1):
