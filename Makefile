@@ -38,7 +38,7 @@ help: ## List the targets
 
 $(VENV)/.ready: requirements.lock
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 14))' || { echo "Python 3.11 to 3.13 is needed; $(PYTHON) is $$($(PYTHON) --version 2>&1)." >&2; exit 3; }
-	echo "Setting up: fetching the Python packages of requirements.lock (0.8 GB to download, 1.3 GB on disk, once)."
+	echo "Setting up: fetching the Python packages of requirements.lock (0.8 GB to download, 1.3 GB on disk, once; a minute or two)."
 	[ -x $(VENV)/bin/pip ] || $(PYTHON) -m venv --clear $(VENV) || { echo "$(PYTHON) cannot make a virtual environment; install its venv module (Debian: python3-venv)." >&2; exit 3; }
 	uv=$$(grep -oE '^uv==[0-9.]+' requirements.lock)
 	[ "$$($(VENV)/bin/uv --version 2>&1 | cut -d ' ' -f 2)" = "$${uv#uv==}" ] || $(VENV)/bin/pip install --quiet --disable-pip-version-check "$$uv"

@@ -41,7 +41,7 @@ def test_stages_and_events_become_lines(run: RunFolder) -> None:
         "[00:00] phase 2/3 follower lags … (about 33 s)\n",
         "[00:00]   fault: lag, broker-3\n",
         "[00:00]   condition not met in time: wait, isr full: orders\n",
-        "[00:00] judging what was recorded, in Spark … (about 31 s)\n",
+        "[00:00] judging what was recorded, in Spark … (about 21 s)\n",
         "[00:00]   0 of 438 MB\n",
         "[00:00]   73 of 438 MB, about 25 s to go\n",
     ]
