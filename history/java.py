@@ -72,13 +72,18 @@ def java_of(wanted: str | None = None) -> Java:
 
 
 def spark_java_home() -> Path:
-    """A JAVA_HOME for Spark, whose ``java`` drops a request for the incubator's vectors: small runtimes lack them."""
+    """A JAVA_HOME for Spark, whose ``java`` drops two requests: the incubator's vectors, which small runtimes lack, and
+    a package that newer ones have no more and warn of.
+    """
     java = java_of()
     script = (
         "#!/bin/sh\n"
         "for argument; do\n"
         "  shift\n"
-        '  [ "$argument" = --add-modules=jdk.incubator.vector ] || set -- "$@" "$argument"\n'
+        '  case "$argument" in\n'
+        "    --add-modules=jdk.incubator.vector | --add-opens=java.base/sun.security.action=ALL-UNNAMED) ;;\n"
+        '    *) set -- "$@" "$argument" ;;\n'
+        "  esac\n"
         "done\n"
         f'exec {shlex.quote(java.command)} "$@"\n'
     )
