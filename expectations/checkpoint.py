@@ -25,8 +25,8 @@ _CURRENT = Lock()  # Great Expectations has one current context in a process; ru
 
 @dataclass(frozen=True)
 class Suite:
-    """A suite and what it is run on: a pandas or a Spark DataFrame. ``expectations`` are Great Expectations' own
-    objects, whose ``meta["name"]`` says what each is about.
+    """A suite and what it is run on: a DataFrame of rows, or of files (``slices.of_files``). ``expectations`` are Great
+    Expectations' own objects, whose ``meta["name"]`` says what each is about.
     """
 
     name: str
@@ -64,11 +64,12 @@ def _run(suites: Sequence[Suite], data_docs: Path) -> list[Result]:
     gx, parts = _library()
     context = gx.get_context(mode="ephemeral", project_config=_project(data_docs))
     context.variables.progress_bars = {"globally": False}
-    batches = _batches(context, suites)
+    asset = context.data_sources.add_pandas("pandas").add_dataframe_asset("table")
+    batch = asset.add_batch_definition_whole_dataframe("whole")  # one for all, as each takes a while to be added
     validations = []
     for suite in suites:
         added = context.suites.add(gx.ExpectationSuite(name=suite.name, expectations=list(suite.expectations)))
-        validation = parts.Validation(name=suite.name, data=batches[is_spark(suite.frame)], suite=added)
+        validation = parts.Validation(name=suite.name, data=batch, suite=added)
         validation.hold(suite.frame)
         context.validation_definitions.add(validation)
         validations.append(validation)  # what a store gives back is of the library's own class
@@ -78,22 +79,6 @@ def _run(suites: Sequence[Suite], data_docs: Path) -> list[Result]:
     return [
         _result(validated.suite_name, result) for validated in done.run_results.values() for result in validated.results
     ]
-
-
-def _batches(context: Any, suites: Sequence[Suite]) -> dict[bool, Any]:
-    """Whether a suite's frame is Spark's → a batch definition. One for all, as each takes a while to be added."""
-    add = {False: context.data_sources.add_pandas, True: context.data_sources.add_spark}
-    return {
-        spark: add[spark]("spark" if spark else "pandas")
-        .add_dataframe_asset("table")
-        .add_batch_definition_whole_dataframe("whole")
-        for spark in sorted({is_spark(suite.frame) for suite in suites})
-    }
-
-
-def is_spark(frame: Any) -> bool:
-    """Whether a DataFrame is Spark's."""
-    return not hasattr(frame, "iloc")
 
 
 def _result(suite: str, result: Any) -> Result:

@@ -1,26 +1,19 @@
-"""Expectations of our own, written so that others can reuse them: they know nothing of Kafka or of this project.
+"""Expectations of our own, written so that others can reuse them: they know nothing of Kafka.
 
-Both work on pandas and on Spark. Import this module late: Great Expectations takes seconds to import.
+They work on pandas' DataFrames, and on Parquet files of any size (``expectations.slices.of_files``). Import this module
+late: Great Expectations takes seconds to import.
 """
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable, Mapping, Sequence
-from functools import reduce
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-import pandas as pd
-import pyarrow as pa
 from great_expectations.compatibility.pydantic import PrivateAttr
-from great_expectations.compatibility.pyspark import functions as F  # noqa: N812  # the name that Spark's own pages use
-from great_expectations.core.metric_domain_types import MetricDomainTypes
-from great_expectations.core.metric_function_types import MetricPartialFunctionTypes
-from great_expectations.execution_engine import PandasExecutionEngine, SparkDFExecutionEngine
+from great_expectations.execution_engine import PandasExecutionEngine
 from great_expectations.expectations.expectation import BatchExpectation
-from great_expectations.expectations.metrics.metric_provider import metric_partial, metric_value
+from great_expectations.expectations.metrics.metric_provider import metric_value
 from great_expectations.expectations.metrics.table_metric_provider import TableMetricProvider
-from great_expectations.expectations.registry import get_metric_kwargs
 from great_expectations.render import (
     LegacyDiagnosticRendererType,
     LegacyRendererType,
@@ -29,25 +22,14 @@ from great_expectations.render import (
 )
 from great_expectations.render.renderer.renderer import renderer
 from great_expectations.render.util import num_to_str
-from great_expectations.validator.metric_configuration import MetricConfiguration
 
-COUNTS, EXAMPLES = "table.rows_where", "table.rows_where.examples"
+from expectations import slices
+from expectations.slices import Term
+
+COUNTS = "table.rows_where"
 NULLS = "table.null_counts"
 DUPLICATED = "table.duplicated_rows"
 TYPES = "table.column_types_by_name"
-MAX_EXAMPLES = 20  # rows that a result shows of those that broke an expectation
-
-# (column, operator) or (column, operator, operand); an operand {"column": name} is another column of the same row.
-Term = Sequence[Any]
-
-_COMPARISONS: Mapping[str, Callable[[Any, Any], Any]] = {
-    "==": operator.eq,
-    "!=": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
 
 
 def sentence(where: Sequence[Term]) -> str:
@@ -61,82 +43,17 @@ def _word(part: Any) -> str:
     return ", ".join(map(str, part)) if isinstance(part, list | tuple) else str(part)
 
 
-def _rows(frame: pd.DataFrame, where: Sequence[Term]) -> pd.DataFrame:
-    masks = (_mask(frame, *term) for term in where)
-    return frame[reduce(operator.and_, masks).fillna(False).astype(bool)] if len(frame) else frame
-
-
-def _mask(frame: pd.DataFrame, column: str, relation: str, operand: Any = None) -> pd.Series:
-    values = frame[column]
-    if relation == "is null":
-        return values.isna()
-    if relation == "is not null":
-        return values.notna()
-    if relation in {"in", "not in"}:
-        return values.notna() & (values.isin(operand) == (relation == "in"))
-    other = frame[operand["column"]] if isinstance(operand, Mapping) else operand
-    compared: pd.Series = _COMPARISONS[relation](values, other)
-    known = values.notna() & (other.notna() if isinstance(operand, Mapping) else True)
-    return compared & known
-
-
-def _condition(where: Sequence[Term]) -> Any:
-    return reduce(operator.and_, (_column(*term) for term in where))
-
-
-def _column(column: str, relation: str, operand: Any = None) -> Any:
-    values = F.col(f"`{column}`")
-    if relation == "is null":
-        return values.isNull()
-    if relation == "is not null":
-        return values.isNotNull()
-    if relation in {"in", "not in"}:
-        return values.isin(*operand) if relation == "in" else ~values.isin(*operand)
-    other = F.col(f"`{operand['column']}`") if isinstance(operand, Mapping) else F.lit(operand)
-    return _COMPARISONS[relation](values, other)
-
-
 class RowsWhere(TableMetricProvider):  # type: ignore[misc]  # the library ships no types
-    """[rows in all, those that satisfy all terms, each as often as ``weight_column`` says]. On Spark an aggregate, so
-    that all of a suite are computed in one pass; pandas appends the first rows found.
-    """
+    """[rows in all, those that satisfy all terms, each as often as ``weight_column`` says, the first rows found]."""
 
     metric_name = COUNTS
     value_keys = ("where", "weight_column", "show")
 
     @metric_value(engine=PandasExecutionEngine)  # type: ignore[untyped-decorator]
     def _pandas(cls, execution_engine: Any, metric_domain_kwargs: Any, metric_value_kwargs: Any, **_: Any) -> Any:  # noqa: N805
+        asked = metric_value_kwargs
         frame = _domain(execution_engine, metric_domain_kwargs)
-        found = _rows(frame, metric_value_kwargs["where"])
-        weight = metric_value_kwargs.get("weight_column")
-        counted = int(found[weight].sum()) if weight else len(found)
-        shown = found[:MAX_EXAMPLES][list(metric_value_kwargs.get("show") or frame.columns)]
-        return [len(frame), counted, pa.Table.from_pandas(shown, preserve_index=False).to_pylist() if counted else []]
-
-    @metric_partial(  # type: ignore[untyped-decorator]
-        engine=SparkDFExecutionEngine,
-        partial_fn_type=MetricPartialFunctionTypes.AGGREGATE_FN,
-        domain_type=MetricDomainTypes.TABLE,
-    )
-    def _spark(cls, metric_domain_kwargs: Any, metric_value_kwargs: Any, **_: Any) -> Any:  # noqa: N805
-        weight = metric_value_kwargs.get("weight_column")
-        each = F.col(f"`{weight}`").cast("bigint") if weight else F.lit(1).cast("bigint")
-        counted = F.sum(F.when(_condition(metric_value_kwargs["where"]), each))
-        return F.array(F.count(F.lit(1)), F.coalesce(counted, F.lit(0))), metric_domain_kwargs, {}
-
-
-class RowsWhereExamples(TableMetricProvider):  # type: ignore[misc]
-    """On Spark the first rows that satisfy all terms, in a job of its own."""
-
-    metric_name = EXAMPLES
-    value_keys = ("where", "show")
-
-    @metric_value(engine=SparkDFExecutionEngine)  # type: ignore[untyped-decorator]
-    def _spark(cls, execution_engine: Any, metric_domain_kwargs: Any, metric_value_kwargs: Any, **_: Any) -> Any:  # noqa: N805
-        frame = _domain(execution_engine, metric_domain_kwargs)
-        shown = metric_value_kwargs.get("show") or frame.columns
-        found = frame.filter(_condition(metric_value_kwargs["where"])).select(*(f"`{name}`" for name in shown))
-        return [row.asDict() for row in found.limit(MAX_EXAMPLES).collect()]
+        return list(slices.rows_where(frame, asked["where"], asked.get("weight_column"), asked.get("show")))
 
 
 def _domain(execution_engine: Any, metric_domain_kwargs: Any) -> Any:
@@ -163,9 +80,9 @@ class ExpectNoRowsWhere(Once, BatchExpectation):  # type: ignore[misc]
     """Expect that no row of the batch satisfies all of ``where``: a CHECK constraint, told by what it forbids.
 
     It says in one expectation what else takes a row condition and a second expectation (``done_ns`` is filled where
-    ``outcome`` is ok), and it compares columns of one row. As in SQL a comparison with a null is not satisfied. On
-    Spark all of a suite are one aggregation. Built in are ``UnexpectedRowsExpectation``, which does not work on pandas
-    and runs a query of its own each, and map expectations, which take several metrics each.
+    ``outcome`` is ok), and it compares columns of one row. As in SQL a comparison with a null is not satisfied. Built
+    in are ``UnexpectedRowsExpectation``, which does not work on pandas, and map expectations, which take several
+    metrics each.
 
     Args:
         where: terms that a forbidden row satisfies, all of them: ``(column, "is null")``, ``(column, "is not null")``,
@@ -187,20 +104,11 @@ class ExpectNoRowsWhere(Once, BatchExpectation):  # type: ignore[misc]
     success_keys: ClassVar[tuple[str, ...]] = ("where", "weight_column", "show")
     metric_dependencies: ClassVar[tuple[str, ...]] = (COUNTS,)
 
-    def get_validation_dependencies(self, execution_engine: Any = None, runtime_configuration: Any = None) -> Any:
-        """The counts and, on Spark, examples unless only a boolean was asked for: they are a job of their own."""
-        needed = super().get_validation_dependencies(execution_engine, runtime_configuration)
-        if isinstance(execution_engine, SparkDFExecutionEngine) and _wants_rows(runtime_configuration):
-            kwargs = get_metric_kwargs(EXAMPLES, self.configuration, runtime_configuration)
-            domain, values = kwargs["metric_domain_kwargs"], kwargs["metric_value_kwargs"]
-            needed.set_metric_configuration(EXAMPLES, MetricConfiguration(EXAMPLES, domain, values))
-        return needed
-
     def _validate(self, metrics: Any, runtime_configuration: Any = None, execution_engine: Any = None) -> Any:  # noqa: ARG002
-        rows, found, *examples = metrics[COUNTS]
+        rows, found, examples = metrics[COUNTS]
         result = {"element_count": rows, "observed_value": found, "unexpected_count": found}
         if found:
-            result["partial_unexpected_list"] = examples[0] if examples else metrics.get(EXAMPLES, [])
+            result["partial_unexpected_list"] = examples
         return {"success": found == 0, "result": result}
 
     @classmethod
@@ -226,24 +134,14 @@ class ExpectNoRowsWhere(Once, BatchExpectation):  # type: ignore[misc]
 
 
 class NullCounts(TableMetricProvider):  # type: ignore[misc]
-    """How many nulls each of some columns has, in their order; on Spark one aggregate."""
+    """How many nulls each of some columns has, in their order."""
 
     metric_name = NULLS
     value_keys = ("columns",)
 
     @metric_value(engine=PandasExecutionEngine)  # type: ignore[untyped-decorator]
     def _pandas(cls, execution_engine: Any, metric_domain_kwargs: Any, metric_value_kwargs: Any, **_: Any) -> Any:  # noqa: N805
-        frame = _domain(execution_engine, metric_domain_kwargs)
-        return [int(frame[name].isna().sum()) for name in metric_value_kwargs["columns"]]
-
-    @metric_partial(  # type: ignore[untyped-decorator]
-        engine=SparkDFExecutionEngine,
-        partial_fn_type=MetricPartialFunctionTypes.AGGREGATE_FN,
-        domain_type=MetricDomainTypes.TABLE,
-    )
-    def _spark(cls, metric_domain_kwargs: Any, metric_value_kwargs: Any, **_: Any) -> Any:  # noqa: N805
-        nulls = [F.count_if(F.col(f"`{name}`").isNull()) for name in metric_value_kwargs["columns"]]
-        return F.array(*nulls), metric_domain_kwargs, {}
+        return slices.null_counts(_domain(execution_engine, metric_domain_kwargs), metric_value_kwargs["columns"])
 
 
 class ExpectColumnsToNotBeNull(Once, BatchExpectation):  # type: ignore[misc]
@@ -279,28 +177,12 @@ class ColumnTypes(TableMetricProvider):  # type: ignore[misc]
 
     @metric_value(engine=PandasExecutionEngine)  # type: ignore[untyped-decorator]
     def _pandas(cls, execution_engine: Any, metric_domain_kwargs: Any, **_: Any) -> Any:  # noqa: N805
-        frame = _domain(execution_engine, metric_domain_kwargs)
-        return {name: str(getattr(kind, "pyarrow_dtype", kind)) for name, kind in frame.dtypes.items()}
-
-    @metric_value(engine=SparkDFExecutionEngine)  # type: ignore[untyped-decorator]
-    def _spark(cls, execution_engine: Any, metric_domain_kwargs: Any, **_: Any) -> Any:  # noqa: N805
-        frame = _domain(execution_engine, metric_domain_kwargs)
-        return {name: _arrow_name(kind) for name, kind in frame.dtypes}
-
-
-_ARROW_NAMES = {"tinyint": "int8", "smallint": "int16", "int": "int32", "bigint": "int64", "boolean": "bool"}
-
-
-def _arrow_name(spark_type: str) -> str:
-    if spark_type.startswith("array<"):
-        return f"list<{_arrow_name(spark_type.removeprefix('array<').removesuffix('>'))}>"
-    return _ARROW_NAMES.get(spark_type, spark_type)
+        return slices.types(_domain(execution_engine, metric_domain_kwargs))
 
 
 class ExpectColumnsToHaveTypes(Once, BatchExpectation):  # type: ignore[misc]
     """Expect that the batch has these columns with these types, and no others. Types are named as Arrow names them
-    (``int64``, ``double``, ``list<int32>``), so that one declaration holds on Spark and on pandas with Arrow types;
-    built-in ones name each engine's own types.
+    (``int64``, ``double``, ``list<int32>``); built-in ones name each engine's own types.
 
     Args:
         types: column → type.
@@ -333,11 +215,6 @@ class ExpectColumnsToHaveTypes(Once, BatchExpectation):  # type: ignore[misc]
         return [_text("Columns: $types.", {"types": ", ".join(f"{name} {kind}" for name, kind in types.items())})]
 
 
-def _wants_rows(runtime_configuration: Any) -> bool:
-    wanted = (runtime_configuration or {}).get("result_format", "BASIC")
-    return (wanted.get("result_format") if isinstance(wanted, Mapping) else wanted) != "BOOLEAN_ONLY"
-
-
 def _raised(result: Any) -> bool:
     trouble = result.exception_info or {}
     each = [trouble] if "raised_exception" in trouble else list(trouble.values())
@@ -362,32 +239,19 @@ def _examples(result: Any) -> Any:
 
 
 class DuplicatedRows(TableMetricProvider):  # type: ignore[misc]
-    """[rows of which another has the same values in all columns, the first of those values]. On Spark a hash
-    aggregation; the built-in metric sorts the table into windows.
-    """
+    """[rows of which another has the same values in all columns, the first of those values]."""
 
     metric_name = DUPLICATED
     value_keys = ("columns",)
 
     @metric_value(engine=PandasExecutionEngine)  # type: ignore[untyped-decorator]
     def _pandas(cls, execution_engine: Any, metric_domain_kwargs: Any, metric_value_kwargs: Any, **_: Any) -> Any:  # noqa: N805
-        keys = _domain(execution_engine, metric_domain_kwargs)[list(metric_value_kwargs["columns"])]
-        found = keys[keys.duplicated(keep=False)]
-        shown = found.drop_duplicates()[:MAX_EXAMPLES]
-        return [len(found), pa.Table.from_pandas(shown, preserve_index=False).to_pylist() if len(found) else []]
-
-    @metric_value(engine=SparkDFExecutionEngine)  # type: ignore[untyped-decorator]
-    def _spark(cls, execution_engine: Any, metric_domain_kwargs: Any, metric_value_kwargs: Any, **_: Any) -> Any:  # noqa: N805
-        columns = [f"`{name}`" for name in metric_value_kwargs["columns"]]
-        grouped = _domain(execution_engine, metric_domain_kwargs).groupBy(*columns).agg(F.count(F.lit(1)).alias("n"))
-        several = grouped.filter("n > 1")
-        rows = several.agg(F.coalesce(F.sum("n"), F.lit(0))).collect()[0][0]
-        return [rows, [row.asDict() for row in several.drop("n").limit(MAX_EXAMPLES).collect()] if rows else []]
+        return list(slices.duplicated(_domain(execution_engine, metric_domain_kwargs), metric_value_kwargs["columns"]))
 
 
 class ExpectUniqueTogether(Once, BatchExpectation):  # type: ignore[misc]
-    """Expect that no two rows have the same values in all columns: ``ExpectCompoundColumnsToBeUnique`` at a fraction of
-    its cost on Spark, where that sorts the whole table.
+    """Expect that no two rows have the same values in all columns: ``ExpectCompoundColumnsToBeUnique``, in 8 bytes a
+    row.
 
     Args:
         columns: the columns of the key; a null is a value like any other.

@@ -18,15 +18,12 @@ from great_expectations.render.view import DefaultJinjaPageView
 
 
 class Validation(ValidationDefinition):  # type: ignore[misc]  # the library ships no types
-    """A ValidationDefinition that holds its DataFrame: a Checkpoint passes the same parameters to all of its own.
-
-    On Spark only failures are looked at again, row by row, as each example is a job of its own.
-    """
+    """A ValidationDefinition that holds its DataFrame: a Checkpoint passes the same parameters to all of its own."""
 
     _frame: Any = PrivateAttr(default=None)
 
     def hold(self, frame: Any) -> None:
-        """The DataFrame, of pandas or Spark, that the suite is run on."""
+        """The DataFrame that the suite is run on."""
         self._frame = frame
 
     def is_fresh(self) -> ValidationDefinitionFreshnessDiagnostics:
@@ -35,12 +32,7 @@ class Validation(ValidationDefinition):  # type: ignore[misc]  # the library shi
 
     def run(self, *, batch_parameters: Any = None, result_format: Any = "SUMMARY", **options: Any) -> Any:  # noqa: ARG002
         """As the base class does it, on the DataFrame that is held."""
-        given = {"dataframe": self._frame}
-        if not hasattr(self._frame, "iloc"):
-            quick = super().run(batch_parameters=given, result_format="BOOLEAN_ONLY", **options)
-            if quick.success:
-                return quick
-        return super().run(batch_parameters=given, result_format=result_format, **options)
+        return super().run(batch_parameters={"dataframe": self._frame}, result_format=result_format, **options)
 
 
 class Publish(ValidationAction):  # type: ignore[misc]

@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -18,11 +18,10 @@ import pyarrow as pa
 from expectations import checkpoint
 from expectations.checkpoint import Result, Suite
 from expectations.contracts import CONTRACTS, AtLeast, Contract, InOrder, Never, OneOf, Rule, Unique
+from expectations.slices import of_files
 from history.manifest import Manifest
-from history.remote import parquet_file
 
 EVIDENCE, ANOMALIES, INVARIANTS = "evidence", "anomalies", "invariants"
-LARGE = 3_000_000  # rows from which on a recorded table is validated by Spark; below, pandas is faster and fits memory
 
 Verdict = Literal["pass", "fail", "unknown"]
 Item = tuple[str, str | None]  # what the judge needs, and in one sentence what of it is missing
@@ -66,7 +65,6 @@ def validate(
     permitted: Mapping[str, str],
     severities: Mapping[str, str],
     data_docs: Path,
-    spark: Callable[[], Any] | None = None,
 ) -> Outcome:
     """Run all suites as one Checkpoint, publish them in ``data_docs``, and read the verdict off the results.
 
@@ -80,7 +78,6 @@ def validate(
         permitted: anomaly → why this configuration permits it to some producer.
         severities: anomaly → ``S1`` or ``S2``, of all kinds that there are.
         data_docs: where the site lies; what is there of earlier runs stays.
-        spark: gives a SparkSession, asked for only where a table is large; without one pandas reads all.
 
     Raises:
         EvidenceError: an expectation could not be evaluated, which is neither met nor violated.
@@ -96,9 +93,7 @@ def validate(
         suites.append(_invariants(invariants, setting))
     foreign = manifest is not None and manifest.foreign
     suites += [
-        contract_suite(CONTRACTS[name], table_of(files, CONTRACTS[name], spark), foreign=foreign)
-        for name, files in recorded.items()
-        if files
+        contract_suite(CONTRACTS[name], of_files(files), foreign=foreign) for name, files in recorded.items() if files
     ]
     return outcome(checkpoint.run(suites, data_docs))
 
@@ -280,21 +275,6 @@ def _expectation(rule: Rule, *, foreign: bool) -> Any:
         case Unique(columns):
             name = f"{', '.join(columns)} are unique together"
             return custom.ExpectUniqueTogether(columns=list(columns), **about(name, rule.severity))
-
-
-def table_of(files: Sequence[Path], contract: Contract, spark: Callable[[], Any] | None = None) -> Any:
-    """A recorded table from readable files: a pandas DataFrame with Arrow types, or, from ``LARGE`` rows on, a Spark
-    DataFrame. Optional columns that no file has are null.
-    """
-    here = all(isinstance(file, Path) for file in files)  # Spark's readers know no object store of ours
-    if spark is not None and here and sum(parquet_file(file).metadata.num_rows for file in files) >= LARGE:
-        from pyspark.sql.pandas.types import from_arrow_schema
-
-        return spark().read.schema(from_arrow_schema(contract.schema)).parquet(*map(str, files))
-    table = pa.concat_tables((parquet_file(file).read() for file in files), promote_options="default")
-    for name in set(contract.optional) - set(table.column_names):
-        table = table.append_column(name, pa.nulls(table.num_rows, contract.schema.field(name).type))
-    return to_pandas(table)
 
 
 def to_pandas(table: pa.Table) -> Any:

@@ -35,12 +35,6 @@ FIELDS: dict[str, tuple[str, str]] = {
 # Of the provider, about how it follows an application that it submitted; Plimsoll waits for spark-submit itself.
 _IGNORED = ("rest-scheme", "rest-port", "yarn_resourcemanager_webapp_address")
 _OTHERS = ("deploy-mode", "conf", "spark-binary")
-# What a verdict depends on, where large tables are held to their contracts by Spark's queries.
-REQUIRED = {
-    # From the 129th group on, Spark 4.3.0 sorts instead of hashing, and a set of structs then holds equal ones twice.
-    "spark.sql.execution.useObjectHashAggregateExec": "false",
-    "spark.sql.session.timeZone": "UTC",
-}
 # How long work may wait while no executor answers the driver.
 EXECUTOR_LIMIT = "spark.plimsoll.executorTimeout"
 NO_EXECUTOR = 4  # the exit code of an application that waited longer
@@ -157,8 +151,6 @@ def _conf(told: Any) -> dict[str, str]:
             raise BadInput(f"{_CONNECTION}: {name} does not belong in conf; set {_ELSEWHERE[name]} of the connection.")
         if name == EXECUTOR_LIMIT and not re.fullmatch(r"\d+(s|m|min|h)", value):
             raise BadInput(f"{_CONNECTION}: {name}={value} is no time such as 120s or 5min.")
-        if value != REQUIRED.get(name, value):
-            raise BadInput(f"{_CONNECTION}: {name}={value} of conf cannot be; the judge needs {REQUIRED[name]}.")
     return conf
 
 

@@ -19,7 +19,6 @@ from typing import Any
 import pyarrow as pa
 from pyspark import SparkContext
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
 
 from evidence.gather import Question
 from evidence.run import Run, open_folder
@@ -175,7 +174,6 @@ def _conclude(run: Run, judged: Judged) -> None:
             permitted=permitted,
             severities=anomalies.SEVERITY,
             data_docs=data_docs,
-            spark=SparkSession.builder.getOrCreate,  # seconds, which a small run does not spend
         )
     findings = Conclusion(
         outcome=outcome,

@@ -22,14 +22,12 @@ from history.folder import SEAL, RunFolder
 from history.java import spark_java_home
 from history.remote import check_reachable, remove_tree
 from spark import environment as executor_environment
-from spark.connection import EXECUTOR_LIMIT, NO_EXECUTOR, REQUIRED, SparkConnection, spark_connection
+from spark.connection import EXECUTOR_LIMIT, NO_EXECUTOR, SparkConnection, spark_connection
 
 ROOT = Path(__file__).parents[1]
 SPARK_HOME = Path(pyspark.__file__).parent
 EXIT_CODES = {"pass": 0, "fail": 1, "unknown": 2}
-# The JVM lives for half a minute; Spark's generated classes overflow the code cache that comes with one tier, and a
-# full one ends all compiling.
-_SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC"
+_SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # the JVM lives for seconds, and works little
 _MASTER_LIMIT_S = 10.0
 SENT = ("spark.archives", "spark.submit.pyFiles")
 _PACKAGES = ("history", "kafka_files", "evidence", "judge", "spark", "expectations")
@@ -137,11 +135,6 @@ def settings(connection: SparkConnection, driver_host: str | None, scratch: Path
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.memory": "2g",
         "spark.driver.extraJavaOptions": f"{logging} {_SHORT_LIVED}" if here else _SHORT_LIVED,
-        "spark.sql.warehouse.dir": f"{scratch}/warehouse",
-        "spark.sql.shuffle.partitions": "2",
-        "spark.sql.adaptive.enabled": "false",
-        "spark.sql.codegen.wholeStage": "false",  # compiling costs more than these rows
-        **REQUIRED,
     }
     if connection.is_local:
         ours["spark.python.daemon.module"] = "spark.worker_daemon"

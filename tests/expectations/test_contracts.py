@@ -1,13 +1,13 @@
-"""Contracts of the recorded tables: what breaks a rule, what is nearly so, and the same in both engines."""
+"""Contracts of the recorded tables: what breaks a rule, and what is nearly so."""
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from expectations import suites
 from expectations.checkpoint import run
 from expectations.contracts import CONTRACTS, Unique
-from expectations.suites import contract_suite, table_of
+from expectations.slices import of_files
+from expectations.suites import contract_suite
 from history.tables import IMPORTED, RECORDED
 from tests.evidence.folders import MS, TP, S, isr_view, polled, sample, sent, sought
 
@@ -192,32 +192,12 @@ def test_every_rule_is_broken_by_the_rows_that_break_it(name, recorded, tmp_path
     """And by no other: sound rows and near misses stand beside them."""
     rows, expected = TABLES[name]
 
-    assert broken(table_of([recorded(name, rows)], CONTRACTS[name]), name, tmp_path) == expected
-
-
-@pytest.mark.parametrize("name", TABLES)
-def test_spark_says_the_same(name, recorded, tmp_path, spark, monkeypatch):
-    """A large table is validated by Spark, with the same expectations and the same counts."""
-    rows, expected = TABLES[name]
-    monkeypatch.setattr(suites, "LARGE", 1)
-    frame = table_of([recorded(name, rows)], CONTRACTS[name], lambda: spark)
-
-    assert hasattr(frame, "sparkSession")
-    assert broken(frame, name, tmp_path) == expected
-
-
-def test_a_small_table_asks_for_no_spark(recorded):
-    """Starting Spark takes longer than reading it."""
-
-    def started():
-        raise AssertionError
-
-    assert len(table_of([recorded("seeks", TABLES["seeks"][0])], CONTRACTS["seeks"], started)) == 5
+    assert broken(of_files([recorded(name, rows)]), name, tmp_path) == expected
 
 
 def test_an_empty_table_keeps_its_contract(recorded, tmp_path):
     """No row breaks no rule, and the columns are there."""
-    assert broken(table_of([recorded("seeks", [])], CONTRACTS["seeks"]), "seeks", tmp_path) == {}
+    assert broken(of_files([recorded("seeks", [])]), "seeks", tmp_path) == {}
 
 
 def test_columns_that_came_later_may_be_missing(recorded, tmp_path):
@@ -225,8 +205,8 @@ def test_columns_that_came_later_may_be_missing(recorded, tmp_path):
     old = recorded("sends", [sent(0, offset=1)], without=("transaction",), file="old")
     new = recorded("sends", [sent(1, offset=2, transaction=0)], file="new")
 
-    assert broken(table_of([old], CONTRACTS["sends"]), "sends", tmp_path) == {}
-    assert broken(table_of([old, new], CONTRACTS["sends"]), "sends", tmp_path) == {}
+    assert broken(of_files([old]), "sends", tmp_path) == {}
+    assert broken(of_files([old, new]), "sends", tmp_path) == {}
 
 
 def test_times_of_a_foreign_history_are_only_shown(recorded, tmp_path):

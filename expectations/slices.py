@@ -1,0 +1,168 @@
+"""What expectations ask of rows, on Arrow tables: of a DataFrame one slice, of Parquet files one for each row group.
+
+A recorded table may have hundreds of millions of rows. Each question reads only the columns that it needs, a row group
+at a time, so that memory does not grow with the table; only ``duplicated`` keeps 8 bytes a row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import reduce
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from history.remote import parquet_file, path_of
+
+FILES = "parquet_file"  # the one column of a DataFrame that stands for the rows of these files
+MAX_EXAMPLES = 20  # rows that a result shows of those that broke an expectation
+
+# (column, operator) or (column, operator, operand); an operand {"column": name} is another column of the same row.
+Term = Sequence[Any]
+_Hashes = NDArray[np.uint64]
+_NULL = 0x9E3779B97F4A7C15  # in place of a null's hash
+
+_COMPARISONS: Mapping[str, Callable[[Any, Any], Any]] = {
+    "==": pc.equal,
+    "!=": pc.not_equal,
+    "<": pc.less,
+    "<=": pc.less_equal,
+    ">": pc.greater,
+    ">=": pc.greater_equal,
+}
+
+
+def of_files(files: Sequence[Path]) -> pd.DataFrame:
+    """A DataFrame that stands for all rows of some Parquet files; a column that a file lacks is null there."""
+    return pd.DataFrame({FILES: [str(file) for file in files]})
+
+
+def slices(frame: pd.DataFrame, columns: Sequence[str]) -> Iterator[pa.Table]:
+    """The rows, with at least those of the columns that there are."""
+    if list(frame.columns) != [FILES]:
+        yield pa.Table.from_pandas(frame, preserve_index=False)
+        return
+    for name in frame[FILES]:
+        with parquet_file(path_of(name)) as file:
+            there = [column for column in file.schema_arrow.names if column in columns]
+            for group in range(file.num_row_groups):
+                yield file.read_row_group(group, columns=there)
+
+
+def types(frame: pd.DataFrame) -> dict[str, str]:
+    """Column → its type in Arrow's words; of files that differ all of its types."""
+    if list(frame.columns) != [FILES]:
+        return {str(name): str(getattr(kind, "pyarrow_dtype", kind)) for name, kind in frame.dtypes.items()}
+    found: dict[str, list[str]] = {}
+    for name in frame[FILES]:
+        with parquet_file(path_of(name)) as file:
+            for field in file.schema_arrow:
+                found.setdefault(field.name, []).append(str(field.type))
+    return {name: " or ".join(sorted(set(kinds))) for name, kinds in found.items()}
+
+
+def rows_where(
+    frame: pd.DataFrame, where: Sequence[Term], weight: str | None = None, show: Sequence[str] | None = None
+) -> tuple[int, int, list[dict[str, Any]]]:
+    """Rows in all; those that satisfy all terms, each as often as its weight says; and the first of them."""
+    shown = list(show or _names(frame))
+    rows, counted, examples = 0, 0, pa.table({})
+    for part in slices(frame, [*_asked(where), *([weight] if weight else [])]):
+        mask = _mask(part, where)
+        rows += len(mask)
+        found = pc.sum(mask).as_py() or 0
+        counted += (pc.sum(part[weight].filter(mask)).as_py() or 0) if weight else found
+    if counted:
+        examples = _first(slices(frame, [*_asked(where), *shown]), where)
+    return rows, counted, [{name: row.get(name) for name in shown} for row in examples.to_pylist()]
+
+
+def _first(parts: Iterator[pa.Table], where: Sequence[Term]) -> pa.Table:
+    found: list[pa.Table] = []
+    for part in parts:
+        left = MAX_EXAMPLES - sum(table.num_rows for table in found)
+        if not left:
+            break
+        found.append(part.filter(_mask(part, where))[:left])
+    return pa.concat_tables(found, promote_options="default") if found else pa.table({})
+
+
+def _names(frame: pd.DataFrame) -> list[str]:
+    return list(types(frame))
+
+
+def _asked(where: Sequence[Term]) -> list[str]:
+    operands = [term[2]["column"] for term in where if len(term) > 2 and isinstance(term[2], Mapping)]
+    return [term[0] for term in where] + operands
+
+
+def _mask(part: pa.Table, where: Sequence[Term]) -> Any:
+    """Which rows satisfy all terms; as in SQL a comparison with a null is not satisfied."""
+    return reduce(pc.and_, (pc.fill_null(_term(part, *term), fill_value=False) for term in where))
+
+
+def _term(part: pa.Table, column: str, relation: str, operand: Any = None) -> Any:
+    needed = [column, operand["column"]] if isinstance(operand, Mapping) else [column]
+    if not set(needed) <= set(part.column_names):
+        return pa.chunked_array([pa.repeat(relation == "is null", part.num_rows)])
+    values = part[column]
+    if relation == "is null":
+        return pc.is_null(values)
+    if relation == "is not null":
+        return pc.is_valid(values)
+    if relation in {"in", "not in"}:
+        known = pc.is_in(values, value_set=pa.array(operand, values.type))
+        return pc.and_(pc.is_valid(values), known if relation == "in" else pc.invert(known))
+    return _COMPARISONS[relation](values, part[operand["column"]] if isinstance(operand, Mapping) else operand)
+
+
+def null_counts(frame: pd.DataFrame, columns: Sequence[str]) -> list[int]:
+    """How many nulls each column has."""
+    found = np.zeros(len(columns), dtype=np.int64)
+    for part in slices(frame, columns):
+        there = set(part.column_names)
+        found += [part[name].null_count if name in there else part.num_rows for name in columns]
+    return [int(count) for count in found]
+
+
+def duplicated(frame: pd.DataFrame, columns: Sequence[str]) -> tuple[int, list[dict[str, Any]]]:
+    """Rows of which another has the same values in all columns, and the first of those values; a null is a value like
+    any other. Rows with equal 64-bit hashes are looked at again, so that the count is exact.
+    """
+    hashes = np.concatenate([np.zeros(0, np.uint64), *(_hashes(part, columns) for part in slices(frame, columns))])
+    hashes.sort()
+    several = np.unique(hashes[1:][hashes[1:] == hashes[:-1]])
+    if not several.size:
+        return 0, []
+    alike = pa.concat_tables(
+        part.filter(pa.array(np.isin(_hashes(part, columns), several))) for part in slices(frame, columns)
+    )
+    counted = alike.group_by(list(columns), use_threads=False).aggregate([([], "count_all")])
+    same = counted.filter(pc.greater(counted["count_all"], 1))
+    return int(pc.sum(same["count_all"]).as_py() or 0), same.select(list(columns))[:MAX_EXAMPLES].to_pylist()
+
+
+def _hashes(part: pa.Table, columns: Sequence[str]) -> _Hashes:
+    """A 64-bit hash of each row's values in some columns."""
+    return reduce(
+        lambda known, new: (known * np.uint64(0x100000001B3)) ^ new,
+        (_hash(part[name].combine_chunks()) for name in columns),
+        np.zeros(part.num_rows, np.uint64),
+    )
+
+
+def _hash(values: Any) -> _Hashes:
+    if pa.types.is_integer(values.type):
+        found = pd.util.hash_array(pc.fill_null(values, 0).to_numpy(zero_copy_only=False))
+    else:
+        encoded = values.dictionary_encode()
+        each = pd.util.hash_array(np.array([*map(str, encoded.dictionary.to_pylist()), ""], dtype=object))
+        found = each[pc.fill_null(encoded.indices, -1).to_numpy(zero_copy_only=False)]
+    missing = values.is_null().to_numpy(zero_copy_only=False)
+    found[missing] = _NULL
+    return found
