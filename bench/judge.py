@@ -1,8 +1,9 @@
 """Times the judge on generated run folders: ``python -m bench.judge 100k 1.26m``; without names it lists the cases.
 
-Each case is written to a temporary folder, judged in an application of its own (cold), and once more beside
-``--further`` copies of itself: the difference, shared among the copies, is what a further run costs. The verdict must
-say what was planted. Where a target includes the page, that is written and timed, too.
+Each case is written to a temporary folder and judged in an application of its own (cold), as often as it has rounds; of
+these the median counts. Some tell what a further run costs: the time of an application that judges copies, too, without
+that of the first, shared among the copies. The verdict must say what was planted. Where a target includes the page, the
+page is written and timed, too.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from bench import targets
@@ -36,13 +38,16 @@ class Case:
 
     plan: Plan
     target: str | None = None
-    page: bool = False  # the target includes the page, whose size has one, too
+    page: bool = False  # the target includes the page
+    rounds: int = 1
+    further: int = 0  # copies that one application judges beside it
 
 
 CASES = {
+    "demo": Case(Plan(60_000, partitions=2, seconds=90), "demo", page=True, rounds=5, further=4),
     "100k": Case(Plan(100_000, partitions=12)),
-    "1m": Case(Plan(1_000_000, partitions=12)),
-    "1.26m": Case(Plan(1_260_000, partitions=12), "records_1_26m"),
+    "1m": Case(Plan(1_000_000, partitions=12), rounds=5),
+    "1.26m": Case(Plan(1_260_000, partitions=12), "records_1_26m", rounds=5),
     "12m": Case(Plan(12_000_000, partitions=12), "records_12m"),
     "50m": Case(Plan(50_000_000, partitions=12)),
     "partitions": Case(Plan(300_000, partitions=1000, seconds=300), "partitions_1000", page=True),
@@ -57,7 +62,7 @@ class Measured:
 
     case: str
     write_s: float
-    judge_s: float
+    rounds_s: Sequence[float]  # of judging
     cpu_s: float  # of the judge's processes, at least: a busy host changes it little; of some workers nobody tells
     further_s: float | None
     page_s: float | None
@@ -66,26 +71,30 @@ class Measured:
     verdict: Json
     wrong: list[str]  # what the verdict says otherwise than expected
 
+    @property
+    def judge_s(self) -> float:
+        return median(self.rounds_s)
 
-def measure(name: str, case: Case, further: int, scratch: Path) -> Measured:
+
+def measure(name: str, case: Case, scratch: Path) -> Measured:
     """Write, judge and remove one case."""
     run = scratch / name
     try:
         write_s = _seconds(lambda: write(case.plan, run))
         used_s = _used_s()
-        judge_s = _seconds(lambda: judge([run]))
-        cpu_s = _used_s() - used_s
+        rounds_s = [_seconds(lambda: judge([run])) for _ in range(case.rounds)]
+        cpu_s = (_used_s() - used_s) / case.rounds
         verdict = json.loads((run / "verdict" / "verdict.json").read_text())
         page_s = _seconds(lambda: run_page.publish(run, scratch / "site")) if case.page else None
         page_mb = (run / "report" / "index.html").stat().st_size / 1e6 if case.page else None
-        further_s = _further(run, further, judge_s) if further else None
+        further_s = _further(run, case.further, median(rounds_s)) if case.further else None
     finally:
         shutil.rmtree(run, ignore_errors=True)
     peak_mb = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1000
     return Measured(
         case=name,
         write_s=write_s,
-        judge_s=judge_s,
+        rounds_s=rounds_s,
         cpu_s=cpu_s,
         further_s=further_s,
         page_s=page_s,
@@ -133,8 +142,9 @@ def results(measured: Sequence[Measured], cases: Mapping[str, Case]) -> Iterator
         if case.target == "heavy_loss":
             yield targets.row(case.target, _off(case.plan, each.verdict), seconds=round(seconds, 2), host=host)
         elif case.target:
-            yield targets.row(case.target, round(seconds, 2), cpu_s=round(each.cpu_s, 2), host=host)
-        if case.page and each.page_mb is not None:
+            rounds_s = [round(taken, 2) for taken in each.rounds_s]
+            yield targets.row(case.target, round(seconds, 2), cpu_s=round(each.cpu_s, 2), rounds_s=rounds_s, host=host)
+        if f"{case.target}_page" in targets.TARGETS and each.page_mb is not None:
             yield targets.row(f"{case.target}_page", round(each.page_mb, 3), host=host)
         if each.further_s is not None:
             yield targets.row("further_run", round(each.further_s, 2), case=each.case, host=host)
@@ -154,7 +164,8 @@ def line(measured: Measured, plan: Plan) -> str:
     parts = [
         f"{measured.case}: {plan.records:,} records, {plan.partitions:,} partitions",
         f"written in {measured.write_s:.1f} s",
-        f"judged in {measured.judge_s:.1f} s, {measured.cpu_s:.1f} s of CPU",
+        f"judged in {measured.judge_s:.1f} s ({min(measured.rounds_s):.1f} to {max(measured.rounds_s):.1f} in "
+        f"{len(measured.rounds_s)} rounds), {measured.cpu_s:.1f} s of CPU",
         f"peak {measured.peak_mb:,.0f} MB",
     ]
     if measured.further_s is not None:
@@ -168,7 +179,6 @@ def main(argv: Sequence[str]) -> int:
     """Measure some cases; returns 1 when a verdict is not what was planted."""
     parser = argparse.ArgumentParser(prog="python -m bench.judge", description="Time the judge on generated runs.")
     parser.add_argument("cases", nargs="*", help=f"some of {', '.join(CASES)}")
-    parser.add_argument("--further", type=int, default=0, help="runs more in one application")
     parser.add_argument("--record", action="store_true", help="append the figures to bench/results.json")
     parser.add_argument("--into", type=Path, default=None, help="where the folders are written for a while")
     arguments = parser.parse_args(argv)
@@ -187,7 +197,7 @@ def _main(arguments: argparse.Namespace) -> int:
     measured = []
     with tempfile.TemporaryDirectory(prefix="plimsoll-bench-", dir=arguments.into) as scratch:
         for name in arguments.cases:
-            measured.append(measure(name, CASES[name], arguments.further, Path(scratch)))
+            measured.append(measure(name, CASES[name], Path(scratch)))
             print(line(measured[-1], CASES[name].plan), flush=True)
     rows = list(results(measured, CASES))
     print(*(f"{row['target']}: {row['figure']:,} {row['unit']}, {_met(row)}" for row in rows), sep="\n")

@@ -327,6 +327,11 @@ def page_of(results: Path) -> str:
     return page([Row(**row) for row in told["rows"]], Row(**told["start"]), Row(**told["large"]), told["load"])
 
 
+def recorded(results: Path = RESULTS) -> list[Row]:
+    """The rows of results that were written before."""
+    return [Row(**row) for row in json.loads(results.read_text())["rows"]]
+
+
 def main() -> None:
     """Measure everything, and write the page."""
     load = os.getloadavg()[0]

@@ -77,6 +77,12 @@ def read(results: Path = RESULTS) -> list[Json]:
     return list(json.loads(results.read_text())) if results.exists() else []
 
 
+def all_met(results: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether the last figure of every target meets it."""
+    last = {each["target"]: each["met"] for each in results}
+    return all(last.get(name, False) for name in TARGETS)
+
+
 def lines(results: Sequence[Mapping[str, Any]]) -> list[str]:
     """A line for each target: its bound, the last figure, and whether that met it."""
     last = {each["target"]: each for each in results}

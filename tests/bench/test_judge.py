@@ -16,7 +16,7 @@ from bench.judge import CASES, Case, Measured, main, measure, results
 SMALL = Plan(1000, seconds=10, probe_hz=2)
 
 
-def measured(case: str, judge_s: float = 20.0, **other: Any) -> Measured:
+def measured(case: str, *rounds_s: float, **other: Any) -> Measured:
     """A case that was judged as expected."""
     usual = {
         "write_s": 1.0,
@@ -27,7 +27,9 @@ def measured(case: str, judge_s: float = 20.0, **other: Any) -> Measured:
         "peak_mb": 1.0,
         "wrong": [],
     }
-    return Measured(case=case, judge_s=judge_s, **{**usual, "verdict": expected(CASES[case].plan), **other})
+    return Measured(
+        case=case, rounds_s=rounds_s or (20.0,), **{**usual, "verdict": expected(CASES[case].plan), **other}
+    )
 
 
 def figures(*cases: Measured) -> dict[str, Any]:
@@ -64,15 +66,14 @@ def test_heavy_loss_is_told_to_the_record(verdict: str, lost: int, off: int) -> 
 
 
 def test_every_target_of_a_case_is_declared() -> None:
-    """With the page's where there is one."""
+    """A case may have none."""
     named = {case.target for case in CASES.values() if case.target}
-    named |= {f"{case.target}_page" for case in CASES.values() if case.page}
 
     assert named <= targets.TARGETS.keys()
 
 
 def test_a_case_is_written_judged_and_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Copies of it for further runs, too; a verdict that is not what was planted is told."""
+    """As often as it has rounds, and with copies; a verdict that is not what was planted is told."""
     asked: list[int] = []
 
     def judged(folders: list[Path]) -> int:
@@ -85,10 +86,10 @@ def test_a_case_is_written_judged_and_removed(tmp_path: Path, monkeypatch: pytes
         return 0
 
     monkeypatch.setattr(judge, "judge", judged)
-    clean = measure("clean", Case(SMALL), 2, tmp_path)
-    planted = measure("lost", Case(Plan(1000, seconds=10, probe_hz=2, planted=Planted(lost=1))), 0, tmp_path)
+    clean = measure("clean", Case(SMALL, rounds=3, further=2), tmp_path)
+    planted = measure("lost", Case(Plan(1000, seconds=10, probe_hz=2, planted=Planted(lost=1))), tmp_path)
 
-    assert (asked, clean.wrong, planted.further_s) == ([1, 3, 1], [], None)
+    assert (asked, clean.wrong, planted.further_s) == ([1, 1, 1, 3, 1], [], None)
     assert "lost: 0 instead of 1" in planted.wrong
     assert not list(tmp_path.glob("*/"))
 
@@ -96,5 +97,5 @@ def test_a_case_is_written_judged_and_removed(tmp_path: Path, monkeypatch: pytes
 def test_a_case_that_there_is_not_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     """With the names of those that there are."""
     assert main(["12k"]) == 3
-    assert "There is no case '12k'; choose from 100k" in capsys.readouterr().err
+    assert "There is no case '12k'; choose from demo" in capsys.readouterr().err
     assert main([]) == 0

@@ -1,0 +1,54 @@
+"""What is measured, and how figures follow from what other benchmarks wrote."""
+
+import pytest
+
+from bench import run, targets
+from bench.judge import CASES
+from bench.segments import OURS, Row
+
+
+def row(value_bytes, file_bytes, seconds, *, reader=OURS, codec="none", records=1_000_000):
+    """A reader on a segment."""
+    return Row(reader, value_bytes, codec, file_bytes, records, seconds, seconds, 0)
+
+
+def test_segments_are_told_by_the_median_round_of_the_largest():
+    """Of 100 bytes in records a second, of 1 KiB in megabytes; other readers and codecs do not count."""
+    rows = [
+        row(100, 9, [1.0]),
+        row(100, 90, [0.5, 9.0, 0.4]),
+        row(1024, 800_000_000, [2.0]),
+        row(1024, 900_000_000, [0.1], codec="gzip"),
+        row(1024, 900_000_000, [0.1], reader="other"),
+    ]
+    figures = {each["target"]: each["figure"] for each in run.segment_rows(rows)}
+
+    assert figures == {"segments_100_bytes": 2_000_000, "segments_1_kib": 400.0}
+
+
+def test_every_target_is_measured_by_a_step():
+    """Whoever adds a target has to measure it."""
+    judged = {case.target for name, case in CASES.items() if name in run.JUDGED}
+    pages = {name for name in targets.TARGETS if name.removesuffix("_page") in judged}
+    others = {"small_import", "further_run", "growth_1m_to_50m", "accounting_over_duckdb", "accounting_over_sets"}
+
+    assert judged | pages | others | {"segments_100_bytes", "segments_1_kib"} == targets.TARGETS.keys()
+    assert set(run.JUDGED) <= CASES.keys()
+
+
+def test_all_are_met_only_if_the_last_figure_of_each_is():
+    """A target without a figure is not met."""
+    met = [{"target": name, "met": True} for name in targets.TARGETS]
+
+    assert targets.all_met(met)
+    assert targets.all_met([{**met[0], "met": False}, *met])
+    assert not targets.all_met([*met, {**met[0], "met": False}])
+    assert not targets.all_met(met[1:])
+
+
+def test_a_step_that_does_not_exist_is_refused(capsys: pytest.CaptureFixture[str]):
+    """Before anything is measured."""
+    with pytest.raises(SystemExit):
+        run.main(["spead"])
+
+    assert "there is no step spead" in capsys.readouterr().err
