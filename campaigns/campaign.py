@@ -8,7 +8,6 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from campaigns import kinds
 from history.errors import BadInput
 from history.events import EventLog
 from history.folder import STAGES, write_atomically
@@ -72,8 +71,8 @@ class CampaignFolder:
         self.stages = path / STAGES
 
     @classmethod
-    def of(cls, site: Path, kind: str, campaign_id: str) -> CampaignFolder:
-        return cls(site / kinds.of(kind).command / campaign_id)
+    def of(cls, site: Path, command: str, campaign_id: str) -> CampaignFolder:
+        return cls(site / command / campaign_id)
 
     def say_waiting(self, words: str) -> None:
         """Write for whoever follows the campaign that it waits for this host."""

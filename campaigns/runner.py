@@ -50,7 +50,7 @@ def plan(
     campaign_id = name or f"{now:%Y%m%d-%H%M%S}"
     check_name(campaign_id)
     _check_kind(kind, campaign_id, places)
-    folder = CampaignFolder.of(places.site, kind, campaign_id)
+    folder = CampaignFolder.of(places.site, kinds.of(kind).command, campaign_id)
     created_at = now.isoformat(timespec="seconds")
     if folder.plan.exists():
         begun = folder.read_plan()
@@ -68,7 +68,7 @@ def plan(
 def _check_kind(kind: str, campaign_id: str, places: Places) -> None:
     """Runs and the archive know a campaign by its name alone."""
     for other in kinds.names():
-        folder = CampaignFolder.of(places.site, other, campaign_id)
+        folder = CampaignFolder.of(places.site, kinds.of(other).command, campaign_id)
         if other != kind and folder.plan.exists():
             raise BadInput(f"{folder.path} has the name {campaign_id} already; give this campaign another NAME.")
 
