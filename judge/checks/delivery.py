@@ -9,10 +9,10 @@ from history.partition import TopicPartition
 
 
 def deleted(events: Iterable[Event]) -> dict[TopicPartition, int]:
-    """Partition → up to where ``delete_records`` steps deleted its records, as the leaders answered."""
+    """Partition → up to where steps deleted its records, as the leaders answered."""
     furthest: dict[TopicPartition, int] = {}
     for event in events:
-        if event.kind == "injected" and event.step == "delete_records" and "deleted_before" in event.detail:
+        if event.kind == "injected" and "deleted_before" in event.detail:
             where = TopicPartition.parse(event.detail["partition"])
             furthest[where] = max(furthest.get(where, 0), int(event.detail["deleted_before"]))
     return furthest
