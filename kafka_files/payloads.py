@@ -14,7 +14,7 @@ from zlib import crc32
 import numpy as np
 import numpy.typing as npt
 
-from history.payload import decode
+from history.payload import MAX_SEQ, decode
 
 Bytes = npt.NDArray[np.uint8]
 Ints = npt.NDArray[np.int64]
@@ -118,6 +118,9 @@ def _decode_alike(values: Values, among: npt.NDArray[np.intp], found: Payloads, 
         number = digit[alike]
         seq = seq * 10 + number
         crc ^= flips.take(number)
+    small = seq <= MAX_SEQ  # a larger number is none of ours
+    fits[fits] = small
+    at, rows, seq, crc = at[small], rows[small], seq[small], crc[small]
     checksums = _strings(values.data, at + model.length - _CHECKSUM_BYTES, _CHECKSUM_BYTES)
     found.producer[rows] = model.producer
     found.seq[rows] = seq
