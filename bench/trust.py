@@ -108,7 +108,7 @@ def limits(
         f"""**Old recordings are not judged again.** A row holds what the judge said on its day, and no row names the
         judge's version. Repeated runs: {_dates(row["date"] for row in repeated)}; comparisons:
         {_dates(str(row["created_at"])[:10] for row in compared)}; damaged recordings:
-        {_dates(row["date"] for row in damaged if "date" in row)}. Later checks were not applied to them.""",
+        {_dates(row.get("date", "") for row in damaged)}. Later checks were not applied to them.""",
         """**Rare false alarms stay unseen.** No alarm in n runs allows a rate of about 3/n.""",
         f"""**Not every scenario is counted.** Without repeated runs are {_code(uncounted)}.""",
         f"""**Damage is what the authors of the checks thought of**, at one place for each kind and version. It shows
@@ -143,10 +143,13 @@ def _listed(names: Iterable[str]) -> str:
 
 
 def _dates(days: Iterable[str]) -> str:
-    """The first and the last of some days."""
-    every = sorted(set(days))
+    """The first and the last of some days; "" is a row without one."""
+    told = set(days)
+    every = sorted(told - {""})
     if not every:
         return "the rows hold no date"
+    if "" in told:
+        return f"some on {every[-1]}, most rows hold no date"
     return f"made on {every[0]}" if len(every) == 1 else f"made from {every[0]} to {every[-1]}"
 
 

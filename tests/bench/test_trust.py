@@ -127,3 +127,10 @@ def test_the_screens_rates_have_their_intervals() -> None:
     assert lines[-1].endswith("| 50% (1–99%) | none | none |")
     assert "0 of 1: 0.0–97.5% (0.00%)" in " ".join(lines)
     assert reliability.lower_bound(9, 10) == pytest.approx(0.606, abs=0.001)
+
+
+def test_days_are_told_as_far_as_rows_hold_them() -> None:
+    """Rows without a date are not dated by the others."""
+    assert trust._dates(["2026-01-02", "2026-01-01"]) == "made from 2026-01-01 to 2026-01-02"
+    assert trust._dates(["", "2026-01-02"]) == "some on 2026-01-02, most rows hold no date"
+    assert trust._dates([""]) == "the rows hold no date"
