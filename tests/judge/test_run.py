@@ -15,7 +15,7 @@ from history.tables import POLLS, SENDS
 from judge.checks import atomicity
 from judge.checks.findings import Findings
 from judge.checks.log_content import OpenEnds
-from judge.run import ask, compare_ends
+from judge.run import ask, compare_ends, one_by_one
 from tests.evidence.folders import batch, polled, sent, values
 
 COMMITTED = {"isolation": "read_committed"}
@@ -77,7 +77,7 @@ def asked(tmp_path_factory):
 @pytest.fixture(scope="module")
 def told(asked):
     """The examples of every anomaly, by its name and producer."""
-    _, findings = ask(*asked, lambda judge, partitions: [judge(each) for each in partitions])
+    _, findings = ask(*asked, one_by_one)
     rows = [row | {"anomaly": kind.anomaly} for kind, examples in findings.examples.items() for row in examples]
     return {name: {r["producer_id"]: r for r in rows if r["anomaly"] == name} for name in {r["anomaly"] for r in rows}}
 
