@@ -70,15 +70,16 @@ def rows_where(
     frame: pd.DataFrame, where: Sequence[Term], weight: str | None = None, show: Sequence[str] | None = None
 ) -> tuple[int, int, list[dict[str, Any]]]:
     """Rows in all; those that satisfy all terms, each as often as its weight says; and the first of them."""
-    shown = list(show or _names(frame))
-    rows, counted, examples = 0, 0, pa.table({})
+    rows, counted = 0, 0
     for part in slices(frame, [*_asked(where), *([weight] if weight else [])]):
         mask = _mask(part, where)
         rows += len(mask)
         found = pc.sum(mask).as_py() or 0
         counted += (pc.sum(part[weight].filter(mask)).as_py() or 0) if weight else found
-    if counted:
-        examples = _first(slices(frame, [*_asked(where), *shown]), where)
+    if not counted:
+        return rows, 0, []
+    shown = list(show or types(frame))
+    examples = _first(slices(frame, [*_asked(where), *shown]), where)
     return rows, counted, [{name: row.get(name) for name in shown} for row in examples.to_pylist()]
 
 
@@ -90,10 +91,6 @@ def _first(parts: Iterator[pa.Table], where: Sequence[Term]) -> pa.Table:
             break
         found.append(part.filter(_mask(part, where))[:left])
     return pa.concat_tables(found, promote_options="default") if found else pa.table({})
-
-
-def _names(frame: pd.DataFrame) -> list[str]:
-    return list(types(frame))
 
 
 def _asked(where: Sequence[Term]) -> list[str]:
