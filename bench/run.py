@@ -57,8 +57,7 @@ def accounts() -> None:
 
 def logs() -> None:
     """Segments beside kafka-dump-log and kafka-python."""
-    segments.main()
-    targets.record(list(segment_rows(segments.recorded())))
+    targets.record(list(segment_rows(segments.main())))
 
 
 def segment_rows(rows: Sequence[segments.Row]) -> Iterator[Json]:

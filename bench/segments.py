@@ -327,19 +327,15 @@ def page_of(results: Path) -> str:
     return page([Row(**row) for row in told["rows"]], Row(**told["start"]), Row(**told["large"]), told["load"])
 
 
-def recorded(results: Path = RESULTS) -> list[Row]:
-    """The rows of results that were written before."""
-    return [Row(**row) for row in json.loads(results.read_text())["rows"]]
-
-
-def main() -> None:
-    """Measure everything, and write the page."""
+def main() -> list[Row]:
+    """Measure everything, and write the page; returns the rows of all readers."""
     load = os.getloadavg()[0]
     rows, start, large = measure()
     told = {"load": load, "start": asdict(start), "rows": [asdict(row) for row in rows], "large": asdict(large)}
     RESULTS.write_text(json.dumps(told, indent=1) + "\n")
     PAGE.write_text(page_of(RESULTS))
     print(PAGE.read_text())
+    return rows
 
 
 if __name__ == "__main__":
