@@ -402,13 +402,12 @@ def follower_hw_is_a_fetch_behind(recording: Recording) -> Answer:
     """C47."""
     late_ns: list[int] = []
     evidence: list[Evidence] = []
-    asked, highest = _followed(recording)
+    replicas = {where: list(_replicas(recording, where)) for where in recording.samples}
     for send, before, _ in _alone(recording):
         where, offset = TopicPartition.of(send), send["offset"]
-        for follower in {broker for place, broker in asked if place == where} - {before.broker}:
-            own = recording.of(where, follower)
-            first = bisect_right(asked[where, follower], send["done_ns"])
-            if first == len(own) or highest[where, follower][first] <= offset:
+        for own, asked_ns, highest in replicas[where]:
+            first = bisect_right(asked_ns, send["done_ns"])
+            if own[0].broker == before.broker or first == len(own) or highest[first] <= offset:
                 continue
             caught = next(at for at in range(first, len(own)) if own[at].hw > offset)
             behind = next((s for s in own[first:caught] if s.leo > offset >= s.hw), None)
@@ -428,12 +427,9 @@ def follower_hw_is_a_fetch_behind(recording: Recording) -> Answer:
     )
 
 
-def _followed(recording: Recording) -> tuple[dict[tuple[TopicPartition, int], list[int]], ...]:
-    """Of each replica's samples when each was asked for, and the highest HW from each on."""
-    asked, highest = {}, {}
-    for where in recording.samples:
-        for broker in {sample.broker for sample in recording.samples[where]}:
-            own = recording.of(where, broker)
-            asked[where, broker] = [sample.sent_ns for sample in own]
-            highest[where, broker] = list(accumulate((sample.hw for sample in reversed(own)), max))[::-1]
-    return asked, highest
+def _replicas(recording: Recording, where: TopicPartition) -> Iterator[tuple[list[Sample], list[int], list[int]]]:
+    """Each replica's samples, when each was asked for, and the highest HW from each on."""
+    for broker in {sample.broker for sample in recording.samples[where]}:
+        own = recording.of(where, broker)
+        highest = list(accumulate((sample.hw for sample in reversed(own)), max))[::-1]
+        yield own, [sample.sent_ns for sample in own], highest
