@@ -2,19 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from history.partition import TopicPartition
 from history.remote import parquet_file, write_parquet
+
+_ROWS_AT_ONCE = 1 << 20
 
 
 def read_rows(files: Sequence[Path], schema: pa.Schema) -> list[dict[str, Any]]:
     """The rows of a small table, from those of its files that can be read."""
     read = (parquet_file(file).read(columns=schema.names) for file in files)  # pq.read_table imports pandas
     return [row for table in read for row in table.to_pylist()]
+
+
+def read_rows_of(files: Sequence[Path], schema: pa.Schema, wanted: Collection[TopicPartition]) -> list[dict[str, Any]]:
+    """The rows of some partitions, from a table of any size."""
+    return [row for file in files for part in _parts(file, schema, wanted) for row in part.to_pylist()]
+
+
+def _parts(file: Path, schema: pa.Schema, wanted: Collection[TopicPartition]) -> Iterator[pa.RecordBatch]:
+    numbers: dict[str, list[int]] = {}
+    for topic, partition in wanted:
+        numbers.setdefault(topic, []).append(partition)
+    for batch in parquet_file(file).iter_batches(_ROWS_AT_ONCE, columns=schema.names):
+        for topic, partitions in numbers.items():
+            of_partitions = pc.is_in(batch["partition"], pa.array(partitions, batch["partition"].type))
+            yield batch.filter(pc.and_(pc.equal(batch["topic"], topic), of_partitions))
 
 
 def table_of(rows: Iterable[Mapping[str, Any]], schema: pa.Schema) -> pa.Table:

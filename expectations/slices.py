@@ -1,7 +1,7 @@
-"""What expectations ask of rows, on Arrow tables: of a DataFrame one slice, of Parquet files one for each row group.
+"""What expectations ask of rows, on Arrow tables: of a DataFrame one slice, of Parquet files one for each million rows.
 
-A recorded table may have hundreds of millions of rows. Each question reads only the columns that it needs, a row group
-at a time, so that memory does not grow with the table; only ``duplicated`` keeps 8 bytes a row.
+A recorded table may have hundreds of millions of rows. Each question reads only the columns that it needs, a slice at
+a time, so that memory does not grow with the table; only ``duplicated`` keeps 8 bytes a row.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from history.remote import parquet_file, path_of
 
 FILES = "parquet_file"  # the one column of a DataFrame that stands for the rows of these files
+_ROWS_AT_ONCE = 1 << 20  # row groups may be small: one for each of a thousand partitions
 MAX_EXAMPLES = 20  # rows that a result shows of those that broke an expectation
 
 # (column, operator) or (column, operator, operand); an operand {"column": name} is another column of the same row.
@@ -50,8 +51,8 @@ def slices(frame: pd.DataFrame, columns: Sequence[str]) -> Iterator[pa.Table]:
     for name in frame[FILES]:
         with parquet_file(path_of(name)) as file:
             there = [column for column in file.schema_arrow.names if column in columns]
-            for group in range(file.num_row_groups):
-                yield file.read_row_group(group, columns=there)
+            for batch in file.iter_batches(_ROWS_AT_ONCE, columns=there):
+                yield pa.Table.from_batches([batch])
 
 
 def types(frame: pd.DataFrame) -> dict[str, str]:

@@ -40,6 +40,7 @@ log = logging.getLogger("plimsoll.judge")
 
 SIDE_BY_SIDE = 2  # runs that are judged at the same time
 TOLD_EVERY_S = 5.0
+TASKS_PER_CORE = 32  # enough that the cores end at about the same time, and that progress shows
 
 
 def main(folders: Sequence[str]) -> None:
@@ -58,25 +59,30 @@ def main(folders: Sequence[str]) -> None:
 
 
 def spread_over(context: SparkContext, folder: RunFolder) -> Spread:
-    """Ask partitions on Spark's cores, the largest first, and say how far that is."""
+    """Ask partitions on Spark's cores, the largest first, and say how far that is.
+
+    A task costs as much as judging a small partition, so that tasks share a great many.
+    """
 
     def spread(judge: Callable[[Question], Any], asked: Sequence[Question]) -> list[Any]:
         if not asked:
             return []
         done, ask = context.accumulator(0), _careful(judge)
 
-        def counted(question: Question) -> Any:
-            answer = ask(question)
-            done.add(question.size)
-            return answer
+        def answers(share: Sequence[tuple[int, Question]]) -> Iterator[tuple[int, Any]]:
+            for place, question in share:
+                yield place, ask(question)
+                done.add(question.size)
 
-        largest_first = sorted(range(len(asked)), key=lambda place: -asked[place].size)
+        largest_first = sorted(enumerate(asked), key=lambda numbered: -numbered[1].size)
+        tasks = min(len(asked), TASKS_PER_CORE * context.defaultParallelism)
+        shares = [largest_first[task::tasks] for task in range(tasks)]
         with _told(folder, lambda: done.value, sum(question.size for question in asked)):
-            found = context.parallelize([asked[place] for place in largest_first], len(asked)).map(counted).collect()
-        for answer in found:
+            found = context.parallelize(shares, tasks).flatMap(answers).collect()
+        for _, answer in found:
             if isinstance(answer, EvidenceError):
                 raise answer
-        return [answer for _, answer in sorted(zip(largest_first, found, strict=True), key=itemgetter(0))]
+        return [answer for _, answer in sorted(found, key=itemgetter(0))]
 
     return spread
 

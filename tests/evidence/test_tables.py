@@ -6,10 +6,10 @@ import pytest
 
 from evidence.reader import Tables
 from evidence.run import readable
-from evidence.tables import read_rows, table_of, write_table
+from evidence.tables import read_rows, read_rows_of, table_of, write_table
 from history.folder import RunFolder
 from history.partition import TopicPartition
-from history.tables import ANOMALY_COUNTS, SENDS
+from history.tables import ANOMALY_COUNTS, SENDS, TIMELINE_REPLICAS
 from tests.evidence.folders import TP, sent
 
 
@@ -42,3 +42,15 @@ def test_the_same_rows_give_the_same_bytes(tmp_path):
     assert files[0].read_bytes() == files[1].read_bytes()
     assert [row["anomaly"] for row in read_rows(files[:1], ANOMALY_COUNTS)] == ["a", "b"]
     assert [row["allowed_why"] for row in read_rows(files[:1], ANOMALY_COUNTS)] == [None, None]
+
+
+def test_rows_of_some_partitions_are_read_from_a_large_table(tmp_path):
+    """Only theirs: neither another topic's partition of that number, nor another number."""
+    places = [TopicPartition(topic, number) for topic in ("orders", "trades") for number in range(4)]
+    rows = [{**where._asdict(), "broker_id": 1, "t_ns": 5} for where in places]
+    file = tmp_path / "part-0.parquet"
+    pq.write_table(table_of(rows, TIMELINE_REPLICAS), file, row_group_size=3)
+    wanted = [TopicPartition("orders", 3), TopicPartition("trades", 0)]
+
+    assert [TopicPartition.of(row) for row in read_rows_of([file], TIMELINE_REPLICAS, wanted)] == wanted
+    assert read_rows_of([file], TIMELINE_REPLICAS, []) == []
