@@ -58,10 +58,8 @@ def _by_partition(rows: list[Row]) -> dict[str, list[Row]]:
 
 def time_range(run: RunData) -> list[float]:
     """First and last second that any figure shows."""
-    seen = [run.seconds(row["t_ns"]) for name in ("timeline_replicas", "timeline_isr") for row in run.rows(name)]
-    seen += [run.seconds(row["t_ns"]) + 1 for row in run.rows("timeline_sends")]
     spans = phases(run)
-    seen += [span.start_s for span in spans] + [span.end_s for span in spans]
+    seen = [*(run.drawn_s or ()), *(span.start_s for span in spans), *(span.end_s for span in spans)]
     return [min(seen), max(seen)] if seen else [0.0, max(1.0, end_of_run(run))]
 
 
@@ -122,7 +120,7 @@ def _heading(text: str, top: float, above: int) -> dict[str, Any]:
 
 def replicas_figure(run: RunData) -> Figure:
     """HW and LEO of every replica: above as offsets, below as records behind the furthest LEO seen."""
-    partitions = _by_partition(run.rows("timeline_replicas"))
+    partitions = _by_partition(run.rows_shown("timeline_replicas"))
     colours = colour_of(brokers_of(run))
     data = [
         trace
@@ -300,7 +298,7 @@ def isr_figure(run: RunData) -> Figure:
     """One lane per broker, the first on top: leads, in the ISR, out of it; nothing before the first view."""
     brokers = brokers_of(run)
     colours = colour_of(brokers)
-    partitions = _by_partition(run.rows("timeline_isr"))
+    partitions = _by_partition(run.rows_shown("timeline_isr"))
     data: list[Trace] = []
     for partition, rows in partitions.items():
         views = authoritative(rows)

@@ -5,18 +5,22 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from evidence.run import readable
-from evidence.tables import read_rows
+from evidence.tables import read_rows, read_rows_of
 from history.events import Event, read_events
 from history.folder import RunFolder
 from history.manifest import Manifest, read_manifest
+from history.partition import TopicPartition
 from history.tables import JUDGED, OFFSETS
+from reports.shown import MOST_SHOWN, partitions_of, shown_of
 
 Row = dict[str, Any]
 
+SERIES = "timeline_replicas"
 NOT_JUDGED = "This run has not been judged yet, so nothing is said about it."
 
 
@@ -26,7 +30,8 @@ class RunData:
 
     ``tables`` holds the judged tables and ``offsets``; a table that could not be read is not a key of it
     and has a sentence in ``missing``. ``origin_ns`` is the start of the first phase, from which the page
-    counts its seconds.
+    counts its seconds. Of a run with very many partitions figures and tables show some (``shown``), and of the others
+    ``timeline_replicas`` may have no rows here.
     """
 
     folder: RunFolder
@@ -36,9 +41,27 @@ class RunData:
     tables: dict[str, list[Row]]
     missing: list[str]
 
-    @property
+    @cached_property
     def origin_ns(self) -> int:
         return next((event.t_ns for event in self.events if event.kind == "phase_started"), self.manifest.started_ns)
+
+    @cached_property
+    def shown(self) -> frozenset[TopicPartition]:
+        """The partitions that the page shows one by one."""
+        return shown_of(self.tables)
+
+    @cached_property
+    def partitions(self) -> frozenset[TopicPartition]:
+        """All of the run's partitions."""
+        return partitions_of(self.tables)
+
+    @cached_property
+    def drawn_s(self) -> tuple[float, float] | None:
+        """First and last second of the series that are drawn."""
+        seen = [row["t_ns"] for name in (SERIES, "timeline_isr") for row in self.rows_shown(name)]
+        starts = [row["t_ns"] for row in self.rows("timeline_sends")]
+        seen += [*starts, *(t_ns + 1_000_000_000 for t_ns in starts)]
+        return (self.seconds(min(seen)), self.seconds(max(seen))) if seen else None
 
     def seconds(self, t_ns: int) -> float:
         """Seconds since the start of the first phase, to the millisecond."""
@@ -46,6 +69,10 @@ class RunData:
 
     def rows(self, table: str) -> list[Row]:
         return self.tables.get(table, [])
+
+    def rows_shown(self, table: str) -> list[Row]:
+        """Rows of the partitions that are shown, and those that are of no partition."""
+        return [row for row in self.rows(table) if row["topic"] is None or TopicPartition.of(row) in self.shown]
 
 
 def read_run(path: Path) -> RunData:
@@ -59,12 +86,15 @@ def read_run(path: Path) -> RunData:
     missing: list[str] = []
     tables: dict[str, list[Row]] = {}
     # Metrics are for comparisons; the page draws on the tables that they were made of.
-    wanted = {name: (folder.judged(name), schema) for name, schema in JUDGED.items() if name != "metrics"}
-    for name, (place, schema) in {"offsets": (folder.table("offsets"), OFFSETS), **wanted}.items():
+    judged = {name: (folder.judged(name), schema) for name, schema in JUDGED.items() if name != "metrics"}
+    wanted = {"offsets": (folder.table("offsets"), OFFSETS), **judged}
+    wanted[SERIES] = wanted.pop(SERIES)  # at the end: which of its partitions are read, the others say
+    for name, (place, schema) in wanted.items():
         files, problems = readable(place, schema)
         missing += problems if files or problems else [f"{place.relative_to(path)}: the table was not written"]
         if files and not problems:
-            rows = read_rows(files, schema)
+            some = name == SERIES and len(partitions_of(tables)) > MOST_SHOWN
+            rows = read_rows_of(files, schema, shown_of(tables)) if some else read_rows(files, schema)
             tables[name] = [{column: _finite(value) for column, value in row.items()} for row in rows]
     return RunData(folder, manifest, _read_events(folder, missing), _read_verdict(folder, missing), tables, missing)
 

@@ -85,7 +85,7 @@ def render(run: RunData, site: Path) -> str:
                 Section(
                     "replicas",
                     "High watermark and log end offset of every replica",
-                    _replicas(run, drawn),
+                    list(_replicas(run, drawn)),
                     "HW and LEO",
                 ),
                 Section("isr", "In-sync replicas", _isr(run, drawn), "ISR"),
@@ -295,20 +295,25 @@ def _figure(run: RunData, drawn: dict[str, Figure], name: str, label: str, capti
     return Plot(name, drawn[name], label, caption, stored=f"verdict/{stored}")
 
 
-def _replicas(run: RunData, drawn: dict[str, Figure]) -> list[Block]:
-    return [
-        _figure(
-            run,
-            drawn,
-            "replicas",
-            "High watermark and log end offset of every replica over time, and how far they are behind the furthest",
-            f"Sampled at {run.manifest.probe_hz:g} Hz and thinned for drawing; a gap is where a broker did not answer. "
-            "Solid: log end offset (LEO); dotted: high watermark (HW). Lines that coincide lie on each other, the "
-            "first broker's widest. The lower view counts records behind the furthest LEO last seen on any replica; "
-            "replicas are sampled at different moments, so it may be off by one interval's records. Shaded: an active "
-            "fault. Diamonds: where a higher leader epoch was first seen.",
+def _replicas(run: RunData, drawn: dict[str, Figure]) -> Iterator[Block]:
+    if of_some := run_tables.of_shown(run):
+        yield Words(
+            f"The figures and tables of single partitions are{of_some}: those with most cases first, then those whose "
+            "replicas disagree at the end, then those whose leader or ISR changed most. All were judged, and count in "
+            "every sum. Series and rows of the others are in the run's folder (Evidence, below).",
+            "note",
         )
-    ]
+    yield _figure(
+        run,
+        drawn,
+        "replicas",
+        "High watermark and log end offset of every replica over time, and how far they are behind the furthest",
+        f"Sampled at {run.manifest.probe_hz:g} Hz and thinned for drawing; a gap is where a broker did not answer. "
+        "Solid: log end offset (LEO); dotted: high watermark (HW). Lines that coincide lie on each other, the "
+        "first broker's widest. The lower view counts records behind the furthest LEO last seen on any replica; "
+        "replicas are sampled at different moments, so it may be off by one interval's records. Shaded: an active "
+        "fault. Diamonds: where a higher leader epoch was first seen.",
+    )
 
 
 def _isr(run: RunData, drawn: dict[str, Figure]) -> list[Block]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from history.metrics import RECOVERY
+from history.partition import TopicPartition
 from reports.cells import DASH, Cell, Column, Table, milliseconds, percent, table
 from reports.run_data import Row, RunData
+from reports.shown import COMPARED, MOST_SHOWN, disagreements
 from reports.timeline import SHOWN, Span, faults, in_words, phases
 
 CASES = 200
@@ -23,6 +25,12 @@ def partition_name(row: Row) -> str:
 def _value(name: str, heading: str = "", **look: Any) -> Column[Row]:
     """The column that shows a field of a row as it is, by its own name if no other is given."""
     return Column(heading or name.replace("_", " "), lambda row: row[name], **look)
+
+
+def of_shown(run: RunData) -> str:
+    """`` of 24 of 1,000 partitions``; nothing where all of them are shown."""
+    shown, there = len(run.shown), len(run.partitions)
+    return f" of {shown:,} of {there:,} partitions" if shown < there else ""
 
 
 _PARTITION: Column[Row] = Column("partition", partition_name, "name")
@@ -74,7 +82,7 @@ def delivery_by_partition(run: RunData) -> Table:
         *(_value(name, kind="number", help=MEANING[name]) for name in names),
         Column("loss rate", lambda row: _interval(row["loss_rate_low"], row["loss_rate_high"]), "number"),
     ]
-    return table("Delivery by partition.", columns, run.rows("delivery"))
+    return table(f"Delivery by partition{of_shown(run)}.", columns, run.rows_shown("delivery"))
 
 
 def _interval(low: float | None, high: float | None) -> str:
@@ -231,21 +239,22 @@ def invariants(run: RunData) -> Table:
 
 # --- offsets at the captures ---------------------------------------------------------------------
 
-COMPARED = ("high_watermark", "log_end_offset", "leader_epoch", "log_start_offset")
-
 
 def offsets(run: RunData) -> Table:
     """Every replica at every capture; at ``after``, values on which the replicas of a partition disagree are marked."""
     order = _capture_order(run.rows("offsets"))
     ordered = sorted(
-        run.rows("offsets"), key=lambda row: (row["topic"], row["partition"], order[row["capture"]], row["broker_id"])
+        run.rows_shown("offsets"),
+        key=lambda row: (row["topic"], row["partition"], order[row["capture"]], row["broker_id"]),
     )
-    differing = disagreements(ordered)
+    differing = disagreements(run.rows("offsets"))
+    apart = {where: names for where, names in sorted(differing.items()) if names}
     notes = [
-        f"{partition}: the replicas disagree on {', '.join(name.replace('_', ' ') for name in names)} at the end."
-        for partition, names in differing.items()
-        if names
+        f"{where}: the replicas disagree on {', '.join(name.replace('_', ' ') for name in names)} at the end."
+        for where, names in list(apart.items())[:MOST_SHOWN]
     ]
+    if len(apart) > MOST_SHOWN:
+        notes.append(f"So do those of {len(apart) - MOST_SHOWN:,} other partitions.")
     if not notes and "after" in order:
         notes = ["At the end the replicas of every partition agree."]
 
@@ -259,7 +268,7 @@ def offsets(run: RunData) -> Table:
         _value("checkpoint_high_watermark", "checkpointed high watermark", kind="number"),
         _PARTITION,
     ]
-    return table("Every replica's offsets at each capture.", columns, ordered, notes)
+    return table(f"Every replica's offsets at each capture{of_shown(run)}.", columns, ordered, notes)
 
 
 def _capture_order(rows: list[Row]) -> dict[str, int]:
@@ -271,22 +280,10 @@ def _capture_order(rows: list[Row]) -> dict[str, int]:
     return {name: index for index, name in enumerate(names)}
 
 
-def disagreements(rows: Iterable[Row]) -> dict[str, list[str]]:
-    """Per partition, the values on which replicas disagree at ``after``; one that did not answer is not compared."""
-    values: dict[str, dict[str, set[int]]] = {}
-    for row in rows:
-        if row["capture"] == "after":
-            own = values.setdefault(partition_name(row), {name: set() for name in COMPARED})
-            for name in COMPARED:
-                if row[name] is not None:
-                    own[name].add(row[name])
-    return {partition: [name for name in COMPARED if len(own[name]) > 1] for partition, own in values.items()}
-
-
-def _compared(row: Row, name: str, differing: Mapping[str, list[str]]) -> Cell:
+def _compared(row: Row, name: str, differing: Mapping[TopicPartition, list[str]]) -> Cell:
     if row[name] is None:
         return Cell(row["error"] or DASH, "quiet")
-    differs = row["capture"] == "after" and name in differing.get(partition_name(row), [])
+    differs = row["capture"] == "after" and name in differing.get(TopicPartition.of(row), [])
     return Cell(f"≠ {row[name]:,}", "differs") if differs else Cell(f"{row[name]:,}")
 
 
@@ -306,11 +303,13 @@ def recovery(run: RunData) -> Table:
         _value("samples", kind="number"),
         _value("note"),
     ]
-    ordered = sorted(run.rows("recovery"), key=lambda row: (row["from_ns"], row["metric"]))
+    ordered = sorted(run.rows_shown("recovery"), key=lambda row: (row["from_ns"], row["metric"]))
     caption = (
         "≥: the observation ended first, so the true time is longer. ≤: the controller's history is missing, and its "
         "leaders' metadata showed it by then."
     )
+    if some := of_shown(run):
+        caption += f" Times{some}."
     return table(caption, columns, ordered)
 
 

@@ -10,6 +10,8 @@ import pytest
 from history.errors import EvidenceError
 from history.tables import JUDGED
 from reports.run_data import read_run
+from reports.run_page import render
+from reports.shown import MOST_SHOWN
 from tests.reports.sample_run import write_sample_run
 
 
@@ -78,3 +80,21 @@ def test_a_folder_without_a_manifest_is_no_run(tmp_path: Path) -> None:
     """There is nothing to make a page of."""
     with pytest.raises(EvidenceError, match=r"manifest\.json is missing"):
         read_run(tmp_path)
+
+
+def test_of_a_wide_run_only_the_series_that_are_shown_are_read(tmp_path: Path) -> None:
+    """A thousand partitions have millions of points; what counts all of them is read whole."""
+    folder = write_sample_run(tmp_path / "run-1")
+    wide = MOST_SHOWN + 6
+    for name in ("delivery", "timeline_replicas"):
+        place = next((folder / "verdict" / name).glob("*.parquet"))
+        rows = [row for row in pq.read_table(place).to_pylist() if row["partition"] == 0]
+        many = [{**row, "partition": number} for number in range(wide) for row in rows]
+        pq.write_table(pa.Table.from_pylist(many, JUDGED[name]), place)
+    run = read_run(folder)
+
+    assert len(run.partitions) == wide
+    assert len(run.rows("delivery")) == wide
+    assert {row["partition"] for row in run.rows("timeline_replicas")} == set(range(MOST_SHOWN))
+    assert {row["partition"] for row in run.rows_shown("delivery")} == set(range(MOST_SHOWN))
+    assert f"of {MOST_SHOWN} of {wide} partitions" in render(run, tmp_path / "site")

@@ -5,11 +5,10 @@ from pathlib import Path
 import pytest
 
 from reports.cells import DASH, milliseconds, percent
-from reports.run_data import Row, RunData, read_run
+from reports.run_data import RunData, read_run
 from reports.run_tables import (
     anomalies,
     cases,
-    disagreements,
     invariants,
     loss_sentences,
     offsets,
@@ -17,11 +16,6 @@ from reports.run_tables import (
     recovery,
 )
 from tests.reports.sample_run import write_sample_run
-
-
-def _after(broker: int, end: int | None, *, capture: str = "after") -> Row:
-    values = {"high_watermark": 7, "log_end_offset": end, "leader_epoch": 5, "log_start_offset": 0}
-    return {"topic": "orders", "partition": 0, "broker_id": broker, "capture": capture, **values}
 
 
 @pytest.fixture
@@ -52,18 +46,6 @@ def test_a_small_rate_is_not_rounded_to_zero() -> None:
     assert percent(0.0001) == "0.01 %"
     assert percent(1e-9) == "below 0.0001 %"
     assert percent(0.0) == "0 %"
-
-
-def test_replicas_that_end_apart_disagree() -> None:
-    """Another log end offset at ``after`` is a disagreement, on that value only."""
-    assert disagreements([_after(1, 9), _after(2, 9), _after(3, 10)]) == {"orders-0": ["log_end_offset"]}
-
-
-def test_replicas_may_differ_before_the_end() -> None:
-    """The same difference at a phase boundary is no disagreement, and a silent replica has no say."""
-    rows = [_after(1, 9), _after(2, None), _after(3, 10, capture="steady")]
-
-    assert disagreements(rows) == {"orders-0": []}
 
 
 def test_disagreement_is_said_in_words_and_in_the_cell(lossy: RunData, clean: RunData) -> None:
