@@ -24,7 +24,7 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from bench import targets
-from clusters.run.manifest import host_fingerprint
+from bench.host import host
 from evidence.columns import Names, Polls, Sends
 from evidence.reader import Tables
 from history.folder import RunFolder
@@ -225,7 +225,7 @@ def results(timings: Sequence[Timing], records: int) -> list[targets.Json]:
     for name, other in by_name.items():
         ratios = [theirs / own for theirs, own in zip(other.seconds, judge.seconds, strict=True)]
         measured = {"low": min(ratios), "high": max(ratios), "rounds": len(ratios), "records": records}
-        rows.append(targets.row(f"accounting_over_{name}", median(ratios), **measured, host=host_fingerprint()))
+        rows.append(targets.row(f"accounting_over_{name}", median(ratios), **measured, host=host()))
     return rows
 
 
@@ -238,8 +238,8 @@ def main(argv: Sequence[str]) -> int:
     arguments = parser.parse_args(argv)
     timings = compare(arguments.run, arguments.rounds, methods())
     records = sum(pq.read_metadata(file).num_rows for file in (arguments.run / "sends").glob("*.parquet"))
-    host = host_fingerprint()
-    print(f"{records:,} records, {arguments.rounds} rounds on {host['cores']} x {host['cpu']}")
+    measured_on = host()
+    print(f"{records:,} records, {arguments.rounds} rounds on {measured_on['cores']} x {measured_on['cpu']}")
     for timing in timings:
         low, high = min(timing.seconds), max(timing.seconds)
         print(f"{timing.name:<8}{timing.middle:8.2f} s, {low:.2f} to {high:.2f}; {records / timing.middle:,.0f} /s")

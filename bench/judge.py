@@ -24,7 +24,7 @@ from typing import Any
 from bench import targets
 from bench.folders import differences, expected, write
 from bench.generated.plan import Plan, Planted
-from clusters.run.manifest import host_fingerprint
+from bench.host import host
 from history.errors import BadInput, PlimsollError
 from reports import run_page
 from spark.submit import judge
@@ -135,22 +135,24 @@ def _link(source: str, destination: str) -> None:
 
 def results(measured: Sequence[Measured], cases: Mapping[str, Case]) -> Iterator[Json]:
     """Rows of ``bench.targets``."""
-    host = host_fingerprint()
+    measured_on = host()
     for each in measured:
         case = cases[each.case]
         seconds = each.judge_s + (each.page_s or 0.0)
         if case.target == "heavy_loss":
-            yield targets.row(case.target, _off(case.plan, each.verdict), seconds=round(seconds, 2), host=host)
+            yield targets.row(case.target, _off(case.plan, each.verdict), seconds=round(seconds, 2), host=measured_on)
         elif case.target:
             rounds_s = [round(taken, 2) for taken in each.rounds_s]
-            yield targets.row(case.target, round(seconds, 2), cpu_s=round(each.cpu_s, 2), rounds_s=rounds_s, host=host)
+            yield targets.row(
+                case.target, round(seconds, 2), cpu_s=round(each.cpu_s, 2), rounds_s=rounds_s, host=measured_on
+            )
         if f"{case.target}_page" in targets.TARGETS and each.page_mb is not None:
-            yield targets.row(f"{case.target}_page", round(each.page_mb, 3), host=host)
+            yield targets.row(f"{case.target}_page", round(each.page_mb, 3), host=measured_on)
         if each.further_s is not None:
-            yield targets.row("further_run", round(each.further_s, 2), case=each.case, host=host)
+            yield targets.row("further_run", round(each.further_s, 2), case=each.case, host=measured_on)
     by_name = {each.case: each.judge_s / cases[each.case].plan.records for each in measured}
     if {"1m", "50m"} <= by_name.keys():
-        yield targets.row("growth_1m_to_50m", round(by_name["50m"] / by_name["1m"], 3), host=host)
+        yield targets.row("growth_1m_to_50m", round(by_name["50m"] / by_name["1m"], 3), host=measured_on)
 
 
 def _off(plan: Plan, verdict: Mapping[str, Any]) -> int:

@@ -1,7 +1,7 @@
 """Measures every target and records the figures: ``python -m bench.run [STEP …]``, or ``make bench``.
 
-All of it takes most of an hour on two cores, with nothing else running. The host's speed is told before and after: the
-same two cores may be half as fast an hour later, and a figure in seconds says nothing without it.
+All of it takes most of an hour on two cores, with nothing else running. The host's speed is told before and after, and
+stands in every row: the same two cores may be half as fast an hour later, and a figure in seconds says nothing without.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from bench import accounting, segments, targets
 from bench import judge as judging
 from bench.folders import write
 from bench.generated.plan import Plan
-from clusters.run.manifest import host_fingerprint
+from bench.host import host, loop_s
 from history.errors import HarnessError
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -45,7 +45,7 @@ def small_import() -> None:
             seconds.append(round(time.perf_counter() - began_s, 2))
             if not list(Path(runs).glob("*/report/index.html")):
                 raise HarnessError(f"The example was not imported: {done.stderr.strip()[-300:]}")
-    targets.record([targets.row("small_import", median(seconds), rounds_s=seconds, host=host_fingerprint())])
+    targets.record([targets.row("small_import", median(seconds), rounds_s=seconds, host=host())])
 
 
 def accounts() -> None:
@@ -64,14 +64,14 @@ def segment_rows(rows: Sequence[segments.Row]) -> Iterator[Json]:
     """Rows of ``bench.targets``: records and bytes a second of uncompressed segments, by the median round of
     the largest one.
     """
-    host = host_fingerprint()
+    measured_on = host()
     plain = [row for row in rows if (row.reader, row.codec) == (segments.OURS, "none")]
     of_size = ([row for row in plain if row.value_bytes == size] for size in (100, 1024))
     small, large = (max(alike, key=attrgetter("file_bytes")) for alike in of_size)
     records_per_s = round(small.records / median(small.seconds))
     mb_per_s = round(large.file_bytes / median(large.seconds) / 1e6, 1)
-    yield targets.row("segments_100_bytes", records_per_s, rounds_s=small.seconds, host=host)
-    yield targets.row("segments_1_kib", mb_per_s, rounds_s=large.seconds, host=host)
+    yield targets.row("segments_100_bytes", records_per_s, rounds_s=small.seconds, host=measured_on)
+    yield targets.row("segments_1_kib", mb_per_s, rounds_s=large.seconds, host=measured_on)
 
 
 STEPS: Mapping[str, Callable[[], Any]] = {
@@ -81,14 +81,6 @@ STEPS: Mapping[str, Callable[[], Any]] = {
     "accounting": accounts,
     "segments": logs,
 }
-
-
-def loop_s() -> float:
-    """How long this host takes for ten million additions in Python: 0.4 to 2 s have been seen on one host."""
-    began_s, total = time.process_time(), 0
-    for number in range(10_000_000):
-        total += number
-    return round(time.process_time() - began_s, 2)
 
 
 def main(argv: Sequence[str]) -> int:
