@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -65,10 +65,13 @@ def _groups(chunk: pa.Table) -> Iterator[pa.Table]:
         yield ordered.slice(start)
 
 
-def streams_to_parquet(streams: list[Path], folder: Path, schema: pa.Schema) -> int:
+Read = Callable[[Path], Iterable[pa.RecordBatch]]
+
+
+def streams_to_parquet(streams: list[Path], folder: Path, schema: pa.Schema, read: Read = read_stream) -> int:
     """Write the rows of some streams as ``<folder>/<stream name>.parquet``, one file a stream; returns the rows."""
     folder.mkdir(parents=True, exist_ok=True)
     rows = 0
     for path in streams:
-        rows += write_partitioned(read_stream(path), folder / f"{path.stem}.parquet", schema)
+        rows += write_partitioned(read(path), folder / f"{path.stem}.parquet", schema)
     return rows

@@ -14,7 +14,7 @@ from history.errors import BadInput
 
 MIN_RECORD_BYTES = 64
 MAX_SEQ = 2**47 - 1  # so that a producer's code and a number fit one integer
-_CHECKSUM_BYTES = 8
+CHECKSUM_BYTES = 8
 _PADDING_UNIT = b"abcdefghijklmnopqrstuvwxyz012345"
 
 
@@ -30,14 +30,20 @@ FOREIGN = Payload(None, None, False)
 
 
 @lru_cache(maxsize=64)
-def _padding(size: int) -> bytes:
+def padding(size: int) -> bytes:
+    """What fills a value up."""
     return (_PADDING_UNIT * (size // len(_PADDING_UNIT) + 1))[:size]
 
 
 @lru_cache(maxsize=64)
-def _checked_prefix(producer_id: str, record_bytes: int) -> bytes:
+def checked_prefix(producer_id: str, record_bytes: int) -> bytes:
+    """What every value of a producer begins with.
+
+    Raises:
+        BadInput: as ``encode``.
+    """
     prefix = f"{producer_id}|".encode("ascii")
-    if "|" in producer_id or len(prefix) + len(f"{2**63}|") + _CHECKSUM_BYTES > record_bytes:
+    if "|" in producer_id or len(prefix) + len(f"{2**63}|") + CHECKSUM_BYTES > record_bytes:
         raise BadInput(
             f"A record of {record_bytes} bytes cannot carry producer id {producer_id!r}: "
             f"use at least {MIN_RECORD_BYTES} bytes and an id of at most 35 characters without '|'."
@@ -51,8 +57,8 @@ def encode(producer_id: str, seq: int, record_bytes: int) -> bytes:
     Raises:
         BadInput: the record is too small for its producer id, or the id holds a ``|``.
     """
-    head = b"%b%d|" % (_checked_prefix(producer_id, record_bytes), seq)
-    body = head + _padding(record_bytes - len(head) - _CHECKSUM_BYTES)
+    head = b"%b%d|" % (checked_prefix(producer_id, record_bytes), seq)
+    body = head + padding(record_bytes - len(head) - CHECKSUM_BYTES)
     return b"%b%08x" % (body, crc32(body))
 
 
@@ -60,7 +66,7 @@ def decode(value: bytes | None) -> Payload:
     """Read a value back. A damaged value keeps the names it still shows, with ``checksum_ok`` false."""
     if value is None:
         return FOREIGN
-    body, checksum = value[:-_CHECKSUM_BYTES], value[-_CHECKSUM_BYTES:]
+    body, checksum = value[:-CHECKSUM_BYTES], value[-CHECKSUM_BYTES:]
     parts = body.split(b"|", 2)
     if len(parts) != 3 or not parts[0].isascii() or not parts[1].isdigit():
         return FOREIGN

@@ -6,7 +6,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from confluent_kafka import KafkaException, Producer
 from kafka import KafkaProducer
@@ -14,7 +14,7 @@ from kafka.errors import KafkaError
 
 from clusters.clients.configs import ProducerConfig
 from clusters.clients.leaders import NewestLeaders
-from clusters.clients.ledger import NO_ACKNOWLEDGEMENT
+from clusters.clients.ledger import NO_ACKNOWLEDGEMENT, NOT_SEEN
 from clusters.kafka.wire import error_name
 from clusters.waiting import wait_until
 
@@ -23,13 +23,9 @@ BLOCK_MS = 20  # the longest that handing over one record may take
 START_LIMIT_S = 30.0
 
 
-class Answer(NamedTuple):
-    """What the library said about a record in the end; ``error`` is None when the broker acknowledged it."""
-
-    seq: int
-    done_ns: int
-    offset: int | None
-    error: str | None
+# What the library said about a record in the end: its number, when (ns), its offset (``NOT_SEEN``: it said none), and
+# the error's name, None when the broker acknowledged it. A plain tuple: some hundred thousand are made a second.
+Answer = tuple[int, int, int, str | None]
 
 
 class NotTakenError(Exception):
@@ -65,8 +61,8 @@ class Engine(Protocol):
 def _answer(seq: int, offset: int | None, error: str | None, acks: str) -> Answer:
     if error is None and acks == "0":
         error = NO_ACKNOWLEDGEMENT
-    seen = offset if offset is not None and offset >= 0 and error is None else None
-    return Answer(seq, time.monotonic_ns(), seen, error)
+    seen = offset if offset is not None and offset >= 0 and error is None else NOT_SEEN
+    return seq, time.monotonic_ns(), seen, error
 
 
 class KafkaPython:

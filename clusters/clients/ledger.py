@@ -1,4 +1,8 @@
-"""The ternary outcome of a send: ok, fail (definitely not written) or info (it may be in the log).
+"""The ledger of a producer's sends, and the ternary outcome of each: ok, fail (definitely not written) or info (it may
+be in the log).
+
+The ledger is written as columns while records are sent, a compressed batch at a time: some ten bytes a record. What is
+the same in all of its rows is said once. When the run is collected it becomes the table ``sends``.
 
 In a transaction it is the transaction's: ok (committed), fail (aborted: no committed reader may see it) or info.
 Anything not known to be harmless is info. A retriable error is never definite once the client may have retried:
@@ -7,7 +11,21 @@ an earlier attempt may have been written and its answer lost.
 
 from __future__ import annotations
 
-from typing import Literal
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Literal, Self
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from history.streams import BatchWriter, read_stream
+from history.tables import SENDS
 
 Outcome = Literal["ok", "fail", "info"]
 
@@ -43,3 +61,75 @@ def outcome(error: str | None, *, may_have_retried: bool) -> Outcome:
     if error in _REFUSED or (error in _REFUSED_THIS_TIME and not may_have_retried):
         return "fail"
     return "info"
+
+
+# --- the ledger --------------------------------------------------------------------------------------
+
+Ints = NDArray[np.int64]
+
+_COLUMNS = ("seq", "partition", "due_ns", "sent_ns", "done_ns", "offset", "error", "record_bytes", "transaction")
+LEDGER = pa.schema([SENDS.field(name) for name in _COLUMNS])
+NOT_SEEN = -1  # a null, among integers
+_ABOUT = b"producer"
+
+
+@dataclass(frozen=True)
+class About:
+    """What all sends of a producer have in common."""
+
+    producer_id: str
+    topic: str
+    acks: str
+    may_have_retried: bool
+
+
+class Ledger:
+    """Writes a ledger: rows are added in any order, and written with the next flush."""
+
+    def __init__(self, path: Path, about: About) -> None:
+        self._schema = LEDGER.with_metadata({_ABOUT: json.dumps(asdict(about))})
+        self._stream = BatchWriter(path, self._schema, compression="zstd")
+        self._rows: list[pa.RecordBatch] = []
+
+    def add(self, errors: Sequence[str | None], **columns: Ints) -> None:
+        """Rows of ``LEDGER``; ``errors`` has a name for each record that was not acknowledged."""
+        arrays = {name: pa.array(values, mask=values == NOT_SEEN) for name, values in columns.items()}
+        arrays["error"] = pa.array(errors, pa.string())
+        rows = [arrays[field.name].cast(field.type) for field in LEDGER]
+        self._rows.append(pa.RecordBatch.from_arrays(rows, schema=self._schema))
+
+    def flush(self) -> None:
+        if self._rows:
+            self._stream.write(pa.concat_batches(self._rows))
+            self._rows = []
+
+    def close(self) -> None:
+        with closing(self._stream):
+            if self._stream.whole:
+                self.flush()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def sends_of(stream: Path) -> Iterator[pa.RecordBatch]:
+    """The rows of a ledger as those of the table ``sends``, as far as it is whole; a stream of such rows as it is."""
+    for batch in read_stream(stream):
+        said = (batch.schema.metadata or {}).get(_ABOUT)
+        yield _rows(batch, About(**json.loads(said))) if said else batch
+
+
+def _rows(batch: pa.RecordBatch, about: About) -> pa.RecordBatch:
+    errors = batch["error"].dictionary_encode()
+    outcomes = [outcome(error, may_have_retried=about.may_have_retried) for error in errors.dictionary.to_pylist()]
+    failed = pa.array(outcomes, pa.string()).take(errors.indices)
+    same = {"producer_id": about.producer_id, "topic": about.topic, "acks": about.acks}
+    columns = {name: pa.repeat(value, batch.num_rows) for name, value in same.items()}
+    columns |= {name: batch[name] for name in _COLUMNS}
+    columns["outcome"] = pc.fill_null(failed, outcome(None, may_have_retried=about.may_have_retried))
+    return pa.RecordBatch.from_arrays([columns[name] for name in SENDS.names], schema=SENDS)

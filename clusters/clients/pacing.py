@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
 SECOND_NS = 1_000_000_000
 
 
@@ -17,6 +20,11 @@ class Schedule:
 
     def due_ns(self, index: int) -> int:
         return self.start_ns + int((index - self.first) * SECOND_NS / self.rate_per_s)
+
+    def due_times_ns(self, first: int, count: int) -> NDArray[np.int64]:
+        """When each of some neighbouring things is due, as ``due_ns`` says."""
+        after = np.arange(first - self.first, first - self.first + count)
+        return self.start_ns + (after * SECOND_NS / self.rate_per_s).astype(np.int64)
 
     def due_by(self, now_ns: int) -> int:
         """The number of the first thing that is due after ``now_ns``; one is due at the start itself."""

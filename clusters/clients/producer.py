@@ -15,40 +15,34 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 
 from clusters.clients.configs import OFFER, OFFERED, ProducerConfig
 from clusters.clients.engines import ENGINES, Engine, NotTakenError
-from clusters.clients.ledger import NEVER_SENT, NO_ANSWER, outcome
+from clusters.clients.ledger import NEVER_SENT, NO_ANSWER, NOT_SEEN, About, Ints, Ledger, outcome
 from clusters.clients.pacing import SECOND_NS, Schedule
+from clusters.clients.payloads import Values
 from clusters.clients.summary import Summary, log_to_stderr, stop_on_sigterm
 from clusters.clients.transactions import Transactional
+from clusters.clients.unanswered import Sent, Unanswered
 from history.folder import write_atomically
-from history.payload import encode
-from history.streams import RowWriter
-from history.tables import SENDS
 
 log = logging.getLogger("producer")
 
 TICK_S = 0.001
 SWITCH_S = 0.001  # the library's own thread hands back the interpreter this soon (Python's default is 5 ms)
-FLUSH_NS = 100_000_000  # little and often: converting a second's rows at once would hold up the schedule
-
-
-class _Sent(NamedTuple):
-    due_ns: int
-    sent_ns: int
-    transaction: int | None
+FLUSH_NS = 100_000_000  # little and often: writing a second's rows at once would hold up the schedule
+AT_ONCE = 64  # records handed over between two looks at the room in flight
 
 
 @dataclass
 class OpenLoop:
-    """Sends what is due and writes each record's ledger row once its outcome is known.
+    """Sends what is due, and puts each record into the ledger once its outcome is known.
 
     Record ``seq`` goes to partition ``seq`` modulo the number of partitions.
     """
@@ -56,32 +50,31 @@ class OpenLoop:
     config: ProducerConfig
     schedule: Schedule
     engine: Engine
-    record: Callable[[Mapping[str, Any]], None]
+    ledger: Ledger
     next_seq: int = 0
     outcomes: Counter[str] = field(default_factory=Counter)
     never_sent: int = 0
-    _in_flight: dict[int, _Sent] = field(default_factory=dict)
+    _unanswered: Unanswered = field(default_factory=Unanswered)
     _trouble: str = ""
+
+    def __post_init__(self) -> None:
+        self._values = Values(self.config.client_id, self.config.record_bytes)
 
     @property
     def in_flight(self) -> int:
-        return len(self._in_flight)
+        return self._unanswered.count
 
     def send_due(self, now_ns: int) -> None:
         """Hand over everything that is due; after a refusal the rest of it is not even tried, to keep time.
 
         While a transaction ends, what is due waits, up to as many records as there is room for in flight.
         """
-        taken = True
         due = max(self.schedule.due_by(now_ns), self.next_seq)
-        for seq in range(self.next_seq, due):
-            ready = self.engine.ready
-            if not ready and due - seq <= self.config.max_in_flight:
-                return
-            taken = ready and taken and len(self._in_flight) < self.config.max_in_flight and self._send(seq)
-            if not taken:
-                self._refuse(seq)
-            self.next_seq = seq + 1
+        taken = True
+        while taken and self.engine.ready and self.next_seq < due:
+            taken = self._send(min(due, self.next_seq + self.config.max_in_flight - self.in_flight))
+        if self.next_seq < due:
+            self._refuse(due if self.engine.ready else due - self.config.max_in_flight)
 
     def change_rate(self, now_ns: int, rate_per_s: float) -> bool:
         """The next record is due now and those after it at another rate; False while records that are due wait."""
@@ -92,26 +85,36 @@ class OpenLoop:
 
     def finish(self, now_ns: int) -> None:
         """No more sends: what is due and still waits is never sent, and an open transaction ends."""
-        for seq in range(self.next_seq, self.schedule.due_by(now_ns)):
-            self._refuse(seq)
-            self.next_seq = seq + 1
+        self._refuse(self.schedule.due_by(now_ns))
         self.engine.finish()
 
-    def _refuse(self, seq: int) -> None:
-        self.never_sent += 1
-        self._write(seq, self.schedule.due_ns(seq), error=NEVER_SENT)
+    def _refuse(self, until: int) -> None:
+        first, count = self.next_seq, max(until - self.next_seq, 0)
+        self.next_seq, self.never_sent = first + count, self.never_sent + count
+        seqs, nothing = np.arange(first, first + count), np.full(count, NOT_SEEN)
+        sent = Sent(self.schedule.due_times_ns(first, count), nothing, nothing)
+        self._settle(seqs, sent, nothing, nothing, [NEVER_SENT] * count)
 
-    def _send(self, seq: int) -> bool:
-        value = encode(self.config.client_id, seq, self.config.record_bytes)
-        sent_ns = time.monotonic_ns()
-        try:
-            transaction = self.engine.send(seq % self.config.partitions, value, seq)
-        except NotTakenError as error:
-            self._note(f"record {seq} was not taken: {error}")
-            return False
-        self._in_flight[seq] = _Sent(self.schedule.due_ns(seq), sent_ns, transaction)
-        self._note("")
-        return True
+    def _send(self, until: int) -> bool:
+        """Hand over records up to a number, some at a time; False when one was not taken, or there was no room."""
+        first, sent_ns, taken, transaction = self.next_seq, list[int](), until > self.next_seq, None
+        for seq in range(first, min(until, first + AT_ONCE)):
+            if not self.engine.ready:
+                break
+            value, now_ns = self._values.of(seq), time.monotonic_ns()
+            try:
+                transaction = self.engine.send(seq % self.config.partitions, value, seq)
+            except NotTakenError as error:
+                self._note(f"record {seq} was not taken: {error}")
+                taken = False
+                break
+            sent_ns.append(now_ns)
+        if sent_ns:
+            self.next_seq = first + len(sent_ns)
+            self._unanswered.add(first, self.schedule.due_times_ns(first, len(sent_ns)), sent_ns, transaction)
+        if taken:
+            self._note("")
+        return taken
 
     def _note(self, trouble: str) -> None:
         """One line when the library begins to refuse, not one a record."""
@@ -120,44 +123,34 @@ class OpenLoop:
         self._trouble = trouble
 
     def settle(self) -> None:
-        """Write the rows of all records that were answered by now."""
+        """Put all records that were answered by now into the ledger."""
         self.engine.poll()
         answers = self.engine.answers
-        while answers:
-            answer = answers.popleft()
-            sent = self._in_flight.pop(answer.seq)
-            self._write(
-                answer.seq,
-                sent.due_ns,
-                sent_ns=sent.sent_ns,
-                done_ns=answer.done_ns,
-                offset=answer.offset,
-                error=answer.error,
-                transaction=sent.transaction,
-            )
+        if not answers:
+            return
+        seqs, done_ns, offsets, errors = zip(*(answers.popleft() for _ in range(len(answers))), strict=True)
+        numbers = np.array(seqs)
+        self._settle(numbers, self._unanswered.take(numbers), np.array(done_ns), np.array(offsets), errors)
 
     def give_up(self) -> None:
-        """Write what is still in flight as unknown."""
-        for seq, sent in self._in_flight.items():
-            self._write(seq, sent.due_ns, sent_ns=sent.sent_ns, error=NO_ANSWER, transaction=sent.transaction)
-        self._in_flight.clear()
+        """What is still in flight ends as unknown."""
+        seqs = self._unanswered.left()
+        nothing = np.full(seqs.size, NOT_SEEN)
+        self._settle(seqs, self._unanswered.take(seqs), nothing, nothing, [NO_ANSWER] * seqs.size)
 
-    def _write(self, seq: int, due_ns: int, *, error: str | None, **seen: int | None) -> None:
-        said = outcome(error, may_have_retried=self.config.retries > 0)
-        self.outcomes[said] += 1
-        self.record(
-            {
-                "producer_id": self.config.client_id,
-                "seq": seq,
-                "topic": self.config.topic,
-                "partition": seq % self.config.partitions,
-                "due_ns": due_ns,
-                "outcome": said,
-                "error": error,
-                "acks": self.config.acks,
-                "record_bytes": self.config.record_bytes,
-                **seen,
-            }
+    def _settle(self, seqs: Ints, sent: Sent, done_ns: Ints, offset: Ints, errors: Sequence[str | None]) -> None:
+        if not seqs.size:
+            return
+        for error, count in Counter(errors).items():
+            self.outcomes[outcome(error, may_have_retried=self.config.retries > 0)] += count
+        self.ledger.add(
+            errors,
+            seq=seqs,
+            partition=seqs % self.config.partitions,
+            done_ns=done_ns,
+            offset=offset,
+            record_bytes=np.full(seqs.size, self.config.record_bytes),
+            **sent._asdict(),
         )
 
 
@@ -193,8 +186,9 @@ def run(config: ProducerConfig, stop: threading.Event) -> None:
     pa.array([0])  # pyarrow imports pandas, where there is one, at its first conversion: not while records are due
     sys.setswitchinterval(SWITCH_S)
     engine = Transactional(config) if config.transaction_records else ENGINES[config.engine](config)
-    with RowWriter(config.stream("sends"), SENDS) as writer:
-        loop = OpenLoop(config, Schedule(time.monotonic_ns(), config.rate_per_s), engine, writer.add)
+    about = About(config.client_id, config.topic, config.acks, may_have_retried=config.retries > 0)
+    with Ledger(config.stream("sends"), about) as ledger:
+        loop = OpenLoop(config, Schedule(time.monotonic_ns(), config.rate_per_s), engine, ledger)
         flush_due_ns = 0
 
         def settle() -> None:
@@ -202,7 +196,7 @@ def run(config: ProducerConfig, stop: threading.Event) -> None:
             loop.settle()
             now_ns = time.monotonic_ns()
             if now_ns >= flush_due_ns:
-                writer.flush()
+                ledger.flush()
                 flush_due_ns = now_ns + FLUSH_NS
             if loop.outcomes["ok"]:
                 summary.ready()

@@ -18,7 +18,7 @@ from confluent_kafka import KafkaException, Producer
 
 from clusters.clients.configs import ProducerConfig
 from clusters.clients.engines import START_LIMIT_S, Answer, NotTakenError, confluent_error, confluent_settings
-from clusters.clients.ledger import ABORTED
+from clusters.clients.ledger import ABORTED, NOT_SEEN
 from history.errors import HarnessError
 
 log = logging.getLogger("producer")
@@ -84,7 +84,7 @@ class Transactional:
         on_purpose = every is not None and (self._number + 1) % every == 0
         error, usable = self._abort() if on_purpose else self._commit()
         done_ns = time.monotonic_ns()
-        self.answers.extend(Answer(seq, done_ns, self._offsets.get(seq), error) for seq in self._seqs)
+        self.answers.extend((seq, done_ns, self._offsets.get(seq, NOT_SEEN), error) for seq in self._seqs)
         if not usable:
             self._producer = self._new_producer(None)
         self._number += 1

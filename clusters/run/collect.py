@@ -10,12 +10,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from clusters.clients.ledger import sends_of
 from clusters.live.world import World
 from clusters.runtimes.nodes import Node
 from clusters.runtimes.runtime import available
 from history.errors import HarnessError
 from history.events import read_events
 from history.partitioned import streams_to_parquet, write_partitioned
+from history.streams import read_stream
 from history.tables import RECORDED
 
 STREAMED = ("sends", "polls", "seeks", "replicas", "isr")
@@ -65,7 +67,9 @@ def write_tables(world: World) -> None:
     """Turn every stream into Parquet; replica samples learn which incarnation of the broker answered."""
     streams = world.folder.work / "streams"
     for name in STREAMED:
-        rows = streams_to_parquet(sorted(streams.glob(f"{name}-*.arrow")), world.folder.table(name), RECORDED[name])
+        files = sorted(streams.glob(f"{name}-*.arrow"))
+        read = sends_of if name == "sends" else read_stream
+        rows = streams_to_parquet(files, world.folder.table(name), RECORDED[name], read)
         world.events.add("step", step="table", target=name, rows=rows)
     starts = _broker_starts(world)
     for file in world.folder.table("replicas").glob("*.parquet"):

@@ -18,7 +18,7 @@ from history.errors import HarnessError
 
 log = logging.getLogger("plimsoll.client_libraries")
 
-LIBRARIES = ("confluent-kafka", "kafka-python", "pyarrow")
+LIBRARIES = ("confluent-kafka", "kafka-python", "numpy", "pyarrow")
 IMAGE_PYTHON = "3.11"  # Debian bookworm's, which the node image has
 
 

@@ -8,6 +8,7 @@ from confluent_kafka import KafkaError
 
 from clusters.clients import engines
 from clusters.clients.configs import ProducerConfig
+from clusters.clients.ledger import NOT_SEEN
 
 
 @pytest.mark.parametrize(
@@ -38,16 +39,17 @@ def test_confluent_kafka_errors(code: int, name: str) -> None:
     [
         (7, None, "all", (7, None)),
         (0, None, "1", (0, None)),
-        (-1, None, "all", (None, None)),
-        (-1, None, "0", (None, "no_acknowledgement")),
-        (None, "REQUEST_TIMED_OUT", "all", (None, "REQUEST_TIMED_OUT")),
+        (-1, None, "all", (NOT_SEEN, None)),
+        (-1, None, "0", (NOT_SEEN, "no_acknowledgement")),
+        (None, "REQUEST_TIMED_OUT", "all", (NOT_SEEN, "REQUEST_TIMED_OUT")),
     ],
 )
 def test_answers(offset: int | None, error: str | None, acks: str, seen: tuple[int | None, str | None]) -> None:
     """Offset -1 means none was told; without acknowledgements nothing is ever ok."""
     answer = engines._answer(3, offset, error, acks)
 
-    assert (answer.seq, answer.offset, answer.error) == (3, *seen)
+    seq, _, *said = answer
+    assert (seq, *said) == (3, *seen)
 
 
 @pytest.mark.parametrize("compression", ["none", "gzip"])

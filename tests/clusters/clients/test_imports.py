@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
-ABSENT = ["pydantic", "yaml", "docker", "airflow", "pyspark", "pandas", "numpy", "scipy"]
+ABSENT = ["pydantic", "yaml", "docker", "airflow", "pyspark", "pandas", "scipy"]
 
 
 def run_without(modules: list[str], code: str) -> str:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import numpy as np
 import pytest
 
-from clusters.clients.ledger import outcome
+from clusters.clients.ledger import NOT_SEEN, About, Ledger, outcome, sends_of
+from history.streams import RowWriter
+from history.tables import SENDS
 
 
 def test_success_is_ok() -> None:
@@ -51,3 +56,75 @@ def test_unknown_topic_is_definite_only_without_retries() -> None:
     """A retry that ends at a broker which lost the topic says nothing about the attempts before it."""
     assert outcome("UNKNOWN_TOPIC_OR_PARTITION", may_have_retried=False) == "fail"
     assert outcome("UNKNOWN_TOPIC_OR_PARTITION", may_have_retried=True) == "info"
+
+
+ABOUT = About("p1", "orders", "1", may_have_retried=False)
+
+
+def _columns(*seqs: int, **seen: list[int]) -> dict[str, np.ndarray[tuple[int], np.dtype[np.int64]]]:
+    columns = {"partition": [1], "due_ns": [5], "record_bytes": [100], "sent_ns": [NOT_SEEN], "done_ns": [NOT_SEEN]}
+    columns |= {"offset": [NOT_SEEN], "transaction": [NOT_SEEN]}
+    every = {name: (seen.get(name) or values * len(seqs)) for name, values in columns.items()}
+    return {name: np.array(values) for name, values in {"seq": list(seqs), **every}.items()}
+
+
+def test_a_ledger_becomes_rows_of_sends(tmp_path: Path) -> None:
+    """With its producer, topic and acks, and with the outcome that each error means; what nobody saw is null."""
+    with Ledger(tmp_path / "sends-p1.arrow", ABOUT) as ledger:
+        ledger.add([None, "never_sent"], **_columns(7, 8, offset=[40, NOT_SEEN], done_ns=[9, NOT_SEEN]))
+        ledger.add(["UNKNOWN_TOPIC_OR_PARTITION"], **_columns(6, transaction=[3]))
+    rows = [row for batch in sends_of(tmp_path / "sends-p1.arrow") for row in batch.to_pylist()]
+
+    assert [(row["seq"], row["outcome"], row["error"], row["offset"], row["done_ns"]) for row in rows] == [
+        (7, "ok", None, 40, 9),
+        (8, "fail", "never_sent", None, None),
+        (6, "fail", "UNKNOWN_TOPIC_OR_PARTITION", None, None),
+    ]
+    assert {(row["producer_id"], row["topic"], row["acks"], row["due_ns"], row["sent_ns"]) for row in rows} == {
+        ("p1", "orders", "1", 5, None)
+    }
+    assert [row["transaction"] for row in rows] == [None, None, 3]
+
+
+def test_a_killed_producer_leaves_what_it_flushed(tmp_path: Path) -> None:
+    """What was added since is lost; a torn batch is none."""
+    ledger = Ledger(tmp_path / "sends-p1.arrow", ABOUT)
+    ledger.add([None], **_columns(1))
+    ledger.flush()
+    flushed = (tmp_path / "sends-p1.arrow").stat().st_size
+    ledger.add([None], **_columns(2))
+    ledger.flush()
+    ledger.add([None], **_columns(3))
+    torn = tmp_path / "torn.arrow"
+    torn.write_bytes((tmp_path / "sends-p1.arrow").read_bytes()[: flushed + 20])
+
+    assert [row["seq"] for batch in sends_of(tmp_path / "sends-p1.arrow") for row in batch.to_pylist()] == [1, 2]
+    assert [row["seq"] for batch in sends_of(torn) for row in batch.to_pylist()] == [1]
+
+
+def test_a_stream_of_sends_is_read_as_it_is(tmp_path: Path) -> None:
+    """Steps that write single records have few rows and no ledger."""
+    row = {"producer_id": "w", "seq": 0, "topic": "orders", "partition": 0, "due_ns": 1, "outcome": "ok", "acks": "1"}
+    with RowWriter(tmp_path / "sends-w.arrow", SENDS) as writer:
+        writer.add({**row, "record_bytes": 100})
+
+    assert [row["producer_id"] for batch in sends_of(tmp_path / "sends-w.arrow") for row in batch.to_pylist()] == ["w"]
+
+
+def test_a_record_takes_few_bytes_on_disk(tmp_path: Path) -> None:
+    """At most 24, at 100,000 records a second in batches of a tenth of a second."""
+    rng, count, rounds = np.random.default_rng(1), 10_000, 20
+    path = tmp_path / "sends-p1.arrow"
+    with Ledger(path, ABOUT) as ledger:
+        for at in range(rounds):
+            seq = np.arange(at * count, (at + 1) * count)
+            due_ns = 10**15 + seq * 10_000
+            sent_ns = due_ns + rng.integers(1_000, 900_000, count)
+            done_ns = sent_ns + np.repeat(rng.integers(2_000_000, 9_000_000, count // 100), 100)
+            rows = {"seq": seq, "partition": seq % 6, "due_ns": due_ns, "sent_ns": sent_ns, "done_ns": done_ns}
+            nothing = np.full(count, NOT_SEEN)
+            more = {"offset": seq // 6, "transaction": nothing, "record_bytes": np.full(count, 100)}
+            ledger.add([None] * count, **rows, **more)
+            ledger.flush()
+
+    assert path.stat().st_size / (count * rounds) <= 24

@@ -6,13 +6,13 @@ import dataclasses
 import json
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from clusters.clients.configs import OFFER, OFFERED, ProducerConfig
 from clusters.clients.engines import Answer, NotTakenError
-from clusters.clients.ledger import ABORTED
+from clusters.clients.ledger import ABORTED, NOT_SEEN, Ints, outcome
 from clusters.clients.pacing import Schedule
 from clusters.clients.producer import Offers, OpenLoop
 from history.folder import write_atomically
@@ -51,10 +51,20 @@ class FakeEngine:
         """Nothing to do."""
 
 
-def open_loop(**settings: Any) -> tuple[OpenLoop, FakeEngine, list[Mapping[str, Any]]]:
+class Rows(list[dict[str, Any]]):
+    """A ledger that keeps its rows."""
+
+    def add(self, errors: Sequence[str | None], **columns: Ints) -> None:
+        for at, error in enumerate(errors):
+            seen = {name: None if values[at] == NOT_SEEN else int(values[at]) for name, values in columns.items()}
+            self.append({**seen, "error": error, "outcome": outcome(error, may_have_retried=True)})
+
+
+def open_loop(**settings: Any) -> tuple[OpenLoop, FakeEngine, Rows]:
     """A loop at one record a second from time 0, its library, and the rows that it writes."""
-    engine, rows = FakeEngine(), list[Mapping[str, Any]]()
-    return OpenLoop(dataclasses.replace(CONFIG, **settings), Schedule(0, 1.0), engine, rows.append), engine, rows
+    engine, rows = FakeEngine(), Rows()
+    loop = OpenLoop(dataclasses.replace(CONFIG, **settings), Schedule(0, 1.0), engine, rows)  # type: ignore[arg-type]  # a ledger that keeps its rows
+    return loop, engine, rows
 
 
 def test_what_is_due_is_sent_round_robin_and_no_more() -> None:
@@ -72,7 +82,7 @@ def test_an_acknowledgement_becomes_a_row() -> None:
     """The row keeps due, sent and done time, and the offset of the acknowledgement."""
     loop, engine, rows = open_loop()
     loop.send_due(SECOND)
-    engine.answers.append(Answer(1, 77, 40, None))
+    engine.answers.append((1, 77, 40, None))
     loop.settle()
 
     (row,) = rows
@@ -86,7 +96,7 @@ def test_an_acknowledgement_without_an_offset_stays_without() -> None:
     """An offset is never invented."""
     loop, engine, rows = open_loop()
     loop.send_due(0)
-    engine.answers.append(Answer(0, 77, None, None))
+    engine.answers.append((0, 77, NOT_SEEN, None))
     loop.settle()
 
     assert (rows[0]["outcome"], rows[0]["offset"]) == ("ok", None)
@@ -96,12 +106,12 @@ def test_overflow_is_never_sent_and_counted() -> None:
     """With room for two in flight the third is fail, not sent later, and room that comes back is used."""
     loop, engine, rows = open_loop(max_in_flight=2)
     loop.send_due(2 * SECOND)
-    engine.answers.append(Answer(0, 77, 0, None))
+    engine.answers.append((0, 77, 0, None))
     loop.settle()
     loop.send_due(3 * SECOND)
 
     assert [seq for _, _, seq in engine.taken] == [0, 1, 3]
-    assert [(row["seq"], row["outcome"], row["error"], row.get("sent_ns")) for row in rows[:1]] == [
+    assert [(row["seq"], row["outcome"], row["error"], row["sent_ns"]) for row in rows[:1]] == [
         (2, "fail", "never_sent", None)
     ]
     assert loop.never_sent == 1
@@ -124,7 +134,7 @@ def test_a_time_out_is_unknown_and_a_refused_record_is_not() -> None:
     """Errors of the library go through the ledger's table."""
     loop, engine, rows = open_loop()
     loop.send_due(SECOND)
-    engine.answers.extend([Answer(0, 7, None, "KafkaTimeoutError"), Answer(1, 8, None, "MESSAGE_TOO_LARGE")])
+    engine.answers.extend([(0, 7, NOT_SEEN, "KafkaTimeoutError"), (1, 8, NOT_SEEN, "MESSAGE_TOO_LARGE")])
     loop.settle()
 
     assert [row["outcome"] for row in rows] == ["info", "fail"]
@@ -134,11 +144,11 @@ def test_in_flight_at_the_end_is_unknown() -> None:
     """A record without an answer has no done time; one that was answered is not written twice."""
     loop, engine, rows = open_loop()
     loop.send_due(SECOND)
-    engine.answers.append(Answer(0, 77, 0, None))
+    engine.answers.append((0, 77, 0, None))
     loop.settle()
     loop.give_up()
 
-    assert [(row["seq"], row["outcome"], row["error"], row.get("done_ns")) for row in rows] == [
+    assert [(row["seq"], row["outcome"], row["error"], row["done_ns"]) for row in rows] == [
         (0, "ok", None, 77),
         (1, "info", "no_answer", None),
     ]
@@ -154,7 +164,7 @@ def test_what_is_due_waits_while_a_transaction_ends() -> None:
 
     engine.ready, engine.transaction = True, 7
     loop.send_due(3 * SECOND)
-    engine.answers.extend(Answer(seq, 77, None, ABORTED) for seq in range(4))
+    engine.answers.extend((seq, 77, NOT_SEEN, ABORTED) for seq in range(4))
     loop.settle()
 
     assert [(row["seq"], row["due_ns"], row["transaction"], row["outcome"]) for row in rows] == [
@@ -183,7 +193,7 @@ def test_another_rate_holds_from_the_moment_it_is_taken() -> None:
     loop.send_due(SECOND)
     assert loop.change_rate(SECOND + SECOND // 2, 4.0)
     loop.send_due(2 * SECOND)
-    engine.answers.extend(Answer(seq, 77, seq, None) for seq in range(5))
+    engine.answers.extend((seq, 77, seq, None) for seq in range(5))
     loop.settle()
 
     assert [row["due_ns"] / SECOND for row in rows] == [0.0, 1.0, 1.5, 1.75, 2.0]
@@ -237,3 +247,19 @@ def test_an_offer_is_taken_at_any_rate(tmp_path: Path) -> None:
     offers.look(loop)
     assert loop.schedule.rate_per_s == 4.0
     assert loop.schedule.first == loop.next_seq
+
+
+def test_a_library_that_is_ready_no_more_is_asked_no_more() -> None:
+    """A transaction may be full after any record; the next one waits for the next transaction."""
+    loop, _, rows = open_loop()
+
+    class Full(FakeEngine):
+        def send(self, partition: int, value: bytes, seq: int) -> int | None:
+            self.ready = len(self.taken) < 1
+            return super().send(partition, value, seq)
+
+    full = loop.engine = Full()
+    loop.send_due(3 * SECOND)
+
+    assert [seq for _, _, seq in full.taken] == [0, 1]
+    assert (loop.next_seq, rows) == (2, [])
