@@ -15,32 +15,47 @@ FLUSH_NS = 1_000_000_000
 
 
 class BatchWriter:
-    """Appends batches to one Arrow IPC stream.
+    """Appends batches to one Arrow IPC stream, those together that were added since the last flush.
 
-    A writer that is killed loses at most the batch that it writes; what was flushed stays readable. A stream that is
-    there already is never written again. Not safe for several threads.
+    A writer that is killed loses what it has not flushed; what was flushed stays readable. A stream that is there
+    already is never written again. Not safe for several threads.
 
     Raises:
         FileExistsError: there is such a stream.
     """
 
     def __init__(self, path: Path, schema: pa.Schema, compression: str | None = None) -> None:
+        self.schema = schema
         self._file = path.open("xb")
         self._stream = pa.ipc.new_stream(self._file, schema, options=pa.ipc.IpcWriteOptions(compression=compression))
-        self.whole = True  # no batch was broken off
+        self._waiting: list[pa.RecordBatch] = []
+        self._whole = True  # no batch was broken off
+        self._flushed_ns = time.monotonic_ns()
         self._file.flush()
 
-    def write(self, batch: pa.RecordBatch) -> None:
-        self.whole = False
-        if batch.num_rows:
-            self._stream.write_batch(batch)
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Rows, to be written with the next flush."""
+        self._waiting.append(batch)
+
+    def flush_if_due(self) -> None:
+        """Once a second is enough: a batch for each row would be ten times the bytes."""
+        if time.monotonic_ns() - self._flushed_ns >= FLUSH_NS:
+            self.flush()
+
+    def flush(self) -> None:
+        self._whole = False
+        if self._waiting:
+            self._stream.write_batch(pa.concat_batches(self._waiting))
+            self._waiting = []
         self._file.flush()
-        self.whole = True
+        self._whole = True
+        self._flushed_ns = time.monotonic_ns()
 
     def close(self) -> None:
-        """After a batch that failed nothing follows: one behind half of another would be read as its rest."""
+        """After a flush that failed nothing follows: a batch behind half of another would be read as its rest."""
         with closing(self._file):
-            if self.whole:
+            if self._whole:
+                self.flush()
                 self._stream.close()
 
     def __enter__(self) -> Self:
@@ -52,43 +67,22 @@ class BatchWriter:
         self.close()
 
 
-class RowWriter:
-    """Appends rows to one Arrow IPC stream and flushes at least once a second; a writer that is killed loses the rows
-    since then. Otherwise as ``BatchWriter``.
-    """
+class RowWriter(BatchWriter):
+    """Appends rows, and flushes at least once a second."""
 
     def __init__(self, path: Path, schema: pa.Schema) -> None:
-        self._schema = schema
-        self._stream = BatchWriter(path, schema)
+        super().__init__(path, schema)
         self._rows: list[Mapping[str, Any]] = []
-        self._flushed_ns = time.monotonic_ns()
 
     def add(self, row: Mapping[str, Any]) -> None:
         self._rows.append(row)
         self.flush_if_due()
 
-    def flush_if_due(self) -> None:
-        if time.monotonic_ns() - self._flushed_ns >= FLUSH_NS:
-            self.flush()
-
     def flush(self) -> None:
-        self._stream.write(pa.RecordBatch.from_pylist(self._rows, schema=self._schema))
-        self._rows = []
-        self._flushed_ns = time.monotonic_ns()
-
-    def close(self) -> None:
-        """The rows that wait are written, unless a flush failed before."""
-        with closing(self._stream):
-            if self._stream.whole:
-                self.flush()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
+        if self._rows:
+            super().add(pa.RecordBatch.from_pylist(self._rows, schema=self.schema))
+            self._rows = []
+        super().flush()
 
 
 def read_stream(path: Path) -> Iterator[pa.RecordBatch]:

@@ -1,1 +1,1 @@
-"""What runs inside the client nodes: needs kafka-python, confluent-kafka, NumPy, pyarrow and nothing else."""
+"""What runs inside the client nodes, with the libraries of ``clusters.runtimes.client_libraries`` and no others."""

@@ -5,13 +5,15 @@ from __future__ import annotations
 import logging
 import sys
 import threading
+from contextlib import closing
 from pathlib import Path
 
 from clusters.clients.configs import ConsumerConfig
+from clusters.clients.polls import About, PollLog
 from clusters.clients.reading import Reader
 from clusters.clients.summary import Summary, log_to_stderr, stop_on_sigterm
 from history.streams import RowWriter
-from history.tables import POLLS, SEEKS
+from history.tables import SEEKS
 
 log = logging.getLogger("consumer")
 
@@ -19,11 +21,14 @@ log = logging.getLogger("consumer")
 def run(config: ConsumerConfig, stop: threading.Event) -> None:
     """Record every record as it is seen, until ``stop`` is set."""
     summary = Summary(config, "consumer")
-    with RowWriter(config.stream("polls"), POLLS) as writer, RowWriter(config.stream("seeks"), SEEKS) as seeks:
-        reader = Reader(config, "live", seeks)
+    with (
+        PollLog(config.stream("polls"), About(config.client_id, "live", config.isolation)) as writer,
+        RowWriter(config.stream("seeks"), SEEKS) as seeks,
+        closing(Reader(config, "live", seeks)) as reader,
+    ):
         while not stop.is_set():
-            for row in reader.poll():
-                writer.add(row)
+            for seen in reader.poll():
+                writer.add(seen)
                 summary.ready()
             writer.flush_if_due()
     summary.end(rows=reader.rows, seeks=reader.seeks, unreadable=reader.unreadable)

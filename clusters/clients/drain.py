@@ -9,24 +9,25 @@ from __future__ import annotations
 import logging
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from kafka import TopicPartition
-
 from clusters.clients.configs import DrainConfig
+from clusters.clients.polls import About, PollLog
 from clusters.clients.reading import Reader
 from clusters.clients.summary import Summary, log_to_stderr
 from clusters.kafka.wire import EARLIEST, LATEST
+from history.partition import TopicPartition
 from history.streams import RowWriter
-from history.tables import POLLS, SEEKS
+from history.tables import SEEKS
 
 log = logging.getLogger("drain")
 
 LAST_WORDS_S = 10.0  # after the deadline, to ask how far it came
 
 
-def drain(reader: Reader, writer: RowWriter, deadline: float) -> dict[str, dict[str, Any]]:
+def drain(reader: Reader, writer: PollLog, deadline: float) -> dict[str, dict[str, Any]]:
     """Read until every partition is complete or can be read no further, or the deadline (monotonic seconds) has passed;
     say how far it came.
     """
@@ -34,8 +35,8 @@ def drain(reader: Reader, writer: RowWriter, deadline: float) -> dict[str, dict[
     reached: dict[str, dict[str, Any]] = {}
     while True:
         before = reader.rows
-        for row in reader.poll():
-            writer.add(row)
+        for seen in reader.poll():
+            writer.add(seen)
         if reader.rows > before and time.monotonic() < deadline:
             continue
         reader.learn()
@@ -60,8 +61,11 @@ def run(config: DrainConfig) -> None:
     """Drain once and account for it in the summary."""
     summary = Summary(config, "drain")
     deadline = time.monotonic() + config.limit_s
-    with RowWriter(config.stream("polls"), POLLS) as writer, RowWriter(config.stream("seeks"), SEEKS) as seeks:
-        reader = Reader(config, "final", seeks)
+    with (
+        PollLog(config.stream("polls"), About(config.client_id, "final", config.isolation)) as writer,
+        RowWriter(config.stream("seeks"), SEEKS) as seeks,
+        closing(Reader(config, "final", seeks)) as reader,
+    ):
         summary.ready()
         partitions = drain(reader, writer, deadline)
     summary.end(rows=reader.rows, seeks=reader.seeks, partitions=partitions, unreadable=reader.unreadable)

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from kafka import KafkaConsumer
 from kafka.cluster import ClusterMetadata
 from kafka.net.compat import KafkaNetClient
 
@@ -21,6 +20,24 @@ from history.partition import TopicPartition
 
 NOBODY = -1  # no leader, as brokers say it
 UNKNOWN = NOBODY, -1
+
+
+class Leaders:
+    """The newest leader of each partition and its epoch, whoever told of it, and where brokers are (host, port)."""
+
+    def __init__(self) -> None:
+        self.addresses: dict[int, tuple[str, int]] = {}
+        self._newest: dict[TopicPartition, tuple[int, int]] = {}
+
+    def newest(self, partition: TopicPartition) -> tuple[int, int]:
+        """Leader and epoch, ``UNKNOWN`` while nobody told."""
+        return self._newest.get(partition, UNKNOWN)
+
+    def told(self, partition: TopicPartition, leader: int, epoch: int) -> None:
+        """Somebody says so; what is older than known changes nothing. A newer epoch may have nobody yet."""
+        known, known_epoch = self.newest(partition)
+        if epoch > known_epoch or (epoch == known_epoch and known == NOBODY):
+            self._newest[TopicPartition(*partition)] = leader, epoch
 
 
 class NewestLeaders(ClusterMetadata):  # type: ignore[misc]  # kafka-python has no types
@@ -65,37 +82,17 @@ class NewestLeaders(ClusterMetadata):  # type: ignore[misc]  # kafka-python has 
             return bool(super().update_partition_leader(partition, leader, leader_epoch))
 
 
-def filter_fetched(consumer: KafkaConsumer, leaders: NewestLeaders) -> None:
-    """Drop what a broker answers to a fetch once a newer leader than it is known, and answers with nothing in them.
-
-    With each empty answer kafka-python would forget the epoch of its position, and with it how to see a truncation. Its
-    fetch sessions have to be off: they want an answer for each partition.
-    """
-    fetcher = consumer._fetcher  # noqa: SLF001  # kafka-python keeps no epoch with an answer
-    handle = fetcher._handle_fetch_response  # noqa: SLF001
-
-    def kept(node_id: int, offsets: Any, sent: float, response: Any) -> None:
-        for topic in response.responses:
-            topic.partitions = [
-                answer
-                for answer in topic.partitions
-                if leaders.newest(TopicPartition(topic.topic, answer.partition_index))[0] == node_id
-                and (answer.error_code or answer.records or answer.diverging_epoch)
-            ]
-        handle(node_id, offsets, sent, response)
-
-    fetcher._handle_fetch_response = kept  # noqa: SLF001
-
-
 class Brokers:
-    """All brokers, each asked over a connection of its own; one that does not answer says nothing."""
+    """All brokers, each asked over a connection of its own; one that does not answer says nothing.
+
+    Not safe for several threads.
+    """
 
     def __init__(self, bootstrap: Sequence[str], client_id: str, timeout_s: float) -> None:
         addresses = [(host, int(port)) for host, _, port in (address.rpartition(":") for address in bootstrap)]
         self._connections = {address: Connection(*address, timeout_s, client_id) for address in addresses}
-        self._addresses: dict[int, tuple[str, int]] = {}
 
-    def teach(self, leaders: NewestLeaders, topics: Sequence[str]) -> None:
+    def teach(self, leaders: Leaders, topics: Sequence[str]) -> None:
         """Tell ``leaders`` what each broker says, all asked at once."""
 
         def view_of(broker: Connection) -> ClusterView | None:
@@ -106,21 +103,21 @@ class Brokers:
 
         with ThreadPoolExecutor(len(self._connections)) as pool:
             for view in filter(None, pool.map(view_of, self._connections.values())):
-                self._addresses |= view.brokers
+                leaders.addresses |= view.brokers
                 for part in view.partitions:
-                    where = TopicPartition(part.topic, part.partition)
-                    leaders.update_partition_leader(where, part.leader, part.leader_epoch)
+                    leaders.told(TopicPartition(part.topic, part.partition), part.leader, part.leader_epoch)
 
-    def offset(self, partition: TopicPartition, leader: tuple[int, int], timestamp: int, isolation: str) -> int | None:
-        """An offset (``wire.EARLIEST``, ``wire.LATEST``) as the leader of this epoch tells it a consumer; None where it
-        does not answer, or no longer or not yet leads in that epoch.
+    def offset(self, partition: TopicPartition, leaders: Leaders, timestamp: int, isolation: str) -> int | None:
+        """An offset (``wire.EARLIEST``, ``wire.LATEST``) as the newest leader tells it a consumer; None where it does
+        not answer, or no longer or not yet leads in that epoch.
         """
-        broker = self._connections.get(self._addresses.get(leader[0], ("", 0)))
+        leader, epoch = leaders.newest(partition)
+        broker = self._connections.get(leaders.addresses.get(leader, ("", 0)))
         if broker is None:
             return None
         level = int(isolation == "read_committed")
         try:
-            listed = list_offsets(broker, [partition], timestamp, CONSUMER, level, leader_epoch=leader[1])
+            listed = list_offsets(broker, [partition], timestamp, CONSUMER, level, leader_epoch=epoch)
         except OSError:
             return None
         return listed[partition].offset

@@ -12,12 +12,10 @@ an earlier attempt may have been written and its answer lost.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
-from contextlib import closing
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Literal, Self
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
@@ -83,38 +81,30 @@ class About:
     may_have_retried: bool
 
 
-class Ledger:
-    """Writes a ledger: rows are added in any order, and written with the next flush."""
+class Ledger(BatchWriter):
+    """Writes a ledger; rows come in any order, and become Arrow's when they are flushed."""
 
     def __init__(self, path: Path, about: About) -> None:
-        self._schema = LEDGER.with_metadata({_ABOUT: json.dumps(asdict(about))})
-        self._stream = BatchWriter(path, self._schema, compression="zstd")
-        self._rows: list[pa.RecordBatch] = []
+        super().__init__(path, LEDGER.with_metadata({_ABOUT: json.dumps(asdict(about))}), compression="zstd")
+        self._errors: list[str | None] = []
+        self._columns: list[Mapping[str, Ints]] = []
 
-    def add(self, errors: Sequence[str | None], **columns: Ints) -> None:
+    def record(self, errors: Sequence[str | None], columns: Mapping[str, Ints]) -> None:
         """Rows of ``LEDGER``; ``errors`` has a name for each record that was not acknowledged."""
-        arrays = {name: pa.array(values, mask=values == NOT_SEEN) for name, values in columns.items()}
-        arrays["error"] = pa.array(errors, pa.string())
-        rows = [arrays[field.name].cast(field.type) for field in LEDGER]
-        self._rows.append(pa.RecordBatch.from_arrays(rows, schema=self._schema))
+        self._errors += errors
+        self._columns.append(columns)
 
     def flush(self) -> None:
-        if self._rows:
-            self._stream.write(pa.concat_batches(self._rows))
-            self._rows = []
+        if self._errors:
+            self.add(pa.RecordBatch.from_arrays([self._joined(field) for field in LEDGER], schema=self.schema))
+            self._errors, self._columns = [], []
+        super().flush()
 
-    def close(self) -> None:
-        with closing(self._stream):
-            if self._stream.whole:
-                self.flush()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
+    def _joined(self, field: pa.Field) -> pa.Array:
+        if field.name == "error":
+            return pa.array(self._errors, field.type)
+        values = np.concatenate([columns[field.name] for columns in self._columns])
+        return pa.array(values, mask=values == NOT_SEEN).cast(field.type)
 
 
 def sends_of(stream: Path) -> Iterator[pa.RecordBatch]:

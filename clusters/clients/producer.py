@@ -143,15 +143,9 @@ class OpenLoop:
             return
         for error, count in Counter(errors).items():
             self.outcomes[outcome(error, may_have_retried=self.config.retries > 0)] += count
-        self.ledger.add(
-            errors,
-            seq=seqs,
-            partition=seqs % self.config.partitions,
-            done_ns=done_ns,
-            offset=offset,
-            record_bytes=np.full(seqs.size, self.config.record_bytes),
-            **sent._asdict(),
-        )
+        columns = {"seq": seqs, "partition": seqs % self.config.partitions, "done_ns": done_ns, "offset": offset}
+        columns["record_bytes"] = np.full(seqs.size, self.config.record_bytes)
+        self.ledger.record(errors, columns | sent._asdict())
 
 
 class Offers:

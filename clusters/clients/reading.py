@@ -1,35 +1,68 @@
-"""What the live consumer and the final drain share: one reader of whole partitions, one kind of row.
+"""What the live consumer and the final drain share: one reader of whole partitions, batch by batch.
 
-It reads from the newest leader alone (``clusters.clients.leaders``), and seeks only where that leader, asked in its
-epoch, has no such position; each seek is a row of ``seeks`` before it is made.
+It reads from the newest leader alone, in its epoch (KIP-320), and seeks only where that leader has no such position;
+each seek is a row of ``seeks`` before it is made. Batches are decoded as columns, as those of segments are.
 """
 
 from __future__ import annotations
 
 import logging
+import selectors
+import threading
 import time
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
-from kafka import KafkaConsumer, TopicPartition
-from kafka.errors import LogTruncationError, OffsetOutOfRangeError
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from clusters.clients.configs import ConsumerConfig
-from clusters.clients.leaders import Brokers, NewestLeaders, filter_fetched
-from clusters.kafka.wire import EARLIEST, LATEST, UNDECODABLE
-from history.payload import decode
+from clusters.clients.leaders import Brokers, Leaders
+from clusters.clients.polls import SEEN
+from clusters.kafka.wire import EARLIEST, LATEST, OFFSET_OUT_OF_RANGE, Connection, Wanted, consumer_fetch, fetched
+from history.partition import TopicPartition
 from history.streams import RowWriter
+from kafka_files.aborted import without_aborted
+from kafka_files.batches import Headers, Problem, last_offsets, problem_text, whole_batches
+from kafka_files.records import decode
 
 log = logging.getLogger("consumer")
 
 POLL_MS = 100
 ASK_S = 2.0
+CONNECT_S = 0.5  # others wait meanwhile
+ANSWER_S = 5.0
+LEARN_S = 1.0
+AGAIN_S = 0.05
+
+
+@dataclass
+class Place:
+    """Where the reading of a partition stands; ``epoch`` is that of the batch before ``offset``."""
+
+    offset: int
+    epoch: int = -1
+    readable: bool = True
+
+
+class _Asked(NamedTuple):
+    wanted: Mapping[TopicPartition, Wanted]
+    deadline_s: float
+
+
+class _Given(NamedTuple):
+    data: bytes
+    headers: Headers
+    aborted: Any
 
 
 class Reader:
-    """Reads all partitions from their beginning in assign mode and turns records into rows of ``polls``.
+    """Reads all partitions from their beginning, in no group.
 
-    ``unreadable`` are the partitions that are read no further, with what was found there.
+    ``rows`` counts the records so far. ``unreadable`` are the partitions that are read no further, with what was found
+    there.
     """
 
     def __init__(self, config: ConsumerConfig, which_pass: str, seeks: RowWriter) -> None:
@@ -39,121 +72,203 @@ class Reader:
         self.seeks = 0
         self._seeks = seeks
         self._config, self._pass = config, which_pass
-        self.leaders = NewestLeaders(bootstrap_servers=config.bootstrap, metadata_max_age_ms=1000)
+        self._level = int(config.isolation == "read_committed")
+        self.leaders = Leaders()
         self._brokers = Brokers(config.bootstrap, config.client_id, ASK_S)
-        self.consumer = KafkaConsumer(
-            kafka_client=self.leaders.client,
-            bootstrap_servers=config.bootstrap,
-            client_id=config.client_id,
-            group_id=None,
-            enable_auto_commit=False,
-            auto_offset_reset="none",  # a position that is gone is told and handled here, never skipped in silence
-            isolation_level=config.isolation,
-            check_crcs=False,  # a damaged record becomes a row, by the checksum of its payload, not an exception
-            fetch_max_wait_ms=POLL_MS,
-            enable_incremental_fetch_sessions=False,  # see filter_fetched
-            max_poll_records=2000,
-            request_timeout_ms=5000,
-            retry_backoff_ms=50,
-            reconnect_backoff_ms=50,
-            reconnect_backoff_max_ms=500,
-            allow_auto_create_topics=False,
-            metrics_enabled=False,
-        )
-        self.consumer.assign(self.partitions)
-        filter_fetched(self.consumer, self.leaders)
+        self._connections: dict[int, Connection] = {}
+        self._asked: dict[int, _Asked] = {}
+        self._selector = selectors.DefaultSelector()
+        self._not_before_s: dict[int, float] = {}
+        self._unsure, self._closed = threading.Event(), threading.Event()
         self.learn()
-        for partition in self.partitions:
-            self.consumer.seek(partition, self.offset(partition, EARLIEST) or 0)
+        threading.Thread(target=self._go_on_learning, name="leaders", daemon=True).start()
+        self._places = {where: Place(self.offset(where, EARLIEST) or 0) for where in self.partitions}
 
     def learn(self) -> None:
         """Ask all brokers who leads, so that none is believed that a newer leader has replaced."""
         self._brokers.teach(self.leaders, list(self._config.topics))
 
+    def _go_on_learning(self) -> None:
+        """A thread: a broker that does not answer must not hold up what others give."""
+        brokers = Brokers(self._config.bootstrap, self._config.client_id, ASK_S)
+        while not self._closed.wait(AGAIN_S):
+            self._unsure.wait(LEARN_S)
+            self._unsure.clear()
+            brokers.teach(self.leaders, list(self._config.topics))
+
+    def close(self) -> None:
+        """Let go of all connections."""
+        self._closed.set()
+        self._selector.close()
+        for connection in self._connections.values():
+            connection.close()
+
     def offset(self, partition: TopicPartition, timestamp: int) -> int | None:
         """``EARLIEST`` or ``LATEST`` (the high watermark, or the last stable offset) by the newest leader; None when it
         does not say.
         """
-        return self._brokers.offset(partition, self.leaders.newest(partition), timestamp, self._config.isolation)
+        return self._brokers.offset(partition, self.leaders, timestamp, self._config.isolation)
 
     def position(self, partition: TopicPartition) -> int:
         """The offset from which it reads on."""
-        return int(self.consumer._subscription.position(partition).offset)  # noqa: SLF001  # the public one asks brokers
+        return self._places[partition].offset
 
-    def poll(self) -> Iterator[dict[str, Any]]:
-        """The rows of the records that are there now; waits up to ``POLL_MS`` for the first."""
+    # --- fetches -----------------------------------------------------------------------------
+
+    def poll(self) -> Iterator[pa.RecordBatch]:
+        """What there is now (rows of ``polls.SEEN``); waits up to ``POLL_MS`` for the first."""
+        self._ask()
+        for key, _ in self._selector.select(POLL_MS / 1000 if self._asked else AGAIN_S):
+            yield from self._answered(key.data)
+        now_s = time.monotonic()
+        for broker in [broker for broker, asked in self._asked.items() if now_s > asked.deadline_s]:
+            self._dropped(broker)
+
+    def _ask(self) -> None:
+        """One fetch to each leader that owes none."""
+        now_s, led = time.monotonic(), self._led()
+        if not led:
+            self._unsure.set()
+        for broker, partitions in led.items():
+            if broker not in self._asked and now_s >= self._not_before_s.get(broker, 0.0):
+                self._fetch(broker, partitions)
+
+    def _led(self) -> dict[int, list[TopicPartition]]:
+        """The brokers that lead something that is read, as far as their addresses are known."""
+        found: dict[int, list[TopicPartition]] = {}
+        for where, place in self._places.items():
+            leader, _ = self.leaders.newest(where)
+            if place.readable and leader in self.leaders.addresses:
+                found.setdefault(leader, []).append(where)
+        return found
+
+    def _fetch(self, broker: int, partitions: list[TopicPartition]) -> None:
+        host, port = self.leaders.addresses[broker]
+        connection = self._connections.get(broker)
+        if connection is None or (connection.host, connection.port) != (host, port):
+            connection = self._connections[broker] = Connection(host, port, CONNECT_S, self._config.client_id)
+        wanted = {
+            where: Wanted(self._places[where].offset, self.leaders.newest(where)[1], self._places[where].epoch)
+            for where in partitions
+        }
         try:
-            polled = self.consumer.poll(timeout_ms=POLL_MS)
-        except LogTruncationError as error:
-            for partition, safe in error.divergent_offsets.items():
-                self._go_on(partition, safe.offset if safe else 0, "the log was truncated below the position")
+            connection.post(consumer_fetch(wanted, self._level, POLL_MS))
+        except OSError:
+            self._hold_back(broker)
             return
-        except OffsetOutOfRangeError as error:
-            for partition in error.args[0]:
-                self._go_on(partition, None, "the position is out of range")
+        self._asked[broker] = _Asked(wanted, time.monotonic() + ANSWER_S)
+        self._selector.register(connection, selectors.EVENT_READ, broker)
+
+    def _hold_back(self, broker: int) -> None:
+        """It did not answer, or refused: others are asked who leads, and it is asked again a little later."""
+        self._unsure.set()
+        self._not_before_s[broker] = time.monotonic() + AGAIN_S
+
+    def _dropped(self, broker: int) -> None:
+        self._selector.unregister(self._connections[broker])
+        self._connections[broker].close()
+        del self._asked[broker]
+        self._hold_back(broker)
+
+    # --- answers -----------------------------------------------------------------------------
+
+    def _answered(self, broker: int) -> Iterator[pa.RecordBatch]:
+        connection = self._connections[broker]
+        number = connection.fileno()
+        try:
+            answer = connection.arrived()
+            told = None if answer is None else fetched(answer)
+        except OSError:
+            self._selector.unregister(number)
+            connection.close()
+            del self._asked[broker]
+            self._hold_back(broker)
             return
-        except UNDECODABLE as error:
-            self._leave(error)
+        if told is None:
             return
         received_ns = time.monotonic_ns()
-        for records in polled.values():
-            for record in records:
-                row = row_of(record, position=self.rows, received_ns=received_ns)
-                self.rows += 1
-                yield self._of_reader | {"isolation": self._config.isolation} | row
+        self._selector.unregister(connection)
+        wanted = self._asked.pop(broker).wanted
+        given = [(where, self._given(broker, where, wanted[where], part)) for where, part in told.items()]
+        self._ask()  # what follows is on its way while this is decoded
+        for where, data in given:
+            if data is not None:
+                yield from self._decoded(where, wanted[where].offset, data, received_ns)
 
-    @property
-    def _of_reader(self) -> dict[str, Any]:
-        return {"consumer_id": self._config.client_id, "pass": self._pass}
+    def _given(self, broker: int, where: TopicPartition, wanted: Wanted, told: Any) -> _Given | None:
+        """The batches that a broker gave, once the position is behind them."""
+        place = self._places[where]
+        if self.leaders.newest(where)[0] != broker or place.offset != wanted.offset or not place.readable:
+            return None  # a newer leader is known by now, or the position has moved
+        if told.error_code == OFFSET_OUT_OF_RANGE:
+            self._go_on(where, None, "the position is out of range")
+        elif told.error_code:
+            self._hold_back(broker)
+        elif told.diverging_epoch is not None and told.diverging_epoch.epoch >= 0:
+            self._go_on(where, told.diverging_epoch.end_offset, "the log was truncated below the position")
+        elif told.records:
+            data = bytes(told.records)
+            found = whole_batches(data)
+            if not found.size:
+                self._leave(where, place.offset, Problem.TORN_TAIL.text)
+                return None
+            place.offset, place.epoch = int(last_offsets(found)[-1]) + 1, int(found["leader_epoch"][-1])
+            return _Given(data, found, told.aborted_transactions or ())
+        return None
 
-    def _leave(self, error: Exception) -> None:
-        """Read on without the partition whose batch cannot be decoded, or that one would end it for all of them.
+    def _decoded(self, where: TopicPartition, first: int, given: _Given, received_ns: int) -> Iterator[pa.RecordBatch]:
+        kept = given.headers
+        if self._level:
+            kept = without_aborted(kept, given.data, [(each.producer_id, each.first_offset) for each in given.aborted])
+        for headers, records in decode(given.data, kept):
+            readable = pc.greater_equal(records["offset"], first)
+            wrong = np.flatnonzero(headers["problem"])
+            if wrong.size:
+                readable = pc.and_(readable, pc.less(records["batch"], int(wrong[0])))
+            seen = records.filter(readable)
+            if seen.num_rows:
+                yield self._seen(where, seen, received_ns)
+            if wrong.size:
+                header = headers[wrong[0]]
+                self._leave(where, int(header["base_offset"]), problem_text(header) or "")
+                return
 
-        Only the fetcher knows which one it is. Polled again, it would ask the batch's ended iterator for ever.
-        """
-        batches = self.consumer._fetcher._next_partition_records  # noqa: SLF001  # nothing public names it
-        if not batches:
-            raise error
-        partition, offset = batches.topic_partition, batches.next_fetch_offset
-        self.consumer.pause(partition)
-        why = f"from offset {offset} on: {type(error).__name__}: {error}"
-        log.warning("%s-%d is read no further, %s", partition.topic, partition.partition, why)
-        self.unreadable[f"{partition.topic}-{partition.partition}"] = why
+    def _seen(self, where: TopicPartition, records: pa.RecordBatch, received_ns: int) -> pa.RecordBatch:
+        count = records.num_rows
+        columns = {name: pa.repeat(value, count) for name, value in where._asdict().items()}
+        columns |= {name: records[name] for name in ("offset", "leader_epoch", "seq", "checksum_ok")}
+        columns["producer_id"] = records["producer"]
+        columns["position"] = pa.array(np.arange(self.rows, self.rows + count))
+        columns["received_ns"] = pa.repeat(received_ns, count)
+        self.rows += count
+        return pa.RecordBatch.from_arrays([columns[field.name].cast(field.type) for field in SEEN], schema=SEEN)
 
-    def _go_on(self, partition: TopicPartition, safe: int | None, why: str) -> None:
+    def _leave(self, where: TopicPartition, offset: int, problem: str) -> None:
+        """Read on without the partition whose batch cannot be decoded."""
+        place = self._places[where]
+        place.offset, place.readable = offset, False
+        why = f"from offset {offset} on: {problem}"
+        log.warning("%s is read no further, %s", where, why)
+        self.unreadable[str(where)] = why
+
+    def _go_on(self, where: TopicPartition, safe: int | None, why: str) -> None:
         """Seek to the nearest offset that exists, from ``safe`` where the log is not what was read above it.
 
         What an older leader than the newest of all said moves nobody: the next poll asks the newest.
         """
-        _, epoch = self.leaders.newest(partition)
+        _, epoch = self.leaders.newest(where)
         self.learn()
-        start, end = self.offset(partition, EARLIEST), self.offset(partition, LATEST)
-        at = self.position(partition)
-        if self.leaders.newest(partition)[1] > epoch or start is None or end is None:
+        start, end = self.offset(where, EARLIEST), self.offset(where, LATEST)
+        at = self.position(where)
+        if self.leaders.newest(where)[1] > epoch or start is None or end is None:
             return
         if safe is None and start <= at <= end:
             return
         to = min(max(at if safe is None else safe, start), end)
-        log.warning("%s-%d: %s; from %d to %d in epoch %d", *partition, why, at, to, epoch)
-        where = {"topic": partition.topic, "partition": partition.partition, "position": self.rows}
+        log.warning("%s: %s; from %d to %d in epoch %d", where, why, at, to, epoch)
+        of_reader = {"consumer_id": self._config.client_id, "pass": self._pass, "position": self.rows}
         seek = {"from_offset": at, "to_offset": to, "leader_epoch": epoch, "sought_ns": time.monotonic_ns()}
-        self._seeks.add(self._of_reader | where | seek | {"why": why})
+        self._seeks.add(of_reader | where._asdict() | seek | {"why": why})
         self._seeks.flush()
         self.seeks += 1
-        self.consumer.seek(partition, to)
-
-
-def row_of(record: Any, *, position: int, received_ns: int) -> dict[str, Any]:
-    """What one record says, whether or not its value is one of ours."""
-    payload = decode(record.value)
-    return {
-        "position": position,
-        "topic": record.topic,
-        "partition": record.partition,
-        "offset": record.offset,
-        "leader_epoch": record.leader_epoch if record.leader_epoch >= 0 else None,
-        "producer_id": payload.producer_id,
-        "seq": payload.seq,
-        "checksum_ok": payload.checksum_ok,
-        "received_ns": received_ns,
-    }
+        self._places[where] = Place(to)

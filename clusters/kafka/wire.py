@@ -36,6 +36,8 @@ DEBUGGING_CONSUMER = -2  # ListOffsets: any replica answers, up to its log end o
 LATEST, EARLIEST = -1, -2  # timestamps of ListOffsets
 BEYOND_ANY_LOG = 2**62
 CONSUMED_BYTES = 1 << 20
+FETCHED_PARTITION_BYTES, FETCHED_BYTES = 1 << 22, 1 << 25
+_RECEIVED_BYTES = 1 << 18
 # What kafka-python raises at a batch that is damaged; a gzip stream that is none is an OSError.
 UNDECODABLE = (
     *(kafka.errors.CorruptRecordError, kafka.errors.UnsupportedCodecError),
@@ -135,9 +137,51 @@ class Connection:
             raise
         return answers
 
+    def post(self, request: Any) -> None:
+        """Send one request and return at once; ``arrived`` has its answer. Meanwhile nothing else may be sent.
+
+        Raises:
+            OSError: as ``exchange``.
+        """
+        try:
+            sock = self._open()
+            self._protocol.send_request(request)
+            sock.settimeout(self.timeout_s)
+            sock.sendall(self._protocol.send_bytes())
+        except BaseException:
+            self.close()
+            raise
+
+    def arrived(self) -> Any | None:
+        """The answer to what was posted; None while it is not whole. It never waits.
+
+        Raises:
+            OSError: as ``exchange``.
+        """
+        try:
+            sock = self._open()
+            sock.settimeout(0)
+            while data := sock.recv(_RECEIVED_BYTES):
+                if answers := self._protocol.receive_bytes(data):
+                    return answers[0][1]
+        except BlockingIOError:
+            return None
+        except kafka.errors.KafkaError as error:
+            self.close()
+            raise ConnectionAbortedError(f"{self.host}:{self.port} sent no Kafka answer: {error}") from error
+        except BaseException:
+            self.close()
+            raise
+        self.close()
+        raise ConnectionResetError(f"{self.host}:{self.port} closed the connection")
+
+    def fileno(self) -> int:
+        """For ``selectors``, while something that was posted is awaited."""
+        return self._open().fileno()
+
     def _receive(self, sock: socket.socket, deadline: float) -> bytes:
         sock.settimeout(max(deadline - time.monotonic(), 0.001))
-        data = sock.recv(1 << 18)
+        data = sock.recv(_RECEIVED_BYTES)
         if not data:
             raise ConnectionResetError(f"{self.host}:{self.port} closed the connection")
         return data
@@ -231,8 +275,8 @@ class BrokerProbe:
         sent_ns = time.monotonic_ns()
         replies = self.connection.exchange([_divergence_request(asked) for asked in (at, after) if asked])
         interval = sent_ns, time.monotonic_ns()
-        at_answers = _fetched(replies.pop(0)) if at else {}
-        after_answers = _fetched(replies.pop(0)) if after else {}
+        at_answers = fetched(replies.pop(0)) if at else {}
+        after_answers = fetched(replies.pop(0)) if after else {}
         samples = {}
         for replica, it in known.items():
             answer = it.settle(at_answers.get(replica), after_answers.get(replica))
@@ -250,7 +294,7 @@ class BrokerProbe:
         for replica, end in ends.items():
             self._learn(replica, end)
         asked = {replica: end for replica, end in ends.items() if end.error is None}
-        answers = _fetched(self.connection.send(_plain_fetch(asked))) if asked else {}
+        answers = fetched(self.connection.send(_plain_fetch(asked))) if asked else {}
         interval = sent_ns, time.monotonic_ns()
         return {
             replica: _sample(replica, interval, answers[replica], epoch=end.leader_epoch, end=end.offset, single=False)
@@ -343,6 +387,36 @@ def _plain_fetch(ends: Mapping[TopicPartition, ListedOffset]) -> Any:
     )
 
 
+class Wanted(NamedTuple):
+    """From where a consumer reads on: ``leader_epoch`` is that in which it takes answers, ``last_epoch`` that of the
+    batch before ``offset`` (-1: it has read none).
+    """
+
+    offset: int
+    leader_epoch: int
+    last_epoch: int
+
+
+def consumer_fetch(wanted: Mapping[TopicPartition, Wanted], isolation_level: int, max_wait_ms: int) -> Any:
+    """A consumer's fetch of several partitions from their leader, which tells a log that was truncated below the
+    position (Fetch v12, KIP-320 and KIP-595). With nothing to tell the broker waits for that long.
+    """
+    asked = {
+        where: FetchRequest.FetchTopic.FetchPartition(
+            partition=where.partition,
+            current_leader_epoch=of.leader_epoch,
+            fetch_offset=of.offset,
+            last_fetched_epoch=of.last_epoch,
+            log_start_offset=-1,
+            partition_max_bytes=FETCHED_PARTITION_BYTES,
+        )
+        for where, of in wanted.items()
+    }
+    request = _fetch_request(12, asked, FETCHED_BYTES)
+    request.isolation_level, request.max_wait_ms, request.min_bytes = isolation_level, max_wait_ms, 1
+    return request
+
+
 def _fetch_request(version: int, partitions: Mapping[TopicPartition, Any], max_bytes: int = 1) -> Any:
     """A fetch outside of any fetch session that never waits."""
     topics = [
@@ -392,7 +466,7 @@ def consume(
         log_start_offset=-1,
         partition_max_bytes=CONSUMED_BYTES,
     )
-    answer = _fetched(connection.send(_fetch_request(11, {replica: asked}, CONSUMED_BYTES)))[replica]
+    answer = fetched(connection.send(_fetch_request(11, {replica: asked}, CONSUMED_BYTES)))[replica]
     try:
         return list(_records(answer.records or b"", offset)), error_name(answer.error_code)
     except UNDECODABLE as error:
@@ -408,7 +482,12 @@ def _records(data: bytes, offset: int) -> Iterator[Consumed]:
                     yield Consumed(record.offset, batch.leader_epoch, record.value, sound)
 
 
-def _fetched(reply: Any) -> dict[TopicPartition, Any]:
+def fetched(reply: Any) -> dict[TopicPartition, Any]:
+    """The answer to a fetch by partition.
+
+    Raises:
+        ConnectionAbortedError: the broker refused all of it.
+    """
     if reply.error_code:
         raise ConnectionAbortedError(f"the broker refused a fetch as a whole: {error_name(reply.error_code)}")
     return {
@@ -441,7 +520,7 @@ def read_batches(connection: Connection, replica: TopicPartition, offset: int, m
         log_start_offset=-1,
         partition_max_bytes=max_bytes,
     )
-    answer = _fetched(connection.send(_fetch_request(11, {replica: asked})))[replica]
+    answer = fetched(connection.send(_fetch_request(11, {replica: asked})))[replica]
     if answer.error_code:
         raise ConnectionAbortedError(f"no batch of {replica} at {offset}: {error_name(answer.error_code)}")
     return bytes(answer.records or b"")

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from clusters.clients.ledger import sends_of
+from clusters.clients.polls import polls_of
 from clusters.live.world import World
 from clusters.runtimes.nodes import Node
 from clusters.runtimes.runtime import available
@@ -68,7 +69,7 @@ def write_tables(world: World) -> None:
     streams = world.folder.work / "streams"
     for name in STREAMED:
         files = sorted(streams.glob(f"{name}-*.arrow"))
-        read = sends_of if name == "sends" else read_stream
+        read = {"sends": sends_of, "polls": polls_of}.get(name, read_stream)
         rows = streams_to_parquet(files, world.folder.table(name), RECORDED[name], read)
         world.events.add("step", step="table", target=name, rows=rows)
     starts = _broker_starts(world)

@@ -18,7 +18,8 @@ from history.errors import HarnessError
 
 log = logging.getLogger("plimsoll.client_libraries")
 
-LIBRARIES = ("confluent-kafka", "kafka-python", "numpy", "pyarrow")
+LIBRARIES = ("confluent-kafka", "cramjam", "google-crc32c", "kafka-python", "numpy", "pyarrow")
+CLIENT_PACKAGES = ("clusters", "history", "kafka_files")  # of our own
 IMAGE_PYTHON = "3.11"  # Debian bookworm's, which the node image has
 
 

@@ -123,7 +123,7 @@ def test_nothing_follows_a_flush_that_failed(tmp_path: Path, monkeypatch: pytest
         with RowWriter(tmp_path / "a.arrow", SCHEMA) as writer:
             writer.add({"seq": 1, "error": None})
             writer.flush()
-            writer._stream._stream = SimpleNamespace(write_batch=full)
+            writer._stream = SimpleNamespace(write_batch=full)
             writer.add({"seq": 2, "error": None})
             writer.flush()
 

@@ -13,7 +13,7 @@ from docker.errors import APIError, NotFound
 from clusters.paths import ROOT
 from clusters.runtimes import cgroups, counters
 from clusters.runtimes.addresses import candidate_prefixes
-from clusters.runtimes.client_libraries import client_libraries
+from clusters.runtimes.client_libraries import CLIENT_PACKAGES, client_libraries
 from clusters.runtimes.docker.daemon import Daemon, trying
 from clusters.runtimes.docker.disks import DockerDisks
 from clusters.runtimes.docker.image import node_image
@@ -82,7 +82,7 @@ class DockerRuntime:
             program = "python3"
             libraries = client_libraries()
             environment["PYTHONPATH"] = f"{ROOT}:{libraries}"
-            for path in (libraries, ROOT / "history", ROOT / "clusters"):
+            for path in (libraries, *(ROOT / package for package in CLIENT_PACKAGES)):
                 mounts[str(path)] = {"bind": str(path), "mode": "ro"}
         for path in (node.folder, *node.writable):
             mounts[str(path)] = {"bind": str(path), "mode": "rw"}

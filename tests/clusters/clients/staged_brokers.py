@@ -66,6 +66,7 @@ class Broker:
     address: tuple[str, int] = ("", 0)
     answered: Counter[str] = field(default_factory=Counter)
     fetched_from: int = -1  # the largest offset for which it was asked
+    asked_last: int = -1
     peers: list[Broker] = field(default_factory=list)
 
     def answer(self, request: Any, response: Any) -> Any:
@@ -127,14 +128,15 @@ class Broker:
         if not request.topics:
             return response(throttle_time_ms=0, error_code=0, session_id=0, responses=[])
         asked = request.topics[0].partitions[0]
-        self.fetched_from = max(self.fetched_from, asked.fetch_offset)
+        self.fetched_from, self.asked_last = max(self.fetched_from, asked.fetch_offset), asked.fetch_offset
         error = self._refusal(asked.current_leader_epoch)
         diverging = None
-        if not error and not self.start <= asked.fetch_offset <= len(self.log):
-            error = 1
         last = -1 if asked.last_fetched_epoch is None else asked.last_fetched_epoch
-        if not error and last >= 0 and self._end_of(last)[1] < asked.fetch_offset:
-            diverging = self._end_of(last)
+        inside = self.start <= asked.fetch_offset
+        if not error and inside and last >= 0 and self._end_of(last)[1] < asked.fetch_offset:
+            diverging = self._end_of(last)  # as Kafka does, before it looks at where the log ends
+        elif not error and not (inside and asked.fetch_offset <= len(self.log)):
+            error = 1
         at = asked.fetch_offset
         some = [] if error or diverging else [batch(at + n, of) for n, of in enumerate(self.log[at : at + 5])]
         if not some:

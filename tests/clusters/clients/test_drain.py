@@ -7,12 +7,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from kafka import TopicPartition
 
 from clusters.clients.drain import LAST_WORDS_S, drain
-from clusters.clients.reading import row_of
 from clusters.kafka.wire import EARLIEST
-from history.payload import encode
+from history.partition import TopicPartition
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 LATER = time.monotonic() + 3600
@@ -98,19 +96,3 @@ def test_leaders_that_do_not_answer_are_not_all_waited_for(late_s: float, asked:
     reached, _ = drained(FakeReader(0, {}), time.monotonic() - late_s)
 
     assert list(reached) == asked
-
-
-@pytest.mark.parametrize(
-    ("value", "epoch", "seen"),
-    [
-        (encode("p1", 5, 100)[:-1] + b"!", 3, ("p1", 5, False, 3)),
-        (None, -1, (None, None, False, None)),
-    ],
-)
-def test_a_damaged_or_foreign_record_is_a_row_too(value: bytes | None, epoch: int, seen: tuple[object, ...]) -> None:
-    """Its names are told as far as they can be read, its checksum is not ok, epoch -1 means none."""
-    record = type("R", (), {"topic": "t", "partition": 0, "offset": 9, "leader_epoch": epoch, "value": value})
-    row = row_of(record, position=4, received_ns=7)
-
-    assert (row["producer_id"], row["seq"], row["checksum_ok"], row["leader_epoch"]) == seen
-    assert (row["position"], row["offset"], row["received_ns"]) == (4, 9, 7)

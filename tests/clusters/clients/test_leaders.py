@@ -7,7 +7,7 @@ import uuid
 import pytest
 from kafka.protocol.metadata import MetadataResponse
 
-from clusters.clients.leaders import NOBODY, UNKNOWN, NewestLeaders
+from clusters.clients.leaders import NOBODY, UNKNOWN, Leaders, NewestLeaders
 from history.partition import TopicPartition
 
 T0 = TopicPartition("t", 0)
@@ -82,3 +82,24 @@ def test_who_was_told_before_any_metadata_counts() -> None:
     leaders.update_metadata(told(1, 0))
 
     assert seen(leaders) == (2, 1)
+
+
+@pytest.mark.parametrize(
+    ("said", "then"),
+    [
+        ((1, 0), (2, 1)),  # older
+        ((1, 1), (2, 1)),  # nobody else leads in that epoch
+        ((NOBODY, 1), (2, 1)),  # a broker that has not heard of it yet
+        ((NOBODY, 2), (NOBODY, 2)),
+        ((3, 2), (3, 2)),
+    ],
+)
+def test_the_newest_leader_is_kept(said: tuple[int, int], then: tuple[int, int]) -> None:
+    """Whoever tells of it, and in whatever order."""
+    leaders = Leaders()
+    assert leaders.newest(T0) == UNKNOWN
+
+    leaders.told(T0, NOBODY, 1)
+    leaders.told(T0, 2, 1)
+    leaders.told(T0, *said)
+    assert leaders.newest(T0) == then

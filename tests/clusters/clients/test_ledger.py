@@ -71,8 +71,8 @@ def _columns(*seqs: int, **seen: list[int]) -> dict[str, np.ndarray[tuple[int], 
 def test_a_ledger_becomes_rows_of_sends(tmp_path: Path) -> None:
     """With its producer, topic and acks, and with the outcome that each error means; what nobody saw is null."""
     with Ledger(tmp_path / "sends-p1.arrow", ABOUT) as ledger:
-        ledger.add([None, "never_sent"], **_columns(7, 8, offset=[40, NOT_SEEN], done_ns=[9, NOT_SEEN]))
-        ledger.add(["UNKNOWN_TOPIC_OR_PARTITION"], **_columns(6, transaction=[3]))
+        ledger.record([None, "never_sent"], _columns(7, 8, offset=[40, NOT_SEEN], done_ns=[9, NOT_SEEN]))
+        ledger.record(["UNKNOWN_TOPIC_OR_PARTITION"], _columns(6, transaction=[3]))
     rows = [row for batch in sends_of(tmp_path / "sends-p1.arrow") for row in batch.to_pylist()]
 
     assert [(row["seq"], row["outcome"], row["error"], row["offset"], row["done_ns"]) for row in rows] == [
@@ -89,12 +89,12 @@ def test_a_ledger_becomes_rows_of_sends(tmp_path: Path) -> None:
 def test_a_killed_producer_leaves_what_it_flushed(tmp_path: Path) -> None:
     """What was added since is lost; a torn batch is none."""
     ledger = Ledger(tmp_path / "sends-p1.arrow", ABOUT)
-    ledger.add([None], **_columns(1))
+    ledger.record([None], _columns(1))
     ledger.flush()
     flushed = (tmp_path / "sends-p1.arrow").stat().st_size
-    ledger.add([None], **_columns(2))
+    ledger.record([None], _columns(2))
     ledger.flush()
-    ledger.add([None], **_columns(3))
+    ledger.record([None], _columns(3))
     torn = tmp_path / "torn.arrow"
     torn.write_bytes((tmp_path / "sends-p1.arrow").read_bytes()[: flushed + 20])
 
@@ -124,7 +124,7 @@ def test_a_record_takes_few_bytes_on_disk(tmp_path: Path) -> None:
             rows = {"seq": seq, "partition": seq % 6, "due_ns": due_ns, "sent_ns": sent_ns, "done_ns": done_ns}
             nothing = np.full(count, NOT_SEEN)
             more = {"offset": seq // 6, "transaction": nothing, "record_bytes": np.full(count, 100)}
-            ledger.add([None] * count, **rows, **more)
+            ledger.record([None] * count, rows | more)
             ledger.flush()
 
     assert path.stat().st_size / (count * rounds) <= 24

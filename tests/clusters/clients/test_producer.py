@@ -6,7 +6,7 @@ import dataclasses
 import json
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +54,7 @@ class FakeEngine:
 class Rows(list[dict[str, Any]]):
     """A ledger that keeps its rows."""
 
-    def add(self, errors: Sequence[str | None], **columns: Ints) -> None:
+    def record(self, errors: Sequence[str | None], columns: Mapping[str, Ints]) -> None:
         for at, error in enumerate(errors):
             seen = {name: None if values[at] == NOT_SEEN else int(values[at]) for name, values in columns.items()}
             self.append({**seen, "error": error, "outcome": outcome(error, may_have_retried=True)})

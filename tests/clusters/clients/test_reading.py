@@ -1,32 +1,40 @@
-"""A damaged batch ends the reading of its partition, not of the others; with kafka-python's own fetcher."""
+"""A damaged batch ends the reading of its partition, not of the others; what was aborted no committed reader sees."""
 
 from __future__ import annotations
 
+import struct
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from kafka import TopicPartition
-from kafka.consumer.fetcher import CompletedFetch, Fetcher
-from kafka.consumer.subscription_state import SubscriptionState
-from kafka.errors import KafkaTimeoutError
 from kafka.record import MemoryRecordsBuilder
 
 from clusters.clients.configs import ConsumerConfig
-from clusters.clients.reading import Reader
+from clusters.clients.leaders import Leaders
+from clusters.clients.reading import Place, Reader
+from clusters.kafka.wire import Wanted
+from history.partition import TopicPartition
 from history.payload import encode
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 GZIP = 1
+BROKER, OTHER = 1, 2
 
 
 def batch(offset: int, compression: int = 0) -> bytes:
     """Two records of ours."""
-    builder = MemoryRecordsBuilder(magic=2, compression_type=compression, batch_size=1 << 20, offset=offset)
-    for seq in (offset, offset + 1):
-        builder.append(1000, None, encode("load-1", seq, 100))
+    return packed(offset, [encode("load-1", seq, 100) for seq in (offset, offset + 1)], compression)
+
+
+def packed(offset: int, values: list[bytes], compression: int) -> bytes:
+    """A batch as a broker stores it."""
+    builder = MemoryRecordsBuilder(magic=2, compression_type=compression, batch_size=1 << 20)
+    for value in values:
+        builder.append(1000, None, value)
     builder.close()
-    return bytes(builder.buffer())
+    data = bytearray(builder.buffer())
+    struct.pack_into(">q", data, 0, offset)  # outside of the checksum
+    return bytes(data)
 
 
 def damaged(offset: int, compression: int) -> bytes:
@@ -36,63 +44,97 @@ def damaged(offset: int, compression: int) -> bytes:
     return bytes(data)
 
 
-class Brokers:
-    """A consumer that got these bytes from each partition's beginning on."""
-
-    def __init__(self, given: dict[TopicPartition, bytes]) -> None:
-        self.subscriptions = SubscriptionState("none")
-        self.subscriptions.assign_from_user([T0, T1])
-        manager = SimpleNamespace(_net=None, cluster=None, broker_version=None)
-        self._fetcher = Fetcher(SimpleNamespace(_manager=manager), self.subscriptions, check_crcs=False)
-        self.pause = self.subscriptions.pause
-        for partition, data in given.items():
-            self.subscriptions.seek(partition, 0)
-            answer: dict[str, Any] = {"error_code": 0, "high_watermark": 9, "records": data, "diverging_epoch": None}
-            answer |= {"aborted_transactions": None, "preferred_read_replica": -1}
-            self._fetcher._completed_fetches.append(CompletedFetch(partition, 0, 11, SimpleNamespace(**answer), None))
-
-    def poll(self, timeout_ms: int) -> Any:
-        return self._fetcher.fetched_records()[0]
-
-
-def reading(consumer: object) -> Reader:
-    """A reader of this consumer."""
+def reading(isolation: str = "read_uncommitted") -> Reader:
+    """A reader at the beginning of both partitions, which the broker leads."""
     reader = Reader.__new__(Reader)
-    reader.consumer, reader.rows, reader.unreadable = consumer, 0, {}
-    reader._config, reader._pass = ConsumerConfig(client_id="c", out="", summary="", bootstrap=[], topics={}), "live"
+    reader.rows, reader.unreadable, reader.leaders = 0, {}, Leaders()
+    reader._config = ConsumerConfig(
+        client_id="c", out="", summary="", bootstrap=[], topics={"t": 2}, isolation=isolation
+    )
+    reader._level = int(isolation == "read_committed")
+    reader._places = {T0: Place(0), T1: Place(0)}
+    for where in (T0, T1):
+        reader.leaders.told(where, BROKER, 0)
     return reader
 
 
+def rows(reader: Reader, where: TopicPartition, records: bytes, broker: int = BROKER) -> list[dict[str, Any]]:
+    """What the reader makes of an answer to a fetch from where it stands."""
+    wanted = Wanted(reader.position(where), 0, -1)
+    told = SimpleNamespace(error_code=0, diverging_epoch=None, records=records, aborted_transactions=None)
+    given = reader._given(broker, where, wanted, told)
+    found = [] if given is None else list(reader._decoded(where, wanted.offset, given, 77))
+    return [row for seen in found for row in seen.to_pylist()]
+
+
+def test_a_record_becomes_a_row() -> None:
+    """With its place in the log and in the order of reading; what is not ours has no producer."""
+    reader = reading()
+    ours, foreign = rows(reader, T0, packed(4, [encode("load-1", 9, 100), b"hello"], GZIP))
+
+    assert ours == {
+        "topic": "t",
+        "partition": 0,
+        "position": 0,
+        "offset": 4,
+        "leader_epoch": 0,
+        "producer_id": "load-1",
+        "seq": 9,
+        "checksum_ok": True,
+        "received_ns": 77,
+    }
+    assert (foreign["position"], foreign["offset"], foreign["producer_id"], foreign["seq"]) == (1, 5, None, None)
+    assert reader.position(T0) == 6
+
+
 @pytest.mark.parametrize("compression", [0, GZIP])
-@pytest.mark.parametrize("first", [T0, T1])
-def test_a_damaged_batch_ends_its_partition_alone(compression: int, first: TopicPartition) -> None:
+@pytest.mark.parametrize("order", [(T0, T1), (T1, T0)])
+def test_a_damaged_batch_ends_its_partition_alone(compression: int, order: tuple[TopicPartition, ...]) -> None:
     """What stands before it is read, and all of the other partition, whichever comes first."""
     given = {T0: batch(0) + damaged(2, compression) + batch(4), T1: batch(0, GZIP)}
-    reader = reading(Brokers({first: given[first]} | given))
-    rows = [row for _ in range(6) for row in reader.poll()]
+    reader = reading()
+    found = [row for where in order for row in rows(reader, where, given[where])]
+    again = rows(reader, T0, batch(4))
 
-    assert sorted((row["partition"], row["offset"]) for row in rows) == [(0, 0), (0, 1), (1, 0), (1, 1)]
+    assert sorted((row["partition"], row["offset"]) for row in found) == [(0, 0), (0, 1), (1, 0), (1, 1)]
+    assert again == []
     assert list(reader.unreadable) == ["t-0"]
     assert reader.unreadable["t-0"].startswith("from offset 2 on: ")
+    assert reader.position(T0) == 2
 
 
 def test_a_batch_that_can_be_decoded_is_read_damaged() -> None:
     """A flipped bit in a value is a row whose checksum is not ok."""
     data = bytearray(batch(0))
     data[-2] ^= 1
-    reader = reading(Brokers({T0: bytes(data)}))
+    reader = reading()
 
-    assert [row["checksum_ok"] for row in reader.poll()] == [True, False]
+    assert [row["checksum_ok"] for row in rows(reader, T0, bytes(data))] == [True, False]
     assert reader.unreadable == {}
 
 
-def test_what_no_batch_explains_is_not_swallowed() -> None:
-    """An error that is none of a batch ends the client, as before."""
+def test_a_batch_that_was_cut_is_read_with_the_next_answer() -> None:
+    """A broker ends its answer where it is full; a batch that never fits cannot be read."""
+    reader = reading()
+    assert [row["offset"] for row in rows(reader, T0, batch(0) + batch(2)[:-5])] == [0, 1]
+    assert (reader.position(T0), reader.unreadable) == (2, {})
 
-    class Broken(Brokers):
-        def poll(self, timeout_ms: int) -> Any:
-            raise error
+    assert rows(reader, T0, batch(2)[:-5]) == []
+    assert reader.unreadable == {"t-0": "from offset 2 on: torn tail"}
 
-    for error in (EOFError("no batch was being read"), KafkaTimeoutError("no leader")):
-        with pytest.raises(type(error)):
-            list(reading(Broken({})).poll())
+
+def test_the_beginning_of_a_batch_is_not_read_again() -> None:
+    """A position may lie within a batch, of which brokers give all."""
+    reader = reading()
+    reader._places[T0] = Place(1)
+
+    assert [row["offset"] for row in rows(reader, T0, batch(0))] == [1]
+
+
+def test_what_a_replaced_leader_gives_is_dropped() -> None:
+    """It was asked while nobody knew; the same from the newest leader is taken."""
+    reader = reading()
+    reader.leaders.told(T0, OTHER, 1)
+
+    assert rows(reader, T0, batch(0)) == []
+    assert [row["offset"] for row in rows(reader, T0, batch(0), OTHER)] == [0, 1]

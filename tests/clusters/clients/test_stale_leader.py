@@ -1,4 +1,4 @@
-"""Readers and leaders of old epochs (KIP-320), with kafka-python itself against staged brokers."""
+"""Readers and leaders of old epochs (KIP-320), over real sockets against staged brokers."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_a_log_that_was_cut_is_read_on_from_where_it_was_cut(tmp_path: Path) -> 
         newest.log += [1, 1]
         newest.leader, newest.epoch = 2, 1
         former.leader, former.epoch = 2, 1
-        until(lambda: newest.fetched_from == 17, "the consumer to be at 17")
+        until(lambda: newest.asked_last == 17, "the consumer to be at 17")
 
     (seek,) = rows(tmp_path, "seeks-consumer")
     assert offsets(tmp_path) == [*range(20), 15, 16]

@@ -1,0 +1,56 @@
+"""What a reader saw, as columns while it reads; when the run is collected they become rows of the table ``polls``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import pyarrow as pa
+
+from history.streams import BatchWriter, read_stream
+from history.tables import POLLS
+
+_ABOUT = b"reader"
+
+
+@dataclass(frozen=True)
+class About:
+    """What all rows of a reader have in common."""
+
+    consumer_id: str
+    which_pass: str
+    isolation: str
+
+    @property
+    def columns(self) -> dict[str, str]:
+        """As the table names them."""
+        return {"consumer_id": self.consumer_id, "pass": self.which_pass, "isolation": self.isolation}
+
+
+SEEN = pa.schema([field for field in POLLS if field.name not in About("", "", "").columns])
+
+
+class PollLog(BatchWriter):
+    """What a reader sees: rows of ``SEEN``."""
+
+    def __init__(self, path: Path, about: About) -> None:
+        super().__init__(path, SEEN.with_metadata({_ABOUT: json.dumps(asdict(about))}), compression="zstd")
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        super().add(batch.replace_schema_metadata(self.schema.metadata))
+        self.flush_if_due()
+
+
+def polls_of(stream: Path) -> Iterator[pa.RecordBatch]:
+    """What a reader wrote as rows of the table ``polls``, as far as it is whole; a stream of such rows as it is."""
+    for batch in read_stream(stream):
+        said = (batch.schema.metadata or {}).get(_ABOUT)
+        yield _rows(batch, About(**json.loads(said))) if said else batch
+
+
+def _rows(batch: pa.RecordBatch, about: About) -> pa.RecordBatch:
+    columns = {name: pa.repeat(value, batch.num_rows) for name, value in about.columns.items()}
+    columns |= {name: batch[name] for name in SEEN.names}
+    return pa.RecordBatch.from_arrays([columns[name] for name in POLLS.names], schema=POLLS)

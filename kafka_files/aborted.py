@@ -1,0 +1,35 @@
+"""Which batches a committed reader must not see, as the broker that gave them tells it (KIP-98)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from kafka_files.batches import CONTROL, TRANSACTIONAL, Data, Headers
+from kafka_files.records import marker
+
+
+def without_aborted(headers: Headers, data: Data, aborted: Iterable[tuple[int, int]]) -> Headers:
+    """Headers without those of aborted transactions: of each its producer and first offset are told.
+
+    Such a transaction ends at its producer's next abort marker. ``headers`` are in the order of their offsets.
+    """
+    waiting = sorted(aborted, key=lambda told: told[1], reverse=True)
+    if not waiting:
+        return headers
+    open_of: set[int] = set()
+    kept = np.ones(len(headers), np.bool_)
+    for at, header in enumerate(headers):
+        last = int(header["base_offset"] + header["last_offset_delta"])
+        while waiting and waiting[-1][1] <= last:
+            open_of.add(waiting.pop()[0])
+        producer = int(header["producer_id"])
+        if producer not in open_of or not header["attributes"] & TRANSACTIONAL:
+            continue
+        if not header["attributes"] & CONTROL:
+            kept[at] = False
+        elif marker(data, header) == "abort":
+            open_of.remove(producer)
+    found: Headers = headers[kept]
+    return found

@@ -1,0 +1,43 @@
+"""What a reader saw becomes rows of polls."""
+
+from pathlib import Path
+
+import pyarrow as pa
+
+from clusters.clients.polls import SEEN, About, PollLog, polls_of
+from history.streams import RowWriter
+from history.tables import POLLS
+
+SEEN_ROW = {
+    "position": 3,
+    "topic": "orders",
+    "partition": 1,
+    "offset": 40,
+    "leader_epoch": 2,
+    "producer_id": None,
+    "seq": None,
+    "checksum_ok": False,
+    "received_ns": 99,
+}
+OF_READER = {"consumer_id": "c1", "pass": "live", "isolation": "read_committed"}
+
+
+def test_rows_have_their_reader(tmp_path: Path) -> None:
+    """Who read, in which pass, and how; the rest as it was seen."""
+    with PollLog(tmp_path / "polls-c1.arrow", About("c1", "live", "read_committed")) as seen:
+        seen.add(pa.RecordBatch.from_pylist([SEEN_ROW], schema=SEEN))
+        seen.add(pa.RecordBatch.from_pylist([SEEN_ROW | {"position": 4}], schema=SEEN))
+    (batch,) = polls_of(tmp_path / "polls-c1.arrow")
+
+    assert batch.schema.equals(POLLS)
+    assert batch.to_pylist() == [SEEN_ROW | OF_READER, SEEN_ROW | OF_READER | {"position": 4}]
+
+
+def test_a_stream_of_polls_is_read_as_it_is(tmp_path: Path) -> None:
+    """Steps that read from one replica write rows."""
+    with RowWriter(tmp_path / "polls-r.arrow", POLLS) as writer:
+        writer.add(SEEN_ROW | OF_READER)
+
+    assert [row for batch in polls_of(tmp_path / "polls-r.arrow") for row in batch.to_pylist()] == [
+        SEEN_ROW | OF_READER
+    ]
