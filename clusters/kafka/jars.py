@@ -85,22 +85,6 @@ def metrics_agent() -> Path:
     return folder / f"{AGENT}-{AGENT_VERSION}.jar"
 
 
-def tools_jars(version: str) -> Path:
-    """The folder with Kafka's own clients for tests (kafka-tools), fetched once into ``.cache/kafka/tools-<version>``.
-
-    Raises:
-        BadInput: there is no such version on Maven Central.
-        HarnessError: it could not be fetched.
-    """
-    folder = CACHE / "kafka" / f"tools-{version}"
-    with locked(CACHE / "kafka" / f".{folder.name}.lock"):
-        if not folder.is_dir():
-            log.info("fetching the tools of Kafka %s from Maven Central, once", version)
-            with aside(folder) as new:
-                _retrieve("org.apache.kafka", "kafka-tools", version, new)
-    return folder
-
-
 def jars_digest(jars: Iterable[Path]) -> str:
     """SHA-256 over the names and contents of jars."""
     digest = hashlib.sha256()

@@ -46,3 +46,19 @@ def test_results_are_appended_and_the_last_one_is_told(tmp_path: Path) -> None:
     assert "at most 30 s" in told["records_1_26m"]
     assert "20 s: met" in told["records_1_26m"]
     assert "not measured" in told["soak_2h"]
+
+
+def test_the_page_has_the_last_figures() -> None:
+    """``python -m bench.targets --table`` prints what belongs there."""
+    page = (Path(__file__).resolve().parents[2] / "docs" / "dev" / "performance.md").read_text()
+
+    assert "\n".join(targets.table(targets.read())) in page
+
+
+def test_a_table_shows_what_was_not_met() -> None:
+    """Two figures of each target, the older one first; of one without figures that nobody measured it."""
+    rows = [targets.row("soak_2h", figure) for figure in (1.0, 250.0, 301.0)]
+    told = {line.split("`")[1]: line for line in targets.table(rows)[2:]}
+
+    assert told["soak_2h"].endswith("| 250, 301 (not met) |")
+    assert told["demo"].endswith("| not measured |")

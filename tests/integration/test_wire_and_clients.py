@@ -20,6 +20,8 @@ import pyarrow as pa
 import pytest
 
 from clusters.clients.configs import ClientConfig, ConsumerConfig, DrainConfig, ProberConfig, ProducerConfig
+from clusters.clients.ledger import sends_of
+from clusters.clients.polls import polls_of
 from clusters.kafka import admin, wire
 from clusters.kafka.wire import Connection
 from clusters.waiting import wait_until
@@ -167,8 +169,9 @@ def summary(config: ClientConfig) -> dict[str, Any]:
 
 
 def rows(config: ClientConfig, table: str) -> list[dict[str, Any]]:
-    """What a client recorded."""
-    return pa.Table.from_batches(read_stream(config.stream(table))).to_pylist()
+    """What a client recorded, as the run's tables have it."""
+    read = {"sends": sends_of, "polls": polls_of}.get(table, read_stream)
+    return pa.Table.from_batches(read(config.stream(table))).to_pylist()
 
 
 @pytest.mark.parametrize("engine", ["kafka-python", "confluent-kafka"])
