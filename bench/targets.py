@@ -98,6 +98,19 @@ def _line(target: Target, result: Mapping[str, Any] | None) -> str:
     return f"{target.name:<24}{bound:<28}{measured:<32}{target.about}"
 
 
+def table(results: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The targets as Markdown, each with its last two figures."""
+    head = ["| target | what | bound | the last two figures |", "|---|---|---|---|"]
+    return head + [_row(target, results) for target in TARGETS.values()]
+
+
+def _row(target: Target, results: Sequence[Mapping[str, Any]]) -> str:
+    own = [each for each in results if each["target"] == target.name][-2:]
+    figures = ", ".join(f"{each['figure']:,.4g}{'' if each['met'] else ' (not met)'}" for each in own)
+    bound = f"at {target.at} {target.bound:,g} {target.unit}"
+    return f"| `{target.name}` | {target.about} | {bound} | {figures or 'not measured'} |"
+
+
 if __name__ == "__main__":
-    print("\n".join(lines(read())))
+    print("\n".join((table if "--table" in sys.argv else lines)(read())))
     sys.exit(0)
