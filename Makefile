@@ -16,7 +16,7 @@ PINNED = --quiet --python $(PY) --require-hashes
 # a command does not take; the other targets take none.
 GIVEN := $(filter-out PYTHON -*-command-variables-*-,$(foreach name,$(.VARIABLES),$(if $(filter command,$(firstword $(origin $(name)))),$(name))))
 PLIMSOLL = exec ./plimsoll --from-make "$(GIVEN)"
-COMMANDS := demo run scenarios judge import compare nightly capacity known-bugs claims soak fuzz archive doctor up down spark-cluster clean
+COMMANDS := demo run scenarios judge import compare nightly capacity known-bugs clients claims soak fuzz archive doctor up down spark-cluster clean
 OTHERS := $(filter-out $(COMMANDS),$(or $(MAKECMDGOALS),help))
 $(if $(and $(GIVEN),$(OTHERS)),$(error make $(firstword $(OTHERS)) takes no $(firstword $(GIVEN))=; it takes no variables))
 
@@ -101,6 +101,10 @@ capacity: $(VENV)/.ready ## Measure how much load is safe and plan for it: NAME=
 known-bugs: $(VENV)/.ready ## Reproduce bugs that Kafka had: BUGS=kafka-13091,… KAFKA=<versions> TRIES=10 NAME=…
 	@$(PLIMSOLL) known-bugs
 
+.PHONY: clients
+clients: $(VENV)/.ready ## Run Java clients of several releases against one version: KAFKA=4.3.1 CLIENTS=5 NAME=…
+	@$(PLIMSOLL) clients
+
 .PHONY: claims
 claims: $(VENV)/.ready ## Check 48 claims about replication against one version: KAFKA=4.3.0 NAME=…
 	@$(PLIMSOLL) claims
@@ -126,7 +130,7 @@ mutate: $(VENV)/.ready ## Damage clean recorded runs in every way a checker clai
 	@exec $(PY) -m bench.mutate
 
 .PHONY: bench
-bench: $(VENV)/.dev ## Measure every target of the judge's performance, most of an hour; python -m bench.targets prints the last figures
+bench: $(VENV)/.dev ## Measure every target of the judge's and the clients' performance, most of an hour; python -m bench.targets prints the last figures
 	@exec $(PY) -m bench.run
 
 .PHONY: test

@@ -186,7 +186,7 @@ def _judged(tables: Tables, where: TopicPartition) -> tuple[TopicPartition, dict
     sends = Sends.of(tables.read("sends", where, OF_SENDS), names)
     polls = Polls.of(tables.read("polls", where, OF_POLLS), names)
     told = account(sends, polls, {}, drain=None, whole=False)
-    unsent = polls.value[(polls.value >= 0) & polls.checksum_ok & (told.groups.of_read < 0)]
+    unsent = polls.value[(polls.value >= 0) & ~polls.damaged & (told.groups.of_read < 0)]
     counted = counts(sends, told)
     return where, {name: counted[name] for name in SUMS} | {"phantom": int(np.unique(unsent).size)}
 

@@ -45,7 +45,10 @@ MAIN = "follower_lag_then_leader_kill"
 MAIN_ON = ("2.8.2", "3.0.2", "3.9.1", "4.3.1")
 # A scenario runs on the newest Kafka unless it is another version that makes it worth a run.
 VERSIONS: Mapping[str, str] = {"rolling_upgrade": "3.8.1"}
-MORE = (("survived_faults", "2.8.2"), ("survived_faults", "3.9.1"), ("transactions", "3.9.1"))
+MORE = (
+    ("survived_faults", "2.8.2"),
+    *((name, "3.9.1") for name in ("survived_faults", "transactions", "exactly_once", "group_members")),
+)
 IMPORTS: Mapping[Origin, str] = {
     "operations": "operations.jsonl",
     "verifiable": "verifiable.json",

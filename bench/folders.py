@@ -66,7 +66,7 @@ def _write(plan: Plan, folder: RunFolder) -> None:
         logs = range(plan.partitions if plan.segments else 0)
         for log in [pool.submit(write_log, plan, plan.partition(number), folder.brokers) for number in logs]:
             log.result()
-    tables.write_seeks(folder)
+    tables.write_empty(folder)
     tables.write_offsets(plan, folder)
     tables.write_usage(plan, folder)
     write_small_files(plan, folder, {name: future.result() for name, future in rows.items()})

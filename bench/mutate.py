@@ -31,7 +31,12 @@ RUNS = ROOT / "runs" / "mutate"
 CLEAN = RUNS / "clean"
 SO_FAR = RUNS / "rows.json"
 RESULTS = ROOT / "docs" / "data" / "mutation.json"
-SCENARIOS = {"survived_faults": VERSIONS, "transactions": ("3.9.1", "4.3.0")}
+SCENARIOS = {
+    "survived_faults": VERSIONS,
+    "transactions": ("3.9.1", "4.3.0"),
+    "exactly_once": ("4.3.1",),
+    "group_members": ("3.9.1",),
+}
 TOGETHER = 24  # folders that one application judges
 UNDAMAGED = [
     *(Kind(f"undamaged_{name}", "Nothing is changed.", (), None, lambda _: "nowhere", name) for name in SCENARIOS),

@@ -1,6 +1,6 @@
 """Measures every target and records the figures: ``python -m bench.run [STEP …]``, or ``make bench``.
 
-All of it takes most of an hour on two cores, with nothing else running. The host's speed is told before and after, and
+All of it takes about an hour on two cores, with nothing else running. The host's speed is told before and after, and
 stands in every row: the same two cores may be half as fast an hour later, and a figure in seconds says nothing without.
 """
 
@@ -18,7 +18,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from bench import accounting, segments, targets
+from bench import accounting, clients, segments, targets
 from bench import judge as judging
 from bench.folders import write
 from bench.generated.plan import Plan
@@ -80,6 +80,7 @@ STEPS: Mapping[str, Callable[[], Any]] = {
     "growth": partial(judging.main, ["1m", "50m", "--record"]),
     "accounting": accounts,
     "segments": logs,
+    "clients": clients.main,
 }
 
 

@@ -1,4 +1,4 @@
-"""The performance that the judge has to reach, each target once: ``python -m bench.targets`` prints them.
+"""The performance that judge and clients have to reach, each target once: ``python -m bench.targets`` prints them.
 
 Benchmarks append what they measure to ``bench/results.json``, one row a figure: the target, the figure and its unit,
 whether the target was met, and what else says how it was measured.
@@ -32,6 +32,13 @@ class Target(NamedTuple):
         return figure <= self.bound if self.at == "most" else figure >= self.bound
 
 
+SIZES = {100: "100_bytes", 1000: "1_kB", 10_000: "10_kB"}  # of a value
+BESIDE_KAFKA = (  # our clients with all that they record, what of them is measured, and beside which of Kafka's tools
+    ("confluent-kafka", "producer confluent-kafka", "kafka-producer-perf-test", 1.0),
+    ("kafka-python", "producer kafka-python", "kafka-producer-perf-test", 0.3),
+    ("drain", "final drain", "kafka-consumer-perf-test", 0.8),
+    ("consumer", "live consumer", "kafka-consumer-perf-test", 0.8),
+)
 TARGETS = {
     target.name: target
     for target in (
@@ -52,6 +59,11 @@ TARGETS = {
         Target("soak_2h_page", "the page of that run", "most", 10, "MB"),
         Target("heavy_loss", "records by which the verdict is off where two million are lost, and it is fail",
                "most", 0, "records"),
+        *(Target(f"{client.replace('-', '_')}_{size}", f"{what}, values of {size}, in times of {against}",
+                 "least", bound, "x")
+          for client, what, against, bound in BESIDE_KAFKA for size in SIZES.values()),
+        Target("late_99", "records of an open loop at half of what it can send: 99 % are late by", "most", 1, "ms"),
+        Target("late_999", "99.9 % are late by", "most", 5, "ms"),
     )
 }  # fmt: skip
 
@@ -95,7 +107,7 @@ def _line(target: Target, result: Mapping[str, Any] | None) -> str:
         measured = "not measured"
     else:
         measured = f"{result['figure']:,.4g} {result['unit']}: {'met' if result['met'] else 'NOT met'}"
-    return f"{target.name:<24}{bound:<28}{measured:<32}{target.about}"
+    return f"{target.name:<28}{bound:<28}{measured:<32}{target.about}"
 
 
 def table(results: Sequence[Mapping[str, Any]]) -> list[str]:

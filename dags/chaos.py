@@ -15,28 +15,14 @@ from airflow.sdk import DAG, Param, TriggerRule, chain
 from clusters.run.stages import TEAR_DOWN, Stage, stages
 from clusters.scenario.scenario import Scenario, load_scenario, scenario_names
 from history.errors import BadInput
-from history.kafka_versions import DEFAULT_RELEASE
+from history.kafka_versions import CLIENT_RELEASES, DEFAULT_RELEASE
 from operators.judge import Judge
 from operators.publish import Publish
 from operators.scenario_doc import display_name, doc_of, tags
 from operators.stages import JUDGE, PUBLISH, RESOLVE
 from operators.steps import PrepareRun, RunStep, StartCluster, Watcher
 
-KAFKA = [
-    "4.4.0",
-    "4.3.1",
-    "4.2.1",
-    "4.1.2",
-    "4.0.2",
-    "3.9.2",
-    "3.9.1",
-    "3.8.1",
-    "3.7.2",
-    "3.4.1",
-    "3.3.2",
-    "3.0.2",
-    "2.8.2",
-]
+KAFKA = [DEFAULT_RELEASE, *CLIENT_RELEASES]
 PARAMS = {
     "kafka": Param(
         DEFAULT_RELEASE,

@@ -102,6 +102,11 @@ def bools(column: pa.ChunkedArray) -> Bools:
     return found
 
 
+def damaged(checksum_ok: pa.ChunkedArray) -> Bools:
+    """Which values are known not to fit their checksum."""
+    return bools(pc.invert(checksum_ok))
+
+
 def enumerated(column: pa.ChunkedArray, words: tuple[str, ...], what: str) -> NDArray[np.int8]:
     """The place of each word among ``words``.
 
@@ -210,7 +215,7 @@ class Polls(Columns):
     offset: Ints
     leader_epoch: Ints
     value: Ints
-    checksum_ok: Bools
+    damaged: Bools  # known not to fit its checksum; of a value that bears none nobody knows
     received_ns: Ints
     committed_only: Bools  # isolation read_committed
 
@@ -225,7 +230,7 @@ class Polls(Columns):
             offset=ints(table["offset"]),
             leader_epoch=ints(table["leader_epoch"]),
             value=names.values(table["producer_id"], table["seq"]),
-            checksum_ok=bools(table["checksum_ok"]),
+            damaged=damaged(table["checksum_ok"]),
             received_ns=ints(table["received_ns"]),
             committed_only=bools(pc.equal(table["isolation"], "read_committed")),
         )
@@ -428,7 +433,7 @@ class Log(Columns):
     offset: Ints
     value: Ints
     leader_epoch: Ints
-    checksum_ok: Bools
+    damaged: Bools  # known not to fit its checksum; of a value that bears none nobody knows
     kafka_producer_id: Ints  # of the batch; NULL: neither idempotent nor transactional
     transactional: Bools
 

@@ -6,14 +6,14 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from evidence.columns import INCOMPLETE, OK, Codes, Ints, Names, Polls, Samples, Seeks, Sends, producer_of, seq_of
-from evidence.partition import Unreadable
+from evidence.partition import Copied, Unreadable
 from evidence.silences import Silence
 from history.partition import TopicPartition
 
@@ -55,6 +55,13 @@ class Ledger:
         return max(counted, int(swapped))
 
 
+class Copies(NamedTuple):
+    """Records of a copier's input: below the offset that its group committed, and from there on."""
+
+    owed: int
+    left: int
+
+
 @dataclass
 class Counts:
     """What there is of a run, or of a part of it."""
@@ -71,6 +78,7 @@ class Counts:
     ends: dict[Replica, int] = field(default_factory=dict)  # log ends at the capture AFTER
     log_ends: dict[Replica, int] = field(default_factory=dict)  # of the exported logs; none: no segment file
     log_problems: dict[Replica, list[str]] = field(default_factory=dict)
+    copies: dict[TopicPartition, Copies] = field(default_factory=dict)  # by the partition that a copier writes
     silences: list[Silence] = field(default_factory=list)  # times without a word of the probe on a broker
 
     def merge(self, others: Iterable[Counts]) -> Counts:
@@ -89,6 +97,7 @@ class Counts:
             self.ends |= other.ends
             self.log_ends |= other.log_ends
             self.log_problems |= other.log_problems
+            self.copies |= other.copies
             self.silences += other.silences
         return self
 
@@ -102,6 +111,14 @@ def of_clients(sends: Sends, polls: Polls, seeks: Seeks, names: Names) -> Counts
         completed_reads=int((polls.pass_ != INCOMPLETE).sum()),
         unnamed_reads=int((polls.value < 0).sum()),
     )
+
+
+def of_copier(where: TopicPartition, copied: Copied | None) -> Counts:
+    """What a copier owes a partition; of one that none writes nothing."""
+    if copied is None:
+        return Counts()
+    owed = int((copied.offsets < copied.committed).sum())
+    return Counts(copies={where: Copies(owed, copied.offsets.size - owed)})
 
 
 def _ledgers(sends: Sends, names: Names) -> dict[str, Ledger]:

@@ -7,11 +7,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from evidence.batches import read_batches
 from evidence.columns import (
+    FINAL,
     Log,
     Markers,
     Names,
@@ -22,16 +24,19 @@ from evidence.columns import (
     ToldNames,
     Views,
     bools,
+    damaged,
     ints,
     with_operations,
 )
-from evidence.counts import UNREADABLE, Counts, log_end, of_clients, of_logs, of_replicas
+from evidence.counts import UNREADABLE, Counts, log_end, of_clients, of_copier, of_logs, of_replicas
 from evidence.facts import Facts, Span
-from evidence.partition import Drain, PartitionEvidence, Replica, Row, Unreadable
+from evidence.groups import Commits, GroupEvidence, GroupFacts, Reads, ownerships
+from evidence.partition import Copied, Drain, PartitionEvidence, Replica, Row, Unreadable
 from evidence.reader import Tables
 from evidence.views import changes, final_isr, first_leaders, observed, short_isrs
 from history.folder import RunFolder
 from history.partition import TopicPartition
+from history.payload import copier_id
 from kafka_files.segments import SEGMENTS, read_segment
 
 Permitted = Mapping[str, Mapping[str, str]]  # producer → anomaly → why its configuration permits it
@@ -46,7 +51,8 @@ class RunFacts:
     offers itself, ``ended`` those that were run to their end. ``open_loops`` are the producers that send whatever the
     cluster does. ``faults`` are the times in which some fault was active, and a transaction may be open for
     ``transaction_limit_ns`` outside of these. ``subscribed`` are the consumers of an imported history that a group
-    assigned. Sentences count their seconds from ``origin_ns``.
+    assigned. Sentences count their seconds from ``origin_ns``. ``group`` is
+    known of a run whose consumer group left whole records.
     """
 
     folder: Path
@@ -64,6 +70,15 @@ class RunFacts:
     transaction_limit_ns: int = 0
     origin_ns: int = 0
     probe_hz: float = 0.0
+    group: GroupFacts | None = None
+
+
+class Input(NamedTuple):
+    """What a copier reads to write a partition: the partition, how far its group committed, whether it was drained."""
+
+    where: TopicPartition
+    committed: int
+    whole: bool
 
 
 @dataclass(frozen=True)
@@ -94,6 +109,7 @@ class Question:
     captures: Sequence[Row] = ()
     committed: frozenset[Transaction] = frozenset()
     torn: frozenset[Transaction] = frozenset()
+    input: Input | None = None  # of a partition that a copier writes
 
 
 class Gathered(NamedTuple):
@@ -121,6 +137,16 @@ def clients(run: RunFacts, where: TopicPartition) -> Clients:
         return Clients(names, sends, polls, None)
     told_names = ToldNames.of(tables.read("imported", where), names)
     return Clients(names, with_operations(sends, told_names), polls, told_names)
+
+
+def _group(run: RunFacts, where: TopicPartition, names: Names) -> GroupEvidence | None:
+    if run.group is None or where.topic != run.group.topic:
+        return None
+    tables = Tables(RunFolder(run.folder))
+    reads = Reads.of(tables.read("group_reads", where), names)
+    commits = Commits.of(tables.read("commits", where), names)
+    owned = ownerships(tables.read("rebalances", where), reads, commits, names)
+    return GroupEvidence(reads, commits, owned, run.group.session_ns, run.faults)
 
 
 def gather(run: RunFacts, question: Question) -> Gathered:
@@ -166,18 +192,27 @@ def gather(run: RunFacts, question: Question) -> Gathered:
         promised=question.promised,
         idempotent=question.idempotent,
         transactional=run.transactional,
+        copied=_copied(tables, question.input) if question.input else None,
         members={broker: question.owed.get(broker, 0) for broker in final_isr(views) if broker in to_the_end},
         short=() if run.foreign else short_isrs(question.facts, views, names),
         lines=question.lines,
         captures=question.captures,
+        group=_group(run, where, names),
     )
     counts = of_clients(sends, polls, seeks, names).merge(
         [
             of_replicas(where, samples, run.ended, rows=probes.num_rows, isr_rows=shown.num_rows),
             of_logs(where, held.ends, held.unreadable),
+            of_copier(where, evidence.copied),
         ]
     )
     return Gathered(evidence, counts)
+
+
+def _copied(tables: Tables, of: Input) -> Copied:
+    polls = Polls.of(tables.read("polls", of.where), Names())
+    offsets = np.unique(polls.offset[polls.pass_ == FINAL])
+    return Copied(copier_id(of.where.partition), offsets, of.committed, of.whole)
 
 
 def _starts(replicas: Sequence[Replica]) -> dict[int, int]:
@@ -217,7 +252,7 @@ class _Logs:
             offset=ints(found["offset"]),
             value=self.names.values(found["producer_id"], found["seq"]),
             leader_epoch=ints(found["leader_epoch"]),
-            checksum_ok=bools(found["checksum_ok"]),
+            damaged=damaged(found["checksum_ok"]),
             kafka_producer_id=ints(found["kafka_producer_id"]),
             transactional=bools(found["transactional"]),
         )

@@ -11,8 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from evidence.batches import ReplicaBatches
-from evidence.columns import NULL, Bools, Log, Markers, Names, Polls, Samples, Seeks, Sends, ToldNames, Views
+from evidence.columns import NULL, Bools, Ints, Log, Markers, Names, Polls, Samples, Seeks, Sends, ToldNames, Views
 from evidence.facts import Facts, ShortIsr
+from evidence.groups import GroupEvidence
 from evidence.views import Change, leaders
 from history.partition import TopicPartition
 
@@ -25,6 +26,19 @@ class Drain(NamedTuple):
     position: int | None
     end_offset: int | None
     complete: bool
+
+
+class Copied(NamedTuple):
+    """What a copier owes a partition of its output: the input's committed records, as the final drain returned them.
+
+    ``producer`` is by what the copies are told. Of ``offsets`` those below ``committed`` are owed, as far as its group
+    has committed. ``whole``: the drain came to the input's end.
+    """
+
+    producer: str
+    offsets: Ints
+    committed: int
+    whole: bool
 
 
 class Unreadable(NamedTuple):
@@ -63,6 +77,7 @@ class PartitionEvidence:
     the brokers of the final ISR whose logs are whole to the offset from which on each owes its records, ``short`` are
     the stretches below min.insync.replicas. ``lines`` are the brokers' own words on the partition (rows of
     ``kafka_files.broker_log.BROKER_LOG``), ``captures`` the answers that captures got (``history.tables.OFFSETS``).
+    ``group`` is what a consumer group recorded, where one reads the topic and what its members recorded is whole.
     """
 
     where: TopicPartition
@@ -94,10 +109,12 @@ class PartitionEvidence:
     promised: bool = True
     idempotent: bool = True
     transactional: bool = False
+    copied: Copied | None = None  # of a partition that a copier writes
     members: Mapping[int, int] = field(default_factory=dict)
     short: Sequence[ShortIsr] = ()
     lines: Sequence[Row] = ()
     captures: Sequence[Row] = ()
+    group: GroupEvidence | None = None
 
     @property
     def log_start(self) -> int:

@@ -129,7 +129,7 @@ def open_folder(folder: RunFolder) -> Run:
     for name, schema in RECORDED.items():
         files[name], unreadable = readable(folder.table(name), schema)
         problems += unreadable
-    return Run(folder, manifest, _read_events(folder), _read_clients(folder), files, problems)
+    return Run(folder, manifest, _read_events(folder), read_clients(folder), files, problems)
 
 
 def readable(folder: Path, schema: pa.Schema) -> tuple[list[Path], list[str]]:
@@ -148,7 +148,12 @@ def _read_events(folder: RunFolder) -> list[Event]:
         raise EvidenceError(f"{folder.events} cannot be read as events: {error}.") from error
 
 
-def _read_clients(folder: RunFolder) -> list[dict[str, Any]]:
+def read_clients(folder: RunFolder) -> list[dict[str, Any]]:
+    """What each client said of itself in the end: ``client_id``, ``role`` and its own counts.
+
+    Raises:
+        EvidenceError: a file cannot be read.
+    """
     clients = []
     for file in sorted(folder.clients.glob("*.json")):
         try:
@@ -165,6 +170,7 @@ def producers(run: Run) -> list[dict[str, Any]]:
     return [
         {"producer_id": p.producer_id, "clean": ended.get(p.producer_id, p.engine == "foreign")}
         for p in run.manifest.producers
+        if p.engine != "copier"  # it has no ledger: what it owes is told by its input
     ]
 
 

@@ -178,6 +178,33 @@ CONTRACTS: Mapping[str, Contract] = {
             ),
         ),
         Contract(
+            "group_reads",
+            RECORDED["group_reads"],
+            (
+                AtLeast("first_offset", 0, "a log begins at 0 or later"),
+                InOrder("first_offset", "last_offset", "a stretch has a record, and offsets go up in it"),
+            ),
+        ),
+        Contract(
+            "rebalances",
+            RECORDED["rebalances"],
+            (OneOf("change", ("assigned", "revoked", "lost"), "a library tells a member of nothing else"),),
+        ),
+        Contract(
+            "commits",
+            RECORDED["commits"],
+            (
+                AtLeast("number", 0, "a member counts its commits from 0"),
+                AtLeast("offset", 0, "a log begins at 0 or later"),
+                InOrder("asked_ns", "answered_ns", "one clock takes both times, and an answer follows its question"),
+                Never(
+                    (["answered_ns", "is null"], ["error", "is not null"]),
+                    "an error without the time of its answer",
+                    "the row that is written as a commit is asked for has neither",
+                ),
+            ),
+        ),
+        Contract(
             "replicas",
             RECORDED["replicas"],
             (

@@ -63,6 +63,11 @@ class RunFolder:
         return self.path / "verdict"
 
     @property
+    def latency_log(self) -> Path:
+        """Produce and end-to-end latency by phase, as HdrHistogram's tools read it."""
+        return self.verdict / "latency.hlog"
+
+    @property
     def verdict_file(self) -> Path:
         return self.verdict / "verdict.json"
 

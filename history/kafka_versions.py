@@ -51,13 +51,22 @@ OLDEST = Version(2, 8)  # that can be observed replica by replica
 RELEASES = (OLDEST, *(Version(3, minor) for minor in range(10)), *(Version(4, minor) for minor in range(5)))
 
 DEFAULT_RELEASE = "4.4.0"  # the newest
+# The newest patch of each minor release (2026-11), the last one first; 4.4.0 has no kafka-tools on Maven Central.
+CLIENT_RELEASES = (
+    *("4.3.1", "4.2.1", "4.1.2", "4.0.2"),
+    *("3.9.2", "3.8.1", "3.7.2", "3.6.2", "3.5.2", "3.4.1", "3.3.2", "3.2.3", "3.1.2", "3.0.2"),
+    "2.8.2",
+)
 
 FEATURES = {
     "zookeeper": Span(OLDEST, Version(4, 0)),
     "kraft": Span(Version(3, 3)),  # KIP-833: ready for production; KIP-778: with metadata.version
+    "kraft_scram": Span(Version(3, 5)),  # KIP-900, from metadata.version 3.5 on; ZooKeeper keeps users in all versions
+    "sasl_from_java_23": Span(Version(3, 9, 1)),  # KAFKA-17078; older ones call what Java 23 took away
     "kraft_jbod": Span(Version(3, 7)),  # KIP-858, from metadata.version 3.7 on; ZooKeeper mode has it in all versions
     # KAFKA-15583, KIP-966: below min.insync.replicas the high watermark stands still.
     "strict_min_isr": Span(Version(3, 7)),
+    "consumer_protocol": Span(Version(4, 0)),  # KIP-848; a preview from 3.7 on
     "elr": Span(Version(4, 0)),  # KIP-966; no metadata.version of 3.7 to 3.9 makes them work
 }
 

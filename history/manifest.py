@@ -70,10 +70,12 @@ class ProducerInfo(_Model):
     acks: Literal["0", "1", "all"]
     idempotence: bool
     retries: int
-    engine: Literal["kafka-python", "confluent-kafka", "raw", "foreign"]
+    engine: Literal["kafka-python", "confluent-kafka", "java", "copier", "raw", "foreign"]
+    client: str | None = None  # the release of Kafka whose client it is; None: not Kafka's own
     rate_per_s: float | None = None
     record_bytes: int
     transaction_timeout_ms: int | None = None  # None: it has no transactions, or nobody knows
+    offsets: Literal["in_transaction", "apart"] | None = None  # of a copier: how it commits what it has read
 
 
 class Manifest(_Model):
@@ -140,8 +142,11 @@ class Manifest(_Model):
         return [node for node in self.nodes if node.role == "broker"]
 
     def topic_setting(self, topic: str, name: str, default: str) -> str:
-        """A topic's effective setting: its own, else the brokers', else Kafka's default as given."""
-        own = self.topics[topic].config.get(name)
+        """A topic's effective setting: its own, else the brokers', else Kafka's default as given.
+
+        A topic of Kafka's own has none in the manifest.
+        """
+        own = self.topics[topic].config.get(name) if topic in self.topics else None
         of_brokers = {value for node in self.brokers if (value := _of_broker(name, node.config)) is not None}
         if own is not None:
             return own
@@ -156,6 +161,12 @@ class Manifest(_Model):
         """The scenario's steps in order, each by its key and with its settings."""
         phases = self.scenario.get("phases", [])
         return [next(iter(step.items())) for phase in phases for steps in phase.values() for step in steps]
+
+    @property
+    def group(self) -> dict[str, Any] | None:
+        """The settings of the load's consumer group, if it has one."""
+        load: dict[str, Any] = self.scenario.get("load") or {}
+        return load.get("group")
 
     def topic_settings(self, topic: str, name: str, default: str) -> set[str]:
         """Every value that a topic's setting may have had at some time: ``configure`` steps change it for a while, and

@@ -1,15 +1,18 @@
 """What a record's value says: who sent it, its number, and a checksum over both and the padding.
 
-``<producer_id>|<seq>|`` in ASCII, padding, then the CRC-32 of all that as eight hexadecimal digits.
+``<producer_id>|<seq>|`` in ASCII, padding, then the CRC-32 of all that as eight hexadecimal digits. The values of
+Kafka's VerifiableProducer (``history.verifiable``) name both as well, without a checksum.
 Runs inside the client nodes, so it needs the standard library only.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 from typing import NamedTuple
 from zlib import crc32
 
+from history import verifiable
 from history.errors import BadInput
 
 MIN_RECORD_BYTES = 64
@@ -19,11 +22,14 @@ _PADDING_UNIT = b"abcdefghijklmnopqrstuvwxyz012345"
 
 
 class Payload(NamedTuple):
-    """A decoded value; the names are None where the bytes are not one of ours."""
+    """A decoded value; the names are None where the bytes are not one of ours.
+
+    ``checksum_ok`` is None where the value bears no checksum: nobody knows then whether its bytes are those sent.
+    """
 
     producer_id: str | None
     seq: int | None
-    checksum_ok: bool
+    checksum_ok: bool | None
 
 
 FOREIGN = Payload(None, None, False)
@@ -51,15 +57,21 @@ def checked_prefix(producer_id: str, record_bytes: int) -> bytes:
     return prefix
 
 
-def encode(producer_id: str, seq: int, record_bytes: int) -> bytes:
-    """The value of one record, exactly ``record_bytes`` long; the same arguments give the same bytes.
+def encode(producer_id: str, seq: int, record_bytes: int, fill: Callable[[int], bytes] = padding) -> bytes:
+    """The value of one record, exactly ``record_bytes`` long; the same arguments give the same bytes. ``fill`` gives so
+    many bytes of padding.
 
     Raises:
         BadInput: the record is too small for its producer id, or the id holds a ``|``.
     """
     head = b"%b%d|" % (checked_prefix(producer_id, record_bytes), seq)
-    body = head + padding(record_bytes - len(head) - CHECKSUM_BYTES)
+    body = head + fill(record_bytes - len(head) - CHECKSUM_BYTES)
     return b"%b%08x" % (body, crc32(body))
+
+
+def copier_id(partition: int) -> str:
+    """What copies of a partition's records are told by; their numbers are the offsets of their inputs."""
+    return f"copier-{partition}"
 
 
 def decode(value: bytes | None) -> Payload:
@@ -68,8 +80,15 @@ def decode(value: bytes | None) -> Payload:
         return FOREIGN
     body, checksum = value[:-CHECKSUM_BYTES], value[-CHECKSUM_BYTES:]
     parts = body.split(b"|", 2)
+    if len(parts) == 1:
+        return _without_checksum(value)
     if len(parts) != 3 or not parts[0].isascii() or not parts[1].isdigit():
         return FOREIGN
     if len(parts[1]) > len(str(MAX_SEQ)) or (seq := int(parts[1])) > MAX_SEQ:
         return FOREIGN
     return Payload(parts[0].decode("ascii"), seq, b"%08x" % crc32(body) == checksum)
+
+
+def _without_checksum(value: bytes) -> Payload:
+    found = verifiable.named(value.decode("latin-1"))
+    return Payload(*found, None) if found and found[1] <= MAX_SEQ else FOREIGN

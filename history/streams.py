@@ -68,13 +68,15 @@ class BatchWriter:
 
 
 class RowWriter(BatchWriter):
-    """Appends rows, and flushes at least once a second."""
+    """Appends rows, and flushes at least once a second; ``rows`` counts them."""
 
     def __init__(self, path: Path, schema: pa.Schema) -> None:
         super().__init__(path, schema)
+        self.rows = 0
         self._rows: list[Mapping[str, Any]] = []
 
     def add(self, row: Mapping[str, Any]) -> None:
+        self.rows += 1
         self._rows.append(row)
         self.flush_if_due()
 

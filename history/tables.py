@@ -24,8 +24,8 @@ SENDS = pa.schema(
         _required("producer_id", pa.string()),
         _required("seq", pa.int64()),
         *_PARTITION,
-        _required("due_ns", pa.int64()),  # when the open loop wanted it sent
-        pa.field("sent_ns", pa.int64()),  # null: never handed to the client
+        pa.field("due_ns", pa.int64()),  # when the open loop wanted it sent; null: no open loop sent it
+        pa.field("sent_ns", pa.int64()),  # null: never handed to the client, or the client does not say
         pa.field("done_ns", pa.int64()),  # null: no answer before the producer ended
         _required("outcome", pa.string()),
         pa.field("error", pa.string()),  # error name, null when ok
@@ -49,7 +49,7 @@ POLLS = pa.schema(
         pa.field("leader_epoch", pa.int32()),
         pa.field("producer_id", pa.string()),  # null: the payload is not one of ours
         pa.field("seq", pa.int64()),
-        _required("checksum_ok", pa.bool_()),
+        pa.field("checksum_ok", pa.bool_()),  # null: the value bears no checksum of ours
         _required("received_ns", pa.int64()),
         _required("isolation", pa.string()),
     ]
@@ -67,6 +67,41 @@ SEEKS = pa.schema(
         _required("leader_epoch", pa.int32()),  # the newest that any broker knew, whose leader was asked
         _required("why", pa.string()),
         _required("sought_ns", pa.int64()),
+    ]
+)
+
+# What a member of the consumer group read: one row per unbroken stretch of offsets. member: the client node and which
+# life of it, such as member-2.1. Written before the member commits what it read.
+GROUP_READS = pa.schema(
+    [
+        _required("member", pa.string()),
+        *_PARTITION,
+        _required("first_offset", pa.int64()),
+        _required("last_offset", pa.int64()),
+        _required("received_ns", pa.int64()),
+    ]
+)
+
+# One row per partition of a rebalance, as the member's library told it. change: assigned | revoked | lost.
+REBALANCES = pa.schema(
+    [
+        _required("member", pa.string()),
+        *_PARTITION,
+        _required("change", pa.string()),
+        _required("changed_ns", pa.int64()),  # revoked: as the member was done with it, before it gave it up
+    ]
+)
+
+# One row per partition of a commit when it is asked for, and another one when it is answered.
+COMMITS = pa.schema(
+    [
+        _required("member", pa.string()),
+        *_PARTITION,
+        _required("number", pa.int64()),  # the member's own count of commits, from 0
+        _required("offset", pa.int64()),
+        _required("asked_ns", pa.int64()),
+        pa.field("answered_ns", pa.int64()),  # null: of the row that was written as it was asked for
+        pa.field("error", pa.string()),  # of an answer; null when the commit was taken
     ]
 )
 
@@ -251,6 +286,8 @@ LATENCY = pa.schema(
         pa.field("p99_ms", pa.float64()),
         pa.field("p999_ms", pa.float64()),
         pa.field("max_ms", pa.float64()),
+        _required("received", pa.int64()),  # of those due, received by a live consumer at any time
+        *(pa.field(f"end_to_end_{name}", pa.float64()) for name in ("p50_ms", "p99_ms", "p999_ms", "max_ms")),
     ]
 )
 
@@ -306,6 +343,9 @@ RECORDED = {
     "sends": SENDS,
     "polls": POLLS,
     "seeks": SEEKS,
+    "group_reads": GROUP_READS,
+    "rebalances": REBALANCES,
+    "commits": COMMITS,
     "replicas": REPLICAS,
     "isr": ISR,
     "offsets": OFFSETS,

@@ -6,17 +6,16 @@ have left it), nor to which partition. The consumer names values only when it ru
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from history.verifiable import COUNTS, FAILED, NUMBER, SENT
 from imports.lines import Line, json_lines, json_text
 from imports.records import NO_PARTITION, History, Read, Send, Unnamed
 
 _NS_PER_MS = 1_000_000
-_NUMBER = re.compile(r"(?:(.*)\.)?(\d+)")  # "<prefix>.<n>" or "<n>", as the producer counts
 Place = tuple[str, int]
 Row = Mapping[str, Any]
 
@@ -123,12 +122,12 @@ def _shutdown(tool: _Tool, _line: Line, _row: Row) -> None:
 
 
 _EVENTS = {
-    "producer_send_success": _success,
-    "producer_send_error": _error,
+    SENT: _success,
+    FAILED: _error,
     "record_data": _record,
     "records_consumed": _consumed,
     "partitions_revoked": _revoked,
-    "tool_data": _tool_data,
+    COUNTS: _tool_data,
     "shutdown_complete": _shutdown,
 }
 
@@ -207,11 +206,11 @@ def _in_flight(tools: Iterable[_Tool], sends: Sequence[Send], reads: Sequence[Re
             continue
         last: dict[tuple[str, str | None], int] = {}
         for row in told:
-            if match := _NUMBER.fullmatch(str(row["value"])):
+            if match := NUMBER.fullmatch(str(row["value"])):
                 last[row["topic"], match[1]] = max(last.get((row["topic"], match[1]), -1), int(match[2]))
         line = (tool.acked or tool.errors)[-1][0]
         for each in reads:
-            match = None if each.value is Unnamed else _NUMBER.fullmatch(str(each.value))
+            match = None if each.value is Unnamed else NUMBER.fullmatch(str(each.value))
             name = _topic(each.key), json_text(each.value) if match else ""
             if (
                 match

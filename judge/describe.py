@@ -10,7 +10,18 @@ from types import ModuleType
 from typing import Any
 
 from history.metrics import METRICS
-from judge.checks import anomalies, atomicity, elections, invariants, reading_order, records, visibility, watermarks
+from judge.checks import (
+    anomalies,
+    atomicity,
+    elections,
+    exactly_once,
+    groups,
+    invariants,
+    reading_order,
+    records,
+    visibility,
+    watermarks,
+)
 from judge.measures import metrics
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
@@ -58,7 +69,7 @@ def _invariants() -> Iterator[str]:
 
 
 def _anomalies() -> Iterator[str]:
-    for function in functions((records, atomicity, reading_order, visibility)):
+    for function in functions((records, atomicity, exactly_once, reading_order, visibility, groups)):
         name = function.__name__
         if name in anomalies.SEVERITY:
             yield f"### {name} ({anomalies.SEVERITY[name]})\n\n{_text(function)}\n"
@@ -105,7 +116,7 @@ def _metrics() -> str:
         steal=metrics.MAX_STEAL,
         other=metrics.MAX_OTHER_CPU,
         io=metrics.MAX_IO_PRESSURE,
-        **{name: metrics.MIN_SAMPLES[f"latency_{name}_ms"] for name in ("p50", "p99", "p999")},
+        **{name: metrics.MIN_SAMPLES[f"{name}_ms"] for name in ("p50", "p99", "p999")},
     )
     return head + "".join(f"| `{name}` | {of.better or ''} | {of.words} |\n" for name, of in METRICS.items())
 

@@ -72,7 +72,7 @@ def judge(run: RunFacts, question: Question) -> Answer:
         delivery={**of.where._asdict(), **counts(of.sends, told)},
         changes=of.changes,
         stalls=recovery.longest_stalls(of.where, _of_open_loops(of, run), of.samples, run.spans),
-        loads=latency.phase_loads(of.sends, of.names, run.load_spans),
+        loads=latency.phase_loads(of.sends, of.polls, of.names, run.load_spans),
         seconds=latency.by_second(of.sends),
         series={
             "timeline_replicas": replica_series.timeline_replicas(of, run.probe_hz),

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import partial
 from typing import Any
 
 import pyarrow as pa
 
-from evidence.counts import Counts, of_captures
+from evidence.counts import Copies, Counts, of_captures
 from evidence.facts import Facts
 from evidence.gather import Question, RunFacts
+from evidence.groups import GroupFacts
 from evidence.partition import Row
 from evidence.reader import Tables
 from evidence.run import Run, drains
@@ -44,8 +46,10 @@ class Judged:
     """What there is to conclude from: the judged tables by their names, and what was missing."""
 
     tables: Mapping[str, pa.Table]
+    latency_log: str
     items: list[evidence.Item]
     seeks: list[Json]
+    copies: Mapping[TopicPartition, Copies]
 
 
 def judge_run(run: Run, spread: Spread) -> Judged:
@@ -60,9 +64,12 @@ def judge_run(run: Run, spread: Spread) -> Judged:
     counts = Counts(silences=_silences(run)).merge([*(answer.counts for answer in answers), of_captures(run.captures)])
     items = evidence.evidence(run, counts)
     seeks = read_rows(run.files["seeks"], SEEKS)
-    tables = {name: table_of(rows, JUDGED[name]) for name, rows in _rows(run, answers, findings, items)}
+    loads = latency.merge_phases(answer.loads for answer in answers)
+    tables = {name: table_of(rows, JUDGED[name]) for name, rows in _rows(run, answers, findings, items, loads)}
     tables |= {name: _joined(name, answers) for name in ("timeline_replicas", "timeline_isr")}
-    return Judged(tables, items, seeks)
+    manifest = run.manifest
+    log = latency.histogram_log(loads, manifest.started_ns, datetime.fromisoformat(manifest.started_at).timestamp())
+    return Judged(tables, log, items, seeks, counts.copies)
 
 
 # --- what is asked -------------------------------------------------------------------------------
@@ -88,7 +95,16 @@ def run_facts(premises: Premises) -> RunFacts:
         transaction_limit_ns=limit_ns(manifest),
         origin_ns=next((span.from_ns for span in spans), manifest.started_ns),
         probe_hz=manifest.probe_hz,
+        group=_group(premises),
     )
+
+
+def _group(premises: Premises) -> GroupFacts | None:
+    """Of members whose records are not whole nothing is asked, nor of a group whose committed offsets may be lost."""
+    group, load = premises.manifest.group, premises.manifest.scenario.get("load")
+    if group is None or load is None or not premises.keeps_offsets or evidence.unrecorded_members(premises.run):
+        return None
+    return GroupFacts(load["topic"], int(group["session_timeout"] * 1e9))
 
 
 def questions(premises: Premises) -> list[Question]:
@@ -123,6 +139,7 @@ def questions(premises: Premises) -> list[Question]:
                 facts=premises.facts(where) if topic else Facts(),
                 lines=lines.get(where, ()),
                 captures=captures.get(where, ()),
+                input=evidence.input_of(run, where),
             )
         )
     return found
@@ -177,7 +194,11 @@ def _silences(run: Run) -> list[Any]:
 
 
 def _rows(
-    run: Run, answers: Sequence[Answer], findings: Findings, items: Sequence[evidence.Item]
+    run: Run,
+    answers: Sequence[Answer],
+    findings: Findings,
+    items: Sequence[evidence.Item],
+    phase_loads: latency.Phases,
 ) -> Iterator[tuple[str, list[Json]]]:
     """The judged tables but for the series: their names and rows."""
     manifest = run.manifest
@@ -193,7 +214,7 @@ def _rows(
     )
     times = [*recovery.fault_times(manifest, run.events, states), *(row for answer in answers for row in answer.stalls)]
     yield "recovery", times
-    loads = latency.latency(latency.merge_phases(answer.loads for answer in answers))
+    loads = latency.latency(phase_loads)
     yield "latency", loads
     yield "timeline_sends", latency.timeline_sends(latency.merge_seconds(answer.seconds for answer in answers))
     measured = metrics.Measured(manifest, run.events, loads, _whole(times), total(delivered), run.usage)

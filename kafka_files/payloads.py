@@ -2,7 +2,8 @@
 
 Values of one producer, one length and one number of digits differ in the digits and the checksum only. One value is
 decoded as a model, and all that fit it are read together. A CRC is linear: the checksum of a value is that of the model
-with zeros for digits, XOR one table entry a digit. Values that fit no model are decoded one by one.
+with zeros for digits, XOR one table entry a digit; where the padding is another one, it is taken of the value itself.
+Values that fit no model are decoded one by one.
 """
 
 from __future__ import annotations
@@ -33,11 +34,15 @@ class Values(NamedTuple):
 
 
 class Payloads(NamedTuple):
-    """One entry a value; where the value is not one of ours, the producer is -1 and the checksum not right."""
+    """One entry a value; where the value is not one of ours, the producer is -1 and the checksum not right.
+
+    A value that bears no checksum is not ``checked``, and nothing is said of its checksum.
+    """
 
     producer: npt.NDArray[np.int32]  # its place in the names
     seq: Ints
     checksum_ok: npt.NDArray[np.bool_]
+    checked: npt.NDArray[np.bool_]
 
 
 class _Model(NamedTuple):
@@ -54,7 +59,8 @@ class _Model(NamedTuple):
 def decode_payloads(values: Values, names: dict[str, int]) -> Payloads:
     """Decode values. ``names`` gives each producer id its number, and gets those that it lacks."""
     count = len(values.starts)
-    found = Payloads(np.full(count, -1, np.int32), np.full(count, -1, np.int64), np.zeros(count, bool))
+    nobody, nothing = np.full(count, -1, np.int32), np.full(count, -1, np.int64)
+    found = Payloads(nobody, nothing, np.zeros(count, bool), np.ones(count, bool))
     left = np.flatnonzero(values.lengths >= 0)
     for _ in range(MAX_MODELS):
         if not len(left):
@@ -79,9 +85,12 @@ def _decode_one(values: Values, index: np.intp, found: Payloads, names: dict[str
         return None
     producer = found.producer[index] = names.setdefault(payload.producer_id, len(names))
     found.seq[index] = payload.seq
-    found.checksum_ok[index] = payload.checksum_ok
+    found.checked[index] = payload.checksum_ok is not None
+    found.checksum_ok[index] = bool(payload.checksum_ok)
+    if not payload.checksum_ok:
+        return None
     producer_id, digits, padded = value.split(b"|", 2)
-    if not payload.checksum_ok or len(digits) > _MAX_DIGITS:
+    if len(digits) > _MAX_DIGITS:
         return None
     return _Model(producer, len(value), *_parts(producer_id + b"|", len(digits), padded[:-_CHECKSUM_BYTES]))
 
@@ -110,7 +119,6 @@ def _decode_alike(values: Values, among: npt.NDArray[np.intp], found: Payloads, 
     alike = _every(heads[:, : len(model.prefix)] == model.prefix) & (heads[:, -1] == _BAR)
     for digit in digits:
         alike &= digit < 10
-    alike &= _every(_strings(values.data, at + head, len(model.padding)) == model.padding)
     fits[fits] = alike
     at, rows = at[alike], among[fits]
     seq, crc = np.zeros(len(rows), np.int64), np.full(len(rows), model.crc, np.uint32)
@@ -121,11 +129,19 @@ def _decode_alike(values: Values, among: npt.NDArray[np.intp], found: Payloads, 
     small = seq <= MAX_SEQ  # a larger number is none of ours
     fits[fits] = small
     at, rows, seq, crc = at[small], rows[small], seq[small], crc[small]
+    other = np.flatnonzero(~_every(_strings(values.data, at + head, len(model.padding)) == model.padding))
+    crc[other] = _crcs(values.data, at[other], model.length - _CHECKSUM_BYTES)
     checksums = _strings(values.data, at + model.length - _CHECKSUM_BYTES, _CHECKSUM_BYTES)
     found.producer[rows] = model.producer
     found.seq[rows] = seq
     found.checksum_ok[rows] = np.equal(checksums.view("<u8")[:, 0], _hex(crc))
     return fits
+
+
+def _crcs(data: Bytes, at: Ints, length: int) -> npt.NDArray[np.uint32]:
+    """The CRC-32 of ``length`` bytes at each place."""
+    view = np.ascontiguousarray(data).data
+    return np.fromiter((crc32(view[start : start + length]) for start in at.tolist()), np.uint32, len(at))
 
 
 def _strings(data: Bytes, at: Ints, length: int) -> Bytes:

@@ -35,7 +35,7 @@ RECORDS = pa.schema(
         pa.field("value_length", pa.int32(), nullable=False),  # -1: the value is null
         pa.field("producer", pa.dictionary(pa.int32(), pa.string())),  # as the payload says; null: not one of ours
         pa.field("seq", pa.int64()),
-        pa.field("checksum_ok", pa.bool_(), nullable=False),
+        pa.field("checksum_ok", pa.bool_()),  # null: the value bears none
     ]
 )
 SLICE_BYTES = 1 << 24  # of records; the batch that goes beyond still belongs to a slice
@@ -330,7 +330,7 @@ def _as_arrow(rows: Headers, fields: Fields) -> pa.RecordBatch:
         _column(pa.int32(), fields.value_length),
         pa.DictionaryArray.from_arrays(codes, _texts([name.encode() for name in names])),
         _column(pa.int64(), payloads.seq, ours),
-        pa.Array.from_buffers(pa.bool_(), len(ours), [None, _bits(payloads.checksum_ok)]),
+        pa.Array.from_buffers(pa.bool_(), len(ours), [_bits(payloads.checked), _bits(payloads.checksum_ok)]),
     ]
     return pa.RecordBatch.from_arrays(columns, schema=RECORDS)
 
@@ -353,4 +353,4 @@ def _bits(true: Bools) -> pa.Buffer:
     return pa.py_buffer(np.packbits(true, bitorder="little"))
 
 
-_NO_PAYLOADS = Payloads(np.zeros(0, np.int32), np.zeros(0, np.int64), np.zeros(0, bool))
+_NO_PAYLOADS = Payloads(np.zeros(0, np.int32), np.zeros(0, np.int64), np.zeros(0, bool), np.zeros(0, bool))

@@ -13,6 +13,7 @@ from typing import Any
 from clusters.run.stages import TEAR_DOWN
 from clusters.scenario.scenario import Scenario
 from history.folder import RunFolder
+from operators.load_rates import LoadRates
 from operators.stages import AIRFLOW_S, expected_s, stages
 
 _EVENTS = {
@@ -57,6 +58,7 @@ class Progress:
         self._scenario = scenario
         self._stages = {stage.name: stage for stage in stages(scenario)}
         self._tails = (Tail(run.stages), Tail(run.events))
+        self._load = LoadRates(run.clients)
         self._write = write
         self._started_s = time.monotonic()
         self._errors: list[str] = []
@@ -78,6 +80,8 @@ class Progress:
                 self._progress(event["detail"])
             elif event["kind"] in _EVENTS:
                 self._event(event)
+        if rates := self._load.look():
+            self.say(f"  {rates}")
 
     def say(self, text: str) -> None:
         """Write one line with the time that the run has taken so far."""

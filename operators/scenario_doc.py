@@ -14,7 +14,12 @@ from history.kafka_versions import AFFECTED, Span
 from operators.progress import rounded
 from operators.stages import expected_s
 
-_CONTROLS = {"lost_write": "acknowledged records are lost", "duplicate": "records are duplicated"}
+_CONTROLS = {
+    "lost_write": "acknowledged records are lost",
+    "duplicate": "records are duplicated",
+    "duplicate_output": "records are copied more than once",
+    "group_skip": "the consumer group skips records",
+}
 _READING = """## How to read it
 
 - The grid is the experiment's timeline: set up, one task per phase, drain, collect, tear down, judge, publish.

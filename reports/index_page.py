@@ -28,6 +28,7 @@ _KINDS = {
     "nightly": ("nightly-runs", "Nightly runs", "No nightly run yet: `make nightly`."),
     "compare": ("comparisons", "Comparisons", "No comparison yet: `make compare BASE=3.0.2 HEAD=3.1.2`."),
     "known_bugs": ("known-bugs", "Known bugs", "No known bug was tested yet: `make known-bugs`."),
+    "clients": ("clients", "Client matrices", "No clients were tried yet: `make clients KAFKA=…`."),
     "claims": ("claims", "Claims", "No version was tested against the claims yet: `make claims KAFKA=…`."),
     "capacity": ("plans", "Capacity plans", "No capacity was planned yet: `make capacity`."),
     "fuzz": ("fuzz", "Fuzzing", "No randomised schedule was tried yet: `make fuzz`."),

@@ -63,7 +63,7 @@ def time_range(run: RunData) -> list[float]:
     return [min(seen), max(seen)] if seen else [0.0, max(1.0, end_of_run(run))]
 
 
-def _layout(run: RunData, height: int, headings: dict[str, float], **axes: Any) -> dict[str, Any]:
+def run_layout(run: RunData, height: int, headings: dict[str, float], **axes: Any) -> dict[str, Any]:
     """What the figures share. Fault labels stand above the plot, a line for each that overlaps, headings above them."""
     found = faults(run)
     lines = 1 + max((fault.lane for fault in found), default=-1)
@@ -127,7 +127,7 @@ def replicas_figure(run: RunData) -> Figure:
         for partition, rows in partitions.items()
         for trace in _partition_traces(run, partition, rows, colours, POINTS // max(1, len(partitions)))
     ]
-    layout = _layout(
+    layout = run_layout(
         run,
         660,
         {"Offset": 1, "Records behind the furthest LEO": 0.44},
@@ -307,7 +307,7 @@ def isr_figure(run: RunData) -> Figure:
         data.append(_leader_labels(run, partition, views, brokers))
     names = {"tickvals": list(range(len(brokers))), "ticktext": [f"broker {broker}" for broker in brokers]}
     lanes = {**names, "range": [len(brokers) - 0.6, -0.8], "showgrid": False, "zeroline": False}
-    layout = _layout(run, 120 + 56 * len(brokers), {}, yaxis=lanes)
+    layout = run_layout(run, 120 + 56 * len(brokers), {}, yaxis=lanes)
     layout |= {"hovermode": "closest", "showlegend": False}
     table = {name: _isr_table(run, rows) for name, rows in partitions.items()}
     return {"data": data, "layout": layout, "partitions": list(partitions), "table": table}
@@ -441,7 +441,7 @@ def sends_figure(run: RunData) -> Figure:
             ("p99", "p99_ms", "#b565c4", "dot", "square"),
         )
     ]
-    layout = _layout(
+    layout = run_layout(
         run,
         540,
         {"Sends per second": 1, "Latency from the due time (log scale)": 0.43},

@@ -9,18 +9,20 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from evidence.run import readable
+from evidence.run import read_clients, readable
 from evidence.tables import read_rows, read_rows_of
+from history.errors import EvidenceError
 from history.events import Event, read_events
 from history.folder import RunFolder
 from history.manifest import Manifest, read_manifest
 from history.partition import TopicPartition
-from history.tables import JUDGED, OFFSETS
+from history.tables import JUDGED, OFFSETS, RECORDED
 from reports.shown import MOST_SHOWN, partitions_of, shown_of
 
 Row = dict[str, Any]
 
 SERIES = "timeline_replicas"
+GROUP = ("rebalances", "commits")  # tables of a run with a consumer group
 NOT_JUDGED = "This run has not been judged yet, so nothing is said about it."
 
 
@@ -28,10 +30,10 @@ NOT_JUDGED = "This run has not been judged yet, so nothing is said about it."
 class RunData:
     """One run as the page needs it.
 
-    ``tables`` holds the judged tables and ``offsets``; a table that could not be read is not a key of it
-    and has a sentence in ``missing``. ``origin_ns`` is the start of the first phase, from which the page
-    counts its seconds. Of a run with very many partitions figures and tables show some (``shown``), and of the others
-    ``timeline_replicas`` may have no rows here.
+    ``tables`` holds the judged tables, ``offsets``, and those of ``GROUP`` where there is one; one that could not be
+    read is not a key of it and has a sentence in ``missing``. ``origin_ns`` is the start of the first phase, from which
+    the page counts its seconds. Of a run with very many partitions figures and tables show some (``shown``), and of the
+    others ``timeline_replicas`` may have no rows here.
     """
 
     folder: RunFolder
@@ -40,6 +42,14 @@ class RunData:
     verdict: dict[str, Any]
     tables: dict[str, list[Row]]
     missing: list[str]
+
+    @cached_property
+    def clients(self) -> list[dict[str, Any]]:
+        """What each client said of itself in the end; nothing where that cannot be read."""
+        try:
+            return read_clients(self.folder)
+        except EvidenceError:
+            return []
 
     @cached_property
     def origin_ns(self) -> int:
@@ -88,6 +98,8 @@ def read_run(path: Path) -> RunData:
     # Metrics are for comparisons; the page draws on the tables that they were made of.
     judged = {name: (folder.judged(name), schema) for name, schema in JUDGED.items() if name != "metrics"}
     wanted = {"offsets": (folder.table("offsets"), OFFSETS), **judged}
+    if manifest.group:
+        wanted |= {name: (folder.table(name), RECORDED[name]) for name in GROUP}
     wanted[SERIES] = wanted.pop(SERIES)  # at the end: which of its partitions are read, the others say
     for name, (place, schema) in wanted.items():
         files, problems = readable(place, schema)

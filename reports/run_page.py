@@ -10,7 +10,7 @@ import io
 import json
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,8 @@ from history.errors import PlimsollError
 from history.events import Event
 from history.manifest import Manifest
 from history.remote import check_reachable, path_of
-from reports import page, run_tables
+from history.tables import RECORDED
+from reports import group, page, run_tables
 from reports.cells import Table
 from reports.page import Bar, Block, Command, Links, Listing, Page, Plot, Section, Strip, Words
 from reports.plots import Figure, figures, time_range
@@ -29,12 +30,18 @@ from reports.timeline import MOMENTS, Span, end_of_run, faults, moments, phases
 
 CASES = "cases.csv"
 MAX_KEYS = 8
+UNFOLDED_REBALANCES = 12
 VERDICT_MEANS = {
     "pass": "Every guarantee of this configuration was checked, and holds.",
     "fail": "A guarantee of this configuration was violated.",
     "unknown": "The evidence does not suffice for a verdict.",
 }
-CONTROLS = {"lost_write": "lost records", "duplicate": "duplicated records"}
+CONTROLS = {
+    "lost_write": "lost records",
+    "duplicate": "duplicated records",
+    "duplicate_output": "records copied twice",
+    "group_skip": "records that the group skipped",
+}
 WIDE_PIXELS, NARROW_PIXELS = 1040, 300  # of the strip, on a desk and on a phone
 LETTER_PIXELS, NUMBER_PIXELS = 8.0, 26
 
@@ -90,6 +97,7 @@ def render(run: RunData, site: Path) -> str:
                 ),
                 Section("isr", "In-sync replicas", _isr(run, drawn), "ISR"),
                 Section("sends", "Sends and latency", list(_sends(run, drawn)), "Sends"),
+                *([Section("group", "Consumer group", list(_group(run)), "Group")] if manifest.group else []),
                 Section("delivery", "Delivery", list(_delivery(run))),
                 Section("anomalies", "Anomalies", list(_anomalies(run))),
                 Section("invariants", "Invariants", list(_invariants(run))),
@@ -134,6 +142,10 @@ def _expected(manifest: Manifest) -> str:
     """What a positive control must show, and the setting that permits it."""
     what = CONTROLS.get(manifest.control or "", (manifest.control or "").replace("_", " "))
     acks = sorted({producer.acks for producer in manifest.producers} & {"0", "1"})
+    if manifest.control == "duplicate_output":
+        return f"{what}, permitted by offsets that are committed apart from the copies"
+    if manifest.control == "group_skip":
+        return f"{what}, permitted by commits ahead of processing"
     if manifest.control == "duplicate":
         return f"{what}, permitted by enable.idempotence=false"
     return f"{what}, permitted by {f'acks={acks[0]}' if acks else 'unclean.leader.election.enable=true'}"
@@ -158,10 +170,23 @@ def _facts(run: RunData) -> list[tuple[str, str]]:
     facts = [
         *(imported if manifest.foreign else cluster),
         ("Producers", "; ".join(ack)),
+        ("Load", "; ".join(_load_of(client) for client in run.clients if client.get("busy_ns"))),
         ("Duration", _how_long(run)),
         ("Run", manifest.run_id),
     ]
     return [(name, value) for name, value in facts if value]
+
+
+def _load_of(producer: Mapping[str, Any]) -> str:
+    """What a producer could not offer, and what it could have: at least in proportion to the time in which it was busy,
+    as more records at once cost less each.
+    """
+    due, refused, busy = producer["rows"], producer["overflowed"], producer["busy_ns"] / producer["offering_ns"]
+    could = (due - refused) / (producer["busy_ns"] / 1e9)
+    missed = (
+        f"{refused:,} of {due:,} records that were due were never sent" if refused else f"{due:,} records, all sent"
+    )
+    return f"{producer['client_id']}: {missed}; busy {busy:.0%} of the time, so it could offer at least {could:,.0f}/s"
 
 
 def _kafka(manifest: Manifest) -> str:
@@ -284,7 +309,7 @@ def _ticks(start_s: float, end_s: float) -> list[int]:
 
 def _absent(run: RunData, name: str, nothing: str) -> Words:
     """Why there is nothing to show: there was nothing, or its table is missing."""
-    place = name if name == "offsets" else f"verdict/{name}"
+    place = name if name in RECORDED else f"verdict/{name}"
     return Words(nothing if name in run.tables else f"This cannot be shown: the table `{place}` is missing.", "absent")
 
 
@@ -343,7 +368,25 @@ def _sends(run: RunData, drawn: dict[str, Figure]) -> Iterator[Block]:
         "Each send counts in the second in which it was due, whether the cluster was up or not. Unknown: no certain "
         "answer, so the record may be in the log or not.",
     )
-    yield _listing(run, "latency", run_tables.latency(run), "No send was acknowledged, so there is no latency.")
+    yield _listing(run, "latency", run_tables.latency(run), "No send has both a due time and an answer: no latency.")
+
+
+def _group(run: RunData) -> Iterator[Block]:
+    lag = group.lag_figure(run)
+    if lag["data"]:
+        yield Plot(
+            "group",
+            lag,
+            "Lag of the consumer group over time",
+            f"Records below the high watermarks that the group has not committed{run_tables.of_shown(run)}, at each "
+            "second. Shaded: an active fault.",
+            stored="commits",
+        )
+    rebalances = group.rebalance_table(run)
+    if rebalances.rows:
+        yield Listing("rebalances", rebalances, folded=len(rebalances.rows) > UNFOLDED_REBALANCES)
+    else:
+        yield _absent(run, "rebalances", "No member was given a partition.")
 
 
 def _listing(run: RunData, name: str, table: Table, nothing: str) -> Block:
@@ -432,6 +475,7 @@ def _links(run: RunData) -> list[tuple[str, str]]:
     wanted = [
         ("Data Docs of the expectations", "verdict/data_docs/index.html"),
         ("verdict.json", "verdict/verdict.json"),
+        ("latency.hlog, for HdrHistogram's tools", "verdict/latency.hlog"),
         ("manifest.json", "manifest.json"),
         ("events.jsonl", "events.jsonl"),
         *((f"{name}/", f"{name}/") for name in ("sends", "polls", "seeks", "replicas", "isr", "offsets", "usage")),

@@ -335,6 +335,8 @@ _LATENCY: list[Column[Row]] = [
         "acked", "acknowledged in the end", kind="number", help="Of the sends due in the phase, also after its end."
     ),
     *(_milliseconds(name, heading) for name, heading in _PERCENTILES.items()),
+    _milliseconds("end_to_end_p50_ms", "end to end p50"),
+    _milliseconds("end_to_end_p99_ms", "end to end p99"),
 ]
 
 
@@ -342,8 +344,9 @@ def latency(run: RunData) -> Table:
     """Open-loop load and latency by phase."""
     order = {phase.label: index for index, phase in enumerate(phases(run))}
     ordered = sorted(run.rows("latency"), key=lambda row: order.get(row["phase"], len(order)))
-    caption = "Load and latency by the phase in which sends were due. Latency counts from the due time; a percentile "
-    caption += "is missing where too many sends were never acknowledged."
+    caption = "Load and latency by the phase in which sends were due. Latency counts from the due time, to the "
+    caption += "acknowledgement or, end to end, to the live consumer's receipt; a percentile is missing where too many "
+    caption += "sends were never acknowledged, or never received. latency.hlog has both for HdrHistogram's tools."
     return table(caption, _LATENCY, ordered)
 
 

@@ -153,6 +153,7 @@ def _conclude(run: Run, judged: Judged) -> None:
     folder = run.folder
     for name, table in judged.tables.items():
         write_table(table, folder.judged(name), JUDGED[name])
+    write_atomically(folder.latency_log, judged.latency_log)
     found = judged.tables["anomaly_counts"].to_pylist()
     counted = {name: sum(row["cases"] for row in found if row["anomaly"] == name) for name in anomalies.SEVERITY}
     forbidden = {
@@ -189,7 +190,12 @@ def _conclude(run: Run, judged: Judged) -> None:
         invariants=invariants,
         delivery=delivered,
         allowed=permitted,
-        notes=[*evidence.waits_that_ran_out(run.events), *evidence.seeks_of_readers(judged.seeks)],
+        notes=[
+            *evidence.waits_that_ran_out(run.events),
+            *evidence.seeks_of_readers(judged.seeks),
+            *evidence.untold(run.manifest),
+            *evidence.copied(judged.copies),
+        ],
         excused=sorted((row["anomaly"], row["allowed_why"], row["cases"]) for row in found if row["allowed"]),
     )
     _write_verdict(folder, verdict_of(findings))

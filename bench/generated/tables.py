@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from bench.generated.plan import CHUNK_RECORDS, DRAIN_GAP_NS, MS, TOPIC, Ints, PartitionPlan, Plan, is_in
 from history.folder import RunFolder
-from history.tables import ISR, OFFSETS, PHASE_START, POLLS, REPLICAS, SEEKS, SENDS, USAGE
+from history.tables import ISR, OFFSETS, PHASE_START, POLLS, RECORDED, REPLICAS, SENDS, USAGE
 
 CONSUMER, DRAIN, PROBER = "consumer", "drain", "prober"
 PHASES = ("steady", "a follower is stopped")
@@ -191,10 +191,10 @@ def _polls(plan: Plan, part: PartitionPlan, slots: Ints, *, reader: str, positio
     }
 
 
-def write_seeks(folder: RunFolder) -> None:
-    """Nobody sought."""
-    for reader in (CONSUMER, DRAIN):
-        with _file(folder.table("seeks") / f"seeks-{reader}.parquet", SEEKS) as write:
+def write_empty(folder: RunFolder) -> None:
+    """Nobody sought, and there is no consumer group."""
+    for name in ("seeks", "group_reads", "rebalances", "commits"):
+        with _file(folder.table(name) / f"{name}.parquet", RECORDED[name]) as write:
             write({}, 0)
 
 

@@ -6,8 +6,10 @@ away, what the verdict ``unknown`` must say.
 
 from __future__ import annotations
 
+import math
 import re
 import shutil
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
@@ -122,6 +124,29 @@ def record_doubled(run: Recording) -> str:
     run.put("polls", [*run.rows("polls"), again])
     run.drained_to(again["offset"] + 1, again["offset"] + 1)
     return f"offset {victim['offset']} again at {again['offset']}"
+
+
+def _copies(run: Recording) -> list[Row]:
+    """What the final drain returned of a copier's output."""
+    to = run.manifest.scenario["copier"]["to"]
+    return [row for row in run.reads("final") if row["topic"] == to]
+
+
+@kind("lost_output", scenario="exactly_once")
+def copy_lost(run: Recording) -> str:
+    """The copy of a committed input record is seen by no reader."""
+    victim = run.choose(_middle(_copies(run)))
+    run.put("polls", [row for row in run.rows("polls") if _value(row) != _value(victim)])
+    return f"input {victim['seq']} of {victim['producer_id']}"
+
+
+@kind("duplicate_output", scenario="exactly_once")
+def copied_twice(run: Recording) -> str:
+    """A record of the output is the copy of another one's input once more."""
+    one, other = _two(run, [row for row in _copies(run) if row["partition"] == 0])
+    other["seq"] = one["seq"]
+    run.put("polls", run.rows("polls"))
+    return f"input {one['seq']} again at offset {other['offset']}"
 
 
 @kind("phantom_record")
@@ -241,13 +266,20 @@ def read_above_high_watermark(run: Recording) -> str:
     for view in run.rows("isr"):
         epoch = view["leader_epoch"]
         begun[epoch] = min(view["received_ns"], begun.get(epoch, view["received_ns"]))
-    sample = run.choose([row for row in run.of_leader() if row["sent_ns"] > begun[row["leader_epoch"]] + 6 * SECOND_NS])
-    later = [row for row in run.reads("live") if row["offset"] >= sample["high_watermark"]]
-    if not later:
+
+    def is_settled(row: Row) -> bool:
+        """Neither soon after its epoch began nor soon before the next one, when another leader may have served."""
+        next_ns = min((ns for epoch, ns in begun.items() if epoch > row["leader_epoch"]), default=math.inf)
+        return bool(begun[row["leader_epoch"]] + 6 * SECOND_NS < row["sent_ns"] < next_ns - 3 * SECOND_NS)
+
+    sample = run.choose([row for row in run.of_leader() if is_settled(row)])
+    above = (row for row in run.reads("live") if row["offset"] >= sample["high_watermark"])
+    later = next((row for row in above if row["leader_epoch"] == sample["leader_epoch"]), None)
+    if later is None:
         raise NoPlaceError
-    later[0]["received_ns"] = sample["sent_ns"] - SECOND_NS // 1000
+    later["received_ns"] = sample["sent_ns"] - SECOND_NS // 1000
     run.put("polls", run.rows("polls"))
-    return f"offset {later[0]['offset']}"
+    return f"offset {later['offset']}"
 
 
 @kind("realtime_order_violation")
@@ -833,3 +865,99 @@ def harness_failed(run: Recording) -> str:
     event = run.choose(run.events)
     run.put_events([*run.events, replace(event, kind="error", detail={"why": "the daemon went away"})])
     return event.kind
+
+
+# --- what a consumer group read and committed ------------------------------------------------------
+
+
+@kind("group_skip", scenario="group_members")
+def committed_record_read_by_no_member(run: Recording) -> str:
+    """A record below the committed offset is missing in what members read."""
+    reads = [row for row in run.rows("group_reads") if row["partition"] == run.partition]
+    counted = Counter(offset for row in reads for offset in (row["first_offset"], row["last_offset"]))
+
+    def alone(row: Row) -> bool:
+        at = row["last_offset"]
+        inside = any(other is not row and other["first_offset"] <= at <= other["last_offset"] for other in reads)
+        return row["first_offset"] < at and counted[at] == 1 and not inside
+
+    victim = run.first(_middle(reads), alone)
+    victim["last_offset"] -= 1
+    run.put("group_reads", run.rows("group_reads"))
+    return f"offset {victim['last_offset'] + 1}"
+
+
+def _handed_over(run: Recording) -> list[tuple[Row, Row]]:
+    """Where a member gave a partition up and another one was given it next: both rows."""
+    of_partition = (row for row in run.rows("rebalances") if row["partition"] == run.partition)
+    in_order = sorted(of_partition, key=lambda row: int(row["changed_ns"]))
+    return [
+        (before, after)
+        for before, after in pairwise(in_order)
+        if (before["change"], after["change"]) == ("revoked", "assigned") and before["member"] != after["member"]
+    ]
+
+
+def _first_read(run: Recording) -> Row:
+    """The first that a new owner read, of a partition that another one gave up in order."""
+    _, given = run.choose(_handed_over(run))
+    reads = [
+        row
+        for row in run.rows("group_reads")
+        if (row["partition"], row["member"]) == (run.partition, given["member"])
+        and row["received_ns"] > given["changed_ns"]
+        and row["last_offset"] > row["first_offset"] + 3
+    ]
+    return min(reads, key=lambda row: int(row["received_ns"]))
+
+
+@kind("I29", scenario="group_members")
+def owner_starts_too_late(run: Recording) -> str:
+    """A new owner began to read behind the offset that the group had committed."""
+    first = _first_read(run)
+    first["first_offset"] += run.choose(range(1, 4))
+    run.put("group_reads", run.rows("group_reads"))
+    return f"{first['member']} at offset {first['first_offset']}"
+
+
+@kind("I30", scenario="group_members")
+def owner_starts_too_early(run: Recording) -> str:
+    """A new owner read again what had been committed before."""
+    first = _first_read(run)
+    first["first_offset"] = max(0, first["first_offset"] - run.choose(range(1, 9)))
+    run.put("group_reads", run.rows("group_reads"))
+    return f"{first['member']} at offset {first['first_offset']}"
+
+
+@kind("I31", scenario="group_members")
+def commit_falls(run: Recording) -> str:
+    """A commit that was taken is of an offset below those before it."""
+    taken = [
+        row
+        for row in run.rows("commits")
+        if row["partition"] == run.partition and row["answered_ns"] is not None and row["error"] is None
+    ]
+    victim = run.choose(_middle(sorted(taken, key=lambda row: int(row["asked_ns"]))))
+    victim["offset"] = run.choose(range(100))
+    run.put("commits", run.rows("commits"))
+    return f"{victim['member']} to offset {victim['offset']}"
+
+
+@kind("I32", scenario="group_members")
+def former_owner_commits(run: Recording) -> str:
+    """A member's commit was taken after another one had been given its partition."""
+    gave_up, given = run.choose(_handed_over(run))
+    gave_up["changed_ns"] = given["changed_ns"] + 3_000_000
+    own = [
+        row
+        for row in run.rows("commits")
+        if (row["partition"], row["member"]) == (run.partition, gave_up["member"]) and row["error"] is None
+    ]
+    before = [row for row in own if row["answered_ns"] is not None and row["answered_ns"] < given["changed_ns"]]
+    last = max(before, key=lambda row: int(row["asked_ns"]), default=None)
+    if last is None:
+        raise NoPlaceError
+    last |= {"asked_ns": given["changed_ns"] + 1_000_000, "answered_ns": given["changed_ns"] + 2_000_000}
+    for table in ("rebalances", "commits"):
+        run.put(table, run.rows(table))
+    return f"{gave_up['member']} at offset {last['offset']}"

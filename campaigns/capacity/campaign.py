@@ -36,7 +36,7 @@ class Question(_Model):
     """What is to be carried, and how well. MB are 10^6 bytes after compression.
 
     ``burst`` is the peak over the mean; ``downtime_s`` how long a broker is away when it goes; ``growth_per_month`` a
-    share such as 0.03, or the smallest and the largest.
+    share such as 0.03, or the smallest and the largest. ``tls``: clients and brokers talk to brokers by TLS.
     """
 
     write_mb_per_s: Positive
@@ -54,15 +54,6 @@ class Question(_Model):
     growth_per_month: Annotated[tuple[float, float], BeforeValidator(_range)] = (0.0, 0.0)
     horizon_months: int = Field(default=6, ge=0)
     retention_hours: Positive = 24.0
-
-    @field_validator("tls")
-    @classmethod
-    def _no_tls(cls, value: bool) -> bool:
-        if value:
-            raise ValueError(
-                "true is not measured: TLS adds CPU and takes zero-copy away; plan without, and leave room"
-            )
-        return value
 
     @field_validator("compression")
     @classmethod
@@ -282,12 +273,13 @@ def _item(
     question, measured = asked.question, asked.measurement
     letters = [chr(ord("A") + index) for index in range(question.replication_factor)]
     resource_limits = measured.resource_limits.model_dump(exclude_none=True)
+    security = {"security": {"tls": "one_way"}} if question.tls else {}
     return Item(
         name=name,
         scenario=scenario,
         kafka=measured.kafka,
         changes={
-            "cluster": {"brokers": len(letters), "jvm": "production", "resource_limits": resource_limits},
+            "cluster": {"brokers": len(letters), "jvm": "production", "resource_limits": resource_limits, **security},
             "topics": {TOPIC: {"partitions": question.partitions, "replicas": letters}},
             "load": {"record_bytes": question.record_bytes, "p99_limit": question.target_p99_ms / 1000},
             "phases": list(phases),

@@ -231,7 +231,15 @@ def limits(result: CapacityResult) -> Iterator[str]:
     if runs.first and runs.last:
         yield f"Measured from {runs.first[:10]} to {runs.last[:10]} on Kafka {', '.join(runs.kafka)}."
     yield (f"Records of {question.record_bytes} bytes, not compressed; another size or codec has other costs per MB.")
-    yield "TLS was not measured: it adds CPU to every byte, and brokers no longer send from the page cache as it is."
+    if question.tls:
+        yield (
+            "TLS was on, between brokers as to clients, and its CPU is in every figure; connections were few and long, "
+            "so the cost of handshakes is not."
+        )
+    else:
+        yield (
+            "TLS was not measured: it adds CPU to every byte, and brokers no longer send from the page cache as it is."
+        )
     yield (
         "p99 is held to its target with one broker away, and not while that broker catches up: what goes to it then "
         "queues with what acknowledgements wait for."

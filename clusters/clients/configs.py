@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Self
 
+from clusters.kafka.security import Access
 from history.errors import BadInput
 
 OFFER = "offer.json"  # {"rate_per_s"}, put there whole: the rate that is wanted from now on
@@ -18,11 +19,15 @@ OFFERED = "offered.json"  # {"rate_per_s", "from_ns"}, the producer's answer: it
 
 @dataclass(frozen=True, kw_only=True)
 class ClientConfig:
-    """What all clients need; ``out`` is a folder, ``summary`` the path of ``<client_id>.json``."""
+    """What all clients need; ``out`` is a folder, ``summary`` the path of ``<client_id>.json``.
+
+    ``access`` is how it gets into the brokers, None where they are plaintext.
+    """
 
     client_id: str
     out: str
     summary: str
+    access: Access | None = None
 
     def stream(self, table: str) -> Path:
         """Where this client's Arrow stream of a table lies."""
@@ -46,7 +51,8 @@ class ClientConfig:
     @classmethod
     def _revive(cls, settings: dict[str, Any]) -> dict[str, Any]:
         """Turn back what JSON cannot say."""
-        return settings
+        access = settings.get("access")
+        return {**settings, "access": Access(**access)} if access else settings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,13 +71,23 @@ class ProducerConfig(ClientConfig):
     delivery_timeout_ms: int = 30_000
     linger_ms: int = 5
     batch_bytes: int = 900_000
-    compression: str = "none"  # or "gzip"
+    compresses_to: float | None = None  # a share; None: the padding repeats itself
+    payload_file: str | None = None  # whose bytes are the padding
+    compression: str = "none"  # or gzip, snappy, lz4, zstd
     engine: str = "kafka-python"  # or "confluent-kafka"
     control: str | None = None  # a folder in which another rate may be asked for, see OFFER
     max_in_flight: int = 20_000  # records without an answer; what comes beyond is never sent
     transaction_records: int | None = None  # None: no transactions
     abort_every: int | None = None
     transaction_timeout_ms: int = 60_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class VerifiableProducerConfig(ProducerConfig):
+    """Kafka's VerifiableProducer: ``java`` is the command, ``jars`` the folder with a release's kafka-tools."""
+
+    java: str
+    jars: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,10 +100,40 @@ class ConsumerConfig(ClientConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
+class CopierConfig(ClientConfig):
+    """A copier from one topic to another of as many partitions; ``offsets`` as in ``clusters.scenario.copier``."""
+
+    bootstrap: list[str]
+    topic: str
+    to: str
+    partitions: int
+    offsets: str
+    records: int
+    record_bytes: int
+    transaction_timeout_ms: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class DrainConfig(ConsumerConfig):
     """A final drain; after ``limit_s`` it ends with what it has."""
 
     limit_s: float = 60.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemberConfig(ClientConfig):
+    """A member of a consumer group; ``client_id`` names one life of it. It touches the file ``alive`` as it polls."""
+
+    bootstrap: list[str]
+    topic: str
+    group_id: str
+    alive: str
+    protocol: str = "classic"  # or "consumer"
+    assignor: str | None = None  # None: the protocol's own
+    session_timeout_ms: int = 6_000
+    commit_every_s: float = 1.0
+    commit_ahead: bool = False
+    isolation: str = "read_uncommitted"  # or "read_committed"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,4 +153,4 @@ class ProberConfig(ClientConfig):
             topic: {int(partition): ids for partition, ids in partitions.items()}
             for topic, partitions in settings["assignment"].items()
         }
-        return {**settings, "brokers": brokers, "assignment": assignment}
+        return super()._revive({**settings, "brokers": brokers, "assignment": assignment})

@@ -1,20 +1,23 @@
-"""The two producer libraries behind one face: hand over a record, later find its answer in a queue."""
+"""The producer libraries behind one face: hand over neighbouring records, later take their answers as columns."""
 
 from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
-from confluent_kafka import KafkaException, Producer
+import numpy as np
 from kafka import KafkaProducer
 from kafka.errors import KafkaError
 
+from clusters.clients import librdkafka
 from clusters.clients.configs import ProducerConfig
 from clusters.clients.leaders import NewestLeaders
-from clusters.clients.ledger import NO_ACKNOWLEDGEMENT, NOT_SEEN
+from clusters.clients.ledger import NO_ACKNOWLEDGEMENT, NOT_SEEN, Ints
+from clusters.clients.librdkafka import Producer
+from clusters.clients.payloads import Block
 from clusters.kafka.wire import error_name
 from clusters.waiting import wait_until
 
@@ -23,23 +26,72 @@ BLOCK_MS = 20  # the longest that handing over one record may take
 START_LIMIT_S = 30.0
 
 
-# What the library said about a record in the end: its number, when (ns), its offset (``NOT_SEEN``: it said none), and
-# the error's name, None when the broker acknowledged it. A plain tuple: some hundred thousand are made a second.
-Answer = tuple[int, int, int, str | None]
+class Batch(NamedTuple):
+    """Neighbouring records: the number of the first, and the partition and value of each."""
+
+    first: int
+    partitions: Ints
+    values: Block
+
+
+class Taken(NamedTuple):
+    """When each of the first records of a batch was handed over, ``NOT_SEEN`` if it was refused and no byte of it will
+    be sent; those behind were not tried. All of them are in one transaction, or in none.
+    """
+
+    sent_ns: Ints
+    transaction: int | None = None
+    trouble: str = ""
+
+
+class Answers(NamedTuple):
+    """What the library said about records in the end: the number of each, when, its offset (``NOT_SEEN``: it said
+    none), and the error's name, None when the broker acknowledged it.
+    """
+
+    seqs: Ints
+    done_ns: Ints
+    offsets: Ints
+    errors: Sequence[str | None]
+
+
+class Engine(Protocol):
+    """A producer library."""
+
+    @property
+    def ready(self) -> bool:
+        """False: records have to wait, as a transaction is coming to its end."""
+
+    def send(self, batch: Batch) -> Taken:
+        """Hand over records without waiting."""
+
+    def answers(self) -> Answers | None:
+        """What was answered since the last time, None if nothing was."""
+
+    def finish(self) -> None:
+        """No record will follow: what is open may end."""
+
+    def close(self) -> None:
+        """Let go of the library; what is still in flight gets no answer."""
+
+
+# --- libraries that take a record at a time ----------------------------------------------------------
+
+Answer = tuple[int, int, int, str | None]  # a row of ``Answers``
 
 
 class NotTakenError(Exception):
     """The library refused the record on the spot: no byte of it will be sent."""
 
 
-class Engine(Protocol):
-    """A producer library; answers come into ``answers`` from any thread."""
+class Library(Protocol):
+    """A producer library that takes one record after the other; answers come into ``answers`` from any thread."""
 
     answers: deque[Answer]
 
     @property
     def ready(self) -> bool:
-        """False: records have to wait, as a transaction is coming to its end."""
+        """As ``Engine``."""
 
     def send(self, partition: int, value: bytes, seq: int) -> int | None:
         """Hand over a record without waiting; returns the number of its transaction, if it is in one.
@@ -48,14 +100,55 @@ class Engine(Protocol):
             NotTakenError: it was not taken.
         """
 
-    def finish(self) -> None:
-        """No record will follow: what is open may end."""
-
     def poll(self) -> None:
         """Give the library a chance to report answers."""
 
+    def finish(self) -> None:
+        """As ``Engine``."""
+
     def close(self) -> None:
-        """Let go of the library; what is still in flight gets no answer."""
+        """As ``Engine``."""
+
+
+class OneByOne:
+    """A library that takes a record at a time, as an engine."""
+
+    def __init__(self, library: Library) -> None:
+        self._library = library
+
+    @property
+    def ready(self) -> bool:
+        return self._library.ready
+
+    def send(self, batch: Batch) -> Taken:
+        """Up to the first that is not taken, or until the library is not ready."""
+        sent_ns, transaction, trouble = list[int](), None, ""
+        for at, partition in enumerate(batch.partitions.tolist()):
+            if not self._library.ready:
+                break
+            value, now_ns = batch.values.of(at), time.monotonic_ns()
+            try:
+                transaction = self._library.send(partition, value, batch.first + at)
+            except NotTakenError as error:
+                sent_ns.append(NOT_SEEN)
+                trouble = str(error)
+                break
+            sent_ns.append(now_ns)
+        return Taken(np.array(sent_ns, np.int64), transaction, trouble)
+
+    def answers(self) -> Answers | None:
+        self._library.poll()
+        answers = self._library.answers
+        if not answers:
+            return None
+        seqs, done_ns, offsets, errors = zip(*(answers.popleft() for _ in range(len(answers))), strict=True)
+        return Answers(np.array(seqs), np.array(done_ns), np.array(offsets), errors)
+
+    def finish(self) -> None:
+        self._library.finish()
+
+    def close(self) -> None:
+        self._library.close()
 
 
 def _answer(seq: int, offset: int | None, error: str | None, acks: str) -> Answer:
@@ -94,6 +187,7 @@ class KafkaPython:
             reconnect_backoff_ms=50,
             reconnect_backoff_max_ms=500,
             metrics_enabled=False,
+            **(config.access.kafka_python() if config.access else {}),
         )
         wait_until(
             lambda: self._producer.partitions_for(config.topic),
@@ -132,32 +226,38 @@ def _kafka_python_error(error: BaseException) -> str:
     return (error_name(code) if isinstance(code, int) else None) or type(error).__name__
 
 
+# --- librdkafka --------------------------------------------------------------------------------------
+
+
 class ConfluentKafka:
-    """confluent-kafka (librdkafka)."""
+    """confluent-kafka's library, librdkafka."""
 
     ready = True
 
     def __init__(self, config: ProducerConfig) -> None:
-        self.answers: deque[Answer] = deque()
-        self._topic = config.topic
         self._acks = config.acks
-        self._producer = Producer(confluent_settings(config))
+        self._producer = Producer(confluent_settings(config), config.topic)
 
-    def send(self, partition: int, value: bytes, seq: int) -> None:
-        def done(error: Any, message: Any) -> None:
-            name = confluent_error(error) if error else None
-            self.answers.append(_answer(seq, None if error else message.offset(), name, self._acks))
+    def send(self, batch: Batch) -> Taken:
+        now_ns = time.monotonic_ns()
+        errors = self._producer.produce(batch.first, batch.partitions, *batch.values)
+        trouble = ", ".join(librdkafka_error(code) for code in np.unique(errors[errors != 0]).tolist())
+        return Taken(np.where(errors == 0, now_ns, NOT_SEEN), trouble=trouble)
 
-        try:
-            self._producer.produce(self._topic, value, partition=partition, on_delivery=done)
-        except (KafkaException, BufferError) as error:
-            raise NotTakenError(str(error)) from error
+    def answers(self) -> Answers | None:
+        found = list(self._producer.delivered())
+        if not found:
+            return None
+        seqs, codes, offsets = (np.concatenate(columns) for columns in zip(*found, strict=True))
+        success = NO_ACKNOWLEDGEMENT if self._acks == "0" else None
+        errors: list[str | None] = [success] * seqs.size
+        for at in np.flatnonzero(codes).tolist():
+            errors[at] = librdkafka_error(int(codes[at]))
+        seen = (codes == 0) & (offsets >= 0) & (success is None)
+        return Answers(seqs, np.full(seqs.size, time.monotonic_ns()), np.where(seen, offsets, NOT_SEEN), errors)
 
     def finish(self) -> None:
         """Nothing is open."""
-
-    def poll(self) -> None:
-        self._producer.poll(0)
 
     def close(self) -> None:
         """Nothing to do: librdkafka ends with its process."""
@@ -183,15 +283,16 @@ def confluent_settings(config: ProducerConfig) -> dict[str, Any]:
         "retry.backoff.ms": 50,
         "reconnect.backoff.ms": 50,
         "reconnect.backoff.max.ms": 500,
+        **(config.access.librdkafka() if config.access else {}),
     }
 
 
-def confluent_error(error: Any) -> str:
+def librdkafka_error(code: int) -> str:
     """Brokers' codes are positive; librdkafka's own are negative and have names such as ``_MSG_TIMED_OUT``."""
-    return error_name(error.code()) or "" if error.code() > 0 else str(error.name())
+    return error_name(code) or "" if code > 0 else librdkafka.error_name(code)
 
 
 ENGINES: dict[str, Callable[[ProducerConfig], Engine]] = {
-    "kafka-python": KafkaPython,
+    "kafka-python": lambda config: OneByOne(KafkaPython(config)),
     "confluent-kafka": ConfluentKafka,
 }

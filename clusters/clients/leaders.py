@@ -15,6 +15,7 @@ from typing import Any
 from kafka.cluster import ClusterMetadata
 from kafka.net.compat import KafkaNetClient
 
+from clusters.kafka.security import Access
 from clusters.kafka.wire import CONSUMER, ClusterView, Connection, list_offsets, metadata
 from history.partition import TopicPartition
 
@@ -88,9 +89,13 @@ class Brokers:
     Not safe for several threads.
     """
 
-    def __init__(self, bootstrap: Sequence[str], client_id: str, timeout_s: float) -> None:
+    def __init__(
+        self, bootstrap: Sequence[str], client_id: str, timeout_s: float, access: Access | None = None
+    ) -> None:
         addresses = [(host, int(port)) for host, _, port in (address.rpartition(":") for address in bootstrap)]
-        self._connections = {address: Connection(*address, timeout_s, client_id) for address in addresses}
+        self._connections = {
+            address: Connection(*address, timeout_s, client_id, access=access) for address in addresses
+        }
 
     def teach(self, leaders: Leaders, topics: Sequence[str]) -> None:
         """Tell ``leaders`` what each broker says, all asked at once."""

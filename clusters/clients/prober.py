@@ -113,7 +113,7 @@ def watches(config: ProberConfig) -> Iterator[BrokerWatch]:
     """One watch a broker."""
     for broker_id, address in config.brokers.items():
         host, _, port = address.rpartition(":")
-        connection = Connection(host, int(port), config.timeout_ms / 1000, config.client_id)
+        connection = Connection(host, int(port), config.timeout_ms / 1000, config.client_id, access=config.access)
         probe = BrokerProbe(connection, _replicas_of(config, broker_id))
         yield BrokerWatch(broker_id, probe, sorted(config.assignment))
 

@@ -23,10 +23,10 @@ import numpy as np
 import pyarrow as pa
 
 from clusters.clients.configs import OFFER, OFFERED, ProducerConfig
-from clusters.clients.engines import ENGINES, Engine, NotTakenError
+from clusters.clients.engines import ENGINES, Batch, Engine, OneByOne
 from clusters.clients.ledger import NEVER_SENT, NO_ANSWER, NOT_SEEN, About, Ints, Ledger, outcome
 from clusters.clients.pacing import SECOND_NS, Schedule
-from clusters.clients.payloads import Values
+from clusters.clients.payloads import Filling, Values
 from clusters.clients.summary import Summary, log_to_stderr, stop_on_sigterm
 from clusters.clients.transactions import Transactional
 from clusters.clients.unanswered import Sent, Unanswered
@@ -37,7 +37,7 @@ log = logging.getLogger("producer")
 TICK_S = 0.001
 SWITCH_S = 0.001  # the library's own thread hands back the interpreter this soon (Python's default is 5 ms)
 FLUSH_NS = 100_000_000  # little and often: writing a second's rows at once would hold up the schedule
-AT_ONCE = 64  # records handed over between two looks at the room in flight
+AT_ONCE = 256  # records handed over between two looks at the room in flight
 
 
 @dataclass
@@ -58,7 +58,7 @@ class OpenLoop:
     _trouble: str = ""
 
     def __post_init__(self) -> None:
-        self._values = Values(self.config.client_id, self.config.record_bytes)
+        self._values = Values(self.config.client_id, self.config.record_bytes, _filling(self.config))
 
     @property
     def in_flight(self) -> int:
@@ -90,31 +90,29 @@ class OpenLoop:
 
     def _refuse(self, until: int) -> None:
         first, count = self.next_seq, max(until - self.next_seq, 0)
-        self.next_seq, self.never_sent = first + count, self.never_sent + count
-        seqs, nothing = np.arange(first, first + count), np.full(count, NOT_SEEN)
-        sent = Sent(self.schedule.due_times_ns(first, count), nothing, nothing)
-        self._settle(seqs, sent, nothing, nothing, [NEVER_SENT] * count)
+        self.next_seq = first + count
+        nothing = np.full(count, NOT_SEEN)
+        self._never_sent(first + np.arange(count), Sent(self.schedule.due_times_ns(first, count), nothing, nothing))
+
+    def _never_sent(self, seqs: Ints, sent: Sent) -> None:
+        self.never_sent += seqs.size
+        self._unknown(seqs, sent, NEVER_SENT)
 
     def _send(self, until: int) -> bool:
         """Hand over records up to a number, some at a time; False when one was not taken, or there was no room."""
-        first, sent_ns, taken, transaction = self.next_seq, list[int](), until > self.next_seq, None
-        for seq in range(first, min(until, first + AT_ONCE)):
-            if not self.engine.ready:
-                break
-            value, now_ns = self._values.of(seq), time.monotonic_ns()
-            try:
-                transaction = self.engine.send(seq % self.config.partitions, value, seq)
-            except NotTakenError as error:
-                self._note(f"record {seq} was not taken: {error}")
-                taken = False
-                break
-            sent_ns.append(now_ns)
-        if sent_ns:
-            self.next_seq = first + len(sent_ns)
-            self._unanswered.add(first, self.schedule.due_times_ns(first, len(sent_ns)), sent_ns, transaction)
-        if taken:
-            self._note("")
-        return taken
+        first = self.next_seq
+        if until <= first:
+            return False
+        values = self._values.block(first, min(until - first, AT_ONCE))
+        partitions = np.arange(first, first + values.records) % self.config.partitions
+        sent_ns, transaction, trouble = self.engine.send(Batch(first, partitions, values))
+        if sent_ns.size:
+            self.next_seq = first + sent_ns.size
+            self._unanswered.add(first, self.schedule.due_times_ns(first, sent_ns.size), sent_ns, transaction)
+        refused = first + np.flatnonzero(sent_ns == NOT_SEEN)
+        self._never_sent(refused, self._unanswered.take(refused))
+        self._note(f"{refused.size} records from {first} on were not taken: {trouble}" if refused.size else "")
+        return not refused.size
 
     def _note(self, trouble: str) -> None:
         """One line when the library begins to refuse, not one a record."""
@@ -124,19 +122,20 @@ class OpenLoop:
 
     def settle(self) -> None:
         """Put all records that were answered by now into the ledger."""
-        self.engine.poll()
-        answers = self.engine.answers
-        if not answers:
-            return
-        seqs, done_ns, offsets, errors = zip(*(answers.popleft() for _ in range(len(answers))), strict=True)
-        numbers = np.array(seqs)
-        self._settle(numbers, self._unanswered.take(numbers), np.array(done_ns), np.array(offsets), errors)
+        answers = self.engine.answers()
+        if answers is not None:
+            seqs, done_ns, offsets, errors = answers
+            self._settle(seqs, self._unanswered.take(seqs), done_ns, offsets, errors)
 
     def give_up(self) -> None:
         """What is still in flight ends as unknown."""
         seqs = self._unanswered.left()
+        self._unknown(seqs, self._unanswered.take(seqs), NO_ANSWER)
+
+    def _unknown(self, seqs: Ints, sent: Sent, error: str) -> None:
+        """Records of which the brokers said nothing."""
         nothing = np.full(seqs.size, NOT_SEEN)
-        self._settle(seqs, self._unanswered.take(seqs), nothing, nothing, [NO_ANSWER] * seqs.size)
+        self._settle(seqs, sent, nothing, nothing, [error] * seqs.size)
 
     def _settle(self, seqs: Ints, sent: Sent, done_ns: Ints, offset: Ints, errors: Sequence[str | None]) -> None:
         if not seqs.size:
@@ -146,6 +145,14 @@ class OpenLoop:
         columns = {"seq": seqs, "partition": seqs % self.config.partitions, "done_ns": done_ns, "offset": offset}
         columns["record_bytes"] = np.full(seqs.size, self.config.record_bytes)
         self.ledger.record(errors, columns | sent._asdict())
+
+
+def _filling(config: ProducerConfig) -> Filling | None:
+    if config.payload_file:
+        return Filling(Path(config.payload_file).read_bytes(), 1.0, config.record_bytes)
+    if config.compresses_to is not None:
+        return Filling.compressing_to(config.compresses_to, config.record_bytes)
+    return None
 
 
 class Offers:
@@ -179,11 +186,12 @@ def run(config: ProducerConfig, stop: threading.Event) -> None:
     summary = Summary(config, "producer")
     pa.array([0])  # pyarrow imports pandas, where there is one, at its first conversion: not while records are due
     sys.setswitchinterval(SWITCH_S)
-    engine = Transactional(config) if config.transaction_records else ENGINES[config.engine](config)
+    engine = OneByOne(Transactional(config)) if config.transaction_records else ENGINES[config.engine](config)
     about = About(config.client_id, config.topic, config.acks, may_have_retried=config.retries > 0)
     with Ledger(config.stream("sends"), about) as ledger:
         loop = OpenLoop(config, Schedule(time.monotonic_ns(), config.rate_per_s), engine, ledger)
-        flush_due_ns = 0
+        flush_due_ns = waited_ns = 0
+        started_ns = time.monotonic_ns()
 
         def settle() -> None:
             nonlocal flush_due_ns
@@ -194,6 +202,9 @@ def run(config: ProducerConfig, stop: threading.Event) -> None:
                 flush_due_ns = now_ns + FLUSH_NS
             if loop.outcomes["ok"]:
                 summary.ready()
+            summary.so_far(
+                due=loop.next_seq, sent=loop.next_seq - loop.never_sent, acked=loop.outcomes["ok"], waited_ns=waited_ns
+            )
 
         log.info("%s sends %g/s to %s over %s", config.client_id, config.rate_per_s, config.topic, config.engine)
         offers = Offers(config.control)
@@ -201,8 +212,10 @@ def run(config: ProducerConfig, stop: threading.Event) -> None:
             loop.send_due(time.monotonic_ns())
             offers.look(loop)
             settle()
-            due_in_s = (loop.schedule.due_ns(loop.next_seq) - time.monotonic_ns()) / SECOND_NS
-            stop.wait(max(due_in_s, TICK_S))
+            before_ns = time.monotonic_ns()
+            stop.wait(max((loop.schedule.due_ns(loop.next_seq) - before_ns) / SECOND_NS, TICK_S))
+            waited_ns += time.monotonic_ns() - before_ns
+        busy_ns = time.monotonic_ns() - started_ns - waited_ns
         loop.finish(time.monotonic_ns())
         log.info("stopping with %d in flight", loop.in_flight)
         deadline_ns = time.monotonic_ns() + config.delivery_timeout_ms * 1_000_000
@@ -219,6 +232,8 @@ def run(config: ProducerConfig, stop: threading.Event) -> None:
         acked=loop.outcomes["ok"],
         failed=loop.outcomes["fail"],
         indeterminate=loop.outcomes["info"],
+        busy_ns=busy_ns,
+        offering_ns=busy_ns + waited_ns,
     )
     log.info("ended: %s", dict(loop.outcomes))
     engine.close()

@@ -36,6 +36,7 @@ CONNECT_S = 0.5  # others wait meanwhile
 ANSWER_S = 5.0
 LEARN_S = 1.0
 AGAIN_S = 0.05
+MAX_AGAIN_S = 1.0  # to a broker that cannot be connected to
 
 
 @dataclass
@@ -74,11 +75,12 @@ class Reader:
         self._config, self._pass = config, which_pass
         self._level = int(config.isolation == "read_committed")
         self.leaders = Leaders()
-        self._brokers = Brokers(config.bootstrap, config.client_id, ASK_S)
+        self._brokers = Brokers(config.bootstrap, config.client_id, ASK_S, config.access)
         self._connections: dict[int, Connection] = {}
         self._asked: dict[int, _Asked] = {}
         self._selector = selectors.DefaultSelector()
         self._not_before_s: dict[int, float] = {}
+        self._unreached_s: dict[int, float] = {}  # how long to hold back from a broker that was not connected to
         self._unsure, self._closed = threading.Event(), threading.Event()
         self.learn()
         threading.Thread(target=self._go_on_learning, name="leaders", daemon=True).start()
@@ -90,7 +92,7 @@ class Reader:
 
     def _go_on_learning(self) -> None:
         """A thread: a broker that does not answer must not hold up what others give."""
-        brokers = Brokers(self._config.bootstrap, self._config.client_id, ASK_S)
+        brokers = Brokers(self._config.bootstrap, self._config.client_id, ASK_S, self._config.access)
         while not self._closed.wait(AGAIN_S):
             self._unsure.wait(LEARN_S)
             self._unsure.clear()
@@ -143,10 +145,7 @@ class Reader:
         return found
 
     def _fetch(self, broker: int, partitions: list[TopicPartition]) -> None:
-        host, port = self.leaders.addresses[broker]
-        connection = self._connections.get(broker)
-        if connection is None or (connection.host, connection.port) != (host, port):
-            connection = self._connections[broker] = Connection(host, port, CONNECT_S, self._config.client_id)
+        connection = self._connection(broker)
         wanted = {
             where: Wanted(self._places[where].offset, self.leaders.newest(where)[1], self._places[where].epoch)
             for where in partitions
@@ -154,15 +153,30 @@ class Reader:
         try:
             connection.post(consumer_fetch(wanted, self._level, POLL_MS))
         except OSError:
-            self._hold_back(broker)
+            again_s = self._unreached_s.get(broker, AGAIN_S)
+            self._unreached_s[broker] = min(2 * again_s, MAX_AGAIN_S)
+            self._hold_back(broker, again_s)
             return
+        self._unreached_s.pop(broker, None)
         self._asked[broker] = _Asked(wanted, time.monotonic() + ANSWER_S)
         self._selector.register(connection, selectors.EVENT_READ, broker)
 
-    def _hold_back(self, broker: int) -> None:
+    def _connection(self, broker: int) -> Connection:
+        """To where the broker is now."""
+        host, port = self.leaders.addresses[broker]
+        connection = self._connections.get(broker)
+        if connection and (connection.host, connection.port) != (host, port):
+            connection.close()
+            connection = None
+        if connection is None:
+            connection = Connection(host, port, CONNECT_S, self._config.client_id, access=self._config.access)
+            self._connections[broker] = connection
+        return connection
+
+    def _hold_back(self, broker: int, again_s: float = AGAIN_S) -> None:
         """It did not answer, or refused: others are asked who leads, and it is asked again a little later."""
         self._unsure.set()
-        self._not_before_s[broker] = time.monotonic() + AGAIN_S
+        self._not_before_s[broker] = time.monotonic() + again_s
 
     def _dropped(self, broker: int) -> None:
         self._selector.unregister(self._connections[broker])

@@ -88,7 +88,7 @@ class ReplicaReader:
             "leader_epoch": record.leader_epoch,
             "producer_id": payload.producer_id,
             "seq": payload.seq,
-            "checksum_ok": payload.checksum_ok and record.sound,
+            "checksum_ok": payload.checksum_ok if record.sound else False,
             "received_ns": time.monotonic_ns(),
             "isolation": "read_uncommitted",
         }

@@ -14,12 +14,15 @@ from typing import Any
 from clusters.clients.configs import ClientConfig
 from history.folder import write_atomically
 
+TOLD_NS = 1_000_000_000
+
 
 class Summary:
     """Rewritten whole at the start, once ready (first ack, record or sample), and at the end."""
 
     def __init__(self, config: ClientConfig, role: str) -> None:
         self._path = Path(config.summary)
+        self._told_ns = time.monotonic_ns()
         self._fields: dict[str, Any] = {
             "client_id": config.client_id,
             "role": role,
@@ -35,6 +38,14 @@ class Summary:
         """The first ack, record or sample was seen; later calls change nothing."""
         if self._fields["ready_ns"] is None:
             self._fields["ready_ns"] = time.monotonic_ns()
+            self._write()
+
+    def so_far(self, **counts: int) -> None:
+        """What the client has done until now, for those who watch; told once a second at most."""
+        now_ns = time.monotonic_ns()
+        if now_ns - self._told_ns >= TOLD_NS:
+            self._told_ns = now_ns
+            self._fields["so_far"] = {"t_ns": now_ns, **counts}
             self._write()
 
     def end(self, **fields: Any) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 from confluent_kafka import KafkaException, Producer
 
 from clusters.clients.configs import ProducerConfig
-from clusters.clients.engines import START_LIMIT_S, Answer, NotTakenError, confluent_error, confluent_settings
+from clusters.clients.engines import START_LIMIT_S, Answer, NotTakenError, confluent_settings, librdkafka_error
 from clusters.clients.ledger import ABORTED, NOT_SEEN
 from history.errors import HarnessError
 
@@ -100,7 +100,7 @@ class Transactional:
         if failed.txn_requires_abort() and self._insist(self._producer.abort_transaction) is None:
             return ABORTED, True
         # Named so that it is no error of a record: nobody knows whether the coordinator took the request.
-        return f"commit {confluent_error(failed)}", False
+        return f"commit {librdkafka_error(failed.code())}", False
 
     def _abort(self) -> tuple[str, bool]:
         """Abort with the records in the log. It is aborted even if the answer fails: nobody asked for a commit."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -39,12 +39,12 @@ class Unanswered:
         self._pages: dict[int, _Page] = {}
         self.count = 0
 
-    def add(self, first: int, due_ns: Ints, sent_ns: Sequence[int], transaction: int | None) -> None:
+    def add(self, first: int, due_ns: Ints, sent_ns: Ints, transaction: int | None) -> None:
         """Records from a number on, in their order."""
-        rows = np.array([due_ns, sent_ns, np.full(len(sent_ns), NOT_SEEN if transaction is None else transaction)])
-        self.count += len(sent_ns)
-        for at in range(first >> _BITS, (first + len(sent_ns) - 1 >> _BITS) + 1):
-            begin, end = max(first, at << _BITS), min(first + len(sent_ns), at + 1 << _BITS)
+        rows = np.array([due_ns, sent_ns, np.full(sent_ns.size, NOT_SEEN if transaction is None else transaction)])
+        self.count += sent_ns.size
+        for at in range(first >> _BITS, (first + sent_ns.size - 1 >> _BITS) + 1):
+            begin, end = max(first, at << _BITS), min(first + sent_ns.size, at + 1 << _BITS)
             page = self._pages.get(at)
             if page is None:
                 self._drop_done()

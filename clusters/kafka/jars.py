@@ -85,6 +85,32 @@ def metrics_agent() -> Path:
     return folder / f"{AGENT}-{AGENT_VERSION}.jar"
 
 
+def tools_jars(version: str) -> Path:
+    """The folder with the class path of a release's own clients and tools, fetched once.
+
+    It is ``.cache/kafka/tools-<version>``. Not every release has them on Maven Central at once.
+
+    Raises:
+        BadInput: Maven Central has no kafka-tools of that version.
+        HarnessError: it could not be fetched.
+    """
+    if not is_release(version):
+        raise no_version(version)
+    folder = CACHE / "kafka" / f"tools-{version}"
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with locked(CACHE / "kafka" / f".{folder.name}.lock"):
+        if not folder.is_dir():
+            log.info("fetching the clients of Kafka %s from Maven Central, once", version)
+            try:
+                with aside(folder) as new:
+                    _retrieve("org.apache.kafka", "kafka-tools", version, new)
+            except BadInput:
+                raise BadInput(
+                    f"client: {version}: Maven Central has no kafka-tools of Kafka {version}; name another release."
+                ) from None
+    return folder
+
+
 def jars_digest(jars: Iterable[Path]) -> str:
     """SHA-256 over the names and contents of jars."""
     digest = hashlib.sha256()

@@ -12,6 +12,7 @@ from typing import Literal
 
 from clusters.kafka.jars import version_of
 from clusters.kafka.metrics import RULES
+from clusters.kafka.security import FOLDER, USER, Access
 from clusters.runtimes.nodes import Node
 from clusters.runtimes.ports import PORTS
 from clusters.scenario.scenario import Cluster
@@ -24,6 +25,8 @@ CONTROLLER_ID = 100  # of the first
 PROTOCOL_VERSION = "inter.broker.protocol.version"
 ELR = "eligible.leader.replicas.version"
 _LISTENERS = ("REPLICATION", "CLIENT", "PROBE")
+_SCRAM = "SCRAM-SHA-512"
+_SASL_CALLS_REMOVED = 23  # the Java that did (KAFKA-17078)
 
 # Small heaps and a quick start: for scenarios about correctness, never for a benchmark.
 _QUICK_JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
@@ -110,7 +113,7 @@ def check_storage(version: str, mode: Mode, cluster: Cluster) -> None:
 
     Raises:
         BadInput: it cannot (KIP-778: metadata.version from 3.3; KIP-966: eligible leader replicas from 4.0; KIP-858:
-            several log directories in KRaft mode from 3.7).
+            several log directories in KRaft mode from 3.7; KIP-900: SCRAM in KRaft mode from 3.5).
     """
     release = version_of(version)
     levels = [release, *([Version.parse(cluster.metadata_version)] if cluster.metadata_version else [])]
@@ -118,6 +121,12 @@ def check_storage(version: str, mode: Mode, cluster: Cluster) -> None:
         raise BadInput(
             f"cluster.log_dirs: Kafka {min(levels)} in KRaft mode does not survive the failure of one of several log "
             "directories; use 3.7 or later, or mode: zookeeper."
+        )
+    sasl = cluster.security.sasl if cluster.security else None
+    if sasl == _SCRAM and mode == "kraft" and min(levels) not in FEATURES["kraft_scram"]:
+        raise BadInput(
+            f"cluster.security: Kafka {min(levels)} in KRaft mode has no users for {sasl}; use 3.5 or later, sasl: "
+            "PLAIN, or mode: zookeeper."
         )
     if cluster.elr is not None and release not in FEATURES["elr"]:
         raise BadInput(
@@ -133,6 +142,26 @@ def check_storage(version: str, mode: Mode, cluster: Cluster) -> None:
         raise BadInput(f"cluster.metadata_version: {told} is a preview of KRaft; 3.3 is the oldest that can be used.")
     if cluster.elr and wanted not in FEATURES["elr"]:
         raise BadInput(f"cluster.elr: true needs metadata_version 4.0 or later, not {told}.")
+
+
+def check_java(version: str, cluster: Cluster, java: Java) -> None:
+    """Whether this version's brokers can log in to one another on this Java.
+
+    Raises:
+        BadInput: they cannot (KAFKA-17078: SASL on Java 23 and later, from 3.9.1 on).
+    """
+    sasl = cluster.security.sasl if cluster.security else None
+    if sasl and java.feature >= _SASL_CALLS_REMOVED and version_of(version) not in FEATURES["sasl_from_java_23"]:
+        raise BadInput(
+            f"cluster.security: Kafka {version} cannot log in by SASL on Java {java.feature}; set cluster.java to 17 "
+            "or 21, or use Kafka 3.9.1 or later."
+        )
+
+
+def access_of(cluster: Cluster, work: Path, name: str) -> Access | None:
+    """How a node gets into a secured cluster; None where the cluster is plaintext."""
+    security = cluster.security
+    return Access(name, str(work / FOLDER), security.tls, security.sasl) if security else None
 
 
 def metadata_nodes_of(release: Release, cluster: Cluster, addresses: Sequence[str], work: Path) -> list[Node]:
@@ -168,6 +197,7 @@ def _java_node(
     if agent:
         flags += (f"-javaagent:{agent}={address}:{PORTS['METRICS']}:{RULES}",)
     loggers = cluster.debug if role == "broker" else []
+    access = access_of(cluster, work, name) if role == "broker" else None
     logging = (*_LOGGING, *(f"-Dorg.slf4j.simpleLogger.log.{logger}=debug" for logger in loggers))
     return Node(
         name=name,
@@ -177,7 +207,11 @@ def _java_node(
         program=release.java.command,
         arguments=(*flags, *logging, "-cp", release.class_path, *main, str(folder / "server.properties")),
         node_id=node_id,
-        readable=(release.jars, release.java.home, *((agent, RULES) if agent else ())),
+        readable=(
+            *(release.jars, release.java.home),
+            *((agent, RULES) if agent else ()),
+            *((Path(access.folder),) if access else ()),
+        ),
         log_dir_count=cluster.log_dirs if role == "broker" else 1,
         disk_bytes=next((size for name, size in cluster.disks.items() if cluster.broker_ids[name] == node_id), None),
         disk_read=cluster.resource_limits.disk_read if cluster.resource_limits and role == "broker" else None,
@@ -245,6 +279,8 @@ def broker_config(release: Release, cluster: Cluster, node: Node, metadata_nodes
         own = {**_kraft_config(node, metadata_nodes), "process.roles": "broker"}
         if cluster.log_dirs > 1:
             own["metadata.log.dir"] = str(node.metadata_dir)
+    if access := access_of(cluster, node.folder.parent, node.name):
+        own |= access.broker_settings(_LISTENERS, plaintext=("CONTROLLER",) if release.mode == "kraft" else ())
     return {**common, **own, **cluster.config}
 
 
@@ -299,20 +335,47 @@ def format_storage(
             }
         )
     )
+    password = _scram_password(cluster, first.folder.parent)
+    user = ("--add-scram", f"{_SCRAM}=[name={USER},password={password}]") if password else ()
+    arguments = ("format", *_features(cluster), *user, "-t", identity, "-c", str(together))
+    _call_tool(release, "kafka.tools.StorageTool", *arguments, secret=password)
+    for folder, node in folders.items():
+        properties = folder / "meta.properties"
+        properties.write_text(properties.read_text().replace(f"node.id={first.node_id}", f"node.id={node.node_id}"))
+
+
+def store_user(release: Release, cluster: Cluster, zookeeper: Node) -> None:
+    """Let ZooKeeper know SCRAM's user before the first broker, which logs in to the others as that.
+
+    Raises:
+        HarnessError: the tool failed.
+    """
+    if password := _scram_password(cluster, zookeeper.folder.parent):
+        at = f"{zookeeper.address}:{PORTS['ZOOKEEPER']}"
+        user = ("--entity-type", "users", "--entity-name", USER, "--add-config", f"{_SCRAM}=[password={password}]")
+        _call_tool(release, "kafka.admin.ConfigCommand", "--zookeeper", at, "--alter", *user, secret=password)
+
+
+def _scram_password(cluster: Cluster, work: Path) -> str | None:
+    access = access_of(cluster, work, USER)
+    return access.password() if access and access.sasl == _SCRAM else None
+
+
+def _call_tool(release: Release, main: str, *arguments: str, secret: str | None) -> None:
+    """Call one of Kafka's tools; what it says goes on without the secret that it was told.
+
+    Raises:
+        HarnessError: it failed.
+    """
     done = subprocess.run(
-        [
-            *(release.java.command, *_QUICK_JVM, _HEADLESS, "-cp", release.class_path, "kafka.tools.StorageTool"),
-            *("format", *_features(cluster), "-t", identity, "-c", str(together)),
-        ],
+        [release.java.command, *_QUICK_JVM, _HEADLESS, "-cp", release.class_path, main, *arguments],
         capture_output=True,
         text=True,
         check=False,
     )
     if done.returncode:
-        raise HarnessError(f"Kafka's storage tool failed: {(done.stdout + done.stderr).strip()[-600:]}")
-    for folder, node in folders.items():
-        properties = folder / "meta.properties"
-        properties.write_text(properties.read_text().replace(f"node.id={first.node_id}", f"node.id={node.node_id}"))
+        said = (done.stdout + done.stderr).strip()
+        raise HarnessError(f"{main} failed: {(said.replace(secret, '***') if secret else said)[-600:]}")
 
 
 def _features(cluster: Cluster) -> list[str]:

@@ -6,12 +6,14 @@ offset (KAFKA-10554, KIP-595). Any replica answers from its own log; ``replica_i
 or -2 (the debugging consumer) in ListOffsets, never that of a broker: a fetch as a follower would move the
 leader's view of the ISR. Replicas with an empty epoch cache are asked in two requests instead.
 
-The pinned versions are spoken by every broker from 2.8 on: Fetch v11/v12, ListOffsets v5, Metadata v7, Produce v7.
+The pinned versions are spoken by every broker from 2.8 on: Fetch v11/v12, ListOffsets v5, Metadata v7, Produce v7,
+SaslHandshake v1, SaslAuthenticate v1.
 """
 
 from __future__ import annotations
 
 import socket
+import ssl
 import struct
 import time
 import zlib
@@ -27,8 +29,10 @@ from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest
 from kafka.protocol.metadata import MetadataRequest
 from kafka.protocol.parser import KafkaProtocol
 from kafka.protocol.producer import ProduceRequest
+from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 from kafka.record import MemoryRecords, MemoryRecordsBuilder
 
+from clusters.kafka.security import Access
 from history.partition import TopicPartition
 
 CONSUMER = -1
@@ -38,6 +42,10 @@ BEYOND_ANY_LOG = 2**62
 CONSUMED_BYTES = 1 << 20
 FETCHED_PARTITION_BYTES, FETCHED_BYTES = 1 << 22, 1 << 25
 _RECEIVED_BYTES = 1 << 18
+# To agree on TLS and to log in, at least: a JVM that has just started takes several hundred milliseconds for its first
+# handshake, and whoever gives up and begins anew before that never gets in.
+MIN_HANDSHAKE_S = 1.0
+_NOT_YET = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 # What kafka-python raises at a batch that is damaged; a gzip stream that is none is an OSError.
 UNDECODABLE = (
     *(kafka.errors.CorruptRecordError, kafka.errors.UnsupportedCodecError),
@@ -71,8 +79,8 @@ def transport_error_name(error: OSError) -> str:
 class Connection:
     """One connection to one broker, opened when first used and again after an error.
 
-    ``forwards_to_controller``: the broker passes on what is meant for the controller (KRaft). Not safe for several
-    threads.
+    ``access``: how to get in, None on a plaintext listener. ``forwards_to_controller``: the broker passes on what is
+    meant for the controller (KRaft). Not safe for several threads.
     """
 
     def __init__(
@@ -82,17 +90,18 @@ class Connection:
         timeout_s: float,
         client_id: str = "plimsoll",
         *,
+        access: Access | None = None,
         forwards_to_controller: bool = False,
     ) -> None:
         self.host, self.port, self.timeout_s = host, port, timeout_s
         self.forwards_to_controller = forwards_to_controller
-        self._client_id = client_id
+        self._client_id, self._access = client_id, access
         self._socket: socket.socket | None = None
         self._protocol = KafkaProtocol(client_id=client_id)
 
     def to(self, host: str, port: int, timeout_s: float) -> Connection:
         """A connection of the same kind to another broker, as that broker is listed on this listener."""
-        return Connection(host, port, timeout_s, self._client_id)
+        return Connection(host, port, timeout_s, self._client_id, access=self._access)
 
     def __enter__(self) -> Self:
         return self
@@ -116,25 +125,26 @@ class Connection:
         Requests that have no answer (acks=0) give none.
 
         Raises:
-            TimeoutError: not all answers within ``timeout_s``; OSError: no connection, or it broke, or what
-                came back is not the protocol. Either way the connection is closed.
+            TimeoutError: not all answers within ``timeout_s`` once it is open; OSError: no connection, or it broke, or
+                what came back is not the protocol. Either way the connection is closed.
         """
-        deadline = time.monotonic() + self.timeout_s
-        answers: list[Any] = []
         try:
-            sock = self._open()
-            for request in requests:
-                self._protocol.send_request(request)
-            sock.settimeout(self.timeout_s)
-            sock.sendall(self._protocol.send_bytes())
-            while self._protocol.in_flight_requests:
-                answers += [answer for _, answer in self._protocol.receive_bytes(self._receive(sock, deadline))]
+            return self._exchange(self._open(), requests, time.monotonic() + self.timeout_s)
         except kafka.errors.KafkaError as error:
             self.close()
             raise ConnectionAbortedError(f"{self.host}:{self.port} sent no Kafka answer: {error}") from error
         except BaseException:  # an interrupt, too: the answer on its way must not be the next request's
             self.close()
             raise
+
+    def _exchange(self, sock: socket.socket, requests: Sequence[Any], deadline: float) -> list[Any]:
+        answers: list[Any] = []
+        for request in requests:
+            self._protocol.send_request(request)
+        sock.settimeout(self.timeout_s)
+        sock.sendall(self._protocol.send_bytes())
+        while self._protocol.in_flight_requests:
+            answers += [answer for _, answer in self._protocol.receive_bytes(self._receive(sock, deadline))]
         return answers
 
     def post(self, request: Any) -> None:
@@ -164,7 +174,7 @@ class Connection:
             while data := sock.recv(_RECEIVED_BYTES):
                 if answers := self._protocol.receive_bytes(data):
                     return answers[0][1]
-        except BlockingIOError:
+        except _NOT_YET:
             return None
         except kafka.errors.KafkaError as error:
             self.close()
@@ -191,7 +201,29 @@ class Connection:
             self._protocol = KafkaProtocol(client_id=self._client_id)
             self._socket = socket.create_connection((self.host, self.port), timeout=self.timeout_s)
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if self._access:
+                self._socket.settimeout(max(self.timeout_s, MIN_HANDSHAKE_S))
+                self._socket = self._access.encrypted(self._socket, self.host)
+                if self._access.sasl:
+                    self._log_in(self._socket, self._access)
         return self._socket
+
+    def _log_in(self, sock: socket.socket, access: Access) -> None:
+        """SaslHandshake, then SaslAuthenticate until the mechanism has no more to say (KIP-43, KIP-152)."""
+        deadline, conversation = time.monotonic() + max(self.timeout_s, MIN_HANDSHAKE_S), access.conversation()
+        try:
+            self._accepted(sock, SaslHandshakeRequest[1](mechanism=access.sasl), deadline)
+            while not conversation.is_done():
+                request = SaslAuthenticateRequest[1](auth_bytes=conversation.auth_bytes())
+                conversation.receive(bytes(self._accepted(sock, request, deadline).auth_bytes))
+        except (ValueError, kafka.errors.KafkaError) as error:
+            raise ConnectionAbortedError(f"{self.host}:{self.port} broke off {access.sasl}: {error}") from error
+
+    def _accepted(self, sock: socket.socket, request: Any, deadline: float) -> Any:
+        (answer,) = self._exchange(sock, [request], deadline)
+        if answer.error_code:
+            raise ConnectionAbortedError(f"{self.host}:{self.port} lets nobody in: {error_name(answer.error_code)}")
+        return answer
 
 
 # --- replicas ----------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from clusters.kafka import admin, features, servers
 from clusters.kafka.builds import Build
+from clusters.kafka.security import Access
 from clusters.kafka.wire import (
     BrokerProbe,
     ClusterView,
@@ -43,6 +44,7 @@ from history.partition import TopicPartition
 
 T = TypeVar("T")
 
+WORLD = "plimsoll-world"  # as what it connects
 ANSWER_LIMIT_S = 0.5
 START_LIMIT_S = 60.0
 REQUEST_LIMIT_S = admin.TIMEOUT_MS / 1000  # a broker that is busy for half a second answers all the same
@@ -63,6 +65,7 @@ class Plan(BaseModel):
     java: Java
     builds: dict[str, Build] = Field(default_factory=dict)  # what upgrades go to, by what the scenario calls it
     agent: Path | None = None
+    client: Build | None = None  # the release whose VerifiableProducer is the load; None: a Python client
     mode: Literal["kraft", "zookeeper"]
     runtime: Literal["docker", "process"]
     seed: int
@@ -112,6 +115,14 @@ class World:
     @cached_property
     def release(self) -> servers.Release:
         return servers.Release(self.plan.kafka_version, self.plan.jars, self.plan.mode, self.plan.java, self.plan.agent)
+
+    def access(self, name: str) -> Access | None:
+        """How a node gets into the brokers; None where they are plaintext."""
+        return servers.access_of(self.scenario.cluster, self.folder.work, name)
+
+    @cached_property
+    def _own_access(self) -> Access | None:
+        return self.access(WORLD)
 
     @cached_property
     def prefix(self) -> str:
@@ -235,12 +246,19 @@ class World:
         listener: Listener,
         timeout_s: float = REQUEST_LIMIT_S,
         *,
-        client_id: str = "plimsoll-world",
+        client_id: str = WORLD,
         forwards_to_controller: bool = False,
     ) -> Connection:
         """A connection of the caller's own; it is opened when it is first used."""
-        port = PORTS[listener]
-        return Connection(node.address, port, timeout_s, client_id, forwards_to_controller=forwards_to_controller)
+        access = None if listener == "CONTROLLER" else self._own_access
+        return Connection(
+            node.address,
+            PORTS[listener],
+            timeout_s,
+            client_id,
+            access=access,
+            forwards_to_controller=forwards_to_controller,
+        )
 
     def features(self) -> dict[str, str]:
         """What a broker knows as finalised; see ``clusters.kafka.features``.

@@ -12,8 +12,10 @@ from typing import Any
 from clusters.clients.direct_writes import write_directly
 from clusters.clients.nodes import set_rate
 from clusters.clients.replica_reader import ReplicaReader
+from clusters.faults.copier import KilledCopier
 from clusters.faults.disk import DeletedCheckpoint, FailedLogDir, FlippedBit, FullDisk, ReadOnlyDisk, Truncated, Wiped
 from clusters.faults.lagging import LagFault
+from clusters.faults.members import KilledMember, PausedMember, StoppedMember
 from clusters.faults.network import Delayed, LimitedBandwidth, Peer, disconnect_each, lose
 from clusters.faults.processes import Killed, Paused, Stopped
 from clusters.faults.resources import LimitedCpu, SlowDisk
@@ -85,7 +87,7 @@ def _partition(run: PhaseRun, target: Target) -> TopicPartition:
 
 
 def _pause(run: PhaseRun, step: processes.Pause) -> None:
-    run.inject(Paused(run.world, run.nodes(step.node)), step)
+    run.inject((PausedMember if step.node.of_members else Paused)(run.world, run.nodes(step.node)), step)
 
 
 def _resume(run: PhaseRun, step: processes.Resume) -> None:
@@ -93,11 +95,11 @@ def _resume(run: PhaseRun, step: processes.Resume) -> None:
 
 
 def _kill(run: PhaseRun, step: processes.Kill) -> None:
-    run.inject(Killed(run.world, run.nodes(step.node)), step)
+    run.inject((KilledMember if step.node.of_members else Killed)(run.world, run.nodes(step.node)), step)
 
 
 def _stop(run: PhaseRun, step: processes.Stop) -> None:
-    run.inject(Stopped(run.world, run.nodes(step.node)), step)
+    run.inject((StoppedMember if step.node.of_members else Stopped)(run.world, run.nodes(step.node)), step)
 
 
 def _limit_cpu(run: PhaseRun, step: processes.LimitCpu) -> None:
@@ -153,6 +155,10 @@ def _roll(run: PhaseRun, step: Step, nodes: Sequence[Node], meanwhile: Callable[
 
 
 def _restart(run: PhaseRun, step: processes.Restart) -> None:
+    if step.node.of_members:
+        for node in run.nodes(step.node):
+            run.restart(StoppedMember(run.world, [node]), step)
+        return
     _roll(run, step, run.nodes(step.node), lambda node: run.world.configure(node, step.settings))
 
 
@@ -167,6 +173,13 @@ def _crash_loop(run: PhaseRun, step: processes.CrashLoop) -> None:
         if turn:
             threading.Event().wait(step.after)  # as a process that comes up and then dies of something
         run.restart(Killed(run.world, run.nodes(step.node)), step)
+
+
+def _kill_copier(run: PhaseRun, step: processes.KillCopier) -> None:
+    for _ in range(step.times):
+        fault = KilledCopier(run.world)
+        run.inject(fault, step)
+        run.heal_on(fault.nodes, (fault.key,))
 
 
 def _upgrade(run: PhaseRun, step: processes.Upgrade) -> None:
@@ -406,6 +419,7 @@ ACTIONS: dict[type[Step], Callable[[PhaseRun, Any], None]] = {
     processes.Bounce: _bounce,
     processes.CrashLoop: _crash_loop,
     processes.Upgrade: _upgrade,
+    processes.KillCopier: _kill_copier,
     processes.Rollback: _rollback,
     processes.Finalise: _finalise,
     flow.Heal: _heal,

@@ -21,7 +21,7 @@ from history.partitioned import streams_to_parquet, write_partitioned
 from history.streams import read_stream
 from history.tables import RECORDED
 
-STREAMED = ("sends", "polls", "seeks", "replicas", "isr")
+STREAMED = ("sends", "polls", "seeks", "group_reads", "rebalances", "commits", "replicas", "isr")
 
 
 def collect_servers(world: World) -> None:
@@ -57,7 +57,7 @@ def _copy_server(node: Node, target: Path) -> None:
 def collect_clients(world: World) -> None:
     """Keep each client's log beside its summary, and the pairs of wall and monotonic time."""
     for log in world.folder.work.glob("*/server.log"):
-        if (world.folder.clients / f"{log.parent.name}.json").exists():
+        if any(world.folder.clients.glob(f"{log.parent.name}.*json")):  # of a member one for each life
             shutil.copy(log, world.folder.clients / f"{log.parent.name}.log")
     clock = world.folder.work / "streams" / "clock.jsonl"
     if clock.exists():

@@ -5,6 +5,7 @@ Every call takes the run's folder, finds all else in it, and may be made by anot
 
 from __future__ import annotations
 
+import secrets
 import time
 from functools import partial
 from pathlib import Path
@@ -12,6 +13,7 @@ from pathlib import Path
 from clusters.clients.nodes import (
     CLIENTS,
     CONSUMER,
+    COPIER,
     DRAIN,
     PROBER,
     PRODUCER,
@@ -19,13 +21,16 @@ from clusters.clients.nodes import (
     end_clients,
     has_ended,
     is_ready,
+    member_names,
+    member_node,
     record_exit,
+    start_member,
 )
-from clusters.kafka import servers
+from clusters.kafka import certificates, servers
 from clusters.kafka.admin import create_topic
 from clusters.live.capture import capture_offsets
 from clusters.live.resource_limits import end_cpu_limits, limit_clients, limit_cluster
-from clusters.live.world import World
+from clusters.live.world import WORLD, World
 from clusters.run.actions import perform
 from clusters.run.collect import collect_clients, collect_servers, write_tables
 from clusters.run.leftovers import hold_lease, reap, tear_down
@@ -45,6 +50,7 @@ __all__ = ["check", "hold_lease", "prepare", "reap", "tear_down"]  # from the mo
 
 _FOLDERS = frozenset({"dataDir", "log.dirs", "metadata.log.dir"})
 READY_LIMIT_S = 60.0
+COPIER_LIMIT_S = 90.0  # to come to the end of what it copies
 QUIESCE_LIMIT_S = 30.0  # beyond the time-out of transactions, which the coordinator looks at every 10 s
 
 
@@ -80,6 +86,7 @@ def check_unstarted(run: Path) -> None:
 def _start_cluster(world: World) -> None:
     world.events.add("run_started", target=world.folder.run_id)
     world.reserve_addresses()
+    _secure(world)
     configs = _server_configs(world)
     for name, config in configs.items():
         folder = world.folder.work / name
@@ -92,11 +99,35 @@ def _start_cluster(world: World) -> None:
         identity = servers.cluster_id(world.folder.run_id)
         brokers = list(world.brokers.values())
         servers.format_storage(world.release, world.scenario.cluster, world.metadata_nodes, brokers, identity)
-    for node in world.servers:
+    for node in world.metadata_nodes:
+        world.start(node)
+    if world.plan.mode == "zookeeper":
+        servers.store_user(world.release, world.scenario.cluster, *world.metadata_nodes)
+    for node in world.brokers.values():
         world.start(node)
     world.wait_for_brokers()
     add_features(world)
     limit_cluster(world)
+
+
+def _secure(world: World) -> None:
+    """Make the certificates and the password of a secured cluster, for all nodes that there will be."""
+    access = world.access(WORLD)
+    if access is None:
+        return
+    Path(access.folder).mkdir(mode=0o700)
+    if access.sasl:
+        access.write_password(secrets.token_hex(24))
+    if access.tls:
+        certificates.issue(Path(access.folder), _addresses(world))
+
+
+def _addresses(world: World) -> dict[str, str]:
+    """Of all that have a certificate: the brokers, the clients, and whoever runs this."""
+    addresses = {node.name: node.address for node in world.brokers.values()}
+    clients = [*CLIENTS, *member_names(world)]
+    addresses |= {name: world.client_address(index) for index, name in enumerate(clients)}
+    return addresses | {WORLD: f"{world.prefix}.1"}
 
 
 def _server_configs(world: World) -> dict[str, dict[str, str]]:
@@ -104,8 +135,11 @@ def _server_configs(world: World) -> dict[str, dict[str, str]]:
     configs = {
         node.name: servers.metadata_node_config(release, cluster, node, metadata_nodes) for node in metadata_nodes
     }
-    brokers = world.brokers.values()
-    return configs | {node.name: servers.broker_config(release, cluster, node, metadata_nodes) for node in brokers}
+    brokers, group = world.brokers.values(), world.scenario.group
+    of_group = group.broker_settings() if group else {}
+    return configs | {
+        node.name: of_group | servers.broker_config(release, cluster, node, metadata_nodes) for node in brokers
+    }
 
 
 def create_topics(run: Path) -> None:
@@ -143,11 +177,16 @@ def start_clients(run: Path) -> None:
             )
         world.folder.clients.mkdir(exist_ok=True)
         streams.mkdir()
-        names = [PROBER, *([CONSUMER, PRODUCER] if world.scenario.load else [])]
+        names = [PROBER, *([CONSUMER, PRODUCER] if world.scenario.load else []), *_copiers(world)]
+        members = member_names(world)
         try:
             nodes = [client_node(world, name) for name in names]
             for node in nodes:
                 world.start(node)
+            group = [member_node(world, name) for name in members]
+            for node in group:
+                start_member(world, node)
+            nodes += group
             for node in nodes:
                 wait_until(
                     partial(is_ready, world, node.name),
@@ -158,7 +197,7 @@ def start_clients(run: Path) -> None:
             limit_clients(world, nodes)
         except HarnessError as error:
             world.events.add("error", step="start_clients", why=str(error))
-            end_clients(world, names)
+            end_clients(world, [*names, *members])
             raise
 
 
@@ -214,7 +253,12 @@ def stop_producers(run: Path) -> None:
     """Let the producers end: no new sends, answers awaited, the rest unknown."""
     with World.open(run) as world:
         _end_producer(world)
+        end_clients(world, _copiers(world), limit_s=COPIER_LIMIT_S)
         end_cpu_limits(world)
+
+
+def _copiers(world: World) -> list[str]:
+    return [COPIER] if world.scenario.copier else []
 
 
 def _end_producer(world: World) -> None:
@@ -224,10 +268,10 @@ def _end_producer(world: World) -> None:
 
 
 def stop_clients(run: Path) -> None:
-    """Let prober and consumer end, and before them the producer where a failure has left it running."""
+    """Let prober, consumer and the group's members end, and before them the producer where a failure has left it."""
     with World.open(run) as world:
         _end_producer(world)
-        end_clients(world, [PROBER, CONSUMER], limit_s=15)
+        end_clients(world, [PROBER, CONSUMER, *_copiers(world), *member_names(world)], limit_s=15)
 
 
 def quiesce(run: Path) -> None:
@@ -295,7 +339,7 @@ def collect(run: Path) -> None:
     if RunFolder(run).is_sealed:
         return
     with World.open(run) as world:
-        end_clients(world, list(CLIENTS))
+        end_clients(world, [*CLIENTS, *member_names(world)])
         collect_servers(world)
         collect_clients(world)
         world.events.add("collected")

@@ -14,7 +14,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from clusters.clients.direct_writes import direct_producer_id
-from clusters.clients.nodes import PROBE_HZ, PRODUCER
+from clusters.clients.nodes import PROBE_HZ
 from clusters.kafka.jars import jars_digest
 from clusters.kafka.servers import jvm_flags
 from clusters.live.world import World
@@ -25,6 +25,7 @@ from history.errors import HarnessError
 from history.events import read_events
 from history.java import java_of
 from history.manifest import Incarnation, JavaInfo, Manifest, NodeInfo, ProducerInfo, TopicInfo, read_manifest
+from history.payload import copier_id
 
 
 def manifest_of(world: World, configs: dict[str, dict[str, str]]) -> Manifest:
@@ -73,7 +74,7 @@ def manifest_of(world: World, configs: dict[str, dict[str, str]]) -> Manifest:
             probe_hz=PROBE_HZ,
             nodes=nodes,
             topics=topics,
-            producers=_producers(scenario),
+            producers=_producers(world),
             host=host_fingerprint(),
             labels=plan.labels,
         )
@@ -106,22 +107,24 @@ def _complete(world: World, **known: Any) -> None:
     read_manifest(world.folder.manifest).model_copy(update=known).write(world.folder.manifest)
 
 
-def _producers(scenario: Scenario) -> list[ProducerInfo]:
-    found = []
+def _producers(world: World) -> list[ProducerInfo]:
+    scenario, client, found = world.scenario, world.plan.client, []
     if load := scenario.load:
         found.append(
             ProducerInfo(
-                producer_id=PRODUCER,
+                producer_id=load.producer_id,
                 topic=load.topic,
                 acks=load.acks,
                 idempotence=load.idempotence,
                 retries=load.retries,
                 engine=load.engine,
+                client=client.version if client else None,
                 rate_per_s=load.rate,
-                record_bytes=load.record_bytes,
+                record_bytes=0 if client else load.record_bytes,  # VerifiableProducer's are as long as its numbers
                 transaction_timeout_ms=int(load.transaction.timeout * 1000) if load.transaction else None,
             )
         )
+    found += _copies(scenario)
     writes = [step for phase in scenario.phases for step in phase.steps if isinstance(step, Write)]
     found += [
         ProducerInfo(
@@ -136,6 +139,26 @@ def _producers(scenario: Scenario) -> list[ProducerInfo]:
         for step in writes
     ]
     return found
+
+
+def _copies(scenario: Scenario) -> list[ProducerInfo]:
+    """A copier's records are told by the partition of their inputs."""
+    if scenario.copier is None or scenario.load is None:
+        return []
+    return [
+        ProducerInfo(
+            producer_id=copier_id(partition),
+            topic=scenario.copier.to,
+            acks="all",
+            idempotence=True,
+            retries=2_147_483_647,
+            engine="copier",
+            record_bytes=scenario.load.record_bytes,
+            transaction_timeout_ms=int(scenario.copier.timeout * 1000),
+            offsets=scenario.copier.offsets,
+        )
+        for partition in range(scenario.topics[scenario.copier.to].partitions)
+    ]
 
 
 def host_fingerprint() -> dict[str, Any]:

@@ -10,6 +10,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from clusters.clients.nodes import member_names, member_node
 from clusters.faults import Evidence, Fault
 from clusters.faults.disk import Damaged
 from clusters.faults.processes import Ended, Paused
@@ -97,14 +98,17 @@ class PhaseRun:
     # --- targets -------------------------------------------------------------------------------
 
     def nodes(self, target: Target) -> list[Node]:
-        """The brokers that a target means, bound at its first use in this phase."""
+        """The nodes that a target means, bound at its first use in this phase."""
         name = str(target)
         if name not in self._bound:
             self._bound[name] = self.nodes_now(target)
         return self._bound[name]
 
     def nodes_now(self, target: Target) -> list[Node]:
-        """The brokers that a target means at this moment, whatever it was bound to."""
+        """The nodes that a target means at this moment, whatever it was bound to."""
+        if target.of_members:
+            names = [f"member-{target.member}"] if target.member else member_names(self.world)
+            return [member_node(self.world, name) for name in names]
         return [self.world.node(number) for number in self._resolve(target)]
 
     def node(self, target: Target) -> Node:

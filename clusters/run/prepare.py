@@ -11,10 +11,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from clusters.kafka.builds import build_of, reported_version
+from clusters.kafka.builds import Build, build_of, reported_version
 from clusters.kafka.features import metadata_level
-from clusters.kafka.jars import metrics_agent, version_of
-from clusters.kafka.servers import Mode, check_storage, choose_mode
+from clusters.kafka.jars import is_release, metrics_agent, tools_jars, version_of
+from clusters.kafka.servers import Mode, check_java, check_storage, choose_mode
 from clusters.live.world import Plan
 from clusters.run.leftovers import Lease, hold_trial, write_lease
 from clusters.runtimes import capabilities, choose_runtime, open_runtime
@@ -24,7 +24,7 @@ from clusters.scenario.steps.step import Step
 from history.errors import BadInput
 from history.folder import RunFolder, write_atomically
 from history.java import java_of
-from history.kafka_versions import Version
+from history.kafka_versions import CLIENT_RELEASES, OLDEST, Version
 
 
 def prepare(
@@ -89,6 +89,8 @@ def _plan(
     steps = [step for phase in told.phases for step in phase.steps]
     mode = choose_mode(version, told.cluster.mode)
     check_storage(version, mode, told.cluster)
+    if told.group and (why := told.group.unknown_to(version, mode)):
+        raise BadInput(f"Scenario {told.name}: {why}")
     if mode == "kraft" and told.aims_at_controller:
         raise BadInput(
             f"Scenario {told.name} aims at the controller, which is no broker in KRaft mode; "
@@ -108,6 +110,7 @@ def _plan(
         )
     _check_subnet(chosen, subnet)
     build, java = build_of(kafka), java_of(told.cluster.java)
+    check_java(version, told.cluster, java)
     if chosen == "docker":
         from clusters.runtimes.docker.image import fetch_what_nodes_need
 
@@ -121,12 +124,27 @@ def _plan(
         java=java,
         builds={name: build_of(name) for name in targets},
         agent=metrics_agent() if told.cluster.metrics else None,
+        client=_client(told, kafka),
         mode=mode,
         runtime=chosen,
         seed=secrets.randbelow(2**31) if seed is None else seed,
         subnet=subnet,
         labels=dict(labels),
     )
+
+
+def _client(told: Scenario, kafka: str) -> Build | None:
+    """The release whose own client is the load, the brokers' unless another one is named."""
+    if told.load is None or told.load.engine != "java":
+        return None
+    release = told.load.client or kafka
+    if not is_release(release):
+        raise BadInput(
+            f"engine: java has no released client of {kafka}; name one, such as client: {CLIENT_RELEASES[0]}."
+        )
+    if Version.parse(release) < OLDEST:
+        raise BadInput(f"client: {release} is too old; the oldest client that can be the load is {OLDEST}.")
+    return Build(version=release, jars=tools_jars(release))
 
 
 def _check_kernel(told: Scenario, steps: list[Step]) -> None:

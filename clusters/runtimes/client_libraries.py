@@ -18,7 +18,10 @@ from history.errors import HarnessError
 
 log = logging.getLogger("plimsoll.client_libraries")
 
-LIBRARIES = ("confluent-kafka", "cramjam", "google-crc32c", "kafka-python", "numpy", "pyarrow")
+LIBRARIES = (
+    *("confluent-kafka", "google-crc32c", "numpy", "pyarrow"),
+    *("kafka-python", "cramjam", "crc32c", "lz4", "python-snappy", "zstandard"),  # its checksums and codecs
+)
 CLIENT_PACKAGES = ("clusters", "history", "kafka_files")  # of our own
 IMAGE_PYTHON = "3.11"  # Debian bookworm's, which the node image has
 

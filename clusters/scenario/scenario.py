@@ -17,10 +17,13 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, PlainSerializer, ValidationError, model_validator
 
 from clusters.paths import ROOT
+from clusters.scenario.copier import Copier
+from clusters.scenario.groups import Group
 from clusters.scenario.steps.catalog import AnyStep
 from clusters.scenario.steps.disks import FailLogDir, FillDisk, FlipBit, ReadOnlyDisk, SlowDisk
 from clusters.scenario.steps.flow import SetRate
 from clusters.scenario.steps.network import Lag, Slow
+from clusters.scenario.steps.processes import KillCopier, Restart
 from clusters.scenario.steps.step import Step
 from clusters.scenario.steps.topology import ChurnLeadership
 from clusters.scenario.targets import Letter, Target
@@ -30,13 +33,16 @@ from clusters.scenario.values import (
     BytesPerSecond,
     CpuSet,
     JavaVersion,
+    KafkaRelease,
     MetadataVersion,
     Model,
     PerSecond,
     Seconds,
     Settings,
+    Share,
     seconds,
 )
+from history import verifiable
 from history.errors import BadInput
 from history.refusals import Place, dotted, first_wrong
 from history.yaml_files import parse, read_text
@@ -61,6 +67,19 @@ def cpus_of(cpu_set: str) -> set[int]:
     return {cpu for first, _, last in ends for cpu in range(int(first), int(last or first) + 1)}
 
 
+class Security(Model):
+    """TLS and SASL on all listeners of the brokers; certificates and the password are made for the run."""
+
+    tls: Literal["one_way", "mutual"] | None = None
+    sasl: Literal["PLAIN", "SCRAM-SHA-512"] | None = None
+
+    @model_validator(mode="after")
+    def _something(self) -> Security:
+        if self.tls is None and self.sasl is None:
+            raise ValueError("security has neither tls nor sasl; set one of them, or leave it out")
+        return self
+
+
 def _is_none(value: object) -> bool:
     """What did not exist when a scenario was written is left out of it, so that its digest stays."""
     return value is None
@@ -81,6 +100,7 @@ class Cluster(Model):
     controllers: Literal[1, 3] = Field(default=1, exclude_if=lambda number: number == 1)  # KRaft's voters
     elr: bool | None = Field(default=None, exclude_if=_is_none)  # eligible leader replicas; None: by version
     metadata_version: MetadataVersion | None = Field(default=None, exclude_if=_is_none)  # None: the version's own
+    security: Security | None = Field(default=None, exclude_if=_is_none)  # None: plaintext
     session_timeout: Seconds = 9.0
     jvm: Literal["fast_start", "production"] = "fast_start"
     java: JavaVersion | None = Field(default=None, exclude_if=_is_none)  # of the servers alone; None: as JAVA= says
@@ -136,6 +156,27 @@ class Transaction(Model):
     timeout: Seconds = 60.0  # transaction.timeout.ms
 
 
+def _in_project(path: object) -> object:
+    """A relative path counts from the project's folder, wherever Airflow's tasks run."""
+    return ROOT / path if isinstance(path, str | Path) else path
+
+
+class Payload(Model):
+    """What records are filled with: so much that does not compress, or the bytes of a file, stretch by stretch."""
+
+    compresses_to: Share | None = None
+    file: Annotated[Path, BeforeValidator(_in_project)] | None = None
+
+    @model_validator(mode="after")
+    def _one_of_them(self) -> Payload:
+        if (self.compresses_to is None) == (self.file is None):
+            raise ValueError("payload takes either compresses_to, such as 50%, or file, and neither both nor none")
+        return self
+
+
+Codec = Literal["none", "gzip", "snappy", "lz4", "zstd"]
+
+
 class Load(Model):
     """The open-loop producer and its live consumer, running through all phases."""
 
@@ -149,15 +190,44 @@ class Load(Model):
     delivery_timeout: Seconds = 30.0
     linger: Annotated[float, Field(ge=0, allow_inf_nan=False), BeforeValidator(seconds)] = 0.005
     batch_bytes: int = Field(default=900_000, ge=100, le=900_000)  # below the brokers' message.max.bytes
-    compression: Literal["none", "gzip"] = "none"
-    engine: Literal["kafka-python", "confluent-kafka"] = "kafka-python"
+    compression: Codec = "none"
+    payload: Payload | None = Field(default=None, exclude_if=_is_none)  # None: padding that repeats itself
+    engine: Literal["kafka-python", "confluent-kafka", "java"] = "kafka-python"
+    client: KafkaRelease | None = Field(default=None, exclude_if=_is_none)  # of engine: java; None: the brokers' own
     transaction: Transaction | None = None
+    group: Group | None = Field(default=None, exclude_if=_is_none)  # that reads the topic, beside the live consumer
     p99_limit: Seconds | None = None  # up to this p99 a rate counts as sustained
 
     @property
     def isolation(self) -> str:
         """How the load's readers read; what a transaction wrote counts once it is committed."""
         return "read_committed" if self.transaction else "read_uncommitted"
+
+    @property
+    def producer_id(self) -> str:
+        """By what its records are told."""
+        return verifiable.producer_id(verifiable.PREFIX) if self.engine == "java" else "producer"
+
+    @model_validator(mode="after")
+    def _payload_is_there(self) -> Load:
+        file = self.payload.file if self.payload else None
+        if file and (not file.is_file() or file.stat().st_size < self.record_bytes):
+            raise ValueError(f"payload.file: {file} is no file of at least {self.record_bytes} bytes, a record's")
+        return self
+
+    @model_validator(mode="after")
+    def _java_needs(self) -> Load:
+        if self.payload and self.engine == "java":
+            raise ValueError("engine: java has no payload; VerifiableProducer sends its numbers")
+        if self.client and self.engine != "java":
+            raise ValueError(f"client: {self.client} needs engine: java; {self.engine} has no such release")
+        if self.engine == "java" and self.record_bytes != 100:
+            raise ValueError(
+                f"engine: java has no record_bytes: {self.record_bytes}; VerifiableProducer sends its numbers"
+            )
+        if self.engine == "java" and (self.rate < 1 or self.rate % 1):
+            raise ValueError(f"engine: java takes a whole number of records a second, not {self.rate:g}")
+        return self
 
     @model_validator(mode="after")
     def _transactions_need(self) -> Load:
@@ -216,7 +286,9 @@ class Scenario(Model):
     topics: dict[Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,249}$")], Topic] = Field(min_length=1)
     load: Load | None = None
     phases: list[AnyPhase] = Field(min_length=1)
-    control: Literal["lost_write", "duplicate"] | None = None  # the anomaly that a sound checker must see here
+    copier: Copier | None = Field(default=None, exclude_if=_is_none)  # from the load's topic to another one
+    # The anomaly that a sound checker must see here.
+    control: Literal["lost_write", "duplicate", "duplicate_output", "group_skip"] | None = None
 
     @model_validator(mode="after")
     def _fits_together(self) -> Scenario:
@@ -224,6 +296,12 @@ class Scenario(Model):
             self._check_topic(name, topic)
         if self.load and self.load.topic not in self.topics:
             raise ValueError(f"load names topic {self.load.topic!r}, which is not under topics")
+        self._check_copier()
+        if self.load and self.load.group and self.load.group.members > self.topics[self.load.topic].partitions:
+            raise ValueError(
+                f"load.group has {self.load.group.members} members for the {self.topics[self.load.topic].partitions} "
+                f"partitions of {self.load.topic}; some would have none"
+            )
         names = ["before", "after", *(phase.name for phase in self.phases)]  # the labels of captures
         if twice := [name for name in names if names.count(name) > 1]:
             raise ValueError(f"the phase name {twice[0]!r} is taken; each differs from the others, before and after")
@@ -238,6 +316,19 @@ class Scenario(Model):
                         f"phase {phase.name!r}, step {step.key}: acts on a broker that is down; kill or stop it before"
                     )
         return self
+
+    def _check_copier(self) -> None:
+        """Its input has to be read committed, as its output has."""
+        if self.copier is None:
+            if any(isinstance(step, KillCopier) for phase in self.phases for step in phase.steps):
+                raise ValueError("a step is kill_copier, and there is no copier")
+            return
+        if self.load is None or self.load.transaction is None:
+            raise ValueError("copier needs a load with transaction, whose readers read what is committed")
+        if self.copier.to not in self.topics or self.copier.to == self.load.topic:
+            raise ValueError(f"copier writes to topic {self.copier.to!r}, which must be another one under topics")
+        if self.topics[self.copier.to].partitions != self.topics[self.load.topic].partitions:
+            raise ValueError(f"copier needs as many partitions of {self.copier.to} as of {self.load.topic}")
 
     def _check_disk(self, phase: str, step: Step) -> None:
         """A full disk has to be one of its own, or it would be the host's; files are changed on the host's."""
@@ -310,7 +401,10 @@ class Scenario(Model):
                 raise ValueError(f"{where}: there is no partition {topic}-{partition}")
         if isinstance(step, SetRate) and self.load is None:
             raise ValueError(f"{where}: there is no load whose rate it could change")
+        if isinstance(step, SetRate) and self.load and self.load.engine == "java":
+            raise ValueError(f"{where}: engine: java keeps the rate that it was started with; take another engine")
         self._check_letters(where, step)
+        self._check_members(where, step)
         if (wrong := next((t for t in targets if t.role in CONTROLLERS), None)) and not step.of_controllers:
             raise ValueError(f"{where}: it cannot be aimed at {wrong}; name a broker")
         for target in targets:
@@ -320,6 +414,16 @@ class Scenario(Model):
                 raise ValueError(
                     f"{where}: {target.of} needs three replicas, so that one is neither leader nor controller"
                 )
+
+    def _check_members(self, where: str, step: Step) -> None:
+        members = self.group.members if self.group else 0
+        for target in (target for target in step.targets if target.of_members):
+            if not step.of_members:
+                raise ValueError(f"{where}: it cannot be aimed at {target}; name a broker")
+            if (target.member or 1) > members:
+                raise ValueError(f"{where}: there is no {target}; load.group has {members} members")
+            if isinstance(step, Restart) and step.settings:
+                raise ValueError(f"{where}: a member takes no settings of brokers; leave out with")
 
     def _check_letters(self, where: str, step: Step) -> None:
         known, named = self.cluster.broker_ids, step.letters + [target.name for target in step.targets if target.name]
@@ -331,6 +435,11 @@ class Scenario(Model):
             odd := set(step.letters) - set(self.topics[step.partition.topic].replicas)
         ):
             raise ValueError(f"{where}: {sorted(odd)[0]} has no replica of {step.partition} that could lead")
+
+    @property
+    def group(self) -> Group | None:
+        """The consumer group of the load."""
+        return self.load.group if self.load else None
 
     @property
     def aims_at_controller(self) -> bool:

@@ -19,7 +19,7 @@ class Target(Model):
     controller) · ``preferred leader of orders-0`` · ``controller`` · ``A`` (a named broker) · ``A of orders-0`` (the
     same, as a replica of that partition) · ``random broker`` (by the run's seed) · ``replicas of orders-0`` (all) ·
     ``brokers`` (all) · ``active controller`` (KRaft: the one that leads the quorum) · ``controllers`` (KRaft: all,
-    ZooKeeper: nobody).
+    ZooKeeper: nobody) · ``member 2`` (of the load's consumer group) · ``members`` (all of them).
     """
 
     role: Literal[
@@ -35,11 +35,21 @@ class Target(Model):
         "brokers",
         "active controller",
         "controllers",
+        "member",
+        "members",
     ]
     of: TopicPartition | None = None
     name: str | None = None
+    member: int | None = None
+
+    @property
+    def of_members(self) -> bool:
+        """Whether it means members of the consumer group."""
+        return self.role in ("member", "members")
 
     def __str__(self) -> str:
+        if self.member:
+            return f"member {self.member}"
         if self.of:
             return f"{self.name or self.role} of {self.of}"
         return {"named": self.name or "", "random": "random broker"}.get(self.role, self.role)
@@ -51,6 +61,7 @@ _ALONE = {
     "controllers": "controllers",
     "brokers": "brokers",
     "random broker": "random",
+    "members": "members",
 }
 
 
@@ -65,11 +76,14 @@ def _target(value: object) -> object:
         return Target(role="named", name=match[1], of=TopicPartition.parse(match[2]))
     if value in _ALONE:
         return {"role": _ALONE[value]}
+    if match := re.fullmatch(r"member ([1-9]\d*)", value):
+        return Target(role="member", member=int(match[1]))
     if re.fullmatch(r"[A-Z]", value):
         return Target(role="named", name=value)
     raise ValueError(
         f"{value!r} is no target; say leader|follower|followers|uninvolved broker|preferred leader|replicas of "
-        "<topic>-<partition>, controller, active controller, controllers, random broker, brokers or a broker's letter"
+        "<topic>-<partition>, controller, active controller, controllers, random broker, brokers, a broker's letter, "
+        "member <number> or members"
     )
 
 

@@ -50,6 +50,16 @@ def _bytes(value: object) -> object:
     return value
 
 
+def _share(value: object) -> object:
+    """``50%`` → 0.5."""
+    if isinstance(value, str):
+        match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*%", value)
+        if not match:
+            raise ValueError(f"{value!r} is no share such as 50%")
+        return float(match[1]) / 100
+    return value
+
+
 def _setting(value: object) -> object:
     """A Kafka setting as Kafka's own files spell it."""
     if isinstance(value, bool):
@@ -76,9 +86,11 @@ Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False), BeforeValidator(sec
 PerSecond = Annotated[float, Field(gt=0, allow_inf_nan=False), BeforeValidator(_per_second)]
 BytesPerSecond = Annotated[float, Field(ge=1000, allow_inf_nan=False), BeforeValidator(_bytes_per_second)]
 Bytes = Annotated[int, Field(gt=0), BeforeValidator(_bytes)]
+Share = Annotated[float, Field(ge=0, le=1), BeforeValidator(_share)]
 CpuSet = Annotated[str, Field(pattern=r"^\d+(-\d+)?(,\d+(-\d+)?)*$")]
 JavaVersion = Annotated[str, BeforeValidator(str)]
 MetadataVersion = Annotated[str, Field(pattern=r"^\d+\.\d+(-IV\d+)?$"), BeforeValidator(_release)]
+KafkaRelease = Annotated[str, Field(pattern=r"^\d+\.\d+\.\d+$")]
 Acks = Annotated[Literal["0", "1", "all"], BeforeValidator(_acks)]
 Settings = dict[str, Annotated[str, BeforeValidator(_setting)]]
 

@@ -40,6 +40,8 @@ class Rule:
     unclean_election: bool | None = None
     strict_min_isr: bool | None = None
     transactional: bool | None = None
+    offsets: str | None = None
+    commit_ahead: bool | None = None
     traits: frozenset[str] = frozenset()
 
 
@@ -90,9 +92,20 @@ ALLOWED = (
         idempotence=False,
     ),
     Rule(
+        ("duplicate_output",),
+        "a copier that commits its offsets apart from its records copies again what it had not committed when it ended",
+        offsets="apart",
+    ),
+    Rule(
         ("nonmonotonic_send",),
         "without idempotence a batch that is sent again may be overtaken by a later one",
         idempotence=False,
+    ),
+    Rule(
+        ("group_skip",),
+        "members commit what they have not processed yet, so that a fault takes it away: at most once",
+        commit_ahead=True,
+        traits=frozenset({Trait.STOPS_PROCESS}),
     ),
     Rule(
         ("invisible_ack",),
@@ -118,17 +131,24 @@ def last_copy_lost(manifest: Manifest, events: Iterable[Event], topic: str) -> b
 def allowed_to(manifest: Manifest, producer: ProducerInfo, events: Iterable[Event] = ()) -> dict[str, str]:
     """What this producer's configuration and the run's steps permit: anomaly → why."""
     known = list(events)
-    steps = {*manifest.faults, *(key for key, _ in manifest.steps)}
-    traits: set[str] = {trait for step in steps for trait in manifest.traits.get(step, ())}
+    aimed = [(key, str(told.get("node", "")).startswith("member")) for key, told in manifest.steps]
+    of_members = {key for key, at_member in aimed if at_member}
+    of_brokers = {*manifest.faults, *(key for key, _ in aimed)} - (of_members - {key for key, at in aimed if not at})
+    traits = _traits(manifest, of_brokers)
     if last_copy_lost(manifest, known, producer.topic):
         traits.add(LAST_COPY)
     unclean = unclean_election(manifest, producer.topic, known)
     found: dict[str, str] = {}
     for rule in ALLOWED:
-        if _applies(rule, manifest, producer, traits, unclean):
+        by = _traits(manifest, of_members) if rule.commit_ahead else traits
+        if _applies(rule, manifest, producer, by, unclean):
             for anomaly in rule.anomalies:
                 found.setdefault(anomaly, rule.why)
     return found
+
+
+def _traits(manifest: Manifest, steps: Iterable[str]) -> set[str]:
+    return {trait for step in steps for trait in manifest.traits.get(step, ())}
 
 
 def _applies(rule: Rule, manifest: Manifest, producer: ProducerInfo, traits: set[str], unclean: bool) -> bool:
@@ -141,6 +161,8 @@ def _applies(rule: Rule, manifest: Manifest, producer: ProducerInfo, traits: set
         and (rule.unclean_election is None or unclean == rule.unclean_election)
         and (rule.strict_min_isr is None or strict == rule.strict_min_isr)
         and (rule.transactional is None or (producer.transaction_timeout_ms is not None) == rule.transactional)
+        and (rule.offsets is None or producer.offsets == rule.offsets)
+        and (rule.commit_ahead is None or (manifest.group or {}).get("commit") == "ahead")
         and (not rule.traits or not rule.traits.isdisjoint(traits))
     )
 

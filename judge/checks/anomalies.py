@@ -21,6 +21,9 @@ SEVERITY = {
     # judge/checks/atomicity.py, judge/checks/visibility.py
     "torn_transaction": "S1",
     "hanging_transaction": "S1",
+    # judge/checks/exactly_once.py
+    "lost_output": "S1",
+    "duplicate_output": "S1",
     # judge/checks/reading_order.py, judge/checks/visibility.py
     "poll_skip": "S1",
     "nonmonotonic_poll": "S1",
@@ -30,6 +33,8 @@ SEVERITY = {
     "nonmonotonic_send": "S1",
     "bad_ack_offset": "S2",
     "leader_epoch_regression": "S2",
+    # judge/checks/groups.py
+    "group_skip": "S1",
     # judge/checks/behaviour.py
     "source_disagreement": "S2",
     "behaviour_change": "S2",

@@ -8,7 +8,7 @@ from dataclasses import replace
 from evidence.columns import Polls
 from evidence.gather import Question, RunFacts
 from evidence.partition import PartitionEvidence
-from judge.checks import atomicity, behaviour, imported, reading_order, records, visibility
+from judge.checks import atomicity, behaviour, exactly_once, groups, imported, reading_order, records, visibility
 from judge.checks.account import Account, account
 from judge.checks.findings import Cases
 
@@ -43,6 +43,7 @@ def cases(run: RunFacts, of: PartitionEvidence, told: Account) -> Iterator[Cases
         return
     yield from found
     yield visibility.precommitted_read(of)
+    yield groups.group_skip(of)
     if run.transactional:
         yield visibility.hanging_transaction(of, run.transaction_limit_ns, run.faults)
     yield behaviour.source_disagreement(of)
@@ -55,7 +56,10 @@ def record_cases(run: RunFacts, of: PartitionEvidence, told: Account) -> Iterato
     seen = replace(of, polls=atomicity.stable(polls, of.sends) if run.transactional else polls)
     yield from records.unread_acknowledged(seen, told)
     yield records.duplicate(seen, told)
-    yield records.phantom_record(seen, told)
+    if of.copied is None:
+        yield records.phantom_record(seen, told)
+    else:
+        yield from exactly_once.cases(of, of.copied)
     yield records.corrupt_record(seen)
     yield records.aborted_read(seen, told)
     yield records.inconsistent_offset(seen, told)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from evidence.partition import PartitionEvidence
 from evidence.views import last_views
-from judge.checks import agreement, elections, log_content, replicas, watermarks
+from judge.checks import agreement, elections, groups, log_content, replicas, watermarks
 from judge.checks.findings import Check, Checks, Findings, Tally, checks_of
 
 HISTORY, SEGMENTS = "history", "segments"  # evidence that a run may lack
@@ -52,6 +52,11 @@ def _clean(of: PartitionEvidence) -> bool:
 
 def _clean_logs(of: PartitionEvidence) -> bool:
     return of.clean and bool(of.replicas)
+
+
+def _in_group(of: PartitionEvidence) -> bool:
+    """Whether a consumer group reads the partition, of which nothing committed may be missing."""
+    return of.clean and of.group is not None
 
 
 def _epochs_changed(of: PartitionEvidence) -> bool:
@@ -224,6 +229,30 @@ INVARIANTS = {
         owed=Owed.NEVER,
         needs=SEGMENTS,
         applies=lambda of: bool(of.short),
+    ),
+    "I29": Invariant(
+        "a new owner in a consumer group skips no record behind the committed offset",
+        (groups.i29_starts_at_committed,),
+        owed=Owed.NEVER,
+        applies=_in_group,
+    ),
+    "I30": Invariant(
+        "a new owner in a consumer group reads again only what was not committed",
+        (groups.i30_rereads_uncommitted_only,),
+        owed=Owed.NEVER,
+        applies=_in_group,
+    ),
+    "I31": Invariant(
+        "the committed offset of a consumer group never falls",
+        (groups.i31_commits_never_fall,),
+        owed=Owed.NEVER,
+        applies=_in_group,
+    ),
+    "I32": Invariant(
+        "a partition has one owner in a consumer group",
+        (groups.i32_one_owner,),
+        owed=Owed.NEVER,
+        applies=_in_group,
     ),
 }
 

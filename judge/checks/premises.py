@@ -17,6 +17,8 @@ from judge.checks import delivery
 from judge.checks.allowed import last_copy_lost, unclean_election
 from judge.checks.gates import always, sometimes
 
+OFFSETS_TOPIC = "__consumer_offsets"
+
 
 @dataclass(frozen=True)
 class Premises:
@@ -69,6 +71,13 @@ class Premises:
         return not unclean_election(self.manifest, topic, self.run.events) and not last_copy_lost(
             self.manifest, self.run.events, topic
         )
+
+    @property
+    def keeps_offsets(self) -> bool:
+        """Whether what a group committed has to survive: no broker elects uncleanly, and no disk lost records."""
+        steps = {*self.manifest.faults, *(key for key, _ in self.manifest.steps)}
+        lost = any(self.manifest.has(step, Trait.LOSES_RECORDS) for step in steps)
+        return not lost and not unclean_election(self.manifest, OFFSETS_TOPIC, self.run.events)
 
     @cached_property
     def faults(self) -> list[Fault]:

@@ -73,16 +73,16 @@ class _Read(NamedTuple):
     reader: str
     offset: Ints
     value: Ints
-    checksum_ok: Bools
+    damaged: Bools
 
 
 def _reads(of: PartitionEvidence) -> Iterator[_Read]:
     """Every place at which some reader saw a record: consumers, and each replica's log read from disk."""
     for code in np.unique(of.polls.consumer).tolist():
         own = of.polls.take(of.polls.consumer == code)
-        yield _Read(f"consumer {of.names.listed[code]}", own.offset, own.value, own.checksum_ok)
+        yield _Read(f"consumer {of.names.listed[code]}", own.offset, own.value, own.damaged)
     for broker, log in sorted(of.logs.items()):
-        yield _Read(f"log of {of.nodes.get(broker, broker)}", log.offset, log.value, log.checksum_ok)
+        yield _Read(f"log of {of.nodes.get(broker, broker)}", log.offset, log.value, log.damaged)
 
 
 def phantom_record(of: PartitionEvidence, found: Account) -> Cases:
@@ -94,7 +94,7 @@ def phantom_record(of: PartitionEvidence, found: Account) -> Cases:
     unclean = np.array([name in of.unclean_producers for name in of.names.listed], dtype=np.bool_)
     at: dict[int, tuple[int, set[str]]] = {}
     for read in _reads(of):
-        sound = read.checksum_ok & (read.value >= 0)
+        sound = ~read.damaged & (read.value >= 0)
         rows = np.flatnonzero(sound & (places(found.groups.values, read.value) < 0))
         rows = rows[~unclean[producer_of(read.value[rows])]]
         for value, offset in zip(read.value[rows].tolist(), read.offset[rows].tolist(), strict=True):
@@ -125,7 +125,7 @@ def corrupt_record(of: PartitionEvidence) -> Cases:
         at[offset] = max(largest, value), readers
 
     for read in _reads(of):
-        rows = np.flatnonzero(~read.checksum_ok)
+        rows = np.flatnonzero(read.damaged)
         for offset, value in zip(read.offset[rows].tolist(), read.value[rows].tolist(), strict=True):
             add(offset, value, read.reader)
     for place in of.unreadable:

@@ -16,6 +16,7 @@ import numpy as np
 from evidence.columns import Ints
 
 FINE = 9  # bits: an error of at most 2**-10 = 0.098 %
+_DAY_NS = 86_400 * 10**9
 COARSE = 5  # an error of at most 2**-6 = 1.6 %, below a pixel of a figure
 
 
@@ -66,6 +67,16 @@ class Histogram:
         held, counts = add_counts([self.buckets, other.buckets], [self.counts, other.counts])
         edges = [edge for each in (self, other) for edge in (each.least_ns, each.largest_ns) if edge is not None]
         return Histogram(self.bits, held, counts, min(edges, default=None), max(edges, default=None))
+
+    def encoded(self) -> str:
+        """As HdrHistogram writes its own (compressed, version 2), with three digits; a longer time counts as a day."""
+        from hdrh.histogram import HdrHistogram  # type: ignore[import-untyped]  # it has no types
+
+        written = HdrHistogram(1, _DAY_NS, 3)
+        for bucket, count in zip(self.buckets.tolist(), self.counts.tolist(), strict=True):
+            written.record_value(min(max(round(middle(bucket, self.bits)), 1), _DAY_NS), count)
+        text: str = written.encode().decode()
+        return text
 
     def quantile(self, share: float, unanswered: int = 0) -> float | None:
         """The time in ns at a share of all, interpolated between neighbours as ``numpy.percentile`` does by default.

@@ -1,6 +1,7 @@
 """Load and latency by phase and by second, of one partition each, merged by addition.
 
-Latency counts from the due time, whatever the cluster did then. It is kept as a histogram, whose quantiles differ from
+Latency counts from the due time, whatever the cluster did then: produce latency until the acknowledgement, end-to-end
+latency until the live consumer first had the record. It is kept as a histogram, whose quantiles differ from
 those of the times themselves by at most 0.1 % (by phase) and 1.6 % (by second); counts and maxima are exact.
 """
 
@@ -12,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from evidence.columns import FAIL, INFO, NULL, OK, Bools, Ints, Names, Sends
+from evidence.columns import FAIL, INFO, LIVE, NULL, OK, Bools, Columns, Ints, Names, Polls, Sends, places
 from evidence.facts import Span
 from judge.measures.histogram import COARSE, FINE, Histogram, add_counts, buckets
 
@@ -35,6 +36,8 @@ class PhaseLoad:
     arrived: int
     unanswered: int  # owed, and never answered: it took longer than anything
     latency: Histogram  # of what was answered
+    unreceived: int  # owed, not aborted, and never received by a live consumer
+    end_to_end: Histogram  # of what was received
 
     def __add__(self, other: PhaseLoad) -> PhaseLoad:
         return PhaseLoad(*(getattr(self, each.name) + getattr(other, each.name) for each in fields(self)))
@@ -43,22 +46,49 @@ class PhaseLoad:
 Phases = dict[Span, PhaseLoad]
 
 
-def phase_loads(sends: Sends, names: Names, spans: Iterable[Span]) -> Phases:
+@dataclass(frozen=True)
+class _Due(Columns):
+    """Sends in the order in which they were due."""
+
+    due_ns: Ints
+    done_ns: Ints
+    received_ns: Ints  # ``NULL``: never
+    answered: Bools
+    wanted: Bools  # by a reader: not aborted
+
+
+def phase_loads(sends: Sends, polls: Polls, names: Names, spans: Iterable[Span]) -> Phases:
     """The sends of one partition by the phase in which they were due, acknowledgements by that of their arrival.
 
     What was due right before the end may still be under way then, and is not owed. A transaction that was aborted was
-    answered, with all its records in the log: most are aborted on purpose.
+    answered, with all its records in the log: most are aborted on purpose. What no open loop sent was never due.
     """
-    by_due = sends.take(np.argsort(sends.due_ns, kind="stable"))
-    answered = _answered(by_due, names)
+    sent = _due(sends)
+    sent = sent.take(np.argsort(sent.due_ns, kind="stable"))
+    aborted = sent.error == (names.listed.index(ABORTED) if ABORTED in names.listed else -2)
+    answered = ((sent.outcome == OK) | aborted) & (sent.done_ns != NULL)
+    by_due = _Due(sent.due_ns, sent.done_ns, _first_received_ns(sent.value, polls), answered, ~aborted)
     arrived_ns = np.sort(sends.done_ns[(sends.outcome == OK) & (sends.done_ns != NULL)])
-    return {span: _phase_load(span, by_due, answered, _between(arrived_ns, span)) for span in spans}
+    return {
+        span: _phase_load(span, by_due.take(_between(by_due.due_ns, span)), _between(arrived_ns, span))
+        for span in spans
+    }
 
 
-def _answered(sends: Sends, names: Names) -> Bools:
-    aborted = names.listed.index(ABORTED) if ABORTED in names.listed else -2
-    answered: Bools = ((sends.outcome == OK) | (sends.error == aborted)) & (sends.done_ns != NULL)
-    return answered
+def _first_received_ns(values: Ints, polls: Polls) -> Ints:
+    """When a live consumer first had each of some records; ``NULL``: never."""
+    live = polls.take(np.flatnonzero((polls.pass_ == LIVE) & (polls.value >= 0) & (polls.received_ns != NULL)))
+    live = live.take(np.lexsort((live.received_ns, live.value)))
+    distinct, first = np.unique(live.value, return_index=True)
+    at = places(distinct, values)
+    received = np.full(values.size, NULL)
+    received[at >= 0] = live.received_ns[first[at[at >= 0]]]
+    return received
+
+
+def _due(sends: Sends) -> Sends:
+    """Those that an open loop wanted at some time."""
+    return sends.take(sends.due_ns != NULL) if (sends.due_ns == NULL).any() else sends
 
 
 def _between(moments: Ints, span: Span) -> slice:
@@ -67,18 +97,19 @@ def _between(moments: Ints, span: Span) -> slice:
     return slice(begin, max(begin, end))
 
 
-def _phase_load(span: Span, by_due: Sends, answered: Bools, arrived: slice) -> PhaseLoad:
-    due = _between(by_due.due_ns, span)
-    due_ns, done_ns, came = by_due.due_ns[due], by_due.done_ns[due], answered[due]
-    owed = due_ns < span.to_ns - min(SETTLING_NS, (span.to_ns - span.from_ns) // 2)
+def _phase_load(span: Span, due: _Due, arrived: slice) -> PhaseLoad:
+    owed = due.due_ns < span.to_ns - min(SETTLING_NS, (span.to_ns - span.from_ns) // 2)
+    received = due.wanted & (due.received_ns != NULL)
     return PhaseLoad(
-        due=due_ns.size,
-        acked=int(came.sum()),
+        due=due.due_ns.size,
+        acked=int(due.answered.sum()),
         owed=int(owed.sum()),
-        kept=int((owed & came & (done_ns < span.to_ns)).sum()),
+        kept=int((owed & due.answered & (due.done_ns < span.to_ns)).sum()),
         arrived=arrived.stop - arrived.start,
-        unanswered=int((owed & ~came).sum()),
-        latency=Histogram.of((done_ns - due_ns)[came], FINE),
+        unanswered=int((owed & ~due.answered).sum()),
+        latency=Histogram.of((due.done_ns - due.due_ns)[due.answered], FINE),
+        unreceived=int((owed & due.wanted & ~received).sum()),
+        end_to_end=Histogram.of((due.received_ns - due.due_ns)[received], FINE),
     )
 
 
@@ -105,9 +136,32 @@ def _row(span: Span, load: PhaseLoad) -> dict[str, Any]:
         "arrived": load.arrived,
         "owed": load.owed,
         "kept": load.kept,
-        **{name: _ms(load.latency.quantile(share, load.unanswered)) for name, share in QUANTILES.items()},
-        "max_ms": _ms(load.latency.largest_ns),
+        "received": load.end_to_end.total,
+        **_times("", load.latency, load.unanswered),
+        **_times("end_to_end_", load.end_to_end, load.unreceived),
     }
+
+
+def _times(prefix: str, found: Histogram, longer: int) -> dict[str, float | None]:
+    quantiles = {f"{prefix}{name}": _ms(found.quantile(share, longer)) for name, share in QUANTILES.items()}
+    return {**quantiles, f"{prefix}max_ms": _ms(found.largest_ns)}
+
+
+def histogram_log(merged: Mapping[Span, PhaseLoad], origin_ns: int, started_s: float) -> str:
+    """A log of format 1.3 of HdrHistogram, in ns: an interval for each phase, with the tags ``produce`` and
+    ``end_to_end``. Intervals count in seconds from ``origin_ns``, which is ``started_s`` of the Unix epoch.
+    """
+    lines = [
+        "#[Histogram log format version 1.3]",
+        f"#[StartTime: {started_s:.3f} (seconds since epoch)]",
+        '"StartTimestamp","Interval_Length","Interval_Max","Interval_Compressed_Histogram"',
+    ]
+    for span, load in sorted(merged.items(), key=lambda item: item[0].from_ns):
+        for tag, found in (("produce", load.latency), ("end_to_end", load.end_to_end)):
+            from_s, length_s = (span.from_ns - origin_ns) / 1e9, (span.to_ns - span.from_ns) / 1e9
+            largest_ms = (found.largest_ns or 0) / 1e6
+            lines.append(f"Tag={tag},{from_s:.3f},{length_s:.3f},{largest_ms:.3f},{found.encoded()}")
+    return "\n".join(lines) + "\n"
 
 
 def _ms(time_ns: float | None) -> float | None:
@@ -140,7 +194,8 @@ _NOTHING = Seconds(*(np.empty(0, dtype=np.int64) for _ in fields(Seconds)))
 
 
 def by_second(sends: Sends) -> Seconds:
-    """The sends of one partition."""
+    """The sends of one partition that were due at some time."""
+    sends = _due(sends)
     second, at = np.unique(sends.due_ns // _SECOND_NS, return_inverse=True)
     acked, failed, indeterminate = (
         np.bincount(at[sends.outcome == outcome], minlength=second.size).astype(np.int64)

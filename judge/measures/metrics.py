@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Any
 
 from history.events import Event
@@ -20,8 +20,12 @@ from judge.checks.delivery import gone
 Row = Mapping[str, Any]
 
 MIN_ACHIEVED = 0.995  # below it an open loop did not offer what it said, and its latencies are of another load
-NEVER = "so many of the sends were never acknowledged that there is no such percentile"
-MIN_SAMPLES = {"latency_p50_ms": 100, "latency_p99_ms": 1_000, "latency_p999_ms": 10_000}
+_NEVER = "so many of the sends were never {} that there is no such percentile"
+MIN_SAMPLES = {"p50_ms": 100, "p99_ms": 1_000, "p999_ms": 10_000}
+_LATENCIES = (  # metric and column by their beginnings, the samples, and what never happened where there is no time
+    ("latency_", "", "acked", "acknowledged"),
+    ("end_to_end_", "end_to_end_", "received", "received"),
+)
 MAX_STEAL = 0.05
 MAX_OTHER_CPU = 0.25
 MAX_IO_PRESSURE = 0.20
@@ -68,10 +72,10 @@ def _load(run: Measured) -> Iterator[dict[str, Any]]:
         yield _row("offered_per_s", row["due"] / seconds, phase, samples=row["due"])
         yield _row("acked_per_s", row["arrived"] / seconds, phase, samples=row["arrived"])
         yield _row("achieved_ratio", _achieved(row), phase, samples=row["owed"])
-        for name, column in (("p50", "p50_ms"), ("p99", "p99_ms"), ("p999", "p999_ms")):
-            metric = f"latency_{name}_ms"
-            why = _no_latency(metric, row) or (NEVER if row[column] is None else None)
-            yield _row(metric, row[column], phase, samples=row["acked"], trusted=why is None, note=why)
+        for (metric, column, counted, done), (name, least) in product(_LATENCIES, MIN_SAMPLES.items()):
+            value, samples = row[f"{column}{name}"], row[counted]
+            why = _no_latency(row, samples, least) or (_NEVER.format(done) if value is None else None)
+            yield _row(f"{metric}{name}", value, phase, samples=samples, trusted=why is None, note=why)
 
 
 def _achieved(row: Row) -> float:
@@ -79,11 +83,11 @@ def _achieved(row: Row) -> float:
     return float(row["kept"] / row["owed"]) if row["owed"] else 1.0
 
 
-def _no_latency(metric: str, row: Row) -> str | None:
+def _no_latency(row: Row, samples: int, least: int) -> str | None:
     if (achieved := _achieved(row)) < MIN_ACHIEVED:
         return f"{achieved:.1%} of the offered load was acknowledged in time; {MIN_ACHIEVED:.1%} is needed"
-    if row["acked"] < MIN_SAMPLES[metric]:
-        return f"{row['acked']} samples; {MIN_SAMPLES[metric]} are needed"
+    if samples < least:
+        return f"{samples} samples; {least} are needed"
     return None
 
 

@@ -6,7 +6,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any
 
-from evidence.counts import UNREADABLE, Counts, Replica
+from evidence.counts import UNREADABLE, Copies, Counts, Replica
+from evidence.gather import Input
+from evidence.reader import Tables
 from evidence.run import Run, drains, producers
 from evidence.silences import SILENCE_S, Silence
 from history.events import Event
@@ -15,6 +17,7 @@ from history.partition import TopicPartition
 from history.traits import Trait
 
 SEGMENTS_ITEM = "segments of every replica"
+MEMBER_TABLES = ("group_reads", "rebalances", "commits")
 WATCHERS = ("prober", "consumer", "drain")  # roles of clients
 
 Item = tuple[str, str | None]
@@ -76,10 +79,12 @@ def evidence(run: Run, counts: Counts) -> list[Item]:
         ("every replica probed", _first(_unprobed(run, counts))),
         ("probe never silent", _first(_silent(run.events, counts.silences))),
         ("watchers ended in order", _first(_watched(run, counts))),
+        ("members of the group recorded", _first(unrecorded_members(run))),
         ("every read was answered", _first(_unanswered(run.clients))),
         ("offsets captured before", _capture("before", replicas, counts)),
         ("offsets captured after", _capture("after", replicas, counts)),
         (SEGMENTS_ITEM, _first(_segments(replicas, counts))),
+        ("everything copied", _first(_copied(run, counts))),
         ("broker logs", _first(_broker_logs(run))),
     ]
 
@@ -251,6 +256,24 @@ def _watched(run: Run, counts: Counts) -> Iterator[str]:
                 yield f"Of {client[what]} {what.replace('_', ' ')} that {name} wrote {there} are there."
 
 
+def unrecorded_members(run: Run) -> list[str]:
+    """What members of a consumer group lack of their records: one that no fault ended says how many there are."""
+    if run.manifest.group is None:
+        return []
+    members = [client for client in run.clients if client["role"] == "member"]
+    counted = {name: Tables(run.folder).counted(name, "member") for name in MEMBER_TABLES}
+    found = [] if members else ["No member of the consumer group left its last words."]
+    ended = {name for event in run.events if event.kind == "inject" for name in event.target.split(", ")}
+    for member in members:
+        name = member["client_id"]
+        if member.get("clean") is not True and name.rpartition(".")[0] not in ended:
+            found.append(f"The member {name} did not end cleanly: it may have recorded less than it did.")
+        for table, rows in counted.items():
+            if rows[name] < (member.get(table) or 0):
+                found.append(f"Of {member[table]} rows of {table} that {name} wrote {rows[name]} are there.")
+    return found
+
+
 def _unanswered(clients: list[dict[str, Any]]) -> Iterator[str]:
     """A ``read`` step that had no good answer saw nothing, whatever there was; older ones did not count theirs."""
     for client in clients:
@@ -312,6 +335,50 @@ def waits_that_ran_out(events: list[Event]) -> list[str]:
         f"last seen: {event.detail.get('last_seen')}."
         for event in events
         if event.kind == "wait_timed_out"
+    ]
+
+
+def input_of(run: Run, where: TopicPartition) -> Input | None:
+    """What a copier read to write a partition; None where none writes it."""
+    copier, load = run.manifest.scenario.get("copier"), run.manifest.scenario.get("load")
+    if not copier or not load or copier["to"] != where.topic:
+        return None
+    of = TopicPartition(load["topic"], where.partition)
+    words = next((client for client in run.clients if client["role"] == "copier"), {})
+    drain = drains(run.clients).get(of)
+    return Input(of, (words.get("committed") or {}).get(str(of), 0), drain is not None and drain.complete)
+
+
+def _copied(run: Run, counts: Counts) -> Iterator[str]:
+    """A copier that did not come to the end of its input leaves open what would have become of the rest."""
+    copier = run.manifest.scenario.get("copier")
+    if not copier:
+        return
+    words = next((client for client in run.clients if client["role"] == "copier"), {})
+    if words.get("clean") is not True:
+        yield "The copier did not end cleanly: nobody knows how far it came."
+    for where, copies in sorted(counts.copies.items()):
+        if copies.left:
+            yield f"Of the records that {where} copies, {copies.left} lie beyond what the copier's group committed."
+    if not any(copies.owed for copies in counts.copies.values()):
+        yield "The copier committed nothing: no copy was owed."
+
+
+def copied(copies: Mapping[TopicPartition, Copies]) -> list[str]:
+    """How much a copier owed, by the topic that it writes."""
+    owed: Counter[str] = Counter()
+    for where, each in copies.items():
+        owed[where.topic] += each.owed
+    return [f"{count:,} committed records were owed one copy each in {topic}." for topic, count in owed.items()]
+
+
+def untold(manifest: Manifest) -> list[str]:
+    """What a producer does not say, one sentence each."""
+    return [
+        f"The producer {producer.producer_id} is Kafka's VerifiableProducer {producer.client}: it does not say when a "
+        "record was sent, so there are no latencies and no check that needs that time, and its values bear no checksum."
+        for producer in manifest.producers
+        if producer.engine == "java"
     ]
 
 

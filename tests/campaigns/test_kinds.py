@@ -23,7 +23,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 
 def test_every_package_declares_its_kind() -> None:
     """By the package's name, with a page in docs/."""
-    assert kinds.names() == ("capacity", "claims", "compare", "fuzz", "known_bugs", "nightly", "soak")
+    assert kinds.names() == ("capacity", "claims", "clients", "compare", "fuzz", "known_bugs", "nightly", "soak")
     assert {name: kinds.of(name).name for name in kinds.names()} == {name: name for name in kinds.names()}
     assert all((ROOT / kinds.of(name).docs_page).is_file() for name in kinds.names())
     with pytest.raises(BadInput, match="There is no kind of campaign 'hunt'; known: capacity, claims"):

@@ -13,6 +13,7 @@ from campaigns import kinds
 from clusters.runtimes import capabilities
 from clusters.runtimes.runtime import OPTIONAL
 from clusters.scenario.conditions import Condition
+from clusters.scenario.groups import Group
 from clusters.scenario.scenario import Cluster, Load, Scenario, Topic, load_scenario, parse_scenario, scenario_names
 from clusters.scenario.steps.catalog import STEPS
 from commands.app import app
@@ -45,8 +46,8 @@ SCENARIO = """
 name: page
 why: The frame around a page's example.
 cluster: {{brokers: 3}}
-topics: {{orders: {{partitions: 1, replicas: [A, B, C]}}}}
-load: {{topic: orders}}
+topics: {{orders: {{partitions: 2, replicas: [A, B, C]}}}}
+load: {{topic: orders, group: {{members: 2}}}}
 phases:
   - example:
 {steps}
@@ -324,7 +325,7 @@ def test_examples_of_the_scenario_language_parse() -> None:
 def test_fields_of_the_scenario_language_are_explained() -> None:
     """Every field of a scenario, its cluster, its topics and its load; every field of a step in an example."""
     text = page("scenarios.md")
-    fields = [*Scenario.model_fields, *Topic.model_fields, *Load.model_fields]
+    fields = [*Scenario.model_fields, *Topic.model_fields, *Load.model_fields, *Group.model_fields]
     of_cluster = [f"cluster.{name}" for name in Cluster.model_fields]
     in_steps = {field.alias or name for step in STEPS.values() for name, field in step.model_fields.items()}
     shorthand = {step.shorthand for step in STEPS.values()}
@@ -340,7 +341,7 @@ def test_targets_in_the_table_are_targets() -> None:
         steps = f"      - pause: {yaml.safe_dump(target).splitlines()[0]}"
         assert str(parse_scenario(SCENARIO.format(steps=steps), target).phases[0].steps[0].targets[0]) == target
 
-    assert len(targets) == 13
+    assert len(targets) == 15
 
 
 def test_every_step_is_in_a_table_of_steps() -> None:

@@ -51,7 +51,7 @@ def log_of(rows: Sequence[Row], names: Names) -> Log:
         offset=column("offset", NULL),
         value=names.values(producers, numbers),
         leader_epoch=column("leader_epoch", 0),
-        checksum_ok=column("checksum_ok", True).astype(np.bool_),
+        damaged=~column("checksum_ok", True).astype(np.bool_),
         kafka_producer_id=column("kafka_producer_id", NULL),
         transactional=column("transactional", False).astype(np.bool_),
     )

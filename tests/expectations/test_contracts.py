@@ -22,6 +22,10 @@ def captured(**other):
 
 
 # Of each table: rows, and which rules they break how often. The first rows are sound, or nearly break one.
+AT = {"topic": "orders", "partition": 0}
+STRETCH = {"member": "member-1.1", **AT, "first_offset": 7, "last_offset": 9, "received_ns": 5}
+REBALANCED = {"member": "member-1.1", **AT, "change": "assigned", "changed_ns": 5}
+COMMITTED = {"member": "member-1.1", **AT, "number": 0, "offset": 7, "asked_ns": 10}
 TABLES = {
     "sends": (
         [
@@ -137,6 +141,36 @@ TABLES = {
         {
             "never an answer without a high watermark": 1,
             "capture, broker_id, topic, partition, sent_ns are unique together": 2,
+        },
+    ),
+    "group_reads": (
+        [
+            STRETCH,
+            STRETCH | {"last_offset": 7},
+            STRETCH | {"first_offset": -1},
+            STRETCH | {"last_offset": 6},
+        ],
+        {"first_offset is at least 0": 1, "first_offset is not after last_offset": 1},
+    ),
+    "rebalances": (
+        [REBALANCED, REBALANCED | {"change": "lost"}, REBALANCED | {"change": "gone"}],
+        {"change is one of assigned, revoked, lost": 1},
+    ),
+    "commits": (
+        [
+            COMMITTED,
+            COMMITTED | {"answered_ns": 20},
+            COMMITTED | {"answered_ns": 20, "error": "ILLEGAL_GENERATION"},
+            COMMITTED | {"answered_ns": 9},
+            COMMITTED | {"error": "ILLEGAL_GENERATION"},
+            COMMITTED | {"number": -1},
+            COMMITTED | {"offset": -1},
+        ],
+        {
+            "number is at least 0": 1,
+            "offset is at least 0": 1,
+            "asked_ns is not after answered_ns": 1,
+            "never an error without the time of its answer": 1,
         },
     ),
     "usage": (

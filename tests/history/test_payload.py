@@ -35,8 +35,22 @@ def test_a_flipped_bit_shows(at):
     assert Payload("load-1", 7, checksum_ok=False) == decode(bytes(value))
 
 
+def test_a_value_of_verifiable_producer_has_no_checksum():
+    """Nobody knows then whether its bytes are those that were sent."""
+    assert decode(b"1.17") == Payload("verifiable-1", 17, checksum_ok=None)
+
+
 @pytest.mark.parametrize(
-    "value", [None, b"", b"hello", b"a|b|c12345678", b"\xff\xfe|7|xxxxxxxxxxxxxxxx", b"a|%d|c12345678" % (2**47)]
+    "value",
+    [
+        b"1.%d" % 2**47,
+        None,
+        b"",
+        b"hello",
+        b"a|b|c12345678",
+        b"\xff\xfe|7|xxxxxxxxxxxxxxxx",
+        b"a|%d|c12345678" % (2**47),
+    ],
 )
 def test_a_foreign_value_is_nobodys(value):
     """Bytes that are not ours decode to no names and never raise."""

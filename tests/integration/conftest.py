@@ -18,7 +18,7 @@ why: A cluster on which every fault is tried.
 cluster: {brokers: 3, session_timeout: 6s, config: {replica.lag.time.max.ms: 3000}}
 topics:
   orders: {partitions: 1, replicas: [A, B, C], config: {min.insync.replicas: 2}}
-load: {topic: orders, rate: 500/s}
+load: {topic: orders, rate: 500/s, group: {members: 1}}
 phases:
   - none: [{hold: 1s}]
 """

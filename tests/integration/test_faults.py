@@ -48,6 +48,7 @@ STEPS: dict[str, list[dict[str, object]]] = {
     "pause": [{"pause": "follower of orders-0"}, {"hold": "1s"}],
     # The leader may wake up first and shrink the ISR, which looked full until then.
     "pause all": [{"pause": "brokers"}, {"hold": "1s"}, {"resume": "brokers"}, {"hold": "3s"}],
+    "members": [{"pause": "member 1"}, {"resume": "member 1"}, {"restart": "members"}],
     "kill": [{"kill": "leader of orders-0"}, {"wait": {"for": {"leader_changed": "orders"}, "limit": "20s"}}],
     "stop": [{"stop": "leader of orders-0"}, {"wait": {"for": {"leader_changed": "orders"}, "limit": "10s"}}],
     "lag": [{"lag": {"node": "follower of orders-0", "records": 500}}, {"hold": "4s"}],
@@ -126,7 +127,7 @@ def _bites_and_heals(world: World, fault: str, steps: list[dict[str, object]]) -
 
 @pytest.mark.parametrize("fault", STEPS)
 def test_a_fault_bites_and_is_gone_again(world: World, fault: str) -> None:
-    """The probe and other brokers' metadata show both; afterwards the ISR is full again."""
+    """The probe, other brokers' metadata or the member's polls show both; afterwards the ISR is full again."""
     _bites_and_heals(world, fault, STEPS[fault])
 
 

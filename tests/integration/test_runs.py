@@ -113,6 +113,17 @@ def test_the_main_scenario_shows_the_lag_the_release_and_the_new_epoch(tmp_path:
     _check_page(done.run)
 
 
+def test_a_killed_copier_that_commits_apart_copies_again(tmp_path: Path) -> None:
+    """The control of exactly once: copies are found twice, which is permitted, and each kill is verified."""
+    done = ended(tmp_path, "offsets_apart", "process")
+
+    assert done.code == 0, done.stderr
+    assert done.verdict["anomalies"].keys() == {"duplicate_output"}
+    proofs = [(event.kind, event.detail) for event in done.events if event.step == "kill_copier"]
+    assert [detail["effect_verified"] for kind, detail in proofs if kind == "injected"] == [True, True]
+    assert [detail["recovery_verified"] for kind, detail in proofs if kind == "healed"] == [True, True]
+
+
 def _window(events: list[Event], fault: str) -> tuple[int, int]:
     injected = next(event.t_ns for event in events if event.kind == "injected" and event.step == fault)
     return injected, next(event.t_ns for event in events if event.kind == "heal" and event.step == fault)

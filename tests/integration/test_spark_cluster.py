@@ -76,7 +76,8 @@ def test_a_cluster_judges_as_one_process_does(
 
     assert differences(expected(PLAN), json.loads(local["verdict.json"])) == []
     assert {name for name in local.keys() | there.keys() if local.get(name) != there.get(name)} == set()
-    assert {"verdict.json", *(f"{table}/part-0.parquet" for table in JUDGED)} == local.keys()
+    tables = {f"{table}/part-0.parquet" for table in JUDGED}
+    assert {"verdict.json", "latency.hlog", *tables} == local.keys()
     (log,) = events.iterdir()
     told = [json.loads(line) for line in log.read_text().splitlines()]
     added = {each["Executor ID"]: each["Executor Info"]["Host"] for each in told if "Executor Info" in each}

@@ -19,13 +19,22 @@ from typing import Any, Protocol
 import pyarrow as pa
 import pytest
 
-from clusters.clients.configs import ClientConfig, ConsumerConfig, DrainConfig, ProberConfig, ProducerConfig
+from clusters.clients.configs import (
+    ClientConfig,
+    ConsumerConfig,
+    DrainConfig,
+    ProberConfig,
+    ProducerConfig,
+    VerifiableProducerConfig,
+)
 from clusters.clients.ledger import sends_of
 from clusters.clients.polls import polls_of
 from clusters.kafka import admin, wire
+from clusters.kafka.jars import tools_jars
 from clusters.kafka.wire import Connection
 from clusters.waiting import wait_until
 from history.errors import HarnessError
+from history.java import java_of
 from history.partition import TopicPartition
 from history.streams import read_stream
 
@@ -174,9 +183,16 @@ def rows(config: ClientConfig, table: str) -> list[dict[str, Any]]:
     return pa.Table.from_batches(read(config.stream(table))).to_pylist()
 
 
-@pytest.mark.parametrize("engine", ["kafka-python", "confluent-kafka"])
+LOADS = [  # each codec once
+    *(("kafka-python", codec) for codec in ("none", "snappy", "lz4")),
+    *(("confluent-kafka", codec) for codec in ("none", "gzip", "zstd")),
+    ("java", "none"),
+]
+
+
+@pytest.mark.parametrize("load", LOADS, ids="-".join)
 def test_clients_agree_on_every_record(
-    cluster: Cluster, to: dict[int, Connection], topic: str, tmp_path: Path, engine: str
+    cluster: Cluster, to: dict[int, Connection], topic: str, tmp_path: Path, load: tuple[str, str]
 ) -> None:
     """What the producer was told, both consumers read at the same offsets, and the prober saw every replica."""
     common = {"out": str(tmp_path)}
@@ -188,13 +204,12 @@ def test_clients_agree_on_every_record(
 
     prober = ProberConfig(**named("prober"), brokers=cluster.brokers, assignment={topic: ASSIGNMENT})
     consumer = ConsumerConfig(**named("live"), bootstrap=bootstrap, topics=topics)
-    producer = ProducerConfig(
-        **named("p1"), bootstrap=bootstrap, topic=topic, partitions=2, rate_per_s=500.0, record_bytes=100, engine=engine
-    )
+    settings = {"bootstrap": bootstrap, "topic": topic, "partitions": 2, "rate_per_s": 500.0, "record_bytes": 100}
+    own_module, producer = _producer(load[0], **named("p1"), **settings, compression=load[1])
     drain = DrainConfig(**named("final"), bootstrap=bootstrap, topics=topics, limit_s=30.0)
     clients: list[tuple[ClientConfig, subprocess.Popen[bytes]]] = []
     try:
-        for module, config in (("prober", prober), ("consumer", consumer), ("producer", producer)):
+        for module, config in (("prober", prober), ("consumer", consumer), (own_module, producer)):
             clients.append((config, start(module, config)))
         for config, _ in clients:
             wait_until(lambda config=config: summary(config)["ready_ns"], limit_s=30, what=config.client_id)  # type: ignore[misc]  # bound per turn
@@ -219,6 +234,15 @@ def test_clients_agree_on_every_record(
     seen = {(row["broker_id"], row["partition"]) for row in rows(prober, "replicas") if row["error"] is None}
     assert seen == {(broker, partition) for partition, brokers in ASSIGNMENT.items() for broker in brokers}
     assert {row["observer"] for row in rows(prober, "isr")} == {"1", "2", "3"}
+
+
+def _producer(engine: str, **settings: Any) -> tuple[str, ProducerConfig]:
+    """The client's module and its configuration."""
+    if engine != "java":
+        return "producer", ProducerConfig(**settings, engine=engine)
+    jars = str(tools_jars("4.3.1"))
+    own = VerifiableProducerConfig(**settings, engine=engine, java=java_of().command, jars=jars)
+    return "verifiable_producer", own
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:

@@ -16,6 +16,12 @@ OURS = st.builds(
     st.integers(0, 30) | st.integers(0, 2**62),
     st.sampled_from([64, 100, 101]),
 )
+FILLED = st.builds(
+    lambda seq, fill: encode("load-1", seq, 64 + len(fill), lambda size: (fill + bytes(size))[:size]),
+    st.integers(0, 30) | st.integers(0, 2**62),
+    st.binary(max_size=3),
+)
+VERIFIABLE = st.builds(b"%d.%d".__mod__, st.tuples(st.integers(0, 3), st.integers(0, 2**48)))
 LIKE_OURS = st.builds(b"%b|%b|%b".__mod__, st.tuples(*[st.binary(max_size=12)] * 3))
 
 
@@ -28,12 +34,13 @@ def as_columns(values):
     found = decode_payloads(Values(data, np.cumsum(sizes) - sizes, lengths), names)
     ids = [*names, None]
     return [
-        (ids[producer], int(seq) if producer >= 0 else None, bool(ok)) for producer, seq, ok in zip(*found, strict=True)
+        (ids[producer], int(seq) if producer >= 0 else None, bool(ok) if checked else None)
+        for producer, seq, ok, checked in zip(*found, strict=True)
     ]
 
 
 @settings(deadline=None)
-@given(st.lists(st.none() | OURS | LIKE_OURS | st.binary(max_size=120), max_size=60))
+@given(st.lists(st.none() | OURS | FILLED | VERIFIABLE | LIKE_OURS | st.binary(max_size=120), max_size=60))
 def test_columns_say_what_one_by_one_says(values):
     """Of ours, of what looks like ours, and of anything else, in any order."""
     assert as_columns(values) == [tuple(decode(value)) for value in values]
@@ -48,6 +55,19 @@ def test_a_changed_byte_shows(seqs, at, byte):
     values[1] = values[1][:at] + bytes([byte]) + values[1][at + 1 :]
 
     assert as_columns(values) == [tuple(decode(value)) for value in values]
+
+
+@settings(deadline=None)
+@given(st.integers(10, 99), st.integers(0, 63), st.integers(0, 255))
+def test_a_changed_byte_shows_in_a_padding_of_its_own(seq, at, byte):
+    """The padding is that of no other value, and sound in the others."""
+    fills = (lambda size: b"a" * size, lambda size: b"b" * size, lambda size: b"c|" * (size // 2) + b"d" * (size % 2))
+    values = [encode("load-1", seq, 64, fill) for fill in fills]
+    values[1] = values[1][:at] + bytes([byte]) + values[1][at + 1 :]
+
+    found = as_columns(values)
+    assert found == [tuple(decode(value)) for value in values]
+    assert found[0] == found[2] == ("load-1", seq, True)
 
 
 @pytest.mark.parametrize("models", [0, 1, 2])

@@ -231,7 +231,9 @@ def _latency(acks1: bool) -> Iterable[Row]:
     ):
         load = {"phase": phase, "seconds": seconds, "due": round(1_000 * seconds), "acked": acked, "arrived": acked}
         load |= {"owed": acked, "kept": acked}
-        yield {**load, "p50_ms": p50, "p99_ms": p99, "p999_ms": p99 * 1.3, "max_ms": p99 * 1.5}
+        times = {"p50_ms": p50, "p99_ms": p99, "p999_ms": p99 * 1.3, "max_ms": p99 * 1.5}
+        received = {f"end_to_end_{name}": value + 2.0 for name, value in times.items()}
+        yield {**load, **times, "received": acked, **received}
 
 
 def _events(more_phases: int = 0) -> Iterable[tuple[float, str, str, str, str, Row]]:
@@ -387,6 +389,10 @@ def write_sample_run(
     events = [Event(at(t), "2026-03-01T02:00:00", *rest) for t, *rest in _events(phases - 3)]
     folder.events.write_text("".join(json.dumps(vars(event)) + "\n" for event in events))
     folder.verdict_file.write_text(json.dumps(_verdict(acks1)))
+    folder.clients.mkdir()
+    offered = {"rows": 40_000, "overflowed": 14, "busy_ns": 5 * S, "offering_ns": 40 * S}
+    (folder.clients / "producer.json").write_text(json.dumps(offered))
+    (folder.clients / "prober.json").write_text(json.dumps({"rows": 1200}))
     write_table(folder.table("offsets"), _offsets(acks1), OFFSETS)
     judged: dict[str, Iterable[Row]] = {
         "delivery": [_delivery(acks1)],

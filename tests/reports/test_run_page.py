@@ -54,6 +54,17 @@ def test_every_section_is_there_in_order(tmp_path: Path) -> None:
     assert re.findall(r'<h2 id="(\w+)">', html) == SECTIONS
 
 
+def test_what_could_not_be_offered_is_told(tmp_path: Path) -> None:
+    """Beside how much the generator could have offered; a client that offers nothing is no load."""
+    run = write_sample_run(tmp_path / "runs" / "run-1")
+    said = "producer: 14 of 40,000 records that were due were never sent; "
+    said += "busy 12% of the time, so it could offer at least 7,997/s"
+
+    assert said in _text(run)
+    (run / "clients" / "producer.json").unlink()
+    assert said not in _text(run)
+
+
 def test_every_figure_has_its_data_behind_it(tmp_path: Path) -> None:
     """Three figures, each with its JSON and a way to its table."""
     html = _text(write_sample_run(tmp_path / "runs" / "run-1"))

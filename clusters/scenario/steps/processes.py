@@ -31,6 +31,7 @@ class Pause(Step):
     shorthand = "node"
     fault = True
     of_controllers = True
+    of_members = True
     node: Node
 
 
@@ -42,6 +43,7 @@ class Resume(Step):
     ends = ("pause",)
     shorthand = "node"
     of_controllers = True
+    of_members = True
     node: Node
 
 
@@ -53,6 +55,7 @@ class Kill(Step):
     shorthand = "node"
     fault = True
     of_controllers = True
+    of_members = True
     node: Node
 
 
@@ -64,6 +67,7 @@ class Stop(Step):
     shorthand = "node"
     fault = True
     of_controllers = True
+    of_members = True
     node: Node
 
 
@@ -90,6 +94,7 @@ class Start(Step):
     )
     shorthand = "node"
     of_controllers = True
+    of_members = True
     node: Node
 
 
@@ -100,6 +105,7 @@ class Restart(Step):
     traits = frozenset[Trait]()
     shorthand = "node"
     of_controllers = True
+    of_members = True
     node: Node
     settings: Settings = Field(default_factory=dict, alias="with")
 
@@ -187,6 +193,19 @@ class Finalise(Step):
     to: MetadataVersion
 
 
+class KillCopier(Step):
+    """SIGKILL to the copier, which is started again at once, so many times."""
+
+    key = "kill_copier"
+    traits = frozenset[Trait]()
+    shorthand = "times"
+    times: int = Field(default=1, ge=1)
+
+    @property
+    def breaks(self) -> list[str]:
+        return [self.key] * self.times
+
+
 STEPS: tuple[type[Step], ...] = (
     Pause,
     Resume,
@@ -200,4 +219,5 @@ STEPS: tuple[type[Step], ...] = (
     Upgrade,
     Rollback,
     Finalise,
+    KillCopier,
 )

@@ -20,7 +20,8 @@ class Step(Model):
     ``shorthand`` names the field that a bare value fills (``- hold: 5s``). ``fault`` says whether the step breaks
     something that must be healed in its phase, and ``ends`` which faults it heals. ``needs`` lists runtime
     capabilities, ``kernel`` what docker's host must have (``runtimes.kernel``). ``of_dead`` says that it acts on a
-    broker that is down, ``of_controllers`` whether it may be aimed at KRaft's controllers.
+    broker that is down, ``of_controllers`` and ``of_members`` whether it may be aimed at KRaft's controllers, and at
+    members of the load's consumer group.
     """
 
     key: ClassVar[str]
@@ -32,6 +33,7 @@ class Step(Model):
     ends: ClassVar[tuple[str, ...]] = ()
     of_dead: ClassVar[bool] = False
     of_controllers: ClassVar[bool] = False
+    of_members: ClassVar[bool] = False
 
     @model_validator(mode="before")
     @classmethod

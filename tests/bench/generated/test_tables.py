@@ -46,7 +46,7 @@ def folder(plan: Plan, tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
     found = RunFolder(tmp_path_factory.mktemp("run"))
     for write in WRITERS:
         write(plan, found)
-    tables.write_seeks(found)
+    tables.write_empty(found)
     return found
 
 

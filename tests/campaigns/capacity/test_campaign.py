@@ -53,6 +53,14 @@ def test_every_run_is_one_that_its_scenario_allows() -> None:
         assert (told.load.record_bytes, told.load.p99_limit) == (1000, 0.2)
 
 
+@pytest.mark.parametrize(("tls", "protocol"), [(True, "one_way"), (False, None)])
+def test_tls_is_measured_where_it_is_asked_for(tls: bool, protocol: str | None) -> None:
+    """Every run has it, or none."""
+    for item in campaign(tls=tls).items:
+        security = load_scenario(item.scenario, item.changes).cluster.security
+        assert (security.tls if security else None) == protocol
+
+
 def test_a_load_step_offers_its_rate_in_a_phase_of_its_own() -> None:
     """4 MB/s of 1000-byte records are 4000 a second; with one away, the offer comes once it is out of the ISR."""
     healthy, degraded = campaign().items[:2]
@@ -101,7 +109,6 @@ def test_a_single_growth_rate_is_a_range_without_width() -> None:
     ("changes", "words"),
     [
         ({"runtime": "process"}, "capacity needs the docker runtime"),
-        ({"tls": True}, "TLS adds CPU"),
         ({"compression": "gzip"}, "compresses better than real data"),
         ({"brokers": 2}, "replication_factor 3 is above the 2 brokers"),
         ({"held_out": [[2, 30]]}, "2 MB/s for 30 s, which lies inside the grid"),

@@ -70,3 +70,11 @@ def test_a_load_under_which_no_broker_caught_up_is_not_carried() -> None:
     assert any(
         limit.startswith("p99 is held to its target with one broker away, and not") for limit in told()["limits"]
     )
+
+
+@pytest.mark.parametrize(("tls", "said"), [(True, "TLS was on"), (False, "TLS was not measured")])
+def test_whether_tls_was_on_is_among_the_limits(tls: bool, said: str) -> None:
+    """With it, what handshakes cost is not in the figures; without it, nothing of it is."""
+    asked = campaign(tls=tls)
+
+    assert len([limit for limit in result(asked, archive(asked))["limits"] if limit.startswith(said)]) == 1

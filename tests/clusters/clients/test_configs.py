@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from clusters.clients.configs import ClientConfig, ConsumerConfig, DrainConfig, ProberConfig, ProducerConfig
+from clusters.kafka.security import Access
 from history.errors import BadInput
 
 PRODUCER = ProducerConfig(
@@ -26,9 +29,12 @@ PROBER = ProberConfig(
     brokers={1: "a:9094", 2: "b:9094"},
     assignment={"orders": {0: [1, 2], 10: [2]}},
 )
+ACCESS = Access("p1", "/work/security", tls="mutual", sasl="PLAIN")
 
 
-@pytest.mark.parametrize("config", [PRODUCER, CONSUMER, DRAIN, PROBER])
+@pytest.mark.parametrize(
+    "config", [PRODUCER, CONSUMER, DRAIN, PROBER, replace(PRODUCER, access=ACCESS), replace(PROBER, access=ACCESS)]
+)
 def test_a_configuration_survives_its_file(config: ClientConfig) -> None:
     """What the recording half wrote is what the client reads, broker ids and partitions as numbers."""
     assert type(config).from_json(config.to_json()) == config

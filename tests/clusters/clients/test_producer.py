@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from clusters.clients.configs import OFFER, OFFERED, ProducerConfig
-from clusters.clients.engines import Answer, NotTakenError
+from clusters.clients.engines import Answer, NotTakenError, OneByOne
 from clusters.clients.ledger import ABORTED, NOT_SEEN, Ints, outcome
 from clusters.clients.pacing import Schedule
 from clusters.clients.producer import Offers, OpenLoop
@@ -63,7 +63,7 @@ class Rows(list[dict[str, Any]]):
 def open_loop(**settings: Any) -> tuple[OpenLoop, FakeEngine, Rows]:
     """A loop at one record a second from time 0, its library, and the rows that it writes."""
     engine, rows = FakeEngine(), Rows()
-    loop = OpenLoop(dataclasses.replace(CONFIG, **settings), Schedule(0, 1.0), engine, rows)  # type: ignore[arg-type]  # a ledger that keeps its rows
+    loop = OpenLoop(dataclasses.replace(CONFIG, **settings), Schedule(0, 1.0), OneByOne(engine), rows)  # type: ignore[arg-type]  # a ledger that keeps its rows
     return loop, engine, rows
 
 
@@ -258,7 +258,8 @@ def test_a_library_that_is_ready_no_more_is_asked_no_more() -> None:
             self.ready = len(self.taken) < 1
             return super().send(partition, value, seq)
 
-    full = loop.engine = Full()
+    full = Full()
+    loop.engine = OneByOne(full)
     loop.send_due(3 * SECOND)
 
     assert [seq for _, _, seq in full.taken] == [0, 1]

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import struct
+import threading
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from kafka.record import MemoryRecordsBuilder
 
+from clusters.clients import reading as module
 from clusters.clients.configs import ConsumerConfig
 from clusters.clients.leaders import Leaders
 from clusters.clients.reading import Place, Reader
@@ -129,6 +131,67 @@ def test_the_beginning_of_a_batch_is_not_read_again() -> None:
     reader._places[T0] = Place(1)
 
     assert [row["offset"] for row in rows(reader, T0, batch(0))] == [1]
+
+
+class Calls:
+    """Connections of which none is made; each notes where it was to lead, and whether it was closed."""
+
+    made: ClassVar[list[Calls]] = []
+
+    def __init__(self, host: str, port: int, *_: Any, access: None) -> None:
+        self.host, self.port, self.closed = host, port, False
+        self.made.append(self)
+
+    def post(self, _request: Any) -> None:
+        raise ConnectionRefusedError
+
+    def close(self) -> None:
+        self.closed = True
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> list[Calls]:
+    """What is made from now on."""
+    monkeypatch.setattr(Calls, "made", [])
+    monkeypatch.setattr(module, "Connection", Calls)
+    return Calls.made
+
+
+def calling() -> Reader:
+    """A reader that has asked nobody yet."""
+    reader = reading()
+    reader._connections, reader._asked, reader._not_before_s, reader._unreached_s = {}, {}, {}, {}
+    reader._unsure = threading.Event()
+    reader.leaders.addresses = {BROKER: ("a", 1)}
+    return reader
+
+
+def test_a_broker_that_cannot_be_reached_is_called_ever_more_rarely(
+    calls: list[Calls], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each call may take half a second in which nobody else is read."""
+    reader, waits, now = calling(), list[float](), 100.0
+    monkeypatch.setattr(module.time, "monotonic", lambda: now)
+    for _ in range(7):
+        reader._fetch(BROKER, [T0])
+        waits.append(round(reader._not_before_s[BROKER] - now, 6))
+
+    assert waits == [0.05, 0.1, 0.2, 0.4, 0.8, 1.0, 1.0]
+    assert len(calls) == 1
+    reader._hold_back(BROKER)
+    assert reader._not_before_s[BROKER] == now + 0.05  # one that answered with an error
+
+
+def test_a_broker_that_moved_is_called_where_it_is(calls: list[Calls]) -> None:
+    """The connection to where it was is closed; where it stayed there is one connection."""
+    reader = calling()
+    reader._fetch(BROKER, [T0])
+    reader._fetch(BROKER, [T0])
+    assert [(call.host, call.closed) for call in calls] == [("a", False)]
+
+    reader.leaders.addresses = {BROKER: ("b", 1)}
+    reader._fetch(BROKER, [T0])
+    assert [(call.host, call.closed) for call in calls] == [("a", True), ("b", False)]
 
 
 def test_what_a_replaced_leader_gives_is_dropped() -> None:

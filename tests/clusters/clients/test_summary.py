@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from clusters.clients.configs import ConsumerConfig
 from clusters.clients.summary import Summary
 
@@ -43,6 +45,18 @@ def test_ready_is_said_once(tmp_path: Path) -> None:
     assert first["ready_ns"] >= first["started_ns"]
     assert read(path) == first
     assert not first["clean"]
+
+
+def test_what_was_done_so_far_is_told_once_a_second(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those who watch read the file; it is not written for every record."""
+    summary, path = summary_of(tmp_path)
+    summary.so_far(received=1)
+    assert "so_far" not in read(path)
+
+    monkeypatch.setattr("clusters.clients.summary.TOLD_NS", 0)
+    summary.so_far(received=2)
+    assert read(path)["so_far"]["received"] == 2
+    assert not read(path)["clean"]
 
 
 def test_a_clean_end_carries_the_clients_own_counts(tmp_path: Path) -> None:

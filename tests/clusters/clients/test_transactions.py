@@ -10,7 +10,7 @@ from confluent_kafka import KafkaException
 
 from clusters.clients import transactions
 from clusters.clients.configs import ProducerConfig
-from clusters.clients.engines import NotTakenError
+from clusters.clients.engines import NotTakenError, librdkafka_error
 from clusters.clients.ledger import NOT_SEEN
 from clusters.clients.transactions import Transactional
 from clusters.waiting import wait_until
@@ -37,9 +37,6 @@ class Failure:
 
     def code(self) -> int:
         return self._said[0]
-
-    def name(self) -> str:
-        return f"_ERROR_{-self.code()}"
 
     def retriable(self) -> bool:
         return self._said[1]
@@ -180,7 +177,7 @@ def test_a_commit_that_nobody_answers_is_unknown(made: list[FakeProducer], failu
     """Fenced, or the abort after it failed, too: another producer takes over under the same id."""
     engine = Transactional(CONFIG)
     made[0].failures |= failures
-    error = f"commit _ERROR_{-failures['commit'][0].code()}"
+    error = f"commit {librdkafka_error(failures['commit'][0].code())}"
     sent(engine, 0, 1, 2, 3)
 
     assert [error for *_, error in answered(engine)] == [error, error, None, None]

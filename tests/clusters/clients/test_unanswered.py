@@ -1,7 +1,7 @@
 """What waits for an answer is known by its number, and what does not is forgotten."""
 
 import numpy as np
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clusters.clients.ledger import NOT_SEEN
@@ -12,8 +12,8 @@ def test_an_answer_finds_when_its_record_was_due_and_sent() -> None:
     """In the order in which answers come, over the edge of a page, with the transaction."""
     waiting = Unanswered()
     first = _PAGE - 2
-    waiting.add(first, np.arange(4) * 10, [5, 15, 25, 35], None)
-    waiting.add(first + 4, np.array([40]), [45], 7)
+    waiting.add(first, np.arange(4) * 10, np.array([5, 15, 25, 35]), None)
+    waiting.add(first + 4, np.array([40]), np.array([45]), 7)
     taken = waiting.take(np.array([first + 4, first + 3, first]))
 
     assert taken.due_ns.tolist() == [40, 30, 0]
@@ -23,12 +23,13 @@ def test_an_answer_finds_when_its_record_was_due_and_sent() -> None:
     assert waiting.left().tolist() == [first + 1, first + 2]
 
 
+@settings(deadline=None)  # it is about memory
 @given(st.lists(st.integers(1, 3 * _PAGE), min_size=1, max_size=4), st.randoms(use_true_random=False))
 def test_memory_goes_with_what_waits(bursts: list[int], random) -> None:  # type: ignore[no-untyped-def]  # Hypothesis' own type
     """However many were sent: pages without a record that waits are dropped, those with one are kept."""
     waiting, first, kept = Unanswered(), 0, set[int]()
     for burst in bursts:
-        waiting.add(first, np.zeros(burst, np.int64), [0] * burst, None)
+        waiting.add(first, np.zeros(burst, np.int64), np.zeros(burst, np.int64), None)
         left = random.randrange(first, first + burst)
         kept.add(left)
         waiting.take(np.setdiff1d(np.arange(first, first + burst), [left]))

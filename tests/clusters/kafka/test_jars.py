@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from clusters.kafka import jars
-from clusters.kafka.jars import jars_digest, kafka_jars, metrics_agent, version_of
+from clusters.kafka.jars import jars_digest, kafka_jars, metrics_agent, tools_jars, version_of
 from history.errors import BadInput, HarnessError
 from tests.clusters.fakes import A_JAVA
 
@@ -134,6 +134,19 @@ def test_the_agent_is_fetched_once(ivy: list[list[str]], tmp_path: Path) -> None
     assert len(ivy) == 1
     assert jar.is_file()
     assert jar.parent.parent == tmp_path / "kafka"
+
+
+@pytest.mark.usefixtures("ivy")
+def test_a_release_whose_tools_are_not_there_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """In one sentence that says what to do, and without a folder; one whose tools are there has its own."""
+    folder = tools_jars("3.9.1")
+    no = "org.apache.kafka#kafka-tools;4.4.0: not found"
+    monkeypatch.setattr(subprocess, "run", lambda command, **_: subprocess.CompletedProcess(command, 1, no, ""))
+
+    with pytest.raises(BadInput, match=r"^client: 4\.4\.0: Maven Central has no kafka-tools .* name another release"):
+        tools_jars("4.4.0")
+    assert folder == tmp_path / "kafka" / "tools-3.9.1"
+    assert not (tmp_path / "kafka" / "tools-4.4.0").exists()
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from clusters.kafka.servers import (
     Release,
     broker_config,
     broker_node,
+    check_java,
     check_storage,
     choose_mode,
     cluster_id,
@@ -25,10 +26,12 @@ from clusters.kafka.servers import (
     metadata_node_config,
     metadata_nodes_of,
     render,
+    store_user,
 )
 from clusters.runtimes.nodes import Node
 from clusters.scenario.scenario import Cluster
 from history.errors import BadInput, HarnessError
+from history.java import Java
 from tests.clusters.fakes import A_JAVA
 
 CLUSTER = Cluster.model_validate({"brokers": 2, "session_timeout": "9s", "config": {"auto.create.topics.enable": True}})
@@ -216,6 +219,9 @@ def cluster_with(**fields: Any) -> Cluster:
         ("3.0.2", "zookeeper", {"log_dirs": 2}),
         ("3.7.0", "kraft", {"log_dirs": 2}),
         ("3.6.2", "kraft", {"log_dirs": 1}),
+        ("3.5.0", "kraft", {"security": {"sasl": "SCRAM-SHA-512"}}),
+        ("2.8.2", "zookeeper", {"security": {"sasl": "SCRAM-SHA-512"}}),
+        ("3.3.0", "kraft", {"security": {"tls": "mutual", "sasl": "PLAIN"}}),
     ],
 )
 def test_what_a_version_can_store_is_taken(version: str, mode: Mode, fields: dict[str, Any]) -> None:
@@ -228,6 +234,11 @@ def test_what_a_version_can_store_is_taken(version: str, mode: Mode, fields: dic
     [
         ("3.6.2", "kraft", {"log_dirs": 2}, "log_dirs: Kafka 3.6.2 in KRaft mode does not survive"),
         ("3.9.1", "kraft", {"log_dirs": 2, "metadata_version": "3.6"}, "log_dirs: Kafka 3.6.0 in KRaft mode does not"),
+        ("3.4.1", "kraft", {"security": {"sasl": "SCRAM-SHA-512"}}, "Kafka 3.4.1 in KRaft mode has no users for SCRAM"),
+        (
+            *("3.9.1", "kraft", {"security": {"sasl": "SCRAM-SHA-512"}, "metadata_version": "3.4"}),
+            "security: Kafka 3.4.0 in KRaft mode has no users",
+        ),
         ("3.9.1", "kraft", {"elr": True}, "Kafka 3.9.1 has no eligible leader replicas; use 4.0 or later"),
         ("3.9.1", "zookeeper", {"elr": False}, "Kafka 3.9.1 has no eligible leader replicas; use 4.0 or later"),
         ("3.8.1", "kraft", {"metadata_version": "3.9"}, "3.9 is newer than Kafka 3.8.1"),
@@ -239,6 +250,30 @@ def test_what_a_version_cannot_store_is_refused(version: str, mode: Mode, fields
     """Before anything starts."""
     with pytest.raises(BadInput, match=said):
         check_storage(version, mode, cluster_with(**fields))
+
+
+OLD_JAVA = A_JAVA.model_copy(update={"version": "17.0.15+6"})
+
+
+@pytest.mark.parametrize(
+    ("version", "security", "java"),
+    [
+        ("3.9.1", {"sasl": "PLAIN"}, A_JAVA),
+        ("3.9.0", {"sasl": "PLAIN"}, OLD_JAVA),
+        ("2.8.2", {"tls": "mutual"}, A_JAVA),
+    ],
+)
+def test_brokers_log_in_to_one_another_on_a_java_that_they_know(
+    version: str, security: dict[str, str], java: Java
+) -> None:
+    """KAFKA-17078; without SASL nothing depends on it."""
+    check_java(version, cluster_with(security=security), java)
+
+
+def test_sasl_on_a_java_that_is_too_new_is_refused() -> None:
+    """The brokers would start, and never know each other."""
+    with pytest.raises(BadInput, match=r"3\.9\.0 cannot log in by SASL on Java 25; set cluster\.java to 17 or 21"):
+        check_java("3.9.0", cluster_with(security={"sasl": "PLAIN"}), A_JAVA)
 
 
 def test_three_controllers_are_voters_of_one_quorum() -> None:
@@ -323,8 +358,68 @@ def test_a_storage_tool_that_fails_tells_what_it_said(tmp_path: Path, monkeypatc
     controller.folder.mkdir()
     monkeypatch.setattr(subprocess, "run", lambda command, **_: subprocess.CompletedProcess(command, 1, "", "No space"))
 
-    with pytest.raises(HarnessError, match="Kafka's storage tool failed: No space"):
+    with pytest.raises(HarnessError, match=r"kafka\.tools\.StorageTool failed: No space"):
         format_storage(release, CLUSTER, [controller], [], "an-id")
+
+
+SCRAM = cluster_with(security={"tls": "mutual", "sasl": "SCRAM-SHA-512"})
+
+
+@pytest.mark.parametrize(("mode", "controllers"), [("kraft", ",CONTROLLER:PLAINTEXT"), ("zookeeper", "")])
+def test_brokers_alone_are_secured(mode: Mode, controllers: str) -> None:
+    """On all three listeners, with what the run's folder holds for it, which they may read."""
+    release, metadata_node, _ = nodes(mode)
+    broker = broker_node(release, SCRAM, 1, "127.1.1.11", Path("/w"))
+    config = broker_config(release, SCRAM, broker, [metadata_node])
+    protocols = f"REPLICATION:SASL_SSL,CLIENT:SASL_SSL,PROBE:SASL_SSL{controllers}"
+
+    assert config["listener.security.protocol.map"] == protocols
+    assert config["ssl.truststore.location"] == "/w/security/authority.pem"
+    assert Path("/w/security") in broker.readable
+    assert "ssl" not in str(metadata_node_config(release, SCRAM, metadata_node, [metadata_node]))
+    assert "config.providers" not in broker_config(release, CLUSTER, broker, [metadata_node])
+
+
+@pytest.fixture
+def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """The calls of Kafka's tools, all of which fail and say what they were called with; a password is there."""
+    (tmp_path / "security").mkdir()
+    (tmp_path / "security" / "password").write_text("s3cret")
+    (tmp_path / "controller").mkdir()
+    calls: list[list[str]] = []
+
+    def run(command: list[str], **_: Any) -> subprocess.CompletedProcess[str]:
+        calls.append(command)
+        return subprocess.CompletedProcess(command, 1, "", " ".join(command))
+
+    monkeypatch.setattr(subprocess, "run", run)
+    return calls
+
+
+def test_scrams_user_is_in_the_storage_from_the_start(tmp_path: Path, tools: list[list[str]]) -> None:
+    """KIP-900; the brokers log in to one another as that. Whatever the tool says is told without the password."""
+    release, controller, _ = nodes("kraft", tmp_path)
+    with pytest.raises(HarnessError, match="password=") as raised:
+        format_storage(release, SCRAM, [controller], [], "an-id")
+    with pytest.raises(HarnessError):
+        format_storage(release, CLUSTER, [controller], [], "an-id")
+
+    assert "s3cret" not in str(raised.value)
+    at = tools[0].index("--add-scram")
+    assert tools[0][at + 1] == "SCRAM-SHA-512=[name=plimsoll,password=s3cret]"
+    assert "--add-scram" not in tools[1]
+
+
+def test_zookeeper_knows_scrams_user_before_the_first_broker(tmp_path: Path, tools: list[list[str]]) -> None:
+    """By Kafka's own tool; where there are no such users it is not called."""
+    release, zookeeper, _ = nodes("zookeeper", tmp_path)
+    with pytest.raises(HarnessError, match="ConfigCommand failed") as raised:
+        store_user(release, SCRAM, zookeeper)
+    store_user(release, cluster_with(security={"sasl": "PLAIN"}), zookeeper)
+    store_user(release, CLUSTER, zookeeper)
+
+    assert "s3cret" not in str(raised.value)
+    assert [command[-1] for command in tools] == ["SCRAM-SHA-512=[password=s3cret]"]
 
 
 def test_brokers_alone_log_more_where_the_scenario_asks() -> None:

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import socket
+import ssl
+import struct
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
+from selectors import EVENT_READ, DefaultSelector
 from types import SimpleNamespace
 from typing import Any
 
 import google_crc32c
 import pytest
 from kafka.errors import CorruptRecordError
+from kafka.protocol.metadata import MetadataRequest
 
 from clusters.kafka import wire
+from clusters.kafka.certificates import issue
+from clusters.kafka.security import Access
 from clusters.kafka.wire import BrokerProbe, Connection, ListedOffset, QuorumView, describe_quorum
 from history.partition import TopicPartition
 
@@ -239,6 +246,134 @@ def test_nonsense_is_no_answer(listener: socket.socket) -> None:
     with Connection(*listener.getsockname(), timeout_s=5) as connection, pytest.raises(OSError, match="no Kafka"):
         wire.metadata(connection, ["t"])
     thread.join()
+
+
+# --- secured connections -------------------------------------------------------------------------
+
+
+def converse(server: socket.socket, replies: list[bytes], tls: ssl.SSLContext | None = None) -> list[bytes]:
+    """Answer requests one after the other on one connection, and give the list that they are noted in."""
+    requests: list[bytes] = []
+
+    def answer() -> None:
+        plain, _ = server.accept()
+        with tls.wrap_socket(plain, server_side=True) if tls else plain as peer, peer.makefile("rwb") as stream:
+            for reply in replies:
+                requests.append(stream.read(int.from_bytes(stream.read(4), "big")))
+                frame = requests[-1][4:8] + reply
+                stream.write(len(frame).to_bytes(4, "big") + frame)
+                stream.flush()
+            stream.read(1)  # until the other end is closed
+
+    threading.Thread(target=answer, daemon=True).start()
+    return requests
+
+
+@pytest.fixture
+def tls(tmp_path: Path) -> tuple[ssl.SSLContext, Access]:
+    """A broker's end, and how to get into it."""
+    issue(tmp_path, {"broker-1": "127.0.0.1"})
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "broker-1.pem")
+    return context, Access("probe", str(tmp_path), tls="one_way")
+
+
+def test_metadata_is_read_over_tls(listener: socket.socket, tls: tuple[ssl.SSLContext, Access]) -> None:
+    """Encrypted, and otherwise the same."""
+    context, access = tls
+    converse(listener, [HEADER_FREE_METADATA_V7], context)
+    with Connection(*listener.getsockname(), timeout_s=5, access=access) as connection:
+        assert wire.metadata(connection, ["t"]).controller_id == 2
+
+
+def test_an_answer_of_many_tls_records_is_read_as_it_arrives(
+    listener: socket.socket, tls: tuple[ssl.SSLContext, Access]
+) -> None:
+    """TLS gives 16 KiB at a time; what it holds already no selector tells of."""
+    context, access = tls
+    head, topic = HEADER_FREE_METADATA_V7[:27], HEADER_FREE_METADATA_V7[31:]
+    converse(listener, [head + (2000).to_bytes(4, "big") + 2000 * topic], context)
+    with Connection(*listener.getsockname(), timeout_s=5, access=access) as connection, DefaultSelector() as selector:
+        connection.post(MetadataRequest[7](topics=None, allow_auto_topic_creation=False))
+        selector.register(connection, EVENT_READ)
+        answer = None
+        while answer is None:
+            assert selector.select(5) != []
+            answer = connection.arrived()
+
+    assert len(answer.topics) == 2000
+
+
+def test_a_broker_that_pauses_in_the_handshake_is_a_timeout(
+    listener: socket.socket, tls: tuple[ssl.SSLContext, Access], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kernel accepts for a broker that is paused, and nobody answers."""
+    _, access = tls
+    monkeypatch.setattr(wire, "MIN_HANDSHAKE_S", 0.05)
+    with (
+        Connection(*listener.getsockname(), timeout_s=0.05, access=access) as connection,
+        pytest.raises(TimeoutError) as raised,
+    ):
+        wire.metadata(connection, ["t"])
+
+    assert wire.transport_error_name(raised.value) == "timeout"
+
+
+def test_a_handshake_may_take_longer_than_an_answer(
+    listener: socket.socket, tls: tuple[ssl.SSLContext, Access], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A broker that has just started; what is given up too early begins anew, and is never done."""
+    context, access = tls
+    given: list[float | None] = []
+
+    def encrypted(own: Access, sock: socket.socket, host: str) -> socket.socket:
+        given.append(sock.gettimeout())
+        return own.context.wrap_socket(sock, server_hostname=host)
+
+    monkeypatch.setattr(Access, "encrypted", encrypted)
+    for timeout_s in (0.25, 5.0):
+        converse(listener, [HEADER_FREE_METADATA_V7], context)
+        with Connection(*listener.getsockname(), timeout_s=timeout_s, access=access) as connection:
+            wire.metadata(connection, ["t"])
+
+    assert given == [wire.MIN_HANDSHAKE_S, 5.0]
+
+
+MECHANISMS = bytes.fromhex("0000 00000001 0005") + b"PLAIN"
+LET_IN = bytes.fromhex("0000 ffff 00000000 0000000000000000")  # no error, nothing more to say, no end of the session
+TURNED_AWAY = bytes.fromhex("003a ffff 00000000 0000000000000000")
+
+
+@pytest.fixture
+def plain(tmp_path: Path) -> Access:
+    """By user and password."""
+    access = Access("probe", str(tmp_path), sasl="PLAIN")
+    access.write_password("s3cret")
+    return access
+
+
+def test_a_connection_logs_in_before_its_first_request(listener: socket.socket, plain: Access) -> None:
+    """SaslHandshake v1 and SaslAuthenticate v1, once for a connection."""
+    requests = converse(listener, [MECHANISMS, LET_IN, HEADER_FREE_METADATA_V7, HEADER_FREE_METADATA_V7])
+    with Connection(*listener.getsockname(), timeout_s=5, access=plain) as connection:
+        views = [wire.metadata(connection, ["t"]) for _ in range(2)]
+
+    assert [view.controller_id for view in views] == [2, 2]
+    assert [struct.unpack(">hh", request[:4]) for request in requests] == [(17, 1), (36, 1), (3, 7), (3, 7)]
+    assert requests[1].endswith(b"\0plimsoll\0s3cret")
+
+
+def test_who_is_turned_away_reaches_nobody(listener: socket.socket, plain: Access) -> None:
+    """The broker's refusal is told, without the password."""
+    converse(listener, [MECHANISMS, TURNED_AWAY])
+    with (
+        Connection(*listener.getsockname(), timeout_s=5, access=plain) as connection,
+        pytest.raises(ConnectionAbortedError, match="lets nobody in: SASL_AUTHENTICATION_FAILED") as raised,
+    ):
+        wire.metadata(connection, ["t"])
+
+    assert wire.transport_error_name(raised.value) == "unreachable"
+    assert "s3cret" not in str(raised.value)
 
 
 # --- conclusions -------------------------------------------------------------------------------

@@ -245,7 +245,9 @@ class Broker:
 
     asked: ClassVar[list[tuple[int, float]]] = []
 
-    def __init__(self, address: str, _port: int, limit_s: float, _client: str, *, forwards_to_controller: bool) -> None:
+    def __init__(
+        self, address: str, _port: int, limit_s: float, _client: str, *, access: None, forwards_to_controller: bool
+    ) -> None:
         self.number, self.host = int(address.rpartition(".")[2]) - 10, address
         self.forwards_to_controller = forwards_to_controller
         self.asked.append((self.number, limit_s))

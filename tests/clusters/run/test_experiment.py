@@ -249,6 +249,35 @@ def test_changes_are_merged_into_the_scenario(told: str, tmp_path: Path) -> None
     assert World(prepared(told, tmp_path, changes={})).scenario.digest == plain.digest
 
 
+@pytest.mark.parametrize(
+    ("load", "release"), [({}, "3.9.1"), ({"client": "2.8.2"}, "2.8.2"), ({"engine": "kafka-python"}, None)]
+)
+def test_a_java_client_is_of_the_brokers_release_or_of_the_one_that_is_named(
+    told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, load: dict[str, str], release: str | None
+) -> None:
+    """Its jars are fetched before anything starts; another engine has none."""
+    monkeypatch.setattr(planning, "tools_jars", lambda version: Path("/tools") / version)
+    client = World(prepared(told, tmp_path, changes={"load": {"engine": "java", **load}})).plan.client
+
+    assert (client and (client.version, client.jars)) == (release and (release, Path("/tools") / release))
+
+
+@pytest.mark.parametrize(
+    ("client", "said"),
+    [(None, "engine: java has no released client of"), ("2.7.0", "client: 2.7.0 is too old; .* is 2.8.0")],
+)
+def test_a_java_client_that_is_no_release_is_refused(
+    told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, client: str | None, said: str
+) -> None:
+    """A build of one's own has no kafka-tools to fetch, and none before 2.8.0 is supported."""
+    monkeypatch.setattr(planning, "build_of", lambda kafka: builds.Build(version="4.3.0", jars=tmp_path, origin=kafka))
+    monkeypatch.setattr(planning, "reported_version", lambda _: "4.3.0")
+
+    with pytest.raises(BadInput, match=said):
+        prepared(told, tmp_path, kafka=str(tmp_path), changes={"load": {"engine": "java", "client": client}})
+    assert left_under_runs(tmp_path) == []
+
+
 def test_changes_that_do_not_fit_are_refused(told: str, tmp_path: Path) -> None:
     """The sentence says that the file was changed; no folder is left."""
     with pytest.raises(BadInput, match=r"small\.yaml, as changed: load: unknown field 'rat'; known: "):
@@ -560,6 +589,28 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr(experiment, "capture_offsets", lambda world, label: world.events.add("capture", target=label))
     monkeypatch.setattr(experiment, "record_usage", lambda world, label: world.events.add("usage", target=label))
     return played
+
+
+def test_secrets_are_made_for_the_run_and_stand_in_no_setting(told: str, tmp_path: Path) -> None:
+    """A certificate for each broker, each client and whoever runs it; plaintext has nothing of it."""
+    changes = {"cluster": {"security": {"tls": "mutual", "sasl": "PLAIN"}}}
+    run = prepared(told, tmp_path, runtime="process", changes=changes)
+    (run / "work" / "prefix").write_text("127.1.2")
+    opened = World(run)
+    experiment._secure(opened)
+    folder = run / "work" / "security"
+    keys = [key for file in folder.glob("*.pem") for key in file.read_text().splitlines() if "-----" not in key]
+    settings = str(experiment._server_configs(opened))
+
+    clients = {"producer", "consumer", "prober", "drain", "copier"}
+    names = {"broker-1", "broker-2", *clients, "plimsoll-world", "authority"}
+    assert {file.stem for file in folder.glob("*.pem")} == names
+    assert "sasl.jaas.config" in settings
+    assert [secret for secret in [(folder / "password").read_text(), *keys] if secret in settings] == []
+
+    plain = prepared(told, tmp_path, runtime="process")
+    experiment._secure(World(plain))
+    assert not (plain / "work" / "security").exists()
 
 
 def test_a_phase_is_framed_and_captured(world: Any) -> None:

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel, ValidationError
 
+from clusters.paths import ROOT
 from clusters.scenario.scenario import (
     Cluster,
     Load,
@@ -357,7 +358,7 @@ def test_what_older_scenarios_do_not_name_does_not_change_their_digest() -> None
     told = Scenario.model_validate(plain())
     named = Scenario.model_validate(plain(cluster={"brokers": 3, "controllers": 3, "elr": False}))
 
-    assert not {"controllers", "elr", "metadata_version"} & told.model_dump()["cluster"].keys()
+    assert not {"controllers", "elr", "metadata_version", "security"} & told.model_dump()["cluster"].keys()
     assert {"controllers", "elr"} <= named.model_dump()["cluster"].keys()
     assert named.digest != told.digest
 
@@ -398,8 +399,16 @@ ORDERS = {"replicas": ["A", "B", "C"]}
 @pytest.mark.parametrize(
     ("told", "said"),
     [
-        (plain(clutser={}), "unknown field 'clutser'; known: name, why, cluster, topics, load, phases, control"),
+        (
+            plain(clutser={}),
+            "unknown field 'clutser'; known: name, why, cluster, topics, load, phases, copier, control",
+        ),
         (plain(cluster={"brokers": 3, "metadata_version": "latest"}), "cluster.metadata_version: String should match"),
+        (plain(cluster={"brokers": 3, "security": {}}), "cluster.security: security has neither tls nor sasl; set one"),
+        (
+            plain(cluster={"brokers": 3, "security": {"sasl": "GSSAPI"}}),
+            "cluster.security.sasl: Input should be 'PLAIN' or 'SCRAM-SHA-512'",
+        ),
         (plain(cluster={"brokers": 3, "controllers": 2}), "cluster.controllers: Input should be 1 or 3"),
         (
             plain(cluster={"brokers": 3, "rack": 1}),
@@ -689,3 +698,103 @@ def test_a_transactional_load() -> None:
 def test_a_transactional_load_that_cannot_be(change: dict[str, Any], sentence: str) -> None:
     """Each is refused with its reason."""
     assert sentence in refusal(plain(load={**TRANSACTIONAL, **change}))
+
+
+JAVA = {"topic": "orders", "engine": "java", "client": "3.9.1"}
+
+
+def test_what_records_are_filled_with() -> None:
+    """A share as people write it, or a file of at least a record's bytes."""
+    of_share = Scenario.model_validate(plain(load={"topic": "orders", "payload": {"compresses_to": "50%"}})).load
+    of_file = Scenario.model_validate(plain(load={"topic": "orders", "payload": {"file": "README.md"}})).load
+
+    assert of_share
+    assert of_share.payload
+    assert of_share.payload.compresses_to == 0.5
+    assert of_file
+    assert of_file.payload
+    assert of_file.payload.file == ROOT / "README.md"
+    assert "payload" not in Scenario.model_validate(plain(load={"topic": "orders"})).model_dump(mode="json")["load"]
+
+
+@pytest.mark.parametrize(
+    ("payload", "sentence"),
+    [
+        ({}, "payload takes either compresses_to, such as 50%, or file"),
+        ({"compresses_to": "50%", "file": "README.md"}, "payload takes either compresses_to, such as 50%, or file"),
+        ({"compresses_to": "half"}, "'half' is no share such as 50%"),
+        ({"compresses_to": 1.5}, "less than or equal to 1"),
+        ({"file": "no/such/file"}, "is no file of at least 100 bytes"),
+    ],
+)
+def test_what_records_cannot_be_filled_with(payload: dict[str, Any], sentence: str) -> None:
+    """In one sentence."""
+    assert sentence in refusal(plain(load={"topic": "orders", "payload": payload}))
+
+
+def test_a_java_load() -> None:
+    """Its records are told by the producer's own numbers; without a release it is the brokers' own."""
+    assert Load.model_validate(JAVA).producer_id == "verifiable-1"
+    assert Load.model_validate({**JAVA, "client": None}).client is None
+    assert Load(topic="orders").producer_id == "producer"
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"engine": "kafka-python"}, "client: 3.9.1 needs engine: java"),
+        ({"client": "latest"}, "client"),
+        ({"record_bytes": 200}, "engine: java has no record_bytes: 200"),
+        ({"rate": "0.5/s"}, "engine: java takes a whole number of records a second, not 0.5"),
+        ({"transaction": {"records": 5}}, "transaction needs engine: confluent-kafka"),
+    ],
+)
+def test_a_java_load_that_cannot_be(change: dict[str, Any], sentence: str) -> None:
+    """Each is refused with its reason."""
+    assert sentence in refusal(plain(load={**JAVA, **change}))
+
+
+def test_a_java_load_keeps_its_rate() -> None:
+    """A step that changes it is refused; of another engine it may be."""
+    step = one_phase({"set_rate": "200/s"})
+
+    assert "engine: java keeps the rate that it was started with" in refusal({**step, "load": JAVA})
+    assert Scenario.model_validate({**step, "load": {"topic": "orders"}})
+
+
+COPIED = {
+    "topics": {"orders": ORDERS, "copies": ORDERS},
+    "load": TRANSACTIONAL,
+    "copier": {"to": "copies"},
+}
+
+
+def test_a_copier() -> None:
+    """It commits its offsets within its transactions; a scenario without one has the digest that it had."""
+    told = Scenario.model_validate(plain(**COPIED))
+
+    assert told.copier is not None
+    assert told.copier.offsets == "in_transaction"
+    assert "copier" not in Scenario.model_validate(plain()).model_dump()
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"load": {"topic": "orders"}}, "copier needs a load with transaction"),
+        ({"copier": {"to": "orders"}}, "copier writes to topic 'orders', which must be another one under topics"),
+        ({"copier": {"to": "others"}}, "copier writes to topic 'others'"),
+        ({"topics": {"orders": ORDERS, "copies": {**ORDERS, "partitions": 7}}}, "copier needs as many partitions"),
+    ],
+)
+def test_a_copier_that_cannot_be(change: dict[str, Any], sentence: str) -> None:
+    """Each is refused with its reason."""
+    assert sentence in refusal(plain(**{**COPIED, **change}))
+
+
+def test_only_a_copier_can_be_killed() -> None:
+    """A step that kills it needs one."""
+    step = one_phase({"kill_copier": 2})
+
+    assert "a step is kill_copier, and there is no copier" in refusal(step)
+    assert Scenario.model_validate({**step, **COPIED}).faults == ["kill_copier", "kill_copier"]

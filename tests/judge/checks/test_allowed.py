@@ -147,3 +147,33 @@ def test_an_upgrade_permits_what_either_version_does():
 def test_every_rule_has_a_reason():
     """Nothing is permitted without saying why."""
     assert all(allowed(manifest(acks="1", idempotence=False, faults=["kill"])).values())
+
+
+def with_group(commit, acks, *steps):
+    """What is permitted where there is a consumer group, and after these steps."""
+    scenario = {"load": {"topic": "orders", "group": {"commit": commit}}, "phases": [{"one": list(steps)}]}
+    told = manifest(acks=acks, idempotence=False, retries=0, faults=[next(iter(step)) for step in steps])
+    return set(allowed(told.model_copy(update={"scenario": scenario})))
+
+
+@pytest.mark.parametrize(
+    ("commit", "steps", "permits"),
+    [
+        ("ahead", [{"kill": {"node": "member 2"}}], True),
+        ("ahead", [{"pause": {"node": "members"}}], True),
+        ("ahead", [{"kill": {"node": "leader of orders-0"}}], False),
+        ("ahead", [], False),
+        ("after", [{"kill": {"node": "member 2"}}], False),
+    ],
+)
+def test_commits_ahead_of_processing_permit_a_skip_once_a_member_can_end(commit, steps, permits):
+    """Commits behind it permit none, whatever the faults; a broker's end takes no member away."""
+    assert ("group_skip" in with_group(commit, "all", *steps)) is permits
+
+
+def test_a_members_end_takes_no_leader_away():
+    """With acks=1 it permits no loss; beside a broker's end it does."""
+    member, leader = {"kill": {"node": "member 2"}}, {"kill": {"node": "leader of orders-0"}}
+
+    assert GONE.isdisjoint(with_group("after", "1", member))
+    assert with_group("after", "1", member, leader) >= GONE

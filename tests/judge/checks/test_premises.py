@@ -252,3 +252,17 @@ def test_an_outage_lasts_from_the_order_to_the_proof_that_it_is_gone():
         Outage(None, 3 * S, 2**63 - 1),
         Outage(1, 3 * S, 2**63 - 1),
     ]
+
+
+@pytest.mark.parametrize(
+    ("steps", "kept"),
+    [
+        ([{"kill": "A"}], True),
+        ([{"truncate": {"node": "A", "partition": "orders-0", "records": 1}}], False),
+        ([{"restart": {"node": "A", "with": {"unclean.leader.election.enable": "true"}}}], False),
+        ([{"configure": {"topic": "orders", "set": {"unclean.leader.election.enable": "true"}}}], True),
+    ],
+)
+def test_a_group_keeps_its_offsets_unless_a_disk_or_an_election_may_take_them(steps, kept):
+    """They lie in a topic of Kafka's own, which has the brokers' settings."""
+    assert premises(of=stepping(steps)).keeps_offsets is kept

@@ -5,13 +5,14 @@ import random
 import numpy as np
 import pyarrow as pa
 import pytest
+from hdrh.histogram import HdrHistogram
 
 from clusters.clients.ledger import ABORTED
-from evidence.columns import Names, Sends
-from history.tables import SENDS
+from evidence.columns import Names, Polls, Sends
+from history.tables import POLLS, SENDS
 from judge.measures import latency as measured
 from judge.measures.recovery import Span
-from tests.evidence.folders import MS, S, sent
+from tests.evidence.folders import MS, S, polled, sent
 
 
 def columns(sends, names):
@@ -19,11 +20,16 @@ def columns(sends, names):
     return Sends.of(pa.Table.from_pylist(sends, SENDS), names)
 
 
-def latency(sends, spans):
-    """The latency table of one partition's sends."""
+def loads(sends, spans, polls=()):
+    """What one partition's sends and polls told of each phase."""
     names = Names()
-    loads = measured.phase_loads(columns(sends, names), names, spans)
-    return measured.latency(measured.merge_phases([loads]))
+    seen = Polls.of(pa.Table.from_pylist(list(polls), POLLS), names)
+    return measured.phase_loads(columns(sends, names), seen, names, spans)
+
+
+def latency(sends, spans, polls=()):
+    """The latency table of one partition."""
+    return measured.latency(measured.merge_phases([loads(sends, spans, polls)]))
 
 
 def by_second(*partitions):
@@ -97,6 +103,47 @@ def test_latency_of_a_phase_that_answered_late():
     ]
 
 
+def test_end_to_end_latency_ends_with_the_first_live_receipt():
+    """A second receipt, the final drain and a record that is not ours do not count; what was never received lies
+    above all, unless it was aborted.
+    """
+    sends = [sent(n, offset=n, at_ns=S) for n in range(3)]
+    sends += [sent(3, outcome="fail", at_ns=S, error=ABORTED), sent(4, outcome="fail", at_ns=S, error="REFUSED")]
+    polls = [
+        *(polled(0, 0, final=False, received_ns=S + took) for took in (9 * MS, 5 * MS)),
+        polled(1, 1, final=False, received_ns=S + 7 * MS),
+        polled(2, 2, received_ns=S + 1 * MS),
+        polled(3, 9, final=False, received_ns=S + 2 * MS),
+    ]
+    (found,) = latency(sends, [Span("p", 0, 10 * S)], polls)
+    (owed,) = loads(sends, [Span("p", 0, 10 * S)], polls).values()
+
+    assert (found["received"], found["end_to_end_max_ms"], found["end_to_end_p99_ms"]) == (2, 7.0, None)
+    assert (owed.end_to_end.least_ns, owed.unreceived) == (5 * MS, 2)
+    assert found["acked"] == 4
+
+
+def test_the_log_is_read_by_hdrhistogram():
+    """An interval for each phase and tag, with its times from the run's start and its values to a thousandth."""
+    sends = [sent(n, offset=n, at_ns=12 * S) | {"done_ns": 12 * S + (n + 1) * MS} for n in range(100)]
+    polls = [polled(0, 0, final=False, received_ns=12 * S + 300 * MS)]
+    text = measured.histogram_log(loads(sends, [Span("p", 11 * S, 16 * S)], polls), 10 * S, 1_700_000_000.5)
+    lines = text.splitlines()
+
+    assert lines[:2] == [
+        "#[Histogram log format version 1.3]",
+        "#[StartTime: 1700000000.500 (seconds since epoch)]",
+    ]
+    assert [line.rsplit(",", 1)[0] for line in lines[3:]] == [
+        "Tag=produce,1.000,5.000,100.000",
+        "Tag=end_to_end,1.000,5.000,300.000",
+    ]
+    produce, end_to_end = (HdrHistogram.decode(line.rsplit(",", 1)[1]) for line in lines[3:])
+    assert (produce.get_total_count(), end_to_end.get_total_count()) == (100, 1)
+    assert produce.get_value_at_percentile(50) == pytest.approx(50 * MS, rel=0.002)
+    assert end_to_end.get_max_value() == pytest.approx(300 * MS, rel=0.002)
+
+
 def test_partitions_are_one_load():
     """Sends of three partitions, split at random: the same table as of all of them in one; so is the timeline."""
     at_random = random.Random(3)
@@ -107,8 +154,7 @@ def test_partitions_are_one_load():
         for n, t in enumerate(at_random.randrange(9 * S) for _ in range(500))
     ]
     parts = [sends[:20], sends[20:300], sends[300:], []]
-    names = Names()
-    merged = measured.merge_phases(measured.phase_loads(columns(part, names), names, spans) for part in parts)
+    merged = measured.merge_phases(loads(part, spans) for part in parts)
 
     assert measured.latency(merged) == latency(sends, spans)
     assert by_second(*parts) == by_second(sends)
@@ -131,6 +177,17 @@ def test_quantiles_of_a_phase_are_those_of_its_times():
     exact = np.percentile(took_ns / 1e6, [50, 99, 99.9])
     assert [found[name] for name in ("p50_ms", "p99_ms", "p999_ms")] == pytest.approx(exact, rel=0.001)
     assert found["max_ms"] == took_ns.max() / 1e6
+
+
+def test_what_no_open_loop_sent_has_no_latency():
+    """It was never due: neither phase nor second has it, and the others are as they were."""
+    spans, due = [Span("p", 0, 2 * S)], sent(0, offset=0, at_ns=S)
+    never_due = sent(1, offset=1, at_ns=S) | {"due_ns": None, "sent_ns": None}
+
+    assert latency([never_due], spans) == []
+    assert by_second([never_due]) == []
+    assert latency([due, never_due], spans)[0]["due"] == 1
+    assert by_second([due, never_due]) == by_second([due])
 
 
 def test_sends_are_counted_by_the_second_in_which_they_were_due():

@@ -20,6 +20,7 @@ STEADY = {
     "kept": 18_000,
 }
 STEADY |= {"p50_ms": 4.0, "p99_ms": 12.0, "p999_ms": 40.0, "max_ms": 50.0}
+STEADY |= {"received": 9_000, **{f"end_to_end_{name}": STEADY[name] + 3 for name in ("p50_ms", "p99_ms", "p999_ms")}}
 WHOLE = {"acked": 1_000, "lost": 0, "truncated_ack": 0, "unknown_offset_ack": 0, "duplicate_copies": 0}
 
 
@@ -33,6 +34,21 @@ def _measured(**parts: Any) -> dict[tuple[str, str], dict[str, Any]]:
         "delivery": WHOLE,
     }
     return {(row["metric"], row["phase"]): row for row in metrics(Measured(**(usual | parts)))}
+
+
+def test_end_to_end_latency_of_a_phase() -> None:
+    """It counts by what was received; where too little was, there is a value that is not trusted."""
+    found = _measured(latency=[STEADY])
+    p99, p999 = found["end_to_end_p99_ms", "steady"], found["end_to_end_p999_ms", "steady"]
+
+    assert (p99["value"], p99["samples"], p99["trusted"]) == (15.0, 9_000, True)
+    assert (p999["value"], p999["trusted"], p999["note"]) == (43.0, False, "9000 samples; 10000 are needed")
+
+    (lost,) = [_measured(latency=[STEADY | {"end_to_end_p99_ms": None}])["end_to_end_p99_ms", "steady"]]
+    assert (lost["trusted"], lost["note"]) == (
+        False,
+        "so many of the sends were never received that there is no such percentile",
+    )
 
 
 def _with_limit(limit_s: float) -> Manifest:

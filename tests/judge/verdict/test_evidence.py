@@ -19,6 +19,7 @@ from history.errors import EvidenceError
 from history.events import Event
 from history.folder import RunFolder
 from history.partition import TopicPartition
+from history.tables import RECORDED
 from judge.checks.premises import Premises
 from judge.run import questions, run_facts
 from judge.verdict import evidence
@@ -280,6 +281,66 @@ def test_a_wait_that_ran_out_is_told():
     assert evidence.waits_that_ran_out([at_the_end])[0].startswith("At quiesce the wait for isr full")
 
 
+COPIES = TopicPartition("copies", 0)
+COPIER = {"client_id": "copier", "role": "copier", "clean": True, "committed": {"orders-0": 40}}
+
+
+def copying(*clients):
+    """A run in which a copier reads orders and writes copies."""
+    told = manifest()
+    settings = {**told.scenario, "load": {"topic": "orders"}, "copier": {"to": "copies"}}
+    return SimpleNamespace(clients=list(clients), manifest=told.model_copy(update={"scenario": settings}))
+
+
+def test_a_copiers_input_is_the_partition_of_the_same_number():
+    """With how far its group has committed, and whether the drain came to its end; another topic has none."""
+    drained = {"partitions": {"orders-0": {"position": 40, "end_offset": 40, "complete": True}}}
+    run = copying(COPIER, {"client_id": "drain", "role": "drain", "clean": True, **drained})
+
+    assert evidence.input_of(run, COPIES) == (WHERE, 40, True)
+    assert evidence.input_of(copying(), COPIES) == (WHERE, 0, False)
+    assert evidence.input_of(run, WHERE) is None
+    assert evidence.input_of(SimpleNamespace(clients=[COPIER], manifest=manifest()), COPIES) is None
+
+
+@pytest.mark.parametrize(
+    ("clients", "copies", "why"),
+    [
+        ([COPIER], counted.Copies(40, 0), []),
+        ([COPIER], counted.Copies(30, 10), ["Of the records that copies-0 copies, 10 lie beyond what"]),
+        ([COPIER], counted.Copies(0, 0), ["The copier committed nothing"]),
+        ([{**COPIER, "clean": False}], counted.Copies(40, 0), ["The copier did not end cleanly"]),
+        ([], counted.Copies(40, 0), ["The copier did not end cleanly"]),
+    ],
+)
+def test_a_copier_that_did_not_come_to_the_end_leaves_it_open(clients, copies, why):
+    """What it did not come to is not judged, so that it cannot pass; a run without one has nothing to say."""
+    held = counted.Counts(copies={COPIES: copies})
+    found = list(evidence._copied(copying(*clients), held))
+
+    assert len(found) == len(why)
+    assert all(sentence.startswith(start) for sentence, start in zip(found, why, strict=True))
+    assert list(evidence._copied(SimpleNamespace(clients=[], manifest=manifest()), counted.Counts())) == []
+
+
+def test_what_was_owed_is_told_by_topic():
+    """Over all of its partitions."""
+    copies = {COPIES: counted.Copies(30, 0), COPIES._replace(partition=1): counted.Copies(1000, 0)}
+
+    assert evidence.copied(copies) == ["1,030 committed records were owed one copy each in copies."]
+    assert evidence.copied({}) == []
+
+
+def test_what_a_java_client_does_not_say_is_told():
+    """By its release; of the other engines there is nothing to tell."""
+    told = manifest()
+    java = told.producers[0].model_copy(update={"engine": "java", "client": "3.9.1"})
+
+    (sentence,) = evidence.untold(told.model_copy(update={"producers": [java]}))
+    assert sentence.startswith("The producer load-1 is Kafka's VerifiableProducer 3.9.1: it does not say when")
+    assert evidence.untold(told) == []
+
+
 def test_events_that_are_no_events_are_bad_evidence(tmp_path):
     """A line that is no event is refused with the file's name."""
     folder = clean().write(tmp_path / "run")
@@ -306,14 +367,15 @@ def test_a_ledger_that_was_cut_short_is_not_whole(tmp_path, kept, rows, whole):
     ("raw", [{"client_id": "load-1", "clean": True}], True),
     ("kafka-python", [], False),
     ("foreign", [], True),
+    ("copier", [], None),
 ])  # fmt: skip
 def test_who_left_no_last_words_has_no_whole_ledger(engine, words, whole):
-    """Also a ``write`` that was broken off; of imported producers nobody expects any."""
+    """Also a ``write`` that was broken off; of imported producers nobody expects any, and a copier has no ledger."""
     told = manifest()
     producer = told.producers[0].model_copy(update={"engine": engine})
     run = SimpleNamespace(clients=words, manifest=told.model_copy(update={"producers": [producer]}))
 
-    assert producers(run) == [{"producer_id": "load-1", "clean": whole}]
+    assert producers(run) == ([] if whole is None else [{"producer_id": "load-1", "clean": whole}])
 
 
 def test_a_log_that_was_not_exported_to_its_end_proves_no_absence(tmp_path):
@@ -340,3 +402,46 @@ def test_a_log_of_which_all_was_deleted_is_whole(tmp_path):
     assert list(evidence._segments(evidence.assigned(run.manifest), counts)) == [
         "The log of orders-0 on broker 3 was exported up to 49; its end was 50."
     ]
+
+
+A_MEMBER = {"role": "member", "clean": True, "group_reads": 1, "rebalances": 0, "commits": 0}
+
+
+@pytest.mark.parametrize(
+    ("words", "events", "said"),
+    [
+        ({"member-1.1": A_MEMBER}, [], []),
+        ({}, [], ["No member of the consumer group left its last words."]),
+        (
+            {"member-1.1": A_MEMBER | {"group_reads": 2}},
+            [],
+            ["Of 2 rows of group_reads that member-1.1 wrote 1 are there."],
+        ),
+        (
+            {"member-1.1": {"role": "member", "clean": False}},
+            [],
+            ["The member member-1.1 did not end cleanly: it may have recorded less than it did."],
+        ),
+        (
+            {"member-1.1": {"role": "member", "clean": False}},
+            [happened(1, "inject", step="kill", target="member-1")],
+            [],
+        ),
+    ],
+)
+def test_members_of_a_group_must_have_recorded_what_they_say(tmp_path, words, events, said):
+    """Of one that a fault ended nobody knows how much it was; it wrote all that it committed. No group owes nothing."""
+    history = clean()
+    history.clients |= words
+    folder = history.write(tmp_path / "run")
+    folder.table("group_reads").mkdir()
+    row = {"member": "member-1.1", "topic": "orders", "partition": 0, "first_offset": 0, "last_offset": 3}
+    rows = pa.Table.from_pylist([row | {"received_ns": S}], RECORDED["group_reads"])
+    pq.write_table(rows, folder.table("group_reads") / "member-1.1.parquet")
+    run = open_folder(folder)
+    scenario = {"load": {"topic": "orders", "group": {"session_timeout": 6.0}}}
+    told = replace(run, manifest=run.manifest.model_copy(update={"scenario": scenario}), events=events)
+
+    assert evidence.unrecorded_members(told) == said
+    assert evidence.unrecorded_members(run) == []
+    assert (run_facts(Premises(told)).group is None) == bool(said)

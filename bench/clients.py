@@ -1,0 +1,277 @@
+"""How fast our clients are beside Kafka's own performance tools: ``python -m bench.clients``.
+
+One cluster of three brokers, six partitions with three replicas, acks=all, idempotent, no compression, the same linger
+and batch size for all. The programs take turns, so that what else the host does falls on all of them; each is measured
+once it is warm, ours with its full ledger. Ours is an open loop that is asked for more than it can send.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from bench import targets
+from bench.host import host
+from clusters.clients.configs import ClientConfig, ConsumerConfig, DrainConfig, ProducerConfig
+from clusters.clients.ledger import sends_of
+from clusters.clients.polls import polls_of
+from clusters.kafka.admin import create_topic
+from clusters.kafka.jars import tools_jars
+from clusters.kafka.wire import Connection
+from clusters.live.world import World
+from clusters.paths import ROOT
+from clusters.run.experiment import create_topics, prepare, start_cluster, tear_down
+from clusters.waiting import wait_until
+from history.errors import HarnessError
+from history.java import java_of
+
+KAFKA = "4.3.1"  # the newest release whose performance tools are on Maven Central
+PRODUCER_TOOL, CONSUMER_TOOL = "kafka-producer-perf-test", "kafka-consumer-perf-test"
+ENGINES = ("confluent-kafka", "kafka-python")
+ROUNDS = 5
+WARM_S, MEASURED_S = 3.0, 6.0
+ASKED = {"confluent-kafka": 1.5, "kafka-python": 0.8}  # times the rate of kafka-producer-perf-test
+LINGER_MS, BATCH_BYTES = 5, 16_384  # Kafka's own defaults
+PARTITIONS = 6
+READERS = ("drain", "consumer")
+READ_LIMIT_S = 120.0
+STEADY = re.compile(r"steady state records sent, ([\d.]+) records/sec")
+SECOND_NS = 1_000_000_000
+
+
+@dataclass
+class Bench:
+    """A cluster that runs, and a folder for what the clients write."""
+
+    bootstrap: list[str]
+    scratch: Path
+    _topics: int = 0
+
+    def topic(self) -> str:
+        """A new topic, so that no client reads or extends what another wrote."""
+        self._topics += 1
+        name, brokers = f"measured-{self._topics}", (1, 2, 3)
+        address, _, port = self.bootstrap[0].rpartition(":")
+        connection = Connection(address, int(port), 10.0, "bench")
+        try:
+            placed = {p: [brokers[(p + i) % 3] for i in range(3)] for p in range(PARTITIONS)}
+            create_topic(connection, name, placed, {})
+        finally:
+            connection.close()
+        return name
+
+    def start(self, program: str, config: ClientConfig) -> subprocess.Popen[bytes]:
+        """One of our clients as a process of its own."""
+        file = self.scratch / f"{config.client_id}.json"
+        file.write_text(config.to_json())
+        log = (self.scratch / f"{config.client_id}.log").open("wb")
+        return subprocess.Popen(
+            [sys.executable, "-m", f"clusters.clients.{program}", str(file)], cwd=ROOT, stderr=log, stdout=log
+        )
+
+    def common(self, name: str) -> dict[str, Any]:
+        """What every configuration of a client needs; the streams of the one before are gone."""
+        out = self.scratch / name
+        shutil.rmtree(out, ignore_errors=True)
+        out.mkdir()
+        return {"client_id": name, "out": str(out), "summary": str(out / "summary.json"), "bootstrap": self.bootstrap}
+
+
+@contextmanager
+def cluster() -> Iterator[Bench]:
+    """Three brokers as processes of this host."""
+    with tempfile.TemporaryDirectory(prefix="plimsoll-bench-") as scratch:
+        run = prepare(str(ROOT / "bench" / "clients.yaml"), kafka=KAFKA, runtime="process", runs=Path(scratch) / "runs")
+        start_cluster(run)
+        try:
+            create_topics(run)
+            with World.open(run) as world:
+                yield Bench(world.bootstrap, Path(scratch))
+        finally:
+            tear_down(run)
+
+
+# --- producers -----------------------------------------------------------------------------------
+
+
+def perf_test(bench: Bench, topic: str, record_bytes: int, warm: int, measured: int) -> float:
+    """Records per second of kafka-producer-perf-test after so many records to warm up."""
+    settings = {
+        "bootstrap.servers": ",".join(bench.bootstrap),
+        "acks": "all",
+        "enable.idempotence": "true",
+        "linger.ms": LINGER_MS,
+        "batch.size": BATCH_BYTES,
+    }
+    arguments = ["--topic", topic, "--num-records", str(warm + measured), "--warmup-records", str(warm)]
+    arguments += ["--record-size", str(record_bytes), "--throughput", "-1"]
+    arguments += ["--command-property", *(f"{key}={value}" for key, value in settings.items())]
+    return float(_said(STEADY, _tool("ProducerPerformance", arguments)))
+
+
+def our_producer(bench: Bench, topic: str, engine: str, record_bytes: int, rate_per_s: float) -> pa.Table:
+    """The rows of the ledger of one of our engines that was asked for a rate."""
+    config = ProducerConfig(
+        **bench.common(engine),
+        topic=topic,
+        partitions=PARTITIONS,
+        rate_per_s=rate_per_s,
+        record_bytes=record_bytes,
+        linger_ms=LINGER_MS,
+        batch_bytes=BATCH_BYTES,
+        engine=engine,
+    )
+    process = bench.start("producer", config)
+    time.sleep(WARM_S + MEASURED_S + 2)
+    process.send_signal(signal.SIGTERM)
+    process.wait(60)
+    return pa.Table.from_batches(sends_of(config.stream("sends")))
+
+
+def acknowledged_per_s(sends: pa.Table) -> float:
+    """Records per second that were acknowledged once the producer was warm."""
+    done_ns = sends["done_ns"].filter(_is_ok(sends)).to_numpy()
+    begun_ns = int(done_ns.min() + WARM_S * SECOND_NS)
+    return float(np.count_nonzero((done_ns >= begun_ns) & (done_ns < begun_ns + MEASURED_S * SECOND_NS)) / MEASURED_S)
+
+
+def late_ms(sends: pa.Table) -> tuple[float, float]:
+    """By how much the records were handed over after they were due, once warm: 99 % and 99.9 % of them at most."""
+    due_ns, sent_ns = sends["due_ns"].to_numpy(), sends["sent_ns"].to_numpy(zero_copy_only=False)
+    warm = due_ns >= due_ns.min() + WARM_S * SECOND_NS
+    late = np.where(np.isnan(sent_ns), np.inf, (sent_ns - due_ns) / 1e6)[warm]
+    most, nearly_all = np.quantile(late, (0.99, 0.999), method="higher").tolist()
+    return most, nearly_all
+
+
+def _is_ok(sends: pa.Table) -> pa.ChunkedArray:
+    return pc.equal(sends["outcome"], "ok")
+
+
+# --- readers -------------------------------------------------------------------------------------
+
+
+def consumer_perf_test(bench: Bench, topic: str, records: int) -> float:
+    """Records per second of kafka-consumer-perf-test, without the time until it was assigned its partitions."""
+    arguments = ["--bootstrap-server", ",".join(bench.bootstrap), "--topic", topic, "--num-records", str(records)]
+    printed = _tool("ConsumerPerformance", arguments)
+    return float(printed.strip().splitlines()[-1].split(",")[-1])
+
+
+def our_reader(bench: Bench, program: str, topic: str, records: int) -> float:
+    """Records per second of drain or live consumer, from the first to the last that it received."""
+    common = {**bench.common(program), "topics": {topic: PARTITIONS}}
+    config = DrainConfig(**common) if program == "drain" else ConsumerConfig(**common)
+    process = bench.start(program, config)
+    try:
+        wait_until(
+            lambda: process.poll() is not None or _read(config) >= records,
+            limit_s=READ_LIMIT_S,
+            every_s=0.2,
+            ignoring=(FileNotFoundError,),
+            what=f"{program} to read {records} records",
+        )
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(60)
+    received_ns = np.concatenate([batch["received_ns"].to_numpy() for batch in polls_of(config.stream("polls"))])
+    if received_ns.size < records:
+        raise HarnessError(f"{program} read {received_ns.size} of {records} records.")
+    return float(received_ns.size / ((received_ns.max() - received_ns.min()) / SECOND_NS))
+
+
+def _read(config: ConsumerConfig) -> int:
+    """How much a consumer says that it has received; reading its stream would take its time."""
+    said: dict[str, int] = json.loads(Path(config.summary).read_text()).get("so_far", {})
+    return said.get("received", 0)
+
+
+# --- rounds --------------------------------------------------------------------------------------
+
+
+def rounds(bench: Bench, record_bytes: int) -> Iterator[dict[str, float]]:
+    """Records per second of every program, a round at a time; the first round only warms up."""
+    per_s = perf_test(bench, bench.topic(), record_bytes, 50_000, 50_000)
+    to_read = bench.topic()
+    written = our_producer(bench, to_read, "confluent-kafka", record_bytes, per_s)
+    records = pc.sum(_is_ok(written)).as_py()
+    for number in range(ROUNDS + 1):
+        per_s = perf_test(bench, bench.topic(), record_bytes, int(per_s * WARM_S), int(per_s * MEASURED_S))
+        rates = {PRODUCER_TOOL: per_s}
+        for engine in ENGINES:
+            rates[engine] = acknowledged_per_s(
+                our_producer(bench, bench.topic(), engine, record_bytes, ASKED[engine] * per_s)
+            )
+        rates[CONSUMER_TOOL] = consumer_perf_test(bench, to_read, records)
+        for reader in READERS:
+            rates[reader] = our_reader(bench, reader, to_read, records)
+        told = ", ".join(f"{name} {rate:,.0f}/s" for name, rate in rates.items())
+        print(f"{record_bytes} bytes, round {number} of {ROUNDS}: {told}", flush=True)
+        if number:
+            yield rates
+
+
+def rows_of(record_bytes: int, measured: Sequence[Mapping[str, float]]) -> Iterator[dict[str, Any]]:
+    """Rows of ``bench.targets``: the median of the rounds' ratios."""
+    for ours, _, theirs, _ in targets.BESIDE_KAFKA:
+        ratios = [round(rates[ours] / rates[theirs], 3) for rates in measured]
+        per_s = {name: [round(rates[name]) for rates in measured] for name in (ours, theirs)}
+        name = f"{ours.replace('-', '_')}_{targets.SIZES[record_bytes]}"
+        yield targets.row(name, median(ratios), rounds=ratios, records_per_s=per_s, kafka=KAFKA)
+
+
+def main() -> None:
+    """Measure and record every target of the clients."""
+    machine = host()
+    with cluster() as bench:
+        found: list[dict[str, Any]] = []
+        for record_bytes in targets.SIZES:
+            measured = list(rounds(bench, record_bytes))
+            found += rows_of(record_bytes, measured)
+            if record_bytes == 100:
+                half = median(rates["confluent-kafka"] for rates in measured) / 2
+                late = [
+                    late_ms(our_producer(bench, bench.topic(), "confluent-kafka", record_bytes, half))
+                    for _ in range(ROUNDS)
+                ]
+                print(f"at {half:,.0f}/s late by at most (99 %, 99.9 %): {late}", flush=True)
+                for name, figures in zip(("late_99", "late_999"), zip(*late, strict=True), strict=True):
+                    rounds_ms = [round(figure, 3) for figure in figures]
+                    found.append(targets.row(name, median(rounds_ms), rounds_ms=rounds_ms, rate_per_s=round(half)))
+    targets.record([{**row, "host": machine} for row in found])
+
+
+def _tool(name: str, arguments: Sequence[str]) -> str:
+    """What one of Kafka's own tools prints."""
+    command = [java_of().command, "-cp", f"{tools_jars(KAFKA)}/*", f"org.apache.kafka.tools.{name}", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise HarnessError(f"{name} of Kafka {KAFKA} failed: {done.stderr.strip()[-500:]}")
+    return done.stdout
+
+
+def _said(pattern: re.Pattern[str], printed: str) -> str:
+    found = pattern.findall(printed)
+    if not found:
+        raise HarnessError(f"No {pattern.pattern!r} in what was printed: {printed.strip()[-500:]}")
+    return str(found[-1])
+
+
+if __name__ == "__main__":
+    main()

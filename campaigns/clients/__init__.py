@@ -1,0 +1,30 @@
+"""Clients of several releases against one version of the brokers."""
+
+from campaigns.kinds import RUNTIME, Kind, Option
+from history.kafka_versions import CLIENT_RELEASES
+
+KIND = Kind(
+    name="clients",
+    title="Client matrix",
+    help="Run the Java clients of several releases against one version of Kafka",
+    why="To know before an upgrade of brokers or clients whether each client keeps what it was promised.",
+    phases="The scenario runs once for each release of the client, on a fresh cluster; then all runs are judged.",
+    expected="One verdict for each client: pass, fail or unknown.",
+    reading="One row for each client, with a link to its run.",
+    examples=("clients --kafka 4.3.1 --clients 3", "clients --kafka 4.3.1 --clients 3.9.1,2.8.2 --runtime process"),
+    docs_page="docs/client-matrix.md",
+    options=(
+        Option(
+            "kafka",
+            "the brokers: a released version, or a folder or tarball of jars",
+            "3.9.1",
+            default=CLIENT_RELEASES[0],
+        ),
+        Option("clients", "how many of the last releases, or releases with commas between", "3.9.1,2.8.2", default="5"),
+        Option(
+            "scenario", "a scenario by name or file, whose load has engine: java", "java_client", default="java_client"
+        ),
+        RUNTIME,
+    ),
+    benchmark=False,
+)

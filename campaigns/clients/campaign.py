@@ -1,0 +1,126 @@
+"""Clients of several releases against one version of the brokers: a run of each, and its verdict."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from campaigns.campaign import Campaign, Item
+from campaigns.clients import KIND
+from clusters.scenario.scenario import load_scenario
+from history.errors import BadInput
+from history.kafka_versions import CLIENT_RELEASES
+from history.results.base import State
+from history.results.clients import ClientRun, ClientsResult
+
+Row = Mapping[str, Any]
+
+
+class Settings(BaseModel):
+    """The question. ``clients``: a number is how many of the last releases, else these releases."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    kafka: str = CLIENT_RELEASES[0]
+    clients: str = "5"
+    scenario: str = "java_client"
+    runtime: str = Field(default="auto")
+
+    @field_validator("clients", mode="before")
+    @classmethod
+    def _text(cls, value: object) -> object:
+        return str(value) if isinstance(value, int) else ",".join(value) if isinstance(value, list) else value
+
+    @field_validator("clients")
+    @classmethod
+    def _known(cls, value: str) -> str:
+        if value.isdigit():
+            if not 1 <= int(value) <= len(CLIENT_RELEASES):
+                raise ValueError(f"there are 1 to {len(CLIENT_RELEASES)} releases to choose from")
+        elif wrong := [name for name in _named(value) if not re.fullmatch(r"\d+\.\d+\.\d+", name)]:
+            raise ValueError(f"{wrong[0]!r} is no release such as {CLIENT_RELEASES[0]}")
+        return value
+
+    @property
+    def releases(self) -> list[str]:
+        """The clients' releases, each once."""
+        if self.clients.isdigit():
+            return list(CLIENT_RELEASES[: int(self.clients)])
+        return list(dict.fromkeys(_named(self.clients)))
+
+
+def _named(clients: str) -> list[str]:
+    return re.split(r"[,\s]+", clients.strip())
+
+
+def plan(settings: Mapping[str, Any], *, campaign_id: str, created_at: str, seed: int) -> Campaign:
+    """A run of each client, all with one seed.
+
+    Raises:
+        BadInput: a setting is wrong, or the scenario's load is no Java client.
+    """
+    asked = KIND.check(Settings, settings)
+    load = load_scenario(asked.scenario).load
+    if load is None or load.engine != "java":
+        raise BadInput(f"SCENARIO={asked.scenario} has no load with engine: java, whose release could be exchanged.")
+    return Campaign(
+        campaign_id=campaign_id,
+        kind="clients",
+        created_at=created_at,
+        seed=seed,
+        settings=asked.model_dump(),
+        items=[
+            Item(
+                name=f"client-{release}",
+                scenario=asked.scenario,
+                kafka=asked.kafka,
+                changes={"load": {"client": release}},
+                seed=seed,
+                labels={"role": release},
+            )
+            for release in asked.releases
+        ],
+    )
+
+
+def follow_up(_campaign: Campaign, _rows: Sequence[Row]) -> list[Item]:
+    """None: a client has one run."""
+    return []
+
+
+def result(campaign: Campaign, rows: Sequence[Row]) -> ClientsResult:
+    """Fail where a client's run failed; unknown where one is unknown or missing."""
+    own = {row["labels"]["item"]: row for row in rows if row["labels"].get("campaign") == campaign.campaign_id}
+    runs = [_run(item, own.get(item.name)) for item in campaign.items]
+    return ClientsResult(
+        campaign_id=campaign.campaign_id,
+        created_at=campaign.created_at,
+        state=_state(runs),
+        sentence=_sentence(campaign.settings["kafka"], runs),
+        lines=[f"{run.client:8} {run.verdict:8} {run.sentence}" for run in runs],
+        seed=campaign.seed,
+        settings=campaign.settings,
+        runs=runs,
+    )
+
+
+def _run(item: Item, row: Row | None) -> ClientRun:
+    client = item.labels["role"]
+    if row is None:
+        return ClientRun(client=client, run_id="", verdict="unknown", sentence="It was not recorded.")
+    return ClientRun(client=client, run_id=row["run_id"], verdict=row["verdict"], sentence=row["sentence"])
+
+
+def _state(runs: Sequence[ClientRun]) -> State:
+    verdicts = {run.verdict for run in runs}
+    return "fail" if "fail" in verdicts else "unknown" if "unknown" in verdicts else "pass"
+
+
+def _sentence(kafka: str, runs: Sequence[ClientRun]) -> str:
+    counts = Counter(run.verdict for run in runs)
+    told = ", ".join(f"{counts[verdict]} {verdict}" for verdict in ("pass", "fail", "unknown") if counts[verdict])
+    return f"Java clients of {len(runs)} {'release' if len(runs) == 1 else 'releases'} against Kafka {kafka}: {told}."

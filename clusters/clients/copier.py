@@ -1,0 +1,143 @@
+"""Copies from topic to topic: ``python -m clusters.clients.copier <config.json>``.
+
+Each turn reads what is there, at most so many committed records, writes a record for each to the partition of the same
+number, and commits how far it has read: within the same transaction (KIP-98; by the group's metadata, KIP-447), or
+apart, every few seconds, as a consumer does by itself. What it writes names its input: producer ``copier-<partition>``,
+number the input's offset. After an error it begins anew from what is committed, under the same transactional id.
+SIGTERM lets it copy to the end of its input; it then says how far its group has committed.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+
+from clusters.clients.configs import CopierConfig
+from clusters.clients.summary import Summary, log_to_stderr, stop_on_sigterm
+from history.payload import copier_id, encode
+
+log = logging.getLogger("copier")
+
+POLL_S = 0.2
+ASK_S = 10.0
+AGAIN_S = 0.2
+AUTO_COMMIT_MS = 5000  # Kafka's default
+
+
+class Turns:
+    """A consumer and a producer until one of them fails; all calls may raise KafkaException."""
+
+    def __init__(self, config: CopierConfig) -> None:
+        self._config = config
+        self._inside = config.offsets == "in_transaction"
+        self._ends: set[int] = set()  # partitions that were read to their end since their last record
+        common: dict[str, Any] = {"bootstrap.servers": ",".join(config.bootstrap), "client.id": config.client_id}
+        common |= config.access.librdkafka() if config.access else {}
+        self._producer = Producer(
+            {
+                **common,
+                "transactional.id": config.client_id,
+                "transaction.timeout.ms": config.transaction_timeout_ms,
+                "linger.ms": 0,
+            }
+        )
+        self._producer.init_transactions(config.transaction_timeout_ms / 1000)
+        self._consumer = Consumer(
+            {
+                **common,
+                "group.id": config.client_id,
+                "group.instance.id": config.client_id,  # KIP-345: one that was killed need not be waited for
+                "isolation.level": "read_committed",
+                "auto.offset.reset": "earliest",
+                "enable.auto.commit": not self._inside,
+                "auto.commit.interval.ms": AUTO_COMMIT_MS,
+                "enable.auto.offset.store": False,
+                "enable.partition.eof": True,
+            }
+        )
+        self._consumer.subscribe([config.topic])
+
+    @property
+    def at_end(self) -> bool:
+        """Whether every partition was read to its end."""
+        return len(self._ends) == self._config.partitions
+
+    def turn(self) -> int:
+        """Copy what is there; returns how many records."""
+        messages = self._consumer.consume(self._config.records, POLL_S)
+        taken = [message for message in messages if self._is_record(message)]
+        if not taken:
+            return 0
+        self._producer.begin_transaction()
+        for message in taken:
+            value = encode(copier_id(message.partition()), message.offset(), self._config.record_bytes)
+            self._producer.produce(self._config.to, value, partition=message.partition())
+        positions = _behind(taken)
+        if self._inside:
+            group = self._consumer.consumer_group_metadata()
+            self._producer.send_offsets_to_transaction(positions, group, self._config.transaction_timeout_ms / 1000)
+        self._producer.commit_transaction(self._config.transaction_timeout_ms / 1000)
+        if not self._inside:
+            self._consumer.store_offsets(offsets=positions)
+        return len(taken)
+
+    def _is_record(self, message: Message) -> bool:
+        error = message.error()
+        if error is None:
+            self._ends.discard(message.partition())
+            return True
+        if error.code() != KafkaError._PARTITION_EOF:  # noqa: SLF001  # librdkafka names it so
+            raise KafkaException(error)
+        self._ends.add(message.partition())
+        return False
+
+    def committed(self) -> dict[str, int]:
+        """How far the group has committed, by partition, as its coordinator says."""
+        if not self._inside:
+            self._consumer.commit(asynchronous=False)
+        wanted = [TopicPartition(self._config.topic, number) for number in range(self._config.partitions)]
+        told = self._consumer.committed(wanted, ASK_S)
+        return {f"{each.topic}-{each.partition}": max(each.offset, 0) for each in told}
+
+    def close(self) -> None:
+        """Let go of both; what was begun is aborted by the next one with this transactional id, or by its time-out."""
+        self._consumer.close()
+
+
+def _behind(messages: Sequence[Message]) -> list[TopicPartition]:
+    last = {(message.topic(), message.partition()): message.offset() for message in messages}
+    return [TopicPartition(topic, number, offset + 1) for (topic, number), offset in last.items()]
+
+
+def run(config: CopierConfig, stop: threading.Event) -> None:
+    """Copy until ``stop`` is set and the input's end is reached."""
+    summary, copied, turns = Summary(config, "copier"), 0, None
+    pause = threading.Event()
+    while True:
+        try:
+            turns = turns or Turns(config)
+            copied += (count := turns.turn())
+            if count:
+                summary.ready()
+            elif stop.is_set() and turns.at_end:
+                break
+        except KafkaException as error:
+            log.warning("begins anew after: %s", error)
+            if turns:
+                turns.close()
+            turns = None
+            pause.wait(AGAIN_S)
+    summary.end(rows=copied, committed=turns.committed())
+    turns.close()
+    log.info("ended after %d records", copied)
+
+
+if __name__ == "__main__":
+    log_to_stderr()
+    run(CopierConfig.from_json(Path(sys.argv[1]).read_text()), stop_on_sigterm())

@@ -1,0 +1,128 @@
+"""Producing with librdkafka many records at a time, by its C interface: the library that confluent-kafka carries.
+
+confluent-kafka makes several Python objects for each record and answers each by a call. Here records are handed over
+as one array (rd_kafka_produce_batch), and their answers are read from memory as columns (RD_KAFKA_EVENT_DR). Constants
+and layouts are those of rdkafka.h, which keeps them stable within version 2.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterator, Mapping
+from ctypes import c_char_p, c_int, c_int32, c_size_t, c_void_p
+from functools import cache
+from typing import Any, NamedTuple
+
+import confluent_kafka.cimpl
+import numpy as np
+from numpy.typing import NDArray
+
+from history.errors import BadInput
+
+_PRODUCER, _CONF_OK = 0, 0
+_EVENT_DR = 0x1
+_COPY, _BY_PARTITION = 0x2, 0x8  # RD_KAFKA_MSG_F_COPY, RD_KAFKA_MSG_F_PARTITION
+_FIELDS = {  # of rd_kafka_message_t on 64 bits: type, and where it begins
+    "error": ("i4", 0),
+    "partition": ("i4", 16),
+    "value": ("u8", 24),
+    "value_bytes": ("u8", 32),
+    "offset": ("i8", 56),
+    "number": ("i8", 64),
+}
+_FORMATS, _OFFSETS = zip(*_FIELDS.values(), strict=True)
+_MESSAGE = np.dtype({"names": list(_FIELDS), "formats": _FORMATS, "offsets": _OFFSETS, "itemsize": 72})
+_WORD = 8
+# All memory as words, of which single ones are picked out: an answer is a pointer, and NumPy follows many at once.
+_MEMORY: NDArray[np.int64] = np.frombuffer(memoryview((ctypes.c_char * (2**47 - _WORD)).from_address(_WORD)), np.int64)
+
+Ints = NDArray[np.int64]
+
+
+class Delivered(NamedTuple):
+    """Columns of records that were answered: the number given to each, its error (0: none) and its offset."""
+
+    numbers: Ints
+    errors: Ints
+    offsets: Ints
+
+
+class Producer:
+    """A producer of one topic.
+
+    Raises:
+        BadInput: the library refuses a setting.
+    """
+
+    def __init__(self, settings: Mapping[str, Any], topic: str) -> None:
+        library, why = _library(), ctypes.create_string_buffer(512)
+        conf = library.rd_kafka_conf_new()
+        for name, value in settings.items():
+            said = str(value).lower() if isinstance(value, bool) else str(value)
+            if library.rd_kafka_conf_set(conf, name.encode(), said.encode(), why, len(why)) != _CONF_OK:
+                raise BadInput(f"librdkafka does not take {name}: {why.value.decode()}.")
+        library.rd_kafka_conf_set_events(conf, _EVENT_DR)
+        self._handle = library.rd_kafka_new(_PRODUCER, conf, why, len(why))
+        if not self._handle:
+            raise BadInput(f"librdkafka makes no producer of these settings: {why.value.decode()}.")
+        self._topic = library.rd_kafka_topic_new(self._handle, topic.encode(), None)
+        self._answers = library.rd_kafka_queue_get_main(self._handle)
+        self._library = library
+
+    def produce(self, first: int, partitions: Ints, data: NDArray[np.uint8], starts: Ints) -> Ints:
+        """Hand over neighbouring records, numbered from ``first``; their values lie in ``data`` from each start to the
+        next. Returns the error of each, 0 where it was taken.
+        """
+        messages = np.zeros(partitions.size, _MESSAGE)
+        messages["partition"] = partitions
+        messages["value"] = data.ctypes.data + starts[:-1]
+        messages["value_bytes"] = np.diff(starts)
+        messages["number"] = np.arange(first, first + partitions.size)
+        flags = _COPY | _BY_PARTITION
+        self._library.rd_kafka_produce_batch(self._topic, -1, flags, messages.ctypes.data, partitions.size)
+        return messages["error"].astype(np.int64)
+
+    def delivered(self) -> Iterator[Delivered]:
+        """What was answered since the last time."""
+        library = self._library
+        while event := library.rd_kafka_queue_poll(self._answers, 0):
+            count = library.rd_kafka_event_message_count(event)
+            if count:
+                pointers = np.empty(count, np.int64)
+                library.rd_kafka_event_message_array(event, pointers.ctypes.data, count)
+                yield Delivered(_field(pointers, "number"), _field(pointers, "error"), _field(pointers, "offset"))
+            library.rd_kafka_event_destroy(event)
+
+
+def _field(messages: Ints, name: str) -> Ints:
+    kind, at = _FIELDS[name]
+    words = _MEMORY[(messages + at) // _WORD - 1]
+    return words if kind == "i8" else words.astype(kind).astype(np.int64)
+
+
+def error_name(code: int) -> str:
+    """The name of an error of librdkafka's own, such as ``_MSG_TIMED_OUT``."""
+    return str(_library().rd_kafka_err2name(code).decode())
+
+
+@cache
+def _library() -> Any:
+    """librdkafka, found by the module that is linked to it."""
+    library = ctypes.CDLL(confluent_kafka.cimpl.__file__)
+    for name, result, arguments in (
+        ("rd_kafka_conf_new", c_void_p, ()),
+        ("rd_kafka_conf_set", c_int, (c_void_p, c_char_p, c_char_p, c_char_p, c_size_t)),
+        ("rd_kafka_conf_set_events", None, (c_void_p, c_int)),
+        ("rd_kafka_new", c_void_p, (c_int, c_void_p, c_char_p, c_size_t)),
+        ("rd_kafka_topic_new", c_void_p, (c_void_p, c_char_p, c_void_p)),
+        ("rd_kafka_queue_get_main", c_void_p, (c_void_p,)),
+        ("rd_kafka_produce_batch", c_int, (c_void_p, c_int32, c_int, c_void_p, c_int)),
+        ("rd_kafka_queue_poll", c_void_p, (c_void_p, c_int)),
+        ("rd_kafka_event_message_count", c_size_t, (c_void_p,)),
+        ("rd_kafka_event_message_array", c_size_t, (c_void_p, c_void_p, c_size_t)),
+        ("rd_kafka_event_destroy", None, (c_void_p,)),
+        ("rd_kafka_err2name", c_char_p, (c_int,)),
+    ):
+        function = getattr(library, name)
+        function.restype, function.argtypes = result, arguments
+    return library

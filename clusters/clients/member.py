@@ -1,0 +1,256 @@
+"""A member of a consumer group: ``python -m clusters.clients.member <config.json>``; polls and commits until SIGTERM.
+
+It processes a record by writing down that it read it. What it commits was written before (``commit: after``), so that
+SIGKILL loses nothing of it: pages that a process has written outlive it.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import threading
+import time
+from collections.abc import Iterable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaException, Message
+from confluent_kafka import TopicPartition as At
+
+from clusters.clients.configs import MemberConfig
+from clusters.clients.engines import librdkafka_error
+from clusters.clients.summary import Summary, log_to_stderr, stop_on_sigterm
+from history.partition import TopicPartition
+from history.streams import RowWriter
+from history.tables import COMMITS, GROUP_READS, REBALANCES
+
+log = logging.getLogger("member")
+
+POLL_S = 0.1
+UNANSWERED_S = 10.0  # after which another commit is asked for
+MAX_POLLED = 1000  # before what was polled is processed
+
+
+def member_settings(config: MemberConfig) -> dict[str, Any]:
+    """The settings of librdkafka. A KIP-848 group has its session time-out and its assignor from the brokers' side."""
+    of_classic = {
+        "session.timeout.ms": config.session_timeout_ms,
+        "heartbeat.interval.ms": config.session_timeout_ms // 6,
+    }
+    assignor = "partition.assignment.strategy" if config.protocol == "classic" else "group.remote.assignor"
+    return {
+        "bootstrap.servers": ",".join(config.bootstrap),
+        **(config.access.librdkafka() if config.access else {}),
+        "client.id": config.client_id,
+        "group.id": config.group_id,
+        "group.protocol": config.protocol,
+        **(of_classic if config.protocol == "classic" else {}),
+        **({assignor: config.assignor} if config.assignor else {}),
+        "enable.auto.commit": False,
+        "enable.auto.offset.store": False,
+        "auto.offset.reset": "earliest",
+        "isolation.level": config.isolation,
+        "topic.metadata.refresh.interval.ms": 1000,
+        "reconnect.backoff.ms": 50,
+        "reconnect.backoff.max.ms": 500,
+    }
+
+
+Polled = tuple[TopicPartition, int, int]  # with its offset, and when
+
+
+class Member:
+    """Polls, writes down what it read, and commits; one commit at a time is under way."""
+
+    def __init__(
+        self, config: MemberConfig, summary: Summary, reads: RowWriter, rebalances: RowWriter, commits: RowWriter
+    ) -> None:
+        self._config, self._summary = config, summary
+        self._reads, self._rebalances, self._commits = reads, rebalances, commits
+        self._polled: list[Polled] = []
+        self._held: list[Polled] = []  # committed, and not written yet (``commit_ahead``)
+        self._next: dict[TopicPartition, int] = {}  # what to commit of the partitions that it owns
+        self._changed: set[TopicPartition] = set()  # since they were last committed
+        self._number = 0
+        self._under_way: tuple[int, int, dict[TopicPartition, int]] | None = None  # its number, when, and of what
+        self._due_s = time.monotonic() + config.commit_every_s
+        self._consumer = Consumer({**member_settings(config), "on_commit": self._answered})
+        self._consumer.subscribe([config.topic], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._lost)
+
+    # --- what it does over and over ----------------------------------------------------------
+
+    def step(self) -> None:
+        """Poll; when it is due, process and commit."""
+        Path(self._config.alive).touch()
+        message, polled = self._consumer.poll(POLL_S), 0
+        while message is not None and polled < MAX_POLLED:
+            self._take(message)
+            polled += 1
+            message = self._consumer.poll(0)
+        if message is not None:
+            self._take(message)
+        if time.monotonic() >= self._due_s and not self._awaits_answer():
+            self._due_s = time.monotonic() + self._config.commit_every_s
+            fetched, self._polled = (self._polled, []) if self._config.commit_ahead else ([], self._polled)
+            self._process()
+            self._held = fetched
+            self._ask(self._next, asynchronous=True)
+
+    def _awaits_answer(self) -> bool:
+        return self._under_way is not None and time.monotonic_ns() - self._under_way[1] < UNANSWERED_S * 1e9
+
+    def _take(self, message: Message) -> None:
+        if error := message.error():
+            log.warning("%s", error)
+            return
+        where = TopicPartition(message.topic(), message.partition())
+        self._polled.append((where, message.offset(), time.monotonic_ns()))
+        self._next[where] = message.offset() + 1
+        self._changed.add(where)
+
+    def _process(self) -> None:
+        """Write down what was polled and is not written yet."""
+        polled, self._held, self._polled = self._held + self._polled, [], []
+        for row in stretches(polled, self._config.client_id):
+            self._reads.add(row)
+
+    def lag(self) -> int:
+        """How many records lie behind what it has read, as far as its last fetches told."""
+        ends = {at: self._consumer.get_watermark_offsets(At(*at), cached=True)[1] for at in self._next}
+        return sum(max(end - self._next[at], 0) for at, end in ends.items())
+
+    # --- commits -----------------------------------------------------------------------------
+
+    def _ask(self, of: Iterable[TopicPartition], *, asynchronous: bool) -> None:
+        """Commit what was polled of some partitions since the last time; the asking is written first."""
+        offsets = {where: self._next[where] for where in of if where in self._changed}
+        if not offsets:
+            return
+        self._reads.flush()
+        number, asked_ns = self._number, time.monotonic_ns()
+        self._number += 1
+        self._changed -= offsets.keys()
+        for where, offset in offsets.items():
+            self._note(number, asked_ns, where, offset)
+        self._commits.flush()
+        wanted = [At(*where, offset) for where, offset in offsets.items()]
+        try:
+            if asynchronous:
+                self._consumer.commit(offsets=wanted, asynchronous=True)
+                self._under_way = number, asked_ns, offsets
+            else:
+                told = self._consumer.commit(offsets=wanted, asynchronous=False)
+                self._note_answers(number, asked_ns, offsets, None, told or [])
+        except KafkaException as error:
+            self._note_answers(number, asked_ns, offsets, error.args[0], [])
+
+    def _answered(self, error: Any, told: list[At]) -> None:
+        """The library's answer to the commit under way; one to another commit is none of ours."""
+        if self._under_way is None:
+            return
+        number, asked_ns, offsets = self._under_way
+        if {TopicPartition(at.topic, at.partition): at.offset for at in told} == offsets:
+            self._under_way = None
+            self._note_answers(number, asked_ns, offsets, error, told)
+
+    def _note_answers(
+        self, number: int, asked_ns: int, offsets: dict[TopicPartition, int], error: Any, told: list[At]
+    ) -> None:
+        errors = {TopicPartition(at.topic, at.partition): at.error for at in told}
+        answered_ns = time.monotonic_ns()
+        for where, offset in offsets.items():
+            found = error or errors.get(where)
+            name = librdkafka_error(found.code()) if found else None
+            self._note(number, asked_ns, where, offset, answered_ns=answered_ns, error=name)
+            if found and where in self._next:
+                self._changed.add(where)  # as long as it owns it, it commits again
+
+    def _note(
+        self,
+        number: int,
+        asked_ns: int,
+        where: TopicPartition,
+        offset: int,
+        *,
+        answered_ns: int | None = None,
+        error: str | None = None,
+    ) -> None:
+        of_commit = {"member": self._config.client_id, "number": number, "offset": offset, "asked_ns": asked_ns}
+        self._commits.add({**of_commit, **where._asdict(), "answered_ns": answered_ns, "error": error})
+
+    # --- rebalances, told within a poll ------------------------------------------------------
+
+    def _assigned(self, _consumer: Consumer, partitions: list[At]) -> None:
+        self._rebalanced("assigned", partitions)
+        if partitions:  # a cooperative rebalance may first give it none
+            self._summary.ready()
+
+    def _revoked(self, _consumer: Consumer, partitions: list[At]) -> None:
+        """What it is to give up it processes and commits before."""
+        self._process()
+        self._ask([TopicPartition(at.topic, at.partition) for at in partitions], asynchronous=False)
+        self._give_up("revoked", partitions)
+
+    def _lost(self, _consumer: Consumer, partitions: list[At]) -> None:
+        """The group has gone on without it; a commit would be refused."""
+        self._process()
+        self._give_up("lost", partitions)
+
+    def _give_up(self, change: str, partitions: list[At]) -> None:
+        self._rebalanced(change, partitions)
+        for at in partitions:
+            where = TopicPartition(at.topic, at.partition)
+            self._next.pop(where, None)
+            self._changed.discard(where)
+
+    def _rebalanced(self, change: str, partitions: list[At]) -> None:
+        log.info("%s: %s", change, [f"{at.topic}-{at.partition}" for at in partitions])
+        changed_ns = time.monotonic_ns()
+        for at in partitions:
+            of = {"topic": at.topic, "partition": at.partition}
+            self._rebalances.add({"member": self._config.client_id, **of, "change": change, "changed_ns": changed_ns})
+        self._rebalances.flush()
+
+    # --- the end -----------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Process what was polled, commit it, and leave the group."""
+        self._process()
+        self._ask(self._next, asynchronous=False)
+        self._consumer.close()
+
+
+def stretches(polled: Iterable[Polled], member: str) -> list[dict[str, Any]]:
+    """Polled records as rows of ``GROUP_READS``: one for each unbroken stretch of offsets, as of its first record."""
+    rows: list[dict[str, Any]] = []
+    last: dict[TopicPartition, dict[str, Any]] = {}
+    for where, offset, received_ns in polled:
+        row = last.get(where)
+        if row is not None and row["last_offset"] + 1 == offset:
+            row["last_offset"] = offset
+            continue
+        last[where] = {"member": member, **where._asdict(), "first_offset": offset, "last_offset": offset}
+        last[where]["received_ns"] = received_ns
+        rows.append(last[where])
+    return rows
+
+
+def run(config: MemberConfig, stop: threading.Event) -> None:
+    """Be a member until ``stop`` is set."""
+    summary = Summary(config, "member")
+    with ExitStack() as files:
+        tables = {"group_reads": GROUP_READS, "rebalances": REBALANCES, "commits": COMMITS}
+        writers = [files.enter_context(RowWriter(config.stream(name), schema)) for name, schema in tables.items()]
+        member = Member(config, summary, *writers)
+        while not stop.is_set():
+            member.step()
+            summary.so_far(lag=member.lag())
+        member.close()
+    summary.end(**{name: writer.rows for name, writer in zip(tables, writers, strict=True)})
+    log.info("ended")
+
+
+if __name__ == "__main__":
+    log_to_stderr()
+    run(MemberConfig.from_json(Path(sys.argv[1]).read_text()), stop_on_sigterm())

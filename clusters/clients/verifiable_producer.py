@@ -1,0 +1,202 @@
+"""Kafka's VerifiableProducer as the load: ``python -m clusters.clients.verifiable_producer <config.json>``.
+
+The tool runs as this process's child, out of a release's own jars; each line that it prints becomes a row of the
+ledger as it arrives, and ``done_ns`` is that moment, at most a little after the answer. It tells neither when a record
+was due nor when it was sent: both stay unknown. SIGTERM goes to the tool, which stops, waits for its answers and says
+how many records it sent. Of a tool that ended otherwise nobody knows that number, and the summary is not clean.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from kafka.partitioner.default import murmur2
+
+from clusters.clients.configs import VerifiableProducerConfig
+from clusters.clients.ledger import NO_ANSWER, NOT_SEEN, About, Ledger, outcome
+from clusters.clients.summary import Summary, log_to_stderr
+from history import verifiable
+from history.errors import HarnessError
+from history.verifiable import PREFIX
+
+log = logging.getLogger("producer")
+
+MAIN = "org.apache.kafka.tools.VerifiableProducer"
+KEYS = 1000  # repeated; so many spread over partitions evenly enough
+FLUSH_NS = 100_000_000
+
+
+def partition_of(seq: int, partitions: int) -> int:
+    """Where a record goes: the tool counts its keys like its records, and Kafka's partitioner hashes a key with
+    murmur2 (``BuiltInPartitioner.partitionForKey``; the same before KIP-794).
+    """
+    key = str(seq % KEYS).encode()
+    return int((murmur2(key) & 0x7FFFFFFF) % partitions)
+
+
+def properties(config: VerifiableProducerConfig) -> dict[str, Any]:
+    """The producer's settings; the tool's own would give up after the first attempt."""
+    return {
+        "client.id": config.client_id,
+        "acks": config.acks,
+        "enable.idempotence": str(config.idempotence).lower(),
+        "retries": config.retries,
+        "request.timeout.ms": config.request_timeout_ms,
+        "delivery.timeout.ms": config.delivery_timeout_ms,
+        "linger.ms": config.linger_ms,
+        "batch.size": config.batch_bytes,
+        "compression.type": config.compression,
+        "metadata.max.age.ms": 1000,
+        "retry.backoff.ms": 50,
+        "reconnect.backoff.ms": 50,
+        "reconnect.backoff.max.ms": 500,
+        **(config.access.java() if config.access else {}),
+    }
+
+
+def command(config: VerifiableProducerConfig, settings: Path) -> list[str]:
+    """How the tool is started; every release from 2.8.0 on takes these options."""
+    return [
+        *("setpriv", "--pdeathsig", "KILL"),  # it must not go on without its ledger
+        *(config.java, "-Xmx256m", "-cp", f"{config.jars}/*", MAIN),
+        *("--bootstrap-server", ",".join(config.bootstrap), "--topic", config.topic),
+        *("--throughput", str(max(1, round(config.rate_per_s))), "--producer.config", str(settings)),
+        *("--value-prefix", str(PREFIX), "--repeating-keys", str(KEYS)),
+    ]
+
+
+@dataclass
+class Told:
+    """What the tool has said so far, put into the ledger line by line."""
+
+    config: VerifiableProducerConfig
+    ledger: Ledger
+    outcomes: Counter[str] = field(default_factory=Counter)
+    sent: int | None = None  # records that it says it has sent, once it has ended
+    _next: int = 0  # all below were answered
+    _ahead: set[int] = field(default_factory=set)  # answered, above it
+
+    def hear(self, line: str, now_ns: int) -> None:
+        """A line of the tool; what is not one of its JSON objects goes to the log.
+
+        Raises:
+            HarnessError: a record went to another partition than its key says.
+        """
+        try:
+            row = json.loads(line)
+            name = row["name"]
+        except (ValueError, TypeError, KeyError):
+            log.warning("the tool: %s", line.rstrip())
+            return
+        if name == verifiable.COUNTS:
+            self.sent = int(row["sent"])
+        elif name == verifiable.SENT:
+            seq = self._seq(row)
+            if row["partition"] != partition_of(seq, self.config.partitions):
+                raise HarnessError(f"Record {seq} went to partition {row['partition']}, which its key does not say.")
+            self._record(seq, now_ns, int(row["offset"]))
+        elif name == verifiable.FAILED:
+            self._record(self._seq(row), now_ns, NOT_SEEN, str(row["exception"]).rpartition(".")[2])
+
+    def end(self) -> int:
+        """What was sent for certain and has no answer ends as unknown; returns how many records are known of.
+
+        The tool numbers its records: all below the last one that it told of were sent.
+        """
+        last = max(self._ahead, default=self._next - 1)
+        sent = last + 1 if self.sent is None else self.sent
+        for seq in range(self._next, sent):
+            if seq not in self._ahead:
+                self._write(seq, NOT_SEEN, NOT_SEEN, NO_ANSWER)
+        return sent
+
+    def _seq(self, row: dict[str, Any]) -> int:
+        found = verifiable.named(row["value"])
+        if found is None:
+            raise HarnessError(f"The tool tells of the value {row['value']!r}, which has no number.")
+        return found[1]
+
+    def _record(self, seq: int, done_ns: int, offset: int, error: str | None = None) -> None:
+        self._write(seq, done_ns, offset, error)
+        self._ahead.add(seq)
+        while self._next in self._ahead:
+            self._ahead.remove(self._next)
+            self._next += 1
+
+    def _write(self, seq: int, done_ns: int, offset: int, error: str | None) -> None:
+        row = {
+            "seq": seq,
+            "partition": partition_of(seq, self.config.partitions),
+            "due_ns": NOT_SEEN,
+            "sent_ns": NOT_SEEN,
+            "done_ns": done_ns,
+            "offset": offset,
+            "record_bytes": len(f"{PREFIX}.{seq}"),
+            "transaction": NOT_SEEN,
+        }
+        self.outcomes[outcome(error, may_have_retried=self.config.retries > 0)] += 1
+        self.ledger.record([error], {name: np.array([value]) for name, value in row.items()})
+
+
+def lines(child: subprocess.Popen[str]) -> Iterator[tuple[str, int]]:
+    """Each line of the tool, and when it came, until the tool has ended."""
+    for line in child.stdout or ():
+        yield line, time.monotonic_ns()
+
+
+def run(config: VerifiableProducerConfig) -> None:
+    """Let the tool produce until SIGTERM.
+
+    Raises:
+        HarnessError: the tool ended by itself, or before it said how many records it had sent.
+    """
+    summary = Summary(config, "producer")
+    settings = Path(config.control or config.out) / "producer.properties"
+    settings.write_text("".join(f"{name}={value}\n" for name, value in properties(config).items()))
+    child = subprocess.Popen(
+        command(config, settings),
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: os.kill(child.pid, signal.SIGTERM))
+    log.info("%s sends %g/s to %s", config.client_id, config.rate_per_s, config.topic)
+    about = About(config.client_id, config.topic, config.acks, may_have_retried=config.retries > 0)
+    with Ledger(config.stream("sends"), about) as ledger:
+        told, flush_due_ns = Told(config, ledger), 0
+        for line, now_ns in lines(child):
+            told.hear(line, now_ns)
+            if told.outcomes["ok"]:
+                summary.ready()
+            if now_ns >= flush_due_ns:
+                ledger.flush()
+                flush_due_ns = now_ns + FLUSH_NS
+        rows = told.end()
+    code = child.wait()
+    if told.sent is None:
+        raise HarnessError(f"VerifiableProducer ended with code {code}, without saying how many records it had sent.")
+    summary.end(
+        rows=rows,
+        last_seq=rows - 1,
+        acked=told.outcomes["ok"],
+        failed=told.outcomes["fail"],
+        indeterminate=told.outcomes["info"],
+    )
+    log.info("ended: %s", dict(told.outcomes))
+
+
+if __name__ == "__main__":
+    log_to_stderr()
+    run(VerifiableProducerConfig.from_json(Path(sys.argv[1]).read_text()))

@@ -1,0 +1,43 @@
+"""A copier that is killed, and started again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import ClassVar
+
+from clusters.clients.nodes import COPIER, client_node, has_ended, is_ready, summary_file
+from clusters.faults import Evidence
+from clusters.live.world import World
+from clusters.runtimes.nodes import Node
+from clusters.waiting import wait_until
+
+LIMIT_S = 60.0
+
+
+@dataclass
+class KilledCopier:
+    """SIGKILL, perhaps between a transaction's begin and its end."""
+
+    world: World
+    key: ClassVar[str] = "kill_copier"
+
+    @property
+    def nodes(self) -> list[Node]:
+        return [client_node(self.world, COPIER)]
+
+    def inject(self) -> None:
+        self.world.runtime.kill(COPIER, "SIGKILL")
+
+    def verify_injected(self) -> Evidence:
+        wait_until(partial(has_ended, self.world, COPIER), limit_s=LIMIT_S, what="the copier to end")
+        return {"process": "ended"}
+
+    def heal(self) -> None:
+        summary_file(self.world, COPIER).unlink(missing_ok=True)  # what the one before said
+        self.world.start(client_node(self.world, COPIER))
+
+    def verify_cleared(self) -> Evidence:
+        """It has committed a transaction since."""
+        wait_until(partial(is_ready, self.world, COPIER), limit_s=LIMIT_S, what="the copier to copy again")
+        return {"copies": True}

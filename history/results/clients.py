@@ -1,0 +1,25 @@
+"""Clients of several releases against one version of the brokers."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from history.results.base import Model, Summary, Verdict
+
+
+class ClientRun(Model):
+    """A release of the client and its judged run; without one ``run_id`` is empty and the verdict unknown."""
+
+    client: str
+    run_id: str
+    verdict: Verdict
+    sentence: str
+
+
+class ClientsResult(Summary):
+    """A row for each client, in the order in which they were asked for."""
+
+    kind: Literal["clients"] = "clients"
+    seed: int
+    settings: dict[str, Any]
+    runs: list[ClientRun]

@@ -1,0 +1,105 @@
+"""Cases in which a copier's output is not its input once (KIP-98, KIP-447).
+
+A copied record names its input: the copier's id for the partition, and the input's offset. What the input holds is what
+the final drain returned of it, committed records only; what is owed of that lies below the offset that the copier's
+group has committed. A copier that commits its offsets within the transaction that has the records owes each of them
+exactly once to a reader of committed records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from evidence.columns import FINAL, Ints, places, producer_of, seq_of
+from evidence.partition import Copied, PartitionEvidence
+from judge.checks.findings import Cases
+
+
+def cases(of: PartitionEvidence, copied: Copied) -> Iterator[Cases]:
+    """What a partition of the output lacks of its input, has of it more than once, and has beside it."""
+    output = Output.of(of, copied)
+    yield lost_output(of, copied, output)
+    yield duplicate_output(output)
+    yield _phantom_output(of, copied, output)
+
+
+class Output(NamedTuple):
+    """The copies that the final drain returned, and where, each place once."""
+
+    values: Ints
+    offsets: Ints
+
+    @classmethod
+    def of(cls, of: PartitionEvidence, copied: Copied) -> Output:
+        own = of.polls.take((of.polls.pass_ == FINAL) & (producer_of(of.polls.value) == of.names.code(copied.producer)))
+        return cls(*np.unique(np.stack([own.value, own.offset]), axis=1))
+
+
+def _values(of: PartitionEvidence, copied: Copied) -> Ints:
+    return of.names.value(copied.producer, 0) | copied.offsets
+
+
+def lost_output(of: PartitionEvidence, copied: Copied, output: Output) -> Cases:
+    """A committed record of a copier's input that the final drain did not find in its output.
+
+    All versions; KIP-98, and KIP-447 for a group's offsets. Its offset lies below the one that the copier's group has
+    committed, in one transaction with the copies of all below it, so that its copy is committed, too. Nothing is said
+    where the drain did not come to the output's end.
+    """
+    owed = _values(of, copied)[copied.offsets < copied.committed]
+    drained = of.drain is not None and of.drain.complete
+    lost = owed[places(np.unique(output.values), owed) < 0] if drained else owed[:0]
+
+    def example(place: int) -> Mapping[str, Any]:
+        number = int(seq_of(lost[place]))
+        return {
+            "offset": None,
+            "explanation": f"The input at offset {number} has no copy; the copier's group has committed "
+            f"{copied.committed}.",
+            "evidence": {"input_offset": number, "committed": copied.committed},
+        }
+
+    return Cases("lost_output", lost, example)
+
+
+def duplicate_output(output: Output) -> Cases:
+    """A committed record of a copier's input that the final drain found in its output more than once.
+
+    All versions; KIP-98, and KIP-447. A transaction that is committed has the offset behind its inputs, so that none of
+    them is read again, and one that is not shows no copy. Permitted where offsets are committed apart.
+    """
+    found, copies = np.unique(output.values, return_counts=True)
+    several = found[copies > 1]
+
+    def example(place: int) -> Mapping[str, Any]:
+        number, where = int(seq_of(several[place])), output.offsets[output.values == several[place]].tolist()
+        return {
+            "offset": where[1],
+            "explanation": f"The input at offset {number} has copies at offsets {', '.join(map(str, where))}.",
+            "evidence": {"input_offset": number, "offsets": where},
+        }
+
+    return Cases("duplicate_output", several, example)
+
+
+def _phantom_output(of: PartitionEvidence, copied: Copied, output: Output) -> Cases:
+    """A copy of what no reader of committed records is given of the input, such as of an aborted record.
+
+    Nothing is said where the drain of the input did not come to its end.
+    """
+    found = np.unique(output.values)
+    wrong = found[places(np.sort(_values(of, copied)), found) < 0] if copied.whole else found[:0]
+
+    def example(place: int) -> Mapping[str, Any]:
+        number, where = int(seq_of(wrong[place])), int(output.offsets[output.values == wrong[place]][0])
+        return {
+            "offset": where,
+            "explanation": f"The copy at offset {where} is of the input at offset {number}, which holds no committed "
+            "record.",
+            "evidence": {"input_offset": number},
+        }
+
+    return Cases("phantom_record", wrong, example)

@@ -1,0 +1,200 @@
+"""What a consumer group must show of one partition: where owners start, what they commit, and who owns it.
+
+Members write down what they read before they commit it, each on the run's clock. A member that was paused beyond its
+session may go on with what it had fetched until its library tells it that it lost its partitions: only its commits are
+refused by then (classic: by the group's generation; KIP-848: by the member's epoch).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from evidence.columns import FINAL, Bools, Ints
+from evidence.groups import Commits, GroupEvidence, Ownership, Reads
+from evidence.partition import PartitionEvidence
+from judge.checks.findings import Cases, Check, Checks, checks_of
+from judge.checks.records import record
+
+
+def group_skip(of: PartitionEvidence) -> Cases:
+    """A record below an offset that the group has committed, and no member ever read it: a group resumes at its
+    committed offset (documentation of Kafka's Consumer), so that nobody will.
+
+    Sound because a member writes down what it read before it commits it, so that not even SIGKILL takes it away. What
+    stands in the log is what the final drain found. Permitted where members commit ahead of processing: that is at
+    most once.
+    """
+    group, drained = of.group, (of.polls.pass_ == FINAL) & (of.polls.value >= 0)
+    if group is None or not of.clean:
+        drained = np.zeros(len(of.polls), dtype=np.bool_)
+    offsets, values = of.polls.offset[drained], of.polls.value[drained]
+    committed = _highest(group.taken.offset) if group else 0
+    skipped = np.flatnonzero((offsets < committed) & ~_covered(group.reads, offsets)) if group else _NONE
+    skipped = skipped[np.argsort(offsets[skipped], kind="stable")]
+
+    def example(place: int) -> Mapping[str, Any]:
+        offset = int(offsets[skipped[place]])
+        name = record(of.names, values[skipped[place]])
+        words = f"{name} at offset {offset} was read by no member; the group has committed up to {committed}."
+        return {"offset": offset, "explanation": words, "evidence": {"committed": committed}}
+
+    return Cases("group_skip", values[skipped], example)
+
+
+_NONE = np.empty(0, dtype=np.int64)
+
+
+def _highest(offsets: Ints) -> int:
+    return int(offsets.max()) if offsets.size else 0
+
+
+def _covered(reads: Reads, offsets: Ints) -> Bools:
+    """Which offsets some member read."""
+    if not len(reads):
+        return np.zeros(offsets.size, dtype=np.bool_)
+    order = np.argsort(reads.first, kind="stable")
+    first, furthest = reads.first[order], np.maximum.accumulate(reads.last[order])
+    at = np.searchsorted(first, offsets, side="right") - 1
+    found: Bools = (at >= 0) & (furthest[at] >= offsets)
+    return found
+
+
+def i29_starts_at_committed(of: PartitionEvidence) -> Checks:
+    """I29, all versions; serves at-least-once processing. Between the offset that the group has committed and the first
+    record that a new owner reads stands no other record. Without a commit it starts at the log's beginning, as
+    auto.offset.reset says.
+
+    Sound because the new owner asked for the committed offset before that read, and it is at most the largest for
+    which any member had asked a commit by then, answered or not. What stands between is what the final drain found.
+    """
+    group = _group(of)
+    drained = np.sort(of.polls.offset[of.polls.pass_ == FINAL])
+    asked = np.maximum.accumulate(group.commits.offset) if len(group.commits) else _NONE
+    found = []
+    for owned, reads in _read_by_owners(group):
+        first, read_ns = int(reads.first[0]), int(reads.received_ns[0])
+        before = int(np.searchsorted(group.commits.asked_ns, read_ns)) - 1
+        committed = int(asked[before]) if before >= 0 else 0
+        passed = int(np.searchsorted(drained, first) - np.searchsorted(drained, committed)) if first > committed else 0
+        evidence = {"member": _name(of, owned), "committed": committed, "started": first, "skipped": passed}
+        found.append(Check(read_ns, passed > 0, evidence))
+    return checks_of(found)
+
+
+def i30_rereads_uncommitted_only(of: PartitionEvidence) -> Checks:
+    """I30, all versions; serves at-least-once processing. An owner reads nothing that was committed before it was given
+    the partition, so that what is read twice is bounded by what was not committed.
+
+    Sound because a commit that was answered before the assignment is what the new owner is told, or a later one.
+    """
+    group = _group(of)
+    taken = group.taken
+    answered, highest = _highest_answered(taken)
+    found = []
+    for owned, reads in _read_by_owners(group):
+        before = int(np.searchsorted(answered, owned.from_ns)) - 1
+        if before < 0:
+            continue
+        row = int(np.argmin(reads.first))
+        first, committed = int(reads.first[row]), int(highest[before])
+        evidence = {"member": _name(of, owned), "committed": committed, "read": first}
+        found.append(Check(int(reads.received_ns[row]), first < committed, evidence))
+    return checks_of(found)
+
+
+def i31_commits_never_fall(of: PartitionEvidence) -> Checks:
+    """I31, all versions; serves at-least-once processing. A commit that is taken is of no smaller offset than one that
+    was answered before it was asked for; nobody resets the group's offsets here.
+
+    Sound because owners start at the committed offset and go up, and the coordinator refuses who is no member of the
+    generation (classic: ILLEGAL_GENERATION) or epoch (KIP-848: STALE_MEMBER_EPOCH) any more.
+    """
+    group = _group(of)
+    taken = group.taken
+    answered, highest = _highest_answered(taken)
+    before = np.searchsorted(answered, taken.asked_ns) - 1
+    later = np.flatnonzero(before >= 0)
+    fell = later[taken.offset[later] < highest[before[later]]]
+
+    def evidence(place: int) -> Mapping[str, Any]:
+        row = int(fell[place])
+        committed = {"committed": int(highest[before[row]]), "then": int(taken.offset[row])}
+        return {"member": of.names.listed[taken.member[row]], **committed}
+
+    return Checks(int(later.size), taken.asked_ns[fell], evidence)
+
+
+def i32_one_owner(of: PartitionEvidence) -> Checks:
+    """I32, all versions; serves at-least-once processing. A member that is given a partition is its only owner. Nobody
+    before it has a commit taken from then on, and none that its coordinator could hear still has the partition.
+
+    Sound because a member gives up a partition before the next one is given it (KIP-429, KIP-848), or its session ends:
+    the second part is not asked within two sessions after a fault, nor of a member that read nothing for a session. A
+    member's own times stand inside of what the coordinator does: it is given a partition after, and gives up before.
+    """
+    group = _group(of)
+    found = []
+    last: Ownership | None = None  # of those before, the one that ends last
+    for owned in group.owned:
+        if last is not None and last.member != owned.member:
+            late = _late_commit(group, last, owned)
+            both = last.to_ns > owned.from_ns and not _excused(group, last, owned)
+            evidence = {
+                "owner": _name(of, last),
+                "until_ns": last.to_ns,
+                "next_owner": _name(of, owned),
+                "committed": late,
+            }
+            found.append(Check(owned.from_ns, late is not None or both, evidence))
+        if last is None or owned.to_ns >= last.to_ns:
+            last = owned
+    return checks_of(found)
+
+
+def _late_commit(group: GroupEvidence, last: Ownership, owned: Ownership) -> int | None:
+    """What an owner committed with success when it had the partition still, and the next one had been given it."""
+    taken = group.taken_of.get(last.member)
+    if taken is None:
+        return None
+    first = int(np.searchsorted(taken.asked_ns, owned.from_ns, side="right"))
+    return int(taken.offset[first]) if first < len(taken) and taken.asked_ns[first] <= last.to_ns else None
+
+
+def _excused(group: GroupEvidence, last: Ownership, owned: Ownership) -> bool:
+    """Whether an owner's coordinator may not have heard it when the next one was given the partition."""
+    since_ns = owned.from_ns - 2 * group.session_ns
+    if any(begun <= owned.from_ns and ended >= since_ns for begun, ended in group.faults):
+        return True
+    reads = group.reads_of.get(last.member)
+    before = int(np.searchsorted(reads.received_ns, owned.from_ns, side="right")) if reads else 0
+    return reads is None or not before or int(reads.received_ns[before - 1]) < owned.from_ns - group.session_ns
+
+
+def _group(of: PartitionEvidence) -> GroupEvidence:
+    if of.group is None:
+        raise ValueError("no group")
+    return of.group
+
+
+def _name(of: PartitionEvidence, owned: Ownership) -> str:
+    return of.names.listed[owned.member]
+
+
+def _read_by_owners(group: GroupEvidence) -> Iterator[tuple[Ownership, Reads]]:
+    """What each owner read as such, by time; who read nothing is left out."""
+    for owned in group.owned:
+        if reads := group.reads_of.get(owned.member):
+            first = np.searchsorted(reads.received_ns, owned.from_ns)
+            own = reads.take(slice(first, np.searchsorted(reads.received_ns, owned.to_ns, side="right")))
+            if own:
+                yield owned, own
+
+
+def _highest_answered(taken: Commits) -> tuple[Ints, Ints]:
+    """The times of the answers in order, and the largest offset that was committed by each."""
+    order = np.argsort(taken.answered_ns, kind="stable")
+    offsets = taken.offset[order]
+    return taken.answered_ns[order], np.maximum.accumulate(offsets) if offsets.size else offsets

@@ -1,0 +1,59 @@
+"""How fast records are offered, sent, acknowledged and received while a run goes on, and how far a group is behind."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+EVERY_NS = 10_000_000_000
+NEARLY_ALL = 0.9  # of its time: a generator that is busy for so long may be what limits the load
+_SECOND_NS = 1_000_000_000
+_SAID = {"due": "offered", "sent": "sent", "acked": "acknowledged", "received": "received"}
+
+
+class LoadRates:
+    """Turns what the clients of a run say of themselves (``so_far`` in their summaries) into a line now and then."""
+
+    def __init__(self, clients: Path) -> None:
+        self._clients = clients
+        self._before: dict[str, Mapping[str, int]] = {}
+        self._said_ns = time.monotonic_ns()
+
+    def look(self) -> str:
+        """The rates since the last line, nothing when it is too early for one or no client has gone on."""
+        now_ns = time.monotonic_ns()
+        if now_ns - self._said_ns < EVERY_NS:
+            return ""
+        self._said_ns = now_ns
+        before, self._before = self._before, dict(self._told())
+        since = [(before[name], now) for name, now in self._before.items() if name in before]
+        return rates([(old, new) for old, new in since if new["t_ns"] > old["t_ns"]])
+
+    def _told(self) -> Iterator[tuple[str, Mapping[str, int]]]:
+        for file in self._clients.glob("*.json"):
+            with suppress(OSError, ValueError, KeyError):  # it may be gone, or be without
+                yield file.stem, json.loads(file.read_text())["so_far"]
+
+
+def rates(since: list[tuple[Mapping[str, int], Mapping[str, int]]]) -> str:
+    """What clients did between two looks at each, in one line: counts, ``t_ns``, a producer's ``waited_ns`` and a
+    member's ``lag``.
+    """
+    per_s: defaultdict[str, float] = defaultdict(float)
+    busy = 0.0
+    for old, new in since:
+        passed_ns = new["t_ns"] - old["t_ns"]
+        for name in _SAID.keys() & new.keys():
+            per_s[name] += (new[name] - old[name]) * _SECOND_NS / passed_ns
+        if "waited_ns" in new:
+            busy = max(busy, 1 - (new["waited_ns"] - old["waited_ns"]) / passed_ns)
+    said = [f"{words} {per_s[name]:,.0f}/s" for name, words in _SAID.items() if name in per_s]
+    if lags := [new["lag"] for _, new in since if "lag" in new]:
+        said.append(f"the group is {sum(lags):,} records behind")
+    if busy >= NEARLY_ALL:
+        said.append(f"the generator is busy {busy:.0%} of its time and may be the limit")
+    return ", ".join(said)

@@ -1,0 +1,64 @@
+"""librdkafka's C interface, where no broker answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from clusters.clients.librdkafka import Delivered, Producer, error_name
+from clusters.waiting import wait_until
+from history.errors import BadInput
+
+NOWHERE = {"bootstrap.servers": "127.0.0.1:1", "delivery.timeout.ms": 200, "linger.ms": 0, "log_level": 0}
+TIMED_OUT, QUEUE_FULL = -192, -184
+
+
+def produced(producer: Producer, first: int, count: int) -> list[int]:
+    """Hand over records of five bytes each for partition 0."""
+    data = np.frombuffer(b"abcde" * count, np.uint8)
+    return producer.produce(first, np.zeros(count, np.int64), data, np.arange(count + 1) * 5).tolist()
+
+
+def rows(producer: Producer) -> Iterator[tuple[int, ...]]:
+    """The answers so far: number, error and offset of each."""
+    for delivered in producer.delivered():
+        yield from zip(*(column.tolist() for column in delivered), strict=True)
+
+
+def test_each_record_has_its_own_answer() -> None:
+    """Those that nobody took in time are told by their numbers, with the error, and with no offset."""
+    producer, seen = Producer(NOWHERE, "t"), list[tuple[int, ...]]()
+    assert list(producer.delivered()) == []
+    assert produced(producer, 7_000_000_000, 3) == [0, 0, 0]
+
+    def all_answered() -> bool:
+        seen.extend(rows(producer))
+        return len(seen) >= 3
+
+    wait_until(all_answered, limit_s=20, what="three answers")
+
+    assert Delivered._fields == ("numbers", "errors", "offsets")
+    assert sorted(number for number, _, _ in seen) == [7_000_000_000, 7_000_000_001, 7_000_000_002]
+    assert {error for _, error, _ in seen} == {TIMED_OUT}
+    assert all(offset < 0 for _, _, offset in seen)
+
+
+def test_what_finds_no_room_is_refused() -> None:
+    """With room for two the third is not taken, and said to be so at once."""
+    producer = Producer(NOWHERE | {"queue.buffering.max.messages": 2, "delivery.timeout.ms": 60_000}, "t")
+
+    assert produced(producer, 0, 3) == [0, 0, QUEUE_FULL]
+
+
+def test_a_setting_that_the_library_does_not_know_is_refused() -> None:
+    """In one sentence with its name."""
+    with pytest.raises(BadInput, match=r"no\.such\.setting"):
+        Producer({"no.such.setting": 1}, "t")
+
+
+@pytest.mark.parametrize(("code", "name"), [(TIMED_OUT, "_MSG_TIMED_OUT"), (QUEUE_FULL, "_QUEUE_FULL")])
+def test_names_of_errors(code: int, name: str) -> None:
+    """As confluent-kafka has them."""
+    assert error_name(code) == name

@@ -1,0 +1,66 @@
+"""Faults of members of a consumer group, on a world that is played."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clusters.faults import members
+from clusters.faults.members import KilledMember, PausedMember, StoppedMember
+from clusters.runtimes.nodes import Node
+from history.errors import WaitTimeout
+from tests.clusters.fakes import FakeWorld, scenario
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A member that polls; nothing is waited for."""
+    monkeypatch.setattr(members, "LIMIT_S", 0.0)
+    found = FakeWorld(tmp_path, scenario([{"hold": 1}]))
+    monkeypatch.setattr(found, "describe_node", lambda node: node.name)
+    return found
+
+
+@pytest.fixture
+def polls(monkeypatch: pytest.MonkeyPatch) -> dict[str, bool]:
+    """Whether the member polls, has ended and is ready, as its files and its process show."""
+    seen = {"polls": True, "ended": False, "ready": True}
+    monkeypatch.setattr(members, "_silent", lambda _world, _name: not seen["polls"])
+    monkeypatch.setattr(members, "has_ended", lambda _world, _name: seen["ended"])
+    monkeypatch.setattr(members, "is_ready", lambda _world, _name: seen["ready"])
+    return seen
+
+
+NODE = Node("member-1", "member", "127.0.0.9", Path(), "python", ())
+
+
+@pytest.mark.parametrize("fault", [KilledMember, StoppedMember])
+def test_the_end_of_a_member_is_proven_by_its_silence(world: Any, polls: dict[str, bool], fault: Any) -> None:
+    """It is back when it polls and was given partitions."""
+    ended = fault(world, [NODE])
+    polls |= {"ended": True}
+    with pytest.raises(WaitTimeout, match="member-1 to poll no more"):
+        ended.verify_injected()
+
+    polls |= {"polls": False}
+    assert ended.verify_injected() == {"member": "polls no more"}
+    with pytest.raises(WaitTimeout, match="member-1 to poll and be given partitions"):
+        ended.verify_cleared()
+
+    polls |= {"polls": True}
+    assert ended.verify_cleared() == {"member": "polls", "assigned": True}
+
+
+def test_a_paused_member_polls_no_more(world: Any, polls: dict[str, bool]) -> None:
+    """And again once it is resumed."""
+    paused = PausedMember(world, [NODE])
+    with pytest.raises(WaitTimeout):
+        paused.verify_injected()
+    assert paused.verify_cleared() == {"member": "polls"}
+
+    polls |= {"polls": False}
+    assert paused.verify_injected() == {"member": "polls no more"}
+    with pytest.raises(WaitTimeout):
+        paused.verify_cleared()

@@ -1,0 +1,118 @@
+"""A secured cluster: who gets in, what a killed leader costs, and where the secrets are not."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from campaigns.site import publish
+from clusters.kafka import wire
+from clusters.kafka.security import Access
+from clusters.live.world import WORLD, World
+from clusters.run.leftovers import hold_lease
+from clusters.run.prepare import prepare
+from clusters.run.recorder import perform, salvage
+from clusters.run.stages import stages
+from clusters.runtimes.ports import PORTS
+from history.folder import RunFolder
+from spark.submit import judge
+
+pytestmark = [pytest.mark.cluster, pytest.mark.pipeline]
+
+SECURED = """
+name: secured_failover
+why: A leader is killed, and everybody talks by TLS and logs in.
+cluster: {brokers: 3, session_timeout: 6s, security: {tls: mutual, sasl: SCRAM-SHA-512}}
+topics: {orders: {partitions: 1, replicas: [A, B, C], config: {min.insync.replicas: 2}}}
+load: {topic: orders, rate: 300/s}
+phases:
+  - leader dies:
+      - kill: leader of orders-0
+      - wait: {for: {leader_changed: orders}, limit: 30s}
+      - start: leader of orders-0
+      - wait: {for: {isr_full: orders}, limit: 60s}
+"""
+
+
+def test_a_secured_run_passes_and_keeps_no_secret(tmp_path: Path) -> None:
+    """SCRAM over mutual TLS: strangers stay outside, every check is judged, and no file of the run holds a secret."""
+    scenario = tmp_path / "secured.yaml"
+    scenario.write_text(SECURED)
+    run = prepare(str(scenario), kafka="3.9.1", runtime="process", runs=tmp_path / "runs", lease="process")
+    with World.open(run) as world, hold_lease(run):
+        first, *others = [stage for stage in stages(world.scenario) if stage.role in ("start", "setup", "work")]
+        try:
+            perform(run, first)
+            folder = run / "work" / "security"
+            secrets = [(folder / "password").read_text(), *keys(folder)]
+            outside = {name: error(world, access) for name, access in strangers(world, tmp_path).items()}
+            for stage in others:
+                perform(run, stage)
+        finally:
+            salvage(run)
+    code = judge([run])
+    publish(run)
+
+    assert outside["a friend"] is None
+    assert [name for name, refusal in outside.items() if refusal is None] == ["a friend"]
+    assert code == 0, (run / "verdict" / "verdict.json").read_text()
+    verdict = json.loads((run / "verdict" / "verdict.json").read_text())
+    unknown = [name for name, found in verdict["invariants"].items() if found["verdict"] == "unknown"]
+    assert unknown == []
+    assert len(secrets) > 8
+    files = [file for file in run.rglob("*") if file.is_file()]
+    assert [str(file.relative_to(run)) for file in files if any_in(secrets, file)] == []
+    assert any_in(["/work/security:password}"], RunFolder(run).manifest)  # the search sees what is there
+
+
+def keys(folder: Path) -> Iterator[str]:
+    """Every line of every private key."""
+    for file in folder.glob("*.pem"):
+        key = file.read_text().partition("-----BEGIN PRIVATE KEY-----\n")[2].partition("-----END")[0]
+        yield from key.splitlines()
+
+
+def any_in(texts: list[str], file: Path) -> bool:
+    """Whether a file holds one of these, a table in any of its columns."""
+    content = str(pq.read_table(file).to_pylist()).encode() if file.suffix == ".parquet" else file.read_bytes()
+    return any(text.encode() in content for text in texts)
+
+
+def strangers(world: World, empty: Path) -> dict[str, Access | None]:
+    """Who should get in, and who lacks one thing for it each."""
+    friend = world.access(WORLD)
+    assert friend is not None
+    other = empty / "other"
+    other.mkdir()
+    for file in Path(friend.folder).iterdir():
+        (other / file.name).write_bytes(file.read_bytes())
+    wrong = replace(friend, folder=str(other))
+    wrong.write_password("guessed")
+    return {
+        "a friend": friend,
+        "plaintext": None,
+        "without a certificate": replace(friend, tls="one_way"),
+        "without a log-in": replace(friend, sasl=None),
+        "with a wrong password": wrong,
+    }
+
+
+def error(world: World, access: Access | None) -> str | None:
+    """Why somebody is told nothing on a listener of a broker, the same on each; None who is."""
+    broker = world.brokers[1]
+    told = set()
+    for listener in ("CLIENT", "REPLICATION", "PROBE"):
+        with wire.Connection(broker.address, PORTS[listener], 5.0, access=access) as connection:
+            try:
+                wire.metadata(connection, [])
+            except OSError as refused:
+                told.add(wire.transport_error_name(refused))
+            else:
+                told.add(None)
+    (found,) = told
+    return found

@@ -1,0 +1,81 @@
+"""What a run's page shows of its consumer group."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from reports import group
+from reports.run_data import RunData, read_run
+from reports.run_page import render
+from tests.reports.sample_run import at, write_sample_run
+
+P0, P1 = {"topic": "orders", "partition": 0}, {"topic": "orders", "partition": 1}
+TOLD = {"member": "member-1.1", "changed_ns": at(1), "change": "assigned"}
+
+
+def committed(offset, at_s, partition=P0, error=None):
+    """A commit's answer."""
+    return {"member": "member-1.1", **partition, "offset": offset, "answered_ns": at(at_s), "error": error}
+
+
+def shown(hw, at_s, partition=P0):
+    """A high watermark in the series that is drawn."""
+    return {
+        **partition,
+        "broker_id": 1,
+        "t_ns": at(at_s),
+        "leader_epoch": 0,
+        "high_watermark": hw,
+        "log_end_offset": hw,
+    }
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunData:
+    """A judged run whose tables are set by the test."""
+    return read_run(write_sample_run(tmp_path / "run-1"))
+
+
+def given(run: RunData, **tables) -> RunData:
+    """The same run with some of its tables."""
+    return replace(run, tables={**run.tables, **tables})
+
+
+def test_the_partitions_of_one_rebalance_are_one_row(run: RunData) -> None:
+    """Another change of the same moment is another one."""
+    rows = [{**TOLD, **P1}, {**TOLD, **P0}, {**TOLD, **P0, "change": "revoked"}]
+    found = group.rebalance_table(given(run, rebalances=rows))
+
+    assert [[cell.text for cell in row] for row in found.rows] == [
+        ["1.0 s", "member-1.1", "assigned", "orders-0, orders-1"],
+        ["1.0 s", "member-1.1", "revoked", "orders-0"],
+    ]
+
+
+def test_the_lag_is_what_is_not_committed_below_the_high_watermark(run: RunData) -> None:
+    """Of all partitions together; a refused commit and one without an answer commit nothing."""
+    commits = [committed(4, 1), committed(9, 2), committed(99, 2, error="ILLEGAL_GENERATION"), committed(1, 1, P1)]
+    series = [shown(5, 0.5), shown(12, 1.5), shown(3, 0.5, P1)]
+    unanswered = {**committed(99, 2), "answered_ns": None}
+
+    told = given(run, commits=[*commits, unanswered], timeline_replicas=series, delivery=[P0, P1])
+    (line,) = group.lag_figure(told)["data"]
+
+    assert dict(zip(line["x"], line["y"], strict=True)) == {1: 1 + 2, 2: 3 + 2, 3: 3 + 2}
+
+
+def test_a_run_without_a_commit_has_no_lag_to_draw(run: RunData) -> None:
+    """Nor has one without a group a section."""
+    assert group.lag_figure(given(run, commits=[]))["data"] == []
+    assert "Consumer group" not in render(run, Path("site"))
+
+
+def test_a_run_with_a_group_has_a_section(run: RunData) -> None:
+    """With its figure and its rebalances."""
+    told = run.manifest.model_copy(update={"scenario": {"load": {"group": {"members": 1}}}})
+    of_group = given(run, commits=[committed(4, 1)], rebalances=[{**TOLD, **P0}], timeline_replicas=[shown(5, 0.5)])
+    page = render(replace(of_group, manifest=told), Path("site"))
+
+    assert "Lag of the consumer group over time" in page
+    assert "Rebalances, as the members" in page
