@@ -222,12 +222,13 @@ def test_a_restarted_broker_had_closed_its_logs(world: World) -> None:
 
 
 def test_a_lagging_follower_stays_in_the_isr_and_holds_the_high_watermark(world: World) -> None:
-    """Within the ISR it trails by about what was asked for, for as long as the fault lasts."""
+    """Within the ISR it trails by about what was asked for: all the time on docker, again and again as a process."""
     steps = [{"lag": {"node": "follower of orders-0", "records": 500}}, {"hold": "8s"}]
 
     seen = _detail(_run(world, "lag for long", steps), "healed")
 
-    assert int(str(seen["lag_median"])) > 200
+    usual = "lag_median" if world.runtime.network else "lag_max"  # see docs/dev/traps.md, Kafka
+    assert int(str(seen[usual])) > 200
     view = world.partition_view(world.partitions[0])
     assert view is not None
     assert len(view.isr) == 3
