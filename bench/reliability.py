@@ -2,8 +2,8 @@
 
 ``python -m bench.reliability TRIES [SCENARIO …]`` brings every row of CAMPAIGN, or those of some scenarios, to that
 many tries; ``python -m bench.trust`` then writes the page. Runs are recorded two at a time by the calls that the DAG's
-tasks make, then judged together in one Spark application. It may be interrupted and started again: what is counted
-stays counted, and what is recorded is judged.
+tasks make, then judged together in one Spark application, and each has its page. It may be interrupted and started
+again: what is counted stays counted, and what is recorded is judged.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import re
 import shutil
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,6 +24,7 @@ from campaigns.statistics.intervals import clopper_pearson
 from clusters.run import experiment, recorder
 from history.folder import RunFolder
 from history.manifest import read_manifest
+from reports import run_page
 from spark.submit import judge
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -35,12 +36,19 @@ TOGETHER = 6  # runs that one application judges
 
 
 class Claim(NamedTuple):
-    """What a run of a scenario on a version of Kafka must show."""
+    """What a run of a scenario on a version of Kafka must show; ``changes`` to its file are told by ``variant``."""
 
     scenario: str
     kafka: str
     words: str
     shown: Callable[[dict[str, Any]], bool]
+    variant: str = ""
+    changes: Mapping[str, Any] = {}
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """What its runs and rows are told by."""
+        return self.scenario, self.kafka, self.variant
 
 
 def nothing_found(row: dict[str, Any]) -> bool:
@@ -52,58 +60,68 @@ def nothing_found(row: dict[str, Any]) -> bool:
     return told and set(row["anomalies"]) <= {"behaviour_change"}
 
 
-_CLEAN = "pass, 0 anomalies"
+CLEAN = "pass, 0 anomalies"
 CAMPAIGN = [
-    *(Claim(name, "3.9.1", _CLEAN, nothing_found) for name in ("steady", "transactions")),
-    *(Claim("survived_faults", kafka, _CLEAN, nothing_found) for kafka in VERSIONS),
+    *(Claim(name, "3.9.1", CLEAN, nothing_found) for name in ("steady", "transactions")),
+    *(Claim("survived_faults", kafka, CLEAN, nothing_found) for kafka in VERSIONS),
+    *(Claim(name, kafka, CLEAN, nothing_found) for name in ("group_members", "exactly_once") for kafka in VERSIONS[1:]),
+    Claim("group_members_kip848", "4.3.0", CLEAN, nothing_found),
     Claim("acks1_lag_leader_kill", "3.9.1", "acknowledged records lost", lambda row: row["lost"] > 0),
+    Claim("unclean_election", "3.9.1", "acknowledged records lost", lambda row: row["lost"] > 0),
     Claim("retry_duplicates", "3.9.1", "duplicates", lambda row: row["duplicate_copies"] > 0),
+    Claim("offsets_apart", "3.9.1", "records copied twice", lambda row: "duplicate_output" in row["anomalies"]),
+    Claim("group_commits_ahead", "3.9.1", "records skipped", lambda row: "group_skip" in row["anomalies"]),
 ]
 
 
 def main(tries: int, scenarios: list[str]) -> None:
-    """Record what is missing, then judge and count whatever is recorded."""
-    rows: list[dict[str, Any]] = json.loads(RESULTS.read_text()) if RESULTS.exists() else []
-    manifests = [read_manifest(RunFolder(run).manifest) for run in recorded()]
-    done = Counter((row["scenario"], row["kafka"]) for row in rows)
-    done.update((manifest.scenario_name, manifest.kafka_version) for manifest in manifests)
-    chosen = [claim for claim in CAMPAIGN if not scenarios or claim.scenario in scenarios]
+    """Bring the campaign, or some scenarios of it, to so many tries."""
+    count([claim for claim in CAMPAIGN if not scenarios or claim.scenario in scenarios], tries, RUNS, RESULTS)
+
+
+def count(claims: Sequence[Claim], tries: int, runs: Path, results: Path) -> list[dict[str, Any]]:
+    """Record what is missing, then judge and count whatever is recorded; returns all rows of ``results``."""
+    rows: list[dict[str, Any]] = json.loads(results.read_text()) if results.exists() else []
+    manifests = [read_manifest(RunFolder(run).manifest) for run in recorded(runs)]
+    done = Counter((row["scenario"], row["kafka"], row.get("variant", "")) for row in rows)
+    done.update((told.scenario_name, told.kafka_version, told.labels.get("variant", "")) for told in manifests)
+    missing = [claim for turn in range(tries) for claim in claims if done[claim.key] <= turn]
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        list(
-            pool.map(
-                lambda claim: record(claim.scenario, claim.kafka),
-                (claim for turn in range(tries) for claim in chosen if done[claim.scenario, claim.kafka] <= turn),
-            )
-        )
-    while batch := recorded()[:TOGETHER]:
+        list(pool.map(lambda claim: record(claim.scenario, claim.kafka, runs, claim.variant, claim.changes), missing))
+    while batch := recorded(runs)[:TOGETHER]:
         judge(batch)
         rows += [counted(run) for run in batch]
-        RESULTS.write_text(json.dumps(rows, indent=1) + "\n")
+        results.write_text(json.dumps(rows, indent=1) + "\n")
         for run in batch:
             shutil.rmtree(run)
+    return rows
 
 
-def recorded() -> list[Path]:
+def recorded(runs: Path) -> list[Path]:
     """Sealed runs that are not counted yet."""
-    return sorted(path.parent for path in RUNS.glob("*/sealed.json"))
+    return sorted(path.parent for path in runs.glob("*/sealed.json"))
 
 
-def record(scenario: str, kafka: str, runs: Path = RUNS) -> Path:
+def record(
+    scenario: str, kafka: str, runs: Path = RUNS, variant: str = "", changes: Mapping[str, Any] | None = None
+) -> Path:
     """One run, as the DAG's tasks would make it; returns its folder."""
-    run = experiment.prepare(scenario, kafka=kafka, runs=runs, lease="process")
+    labels = {"variant": variant} if variant else {}
+    run = experiment.prepare(scenario, kafka=kafka, runs=runs, lease="process", changes=changes, labels=labels)
     recorder.record(run)
     print(f"recorded {run.name}", flush=True)
     return run
 
 
 def counted(run: Path) -> dict[str, Any]:
-    """What the judge and the recount say of a run."""
+    """What the judge and the recount say of a run, and how large its page is."""
     verdict = json.loads(RunFolder(run).verdict_file.read_text())
     manifest = read_manifest(RunFolder(run).manifest)
     own = recount(run)
     return {
         "scenario": manifest.scenario_name,
         "kafka": manifest.kafka_version,
+        **({"variant": manifest.labels["variant"]} if "variant" in manifest.labels else {}),
         "runtime": manifest.runtime,
         "date": f"{datetime.now(UTC):%Y-%m-%d}",
         "verdict": verdict["verdict"],
@@ -112,6 +130,7 @@ def counted(run: Path) -> dict[str, Any]:
         "known_bugs": known_bugs(verdict),
         **own,
         "recount_agrees": own == judged(run),
+        "page_kb": run_page.publish(run).stat().st_size // 1000,
     }
 
 

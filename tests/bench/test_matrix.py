@@ -1,0 +1,52 @@
+"""The matrix of what the load has been tried with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bench import matrix
+from clusters.scenario.scenario import load_scenario
+
+
+def row(variant: str, kafka: str, **other: Any) -> dict[str, Any]:
+    """A counted run."""
+    told = {
+        "verdict": "pass",
+        "known_bugs": [],
+        "recount_agrees": True,
+        "acked": 1000,
+        "lost": 0,
+        "duplicate_copies": 0,
+    }
+    return {"scenario": matrix.MAIN, "kafka": kafka, "variant": variant, "date": "2026-11-23", **told, **other}
+
+
+def test_the_page_is_up_to_date() -> None:
+    """After a change of the data or of what there is to try: ``python -m bench.matrix``."""
+    assert matrix.page() == matrix.PAGE.read_text()
+
+
+def test_every_declared_value_is_there_with_two_versions() -> None:
+    """What a scenario may say is tried, and each scenario that comes of it can be read."""
+    found = {(variant.kind, variant.value): variant for variant in matrix.variants()}
+
+    assert {("engine", "java"), ("codec", "zstd"), ("security", "sasl PLAIN"), ("group protocol", "consumer")} <= set(
+        found
+    )
+    for variant in found.values():
+        assert len(set(variant.versions)) == 2
+        assert load_scenario(matrix.MAIN, variant.changes).name == matrix.MAIN
+
+
+def test_runs_of_a_cell_are_added_up() -> None:
+    """Those of another variant or version are not among them."""
+    told = [
+        row("codec zstd", "2.8.2"),
+        row("codec zstd", "2.8.2", verdict="fail", known_bugs=["KAFKA-14704"], recount_agrees=False),
+        row("codec lz4", "2.8.2"),
+    ]
+    page = matrix.render(told)
+
+    assert "| zstd | 2.8.2 | 1 fail, 1 pass (KAFKA-14704) | 1 of 2 | 2,000 | 0 | 0 | 2026-11-23 |" in page
+    assert "| lz4 | 2.8.2 | 1 pass | 1 of 1 |" in page
+    assert "| zstd | 4.4.0 | not tried |" in page
