@@ -12,11 +12,13 @@ from campaigns.campaign import Campaign, Item
 from campaigns.capacity import KIND
 from campaigns.capacity import result as answer
 from campaigns.capacity.study import AWAY_PHASE, phase_of
-from clusters.scenario.scenario import Allowance, load_scenario
+from clusters.scenario.scenario import Allowance, Codec, load_scenario
+from clusters.scenario.values import Share
 from history.results.capacity import CapacityResult
 
 TOPIC = "orders"
 AWAY = "A"  # the broker that goes
+SMALLEST_SHARE = 0.05  # below it a record's own number and checksum are more than that share
 SHORTEST_DOWN_S = 12.0  # the controller misses a broker after its session time-out of 9 s
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
@@ -33,10 +35,11 @@ def _range(value: object) -> object:
 
 
 class Question(_Model):
-    """What is to be carried, and how well. MB are 10^6 bytes after compression.
+    """What is to be carried, and how well. MB are 10^6 bytes after compression, ``record_bytes`` before it.
 
     ``burst`` is the peak over the mean; ``downtime_s`` how long a broker is away when it goes; ``growth_per_month`` a
     share such as 0.03, or the smallest and the largest. ``tls``: clients and brokers talk to brokers by TLS.
+    ``compresses_to`` is the share of their bytes to which the real records are compressed.
     """
 
     write_mb_per_s: Positive
@@ -45,7 +48,8 @@ class Question(_Model):
     partitions: int = Field(default=6, ge=1)
     consumer_groups: int = Field(default=1, ge=0)
     record_bytes: int = Field(default=1000, ge=64)
-    compression: str = "none"
+    compression: Codec = "none"
+    compresses_to: Annotated[Share, Field(ge=SMALLEST_SHARE)] | None = None
     tls: bool = False
     target_p99_ms: Positive
     target_recovery_s: Positive
@@ -55,22 +59,26 @@ class Question(_Model):
     horizon_months: int = Field(default=6, ge=0)
     retention_hours: Positive = 24.0
 
-    @field_validator("compression")
-    @classmethod
-    def _no_compression(cls, value: str) -> str:
-        if value != "none":
-            raise ValueError(
-                f"{value} is not measured: the records' padding compresses better than real data, so MB after "
-                "compression would mean nothing; say the compressed size in record_bytes, and none"
-            )
-        return value
-
     @field_validator("growth_per_month")
     @classmethod
     def _growth_is_a_range(cls, value: tuple[float, float]) -> tuple[float, float]:
         if not -0.5 < value[0] <= value[1] < 2:
             raise ValueError(f"{value[0]:g} to {value[1]:g} is no growth; give a share such as 0.03, the smaller first")
         return value
+
+    @model_validator(mode="after")
+    def _the_share_is_known(self) -> Self:
+        if (self.compression == "none") != (self.compresses_to is None):
+            raise ValueError(
+                f"compression {self.compression} with compresses_to {self.compresses_to}; say both, such as zstd and "
+                "40%, or leave out both"
+            )
+        return self
+
+    @property
+    def stored_bytes(self) -> float:
+        """Of a record, as brokers carry it."""
+        return self.record_bytes * (1.0 if self.compresses_to is None else self.compresses_to)
 
 
 class Target(NamedTuple):
@@ -256,7 +264,7 @@ def _warm_up(asked: Settings, write_mb_per_s: float) -> Steps:
 
 
 def _set_rate(asked: Settings, write_mb_per_s: float) -> dict[str, Any]:
-    return {"set_rate": f"{round(1e6 * write_mb_per_s / asked.question.record_bytes)}/s"}
+    return {"set_rate": f"{round(1e6 * write_mb_per_s / asked.question.stored_bytes)}/s"}
 
 
 def _hold(seconds: float) -> dict[str, Any]:
@@ -274,6 +282,7 @@ def _item(
     letters = [chr(ord("A") + index) for index in range(question.replication_factor)]
     resource_limits = measured.resource_limits.model_dump(exclude_none=True)
     security = {"security": {"tls": "one_way"}} if question.tls else {}
+    payload = {"payload": {"compresses_to": question.compresses_to}} if question.compresses_to else {}
     return Item(
         name=name,
         scenario=scenario,
@@ -281,7 +290,12 @@ def _item(
         changes={
             "cluster": {"brokers": len(letters), "jvm": "production", "resource_limits": resource_limits, **security},
             "topics": {TOPIC: {"partitions": question.partitions, "replicas": letters}},
-            "load": {"record_bytes": question.record_bytes, "p99_limit": question.target_p99_ms / 1000},
+            "load": {
+                "record_bytes": question.record_bytes,
+                "compression": question.compression,
+                **payload,
+                "p99_limit": question.target_p99_ms / 1000,
+            },
             "phases": list(phases),
         },
         seed=rng.randrange(2**31),

@@ -221,6 +221,12 @@ def _of(what: str, interval: Interval | None, unit: str, source: str) -> PlanLin
     return _line(what, value, f"{low} to {high}", source)
 
 
+def _compressed(question: Question) -> str:
+    if question.compresses_to is None:
+        return "not compressed"
+    return f"which producers compressed by {question.compression} to about {question.compresses_to:.0%}"
+
+
 def limits(result: CapacityResult) -> Iterator[str]:
     """What the plan does not say."""
     question, runs = result.question, result.runs
@@ -230,7 +236,8 @@ def limits(result: CapacityResult) -> Iterator[str]:
     )
     if runs.first and runs.last:
         yield f"Measured from {runs.first[:10]} to {runs.last[:10]} on Kafka {', '.join(runs.kafka)}."
-    yield (f"Records of {question.record_bytes} bytes, not compressed; another size or codec has other costs per MB.")
+    about = f"Records of {question.record_bytes} bytes, {_compressed(question)}"
+    yield f"{about}; another size or codec has other costs per MB."
     if question.tls:
         yield (
             "TLS was on, between brokers as to clients, and its CPU is in every figure; connections were few and long, "

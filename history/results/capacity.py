@@ -38,6 +38,7 @@ class Question(Model):
     consumer_groups: int
     record_bytes: int
     compression: str
+    compresses_to: float | None = None
     tls: bool
     target_p99_ms: float
     target_recovery_s: float

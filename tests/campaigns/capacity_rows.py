@@ -28,7 +28,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
         "target_p99_ms": 200,
         "target_recovery_s": 60,
         "downtime_s": 30,
-        **dict.fromkeys(("tls", "compression", "consumer_groups")),
+        **dict.fromkeys(("tls", "compression", "compresses_to", "consumer_groups")),
     },
     "measurement": {
         "kafka": "3.9.1",

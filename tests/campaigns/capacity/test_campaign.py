@@ -53,6 +53,22 @@ def test_every_run_is_one_that_its_scenario_allows() -> None:
         assert (told.load.record_bytes, told.load.p99_limit) == (1000, 0.2)
 
 
+def test_compression_is_measured_where_it_is_asked_for() -> None:
+    """As many more records as make the same MB once they are compressed."""
+    plain, packed = campaign(), campaign(compression="zstd", compresses_to="40%")
+    for one, other in zip(plain.items, packed.items, strict=True):
+        before, after = (load_scenario(item.scenario, item.changes) for item in (one, other))
+        assert before.load
+        assert after.load
+        assert after.load.payload
+        assert (after.load.compression, after.load.payload.compresses_to) == ("zstd", 0.4)
+        rates = [
+            [step.rate for phase in told.phases for step in phase.steps if step.key == "set_rate"]
+            for told in (before, after)
+        ]
+        assert rates[1] == pytest.approx([rate / 0.4 for rate in rates[0]], abs=1)
+
+
 @pytest.mark.parametrize(("tls", "protocol"), [(True, "one_way"), (False, None)])
 def test_tls_is_measured_where_it_is_asked_for(tls: bool, protocol: str | None) -> None:
     """Every run has it, or none."""
@@ -109,7 +125,8 @@ def test_a_single_growth_rate_is_a_range_without_width() -> None:
     ("changes", "words"),
     [
         ({"runtime": "process"}, "capacity needs the docker runtime"),
-        ({"compression": "gzip"}, "compresses better than real data"),
+        ({"compression": "gzip"}, "compression gzip with compresses_to None; say both"),
+        ({"compresses_to": "40%"}, "compression none with compresses_to 0.4; say both"),
         ({"brokers": 2}, "replication_factor 3 is above the 2 brokers"),
         ({"held_out": [[2, 30]]}, "2 MB/s for 30 s, which lies inside the grid"),
         ({"grid": {"write_mb_per_s": [1, 2], "down_s": [5, 30]}}, "greater than or equal to 12"),
