@@ -123,12 +123,14 @@ class OneByOne:
     def send(self, batch: Batch) -> Taken:
         """Up to the first that is not taken, or until the library is not ready."""
         sent_ns, transaction, trouble = list[int](), None, ""
+        starts = batch.values.starts.tolist()
+        data = batch.values.data[: starts[-1]].tobytes()
         for at, partition in enumerate(batch.partitions.tolist()):
             if not self._library.ready:
                 break
-            value, now_ns = batch.values.of(at), time.monotonic_ns()
+            now_ns = time.monotonic_ns()
             try:
-                transaction = self._library.send(partition, value, batch.first + at)
+                transaction = self._library.send(partition, data[starts[at] : starts[at + 1]], batch.first + at)
             except NotTakenError as error:
                 sent_ns.append(NOT_SEEN)
                 trouble = str(error)
