@@ -25,6 +25,7 @@ from bench import targets
 from bench.folders import differences, expected, write
 from bench.generated.plan import Plan, Planted
 from bench.host import host
+from bench.memory import Memory
 from history.errors import BadInput, PlimsollError
 from reports import run_page
 from spark.submit import judge
@@ -50,6 +51,7 @@ CASES = {
     "1.26m": Case(Plan(1_260_000, partitions=12), "records_1_26m", rounds=5),
     "12m": Case(Plan(12_000_000, partitions=12), "records_12m"),
     "50m": Case(Plan(50_000_000, partitions=12)),
+    "100m": Case(Plan(100_000_000, partitions=12), "records_100m_memory"),  # writes 46 GB
     "partitions": Case(Plan(300_000, partitions=1000, seconds=300), "partitions_1000", page=True),
     "soak": Case(Plan(7_200_000, partitions=12, seconds=7200), "soak_2h", page=True),
     "loss": Case(Plan(6_000_000, partitions=12, planted=Planted(lost=2_000_000)), "heavy_loss"),
@@ -67,7 +69,7 @@ class Measured:
     further_s: float | None
     page_s: float | None
     page_mb: float | None
-    peak_mb: float  # the largest process of the judge so far
+    peak_mb: float  # the most that all processes of the judge used together
     verdict: Json
     wrong: list[str]  # what the verdict says otherwise than expected
 
@@ -82,7 +84,8 @@ def measure(name: str, case: Case, scratch: Path) -> Measured:
     try:
         write_s = _seconds(lambda: write(case.plan, run))
         used_s = _used_s()
-        rounds_s = [_seconds(lambda: judge([run])) for _ in range(case.rounds)]
+        with Memory() as memory:
+            rounds_s = [_seconds(lambda: judge([run])) for _ in range(case.rounds)]
         cpu_s = (_used_s() - used_s) / case.rounds
         verdict = json.loads((run / "verdict" / "verdict.json").read_text())
         page_s = _seconds(lambda: run_page.publish(run, scratch / "site")) if case.page else None
@@ -90,7 +93,6 @@ def measure(name: str, case: Case, scratch: Path) -> Measured:
         further_s = _further(run, case.further, median(rounds_s)) if case.further else None
     finally:
         shutil.rmtree(run, ignore_errors=True)
-    peak_mb = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1000
     return Measured(
         case=name,
         write_s=write_s,
@@ -99,7 +101,7 @@ def measure(name: str, case: Case, scratch: Path) -> Measured:
         further_s=further_s,
         page_s=page_s,
         page_mb=page_mb,
-        peak_mb=peak_mb,
+        peak_mb=memory.peak_mb,
         verdict=verdict,
         wrong=differences(expected(case.plan), verdict),
     )
@@ -141,6 +143,9 @@ def results(measured: Sequence[Measured], cases: Mapping[str, Case]) -> Iterator
         seconds = each.judge_s + (each.page_s or 0.0)
         if case.target == "heavy_loss":
             yield targets.row(case.target, _off(case.plan, each.verdict), seconds=round(seconds, 2), host=measured_on)
+        elif case.target == "records_100m_memory":
+            used_gib = round(each.peak_mb * 1e6 / 2**30, 2)
+            yield targets.row(case.target, used_gib, seconds=round(seconds, 2), host=measured_on)
         elif case.target:
             rounds_s = [round(taken, 2) for taken in each.rounds_s]
             yield targets.row(

@@ -49,6 +49,7 @@ TARGETS = {
         Target("records_12m", "judge 12 million records", "most", 240, "s"),
         Target("growth_1m_to_50m", "time per record at 50 million records, in times of that at 1 million",
                "most", 1.15, "x"),
+        Target("records_100m_memory", "driver and workers together, judging 100 million records", "most", 4, "GiB"),
         Target("accounting_over_duckdb", "delivery accounting, how many times as fast as DuckDB", "least", 1.5, "x"),
         Target("accounting_over_sets", "delivery accounting, how many times as fast as Python sets", "least", 20, "x"),
         Target("segments_100_bytes", "segments with records of 100 bytes read", "least", 2e6, "records/s"),
