@@ -51,7 +51,7 @@ CASES = {
     "1.26m": Case(Plan(1_260_000, partitions=12), "records_1_26m", rounds=5),
     "12m": Case(Plan(12_000_000, partitions=12), "records_12m"),
     "50m": Case(Plan(50_000_000, partitions=12)),
-    "100m": Case(Plan(100_000_000, partitions=12), "records_100m_memory"),  # writes 46 GB
+    "100m": Case(Plan(100_000_000, partitions=48), "records_100m_memory"),  # writes 46 GB
     "partitions": Case(Plan(300_000, partitions=1000, seconds=300), "partitions_1000", page=True),
     "soak": Case(Plan(7_200_000, partitions=12, seconds=7200), "soak_2h", page=True),
     "loss": Case(Plan(6_000_000, partitions=12, planted=Planted(lost=2_000_000)), "heavy_loss"),
