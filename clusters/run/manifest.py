@@ -15,9 +15,11 @@ from pydantic import ValidationError
 
 from clusters.clients.direct_writes import direct_producer_id
 from clusters.clients.nodes import PROBE_HZ
+from clusters.kafka.builds import Build
 from clusters.kafka.jars import jars_digest
 from clusters.kafka.servers import jvm_flags
 from clusters.live.world import World
+from clusters.scenario.producers import Producer
 from clusters.scenario.scenario import Scenario
 from clusters.scenario.steps.catalog import traits_by_step
 from clusters.scenario.steps.flow import Write
@@ -108,22 +110,8 @@ def _complete(world: World, **known: Any) -> None:
 
 
 def _producers(world: World) -> list[ProducerInfo]:
-    scenario, client, found = world.scenario, world.plan.client, []
-    if load := scenario.load:
-        found.append(
-            ProducerInfo(
-                producer_id=load.producer_id,
-                topic=load.topic,
-                acks=load.acks,
-                idempotence=load.idempotence,
-                retries=load.retries,
-                engine=load.engine,
-                client=client.version if client else None,
-                rate_per_s=load.rate,
-                record_bytes=0 if client else load.record_bytes,  # VerifiableProducer's are as long as its numbers
-                transaction_timeout_ms=int(load.transaction.timeout * 1000) if load.transaction else None,
-            )
-        )
+    scenario = world.scenario
+    found = [_of_load(producer, world.plan.clients.get(producer.of)) for producer in scenario.producers]
     found += _copies(scenario)
     writes = [step for phase in scenario.phases for step in phase.steps if isinstance(step, Write)]
     found += [
@@ -141,9 +129,26 @@ def _producers(world: World) -> list[ProducerInfo]:
     return found
 
 
+def _of_load(producer: Producer, client: Build | None) -> ProducerInfo:
+    load = producer.load
+    return ProducerInfo(
+        producer_id=producer.producer_id,
+        load=producer.of,
+        topic=load.topic,
+        acks=load.acks,
+        idempotence=load.idempotence,
+        retries=load.retries,
+        engine=load.engine,
+        client=client.version if client else None,
+        rate_per_s=producer.rate,
+        record_bytes=0 if client else load.record_bytes,  # VerifiableProducer's are as long as its numbers
+        transaction_timeout_ms=int(load.transaction.timeout * 1000) if load.transaction else None,
+    )
+
+
 def _copies(scenario: Scenario) -> list[ProducerInfo]:
     """A copier's records are told by the partition of their inputs."""
-    if scenario.copier is None or scenario.load is None:
+    if scenario.copier is None:
         return []
     return [
         ProducerInfo(
@@ -153,7 +158,7 @@ def _copies(scenario: Scenario) -> list[ProducerInfo]:
             idempotence=True,
             retries=2_147_483_647,
             engine="copier",
-            record_bytes=scenario.load.record_bytes,
+            record_bytes=max(load.record_bytes for load in scenario.copied),
             transaction_timeout_ms=int(scenario.copier.timeout * 1000),
             offsets=scenario.copier.offsets,
         )

@@ -257,9 +257,10 @@ def test_a_java_client_is_of_the_brokers_release_or_of_the_one_that_is_named(
 ) -> None:
     """Its jars are fetched before anything starts; another engine has none."""
     monkeypatch.setattr(planning, "tools_jars", lambda version: Path("/tools") / version)
-    client = World(prepared(told, tmp_path, changes={"load": {"engine": "java", **load}})).plan.client
+    clients = World(prepared(told, tmp_path, changes={"load": {"engine": "java", **load}})).plan.clients
 
-    assert (client and (client.version, client.jars)) == (release and (release, Path("/tools") / release))
+    found = {name: (client.version, client.jars) for name, client in clients.items()}
+    assert found == ({"producer": (release, Path("/tools") / release)} if release else {})
 
 
 @pytest.mark.parametrize(
