@@ -179,6 +179,7 @@ def run(config: VerifiableProducerConfig) -> None:
             told.hear(line, now_ns)
             if told.outcomes["ok"]:
                 summary.ready()
+            summary.so_far(sent=told.outcomes.total(), acked=told.outcomes["ok"])  # of which it has told
             if now_ns >= flush_due_ns:
                 ledger.flush()
                 flush_due_ns = now_ns + FLUSH_NS
