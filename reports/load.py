@@ -41,7 +41,8 @@ def load_sentence(run: RunData) -> str:
     )
     busiest = max(said, key=_busy)
     if len(said) > 1:
-        return f"{len(said)} producers: {missed}; the busiest, {busiest['client_id']}, {_busy(busiest):.0%} of the time"
+        most = f"the busiest, {busiest['client_id']}, {_busy(busiest):.0%} of the time"
+        return f"{len(said)} open-loop producers: {missed}; {most}"
     # At least in proportion to the time in which it was busy: more records at once cost less each.
     could = (due - refused) / (busiest["busy_ns"] / 1e9)
     return (

@@ -6,6 +6,7 @@ import os
 import platform
 import sys
 import time
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -76,7 +77,7 @@ def manifest_of(world: World, configs: dict[str, dict[str, str]]) -> Manifest:
             probe_hz=PROBE_HZ,
             nodes=nodes,
             topics=topics,
-            producers=_producers(world),
+            producers=producers(world.scenario, world.plan.clients),
             host=host_fingerprint(),
             labels=plan.labels,
         )
@@ -109,9 +110,9 @@ def _complete(world: World, **known: Any) -> None:
     read_manifest(world.folder.manifest).model_copy(update=known).write(world.folder.manifest)
 
 
-def _producers(world: World) -> list[ProducerInfo]:
-    scenario = world.scenario
-    found = [_of_load(producer, world.plan.clients.get(producer.of)) for producer in scenario.producers]
+def producers(scenario: Scenario, clients: Mapping[str, Build]) -> list[ProducerInfo]:
+    """All that send in a run: those of the loads (``clients``: of which release, by load), the copier, and steps."""
+    found = [_of_load(producer, clients.get(producer.of)) for producer in scenario.producers]
     found += _copies(scenario)
     writes = [step for phase in scenario.phases for step in phase.steps if isinstance(step, Write)]
     found += [

@@ -73,7 +73,7 @@ def test_each_producer_of_a_load_is_a_row(run: RunData) -> None:
 def test_the_load_is_that_of_all_producers(run: RunData) -> None:
     """Their sum, and the one that was nearest to its limit."""
     assert load.load_sentence(run) == (
-        "2 producers: 20 of 2,200 records that were due were never sent; the busiest, web-2, 80% of the time"
+        "2 open-loop producers: 20 of 2,200 records that were due were never sent; the busiest, web-2, 80% of the time"
     )
 
 

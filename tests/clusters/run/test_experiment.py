@@ -322,6 +322,14 @@ def test_a_rate_without_a_load_is_refused(told: str, tmp_path: Path) -> None:
         prepared(told, tmp_path, rate=100.0)
 
 
+def test_one_rate_for_several_loads_is_refused(told: str, tmp_path: Path) -> None:
+    """Nobody could say which of them it is for."""
+    changes = {"load": None, "loads": {"a": {"topic": "orders"}, "b": {"topic": "orders"}}}
+
+    with pytest.raises(BadInput, match="RATE=100 was given, but scenario small has several loads; set their rates"):
+        prepared(told, tmp_path, rate=100.0, changes=changes)
+
+
 def test_an_address_in_use_is_refused(told: str, tmp_path: Path) -> None:
     """The same range is taken once it is free."""
     with (
