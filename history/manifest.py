@@ -63,9 +63,10 @@ class TopicInfo(_Model):
 
 
 class ProducerInfo(_Model):
-    """What a producer (or a ``write`` step) promised and was told."""
+    """What a producer (or a ``write`` step) promised and was told; ``load`` names the load that it is of, if any."""
 
     producer_id: str
+    load: str | None = None
     topic: str
     acks: Literal["0", "1", "all"]
     idempotence: bool
@@ -163,10 +164,20 @@ class Manifest(_Model):
         return [next(iter(step.items())) for phase in phases for steps in phase.values() for step in steps]
 
     @property
+    def loads(self) -> dict[str, dict[str, Any]]:
+        """The settings of the scenario's loads by name; ``load`` is one that is called producer."""
+        one = self.scenario.get("load")
+        return {"producer": one} if one else self.scenario.get("loads", {})
+
+    @property
+    def grouped(self) -> dict[str, Any] | None:
+        """The settings of the load whose topic a consumer group reads, if one does."""
+        return next((load for load in self.loads.values() if load.get("group")), None)
+
+    @property
     def group(self) -> dict[str, Any] | None:
-        """The settings of the load's consumer group, if it has one."""
-        load: dict[str, Any] = self.scenario.get("load") or {}
-        return load.get("group")
+        """The settings of the consumer group, if there is one."""
+        return self.grouped["group"] if self.grouped else None
 
     def topic_settings(self, topic: str, name: str, default: str) -> set[str]:
         """Every value that a topic's setting may have had at some time: ``configure`` steps change it for a while, and

@@ -10,7 +10,7 @@ import re
 
 SENT = "producer_send_success"
 FAILED = "producer_send_error"
-PREFIX = 1  # of the values of a run's own load
+PREFIX = 1  # of the values of a run's own load; further ones have the next numbers
 COUNTS = "tool_data"  # the last line of a producer that was told to stop
 NUMBER = re.compile(r"(?:(.*)\.)?(\d+)")
 

@@ -104,6 +104,7 @@ whole run.
   records are. Waiting for a CPU is shown and is no such gate, because brokers under a quota cause it themselves.
 - Counters of brokers and host are read at the boundaries of phases. One that fell (a broker that was started anew)
   or was not there at one of its boundaries gives no figure.
+  CPU per GB is there where all loads have records of one size.
 
 | metric | better | what it is |
 |---|---|---|

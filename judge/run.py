@@ -101,10 +101,10 @@ def run_facts(premises: Premises) -> RunFacts:
 
 def _group(premises: Premises) -> GroupFacts | None:
     """Of members whose records are not whole nothing is asked, nor of a group whose committed offsets may be lost."""
-    group, load = premises.manifest.group, premises.manifest.scenario.get("load")
-    if group is None or load is None or not premises.keeps_offsets or evidence.unrecorded_members(premises.run):
+    load = premises.manifest.grouped
+    if load is None or not premises.keeps_offsets or evidence.unrecorded_members(premises.run):
         return None
-    return GroupFacts(load["topic"], int(group["session_timeout"] * 1e9))
+    return GroupFacts(load["topic"], int(load["group"]["session_timeout"] * 1e9))
 
 
 def questions(premises: Premises) -> list[Question]:

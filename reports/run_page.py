@@ -10,7 +10,7 @@ import io
 import json
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from history.events import Event
 from history.manifest import Manifest
 from history.remote import check_reachable, path_of
 from history.tables import RECORDED
-from reports import group, page, run_tables
+from reports import group, load, page, run_tables
 from reports.cells import Table
 from reports.page import Bar, Block, Command, Links, Listing, Page, Plot, Section, Strip, Words
 from reports.plots import Figure, figures, time_range
@@ -170,23 +170,11 @@ def _facts(run: RunData) -> list[tuple[str, str]]:
     facts = [
         *(imported if manifest.foreign else cluster),
         ("Producers", "; ".join(ack)),
-        ("Load", "; ".join(_load_of(client) for client in run.clients if client.get("busy_ns"))),
+        ("Load", load.load_sentence(run)),
         ("Duration", _how_long(run)),
         ("Run", manifest.run_id),
     ]
     return [(name, value) for name, value in facts if value]
-
-
-def _load_of(producer: Mapping[str, Any]) -> str:
-    """What a producer could not offer, and what it could have: at least in proportion to the time in which it was busy,
-    as more records at once cost less each.
-    """
-    due, refused, busy = producer["rows"], producer["overflowed"], producer["busy_ns"] / producer["offering_ns"]
-    could = (due - refused) / (producer["busy_ns"] / 1e9)
-    missed = (
-        f"{refused:,} of {due:,} records that were due were never sent" if refused else f"{due:,} records, all sent"
-    )
-    return f"{producer['client_id']}: {missed}; busy {busy:.0%} of the time, so it could offer at least {could:,.0f}/s"
 
 
 def _kafka(manifest: Manifest) -> str:
@@ -368,6 +356,8 @@ def _sends(run: RunData, drawn: dict[str, Figure]) -> Iterator[Block]:
         "Each send counts in the second in which it was due, whether the cluster was up or not. Unknown: no certain "
         "answer, so the record may be in the log or not.",
     )
+    if len(load.senders(run)) > 1:
+        yield Listing("producers", load.producer_table(run))
     yield _listing(run, "latency", run_tables.latency(run), "No send has both a due time and an answer: no latency.")
 
 

@@ -61,11 +61,13 @@ def plan(settings: Mapping[str, Any], *, campaign_id: str, created_at: str, seed
     """A run of each client, all with one seed.
 
     Raises:
-        BadInput: a setting is wrong, or the scenario's load is no Java client.
+        BadInput: a setting is wrong, or the scenario's one load is no Java client.
     """
     asked = KIND.check(Settings, settings)
-    load = load_scenario(asked.scenario).load
-    if load is None or load.engine != "java":
+    scenario = load_scenario(asked.scenario)
+    if scenario.loads:
+        raise BadInput(f"SCENARIO={asked.scenario} has several loads; give one with a single load.")
+    if scenario.load is None or scenario.load.engine != "java":
         raise BadInput(f"SCENARIO={asked.scenario} has no load with engine: java, whose release could be exchanged.")
     return Campaign(
         campaign_id=campaign_id,

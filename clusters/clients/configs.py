@@ -12,6 +12,7 @@ from typing import Any, Self
 
 from clusters.kafka.security import Access
 from history.errors import BadInput
+from history.verifiable import PREFIX
 
 OFFER = "offer.json"  # {"rate_per_s"}, put there whole: the rate that is wanted from now on
 OFFERED = "offered.json"  # {"rate_per_s", "from_ns"}, the producer's answer: its first record at that rate is due then
@@ -84,10 +85,14 @@ class ProducerConfig(ClientConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class VerifiableProducerConfig(ProducerConfig):
-    """Kafka's VerifiableProducer: ``java`` is the command, ``jars`` the folder with a release's kafka-tools."""
+    """Kafka's VerifiableProducer: ``java`` is the command, ``jars`` the folder with a release's kafka-tools.
+
+    ``value_prefix`` stands in its values, by which they are told from those of other such producers.
+    """
 
     java: str
     jars: str
+    value_prefix: int = PREFIX
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import math
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,12 +21,14 @@ from clusters.clients.configs import (
     ProducerConfig,
     VerifiableProducerConfig,
 )
+from clusters.kafka.builds import Build
 from clusters.live.world import World
 from clusters.runtimes.nodes import Node
 from clusters.runtimes.ports import PORTS
 from clusters.scenario.durations import drain_limit_s
 from clusters.scenario.groups import GROUP_ID
-from clusters.scenario.scenario import Load, Payload, Transaction
+from clusters.scenario.producers import Producer
+from clusters.scenario.scenario import Payload, Transaction
 from clusters.waiting import wait_until
 from history.errors import HarnessError, WaitTimeout
 from history.folder import write_atomically
@@ -33,9 +36,13 @@ from history.folder import write_atomically
 PROBE_HZ = 20.0
 ISR_HZ = 10.0
 OFFER_LIMIT_S = 10.0
-PRODUCER, CONSUMER, PROBER, DRAIN, COPIER = "producer", "consumer", "prober", "drain", "copier"
-CLIENTS = (PRODUCER, CONSUMER, PROBER, DRAIN, COPIER)
+CONSUMER, PROBER, DRAIN, COPIER = "consumer", "prober", "drain", "copier"
 CONFIG, ALIVE = "config.json", "alive"  # in a client's folder
+
+
+def client_names(world: World) -> list[str]:
+    """All client nodes that there may be, in the order of their addresses."""
+    return [*producer_names(world), CONSUMER, PROBER, DRAIN, COPIER, *member_names(world)]
 
 
 def client_node(world: World, name: str) -> Node:
@@ -45,49 +52,52 @@ def client_node(world: World, name: str) -> Node:
     config = folder / CONFIG
     if not config.exists():
         config.write_text(_client_config(world, name).to_json())
-    role = "consumer" if name == DRAIN else name
-    return _node(world, name, role, _module(world, name), CLIENTS.index(name))
+    if producer := _producers(world).get(name):
+        java = world.plan.clients.get(producer.of)
+        return _node(world, name, "producer", "verifiable_producer" if java else "producer", java)
+    return _node(world, name, "consumer" if name == DRAIN else name, name)
 
 
-def _node(world: World, name: str, role: str, module: str, index: int) -> Node:
-    folder = world.folder.work / name
+def _node(world: World, name: str, role: str, module: str, java: Build | None = None) -> Node:
+    folder, access = world.folder.work / name, world.access(name)
     return Node(
         name=name,
         role=role,
-        address=world.client_address(index),
+        address=world.client_address(client_names(world).index(name)),
         folder=folder,
         program="python",
         arguments=("-m", f"clusters.clients.{module}", str(folder / CONFIG)),
-        readable=tuple(_readable(world, name)),
+        readable=(
+            *((Path(access.folder),) if access else ()),
+            *((java.jars, world.plan.java.home) if java else ()),
+        ),
         writable=(world.folder.work / "streams", world.folder.clients),
     )
 
 
-def _readable(world: World, name: str) -> Iterator[Path]:
-    if access := world.access(name):
-        yield Path(access.folder)
-    if name == PRODUCER and world.plan.client:
-        yield from (world.plan.client.jars, world.plan.java.home)
+def _producers(world: World) -> dict[str, Producer]:
+    return {producer.name: producer for producer in world.scenario.producers}
 
 
-def _module(world: World, name: str) -> str:
-    return "verifiable_producer" if name == PRODUCER and world.plan.client else name
+def producer_names(world: World) -> list[str]:
+    """The nodes that send for the loads."""
+    return list(_producers(world))
 
 
 def member_names(world: World) -> list[str]:
-    """The nodes that are members of the load's consumer group."""
+    """The nodes that are members of the consumer group."""
     group = world.scenario.group
     return [f"member-{number}" for number in range(1, group.members + 1)] if group else []
 
 
 def member_node(world: World, name: str) -> Node:
     """The node of a member of the consumer group."""
-    return _node(world, name, "member", "member", len(CLIENTS) + member_names(world).index(name))
+    return _node(world, name, "member", "member")
 
 
 def start_member(world: World, node: Node) -> None:
     """Start a member: it is told to call itself by a name that no other life of its node has."""
-    load, name = world.scenario.load, node.name
+    load, name = world.scenario.grouped, node.name
     if load is None or load.group is None:
         raise HarnessError(f"Scenario {world.scenario.name} has no consumer group, so there is no {name}.")
     node.folder.mkdir(exist_ok=True)
@@ -106,7 +116,7 @@ def start_member(world: World, node: Node) -> None:
         session_timeout_ms=int(load.group.session_timeout * 1000),
         commit_every_s=load.group.commit_every,
         commit_ahead=load.group.commit == "ahead",
-        isolation=load.isolation,
+        isolation=world.scenario.isolation,
     )
     write_atomically(node.folder / CONFIG, config.to_json())
     world.start(node)
@@ -134,40 +144,41 @@ def _client_config(world: World, name: str) -> ClientConfig:
         ids = scenario.cluster.broker_ids
         assignment = {topic: settings.assignment(ids) for topic, settings in scenario.topics.items()}
         return ProberConfig(**common, brokers=brokers, assignment=assignment, hz=PROBE_HZ, isr_hz=ISR_HZ)
-    load = scenario.load
-    isolation = load.isolation if load else "read_uncommitted"
-    reads: dict[str, Any] = {"bootstrap": world.bootstrap, "topics": topics, "isolation": isolation}
+    reads: dict[str, Any] = {"bootstrap": world.bootstrap, "topics": topics, "isolation": scenario.isolation}
     if name == CONSUMER:
         return ConsumerConfig(**common, **reads)
     if name == DRAIN:
         return DrainConfig(**common, **reads, limit_s=drain_limit_s(scenario))
-    if load is None:
-        raise HarnessError(f"Scenario {scenario.name} has no load, so there is no producer to start.")
     if name == COPIER and scenario.copier:
         return CopierConfig(
             **common,
             bootstrap=world.bootstrap,
-            topic=load.topic,
+            topic=scenario.copied[0].topic,
             to=scenario.copier.to,
-            partitions=topics[load.topic],
+            partitions=topics[scenario.copier.to],
             offsets=scenario.copier.offsets,
             records=scenario.copier.records,
-            record_bytes=load.record_bytes,
+            record_bytes=max(load.record_bytes for load in scenario.copied),
             transaction_timeout_ms=int(scenario.copier.timeout * 1000),
         )
-    settings = _producer_settings(world, load, common, topics[load.topic])
-    if client := world.plan.client:
-        return VerifiableProducerConfig(**settings, java=world.plan.java.command, jars=str(client.jars))
+    producer = _producers(world).get(name)
+    if producer is None:
+        raise HarnessError(f"Scenario {scenario.name} has no client {name} to start.")
+    settings = _producer_settings(world, producer, common, topics[producer.load.topic])
+    if client := world.plan.clients.get(producer.of):
+        settings |= {"java": world.plan.java.command, "jars": str(client.jars), "value_prefix": producer.value_prefix}
+        return VerifiableProducerConfig(**settings)
     return ProducerConfig(**settings)
 
 
-def _producer_settings(world: World, load: Load, common: dict[str, Any], partitions: int) -> dict[str, Any]:
+def _producer_settings(world: World, producer: Producer, common: dict[str, Any], partitions: int) -> dict[str, Any]:
+    load, folder = producer.load, world.folder.work / producer.name
     return dict(
-        **common | {"client_id": load.producer_id},
+        **common | {"client_id": producer.producer_id},
         bootstrap=world.bootstrap,
         topic=load.topic,
         partitions=partitions,
-        rate_per_s=load.rate,
+        rate_per_s=producer.rate,
         record_bytes=load.record_bytes,
         acks=load.acks,
         idempotence=load.idempotence,
@@ -177,18 +188,18 @@ def _producer_settings(world: World, load: Load, common: dict[str, Any], partiti
         linger_ms=int(load.linger * 1000),
         batch_bytes=load.batch_bytes,
         compression=load.compression,
-        **_payload_settings(world, load.payload),
+        **_payload_settings(folder, load.payload),
         engine=load.engine,
-        control=str(world.folder.work / PRODUCER),
+        control=str(folder),
         **_transaction_settings(load.transaction),
     )
 
 
-def _payload_settings(world: World, payload: Payload | None) -> dict[str, Any]:
+def _payload_settings(folder: Path, payload: Payload | None) -> dict[str, Any]:
     """A file is copied to where the node can read it."""
     if payload is None or payload.file is None:
         return {"compresses_to": payload.compresses_to if payload else None}
-    copied = world.folder.work / PRODUCER / "payload"
+    copied = folder / "payload"
     copied.write_bytes(payload.file.read_bytes())
     return {"payload_file": str(copied)}
 
@@ -203,19 +214,25 @@ def _transaction_settings(transaction: Transaction | None) -> dict[str, Any]:
     }
 
 
-def set_rate(world: World, rate_per_s: float) -> dict[str, Any]:
-    """Let the producer that runs change its rate; returns its answer: ``rate_per_s`` and ``from_ns``.
+def set_rate(world: World, load: str, rate_per_s: float) -> dict[str, Any]:
+    """Let the producers of a load that run change to equal shares of a rate.
+
+    Returns ``rate_per_s``, of all of them, and ``from_ns``, when the last of them began.
 
     Raises:
-        WaitTimeout: it does not answer.
+        WaitTimeout: one does not answer.
     """
-    folder = world.folder.work / PRODUCER
-    answer = folder / OFFERED
-    answer.unlink(missing_ok=True)
-    write_atomically(folder / OFFER, json.dumps({"rate_per_s": rate_per_s}))
-    wait_until(answer.exists, limit_s=OFFER_LIMIT_S, every_s=0.005, what=f"the producer to offer {rate_per_s:g}/s")
-    taken: dict[str, Any] = json.loads(answer.read_text())
-    return taken
+    folders = [world.folder.work / name for name, producer in _producers(world).items() if producer.of == load]
+    answers = [folder / OFFERED for folder in folders]
+    for folder, answer in zip(folders, answers, strict=True):
+        answer.unlink(missing_ok=True)
+        write_atomically(folder / OFFER, json.dumps({"rate_per_s": rate_per_s / len(folders)}))
+    for answer in answers:
+        what = f"{answer.parent.name} to offer {rate_per_s / len(folders):g}/s"
+        wait_until(answer.exists, limit_s=OFFER_LIMIT_S, every_s=0.005, what=what)
+    taken = [json.loads(answer.read_text()) for answer in answers]
+    began_ns = max(each["from_ns"] for each in taken)
+    return {"rate_per_s": math.fsum(each["rate_per_s"] for each in taken), "from_ns": began_ns}
 
 
 def summary_file(world: World, name: str) -> Path:
@@ -247,12 +264,12 @@ def record_exit(world: World, name: str) -> None:
     world.events.add("node_exited", target=name, clean=_summary(world, name).get("clean", False))
 
 
-def end_clients(world: World, names: list[str], limit_s: float = 15) -> None:
-    """SIGTERM to those that run; one that does not end in time is killed, and that is recorded."""
-    live = [name for name in names if world.runtime.state(name) == "running"]
+def end_clients(world: World, limits: Mapping[str, float]) -> None:
+    """SIGTERM to those that run (name → seconds); one that does not end in time is killed, and that is recorded."""
+    live = {name: limit_s for name, limit_s in limits.items() if world.runtime.state(name) == "running"}
     for name in live:
         world.runtime.kill(name, "SIGTERM")
-    for name in live:
+    for name, limit_s in live.items():
         try:
             wait_until(partial(has_ended, world, name), limit_s=limit_s, what=f"{name} to end")
         except WaitTimeout as error:

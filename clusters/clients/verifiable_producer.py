@@ -29,7 +29,6 @@ from clusters.clients.ledger import NO_ANSWER, NOT_SEEN, About, Ledger, outcome
 from clusters.clients.summary import Summary, log_to_stderr
 from history import verifiable
 from history.errors import HarnessError
-from history.verifiable import PREFIX
 
 log = logging.getLogger("producer")
 
@@ -73,7 +72,7 @@ def command(config: VerifiableProducerConfig, settings: Path) -> list[str]:
         *(config.java, "-Xmx256m", "-cp", f"{config.jars}/*", MAIN),
         *("--bootstrap-server", ",".join(config.bootstrap), "--topic", config.topic),
         *("--throughput", str(max(1, round(config.rate_per_s))), "--producer.config", str(settings)),
-        *("--value-prefix", str(PREFIX), "--repeating-keys", str(KEYS)),
+        *("--value-prefix", str(config.value_prefix), "--repeating-keys", str(KEYS)),
     ]
 
 
@@ -143,7 +142,7 @@ class Told:
             "sent_ns": NOT_SEEN,
             "done_ns": done_ns,
             "offset": offset,
-            "record_bytes": len(f"{PREFIX}.{seq}"),
+            "record_bytes": len(f"{self.config.value_prefix}.{seq}"),
             "transaction": NOT_SEEN,
         }
         self.outcomes[outcome(error, may_have_retried=self.config.retries > 0)] += 1
@@ -180,6 +179,7 @@ def run(config: VerifiableProducerConfig) -> None:
             told.hear(line, now_ns)
             if told.outcomes["ok"]:
                 summary.ready()
+            summary.so_far(sent=told.outcomes.total(), acked=told.outcomes["ok"])  # of which it has told
             if now_ns >= flush_due_ns:
                 ledger.flush()
                 flush_due_ns = now_ns + FLUSH_NS

@@ -107,8 +107,7 @@ class LagFault:
 
         LimitedCpu: it trails by a second of traffic or more; its eviction is the step's own condition.
         """
-        load = self.world.scenario.load
-        wanted, times = (self.records / 2, 3) if self.records else (load.rate if load else 1, 1)
+        wanted, times = (self.records / 2, 3) if self.records else (self.rate or 1, 1)
 
         def trails(seen: Observation) -> bool:
             held = seen.in_isr and seen.leader_hw < seen.leader_leo
@@ -144,9 +143,13 @@ class LagFault:
         seen = wait_until(caught_up, limit_s=30, what=f"{self.node.name} to catch up on {self.partition}")
         return {"lag": seen.lag, **self.figures()}
 
+    @property
+    def rate(self) -> float:
+        """Records a second that the partition's topic is sent."""
+        return self.world.scenario.rate_of(self.partition.topic)
+
     def _small_lag(self) -> float:
-        load = self.world.scenario.load
-        return max(10.0, load.rate * 0.5 if load else 0)
+        return max(10.0, self.rate * 0.5)
 
     def figures(self) -> Evidence:
         """Least, median and most lag while in the ISR, over the samples so far."""
@@ -290,10 +293,9 @@ class DutyCycle:
             self._stop_s = min((self._stop_s or self._first_stop_s()) * correction, self._longest_s())
 
     def _first_stop_s(self) -> float:
-        load = self.world.scenario.load
-        if self.fault.records is None or load is None:
+        if self.fault.records is None or not self.fault.rate:
             return self._longest_s()
-        return min(self.fault.records / load.rate, self._longest_s())
+        return min(self.fault.records / self.fault.rate, self._longest_s())
 
     def _longest_s(self) -> float:
         """Starving may take what the session allows; lagging must stay well below replica.lag.time.max.ms."""

@@ -65,7 +65,7 @@ class Plan(BaseModel):
     java: Java
     builds: dict[str, Build] = Field(default_factory=dict)  # what upgrades go to, by what the scenario calls it
     agent: Path | None = None
-    client: Build | None = None  # the release whose VerifiableProducer is the load; None: a Python client
+    clients: dict[str, Build] = Field(default_factory=dict)  # the release whose VerifiableProducer a load is, by load
     mode: Literal["kraft", "zookeeper"]
     runtime: Literal["docker", "process"]
     seed: int

@@ -59,7 +59,9 @@ def _hold(_run: PhaseRun, step: flow.Hold) -> None:
 
 
 def _set_rate(run: PhaseRun, step: flow.SetRate) -> None:
-    run.world.events.add("rate_set", phase=run.phase.name, step=step.key, **set_rate(run.world, step.rate))
+    load = run.world.scenario.load_name(step.load)
+    taken = set_rate(run.world, load, step.rate)
+    run.world.events.add("rate_set", phase=run.phase.name, step=step.key, target=load, **taken)
 
 
 def _wait(run: PhaseRun, step: flow.Wait) -> None:

@@ -11,18 +11,18 @@ from functools import partial
 from pathlib import Path
 
 from clusters.clients.nodes import (
-    CLIENTS,
     CONSUMER,
     COPIER,
     DRAIN,
     PROBER,
-    PRODUCER,
+    client_names,
     client_node,
     end_clients,
     has_ended,
     is_ready,
     member_names,
     member_node,
+    producer_names,
     record_exit,
     start_member,
 )
@@ -38,7 +38,7 @@ from clusters.run.manifest import add_features, add_incarnations, manifest_of
 from clusters.run.phase import PhaseRun
 from clusters.run.prepare import check, prepare
 from clusters.run.usage import record_usage
-from clusters.scenario.durations import drain_limit_s
+from clusters.scenario.durations import drain_limit_s, open_transaction_s
 from clusters.waiting import wait_until
 from history.errors import HarnessError, WaitTimeout
 from history.events import read_events
@@ -49,7 +49,7 @@ from history.tables import PHASE_START
 __all__ = ["check", "hold_lease", "prepare", "reap", "tear_down"]  # from the modules beside it
 
 _FOLDERS = frozenset({"dataDir", "log.dirs", "metadata.log.dir"})
-READY_LIMIT_S = 60.0
+READY_LIMIT_S, END_LIMIT_S = 60.0, 15.0
 COPIER_LIMIT_S = 90.0  # to come to the end of what it copies
 QUIESCE_LIMIT_S = 30.0  # beyond the time-out of transactions, which the coordinator looks at every 10 s
 
@@ -125,8 +125,7 @@ def _secure(world: World) -> None:
 def _addresses(world: World) -> dict[str, str]:
     """Of all that have a certificate: the brokers, the clients, and whoever runs this."""
     addresses = {node.name: node.address for node in world.brokers.values()}
-    clients = [*CLIENTS, *member_names(world)]
-    addresses |= {name: world.client_address(index) for index, name in enumerate(clients)}
+    addresses |= {name: world.client_address(index) for index, name in enumerate(client_names(world))}
     return addresses | {WORLD: f"{world.prefix}.1"}
 
 
@@ -164,7 +163,7 @@ def _has_full_isr(world: World, partition: TopicPartition) -> bool:
 
 
 def start_clients(run: Path) -> None:
-    """Start prober, consumer and producer, and wait until each has seen its first sample, record or ack.
+    """Start prober, consumer, producers and the others, and wait until each has seen its first sample, record or ack.
 
     Raises:
         HarnessError: a client did not start; all of them are removed again. Or they were started before.
@@ -177,7 +176,8 @@ def start_clients(run: Path) -> None:
             )
         world.folder.clients.mkdir(exist_ok=True)
         streams.mkdir()
-        names = [PROBER, *([CONSUMER, PRODUCER] if world.scenario.load else []), *_copiers(world)]
+        producers = producer_names(world)
+        names = [PROBER, *([CONSUMER, *producers] if producers else []), *_copiers(world)]
         members = member_names(world)
         try:
             nodes = [client_node(world, name) for name in names]
@@ -197,7 +197,7 @@ def start_clients(run: Path) -> None:
             limit_clients(world, nodes)
         except HarnessError as error:
             world.events.add("error", step="start_clients", why=str(error))
-            end_clients(world, [*names, *members])
+            end_clients(world, dict.fromkeys([*names, *members], END_LIMIT_S))
             raise
 
 
@@ -252,8 +252,8 @@ def _check_next(world: World, index: int, name: str | None) -> None:
 def stop_producers(run: Path) -> None:
     """Let the producers end: no new sends, answers awaited, the rest unknown."""
     with World.open(run) as world:
-        _end_producer(world)
-        end_clients(world, _copiers(world), limit_s=COPIER_LIMIT_S)
+        _end_producers(world)
+        end_clients(world, dict.fromkeys(_copiers(world), COPIER_LIMIT_S))
         end_cpu_limits(world)
 
 
@@ -261,17 +261,18 @@ def _copiers(world: World) -> list[str]:
     return [COPIER] if world.scenario.copier else []
 
 
-def _end_producer(world: World) -> None:
-    """It waits for answers as long as they may take; killed before, its ledger would lack what is in flight."""
-    if world.scenario.load:
-        end_clients(world, [PRODUCER], limit_s=world.scenario.load.delivery_timeout + 15)
+def _end_producers(world: World) -> None:
+    """Each waits for answers as long as they may take; killed before, its ledger would lack what is in flight."""
+    producers = world.scenario.producers
+    end_clients(world, {each.name: each.load.delivery_timeout + END_LIMIT_S for each in producers})
 
 
 def stop_clients(run: Path) -> None:
-    """Let prober, consumer and the group's members end, and before them the producer where a failure has left it."""
+    """Let prober, consumer and the group's members end, and before them producers that a failure has left."""
     with World.open(run) as world:
-        _end_producer(world)
-        end_clients(world, [PROBER, CONSUMER, *_copiers(world), *member_names(world)], limit_s=15)
+        _end_producers(world)
+        readers = [PROBER, CONSUMER, *_copiers(world), *member_names(world)]
+        end_clients(world, dict.fromkeys(readers, END_LIMIT_S))
 
 
 def quiesce(run: Path) -> None:
@@ -281,8 +282,7 @@ def quiesce(run: Path) -> None:
     """
     with World.open(run) as world:
         started = time.monotonic()
-        load = world.scenario.load
-        limit_s = QUIESCE_LIMIT_S + (load.transaction.timeout if load and load.transaction else 0)
+        limit_s = QUIESCE_LIMIT_S + open_transaction_s(world.scenario)
         try:
             wait_until(lambda: _is_quiet(world), limit_s=limit_s, what="all in-sync replicas to be equal")
             kind = "quiesced"
@@ -339,7 +339,7 @@ def collect(run: Path) -> None:
     if RunFolder(run).is_sealed:
         return
     with World.open(run) as world:
-        end_clients(world, [*CLIENTS, *member_names(world)])
+        end_clients(world, dict.fromkeys(client_names(world), END_LIMIT_S))
         collect_servers(world)
         collect_clients(world)
         world.events.add("collected")

@@ -6,6 +6,7 @@ import os
 import platform
 import sys
 import time
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -15,9 +16,11 @@ from pydantic import ValidationError
 
 from clusters.clients.direct_writes import direct_producer_id
 from clusters.clients.nodes import PROBE_HZ
+from clusters.kafka.builds import Build
 from clusters.kafka.jars import jars_digest
 from clusters.kafka.servers import jvm_flags
 from clusters.live.world import World
+from clusters.scenario.producers import Producer
 from clusters.scenario.scenario import Scenario
 from clusters.scenario.steps.catalog import traits_by_step
 from clusters.scenario.steps.flow import Write
@@ -74,7 +77,7 @@ def manifest_of(world: World, configs: dict[str, dict[str, str]]) -> Manifest:
             probe_hz=PROBE_HZ,
             nodes=nodes,
             topics=topics,
-            producers=_producers(world),
+            producers=producers(world.scenario, world.plan.clients),
             host=host_fingerprint(),
             labels=plan.labels,
         )
@@ -107,23 +110,9 @@ def _complete(world: World, **known: Any) -> None:
     read_manifest(world.folder.manifest).model_copy(update=known).write(world.folder.manifest)
 
 
-def _producers(world: World) -> list[ProducerInfo]:
-    scenario, client, found = world.scenario, world.plan.client, []
-    if load := scenario.load:
-        found.append(
-            ProducerInfo(
-                producer_id=load.producer_id,
-                topic=load.topic,
-                acks=load.acks,
-                idempotence=load.idempotence,
-                retries=load.retries,
-                engine=load.engine,
-                client=client.version if client else None,
-                rate_per_s=load.rate,
-                record_bytes=0 if client else load.record_bytes,  # VerifiableProducer's are as long as its numbers
-                transaction_timeout_ms=int(load.transaction.timeout * 1000) if load.transaction else None,
-            )
-        )
+def producers(scenario: Scenario, clients: Mapping[str, Build]) -> list[ProducerInfo]:
+    """All that send in a run: those of the loads (``clients``: of which release, by load), the copier, and steps."""
+    found = [_of_load(producer, clients.get(producer.of)) for producer in scenario.producers]
     found += _copies(scenario)
     writes = [step for phase in scenario.phases for step in phase.steps if isinstance(step, Write)]
     found += [
@@ -141,9 +130,26 @@ def _producers(world: World) -> list[ProducerInfo]:
     return found
 
 
+def _of_load(producer: Producer, client: Build | None) -> ProducerInfo:
+    load = producer.load
+    return ProducerInfo(
+        producer_id=producer.producer_id,
+        load=producer.of,
+        topic=load.topic,
+        acks=load.acks,
+        idempotence=load.idempotence,
+        retries=load.retries,
+        engine=load.engine,
+        client=client.version if client else None,
+        rate_per_s=producer.rate,
+        record_bytes=0 if client else load.record_bytes,  # VerifiableProducer's are as long as its numbers
+        transaction_timeout_ms=int(load.transaction.timeout * 1000) if load.transaction else None,
+    )
+
+
 def _copies(scenario: Scenario) -> list[ProducerInfo]:
     """A copier's records are told by the partition of their inputs."""
-    if scenario.copier is None or scenario.load is None:
+    if scenario.copier is None:
         return []
     return [
         ProducerInfo(
@@ -153,7 +159,7 @@ def _copies(scenario: Scenario) -> list[ProducerInfo]:
             idempotence=True,
             retries=2_147_483_647,
             engine="copier",
-            record_bytes=scenario.load.record_bytes,
+            record_bytes=max(load.record_bytes for load in scenario.copied),
             transaction_timeout_ms=int(scenario.copier.timeout * 1000),
             offsets=scenario.copier.offsets,
         )

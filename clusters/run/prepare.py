@@ -18,7 +18,7 @@ from clusters.kafka.servers import Mode, check_java, check_storage, choose_mode
 from clusters.live.world import Plan
 from clusters.run.leftovers import Lease, hold_trial, write_lease
 from clusters.runtimes import capabilities, choose_runtime, open_runtime
-from clusters.scenario.scenario import Scenario, cpus_of, load_scenario
+from clusters.scenario.scenario import Load, Scenario, cpus_of, load_scenario
 from clusters.scenario.steps.processes import Finalise, Rollback, Upgrade
 from clusters.scenario.steps.step import Step
 from history.errors import BadInput
@@ -124,7 +124,7 @@ def _plan(
         java=java,
         builds={name: build_of(name) for name in targets},
         agent=metrics_agent() if told.cluster.metrics else None,
-        client=_client(told, kafka),
+        clients={name: _client(load, kafka) for name, load in told.named_loads.items() if load.engine == "java"},
         mode=mode,
         runtime=chosen,
         seed=secrets.randbelow(2**31) if seed is None else seed,
@@ -133,11 +133,9 @@ def _plan(
     )
 
 
-def _client(told: Scenario, kafka: str) -> Build | None:
+def _client(load: Load, kafka: str) -> Build:
     """The release whose own client is the load, the brokers' unless another one is named."""
-    if told.load is None or told.load.engine != "java":
-        return None
-    release = told.load.client or kafka
+    release = load.client or kafka
     if not is_release(release):
         raise BadInput(
             f"engine: java has no released client of {kafka}; name one, such as client: {CLIENT_RELEASES[0]}."
@@ -197,7 +195,8 @@ def _with_protocol(told: Scenario, version: str) -> Scenario:
 
 def _with_rate(told: Scenario, rate: float) -> Scenario:
     if told.load is None:
-        raise BadInput(f"RATE={rate:g} was given, but scenario {told.name} has no load.")
+        why = "has several loads; set their rates in its file" if told.loads else "has no load"
+        raise BadInput(f"RATE={rate:g} was given, but scenario {told.name} {why}.")
     if not 0 < rate < math.inf:
         raise BadInput(f"RATE={rate:g} is no rate; give records a second above 0.")
     return told.model_copy(update={"load": told.load.model_copy(update={"rate": rate})})

@@ -11,23 +11,15 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Literal
 
-from clusters.scenario.durations import MAX_DRAIN_S, expected_phase_s, longest_phase_s
-from clusters.scenario.scenario import Load, Scenario
+from clusters.scenario.durations import MAX_DRAIN_S, answers_s, expected_phase_s, longest_phase_s, open_transaction_s
+from clusters.scenario.scenario import Scenario
 
 _WORK_WAITS_S = 5.0  # for a task before that is about to end
 _END_WAITS_S = 120.0  # for a phase that was given up to heal what it broke
 
 
-def _nothing(_: Load | None) -> float:
+def _nothing(_: Scenario) -> float:
     return 0.0
-
-
-def _answers(load: Load | None) -> float:
-    return load.delivery_timeout if load else 0.0
-
-
-def _open_transaction(load: Load | None) -> float:
-    return load.transaction.timeout if load and load.transaction else 0.0
 
 
 @dataclass(frozen=True)
@@ -47,7 +39,7 @@ class Stage:
     arguments: tuple[object, ...] = ()  # of the call, after the run
     role: Literal["start", "setup", "work", "end", "teardown"] = "work"
     phase: str = ""
-    waits_s: Callable[[Load | None], float] = _nothing
+    waits_s: Callable[[Scenario], float] = _nothing
 
     @property
     def function(self) -> str:
@@ -61,7 +53,7 @@ class Stage:
 
     def limit(self, scenario: Scenario) -> timedelta:
         """After how long it hangs."""
-        return timedelta(seconds=self.limit_s + self.waits_s(scenario.load))
+        return timedelta(seconds=self.limit_s + self.waits_s(scenario))
 
 
 _CAPTURING = "capturing every replica's offsets"
@@ -72,12 +64,12 @@ _BEFORE = (
     Stage("capture_before", _CAPTURING, 1.0, call="capture", arguments=("before",)),  # an empty topic shows nothing
 )
 _AFTER = (
-    Stage("stop_producers", "stopping the producers", 2.0, waits_s=_answers),
-    Stage("quiesce", "waiting for the replicas to come to rest", 3.0, waits_s=_open_transaction),
+    Stage("stop_producers", "stopping the producers", 2.0, waits_s=answers_s),
+    Stage("quiesce", "waiting for the replicas to come to rest", 3.0, waits_s=open_transaction_s),
     Stage("drain", "reading every record again", 5.0, MAX_DRAIN_S + 300.0),
     Stage("capture_after", _CAPTURING, 1.0, call="capture", arguments=("after",)),
 )
-STOP_CLIENTS = Stage("stop_clients", "stopping the clients", 2.0, role="end", waits_s=_answers)
+STOP_CLIENTS = Stage("stop_clients", "stopping the clients", 2.0, role="end", waits_s=answers_s)
 COLLECT = Stage("collect", "collecting logs, segments and checkpoints", 5.0, 900.0, role="end")
 TEAR_DOWN = Stage("tear_down", "removing everything that was started", 4.0, role="teardown")
 

@@ -14,10 +14,11 @@ class Copier(Model):
 
     in_transaction: within the transaction that has the records (KIP-98, KIP-447), which promises exactly once. apart:
     every few seconds, as a consumer does by itself, which promises at least once. ``timeout`` is
-    transaction.timeout.ms.
+    transaction.timeout.ms. It reads the topic of the load that ``load`` names, or of the only one.
     """
 
     to: str
     offsets: Literal["in_transaction", "apart"] = "in_transaction"
     records: int = Field(default=50, gt=0)  # of a transaction, at most
     timeout: Seconds = 20.0
+    load: str | None = Field(default=None, exclude_if=lambda name: name is None)

@@ -34,11 +34,23 @@ def drain_limit_s(scenario: Scenario) -> float:
 
 
 def expected_records(scenario: Scenario) -> float:
-    """The records that a run writes if its highest rate holds throughout."""
-    load = scenario.load
-    steps = [step for phase in scenario.phases for step in phase.steps]
-    rate = max([load.rate, *(step.rate for step in steps if isinstance(step, SetRate))]) if load else 0.0
-    return rate * sum(map(expected_phase_s, scenario.phases))
+    """The records that a run writes if the highest rate of each load holds throughout."""
+    highest = {name: load.rate for name, load in scenario.named_loads.items()}
+    for step in (step for phase in scenario.phases for step in phase.steps if isinstance(step, SetRate)):
+        name = scenario.load_name(step.load)
+        highest[name] = max(highest[name], step.rate)
+    return sum(highest.values()) * sum(map(expected_phase_s, scenario.phases))
+
+
+def answers_s(scenario: Scenario) -> float:
+    """Seconds that a load may wait for its last answers; 0.0 without a load."""
+    return max((load.delivery_timeout for load in scenario.named_loads.values()), default=0.0)
+
+
+def open_transaction_s(scenario: Scenario) -> float:
+    """Seconds that a transaction of a load may stay open; 0.0 without transactions."""
+    transactions = (load.transaction for load in scenario.named_loads.values())
+    return max((each.timeout for each in transactions if each), default=0.0)
 
 
 def write_limit_s(step: Write) -> float:

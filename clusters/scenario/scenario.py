@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import re
 from collections.abc import Mapping
 from functools import partial
@@ -19,6 +20,7 @@ from pydantic import BeforeValidator, Field, PlainSerializer, ValidationError, m
 from clusters.paths import ROOT
 from clusters.scenario.copier import Copier
 from clusters.scenario.groups import Group
+from clusters.scenario.producers import PRODUCER, Producer, producers_of, wrong_names
 from clusters.scenario.steps.catalog import AnyStep
 from clusters.scenario.steps.disks import FailLogDir, FillDisk, FlipBit, ReadOnlyDisk, SlowDisk
 from clusters.scenario.steps.flow import SetRate
@@ -42,7 +44,6 @@ from clusters.scenario.values import (
     Share,
     seconds,
 )
-from history import verifiable
 from history.errors import BadInput
 from history.refusals import Place, dotted, first_wrong
 from history.yaml_files import parse, read_text
@@ -178,10 +179,11 @@ Codec = Literal["none", "gzip", "snappy", "lz4", "zstd"]
 
 
 class Load(Model):
-    """The open-loop producer and its live consumer, running through all phases."""
+    """An open-loop producer, running through all phases; so many ``processes`` share its rate."""
 
     topic: str
     rate: PerSecond = 1000.0
+    processes: int = Field(default=1, ge=1, le=8, exclude_if=lambda number: number == 1)
     record_bytes: int = Field(default=100, ge=64)
     acks: Acks = "all"
     idempotence: bool = True
@@ -197,16 +199,6 @@ class Load(Model):
     transaction: Transaction | None = None
     group: Group | None = Field(default=None, exclude_if=_is_none)  # that reads the topic, beside the live consumer
     p99_limit: Seconds | None = None  # up to this p99 a rate counts as sustained
-
-    @property
-    def isolation(self) -> str:
-        """How the load's readers read; what a transaction wrote counts once it is committed."""
-        return "read_committed" if self.transaction else "read_uncommitted"
-
-    @property
-    def producer_id(self) -> str:
-        """By what its records are told."""
-        return verifiable.producer_id(verifiable.PREFIX) if self.engine == "java" else "producer"
 
     @model_validator(mode="after")
     def _payload_is_there(self) -> Load:
@@ -225,8 +217,10 @@ class Load(Model):
             raise ValueError(
                 f"engine: java has no record_bytes: {self.record_bytes}; VerifiableProducer sends its numbers"
             )
-        if self.engine == "java" and (self.rate < 1 or self.rate % 1):
-            raise ValueError(f"engine: java takes a whole number of records a second, not {self.rate:g}")
+        share = self.rate / self.processes
+        if self.engine == "java" and (share < 1 or share % 1):
+            each = f" in each of {self.processes} processes" if self.processes > 1 else ""
+            raise ValueError(f"engine: java takes a whole number of records a second, not {share:g}{each}")
         return self
 
     @model_validator(mode="after")
@@ -278,13 +272,17 @@ AnyPhase = Annotated[
 
 
 class Scenario(Model):
-    """What to set up, what to break, and nothing about what should hold."""
+    """What to set up, what to break, and nothing about what should hold.
+
+    ``load`` is one load, ``loads`` are several by name, as they were written; ``named_loads`` has either.
+    """
 
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9_]{0,40}$")
     why: str
     cluster: Cluster
     topics: dict[Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,249}$")], Topic] = Field(min_length=1)
     load: Load | None = None
+    loads: dict[str, Load] = Field(default_factory=dict, exclude_if=lambda loads: not loads)
     phases: list[AnyPhase] = Field(min_length=1)
     copier: Copier | None = Field(default=None, exclude_if=_is_none)  # from the load's topic to another one
     # The anomaly that a sound checker must see here.
@@ -294,14 +292,8 @@ class Scenario(Model):
     def _fits_together(self) -> Scenario:
         for name, topic in self.topics.items():
             self._check_topic(name, topic)
-        if self.load and self.load.topic not in self.topics:
-            raise ValueError(f"load names topic {self.load.topic!r}, which is not under topics")
+        self._check_loads()
         self._check_copier()
-        if self.load and self.load.group and self.load.group.members > self.topics[self.load.topic].partitions:
-            raise ValueError(
-                f"load.group has {self.load.group.members} members for the {self.topics[self.load.topic].partitions} "
-                f"partitions of {self.load.topic}; some would have none"
-            )
         names = ["before", "after", *(phase.name for phase in self.phases)]  # the labels of captures
         if twice := [name for name in names if names.count(name) > 1]:
             raise ValueError(f"the phase name {twice[0]!r} is taken; each differs from the others, before and after")
@@ -317,18 +309,50 @@ class Scenario(Model):
                     )
         return self
 
+    def _check_loads(self) -> None:
+        if self.load and self.loads:
+            raise ValueError("there are both load and loads; put all of them under loads")
+        if wrong := next(wrong_names(self.producers), None):
+            raise ValueError(wrong)
+        for name, load in self.named_loads.items():
+            where = "load" if self.load else f"loads.{name}"
+            if load.topic not in self.topics:
+                raise ValueError(f"{where} names topic {load.topic!r}, which is not under topics")
+            partitions = self.topics[load.topic].partitions
+            if load.group and load.group.members > partitions:
+                raise ValueError(
+                    f"{where}.group has {load.group.members} members for the {partitions} partitions of {load.topic}; "
+                    "some would have none"
+                )
+            if load.p99_limit and len(self.named_loads) > 1:
+                raise ValueError(f"{where} has p99_limit, and latencies are those of all loads; leave it out")
+        if len(grouped := [name for name, load in self.named_loads.items() if load.group]) > 1:
+            raise ValueError(f"a run has one group at most; take it out of loads.{grouped[1]}")
+
     def _check_copier(self) -> None:
         """Its input has to be read committed, as its output has."""
         if self.copier is None:
             if any(isinstance(step, KillCopier) for phase in self.phases for step in phase.steps):
                 raise ValueError("a step is kill_copier, and there is no copier")
             return
-        if self.load is None or self.load.transaction is None:
+        source = self._load_for("copier", self.copier.load).topic if self.named_loads else ""
+        inputs = self.loads_of(source)
+        if not inputs or not all(load.transaction for load in inputs):
             raise ValueError("copier needs a load with transaction, whose readers read what is committed")
-        if self.copier.to not in self.topics or self.copier.to == self.load.topic:
-            raise ValueError(f"copier writes to topic {self.copier.to!r}, which must be another one under topics")
-        if self.topics[self.copier.to].partitions != self.topics[self.load.topic].partitions:
-            raise ValueError(f"copier needs as many partitions of {self.copier.to} as of {self.load.topic}")
+        if self.copier.to not in self.topics or self.loads_of(self.copier.to):
+            raise ValueError(
+                f"copier writes to topic {self.copier.to!r}, which must be another one under topics than the loads'"
+            )
+        if self.topics[self.copier.to].partitions != self.topics[source].partitions:
+            raise ValueError(f"copier needs as many partitions of {self.copier.to} as of {source}")
+
+    def _load_for(self, where: str, name: str | None) -> Load:
+        """The load that is named, or the only one."""
+        if name is None and len(self.named_loads) > 1:
+            raise ValueError(f"{where}: say which load; this scenario has {', '.join(self.named_loads)}")
+        if name is not None and name not in self.named_loads:
+            raise ValueError(f"{where}: there is no load {name!r}; this scenario has {', '.join(self.named_loads)}")
+        return self.named_loads[self.load_name(name)]
 
     def _check_disk(self, phase: str, step: Step) -> None:
         """A full disk has to be one of its own, or it would be the host's; files are changed on the host's."""
@@ -399,9 +423,9 @@ class Scenario(Model):
         for topic, partition in [target.of for target in targets if target.of] + step.partitions:
             if topic not in self.topics or partition >= self.topics[topic].partitions:
                 raise ValueError(f"{where}: there is no partition {topic}-{partition}")
-        if isinstance(step, SetRate) and self.load is None:
+        if isinstance(step, SetRate) and not self.named_loads:
             raise ValueError(f"{where}: there is no load whose rate it could change")
-        if isinstance(step, SetRate) and self.load and self.load.engine == "java":
+        if isinstance(step, SetRate) and self._load_for(where, step.load).engine == "java":
             raise ValueError(f"{where}: engine: java keeps the rate that it was started with; take another engine")
         self._check_letters(where, step)
         self._check_members(where, step)
@@ -421,7 +445,7 @@ class Scenario(Model):
             if not step.of_members:
                 raise ValueError(f"{where}: it cannot be aimed at {target}; name a broker")
             if (target.member or 1) > members:
-                raise ValueError(f"{where}: there is no {target}; load.group has {members} members")
+                raise ValueError(f"{where}: there is no {target}; the group has {members} members")
             if isinstance(step, Restart) and step.settings:
                 raise ValueError(f"{where}: a member takes no settings of brokers; leave out with")
 
@@ -437,9 +461,48 @@ class Scenario(Model):
             raise ValueError(f"{where}: {sorted(odd)[0]} has no replica of {step.partition} that could lead")
 
     @property
+    def named_loads(self) -> dict[str, Load]:
+        """All loads by name, in their order."""
+        return {PRODUCER: self.load} if self.load else self.loads
+
+    def load_name(self, asked: str | None) -> str:
+        """The name of the load that a step or the copier means: the one that it names, or the only one."""
+        return asked or next(iter(self.named_loads))
+
+    def loads_of(self, topic: str) -> list[Load]:
+        """The loads that write a topic."""
+        return [load for load in self.named_loads.values() if load.topic == topic]
+
+    def rate_of(self, topic: str) -> float:
+        """Records a second that a topic is sent: by its loads, or by a copier, which keeps up with them."""
+        copied = self.copied if self.copier and self.copier.to == topic else ()
+        return math.fsum(load.rate for load in (*self.loads_of(topic), *copied))
+
+    @property
+    def copied(self) -> list[Load]:
+        """The loads whose topic the copier reads; none without a copier."""
+        return self.loads_of(self.named_loads[self.load_name(self.copier.load)].topic) if self.copier else []
+
+    @property
+    def producers(self) -> list[Producer]:
+        """The nodes that send."""
+        return producers_of(self.named_loads)
+
+    @property
+    def isolation(self) -> str:
+        """How readers read; what a transaction wrote counts once it is committed."""
+        transactional = any(load.transaction for load in self.named_loads.values())
+        return "read_committed" if transactional else "read_uncommitted"
+
+    @property
+    def grouped(self) -> Load | None:
+        """The load whose topic a consumer group reads."""
+        return next((load for load in self.named_loads.values() if load.group), None)
+
+    @property
     def group(self) -> Group | None:
-        """The consumer group of the load."""
-        return self.load.group if self.load else None
+        """The consumer group of a load."""
+        return self.grouped.group if self.grouped else None
 
     @property
     def aims_at_controller(self) -> bool:

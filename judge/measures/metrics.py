@@ -96,8 +96,7 @@ def _sustainable(run: Measured) -> Iterator[dict[str, Any]]:
 
     Between the last rate that kept the limit and the first that did not, log p99 is taken as linear in the rate.
     """
-    load = run.manifest.scenario.get("load") or {}
-    limit_s = load.get("p99_limit")
+    limit_s = next((load.get("p99_limit") for load in run.manifest.loads.values()), None)  # of one load alone
     stepped = {event.phase for event in run.events if event.kind == "rate_set"}
     steps = [row for row in run.latency if row["phase"] in stepped and row["due"]]
     if limit_s is None or not steps:
@@ -182,7 +181,8 @@ class _Stretch:
 def _used(run: Measured) -> Iterator[dict[str, Any]]:
     brokers = [node.name for node in run.manifest.brokers]
     record_bytes = {producer.record_bytes for producer in run.manifest.producers if producer.rate_per_s}
-    bytes_of = {row["phase"]: row["arrived"] * max(record_bytes, default=0) for row in run.latency}
+    one_size = record_bytes.pop() if len(record_bytes) == 1 else 0  # of records of several sizes none is known
+    bytes_of = {row["phase"]: row["arrived"] * one_size for row in run.latency}
     phases = {event.phase for event in run.events if event.kind == "phase_started"}
     for stretch in (found for found in _stretches(run.usage) if found.phase in phases):
         yield from _rates(stretch, brokers)

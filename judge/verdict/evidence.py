@@ -340,10 +340,11 @@ def waits_that_ran_out(events: list[Event]) -> list[str]:
 
 def input_of(run: Run, where: TopicPartition) -> Input | None:
     """What a copier read to write a partition; None where none writes it."""
-    copier, load = run.manifest.scenario.get("copier"), run.manifest.scenario.get("load")
-    if not copier or not load or copier["to"] != where.topic:
+    copier, loads = run.manifest.scenario.get("copier"), run.manifest.loads
+    if not copier or not loads or copier["to"] != where.topic:
         return None
-    of = TopicPartition(load["topic"], where.partition)
+    read = loads[copier.get("load") or next(iter(loads))]
+    of = TopicPartition(read["topic"], where.partition)
     words = next((client for client in run.clients if client["role"] == "copier"), {})
     drain = drains(run.clients).get(of)
     return Input(of, (words.get("committed") or {}).get(str(of), 0), drain is not None and drain.complete)

@@ -62,6 +62,7 @@ def test_each_client_has_one_run(asked: object, releases: list[str]) -> None:
         ({"clients": "16"}, "CLIENTS=16 is refused"),
         ({"clients": "3.9.1,latest"}, "'latest' is no release such as"),
         ({"scenario": "steady"}, "SCENARIO=steady has no load with engine: java"),
+        ({"scenario": "several_producers"}, "SCENARIO=several_producers has several loads"),
     ],
 )
 def test_what_is_no_matrix_is_refused(settings: dict[str, Any], sentence: str) -> None:

@@ -56,6 +56,23 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     assert written.topics["orders"].assignment == {0: [1, 2]}
 
 
+@pytest.mark.parametrize(
+    ("scenario", "loads", "group"),
+    [
+        ({"load": {"topic": "orders"}}, ["producer"], None),
+        ({"load": {"topic": "orders", "group": {"members": 2}}}, ["producer"], {"members": 2}),
+        ({"load": None, "loads": {"a": {}, "b": {"group": {"members": 3}}}}, ["a", "b"], {"members": 3}),
+        ({"load": None}, [], None),
+        ({}, [], None),
+    ],
+)
+def test_loads_have_names(scenario: dict[str, Any], loads: list[str], group: dict[str, Any] | None) -> None:
+    """One load is called producer, in run folders of any date; a group is that of the load that has one."""
+    told = manifest([{}], {}).model_copy(update={"scenario": scenario})
+
+    assert (list(told.loads), told.group) == (loads, group)
+
+
 def test_an_earlier_manifest_is_read(tmp_path: Path) -> None:
     """It names no labels; a run without a campaign has none either."""
     earlier = json.loads(manifest([{}], {}).model_dump_json())

@@ -29,6 +29,15 @@ def test_rates_are_those_since_the_last_look() -> None:
     assert rates(since) == "offered 1,500/s, sent 1,500/s, acknowledged 1,490/s, received 1,100/s"
 
 
+def test_kafkas_own_producer_counts_by_its_answers() -> None:
+    """It does not say what was due; the other producers' counts are added to what it says."""
+    java = ({"t_ns": 0, "sent": 0, "acked": 0}, {"t_ns": 2 * S, "sent": 200, "acked": 190})
+
+    assert rates([(producer(0, 0, 0, 0), producer(10, 500, 400, 5)), java]) == (
+        "offered 50/s, sent 150/s, acknowledged 135/s"
+    )
+
+
 def test_the_lag_of_a_group_is_that_of_its_members_together() -> None:
     """As it is now; a member that told nothing since the last look has no share in it."""
     since = [({"t_ns": 0, "lag": 900}, {"t_ns": S, "lag": lag}) for lag in (1000, 500)]

@@ -390,7 +390,7 @@ def write_sample_run(
     folder.events.write_text("".join(json.dumps(vars(event)) + "\n" for event in events))
     folder.verdict_file.write_text(json.dumps(_verdict(acks1)))
     folder.clients.mkdir()
-    offered = {"rows": 40_000, "overflowed": 14, "busy_ns": 5 * S, "offering_ns": 40 * S}
+    offered = {"client_id": "producer-1", "rows": 40_000, "overflowed": 14, "busy_ns": 5 * S, "offering_ns": 40 * S}
     (folder.clients / "producer.json").write_text(json.dumps(offered))
     (folder.clients / "prober.json").write_text(json.dumps({"rows": 1200}))
     write_table(folder.table("offsets"), _offsets(acks1), OFFSETS)

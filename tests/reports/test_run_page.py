@@ -57,7 +57,7 @@ def test_every_section_is_there_in_order(tmp_path: Path) -> None:
 def test_what_could_not_be_offered_is_told(tmp_path: Path) -> None:
     """Beside how much the generator could have offered; a client that offers nothing is no load."""
     run = write_sample_run(tmp_path / "runs" / "run-1")
-    said = "producer: 14 of 40,000 records that were due were never sent; "
+    said = "producer-1: 14 of 40,000 records that were due were never sent; "
     said += "busy 12% of the time, so it could offer at least 7,997/s"
 
     assert said in _text(run)

@@ -24,12 +24,13 @@ class Hold(Step):
 
 
 class SetRate(Step):
-    """Let the load that runs go on at another rate, from now on and into the phases after this one."""
+    """Let a load go on at another rate, from now on and into the phases after this one."""
 
     key = "set_rate"
     traits = frozenset[Trait]()
     shorthand = "rate"
     rate: PerSecond
+    load: str | None = None  # which one, where there are several
 
 
 class Wait(Step):

@@ -1,24 +1,47 @@
-"""The nodes of a consumer group's members."""
+"""The nodes of the clients: producers, and members of a consumer group."""
 
 from __future__ import annotations
 
 import json
 import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from clusters.clients.nodes import is_ready, last_poll, member_names, member_node, start_member
-from tests.clusters.fakes import FakeWorld, scenario
+from clusters.clients.nodes import (
+    client_names,
+    client_node,
+    end_clients,
+    is_ready,
+    last_poll,
+    member_names,
+    member_node,
+    producer_names,
+    set_rate,
+    start_member,
+)
+from clusters.kafka.builds import Build
+from clusters.waiting import wait_until
+from history.errors import HarnessError
+from history.folder import write_atomically
+from tests.clusters.fakes import A_JAVA, FakeWorld, scenario
+
+TOPIC = {"partitions": 2, "replicas": ["A", "B", "C"]}
+LOADS = {
+    "web": {"topic": "orders", "rate": "900/s", "processes": 2, "acks": 1, "idempotence": False},
+    "ledger": {"topic": "payments", "engine": "java", "rate": "50/s"},
+    "bank": {"topic": "payments", "engine": "confluent-kafka", "transaction": {"records": 5}, "delivery_timeout": "9s"},
+}
 
 
-@pytest.fixture
-def world(tmp_path: Path) -> Any:
-    """A load with a group of two members, of which none runs yet."""
-    topics = {"orders": {"partitions": 2, "replicas": ["A", "B", "C"]}}
-    told = scenario([{"hold": 1}], topics=topics, load={"topic": "orders", "group": {"members": 2, "commit": "ahead"}})
-    found: Any = FakeWorld(tmp_path, told)
+def of(path: Path, **load: Any) -> Any:
+    """A world with this load, in which nothing runs yet."""
+    told = scenario([{"hold": 1}], topics={"orders": TOPIC, "payments": TOPIC}, **load)
+    found: Any = FakeWorld(path, told)
+    found.plan.clients, found.plan.java = {"ledger": Build(version="3.9.1", jars=Path("/tools"))}, A_JAVA
     found.client_address = lambda index: f"127.0.0.{index}"
     found.bootstrap = ["127.0.0.1:9092"]
     found.access = lambda name: None
@@ -26,6 +49,108 @@ def world(tmp_path: Path) -> Any:
     found.incarnation_of = lambda node: found.starts.get(node.name, 0)
     found.start = lambda node: found.starts.update({node.name: found.starts.get(node.name, 0) + 1})
     return found
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Any:
+    """A load with a group of two members."""
+    return of(tmp_path, load={"topic": "orders", "group": {"members": 2, "commit": "ahead"}})
+
+
+@pytest.fixture
+def several(tmp_path: Path) -> Any:
+    """Two processes of one load, one of Kafka's own producer, and one with transactions."""
+    return of(tmp_path, loads=LOADS)
+
+
+def config_of(world: Any, name: str) -> dict[str, Any]:
+    """What a client node is told."""
+    return dict(json.loads((client_node(world, name).folder / "config.json").read_text()))
+
+
+def test_each_producer_is_told_its_own_load(several: Any) -> None:
+    """Its topic, its settings and its share of the rate; what it says and is told lies under its own name."""
+    told = [config_of(several, name) for name in producer_names(several)]
+
+    named = ("client_id", "topic", "rate_per_s", "acks", "delivery_timeout_ms", "transaction_records")
+    assert [tuple(each[name] for name in named) for each in told] == [
+        ("web-1", "orders", 450.0, "1", 30_000, None),
+        ("web-2", "orders", 450.0, "1", 30_000, None),
+        ("verifiable-1", "payments", 50.0, "all", 30_000, None),
+        ("bank", "payments", 1000.0, "all", 9_000, 5),
+    ]
+    places = [(Path(each["summary"]).name, Path(each["control"]).name) for each in told]
+    assert places == [
+        ("web-1.json", "web-1"),
+        ("web-2.json", "web-2"),
+        ("ledger.json", "ledger"),
+        ("bank.json", "bank"),
+    ]
+
+
+def test_kafkas_own_producer_is_a_program_of_its_own(several: Any) -> None:
+    """It may read the release's jars and Java; the other producers need neither."""
+    java, python = client_node(several, "ledger"), client_node(several, "web-1")
+
+    assert (java.role, java.arguments[1]) == ("producer", "clusters.clients.verifiable_producer")
+    assert java.readable == (Path("/tools"), A_JAVA.home)
+    assert config_of(several, "ledger")["value_prefix"] == 1
+    assert (python.role, python.arguments[1], python.readable) == ("producer", "clusters.clients.producer", ())
+
+
+def test_readers_read_what_is_committed_of_all_topics(several: Any) -> None:
+    """One load with transactions suffices for that."""
+    told = config_of(several, "consumer")
+
+    assert (told["topics"], told["isolation"]) == ({"orders": 2, "payments": 2}, "read_committed")
+
+
+def test_every_client_has_an_address_of_its_own(several: Any) -> None:
+    """The producers come first, so that one producer has the address that it always had."""
+    names = client_names(several)
+
+    assert names == ["web-1", "web-2", "ledger", "bank", "consumer", "prober", "drain", "copier"]
+    assert [client_node(several, name).address for name in names[:7]] == [f"127.0.0.{index}" for index in range(7)]
+
+
+def test_a_client_that_no_scenario_has_is_an_error(several: Any) -> None:
+    """Such as the copier of another one."""
+    with pytest.raises(HarnessError, match="has no client copier to start"):
+        client_node(several, "copier")
+
+
+def test_a_rate_is_shared_by_the_processes_of_a_load(several: Any) -> None:
+    """Each is asked for its share and no other load's; it holds from when the last one answers."""
+    folders = {name: client_node(several, name).folder for name in producer_names(several)}
+
+    def answer(name: str, from_ns: int) -> None:
+        offer = folders[name] / "offer.json"
+        wait_until(offer.exists, limit_s=5, every_s=0.001, what="an offer")
+        write_atomically(
+            folders[name] / "offered.json", json.dumps({**json.loads(offer.read_text()), "from_ns": from_ns})
+        )
+
+    with ThreadPoolExecutor(2) as pool:
+        answers = [pool.submit(answer, name, from_ns) for name, from_ns in (("web-1", 9), ("web-2", 7))]
+        assert set_rate(several, "web", 300.0) == {"rate_per_s": 300.0, "from_ns": 9}
+        assert [each.result() for each in answers] == [None, None]
+
+    assert json.loads((folders["web-2"] / "offer.json").read_text()) == {"rate_per_s": 150.0}
+    assert not (folders["bank"] / "offer.json").exists()
+
+
+def test_clients_end_together_each_in_its_own_time(several: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All are told before the first is waited for; one that does not run is left alone."""
+    told: list[Any] = []
+    states = {"web-1": "running", "bank": "running", "web-2": "exited"}
+    several.runtime = SimpleNamespace(state=lambda name: states[name], kill=lambda *call: told.append(call))
+    monkeypatch.setattr(
+        "clusters.clients.nodes.wait_until", lambda _condition, limit_s, what: told.append((what, limit_s))
+    )
+
+    end_clients(several, {"web-1": 45.0, "web-2": 45.0, "bank": 24.0})
+
+    assert told == [("web-1", "SIGTERM"), ("bank", "SIGTERM"), ("web-1 to end", 45.0), ("bank to end", 24.0)]
 
 
 def test_each_life_of_a_member_has_a_name_of_its_own(world: Any) -> None:

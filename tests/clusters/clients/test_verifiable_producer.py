@@ -177,6 +177,19 @@ def summary(tmp_path: Path) -> dict[str, Any]:
     return dict(json.loads(file.read_text())) if file.exists() else {"ready_ns": None}
 
 
+def test_a_value_bears_the_producers_own_prefix(tmp_path: Path) -> None:
+    """By which the records of several such producers are told apart; their ledgers know how long a value is."""
+    own = config(tmp_path, client_id="verifiable-12", value_prefix=12)
+    about = About("verifiable-12", "orders", "all", may_have_retried=True)
+    with Ledger(own.stream("sends"), about) as ledger:
+        Told(own, ledger).hear(success(7, 0, value="12.7"), 5)
+
+    given = command(own, tmp_path / "settings")
+    assert given[given.index("--value-prefix") + 1] == "12"
+    (row,) = pa.Table.from_batches(sends_of(own.stream("sends")), SENDS).to_pylist()
+    assert (row["producer_id"], row["seq"], row["record_bytes"]) == ("verifiable-12", 7, 4)
+
+
 def test_sigterm_ends_the_tool_and_then_the_client(tmp_path: Path) -> None:
     """It is ready with the first acknowledgement, and clean once the tool has counted its records."""
     client = started(tmp_path, TOOL)

@@ -257,9 +257,10 @@ def test_a_java_client_is_of_the_brokers_release_or_of_the_one_that_is_named(
 ) -> None:
     """Its jars are fetched before anything starts; another engine has none."""
     monkeypatch.setattr(planning, "tools_jars", lambda version: Path("/tools") / version)
-    client = World(prepared(told, tmp_path, changes={"load": {"engine": "java", **load}})).plan.client
+    clients = World(prepared(told, tmp_path, changes={"load": {"engine": "java", **load}})).plan.clients
 
-    assert (client and (client.version, client.jars)) == (release and (release, Path("/tools") / release))
+    found = {name: (client.version, client.jars) for name, client in clients.items()}
+    assert found == ({"producer": (release, Path("/tools") / release)} if release else {})
 
 
 @pytest.mark.parametrize(
@@ -319,6 +320,14 @@ def test_a_rate_without_a_load_is_refused(told: str, tmp_path: Path) -> None:
 
     with pytest.raises(BadInput, match="RATE=100 was given, but scenario small has no load"):
         prepared(told, tmp_path, rate=100.0)
+
+
+def test_one_rate_for_several_loads_is_refused(told: str, tmp_path: Path) -> None:
+    """Nobody could say which of them it is for."""
+    changes = {"load": None, "loads": {"a": {"topic": "orders"}, "b": {"topic": "orders"}}}
+
+    with pytest.raises(BadInput, match="RATE=100 was given, but scenario small has several loads; set their rates"):
+        prepared(told, tmp_path, rate=100.0, changes=changes)
 
 
 def test_an_address_in_use_is_refused(told: str, tmp_path: Path) -> None:

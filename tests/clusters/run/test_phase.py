@@ -59,11 +59,11 @@ def test_a_target_is_bound_once_per_phase(tmp_path: Path) -> None:
 
 def test_an_offer_is_recorded_with_the_moment_it_holds_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As the producer answered, not as it was asked."""
-    monkeypatch.setattr(actions, "set_rate", lambda _world, rate: {"rate_per_s": rate, "from_ns": 77})
+    monkeypatch.setattr(actions, "set_rate", lambda _world, _load, rate: {"rate_per_s": rate, "from_ns": 77})
     world = run(tmp_path, {"set_rate": "3000/s"})
 
-    assert [(event.step, event.detail) for event in world.seen("rate_set")] == [
-        ("set_rate", {"rate_per_s": 3000.0, "from_ns": 77})
+    assert [(event.step, event.target, event.detail) for event in world.seen("rate_set")] == [
+        ("set_rate", "producer", {"rate_per_s": 3000.0, "from_ns": 77})
     ]
 
 

@@ -28,7 +28,7 @@ def test_members_are_targets_of_what_acts_on_a_process() -> None:
 @pytest.mark.parametrize(
     ("steps", "group", "why"),
     [
-        ([{"kill": "member 4"}], {}, "there is no member 4; load.group has 3 members"),
+        ([{"kill": "member 4"}], {}, "there is no member 4; the group has 3 members"),
         ([{"hold": "1s"}], {"members": 7}, "7 members for the 6 partitions of orders"),
         ([{"upgrade": {"node": "members", "kafka": "4.0.0"}}], {}, "cannot be aimed at members; name a broker"),
         ([{"wait": {"for": {"in_isr": "member 1"}}}], {}, "cannot be aimed at member 1"),

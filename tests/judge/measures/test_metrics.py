@@ -218,6 +218,19 @@ def test_cpu_per_gigabyte_of_a_phase() -> None:
     assert ("broker_cpu_s_per_gb", "steady") not in _measured(latency=[STEADY], usage=rows[:-1])
 
 
+def test_cpu_per_gigabyte_needs_records_of_one_size() -> None:
+    """Of producers whose records differ nobody counted how many bytes came of each."""
+    rows = [*_brokers_used("before", 0, 1), *_brokers_used("steady", 10, 3)]
+    told = manifest()
+    sizes = [told.producers[0].model_copy(update={"rate_per_s": 5.0, "record_bytes": size}) for size in (100, 100, 200)]
+    found = [
+        _measured(latency=[STEADY], usage=rows, manifest=told.model_copy(update={"producers": producers}))
+        for producers in (sizes[:2], sizes)
+    ]
+
+    assert [("broker_cpu_s_per_gb", "steady") in each for each in found] == [True, False]
+
+
 def test_what_the_drain_used_is_no_phases() -> None:
     """Only the stretches that end with a phase are measured: the drain reads as fast as it can."""
     rows = [*_brokers_used("before", 0, 1), *_brokers_used("steady", 10, 3), *_brokers_used("after", 20, 9)]

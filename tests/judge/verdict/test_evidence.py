@@ -303,6 +303,16 @@ def test_a_copiers_input_is_the_partition_of_the_same_number():
     assert evidence.input_of(SimpleNamespace(clients=[COPIER], manifest=manifest()), COPIES) is None
 
 
+def test_a_copiers_input_is_the_topic_of_the_load_that_it_names():
+    """Where there are several."""
+    run = copying(COPIER)
+    loads = {"a": {"topic": "logs"}, "b": {"topic": "orders"}}
+    settings = {"load": None, "loads": loads, "copier": {"to": "copies", "load": "b"}}
+    named = SimpleNamespace(clients=[COPIER], manifest=run.manifest.model_copy(update={"scenario": settings}))
+
+    assert evidence.input_of(named, COPIES) == (WHERE, 40, False)
+
+
 @pytest.mark.parametrize(
     ("clients", "copies", "why"),
     [

@@ -1,0 +1,73 @@
+"""The nodes that send: one for each process of each load, named after it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from itertools import count
+from typing import TYPE_CHECKING, NamedTuple
+
+from history import verifiable
+
+if TYPE_CHECKING:
+    from clusters.scenario.scenario import Load
+
+PRODUCER = "producer"  # the name of the one load of ``load:``
+MAX_PRODUCERS = 32  # each is a process with an address of its own
+MAX_NAME = 35  # with the number of a record, the name fits into the smallest record
+_NAME = re.compile(rf"[A-Za-z0-9-]{{1,{MAX_NAME}}}")
+# Other nodes, other clients' records and reads, and what lies beside the nodes' folders.
+_TAKEN = re.compile(
+    "(broker|controller|zookeeper|consumer|prober|drain|copier|member|read|write|verifiable)(-[0-9]+)?"
+    "|host|lease|prefix|security|step|streams"
+)
+
+
+class Producer(NamedTuple):
+    """A node that sends for a load; ``rate`` is its share of the load's, in records a second.
+
+    Its records are told by ``producer_id``: its name, or of Kafka's VerifiableProducer, which cannot send a name, what
+    one with the prefix ``value_prefix`` is called.
+    """
+
+    name: str
+    of: str
+    load: Load
+    rate: float
+    producer_id: str
+    value_prefix: int | None = None
+
+
+def producers_of(loads: Mapping[str, Load]) -> list[Producer]:
+    """The producers of all loads, in their order: a load with several processes has ``<name>-1`` and so on."""
+    prefixes = count(verifiable.PREFIX)
+    return [
+        Producer(node, name, load, load.rate / load.processes, *_known_by(node, load, prefixes))
+        for name, load in loads.items()
+        for node in _nodes(name, load)
+    ]
+
+
+def _nodes(name: str, load: Load) -> list[str]:
+    return [f"{name}-{number}" for number in range(1, load.processes + 1)] if load.processes > 1 else [name]
+
+
+def _known_by(node: str, load: Load, prefixes: Iterator[int]) -> tuple[str, int | None]:
+    if load.engine != "java":
+        return node, None
+    prefix = next(prefixes)
+    return verifiable.producer_id(prefix), prefix
+
+
+def wrong_names(producers: list[Producer]) -> Iterator[str]:
+    """Why producers cannot be called so, or are too many; one sentence each."""
+    names = [producer.name for producer in producers]
+    for producer in producers:
+        if not _NAME.fullmatch(producer.name):
+            yield f"{producer.name!r} is no name of a producer: letters, digits and -, at most {MAX_NAME}"
+        elif _TAKEN.fullmatch(producer.name):
+            yield f"the name {producer.name!r} is taken by another part of a run; choose another one"
+        elif names.count(producer.name) > 1:
+            yield f"two producers are called {producer.name}; rename one of the loads"
+    if len(producers) > MAX_PRODUCERS:
+        yield f"there are {len(producers)} producers; {MAX_PRODUCERS} are the most"

@@ -1,0 +1,201 @@
+"""Several loads, and several processes of one: which nodes send, and what is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import yaml
+
+from clusters.scenario.durations import answers_s, expected_records, open_transaction_s
+from clusters.scenario.scenario import Scenario, parse_scenario
+from history.errors import BadInput
+
+TOPIC = {"partitions": 3, "replicas": ["A", "B", "C"]}
+JAVA = {"topic": "orders", "engine": "java"}
+SENT = {"engine": "confluent-kafka", "topic": "orders"}
+COMMITTED = {**SENT, "transaction": {"records": 5}}
+
+
+def told(loads: dict[str, Any], *steps: dict[str, Any], **more: Any) -> dict[str, Any]:
+    """A scenario with these loads on two topics."""
+    sound = {"name": "s", "why": "w", "cluster": {"brokers": 3}, "topics": {"orders": TOPIC, "payments": TOPIC}}
+    return {**sound, "loads": loads, "phases": [{"one": [*steps, {"hold": 10}]}], **more}
+
+
+def scenario(loads: dict[str, Any], *steps: dict[str, Any], **more: Any) -> Scenario:
+    """The same as a scenario."""
+    return Scenario.model_validate(told(loads, *steps, **more))
+
+
+def refusal(document: dict[str, Any]) -> str:
+    """The sentence with which a scenario is refused."""
+    with pytest.raises(BadInput) as refused:
+        parse_scenario(yaml.safe_dump(document), "x.yaml")
+    return str(refused.value)
+
+
+def test_each_load_is_a_producer_of_its_name() -> None:
+    """Its records are told by that name; there is no producer where nothing is sent."""
+    found = scenario({"web": {"topic": "orders"}, "app": {"topic": "payments", "rate": "5/s"}}).producers
+
+    assert [(each.name, each.producer_id, each.load.topic, each.rate) for each in found] == [
+        ("web", "web", "orders", 1000.0),
+        ("app", "app", "payments", 5.0),
+    ]
+    assert scenario({}).producers == []
+
+
+def test_one_load_is_called_producer() -> None:
+    """As it was before there could be several: it is written as before, so that its digest stays."""
+    made = Scenario.model_validate({**told({}), "load": {"topic": "orders"}})
+
+    assert [(each.name, each.of) for each in made.producers] == [("producer", "producer")]
+    assert "loads" not in made.model_dump()
+    assert "processes" not in made.model_dump()["load"]
+    assert Scenario.model_validate(made.model_dump()) == made
+
+
+def test_processes_share_the_rate() -> None:
+    """Each is a producer of its own."""
+    found = scenario(
+        {"web": {"topic": "orders", "rate": "900/s", "processes": 3}, "app": {"topic": "orders"}}
+    ).producers
+
+    assert [(each.name, each.of, each.rate) for each in found] == [
+        ("web-1", "web", 300.0),
+        ("web-2", "web", 300.0),
+        ("web-3", "web", 300.0),
+        ("app", "app", 1000.0),
+    ]
+
+
+def test_java_producers_are_told_by_their_prefixes() -> None:
+    """They are counted over all loads, and no other engine takes part."""
+    found = scenario({"a": {**JAVA, "processes": 2}, "b": {"topic": "orders"}, "c": JAVA}).producers
+
+    assert [(each.producer_id, each.value_prefix) for each in found] == [
+        ("verifiable-1", 1),
+        ("verifiable-2", 2),
+        ("b", None),
+        ("verifiable-3", 3),
+    ]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["consumer", "broker-1", "member-2", "write-1", "read-7", "copier-0", "verifiable-1", "controller", "streams"],
+)
+def test_a_name_that_a_run_needs_is_taken(name: str) -> None:
+    """By another node, by other clients' records, or by a file."""
+    assert f"the name '{name}' is taken" in refusal(told({name: {"topic": "orders"}}))
+
+
+@pytest.mark.parametrize("name", ["reader", "consumer-load", "write-heavy", "x" * 35])
+def test_a_name_that_is_like_one_is_free(name: str) -> None:
+    """Only a number tells nodes of a kind apart."""
+    assert scenario({name: {"topic": "orders"}}).producers[0].name == name
+
+
+@pytest.mark.parametrize(
+    ("document", "sentence"),
+    [
+        (told({"a_b": {"topic": "orders"}}), "'a_b' is no name of a producer: letters, digits and -, at most 35"),
+        (told({"": {"topic": "orders"}}), "'' is no name of a producer"),
+        (told({"x" * 36: {"topic": "orders"}}), "at most 35"),
+        (told({"x" * 34: {"topic": "orders", "processes": 2}}), "at most 35"),
+        (
+            told({"a": {"topic": "orders", "processes": 2}, "a-2": {"topic": "orders"}}),
+            "two producers are called a-2; rename one of the loads",
+        ),
+        (told({"a": {"topic": "order"}}), "loads.a names topic 'order', which is not under topics"),
+        (told({"a": {"topic": "orders", "acks": 1}}), "loads.a: idempotence needs acks: all"),
+        (told({"a": {"topic": "orders", "processes": 0}}), "loads.a.processes: Input should be greater"),
+        (told({"a": {"topic": "orders", "processes": 9}}), "loads.a.processes: Input should be less"),
+        (told({f"a{n}": {"topic": "orders", "processes": 8} for n in range(5)}), "there are 40 producers; 32 are the"),
+        (
+            {**told({"a": {"topic": "orders"}}), "load": {"topic": "orders"}},
+            "there are both load and loads; put all of them under loads",
+        ),
+        (
+            told({"a": {"topic": "orders", "group": {"members": 4}}}),
+            "loads.a.group has 4 members for the 3 partitions of orders",
+        ),
+        (
+            told({"a": {"topic": "orders", "group": {}}, "b": {"topic": "payments", "group": {}}}),
+            "a run has one group at most; take it out of loads.b",
+        ),
+        (
+            told({"a": {"topic": "orders"}, "b": {"topic": "orders", "p99_limit": "1s"}}),
+            "loads.b has p99_limit, and latencies are those of all loads",
+        ),
+        (
+            told({"a": {"topic": "orders"}, "b": {"topic": "orders"}}, {"set_rate": "5/s"}),
+            "say which load; this scenario",
+        ),
+        (
+            told({"a": {"topic": "orders"}}, {"set_rate": {"rate": "5/s", "load": "b"}}),
+            "there is no load 'b'; this scenario has a",
+        ),
+        (
+            told({"a": {"topic": "orders"}, "b": JAVA}, {"set_rate": {"rate": "5/s", "load": "b"}}),
+            "engine: java keeps the rate",
+        ),
+        (told({"a": COMMITTED, "b": COMMITTED}, copier={"to": "payments"}), "copier: say which load"),
+        (
+            told({"a": COMMITTED, "b": SENT}, copier={"to": "payments", "load": "a"}),
+            "copier needs a load with transaction",
+        ),
+        (
+            told({"a": COMMITTED, "b": {"topic": "payments"}}, copier={"to": "payments", "load": "a"}),
+            "copier writes to topic 'payments', which must be another one",
+        ),
+    ],
+)
+def test_loads_that_cannot_be(document: dict[str, Any], sentence: str) -> None:
+    """Each is refused in one sentence."""
+    assert sentence in refusal(document)
+
+
+def test_a_group_is_that_of_the_load_that_has_one() -> None:
+    """It reads that load's topic."""
+    made = scenario({"a": {"topic": "orders"}, "b": {"topic": "payments", "group": {"members": 2}}})
+
+    assert made.grouped is not None
+    assert made.group is not None
+    assert (made.grouped.topic, made.group.members) == ("payments", 2)
+
+
+def test_readers_wait_for_commits_if_any_load_has_transactions() -> None:
+    """Records outside transactions are committed as they are written."""
+    assert scenario({"a": {"topic": "orders"}, "b": COMMITTED}).isolation == "read_committed"
+    assert scenario({"a": {"topic": "orders"}, "b": SENT}).isolation == "read_uncommitted"
+
+
+def test_a_copier_reads_the_topic_of_its_load() -> None:
+    """Whichever loads write that; of another topic nothing is asked."""
+    loads = {"a": {"topic": "logs"}, "b": COMMITTED, "c": {**COMMITTED, "rate": "5/s"}}
+    topics = {"orders": TOPIC, "payments": TOPIC, "logs": TOPIC}
+    made = scenario(loads, topics=topics, copier={"to": "payments", "load": "b"})
+
+    assert [load.rate for load in made.copied] == [1000.0, 5.0]
+    assert [made.rate_of(topic) for topic in topics] == [1005.0, 1005.0, 1000.0]
+
+
+def test_records_are_those_of_all_loads() -> None:
+    """Each at its own highest rate: a step changes the one that it names, or the only one."""
+    two = {"a": {"topic": "orders", "rate": "100/s"}, "b": {"topic": "orders", "rate": "10/s"}}
+    faster = scenario(two, {"set_rate": {"rate": "50/s", "load": "b"}}, {"set_rate": {"rate": "1/s", "load": "a"}})
+    alone = scenario({"a": two["a"]}, {"set_rate": "200/s"})
+
+    ratio = expected_records(faster) / expected_records(alone)
+    assert ratio == pytest.approx(150 / 200 * 14 / 12)  # a step of two seconds more
+
+
+def test_the_slowest_load_is_waited_for() -> None:
+    """For its answers, and for its transactions."""
+    slow = {**COMMITTED, "delivery_timeout": "50s", "transaction": {"timeout": "90s"}}
+    made = scenario({"a": {"topic": "orders", "delivery_timeout": "5s"}, "b": slow, "c": COMMITTED})
+
+    assert (answers_s(made), open_transaction_s(made)) == (50.0, 90.0)
+    assert (answers_s(scenario({})), open_transaction_s(scenario({}))) == (0.0, 0.0)
