@@ -26,6 +26,7 @@ from clusters.runtimes.ports import PORTS
 from clusters.scenario.durations import drain_limit_s
 from clusters.scenario.groups import GROUP_ID
 from clusters.scenario.scenario import Load, Payload, Transaction
+from clusters.scenario.shapes import as_written
 from clusters.waiting import wait_until
 from history.errors import HarnessError, WaitTimeout
 from history.folder import write_atomically
@@ -152,7 +153,6 @@ def _client_config(world: World, name: str) -> ClientConfig:
             partitions=topics[load.topic],
             offsets=scenario.copier.offsets,
             records=scenario.copier.records,
-            record_bytes=load.record_bytes,
             transaction_timeout_ms=int(scenario.copier.timeout * 1000),
         )
     settings = _producer_settings(world, load, common, topics[load.topic])
@@ -167,8 +167,8 @@ def _producer_settings(world: World, load: Load, common: dict[str, Any], partiti
         bootstrap=world.bootstrap,
         topic=load.topic,
         partitions=partitions,
-        rate_per_s=load.rate,
-        record_bytes=load.record_bytes,
+        rate_per_s=as_written(load.rate),
+        record_bytes=as_written(load.record_bytes),
         acks=load.acks,
         idempotence=load.idempotence,
         retries=load.retries,
@@ -181,6 +181,9 @@ def _producer_settings(world: World, load: Load, common: dict[str, Any], partiti
         engine=load.engine,
         control=str(world.folder.work / PRODUCER),
         **_transaction_settings(load.transaction),
+        keys=as_written(load.keys),
+        client_partitions=load.client_partitions,
+        seed=world.plan.seed,
     )
 
 

@@ -108,7 +108,7 @@ class LagFault:
         LimitedCpu: it trails by a second of traffic or more; its eviction is the step's own condition.
         """
         load = self.world.scenario.load
-        wanted, times = (self.records / 2, 3) if self.records else (load.rate if load else 1, 1)
+        wanted, times = (self.records / 2, 3) if self.records else (load.usual_rate if load else 1, 1)
 
         def trails(seen: Observation) -> bool:
             held = seen.in_isr and seen.leader_hw < seen.leader_leo
@@ -146,7 +146,7 @@ class LagFault:
 
     def _small_lag(self) -> float:
         load = self.world.scenario.load
-        return max(10.0, load.rate * 0.5 if load else 0)
+        return max(10.0, load.usual_rate * 0.5 if load else 0)
 
     def figures(self) -> Evidence:
         """Least, median and most lag while in the ISR, over the samples so far."""
@@ -293,7 +293,7 @@ class DutyCycle:
         load = self.world.scenario.load
         if self.fault.records is None or load is None:
             return self._longest_s()
-        return min(self.fault.records / load.rate, self._longest_s())
+        return min(self.fault.records / load.usual_rate, self._longest_s())
 
     def _longest_s(self) -> float:
         """Starving may take what the session allows; lagging must stay well below replica.lag.time.max.ms."""

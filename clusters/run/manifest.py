@@ -119,8 +119,8 @@ def _producers(world: World) -> list[ProducerInfo]:
                 retries=load.retries,
                 engine=load.engine,
                 client=client.version if client else None,
-                rate_per_s=load.rate,
-                record_bytes=0 if client else load.record_bytes,  # VerifiableProducer's are as long as its numbers
+                rate_per_s=load.usual_rate,
+                record_bytes=0 if client else round(load.sizes.mean),  # VerifiableProducer's are as long as its numbers
                 transaction_timeout_ms=int(load.transaction.timeout * 1000) if load.transaction else None,
             )
         )
@@ -153,7 +153,7 @@ def _copies(scenario: Scenario) -> list[ProducerInfo]:
             idempotence=True,
             retries=2_147_483_647,
             engine="copier",
-            record_bytes=scenario.load.record_bytes,
+            record_bytes=round(scenario.load.sizes.mean),
             transaction_timeout_ms=int(scenario.copier.timeout * 1000),
             offsets=scenario.copier.offsets,
         )

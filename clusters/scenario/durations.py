@@ -37,7 +37,7 @@ def expected_records(scenario: Scenario) -> float:
     """The records that a run writes if its highest rate holds throughout."""
     load = scenario.load
     steps = [step for phase in scenario.phases for step in phase.steps]
-    rate = max([load.rate, *(step.rate for step in steps if isinstance(step, SetRate))]) if load else 0.0
+    rate = max([load.peak_rate, *(step.rate for step in steps if isinstance(step, SetRate))]) if load else 0.0
     return rate * sum(map(expected_phase_s, scenario.phases))
 
 

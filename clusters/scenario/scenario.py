@@ -19,6 +19,7 @@ from pydantic import BeforeValidator, Field, PlainSerializer, ValidationError, m
 from clusters.paths import ROOT
 from clusters.scenario.copier import Copier
 from clusters.scenario.groups import Group
+from clusters.scenario.shapes import MAX_BATCH_BYTES, Keys, Rate, Sizes, as_written
 from clusters.scenario.steps.catalog import AnyStep
 from clusters.scenario.steps.disks import FailLogDir, FillDisk, FlipBit, ReadOnlyDisk, SlowDisk
 from clusters.scenario.steps.flow import SetRate
@@ -36,13 +37,12 @@ from clusters.scenario.values import (
     KafkaRelease,
     MetadataVersion,
     Model,
-    PerSecond,
     Seconds,
     Settings,
     Share,
     seconds,
 )
-from history import verifiable
+from history import draws, verifiable
 from history.errors import BadInput
 from history.refusals import Place, dotted, first_wrong
 from history.yaml_files import parse, read_text
@@ -174,6 +174,8 @@ class Payload(Model):
         return self
 
 
+MAX_MESSAGE_BYTES = 1_048_588  # Kafka's default of message.max.bytes
+BATCH_OVERHEAD = 100  # at most, of one record with a key of ours: a batch's header, and what frames the record
 Codec = Literal["none", "gzip", "snappy", "lz4", "zstd"]
 
 
@@ -181,15 +183,15 @@ class Load(Model):
     """The open-loop producer and its live consumer, running through all phases."""
 
     topic: str
-    rate: PerSecond = 1000.0
-    record_bytes: int = Field(default=100, ge=64)
+    rate: Rate = 1000.0
+    record_bytes: Sizes = 100
     acks: Acks = "all"
     idempotence: bool = True
     retries: int = Field(default=2_147_483_647, ge=0)
     request_timeout: Seconds = 10.0
     delivery_timeout: Seconds = 30.0
     linger: Annotated[float, Field(ge=0, allow_inf_nan=False), BeforeValidator(seconds)] = 0.005
-    batch_bytes: int = Field(default=900_000, ge=100, le=900_000)  # below the brokers' message.max.bytes
+    batch_bytes: int = Field(default=MAX_BATCH_BYTES, ge=100, le=MAX_BATCH_BYTES)
     compression: Codec = "none"
     payload: Payload | None = Field(default=None, exclude_if=_is_none)  # None: padding that repeats itself
     engine: Literal["kafka-python", "confluent-kafka", "java"] = "kafka-python"
@@ -197,6 +199,29 @@ class Load(Model):
     transaction: Transaction | None = None
     group: Group | None = Field(default=None, exclude_if=_is_none)  # that reads the topic, beside the live consumer
     p99_limit: Seconds | None = None  # up to this p99 a rate counts as sustained
+    keys: Keys | None = Field(default=None, exclude_if=_is_none)  # None: records have none
+    # Who chooses a record's partition; None: the client where there are keys, and else they take turns.
+    partitioner: Literal["in_turn", "client"] | None = Field(default=None, exclude_if=_is_none)
+
+    @property
+    def sizes(self) -> draws.Sizes:
+        """The sizes of its records, whichever record has which."""
+        return draws.Sizes.of(as_written(self.record_bytes))
+
+    @property
+    def usual_rate(self) -> float:
+        """Records a second in the long run: a wave's mean, what a ramp reaches, the last of steps."""
+        return self.rate if isinstance(self.rate, float) else self.rate.usual
+
+    @property
+    def peak_rate(self) -> float:
+        """The most records a second that its rate reaches."""
+        return self.rate if isinstance(self.rate, float) else self.rate.peak
+
+    @property
+    def client_partitions(self) -> bool:
+        """Whether the client chooses partitions."""
+        return self.partitioner == "client" or (self.partitioner is None and self.keys is not None)
 
     @property
     def isolation(self) -> str:
@@ -211,8 +236,8 @@ class Load(Model):
     @model_validator(mode="after")
     def _payload_is_there(self) -> Load:
         file = self.payload.file if self.payload else None
-        if file and (not file.is_file() or file.stat().st_size < self.record_bytes):
-            raise ValueError(f"payload.file: {file} is no file of at least {self.record_bytes} bytes, a record's")
+        if file and (not file.is_file() or file.stat().st_size < self.sizes.largest):
+            raise ValueError(f"payload.file: {file} is no file of at least {self.sizes.largest} bytes, a record's")
         return self
 
     @model_validator(mode="after")
@@ -225,8 +250,13 @@ class Load(Model):
             raise ValueError(
                 f"engine: java has no record_bytes: {self.record_bytes}; VerifiableProducer sends its numbers"
             )
-        if self.engine == "java" and (self.rate < 1 or self.rate % 1):
-            raise ValueError(f"engine: java takes a whole number of records a second, not {self.rate:g}")
+        if self.engine == "java" and (not isinstance(self.rate, float) or self.rate < 1 or self.rate % 1):
+            told = f"{self.rate:g}" if isinstance(self.rate, float) else "a rate that changes"
+            raise ValueError(f"engine: java takes a whole number of records a second, not {told}")
+        if self.engine == "java" and (self.keys or self.partitioner):
+            raise ValueError(
+                "engine: java has neither keys nor partitioner; VerifiableProducer has both, and they are its own"
+            )
         return self
 
     @model_validator(mode="after")
@@ -239,6 +269,10 @@ class Load(Model):
             )
         if not self.idempotence:
             raise ValueError("transaction needs idempotence: true, not idempotence: false")
+        if self.client_partitions and not self.keys:
+            raise ValueError(
+                "transaction with partitioner: client needs keys; where its records went is else unknown when it fails"
+            )
         if self.transaction.timeout < self.delivery_timeout:
             raise ValueError(
                 f"transaction has timeout {self.transaction.timeout:g}s, below delivery_timeout "
@@ -297,6 +331,7 @@ class Scenario(Model):
         if self.load and self.load.topic not in self.topics:
             raise ValueError(f"load names topic {self.load.topic!r}, which is not under topics")
         self._check_copier()
+        self._check_sizes()
         if self.load and self.load.group and self.load.group.members > self.topics[self.load.topic].partitions:
             raise ValueError(
                 f"load.group has {self.load.group.members} members for the {self.topics[self.load.topic].partitions} "
@@ -329,6 +364,19 @@ class Scenario(Model):
             raise ValueError(f"copier writes to topic {self.copier.to!r}, which must be another one under topics")
         if self.topics[self.copier.to].partitions != self.topics[self.load.topic].partitions:
             raise ValueError(f"copier needs as many partitions of {self.copier.to} as of {self.load.topic}")
+
+    def _check_sizes(self) -> None:
+        """A broker would refuse each record above its limit, which counts the whole batch, here one of a record."""
+        if self.load is None:
+            return
+        default = self.cluster.config.get("message.max.bytes", str(MAX_MESSAGE_BYTES))
+        limit = self.topics[self.load.topic].config.get("max.message.bytes", default)
+        largest = self.load.sizes.largest
+        if not limit.isdecimal() or largest + BATCH_OVERHEAD > int(limit):
+            raise ValueError(
+                f"load.record_bytes: the largest record has {largest} bytes, which with {BATCH_OVERHEAD} of its batch "
+                f"do not fit in max.message.bytes {limit} of {self.load.topic}"
+            )
 
     def _check_disk(self, phase: str, step: Step) -> None:
         """A full disk has to be one of its own, or it would be the host's; files are changed on the host's."""
