@@ -87,7 +87,8 @@ def _likely(told: Mapping[str, Any]) -> NDArray[Any]:
         case {"lognormal": {"median": median, "p99": p99, "max": most}}:
             normal = NormalDist(np.log(median), np.log(p99 / median) / _P99)
             logs: Floats = np.array([normal.inv_cdf(middle) for middle in middles.tolist()])
-            return np.clip(np.rint(np.exp(logs)), MIN_RECORD_BYTES, most)
+            cut: Floats = np.clip(np.rint(np.exp(logs)), MIN_RECORD_BYTES, most)
+            return cut
         case {"mix": shares}:
             each = sorted((int(size), share) for size, share in shares.items())
             ends = np.cumsum([share for _, share in each])
