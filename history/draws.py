@@ -83,7 +83,8 @@ def _likely(told: Mapping[str, Any]) -> NDArray[Any]:
     middles = (np.arange(SIZES) + 0.5) / SIZES
     match told:
         case {"uniform": [low, high]}:
-            return low + np.floor(middles * (high - low + 1))
+            even: Floats = low + np.floor(middles * (high - low + 1))
+            return even
         case {"lognormal": {"median": median, "p99": p99, "max": most}}:
             normal = NormalDist(np.log(median), np.log(p99 / median) / _P99)
             logs: Floats = np.array([normal.inv_cdf(middle) for middle in middles.tolist()])

@@ -30,6 +30,7 @@ def scenario(load: dict[str, Any], config: dict[str, Any] | None = None) -> dict
 
 
 def load_of(**settings: Any) -> Load:
+    """A load with such settings."""
     found = Scenario.model_validate(scenario(settings)).load
     assert found
     return found
