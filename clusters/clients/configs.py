@@ -63,8 +63,8 @@ class ProducerConfig(ClientConfig):
     bootstrap: list[str]
     topic: str
     partitions: int
-    rate_per_s: float
-    record_bytes: int
+    rate_per_s: float | dict[str, Any]  # or a curve, and
+    record_bytes: int | dict[str, Any]  # or a distribution, as a scenario writes them
     acks: str = "all"  # "0" | "1" | "all"
     idempotence: bool = True
     retries: int = 2_147_483_647
@@ -81,6 +81,14 @@ class ProducerConfig(ClientConfig):
     transaction_records: int | None = None  # None: no transactions
     abort_every: int | None = None
     transaction_timeout_ms: int = 60_000
+    keys: dict[str, Any] | None = None  # as a scenario writes them
+    client_partitions: bool = False  # whether the library chooses partitions; else they take turns
+    seed: int = 0  # of the run: which record has which key and size
+
+    @property
+    def draws(self) -> str:
+        """What keys and sizes are drawn by: another producer of the run has others."""
+        return f"{self.seed} {self.client_id}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,6 +98,7 @@ class VerifiableProducerConfig(ProducerConfig):
     ``value_prefix`` stands in its values, by which they are told from those of other such producers.
     """
 
+    rate_per_s: float
     java: str
     jars: str
     value_prefix: int = PREFIX
@@ -114,7 +123,6 @@ class CopierConfig(ClientConfig):
     partitions: int
     offsets: str
     records: int
-    record_bytes: int
     transaction_timeout_ms: int
 
 

@@ -1,7 +1,7 @@
 """Copies from topic to topic: ``python -m clusters.clients.copier <config.json>``.
 
-Each turn reads what is there, at most so many committed records, writes a record for each to the partition of the same
-number, and commits how far it has read: within the same transaction (KIP-98; by the group's metadata, KIP-447), or
+Each turn reads what is there, at most so many committed records, writes one as long for each, to the partition of the
+same number, and commits how far it has read: within the same transaction (KIP-98; by the group's metadata, KIP-447), or
 apart, every few seconds, as a consumer does by itself. What it writes names its input: producer ``copier-<partition>``,
 number the input's offset. After an error it begins anew from what is committed, under the same transactional id.
 SIGTERM lets it copy to the end of its input; it then says how far its group has committed.
@@ -76,7 +76,7 @@ class Turns:
             return 0
         self._producer.begin_transaction()
         for message in taken:
-            value = encode(copier_id(message.partition()), message.offset(), self._config.record_bytes)
+            value = encode(copier_id(message.partition()), message.offset(), len(message.value()))
             self._producer.produce(self._config.to, value, partition=message.partition())
         positions = _behind(taken)
         if self._inside:

@@ -15,8 +15,8 @@ from kafka.errors import KafkaError
 from clusters.clients import librdkafka
 from clusters.clients.configs import ProducerConfig
 from clusters.clients.leaders import NewestLeaders
-from clusters.clients.ledger import NO_ACKNOWLEDGEMENT, NOT_SEEN, Ints
-from clusters.clients.librdkafka import Producer
+from clusters.clients.ledger import NO_ACKNOWLEDGEMENT, NO_ANSWER, NOT_SEEN, Ints
+from clusters.clients.librdkafka import PURGED, Producer
 from clusters.clients.payloads import Block
 from clusters.kafka.wire import error_name
 from clusters.waiting import wait_until
@@ -24,10 +24,13 @@ from clusters.waiting import wait_until
 BLOCK_MS = 20  # the longest that handing over one record may take
 
 START_LIMIT_S = 30.0
+CHOOSE = -1  # a partition: the library chooses one (librdkafka's RD_KAFKA_PARTITION_UA)
 
 
 class Batch(NamedTuple):
-    """Neighbouring records: the number of the first, and the partition and value of each."""
+    """Neighbouring records: the number of the first, and the partition (``CHOOSE``: the library chooses), value and key
+    of each.
+    """
 
     first: int
     partitions: Ints
@@ -45,12 +48,13 @@ class Taken(NamedTuple):
 
 
 class Answers(NamedTuple):
-    """What the library said about records in the end: the number of each, when, its offset (``NOT_SEEN``: it said
-    none), and the error's name, None when the broker acknowledged it.
+    """What the library said about records in the end: the number of each, when, its partition and offset (``NOT_SEEN``:
+    it said none), and the error's name, None when the broker acknowledged it.
     """
 
     seqs: Ints
     done_ns: Ints
+    partitions: Ints
     offsets: Ints
     errors: Sequence[str | None]
 
@@ -71,13 +75,16 @@ class Engine(Protocol):
     def finish(self) -> None:
         """No record will follow: what is open may end."""
 
+    def give_up(self) -> None:
+        """Answer what is still in flight, soon, with ``NO_ANSWER``: nobody but the library may know its partition."""
+
     def close(self) -> None:
-        """Let go of the library; what is still in flight gets no answer."""
+        """Let go of the library."""
 
 
 # --- libraries that take a record at a time ----------------------------------------------------------
 
-Answer = tuple[int, int, int, str | None]  # a row of ``Answers``
+Answer = tuple[int, int, int, int, str | None]  # a row of ``Answers``
 
 
 class NotTakenError(Exception):
@@ -93,7 +100,7 @@ class Library(Protocol):
     def ready(self) -> bool:
         """As ``Engine``."""
 
-    def send(self, partition: int, value: bytes, seq: int) -> int | None:
+    def send(self, partition: int, value: bytes, key: bytes | None, seq: int) -> int | None:
         """Hand over a record without waiting; returns the number of its transaction, if it is in one.
 
         Raises:
@@ -104,6 +111,9 @@ class Library(Protocol):
         """Give the library a chance to report answers."""
 
     def finish(self) -> None:
+        """As ``Engine``."""
+
+    def give_up(self) -> None:
         """As ``Engine``."""
 
     def close(self) -> None:
@@ -129,8 +139,9 @@ class OneByOne:
             if not self._library.ready:
                 break
             now_ns = time.monotonic_ns()
+            value, key = data[starts[at] : starts[at + 1]], batch.values.key_of(at)
             try:
-                transaction = self._library.send(partition, data[starts[at] : starts[at + 1]], batch.first + at)
+                transaction = self._library.send(partition, value, key, batch.first + at)
             except NotTakenError as error:
                 sent_ns.append(NOT_SEEN)
                 trouble = str(error)
@@ -143,21 +154,25 @@ class OneByOne:
         answers = self._library.answers
         if not answers:
             return None
-        seqs, done_ns, offsets, errors = zip(*(answers.popleft() for _ in range(len(answers))), strict=True)
-        return Answers(np.array(seqs), np.array(done_ns), np.array(offsets), errors)
+        *columns, errors = zip(*(answers.popleft() for _ in range(len(answers))), strict=True)
+        seqs, done_ns, partitions, offsets = map(np.array, columns)
+        return Answers(seqs, done_ns, partitions, offsets, errors)
 
     def finish(self) -> None:
         self._library.finish()
+
+    def give_up(self) -> None:
+        self._library.give_up()
 
     def close(self) -> None:
         self._library.close()
 
 
-def _answer(seq: int, offset: int | None, error: str | None, acks: str) -> Answer:
+def _answer(seq: int, partition: int, offset: int | None, error: str | None, acks: str) -> Answer:
     if error is None and acks == "0":
         error = NO_ACKNOWLEDGEMENT
     seen = offset if offset is not None and offset >= 0 and error is None else NOT_SEEN
-    return seq, time.monotonic_ns(), seen, error
+    return seq, NOT_SEEN if error == NO_ANSWER else time.monotonic_ns(), partition, seen, error
 
 
 class KafkaPython:
@@ -169,6 +184,7 @@ class KafkaPython:
         self.answers: deque[Answer] = deque()
         self._topic = config.topic
         self._acks = config.acks
+        self._given_up = False
         leaders = NewestLeaders(bootstrap_servers=config.bootstrap, metadata_max_age_ms=1000)
         self._producer = KafkaProducer(
             kafka_client=leaders.client,
@@ -198,25 +214,32 @@ class KafkaPython:
             ignoring=(KafkaError,),
         )
 
-    def send(self, partition: int, value: bytes, seq: int) -> None:
+    def send(self, partition: int, value: bytes, key: bytes | None, seq: int) -> None:
+        told = None if partition == CHOOSE else partition
         try:
             # Everything that send raises, it raises before the record enters its buffer.
-            future = self._producer.send(self._topic, value, partition=partition)
+            future = self._producer.send(self._topic, value, key, partition=told)
         except (KafkaError, ValueError) as error:
             raise NotTakenError(str(error)) from error
-        future.add_both(self._done, seq)
+        chosen = future._produce_future.topic_partition.partition  # noqa: SLF001  # else only a success tells it
+        future.add_both(self._done, seq, chosen)
 
     def finish(self) -> None:
         """Nothing is open."""
 
-    def _done(self, seq: int, result: Any) -> None:
+    def _done(self, seq: int, partition: int, result: Any) -> None:
         if isinstance(result, BaseException):
-            self.answers.append(_answer(seq, None, _kafka_python_error(result), self._acks))
+            error = NO_ANSWER if self._given_up else _kafka_python_error(result)
+            self.answers.append(_answer(seq, partition, None, error, self._acks))
         else:
-            self.answers.append(_answer(seq, result.offset, None, self._acks))
+            self.answers.append(_answer(seq, result.partition, result.offset, None, self._acks))
 
     def poll(self) -> None:
         """Nothing to do: the background thread reports."""
+
+    def give_up(self) -> None:
+        self._given_up = True
+        self.close()
 
     def close(self) -> None:
         with suppress(KafkaError):  # it complains of records in flight, which the ledger holds already
@@ -250,16 +273,22 @@ class ConfluentKafka:
         found = list(self._producer.delivered())
         if not found:
             return None
-        seqs, codes, offsets = (np.concatenate(columns) for columns in zip(*found, strict=True))
+        seqs, codes, offsets, partitions = (np.concatenate(columns) for columns in zip(*found, strict=True))
+        done_ns = np.full(seqs.size, time.monotonic_ns())
         success = NO_ACKNOWLEDGEMENT if self._acks == "0" else None
         errors: list[str | None] = [success] * seqs.size
         for at in np.flatnonzero(codes).tolist():
             errors[at] = librdkafka_error(int(codes[at]))
+            if codes[at] in PURGED:
+                errors[at], done_ns[at] = NO_ANSWER, NOT_SEEN
         seen = (codes == 0) & (offsets >= 0) & (success is None)
-        return Answers(seqs, np.full(seqs.size, time.monotonic_ns()), np.where(seen, offsets, NOT_SEEN), errors)
+        return Answers(seqs, done_ns, partitions, np.where(seen, offsets, NOT_SEEN), errors)
 
     def finish(self) -> None:
         """Nothing is open."""
+
+    def give_up(self) -> None:
+        self._producer.purge()
 
     def close(self) -> None:
         """Nothing to do: librdkafka ends with its process."""
@@ -279,6 +308,7 @@ def confluent_settings(config: ProducerConfig) -> dict[str, Any]:
         "linger.ms": config.linger_ms,
         "batch.size": config.batch_bytes,
         "compression.type": config.compression,
+        "partitioner": "murmur2_random",  # as Kafka's own; without keys a partition for sticky.partitioning.linger.ms
         "queue.buffering.max.messages": config.max_in_flight + 1000,
         "allow.auto.create.topics": False,
         "topic.metadata.refresh.interval.ms": 1000,

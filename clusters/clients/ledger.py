@@ -67,7 +67,7 @@ Ints = NDArray[np.int64]
 
 _COLUMNS = ("seq", "partition", "due_ns", "sent_ns", "done_ns", "offset", "error", "record_bytes", "transaction")
 LEDGER = pa.schema([SENDS.field(name) for name in _COLUMNS])
-NOT_SEEN = -1  # a null, among integers
+NOT_SEEN = -1  # a null, among integers; a partition that nobody ever named is -1 in the table, too
 _ABOUT = b"producer"
 
 
@@ -104,7 +104,7 @@ class Ledger(BatchWriter):
         if field.name == "error":
             return pa.array(self._errors, field.type)
         values = np.concatenate([columns[field.name] for columns in self._columns])
-        return pa.array(values, mask=values == NOT_SEEN).cast(field.type)
+        return pa.array(values, mask=values == NOT_SEEN if field.nullable else None).cast(field.type)
 
 
 def sends_of(stream: Path) -> Iterator[pa.RecordBatch]:

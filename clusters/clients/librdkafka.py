@@ -20,6 +20,8 @@ from numpy.typing import NDArray
 from history.errors import BadInput
 
 _PRODUCER, _CONF_OK = 0, 0
+_QUEUED_AND_IN_FLIGHT = 0x1 | 0x2  # RD_KAFKA_PURGE_F_QUEUE, RD_KAFKA_PURGE_F_INFLIGHT
+PURGED = (-152, -151)  # the errors of records that were purged from its queues, or in flight
 _EVENT_DR = 0x1
 _COPY, _BY_PARTITION = 0x2, 0x8  # RD_KAFKA_MSG_F_COPY, RD_KAFKA_MSG_F_PARTITION
 _FIELDS = {  # of rd_kafka_message_t on 64 bits: type, and where it begins
@@ -27,6 +29,8 @@ _FIELDS = {  # of rd_kafka_message_t on 64 bits: type, and where it begins
     "partition": ("i4", 16),
     "value": ("u8", 24),
     "value_bytes": ("u8", 32),
+    "key": ("u8", 40),
+    "key_bytes": ("u8", 48),
     "offset": ("i8", 56),
     "number": ("i8", 64),
 }
@@ -40,11 +44,14 @@ Ints = NDArray[np.int64]
 
 
 class Delivered(NamedTuple):
-    """Columns of records that were answered: the number given to each, its error (0: none) and its offset."""
+    """Columns of records that were answered: the number given to each, its error (0: none), its offset, and its
+    partition (-1: the library chose none).
+    """
 
     numbers: Ints
     errors: Ints
     offsets: Ints
+    partitions: Ints
 
 
 class Producer:
@@ -69,18 +76,28 @@ class Producer:
         self._answers = library.rd_kafka_queue_get_main(self._handle)
         self._library = library
 
-    def produce(self, first: int, partitions: Ints, data: NDArray[np.uint8], starts: Ints) -> Ints:
-        """Hand over neighbouring records, numbered from ``first``; their values lie in ``data`` from each start to the
-        next. Returns the error of each, 0 where it was taken.
+    def produce(
+        self, first: int, partitions: Ints, data: NDArray[np.uint8], starts: Ints, keys: NDArray[np.uint8] | None = None
+    ) -> Ints:
+        """Hand over neighbouring records, numbered from ``first``, each to its partition (-1: the library chooses);
+        their values lie in ``data`` from each start to the next, their keys in the rows of ``keys``. Returns the error
+        of each, 0 where it was taken.
         """
         messages = np.zeros(partitions.size, _MESSAGE)
         messages["partition"] = partitions
         messages["value"] = data.ctypes.data + starts[:-1]
         messages["value_bytes"] = np.diff(starts)
+        if keys is not None:
+            messages["key"] = keys.ctypes.data + np.arange(len(keys)) * keys.strides[0]
+            messages["key_bytes"] = keys.shape[1]
         messages["number"] = np.arange(first, first + partitions.size)
         flags = _COPY | _BY_PARTITION
         self._library.rd_kafka_produce_batch(self._topic, -1, flags, messages.ctypes.data, partitions.size)
         return messages["error"].astype(np.int64)
+
+    def purge(self) -> None:
+        """Give up all records without an answer, each of which then has one of the errors ``PURGED``."""
+        self._library.rd_kafka_purge(self._handle, _QUEUED_AND_IN_FLIGHT)
 
     def delivered(self) -> Iterator[Delivered]:
         """What was answered since the last time."""
@@ -90,7 +107,7 @@ class Producer:
             if count:
                 pointers = np.empty(count, np.int64)
                 library.rd_kafka_event_message_array(event, pointers.ctypes.data, count)
-                yield Delivered(_field(pointers, "number"), _field(pointers, "error"), _field(pointers, "offset"))
+                yield Delivered(*(_field(pointers, name) for name in ("number", "error", "offset", "partition")))
             library.rd_kafka_event_destroy(event)
 
 
@@ -115,6 +132,7 @@ def _library() -> Any:
         ("rd_kafka_conf_set_events", None, (c_void_p, c_int)),
         ("rd_kafka_new", c_void_p, (c_int, c_void_p, c_char_p, c_size_t)),
         ("rd_kafka_topic_new", c_void_p, (c_void_p, c_char_p, c_void_p)),
+        ("rd_kafka_purge", c_int, (c_void_p, c_int)),
         ("rd_kafka_queue_get_main", c_void_p, (c_void_p,)),
         ("rd_kafka_produce_batch", c_int, (c_void_p, c_int32, c_int, c_void_p, c_int)),
         ("rd_kafka_queue_poll", c_void_p, (c_void_p, c_int)),

@@ -29,6 +29,7 @@ from clusters.scenario.durations import drain_limit_s
 from clusters.scenario.groups import GROUP_ID
 from clusters.scenario.producers import Producer
 from clusters.scenario.scenario import Payload, Transaction
+from clusters.scenario.shapes import as_written
 from clusters.waiting import wait_until
 from history.errors import HarnessError, WaitTimeout
 from history.folder import write_atomically
@@ -158,7 +159,6 @@ def _client_config(world: World, name: str) -> ClientConfig:
             partitions=topics[scenario.copier.to],
             offsets=scenario.copier.offsets,
             records=scenario.copier.records,
-            record_bytes=max(load.record_bytes for load in scenario.copied),
             transaction_timeout_ms=int(scenario.copier.timeout * 1000),
         )
     producer = _producers(world).get(name)
@@ -178,8 +178,8 @@ def _producer_settings(world: World, producer: Producer, common: dict[str, Any],
         bootstrap=world.bootstrap,
         topic=load.topic,
         partitions=partitions,
-        rate_per_s=producer.rate,
-        record_bytes=load.record_bytes,
+        rate_per_s=as_written(producer.rate),
+        record_bytes=as_written(load.record_bytes),
         acks=load.acks,
         idempotence=load.idempotence,
         retries=load.retries,
@@ -192,6 +192,9 @@ def _producer_settings(world: World, producer: Producer, common: dict[str, Any],
         engine=load.engine,
         control=str(folder),
         **_transaction_settings(load.transaction),
+        keys=as_written(load.keys),
+        client_partitions=load.client_partitions,
+        seed=world.plan.seed,
     )
 
 

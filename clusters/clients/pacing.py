@@ -2,35 +2,132 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import cos, pi
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 SECOND_NS = 1_000_000_000
+Floats = NDArray[np.float64]
+_GUESSES = 256  # in a wave's period: so close to the time sought that few of Newton's steps find it to the nanosecond
+_NEWTON_STEPS = 3
+
+
+class Curve(Protocol):
+    """A rate over time: how many things are due by when. Both ways follow from the integral of the rate."""
+
+    def after_ns(self, count: Any) -> Any:
+        """Nanoseconds after the start until so many things, or each of so many (integers), were due before."""
+
+    def count(self, elapsed_ns: int) -> float:
+        """How many things are due so long after the start, with fractions."""
+
+
+@dataclass(frozen=True)
+class Constant:
+    """One rate."""
+
+    rate_per_s: float
+
+    def after_ns(self, count: Any) -> Any:
+        return count * SECOND_NS / self.rate_per_s
+
+    def count(self, elapsed_ns: int) -> float:
+        return elapsed_ns * self.rate_per_s / SECOND_NS
+
+
+class Pieces:
+    """Rates that change evenly, or not at all, from each of some times to the next; the last one stays.
+
+    ``since_s`` begins with 0 and rises; ``slopes`` are records a second each second.
+    """
+
+    def __init__(self, since_s: Sequence[float], rates_per_s: Sequence[float], slopes: Sequence[float]) -> None:
+        self._since, self._rates, self._slopes = map(np.array, (since_s, rates_per_s, slopes))
+        lengths = np.diff(self._since)
+        counts = self._rates[:-1] * lengths + self._slopes[:-1] * lengths**2 / 2
+        self._counts = np.concatenate([[0.0], np.cumsum(counts)])
+
+    def after_ns(self, count: Any) -> Any:
+        """The quadratic's root, written so that a slope of 0 is nothing special."""
+        at = np.searchsorted(self._counts, count, side="right") - 1
+        more, rate = count - self._counts[at], self._rates[at]
+        return (self._since[at] + 2 * more / (rate + np.sqrt(rate**2 + 2 * self._slopes[at] * more))) * SECOND_NS
+
+    def count(self, elapsed_ns: int) -> float:
+        elapsed_s = elapsed_ns / SECOND_NS
+        at = int(np.searchsorted(self._since, elapsed_s, side="right")) - 1
+        more_s = elapsed_s - self._since[at]
+        return float(self._counts[at] + self._rates[at] * more_s + self._slopes[at] * more_s**2 / 2)
+
+
+class Sine:
+    """A sine around a mean rate, rising first; ``amplitude`` is a share of the mean, below 1."""
+
+    def __init__(self, mean_per_s: float, amplitude: float, period_s: float) -> None:
+        self._period_s, self._of_period, self._amplitude = period_s, mean_per_s * period_s, amplitude
+        self._times = np.linspace(0, 1, _GUESSES + 1)
+        self._shares = self._share(self._times)
+
+    def _share(self, time: Any) -> Any:
+        """Of the things of a period, those due by a time in it; both from 0 to 1."""
+        return time + self._amplitude / (2 * pi) * (1 - np.cos(2 * pi * time))
+
+    def after_ns(self, count: Any) -> Any:
+        periods, share = np.divmod(count / self._of_period, 1)
+        time = np.interp(share, self._shares, self._times)
+        for _ in range(_NEWTON_STEPS):
+            time = time - (self._share(time) - share) / (1 + self._amplitude * np.sin(2 * pi * time))
+        return (periods + time) * self._period_s * SECOND_NS
+
+    def count(self, elapsed_ns: int) -> float:
+        periods, time = divmod(elapsed_ns / SECOND_NS / self._period_s, 1)
+        return (periods + time + self._amplitude / (2 * pi) * (1 - cos(2 * pi * time))) * self._of_period
+
+
+def curve_of(rate: float | Mapping[str, Any]) -> Curve:
+    """A load's ``rate`` as a scenario writes it, in records a second and seconds.
+
+    Raises:
+        ValueError: it is none.
+    """
+    match rate:
+        case int() | float():
+            return Constant(rate)
+        case {"from": start, "to": to, "over": over_s}:
+            return Pieces([0.0, over_s], [start, to], [(to - start) / over_s, 0.0])
+        case {"mean": mean, "amplitude": amplitude, "period": period_s}:
+            return Sine(mean, amplitude, period_s)
+        case {"steps": steps}:
+            since_s, rates = zip(*steps, strict=True)
+            return Pieces(since_s, rates, [0.0] * len(rates))
+    raise ValueError(f"{rate!r} is no rate")
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """Thing number ``first`` is due at the start, number ``first + i`` is due i / rate seconds after it."""
+    """Thing number ``first`` is due at the start, number ``first + i`` once ``i`` were due before it by the curve."""
 
     start_ns: int
-    rate_per_s: float
+    curve: Curve
     first: int = 0
 
     def due_ns(self, index: int) -> int:
-        return self.start_ns + int((index - self.first) * SECOND_NS / self.rate_per_s)
+        return self.start_ns + int(self.curve.after_ns(index - self.first))
 
     def due_times_ns(self, first: int, count: int) -> NDArray[np.int64]:
         """When each of some neighbouring things is due, as ``due_ns`` says."""
-        after = np.arange(first - self.first, first - self.first + count)
-        return self.start_ns + (after * SECOND_NS / self.rate_per_s).astype(np.int64)
+        after: Floats = self.curve.after_ns(np.arange(first - self.first, first - self.first + count))
+        return self.start_ns + after.astype(np.int64)
 
     def due_by(self, now_ns: int) -> int:
         """The number of the first thing that is due after ``now_ns``; one is due at the start itself."""
         if now_ns < self.start_ns:
             return self.first
-        count = self.first + int((now_ns - self.start_ns) * self.rate_per_s / SECOND_NS) + 1
+        count = self.first + int(self.curve.count(now_ns - self.start_ns)) + 1
         # Floating point may be off by one at an exact due time.
         while count > self.first and self.due_ns(count - 1) > now_ns:
             count -= 1

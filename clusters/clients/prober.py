@@ -22,7 +22,7 @@ from queue import Empty, SimpleQueue
 from typing import Any
 
 from clusters.clients.configs import ProberConfig
-from clusters.clients.pacing import SECOND_NS, Schedule
+from clusters.clients.pacing import SECOND_NS, Constant, Schedule
 from clusters.clients.summary import Summary, log_to_stderr, stop_on_sigterm
 from clusters.kafka.wire import (
     BrokerProbe,
@@ -145,7 +145,8 @@ def run(config: ProberConfig, stop: threading.Event) -> None:
     summary = Summary(config, "prober")
     rows: SimpleQueue[tuple[list[Row], list[Row]]] = SimpleQueue()
     start_ns = time.monotonic_ns()
-    schedules, seconds = (Schedule(start_ns, config.hz), Schedule(start_ns, config.isr_hz)), Schedule(start_ns, 1.0)
+    schedules = Schedule(start_ns, Constant(config.hz)), Schedule(start_ns, Constant(config.isr_hz))
+    seconds = Schedule(start_ns, Constant(1.0))
     counts = {"replicas": 0, "isr": 0}
     with ExitStack() as files:
         writers = (

@@ -15,7 +15,6 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -23,13 +22,14 @@ import numpy as np
 import pyarrow as pa
 
 from clusters.clients.configs import OFFER, OFFERED, ProducerConfig
-from clusters.clients.engines import ENGINES, Batch, Engine, OneByOne
+from clusters.clients.engines import CHOOSE, ENGINES, Answers, Batch, Engine, OneByOne
 from clusters.clients.ledger import NEVER_SENT, NO_ANSWER, NOT_SEEN, About, Ints, Ledger, outcome
-from clusters.clients.pacing import SECOND_NS, Schedule
+from clusters.clients.pacing import SECOND_NS, Constant, Schedule, curve_of
 from clusters.clients.payloads import Filling, Values
 from clusters.clients.summary import Summary, log_to_stderr, stop_on_sigterm
 from clusters.clients.transactions import Transactional
 from clusters.clients.unanswered import Sent, Unanswered
+from history.draws import Keys, Sizes, partitions_of
 from history.folder import write_atomically
 
 log = logging.getLogger("producer")
@@ -37,6 +37,7 @@ log = logging.getLogger("producer")
 TICK_S = 0.001
 SWITCH_S = 0.001  # the library's own thread hands back the interpreter this soon (Python's default is 5 ms)
 FLUSH_NS = 100_000_000  # little and often: writing a second's rows at once would hold up the schedule
+GIVE_UP_NS = 1_000_000_000  # until the library has said of all that is left where it was to go
 AT_ONCE = 256  # records handed over between two looks at the room in flight
 
 
@@ -44,7 +45,7 @@ AT_ONCE = 256  # records handed over between two looks at the room in flight
 class OpenLoop:
     """Sends what is due, and puts each record into the ledger once its outcome is known.
 
-    Record ``seq`` goes to partition ``seq`` modulo the number of partitions.
+    Record ``seq`` goes to partition ``seq`` modulo the number of partitions, or to where the library wants it.
     """
 
     config: ProducerConfig
@@ -58,7 +59,10 @@ class OpenLoop:
     _trouble: str = ""
 
     def __post_init__(self) -> None:
-        self._values = Values(self.config.client_id, self.config.record_bytes, _filling(self.config))
+        self._sizes = Sizes.of(self.config.record_bytes, self.config.draws)
+        self._keys = Keys.of(self.config.keys, self.config.draws) if self.config.keys else None
+        filling = _filling(self.config, self._sizes)
+        self._values = Values(self.config.client_id, self._sizes, filling, self._keys)
 
     @property
     def in_flight(self) -> int:
@@ -80,7 +84,7 @@ class OpenLoop:
         """The next record is due now and those after it at another rate; False while records that are due wait."""
         if self.next_seq < self.schedule.due_by(now_ns):
             return False
-        self.schedule = Schedule(now_ns, rate_per_s, first=self.next_seq)
+        self.schedule = Schedule(now_ns, Constant(rate_per_s), first=self.next_seq)
         return True
 
     def finish(self, now_ns: int) -> None:
@@ -104,7 +108,8 @@ class OpenLoop:
         if until <= first:
             return False
         values = self._values.block(first, min(until - first, AT_ONCE))
-        partitions = np.arange(first, first + values.records) % self.config.partitions
+        seqs = np.arange(first, first + values.records)
+        partitions = np.full(seqs.size, CHOOSE) if self.config.client_partitions else seqs % self.config.partitions
         sent_ns, transaction, trouble = self.engine.send(Batch(first, partitions, values))
         if sent_ns.size:
             self.next_seq = first + sent_ns.size
@@ -124,8 +129,7 @@ class OpenLoop:
         """Put all records that were answered by now into the ledger."""
         answers = self.engine.answers()
         if answers is not None:
-            seqs, done_ns, offsets, errors = answers
-            self._settle(seqs, self._unanswered.take(seqs), done_ns, offsets, errors)
+            self._settle(answers, self._unanswered.take(answers.seqs))
 
     def give_up(self) -> None:
         """What is still in flight ends as unknown."""
@@ -135,23 +139,38 @@ class OpenLoop:
     def _unknown(self, seqs: Ints, sent: Sent, error: str) -> None:
         """Records of which the brokers said nothing."""
         nothing = np.full(seqs.size, NOT_SEEN)
-        self._settle(seqs, sent, nothing, nothing, [error] * seqs.size)
+        self._settle(Answers(seqs, nothing, nothing, nothing, [error] * seqs.size), sent)
 
-    def _settle(self, seqs: Ints, sent: Sent, done_ns: Ints, offset: Ints, errors: Sequence[str | None]) -> None:
+    def _settle(self, answers: Answers, sent: Sent) -> None:
+        seqs = answers.seqs
         if not seqs.size:
             return
-        for error, count in Counter(errors).items():
+        for error, count in Counter(answers.errors).items():
             self.outcomes[outcome(error, may_have_retried=self.config.retries > 0)] += count
-        columns = {"seq": seqs, "partition": seqs % self.config.partitions, "done_ns": done_ns, "offset": offset}
-        columns["record_bytes"] = np.full(seqs.size, self.config.record_bytes)
-        self.ledger.record(errors, columns | sent._asdict())
+        columns = {
+            "seq": seqs,
+            "partition": self._partitions(seqs, answers.partitions),
+            "done_ns": answers.done_ns,
+            "offset": answers.offsets,
+            "record_bytes": self._sizes.of_records(seqs),
+        }
+        self.ledger.record(answers.errors, columns | sent._asdict())
+
+    def _partitions(self, seqs: Ints, said: Ints) -> Ints:
+        """Where records went: what the library chose it said, or it follows from the key; else nobody knows."""
+        if not self.config.client_partitions:
+            return seqs % self.config.partitions
+        silent = said == NOT_SEEN
+        if self._keys is None or not silent.any():
+            return said
+        return np.where(silent, partitions_of(self._keys.of_records(seqs), self.config.partitions), said)
 
 
-def _filling(config: ProducerConfig) -> Filling | None:
+def _filling(config: ProducerConfig, sizes: Sizes) -> Filling | None:
     if config.payload_file:
-        return Filling(Path(config.payload_file).read_bytes(), 1.0, config.record_bytes)
+        return Filling(Path(config.payload_file).read_bytes(), 1.0, sizes)
     if config.compresses_to is not None:
-        return Filling.compressing_to(config.compresses_to, config.record_bytes)
+        return Filling.compressing_to(config.compresses_to, sizes)
     return None
 
 
@@ -189,7 +208,7 @@ def run(config: ProducerConfig, stop: threading.Event) -> None:
     engine = OneByOne(Transactional(config)) if config.transaction_records else ENGINES[config.engine](config)
     about = About(config.client_id, config.topic, config.acks, may_have_retried=config.retries > 0)
     with Ledger(config.stream("sends"), about) as ledger:
-        loop = OpenLoop(config, Schedule(time.monotonic_ns(), config.rate_per_s), engine, ledger)
+        loop = OpenLoop(config, Schedule(time.monotonic_ns(), curve_of(config.rate_per_s)), engine, ledger)
         flush_due_ns = waited_ns = 0
         started_ns = time.monotonic_ns()
 
@@ -206,7 +225,7 @@ def run(config: ProducerConfig, stop: threading.Event) -> None:
                 due=loop.next_seq, sent=loop.next_seq - loop.never_sent, acked=loop.outcomes["ok"], waited_ns=waited_ns
             )
 
-        log.info("%s sends %g/s to %s over %s", config.client_id, config.rate_per_s, config.topic, config.engine)
+        log.info("%s sends %s/s to %s over %s", config.client_id, config.rate_per_s, config.topic, config.engine)
         offers = Offers(config.control)
         while not stop.is_set():
             loop.send_due(time.monotonic_ns())
@@ -220,6 +239,12 @@ def run(config: ProducerConfig, stop: threading.Event) -> None:
         log.info("stopping with %d in flight", loop.in_flight)
         deadline_ns = time.monotonic_ns() + config.delivery_timeout_ms * 1_000_000
         pause = threading.Event()
+        while loop.in_flight and time.monotonic_ns() < deadline_ns:
+            settle()
+            pause.wait(10 * TICK_S)
+        if loop.in_flight:
+            engine.give_up()
+        deadline_ns = time.monotonic_ns() + GIVE_UP_NS
         while loop.in_flight and time.monotonic_ns() < deadline_ns:
             settle()
             pause.wait(10 * TICK_S)

@@ -37,24 +37,24 @@ class Transactional:
         self._begun = False
         self._ending = False
         self._seqs: list[int] = []
-        self._offsets: dict[int, int] = {}
+        self._places: dict[int, tuple[int, int]] = {}  # partition and offset
         self._producer = self._new_producer(START_LIMIT_S)
 
     @property
     def ready(self) -> bool:
         return not self._ending
 
-    def send(self, partition: int, value: bytes, seq: int) -> int:
+    def send(self, partition: int, value: bytes, key: bytes | None, seq: int) -> int:
         def done(error: Any, message: Any) -> None:
             if error is None and message.offset() >= 0:
-                self._offsets[seq] = message.offset()
+                self._places[seq] = message.partition(), message.offset()
 
         number = self._number
         try:
             if not self._begun:
                 self._producer.begin_transaction()
                 self._begun = True
-            self._producer.produce(self._config.topic, value, partition=partition, on_delivery=done)
+            self._producer.produce(self._config.topic, value, key, partition, on_delivery=done)
         except (KafkaException, BufferError) as error:
             self._end_aside()  # a producer or a transaction that takes nothing more has to be cleared away
             raise NotTakenError(str(error)) from error
@@ -71,6 +71,9 @@ class Transactional:
         if self._begun and self.ready:
             self._end_aside()
 
+    def give_up(self) -> None:
+        """Nothing to do: its records' partitions are known without it."""
+
     def close(self) -> None:
         """Nothing to do: librdkafka ends with its process."""
 
@@ -84,11 +87,12 @@ class Transactional:
         on_purpose = every is not None and (self._number + 1) % every == 0
         error, usable = self._abort() if on_purpose else self._commit()
         done_ns = time.monotonic_ns()
-        self.answers.extend((seq, done_ns, self._offsets.get(seq, NOT_SEEN), error) for seq in self._seqs)
+        nowhere = NOT_SEEN, NOT_SEEN
+        self.answers.extend((seq, done_ns, *self._places.get(seq, nowhere), error) for seq in self._seqs)
         if not usable:
             self._producer = self._new_producer(None)
         self._number += 1
-        self._seqs, self._offsets = [], {}
+        self._seqs, self._places = [], {}
         self._begun = self._ending = False
 
     def _commit(self) -> tuple[str | None, bool]:

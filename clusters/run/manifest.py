@@ -22,6 +22,7 @@ from clusters.kafka.servers import jvm_flags
 from clusters.live.world import World
 from clusters.scenario.producers import Producer
 from clusters.scenario.scenario import Scenario
+from clusters.scenario.shapes import usual
 from clusters.scenario.steps.catalog import traits_by_step
 from clusters.scenario.steps.flow import Write
 from history.errors import HarnessError
@@ -141,8 +142,8 @@ def _of_load(producer: Producer, client: Build | None) -> ProducerInfo:
         retries=load.retries,
         engine=load.engine,
         client=client.version if client else None,
-        rate_per_s=producer.rate,
-        record_bytes=0 if client else load.record_bytes,  # VerifiableProducer's are as long as its numbers
+        rate_per_s=usual(producer.rate),
+        record_bytes=0 if client else round(load.sizes.mean),  # VerifiableProducer's are as long as its numbers
         transaction_timeout_ms=int(load.transaction.timeout * 1000) if load.transaction else None,
     )
 
@@ -159,7 +160,7 @@ def _copies(scenario: Scenario) -> list[ProducerInfo]:
             idempotence=True,
             retries=2_147_483_647,
             engine="copier",
-            record_bytes=max(load.record_bytes for load in scenario.copied),
+            record_bytes=round(max(load.sizes.mean for load in scenario.copied)),
             transaction_timeout_ms=int(scenario.copier.timeout * 1000),
             offsets=scenario.copier.offsets,
         )

@@ -35,7 +35,7 @@ def drain_limit_s(scenario: Scenario) -> float:
 
 def expected_records(scenario: Scenario) -> float:
     """The records that a run writes if the highest rate of each load holds throughout."""
-    highest = {name: load.rate for name, load in scenario.named_loads.items()}
+    highest = {name: load.peak_rate for name, load in scenario.named_loads.items()}
     for step in (step for phase in scenario.phases for step in phase.steps if isinstance(step, SetRate)):
         name = scenario.load_name(step.load)
         highest[name] = max(highest[name], step.rate)

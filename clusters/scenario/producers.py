@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from itertools import count
 from typing import TYPE_CHECKING, NamedTuple
 
+from clusters.scenario.shapes import Rate, shared
 from history import verifiable
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ _TAKEN = re.compile(
 
 
 class Producer(NamedTuple):
-    """A node that sends for a load; ``rate`` is its share of the load's, in records a second.
+    """A node that sends for a load; ``rate`` is its share of the load's.
 
     Its records are told by ``producer_id``: its name, or of Kafka's VerifiableProducer, which cannot send a name, what
     one with the prefix ``value_prefix`` is called.
@@ -33,7 +34,7 @@ class Producer(NamedTuple):
     name: str
     of: str
     load: Load
-    rate: float
+    rate: Rate
     producer_id: str
     value_prefix: int | None = None
 
@@ -42,7 +43,7 @@ def producers_of(loads: Mapping[str, Load]) -> list[Producer]:
     """The producers of all loads, in their order: a load with several processes has ``<name>-1`` and so on."""
     prefixes = count(verifiable.PREFIX)
     return [
-        Producer(node, name, load, load.rate / load.processes, *_known_by(node, load, prefixes))
+        Producer(node, name, load, shared(load.rate, load.processes), *_known_by(node, load, prefixes))
         for name, load in loads.items()
         for node in _nodes(name, load)
     ]

@@ -21,6 +21,7 @@ from clusters.paths import ROOT
 from clusters.scenario.copier import Copier
 from clusters.scenario.groups import Group
 from clusters.scenario.producers import PRODUCER, Producer, producers_of, wrong_names
+from clusters.scenario.shapes import MAX_BATCH_BYTES, Keys, Rate, Sizes, as_written, shared, usual
 from clusters.scenario.steps.catalog import AnyStep
 from clusters.scenario.steps.disks import FailLogDir, FillDisk, FlipBit, ReadOnlyDisk, SlowDisk
 from clusters.scenario.steps.flow import SetRate
@@ -38,12 +39,12 @@ from clusters.scenario.values import (
     KafkaRelease,
     MetadataVersion,
     Model,
-    PerSecond,
     Seconds,
     Settings,
     Share,
     seconds,
 )
+from history import draws
 from history.errors import BadInput
 from history.refusals import Place, dotted, first_wrong
 from history.yaml_files import parse, read_text
@@ -175,6 +176,8 @@ class Payload(Model):
         return self
 
 
+MAX_MESSAGE_BYTES = 1_048_588  # Kafka's default of message.max.bytes
+BATCH_OVERHEAD = 100  # at most, of one record with a key of ours: a batch's header, and what frames the record
 Codec = Literal["none", "gzip", "snappy", "lz4", "zstd"]
 
 
@@ -182,16 +185,16 @@ class Load(Model):
     """An open-loop producer, running through all phases; so many ``processes`` share its rate."""
 
     topic: str
-    rate: PerSecond = 1000.0
+    rate: Rate = 1000.0
     processes: int = Field(default=1, ge=1, le=8, exclude_if=lambda number: number == 1)
-    record_bytes: int = Field(default=100, ge=64)
+    record_bytes: Sizes = 100
     acks: Acks = "all"
     idempotence: bool = True
     retries: int = Field(default=2_147_483_647, ge=0)
     request_timeout: Seconds = 10.0
     delivery_timeout: Seconds = 30.0
     linger: Annotated[float, Field(ge=0, allow_inf_nan=False), BeforeValidator(seconds)] = 0.005
-    batch_bytes: int = Field(default=900_000, ge=100, le=900_000)  # below the brokers' message.max.bytes
+    batch_bytes: int = Field(default=MAX_BATCH_BYTES, ge=100, le=MAX_BATCH_BYTES)
     compression: Codec = "none"
     payload: Payload | None = Field(default=None, exclude_if=_is_none)  # None: padding that repeats itself
     engine: Literal["kafka-python", "confluent-kafka", "java"] = "kafka-python"
@@ -199,12 +202,35 @@ class Load(Model):
     transaction: Transaction | None = None
     group: Group | None = Field(default=None, exclude_if=_is_none)  # that reads the topic, beside the live consumer
     p99_limit: Seconds | None = None  # up to this p99 a rate counts as sustained
+    keys: Keys | None = Field(default=None, exclude_if=_is_none)  # None: records have none
+    # Who chooses a record's partition; None: the client where there are keys, and else they take turns.
+    partitioner: Literal["in_turn", "client"] | None = Field(default=None, exclude_if=_is_none)
+
+    @property
+    def sizes(self) -> draws.Sizes:
+        """The sizes of its records, whichever record has which."""
+        return draws.Sizes.of(as_written(self.record_bytes))
+
+    @property
+    def usual_rate(self) -> float:
+        """Records a second in the long run: a wave's mean, what a ramp reaches, the last of steps."""
+        return usual(self.rate)
+
+    @property
+    def peak_rate(self) -> float:
+        """The most records a second that its rate reaches."""
+        return self.rate if isinstance(self.rate, float) else self.rate.peak
+
+    @property
+    def client_partitions(self) -> bool:
+        """Whether the client chooses partitions."""
+        return self.partitioner == "client" or (self.partitioner is None and self.keys is not None)
 
     @model_validator(mode="after")
     def _payload_is_there(self) -> Load:
         file = self.payload.file if self.payload else None
-        if file and (not file.is_file() or file.stat().st_size < self.record_bytes):
-            raise ValueError(f"payload.file: {file} is no file of at least {self.record_bytes} bytes, a record's")
+        if file and (not file.is_file() or file.stat().st_size < self.sizes.largest):
+            raise ValueError(f"payload.file: {file} is no file of at least {self.sizes.largest} bytes, a record's")
         return self
 
     @model_validator(mode="after")
@@ -217,10 +243,15 @@ class Load(Model):
             raise ValueError(
                 f"engine: java has no record_bytes: {self.record_bytes}; VerifiableProducer sends its numbers"
             )
-        share = self.rate / self.processes
-        if self.engine == "java" and (share < 1 or share % 1):
+        share = shared(self.rate, self.processes)
+        if self.engine == "java" and (not isinstance(share, float) or share < 1 or share % 1):
+            told = f"{share:g}" if isinstance(share, float) else "a rate that changes"
             each = f" in each of {self.processes} processes" if self.processes > 1 else ""
-            raise ValueError(f"engine: java takes a whole number of records a second, not {share:g}{each}")
+            raise ValueError(f"engine: java takes a whole number of records a second, not {told}{each}")
+        if self.engine == "java" and (self.keys or self.partitioner):
+            raise ValueError(
+                "engine: java has neither keys nor partitioner; VerifiableProducer has both, and they are its own"
+            )
         return self
 
     @model_validator(mode="after")
@@ -233,6 +264,10 @@ class Load(Model):
             )
         if not self.idempotence:
             raise ValueError("transaction needs idempotence: true, not idempotence: false")
+        if self.client_partitions and not self.keys:
+            raise ValueError(
+                "transaction with partitioner: client needs keys; where its records went is else unknown when it fails"
+            )
         if self.transaction.timeout < self.delivery_timeout:
             raise ValueError(
                 f"transaction has timeout {self.transaction.timeout:g}s, below delivery_timeout "
@@ -318,6 +353,7 @@ class Scenario(Model):
             where = "load" if self.load else f"loads.{name}"
             if load.topic not in self.topics:
                 raise ValueError(f"{where} names topic {load.topic!r}, which is not under topics")
+            self._check_sizes(where, load)
             partitions = self.topics[load.topic].partitions
             if load.group and load.group.members > partitions:
                 raise ValueError(
@@ -353,6 +389,17 @@ class Scenario(Model):
         if name is not None and name not in self.named_loads:
             raise ValueError(f"{where}: there is no load {name!r}; this scenario has {', '.join(self.named_loads)}")
         return self.named_loads[self.load_name(name)]
+
+    def _check_sizes(self, where: str, load: Load) -> None:
+        """A broker would refuse each record above its limit, which counts the whole batch, here one of a record."""
+        default = self.cluster.config.get("message.max.bytes", str(MAX_MESSAGE_BYTES))
+        limit = self.topics[load.topic].config.get("max.message.bytes", default)
+        largest = load.sizes.largest
+        if not limit.isdecimal() or largest + BATCH_OVERHEAD > int(limit):
+            raise ValueError(
+                f"{where}.record_bytes: the largest record has {largest} bytes; with {BATCH_OVERHEAD} of its batch "
+                f"it does not fit in max.message.bytes {limit} of {load.topic}"
+            )
 
     def _check_disk(self, phase: str, step: Step) -> None:
         """A full disk has to be one of its own, or it would be the host's; files are changed on the host's."""
@@ -476,7 +523,7 @@ class Scenario(Model):
     def rate_of(self, topic: str) -> float:
         """Records a second that a topic is sent: by its loads, or by a copier, which keeps up with them."""
         copied = self.copied if self.copier and self.copier.to == topic else ()
-        return math.fsum(load.rate for load in (*self.loads_of(topic), *copied))
+        return math.fsum(load.usual_rate for load in (*self.loads_of(topic), *copied))
 
     @property
     def copied(self) -> list[Load]:

@@ -100,11 +100,16 @@ class Model(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
+    @classmethod
+    def names(cls) -> list[str]:
+        """Its fields as they are written."""
+        return [field.alias or name for name, field in cls.model_fields.items()]
+
     @model_validator(mode="before")
     @classmethod
     def _known_fields(cls, value: object) -> object:
         """Pydantic's own refusal of an unknown field does not tell the known ones."""
-        known = [field.alias or name for name, field in cls.model_fields.items()]
+        known = cls.names()
         if isinstance(value, dict) and (unknown := [name for name in value if name not in known]):
             raise ValueError(f"unknown field {unknown[0]!r}; known: {', '.join(known)}")
         return value

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Protocol
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -33,6 +34,7 @@ from clusters.kafka import admin, wire
 from clusters.kafka.jars import tools_jars
 from clusters.kafka.wire import Connection
 from clusters.waiting import wait_until
+from history.draws import Keys, partitions_of
 from history.errors import HarnessError
 from history.java import java_of
 from history.partition import TopicPartition
@@ -234,6 +236,44 @@ def test_clients_agree_on_every_record(
     seen = {(row["broker_id"], row["partition"]) for row in rows(prober, "replicas") if row["error"] is None}
     assert seen == {(broker, partition) for partition, brokers in ASSIGNMENT.items() for broker in brokers}
     assert {row["observer"] for row in rows(prober, "isr")} == {"1", "2", "3"}
+
+
+@pytest.mark.parametrize("keys", [{"count": 1000, "distribution": "zipf", "exponent": 1.0}, None], ids=["keys", "none"])
+@pytest.mark.parametrize("engine", ["kafka-python", "confluent-kafka"])
+def test_the_ledger_has_the_partitions_that_a_client_chose(
+    cluster: Cluster, to: dict[int, Connection], tmp_path: Path, engine: str, keys: dict[str, Any] | None
+) -> None:
+    """Where the records are read; by its key's hash, as we compute it, where a record has one."""
+    topic, partitions = f"t-{uuid.uuid4().hex[:8]}", 7
+    admin.create_topic(to[1], topic, {partition: [1, 2, 3] for partition in range(partitions)}, {})
+    bootstrap = list(cluster.brokers.values())
+
+    def named(client_id: str) -> dict[str, Any]:
+        return {"out": str(tmp_path), "client_id": client_id, "summary": str(tmp_path / f"{client_id}.json")}
+
+    own = {"keys": keys, "client_partitions": True, "seed": 7, "record_bytes": {"uniform": [64, 5000]}}
+    rate = {"from": 100.0, "to": 2000.0, "over": 1.0}
+    common = {"bootstrap": bootstrap, "topic": topic, "partitions": partitions, "rate_per_s": rate}
+    producer = ProducerConfig(**named("p1"), **common, engine=engine, **own)
+    drain = DrainConfig(**named("final"), bootstrap=bootstrap, topics={topic: partitions}, limit_s=30.0)
+    process = start("producer", producer)
+    try:
+        wait_until(
+            lambda: summary(producer).get("so_far", {}).get("acked", 0) > 1000, limit_s=60, what="a thousand records"
+        )
+        _stop(process)
+        assert start("drain", drain).wait(60) == 0
+    finally:
+        process.kill()
+        process.wait()
+
+    sends = {(row["partition"], row["offset"]): row["seq"] for row in rows(producer, "sends") if row["outcome"] == "ok"}
+    assert {(row["partition"], row["offset"]): row["seq"] for row in rows(drain, "polls")} == sends
+    assert {partition for partition, _ in sends} == set(range(partitions))
+    if keys:
+        seqs = np.array(list(sends.values()))
+        computed = partitions_of(Keys.of(keys, "7 p1").of_records(seqs), partitions)
+        assert computed.tolist() == [partition for partition, _ in sends]
 
 
 def _producer(engine: str, **settings: Any) -> tuple[str, ProducerConfig]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -38,7 +39,8 @@ class Kafka:
 def message(offset: int, code: int | None = None) -> Any:
     """A record of partition 0, or an error."""
     error = SimpleNamespace(code=lambda: code) if code is not None else None
-    return SimpleNamespace(error=lambda: error, offset=lambda: offset, partition=lambda: 0, topic=lambda: "orders")
+    said = {"error": error, "offset": offset, "partition": 0, "topic": "orders", "value": bytes(64 + offset)}
+    return SimpleNamespace(**{name: partial(said.get, name) for name in said})
 
 
 class FakeConsumer:
@@ -115,7 +117,6 @@ def config(tmp_path: Path, offsets: str) -> CopierConfig:
         partitions=1,
         offsets=offsets,
         records=2,
-        record_bytes=64,
         transaction_timeout_ms=1000,
     )
 
@@ -140,7 +141,7 @@ def ran(tmp_path: Path, offsets: str = "in_transaction") -> dict[str, Any]:
 
 @pytest.mark.parametrize("offsets", ["in_transaction", "apart"])
 def test_it_copies_to_the_end_and_says_how_far_its_group_is(kafka: Kafka, tmp_path: Path, offsets: str) -> None:
-    """Each copy names its input; told to stop, it goes on until nothing is left."""
+    """Each copy names its input and is as long; told to stop, it goes on until nothing is left."""
     summary = ran(tmp_path, offsets)
 
     assert [(partition, decode(value)[:2]) for partition, value in kafka.output] == [
@@ -148,6 +149,7 @@ def test_it_copies_to_the_end_and_says_how_far_its_group_is(kafka: Kafka, tmp_pa
         (0, ("copier-0", 1)),
         (0, ("copier-0", 2)),
     ]
+    assert [len(value) for _, value in kafka.output] == [64, 65, 66]
     assert (summary["clean"], summary["rows"], summary["committed"]) == (True, 3, {"orders-0": 3})
     assert kafka.log == ["init", "begin", "commit", "begin", "commit", "close"]
 

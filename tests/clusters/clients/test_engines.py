@@ -45,9 +45,9 @@ def test_confluent_kafka_errors(code: int, name: str) -> None:
 )
 def test_answers(offset: int | None, error: str | None, acks: str, seen: tuple[int | None, str | None]) -> None:
     """Offset -1 means none was told; without acknowledgements nothing is ever ok."""
-    answer = engines._answer(3, offset, error, acks)
+    answer = engines._answer(3, 1, offset, error, acks)
 
-    seq, _, *said = answer
+    seq, _, _, *said = answer
     assert (seq, *said) == (3, *seen)
 
 

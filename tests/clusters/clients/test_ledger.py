@@ -86,6 +86,15 @@ def test_a_ledger_becomes_rows_of_sends(tmp_path: Path) -> None:
     assert [row["transaction"] for row in rows] == [None, None, 3]
 
 
+def test_a_partition_that_nobody_named_is_no_null(tmp_path: Path) -> None:
+    """It is -1, as in an imported history."""
+    with Ledger(tmp_path / "sends-p1.arrow", ABOUT) as ledger:
+        ledger.record(["no_answer"], _columns(7, partition=[NOT_SEEN]))
+    (batch,) = sends_of(tmp_path / "sends-p1.arrow")
+
+    assert batch["partition"].to_pylist() == [-1]
+
+
 def test_a_killed_producer_leaves_what_it_flushed(tmp_path: Path) -> None:
     """What was added since is lost; a torn batch is none."""
     ledger = Ledger(tmp_path / "sends-p1.arrow", ABOUT)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from clusters.clients.librdkafka import Delivered, Producer, error_name
+from clusters.clients.librdkafka import PURGED, Delivered, Producer, error_name
 from clusters.waiting import wait_until
 from history.errors import BadInput
 
@@ -39,10 +39,28 @@ def test_each_record_has_its_own_answer() -> None:
 
     wait_until(all_answered, limit_s=20, what="three answers")
 
-    assert Delivered._fields == ("numbers", "errors", "offsets")
-    assert sorted(number for number, _, _ in seen) == [7_000_000_000, 7_000_000_001, 7_000_000_002]
-    assert {error for _, error, _ in seen} == {TIMED_OUT}
-    assert all(offset < 0 for _, _, offset in seen)
+    assert Delivered._fields == ("numbers", "errors", "offsets", "partitions")
+    assert sorted(number for number, *_ in seen) == [7_000_000_000, 7_000_000_001, 7_000_000_002]
+    assert {(error, partition) for _, error, _, partition in seen} == {(TIMED_OUT, 0)}
+    assert all(offset < 0 for _, _, offset, _ in seen)
+
+
+def test_what_is_given_up_is_answered() -> None:
+    """At once, although its time-out is far away; no partition was chosen for it yet."""
+    producer, seen = Producer(NOWHERE | {"delivery.timeout.ms": 60_000}, "t"), list[tuple[int, ...]]()
+    keys = np.frombuffer(b"0000000100000002", np.uint8).reshape(2, 8)
+    data = np.frombuffer(b"abcdeabcde", np.uint8)
+    assert producer.produce(5, np.full(2, -1), data, np.arange(3) * 5, keys).tolist() == [0, 0]
+    producer.purge()
+
+    def all_answered() -> bool:
+        seen.extend(rows(producer))
+        return len(seen) >= 2
+
+    wait_until(all_answered, limit_s=20, what="two answers")
+
+    assert {number for number, *_ in seen} == {5, 6}
+    assert all(error in PURGED and partition == -1 for _, error, _, partition in seen)
 
 
 def test_what_finds_no_room_is_refused() -> None:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clusters.clients.pacing import Schedule
+from clusters.clients.pacing import Constant, Schedule, curve_of
 
 
 @pytest.mark.parametrize(
@@ -15,27 +19,96 @@ from clusters.clients.pacing import Schedule
 )
 def test_things_are_due_from_the_start_on(now_ns: int, count: int) -> None:
     """At 4/s the first is due at the start, the second a quarter of a second later, not a nanosecond sooner."""
-    assert Schedule(1000, 4.0).due_by(now_ns) == count
+    assert Schedule(1000, Constant(4.0)).due_by(now_ns) == count
 
 
 def test_a_late_caller_finds_all_that_was_due() -> None:
     """Nothing drifts: after a pause of an hour the count is that of an hour."""
-    assert Schedule(0, 1000.0).due_by(3600 * 10**9) == 3_600_001
+    assert Schedule(0, Constant(1000.0)).due_by(3600 * 10**9) == 3_600_001
 
 
 @given(rate=st.floats(0.1, 50_000), index=st.integers(0, 10_000_000))
 def test_due_time_and_count_agree(rate: float, index: int) -> None:
     """At its due time a thing counts as due, a nanosecond before it does not."""
-    schedule = Schedule(5, rate)
+    schedule = Schedule(5, Constant(rate))
     due_ns = schedule.due_ns(index)
 
     assert schedule.due_by(due_ns) == index + 1
     assert schedule.due_by(due_ns - 1) == index
 
 
+RATES = st.floats(1, 50_000)
+CURVES = st.one_of(
+    st.builds(lambda start, to, over: {"from": start, "to": to, "over": over}, RATES, RATES, st.floats(0.5, 100)),
+    st.builds(
+        lambda mean, amplitude, period: {"mean": mean, "amplitude": amplitude, "period": period},
+        RATES,
+        st.floats(0.01, 0.99),
+        st.floats(0.5, 100),
+    ),
+    st.builds(
+        lambda rates, length: {"steps": [[at * length, rate] for at, rate in enumerate(rates)]},
+        st.lists(RATES, min_size=1, max_size=5),
+        st.floats(0.5, 20),
+    ),
+)
+
+
+@settings(deadline=None)
+@given(rate=CURVES, first=st.integers(0, 1000), index=st.integers(0, 2_000_000))
+def test_due_times_follow_from_the_integral_of_a_curve(rate: dict[str, Any], first: int, index: int) -> None:
+    """Times rise; neighbours asked for together have the times of each alone; as many are due by then as that says; and
+    by the integral of the rate so many have come due, to the nanosecond.
+    """
+    schedule = Schedule(5, curve_of(rate), first)
+    index += first
+    times = schedule.due_times_ns(index, 50)
+    due_ns = schedule.due_ns(index)
+    elapsed_ns = due_ns - 5
+
+    assert np.all(np.diff(times) > 0)
+    assert times.tolist() == [schedule.due_ns(index + at) for at in range(50)]
+    assert schedule.due_by(due_ns) == index + 1
+    assert schedule.due_by(due_ns - 1) == index
+    assert integral(rate, (elapsed_ns - 2) / 1e9) <= index - first <= integral(rate, (elapsed_ns + 2) / 1e9)
+
+
+def integral(rate: dict[str, Any], seconds: float) -> float:
+    """What the rate of a curve adds up to, by its formula, from the start on."""
+    match rate:
+        case {"from": start, "to": to, "over": over}:
+            ramp = min(seconds, over)
+            return start * ramp + (to - start) * ramp**2 / over / 2 + to * max(seconds - over, 0)
+        case {"mean": mean, "amplitude": amplitude, "period": period}:
+            turn = 2 * np.pi / period
+            return mean * seconds + mean * amplitude / turn * (1 - np.cos(turn * seconds))
+    steps = [*rate["steps"], [np.inf, 0.0]]
+    return sum(each * (min(seconds, end) - since) for (since, each), (end, _) in pairwise(steps) if since < seconds)
+
+
+@pytest.mark.parametrize(
+    ("rate", "due_s"),
+    [
+        (4.0, [0.0, 0.25, 0.5, 0.75, 1.0]),
+        ({"from": 1.0, "to": 3.0, "over": 2.0}, [0.0, 0.732051, 1.236068, 1.645751, 2.0]),
+        ({"steps": [[0.0, 1.0], [2.0, 4.0]]}, [0.0, 1.0, 2.0, 2.25, 2.5]),
+        ({"mean": 1.0, "amplitude": 0.5, "period": 2.0}, [0.0, 0.734075, 2.0, 2.734075, 4.0]),
+    ],
+)
+def test_a_curve_has_its_times(rate: Any, due_s: list[float]) -> None:
+    """A ramp, steps and a sine, by hand; the sine's integral over its period is its mean's."""
+    assert Schedule(0, curve_of(rate)).due_times_ns(0, 5) / 1e9 == pytest.approx(due_s, abs=2e-6)
+
+
+def test_what_is_no_rate_is_refused() -> None:
+    """By its value."""
+    with pytest.raises(ValueError, match="is no rate"):
+        curve_of({"mean": 1.0})
+
+
 def test_a_schedule_may_begin_at_a_later_number() -> None:
     """That one is due at the start; before it nothing more than what came before."""
-    schedule = Schedule(1000, 4.0, first=7)
+    schedule = Schedule(1000, Constant(4.0), first=7)
 
     assert [schedule.due_by(now_ns) for now_ns in (999, 1000, 1000 + 250_000_000)] == [7, 8, 9]
     assert schedule.due_ns(9) == 1000 + 500_000_000

@@ -2,13 +2,16 @@
 
 import gzip
 from collections.abc import Callable
+from typing import Any
 
 import cramjam
+import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clusters.clients.payloads import Filling, Values
+from history.draws import Keys, Sizes
 from history.errors import BadInput
 from history.payload import MAX_SEQ, MIN_RECORD_BYTES, encode
 
@@ -26,7 +29,7 @@ CODECS: dict[str, Callable[[bytes], bytes]] = {
 )
 def test_each_value_is_its_own(first: int, record_bytes: int) -> None:
     """Whatever the size, and where the numbers get another digit."""
-    assert _values(Values("load-1", record_bytes), first, 40) == [
+    assert _values(Values("load-1", Sizes.of(record_bytes)), first, 40) == [
         encode("load-1", first + at, record_bytes) for at in range(40)
     ]
 
@@ -39,9 +42,41 @@ def _values(made: Values, first: int, count: int) -> list[bytes]:
     return found
 
 
+SHAPES: list[dict[str, Any]] = [
+    {"uniform": [64, 300]},
+    {"lognormal": {"median": 100, "p99": 5000, "max": 20_000}},
+    {"mix": {"64": 0.5, "65": 0.3, "4000": 0.2}},
+]
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: next(iter(shape)))
+@settings(deadline=None)  # a machine may be busy, and a thousand values are made at a time
+@given(first=st.one_of(st.integers(0, MAX_SEQ - 50), st.sampled_from([0, 980, 9_990, 999_990])))
+def test_each_value_is_its_own_whatever_the_sizes(shape: dict[str, Any], first: int) -> None:
+    """Those of a distribution, too, where numbers get another digit, and each as long as its number says."""
+    sizes = Sizes.of(shape, "7 load-1")
+    lengths = sizes.of_records(np.arange(first, first + 40)).tolist()
+
+    assert _values(Values("load-1", sizes), first, 40) == [
+        encode("load-1", first + at, length) for at, length in enumerate(lengths)
+    ]
+
+
+def test_a_block_has_the_keys_of_its_records() -> None:
+    """Those of its numbers, wherever it begins; without keys there are none."""
+    keys = Keys.of({"count": 9, "distribution": "uniform"}, "7 load-1")
+    made = Values("load-1", Sizes.of(100), keys=keys)
+    blocks = made.block(990, 40), made.block(1000, 30)
+
+    assert [block.key_of(at) for block in blocks for at in range(block.records)] == [
+        key.tobytes() for key in keys.of_records(np.arange(990, 1030))
+    ]
+    assert Values("load-1", Sizes.of(100)).block(0, 1).key_of(0) is None
+
+
 def test_numbers_may_be_left_out_and_asked_for_again() -> None:
     """Records that were refused have no value; one that is tried again has its own."""
-    made = Values("load-1", 100)
+    made = Values("load-1", Sizes.of(100))
     asked = [0, 1, 1005, 2006, 3, 3]
 
     assert [made.block(seq, 1).of(0) for seq in asked] == [encode("load-1", seq, 100) for seq in asked]
@@ -51,8 +86,9 @@ def test_numbers_may_be_left_out_and_asked_for_again() -> None:
 @pytest.mark.parametrize("share", [0.2, 0.5, 0.8])
 def test_batches_compress_to_what_was_asked_for(codec: str, share: float) -> None:
     """About: of records of 200 bytes, in a batch of 500; those that repeat themselves to a tenth."""
-    values = Values("load-1", 200, Filling.compressing_to(share, 200)).block(5000, 500).data[: 200 * 500].tobytes()
-    alike = Values("load-1", 200).block(5000, 500).data[: 200 * 500].tobytes()
+    filling = Filling.compressing_to(share, Sizes.of(200))
+    values = Values("load-1", Sizes.of(200), filling).block(5000, 500).data[: 200 * 500].tobytes()
+    alike = Values("load-1", Sizes.of(200)).block(5000, 500).data[: 200 * 500].tobytes()
 
     assert len(CODECS[codec](values)) / len(values) == pytest.approx(share, abs=0.1)
     assert len(CODECS[codec](alike)) / len(alike) < 0.15
@@ -60,14 +96,26 @@ def test_batches_compress_to_what_was_asked_for(codec: str, share: float) -> Non
 
 def test_a_file_fills_records_stretch_by_stretch() -> None:
     """Each begins where the one before it ended, and at the beginning again once no whole stretch is left."""
-    filling = Filling(b"0123456789", 1.0, 4)
+    filling = Filling(b"0123456789", 1.0, Sizes.of(4))
+    begins = filling.starts(0, np.full(1000, 4))[:4].tolist()
 
-    assert [filling.of(seq, 3) for seq in range(4)] == [b"012", b"345", b"678", b"123"]
-    assert filling.of(0, 6) == b"0123ab"
-    assert encode("p", 1, 64, lambda size: filling.of(1, size)) == Values("p", 64, filling).block(1, 1).of(0)
+    assert begins == [0, 4, 1, 5]
+    assert [filling.of(begin, 4, 3) for begin in begins] == [b"012", b"456", b"123", b"567"]
+    assert filling.of(0, 4, 6) == b"0123ab"
+
+
+@pytest.mark.parametrize("seq", [1, 7_001])
+def test_records_of_different_sizes_are_filled_from_a_file(seq: int) -> None:
+    """Each begins where the one before it ended."""
+    source, sizes = bytes(range(251)) * 2000, Sizes.of({"uniform": [64, 200]})
+    before, own = (Values("p", sizes, Filling(source, 1.0, sizes)).block(each, 1).of(0) for each in (seq - 1, seq))
+    head = len(f"p|{seq}|")
+
+    assert own[head] == (before[head] + len(before)) % 251
+    assert own[head:-8] in source
 
 
 def test_a_record_that_is_too_small_is_refused() -> None:
     """In the words of one value."""
     with pytest.raises(BadInput, match="cannot carry producer id"):
-        Values("x" * 60, 64)
+        Values("x" * 60, Sizes.of(64))

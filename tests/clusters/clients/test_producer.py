@@ -10,11 +10,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from clusters.clients.configs import OFFER, OFFERED, ProducerConfig
-from clusters.clients.engines import Answer, NotTakenError, OneByOne
+from clusters.clients.engines import CHOOSE, Answer, NotTakenError, OneByOne
 from clusters.clients.ledger import ABORTED, NOT_SEEN, Ints, outcome
-from clusters.clients.pacing import Schedule
+from clusters.clients.pacing import Constant, Schedule
 from clusters.clients.producer import Offers, OpenLoop
+from history.draws import Keys, partitions_of
 from history.folder import write_atomically
 from history.payload import decode
 
@@ -30,21 +33,26 @@ class FakeEngine:
     def __init__(self) -> None:
         self.answers: deque[Answer] = deque()
         self.taken: list[tuple[int, bytes, int]] = []
+        self.keys: list[bytes | None] = []
         self.refuse = False
         self.ready = True
         self.transaction: int | None = None
         self.finished = False
 
-    def send(self, partition: int, value: bytes, seq: int) -> int | None:
+    def send(self, partition: int, value: bytes, key: bytes | None, seq: int) -> int | None:
         if self.refuse:
             raise NotTakenError("no metadata")
         self.taken.append((partition, value, seq))
+        self.keys.append(key)
         return self.transaction
 
     def finish(self) -> None:
         self.finished = True
 
     def poll(self) -> None:
+        """Nothing to do."""
+
+    def give_up(self) -> None:
         """Nothing to do."""
 
     def close(self) -> None:
@@ -63,7 +71,7 @@ class Rows(list[dict[str, Any]]):
 def open_loop(**settings: Any) -> tuple[OpenLoop, FakeEngine, Rows]:
     """A loop at one record a second from time 0, its library, and the rows that it writes."""
     engine, rows = FakeEngine(), Rows()
-    loop = OpenLoop(dataclasses.replace(CONFIG, **settings), Schedule(0, 1.0), OneByOne(engine), rows)  # type: ignore[arg-type]  # a ledger that keeps its rows
+    loop = OpenLoop(dataclasses.replace(CONFIG, **settings), Schedule(0, Constant(1.0)), OneByOne(engine), rows)  # type: ignore[arg-type]  # a ledger that keeps its rows
     return loop, engine, rows
 
 
@@ -82,7 +90,7 @@ def test_an_acknowledgement_becomes_a_row() -> None:
     """The row keeps due, sent and done time, and the offset of the acknowledgement."""
     loop, engine, rows = open_loop()
     loop.send_due(SECOND)
-    engine.answers.append((1, 77, 40, None))
+    engine.answers.append((1, 77, NOT_SEEN, 40, None))
     loop.settle()
 
     (row,) = rows
@@ -96,7 +104,7 @@ def test_an_acknowledgement_without_an_offset_stays_without() -> None:
     """An offset is never invented."""
     loop, engine, rows = open_loop()
     loop.send_due(0)
-    engine.answers.append((0, 77, NOT_SEEN, None))
+    engine.answers.append((0, 77, NOT_SEEN, NOT_SEEN, None))
     loop.settle()
 
     assert (rows[0]["outcome"], rows[0]["offset"]) == ("ok", None)
@@ -106,7 +114,7 @@ def test_overflow_is_never_sent_and_counted() -> None:
     """With room for two in flight the third is fail, not sent later, and room that comes back is used."""
     loop, engine, rows = open_loop(max_in_flight=2)
     loop.send_due(2 * SECOND)
-    engine.answers.append((0, 77, 0, None))
+    engine.answers.append((0, 77, NOT_SEEN, 0, None))
     loop.settle()
     loop.send_due(3 * SECOND)
 
@@ -134,7 +142,7 @@ def test_a_time_out_is_unknown_and_a_refused_record_is_not() -> None:
     """Errors of the library go through the ledger's table."""
     loop, engine, rows = open_loop()
     loop.send_due(SECOND)
-    engine.answers.extend([(0, 7, NOT_SEEN, "KafkaTimeoutError"), (1, 8, NOT_SEEN, "MESSAGE_TOO_LARGE")])
+    engine.answers.extend([(0, 7, 0, NOT_SEEN, "KafkaTimeoutError"), (1, 8, 1, NOT_SEEN, "MESSAGE_TOO_LARGE")])
     loop.settle()
 
     assert [row["outcome"] for row in rows] == ["info", "fail"]
@@ -144,7 +152,7 @@ def test_in_flight_at_the_end_is_unknown() -> None:
     """A record without an answer has no done time; one that was answered is not written twice."""
     loop, engine, rows = open_loop()
     loop.send_due(SECOND)
-    engine.answers.append((0, 77, 0, None))
+    engine.answers.append((0, 77, NOT_SEEN, 0, None))
     loop.settle()
     loop.give_up()
 
@@ -164,7 +172,7 @@ def test_what_is_due_waits_while_a_transaction_ends() -> None:
 
     engine.ready, engine.transaction = True, 7
     loop.send_due(3 * SECOND)
-    engine.answers.extend((seq, 77, NOT_SEEN, ABORTED) for seq in range(4))
+    engine.answers.extend((seq, 77, NOT_SEEN, NOT_SEEN, ABORTED) for seq in range(4))
     loop.settle()
 
     assert [(row["seq"], row["due_ns"], row["transaction"], row["outcome"]) for row in rows] == [
@@ -193,7 +201,7 @@ def test_another_rate_holds_from_the_moment_it_is_taken() -> None:
     loop.send_due(SECOND)
     assert loop.change_rate(SECOND + SECOND // 2, 4.0)
     loop.send_due(2 * SECOND)
-    engine.answers.extend((seq, 77, seq, None) for seq in range(5))
+    engine.answers.extend((seq, 77, NOT_SEEN, seq, None) for seq in range(5))
     loop.settle()
 
     assert [row["due_ns"] / SECOND for row in rows] == [0.0, 1.0, 1.5, 1.75, 2.0]
@@ -218,7 +226,7 @@ def test_an_offer_is_taken_once_and_answered(tmp_path: Path) -> None:
     loop.send_due(SECOND)
     offers = Offers(str(tmp_path))
     offers.look(loop)
-    assert loop.schedule.rate_per_s == 1.0
+    assert loop.schedule.curve == Constant(1.0)
 
     answers = []
     for rate in (4.0, 4.0):
@@ -229,23 +237,24 @@ def test_an_offer_is_taken_once_and_answered(tmp_path: Path) -> None:
         (tmp_path / OFFERED).unlink()
         offers.look(loop)
         assert not (tmp_path / OFFERED).exists()
-    assert answers[0]["rate_per_s"] == answers[1]["rate_per_s"] == loop.schedule.rate_per_s == 4.0
+    assert answers[0]["rate_per_s"] == answers[1]["rate_per_s"] == 4.0
+    assert loop.schedule.curve == Constant(4.0)
     assert answers[0]["from_ns"] < answers[1]["from_ns"] == loop.schedule.start_ns
 
 
 def test_an_offer_is_taken_at_any_rate(tmp_path: Path) -> None:
     """With a record due every 2 µs some always is; while they have to wait, the rate stays."""
     loop, engine, _ = open_loop()
-    loop.schedule = Schedule(time.monotonic_ns(), 500_000.0)
+    loop.schedule = Schedule(time.monotonic_ns(), Constant(500_000.0))
     offers = Offers(str(tmp_path))
     write_atomically(tmp_path / OFFER, json.dumps({"rate_per_s": 4.0}))
     engine.ready = False
     offers.look(loop)
-    assert loop.schedule.rate_per_s == 500_000.0
+    assert loop.schedule.curve == Constant(500_000.0)
 
     engine.ready = True
     offers.look(loop)
-    assert loop.schedule.rate_per_s == 4.0
+    assert loop.schedule.curve == Constant(4.0)
     assert loop.schedule.first == loop.next_seq
 
 
@@ -254,9 +263,9 @@ def test_a_library_that_is_ready_no_more_is_asked_no_more() -> None:
     loop, _, rows = open_loop()
 
     class Full(FakeEngine):
-        def send(self, partition: int, value: bytes, seq: int) -> int | None:
+        def send(self, partition: int, value: bytes, key: bytes | None, seq: int) -> int | None:
             self.ready = len(self.taken) < 1
-            return super().send(partition, value, seq)
+            return super().send(partition, value, key, seq)
 
     full = Full()
     loop.engine = OneByOne(full)
@@ -264,3 +273,53 @@ def test_a_library_that_is_ready_no_more_is_asked_no_more() -> None:
 
     assert [seq for _, _, seq in full.taken] == [0, 1]
     assert (loop.next_seq, rows) == (2, [])
+
+
+KEYED: dict[str, Any] = {"client_partitions": True, "keys": {"count": 50, "distribution": "uniform"}, "seed": 7}
+
+
+def test_a_library_may_choose_partitions_and_is_told_the_keys() -> None:
+    """The ledger has what it said; of a record that it was silent about, where the key's hash sends it."""
+    loop, engine, rows = open_loop(**KEYED, partitions=5)
+    loop.send_due(2 * SECOND)
+    keys = Keys.of(KEYED["keys"], "7 p1").of_records(np.arange(3))
+    assert [partition for partition, _, _ in engine.taken] == [CHOOSE] * 3
+    assert engine.keys == [key.tobytes() for key in keys]
+
+    engine.answers.extend([(0, 77, 4, 10, None), (1, 77, NOT_SEEN, NOT_SEEN, "_MSG_TIMED_OUT")])
+    loop.settle()
+    loop.give_up()
+    said, *silent = (row["partition"] for row in rows)
+
+    assert said == 4
+    assert silent == partitions_of(keys, 5)[1:].tolist()
+
+
+def test_a_partition_that_nobody_named_stays_unknown() -> None:
+    """Without keys nothing tells where a record went that the library says nothing of."""
+    loop, engine, rows = open_loop(client_partitions=True)
+    loop.send_due(SECOND)
+    engine.answers.append((0, 77, 1, 10, None))
+    loop.settle()
+    loop.give_up()
+
+    assert [row["partition"] for row in rows] == [1, None]
+
+
+def test_records_in_turn_may_have_keys() -> None:
+    """The near miss: a key alone moves no record."""
+    loop, engine, _ = open_loop(**KEYED | {"client_partitions": False})
+    loop.send_due(SECOND)
+
+    assert [partition for partition, _, _ in engine.taken] == [0, 1]
+    assert None not in engine.keys
+
+
+def test_the_ledger_has_each_record_s_own_size() -> None:
+    """That of its value, whatever became of it."""
+    loop, engine, rows = open_loop(record_bytes={"uniform": [64, 2000]})
+    loop.send_due(3 * SECOND)
+    loop.give_up()
+
+    assert [row["record_bytes"] for row in rows] == [len(value) for _, value, _ in engine.taken]
+    assert len({row["record_bytes"] for row in rows}) > 1

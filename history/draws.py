@@ -1,0 +1,147 @@
+"""What is drawn for each record of a load: its key and its size. Pure functions of a seed and the record's number.
+
+So a test, or whoever reads a run folder later, can tell the key and the size of any record. Runs inside the client
+nodes, so it needs no library but NumPy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from hashlib import blake2b
+from statistics import NormalDist
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from history.payload import MIN_RECORD_BYTES
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Bytes = NDArray[np.uint8]
+
+SIZES = 10_000  # equally likely ones stand for any distribution: shares are exact to 0.01 %
+KEY_BYTES = 8
+MAX_KEYS = 1_000_000
+_P99 = NormalDist().inv_cdf(0.99)
+_DIGITS = 10 ** np.arange(KEY_BYTES - 1, -1, -1)
+
+
+def draws(seed: str, seqs: Ints) -> Floats:
+    """A number from 0 to below 1 for each record, evenly spread (SplitMix64, Steele et al. 2014, at any place)."""
+    start = int.from_bytes(blake2b(seed.encode(), digest_size=8).digest(), "little")
+    mixed = seqs.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(start)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
+    mixed ^= mixed >> np.uint64(31)
+    return (mixed >> np.uint64(11)).astype(np.float64) * 2.0**-53
+
+
+# --- sizes ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """The sizes of values in bytes: ``likely`` are equally likely ones in rising order, one where all are as long."""
+
+    likely: Ints
+    seed: str
+
+    @classmethod
+    def of(cls, told: int | Mapping[str, Any], seed: str = "") -> Self:
+        """Of ``load.record_bytes`` as a scenario writes it; ``seed`` is of the run and the producer."""
+        likely = np.array([told]) if isinstance(told, int) else np.asarray(_likely(told), np.int64)
+        return cls(likely, f"{seed} size")
+
+    @property
+    def fixed(self) -> bool:
+        return self.likely.size == 1
+
+    @property
+    def smallest(self) -> int:
+        return int(self.likely[0])
+
+    @property
+    def largest(self) -> int:
+        return int(self.likely[-1])
+
+    @property
+    def mean(self) -> float:
+        return float(self.likely.mean())
+
+    def of_records(self, seqs: Ints) -> Ints:
+        """The size of each of some records, by their numbers."""
+        if self.fixed:
+            return np.full(seqs.size, self.likely[0])
+        sizes: Ints = self.likely[(draws(self.seed, seqs) * self.likely.size).astype(np.int64)]
+        return sizes
+
+
+def _likely(told: Mapping[str, Any]) -> NDArray[Any]:
+    """The middles of ``SIZES`` equal parts of a distribution."""
+    middles = (np.arange(SIZES) + 0.5) / SIZES
+    match told:
+        case {"uniform": [low, high]}:
+            even: Floats = low + np.floor(middles * (high - low + 1))
+            return even
+        case {"lognormal": {"median": median, "p99": p99, "max": most}}:
+            normal = NormalDist(np.log(median), np.log(p99 / median) / _P99)
+            logs: Floats = np.array([normal.inv_cdf(middle) for middle in middles.tolist()])
+            cut: Floats = np.clip(np.rint(np.exp(logs)), MIN_RECORD_BYTES, most)
+            return cut
+        case {"mix": shares}:
+            each = sorted((int(size), share) for size, share in shares.items())
+            ends = np.cumsum([share for _, share in each])
+            found = np.searchsorted(ends[:-1] / ends[-1], middles, side="right")
+            sizes = np.array([size for size, _ in each])
+            return np.take(sizes, found)
+    raise ValueError(f"{told!r} is no distribution of sizes")
+
+
+# --- keys ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Keys:
+    """The keys of records: key number ``n`` is ``n`` in eight digits. ``until`` adds up how likely each is."""
+
+    until: Floats
+    seed: str
+
+    @classmethod
+    def of(cls, told: Mapping[str, Any], seed: str = "") -> Self:
+        """Of ``load.keys`` as a scenario writes it; ``seed`` is of the run and the producer."""
+        count = told["count"]
+        weights = np.ones(count)
+        if told["distribution"] == "zipf":
+            weights = np.arange(1, count + 1) ** -float(told["exponent"])
+        elif told["distribution"] == "hot":
+            weights[0] = told["hot"]
+            weights[1:] = (1 - told["hot"]) / max(count - 1, 1)
+        until = np.cumsum(weights)
+        return cls(until / until[-1], f"{seed} key")
+
+    def numbers(self, seqs: Ints) -> Ints:
+        """The number of the key of each of some records, by their numbers."""
+        numbers: Ints = np.searchsorted(self.until, draws(self.seed, seqs), side="right")
+        return numbers
+
+    def of_records(self, seqs: Ints) -> Bytes:
+        """The keys of some records: (records, ``KEY_BYTES``)."""
+        return (self.numbers(seqs)[:, None] // _DIGITS % 10 + ord("0")).astype(np.uint8)
+
+
+def partitions_of(keys: Bytes, partitions: int) -> Ints:
+    """Where Kafka's default partitioner sends keys (records, ``KEY_BYTES``): their murmur2 hash modulo the number of
+    partitions (``BuiltInPartitioner.partitionForKey``; the same before KIP-794).
+    """
+    factor = np.uint32(0x5BD1E995)
+    hashes = np.full(len(keys), 0x9747B28C ^ KEY_BYTES, np.uint32)
+    for word in np.ascontiguousarray(keys).view("<u4").T:
+        mixed = word * factor
+        mixed = (mixed ^ (mixed >> np.uint32(24))) * factor
+        hashes = hashes * factor ^ mixed
+    hashes = (hashes ^ (hashes >> np.uint32(13))) * factor
+    hashes ^= hashes >> np.uint32(15)
+    return (hashes & np.uint32(0x7FFFFFFF)).astype(np.int64) % partitions
