@@ -148,7 +148,7 @@ def test_a_shape_that_cannot_be(load: dict[str, Any], sentence: str) -> None:
 
 def test_the_largest_record_fits_the_brokers_limit() -> None:
     """With its batch around it: one byte more is refused."""
-    assert "largest record has 901 bytes, which with 100 of its batch do not fit in max.message.bytes 1000" in refusal(
+    assert "largest record has 901 bytes; with 100 of its batch it does not fit in max.message.bytes 1000" in refusal(
         {"record_bytes": {"mix": {100: "99%", 901: "1%"}}}, {"max.message.bytes": 1000}
     )
     assert parse_scenario(str(scenario({"record_bytes": 900}, {"max.message.bytes": 1000})), "x.yaml")
