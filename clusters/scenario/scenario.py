@@ -211,12 +211,12 @@ class Load(Model):
     @property
     def usual_rate(self) -> float:
         """Records a second in the long run: a wave's mean, what a ramp reaches, the last of steps."""
-        return self.rate if isinstance(self.rate, float) else self.rate.usual
+        return self.rate.usual if isinstance(self.rate, Model) else self.rate
 
     @property
     def peak_rate(self) -> float:
         """The most records a second that its rate reaches."""
-        return self.rate if isinstance(self.rate, float) else self.rate.peak
+        return self.rate.peak if isinstance(self.rate, Model) else self.rate
 
     @property
     def client_partitions(self) -> bool:
@@ -250,8 +250,8 @@ class Load(Model):
             raise ValueError(
                 f"engine: java has no record_bytes: {self.record_bytes}; VerifiableProducer sends its numbers"
             )
-        if self.engine == "java" and (not isinstance(self.rate, float) or self.rate < 1 or self.rate % 1):
-            told = f"{self.rate:g}" if isinstance(self.rate, float) else "a rate that changes"
+        if self.engine == "java" and (isinstance(self.rate, Model) or self.rate < 1 or self.rate % 1):
+            told = "a rate that changes" if isinstance(self.rate, Model) else f"{self.rate:g}"
             raise ValueError(f"engine: java takes a whole number of records a second, not {told}")
         if self.engine == "java" and (self.keys or self.partitioner):
             raise ValueError(
