@@ -158,7 +158,7 @@ class Transaction(Model):
 
 def _in_project(path: object) -> object:
     """A relative path counts from the project's folder, wherever Airflow's tasks run."""
-    return ROOT / path if isinstance(path, str | Path) else path
+    return str(ROOT / path) if isinstance(path, str | Path) else path  # a plan is JSON, where a path is a string
 
 
 class Payload(Model):

@@ -94,6 +94,7 @@ def test_who_chooses_partitions(settings: dict[str, Any], client: bool) -> None:
         {"rate": WAVE, "record_bytes": LOGNORMAL, "keys": ZIPF},
         {"rate": STEPS, "record_bytes": {"mix": {100: 0.5, 200: 0.5}}, "partitioner": "client"},
         {"keys": {"distribution": "hot", "hot": "50%"}},
+        {"payload": {"file": "README.md"}},
     ],
 )
 def test_a_shaped_load_survives_being_written_out(load: dict[str, Any]) -> None:
