@@ -161,11 +161,16 @@ def _in_project(path: object) -> object:
     return str(ROOT / path) if isinstance(path, str | Path) else path  # a plan is JSON, where a path is a string
 
 
+def _as_told(path: Path) -> str:
+    """The same on every machine, where it is a file of the project."""
+    return str(path.relative_to(ROOT) if path.is_relative_to(ROOT) else path)
+
+
 class Payload(Model):
     """What records are filled with: so much that does not compress, or the bytes of a file, stretch by stretch."""
 
     compresses_to: Share | None = None
-    file: Annotated[Path, BeforeValidator(_in_project)] | None = None
+    file: Annotated[Path, BeforeValidator(_in_project), PlainSerializer(_as_told)] | None = None
 
     @model_validator(mode="after")
     def _one_of_them(self) -> Payload:
