@@ -160,14 +160,19 @@ class Transaction(Model):
 
 def _in_project(path: object) -> object:
     """A relative path counts from the project's folder, wherever Airflow's tasks run."""
-    return ROOT / path if isinstance(path, str | Path) else path
+    return str(ROOT / path) if isinstance(path, str | Path) else path  # a plan is JSON, where a path is a string
+
+
+def _as_told(path: Path) -> str:
+    """The same on every machine, where it is a file of the project."""
+    return str(path.relative_to(ROOT) if path.is_relative_to(ROOT) else path)
 
 
 class Payload(Model):
     """What records are filled with: so much that does not compress, or the bytes of a file, stretch by stretch."""
 
     compresses_to: Share | None = None
-    file: Annotated[Path, BeforeValidator(_in_project)] | None = None
+    file: Annotated[Path, BeforeValidator(_in_project), PlainSerializer(_as_told)] | None = None
 
     @model_validator(mode="after")
     def _one_of_them(self) -> Payload:
@@ -219,7 +224,7 @@ class Load(Model):
     @property
     def peak_rate(self) -> float:
         """The most records a second that its rate reaches."""
-        return self.rate if isinstance(self.rate, float) else self.rate.peak
+        return self.rate.peak if isinstance(self.rate, Model) else self.rate
 
     @property
     def client_partitions(self) -> bool:
@@ -244,8 +249,8 @@ class Load(Model):
                 f"engine: java has no record_bytes: {self.record_bytes}; VerifiableProducer sends its numbers"
             )
         share = shared(self.rate, self.processes)
-        if self.engine == "java" and (not isinstance(share, float) or share < 1 or share % 1):
-            told = f"{share:g}" if isinstance(share, float) else "a rate that changes"
+        if self.engine == "java" and (isinstance(share, Model) or share < 1 or share % 1):
+            told = "a rate that changes" if isinstance(share, Model) else f"{share:g}"
             each = f" in each of {self.processes} processes" if self.processes > 1 else ""
             raise ValueError(f"engine: java takes a whole number of records a second, not {told}{each}")
         if self.engine == "java" and (self.keys or self.partitioner):

@@ -115,12 +115,12 @@ Rate = Annotated[float | Ramp | Wave | Stairs, _plain_or(PerSecond, _RATES, Ramp
 
 def usual(rate: Rate) -> float:
     """Records a second in the long run: a wave's mean, what a ramp reaches, the last of steps."""
-    return rate if isinstance(rate, float) else rate.usual
+    return rate.usual if isinstance(rate, Model) else rate
 
 
 def shared(rate: Rate, processes: int) -> Rate:
     """What each of several processes sends of a rate."""
-    return rate / processes if isinstance(rate, float) else rate.times(1 / processes)
+    return rate.times(1 / processes) if isinstance(rate, Model) else rate / processes
 
 
 # --- sizes ---------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ import pytest
 
 from clusters.scenario.durations import expected_records
 from clusters.scenario.scenario import Load, Scenario, parse_scenario
+from clusters.scenario.shapes import as_written, shared
 from history.errors import BadInput
 
 RAMP = {"from": "500/s", "to": "5000/s", "over": "60s"}
@@ -57,6 +58,22 @@ def test_a_rate_may_change_over_time(rate: Any, usual: float, peak: float) -> No
 
 
 @pytest.mark.parametrize(
+    ("rate", "quarter"),
+    [
+        (1000, 250.0),
+        (RAMP, {"from": 125, "to": 1250, "over": 60}),
+        (WAVE, {"mean": 250, "amplitude": 0.5, "period": 60}),
+        (STEPS, {"steps": [(0, 125), (30, 500), (60, 25)]}),
+    ],
+)
+def test_processes_share_a_rate_at_each_moment(rate: Any, quarter: Any) -> None:
+    """Each of four sends a quarter of the records, at the same times."""
+    told = Load(topic="orders", rate=rate).rate
+
+    assert as_written(shared(told, 4)) == as_written(Load(topic="orders", rate=quarter).rate)
+
+
+@pytest.mark.parametrize(
     ("size", "largest", "mean"),
     [
         (100, 100, 100),
@@ -94,6 +111,7 @@ def test_who_chooses_partitions(settings: dict[str, Any], client: bool) -> None:
         {"rate": WAVE, "record_bytes": LOGNORMAL, "keys": ZIPF},
         {"rate": STEPS, "record_bytes": {"mix": {100: 0.5, 200: 0.5}}, "partitioner": "client"},
         {"keys": {"distribution": "hot", "hot": "50%"}},
+        {"payload": {"file": "README.md"}},
     ],
 )
 def test_a_shaped_load_survives_being_written_out(load: dict[str, Any]) -> None:
