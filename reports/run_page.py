@@ -41,6 +41,7 @@ CONTROLS = {
     "duplicate": "duplicated records",
     "duplicate_output": "records copied twice",
     "group_skip": "records that the group skipped",
+    "archived_record": "records that the share group gave up",
 }
 WIDE_PIXELS, NARROW_PIXELS = 1040, 300  # of the strip, on a desk and on a phone
 LETTER_PIXELS, NUMBER_PIXELS = 8.0, 26
@@ -146,6 +147,8 @@ def _expected(manifest: Manifest) -> str:
         return f"{what}, permitted by offsets that are committed apart from the copies"
     if manifest.control == "group_skip":
         return f"{what}, permitted by commits ahead of processing"
+    if manifest.control == "archived_record":
+        return f"{what}, permitted by members that release them at every delivery"
     if manifest.control == "duplicate":
         return f"{what}, permitted by enable.idempotence=false"
     return f"{what}, permitted by {f'acks={acks[0]}' if acks else 'unclean.leader.election.enable=true'}"

@@ -18,7 +18,7 @@ from pydantic import BeforeValidator, Field, PlainSerializer, ValidationError, m
 
 from clusters.paths import ROOT
 from clusters.scenario.copier import Copier
-from clusters.scenario.groups import Group
+from clusters.scenario.groups import AnyGroup, Group, ShareGroup
 from clusters.scenario.steps.catalog import AnyStep
 from clusters.scenario.steps.disks import FailLogDir, FillDisk, FlipBit, ReadOnlyDisk, SlowDisk
 from clusters.scenario.steps.flow import SetRate
@@ -195,7 +195,7 @@ class Load(Model):
     engine: Literal["kafka-python", "confluent-kafka", "java"] = "kafka-python"
     client: KafkaRelease | None = Field(default=None, exclude_if=_is_none)  # of engine: java; None: the brokers' own
     transaction: Transaction | None = None
-    group: Group | None = Field(default=None, exclude_if=_is_none)  # that reads the topic, beside the live consumer
+    group: AnyGroup | None = Field(default=None, exclude_if=_is_none)  # that reads the topic, beside the live consumer
     p99_limit: Seconds | None = None  # up to this p99 a rate counts as sustained
 
     @property
@@ -288,7 +288,7 @@ class Scenario(Model):
     phases: list[AnyPhase] = Field(min_length=1)
     copier: Copier | None = Field(default=None, exclude_if=_is_none)  # from the load's topic to another one
     # The anomaly that a sound checker must see here.
-    control: Literal["lost_write", "duplicate", "duplicate_output", "group_skip"] | None = None
+    control: Literal["lost_write", "duplicate", "duplicate_output", "group_skip", "archived_record"] | None = None
 
     @model_validator(mode="after")
     def _fits_together(self) -> Scenario:
@@ -297,9 +297,10 @@ class Scenario(Model):
         if self.load and self.load.topic not in self.topics:
             raise ValueError(f"load names topic {self.load.topic!r}, which is not under topics")
         self._check_copier()
-        if self.load and self.load.group and self.load.group.members > self.topics[self.load.topic].partitions:
+        group = self.load.group if self.load else None
+        if self.load and isinstance(group, Group) and group.members > self.topics[self.load.topic].partitions:
             raise ValueError(
-                f"load.group has {self.load.group.members} members for the {self.topics[self.load.topic].partitions} "
+                f"load.group has {group.members} members for the {self.topics[self.load.topic].partitions} "
                 f"partitions of {self.load.topic}; some would have none"
             )
         names = ["before", "after", *(phase.name for phase in self.phases)]  # the labels of captures
@@ -437,8 +438,8 @@ class Scenario(Model):
             raise ValueError(f"{where}: {sorted(odd)[0]} has no replica of {step.partition} that could lead")
 
     @property
-    def group(self) -> Group | None:
-        """The consumer group of the load."""
+    def group(self) -> Group | ShareGroup | None:
+        """The consumer or share group of the load."""
         return self.load.group if self.load else None
 
     @property
