@@ -168,6 +168,11 @@ class Manifest(_Model):
         load: dict[str, Any] = self.scenario.get("load") or {}
         return load.get("group")
 
+    @property
+    def shares(self) -> bool:
+        """Whether that is a share group."""
+        return (self.group or {}).get("protocol") == "share"
+
     def topic_settings(self, topic: str, name: str, default: str) -> set[str]:
         """Every value that a topic's setting may have had at some time: ``configure`` steps change it for a while, and
         a broker may be restarted with another one.

@@ -105,7 +105,7 @@ def run_facts(premises: Premises) -> RunFacts:
 def _group(premises: Premises) -> GroupFacts | None:
     """Of members whose records are not whole nothing is asked, nor of a group whose committed offsets may be lost."""
     group, topic = _read_whole(premises)
-    if group is None or group["protocol"] == "share":
+    if group is None or premises.manifest.shares:
         return None
     return GroupFacts(topic, int(group["session_timeout"] * 1e9))
 
@@ -113,7 +113,7 @@ def _group(premises: Premises) -> GroupFacts | None:
 def _share_group(premises: Premises) -> ShareFacts | None:
     """As ``_group``, of a share group and what its coordinator keeps."""
     group, topic = _read_whole(premises)
-    if group is None or group["protocol"] != "share":
+    if group is None or not premises.manifest.shares:
         return None
     members = [client for client in premises.run.clients if client["role"] == "member"]
     return ShareFacts(

@@ -83,16 +83,16 @@ class ShareMember:
 
     def _write(self, polled: Iterable[Message], received_ns: int) -> None:
         times = {"since_ns": self._since_ns, "received_ns": received_ns}
-        for where, (count,), first, last in stretches((_where(m), (m.delivery_count(),), m.offset()) for m in polled):
+        counts = ((_where(message), (message.delivery_count(),), message.offset()) for message in polled)
+        for where, (count,), first, last in stretches(counts):
             self._reads.add({**self._stretch(where, first, last), "delivery_count": count, **times})
         self._reads.flush()
 
     def _acknowledge(self, polled: Iterable[Message]) -> None:
         """Tell the library; the asking is written first."""
         asked_ns = time.monotonic_ns()
-        for where, (kind,), first, last in stretches(
-            (_where(m), (self._kind(m.offset()),), m.offset()) for m in polled
-        ):
+        kinds = ((_where(message), (self._kind(message.offset()),), message.offset()) for message in polled)
+        for where, (kind,), first, last in stretches(kinds):
             self._acks.add({**self._stretch(where, first, last), "kind": kind, "asked_ns": asked_ns})
         self._acks.flush()
         for message in polled:
