@@ -164,13 +164,11 @@ def i34_one_holder(of: PartitionEvidence) -> Checks:
     half is left. The same member may not be given it again, either.
     """
     share = _share(of)
-    reads, second = share.reads, share.again
-    first = second - 1
-    both_ns = reads.received_ns[first], reads.received_ns[second]
-    steady = ~share.disturbed(both_ns[0] - 2 * share.facts.lock_ns, both_ns[1])
+    reads, again, lock_ns = share.reads, share.again, share.facts.lock_ns
+    steady = ~share.disturbed(reads.received_ns - 2 * lock_ns, reads.received_ns + lock_ns // 2)
     back = _given_back(share)
-    soon = steady & (back[first] == back[second]) & (both_ns[1] - both_ns[0] < share.facts.lock_ns // 2)
-    return _pairs(of, share, second[steady], second[soon])
+    soon = reads.received_ns[again] - reads.received_ns[again - 1] < lock_ns // 2
+    return _beside(of, share, int(steady.sum()), again[steady[again - 1] & soon & (back[again - 1] == back[again])])
 
 
 def _given_back(share: ShareEvidence) -> Ints:
@@ -215,10 +213,10 @@ def i36_deliveries_counted(of: PartitionEvidence) -> Checks:
     known = (reads.count[second] != NULL) & (reads.count[second - 1] != NULL)
     from_ns = reads.received_ns[second - 1] - 2 * share.facts.lock_ns
     second = second[known & ~share.disturbed(from_ns, reads.received_ns[second])]
-    return _pairs(of, share, second, second[reads.count[second] <= reads.count[second - 1]])
+    return _beside(of, share, int(second.size), second[reads.count[second] <= reads.count[second - 1]])
 
 
-def _pairs(of: PartitionEvidence, share: ShareEvidence, checked: Ints, violated: Ints) -> Checks:
+def _beside(of: PartitionEvidence, share: ShareEvidence, checked: int, violated: Ints) -> Checks:
     """Checks of deliveries beside the one of the same record before."""
 
     def evidence(place: int) -> Mapping[str, Any]:
@@ -226,7 +224,7 @@ def _pairs(of: PartitionEvidence, share: ShareEvidence, checked: Ints, violated:
         before = _delivery(of, share, row - 1)
         return {**_delivery(of, share, row), "before": before}
 
-    return Checks(int(checked.size), share.reads.received_ns[violated], evidence)
+    return Checks(checked, share.reads.received_ns[violated], evidence)
 
 
 def _delivery(of: PartitionEvidence, share: ShareEvidence, row: int) -> dict[str, Any]:
