@@ -997,7 +997,8 @@ def _without(rows: list[Row], partition: int, offset: int) -> list[Row]:
 
 def _given_again(run: Recording, row: Row, after_s: float, count: int, polled_s: float | None = None) -> str:
     """A record is given to another member ``after_s`` later, whose poll before was done after ``polled_s``."""
-    others = sorted({each["member"] for each in run.rows("share_reads")} - {row["member"]})
+    living = {each["member"] for each in run.rows("share_reads") if each["received_ns"] <= row["received_ns"]}
+    others = sorted(living - {row["member"]})
     offset, received_ns = row["first_offset"] + 1, row["received_ns"] + int(after_s * 1e9)
     again = row | {"member": run.choose(others), "first_offset": offset, "last_offset": offset, "delivery_count": count}
     again |= {"received_ns": received_ns, "since_ns": row["received_ns"] + int((polled_s or after_s - 0.1) * 1e9)}
@@ -1034,7 +1035,7 @@ def accepted_record_given_again(run: Recording) -> str:
 @kind("I34", scenario="share_group")
 def shared_record_with_two_holders(run: Recording) -> str:
     """A record is given to another member while its first one has it."""
-    return _given_again(run, _calm(run, left_s=1), 0.5, 2)
+    return _given_again(run, _calm(run, left_s=3), 0.5, 2)
 
 
 @kind("I35", scenario="share_group")
