@@ -36,6 +36,7 @@ SCENARIOS = {
     "transactions": ("3.9.1", "4.3.0"),
     "exactly_once": ("4.3.1",),
     "group_members": ("3.9.1",),
+    "share_group": ("4.3.0",),
 }
 TOGETHER = 24  # folders that one application judges
 UNDAMAGED = [

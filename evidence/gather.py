@@ -33,6 +33,7 @@ from evidence.facts import Facts, Span
 from evidence.groups import Commits, GroupEvidence, GroupFacts, Reads, ownerships
 from evidence.partition import Copied, Drain, PartitionEvidence, Replica, Row, Unreadable
 from evidence.reader import Tables
+from evidence.shares import Acks, Deliveries, ShareEvidence, ShareFacts
 from evidence.views import changes, final_isr, first_leaders, observed, short_isrs
 from history.folder import RunFolder
 from history.partition import TopicPartition
@@ -51,8 +52,8 @@ class RunFacts:
     offers itself, ``ended`` those that were run to their end. ``open_loops`` are the producers that send whatever the
     cluster does. ``faults`` are the times in which some fault was active, and a transaction may be open for
     ``transaction_limit_ns`` outside of these. ``subscribed`` are the consumers of an imported history that a group
-    assigned. Sentences count their seconds from ``origin_ns``. ``group`` is
-    known of a run whose consumer group left whole records.
+    assigned. Sentences count their seconds from ``origin_ns``. ``group``
+    and ``share`` are known of a run whose consumer or share group left whole records.
     """
 
     folder: Path
@@ -71,6 +72,7 @@ class RunFacts:
     origin_ns: int = 0
     probe_hz: float = 0.0
     group: GroupFacts | None = None
+    share: ShareFacts | None = None
 
 
 class Input(NamedTuple):
@@ -149,6 +151,14 @@ def _group(run: RunFacts, where: TopicPartition, names: Names) -> GroupEvidence 
     return GroupEvidence(reads, commits, owned, run.group.session_ns, run.faults)
 
 
+def _share(run: RunFacts, where: TopicPartition, names: Names) -> ShareEvidence | None:
+    if run.share is None or where.topic != run.share.topic:
+        return None
+    tables = Tables(RunFolder(run.folder))
+    reads = Deliveries.of(tables.read("share_reads", where), names)
+    return ShareEvidence(reads, Acks.of(tables.read("share_acks", where), names), run.share, run.faults)
+
+
 def gather(run: RunFacts, question: Question) -> Gathered:
     """Read what a run folder holds of one partition."""
     tables, where = Tables(RunFolder(run.folder)), question.where
@@ -198,6 +208,7 @@ def gather(run: RunFacts, question: Question) -> Gathered:
         lines=question.lines,
         captures=question.captures,
         group=_group(run, where, names),
+        share=_share(run, where, names),
     )
     counts = of_clients(sends, polls, seeks, names).merge(
         [

@@ -14,6 +14,7 @@ from evidence.batches import ReplicaBatches
 from evidence.columns import NULL, Bools, Ints, Log, Markers, Names, Polls, Samples, Seeks, Sends, ToldNames, Views
 from evidence.facts import Facts, ShortIsr
 from evidence.groups import GroupEvidence
+from evidence.shares import ShareEvidence
 from evidence.views import Change, leaders
 from history.partition import TopicPartition
 
@@ -77,7 +78,8 @@ class PartitionEvidence:
     the brokers of the final ISR whose logs are whole to the offset from which on each owes its records, ``short`` are
     the stretches below min.insync.replicas. ``lines`` are the brokers' own words on the partition (rows of
     ``kafka_files.broker_log.BROKER_LOG``), ``captures`` the answers that captures got (``history.tables.OFFSETS``).
-    ``group`` is what a consumer group recorded, where one reads the topic and what its members recorded is whole.
+    ``group`` and ``share`` are what a consumer or a share group recorded, where one reads the topic and what its
+    members recorded is whole.
     """
 
     where: TopicPartition
@@ -115,6 +117,7 @@ class PartitionEvidence:
     lines: Sequence[Row] = ()
     captures: Sequence[Row] = ()
     group: GroupEvidence | None = None
+    share: ShareEvidence | None = None
 
     @property
     def log_start(self) -> int:

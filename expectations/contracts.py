@@ -205,6 +205,30 @@ CONTRACTS: Mapping[str, Contract] = {
             ),
         ),
         Contract(
+            "share_reads",
+            RECORDED["share_reads"],
+            (
+                AtLeast("first_offset", 0, "a log begins at 0 or later"),
+                InOrder("first_offset", "last_offset", "a stretch has a record, and offsets go up in it"),
+                AtLeast("delivery_count", 0, "a count is not negative"),
+                InOrder("since_ns", "received_ns", "one clock takes both times, and a poll follows the one before"),
+            ),
+        ),
+        Contract(
+            "share_acks",
+            RECORDED["share_acks"],
+            (
+                AtLeast("first_offset", 0, "a log begins at 0 or later"),
+                InOrder("first_offset", "last_offset", "a stretch has a record, and offsets go up in it"),
+                OneOf("kind", ("accept", "release"), "our members acknowledge in no other way"),
+                Never(
+                    (["answered_ns", "is null"], ["error", "is not null"]),
+                    "an error without the time of its answer",
+                    "the row that is written as it is asked for has neither",
+                ),
+            ),
+        ),
+        Contract(
             "replicas",
             RECORDED["replicas"],
             (

@@ -67,6 +67,7 @@ FEATURES = {
     # KAFKA-15583, KIP-966: below min.insync.replicas the high watermark stands still.
     "strict_min_isr": Span(Version(3, 7)),
     "consumer_protocol": Span(Version(4, 0)),  # KIP-848; a preview from 3.7 on
+    "share_groups": Span(Version(4, 2)),  # KIP-932, with share.version 1; a preview in 4.1
     "elr": Span(Version(4, 0)),  # KIP-966; no metadata.version of 3.7 to 3.9 makes them work
 }
 

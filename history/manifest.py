@@ -179,6 +179,11 @@ class Manifest(_Model):
         """The settings of the consumer group, if there is one."""
         return self.grouped["group"] if self.grouped else None
 
+    @property
+    def shares(self) -> bool:
+        """Whether that is a share group."""
+        return (self.group or {}).get("protocol") == "share"
+
     def topic_settings(self, topic: str, name: str, default: str) -> set[str]:
         """Every value that a topic's setting may have had at some time: ``configure`` steps change it for a while, and
         a broker may be restarted with another one.

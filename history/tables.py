@@ -105,6 +105,35 @@ COMMITS = pa.schema(
     ]
 )
 
+# What a member of a share group was given: one row per unbroken stretch of offsets of one delivery. Written before the
+# member acknowledges what stands in it.
+SHARE_READS = pa.schema(
+    [
+        _required("member", pa.string()),
+        *_PARTITION,
+        _required("first_offset", pa.int64()),
+        _required("last_offset", pa.int64()),
+        pa.field("delivery_count", pa.int32()),  # from 1; null: the library does not tell
+        _required("since_ns", pa.int64()),  # when the member's poll before was done
+        _required("received_ns", pa.int64()),
+    ]
+)
+
+# One row per unbroken stretch of offsets when a member acknowledges them, and another one when that is answered.
+# kind: accept | release.
+SHARE_ACKS = pa.schema(
+    [
+        _required("member", pa.string()),
+        *_PARTITION,
+        _required("first_offset", pa.int64()),
+        _required("last_offset", pa.int64()),
+        _required("kind", pa.string()),
+        pa.field("asked_ns", pa.int64()),  # null: of the row of an answer
+        pa.field("answered_ns", pa.int64()),  # null: of the row that was written as it was asked for
+        pa.field("error", pa.string()),  # of an answer; null when the acknowledgement was taken
+    ]
+)
+
 # One row per probe of one replica. error: a Kafka error's name, or unreachable; then the values are null.
 REPLICAS = pa.schema(
     [
@@ -346,6 +375,8 @@ RECORDED = {
     "group_reads": GROUP_READS,
     "rebalances": REBALANCES,
     "commits": COMMITS,
+    "share_reads": SHARE_READS,
+    "share_acks": SHARE_ACKS,
     "replicas": REPLICAS,
     "isr": ISR,
     "offsets": OFFSETS,

@@ -19,6 +19,7 @@ from judge.checks import (
     invariants,
     reading_order,
     records,
+    shares,
     visibility,
     watermarks,
 )
@@ -69,7 +70,7 @@ def _invariants() -> Iterator[str]:
 
 
 def _anomalies() -> Iterator[str]:
-    for function in functions((records, atomicity, exactly_once, reading_order, visibility, groups)):
+    for function in functions((records, atomicity, exactly_once, reading_order, visibility, groups, shares)):
         name = function.__name__
         if name in anomalies.SEVERITY:
             yield f"### {name} ({anomalies.SEVERITY[name]})\n\n{_text(function)}\n"

@@ -17,9 +17,11 @@ from evidence.groups import GroupFacts
 from evidence.partition import Row
 from evidence.reader import Tables
 from evidence.run import Run, drains
+from evidence.shares import ShareFacts
 from evidence.silences import silences
 from evidence.tables import read_rows, table_of
 from history.partition import TopicPartition
+from history.share_groups import still_s
 from history.tables import JUDGED, SEEKS
 from judge.checks import anomalies, atomicity, invariants, known_bugs
 from judge.checks.allowed import allowed_to
@@ -96,15 +98,42 @@ def run_facts(premises: Premises) -> RunFacts:
         origin_ns=next((span.from_ns for span in spans), manifest.started_ns),
         probe_hz=manifest.probe_hz,
         group=_group(premises),
+        share=_share_group(premises),
     )
 
 
 def _group(premises: Premises) -> GroupFacts | None:
     """Of members whose records are not whole nothing is asked, nor of a group whose committed offsets may be lost."""
+    load = _read_whole(premises)
+    if load is None or premises.manifest.shares:
+        return None
+    return GroupFacts(load["topic"], int(load["group"]["session_timeout"] * 1e9))
+
+
+def _share_group(premises: Premises) -> ShareFacts | None:
+    """As ``_group``, of a share group and what its coordinator keeps."""
+    load = _read_whole(premises)
+    if load is None or not premises.manifest.shares:
+        return None
+    group = load["group"]
+    members = [client for client in premises.run.clients if client["role"] == "member"]
+    return ShareFacts(
+        topic=load["topic"],
+        lock_ns=int(group["lock"] * 1e9),
+        still_ns=int(still_s(group["lock"]) * 1e9),
+        delivery_limit=group["delivery_limit"],
+        ended_ns=max((member["ended_ns"] for member in members if member["clean"] is True), default=0),
+        unclean=frozenset(member["client_id"] for member in members if member["clean"] is not True),
+        begun_ns=tuple(sorted(member["started_ns"] for member in members)),
+    )
+
+
+def _read_whole(premises: Premises) -> Json | None:
+    """The load whose topic a group reads, where all is kept that the group's checks rest on."""
     load = premises.manifest.grouped
     if load is None or not premises.keeps_offsets or evidence.unrecorded_members(premises.run):
         return None
-    return GroupFacts(load["topic"], int(load["group"]["session_timeout"] * 1e9))
+    return load
 
 
 def questions(premises: Premises) -> list[Question]:

@@ -19,6 +19,7 @@ _CONTROLS = {
     "duplicate": "records are duplicated",
     "duplicate_output": "records are copied more than once",
     "group_skip": "the consumer group skips records",
+    "archived_record": "the share group gives records up",
 }
 _READING = """## How to read it
 

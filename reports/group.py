@@ -1,8 +1,9 @@
-"""What a run's page shows of its consumer group: how far it was behind, and its rebalances."""
+"""What a run's page shows of its group: how far it was behind, its rebalances, and a share group's deliveries."""
 
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import Counter, defaultdict
 from itertools import accumulate, groupby
 from typing import NamedTuple
 
@@ -54,10 +55,13 @@ def rebalance_table(run: RunData) -> Table:
 
 
 def lag_figure(run: RunData) -> Figure:
-    """Records between the committed offsets and the high watermarks, over the partitions that the page shows."""
+    """Records between the committed offsets and the high watermarks, over the partitions that the page shows.
+
+    Of a share group those below the high watermarks that were not accepted.
+    """
     taken = [row for row in run.rows_shown("commits") if row["answered_ns"] is not None and row["error"] is None]
     shown = [row for row in run.rows_shown(SERIES) if row["high_watermark"] is not None]
-    committed = _growths(taken, "answered_ns", "offset")
+    committed = _accepted(run) if run.manifest.shares else _growths(taken, "answered_ns", "offset")
     watermarks = _growths(shown, "t_ns", "high_watermark")
     seen = [t_ns for growth in committed.values() for t_ns in growth.seen_ns]
     if not seen:
@@ -84,6 +88,62 @@ def lag_figure(run: RunData) -> Figure:
         "data": [line],
         "layout": run_layout(run, 260, {}, yaxis={"title": {"text": "records"}, "rangemode": "tozero"}),
     }
+
+
+def _accepted(run: RunData) -> dict[str, _Growth]:
+    """How many records of each partition were accepted by when."""
+    taken = [row for row in run.rows_shown("share_acks") if _was_accepted(row)]
+    ordered = sorted(taken, key=lambda row: (partition_name(row), row["answered_ns"]))
+    found = {}
+    for name, of_partition in groupby(ordered, key=partition_name):
+        own = list(of_partition)
+        found[name] = _Growth([row["answered_ns"] for row in own], list(accumulate(map(_records, own))))
+    return found
+
+
+def _was_accepted(row: Row) -> bool:
+    return row["kind"] == "accept" and row["answered_ns"] is not None and row["error"] is None
+
+
+def _records(row: Row) -> int:
+    return int(row["last_offset"] - row["first_offset"] + 1)
+
+
+class Shared(NamedTuple):
+    """What a member of a share group did, in records: given for the first time and again, and what became of it."""
+
+    member: str
+    given: int
+    again: int
+    accepted: int
+    released: int
+    refused: int
+
+
+def shared(run: RunData) -> list[Shared]:
+    """The members of a share group by their names."""
+    counted: dict[str, Counter[str]] = defaultdict(Counter)
+    for row in run.rows("share_reads"):
+        counted[row["member"]]["again" if (row["delivery_count"] or 1) > 1 else "given"] += _records(row)
+    for row in (row for row in run.rows("share_acks") if row["answered_ns"] is not None):
+        kind = "refused" if row["error"] else "accepted" if row["kind"] == "accept" else "released"
+        counted[row["member"]][kind] += _records(row)
+    return [
+        Shared(member, *(counts[name] for name in Shared._fields[1:])) for member, counts in sorted(counted.items())
+    ]
+
+
+def shared_table(run: RunData) -> Table:
+    """What each member of a share group was given, and what became of its acknowledgements."""
+    columns: list[Column[Shared]] = [
+        Column("member", lambda of: of.member, "name"),
+        Column("given first", lambda of: of.given, "number"),
+        Column("given again", lambda of: of.again, "number"),
+        Column("accepted", lambda of: of.accepted, "number"),
+        Column("released", lambda of: of.released, "number"),
+        Column("refused", lambda of: of.refused, "number"),
+    ]
+    return table("Records of each member, and the brokers' answers to what it acknowledged.", columns, shared(run))
 
 
 def _growths(rows: list[Row], when: str, what: str) -> dict[str, _Growth]:

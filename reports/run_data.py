@@ -23,6 +23,7 @@ Row = dict[str, Any]
 
 SERIES = "timeline_replicas"
 GROUP = ("rebalances", "commits")  # tables of a run with a consumer group
+SHARE = ("share_reads", "share_acks")  # and with a share group
 NOT_JUDGED = "This run has not been judged yet, so nothing is said about it."
 
 
@@ -30,7 +31,7 @@ NOT_JUDGED = "This run has not been judged yet, so nothing is said about it."
 class RunData:
     """One run as the page needs it.
 
-    ``tables`` holds the judged tables, ``offsets``, and those of ``GROUP`` where there is one; one that could not be
+    ``tables`` holds the judged tables, ``offsets``, and those of its group where there is one; one that could not be
     read is not a key of it and has a sentence in ``missing``. ``origin_ns`` is the start of the first phase, from which
     the page counts its seconds. Of a run with very many partitions figures and tables show some (``shown``), and of the
     others ``timeline_replicas`` may have no rows here.
@@ -99,7 +100,7 @@ def read_run(path: Path) -> RunData:
     judged = {name: (folder.judged(name), schema) for name, schema in JUDGED.items() if name != "metrics"}
     wanted = {"offsets": (folder.table("offsets"), OFFSETS), **judged}
     if manifest.group:
-        wanted |= {name: (folder.table(name), RECORDED[name]) for name in GROUP}
+        wanted |= {name: (folder.table(name), RECORDED[name]) for name in (SHARE if manifest.shares else GROUP)}
     wanted[SERIES] = wanted.pop(SERIES)  # at the end: which of its partitions are read, the others say
     for name, (place, schema) in wanted.items():
         files, problems = readable(place, schema)

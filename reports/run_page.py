@@ -41,6 +41,7 @@ CONTROLS = {
     "duplicate": "duplicated records",
     "duplicate_output": "records copied twice",
     "group_skip": "records that the group skipped",
+    "archived_record": "records that the share group gave up",
 }
 WIDE_PIXELS, NARROW_PIXELS = 1040, 300  # of the strip, on a desk and on a phone
 LETTER_PIXELS, NUMBER_PIXELS = 8.0, 26
@@ -97,7 +98,15 @@ def render(run: RunData, site: Path) -> str:
                 ),
                 Section("isr", "In-sync replicas", _isr(run, drawn), "ISR"),
                 Section("sends", "Sends and latency", list(_sends(run, drawn)), "Sends"),
-                *([Section("group", "Consumer group", list(_group(run)), "Group")] if manifest.group else []),
+                *(
+                    [
+                        Section(
+                            "group", "Share group" if manifest.shares else "Consumer group", list(_group(run)), "Group"
+                        )
+                    ]
+                    if manifest.group
+                    else []
+                ),
                 Section("delivery", "Delivery", list(_delivery(run))),
                 Section("anomalies", "Anomalies", list(_anomalies(run))),
                 Section("invariants", "Invariants", list(_invariants(run))),
@@ -146,6 +155,8 @@ def _expected(manifest: Manifest) -> str:
         return f"{what}, permitted by offsets that are committed apart from the copies"
     if manifest.control == "group_skip":
         return f"{what}, permitted by commits ahead of processing"
+    if manifest.control == "archived_record":
+        return f"{what}, permitted by members that release them at every delivery"
     if manifest.control == "duplicate":
         return f"{what}, permitted by enable.idempotence=false"
     return f"{what}, permitted by {f'acks={acks[0]}' if acks else 'unclean.leader.election.enable=true'}"
@@ -362,16 +373,19 @@ def _sends(run: RunData, drawn: dict[str, Figure]) -> Iterator[Block]:
 
 
 def _group(run: RunData) -> Iterator[Block]:
-    lag = group.lag_figure(run)
+    lag, shares = group.lag_figure(run), run.manifest.shares
     if lag["data"]:
         yield Plot(
             "group",
             lag,
-            "Lag of the consumer group over time",
-            f"Records below the high watermarks that the group has not committed{run_tables.of_shown(run)}, at each "
-            "second. Shaded: an active fault.",
-            stored="commits",
+            f"Lag of the {'share' if shares else 'consumer'} group over time",
+            f"Records below the high watermarks that the group has not {'accepted' if shares else 'committed'}"
+            f"{run_tables.of_shown(run)}, at each second. Shaded: an active fault.",
+            stored="share_acks" if shares else "commits",
         )
+    if shares:
+        yield _listing(run, "shared", group.shared_table(run), "No member was given a record.")
+        return
     rebalances = group.rebalance_table(run)
     if rebalances.rows:
         yield Listing("rebalances", rebalances, folded=len(rebalances.rows) > UNFOLDED_REBALANCES)

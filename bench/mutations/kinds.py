@@ -961,3 +961,93 @@ def former_owner_commits(run: Recording) -> str:
     for table in ("rebalances", "commits"):
         run.put(table, run.rows(table))
     return f"{gave_up['member']} at offset {last['offset']}"
+
+
+# --- what a share group was given and acknowledged --------------------------------------------------
+
+
+def _calm(run: Recording, *, left_s: float) -> Row:
+    """A stretch of at least three records that a member was given for the first time, so many seconds before the first
+    fault, and at most two more.
+    """
+    first_fault = min(event.t_ns for event in run.events if event.kind == "inject")
+    to_ns = first_fault - int(left_s * 1e9)
+    return run.choose(
+        [
+            row
+            for row in run.rows("share_reads")
+            if (row["partition"], row["delivery_count"]) == (run.partition, 1)
+            and to_ns - 2_000_000_000 <= row["received_ns"] <= to_ns
+            and row["last_offset"] > row["first_offset"] + 2
+        ]
+    )
+
+
+def _without(rows: list[Row], partition: int, offset: int) -> list[Row]:
+    """The same stretches without one record; those that hold it are two then."""
+    found = []
+    for row in rows:
+        if row["partition"] != partition or not row["first_offset"] <= offset <= row["last_offset"]:
+            found.append(row)
+            continue
+        parts = [row | {"last_offset": offset - 1}, row | {"first_offset": offset + 1}]
+        found += [part for part in parts if part["first_offset"] <= part["last_offset"]]
+    return found
+
+
+def _given_again(run: Recording, row: Row, after_s: float, count: int, polled_s: float | None = None) -> str:
+    """A record is given to another member ``after_s`` later, whose poll before was done after ``polled_s``."""
+    living = {each["member"] for each in run.rows("share_reads") if each["received_ns"] <= row["received_ns"]}
+    others = sorted(living - {row["member"]})
+    offset, received_ns = row["first_offset"] + 1, row["received_ns"] + int(after_s * 1e9)
+    again = row | {"member": run.choose(others), "first_offset": offset, "last_offset": offset, "delivery_count": count}
+    again |= {"received_ns": received_ns, "since_ns": row["received_ns"] + int((polled_s or after_s - 0.1) * 1e9)}
+    run.put("share_reads", [*run.rows("share_reads"), again])
+    return f"offset {offset} to {again['member']}"
+
+
+@kind("stuck_record", scenario="share_group")
+def shared_record_given_to_nobody(run: Recording) -> str:
+    """A record is missing in what the members of a share group were given and acknowledged."""
+    offset = _calm(run, left_s=1)["first_offset"] + 1
+    for table in ("share_reads", "share_acks"):
+        run.put(table, _without(run.rows(table), run.partition, offset))
+    return f"offset {offset}"
+
+
+@kind("archived_record", scenario="share_group")
+def shared_record_given_up(run: Recording) -> str:
+    """A record bears the delivery count of the limit when it is first delivered, and nobody accepts it."""
+    row = _calm(run, left_s=6)
+    offset, limit = row["first_offset"] + 1, (run.manifest.group or {})["delivery_limit"]
+    last = row | {"first_offset": offset, "last_offset": offset, "delivery_count": limit}
+    run.put("share_reads", [*_without(run.rows("share_reads"), run.partition, offset), last])
+    run.put("share_acks", _without(run.rows("share_acks"), run.partition, offset))
+    return f"offset {offset}"
+
+
+@kind("I33", scenario="share_group")
+def accepted_record_given_again(run: Recording) -> str:
+    """A record is given to another member long after it was accepted."""
+    return _given_again(run, _calm(run, left_s=5), 4.0, 2)
+
+
+@kind("I34", scenario="share_group")
+def shared_record_with_two_holders(run: Recording) -> str:
+    """A record is given to another member while its first one has it."""
+    return _given_again(run, _calm(run, left_s=3), 0.5, 2)
+
+
+@kind("I35", scenario="share_group")
+def shared_record_beyond_its_limit(run: Recording) -> str:
+    """A record is delivered more often than the limit says."""
+    row = _calm(run, left_s=1)
+    row["delivery_count"] = (run.manifest.group or {})["delivery_limit"] + run.choose(range(1, 4))
+    run.put("share_reads", run.rows("share_reads"))
+    return f"offsets {row['first_offset']} to {row['last_offset']}"
+
+
+@kind("I36", scenario="share_group")
+def delivery_that_was_not_counted(run: Recording) -> str:
+    """A record bears the same delivery count when it is given to another member, who may have fetched it before."""
+    return _given_again(run, _calm(run, left_s=3), 2.7, 1, polled_s=0.05)

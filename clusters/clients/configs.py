@@ -150,6 +150,18 @@ class MemberConfig(ClientConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
+class ShareMemberConfig(ClientConfig):
+    """A member of a share group; ``client_id`` and ``alive`` as in ``MemberConfig``."""
+
+    bootstrap: list[str]
+    topic: str
+    group_id: str
+    alive: str
+    processing_s: float = 0.2
+    release_every: int | None = None  # None: it accepts every record
+
+
+@dataclass(frozen=True, kw_only=True)
 class ProberConfig(ClientConfig):
     """The wire probe: ``brokers`` maps ids to ``host:port``, ``assignment`` topic → partition → broker ids."""
 

@@ -19,6 +19,7 @@ from clusters.clients.configs import (
     MemberConfig,
     ProberConfig,
     ProducerConfig,
+    ShareMemberConfig,
     VerifiableProducerConfig,
 )
 from clusters.kafka.builds import Build
@@ -26,7 +27,7 @@ from clusters.live.world import World
 from clusters.runtimes.nodes import Node
 from clusters.runtimes.ports import PORTS
 from clusters.scenario.durations import drain_limit_s
-from clusters.scenario.groups import GROUP_ID
+from clusters.scenario.groups import GROUP_ID, Group, ShareGroup
 from clusters.scenario.producers import Producer
 from clusters.scenario.scenario import Payload, Transaction
 from clusters.scenario.shapes import as_written
@@ -86,14 +87,15 @@ def producer_names(world: World) -> list[str]:
 
 
 def member_names(world: World) -> list[str]:
-    """The nodes that are members of the consumer group."""
+    """The nodes that are members of the load's group."""
     group = world.scenario.group
     return [f"member-{number}" for number in range(1, group.members + 1)] if group else []
 
 
 def member_node(world: World, name: str) -> Node:
-    """The node of a member of the consumer group."""
-    return _node(world, name, "member", "member")
+    """The node of a member of the group."""
+    module = "share_member" if isinstance(world.scenario.group, ShareGroup) else "member"
+    return _node(world, name, "member", module)
 
 
 def start_member(world: World, node: Node) -> None:
@@ -103,24 +105,32 @@ def start_member(world: World, node: Node) -> None:
         raise HarnessError(f"Scenario {world.scenario.name} has no consumer group, so there is no {name}.")
     node.folder.mkdir(exist_ok=True)
     member = f"{name}.{world.incarnation_of(node) + 1}"
-    config = MemberConfig(
-        client_id=member,
-        out=str(world.folder.work / "streams"),
-        summary=str(world.folder.clients / f"{member}.json"),
-        access=world.access(name),
-        bootstrap=world.bootstrap,
-        topic=load.topic,
-        group_id=GROUP_ID,
-        alive=str(node.folder / ALIVE),
-        protocol=load.group.protocol,
-        assignor=load.group.assignor,
-        session_timeout_ms=int(load.group.session_timeout * 1000),
-        commit_every_s=load.group.commit_every,
-        commit_ahead=load.group.commit == "ahead",
-        isolation=world.scenario.isolation,
-    )
-    write_atomically(node.folder / CONFIG, config.to_json())
+    common: dict[str, Any] = {
+        "client_id": member,
+        "out": str(world.folder.work / "streams"),
+        "summary": str(world.folder.clients / f"{member}.json"),
+        "access": world.access(name),
+        "bootstrap": world.bootstrap,
+        "topic": load.topic,
+        "group_id": GROUP_ID,
+        "alive": str(node.folder / ALIVE),
+    }
+    write_atomically(node.folder / CONFIG, _member_config(load.group, world.scenario.isolation, common).to_json())
     world.start(node)
+
+
+def _member_config(group: Group | ShareGroup, isolation: str, common: dict[str, Any]) -> ClientConfig:
+    if isinstance(group, ShareGroup):
+        return ShareMemberConfig(**common, processing_s=group.processing, release_every=group.release_every)
+    return MemberConfig(
+        **common,
+        protocol=group.protocol,
+        assignor=group.assignor,
+        session_timeout_ms=int(group.session_timeout * 1000),
+        commit_every_s=group.commit_every,
+        commit_ahead=group.commit == "ahead",
+        isolation=isolation,
+    )
 
 
 def last_poll(world: World, name: str) -> int:
@@ -129,6 +139,11 @@ def last_poll(world: World, name: str) -> int:
         return (world.folder.work / name / ALIVE).stat().st_mtime_ns
     except FileNotFoundError:
         return 0
+
+
+def given_to(world: World, name: str) -> int:
+    """How many records a member of a share group was given in its life, as it last said."""
+    return int(_summary(world, name).get("so_far", {}).get("given", 0))
 
 
 def _client_config(world: World, name: str) -> ClientConfig:

@@ -25,7 +25,7 @@ from history.partition import TopicPartition
 
 TIMEOUT_MS = 10_000
 SOURCES = {1: "topic", 2: "dynamic_broker", 3: "dynamic_default", 4: "static", 5: "default"}
-RESOURCES = {"topic": 2, "broker": 4}
+RESOURCES = {"topic": 2, "broker": 4, "group": 32}
 SET, DELETE = 0, 1
 PREFERRED, UNCLEAN = 0, 1
 HARMLESS = {"ELECTION_NOT_NEEDED"}  # it leads already
@@ -79,9 +79,9 @@ def create_topic(
 
 
 def alter_config(
-    connection: Connection, resource: Literal["topic", "broker"], name: str, config: Mapping[str, str | None]
+    connection: Connection, resource: Literal["topic", "broker", "group"], name: str, config: Mapping[str, str | None]
 ) -> None:
-    """Set dynamic settings of a topic, or of a broker (its id as text); None takes a setting back.
+    """Set dynamic settings of a topic, a group, or a broker (its id as text); None takes a setting back.
 
     Raises:
         HarnessError: the cluster refused.

@@ -21,7 +21,8 @@ from history.partitioned import streams_to_parquet, write_partitioned
 from history.streams import read_stream
 from history.tables import RECORDED
 
-STREAMED = ("sends", "polls", "seeks", "group_reads", "rebalances", "commits", "replicas", "isr")
+OF_MEMBERS = ("group_reads", "rebalances", "commits", "share_reads", "share_acks")
+STREAMED = ("sends", "polls", "seeks", *OF_MEMBERS, "replicas", "isr")
 
 
 def collect_servers(world: World) -> None:

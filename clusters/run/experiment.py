@@ -18,6 +18,7 @@ from clusters.clients.nodes import (
     client_names,
     client_node,
     end_clients,
+    given_to,
     has_ended,
     is_ready,
     member_names,
@@ -27,7 +28,7 @@ from clusters.clients.nodes import (
     start_member,
 )
 from clusters.kafka import certificates, servers
-from clusters.kafka.admin import create_topic
+from clusters.kafka.admin import alter_config, create_topic
 from clusters.live.capture import capture_offsets
 from clusters.live.resource_limits import end_cpu_limits, limit_clients, limit_cluster
 from clusters.live.world import WORLD, World
@@ -39,11 +40,13 @@ from clusters.run.phase import PhaseRun
 from clusters.run.prepare import check, prepare
 from clusters.run.usage import record_usage
 from clusters.scenario.durations import drain_limit_s, open_transaction_s
+from clusters.scenario.groups import GROUP_ID, ShareGroup
 from clusters.waiting import wait_until
 from history.errors import HarnessError, WaitTimeout
 from history.events import read_events
 from history.folder import RunFolder
 from history.partition import TopicPartition
+from history.share_groups import SETTLE, still_s
 from history.tables import PHASE_START
 
 __all__ = ["check", "hold_lease", "prepare", "reap", "tear_down"]  # from the modules beside it
@@ -51,6 +54,7 @@ __all__ = ["check", "hold_lease", "prepare", "reap", "tear_down"]  # from the mo
 _FOLDERS = frozenset({"dataDir", "log.dirs", "metadata.log.dir"})
 READY_LIMIT_S, END_LIMIT_S = 60.0, 15.0
 COPIER_LIMIT_S = 90.0  # to come to the end of what it copies
+SETTLE_LIMIT_S = 45.0  # for what a share group has not read yet
 QUIESCE_LIMIT_S = 30.0  # beyond the time-out of transactions, which the coordinator looks at every 10 s
 
 
@@ -135,7 +139,7 @@ def _server_configs(world: World) -> dict[str, dict[str, str]]:
         node.name: servers.metadata_node_config(release, cluster, node, metadata_nodes) for node in metadata_nodes
     }
     brokers, group = world.brokers.values(), world.scenario.group
-    of_group = group.broker_settings() if group else {}
+    of_group = group.broker_settings(len(world.brokers)) if group else {}
     return configs | {
         node.name: of_group | servers.broker_config(release, cluster, node, metadata_nodes) for node in brokers
     }
@@ -183,6 +187,7 @@ def start_clients(run: Path) -> None:
             nodes = [client_node(world, name) for name in names]
             for node in nodes:
                 world.start(node)
+            _set_up_group(world)
             group = [member_node(world, name) for name in members]
             for node in group:
                 start_member(world, node)
@@ -199,6 +204,15 @@ def start_clients(run: Path) -> None:
             world.events.add("error", step="start_clients", why=str(error))
             end_clients(world, dict.fromkeys([*names, *members], END_LIMIT_S))
             raise
+
+
+def _set_up_group(world: World) -> None:
+    """A share group's own settings; they hold from its first member on."""
+    group = world.scenario.group
+    if isinstance(group, ShareGroup):
+        any_broker = next(iter(world.brokers.values()))
+        with world.connect(any_broker, "CLIENT", READY_LIMIT_S) as connection:
+            alter_config(connection, "group", GROUP_ID, group.group_settings(world.scenario.isolation))
 
 
 # --- the experiment ----------------------------------------------------------------------------
@@ -271,8 +285,30 @@ def stop_clients(run: Path) -> None:
     """Let prober, consumer and the group's members end, and before them producers that a failure has left."""
     with World.open(run) as world:
         _end_producers(world)
+        _settle_group(world)
         readers = [PROBER, CONSUMER, *_copiers(world), *member_names(world)]
         end_clients(world, dict.fromkeys(readers, END_LIMIT_S))
+
+
+def _settle_group(world: World) -> None:
+    """Wait until no member of a share group is given anything any more, for as long as the next delivery may take."""
+    group = world.scenario.group
+    if not isinstance(group, ShareGroup):
+        return
+    at_rest_s, since = still_s(group.lock) + 1, [(-1, time.monotonic())]
+
+    def is_still() -> bool:
+        given = sum(given_to(world, name) for name in member_names(world))
+        if given != since[-1][0]:
+            since.append((given, time.monotonic()))
+        return time.monotonic() - since[-1][1] >= at_rest_s
+
+    kind, condition = "step", f"no delivery to a member of the share group for {at_rest_s:g} s"
+    try:
+        wait_until(is_still, limit_s=at_rest_s + SETTLE_LIMIT_S, every_s=0.5, what=condition)
+    except WaitTimeout:
+        kind = "wait_timed_out"
+    world.events.add(kind, step=SETTLE, condition=condition)
 
 
 def quiesce(run: Path) -> None:

@@ -89,7 +89,7 @@ def _plan(
     steps = [step for phase in told.phases for step in phase.steps]
     mode = choose_mode(version, told.cluster.mode)
     check_storage(version, mode, told.cluster)
-    if told.group and (why := told.group.unknown_to(version, mode)):
+    if told.group and (why := told.group.unknown_to(_oldest(version, told), mode)):
         raise BadInput(f"Scenario {told.name}: {why}")
     if mode == "kraft" and told.aims_at_controller:
         raise BadInput(
@@ -131,6 +131,12 @@ def _plan(
         subnet=subnet,
         labels=dict(labels),
     )
+
+
+def _oldest(version: str, told: Scenario) -> str:
+    """The version whose features the brokers have: an older metadata.version keeps them to its own."""
+    level = told.cluster.metadata_version
+    return level if level and Version.parse(level) < Version.parse(version) else version
 
 
 def _client(load: Load, kafka: str) -> Build:

@@ -19,7 +19,7 @@ from pydantic import BeforeValidator, Field, PlainSerializer, ValidationError, m
 
 from clusters.paths import ROOT
 from clusters.scenario.copier import Copier
-from clusters.scenario.groups import Group
+from clusters.scenario.groups import AnyGroup, Group, ShareGroup
 from clusters.scenario.producers import PRODUCER, Producer, producers_of, wrong_names
 from clusters.scenario.shapes import MAX_BATCH_BYTES, Keys, Rate, Sizes, as_written, shared, usual
 from clusters.scenario.steps.catalog import AnyStep
@@ -205,7 +205,7 @@ class Load(Model):
     engine: Literal["kafka-python", "confluent-kafka", "java"] = "kafka-python"
     client: KafkaRelease | None = Field(default=None, exclude_if=_is_none)  # of engine: java; None: the brokers' own
     transaction: Transaction | None = None
-    group: Group | None = Field(default=None, exclude_if=_is_none)  # that reads the topic, beside the live consumer
+    group: AnyGroup | None = Field(default=None, exclude_if=_is_none)  # that reads the topic, beside the live consumer
     p99_limit: Seconds | None = None  # up to this p99 a rate counts as sustained
     keys: Keys | None = Field(default=None, exclude_if=_is_none)  # None: records have none
     # Who chooses a record's partition; None: the client where there are keys, and else they take turns.
@@ -326,7 +326,7 @@ class Scenario(Model):
     phases: list[AnyPhase] = Field(min_length=1)
     copier: Copier | None = Field(default=None, exclude_if=_is_none)  # from the load's topic to another one
     # The anomaly that a sound checker must see here.
-    control: Literal["lost_write", "duplicate", "duplicate_output", "group_skip"] | None = None
+    control: Literal["lost_write", "duplicate", "duplicate_output", "group_skip", "archived_record"] | None = None
 
     @model_validator(mode="after")
     def _fits_together(self) -> Scenario:
@@ -360,7 +360,7 @@ class Scenario(Model):
                 raise ValueError(f"{where} names topic {load.topic!r}, which is not under topics")
             self._check_sizes(where, load)
             partitions = self.topics[load.topic].partitions
-            if load.group and load.group.members > partitions:
+            if isinstance(load.group, Group) and load.group.members > partitions:
                 raise ValueError(
                     f"{where}.group has {load.group.members} members for the {partitions} partitions of {load.topic}; "
                     "some would have none"
@@ -552,8 +552,8 @@ class Scenario(Model):
         return next((load for load in self.named_loads.values() if load.group), None)
 
     @property
-    def group(self) -> Group | None:
-        """The consumer group of a load."""
+    def group(self) -> Group | ShareGroup | None:
+        """The consumer or share group of a load."""
         return self.grouped.group if self.grouped else None
 
     @property

@@ -42,6 +42,7 @@ class Rule:
     transactional: bool | None = None
     offsets: str | None = None
     commit_ahead: bool | None = None
+    releases: bool | None = None
     traits: frozenset[str] = frozenset()
 
 
@@ -108,6 +109,11 @@ ALLOWED = (
         traits=frozenset({Trait.STOPS_PROCESS}),
     ),
     Rule(
+        ("archived_record",),
+        "members of the share group release records at every delivery, so that it gives them up at its delivery limit",
+        releases=True,
+    ),
+    Rule(
         ("invisible_ack",),
         "below min.insync.replicas the high watermark stands still (KIP-966), and acks below all do not wait for it",
         acks=frozenset({"0", "1"}),
@@ -163,6 +169,7 @@ def _applies(rule: Rule, manifest: Manifest, producer: ProducerInfo, traits: set
         and (rule.transactional is None or (producer.transaction_timeout_ms is not None) == rule.transactional)
         and (rule.offsets is None or producer.offsets == rule.offsets)
         and (rule.commit_ahead is None or (manifest.group or {}).get("commit") == "ahead")
+        and (rule.releases is None or bool((manifest.group or {}).get("release_every")) == rule.releases)
         and (not rule.traits or not rule.traits.isdisjoint(traits))
     )
 

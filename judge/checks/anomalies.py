@@ -35,6 +35,9 @@ SEVERITY = {
     "leader_epoch_regression": "S2",
     # judge/checks/groups.py
     "group_skip": "S1",
+    # judge/checks/shares.py
+    "stuck_record": "S1",
+    "archived_record": "S1",
     # judge/checks/behaviour.py
     "source_disagreement": "S2",
     "behaviour_change": "S2",

@@ -8,7 +8,17 @@ from dataclasses import replace
 from evidence.columns import Polls
 from evidence.gather import Question, RunFacts
 from evidence.partition import PartitionEvidence
-from judge.checks import atomicity, behaviour, exactly_once, groups, imported, reading_order, records, visibility
+from judge.checks import (
+    atomicity,
+    behaviour,
+    exactly_once,
+    groups,
+    imported,
+    reading_order,
+    records,
+    shares,
+    visibility,
+)
 from judge.checks.account import Account, account
 from judge.checks.findings import Cases
 
@@ -44,6 +54,8 @@ def cases(run: RunFacts, of: PartitionEvidence, told: Account) -> Iterator[Cases
     yield from found
     yield visibility.precommitted_read(of)
     yield groups.group_skip(of)
+    yield shares.stuck_record(of)
+    yield shares.archived_record(of)
     if run.transactional:
         yield visibility.hanging_transaction(of, run.transaction_limit_ns, run.faults)
     yield behaviour.source_disagreement(of)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from evidence.partition import PartitionEvidence
 from evidence.views import last_views
-from judge.checks import agreement, elections, groups, log_content, replicas, watermarks
+from judge.checks import agreement, elections, groups, log_content, replicas, shares, watermarks
 from judge.checks.findings import Check, Checks, Findings, Tally, checks_of
 
 HISTORY, SEGMENTS = "history", "segments"  # evidence that a run may lack
@@ -57,6 +57,11 @@ def _clean_logs(of: PartitionEvidence) -> bool:
 def _in_group(of: PartitionEvidence) -> bool:
     """Whether a consumer group reads the partition, of which nothing committed may be missing."""
     return of.clean and of.group is not None
+
+
+def _in_share(of: PartitionEvidence) -> bool:
+    """Whether a share group reads the partition, of which nothing committed may be missing."""
+    return of.clean and of.share is not None
 
 
 def _epochs_changed(of: PartitionEvidence) -> bool:
@@ -253,6 +258,30 @@ INVARIANTS = {
         (groups.i32_one_owner,),
         owed=Owed.NEVER,
         applies=_in_group,
+    ),
+    "I33": Invariant(
+        "what a share group accepted is not delivered again",
+        (shares.i33_accepted_for_good,),
+        owed=Owed.ALWAYS,
+        applies=_in_share,
+    ),
+    "I34": Invariant(
+        "a record in a share group has one holder until its lock runs out",
+        (shares.i34_one_holder,),
+        owed=Owed.NEVER,
+        applies=_in_share,
+    ),
+    "I35": Invariant(
+        "a record in a share group is delivered no more often than its limit",
+        (shares.i35_delivery_limit,),
+        owed=Owed.ALWAYS,
+        applies=_in_share,
+    ),
+    "I36": Invariant(
+        "the delivery count of a record in a share group grows with each delivery",
+        (shares.i36_deliveries_counted,),
+        owed=Owed.NEVER,
+        applies=_in_share,
     ),
 }
 

@@ -12,12 +12,13 @@ from evidence.run import Run
 from history.events import Event
 from history.manifest import Manifest
 from history.partition import TopicPartition
+from history.share_groups import STATE_TOPIC
 from history.traits import Trait
 from judge.checks import delivery
 from judge.checks.allowed import last_copy_lost, unclean_election
 from judge.checks.gates import always, sometimes
 
-OFFSETS_TOPIC = "__consumer_offsets"
+GROUP_TOPICS = ("__consumer_offsets", STATE_TOPIC)  # what groups keep: offsets, and what was acknowledged
 
 
 @dataclass(frozen=True)
@@ -74,10 +75,10 @@ class Premises:
 
     @property
     def keeps_offsets(self) -> bool:
-        """Whether what a group committed has to survive: no broker elects uncleanly, and no disk lost records."""
+        """Whether what a group has committed has to survive: no broker elects uncleanly, and no disk lost records."""
         steps = {*self.manifest.faults, *(key for key, _ in self.manifest.steps)}
         lost = any(self.manifest.has(step, Trait.LOSES_RECORDS) for step in steps)
-        return not lost and not unclean_election(self.manifest, OFFSETS_TOPIC, self.run.events)
+        return not lost and not any(unclean_election(self.manifest, topic, self.run.events) for topic in GROUP_TOPICS)
 
     @cached_property
     def faults(self) -> list[Fault]:

@@ -14,10 +14,11 @@ from evidence.silences import SILENCE_S, Silence
 from history.events import Event
 from history.manifest import Manifest
 from history.partition import TopicPartition
+from history.share_groups import SETTLE
 from history.traits import Trait
 
 SEGMENTS_ITEM = "segments of every replica"
-MEMBER_TABLES = ("group_reads", "rebalances", "commits")
+MEMBER_TABLES = ("group_reads", "rebalances", "commits", "share_reads", "share_acks")
 WATCHERS = ("prober", "consumer", "drain")  # roles of clients
 
 Item = tuple[str, str | None]
@@ -79,7 +80,7 @@ def evidence(run: Run, counts: Counts) -> list[Item]:
         ("every replica probed", _first(_unprobed(run, counts))),
         ("probe never silent", _first(_silent(run.events, counts.silences))),
         ("watchers ended in order", _first(_watched(run, counts))),
-        ("members of the group recorded", _first(unrecorded_members(run))),
+        ("members of the group recorded", _first([*unrecorded_members(run), *_unsettled(run.events)])),
         ("every read was answered", _first(_unanswered(run.clients))),
         ("offsets captured before", _capture("before", replicas, counts)),
         ("offsets captured after", _capture("after", replicas, counts)),
@@ -257,12 +258,12 @@ def _watched(run: Run, counts: Counts) -> Iterator[str]:
 
 
 def unrecorded_members(run: Run) -> list[str]:
-    """What members of a consumer group lack of their records: one that no fault ended says how many there are."""
+    """What members of a group lack of their records: one that no fault ended says how many there are."""
     if run.manifest.group is None:
         return []
     members = [client for client in run.clients if client["role"] == "member"]
     counted = {name: Tables(run.folder).counted(name, "member") for name in MEMBER_TABLES}
-    found = [] if members else ["No member of the consumer group left its last words."]
+    found = [] if members else ["No member of the group left its last words."]
     ended = {name for event in run.events if event.kind == "inject" for name in event.target.split(", ")}
     for member in members:
         name = member["client_id"]
@@ -272,6 +273,13 @@ def unrecorded_members(run: Run) -> list[str]:
             if rows[name] < (member.get(table) or 0):
                 found.append(f"Of {member[table]} rows of {table} that {name} wrote {rows[name]} are there.")
     return found
+
+
+def _unsettled(events: Sequence[Event]) -> Iterator[str]:
+    """Of a share group that was given records to the end nobody knows which of them it would have accepted."""
+    for event in events:
+        if (event.kind, event.step) == ("wait_timed_out", SETTLE):
+            yield f"The share group did not come to rest before its members ended: {event.detail['condition']}."
 
 
 def _unanswered(clients: list[dict[str, Any]]) -> Iterator[str]:

@@ -50,7 +50,10 @@ def test_no_alarm_in_thirty_runs_is_at_most_one_in_ten():
 
 @pytest.mark.parametrize(
     ("options", "scenarios"),
-    [(["--add"], ["survived_faults"]), ([], ["survived_faults", "transactions", "exactly_once", "group_members"])],
+    [
+        (["--add"], ["survived_faults"]),
+        ([], ["survived_faults", "transactions", "exactly_once", "group_members", "share_group"]),
+    ],
 )
 def test_what_is_counted_is_judged_again_unless_new_rows_are_added(tmp_path, monkeypatch, options, scenarios):
     """With ``--add`` no clean run is recorded of a scenario whose kinds are all counted."""

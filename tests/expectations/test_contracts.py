@@ -25,6 +25,9 @@ def captured(**other):
 AT = {"topic": "orders", "partition": 0}
 STRETCH = {"member": "member-1.1", **AT, "first_offset": 7, "last_offset": 9, "received_ns": 5}
 REBALANCED = {"member": "member-1.1", **AT, "change": "assigned", "changed_ns": 5}
+GIVEN = STRETCH | {"delivery_count": 1, "since_ns": 4}
+ASKED = {"member": "member-1.1", **AT, "first_offset": 7, "last_offset": 9, "kind": "accept", "asked_ns": 10}
+ANSWERED = {name: value for name, value in ASKED.items() if name != "asked_ns"} | {"answered_ns": 20}
 COMMITTED = {"member": "member-1.1", **AT, "number": 0, "offset": 7, "asked_ns": 10}
 TABLES = {
     "sends": (
@@ -182,6 +185,39 @@ TABLES = {
             USED | {"name": "gc"},
         ],
         {"value is at least 0": 1, "t_ns, label, source, name are unique together": 2},
+    ),
+    "share_reads": (
+        [
+            GIVEN,
+            GIVEN | {"delivery_count": None},
+            GIVEN | {"first_offset": -1},
+            GIVEN | {"last_offset": 6},
+            GIVEN | {"delivery_count": -1},
+            GIVEN | {"since_ns": 6},
+        ],
+        {
+            "first_offset is at least 0": 1,
+            "first_offset is not after last_offset": 1,
+            "delivery_count is at least 0": 1,
+            "since_ns is not after received_ns": 1,
+        },
+    ),
+    "share_acks": (
+        [
+            ASKED,
+            ANSWERED,
+            ANSWERED | {"error": "INVALID_RECORD_STATE"},
+            ASKED | {"first_offset": -1},
+            ASKED | {"last_offset": 6},
+            ASKED | {"kind": "reject"},
+            ASKED | {"error": "INVALID_RECORD_STATE"},
+        ],
+        {
+            "first_offset is at least 0": 1,
+            "first_offset is not after last_offset": 1,
+            "kind is one of accept, release": 1,
+            "never an error without the time of its answer": 1,
+        },
     ),
     "imported": (
         [

@@ -79,3 +79,48 @@ def test_a_run_with_a_group_has_a_section(run: RunData) -> None:
 
     assert "Lag of the consumer group over time" in page
     assert "Rebalances, as the members" in page
+
+
+SHARED = {"load": {"group": {"protocol": "share", "members": 2, "lock": 5.0}}}
+
+
+def stretch(first, last, partition=P0, **more):
+    """Records that a member of a share group was given or acknowledged."""
+    return {"member": "member-1.1", **partition, "first_offset": first, "last_offset": last, **more}
+
+
+def answered(first, last, at_s, partition=P0, *, error=None, kind="accept"):
+    """An acknowledgement's answer."""
+    told = {"kind": kind, "asked_ns": None, "answered_ns": at(at_s), "error": error}
+    return stretch(first, last, partition, **told)
+
+
+def test_what_each_member_of_a_share_group_did(run: RunData) -> None:
+    """In records; an asking alone is no answer."""
+    reads = [stretch(0, 9, delivery_count=1), stretch(3, 4, delivery_count=2), stretch(5, 5, delivery_count=None)]
+    reads.append(stretch(10, 10, delivery_count=1) | {"member": "member-2.1"})
+    refused, released = answered(7, 7, 2, error="INVALID_RECORD_STATE"), answered(8, 8, 2, kind="release")
+    acks = [answered(0, 6, 1), refused, released, answered(9, 9, 1) | {"answered_ns": None, "asked_ns": 1}]
+    found = group.shared_table(given(run, share_reads=reads, share_acks=acks))
+
+    assert [[cell.text for cell in row] for row in found.rows] == [
+        ["member-1.1", "11", "2", "7", "1", "1"],
+        ["member-2.1", "1", "0", "0", "0", "0"],
+    ]
+
+
+def test_the_lag_of_a_share_group_is_what_is_not_accepted(run: RunData) -> None:
+    """With its own figure and table in the group's section."""
+    told = replace(run, manifest=run.manifest.model_copy(update={"scenario": SHARED}))
+    acks = [answered(0, 3, 1), answered(4, 4, 2), answered(8, 9, 1, error="X"), answered(0, 0, 1, P1)]
+    series = [shown(5, 0.5), shown(12, 1.5), shown(3, 0.5, P1)]
+    shared = given(told, share_acks=acks, timeline_replicas=series, delivery=[P0, P1])
+    (line,) = group.lag_figure(shared)["data"]
+    assert dict(zip(line["x"], line["y"], strict=True)) == {1: 1 + 2, 2: 7 + 2, 3: 7 + 2}
+
+    page = render(
+        given(told, share_acks=acks, timeline_replicas=series, share_reads=[stretch(0, 9, delivery_count=1)]),
+        Path("site"),
+    )
+    assert "Lag of the share group over time" in page
+    assert "Records of each member" in page

@@ -15,6 +15,7 @@ from clusters.clients.nodes import (
     client_names,
     client_node,
     end_clients,
+    given_to,
     is_ready,
     last_poll,
     member_names,
@@ -182,3 +183,20 @@ def test_a_member_that_never_polled_was_last_seen_long_ago(world: Any) -> None:
     alive.touch()
     os.utime(alive, ns=(5, 5))
     assert last_poll(world, "member-1") == 5
+
+
+def test_a_member_of_a_share_group_runs_a_client_of_its_own(world: Any) -> None:
+    """It is told what is its own to do; all else the brokers know. What it was given it says itself."""
+    group = {"protocol": "share", "members": 3, "processing": "300ms", "release_every": 7}
+    topics = {"orders": {"replicas": ["A", "B", "C"]}}
+    world.scenario = scenario([{"hold": 1}], topics=topics, load={"topic": "orders", "group": group})
+    node = member_node(world, "member-3")
+    world.folder.clients.mkdir()
+    start_member(world, node)
+    told = json.loads((node.folder / "config.json").read_text())
+
+    assert node.arguments[1] == "clusters.clients.share_member"
+    assert (told["client_id"], told["processing_s"], told["release_every"]) == ("member-3.1", 0.3, 7)
+    assert given_to(world, "member-3") == 0
+    Path(told["summary"]).write_text('{"so_far": {"given": 12}}')
+    assert given_to(world, "member-3") == 12

@@ -711,3 +711,76 @@ def test_a_producer_that_a_failure_left_running_has_time_for_its_answers(
     experiment.stop_clients(world.folder.path)
 
     assert list(limits.items()) == [("producer to end", 35), ("prober to end", 15), ("consumer to end", 15)]
+
+
+SHARED = {"topic": "orders", "group": {"protocol": "share", "lock": "2s"}}
+
+
+@pytest.mark.parametrize("still", [True, False])
+def test_a_share_group_comes_to_rest_before_its_members_end(
+    world: Any, monkeypatch: pytest.MonkeyPatch, still: bool
+) -> None:
+    """For two locks and 6 s; if it does not, that is recorded. No other group is waited for."""
+    asked: list[tuple[float, str]] = []
+
+    def wait(_: Any, *, limit_s: float, what: str, **_other: Any) -> None:
+        asked.append((limit_s, what))
+        if not still:
+            raise WaitTimeout(what)
+
+    monkeypatch.setattr(experiment, "wait_until", wait)
+    world.runtime.state = lambda _: "exited"
+    experiment.stop_clients(world.folder.path)
+    assert asked == []
+
+    world.scenario = scenario([{"hold": "1ms"}], load=SHARED)
+    experiment.stop_clients(world.folder.path)
+    assert asked == [(55.0, "no delivery to a member of the share group for 10 s")]
+    assert [event.step for event in world.seen("step" if still else "wait_timed_out")] == ["settle"]
+
+
+def test_a_group_is_at_rest_once_nothing_was_given_for_long_enough(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A record that comes late begins the wait anew."""
+    world.scenario = scenario([{"hold": "1ms"}], load=SHARED)
+    given = iter([5, 5, 6, 6, 6])
+    now = iter([0.0, *(t for each in (1.0, 8.0, 9.0, 18.5, 19.5) for t in (each, each))])
+    times = [0.0]
+
+    def tick() -> float:
+        times[0] = next(now, times[0])
+        return times[0]
+
+    seen: list[bool] = []
+    monkeypatch.setattr(experiment, "member_names", lambda _: ["member-1"])
+    monkeypatch.setattr(experiment, "given_to", lambda *_: next(given))
+    monkeypatch.setattr(experiment.time, "monotonic", tick)
+    monkeypatch.setattr(experiment, "wait_until", lambda condition, **_: seen.extend(condition() for _ in range(5)))
+    experiment._settle_group(world)
+
+    assert seen[:2] == [False, False]
+    assert seen[-1] is True
+
+
+def test_a_share_group_is_set_up_before_its_members(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It reads from the beginning; a consumer group has nothing to set."""
+    told: list[tuple[str, str, dict[str, str]]] = []
+    world.connect = lambda *_: nullcontext()
+    monkeypatch.setattr(experiment, "alter_config", lambda _, *what: told.append(what))
+    for load in ({"topic": "orders", "group": {"members": 1}}, SHARED):
+        world.scenario = scenario([{"hold": "1ms"}], load=load)
+        experiment._set_up_group(world)
+
+    settings = {"share.auto.offset.reset": "earliest", "share.isolation.level": "read_uncommitted"}
+    assert told == [("group", "plimsoll", settings)]
+
+
+@pytest.mark.parametrize(("kafka", "level"), [("4.1.2", None), ("4.3.0", "4.1")])
+def test_a_share_group_is_refused_where_it_is_not_ready(tmp_path: Path, kafka: str, level: str | None) -> None:
+    """By the brokers' version, or by a metadata.version that keeps them to an older one."""
+    text = SCENARIO.replace("rate: 500/s", "rate: 500/s, group: {protocol: share}")
+    cluster = f"{{brokers: 2, metadata_version: '{level}'}}" if level else "{brokers: 2}"
+    (tmp_path / "small.yaml").write_text(text.replace("{brokers: 2}", cluster))
+
+    with pytest.raises(BadInput, match=r"protocol: share \(KIP-932\) needs Kafka 4.2 or newer, not 4.1"):
+        prepared(str(tmp_path / "small.yaml"), tmp_path, kafka=kafka)
+    assert left_under_runs(tmp_path) == []

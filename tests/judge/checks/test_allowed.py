@@ -177,3 +177,11 @@ def test_a_members_end_takes_no_leader_away():
 
     assert GONE.isdisjoint(with_group("after", "1", member))
     assert with_group("after", "1", member, leader) >= GONE
+
+
+@pytest.mark.parametrize(("every", "permits"), [(500, True), (None, False)])
+def test_members_that_release_records_permit_that_they_are_given_up(every, permits):
+    """At every delivery up to the limit; whatever else is permitted by faults is said of each record."""
+    scenario = {"load": {"topic": "orders", "group": {"protocol": "share", "release_every": every}}}
+    told = manifest(faults=["kill"]).model_copy(update={"scenario": scenario})
+    assert ("archived_record" in allowed(told)) is permits

@@ -260,6 +260,7 @@ def test_an_outage_lasts_from_the_order_to_the_proof_that_it_is_gone():
         ([{"kill": "A"}], True),
         ([{"truncate": {"node": "A", "partition": "orders-0", "records": 1}}], False),
         ([{"restart": {"node": "A", "with": {"unclean.leader.election.enable": "true"}}}], False),
+        ([{"configure": {"topic": "__share_group_state", "set": {"unclean.leader.election.enable": "true"}}}], False),
         ([{"configure": {"topic": "orders", "set": {"unclean.leader.election.enable": "true"}}}], True),
     ],
 )

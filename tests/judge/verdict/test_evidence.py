@@ -421,7 +421,7 @@ A_MEMBER = {"role": "member", "clean": True, "group_reads": 1, "rebalances": 0, 
     ("words", "events", "said"),
     [
         ({"member-1.1": A_MEMBER}, [], []),
-        ({}, [], ["No member of the consumer group left its last words."]),
+        ({}, [], ["No member of the group left its last words."]),
         (
             {"member-1.1": A_MEMBER | {"group_reads": 2}},
             [],

@@ -1,0 +1,178 @@
+"""A member of a share group: ``python -m clusters.clients.share_member <config.json>``; polls until SIGTERM.
+
+It processes a record by writing down that it was given it, and acknowledges it only then, so that SIGKILL loses nothing
+of what was acknowledged: pages that a process has written outlive it. The library is librdkafka's share consumer (a
+preview in 2.16), which tells each record's delivery count and the broker's answer to each acknowledgement.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import AcknowledgeType, KafkaException, Message, ShareConsumer
+from confluent_kafka import TopicPartition as At
+
+from clusters.clients.configs import ShareMemberConfig
+from clusters.clients.engines import librdkafka_error
+from clusters.clients.summary import Summary, log_to_stderr, stop_on_sigterm
+from history.partition import TopicPartition
+from history.streams import RowWriter
+from history.tables import SHARE_ACKS, SHARE_READS
+
+log = logging.getLogger("member")
+
+POLL_S = 0.1
+KINDS = {"accept": AcknowledgeType.ACCEPT, "release": AcknowledgeType.RELEASE}
+Alike = tuple[Any, ...]  # what the records of one stretch have in common, behind their partition
+Stretch = tuple[TopicPartition, Alike, int, int]  # first and last offset
+
+
+def share_settings(config: ShareMemberConfig) -> dict[str, Any]:
+    """The settings of librdkafka; all else of a share group is set on the brokers' side."""
+    return {
+        "bootstrap.servers": ",".join(config.bootstrap),
+        **(config.access.librdkafka() if config.access else {}),
+        "client.id": config.client_id,
+        "group.id": config.group_id,
+        "share.acknowledgement.mode": "explicit",
+        "fetch.min.bytes": 65_536,  # or what there is after the wait: fewer and longer stretches
+        "fetch.wait.max.ms": 100,
+        "topic.metadata.refresh.interval.ms": 1000,
+        "reconnect.backoff.ms": 50,
+        "reconnect.backoff.max.ms": 500,
+    }
+
+
+class ShareMember:
+    """Polls, writes down what it was given, works on it, and acknowledges it."""
+
+    def __init__(
+        self, config: ShareMemberConfig, summary: Summary, stop: threading.Event, reads: RowWriter, acks: RowWriter
+    ) -> None:
+        self._config, self._summary, self._stop = config, summary, stop
+        self._reads, self._acks = reads, acks
+        self._since_ns = time.monotonic_ns()
+        self.received = 0
+        self._consumer = ShareConsumer(share_settings(config))
+        self._consumer.set_acknowledgement_commit_callback(self._answered)
+        self._consumer.subscribe([config.topic])
+
+    def step(self) -> None:
+        """One poll, and what follows from it."""
+        Path(self._config.alive).touch()
+        try:
+            polled = [message for message in self._consumer.poll(timeout=POLL_S) if not _broken(message)]
+        except KafkaException as error:
+            log.warning("poll: %s", error)
+            polled = []
+        received_ns = time.monotonic_ns()
+        if polled:
+            self._write(polled, received_ns)
+            self._stop.wait(self._config.processing_s)
+            self._acknowledge(polled)
+            self.received += len(polled)
+            self._summary.ready()
+        self._since_ns = received_ns
+
+    def _write(self, polled: Iterable[Message], received_ns: int) -> None:
+        times = {"since_ns": self._since_ns, "received_ns": received_ns}
+        counts = ((_where(message), (message.delivery_count(),), message.offset()) for message in polled)
+        for where, (count,), first, last in stretches(counts):
+            self._reads.add({**self._stretch(where, first, last), "delivery_count": count, **times})
+        self._reads.flush()
+
+    def _acknowledge(self, polled: Iterable[Message]) -> None:
+        """Tell the library; the asking is written first."""
+        asked_ns = time.monotonic_ns()
+        kinds = ((_where(message), (self._kind(message.offset()),), message.offset()) for message in polled)
+        for where, (kind,), first, last in stretches(kinds):
+            self._acks.add({**self._stretch(where, first, last), "kind": kind, "asked_ns": asked_ns})
+        self._acks.flush()
+        for message in polled:
+            self._consumer.acknowledge(message, KINDS[self._kind(message.offset())])
+        try:
+            self._consumer.commit_async()
+        except KafkaException as error:  # they go with the next poll
+            log.warning("acknowledge: %s", error)
+
+    def _kind(self, offset: int) -> str:
+        every = self._config.release_every
+        return "release" if every and offset % every == 0 else "accept"
+
+    def _answered(self, offsets: Mapping[At, Iterable[int]], error: KafkaException | None) -> None:
+        """The brokers' answer, told within a call of the library."""
+        answered_ns = time.monotonic_ns()
+        name = librdkafka_error(error.args[0].code()) if error else None
+        told = (
+            (TopicPartition(at.topic, at.partition), (self._kind(offset),), offset)
+            for at, of_partition in offsets.items()
+            for offset in sorted(of_partition)
+        )
+        for where, (kind,), first, last in stretches(told):
+            self._acks.add(
+                {**self._stretch(where, first, last), "kind": kind, "answered_ns": answered_ns, "error": name}
+            )
+
+    def _stretch(self, where: TopicPartition, first: int, last: int) -> dict[str, Any]:
+        return {
+            "member": self._config.client_id,
+            **where._asdict(),
+            "first_offset": first,
+            "last_offset": last,
+        }
+
+    def close(self) -> None:
+        """Leave the group; what was acknowledged is answered before."""
+        self._consumer.close()
+
+
+def _where(message: Message) -> TopicPartition:
+    return TopicPartition(message.topic(), message.partition())
+
+
+def _broken(message: Message) -> bool:
+    if error := message.error():
+        log.warning("%s", error)
+    return bool(error)
+
+
+def stretches(records: Iterable[tuple[TopicPartition, Alike, int]]) -> Iterator[Stretch]:
+    """Records as unbroken stretches of offsets that have all else in common, in the order of their first ones."""
+    found: dict[tuple[TopicPartition, Alike], list[int]] = {}
+    done: list[tuple[TopicPartition, Alike, list[int]]] = []
+    for where, alike, offset in records:
+        stretch = found.get((where, alike))
+        if stretch is not None and stretch[1] + 1 == offset:
+            stretch[1] = offset
+            continue
+        found[where, alike] = [offset, offset]
+        done.append((where, alike, found[where, alike]))
+    for where, alike, (first, last) in done:
+        yield where, alike, first, last
+
+
+def run(config: ShareMemberConfig, stop: threading.Event) -> None:
+    """Be a member until ``stop`` is set."""
+    summary = Summary(config, "member")
+    with ExitStack() as files:
+        tables = {"share_reads": SHARE_READS, "share_acks": SHARE_ACKS}
+        reads, acks = (files.enter_context(RowWriter(config.stream(name), schema)) for name, schema in tables.items())
+        member = ShareMember(config, summary, stop, reads, acks)
+        while not stop.is_set():
+            member.step()
+            summary.so_far(given=member.received)
+        member.close()
+    summary.end(share_reads=reads.rows, share_acks=acks.rows)
+    log.info("ended")
+
+
+if __name__ == "__main__":
+    log_to_stderr()
+    run(ShareMemberConfig.from_json(Path(sys.argv[1]).read_text()), stop_on_sigterm())

@@ -1,0 +1,243 @@
+"""What a share group must show of one partition (KIP-932): every record is accepted or given up, and one member has it.
+
+Members write down what they are given before they acknowledge it, and that they acknowledge it before they do, each on
+the run's clock. A broker may count a delivery that never reached a member, and forgets those that it had not written
+down when it ends ("Managing durable share-partition state"). So two deliveries of a record are compared only where no
+fault was active and no member was started from two locks before the first of them until the second.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from evidence.columns import FINAL, NULL, Bools, Codes, Ints, places
+from evidence.partition import PartitionEvidence
+from evidence.shares import ACCEPT, RELEASE, ShareEvidence
+from judge.checks.findings import Cases, Checks
+from judge.checks.records import record
+
+FAULTS = "as many faults as the record lacks deliveries may have taken it from members that had not accepted it"
+_NEVER = -1  # a time
+
+
+class _Open(NamedTuple):
+    """The records that the final drain found and nobody can have accepted, by offset."""
+
+    value: Ints
+    offset: Ints
+    first_ns: Ints  # of its deliveries; _NEVER: it had none
+    last_ns: Ints
+    deliveries: Ints  # of the last delivery, 0 without one; NULL: not told
+
+
+def _open(of: PartitionEvidence, share: ShareEvidence) -> _Open:
+    """An acknowledgement that was refused, or asked for by a member that did not end in order, may have been taken."""
+    drained = (of.polls.pass_ == FINAL) & (of.polls.value >= 0)
+    offset, at = np.unique(of.polls.offset[drained], return_index=True)
+    value = of.polls.value[drained][at]
+    reads, acks = share.reads, share.acks
+    left = places(np.unique(share.accepted.offset), offset) < 0
+    value, offset = value[left], offset[left]
+    last = np.searchsorted(reads.offset, offset, side="right") - 1
+    given = (last >= 0) & (reads.offset[last] == offset) if len(reads) else np.zeros(offset.size, dtype=np.bool_)
+    first_ns, last_ns = np.full(offset.size, _NEVER), np.full(offset.size, _NEVER)
+    count = np.zeros(offset.size, dtype=np.int64)
+    first_ns[given] = reads.received_ns[np.searchsorted(reads.offset, offset[given])]
+    last_ns[given], count[given] = reads.received_ns[last[given]], reads.count[last[given]]
+    accepts = acks.kind == ACCEPT
+    unclean = np.isin(acks.member, _codes(of, share.facts.unclean))
+    asked = _latest(offset, acks.offset, acks.asked_ns, accepts)
+    asked_last = _latest(offset, acks.offset, acks.asked_ns, accepts & unclean)
+    refused = _latest(offset, acks.offset, acks.answered_ns, accepts & acks.refused)
+    doubtful = given & ((asked_last >= last_ns) | ((asked >= last_ns) & (refused >= asked)))
+    return _Open(*(column[~doubtful] for column in (value, offset, first_ns, last_ns, count)))
+
+
+def _codes(of: PartitionEvidence, members: frozenset[str]) -> Codes:
+    return np.array([code for code, name in enumerate(of.names.listed) if name in members], dtype=np.int32)
+
+
+def _latest(wanted: Ints, offset: Ints, t_ns: Ints, rows: Bools) -> Ints:
+    """The latest time of some rows at each wanted offset; _NEVER: there is none."""
+    found = np.full(wanted.size, _NEVER)
+    rows = rows & (t_ns != NULL)
+    at = places(wanted, offset[rows])
+    np.maximum.at(found, at[at >= 0], t_ns[rows][at >= 0])
+    return found
+
+
+def _rest_ns(of: PartitionEvidence, share: ShareEvidence) -> int:
+    """For how long the group was at rest in the end: nothing was delivered or written, and no fault was active."""
+    drained = of.polls.received_ns[of.polls.pass_ == FINAL]
+    since = [drained.max(initial=0), share.reads.received_ns.max(initial=0), *(ended for _, ended in share.faults)]
+    return share.facts.ended_ns - max(map(int, since))
+
+
+def stuck_record(of: PartitionEvidence) -> Cases:
+    """A record that a share group has neither accepted nor given up, and yet the group came to rest: for two locks and
+    5 s no member was given any record, without a fault. A record that nobody acquired is delivered, and an acquired one
+    is available again when its lock runs out (KIP-932, "In-flight records").
+
+    What stands in the log is what the final drain found; the group reads it from its beginning.
+    """
+    share = of.share
+    if share is None or not of.clean:
+        return _cases("stuck_record", of, None, 0, 0)
+    found, rest_ns, limit = _open(of, share), _rest_ns(of, share), share.facts.delivery_limit
+    stuck = (found.deliveries < limit) & ((found.deliveries != NULL) | (found.last_ns == _NEVER))
+    if rest_ns < share.facts.still_ns:
+        stuck[:] = False
+    return _cases("stuck_record", of, _Open(*(column[stuck] for column in found)), limit, rest_ns)
+
+
+def archived_record(of: PartitionEvidence) -> Cases:
+    """A record that a share group gave up: it was delivered as often as group.share.delivery.count.limit says, and
+    never accepted (KIP-932, "In-flight records": it is archived). The group's application has lost it.
+
+    Permitted where members release it at every delivery, and where as many faults as it lacks released deliveries were
+    active while it was delivered.
+    """
+    share = of.share
+    if share is None or not of.clean:
+        return _cases("archived_record", of, None, 0, 0)
+    found, limit = _open(of, share), share.facts.delivery_limit
+    found = _Open(*(column[found.deliveries >= limit] for column in found))
+    released = share.asked.offset[share.asked.kind == RELEASE]
+    lacking = limit - (np.searchsorted(released, found.offset, side="right") - np.searchsorted(released, found.offset))
+    lock_ns = share.facts.lock_ns
+    faults = np.zeros(found.offset.size, dtype=np.int64)
+    for begun, ended in share.faults:
+        faults += (begun <= found.last_ns + lock_ns) & (ended >= found.first_ns - 2 * lock_ns)
+    excused = lacking <= faults
+    cases = _cases("archived_record", of, found, limit, 0)
+    return cases._replace(why=lambda place: FAULTS if excused[place] else None)
+
+
+def _cases(anomaly: str, of: PartitionEvidence, found: _Open | None, limit: int, rest_ns: int) -> Cases:
+    values = np.empty(0, dtype=np.int64) if found is None else found.value
+
+    def example(place: int) -> Mapping[str, Any]:
+        assert found is not None
+        offset, count = int(found.offset[place]), int(found.deliveries[place])
+        delivered = f"delivered {count} times of at most {limit}" if count else "never delivered to a member"
+        words = f"{record(of.names, values[place])} at offset {offset} was {delivered}, and not accepted."
+        rest = {"at_rest_s": round(rest_ns / 1e9, 1)} if rest_ns else {}
+        return {"offset": offset, "explanation": words, "evidence": {"deliveries": count, "limit": limit, **rest}}
+
+    return Cases(anomaly, values, example)
+
+
+def i33_accepted_for_good(of: PartitionEvidence) -> Checks:
+    """I33, from 4.2 on; serves at-least-once processing. What a member accepted is not delivered again once a broker
+    has confirmed it: the confirmation comes after the share coordinator has it (KIP-932, "Managing durable
+    share-partition state").
+
+    Sound because a member polls all the time: what it is given half a lock after the answer to another one's
+    acknowledgement it had not fetched before, as its own lock would have had to run out for that. Where the disks of
+    replicas lose records, or replicas are elected uncleanly, it is not asked.
+    """
+    share = _share(of)
+    offsets, at = np.unique(share.accepted.offset, return_inverse=True)
+    accepted_ns = np.full(offsets.size, np.iinfo(np.int64).max)
+    np.minimum.at(accepted_ns, at, share.accepted.answered_ns)
+    reads = share.reads
+    place = places(offsets, reads.offset)
+    late = np.flatnonzero(place >= 0)
+    late = late[reads.since_ns[late] > accepted_ns[place[late]] + share.facts.lock_ns // 2]
+
+    def evidence(row: int) -> Mapping[str, Any]:
+        again = int(late[row])
+        return {**_delivery(of, share, again), "accepted_ns": int(accepted_ns[place[again]])}
+
+    return Checks(int(offsets.size), reads.received_ns[late], evidence)
+
+
+def i34_one_holder(of: PartitionEvidence) -> Checks:
+    """I34, from 4.2 on; serves at-least-once processing. A record that a member was given is given to nobody else
+    within half a lock, unless that member released it or its acknowledgement was refused: it is its own until its
+    acquisition lock runs out (KIP-932, "In-flight records").
+
+    Sound because the lock begins at most a poll before the member writes down what it was given, for which the other
+    half is left. The same member may not be given it again, either.
+    """
+    share = _share(of)
+    reads, again, lock_ns = share.reads, share.again, share.facts.lock_ns
+    steady = ~share.disturbed(reads.received_ns - 2 * lock_ns, reads.received_ns + lock_ns // 2)
+    back = _given_back(share)
+    soon = reads.received_ns[again] - reads.received_ns[again - 1] < lock_ns // 2
+    return _beside(of, share, int(steady.sum()), again[steady[again - 1] & soon & (back[again - 1] == back[again])])
+
+
+def _given_back(share: ShareEvidence) -> Ints:
+    """Up to each delivery, how often its record or one before it was released, or an acknowledgement refused."""
+    acks, reads = share.acks, share.reads
+    back = acks.take(((acks.kind == RELEASE) & ~acks.answered) | acks.refused)
+    back_ns = np.where(back.answered, back.answered_ns, back.asked_ns)
+    order = np.lexsort(
+        (np.concatenate([reads.received_ns, back_ns]), np.concatenate([reads.offset, back.offset])),
+    )
+    counted = np.empty(order.size, dtype=np.int64)
+    counted[order] = np.cumsum(order >= len(reads))
+    return counted[: len(reads)]
+
+
+def i35_delivery_limit(of: PartitionEvidence) -> Checks:
+    """I35, from 4.2 on; serves at-least-once processing. A record's delivery count lies between 1 and
+    group.share.delivery.count.limit: at the limit it is given up (KIP-932, "In-flight records").
+
+    Sound because brokers count on the state that they persist; whatever is lost of it makes counts smaller.
+    """
+    share = _share(of)
+    told = np.flatnonzero(share.reads.count != NULL)
+    count = share.reads.count[told]
+    wrong = told[(count < 1) | (count > share.facts.delivery_limit)]
+
+    def evidence(place: int) -> Mapping[str, Any]:
+        return {**_delivery(of, share, int(wrong[place])), "limit": share.facts.delivery_limit}
+
+    return Checks(int(told.size), share.reads.received_ns[wrong], evidence)
+
+
+def i36_deliveries_counted(of: PartitionEvidence) -> Checks:
+    """I36, from 4.2 on; serves at-least-once processing. A record that is delivered again bears a larger delivery
+    count: it grows by one with each acquisition (KIP-932, "In-flight records").
+
+    By more than one where nobody was handed what a broker acquired for it. Sound because counts are lost only with the
+    broker that leads, for which a fault or a step has to come between.
+    """
+    share = _share(of)
+    reads, second = share.reads, share.again
+    known = (reads.count[second] != NULL) & (reads.count[second - 1] != NULL)
+    from_ns = reads.received_ns[second - 1] - 2 * share.facts.lock_ns
+    second = second[known & ~share.disturbed(from_ns, reads.received_ns[second])]
+    return _beside(of, share, int(second.size), second[reads.count[second] <= reads.count[second - 1]])
+
+
+def _beside(of: PartitionEvidence, share: ShareEvidence, checked: int, violated: Ints) -> Checks:
+    """Checks of deliveries beside the one of the same record before."""
+
+    def evidence(place: int) -> Mapping[str, Any]:
+        row = int(violated[place])
+        before = _delivery(of, share, row - 1)
+        return {**_delivery(of, share, row), "before": before}
+
+    return Checks(checked, share.reads.received_ns[violated], evidence)
+
+
+def _delivery(of: PartitionEvidence, share: ShareEvidence, row: int) -> dict[str, Any]:
+    count = int(share.reads.count[row])
+    return {
+        "offset": int(share.reads.offset[row]),
+        "member": of.names.listed[share.reads.member[row]],
+        "delivery": None if count == NULL else count,
+        "received_ns": int(share.reads.received_ns[row]),
+    }
+
+
+def _share(of: PartitionEvidence) -> ShareEvidence:
+    if of.share is None:
+        raise ValueError("no share group")
+    return of.share

@@ -1,0 +1,176 @@
+"""A member of a share group, on a library that is played."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from confluent_kafka import AcknowledgeType, KafkaError, KafkaException
+from confluent_kafka import TopicPartition as At
+
+from clusters.clients import share_member
+from clusters.clients.configs import ShareMemberConfig
+from clusters.clients.share_member import ShareMember, share_settings, stretches
+from clusters.clients.summary import Summary
+from history.partition import TopicPartition
+from history.streams import RowWriter, read_stream
+from history.tables import SHARE_ACKS, SHARE_READS
+
+P0, P1 = TopicPartition("orders", 0), TopicPartition("orders", 1)
+
+
+class Message:
+    """A record that was polled."""
+
+    def __init__(self, partition: int, offset: int, count: int | None = 1, error: str | None = None) -> None:
+        self.topic, self.partition, self.offset = (lambda: "orders"), (lambda: partition), (lambda: offset)
+        self.delivery_count, self.error = (lambda: count), (lambda: error)
+
+
+class Library:
+    """Polls what it was given, and notes what is on disk as records are acknowledged."""
+
+    def __init__(self, _settings: dict[str, Any]) -> None:
+        self.batches: list[list[Message] | KafkaException] = []
+        self.acknowledged: list[tuple[int, Any]] = []
+        self.on_disk: Any = lambda: None
+        self.seen: list[Any] = []
+        self.commits = 0
+        self.closed = False
+
+    def set_acknowledgement_commit_callback(self, answer: Any) -> None:
+        self.answer = answer
+
+    def subscribe(self, topics: list[str]) -> None:
+        self.topics = topics
+
+    def poll(self, timeout: float) -> list[Message]:
+        assert timeout
+        batch = self.batches.pop(0) if self.batches else []
+        if isinstance(batch, KafkaException):
+            raise batch
+        return batch
+
+    def acknowledge(self, message: Message, kind: Any) -> None:
+        self.acknowledged.append((message.offset(), kind))
+        self.seen.append(self.on_disk())
+
+    def commit_async(self) -> None:
+        self.commits += 1
+
+    def close(self) -> None:
+        self.closed = True
+
+
+class Played:
+    """A member with its library, and what it wrote."""
+
+    def __init__(self, folder: Path, **change: Any) -> None:
+        own = {"client_id": "member-1.1", "out": str(folder), "summary": str(folder / "s.json"), "bootstrap": ["b:1"]}
+        settings = {"topic": "orders", "group_id": "g", "alive": str(folder / "alive"), "processing_s": 0.0}
+        self.config = ShareMemberConfig(**{**own, **settings, **change})
+        self.reads = RowWriter(self.config.stream("share_reads"), SHARE_READS)
+        self.acks = RowWriter(self.config.stream("share_acks"), SHARE_ACKS)
+        summary = Summary(self.config, "member")
+        self.member = ShareMember(self.config, summary, threading.Event(), self.reads, self.acks)
+        self.library: Any = self.member._consumer
+        self.library.on_disk = lambda: (len(self.rows("share_reads")), len(self.rows("share_acks")))
+
+    def rows(self, table: str) -> list[dict[str, Any]]:
+        """What was written to disk so far."""
+        batches = list(read_stream(self.config.stream(table)))
+        return pa.Table.from_batches(batches).to_pylist() if batches else []
+
+
+@pytest.fixture(autouse=True)
+def _library(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(share_member, "ShareConsumer", Library)
+
+
+def test_what_is_acknowledged_was_written_before(tmp_path: Path) -> None:
+    """Whoever is killed then has lost no record of it, nor of having asked."""
+    played = Played(tmp_path)
+    played.library.batches = [[Message(0, 0), Message(0, 1), Message(0, 2, 2), Message(1, 7)]]
+    played.member.step()
+
+    assert played.library.seen == [(3, 2)] * 4
+    assert played.library.commits == 1
+    read = played.rows("share_reads")
+    assert [(row["partition"], row["first_offset"], row["last_offset"], row["delivery_count"]) for row in read] == [
+        (0, 0, 1, 1),
+        (0, 2, 2, 2),
+        (1, 7, 7, 1),
+    ]
+    asked = [(row["partition"], row["first_offset"], row["last_offset"]) for row in played.rows("share_acks")]
+    assert asked == [(0, 0, 2), (1, 7, 7)]
+
+
+def test_a_poll_tells_when_the_one_before_was_done(tmp_path: Path) -> None:
+    """A count that the library does not tell stays unknown; a poll without records writes nothing."""
+    played = Played(tmp_path)
+    played.library.batches = [[Message(0, 0, None)], [], [Message(0, 1)]]
+    for _ in range(3):
+        played.member.step()
+
+    first, second = played.rows("share_reads")
+    assert first["delivery_count"] is None
+    assert first["since_ns"] < first["received_ns"] < second["since_ns"] < second["received_ns"]
+
+
+def test_every_nth_record_is_released(tmp_path: Path) -> None:
+    """By its offset, so at each delivery."""
+    played = Played(tmp_path, release_every=2)
+    played.library.batches = [[Message(0, offset) for offset in (1, 2, 3)]]
+    played.member.step()
+
+    accept, release = AcknowledgeType.ACCEPT, AcknowledgeType.RELEASE
+    assert played.library.acknowledged == [(1, accept), (2, release), (3, accept)]
+    assert [row["kind"] for row in played.rows("share_acks")] == ["accept", "release", "accept"]
+
+
+def test_answers_are_written_with_their_errors(tmp_path: Path) -> None:
+    """In stretches, whatever their order."""
+    played = Played(tmp_path)
+    played.library.answer({At("orders", 0): {3, 1, 2, 9}}, None)
+    played.library.answer({At("orders", 1): {5}}, KafkaException(KafkaError(121)))
+    played.acks.flush()
+
+    rows = played.rows("share_acks")
+    assert [(row["partition"], row["first_offset"], row["last_offset"], row["error"]) for row in rows] == [
+        (0, 1, 3, None),
+        (0, 9, 9, None),
+        (1, 5, 5, "INVALID_RECORD_STATE"),
+    ]
+    assert all(row["asked_ns"] is None and row["answered_ns"] for row in rows)
+
+
+def test_a_poll_that_failed_is_tried_again(tmp_path: Path) -> None:
+    """As is one whose message is an error."""
+    played = Played(tmp_path)
+    played.library.batches = [KafkaException(KafkaError(-195)), [Message(0, 0, error="down")], [Message(0, 1)]]
+    for _ in range(3):
+        played.member.step()
+
+    assert played.member.received == 1
+    assert [offset for offset, _ in played.library.acknowledged] == [1]
+
+
+def test_stretches_are_unbroken_and_of_one_kind() -> None:
+    """Records of another partition between them do not break them."""
+    given = [(P0, ("a",), 1), (P1, ("a",), 5), (P0, ("a",), 2), (P0, ("b",), 3), (P0, ("a",), 4)]
+    assert list(stretches(given)) == [
+        (P0, ("a",), 1, 2),
+        (P1, ("a",), 5, 5),
+        (P0, ("b",), 3, 3),
+        (P0, ("a",), 4, 4),
+    ]
+
+
+def test_settings_are_known_to_the_library(tmp_path: Path) -> None:
+    """Each one, so that a typing error is found here."""
+    from confluent_kafka import ShareConsumer
+
+    ShareConsumer(share_settings(Played(tmp_path).config)).close()
