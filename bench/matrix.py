@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple, get_args, get_origin
 from pydantic import BaseModel
 
 from bench.reliability import CLEAN, ROOT, Claim, count, nothing_found
-from clusters.scenario.groups import Group
+from clusters.scenario.groups import Group, ShareGroup
 from clusters.scenario.scenario import Codec, Load, Security
 from history.kafka_versions import CLIENT_RELEASES, DEFAULT_RELEASE
 
@@ -24,7 +24,7 @@ RUNS = ROOT / "runs" / "matrix"
 RESULTS = ROOT / "docs" / "data" / "matrix.json"
 PAGE = ROOT / "docs" / "load-matrix.md"
 OLDEST = CLIENT_RELEASES[-1]
-_SINCE = {"consumer": "4.0.2"}  # the protocols of groups that not every version has
+_SINCE = {"consumer": "4.0.2", "share": "4.2.1"}  # the protocols of groups that not every version has
 Row = Mapping[str, Any]
 
 
@@ -54,7 +54,7 @@ def variants() -> Iterator[Variant]:
         words = " and ".join(f"{name} {value}" for name, value in mode.items())
         # The oldest brokers cannot log in by SASL on a newer Java.
         yield Variant("security", words, {"cluster": {"security": mode, **({"java": "17"} if "sasl" in mode else {})}})
-    for protocol in _values(Group, "protocol"):
+    for protocol in [*_values(Group, "protocol"), *_values(ShareGroup, "protocol")]:
         changes = {"topics": {"orders": {"partitions": 3}}, "load": {"group": {"protocol": protocol, "members": 3}}}
         yield Variant("group protocol", protocol, changes, (_SINCE.get(protocol, OLDEST), DEFAULT_RELEASE))
 
