@@ -27,7 +27,7 @@ class Deliveries(Columns):
     offset: Ints
     member: Codes  # of ``names``
     count: Ints  # of deliveries, as the broker told; NULL: it did not
-    since_ns: Ints  # when the member's poll before was done
+    since_ns: Ints  # the record was fetched after that
     received_ns: Ints
 
     @classmethod
@@ -123,6 +123,12 @@ class ShareEvidence:
     def again(self) -> Ints:
         """The rows of ``reads`` whose record was given to a member before: the row before is of that delivery."""
         found: Ints = np.flatnonzero(self.reads.offset[1:] == self.reads.offset[:-1]) + 1
+        return found
+
+    @cached_property
+    def prompt(self) -> Bools:
+        """Which rows of ``reads`` were fetched less than a lock before the member had them: it did not stall."""
+        found: Bools = self.reads.received_ns - self.reads.since_ns < self.facts.lock_ns
         return found
 
     def disturbed(self, from_ns: Ints, to_ns: Ints) -> Bools:

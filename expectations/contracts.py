@@ -211,7 +211,7 @@ CONTRACTS: Mapping[str, Contract] = {
                 AtLeast("first_offset", 0, "a log begins at 0 or later"),
                 InOrder("first_offset", "last_offset", "a stretch has a record, and offsets go up in it"),
                 AtLeast("delivery_count", 0, "a count is not negative"),
-                InOrder("since_ns", "received_ns", "one clock takes both times, and a poll follows the one before"),
+                InOrder("since_ns", "received_ns", "one clock takes both times, and a poll follows those before"),
             ),
         ),
         Contract(

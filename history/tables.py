@@ -114,7 +114,7 @@ SHARE_READS = pa.schema(
         _required("first_offset", pa.int64()),
         _required("last_offset", pa.int64()),
         pa.field("delivery_count", pa.int32()),  # from 1; null: the library does not tell
-        _required("since_ns", pa.int64()),  # when the member's poll before was done
+        _required("since_ns", pa.int64()),  # when the member's eighth poll before was done: it was fetched after that
         _required("received_ns", pa.int64()),
     ]
 )

@@ -11,6 +11,7 @@ import logging
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -29,6 +30,7 @@ from history.tables import SHARE_ACKS, SHARE_READS
 log = logging.getLogger("member")
 
 POLL_S = 0.1
+POLLS_BEFORE = 8  # after so many, nothing is left of what was fetched before them: a batch of each leader at most
 KINDS = {"accept": AcknowledgeType.ACCEPT, "release": AcknowledgeType.RELEASE}
 Alike = tuple[Any, ...]  # what the records of one stretch have in common, behind their partition
 Stretch = tuple[TopicPartition, Alike, int, int]  # first and last offset
@@ -58,7 +60,7 @@ class ShareMember:
     ) -> None:
         self._config, self._summary, self._stop = config, summary, stop
         self._reads, self._acks = reads, acks
-        self._since_ns = time.monotonic_ns()
+        self._polled_ns = deque([time.monotonic_ns()], maxlen=POLLS_BEFORE)
         self.received = 0
         self._consumer = ShareConsumer(share_settings(config))
         self._consumer.set_acknowledgement_commit_callback(self._answered)
@@ -79,10 +81,10 @@ class ShareMember:
             self._acknowledge(polled)
             self.received += len(polled)
             self._summary.ready()
-        self._since_ns = received_ns
+        self._polled_ns.append(received_ns)
 
     def _write(self, polled: Iterable[Message], received_ns: int) -> None:
-        times = {"since_ns": self._since_ns, "received_ns": received_ns}
+        times = {"since_ns": self._polled_ns[0], "received_ns": received_ns}
         counts = ((_where(message), (message.delivery_count(),), message.offset()) for message in polled)
         for where, (count,), first, last in stretches(counts):
             self._reads.add({**self._stretch(where, first, last), "delivery_count": count, **times})

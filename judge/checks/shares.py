@@ -135,9 +135,9 @@ def i33_accepted_for_good(of: PartitionEvidence) -> Checks:
     has confirmed it: the confirmation comes after the share coordinator has it (KIP-932, "Managing durable
     share-partition state").
 
-    Sound because a member polls all the time: what it is given half a lock after the answer to another one's
-    acknowledgement it had not fetched before, as its own lock would have had to run out for that. Where the disks of
-    replicas lose records, or replicas are elected uncleanly, it is not asked.
+    Sound because only what the member fetched after the answer counts: eight polls before it was given the record were
+    done by then, and would have given it what had been fetched. A member that was paused may still be given what it
+    held. Where the disks of replicas lose records, or replicas are elected uncleanly, it is not asked.
     """
     share = _share(of)
     offsets, at = np.unique(share.accepted.offset, return_inverse=True)
@@ -146,7 +146,7 @@ def i33_accepted_for_good(of: PartitionEvidence) -> Checks:
     reads = share.reads
     place = places(offsets, reads.offset)
     late = np.flatnonzero(place >= 0)
-    late = late[reads.since_ns[late] > accepted_ns[place[late]] + share.facts.lock_ns // 2]
+    late = late[reads.since_ns[late] > accepted_ns[place[late]]]
 
     def evidence(row: int) -> Mapping[str, Any]:
         again = int(late[row])
@@ -160,14 +160,15 @@ def i34_one_holder(of: PartitionEvidence) -> Checks:
     within half a lock, unless that member released it or its acknowledgement was refused: it is its own until its
     acquisition lock runs out (KIP-932, "In-flight records").
 
-    Sound because the lock begins at most a poll before the member writes down what it was given, for which the other
-    half is left. The same member may not be given it again, either.
+    Sound because the other half is left for the way from the broker to the member; of one that stalled for a lock
+    nothing is asked. The same member may not be given it again, either.
     """
     share = _share(of)
     reads, again, lock_ns = share.reads, share.again, share.facts.lock_ns
     steady = ~share.disturbed(reads.received_ns - 2 * lock_ns, reads.received_ns + lock_ns // 2)
     back = _given_back(share)
-    soon = reads.received_ns[again] - reads.received_ns[again - 1] < lock_ns // 2
+    prompt = share.prompt[again] & share.prompt[again - 1]
+    soon = prompt & (reads.received_ns[again] - reads.received_ns[again - 1] < lock_ns // 2)
     return _beside(of, share, int(steady.sum()), again[steady[again - 1] & soon & (back[again - 1] == back[again])])
 
 
@@ -206,12 +207,14 @@ def i36_deliveries_counted(of: PartitionEvidence) -> Checks:
     count: it grows by one with each acquisition (KIP-932, "In-flight records").
 
     By more than one where nobody was handed what a broker acquired for it. Sound because counts are lost only with the
-    broker that leads, for which a fault or a step has to come between.
+    broker that leads, for which a fault or a step has to come between; of a member that stalled for a lock, and so may
+    have what it was given before another one, nothing is asked.
     """
     share = _share(of)
     reads, second = share.reads, share.again
     known = (reads.count[second] != NULL) & (reads.count[second - 1] != NULL)
     from_ns = reads.received_ns[second - 1] - 2 * share.facts.lock_ns
+    known &= share.prompt[second] & share.prompt[second - 1]
     second = second[known & ~share.disturbed(from_ns, reads.received_ns[second])]
     return _beside(of, share, int(second.size), second[reads.count[second] <= reads.count[second - 1]])
 

@@ -17,7 +17,7 @@ FACTS = ShareFacts("orders", 4 * S, 13 * S, 5, 100 * S, frozenset(), (0, 0))
 
 
 def given(member, first, last, at_s, count=1, *, since_s=None):
-    """A stretch that a member was given; the poll before was done 0.1 s earlier."""
+    """A stretch that a member was given, fetched at most 0.1 s earlier."""
     since_ns = int((at_s - 0.1 if since_s is None else since_s) * S)
     told = {"member": member, **TP, "first_offset": first, "last_offset": last, "delivery_count": count}
     return told | {"since_ns": since_ns, "received_ns": int(at_s * S)}
@@ -125,7 +125,7 @@ def test_a_record_may_be_given_up_after_as_many_faults():
 
 
 def test_i33_what_was_accepted_is_not_delivered_again():
-    """B polled half a lock after A's answer and was given it; what it had fetched before is another matter."""
+    """B fetched it after A's answer; what it had fetched before, and held while it was paused, is another matter."""
     late = [*ALL, given(B, 1, 1, 13, 2)]
     assert counted(shares.i33_accepted_for_good(partition(late, [TAKEN]))) == (3, 1)
     paused = [*ALL, given(B, 1, 1, 13, 2, since_s=9)]
@@ -163,6 +163,13 @@ def test_deliveries_are_compared_only_where_nothing_was_disturbed(change):
     """A fault or a start within two locks before the first one."""
     told = partition([*ALL, given(B, 1, 1, 11, 1)], **change)
     assert counted(shares.i34_one_holder(told)) == (0, 0)
+    assert counted(shares.i36_deliveries_counted(told)) == (0, 0)
+
+
+def test_a_member_that_stalled_for_a_lock_may_come_late():
+    """What it fetched before another one was given it, it has afterwards."""
+    told = partition([*ALL, given(B, 1, 1, 11, 1, since_s=6)])
+    assert counted(shares.i34_one_holder(told)) == (5, 0)
     assert counted(shares.i36_deliveries_counted(told)) == (0, 0)
 
 
