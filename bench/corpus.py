@@ -48,6 +48,7 @@ VERSIONS: Mapping[str, str] = {"rolling_upgrade": "3.8.1"}
 MORE = (
     ("survived_faults", "2.8.2"),
     *((name, "3.9.1") for name in ("survived_faults", "transactions", "exactly_once", "group_members")),
+    ("share_group", "4.3.0"),
 )
 IMPORTS: Mapping[Origin, str] = {
     "operations": "operations.jsonl",
@@ -55,7 +56,7 @@ IMPORTS: Mapping[Origin, str] = {
     "ledger": "ledger.jsonl",
     "jepsen": "jepsen.edn",
 }
-DAMAGED_ON = "3.9.1"  # the version whose clean runs are damaged
+DAMAGED_ON = defaultdict(lambda: "3.9.1", share_group="4.3.0")  # the version whose clean runs are damaged, by scenario
 TABLES = ("anomaly_counts", "anomalies", "invariants", "delivery", "recovery", "latency", "metrics")
 KEYS: Mapping[str, Sequence[str]] = {  # what names a row; a row without a name is there or not
     "anomaly_counts": ("anomaly", "allowed"),
@@ -148,7 +149,7 @@ def _imported(origin: Origin, file: str, to: Path) -> Path:
 def damages(recorded: Path) -> list[Item]:
     """Every kind of damage that has a place in the recording of its scenario."""
     return [
-        Item(f"damage-{kind.name}", partial(_damaged, kind, recorded / f"{kind.scenario}-{DAMAGED_ON}"))
+        Item(f"damage-{kind.name}", partial(_damaged, kind, recorded / f"{kind.scenario}-{DAMAGED_ON[kind.scenario]}"))
         for kind in [*HARMLESS, *KINDS]
     ]
 

@@ -42,7 +42,7 @@ def test_members_are_targets_of_what_acts_on_a_process() -> None:
         ),
         ([{"hold": "1s"}], {"protocol": "share", "delivery_limit": 11}, "delivery_limit: .* less than or equal to 10"),
         ([{"hold": "1s"}], {"protocol": "share", "lock": "500ms"}, "lock: .* greater than or equal to 1"),
-        ([{"kill": "member 4"}], {"protocol": "share"}, "there is no member 4; load.group has 3 members"),
+        ([{"kill": "member 4"}], {"protocol": "share"}, "there is no member 4; the group has 3 members"),
         ([{"hold": "1s"}], {"protocol": "pull"}, "protocol: "),
     ],
 )
