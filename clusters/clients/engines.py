@@ -133,8 +133,8 @@ class OneByOne:
     def send(self, batch: Batch) -> Taken:
         """Up to the first that is not taken, or until the library is not ready."""
         sent_ns, transaction, trouble = list[int](), None, ""
-        starts = batch.values.starts.tolist()
-        data = batch.values.data[: starts[-1]].tobytes()
+        first, *_, end = batch.values.starts.tolist()
+        data, starts = batch.values.data[first:end].tobytes(), (batch.values.starts - first).tolist()
         for at, partition in enumerate(batch.partitions.tolist()):
             if not self._library.ready:
                 break
