@@ -56,6 +56,7 @@ IMPORTS: Mapping[Origin, str] = {
     "jepsen": "jepsen.edn",
 }
 DAMAGED_ON = "3.9.1"  # the version whose clean runs are damaged
+DAMAGED_NEWER: Mapping[str, str] = {"share_group": DEFAULT_RELEASE}  # which has no such thing
 TABLES = ("anomaly_counts", "anomalies", "invariants", "delivery", "recovery", "latency", "metrics")
 KEYS: Mapping[str, Sequence[str]] = {  # what names a row; a row without a name is there or not
     "anomaly_counts": ("anomaly", "allowed"),
@@ -108,6 +109,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 # --- the items ---------------------------------------------------------------------------------------
 
 
+def damaged_run(kind: Kind) -> str:
+    """The recorded run that a kind of damage is done to."""
+    return f"{kind.scenario}-{DAMAGED_NEWER.get(kind.scenario, DAMAGED_ON)}"
+
+
 def runs() -> list[Item]:
     """What is recorded with a cluster."""
     by_bug = {bug.scenario for bug in BUGS}
@@ -148,7 +154,7 @@ def _imported(origin: Origin, file: str, to: Path) -> Path:
 def damages(recorded: Path) -> list[Item]:
     """Every kind of damage that has a place in the recording of its scenario."""
     return [
-        Item(f"damage-{kind.name}", partial(_damaged, kind, recorded / f"{kind.scenario}-{DAMAGED_ON}"))
+        Item(f"damage-{kind.name}", partial(_damaged, kind, recorded / damaged_run(kind)))
         for kind in [*HARMLESS, *KINDS]
     ]
 

@@ -26,10 +26,10 @@ def test_every_scenario_bug_import_and_damage_has_an_item_of_its_own(tmp_path):
 
 
 def test_what_is_damaged_is_recorded():
-    """Each kind's scenario runs on the version whose recordings are damaged."""
+    """Each kind's scenario runs on the version whose recording is damaged."""
     recorded = {item.name for item in corpus.runs()}
 
-    assert {f"{kind.scenario}-{corpus.DAMAGED_ON}" for kind in corpus.KINDS} <= recorded
+    assert {corpus.damaged_run(kind) for kind in corpus.KINDS} <= recorded
 
 
 def sealed(folder):
