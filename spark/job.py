@@ -193,6 +193,7 @@ def _conclude(run: Run, judged: Judged) -> None:
         notes=[
             *evidence.waits_that_ran_out(run.events),
             *evidence.seeks_of_readers(judged.seeks),
+            *evidence.underfed(run.clients),
             *evidence.untold(run.manifest),
             *evidence.copied(judged.copies),
         ],

@@ -221,8 +221,9 @@ def run(config: ProducerConfig, stop: threading.Event) -> None:
                 flush_due_ns = now_ns + FLUSH_NS
             if loop.outcomes["ok"]:
                 summary.ready()
+            due = loop.next_seq if stop.is_set() else max(loop.next_seq, loop.schedule.due_by(now_ns))
             summary.so_far(
-                due=loop.next_seq, sent=loop.next_seq - loop.never_sent, acked=loop.outcomes["ok"], waited_ns=waited_ns
+                due=due, sent=loop.next_seq - loop.never_sent, acked=loop.outcomes["ok"], waited_ns=waited_ns
             )
 
         log.info("%s sends %s/s to %s over %s", config.client_id, config.rate_per_s, config.topic, config.engine)

@@ -262,10 +262,11 @@ class PhaseRun:
         if condition.controller_changed:
             now = self.world.active_controller()
             return now not in (None, self._controller_before), f"controller {now}, {self._controller_before} before"
-        return self._check_topic(condition)
+        return self._check_partitions(condition)
 
-    def _check_topic(self, condition: Condition) -> tuple[bool, str]:
-        partitions = [partition for partition in self.world.partitions if partition.topic == condition.topic]
+    def _check_partitions(self, condition: Condition) -> tuple[bool, str]:
+        about = condition.about
+        partitions = [partition for partition in self.world.partitions if about in (partition.topic, str(partition))]
         if condition.isr_full:
             return self._all(partitions, lambda view: set(view.isr) == set(view.replicas))
         if condition.leader_changed:

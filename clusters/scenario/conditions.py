@@ -54,8 +54,8 @@ class Condition(Model):
     controller_changed: Literal[True] | None = None
 
     @property
-    def topic(self) -> str | None:
-        """The topic that it is about, where it is about a whole one."""
+    def about(self) -> str | None:
+        """The topic or partition that it is about, where it is about one."""
         return self.isr_full or self.leader_changed or self.caught_up or self.balanced
 
     @property

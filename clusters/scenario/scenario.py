@@ -46,6 +46,7 @@ from clusters.scenario.values import (
 )
 from history import draws
 from history.errors import BadInput
+from history.partition import TopicPartition
 from history.refusals import Place, dotted, first_wrong
 from history.yaml_files import parse, read_text
 
@@ -311,6 +312,10 @@ AnyPhase = Annotated[
 ]
 
 
+def _names(topic: str, told: Topic) -> list[str]:
+    return [str(TopicPartition(topic, partition)) for partition in range(told.partitions)]
+
+
 class Scenario(Model):
     """What to set up, what to break, and nothing about what should hold.
 
@@ -475,6 +480,7 @@ class Scenario(Model):
         for topic, partition in [target.of for target in targets if target.of] + step.partitions:
             if topic not in self.topics or partition >= self.topics[topic].partitions:
                 raise ValueError(f"{where}: there is no partition {topic}-{partition}")
+        self._check_conditions(where, step)
         if isinstance(step, SetRate) and not self.named_loads:
             raise ValueError(f"{where}: there is no load whose rate it could change")
         if isinstance(step, SetRate) and self._load_for(where, step.load).engine == "java":
@@ -490,6 +496,11 @@ class Scenario(Model):
                 raise ValueError(
                     f"{where}: {target.of} needs three replicas, so that one is neither leader nor controller"
                 )
+
+    def _check_conditions(self, where: str, step: Step) -> None:
+        known = {name for topic, told in self.topics.items() for name in (topic, *_names(topic, told))}
+        if unknown := [each.about for each in step.conditions if each.about and each.about not in known]:
+            raise ValueError(f"{where}: there is no topic or partition {unknown[0]}")
 
     def _check_members(self, where: str, step: Step) -> None:
         members = self.group.members if self.group else 0

@@ -19,6 +19,7 @@ from history.traits import Trait
 
 SEGMENTS_ITEM = "segments of every replica"
 MEMBER_TABLES = ("group_reads", "rebalances", "commits", "share_reads", "share_acks")
+MAX_NEVER_SENT = 0.005  # a share; beyond it latencies are of another load, too (``judge.measures.metrics``)
 WATCHERS = ("prober", "consumer", "drain")  # roles of clients
 
 Item = tuple[str, str | None]
@@ -388,6 +389,16 @@ def untold(manifest: Manifest) -> list[str]:
         "record was sent, so there are no latencies and no check that needs that time, and its values bear no checksum."
         for producer in manifest.producers
         if producer.engine == "java"
+    ]
+
+
+def underfed(clients: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Producers that could not send what was asked for, one sentence each, by their own accounts."""
+    return [
+        f"{client['client_id']} never sent {client['overflowed']:,} of {client['rows']:,} records that were due "
+        f"({client['overflowed'] / client['rows']:.1%}): the load was smaller than the scenario asks."
+        for client in clients
+        if client.get("overflowed", 0) > MAX_NEVER_SENT * client.get("rows", 0)
     ]
 
 

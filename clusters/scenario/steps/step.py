@@ -71,9 +71,8 @@ class Step(Model):
 
     @property
     def partitions(self) -> list[TopicPartition]:
-        """The partitions that it names beside those of its targets; a topic stands for its first one."""
-        named = [value for value in dict(self).values() if isinstance(value, TopicPartition)]
-        return named + [TopicPartition(c.topic, 0) for c in self.conditions if c.topic]
+        """The partitions that it names beside those of its targets and conditions."""
+        return [value for value in dict(self).values() if isinstance(value, TopicPartition)]
 
     @property
     def letters(self) -> list[str]:

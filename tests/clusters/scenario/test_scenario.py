@@ -503,7 +503,8 @@ ORDERS = {"replicas": ["A", "B", "C"]}
         (one_phase({"kill": "leader of orders-1"}), "phase 'one', step kill: there is no partition orders-1"),
         (one_phase({"kill": "Q"}), "phase 'one', step kill: there is no broker Q; this cluster has A, B, C"),
         (one_phase({"wait": {"for": {"out_of_isr": "Q"}}}), "step wait: there is no broker Q"),
-        (one_phase({"wait": {"for": {"isr_full": "sales"}}}), "step wait: there is no partition sales-0"),
+        (one_phase({"wait": {"for": {"isr_full": "sales"}}}), "step wait: there is no topic or partition sales"),
+        (one_phase({"wait": {"for": {"leader_changed": "orders-1"}}}), "there is no topic or partition orders-1"),
         (one_phase({"write": {"to": "A", "topic": "orders", "partition": 1, "records": 1}}), "no partition orders-1"),
         (
             one_phase({"write": {"to": "A", "topic": "orders", "partition": -1, "records": 1}}),

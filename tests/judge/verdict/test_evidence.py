@@ -455,3 +455,14 @@ def test_members_of_a_group_must_have_recorded_what_they_say(tmp_path, words, ev
     assert evidence.unrecorded_members(told) == said
     assert evidence.unrecorded_members(run) == []
     assert (run_facts(Premises(told)).group is None) == bool(said)
+
+
+@pytest.mark.parametrize(
+    ("overflowed", "said"), [(6, ["producer never sent 6 of 1,000 records that were due (0.6%)"]), (5, [])]
+)
+def test_a_producer_that_could_not_keep_up_is_named(overflowed, said):
+    """By its own account; what a stop leaves over does not count, nor clients that send nothing."""
+    producer = {"client_id": "producer", "role": "producer", "rows": 1000, "overflowed": overflowed}
+    found = evidence.underfed([producer, {"client_id": "consumer", "role": "consumer", "rows": 0}])
+
+    assert [sentence.partition(":")[0] for sentence in found] == said
