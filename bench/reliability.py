@@ -65,12 +65,13 @@ CAMPAIGN = [
     *(Claim(name, "3.9.1", CLEAN, nothing_found) for name in ("steady", "transactions")),
     *(Claim("survived_faults", kafka, CLEAN, nothing_found) for kafka in VERSIONS),
     *(Claim(name, kafka, CLEAN, nothing_found) for name in ("group_members", "exactly_once") for kafka in VERSIONS[1:]),
-    Claim("group_members_kip848", "4.3.0", CLEAN, nothing_found),
+    *(Claim(name, "4.3.0", CLEAN, nothing_found) for name in ("group_members_kip848", "share_group")),
     Claim("acks1_lag_leader_kill", "3.9.1", "acknowledged records lost", lambda row: row["lost"] > 0),
     Claim("unclean_election", "3.9.1", "acknowledged records lost", lambda row: row["lost"] > 0),
     Claim("retry_duplicates", "3.9.1", "duplicates", lambda row: row["duplicate_copies"] > 0),
     Claim("offsets_apart", "3.9.1", "records copied twice", lambda row: "duplicate_output" in row["anomalies"]),
     Claim("group_commits_ahead", "3.9.1", "records skipped", lambda row: "group_skip" in row["anomalies"]),
+    Claim("share_group_releases", "4.3.0", "records given up", lambda row: "archived_record" in row["anomalies"]),
 ]
 
 
