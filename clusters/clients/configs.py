@@ -11,11 +11,13 @@ from pathlib import Path
 from typing import Any, Self
 
 from clusters.kafka.security import Access
+from history.draws import Sizes
 from history.errors import BadInput
 from history.verifiable import PREFIX
 
 OFFER = "offer.json"  # {"rate_per_s"}, put there whole: the rate that is wanted from now on
 OFFERED = "offered.json"  # {"rate_per_s", "from_ns"}, the producer's answer: its first record at that rate is due then
+IN_FLIGHT_BYTES, LEAST_IN_FLIGHT, MOST_IN_FLIGHT = 128_000_000, 20_000, 200_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,13 +79,22 @@ class ProducerConfig(ClientConfig):
     compression: str = "none"  # or gzip, snappy, lz4, zstd
     engine: str = "kafka-python"  # or "confluent-kafka"
     control: str | None = None  # a folder in which another rate may be asked for, see OFFER
-    max_in_flight: int = 20_000  # records without an answer; what comes beyond is never sent
+    max_in_flight: int | None = None  # None: by their size, see ``room``
     transaction_records: int | None = None  # None: no transactions
     abort_every: int | None = None
     transaction_timeout_ms: int = 60_000
     keys: dict[str, Any] | None = None  # as a scenario writes them
     client_partitions: bool = False  # whether the library chooses partitions; else they take turns
     seed: int = 0  # of the run: which record has which key and size
+
+    @property
+    def room(self) -> int:
+        """For how many records without an answer there is room; what is due beyond is never sent.
+
+        A second of a fast load at least: brokers that pause for a moment are no limit of the generator.
+        """
+        fitting = int(IN_FLIGHT_BYTES / Sizes.of(self.record_bytes).mean)
+        return self.max_in_flight or min(max(fitting, LEAST_IN_FLIGHT), MOST_IN_FLIGHT)
 
     @property
     def draws(self) -> str:

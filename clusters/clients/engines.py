@@ -309,7 +309,7 @@ def confluent_settings(config: ProducerConfig) -> dict[str, Any]:
         "batch.size": config.batch_bytes,
         "compression.type": config.compression,
         "partitioner": "murmur2_random",  # as Kafka's own; without keys a partition for sticky.partitioning.linger.ms
-        "queue.buffering.max.messages": config.max_in_flight + 1000,
+        "queue.buffering.max.messages": config.room + 1000,
         "allow.auto.create.topics": False,
         "topic.metadata.refresh.interval.ms": 1000,
         "retry.backoff.ms": 50,

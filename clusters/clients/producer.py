@@ -59,6 +59,7 @@ class OpenLoop:
     _trouble: str = ""
 
     def __post_init__(self) -> None:
+        self._room = self.config.room
         self._sizes = Sizes.of(self.config.record_bytes, self.config.draws)
         self._keys = Keys.of(self.config.keys, self.config.draws) if self.config.keys else None
         filling = _filling(self.config, self._sizes)
@@ -76,9 +77,9 @@ class OpenLoop:
         due = max(self.schedule.due_by(now_ns), self.next_seq)
         taken = True
         while taken and self.engine.ready and self.next_seq < due:
-            taken = self._send(min(due, self.next_seq + self.config.max_in_flight - self.in_flight))
+            taken = self._send(min(due, self.next_seq + self._room - self.in_flight))
         if self.next_seq < due:
-            self._refuse(due if self.engine.ready else due - self.config.max_in_flight)
+            self._refuse(due if self.engine.ready else due - self._room)
 
     def change_rate(self, now_ns: int, rate_per_s: float) -> bool:
         """The next record is due now and those after it at another rate; False while records that are due wait."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -38,6 +39,21 @@ ACCESS = Access("p1", "/work/security", tls="mutual", sasl="PLAIN")
 def test_a_configuration_survives_its_file(config: ClientConfig) -> None:
     """What the recording half wrote is what the client reads, broker ids and partitions as numbers."""
     assert type(config).from_json(config.to_json()) == config
+
+
+@pytest.mark.parametrize(
+    ("told", "records"),
+    [
+        ({}, 200_000),
+        ({"record_bytes": 1000}, 128_000),
+        ({"record_bytes": {"mix": {500: 0.5, 1500: 0.5}}}, 128_000),
+        ({"record_bytes": 900_000}, 20_000),
+        ({"max_in_flight": 7}, 7),
+    ],
+)
+def test_there_is_room_by_the_size_of_records(told: dict[str, Any], records: int) -> None:
+    """128 MB of them, within bounds, unless it is said otherwise."""
+    assert replace(PRODUCER, **told).room == records
 
 
 @pytest.mark.parametrize(
