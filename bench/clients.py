@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -198,7 +198,8 @@ def our_reader(bench: Bench, program: str, topic: str, records: int) -> float:
         process.wait(60)
     received_ns = np.concatenate([batch["received_ns"].to_numpy() for batch in polls_of(config.stream("polls"))])
     if received_ns.size < records:
-        raise HarnessError(f"{program} read {received_ns.size} of {records} records.")
+        said = (bench.scratch / f"{program}.log").read_text().strip()[-500:]
+        raise HarnessError(f"{program} read {received_ns.size} of {records} records; it said: {said}")
     return float(received_ns.size / ((received_ns.max() - received_ns.min()) / SECOND_NS))
 
 
@@ -215,22 +216,37 @@ def rounds(bench: Bench, record_bytes: int) -> Iterator[dict[str, float]]:
     """Records per second of every program, a round at a time; the first round only warms up."""
     per_s = perf_test(bench, bench.topic(), record_bytes, 50_000, 50_000)
     to_read = bench.topic()
-    written = our_producer(bench, to_read, "confluent-kafka", record_bytes, per_s)
-    records = pc.sum(_is_ok(written)).as_py()
+    sends = our_producer(bench, to_read, "confluent-kafka", record_bytes, per_s)
+    written = Written(to_read, pc.sum(_is_ok(sends)).as_py())
     for number in range(ROUNDS + 1):
-        per_s = perf_test(bench, bench.topic(), record_bytes, int(per_s * WARM_S), int(per_s * MEASURED_S))
-        rates = {PRODUCER_TOOL: per_s}
-        for engine in ENGINES:
-            rates[engine] = acknowledged_per_s(
-                our_producer(bench, bench.topic(), engine, record_bytes, ASKED[engine] * per_s)
-            )
-        rates[CONSUMER_TOOL] = consumer_perf_test(bench, to_read, records)
-        for reader in READERS:
-            rates[reader] = our_reader(bench, reader, to_read, records)
+        rates: dict[str, float] = {}
+        programs = [PRODUCER_TOOL, *ENGINES, CONSUMER_TOOL, *READERS]
+        # Each comes as often before as after its counterpart: what one has written is still on its way to the disk.
+        for program in programs if number % 2 else reversed(programs):
+            rates[program] = _measured(bench, program, record_bytes, per_s, written)
+        per_s = rates[PRODUCER_TOOL]
         told = ", ".join(f"{name} {rate:,.0f}/s" for name, rate in rates.items())
         print(f"{record_bytes} bytes, round {number} of {ROUNDS}: {told}", flush=True)
         if number:
             yield rates
+
+
+class Written(NamedTuple):
+    """What is there to be read."""
+
+    topic: str
+    records: int
+
+
+def _measured(bench: Bench, program: str, record_bytes: int, per_s: float, written: Written) -> float:
+    """Records per second of one program; ``per_s`` is what kafka-producer-perf-test last reached."""
+    if program == PRODUCER_TOOL:
+        return perf_test(bench, bench.topic(), record_bytes, int(per_s * WARM_S), int(per_s * MEASURED_S))
+    if program in ENGINES:
+        return acknowledged_per_s(our_producer(bench, bench.topic(), program, record_bytes, ASKED[program] * per_s))
+    if program == CONSUMER_TOOL:
+        return consumer_perf_test(bench, *written)
+    return our_reader(bench, program, *written)
 
 
 def rows_of(record_bytes: int, measured: Sequence[Mapping[str, float]]) -> Iterator[dict[str, Any]]:
