@@ -13,7 +13,7 @@ from kafka import KafkaProducer
 from kafka.errors import KafkaError
 
 from clusters.clients import librdkafka
-from clusters.clients.configs import ProducerConfig
+from clusters.clients.configs import MemberConfig, ProducerConfig, ShareMemberConfig
 from clusters.clients.leaders import NewestLeaders
 from clusters.clients.ledger import NO_ACKNOWLEDGEMENT, NO_ANSWER, NOT_SEEN, Ints
 from clusters.clients.librdkafka import PURGED, Producer
@@ -133,13 +133,12 @@ class OneByOne:
     def send(self, batch: Batch) -> Taken:
         """Up to the first that is not taken, or until the library is not ready."""
         sent_ns, transaction, trouble = list[int](), None, ""
-        first, *_, end = batch.values.starts.tolist()
-        data, starts = batch.values.data[first:end].tobytes(), (batch.values.starts - first).tolist()
-        for at, partition in enumerate(batch.partitions.tolist()):
+        records = zip(batch.partitions.tolist(), batch.values.cut(), strict=True)
+        for at, (partition, value) in enumerate(records):
             if not self._library.ready:
                 break
             now_ns = time.monotonic_ns()
-            value, key = data[starts[at] : starts[at + 1]], batch.values.key_of(at)
+            key = batch.values.key_of(at)
             try:
                 transaction = self._library.send(partition, value, key, batch.first + at)
             except NotTakenError as error:
@@ -294,11 +293,22 @@ class ConfluentKafka:
         """Nothing to do: librdkafka ends with its process."""
 
 
-def confluent_settings(config: ProducerConfig) -> dict[str, Any]:
-    """The settings of librdkafka."""
+def connection_settings(config: ProducerConfig | MemberConfig | ShareMemberConfig) -> dict[str, Any]:
+    """The settings that all clients of librdkafka share: how they find brokers, get in, and come back."""
     return {
         "bootstrap.servers": ",".join(config.bootstrap),
+        **(config.access.librdkafka() if config.access else {}),
         "client.id": config.client_id,
+        "topic.metadata.refresh.interval.ms": 1000,
+        "reconnect.backoff.ms": 50,
+        "reconnect.backoff.max.ms": 500,
+    }
+
+
+def confluent_settings(config: ProducerConfig) -> dict[str, Any]:
+    """The settings of a producer of librdkafka."""
+    return {
+        **connection_settings(config),
         "acks": config.acks,
         "enable.idempotence": config.idempotence,
         "retries": config.retries,
@@ -311,11 +321,7 @@ def confluent_settings(config: ProducerConfig) -> dict[str, Any]:
         "partitioner": "murmur2_random",  # as Kafka's own; without keys a partition for sticky.partitioning.linger.ms
         "queue.buffering.max.messages": config.room + 1000,
         "allow.auto.create.topics": False,
-        "topic.metadata.refresh.interval.ms": 1000,
         "retry.backoff.ms": 50,
-        "reconnect.backoff.ms": 50,
-        "reconnect.backoff.max.ms": 500,
-        **(config.access.librdkafka() if config.access else {}),
     }
 
 

@@ -19,7 +19,7 @@ from confluent_kafka import Consumer, KafkaException, Message
 from confluent_kafka import TopicPartition as At
 
 from clusters.clients.configs import MemberConfig
-from clusters.clients.engines import librdkafka_error
+from clusters.clients.engines import connection_settings, librdkafka_error
 from clusters.clients.summary import Summary, log_to_stderr, stop_on_sigterm
 from history.partition import TopicPartition
 from history.streams import RowWriter
@@ -40,9 +40,7 @@ def member_settings(config: MemberConfig) -> dict[str, Any]:
     }
     assignor = "partition.assignment.strategy" if config.protocol == "classic" else "group.remote.assignor"
     return {
-        "bootstrap.servers": ",".join(config.bootstrap),
-        **(config.access.librdkafka() if config.access else {}),
-        "client.id": config.client_id,
+        **connection_settings(config),
         "group.id": config.group_id,
         "group.protocol": config.protocol,
         **(of_classic if config.protocol == "classic" else {}),
@@ -51,9 +49,6 @@ def member_settings(config: MemberConfig) -> dict[str, Any]:
         "enable.auto.offset.store": False,
         "auto.offset.reset": "earliest",
         "isolation.level": config.isolation,
-        "topic.metadata.refresh.interval.ms": 1000,
-        "reconnect.backoff.ms": 50,
-        "reconnect.backoff.max.ms": 500,
     }
 
 

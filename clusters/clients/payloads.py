@@ -46,8 +46,11 @@ class Block(NamedTuple):
     def records(self) -> int:
         return self.starts.size - 1
 
-    def of(self, at: int) -> bytes:
-        return self.data[self.starts[at] : self.starts[at + 1]].tobytes()
+    def cut(self) -> list[bytes]:
+        """Each value by itself, out of one copy of them all."""
+        first, end = self.starts[[0, -1]].tolist()
+        data, places = self.data[first:end].tobytes(), (self.starts - first).tolist()
+        return [data[begin:after] for begin, after in pairwise(places)]
 
     def key_of(self, at: int) -> bytes | None:
         return None if self.keys is None else self.keys[at].tobytes()

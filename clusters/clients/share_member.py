@@ -21,7 +21,7 @@ from confluent_kafka import AcknowledgeType, KafkaException, Message, ShareConsu
 from confluent_kafka import TopicPartition as At
 
 from clusters.clients.configs import ShareMemberConfig
-from clusters.clients.engines import librdkafka_error
+from clusters.clients.engines import connection_settings, librdkafka_error
 from clusters.clients.summary import Summary, log_to_stderr, stop_on_sigterm
 from history.partition import TopicPartition
 from history.streams import RowWriter
@@ -39,16 +39,11 @@ Stretch = tuple[TopicPartition, Alike, int, int]  # first and last offset
 def share_settings(config: ShareMemberConfig) -> dict[str, Any]:
     """The settings of librdkafka; all else of a share group is set on the brokers' side."""
     return {
-        "bootstrap.servers": ",".join(config.bootstrap),
-        **(config.access.librdkafka() if config.access else {}),
-        "client.id": config.client_id,
+        **connection_settings(config),
         "group.id": config.group_id,
         "share.acknowledgement.mode": "explicit",
         "fetch.min.bytes": 65_536,  # or what there is after the wait: fewer and longer stretches
         "fetch.wait.max.ms": 100,
-        "topic.metadata.refresh.interval.ms": 1000,
-        "reconnect.backoff.ms": 50,
-        "reconnect.backoff.max.ms": 500,
     }
 
 

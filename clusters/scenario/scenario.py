@@ -21,7 +21,7 @@ from clusters.paths import ROOT
 from clusters.scenario.copier import Copier
 from clusters.scenario.groups import AnyGroup, Group, ShareGroup
 from clusters.scenario.producers import PRODUCER, Producer, producers_of, wrong_names
-from clusters.scenario.shapes import MAX_BATCH_BYTES, Keys, Rate, Sizes, as_written, shared, usual
+from clusters.scenario.shapes import MAX_BATCH_BYTES, Keys, Rate, Sizes, as_written, peak, shared, usual
 from clusters.scenario.steps.catalog import AnyStep
 from clusters.scenario.steps.disks import FailLogDir, FillDisk, FlipBit, ReadOnlyDisk, SlowDisk
 from clusters.scenario.steps.flow import SetRate
@@ -225,7 +225,7 @@ class Load(Model):
     @property
     def peak_rate(self) -> float:
         """The most records a second that its rate reaches."""
-        return self.rate.peak if isinstance(self.rate, Model) else self.rate
+        return peak(self.rate)
 
     @property
     def client_partitions(self) -> bool:

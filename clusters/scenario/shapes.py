@@ -118,6 +118,11 @@ def usual(rate: Rate) -> float:
     return rate.usual if isinstance(rate, Model) else rate
 
 
+def peak(rate: Rate) -> float:
+    """The most records a second that it reaches."""
+    return rate.peak if isinstance(rate, Model) else rate
+
+
 def shared(rate: Rate, processes: int) -> Rate:
     """What each of several processes sends of a rate."""
     return rate.times(1 / processes) if isinstance(rate, Model) else rate / processes

@@ -67,7 +67,8 @@ def test_a_secured_run_passes_and_keeps_no_secret(tmp_path: Path) -> None:
     assert len(secrets) > 8
     files = [file for file in run.rglob("*") if file.is_file()]
     assert [str(file.relative_to(run)) for file in files if any_in(secrets, file)] == []
-    assert any_in(["/work/security:password}"], RunFolder(run).manifest)  # the search sees what is there
+    there = f"/{RunFolder(run).work.name}/security:password}}"
+    assert any_in([there], RunFolder(run).manifest)  # the search sees what is there
 
 
 def keys(folder: Path) -> Iterator[str]:

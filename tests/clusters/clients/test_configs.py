@@ -30,7 +30,7 @@ PROBER = ProberConfig(
     brokers={1: "a:9094", 2: "b:9094"},
     assignment={"orders": {0: [1, 2], 10: [2]}},
 )
-ACCESS = Access("p1", "/work/security", tls="mutual", sasl="PLAIN")
+ACCESS = Access("p1", "/run/security", tls="mutual", sasl="PLAIN")
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,7 @@ def _values(made: Values, first: int, count: int) -> list[bytes]:
     found = list[bytes]()
     while len(found) < count:
         block = made.block(first + len(found), count - len(found))
-        found += [block.of(at) for at in range(block.records)]
+        found += block.cut()
     return found
 
 
@@ -79,7 +79,7 @@ def test_numbers_may_be_left_out_and_asked_for_again() -> None:
     made = Values("load-1", Sizes.of(100))
     asked = [0, 1, 1005, 2006, 3, 3]
 
-    assert [made.block(seq, 1).of(0) for seq in asked] == [encode("load-1", seq, 100) for seq in asked]
+    assert [made.block(seq, 1).cut()[0] for seq in asked] == [encode("load-1", seq, 100) for seq in asked]
 
 
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
@@ -108,7 +108,7 @@ def test_a_file_fills_records_stretch_by_stretch() -> None:
 def test_records_of_different_sizes_are_filled_from_a_file(seq: int) -> None:
     """Each begins where the one before it ended."""
     source, sizes = bytes(range(251)) * 2000, Sizes.of({"uniform": [64, 200]})
-    before, own = (Values("p", sizes, Filling(source, 1.0, sizes)).block(each, 1).of(0) for each in (seq - 1, seq))
+    before, own = (Values("p", sizes, Filling(source, 1.0, sizes)).block(each, 1).cut()[0] for each in (seq - 1, seq))
     head = len(f"p|{seq}|")
 
     assert own[head] == (before[head] + len(before)) % 251
