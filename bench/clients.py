@@ -3,7 +3,8 @@
 One cluster of three brokers, six partitions with three replicas, acks=all, idempotent, no compression, the same linger
 and batch size for all. The programs take turns, so that what else the host does falls on all of them; each is measured
 once it is warm, ours with its full ledger. Ours is an open loop that is asked for more than it can send; one process of
-confluent-kafka, and two of kafka-python, which the interpreter's lock holds to one core each.
+confluent-kafka, and two of kafka-python, which the interpreter's lock holds to one core each; beside them two of an
+ordinary loop of kafka-python without a ledger, which is what that library can do at most.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from kafka.admin import KafkaAdminClient
 
 from bench import targets
 from bench.host import host
@@ -42,8 +44,10 @@ from clusters.waiting import wait_until
 from history.errors import HarnessError
 from history.java import java_of
 
+MEMORY = Path("/dev/shm")
 KAFKA = "4.3.1"  # the newest release whose performance tools are on Maven Central
 PRODUCER_TOOL, CONSUMER_TOOL = "kafka-producer-perf-test", "kafka-consumer-perf-test"
+ALONE = "kafka-python alone"
 ENGINES = {"confluent-kafka": 1, "kafka-python": 2}  # how many processes share the load
 ROUNDS = 5
 WARM_S, MEASURED_S = 3.0, 6.0
@@ -64,18 +68,23 @@ class Bench:
     scratch: Path
     _topics: int = 0
 
-    def topic(self) -> str:
-        """A new topic, so that no client reads or extends what another wrote."""
+    def __post_init__(self) -> None:
+        self._admin = KafkaAdminClient(bootstrap_servers=self.bootstrap)
+
+    @contextmanager
+    def topic(self) -> Iterator[str]:
+        """A new topic, so that no client reads or extends what another wrote; its records are deleted at the end."""
         self._topics += 1
         name, brokers = f"measured-{self._topics}", (1, 2, 3)
         address, _, port = self.bootstrap[0].rpartition(":")
         connection = Connection(address, int(port), 10.0, "bench")
         try:
             placed = {p: [brokers[(p + i) % 3] for i in range(3)] for p in range(PARTITIONS)}
-            create_topic(connection, name, placed, {})
+            create_topic(connection, name, placed, {"file.delete.delay.ms": "0"})
         finally:
             connection.close()
-        return name
+        yield name
+        self._admin.delete_topics([name])
 
     def start(self, program: str, config: ClientConfig) -> subprocess.Popen[bytes]:
         """One of our clients as a process of its own."""
@@ -96,8 +105,10 @@ class Bench:
 
 @contextmanager
 def cluster() -> Iterator[Bench]:
-    """Three brokers as processes of this host."""
-    with tempfile.TemporaryDirectory(prefix="plimsoll-bench-") as scratch:
+    """Three brokers as processes of this host. Their logs are in memory: a disk takes 20 MB/s of three replicas as it
+    finds time, and the clients would not be what is measured.
+    """
+    with tempfile.TemporaryDirectory(prefix="plimsoll-bench-", dir=MEMORY) as scratch:
         run = prepare(str(ROOT / "bench" / "clients.yaml"), kafka=KAFKA, runtime="process", runs=Path(scratch) / "runs")
         start_cluster(run)
         try:
@@ -148,6 +159,17 @@ def our_producer(bench: Bench, topic: str, engine: str, record_bytes: int, rate_
     for process in processes:
         process.wait(60)
     return pa.Table.from_batches([batch for config in configs for batch in sends_of(config.stream("sends"))])
+
+
+def library_alone(bench: Bench, topic: str, record_bytes: int) -> float:
+    """Records per second of as many ordinary loops of kafka-python as its engine has processes."""
+    numbers = (record_bytes, WARM_S, MEASURED_S, LINGER_MS, BATCH_BYTES)
+    command = [sys.executable, "-m", "bench.plain_loop", ",".join(bench.bootstrap), topic]
+    command += [f"{number:g}" for number in numbers]
+    loops = [
+        subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) for _ in range(ENGINES["kafka-python"])
+    ]
+    return sum(float(loop.communicate(timeout=60)[0]) for loop in loops)
 
 
 def acknowledged_per_s(sends: pa.Table) -> float:
@@ -214,21 +236,22 @@ def _read(config: ConsumerConfig) -> int:
 
 def rounds(bench: Bench, record_bytes: int) -> Iterator[dict[str, float]]:
     """Records per second of every program, a round at a time; the first round only warms up."""
-    per_s = perf_test(bench, bench.topic(), record_bytes, 50_000, 50_000)
-    to_read = bench.topic()
-    sends = our_producer(bench, to_read, "confluent-kafka", record_bytes, per_s)
-    written = Written(to_read, pc.sum(_is_ok(sends)).as_py())
-    for number in range(ROUNDS + 1):
-        rates: dict[str, float] = {}
-        programs = [PRODUCER_TOOL, *ENGINES, CONSUMER_TOOL, *READERS]
-        # Each comes as often before as after its counterpart: what one has written is still on its way to the disk.
-        for program in programs if number % 2 else reversed(programs):
-            rates[program] = _measured(bench, program, record_bytes, per_s, written)
-        per_s = rates[PRODUCER_TOOL]
-        told = ", ".join(f"{name} {rate:,.0f}/s" for name, rate in rates.items())
-        print(f"{record_bytes} bytes, round {number} of {ROUNDS}: {told}", flush=True)
-        if number:
-            yield rates
+    with bench.topic() as topic:
+        per_s = perf_test(bench, topic, record_bytes, 50_000, 50_000)
+    with bench.topic() as to_read:
+        sends = our_producer(bench, to_read, "confluent-kafka", record_bytes, per_s)
+        written = Written(to_read, pc.sum(_is_ok(sends)).as_py())
+        for number in range(ROUNDS + 1):
+            rates: dict[str, float] = {}
+            programs = [PRODUCER_TOOL, *ENGINES, ALONE, CONSUMER_TOOL, *READERS]
+            # Each comes as often before as after its counterpart: what one has written is cleared away meanwhile.
+            for program in programs if number % 2 else reversed(programs):
+                rates[program] = _measured(bench, program, record_bytes, per_s, written)
+            per_s = rates[PRODUCER_TOOL]
+            told = ", ".join(f"{name} {rate:,.0f}/s" for name, rate in rates.items())
+            print(f"{record_bytes} bytes, round {number} of {ROUNDS}: {told}", flush=True)
+            if number:
+                yield rates
 
 
 class Written(NamedTuple):
@@ -241,9 +264,14 @@ class Written(NamedTuple):
 def _measured(bench: Bench, program: str, record_bytes: int, per_s: float, written: Written) -> float:
     """Records per second of one program; ``per_s`` is what kafka-producer-perf-test last reached."""
     if program == PRODUCER_TOOL:
-        return perf_test(bench, bench.topic(), record_bytes, int(per_s * WARM_S), int(per_s * MEASURED_S))
+        with bench.topic() as topic:
+            return perf_test(bench, topic, record_bytes, int(per_s * WARM_S), int(per_s * MEASURED_S))
     if program in ENGINES:
-        return acknowledged_per_s(our_producer(bench, bench.topic(), program, record_bytes, ASKED[program] * per_s))
+        with bench.topic() as topic:
+            return acknowledged_per_s(our_producer(bench, topic, program, record_bytes, ASKED[program] * per_s))
+    if program == ALONE:
+        with bench.topic() as topic:
+            return library_alone(bench, topic, record_bytes)
     if program == CONSUMER_TOOL:
         return consumer_perf_test(bench, *written)
     return our_reader(bench, program, *written)
@@ -253,7 +281,8 @@ def rows_of(record_bytes: int, measured: Sequence[Mapping[str, float]]) -> Itera
     """Rows of ``bench.targets``: the median of the rounds' ratios."""
     for ours, _, theirs, _ in targets.BESIDE_KAFKA:
         ratios = [round(rates[ours] / rates[theirs], 3) for rates in measured]
-        per_s = {name: [round(rates[name]) for rates in measured] for name in (ours, theirs)}
+        compared = (ours, theirs, ALONE) if ours == "kafka-python" else (ours, theirs)
+        per_s = {name: [round(rates[name]) for rates in measured] for name in compared}
         name = f"{ours.replace('-', '_')}_{targets.SIZES[record_bytes]}"
         yield targets.row(name, median(ratios), rounds=ratios, records_per_s=per_s, kafka=KAFKA)
 
@@ -268,10 +297,10 @@ def main() -> None:
             found += rows_of(record_bytes, measured)
             if record_bytes == 100:
                 half = median(rates["confluent-kafka"] for rates in measured) / 2
-                late = [
-                    late_ms(our_producer(bench, bench.topic(), "confluent-kafka", record_bytes, half))
-                    for _ in range(ROUNDS)
-                ]
+                late = list[tuple[float, float]]()
+                for _ in range(ROUNDS):
+                    with bench.topic() as topic:
+                        late.append(late_ms(our_producer(bench, topic, "confluent-kafka", record_bytes, half)))
                 print(f"at {half:,.0f}/s late by at most (99 %, 99.9 %): {late}", flush=True)
                 for name, figures in zip(("late_99", "late_999"), zip(*late, strict=True), strict=True):
                     rounds_ms = [round(figure, 3) for figure in figures]

@@ -8,6 +8,7 @@ from collections.abc import Callable, Generator
 from typing import TypeVar
 
 import pytest
+from hypothesis import settings
 
 from clusters.paths import ROOT
 from clusters.runtimes.docker.daemon import daemon_answers
@@ -16,6 +17,8 @@ FORBID_SKIPS = "PLIMSOLL_FORBID_SKIPS"
 # Facts of a host that nothing can be installed against: the only reasons to skip that are never forbidden.
 HOST_FACTS = ("the kernel has no sch_netem",)
 S3_PYTHON = ROOT / ".venv" / "s3" / "bin" / "python"
+settings.register_profile("untimed", deadline=None)  # no test is timed: a machine may be busy
+settings.load_profile("untimed")
 _Report = TypeVar("_Report", pytest.TestReport, pytest.CollectReport)
 
 

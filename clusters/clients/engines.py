@@ -6,6 +6,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from itertools import islice
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -24,6 +25,7 @@ from clusters.waiting import wait_until
 BLOCK_MS = 20  # the longest that handing over one record may take
 
 START_LIMIT_S = 30.0
+ANSWERS = 16  # taken at a time, each of a batch: after a stall there are many, and records are due meanwhile
 CHOOSE = -1  # a partition: the library chooses one (librdkafka's RD_KAFKA_PARTITION_UA)
 
 
@@ -269,7 +271,7 @@ class ConfluentKafka:
         return Taken(np.where(errors == 0, now_ns, NOT_SEEN), trouble=trouble)
 
     def answers(self) -> Answers | None:
-        found = list(self._producer.delivered())
+        found = list(islice(self._producer.delivered(), ANSWERS))
         if not found:
             return None
         seqs, codes, offsets, partitions = (np.concatenate(columns) for columns in zip(*found, strict=True))

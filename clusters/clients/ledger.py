@@ -89,6 +89,11 @@ class Ledger(BatchWriter):
         self._errors: list[str | None] = []
         self._columns: list[Mapping[str, Ints]] = []
 
+    @property
+    def waiting(self) -> int:
+        """How many rows the next flush writes."""
+        return len(self._errors)
+
     def record(self, errors: Sequence[str | None], columns: Mapping[str, Ints]) -> None:
         """Rows of ``LEDGER``; ``errors`` has a name for each record that was not acknowledged."""
         self._errors += errors

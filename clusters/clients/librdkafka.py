@@ -103,12 +103,12 @@ class Producer:
         """What was answered since the last time."""
         library = self._library
         while event := library.rd_kafka_queue_poll(self._answers, 0):
-            count = library.rd_kafka_event_message_count(event)
-            if count:
-                pointers = np.empty(count, np.int64)
-                library.rd_kafka_event_message_array(event, pointers.ctypes.data, count)
-                yield Delivered(*(_field(pointers, name) for name in ("number", "error", "offset", "partition")))
+            pointers = np.empty(library.rd_kafka_event_message_count(event), np.int64)
+            library.rd_kafka_event_message_array(event, pointers.ctypes.data, pointers.size)
+            found = Delivered(*(_field(pointers, name) for name in ("number", "error", "offset", "partition")))
             library.rd_kafka_event_destroy(event)
+            if pointers.size:  # an event may be of another kind
+                yield found
 
 
 def _field(messages: Ints, name: str) -> Ints:

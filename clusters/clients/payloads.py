@@ -1,4 +1,4 @@
-"""Values made ahead, a thousand at a time: those of ``history.payload.encode``, and their keys.
+"""Values made ahead, up to a thousand at a time: those of ``history.payload.encode``, and their keys.
 
 Of a thousand neighbours only the last three digits, the lengths and the checksums differ. A checksum is linear: that of
 a value follows by a few look-ups from that of its head and from that of the padding, however long the padding is.
@@ -23,6 +23,7 @@ Ints = NDArray[np.int64]
 Sums = NDArray[np.uint32]
 
 MADE = 1000
+MADE_BYTES = 1 << 20  # so that making them takes a fraction of a millisecond, and little memory, however large they are
 RANDOM_BYTES = 1 << 24  # more than a batch has, so that nothing in it is there twice
 OWN_BYTES = 12  # of a record: about what its number, its checksum and Kafka's framing come to when they are compressed
 _TAILS = [b"%03d|" % number for number in range(MADE)]
@@ -99,46 +100,52 @@ class Values:
         self._producer_id, self._sizes, self._filling, self._keys = producer_id, sizes, filling, keys
         self._prefix = checked_prefix(producer_id, sizes.smallest)
         self._sums_of_padding: dict[int, Sums] = {}  # by how many bytes stand before it
-        self._made_for, self._made = -1, Block(np.zeros(0, np.uint8), np.zeros(1, np.int64))
+        self._together = max(1, min(MADE, MADE_BYTES // round(sizes.mean)))  # how many
+        self._made_from, self._made = 0, Block(np.zeros(0, np.uint8), np.zeros(1, np.int64))
 
     def block(self, first: int, count: int) -> Block:
         """The values of records from a number on, as far as they are made together; best asked for in order."""
-        thousand, at = divmod(first, MADE)
-        if thousand != self._made_for:
-            self._made_for, self._made = thousand, self._make(thousand)
+        at = first - self._made_from
+        if not 0 <= at < self._made.records:
+            thousand, behind = divmod(first, MADE)
+            at = behind % self._together
+            self._made_from, self._made = first - at, self._make(thousand, behind - at)
         data, starts, keys = self._made
         return Block(data, starts[at : at + count + 1], None if keys is None else keys[at : at + count])
 
-    def _make(self, thousand: int) -> Block:
+    def _make(self, thousand: int, begin: int) -> Block:
+        """Those of a thousand from one on that are made together."""
+        here = slice(begin, min(begin + self._together, MADE))
         seqs = np.arange(thousand * MADE, (thousand + 1) * MADE)
-        sizes = self._sizes.of_records(seqs)
+        of_all = self._sizes.of_records(seqs)
+        sizes = of_all[here]
         starts = np.concatenate([[0], np.cumsum(sizes)])
-        keys = None if self._keys is None else self._keys.of_records(seqs)
+        keys = None if self._keys is None else self._keys.of_records(seqs[here])
         if self._filling or not thousand:  # the paddings are not the same, or the numbers not equally long
-            data = np.frombuffer(b"".join(self._one_by_one(thousand, sizes)), np.uint8)
+            begins = self._filling.starts(thousand, of_all)[here] if self._filling else np.zeros_like(sizes)
+            data = np.frombuffer(b"".join(self._one_by_one(seqs[here], sizes, begins)), np.uint8)
         else:
-            data = self._together(b"%b%d" % (self._prefix, thousand), sizes, starts)
+            data = self._alike(b"%b%d" % (self._prefix, thousand), _TAIL_BYTES[here], sizes, starts)
         return Block(data, starts, keys)
 
-    def _one_by_one(self, thousand: int, sizes: Ints) -> Iterator[bytes]:
+    def _one_by_one(self, seqs: Ints, sizes: Ints, begins: Ints) -> Iterator[bytes]:
         filling = self._filling
-        begins = filling.starts(thousand, sizes).tolist() if filling else [0] * MADE
-        for at, (size, begin) in enumerate(zip(sizes.tolist(), begins, strict=True)):
+        for seq, size, begin in zip(seqs.tolist(), sizes.tolist(), begins.tolist(), strict=True):
             fill = partial(filling.of, begin, size) if filling else padding
-            yield encode(self._producer_id, thousand * MADE + at, size, fill)
+            yield encode(self._producer_id, seq, size, fill)
 
-    def _together(self, same: bytes, sizes: Ints, starts: Ints) -> Bytes:
-        """The values of a thousand records that all begin with ``same``."""
-        sums = np.full(MADE, crc32(same) ^ _ONES, np.uint32)
-        for column in _TAIL_BYTES.T:
+    def _alike(self, same: bytes, tails: Bytes, sizes: Ints, starts: Ints) -> Bytes:
+        """The values of records that all begin with ``same``."""
+        sums = np.full(sizes.size, crc32(same) ^ _ONES, np.uint32)
+        for column in tails.T:
             sums = (sums >> np.uint32(8)) ^ _OF_BYTE[(sums ^ column) & 0xFF]
         sums ^= np.uint32(_ONES)
         head, own = len(same), len(same) + len(_TAILS[0])
         filling = padding(self._sizes.largest - own - CHECKSUM_BYTES)
         if self._sizes.fixed:
-            made = np.empty((MADE, self._sizes.largest), np.uint8)
+            made = np.empty((sizes.size, self._sizes.largest), np.uint8)
             made[:] = np.frombuffer(same + _TAILS[0] + filling + bytes(CHECKSUM_BYTES), np.uint8)
-            made[:, head:own] = _TAIL_BYTES
+            made[:, head:own] = tails
             made[:, -CHECKSUM_BYTES:] = _hex(_applied(_shifts(len(filling)), sums) ^ np.uint32(crc32(filling)))
             return made.ravel()
         sums = _shifted(sums, sizes - own - CHECKSUM_BYTES)
@@ -148,7 +155,7 @@ class Values:
         for begin, end in pairwise(starts.tolist()):
             room[begin + own : end - CHECKSUM_BYTES] = given[: end - CHECKSUM_BYTES - begin - own]
         data[begins + np.arange(head)] = np.frombuffer(same, np.uint8)
-        data[begins + np.arange(head, own)] = _TAIL_BYTES
+        data[begins + np.arange(head, own)] = tails
         data[ends + np.arange(-CHECKSUM_BYTES, 0)] = _hex(sums)
         return data
 

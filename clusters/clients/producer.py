@@ -34,11 +34,13 @@ from history.folder import write_atomically
 
 log = logging.getLogger("producer")
 
-TICK_S = 0.001
+TICK_S = 0.0002
+PAUSE_S = 0.01  # between two looks at answers, when nothing more is sent
 SWITCH_S = 0.001  # the library's own thread hands back the interpreter this soon (Python's default is 5 ms)
-FLUSH_NS = 100_000_000  # little and often: writing a second's rows at once would hold up the schedule
+FLUSH_NS = 100_000_000
+FLUSH_ROWS = 2_000  # little and often: writing a second's rows at once would hold up the schedule
 GIVE_UP_NS = 1_000_000_000  # until the library has said of all that is left where it was to go
-AT_ONCE = 256  # records handed over between two looks at the room in flight
+AT_ONCE = 256  # records handed over between two looks at answers
 
 
 @dataclass
@@ -69,17 +71,20 @@ class OpenLoop:
     def in_flight(self) -> int:
         return self._unanswered.count
 
-    def send_due(self, now_ns: int) -> None:
-        """Hand over everything that is due; after a refusal the rest of it is not even tried, to keep time.
+    def send_due(self, now_ns: int) -> bool:
+        """Hand over some of what is due; whether more of it waits, for which there was no time yet.
 
+        What finds no room in flight is never sent; nor is, after a refusal, the rest of what is due, to keep time.
         While a transaction ends, what is due waits, up to as many records as there is room for in flight.
         """
         due = max(self.schedule.due_by(now_ns), self.next_seq)
-        taken = True
-        while taken and self.engine.ready and self.next_seq < due:
-            taken = self._send(min(due, self.next_seq + self._room - self.in_flight))
-        if self.next_seq < due:
-            self._refuse(due if self.engine.ready else due - self._room)
+        if self.engine.ready and self.next_seq < due:
+            end_of_room = self.next_seq + self._room - self.in_flight
+            if not self._send(min(due, end_of_room)) or self.next_seq == end_of_room:
+                self._refuse(due)
+        if not self.engine.ready:
+            self._refuse(due - self._room)
+        return self.engine.ready and self.next_seq < due
 
     def change_rate(self, now_ns: int, rate_per_s: float) -> bool:
         """The next record is due now and those after it at another rate; False while records that are due wait."""
@@ -194,8 +199,8 @@ class Offers:
             return
         rate_per_s = json.loads((self._control / OFFER).read_text())["rate_per_s"]
         now_ns = time.monotonic_ns()
-        loop.send_due(now_ns)  # at a high rate some record has come due since the last time
-        if loop.change_rate(now_ns, rate_per_s):
+        behind = loop.send_due(now_ns)  # at a high rate some record has come due since the last time
+        if not behind and loop.change_rate(now_ns, rate_per_s):
             self._seen = (stat.st_ino, stat.st_mtime_ns)
             write_atomically(self._control / OFFERED, json.dumps({"rate_per_s": rate_per_s, "from_ns": now_ns}))
             log.info("%g/s from %d ns on", rate_per_s, now_ns)
@@ -217,7 +222,7 @@ def run(config: ProducerConfig, stop: threading.Event) -> None:
             nonlocal flush_due_ns
             loop.settle()
             now_ns = time.monotonic_ns()
-            if now_ns >= flush_due_ns:
+            if now_ns >= flush_due_ns or ledger.waiting >= FLUSH_ROWS:
                 ledger.flush()
                 flush_due_ns = now_ns + FLUSH_NS
             if loop.outcomes["ok"]:
@@ -230,12 +235,13 @@ def run(config: ProducerConfig, stop: threading.Event) -> None:
         log.info("%s sends %s/s to %s over %s", config.client_id, config.rate_per_s, config.topic, config.engine)
         offers = Offers(config.control)
         while not stop.is_set():
-            loop.send_due(time.monotonic_ns())
+            behind = loop.send_due(time.monotonic_ns())
             offers.look(loop)
             settle()
-            before_ns = time.monotonic_ns()
-            stop.wait(max((loop.schedule.due_ns(loop.next_seq) - before_ns) / SECOND_NS, TICK_S))
-            waited_ns += time.monotonic_ns() - before_ns
+            if not behind:
+                before_ns = time.monotonic_ns()
+                stop.wait(max((loop.schedule.due_ns(loop.next_seq) - before_ns) / SECOND_NS, TICK_S))
+                waited_ns += time.monotonic_ns() - before_ns
         busy_ns = time.monotonic_ns() - started_ns - waited_ns
         loop.finish(time.monotonic_ns())
         log.info("stopping with %d in flight", loop.in_flight)
@@ -243,13 +249,13 @@ def run(config: ProducerConfig, stop: threading.Event) -> None:
         pause = threading.Event()
         while loop.in_flight and time.monotonic_ns() < deadline_ns:
             settle()
-            pause.wait(10 * TICK_S)
+            pause.wait(PAUSE_S)
         if loop.in_flight:
             engine.give_up()
         deadline_ns = time.monotonic_ns() + GIVE_UP_NS
         while loop.in_flight and time.monotonic_ns() < deadline_ns:
             settle()
-            pause.wait(10 * TICK_S)
+            pause.wait(PAUSE_S)
         loop.settle()
         loop.give_up()
     summary.end(

@@ -53,7 +53,7 @@ def test_verdict_report_work_and_stages_may_change(folder: RunFolder) -> None:
     assert folder.check_seal() == []
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(data=st.data())
 def test_any_change_removal_or_addition_is_named(data: st.DataObject) -> None:
     """Every touched file is named, and no other."""

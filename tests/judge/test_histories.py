@@ -57,7 +57,7 @@ def script(seed: int, steps: int = 20) -> list[Step]:
 # --- legal histories --------------------------------------------------------------------------------
 
 
-@settings(max_examples=60, derandomize=True, deadline=None)
+@settings(max_examples=60, derandomize=True)
 @given(STEPS, st.integers(1, 3), st.booleans())
 def test_a_legal_history_violates_nothing(steps: list[Step], effective_min_isr: int, strict_min_isr: bool) -> None:
     """Whatever happens to brokers, followers and answers: no check finds fault with it."""

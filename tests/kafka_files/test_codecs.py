@@ -6,7 +6,7 @@ import zlib
 import cramjam
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from kafka.record import MemoryRecordsBuilder
 
@@ -73,7 +73,6 @@ def test_a_small_block_that_unpacks_to_much_ends_at_the_limit():
         unpacked(GZIP, zlib.compress(bytes(10**8), 9, 31), 10**6)
 
 
-@settings(deadline=None)
 @given(st.sampled_from([*PACKED, 5]), st.binary(max_size=100), st.booleans(), st.integers(0, 400), st.integers(0, 255))
 def test_any_bytes_are_unpacked_or_refused(codec, noise, is_changed, at, byte):
     """Noise, or a block with one byte changed: no other error, and nothing beyond the buffer."""

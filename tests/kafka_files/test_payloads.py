@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from history.payload import MAX_SEQ, decode, encode
@@ -39,14 +39,12 @@ def as_columns(values):
     ]
 
 
-@settings(deadline=None)
 @given(st.lists(st.none() | OURS | FILLED | VERIFIABLE | LIKE_OURS | st.binary(max_size=120), max_size=60))
 def test_columns_say_what_one_by_one_says(values):
     """Of ours, of what looks like ours, and of anything else, in any order."""
     assert as_columns(values) == [tuple(decode(value)) for value in values]
 
 
-@settings(deadline=None)
 @given(st.lists(st.integers(0, 2**62), min_size=2, max_size=8), st.integers(0, 99), st.integers(0, 255))
 @example([100_000_000_000_000, 0, 2**47], 0, 0)  # the first may have as many digits
 def test_a_changed_byte_shows(seqs, at, byte):
@@ -57,7 +55,6 @@ def test_a_changed_byte_shows(seqs, at, byte):
     assert as_columns(values) == [tuple(decode(value)) for value in values]
 
 
-@settings(deadline=None)
 @given(st.integers(10, 99), st.integers(0, 63), st.integers(0, 255))
 def test_a_changed_byte_shows_in_a_padding_of_its_own(seq, at, byte):
     """The padding is that of no other value, and sound in the others."""

@@ -56,7 +56,7 @@ def expected(batches):
     ]
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(
     st.lists(
         st.tuples(st.integers(0, 2**60), st.integers(0, 2**50), st.lists(GIVEN, min_size=1, max_size=6), st.booleans()),
@@ -75,7 +75,7 @@ def test_what_was_written_comes_back(batches, most_bytes):
     assert [value for _, _, value in values_of(data, headers(data))] == [one.value for b in batches for one in b[2]]
 
 
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=20)
 @given(
     st.lists(st.lists(GIVEN, min_size=1, max_size=3), min_size=30, max_size=40),
     st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 255)), max_size=30),

@@ -214,7 +214,7 @@ def test_what_could_be_seen_is_seen_and_half_of_it_is_not() -> None:
     assert visible(QUIET[: MIN_NIGHTLY_RUNS - 1]) is None
 
 
-@settings(derandomize=True, deadline=None, max_examples=40)
+@settings(derandomize=True, max_examples=40)
 @given(st.floats(-3, 3), st.sampled_from([-1.0, 1.0]))
 def test_units_and_direction_make_no_difference(shift: float, sign: float) -> None:
     """A series in other units, or turned upside down, changes on the same nightly run and by as much."""

@@ -74,7 +74,7 @@ def test_pairs_without_any_noise():
     assert (certain.low, certain.high, certain.p) == (0.5, 0.5, 0.0)
 
 
-@settings(derandomize=True, deadline=None)
+@settings(derandomize=True)
 @given(LOGS)
 def test_swapping_the_arms_mirrors_the_effect(logs):
     """Head against base is base against head, turned round."""
@@ -86,7 +86,7 @@ def test_swapping_the_arms_mirrors_the_effect(logs):
     assert one.p == pytest.approx(other.p)
 
 
-@settings(derandomize=True, deadline=None)
+@settings(derandomize=True)
 @given(st.floats(1e-3, 1e6), st.floats(1e-3, 1e6), st.sampled_from([1e-3, 60, 1e9]))
 def test_the_unit_does_not_matter(base, head, factor):
     """Seconds or milliseconds: the ratio stays."""
@@ -103,7 +103,7 @@ def test_holm():
     assert holm([]) == []
 
 
-@settings(derandomize=True, deadline=None)
+@settings(derandomize=True)
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=20))
 def test_holm_keeps_the_order_and_lies_between_none_and_bonferroni(p_values):
     """Never below the raw p, never above the number of tests times it."""
@@ -139,7 +139,7 @@ def test_where_more_is_better_less_is_a_regression():
     assert verdict_of(lower, margin=0.05, better="higher", p_adjusted=0.01) == "regression"
 
 
-@settings(derandomize=True, deadline=None)
+@settings(derandomize=True)
 @given(LOGS, st.sampled_from([0.01, 0.05, 0.2]))
 def test_swapping_the_arms_swaps_the_verdict(logs, margin):
     """A regression becomes an improvement and back; the two others stay."""
@@ -242,7 +242,7 @@ def test_times_that_never_ended_say_nothing():
     assert censored_effect([], [(1, False)]) is None
 
 
-@settings(derandomize=True, deadline=None)
+@settings(derandomize=True)
 @given(TIMES, TIMES)
 def test_swapping_the_arms_mirrors_censored_effects(base, head):
     """The same p, the opposite ratio."""

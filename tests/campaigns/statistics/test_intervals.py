@@ -30,7 +30,7 @@ def test_none_of_many_has_an_upper_bound():
     assert none_in(0) == 1.0
 
 
-@settings(derandomize=True, deadline=None)
+@settings(derandomize=True)
 @given(st.integers(1, 60), st.floats(0.001, 0.999), st.sampled_from([0.8, 0.95, 0.99]))
 def test_the_interval_covers_the_true_rate_as_often_as_it_says(trials: int, rate: float, confidence: float) -> None:
     """Summed over every count of events that could have been seen: never less than the confidence."""
@@ -42,7 +42,7 @@ def test_the_interval_covers_the_true_rate_as_often_as_it_says(trials: int, rate
     assert covered >= confidence - 1e-9
 
 
-@settings(derandomize=True, deadline=None)
+@settings(derandomize=True)
 @given(st.integers(1, 1_000), st.data())
 def test_more_events_move_the_interval_up(trials: int, data: st.DataObject) -> None:
     """It holds the observed rate, and both ends grow with the events."""
@@ -54,7 +54,7 @@ def test_more_events_move_the_interval_up(trials: int, data: st.DataObject) -> N
     assert (low <= next_low, high <= next_high) == (True, True)
 
 
-@settings(derandomize=True, deadline=None)
+@settings(derandomize=True)
 @given(st.integers(1, 10_000), st.sampled_from([0.9, 0.95]))
 def test_none_in_is_the_rate_that_would_hide_so_often(trials: int, confidence: float) -> None:
     """At the bound, no event in all the trials has the chance that is left over."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from clusters.clients.pacing import Constant, Schedule, curve_of
@@ -54,7 +54,6 @@ CURVES = st.one_of(
 )
 
 
-@settings(deadline=None)
 @given(rate=CURVES, first=st.integers(0, 1000), index=st.integers(0, 2_000_000))
 def test_due_times_follow_from_the_integral_of_a_curve(rate: dict[str, Any], first: int, index: int) -> None:
     """Times rise; neighbours asked for together have the times of each alone; as many are due by then as that says; and

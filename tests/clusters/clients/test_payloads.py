@@ -7,10 +7,10 @@ from typing import Any
 import cramjam
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from clusters.clients.payloads import Filling, Values
+from clusters.clients.payloads import MADE_BYTES, Filling, Values
 from history.draws import Keys, Sizes
 from history.errors import BadInput
 from history.payload import MAX_SEQ, MIN_RECORD_BYTES, encode
@@ -50,7 +50,6 @@ SHAPES: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: next(iter(shape)))
-@settings(deadline=None)  # a machine may be busy, and a thousand values are made at a time
 @given(first=st.one_of(st.integers(0, MAX_SEQ - 50), st.sampled_from([0, 980, 9_990, 999_990])))
 def test_each_value_is_its_own_whatever_the_sizes(shape: dict[str, Any], first: int) -> None:
     """Those of a distribution, too, where numbers get another digit, and each as long as its number says."""
@@ -60,6 +59,17 @@ def test_each_value_is_its_own_whatever_the_sizes(shape: dict[str, Any], first: 
     assert _values(Values("load-1", sizes), first, 40) == [
         encode("load-1", first + at, length) for at, length in enumerate(lengths)
     ]
+
+
+@given(first=st.integers(0, MAX_SEQ - 50), record_bytes=st.sampled_from([20_000, 350_001, 1_100_000]))
+def test_few_large_values_are_made_at_a_time(first: int, record_bytes: int) -> None:
+    """About a megabyte of them, or one: each is its own, and the one that was asked for comes first."""
+    made = Values("load-1", Sizes.of(record_bytes))
+    block = made.block(first, 40)
+
+    assert 1 <= block.records <= max(MADE_BYTES // record_bytes, 1)
+    assert block.data.size <= max(MADE_BYTES, record_bytes)
+    assert _values(made, first, 3) == [encode("load-1", first + at, record_bytes) for at in range(3)]
 
 
 def test_a_block_has_the_keys_of_its_records() -> None:

@@ -16,7 +16,7 @@ from clusters.clients.configs import OFFER, OFFERED, ProducerConfig
 from clusters.clients.engines import CHOOSE, Answer, NotTakenError, OneByOne
 from clusters.clients.ledger import ABORTED, NOT_SEEN, Ints, outcome
 from clusters.clients.pacing import Constant, Schedule
-from clusters.clients.producer import Offers, OpenLoop
+from clusters.clients.producer import AT_ONCE, Offers, OpenLoop
 from history.draws import Keys, partitions_of
 from history.folder import write_atomically
 from history.payload import decode
@@ -83,6 +83,16 @@ def test_what_is_due_is_sent_round_robin_and_no_more() -> None:
 
     assert [(partition, seq) for partition, _, seq in engine.taken] == [(0, 0), (1, 1), (0, 2)]
     assert [("p1", seq, True) for seq in range(3)] == [tuple(decode(value)) for _, value, _ in engine.taken]
+    assert rows == []
+
+
+def test_much_that_is_due_is_handed_over_in_parts() -> None:
+    """Between them there is time to look at answers and at the end of the run; nothing is refused meanwhile."""
+    loop, engine, rows = open_loop()
+    for parts in (1, 2, 3):
+        behind = loop.send_due((AT_ONCE * 2 + 9) * SECOND)
+        assert len(engine.taken) == min(AT_ONCE * parts, AT_ONCE * 2 + 10)
+        assert behind is (parts < 3)
     assert rows == []
 
 
@@ -253,7 +263,8 @@ def test_an_offer_is_taken_at_any_rate(tmp_path: Path) -> None:
     assert loop.schedule.curve == Constant(500_000.0)
 
     engine.ready = True
-    offers.look(loop)
+    for _ in range(1000):
+        offers.look(loop)
     assert loop.schedule.curve == Constant(4.0)
     assert loop.schedule.first == loop.next_seq
 

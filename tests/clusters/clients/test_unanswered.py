@@ -1,7 +1,7 @@
 """What waits for an answer is known by its number, and what does not is forgotten."""
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from clusters.clients.ledger import NOT_SEEN
@@ -23,7 +23,6 @@ def test_an_answer_finds_when_its_record_was_due_and_sent() -> None:
     assert waiting.left().tolist() == [first + 1, first + 2]
 
 
-@settings(deadline=None)  # it is about memory
 @given(st.lists(st.integers(1, 3 * _PAGE), min_size=1, max_size=4), st.randoms(use_true_random=False))
 def test_memory_goes_with_what_waits(bursts: list[int], random) -> None:  # type: ignore[no-untyped-def]  # Hypothesis' own type
     """However many were sent: pages without a record that waits are dropped, those with one are kept."""

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from clusters.faults import lagging
@@ -50,14 +50,12 @@ def seen(lag: int, *, in_isr: bool = True, held: bool = True) -> Observation:
 # --- the loop ----------------------------------------------------------------------------------
 
 
-@settings(deadline=None)
 @given(st.integers(-(10**6), 10**9), st.integers(1, 10**6))
 def test_the_share_stays_between_its_bounds(lag: int, records: int) -> None:
     """Never so small that the follower starves, never so large that it catches up at once."""
     assert SHARES[0] <= share_for(lag, records) <= SHARES[1]
 
 
-@settings(deadline=None)
 @given(st.integers(0, 10**6), st.integers(0, 10**6), st.integers(1, 10**5))
 def test_who_trails_further_gets_no_less(one: int, other: int, records: int) -> None:
     """The loop pushes back."""

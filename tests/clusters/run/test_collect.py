@@ -23,7 +23,7 @@ def replicas(samples: list[tuple[int, int]]) -> pa.Table:
     return pa.Table.from_pylist(rows, schema=REPLICAS)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(st.lists(st.tuples(st.integers(1, 3), MOMENTS)), STARTS)
 def test_a_sample_belongs_to_the_last_start_before_it(
     samples: list[tuple[int, int]], started: dict[int, list[int]]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from clusters.runtimes import capabilities, choose_runtime, open_runtime
@@ -62,7 +62,6 @@ def test_capabilities_are_the_parts_that_are_there() -> None:
     assert capabilities("docker") == frozenset().union(*(step.needs for step in STEPS.values()))
 
 
-@settings(deadline=None)
 @given(st.text("abc-123", min_size=1), st.sampled_from([(127, 200), (172, 12)]))
 def test_a_run_tries_64_ranges_of_its_network(run_name: str, network: tuple[int, int]) -> None:
     """All differ, and each is a /24 within the bytes that were given; the same run tries the same ones."""

@@ -68,28 +68,24 @@ def refusal(told: object) -> str:
 # --- durations and rates -----------------------------------------------------------------------
 
 
-@settings(deadline=None)
 @given(st.integers(1, 10**9), st.sampled_from([("ms", 1), ("s", 1_000), ("m", 60_000)]), st.sampled_from(["", " "]))
 def test_a_duration_is_its_number_of_units(count: int, unit: tuple[str, int], space: str) -> None:
     """Whole milliseconds survive the way through seconds."""
     assert round(Measured(duration=f"{count}{space}{unit[0]}").duration * 1000) == count * unit[1]
 
 
-@settings(deadline=None)
 @given(st.integers(1, 10**9), st.integers(0, 999))
 def test_a_duration_may_have_decimals(whole: int, thousandths: int) -> None:
     """1.25s is 1250 ms."""
     assert round(Measured(duration=f"{whole}.{thousandths:03}s").duration * 1000) == whole * 1000 + thousandths
 
 
-@settings(deadline=None)
 @given(st.integers(1, 10**9))
 def test_a_rate_is_its_number(count: int) -> None:
     """With and without the unit it means the same."""
     assert Measured(rate=f"{count}/s").rate == count == Measured(rate=count).rate
 
 
-@settings(deadline=None)
 @given(st.text(string.printable, max_size=8))
 def test_a_text_is_a_positive_finite_duration_or_refused(text: str) -> None:
     """There is no third way."""
@@ -225,7 +221,7 @@ def scenarios(draw: st.DrawFn) -> dict[str, Any]:
     )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(scenarios())
 def test_a_scenario_survives_being_written_out(told: dict[str, Any]) -> None:
     """The plan and the manifest carry it as JSON; reading that back gives the same scenario and digest."""
@@ -288,7 +284,6 @@ def test_what_is_no_target_is_refused_with_those_that_are(text: str) -> None:
     )
 
 
-@settings(deadline=None)
 @given(st.permutations("ABCD"), st.integers(1, 4), st.integers(1, 12))
 def test_partitions_take_turns_at_leading(order: list[str], factor: int, partitions: int) -> None:
     """Every partition has the same brokers; the preferred leaders rotate in the order that was told."""

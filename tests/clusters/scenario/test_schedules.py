@@ -31,7 +31,7 @@ def is_quiet(phase: Phase) -> bool:
     return isinstance(phase.steps[-1], Hold) and not any(step.fault for step in phase.steps)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.integers(0, 2**31), st.integers(1, 240), st.booleans())
 def test_every_seed_makes_an_ordinary_scenario(seed: int, length_s: int, load: bool) -> None:
     """Its file says all of it, so that it can be kept and run again."""
@@ -42,7 +42,7 @@ def test_every_seed_makes_an_ordinary_scenario(seed: int, length_s: int, load: b
     assert randomised_schedule(FAULT_MIX, seed=seed, length_s=length_s, load=load) == made
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.integers(0, 2**31), st.integers(1, 240))
 def test_every_fault_is_healed_and_followed_by_quiet(seed: int, length_s: int) -> None:
     """Faults and quiet phases take turns; a fault ends healed, with the ISR awaited after that."""

@@ -17,7 +17,7 @@ from tests.clusters.fakes import scenario
 FAULT_MIX = read_fault_mix()
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.lists(st.integers(0, 30), min_size=1, max_size=30, unique=True), st.data())
 def test_ddmin_finds_the_very_part_that_matters(items: list[int], data: Any) -> None:
     """Where a set of items shows it, wherever they stand, these and no others are left, in their order."""
@@ -25,7 +25,7 @@ def test_ddmin_finds_the_very_part_that_matters(items: list[int], data: Any) -> 
     assert ddmin(items, lambda left: needed <= set(left)) == [item for item in items if item in needed]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.lists(st.booleans(), min_size=1, max_size=40), st.integers(1, 5))
 def test_ddmin_is_minimal_where_no_single_set_is_needed(items: list[bool], many: int) -> None:
     """Any so many of some items show it: what is left does, and does not without any one of it."""
@@ -111,7 +111,7 @@ def test_each_phase_ends_its_own() -> None:
     assert not is_sound(scenario([{"pause": "C"}], [{"resume": "C"}]))
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.integers(0, 10_000))
 def test_a_randomised_schedule_shrinks_to_one_fault_that_shows_it(seed: int) -> None:
     """Whatever was drawn: the oracle here sees a pause, and one is left."""

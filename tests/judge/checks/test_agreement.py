@@ -7,7 +7,7 @@ from unittest.mock import patch
 
 import google_crc32c
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from evidence.batches import read_batches
@@ -312,7 +312,6 @@ def plain_i13(logs):
     return asked, violated
 
 
-@settings(deadline=None)
 @given(LOGS, st.integers(1, 4))
 def test_checks_are_those_of_a_plain_reading(rows, window):
     """Of any logs, in windows of any size: the same number of checks, and the same violations in the same order."""
