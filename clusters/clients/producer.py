@@ -26,7 +26,7 @@ from clusters.clients.engines import CHOOSE, ENGINES, Answers, Batch, Engine, On
 from clusters.clients.ledger import NEVER_SENT, NO_ANSWER, NOT_SEEN, About, Ints, Ledger, outcome
 from clusters.clients.pacing import SECOND_NS, Constant, Schedule, curve_of
 from clusters.clients.payloads import Filling, Values
-from clusters.clients.summary import Summary, log_to_stderr, stop_on_sigterm
+from clusters.clients.summary import Summary, log_to_stderr, stop_on_sigterm, take_precedence
 from clusters.clients.transactions import Transactional
 from clusters.clients.unanswered import Sent, Unanswered
 from history.draws import Keys, Sizes, partitions_of
@@ -274,4 +274,5 @@ def run(config: ProducerConfig, stop: threading.Event) -> None:
 
 if __name__ == "__main__":
     log_to_stderr()
+    take_precedence()
     run(ProducerConfig.from_json(Path(sys.argv[1]).read_text()), stop_on_sigterm())
