@@ -12,7 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from clusters.clients.nodes import CONSUMER, PROBER, producer_names
+from clusters.clients.nodes import client_names
 from clusters.kafka.metrics import scrape
 from clusters.live.world import World
 from clusters.runtimes import counters
@@ -28,7 +28,7 @@ def record_usage(world: World, label: str) -> None:
     """Write one row per counter to a file of its own; a node that does not run, or a counter that is not there, has
     none.
     """
-    names = [*(node.name for node in world.servers), *producer_names(world), CONSUMER, PROBER]
+    names = [*(node.name for node in world.servers), *client_names(world)]
     with ThreadPoolExecutor(len(names)) as pool:
         of_nodes = list(pool.map(lambda name: _sampled(world, label, name), names))
     rows = [row for sample in of_nodes for row in sample]

@@ -43,6 +43,17 @@ def test_a_boundary_has_a_row_per_counter(world: Any) -> None:
     }
 
 
+def test_what_all_clients_use_is_no_other_s(world: Any) -> None:
+    """The copier and the members of a group are sampled like producers; a client that does not run has no row."""
+    world.scenario = scenario([{"hold": "1s"}], load={"topic": "orders", "group": {"members": 1}})
+    world.runtime.states |= {"member-1": "running", "copier": "running"}
+    world.runtime.used |= {"member-1": {"cpu_ns": 4.0}, "copier": {"cpu_ns": 2.0}, "drain": {"cpu_ns": 1.0}}
+    record_usage(world, "after")
+
+    sources = {source for source, _ in values(world, "after")}
+    assert sources == {"broker-1", "member-1", "copier", "host"}
+
+
 def test_counters_go_on_in_a_brokers_next_process(world: Any) -> None:
     """Those of the process, twice over if need be; its address counts on by itself, and a peak is a peak."""
     for _ in range(2):
