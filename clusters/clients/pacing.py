@@ -109,24 +109,38 @@ def curve_of(rate: float | Mapping[str, Any]) -> Curve:
 
 @dataclass(frozen=True)
 class Schedule:
-    """Thing number ``first`` is due at the start, number ``first + i`` once ``i`` were due before it by the curve."""
+    """Thing number ``first`` is due at the start, number ``first + i`` once ``i`` were due before it by the curve.
+
+    Those before ``first`` are due by the schedule before, if there was one.
+    """
 
     start_ns: int
     curve: Curve
     first: int = 0
+    before: Schedule | None = None
+
+    def then(self, now_ns: int, curve: Curve) -> Schedule:
+        """Another curve from now on; what is due by now stays due when it was."""
+        return Schedule(now_ns, curve, self.due_by(now_ns), self)
 
     def due_ns(self, index: int) -> int:
+        if self.before is not None and index < self.first:
+            return self.before.due_ns(index)
         return self.start_ns + int(self.curve.after_ns(index - self.first))
 
     def due_times_ns(self, first: int, count: int) -> NDArray[np.int64]:
         """When each of some neighbouring things is due, as ``due_ns`` says."""
+        earlier = min(max(self.first - first, 0), count)
+        if self.before is not None and earlier:
+            rest = self.due_times_ns(self.first, count - earlier)
+            return np.concatenate([self.before.due_times_ns(first, earlier), rest])
         after: Floats = self.curve.after_ns(np.arange(first - self.first, first - self.first + count))
         return self.start_ns + after.astype(np.int64)
 
     def due_by(self, now_ns: int) -> int:
         """The number of the first thing that is due after ``now_ns``; one is due at the start itself."""
         if now_ns < self.start_ns:
-            return self.first
+            return self.before.due_by(now_ns) if self.before else self.first
         count = self.first + int(self.curve.count(now_ns - self.start_ns)) + 1
         # Floating point may be off by one at an exact due time.
         while count > self.first and self.due_ns(count - 1) > now_ns:

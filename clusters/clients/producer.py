@@ -86,12 +86,9 @@ class OpenLoop:
             self._refuse(due - self._room)
         return self.engine.ready and self.next_seq < due
 
-    def change_rate(self, now_ns: int, rate_per_s: float) -> bool:
-        """The next record is due now and those after it at another rate; False while records that are due wait."""
-        if self.next_seq < self.schedule.due_by(now_ns):
-            return False
-        self.schedule = Schedule(now_ns, Constant(rate_per_s), first=self.next_seq)
-        return True
+    def change_rate(self, now_ns: int, rate_per_s: float) -> None:
+        """The next record is due now and those after it at another rate; what is due and waits keeps its times."""
+        self.schedule = self.schedule.then(now_ns, Constant(rate_per_s))
 
     def finish(self, now_ns: int) -> None:
         """No more sends: what is due and still waits is never sent, and an open transaction ends."""
@@ -199,11 +196,10 @@ class Offers:
             return
         rate_per_s = json.loads((self._control / OFFER).read_text())["rate_per_s"]
         now_ns = time.monotonic_ns()
-        behind = loop.send_due(now_ns)  # at a high rate some record has come due since the last time
-        if not behind and loop.change_rate(now_ns, rate_per_s):
-            self._seen = (stat.st_ino, stat.st_mtime_ns)
-            write_atomically(self._control / OFFERED, json.dumps({"rate_per_s": rate_per_s, "from_ns": now_ns}))
-            log.info("%g/s from %d ns on", rate_per_s, now_ns)
+        loop.change_rate(now_ns, rate_per_s)
+        self._seen = (stat.st_ino, stat.st_mtime_ns)
+        write_atomically(self._control / OFFERED, json.dumps({"rate_per_s": rate_per_s, "from_ns": now_ns}))
+        log.info("%g/s from %d ns on", rate_per_s, now_ns)
 
 
 def run(config: ProducerConfig, stop: threading.Event) -> None:

@@ -111,3 +111,15 @@ def test_a_schedule_may_begin_at_a_later_number() -> None:
 
     assert [schedule.due_by(now_ns) for now_ns in (999, 1000, 1000 + 250_000_000)] == [7, 8, 9]
     assert schedule.due_ns(9) == 1000 + 500_000_000
+
+
+def test_a_schedule_goes_on_at_another_rate() -> None:
+    """Twice: what was due before a change is due when it was, asked for one by one or together."""
+    changed = Schedule(0, Constant(1.0)).then(1_500_000_000, Constant(4.0)).then(1_800_000_000, Constant(1.0))
+    due_s = [0.0, 1.0, 1.5, 1.75, 1.8, 2.8]
+
+    assert [changed.due_ns(index) / 1e9 for index in range(6)] == due_s
+    assert (changed.due_times_ns(0, 6) / 1e9).tolist() == due_s
+    assert (changed.due_times_ns(1, 2) / 1e9).tolist() == due_s[1:3]
+    assert (changed.due_times_ns(4, 2) / 1e9).tolist() == due_s[4:]
+    assert [changed.due_by(int(at_s * 1e9)) for at_s in (0, 1.4, 1.6, 1.79, 1.8, 2.9)] == [1, 2, 3, 4, 5, 6]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import time
 from collections import deque
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -209,7 +208,7 @@ def test_another_rate_holds_from_the_moment_it_is_taken() -> None:
     """The next record is due then, the others at the new distance; what was sent keeps its due time."""
     loop, engine, rows = open_loop()
     loop.send_due(SECOND)
-    assert loop.change_rate(SECOND + SECOND // 2, 4.0)
+    loop.change_rate(SECOND + SECOND // 2, 4.0)
     loop.send_due(2 * SECOND)
     engine.answers.extend((seq, 77, NOT_SEEN, seq, None) for seq in range(5))
     loop.settle()
@@ -217,17 +216,18 @@ def test_another_rate_holds_from_the_moment_it_is_taken() -> None:
     assert [row["due_ns"] / SECOND for row in rows] == [0.0, 1.0, 1.5, 1.75, 2.0]
 
 
-def test_the_rate_stays_while_due_records_wait() -> None:
-    """They belong to the old schedule; once they are sent the new one begins."""
-    loop, engine, _ = open_loop()
+def test_what_waits_keeps_its_times_when_the_rate_changes() -> None:
+    """It was due by the old rate, however late it is sent; the first of the new rate is due when that begins."""
+    loop, engine, rows = open_loop()
     engine.ready = False
     loop.send_due(SECOND)
-    assert not loop.change_rate(SECOND, 4.0)
-
+    loop.change_rate(SECOND + SECOND // 2, 4.0)
     engine.ready = True
-    loop.send_due(SECOND)
-    assert loop.change_rate(SECOND, 4.0)
-    assert loop.schedule.first == 2
+    loop.send_due(2 * SECOND)
+    engine.answers.extend((seq, 77, NOT_SEEN, seq, None) for seq in range(5))
+    loop.settle()
+
+    assert [row["due_ns"] / SECOND for row in rows] == [0.0, 1.0, 1.5, 1.75, 2.0]
 
 
 def test_an_offer_is_taken_once_and_answered(tmp_path: Path) -> None:
@@ -240,7 +240,6 @@ def test_an_offer_is_taken_once_and_answered(tmp_path: Path) -> None:
 
     answers = []
     for rate in (4.0, 4.0):
-        loop.next_seq = loop.schedule.due_by(2**62)
         write_atomically(tmp_path / OFFER, json.dumps({"rate_per_s": rate}))
         offers.look(loop)
         answers.append(json.loads((tmp_path / OFFERED).read_text()))
@@ -250,23 +249,6 @@ def test_an_offer_is_taken_once_and_answered(tmp_path: Path) -> None:
     assert answers[0]["rate_per_s"] == answers[1]["rate_per_s"] == 4.0
     assert loop.schedule.curve == Constant(4.0)
     assert answers[0]["from_ns"] < answers[1]["from_ns"] == loop.schedule.start_ns
-
-
-def test_an_offer_is_taken_at_any_rate(tmp_path: Path) -> None:
-    """With a record due every 2 µs some always is; while they have to wait, the rate stays."""
-    loop, engine, _ = open_loop()
-    loop.schedule = Schedule(time.monotonic_ns(), Constant(500_000.0))
-    offers = Offers(str(tmp_path))
-    write_atomically(tmp_path / OFFER, json.dumps({"rate_per_s": 4.0}))
-    engine.ready = False
-    offers.look(loop)
-    assert loop.schedule.curve == Constant(500_000.0)
-
-    engine.ready = True
-    for _ in range(1000):
-        offers.look(loop)
-    assert loop.schedule.curve == Constant(4.0)
-    assert loop.schedule.first == loop.next_seq
 
 
 def test_a_library_that_is_ready_no_more_is_asked_no_more() -> None:
