@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 from bench.recount import judged, recount
 from campaigns.statistics.intervals import clopper_pearson
 from clusters.run import experiment, recorder
+from history.errors import HarnessError
 from history.folder import RunFolder
 from history.manifest import read_manifest
 from reports import run_page
@@ -88,14 +89,27 @@ def count(claims: Sequence[Claim], tries: int, runs: Path, results: Path) -> lis
     done.update((told.scenario_name, told.kafka_version, told.labels.get("variant", "")) for told in manifests)
     missing = [claim for turn in range(tries) for claim in claims if done[claim.key] <= turn]
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        list(pool.map(lambda claim: record(claim.scenario, claim.kafka, runs, claim.variant, claim.changes), missing))
+        broken = [told for told in pool.map(lambda claim: _attempt(claim, runs), missing) if told]
     while batch := recorded(runs)[:TOGETHER]:
         judge(batch)
         rows += [counted(run) for run in batch]
         results.write_text(json.dumps(rows, indent=1) + "\n")
         for run in batch:
             shutil.rmtree(run)
+    if broken:
+        raise HarnessError(f"{len(broken)} of {len(missing)} runs were not recorded; the others are counted: {broken}.")
     return rows
+
+
+def _attempt(claim: Claim, runs: Path) -> str:
+    """One run; what it broke by, so that the others go on, or nothing."""
+    try:
+        record(claim.scenario, claim.kafka, runs, claim.variant, claim.changes)
+    except Exception as error:  # noqa: BLE001  # whatever it is, the next run may be recorded
+        told = f"{claim.scenario} on {claim.kafka}: {error}"
+        print(f"broke {told}", flush=True)
+        return told
+    return ""
 
 
 def recorded(runs: Path) -> list[Path]:
