@@ -34,7 +34,6 @@ from bench.host import host
 from clusters.clients.configs import ClientConfig, ConsumerConfig, DrainConfig, ProducerConfig
 from clusters.clients.ledger import sends_of
 from clusters.clients.polls import polls_of
-from clusters.clients.summary import NICENESS
 from clusters.kafka.admin import create_topic
 from clusters.kafka.jars import tools_jars
 from clusters.kafka.wire import Connection
@@ -311,8 +310,7 @@ def main() -> None:
 
 def _tool(name: str, arguments: Sequence[str]) -> str:
     """What one of Kafka's own tools prints."""
-    java = ["nice", "-n", str(NICENESS), java_of().command]  # as our producers are, where that is permitted
-    command = [*java, "-cp", f"{tools_jars(KAFKA)}/*", f"org.apache.kafka.tools.{name}", *arguments]
+    command = [java_of().command, "-cp", f"{tools_jars(KAFKA)}/*", f"org.apache.kafka.tools.{name}", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise HarnessError(f"{name} of Kafka {KAFKA} failed: {done.stderr.strip()[-500:]}")

@@ -27,7 +27,8 @@ class BatchWriter:
     def __init__(self, path: Path, schema: pa.Schema, compression: str | None = None) -> None:
         self.schema = schema
         self._file = path.open("xb")
-        self._stream = pa.ipc.new_stream(self._file, schema, options=pa.ipc.IpcWriteOptions(compression=compression))
+        options = pa.ipc.IpcWriteOptions(compression=compression, use_threads=False)  # others may have the cores
+        self._stream = pa.ipc.new_stream(self._file, schema, options=options)
         self._waiting: list[pa.RecordBatch] = []
         self._whole = True  # no batch was broken off
         self._flushed_ns = time.monotonic_ns()

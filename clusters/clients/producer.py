@@ -11,10 +11,12 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import sys
 import threading
 import time
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -26,7 +28,7 @@ from clusters.clients.engines import CHOOSE, ENGINES, Answers, Batch, Engine, On
 from clusters.clients.ledger import NEVER_SENT, NO_ANSWER, NOT_SEEN, About, Ints, Ledger, outcome
 from clusters.clients.pacing import SECOND_NS, Constant, Schedule, curve_of
 from clusters.clients.payloads import Filling, Values
-from clusters.clients.summary import Summary, log_to_stderr, stop_on_sigterm, take_precedence
+from clusters.clients.summary import Summary, log_to_stderr, stop_on_sigterm
 from clusters.clients.transactions import Transactional
 from clusters.clients.unanswered import Sent, Unanswered
 from history.draws import Keys, Sizes, partitions_of
@@ -38,7 +40,7 @@ TICK_S = 0.0002
 PAUSE_S = 0.01  # between two looks at answers, when nothing more is sent
 SWITCH_S = 0.001  # the library's own thread hands back the interpreter this soon (Python's default is 5 ms)
 FLUSH_NS = 100_000_000
-FLUSH_ROWS = 2_000  # little and often: writing a second's rows at once would hold up the schedule
+FLUSH_ROWS = 1_000  # little and often: writing a second's rows at once would hold up the schedule
 GIVE_UP_NS = 1_000_000_000  # until the library has said of all that is left where it was to go
 AT_ONCE = 256  # records handed over between two looks at answers
 
@@ -71,8 +73,8 @@ class OpenLoop:
     def in_flight(self) -> int:
         return self._unanswered.count
 
-    def send_due(self, now_ns: int) -> bool:
-        """Hand over some of what is due; whether more of it waits, for which there was no time yet.
+    def send_due(self, now_ns: int) -> None:
+        """Hand over what is due, or a part of it where that is much.
 
         What finds no room in flight is never sent; nor is, after a refusal, the rest of what is due, to keep time.
         While a transaction ends, what is due waits, up to as many records as there is room for in flight.
@@ -84,7 +86,6 @@ class OpenLoop:
                 self._refuse(due)
         if not self.engine.ready:
             self._refuse(due - self._room)
-        return self.engine.ready and self.next_seq < due
 
     def change_rate(self, now_ns: int, rate_per_s: float) -> None:
         """The next record is due now and those after it at another rate; what is due and waits keeps its times."""
@@ -202,6 +203,16 @@ class Offers:
         log.info("%g/s from %d ns on", rate_per_s, now_ns)
 
 
+def go_first() -> None:
+    """Let this thread run as soon as it has something to do, where that is permitted (root, or CAP_SYS_NICE).
+
+    A host may be busy, and a load that is late for want of a core would be measured as the cluster's. A library's own
+    threads compete with others as ever.
+    """
+    with suppress(PermissionError):
+        os.sched_setscheduler(0, os.SCHED_RR | os.SCHED_RESET_ON_FORK, os.sched_param(1))
+
+
 def run(config: ProducerConfig, stop: threading.Event) -> None:
     """Produce until ``stop`` is set, then wait up to the delivery timeout for answers."""
     summary = Summary(config, "producer")
@@ -231,13 +242,12 @@ def run(config: ProducerConfig, stop: threading.Event) -> None:
         log.info("%s sends %s/s to %s over %s", config.client_id, config.rate_per_s, config.topic, config.engine)
         offers = Offers(config.control)
         while not stop.is_set():
-            behind = loop.send_due(time.monotonic_ns())
+            loop.send_due(time.monotonic_ns())
             offers.look(loop)
             settle()
-            if not behind:
-                before_ns = time.monotonic_ns()
-                stop.wait(max((loop.schedule.due_ns(loop.next_seq) - before_ns) / SECOND_NS, TICK_S))
-                waited_ns += time.monotonic_ns() - before_ns
+            before_ns = time.monotonic_ns()
+            stop.wait(max((loop.schedule.due_ns(loop.next_seq) - before_ns) / SECOND_NS, TICK_S))
+            waited_ns += time.monotonic_ns() - before_ns
         busy_ns = time.monotonic_ns() - started_ns - waited_ns
         loop.finish(time.monotonic_ns())
         log.info("stopping with %d in flight", loop.in_flight)
@@ -270,5 +280,7 @@ def run(config: ProducerConfig, stop: threading.Event) -> None:
 
 if __name__ == "__main__":
     log_to_stderr()
-    take_precedence()
-    run(ProducerConfig.from_json(Path(sys.argv[1]).read_text()), stop_on_sigterm())
+    asked = ProducerConfig.from_json(Path(sys.argv[1]).read_text())
+    if asked.engine == "confluent-kafka":  # kafka-python does all its work in this interpreter, and would keep a core
+        go_first()
+    run(asked, stop_on_sigterm())

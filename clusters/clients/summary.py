@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import signal
 import threading
 import time
 from _thread import start_new_thread
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +15,6 @@ from clusters.clients.configs import ClientConfig
 from history.folder import write_atomically
 
 TOLD_NS = 1_000_000_000
-NICENESS = -10
 
 
 class Summary:
@@ -66,14 +63,6 @@ def stop_on_sigterm() -> threading.Event:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: start_new_thread(stop.set, ()))
     return stop
-
-
-def take_precedence() -> None:
-    """Before brokers and others on the same cores, where that is permitted (root): a load that is late for want of a
-    core would be measured as the cluster's.
-    """
-    with suppress(PermissionError):
-        os.setpriority(os.PRIO_PROCESS, 0, NICENESS)
 
 
 def log_to_stderr() -> None:

@@ -26,7 +26,7 @@ from kafka.partitioner.default import murmur2
 
 from clusters.clients.configs import VerifiableProducerConfig
 from clusters.clients.ledger import NO_ANSWER, NOT_SEEN, About, Ledger, outcome
-from clusters.clients.summary import Summary, log_to_stderr, take_precedence
+from clusters.clients.summary import Summary, log_to_stderr
 from history import verifiable
 from history.errors import HarnessError
 
@@ -199,5 +199,4 @@ def run(config: VerifiableProducerConfig) -> None:
 
 if __name__ == "__main__":
     log_to_stderr()
-    take_precedence()
     run(VerifiableProducerConfig.from_json(Path(sys.argv[1]).read_text()))

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 from collections import deque
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 from clusters.clients.configs import OFFER, OFFERED, ProducerConfig
 from clusters.clients.engines import CHOOSE, Answer, NotTakenError, OneByOne
 from clusters.clients.ledger import ABORTED, NOT_SEEN, Ints, outcome
 from clusters.clients.pacing import Constant, Schedule
-from clusters.clients.producer import AT_ONCE, Offers, OpenLoop
+from clusters.clients.producer import AT_ONCE, Offers, OpenLoop, go_first
 from history.draws import Keys, partitions_of
 from history.folder import write_atomically
 from history.payload import decode
@@ -89,9 +91,8 @@ def test_much_that_is_due_is_handed_over_in_parts() -> None:
     """Between them there is time to look at answers and at the end of the run; nothing is refused meanwhile."""
     loop, engine, rows = open_loop()
     for parts in (1, 2, 3):
-        behind = loop.send_due((AT_ONCE * 2 + 9) * SECOND)
+        loop.send_due((AT_ONCE * 2 + 9) * SECOND)
         assert len(engine.taken) == min(AT_ONCE * parts, AT_ONCE * 2 + 10)
-        assert behind is (parts < 3)
     assert rows == []
 
 
@@ -316,3 +317,20 @@ def test_the_ledger_has_each_record_s_own_size() -> None:
 
     assert [row["record_bytes"] for row in rows] == [len(value) for _, value, _ in engine.taken]
     assert len({row["record_bytes"] for row in rows}) > 1
+
+
+# --- precedence --------------------------------------------------------------------------------
+
+
+def test_a_thread_goes_first_where_it_may(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It and no thread that it starts; where that is not permitted, it competes as before."""
+    asked = list[tuple[int, int]]()
+    monkeypatch.setattr(os, "sched_setscheduler", lambda pid, policy, _: asked.append((pid, policy)))
+    go_first()
+    assert asked == [(0, os.SCHED_RR | os.SCHED_RESET_ON_FORK)]
+
+    def refuse(*_: object) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(os, "sched_setscheduler", refuse)
+    go_first()
