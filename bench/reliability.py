@@ -152,7 +152,7 @@ def counted(run: Path) -> dict[str, Any]:
 def known_bugs(verdict: dict[str, Any]) -> list[str]:
     """The bugs that account for every broken invariant; empty when one has another cause, or none is broken."""
     broken = [found["reason"] for found in verdict["invariants"].values() if found["violations"]]
-    issues = [re.search(r"This is (KAFKA-\d+)", reason) for reason in broken]
+    issues = [re.search(r"This is ([A-Z]+-\w+)", reason) for reason in broken]
     return sorted({issue[1] for issue in issues if issue}) if all(issues) else []
 
 

@@ -101,4 +101,12 @@ BUGS = (
         bad_changes={"cluster": {"elr": True}},
         good_changes={"cluster": {"elr": False}},
     ),
+    Bug(
+        issue="STALE-HW",
+        title="a follower that has cut its log learns the high watermark only with the next record (no issue is known)",
+        scenario="stale_high_watermark",
+        bad="3.4.1",
+        good="3.4.0",
+        shown_as=("I10",),
+    ),
 )

@@ -36,6 +36,13 @@ KNOWN_BUGS = (
         "hw_lowered",
         "previous_high_watermark",
     ),
+    KnownBug(
+        "STALE-HW",
+        "a follower that has cut its log learns the high watermark only with the next record; since 3.4.1",
+        {"I10": "own_log_end"},
+        "truncating",
+        "log_end_offset",
+    ),
 )
 
 

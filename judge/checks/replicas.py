@@ -198,8 +198,8 @@ def i10_quiescence(evidence: PartitionEvidence) -> Checks:
     any: a leader that was cut off from it shows an old ISR.
 
     Left out are stretches in which the controller or the leader was out of reach: nobody may have been evicted. A
-    member that was out of reach with all that the leader has is not evicted, and does not learn the last HW: it is not
-    compared.
+    member that was out of reach with all that the leader has is not evicted, and does not learn the last HW: it is
+    compared only where it was within reach for that long since.
     """
     limit_ns = evidence.facts.max_isr_lag_ns + SETTLE_NS
     effective_min_isr = 0 if evidence.facts.lax_min_isr else evidence.facts.effective_min_isr
@@ -209,9 +209,9 @@ def i10_quiescence(evidence: PartitionEvidence) -> Checks:
             continue
         quiet_ns = quiet.to_ns - quiet.from_ns
         waited_ns = (quiet.to_ns if quiet.reached_ns is None else quiet.reached_ns) - quiet.from_ns
-        members = list(_last_of_members(evidence.samples, quiet, evidence.facts.outages))
-        followed = all((one["log_end_offset"], one["high_watermark"]) == (quiet.leo, quiet.hw) for one in members)
-        converged = quiet.reached_ns is not None and waited_ns <= limit_ns and followed
+        members = list(_last_of_members(evidence.samples, quiet, evidence.facts.outages, limit_ns))
+        behind = [one for one in members if (one["log_end_offset"], one["high_watermark"]) != (quiet.leo, quiet.hw)]
+        converged = quiet.reached_ns is not None and waited_ns <= limit_ns and not behind
         checked += converged or quiet_ns > limit_ns
         if not converged and quiet_ns > limit_ns:
             told = {
@@ -220,6 +220,7 @@ def i10_quiescence(evidence: PartitionEvidence) -> Checks:
                 "leader_hw": quiet.hw,
                 "log_end_offset": quiet.leo,
                 "members": members or None,
+                **({"broker_id": behind[0]["broker_id"], "own_log_end": behind[0]["log_end_offset"]} if behind else {}),
                 "quiet_ns": quiet_ns,
                 "waited_ns": waited_ns,
             }
@@ -268,15 +269,17 @@ def _overlapping(outages: Sequence[Outage], quiet: _Quiet, whose: set[int | None
     )
 
 
-def _last_of_members(samples: Samples, quiet: _Quiet, outages: Sequence[Outage]) -> Iterator[dict[str, int]]:
-    """The last sample of each follower in the ISR within a stretch in which it could be reached."""
+def _last_of_members(
+    samples: Samples, quiet: _Quiet, outages: Sequence[Outage], limit_ns: int
+) -> Iterator[dict[str, int]]:
+    """The last sample of each follower in the ISR; of one that was out of reach, once it was back for so long."""
     for broker_id in sorted(set(quiet.isr) - {quiet.leader}):
-        if _overlapping(outages, quiet, {broker_id}):
-            continue
+        back = [outage.until_ns for outage in outages if _overlapping([outage], quiet, {broker_id})]
+        since_ns = max(back) + limit_ns if back else quiet.from_ns
         own = samples.of_broker(broker_id).answered
-        begin = np.searchsorted(own.received_ns, quiet.from_ns)
+        begin = np.searchsorted(own.received_ns, since_ns)
         end = np.searchsorted(own.received_ns, quiet.to_ns, side="right")
-        within = np.flatnonzero(own.sent_ns[begin:end] >= quiet.from_ns)
+        within = np.flatnonzero(own.sent_ns[begin:end] >= since_ns)
         if within.size:
             row = int(begin + within[-1])
             yield {

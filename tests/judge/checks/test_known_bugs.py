@@ -26,6 +26,15 @@ def test_kafka_14704_is_named_with_its_line():
     assert "KAFKA-14704" in reason("3.4.0", invariant="I6", field="floor")
 
 
+def test_a_stale_high_watermark_is_named_where_the_log_was_cut() -> None:
+    """Up to 3.4.0 the follower takes the high watermark over before it cuts its log, so that it is another bug's."""
+    cut = {"kind": "truncating", "log_end_offset": 9159}
+
+    assert "This is STALE-HW (" in reason("4.3.0", cut, invariant="I10", field="own_log_end")
+    assert "STALE-HW" not in reason("3.4.0", cut, invariant="I10", field="own_log_end")
+    assert "STALE-HW" not in reason("4.3.0", cut, invariant="I10", field="own_log_end", own_log_end=9160)
+
+
 @pytest.mark.parametrize(
     "said",
     [

@@ -160,15 +160,17 @@ def test_i10_each_log_end_is_a_stretch_of_its_own():
 
 
 def test_i10_who_was_out_of_reach_is_not_compared():
-    """Follower 2 has the whole log and an old HW: legal if nobody could tell it the last one, and no excuse for the
-    leader. While the leader, or a controller, was out of reach nothing is said; before the stretch it does not matter.
+    """Follower 2 has the whole log and an old HW: legal if nobody could tell it the last one, or not for long, and no
+    excuse for the leader. While the leader, or a controller, was out of reach nothing is said; before the stretch it
+    does not matter.
     """
 
     def check(*outages):
         return [quiescence(history, *outages) for history in (quiet(9, 10, follower=(5, 9)), quiet(5, 10))]
 
     assert check() == [(1, 1), (1, 1)]
-    assert check(Outage(2, S, 3 * S)) == [(1, 0), (1, 1)]
+    assert check(Outage(2, S, 5 * S)) == [(1, 0), (1, 1)]
+    assert check(Outage(2, -S, 2 * S)) == [(1, 1), (1, 1)]
     assert check(Outage(3, S, 3 * S), Outage(2, -3 * S, -S)) == [(1, 1), (1, 1)]
     assert check(Outage(1, S, 3 * S)) == check(Outage(None, S, 3 * S)) == [(0, 0), (0, 0)]
 
@@ -194,6 +196,8 @@ def test_i10_tells_who_was_behind():
         "leader_hw": 9,
         "log_end_offset": 9,
         "members": [{"broker_id": 2, "high_watermark": 5, "log_end_offset": 9}],
+        "broker_id": 2,
+        "own_log_end": 9,
         "quiet_ns": 10 * S,
         "waited_ns": 0,
     }
