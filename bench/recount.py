@@ -16,10 +16,11 @@ import pyarrow.parquet as pq
 
 def recount(run: Path) -> dict[str, int]:
     """Acknowledged, lost and duplicated records, as sets and counters tell them."""
-    sends = _rows(run / "sends", ["producer_id", "seq", "outcome"])
-    polls = _rows(run / "polls", ["producer_id", "seq", "pass"])
-    acked = {(row["producer_id"], row["seq"]) for row in sends if row["outcome"] == "ok"}
-    copies = Counter((row["producer_id"], row["seq"]) for row in polls if row["pass"] == "final")
+    sends = _rows(run / "sends", ["topic", "producer_id", "seq", "outcome"])
+    polls = _rows(run / "polls", ["topic", "producer_id", "seq", "pass"])
+    acked = {_record(row) for row in sends if row["outcome"] == "ok"}
+    sent_to = {row["topic"] for row in sends}  # a copier's output is not a producer's
+    copies = Counter(_record(row) for row in polls if row["pass"] == "final" and row["topic"] in sent_to)
     return {
         "sent": len(sends),
         "acked": len(acked),
@@ -27,6 +28,10 @@ def recount(run: Path) -> dict[str, int]:
         "duplicated": sum(count > 1 for count in copies.values()),
         "duplicate_copies": sum(count - 1 for count in copies.values()),
     }
+
+
+def _record(row: dict[str, Any]) -> tuple[str, str, int]:
+    return row["topic"], row["producer_id"], row["seq"]
 
 
 def _rows(table: Path, columns: list[str]) -> list[dict[str, Any]]:

@@ -80,8 +80,8 @@ AFFECTED = {
     "KAFKA-18723": (Span(OLDEST, Version(3, 9, 1)), Span(Version(4, 0), Version(4, 0, 1))),
     "KAFKA-18991": (Span(OLDEST, Version(3, 9, 1)), Span(Version(4, 0), Version(4, 0, 1))),
     "KIP-966": (Span(Version(4, 0)),),
-    # No issue is known. What mended KAFKA-14704 leaves out the high watermark of an answer that makes a follower cut its
-    # log, and expects it of the next one; a fetch session tells it once.
+    # No issue is known. What mended KAFKA-14704 leaves out the high watermark of an answer that makes a follower cut
+    # its log, and expects it of the next one; a fetch session tells it once.
     "STALE-HW": (Span(Version(3, 4, 1)),),
 }
 

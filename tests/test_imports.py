@@ -52,7 +52,7 @@ NEVER = {
     "claims": {"airflow", "pyspark", "great_expectations", "docker", "kafka", "confluent_kafka"},
     "campaigns": {"airflow", "pyspark", "great_expectations", "docker", "kafka", "confluent_kafka"},
     "operators": {"pyspark", "great_expectations", "docker", "kafka", "confluent_kafka"},
-    "bench": {"airflow", "pyspark", "great_expectations", "docker", "kafka", "confluent_kafka"},
+    "bench": {"airflow", "pyspark", "great_expectations", "docker", "confluent_kafka"},
     "tests": set(),  # they try every library's part
     "commands": {"airflow", "pyspark", "great_expectations", "docker", "kafka", "confluent_kafka"},
 }

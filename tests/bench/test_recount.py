@@ -16,11 +16,14 @@ OWN = {"sent": 4, "acked": 3, "lost": 1, "duplicated": 1, "duplicate_copies": 2}
 
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
-    """Of three acknowledged records one is lost, one there three times; the live consumer read all of them."""
+    """Of three acknowledged records one is lost, one there three times; the live consumer read all of them, and a
+    copier has copied two to another topic.
+    """
     outcomes = enumerate(["ok", "ok", "ok", "info"])
-    sends = [{"producer_id": "load-1", "seq": seq, "outcome": outcome} for seq, outcome in outcomes]
-    polls = [{"producer_id": "load-1", "seq": seq, "pass": "final"} for seq in (0, 0, 0, 2)]
-    polls += [{"producer_id": "load-1", "seq": seq, "pass": "live"} for seq in (0, 1, 2)]
+    sends = [{"topic": "orders", "producer_id": "load-1", "seq": seq, "outcome": outcome} for seq, outcome in outcomes]
+    polls = [{"topic": "orders", "producer_id": "load-1", "seq": seq, "pass": "final"} for seq in (0, 0, 0, 2)]
+    polls += [{"topic": "copies", "producer_id": "load-1", "seq": seq, "pass": "final"} for seq in (0, 1)]
+    polls += [{"topic": "orders", "producer_id": "load-1", "seq": seq, "pass": "live"} for seq in (0, 1, 2)]
     for name, rows in {"sends": sends, "polls": polls}.items():
         (tmp_path / name).mkdir()
         pq.write_table(pa.Table.from_pylist(rows), tmp_path / name / "0.parquet")
@@ -36,3 +39,11 @@ def test_a_verdict_that_says_otherwise_is_found(run: Path, lost: int, unseen: in
 
     assert recount.recount(run) == OWN
     assert recount.main([str(run)]) == code
+
+
+def test_a_run_whose_clients_never_began_has_nothing(tmp_path: Path) -> None:
+    """Its tables are empty folders."""
+    for name in ("sends", "polls"):
+        (tmp_path / name).mkdir()
+
+    assert set(recount.recount(tmp_path).values()) == {0}
