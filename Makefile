@@ -70,7 +70,7 @@ demo: $(VENV)/.ready ## Set everything up and run the main scenario: a lagging f
 	@$(PLIMSOLL) run
 
 .PHONY: run
-run: $(VENV)/.ready ## Run one scenario: SCENARIO=… KAFKA=… RUNTIME=… RATE=… SEED=… SUBNET=…
+run: $(VENV)/.ready ## Run one scenario: SCENARIO=… KAFKA=… RUNTIME=… RATE=… SEED=… SUBNET=… METRICS_PORT=…
 	@$(PLIMSOLL) run
 
 .PHONY: scenarios
@@ -159,7 +159,7 @@ lock: $(VENV)/.ready ## Write the lock files anew from pyproject.toml, each pack
 	for group in dev postgres edn; do $$compile -c requirements.lock --group $$group -o requirements-$$group.lock; done
 
 .PHONY: up
-up: $(VENV)/.ready $(if $(findstring postgresql,$(DB)),$(VENV)/.postgres) ## Start Airflow with its web page on PORT=8080 of this machine; DB=postgresql://…
+up: $(VENV)/.ready $(if $(findstring postgresql,$(DB)),$(VENV)/.postgres) ## Start Airflow with its web page on PORT=8080 of this machine; DB=postgresql://… METRICS_PORT=…
 	@$(PLIMSOLL) up
 
 .PHONY: down

@@ -7,7 +7,7 @@ from pathlib import Path
 from clusters.paths import runs_folder
 from commands.outcome import Outcome, print_error, say
 from history.remote import check_reachable, path_of
-from operators import airflow_home, service, spark_cluster
+from operators import airflow_home, metrics_endpoint, service, spark_cluster
 
 
 def list_archive(runs: str | Path, *, rebuild: bool) -> Outcome:
@@ -46,11 +46,11 @@ def remove_leftovers(*, everything: bool) -> Outcome:
     return Outcome(lines=[f"removed what was left of: {', '.join(removed) or 'no run'}"], facts={"removed": removed})
 
 
-def start_airflow(port: int, database: str | None) -> Outcome:
-    """Start Airflow and the pages beside it, unless they run.
+def start_airflow(port: int, database: str | None, metrics_port: int | None = None) -> Outcome:
+    """Start Airflow and the pages beside it, and the metrics where they have a port, unless they run.
 
     Raises:
-        BadInput: the port is in use, or the address is no PostgreSQL's.
+        BadInput: a port is in use, or the address is no PostgreSQL's.
         HarnessError: it did not come up; nothing of it is left.
     """
     from campaigns.places import Places  # heavy
@@ -58,10 +58,13 @@ def start_airflow(port: int, database: str | None) -> Outcome:
 
     say("starting Airflow … (about 15 s)")
     write_index(Places.beside(runs_folder()))
-    port = service.up(port, database=database or None)
+    port, metrics_port = service.up(port, database=database or None, metrics_port=metrics_port)
     airflow, pages = service.url_of(port), service.url_of(port + 1)
     lines = [f"Airflow is up: {airflow} (plimsoll down ends it)", f"pages of all runs and campaigns: {pages}"]
-    return Outcome(lines=lines, facts={"airflow": airflow, "pages": pages})
+    metrics = metrics_endpoint.url_of(metrics_port) if metrics_port else None
+    if metrics:
+        lines.append(f"metrics of the runs that go on: {metrics}")
+    return Outcome(lines=lines, facts={"airflow": airflow, "pages": pages, "metrics": metrics})
 
 
 def stop_airflow() -> Outcome:

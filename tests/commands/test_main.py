@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -246,7 +247,7 @@ def make(
         (
             "capacity",
             {"KAFKA": "3.9.1"},
-            "make capacity takes no KAFKA=; it takes SETTINGS, NAME, SEED, UPLOAD, RUNS, J",
+            "make capacity takes no KAFKA=; it takes SETTINGS, NAME, SEED, UPLOAD, METRICS_PORT, RUNS, J",
         ),
         ("compare", {"BASE": "3.9.1"}, "HEAD= is missing: the version that is judged, or a folder or tarball of"),
         ("run", {"SCENARIO": "steady", "RATE": "fast"}, "Invalid value for RATE=: Input should be a valid number"),
@@ -266,6 +267,25 @@ def test_variables_of_make_are_options(
 
     assert code == 3
     assert err.startswith(sentence)
+
+
+@pytest.mark.parametrize(
+    ("from_make", "spelled"), [(True, "METRICS_PORT=<number>."), (False, "--metrics-port=<number>.")]
+)
+def test_a_port_that_cannot_be_had_is_refused(
+    from_make: bool, spelled: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Before anything else is looked at, and in the words of whoever asked."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        monkeypatch.setenv("METRICS_PORT", port)
+        given = ["--from-make", "METRICS_PORT", "run"] if from_make else ["run", "--metrics-port", port]
+        code = main(given)
+    told = capsys.readouterr()
+
+    assert (code, told.out) == (3, "")
+    assert told.err.startswith(f"Port {port} of 127.0.0.1 cannot be had")
+    assert spelled in told.err.strip()
 
 
 @pytest.mark.parametrize(("value", "everything"), [("1", True), ("0", False), ("", False)])
@@ -289,7 +309,8 @@ def test_every_parameter_is_a_variable() -> None:
         *("JSON", "JAVA"),
     ]
     assert list(variables_of("known-bugs")) == [
-        *("BUGS", "KAFKA", "TRIES", "SETTINGS", "NAME", "SEED", "UPLOAD", "RUNS", "JSON", "JAVA"),
+        *("BUGS", "KAFKA", "TRIES", "SETTINGS", "NAME", "SEED", "UPLOAD", "METRICS_PORT", "RUNS"),
+        *("JSON", "JAVA"),
     ]
     assert variables_of("walk") == {}
 
