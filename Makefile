@@ -118,7 +118,7 @@ fuzz: $(VENV)/.ready ## Run short ones until a guarantee is violated, then shrin
 	@$(PLIMSOLL) fuzz
 
 .PHONY: archive
-archive: $(VENV)/.ready ## List every judged run and write the page over all (REBUILD=1: from the run folders)
+archive: $(VENV)/.ready ## List every judged run and write the page over all (REBUILD=1: from the run folders; METRICS=<file>)
 	@$(PLIMSOLL) archive
 
 .PHONY: doctor

@@ -372,9 +372,13 @@ def doctor(
     return examine(port)
 
 
-@command(KEEP)
+@command(KEEP, "archive", "archive --metrics /var/lib/prometheus/node-exporter/plimsoll.prom")
 def archive(
     rebuild: Annotated[bool, typer.Option("--rebuild", help="Write it anew from the run folders first.")] = False,
+    metrics: Annotated[
+        Path | None,
+        typer.Option(help="Also write it as an OpenMetrics text file (docs/observability.md).", metavar="FILE"),
+    ] = None,
     runs: Annotated[
         str,
         typer.Option(
@@ -388,7 +392,7 @@ def archive(
     """List every judged run that is kept, and write the page over all of them."""
     from commands.upkeep import list_archive
 
-    return list_archive(runs, rebuild=rebuild)
+    return list_archive(runs, rebuild=rebuild, metrics=metrics)
 
 
 @command(KEEP)

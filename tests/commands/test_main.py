@@ -327,6 +327,18 @@ def test_scenarios_are_listed_with_their_reason(capsys: pytest.CaptureFixture[st
     assert re.search(r"^steady +Without a fault nothing is lost", "\n".join(lines), re.MULTILINE)
 
 
+def test_the_archive_is_written_as_metrics(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Where that is asked for; a folder that is not there is refused before anything is done."""
+    (tmp_path / "runs").mkdir()
+    given = ["archive", "--runs", str(tmp_path / "runs"), "--metrics"]
+
+    assert main([*given, str(tmp_path / "none" / "x.prom")]) == 3
+    assert f"--metrics={tmp_path}/none/x.prom: there is no folder {tmp_path}/none." in capsys.readouterr().err
+    assert not (tmp_path / "site").exists()
+    assert main([*given, str(tmp_path / "x.prom")]) == 0
+    assert (tmp_path / "x.prom").read_text().endswith("# EOF\n")
+
+
 @pytest.mark.parametrize(("arguments", "everything"), [(["clean"], False), (["clean", "--all"], True)])
 def test_clean_spares_live_runs_unless_told_otherwise(
     arguments: list[str],
