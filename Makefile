@@ -47,7 +47,7 @@ $(VENV)/.ready: requirements.lock
 	ln -sf ../../plimsoll $(VENV)/bin/plimsoll
 	touch $@
 
-# What some targets need beside that: $(VENV)/.dev, $(VENV)/.postgres, $(VENV)/.edn.
+# What some targets need beside that: $(VENV)/.dev, $(VENV)/.postgres, $(VENV)/.edn, $(VENV)/.notify.
 $(VENV)/.%: requirements-%.lock $(VENV)/.ready
 	@echo "Fetching the Python packages of $<, once."
 	$(UV) pip install $(PINNED) -r $<
@@ -70,7 +70,7 @@ demo: $(VENV)/.ready ## Set everything up and run the main scenario: a lagging f
 	@$(PLIMSOLL) run
 
 .PHONY: run
-run: $(VENV)/.ready ## Run one scenario: SCENARIO=… KAFKA=… RUNTIME=… RATE=… SEED=… SUBNET=…
+run: $(VENV)/.ready ## Run one scenario: SCENARIO=… KAFKA=… RUNTIME=… RATE=… SEED=… SUBNET=… METRICS_PORT=…
 	@$(PLIMSOLL) run
 
 .PHONY: scenarios
@@ -118,7 +118,7 @@ fuzz: $(VENV)/.ready ## Run short ones until a guarantee is violated, then shrin
 	@$(PLIMSOLL) fuzz
 
 .PHONY: archive
-archive: $(VENV)/.ready ## List every judged run and write the page over all (REBUILD=1: from the run folders)
+archive: $(VENV)/.ready ## List every judged run and write the page over all (REBUILD=1: from the run folders; METRICS=<file>)
 	@$(PLIMSOLL) archive
 
 .PHONY: doctor
@@ -134,7 +134,7 @@ bench: $(VENV)/.dev ## Measure every target of the judge's and the clients' perf
 	@exec $(PY) -m bench.run
 
 .PHONY: test
-test: $(VENV)/.dev $(VENV)/.s3 ## Run the tests: first without a cluster, then against real brokers
+test: $(VENV)/.dev $(VENV)/.s3 $(VENV)/.notify ## Run the tests: first without a cluster, then against real brokers
 	@exec $(PY) -m tests.run
 
 .PHONY: test-slow
@@ -156,10 +156,10 @@ lock: $(VENV)/.ready ## Write the lock files anew from pyproject.toml, each pack
 	@compile="$(VENV)/bin/uv pip compile --quiet --upgrade --universal --generate-hashes --no-emit-index-url"
 	$$compile -o requirements.lock pyproject.toml
 	$$compile --group s3 -o requirements-s3.lock
-	for group in dev postgres edn; do $$compile -c requirements.lock --group $$group -o requirements-$$group.lock; done
+	for group in dev postgres edn notify; do $$compile -c requirements.lock --group $$group -o requirements-$$group.lock; done
 
 .PHONY: up
-up: $(VENV)/.ready $(if $(findstring postgresql,$(DB)),$(VENV)/.postgres) ## Start Airflow with its web page on PORT=8080 of this machine; DB=postgresql://…
+up: $(VENV)/.ready $(if $(findstring postgresql,$(DB)),$(VENV)/.postgres) ## Start Airflow with its web page on PORT=8080 of this machine; DB=postgresql://… METRICS_PORT=…
 	@$(PLIMSOLL) up
 
 .PHONY: down

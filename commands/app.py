@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -13,7 +14,7 @@ import typer
 
 from campaigns import kinds
 from clusters.paths import ROOT
-from commands.outcome import Outcome, outcome_of
+from commands.outcome import Outcome, outcome_of, say
 from history.java import VARIABLE as JAVA_VARIABLE
 from history.kafka_versions import DEFAULT_RELEASE
 
@@ -113,7 +114,27 @@ JavaOption = Annotated[
     ),
 ]
 RUNS = ROOT / "runs"
+MetricsPort = Annotated[
+    int | None,
+    typer.Option(
+        help="Serve the metrics of the runs that go on on this port of the loopback (docs/observability.md).",
+        min=1,
+        max=65535,
+        metavar="PORT",
+    ),
+]
 Seed = Annotated[int | None, typer.Option(help="Makes random choices repeatable; drawn where nothing is said.")]
+
+
+@contextmanager
+def _serving_metrics(port: int | None, runs: Path) -> Iterator[None]:
+    """Serve the metrics of the runs below a folder meanwhile, if there is a port, and say where."""
+    from operators.metrics_endpoint import serving, url_of
+
+    with serving(port, runs):
+        if port is not None:
+            say(f"metrics: {url_of(port)}")
+        yield
 
 
 # --- one run ---------------------------------------------------------------------------------------
@@ -143,6 +164,7 @@ def run(
     subnet: Annotated[
         str | None, typer.Option(help="The run's own network, such as 10.199.7.0/24.", metavar="RANGE")
     ] = None,
+    metrics_port: MetricsPort = None,
     runs: Runs = RUNS,
 ) -> Outcome:
     """Run one scenario on a fresh cluster, and judge it.
@@ -151,9 +173,10 @@ def run(
     """
     from commands.runs import record_and_judge
 
-    return record_and_judge(
-        scenario, kafka=kafka, runtime=runtime, rate=rate, seed=seed, subnet=subnet, runs=runs.resolve()
-    )
+    with _serving_metrics(metrics_port, runs.resolve()):
+        return record_and_judge(
+            scenario, kafka=kafka, runtime=runtime, rate=rate, seed=seed, subnet=subnet, runs=runs.resolve()
+        )
 
 
 @command(RUN, "judge runs/20260101-120000-steady", runs_java=True)
@@ -240,11 +263,19 @@ def _register(kind: kinds.Kind) -> None:
     """The command of a kind of campaign, with the options that its package declares."""
 
     def campaign(
-        *, name: str | None, settings: Path | None, seed: int | None, upload: str | None, runs: Path, **options: Any
+        *,
+        name: str | None,
+        settings: Path | None,
+        seed: int | None,
+        upload: str | None,
+        metrics_port: int | None,
+        runs: Path,
+        **options: Any,
     ) -> Outcome:
         from commands.campaigns import run_campaign
 
-        return run_campaign(kind, options, file=settings, name=name, seed=seed, runs=runs.resolve(), upload=upload)
+        with _serving_metrics(metrics_port, runs.resolve()):
+            return run_campaign(kind, options, file=settings, name=name, seed=seed, runs=runs.resolve(), upload=upload)
 
     def parameter(name: str, annotation: Any, default: Any = None) -> inspect.Parameter:
         return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
@@ -261,6 +292,7 @@ def _register(kind: kinds.Kind) -> None:
             ),
             parameter("seed", Seed),
             parameter(kinds.UPLOAD.name, _annotation(kinds.UPLOAD)),
+            parameter("metrics_port", MetricsPort),
             parameter("runs", Runs, RUNS),
         ]
     )
@@ -298,11 +330,12 @@ def up(
             metavar="ADDRESS",
         ),
     ] = None,
+    metrics_port: MetricsPort = None,
 ) -> Outcome:
     """Start Airflow with its web page, and the pages of all runs beside it."""
     from commands.upkeep import start_airflow
 
-    return start_airflow(port, db)
+    return start_airflow(port, db, metrics_port)
 
 
 @command(SERVE)
@@ -339,9 +372,13 @@ def doctor(
     return examine(port)
 
 
-@command(KEEP)
+@command(KEEP, "archive", "archive --metrics /var/lib/prometheus/node-exporter/plimsoll.prom")
 def archive(
     rebuild: Annotated[bool, typer.Option("--rebuild", help="Write it anew from the run folders first.")] = False,
+    metrics: Annotated[
+        Path | None,
+        typer.Option(help="Also write it as an OpenMetrics text file (docs/observability.md).", metavar="FILE"),
+    ] = None,
     runs: Annotated[
         str,
         typer.Option(
@@ -355,7 +392,7 @@ def archive(
     """List every judged run that is kept, and write the page over all of them."""
     from commands.upkeep import list_archive
 
-    return list_archive(runs, rebuild=rebuild)
+    return list_archive(runs, rebuild=rebuild, metrics=metrics)
 
 
 @command(KEEP)

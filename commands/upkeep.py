@@ -6,21 +6,25 @@ from pathlib import Path
 
 from clusters.paths import runs_folder
 from commands.outcome import Outcome, print_error, say
+from history.errors import BadInput
 from history.remote import check_reachable, path_of
-from operators import airflow_home, service, spark_cluster
+from operators import airflow_home, metrics_endpoint, service, spark_cluster
 
 
-def list_archive(runs: str | Path, *, rebuild: bool) -> Outcome:
+def list_archive(runs: str | Path, *, rebuild: bool, metrics: Path | None = None) -> Outcome:
     """A line for each judged run of this machine or of an object store; writes the page over everything.
 
-    ``rebuild`` writes the rows anew from the run folders first.
+    ``rebuild`` writes the rows anew from the run folders first; ``metrics`` is a file for them as OpenMetrics.
 
     Raises:
-        BadInput: the store cannot be reached.
+        BadInput: the store cannot be reached, or there is no folder for the file.
     """
-    from campaigns import site  # heavy
+    from campaigns import archive_metrics, site  # heavy
     from campaigns.places import Places
+    from history import archive
 
+    if metrics and not metrics.parent.is_dir():
+        raise BadInput(f"METRICS={metrics}: there is no folder {metrics.parent}.")
     folder = path_of(runs).resolve()
     check_reachable(folder)
     places = Places.beside(folder)
@@ -28,6 +32,8 @@ def list_archive(runs: str | Path, *, rebuild: bool) -> Outcome:
         for sentence in site.rebuild(places):
             print_error(sentence)
     page = site.write_index(places)
+    if metrics:
+        archive_metrics.write_metrics(archive.read(places.archive), metrics)
     runs_kept = site.archived(places)
     lines = [
         f"{run.run_id:62}  {run.kafka_version:8}  {run.verdict:8}  {run.metrics:3} metrics  {run.campaign}".rstrip()
@@ -46,11 +52,11 @@ def remove_leftovers(*, everything: bool) -> Outcome:
     return Outcome(lines=[f"removed what was left of: {', '.join(removed) or 'no run'}"], facts={"removed": removed})
 
 
-def start_airflow(port: int, database: str | None) -> Outcome:
-    """Start Airflow and the pages beside it, unless they run.
+def start_airflow(port: int, database: str | None, metrics_port: int | None = None) -> Outcome:
+    """Start Airflow and the pages beside it, and the metrics where they have a port, unless they run.
 
     Raises:
-        BadInput: the port is in use, or the address is no PostgreSQL's.
+        BadInput: a port is in use, or the address is no PostgreSQL's.
         HarnessError: it did not come up; nothing of it is left.
     """
     from campaigns.places import Places  # heavy
@@ -58,10 +64,13 @@ def start_airflow(port: int, database: str | None) -> Outcome:
 
     say("starting Airflow … (about 15 s)")
     write_index(Places.beside(runs_folder()))
-    port = service.up(port, database=database or None)
+    port, metrics_port = service.up(port, database=database or None, metrics_port=metrics_port)
     airflow, pages = service.url_of(port), service.url_of(port + 1)
     lines = [f"Airflow is up: {airflow} (plimsoll down ends it)", f"pages of all runs and campaigns: {pages}"]
-    return Outcome(lines=lines, facts={"airflow": airflow, "pages": pages})
+    metrics = metrics_endpoint.url_of(metrics_port) if metrics_port else None
+    if metrics:
+        lines.append(f"metrics of the runs that go on: {metrics}")
+    return Outcome(lines=lines, facts={"airflow": airflow, "pages": pages, "metrics": metrics})
 
 
 def stop_airflow() -> Outcome:

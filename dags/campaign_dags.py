@@ -9,10 +9,14 @@ from airflow.sdk import DAG
 
 from campaigns import kinds
 from operators.campaign_dag import campaign_dag
-from operators.notify import NightlyWebhook
+from operators.notify import RECEIVERS, NightlyNotifier, NightlyWebhook
 
+PLANNED = "{{ ti.xcom_pull(task_ids='plan') }}"  # the nightly run's folder
 NIGHTLY: dict[str, Any] = {
-    "tell": [NightlyWebhook(campaign="{{ ti.xcom_pull(task_ids='plan') }}")],
+    "tell": [
+        NightlyWebhook(campaign=PLANNED),
+        *(NightlyNotifier(receiver=receiver, campaign=PLANNED) for receiver in RECEIVERS),
+    ],
     "schedule": os.environ.get("PLIMSOLL_NIGHTLY", "0 2 * * *") or None,  # empty: only when asked for
     "catchup": False,  # and no start_date: with one, Airflow would begin last night's run as soon as it is up
 }

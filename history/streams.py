@@ -1,4 +1,4 @@
-"""Arrow IPC streams, which clients write."""
+"""Arrow IPC streams, which clients write, and which may be followed meanwhile."""
 
 from __future__ import annotations
 
@@ -96,3 +96,31 @@ def read_stream(path: Path) -> Iterator[pa.RecordBatch]:
             yield from stream
         except (pa.ArrowInvalid, OSError, EOFError):
             return
+
+
+class StreamTail:
+    """Yields the batches that a growing stream gained since the last look; the stream may not be there yet."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._position = 0
+        self._schema: pa.Schema | None = None
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        if not self._path.is_file():
+            return
+        with pa.OSFile(str(self._path)) as file:
+            file.seek(self._position)
+            while (message := _whole_message(file)) is not None:
+                self._position = file.tell()
+                if self._schema is None:
+                    self._schema = pa.ipc.read_schema(message)
+                else:
+                    yield pa.ipc.read_record_batch(message, self._schema)
+
+
+def _whole_message(file: pa.NativeFile) -> pa.ipc.Message | None:
+    try:
+        return pa.ipc.read_message(file)
+    except (pa.ArrowInvalid, OSError, EOFError):  # its end, or what is still being written
+        return None

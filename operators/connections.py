@@ -32,17 +32,17 @@ def use_connections() -> None:
     Raises:
         BadInput: the connection to Docker has no host.
     """
-    if spark := _connection(SPARK):
+    if spark := connection(SPARK):
         fields = {"conn_type": spark.conn_type, "host": spark.host, "port": spark.port, "extra": spark.extra_dejson}
         os.environ[f"AIRFLOW_CONN_{SPARK.upper()}"] = json.dumps(fields)
-    if docker := _connection(DOCKER):
+    if docker := connection(DOCKER):
         if not docker.host:
             raise BadInput(f"The connection {DOCKER} has no host; it is an address such as unix:///run/docker.sock.")
         is_whole = "://" in docker.host
         port = f":{docker.port}" if docker.port else ""
         os.environ["DOCKER_HOST"] = docker.host if is_whole else f"tcp://{docker.host}{port}"
 
-    if store := _connection(OBJECT_STORE):
+    if store := connection(OBJECT_STORE):
         of_s3 = {
             "AWS_ACCESS_KEY_ID": store.login,
             "AWS_SECRET_ACCESS_KEY": store.password,
@@ -53,7 +53,8 @@ def use_connections() -> None:
         os.environ.update({name: value for name, value in of_s3.items() if value})
 
 
-def _connection(name: str) -> Connection | None:
+def connection(name: str) -> Connection | None:
+    """The connection of a name, if Airflow has one."""
     try:
         return BaseHook.get_connection(name)
     except AirflowNotFoundException:

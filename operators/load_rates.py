@@ -29,14 +29,16 @@ class LoadRates:
         if now_ns - self._said_ns < EVERY_NS:
             return ""
         self._said_ns = now_ns
-        before, self._before = self._before, dict(self._told())
+        before, self._before = self._before, dict(accounts(self._clients))
         since = [(before[name], now) for name, now in self._before.items() if name in before]
         return rates([(old, new) for old, new in since if new["t_ns"] > old["t_ns"]])
 
-    def _told(self) -> Iterator[tuple[str, Mapping[str, int]]]:
-        for file in self._clients.glob("*.json"):
-            with suppress(OSError, ValueError, KeyError):  # it may be gone, or be without
-                yield file.stem, json.loads(file.read_text())["so_far"]
+
+def accounts(clients: Path) -> Iterator[tuple[str, Mapping[str, int]]]:
+    """What each client of a run last said of itself: its counts, and ``t_ns``, when it said so."""
+    for file in clients.glob("*.json"):
+        with suppress(OSError, ValueError, KeyError):  # it may be gone, or be without
+            yield file.stem, json.loads(file.read_text())["so_far"]
 
 
 def rates(since: list[tuple[Mapping[str, int], Mapping[str, int]]]) -> str:

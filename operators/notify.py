@@ -1,30 +1,62 @@
-"""Tells others of a nightly run: an Airflow notifier that posts its summary as JSON to a webhook."""
+"""Tells others of a nightly run: a webhook by a notifier of our own, Slack, mail and PagerDuty by those of Airflow's
+providers.
+"""
 
 from __future__ import annotations
 
 import json
 import os
+import socket
+from collections.abc import Callable
+from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.error import URLError
 from urllib.request import Request, urlopen
 
 from airflow.sdk import BaseNotifier
 
+from history import extras
 from history.errors import BadInput, HarnessError
+from operators.connections import connection
 
 if TYPE_CHECKING:
-    from airflow.sdk import Context
+    from airflow.sdk import Connection, Context
+
+    from campaigns.campaign import CampaignFolder
 
 LIMIT_S = 20
 NO_RESULT = "This nightly run has no result"
+INCIDENT = "plimsoll-nightly"  # PagerDuty's key: a nightly run that passes resolves what one before it triggered
+_SUMMARY_CHARACTERS = 1024  # more PagerDuty refuses
+
+Message = dict[str, Any]
+
+
+def message_of(campaign: str, context: Context) -> Message:
+    """What a nightly run's task came to: the nightly run's summary, or that there is none, because it could not be
+    planned, or the task ended without a result. ``text`` is for people, ``state`` None where there is no result.
+    """
+    from campaigns.nightly.outputs import summary  # heavy: not while a DAG file is parsed
+    from history.results.nightly import NightlyResult
+
+    folder, began = _folder(campaign), context["ti"].start_date
+    if folder and began and folder.result.is_file() and folder.result.stat().st_mtime >= began.timestamp():
+        return summary(NightlyResult.read(folder.result))
+    return {"text": f"{NO_RESULT}: {context['ti'].task_id} failed. Its log is in Airflow.", "state": None}
+
+
+def _folder(campaign: str) -> CampaignFolder | None:
+    from campaigns.campaign import CampaignFolder
+
+    return CampaignFolder(Path(campaign)) if campaign != str(None) else None
+
+
+# --- a webhook ---------------------------------------------------------------------------------------
 
 
 class NightlyWebhook(BaseNotifier):
     """Post what a nightly run's task came to, red or green; ``text`` is what chat programs show.
-
-    That is the nightly run's summary, or that there is none: it could not be planned, or the task ended without a
-    result.
 
     :param campaign: the nightly run's folder; "None" where the nightly run could not be planned
     :param url: where to; else the value of the environment variable that the nightly run's settings name, else nowhere
@@ -38,36 +70,133 @@ class NightlyWebhook(BaseNotifier):
         self.url = url
 
     def notify(self, context: Context) -> None:
-        from campaigns.campaign import CampaignFolder  # heavy: not while a DAG file is parsed
-        from campaigns.nightly.outputs import summary
-        from campaigns.nightly.settings import Settings
-        from history.results.nightly import NightlyResult
+        from campaigns.nightly.settings import Settings  # heavy: not while a DAG file is parsed
 
-        folder = CampaignFolder(Path(self.campaign)) if self.campaign != str(None) else None
+        folder = _folder(self.campaign)
         variable = folder.read_plan().settings["webhook"] if folder else Settings.model_fields["webhook"].default
-        url = self.url or os.environ.get(variable, "")
-        if not url:
-            self.log.info("Nothing was posted: %s is not set.", variable)
-            return
-        began = context["ti"].start_date
-        if folder and began and folder.result.is_file() and folder.result.stat().st_mtime >= began.timestamp():
-            post(url, summary(NightlyResult.read(folder.result)))
+        if url := self.url or os.environ.get(variable, ""):
+            post(url, message_of(self.campaign, context))
         else:
-            post(url, {"text": f"{NO_RESULT}: {context['ti'].task_id} failed. Its log is in Airflow.", "state": None})
+            self.log.info("Nothing was posted: %s is not set.", variable)
 
 
-def post(url: str, message: dict[str, Any]) -> None:
+def post(url: str, message: Message) -> None:
     """Post a message as JSON.
 
     Raises:
         BadInput: the address is none of http or https.
         HarnessError: it was not taken. The address is not told, as it may be a secret.
     """
-    if not url.startswith(("http://", "https://")):
-        raise BadInput("The webhook's address must begin with http:// or https://.")
+    _check_address(url, "The webhook's address")
     body = json.dumps(message).encode()
     try:
         with urlopen(Request(url, body, {"Content-Type": "application/json"}), timeout=LIMIT_S):
             pass
     except (URLError, TimeoutError) as error:
         raise HarnessError(f"The webhook did not take the nightly run's summary: {error}.") from None
+
+
+def _check_address(url: str, words: str) -> None:
+    """Refuse it here: what the libraries say of one holds it whole."""
+    if not url.startswith(("http://", "https://")):
+        raise BadInput(f"{words} must begin with http:// or https://.")
+
+
+# --- Slack, mail, PagerDuty --------------------------------------------------------------------------
+
+
+def _slack(message: Message, found: Connection) -> BaseNotifier:
+    extras.require("notify", "slack_sdk", f"The connection {found.conn_id}")
+    if found.password and "://" in found.password:
+        _check_address(found.password, f"The password of the connection {found.conn_id}")
+    from airflow.providers.slack.notifications.slack_webhook import SlackWebhookNotifier
+
+    slack: BaseNotifier = SlackWebhookNotifier(
+        slack_webhook_conn_id=found.conn_id, text=message["text"], timeout=LIMIT_S
+    )
+    return slack
+
+
+def _mail(message: Message, found: Connection) -> BaseNotifier:
+    from airflow.providers.smtp.notifications.smtp import SmtpNotifier
+
+    to = found.extra_dejson.get("to")
+    if not to:
+        raise BadInput(f'The connection {found.conn_id} names no recipients; its extra takes {{"to": ["…"]}}.')
+    return SmtpNotifier(
+        smtp_conn_id=found.conn_id,
+        to=to,
+        subject=f"Plimsoll nightly run: {message['state'] or 'no result'}",
+        html_content=f"<pre>{escape(message['text'])}</pre>",
+    )
+
+
+def _pagerduty(message: Message, found: Connection) -> BaseNotifier | None:
+    """An incident where something failed; none from a nightly run that could not tell, which resolves none either."""
+    if message["state"] == "unknown":
+        return None
+    extras.require("notify", "pagerduty", f"The connection {found.conn_id}")
+    from airflow.providers.pagerduty.notifications.pagerduty import PagerdutyNotifier
+
+    pagerduty: BaseNotifier = PagerdutyNotifier(
+        pagerduty_events_conn_id=found.conn_id,
+        action="resolve" if message["state"] == "pass" else "trigger",
+        dedup_key=INCIDENT,
+        summary=message["text"][:_SUMMARY_CHARACTERS],
+        severity="error",
+        source=socket.gethostname(),
+        custom_details={name: value for name, value in message.items() if name != "text"},
+    )
+    return pagerduty
+
+
+class Receiver(NamedTuple):
+    """Who is told: the Airflow connection with address and secret, and what makes the provider's own notifier."""
+
+    words: str
+    connection: str
+    notifier: Callable[[Message, Connection], BaseNotifier | None]
+
+
+RECEIVERS = {
+    "slack": Receiver("Slack", "plimsoll_slack", _slack),
+    "mail": Receiver("The mail server", "plimsoll_mail", _mail),
+    "pagerduty": Receiver("PagerDuty", "plimsoll_pagerduty", _pagerduty),
+}
+
+
+class NightlyNotifier(BaseNotifier):
+    """Tell a receiver what a nightly run's task came to, if Airflow has its connection.
+
+    :param receiver: a key of ``RECEIVERS``
+    :param campaign: the nightly run's folder; "None" where the nightly run could not be planned
+    """
+
+    template_fields = ("campaign",)
+
+    def __init__(self, *, receiver: str, campaign: str) -> None:
+        super().__init__()
+        self.receiver = receiver
+        self.campaign = campaign
+
+    def notify(self, context: Context) -> None:
+        """Tell the receiver.
+
+        Raises:
+            BadInput: the connection is not complete, or packages are missing.
+            HarnessError: the receiver did not take it; the connection's secret is not told.
+        """
+        words, name, notifier_for = RECEIVERS[self.receiver]
+        found = connection(name)
+        if found is None:
+            self.log.info("%s was not told: there is no connection %s.", words, name)
+            return
+        notifier = notifier_for(message_of(self.campaign, context), found)
+        if notifier is None:
+            return
+        try:
+            notifier.notify(context)
+        except Exception as error:  # noqa: BLE001  # of any client library
+            why = f"{type(error).__name__}: {error}"
+            told = why.replace(found.password, "***") if found.password else why
+            raise HarnessError(f"{words} did not take the nightly run's summary: {told}") from None

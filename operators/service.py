@@ -1,4 +1,4 @@
-"""Airflow with its web page, and the pages of runs and campaigns beside it: ``plimsoll up`` and ``plimsoll down``.
+"""Airflow with its web page, and the pages and metrics of runs beside it: ``plimsoll up`` and ``plimsoll down``.
 
 The api-server, the scheduler and the dag-processor share one session and one Airflow home. By both, ``down`` finds them
 all, and the workers that a dead scheduler left (they ignore SIGTERM). A session's number is given again, but not to a
@@ -18,7 +18,7 @@ import urllib.request
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import psutil
 
@@ -48,32 +48,47 @@ def url_of(port: int) -> str:
     return f"http://{ADDRESS}:{port}"
 
 
-def up(port: int, home: Path = HOME, database: str | None = None) -> int:
-    """Start Airflow unless it runs; returns its port once all of it is healthy.
+class Ports(NamedTuple):
+    """Airflow's own, and that of the metrics of runs, where they are served."""
+
+    airflow: int
+    metrics: int | None
+
+
+def up(port: int, home: Path = HOME, database: str | None = None, metrics_port: int | None = None) -> Ports:
+    """Start Airflow unless it runs; returns its ports once all of it is healthy.
 
     ``database`` is the address of a PostgreSQL database that exists; without it SQLite in ``home`` serves.
 
     Raises:
-        BadInput: the port is in use, or the address is no PostgreSQL's.
+        BadInput: a port is in use, or the address is no PostgreSQL's.
         HarnessError: it did not come up, and nothing of it is left; or one that was up before does not answer.
     """
     if _processes(home):
-        before = int(_read_state(home)["port"])
-        if not _health(url_of(before)):
-            raise HarnessError(f"Airflow is up, but does not answer at {url_of(before)}; end it by plimsoll down.")
+        state = _read_state(home)
+        before = Ports(int(state["port"]), state.get("metrics_port"))
+        if not _health(url_of(before.airflow)):
+            url = url_of(before.airflow)
+            raise HarnessError(f"Airflow is up, but does not answer at {url}; end it by plimsoll down.")
         return before
     url = url_of(port)
     _check_free(port)
     _check_free(port + 1)
+    if metrics_port is not None:
+        if metrics_port in (port, port + 1):
+            raise BadInput(f"METRICS_PORT={metrics_port} is the port of other pages; choose another.")
+        _check_free(metrics_port, "METRICS_PORT")
     variables = _database(database)
     make_home(home)
     if variables:
         migrate(home, **variables)
     log = home / "airflow.log"
-    pages = [sys.executable, "-m", "operators.pages_server", str(port + 1), str(runs_folder().resolve())]
+    servers = [_server("pages_server", port + 1)]
+    if metrics_port is not None:
+        servers.append(_server("metrics_endpoint", metrics_port))
     with log.open("wb") as log_file:
         process = subprocess.Popen(
-            ["/bin/sh", "-c", " & ".join(map(shlex.join, [*map(airflow, _COMPONENTS), pages])) + " & wait"],
+            ["/bin/sh", "-c", " & ".join(map(shlex.join, [*map(airflow, _COMPONENTS), *servers])) + " & wait"],
             env=environment(
                 home,
                 AIRFLOW__API__BASE_URL=url,
@@ -92,13 +107,17 @@ def up(port: int, home: Path = HOME, database: str | None = None) -> int:
             cwd=ROOT,
             start_new_session=True,
         )
-    _state_file(home).write_text(json.dumps({"session": process.pid, "port": port}))
+    _state_file(home).write_text(json.dumps({"session": process.pid, "port": port, "metrics_port": metrics_port}))
     try:
         _await_health(url, process, log)
     except BaseException:
         down(home)
         raise
-    return port
+    return Ports(port, metrics_port)
+
+
+def _server(module: str, port: int) -> list[str]:
+    return [sys.executable, "-m", f"operators.{module}", str(port), str(runs_folder().resolve())]
 
 
 def _database(address: str | None) -> dict[str, str]:
@@ -167,14 +186,14 @@ def _health(url: str) -> dict[str, Any]:
         return {}
 
 
-def _check_free(port: int) -> None:
+def _check_free(port: int, variable: str = "PORT") -> None:
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((ADDRESS, port))
         except (OSError, OverflowError) as error:
             raise BadInput(
-                f"Port {port} of {ADDRESS} cannot be had ({error}); choose another by PORT=<number>."
+                f"Port {port} of {ADDRESS} cannot be had ({error}); choose another by {variable}=<number>."
             ) from error
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 from history.events import Event
-from reports.run_data import RunData
 
 # Event kind → how the page calls it.
 MOMENTS = {
@@ -32,6 +31,14 @@ SHOWN = {
 }
 
 OWN_COLUMNS = {"asked", "effect_verified", "recovery_verified", "why"}  # details that tables of faults show themselves
+
+
+class Run(Protocol):
+    """The events of a run, which may still go on, and their place in its time."""
+
+    @property
+    def events(self) -> Sequence[Event]: ...
+    def seconds(self, t_ns: int) -> float: ...
 
 
 @dataclass(frozen=True)
@@ -61,7 +68,7 @@ class Span:
         return self.end_s - self.start_s
 
 
-def phases(run: RunData) -> list[Span]:
+def phases(run: Run) -> list[Span]:
     """The phases in the order in which they began; one that never ended lasts until the last event."""
     ended = {event.phase: run.seconds(event.t_ns) for event in run.events if event.kind == "phase_ended"}
     started = [event for event in run.events if event.kind == "phase_started"]
@@ -72,12 +79,12 @@ def phases(run: RunData) -> list[Span]:
     ]
 
 
-def end_of_run(run: RunData) -> float:
+def end_of_run(run: Run) -> float:
     """The second of the last event."""
     return max((run.seconds(event.t_ns) for event in run.events), default=0.0)
 
 
-def faults(run: RunData) -> list[Span]:
+def faults(run: Run) -> list[Span]:
     """Every injected fault, from the order to inject it until its recovery was verified."""
     phase_end = {phase.label: phase.end_s for phase in phases(run)}
     spans: list[Span] = []
@@ -117,7 +124,7 @@ def _with_lanes(spans: list[Span]) -> list[Span]:
     return placed
 
 
-def moments(run: RunData) -> list[tuple[float, Event]]:
+def moments(run: Run) -> list[tuple[float, Event]]:
     """Conditions that were met or not, preconditions, and errors, with their second."""
     return [(run.seconds(event.t_ns), event) for event in run.events if event.kind in MOMENTS]
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Generator
+from functools import partial
+from importlib.util import find_spec
 from typing import TypeVar
 
 import pytest
@@ -35,6 +37,8 @@ def s3_server() -> bool:
 LACKING: dict[str, tuple[Callable[[], object], str]] = {
     "docker": (daemon_answers, "no Docker daemon answers"),
     "browser": (browser, "there is no Chromium"),
+    "notify": (partial(find_spec, "slack_sdk"), "there are no notifiers of Slack and PagerDuty; make .venv/.notify"),
+    "prometheus": (partial(shutil.which, "prometheus"), "there is no Prometheus; apt-get install prometheus"),
     "s3": (s3_server, "there is no S3 server; make .venv/.s3 installs one"),
 }
 

@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -246,7 +247,7 @@ def make(
         (
             "capacity",
             {"KAFKA": "3.9.1"},
-            "make capacity takes no KAFKA=; it takes SETTINGS, NAME, SEED, UPLOAD, RUNS, J",
+            "make capacity takes no KAFKA=; it takes SETTINGS, NAME, SEED, UPLOAD, METRICS_PORT, RUNS, J",
         ),
         ("compare", {"BASE": "3.9.1"}, "HEAD= is missing: the version that is judged, or a folder or tarball of"),
         ("run", {"SCENARIO": "steady", "RATE": "fast"}, "Invalid value for RATE=: Input should be a valid number"),
@@ -266,6 +267,25 @@ def test_variables_of_make_are_options(
 
     assert code == 3
     assert err.startswith(sentence)
+
+
+@pytest.mark.parametrize(
+    ("from_make", "spelled"), [(True, "METRICS_PORT=<number>."), (False, "--metrics-port=<number>.")]
+)
+def test_a_port_that_cannot_be_had_is_refused(
+    from_make: bool, spelled: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Before anything else is looked at, and in the words of whoever asked."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        monkeypatch.setenv("METRICS_PORT", port)
+        given = ["--from-make", "METRICS_PORT", "run"] if from_make else ["run", "--metrics-port", port]
+        code = main(given)
+    told = capsys.readouterr()
+
+    assert (code, told.out) == (3, "")
+    assert told.err.startswith(f"Port {port} of 127.0.0.1 cannot be had")
+    assert spelled in told.err.strip()
 
 
 @pytest.mark.parametrize(("value", "everything"), [("1", True), ("0", False), ("", False)])
@@ -289,7 +309,8 @@ def test_every_parameter_is_a_variable() -> None:
         *("JSON", "JAVA"),
     ]
     assert list(variables_of("known-bugs")) == [
-        *("BUGS", "KAFKA", "TRIES", "SETTINGS", "NAME", "SEED", "UPLOAD", "RUNS", "JSON", "JAVA"),
+        *("BUGS", "KAFKA", "TRIES", "SETTINGS", "NAME", "SEED", "UPLOAD", "METRICS_PORT", "RUNS"),
+        *("JSON", "JAVA"),
     ]
     assert variables_of("walk") == {}
 
@@ -304,6 +325,18 @@ def test_scenarios_are_listed_with_their_reason(capsys: pytest.CaptureFixture[st
 
     assert [line.split()[0] for line in lines] == scenario_names()
     assert re.search(r"^steady +Without a fault nothing is lost", "\n".join(lines), re.MULTILINE)
+
+
+def test_the_archive_is_written_as_metrics(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Where that is asked for; a folder that is not there is refused before anything is done."""
+    (tmp_path / "runs").mkdir()
+    given = ["archive", "--runs", str(tmp_path / "runs"), "--metrics"]
+
+    assert main([*given, str(tmp_path / "none" / "x.prom")]) == 3
+    assert f"--metrics={tmp_path}/none/x.prom: there is no folder {tmp_path}/none." in capsys.readouterr().err
+    assert not (tmp_path / "site").exists()
+    assert main([*given, str(tmp_path / "x.prom")]) == 0
+    assert (tmp_path / "x.prom").read_text().endswith("# EOF\n")
 
 
 @pytest.mark.parametrize(("arguments", "everything"), [(["clean"], False), (["clean", "--all"], True)])

@@ -523,7 +523,7 @@ def test_every_direct_dependency_has_a_reason() -> None:
 
     for title, wanted in (
         ("To run", project["project"]["dependencies"]),
-        ("To ask for", [*groups["postgres"], *groups["edn"]]),
+        ("To ask for", [*groups["notify"], *groups["postgres"], *groups["edn"]]),
         ("To test against S3", groups["s3"]),
         ("To develop", [wanted for wanted in groups["dev"] if isinstance(wanted, str)]),
     ):

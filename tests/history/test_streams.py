@@ -11,7 +11,7 @@ import pytest
 
 from history import streams
 from history.partitioned import streams_to_parquet
-from history.streams import RowWriter, read_stream
+from history.streams import RowWriter, StreamTail, read_stream
 
 SCHEMA = pa.schema([pa.field("seq", pa.int64(), nullable=False), pa.field("error", pa.string())])
 
@@ -131,3 +131,28 @@ def test_nothing_follows_a_flush_that_failed(tmp_path: Path, monkeypatch: pytest
         breaking()
     assert written == [1]
     assert rows(tmp_path / "a.arrow") == [1]
+
+
+def test_a_growing_stream_is_read_once_whole_batch_by_whole_batch(tmp_path: Path) -> None:
+    """Wherever a look finds it torn, the next one goes on behind the last whole batch."""
+    whole, growing = tmp_path / "whole.arrow", tmp_path / "growing.arrow"
+    write(whole, [0, 1, 2], [3], [4, 5])
+    content = whole.read_bytes()
+    for size in range(len(content) + 1):
+        tail = StreamTail(growing)
+        growing.write_bytes(content[:size])
+        first = [row["seq"] for batch in tail.batches() for row in batch.to_pylist()]
+        growing.write_bytes(content)
+        then = [row["seq"] for batch in tail.batches() for row in batch.to_pylist()]
+
+        assert first + then == [0, 1, 2, 3, 4, 5], f"torn after {size} bytes"
+        assert list(tail.batches()) == []
+
+
+def test_a_stream_that_is_not_there_yet_has_no_batches(tmp_path: Path) -> None:
+    """Its client is about to start."""
+    tail = StreamTail(tmp_path / "later.arrow")
+    assert list(tail.batches()) == []
+
+    write(tmp_path / "later.arrow", [7])
+    assert [row["seq"] for batch in tail.batches() for row in batch.to_pylist()] == [7]

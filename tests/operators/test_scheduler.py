@@ -19,7 +19,7 @@ import psutil
 import pytest
 
 from history.errors import BadInput
-from operators import service
+from operators import metrics_endpoint, service
 from tests.operators.calls import AFTERWARDS, ALWAYS, END, PHASE, START
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -85,7 +85,7 @@ def airflow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.Fix
     monkeypatch.setenv("PLIMSOLL_RUNS", str(tmp_path / "runs"))
     for name, value in getattr(request, "param", {}).items():
         monkeypatch.setenv(name, value)
-    yield Airflow(service.url_of(service.up(port, tmp_path / "home")), tmp_path / "calls")
+    yield Airflow(service.url_of(service.up(port, tmp_path / "home").airflow), tmp_path / "calls")
     service.down(tmp_path / "home")
 
 
@@ -140,7 +140,7 @@ def test_down_ends_every_process(airflow: Airflow, tmp_path: Path) -> None:
     session = json.loads((home / "up.json").read_text())["session"]
 
     assert {process.pid for process in service._processes(home)} == session_members(session) != set()
-    assert service.url_of(service.up(_two_free_ports(), home)) == airflow.url  # it is up already, where it was
+    assert service.url_of(service.up(_two_free_ports(), home).airflow) == airflow.url  # it is up already, where it was
     assert service.down(home)
     assert session_members(session) == set()
     assert not service.down(home)
@@ -154,3 +154,28 @@ def test_a_port_in_use_is_refused_before_anything_starts(tmp_path: Path) -> None
             service.up(port, tmp_path / "home")
 
     assert not (tmp_path / "home").exists()
+
+
+@pytest.mark.parametrize("neighbour", [0, 1])
+def test_the_metrics_have_a_port_of_their_own(tmp_path: Path, neighbour: int) -> None:
+    """Neither Airflow's nor that of the pages."""
+    port = _two_free_ports()
+    with pytest.raises(BadInput, match=rf"METRICS_PORT={port + neighbour} is the port of other pages"):
+        service.up(port, tmp_path / "home", metrics_port=port + neighbour)
+
+    assert not (tmp_path / "home").exists()
+
+
+@pytest.mark.slow
+def test_metrics_are_served_beside_airflow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where that was asked for; down ends them, too."""
+    monkeypatch.setenv("PLIMSOLL_RUNS", str(tmp_path / "runs"))
+    port, metrics_port = _two_free_ports(), _two_free_ports()
+    try:
+        assert service.up(port, tmp_path / "home", metrics_port=metrics_port).metrics == metrics_port
+        with urllib.request.urlopen(metrics_endpoint.url_of(metrics_port), timeout=10) as answer:
+            assert b"# TYPE plimsoll_replica_lag_records gauge" in answer.read()
+    finally:
+        service.down(tmp_path / "home")
+    with pytest.raises(OSError, match="refused"):
+        urllib.request.urlopen(metrics_endpoint.url_of(metrics_port), timeout=10)

@@ -1,0 +1,241 @@
+"""What the clients of runs that go on tell and record, as metrics; nothing here asks a broker."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from datetime import datetime
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from prometheus_client.metrics_core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    InfoMetricFamily,
+    Metric,
+)
+from prometheus_client.registry import Collector
+
+from history.events import Event
+from history.folder import RunFolder
+from history.manifest import read_manifest
+from history.streams import StreamTail
+from operators.load_rates import accounts
+from operators.progress import Tail
+from reports.timeline import Span, faults
+
+LIVE_S = 15.0  # clients tell of themselves each second; of a run whose clients are silent for longer nothing is told
+FRESH_NS = 10_000_000_000  # a replica or view that was seen no later is missing, not as it was
+BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+_BUCKETS_NS = np.array([int(edge * 1e9) for edge in BUCKETS_S])
+_REPLICA = ["topic", "partition", "broker_id"]
+_VIEW = ["topic", "partition", "observer"]
+# What a client counts of itself (``so_far``), and as which metric.
+_COUNTS = {
+    "due": "plimsoll_records_offered",
+    "sent": "plimsoll_records_sent",
+    "acked": "plimsoll_records_acknowledged",
+    "received": "plimsoll_records_received",
+}
+
+
+def _families() -> dict[str, Any]:
+    """Every metric, without samples; all have the label run."""
+    client, partition = ["run", "client"], ["run", "topic", "partition"]
+    replica, fault = [*partition, "broker"], ["run", "phase", "fault", "target"]
+    families: list[Metric] = [
+        InfoMetricFamily("plimsoll_run", "A run that goes on", labels=["run"]),
+        CounterMetricFamily("plimsoll_records_offered", "Records that were due", labels=client),
+        CounterMetricFamily("plimsoll_records_sent", "Records handed to the client library", labels=client),
+        CounterMetricFamily("plimsoll_records_acknowledged", "Records acknowledged by the brokers", labels=client),
+        CounterMetricFamily("plimsoll_records_received", "Records that the live consumer read", labels=client),
+        HistogramMetricFamily(
+            "plimsoll_produce_latency_seconds",
+            "Time from when a record was due until its acknowledgement",
+            labels=client,
+            unit="seconds",
+        ),
+        GaugeMetricFamily("plimsoll_group_lag_records", "How far a member's partitions are behind", labels=client),
+        GaugeMetricFamily("plimsoll_replica_high_watermark", "High watermark of a replica", labels=replica),
+        GaugeMetricFamily("plimsoll_replica_log_end_offset", "Log end offset of a replica", labels=replica),
+        GaugeMetricFamily(
+            "plimsoll_replica_lag_records", "Distance from the furthest log end offset of the partition", labels=replica
+        ),
+        GaugeMetricFamily("plimsoll_partition_isr_size", "In-sync replicas of a partition", labels=partition),
+        GaugeMetricFamily(
+            "plimsoll_fault_active", "1 from a fault's injection until it is cleared, then 0", labels=fault
+        ),
+        GaugeMetricFamily(
+            "plimsoll_fault_injected_timestamp_seconds",
+            "When a fault was last injected",
+            labels=fault,
+            unit="seconds",
+        ),
+    ]
+    return {family.name: family for family in families}
+
+
+class LiveRuns(Collector):
+    """The runs below a folder that go on, as metrics; what they recorded since the last scrape is read at the next."""
+
+    def __init__(self, runs: Path) -> None:
+        self._runs = runs
+        self._followed: dict[Path, LiveRun] = {}
+        self._scraping = Lock()
+
+    def collect(self) -> Iterable[Metric]:
+        families = _families()
+        with self._scraping:
+            live = {run: self._followed.get(run) or LiveRun(RunFolder(run)) for run in _live(self._runs)}
+            self._followed = live
+            for run in live.values():
+                with suppress(FileNotFoundError):  # it is being sealed: its streams became tables
+                    run.add_to(families)
+        return families.values()
+
+
+def _live(runs: Path) -> Iterator[Path]:
+    for work in sorted(runs.glob("*/work")):
+        told_s = [_modified_s(file) for file in RunFolder(work.parent).clients.glob("*.json")]
+        if max(told_s, default=0.0) > time.time() - LIVE_S:
+            yield work.parent
+
+
+def _modified_s(file: Path) -> float:
+    with suppress(FileNotFoundError):
+        return file.stat().st_mtime
+    return 0.0
+
+
+class LiveRun:
+    """Follows one run in the files that it writes anyway."""
+
+    def __init__(self, folder: RunFolder) -> None:
+        self.events: list[Event] = []
+        self._folder = folder
+        self._manifest = read_manifest(folder.manifest)
+        self._new_events = Tail(folder.events)
+        self._streams: dict[Path, StreamTail] = {}
+        self._latency = defaultdict[str, _Latency](_Latency)
+        self._replicas: dict[tuple[Any, ...], Mapping[str, Any]] = {}
+        self._views: dict[tuple[Any, ...], Mapping[str, Any]] = {}
+
+    def seconds(self, t_ns: int) -> float:
+        """Since the first event, as ``reports.timeline`` asks."""
+        return (t_ns - self.events[0].t_ns) / 1e9
+
+    def add_to(self, families: Mapping[str, Any]) -> None:
+        """Add the samples of this run."""
+        run, manifest = self._folder.run_id, self._manifest
+        about = {"scenario": manifest.scenario_name, "kafka_version": manifest.kafka_version}
+        families["plimsoll_run"].add_metric([run], about | {"runtime": manifest.runtime or ""})
+        for client, counts in accounts(self._folder.clients):
+            for name in _COUNTS.keys() & counts.keys():
+                families[_COUNTS[name]].add_metric([run, client], counts[name])
+            if "lag" in counts:
+                families["plimsoll_group_lag_records"].add_metric([run, client], counts["lag"])
+        self._add_latency(families)
+        self._add_replicas(families)
+        self._add_isr(families)
+        self._add_faults(families)
+
+    def _new(self, table: str) -> Iterator[tuple[str, list[pa.RecordBatch]]]:
+        """What clients recorded in a table since the last look: the client, and its batches."""
+        for path in sorted((self._folder.work / "streams").glob(f"{table}-*.arrow")):
+            tail = self._streams.setdefault(path, StreamTail(path))
+            if batches := list(tail.batches()):
+                yield path.stem.removeprefix(f"{table}-"), batches
+
+    def _add_latency(self, families: Mapping[str, Any]) -> None:
+        for client, batches in self._new("sends"):
+            for batch in batches:
+                self._latency[client].add(batch)
+        for client, latency in self._latency.items():
+            families["plimsoll_produce_latency_seconds"].add_metric(
+                [self._folder.run_id, client], latency.buckets(), latency.sum_s
+            )
+
+    def _add_replicas(self, families: Mapping[str, Any]) -> None:
+        for _, batches in self._new("replicas"):
+            self._replicas |= _newest(batches, _REPLICA)
+        seen = [row for row in _fresh(self._replicas) if row["error"] is None]
+        ends = defaultdict[tuple[str, int], int](int)
+        for row in seen:
+            where = row["topic"], row["partition"]
+            ends[where] = max(ends[where], row["log_end_offset"])
+        for row in seen:
+            labels = [self._folder.run_id, row["topic"], str(row["partition"]), str(row["broker_id"])]
+            lag = ends[row["topic"], row["partition"]] - row["log_end_offset"]
+            families["plimsoll_replica_high_watermark"].add_metric(labels, row["high_watermark"])
+            families["plimsoll_replica_log_end_offset"].add_metric(labels, row["log_end_offset"])
+            families["plimsoll_replica_lag_records"].add_metric(labels, lag)
+
+    def _add_isr(self, families: Mapping[str, Any]) -> None:
+        """Of several brokers' views the one of the newest leader, else of whoever was asked last, counts."""
+        for _, batches in self._new("isr"):
+            self._views |= _newest(batches, _VIEW)
+        best: dict[tuple[str, int], Mapping[str, Any]] = {}
+        for view in sorted(_fresh(self._views), key=_authority):
+            best[view["topic"], view["partition"]] = view
+        for (topic, partition), view in best.items():
+            labels = [self._folder.run_id, topic, str(partition)]
+            families["plimsoll_partition_isr_size"].add_metric(labels, len(view["isr"] or []))
+
+    def _add_faults(self, families: Mapping[str, Any]) -> None:
+        self.events += [Event(**event) for event in self._new_events.events()]
+        ended = {event.phase for event in self.events if event.kind == "phase_ended"}
+        last: dict[tuple[str, str, str, str], Span] = {}
+        active = set()
+        for span in faults(self):
+            fault = self._folder.run_id, span.phase, span.label, span.target
+            last[fault] = span
+            if not span.is_over and span.phase not in ended:
+                active.add(fault)
+        for fault, span in last.items():
+            began_s = datetime.fromisoformat(self.events[0].wall).timestamp() + span.start_s
+            families["plimsoll_fault_active"].add_metric(fault, fault in active)
+            families["plimsoll_fault_injected_timestamp_seconds"].add_metric(fault, began_s)
+
+
+class _Latency:
+    """Times until the acknowledgement, counted by bucket since the run began."""
+
+    def __init__(self) -> None:
+        self.sum_s = 0.0
+        self._counts = np.zeros(len(BUCKETS_S) + 1, np.int64)
+
+    def add(self, sends: pa.RecordBatch) -> None:
+        """A batch of a ledger; what was not acknowledged, or had no due time, counts nowhere."""
+        answered = sends.filter(sends["error"].is_null()).select(["due_ns", "done_ns"]).drop_null()
+        times_ns = answered["done_ns"].to_numpy() - answered["due_ns"].to_numpy()
+        held = np.searchsorted(_BUCKETS_NS, times_ns, side="left")
+        self._counts += np.bincount(held, minlength=self._counts.size)
+        self.sum_s += float(times_ns.sum()) / 1e9
+
+    def buckets(self) -> Sequence[tuple[str, float]]:
+        """The upper edge of each bucket, and how many times lie at or below it."""
+        return list(zip([*map(str, BUCKETS_S), "+Inf"], map(float, self._counts.cumsum()), strict=True))
+
+
+def _newest(batches: list[pa.RecordBatch], key: list[str]) -> dict[tuple[Any, ...], Mapping[str, Any]]:
+    """The last row of each key."""
+    table = pa.Table.from_batches(batches)
+    numbered = table.append_column("number", pa.array(np.arange(table.num_rows)))
+    last = numbered.group_by(key).aggregate([("number", "max")])["number_max"]
+    return {tuple(row[name] for name in key): row for row in table.take(last).to_pylist()}
+
+
+def _fresh(rows: Mapping[Any, Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+    since_ns = time.monotonic_ns() - FRESH_NS
+    return (row for row in rows.values() if row["received_ns"] > since_ns)
+
+
+def _authority(view: Mapping[str, Any]) -> tuple[int, bool, int]:
+    """By which views of a partition are ordered; a broker in an older leader epoch knows less."""
+    return view["leader_epoch"] or 0, view["observer"] == str(view["leader"]), view["received_ns"]

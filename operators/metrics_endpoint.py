@@ -1,0 +1,55 @@
+"""Serves the metrics of runs that go on, in Prometheus' formats (OpenMetrics where it is asked for), to this machine
+alone: ``python -m operators.metrics_endpoint <port> <folder of runs>``, or while a command lasts.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Event
+
+from history.errors import BadInput
+
+ADDRESS = "127.0.0.1"
+
+
+def url_of(port: int) -> str:
+    """Where the metrics are."""
+    return f"http://{ADDRESS}:{port}/metrics"
+
+
+@contextmanager
+def serving(port: int | None, runs: Path) -> Iterator[None]:
+    """Serve the runs below a folder meanwhile; without a port nothing is served.
+
+    Raises:
+        BadInput: the port cannot be had.
+    """
+    if port is None:
+        yield
+        return
+    from prometheus_client import CollectorRegistry, start_http_server
+
+    from operators.live_metrics import LiveRuns
+
+    registry = CollectorRegistry()
+    registry.register(LiveRuns(runs))
+    try:
+        server, thread = start_http_server(port, ADDRESS, registry)
+    except (OSError, OverflowError) as error:
+        raise BadInput(
+            f"Port {port} of {ADDRESS} cannot be had ({error}); choose another by METRICS_PORT=<number>."
+        ) from error
+    try:
+        yield
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+if __name__ == "__main__":
+    with serving(int(sys.argv[1]), Path(sys.argv[2])):
+        Event().wait()
