@@ -14,6 +14,7 @@ import typer
 from campaigns import kinds
 from clusters.paths import ROOT
 from commands.outcome import Outcome, outcome_of
+from history.exit_codes import MEANINGS
 from history.java import VARIABLE as JAVA_VARIABLE
 from history.kafka_versions import DEFAULT_RELEASE
 
@@ -29,7 +30,7 @@ app = typer.Typer(
         "long it takes to recover.\n\n"
         "Start with [bold]plimsoll doctor[/bold], then [bold]plimsoll run[/bold]. Every command has its own --help."
     ),
-    epilog="Exit codes: 0 pass, 1 fail, 2 unknown, 3 bad input (nothing was started), 130 interrupted.",
+    epilog=f"Exit codes: {', '.join(f'{code} {meaning}' for code, meaning in MEANINGS.items())}.",
 )
 
 RUN, MANY, SERVE, KEEP = "One run", "Many runs, one question", "Airflow and Spark", "Upkeep"

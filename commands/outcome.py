@@ -12,10 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from history.errors import PlimsollError
-
-EXIT_CODES = {"pass": 0, "fail": 1, "unknown": 2}
-BAD_INPUT = 3
-INTERRUPTED = 130
+from history.exit_codes import INTERRUPTED, UNKNOWN
 
 
 @dataclass(frozen=True)
@@ -40,9 +37,9 @@ def outcome_of(command: Callable[..., Outcome], options: Mapping[str, Any]) -> O
     except KeyboardInterrupt:
         return Outcome(INTERRUPTED)
     except PlimsollError as error:
-        return Outcome(getattr(error, "exit_code", EXIT_CODES["unknown"]), error=str(error))
+        return Outcome(getattr(error, "exit_code", UNKNOWN), error=str(error))
     except Exception:  # noqa: BLE001  # Python's own exit code, 1, says that a guarantee was violated
-        return Outcome(EXIT_CODES["unknown"], error=traceback.format_exc().rstrip())
+        return Outcome(UNKNOWN, error=traceback.format_exc().rstrip())
 
 
 @contextmanager

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from clusters.run.host_lock import beside_others
 from clusters.scenario.scenario import load_scenario, scenario_names
-from commands.outcome import EXIT_CODES, Outcome, say
+from commands.outcome import Outcome, say
 from history.errors import BadInput
 from history.events import errors_of
+from history.exit_codes import EXIT_CODES, FAIL, PASS, UNKNOWN
 from history.folder import RunFolder
 from history.remote import path_of
 from operators import airflow_home
@@ -71,7 +72,7 @@ def record_and_judge(
             shutil.rmtree(home)
             raise
         outcome = _concluded(RunFolder(run), succeeded, log)
-        if outcome.code in (EXIT_CODES["pass"], EXIT_CODES["fail"]):
+        if outcome.code in (PASS, FAIL):
             shutil.rmtree(home)
     return outcome
 
@@ -88,10 +89,10 @@ def _concluded(run: RunFolder, succeeded: bool, log: Path) -> Outcome:
     verdict = verdict_of(run)
     code = EXIT_CODES[verdict]
     errors = [f"The harness broke: {why}" for why in errors_of(run)[:1]]  # the others follow from it
-    if code == 0 and not succeeded:  # teardown or the page: the verdict stands, the run is not fine
-        code = EXIT_CODES["unknown"]
+    if code == PASS and not succeeded:  # teardown or the page: the verdict stands, the run is not fine
+        code = UNKNOWN
         errors.append("The verdict stands, but a task after it or the teardown failed.")
-    if code == EXIT_CODES["unknown"]:
+    if code == UNKNOWN:
         errors.append(f"Airflow's log: {log}")
     lines = [f"run: {run.path}", f"verdict: {verdict}"]
     return Outcome(code, lines, facts_of(run), "\n".join(errors))

@@ -268,6 +268,17 @@ def test_variables_of_make_are_options(
     assert err.startswith(sentence)
 
 
+def test_make_is_told_the_exit_code(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Make's own is 2 for whatever failed, so that the last line says it; nothing after a pass, or without make."""
+    bad = "exit code 3: bad input (nothing was started)"
+
+    assert make(monkeypatch, capsys, "run", KAFKA="9")[1].splitlines()[-1] == bad
+    assert make(monkeypatch, capsys, "run", KAFAK="3.9.1")[1].splitlines()[-1] == bad
+    assert make(monkeypatch, capsys, "scenarios") == (0, "")
+    assert main(["run", "stedy"]) == 3
+    assert "exit code" not in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(("value", "everything"), [("1", True), ("0", False), ("", False)])
 def test_a_flag_is_set_by_one(
     value: str, everything: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
