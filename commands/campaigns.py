@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from campaigns.kinds import Kind
 from commands.outcome import Outcome, say
 from history.exit_codes import EXIT_CODES, FAIL, PASS, UNKNOWN
+from history.results.cases import Case
 from operators import airflow_home
 from operators.campaign_progress import CampaignProgress
 from operators.dag_run import run_dag
@@ -84,7 +85,7 @@ def run_campaign(
             return outcome
     why = f"A task failed. The same command with NAME={campaign.campaign_id} goes on; Airflow's log: {log}"
     errors = "\n".join(filter(None, [outcome.error, why]))
-    return Outcome(UNKNOWN, outcome.lines, outcome.facts, errors)
+    return replace(outcome, code=UNKNOWN, error=errors)
 
 
 def _written_ns(file: Path) -> int:
@@ -106,4 +107,5 @@ def _concluded(folder: CampaignFolder, before: int) -> Outcome:
         "page": folder.page,
         "result": folder.result,
     }
-    return Outcome(PASS if state == NO_STATE else EXIT_CODES[state], lines, facts)
+    cases = [Case(**case) for case in result.get("cases", [])]
+    return Outcome(PASS if state == NO_STATE else EXIT_CODES[state], lines, facts, cases=cases)

@@ -13,16 +13,20 @@ from typing import Any
 
 from history.errors import PlimsollError
 from history.exit_codes import INTERRUPTED, UNKNOWN
+from history.results.cases import Case
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """The end of a command; the last of ``lines`` are for machines, too. ``error`` is a sentence on what went wrong."""
+    """The end of a command; the last of ``lines`` are for machines, too. ``error`` is a sentence on what went wrong,
+    and ``cases`` are what was decided, one by one.
+    """
 
     code: int = 0
     lines: Sequence[str] = ()
     facts: Mapping[str, Any] = field(default_factory=dict)
     error: str = ""
+    cases: Sequence[Case] = ()
 
     def as_json(self) -> str:
         """One line of JSON: the facts, ``exit_code``, and ``error`` where there is one."""

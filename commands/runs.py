@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from clusters.run.host_lock import beside_others
 from clusters.scenario.scenario import load_scenario, scenario_names
@@ -18,6 +18,8 @@ from history.events import errors_of
 from history.exit_codes import EXIT_CODES, FAIL, PASS, UNKNOWN
 from history.folder import RunFolder
 from history.remote import path_of
+from history.results.cases import Case
+from history.results.cases import Outcome as CaseOutcome
 from operators import airflow_home
 from operators.dag_run import run_dag
 from operators.progress import Progress
@@ -25,6 +27,7 @@ from spark.connection import spark_connection
 
 if TYPE_CHECKING:
     from history.manifest import Origin
+    from history.results.base import Verdict
     from imports.run_folder import Settings
 
 
@@ -95,13 +98,13 @@ def _concluded(run: RunFolder, succeeded: bool, log: Path) -> Outcome:
     if code == UNKNOWN:
         errors.append(f"Airflow's log: {log}")
     lines = [f"run: {run.path}", f"verdict: {verdict}"]
-    return Outcome(code, lines, facts_of(run), "\n".join(errors))
+    return Outcome(code, lines, facts_of(run), "\n".join(errors), cases_of(run))
 
 
-def verdict_of(run: RunFolder) -> str:
+def verdict_of(run: RunFolder) -> Verdict:
     """The verdict that the judge wrote; unknown when it wrote none."""
-    verdict = str(_verdict_file(run).get("verdict"))
-    return verdict if verdict in EXIT_CODES else "unknown"
+    verdict = _verdict_file(run).get("verdict")
+    return cast("Verdict", verdict) if verdict in EXIT_CODES else "unknown"
 
 
 def facts_of(run: RunFolder) -> dict[str, Any]:
@@ -113,6 +116,23 @@ def facts_of(run: RunFolder) -> dict[str, Any]:
         "sentence": _verdict_file(run).get("sentence"),
         "page": page if page.is_file() else None,
     }
+
+
+def cases_of(run: RunFolder) -> list[Case]:
+    """The run's verdict, and each invariant: one that is violated fails only where the run does."""
+    verdict, written = verdict_of(run), _verdict_file(run)
+    sentence = str(written.get("sentence") or "The judge wrote no verdict.")
+    invariants = [
+        Case(f"invariants.{run.run_id}", name, _outcome(found["verdict"], verdict), str(found["reason"] or ""))
+        for name, found in written.get("invariants", {}).items()
+    ]
+    return [Case("runs", run.run_id, verdict, sentence), *invariants]
+
+
+def _outcome(invariant: str, run: str) -> CaseOutcome:
+    if invariant == "fail":
+        return "fail" if run == "fail" else "skipped"  # permitted here, or it needs review
+    return "pass" if invariant == "pass" else "skipped"  # what the verdict lacks, the run's own case says
 
 
 def _verdict_file(run: RunFolder) -> dict[str, Any]:
@@ -138,7 +158,9 @@ def judge_again(given: Sequence[str | Path]) -> Outcome:
         code = judge(folders)
         for folder in folders:
             publish(folder.resolve())
-    return Outcome(code, facts={"runs": [facts_of(RunFolder(folder.resolve())) for folder in folders]})
+    runs = [RunFolder(folder.resolve()) for folder in folders]
+    cases = [case for run in runs for case in cases_of(run)]
+    return Outcome(code, facts={"runs": [facts_of(run) for run in runs]}, cases=cases)
 
 
 def import_and_judge(history: Sequence[Path], origin: Origin, settings: Settings, runs: Path) -> Outcome:
@@ -155,7 +177,7 @@ def import_and_judge(history: Sequence[Path], origin: Origin, settings: Settings
             raise BadInput(f"FAULTS= names {name!r}, which is no step; known: {', '.join(sorted(STEPS))}.")
     run = import_history(history, origin, settings, runs)
     judged = judge_again([run.path])
-    return Outcome(judged.code, facts=facts_of(run))
+    return Outcome(judged.code, facts=facts_of(run), cases=judged.cases)
 
 
 def list_scenarios() -> Outcome:
