@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from history.results.base import Verdict
     from imports.run_folder import Settings
 
+NO_VERDICT = "The judge wrote no verdict."
+
 
 def record_and_judge(
     scenario: str,
@@ -74,7 +76,7 @@ def record_and_judge(
             say(f"run: {run}")
             shutil.rmtree(home)
             raise
-        outcome = _concluded(RunFolder(run), succeeded, log)
+        outcome = _concluded(RunFolder(run), parsed.name, succeeded, log)
         if outcome.code in (PASS, FAIL):
             shutil.rmtree(home)
     return outcome
@@ -88,7 +90,7 @@ def _salvage_unsealed(run: Path) -> None:
         salvage(run)
 
 
-def _concluded(run: RunFolder, succeeded: bool, log: Path) -> Outcome:
+def _concluded(run: RunFolder, scenario: str, succeeded: bool, log: Path) -> Outcome:
     verdict = verdict_of(run)
     code = EXIT_CODES[verdict]
     errors = [f"The harness broke: {why}" for why in errors_of(run)[:1]]  # the others follow from it
@@ -98,7 +100,7 @@ def _concluded(run: RunFolder, succeeded: bool, log: Path) -> Outcome:
     if code == UNKNOWN:
         errors.append(f"Airflow's log: {log}")
     lines = [f"run: {run.path}", f"verdict: {verdict}"]
-    return Outcome(code, lines, facts_of(run), "\n".join(errors), cases_of(run))
+    return Outcome(code, lines, facts_of(run), "\n".join(errors), cases_of(run, scenario))
 
 
 def verdict_of(run: RunFolder) -> Verdict:
@@ -118,21 +120,26 @@ def facts_of(run: RunFolder) -> dict[str, Any]:
     }
 
 
-def cases_of(run: RunFolder) -> list[Case]:
-    """The run's verdict, and each invariant: one that is violated fails only where the run does."""
-    verdict, written = verdict_of(run), _verdict_file(run)
-    sentence = str(written.get("sentence") or "The judge wrote no verdict.")
-    invariants = [
-        Case(f"invariants.{run.run_id}", name, _outcome(found["verdict"], verdict), str(found["reason"] or ""))
-        for name, found in written.get("invariants", {}).items()
+def cases_of(run: RunFolder, group: str) -> list[Case]:
+    """A case for each invariant of a run; one that is violated fails only where the run does.
+
+    ``group`` names the same runs each time, so that a CI system can follow a case from run to run.
+    """
+    verdict = verdict_of(run)
+    return [
+        Case(f"invariants.{group}", name, _outcome(found["verdict"], verdict), str(found["reason"] or ""))
+        for name, found in _verdict_file(run).get("invariants", {}).items()
     ]
-    return [Case("runs", run.run_id, verdict, sentence), *invariants]
+
+
+def _case(run: RunFolder) -> Case:
+    return Case("runs", run.run_id, verdict_of(run), str(_verdict_file(run).get("sentence") or NO_VERDICT))
 
 
 def _outcome(invariant: str, run: str) -> CaseOutcome:
     if invariant == "fail":
         return "fail" if run == "fail" else "skipped"  # permitted here, or it needs review
-    return "pass" if invariant == "pass" else "skipped"  # what the verdict lacks, the run's own case says
+    return "pass" if invariant == "pass" else "skipped"  # what the verdict lacks, the run itself says
 
 
 def _verdict_file(run: RunFolder) -> dict[str, Any]:
@@ -159,7 +166,7 @@ def judge_again(given: Sequence[str | Path]) -> Outcome:
         for folder in folders:
             publish(folder.resolve())
     runs = [RunFolder(folder.resolve()) for folder in folders]
-    cases = [case for run in runs for case in cases_of(run)]
+    cases = [case for run in runs for case in (_case(run), *cases_of(run, run.run_id))]
     return Outcome(code, facts={"runs": [facts_of(run) for run in runs]}, cases=cases)
 
 
@@ -177,7 +184,7 @@ def import_and_judge(history: Sequence[Path], origin: Origin, settings: Settings
             raise BadInput(f"FAULTS= names {name!r}, which is no step; known: {', '.join(sorted(STEPS))}.")
     run = import_history(history, origin, settings, runs)
     judged = judge_again([run.path])
-    return Outcome(judged.code, facts=facts_of(run), cases=judged.cases)
+    return Outcome(judged.code, facts=facts_of(run), cases=cases_of(run, f"import.{origin}"))
 
 
 def list_scenarios() -> Outcome:

@@ -121,10 +121,20 @@ def test_a_run_has_a_case_for_each_invariant(verdict: str, of_i2: str, tmp_path:
     }
     run.verdict_file.write_text(json.dumps({"verdict": verdict, "sentence": "So it is.", "invariants": invariants}))
 
-    assert [(case.group, case.name, case.outcome) for case in runs.cases_of(run)] == [
-        ("runs", "r1", verdict),
-        ("invariants.r1", "I1", "pass"),
-        ("invariants.r1", "I2", of_i2),
-        ("invariants.r1", "I3", "skipped"),
+    assert [(case.group, case.name, case.outcome) for case in runs.cases_of(run, "steady")] == [
+        ("invariants.steady", "I1", "pass"),
+        ("invariants.steady", "I2", of_i2),
+        ("invariants.steady", "I3", "skipped"),
     ]
-    assert [case.outcome for case in runs.cases_of(RunFolder(tmp_path / "unjudged"))] == ["unknown"]
+    assert runs.cases_of(RunFolder(tmp_path / "unjudged"), "steady") == []
+
+
+def test_of_several_runs_each_has_its_own_verdict(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that was not judged is unknown."""
+    (tmp_path / "r1" / "verdict").mkdir(parents=True)
+    RunFolder(tmp_path / "r1").verdict_file.write_text(json.dumps({"verdict": "pass", "sentence": "All held."}))
+    monkeypatch.setattr("spark.submit.judge", lambda _: 2)
+    monkeypatch.setattr("campaigns.site.publish", lambda _: None)
+
+    judged = runs.judge_again([tmp_path / "r1", tmp_path / "r2"])
+    assert [(case.name, case.outcome) for case in judged.cases] == [("r1", "pass"), ("r2", "unknown")]
