@@ -12,7 +12,7 @@ import math
 import random
 import re
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from campaigns.campaign import Campaign, Item
@@ -46,6 +46,7 @@ from judge.checks.known_bugs import ISSUES, explained
 SHOWN_NIGHTLY_RUNS = 90
 MAX_NAMED = 2  # in one sentence
 BY_DESIGN = {"behaviour_change"}  # told by the judge, and no anomaly
+NO_BENCHMARKS = "there are no benchmarks, so no control was run"
 NO_RUN = "There is no run: the harness broke, or the nightly run was interrupted."
 
 
@@ -53,20 +54,17 @@ NO_RUN = "There is no run: the harness broke, or the nightly run was interrupted
 
 
 def plan(settings: Mapping[str, Any], *, campaign_id: str, created_at: str, seed: int) -> Campaign:
-    """The control, the matrix as often as asked in an order drawn anew for each repetition, and the control again.
+    """What is about correctness, the control, the benchmarks, and the control again.
+
+    Both are a matrix, as often as asked, in an order drawn anew for each repetition.
 
     Raises:
         BadInput: a setting is wrong, or there is no such scenario.
     """
     asked = check(settings)
-    for scenario in [*asked.scenarios, asked.control.scenario]:
-        load_scenario(scenario, asked.changes)
     drawn = random.Random(seed)
-    matrix: list[Item] = []
-    for repetition in range(1, asked.repetitions + 1):
-        cells = [(scenario, kafka) for scenario in asked.scenarios for kafka in asked.versions]
-        drawn.shuffle(cells)
-        matrix += [_item(asked, *cell, str(repetition), role="matrix") for cell in cells]
+    matrix = _matrix(asked, drawn, asked.scenarios, asked.repetitions, role="matrix")
+    correctness = _matrix(asked, drawn, asked.correctness.scenarios, asked.correctness.repetitions, role="correctness")
     first, last = (_item(asked, **asked.control.model_dump(), ending=f"control-{n}", role="control") for n in (1, 2))
     return Campaign(
         campaign_id=campaign_id,
@@ -74,8 +72,19 @@ def plan(settings: Mapping[str, Any], *, campaign_id: str, created_at: str, seed
         created_at=created_at,
         seed=seed,
         settings=asked.model_dump(mode="json"),
-        items=[first, *matrix, last],
+        items=[*correctness, *([first, *matrix, last] if matrix else [])],
     )
+
+
+def _matrix(
+    asked: Settings, drawn: random.Random, scenarios: Sequence[str], repetitions: int, *, role: str
+) -> list[Item]:
+    items: list[Item] = []
+    for repetition in range(1, repetitions + 1):
+        cells = [(scenario, kafka) for scenario in scenarios for kafka in asked.versions]
+        drawn.shuffle(cells)
+        items += [_item(asked, *cell, str(repetition), role=role) for cell in cells]
+    return items
 
 
 def follow_up(campaign: Campaign, rows: Iterable[Row]) -> list[Item]:
@@ -105,8 +114,12 @@ def _follow_up(nightly_run: NightlyRun) -> list[Item]:
 
 
 def _item(asked: Settings, scenario: str, kafka: str, ending: str, **labels: str) -> Item:
+    changes = asked.changes
+    if labels["role"] == "correctness":
+        changes, ending = asked.correctness.changes, f"correctness-{ending}"
+    load_scenario(scenario, changes)
     name = re.sub(r"[^a-z0-9._]+", "-", f"{scenario}-{kafka}-{ending}".lower()).strip("-._")
-    return Item(name=name, scenario=scenario, kafka=kafka, changes=asked.changes, labels=labels)
+    return Item(name=name, scenario=scenario, kafka=kafka, changes=changes, labels=labels)
 
 
 # --- the result ------------------------------------------------------------------------------------
@@ -127,7 +140,7 @@ def result(campaign: Campaign, rows: Iterable[Row]) -> NightlyResult:
         sentence="",
         settings=campaign.settings,
         versions=asked.versions,
-        scenarios=asked.scenarios,
+        scenarios=asked.every_scenario,
         repetitions=asked.repetitions,
         control_of=f"{asked.control.scenario} on {asked.control.kafka}",
         max_candidates=asked.confirm.candidates,
@@ -365,7 +378,9 @@ def _control(nightly_run: NightlyRun, series: list[Series]) -> Control:
     states = Counter(each.state for each in own)
     moved = [each.name for each in own if each.state == "moved"]
     if not own:
-        return Control(state="missing", sentence=f"{name} did not run, so a change of the host cannot be detected.")
+        missing = Control(state="missing", sentence=f"{name} did not run, so a change of the host cannot be detected.")
+        unplanned = Control(state="no basis", sentence=f"{NO_BENCHMARKS.capitalize()}.")
+        return missing if nightly_run.settings.scenarios else unplanned
     if moved:
         return Control(state="moved", sentence=f"{name} changed, so the host changed: {'; '.join(moved)}.")
     if with_it := _hosts(series):
@@ -476,6 +491,8 @@ def _named(names: list[str]) -> str:
 
 
 def _end(result: NightlyResult, states: Counter[SeriesState]) -> str:
+    if not result.settings["scenarios"]:
+        return NO_BENCHMARKS
     if states["no basis"] and not states.keys() - {"no basis", "no figure"}:
         return f"nothing is compared before a series has {MIN_NIGHTLY_RUNS + 1} nightly runs on one host"
     if with_it := _hosts(result.series):

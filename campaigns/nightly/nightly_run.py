@@ -22,7 +22,7 @@ from history.results.nightly import Point
 Row = Mapping[str, Any]
 State = Literal["no figure", "missing data", "no basis", "steady", "better", "moved", "host", "waived", "candidate"]
 
-ROLES = ("matrix", "control", "candidate", "baseline")
+ROLES = ("correctness", "matrix", "control", "candidate", "baseline")
 SLACK = 2  # nightly runs by which the estimate of when a change came may move as more nightly runs are seen
 ALPHA = 0.05  # of a confirmation, shared by all candidate regressions of one scenario and version
 
