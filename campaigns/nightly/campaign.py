@@ -12,12 +12,13 @@ import math
 import random
 import re
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from campaigns.campaign import Campaign, Item
 from campaigns.nightly.nightly_run import NightlyRun, Reruns, Row, Watched
 from campaigns.nightly.settings import Settings, better, check
+from campaigns.nightly.subject import BUILD, LINK, SUBJECT, Staged, stage, staged_in
 from campaigns.statistics.changes import MIN_NIGHTLY_RUNS
 from campaigns.statistics.effects import percent
 from clusters.scenario.scenario import load_scenario
@@ -63,9 +64,12 @@ def plan(settings: Mapping[str, Any], *, campaign_id: str, created_at: str, seed
     """
     asked = check(settings)
     drawn = random.Random(seed)
-    matrix = _matrix(asked, drawn, asked.scenarios, asked.repetitions, role="matrix")
-    correctness = _matrix(asked, drawn, asked.correctness.scenarios, asked.correctness.repetitions, role="correctness")
-    first, last = (_item(asked, **asked.control.model_dump(), ending=f"control-{n}", role="control") for n in (1, 2))
+    staged = stage(asked.subject) if asked.subject else None
+    matrix = _matrix(asked, drawn, staged, role="matrix")
+    correctness = _matrix(asked, drawn, staged, role="correctness")
+    first, last = (
+        _item(asked, asked.control.scenario, asked.control.kafka, f"control-{n}", role="control") for n in (1, 2)
+    )
     return Campaign(
         campaign_id=campaign_id,
         kind="nightly",
@@ -76,14 +80,20 @@ def plan(settings: Mapping[str, Any], *, campaign_id: str, created_at: str, seed
     )
 
 
-def _matrix(
-    asked: Settings, drawn: random.Random, scenarios: Sequence[str], repetitions: int, *, role: str
-) -> list[Item]:
+def _matrix(asked: Settings, drawn: random.Random, staged: Staged | None, *, role: str) -> list[Item]:
+    """Every scenario of the role on every version, as often as asked. With a subject the versions alternate: who begins
+    with a scenario ends with it the next time, so that a host that drifts favours neither.
+    """
+    of_role = asked.correctness if role == "correctness" else asked
+    versions = [*([staged.kafka] if staged else []), *asked.versions]
     items: list[Item] = []
-    for repetition in range(1, repetitions + 1):
-        cells = [(scenario, kafka) for scenario in scenarios for kafka in asked.versions]
-        drawn.shuffle(cells)
-        items += [_item(asked, *cell, str(repetition), role=role) for cell in cells]
+    for repetition in range(1, of_role.repetitions + 1):
+        order = drawn.sample(of_role.scenarios, len(of_role.scenarios))
+        turn = versions if repetition % 2 else versions[::-1]
+        cells = [(scenario, kafka) for scenario in order for kafka in turn]
+        if staged is None:
+            drawn.shuffle(cells)
+        items += [_item(asked, *cell, str(repetition), staged, role=role, pair=str(repetition)) for cell in cells]
     return items
 
 
@@ -99,6 +109,7 @@ def _follow_up(nightly_run: NightlyRun) -> list[Item]:
     asked = nightly_run.settings
     drawn = random.Random(nightly_run.campaign.seed)
     items = []
+    staged = staged_in(nightly_run.campaign.items)
     for scenario, kafka in list(nightly_run.candidates)[: asked.confirm.candidates]:
         release = next((release for release in asked.baseline.releases if release != kafka), None)
         if release is None:
@@ -106,19 +117,27 @@ def _follow_up(nightly_run: NightlyRun) -> list[Item]:
         order = drawn.choice([("candidate", "baseline"), ("baseline", "candidate")])
         for pair in range(1, asked.confirm.pairs + 1):
             for place, role in enumerate(order, 1):
-                labels = {"pair": str(pair), "order": str(place), "candidate": f"{scenario} on {kafka}"}
+                labels = {"pair": str(pair), "order": str(place), "candidate": f"{scenario} on {_shown(kafka, staged)}"}
                 version = kafka if role == "candidate" else release
-                items.append(_item(asked, scenario, version, f"{role}-{pair}-of-{kafka}", role=role, **labels))
+                ending = f"{role}-{pair}-of-{_shown(kafka, staged)}"
+                items.append(_item(asked, scenario, version, ending, staged, role=role, **labels))
             order = order[::-1]  # ABBA: a host that drifts favours neither
     return items
 
 
-def _item(asked: Settings, scenario: str, kafka: str, ending: str, **labels: str) -> Item:
+def _shown(kafka: str, staged: Staged | None) -> str:
+    """The subject by its name, a version as it is."""
+    return staged.labels[SUBJECT] if staged and kafka == staged.kafka else kafka
+
+
+def _item(asked: Settings, scenario: str, kafka: str, ending: str, staged: Staged | None = None, **labels: str) -> Item:
     changes = asked.changes
     if labels["role"] == "correctness":
         changes, ending = asked.correctness.changes, f"correctness-{ending}"
     load_scenario(scenario, changes)
-    name = re.sub(r"[^a-z0-9._]+", "-", f"{scenario}-{kafka}-{ending}".lower()).strip("-._")
+    if staged and kafka == staged.kafka:
+        labels |= staged.labels
+    name = re.sub(r"[^a-z0-9._]+", "-", f"{scenario}-{_shown(kafka, staged)}-{ending}".lower()).strip("-._")
     return Item(name=name, scenario=scenario, kafka=kafka, changes=changes, labels=labels)
 
 
@@ -133,13 +152,14 @@ def result(campaign: Campaign, rows: Iterable[Row]) -> NightlyResult:
     failures = _failures(nightly_run, runs)
     series = [_series(nightly_run, watched) for watched in nightly_run.watched]
     alerts, suppressed = _alerts(nightly_run, failures, series)
+    staged = staged_in(campaign.items)
     concluded = NightlyResult(
         campaign_id=nightly_run.name,
         created_at=campaign.created_at,
         state="unknown",
         sentence="",
         settings=campaign.settings,
-        versions=asked.versions,
+        versions=asked.every_version,
         scenarios=asked.every_scenario,
         repetitions=asked.repetitions,
         control_of=f"{asked.control.scenario} on {asked.control.kafka}",
@@ -156,6 +176,9 @@ def result(campaign: Campaign, rows: Iterable[Row]) -> NightlyResult:
         waivers=_waivers(nightly_run, failures),
         notes=_notes(nightly_run),
         nightly_runs=_nightly_runs(nightly_run),
+        subject=staged.labels[BUILD] if staged else "",
+        subject_link=staged.labels[LINK] if staged else "",
+        beside=nightly_run.beside,
     )
     return concluded.model_copy(update={"sentence": _sentence(concluded), "state": _state(concluded)})
 
@@ -175,7 +198,7 @@ def _run(item: Item, row: Row | None) -> NightlyItem:
             item=item.name,
             role=item.labels["role"],
             scenario=item.scenario,
-            kafka=item.kafka,
+            kafka=item.labels.get(SUBJECT, item.kafka),
             run_id=None,
             verdict="missing",
             sentence=NO_RUN,
@@ -429,10 +452,16 @@ def _slowdown(series: list[Series]) -> Alert:
     return Alert(
         kind="performance",
         status="new" if any(each.is_current for each in reruns) else "known",
-        text=f"{worst.name}: {_interval(reruns[0])} since {since}{beside}",
+        text=f"{worst.name}: {_interval(reruns[0])} since {since}{_build_of(worst, since)}{beside}",
         runs=sorted({run for each in reruns for run in each.runs}),
         margins=worst.margins,
     )
+
+
+def _build_of(series: Series, nightly_run: str) -> str:
+    """The subject's build in a nightly run, for a sentence."""
+    build = next((point.build for point in series.points if point.nightly_run == nightly_run), "")
+    return f", {build}" if build else ""
 
 
 def _waivers(nightly_run: NightlyRun, failures: list[Failure]) -> list[WaiverUse]:

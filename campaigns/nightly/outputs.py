@@ -34,6 +34,7 @@ def summary(result: NightlyResult) -> dict[str, Any]:
         "text": "\n".join([result.sentence, *(alert.text for alert in result.alerts)]),
         "campaign": result.campaign_id,
         "created_at": result.created_at,
+        "subject": result.subject,
         "state": result.state,
         "sentence": result.sentence,
         "runs": dict(Counter(run.verdict for run in result.runs)),

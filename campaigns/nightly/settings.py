@@ -36,6 +36,20 @@ class Correctness(_Model):
     changes: dict[str, Any] = Field(default_factory=dict)
 
 
+class Subject(_Model):
+    """The build that is judged, another one in every nightly run. Its series go by its ``name``.
+
+    ``kafka`` is a folder of jars, an archive or an image; ``command`` makes it before anything runs. ``build_id`` names
+    the environment variable that holds the number of the build, and ``link`` is the address of a ``{commit}``.
+    """
+
+    name: str = Field(default="subject", pattern=r"^[A-Za-z][\w.-]*$")
+    kafka: str
+    command: str = ""
+    build_id: str = "BUILD_ID"
+    link: str = ""
+
+
 class Watch(_Model):
     """``margin`` is the smallest change worth an alert, as a ratio's distance from 1.
 
@@ -124,6 +138,7 @@ class Settings(_Model):
     raise; ``webhook`` names the environment variable with the address, which may be a secret.
     """
 
+    subject: Subject | None = None
     correctness: Correctness = Correctness()
     scenarios: list[str] = Field(default_factory=list)
     versions: list[str] = Field(min_length=1)
@@ -162,6 +177,11 @@ class Settings(_Model):
         if not self.every_scenario:
             raise ValueError("neither scenarios nor correctness.scenarios names any")
         return self
+
+    @property
+    def every_version(self) -> list[str]:
+        """The subject's name, where there is one, and the versions."""
+        return [*([self.subject.name] if self.subject else []), *self.versions]
 
     @property
     def every_scenario(self) -> list[str]:

@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from datetime import date
 from typing import Any, Literal
 
+from pydantic import Field
+
 from history.results.base import Model, Summary, Verdict
 from history.results.cases import Case, Outcome
 
@@ -131,7 +133,8 @@ class Confirmation(Model):
 class Point(Model):
     """One nightly run in a series: the median of its good runs, the lowest and the highest, and how many they are.
 
-    ``censored``: the median is that of a run whose observation ended first, so it is at least that.
+    ``censored``: the median is that of a run whose observation ended first, so it is at least that. ``build`` and
+    ``link`` are the subject's.
     """
 
     nightly_run: str
@@ -141,6 +144,8 @@ class Point(Model):
     high: float
     runs: int
     censored: bool = False
+    build: str = ""
+    link: str = ""
 
 
 class Series(Model):
@@ -171,6 +176,23 @@ class Series(Model):
     margins: float
     points: list[Point]
     runs: list[str]
+
+
+class Beside(Model):
+    """A metric of the subject against a pinned release, in pairs of this nightly run alone; margin and Holm as in a
+    comparison. What differs by design differs in every nightly run, so it alerts nobody.
+    """
+
+    scenario: str
+    metric: str
+    phase: str
+    words: str
+    release: str
+    pairs: int
+    percent: float
+    low_percent: float
+    high_percent: float
+    verdict: Literal["regression", "improvement", "equivalent", "inconclusive"]
 
 
 class Control(Model):
@@ -221,6 +243,9 @@ class NightlyResult(Summary):
     waivers: list[WaiverUse]
     notes: list[str]
     nightly_runs: list[NightlyVerdicts]
+    subject: str = ""  # version, commit, digest and number of its build
+    subject_link: str = ""
+    beside: list[Beside] = Field(default_factory=list)
 
     def cases(self) -> Sequence[Case]:
         """A case for each scenario on a version, and one for each series; what the control says is one, too."""

@@ -16,6 +16,7 @@ from campaigns.nightly.settings import (
     Correctness,
     Retention,
     Settings,
+    Subject,
     Waiver,
     Watch,
     check,
@@ -169,6 +170,7 @@ def test_every_setting_is_explained() -> None:
     """docs/nightly.md has a row for each, those of its parts included."""
     text = (ROOT / "docs" / "nightly.md").read_text()
     parts = {
+        "subject": Subject,
         "correctness": Correctness,
         "control": ControlScenario,
         "watch.<metric>": Watch,
