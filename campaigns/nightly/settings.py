@@ -173,6 +173,12 @@ class Settings(_Model):
         return watch
 
     @model_validator(mode="after")
+    def _subject_is_no_version(self) -> Self:
+        if self.subject and self.subject.kafka in self.versions:
+            raise ValueError(f"the subject is {self.subject.kafka}, which is one of the versions that it is run beside")
+        return self
+
+    @model_validator(mode="after")
     def _runs_something(self) -> Self:
         if not self.every_scenario:
             raise ValueError("neither scenarios nor correctness.scenarios names any")

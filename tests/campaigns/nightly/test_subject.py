@@ -115,6 +115,12 @@ def test_a_name_that_could_be_a_version_is_refused(name: str) -> None:
         check({**SETTINGS, "subject": {"name": name, "kafka": "dist"}})
 
 
+def test_a_subject_beside_itself_is_refused() -> None:
+    """Nothing would tell its runs from the release's."""
+    with pytest.raises(BadInput, match=r"the subject is 3\.9\.1, which is one of the versions"):
+        check({**SETTINGS, "subject": {"kafka": "3.9.1"}})
+
+
 # --- the result ----------------------------------------------------------------------------------------
 
 
