@@ -24,6 +24,7 @@ from bench.generated.cluster import write_small_files
 from bench.generated.plan import TOPIC, Plan, Planted
 from bench.generated.segments import write_log
 from history.errors import BadInput, PlimsollError
+from history.exit_codes import UNKNOWN
 from history.folder import RunFolder
 
 Json = dict[str, Any]
@@ -154,7 +155,7 @@ def main(argv: Sequence[str]) -> int:
         write(plan, out)
     except PlimsollError as error:
         print(error, file=sys.stderr)
-        return getattr(error, "exit_code", 1)
+        return getattr(error, "exit_code", UNKNOWN)
     seconds = time.perf_counter() - began_s
     print(f"{out}: {plan.records:,} records in {seconds:.1f} s, {plan.records / seconds:,.0f} records/s")
     return 0

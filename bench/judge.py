@@ -27,6 +27,7 @@ from bench.generated.plan import Plan, Planted
 from bench.host import host
 from bench.memory import Memory
 from history.errors import BadInput, PlimsollError
+from history.exit_codes import UNKNOWN
 from reports import run_page
 from spark.submit import judge
 
@@ -193,7 +194,7 @@ def main(argv: Sequence[str]) -> int:
         return _main(arguments)
     except PlimsollError as error:
         print(error, file=sys.stderr)
-        return getattr(error, "exit_code", 2)
+        return getattr(error, "exit_code", UNKNOWN)
 
 
 def _main(arguments: argparse.Namespace) -> int:

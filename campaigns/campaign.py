@@ -61,13 +61,16 @@ class Campaign(_Model):
 
 
 class CampaignFolder:
-    """``site/<command>/<campaign id>/``: the plan, when its stages began and ended, the result and its page."""
+    """``site/<command>/<campaign id>/``: the plan, when its stages began and ended, the result, its page,
+    and the same for CI systems."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.plan = path / "campaign.json"
         self.result = path / "result.json"
         self.page = path / "index.html"
+        self.junit = path / "junit.xml"
+        self.summary = path / "summary.md"
         self.stages = path / STAGES
 
     @classmethod

@@ -18,7 +18,9 @@ from clusters.run.host_lock import beside_others
 from history import archive
 from history.errors import BadInput
 from history.events import EventLog
+from history.folder import write_atomically
 from history.results.base import Summary
+from history.results.cases import junit, markdown
 from reports.page import write
 from spark.connection import spark_connection
 from spark.submit import judge
@@ -99,6 +101,9 @@ def conclude(folder: CampaignFolder, places: Places) -> Summary:
     evidence = recorded_runs(campaign, places) if kind.reads_run_folders else counted(rows, places)
     result = kind.campaign.result(campaign, evidence)
     result.write(folder.result)
+    report = result.report(f"plimsoll {kind.command}", datetime.now(UTC))
+    write_atomically(folder.junit, junit(report))
+    write_atomically(folder.summary, markdown(report))
     if kind.writes_outputs:
         kind.outputs.conclude(folder, result, rows, places, datetime.now(UTC))
     write(kind.page.render(result, links_from(folder.page, rows, places)), folder.page, places.site)

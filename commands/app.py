@@ -14,7 +14,9 @@ import typer
 
 from campaigns import kinds
 from clusters.paths import ROOT
+from commands.ci import Files, reported
 from commands.outcome import Outcome, outcome_of, say
+from history.exit_codes import MEANINGS
 from history.java import VARIABLE as JAVA_VARIABLE
 from history.kafka_versions import DEFAULT_RELEASE
 
@@ -30,17 +32,22 @@ app = typer.Typer(
         "long it takes to recover.\n\n"
         "Start with [bold]plimsoll doctor[/bold], then [bold]plimsoll run[/bold]. Every command has its own --help."
     ),
-    epilog="Exit codes: 0 pass, 1 fail, 2 unknown, 3 bad input (nothing was started), 130 interrupted.",
+    epilog=f"Exit codes: {', '.join(f'{code} {meaning}' for code, meaning in MEANINGS.items())}.",
 )
 
 RUN, MANY, SERVE, KEEP = "One run", "Many runs, one question", "Airflow and Spark", "Upkeep"
 
 
 def command(
-    panel: str, *examples: str, name: str | None = None, runs_java: bool = False, **how: Any
+    panel: str,
+    *examples: str,
+    name: str | None = None,
+    runs_java: bool = False,
+    has_verdict: bool = False,
+    **how: Any,
 ) -> Callable[[Callable[..., Outcome]], Callable[..., Outcome]]:
     """Register a function as a command; ``examples`` are command lines without ``plimsoll``. Each gets ``--json``,
-    and one that ``runs_java`` gets ``--java``."""
+    one that ``has_verdict`` the files for CI systems, and one that ``runs_java`` gets ``--java``."""
 
     def register(function: Callable[..., Outcome]) -> Callable[..., Outcome]:
         @wraps(function)
@@ -48,22 +55,30 @@ def command(
             options.pop("json")  # main has seen it: it also covers a command line that cannot be read
             if java := options.pop("java", None):
                 os.environ[JAVA_VARIABLE] = java
-            return outcome_of(function, options)
+            if not has_verdict:
+                return outcome_of(function, options)
+            files = Files.of(options.pop("junit"), options.pop("summary"))
+            return reported(f"plimsoll {shown}", files, function, options)
 
+        shown = name or function.__name__
         signature = inspect.signature(function, eval_str=True)
-        shared = [inspect.Parameter("json", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=AsJson)]
+        shared = [_option("json", AsJson, default=False)]
+        if has_verdict:
+            shared += [_option("junit", Junit), _option("summary", SummaryFile)]
         if runs_java:
-            shared.append(
-                inspect.Parameter("java", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=JavaOption)
-            )
+            shared.append(_option("java", JavaOption))
         answer.__signature__ = signature.replace(  # type: ignore[attr-defined]
             parameters=[*signature.parameters.values(), *shared], return_annotation=Outcome
         )
         epilog = "\n".join(["Examples:", *(f"  plimsoll {example}" for example in examples)]) if examples else None
-        app.command(name or function.__name__, rich_help_panel=panel, epilog=epilog, **how)(answer)
+        app.command(shown, rich_help_panel=panel, epilog=epilog, **how)(answer)
         return function
 
     return register
+
+
+def _option(name: str, annotation: Any, default: Any = None) -> inspect.Parameter:
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 
 def complete_scenario(incomplete: str) -> list[str]:
@@ -77,6 +92,15 @@ def complete_run(incomplete: str) -> list[str]:
 
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object at the end; progress goes to stderr.")]
+Junit = Annotated[
+    Path | None, typer.Option(help="Write what was decided as JUnit XML, for CI systems.", metavar="FILE")
+]
+SummaryFile = Annotated[
+    Path | None,
+    typer.Option(
+        help="Write a summary in Markdown; where GITHUB_STEP_SUMMARY is set, it is appended there, too.", metavar="FILE"
+    ),
+]
 Kafka = Annotated[
     str,
     typer.Option(help="A released version, a folder or tarball of jars, or image:<reference>.", metavar="VERSION"),
@@ -146,6 +170,7 @@ def _serving_metrics(port: int | None, runs: Path) -> Iterator[None]:
     "run survived_faults --kafka 4.3.0 --seed 7",
     "run my/scenario.yaml --kafka ../kafka/build/dist",
     runs_java=True,
+    has_verdict=True,
 )
 def run(
     *,
@@ -179,7 +204,7 @@ def run(
         )
 
 
-@command(RUN, "judge runs/20260101-120000-steady", runs_java=True)
+@command(RUN, "judge runs/20260101-120000-steady", runs_java=True, has_verdict=True)
 def judge(
     run: Annotated[
         list[str],
@@ -203,6 +228,7 @@ def judge(
     "import producer.json consumer.json --format verifiable --acks 1 --faults kill",
     name="import",
     runs_java=True,
+    has_verdict=True,
 )
 def import_(
     *,
@@ -277,27 +303,24 @@ def _register(kind: kinds.Kind) -> None:
         with _serving_metrics(metrics_port, runs.resolve()):
             return run_campaign(kind, options, file=settings, name=name, seed=seed, runs=runs.resolve(), upload=upload)
 
-    def parameter(name: str, annotation: Any, default: Any = None) -> inspect.Parameter:
-        return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
-
     by_default = f"; default: {kind.settings_file}" if kind.settings_file else ""
     file = typer.Option(help=f"The settings, as YAML ({kind.docs_page}){by_default}.", metavar="FILE")
     campaign.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
         [
-            *(parameter(option.name, _annotation(option)) for option in kind.options),
-            parameter("settings", Annotated[Path | None, file]),
-            parameter(
+            *(_option(option.name, _annotation(option)) for option in kind.options),
+            _option("settings", Annotated[Path | None, file]),
+            _option(
                 "name",
                 Annotated[str | None, typer.Option(help="One that exists goes on where it stopped.", metavar="NAME")],
             ),
-            parameter("seed", Seed),
-            parameter(kinds.UPLOAD.name, _annotation(kinds.UPLOAD)),
-            parameter("metrics_port", MetricsPort),
-            parameter("runs", Runs, RUNS),
+            _option("seed", Seed),
+            _option(kinds.UPLOAD.name, _annotation(kinds.UPLOAD)),
+            _option("metrics_port", MetricsPort),
+            _option("runs", Runs, RUNS),
         ]
     )
     campaign.__doc__ = f"{kind.help}.\n\n{kind.why}\n\nPhases: {kind.phases}\n\nExpected result: {kind.expected}"
-    command(MANY, *kind.examples, name=kind.command, runs_java=True)(campaign)
+    command(MANY, *kind.examples, name=kind.command, runs_java=True, has_verdict=True)(campaign)
 
 
 def _annotation(option: kinds.Option) -> Any:

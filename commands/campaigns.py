@@ -10,13 +10,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from campaigns.kinds import Kind
-from commands.outcome import EXIT_CODES, Outcome, say
+from commands.outcome import Outcome, say
+from history.exit_codes import EXIT_CODES, FAIL, PASS, UNKNOWN
+from history.results.cases import Case
 from operators import airflow_home
 from operators.campaign_progress import CampaignProgress
 from operators.dag_run import run_dag
 
 if TYPE_CHECKING:
     from campaigns.campaign import CampaignFolder, Item
+
+NO_STATE = "none"  # of a campaign that says nothing of good and bad
 
 
 def run_campaign(
@@ -70,18 +74,18 @@ def run_campaign(
         finally:
             say(f"campaign: {folder.path}")
         outcome = _concluded(folder, before)
-        if kind.shrinks and outcome.code == EXIT_CODES["fail"]:
+        if kind.shrinks and outcome.code == FAIL:
             try:
                 lines = kind.shrinking.shrink_first(folder, options, places, progress.say)
             finally:
                 experiment.reap()  # of a run that broke off
             outcome = replace(outcome, lines=[*outcome.lines[:-2], *lines, *outcome.lines[-2:]])
-        if succeeded or outcome.code == EXIT_CODES["fail"]:
+        if succeeded or outcome.code == FAIL:
             shutil.rmtree(home)
             return outcome
     why = f"A task failed. The same command with NAME={campaign.campaign_id} goes on; Airflow's log: {log}"
     errors = "\n".join(filter(None, [outcome.error, why]))
-    return Outcome(EXIT_CODES["unknown"], outcome.lines, outcome.facts, errors)
+    return replace(outcome, code=UNKNOWN, error=errors)
 
 
 def _written_ns(file: Path) -> int:
@@ -92,9 +96,9 @@ def _concluded(folder: CampaignFolder, before: int) -> Outcome:
     """What the result says; one written ``before`` is no result of this time."""
     if _written_ns(folder.result) == before:
         facts = {"campaign": folder.path, "state": "unknown"}
-        return Outcome(EXIT_CODES["unknown"], facts=facts, error="The campaign came to no result.")
+        return Outcome(UNKNOWN, facts=facts, error="The campaign came to no result.")
     result = json.loads(folder.result.read_text())
-    state = result["state"] or "none"
+    state = result["state"] or NO_STATE
     lines = [*result.get("lines", []), result["sentence"], f"page: {folder.page}", f"state: {state}"]
     facts = {
         "campaign": folder.path,
@@ -103,4 +107,5 @@ def _concluded(folder: CampaignFolder, before: int) -> Outcome:
         "page": folder.page,
         "result": folder.result,
     }
-    return Outcome(EXIT_CODES.get(state, 0), lines, facts)
+    cases = [Case(**case) for case in result.get("cases", [])]
+    return Outcome(PASS if state == NO_STATE else EXIT_CODES[state], lines, facts, cases=cases)

@@ -13,8 +13,9 @@ from dataclasses import asdict, dataclass
 
 from clusters.paths import CACHE, ROOT
 from clusters.runtimes import capabilities
-from commands.outcome import EXIT_CODES, Outcome
+from commands.outcome import Outcome
 from history.errors import BadInput
+from history.exit_codes import FAIL, PASS
 from history.java import java_of
 from history.kafka_versions import DEFAULT_RELEASE
 
@@ -51,7 +52,7 @@ def examine(port: int) -> Outcome:
     else:
         end = "Ready for everything."
     facts = {"ready": ready, "checks": [asdict(check) for check in checks]}
-    return Outcome(EXIT_CODES["pass" if ready else "fail"], [*lines, "", end], facts)
+    return Outcome(PASS if ready else FAIL, [*lines, "", end], facts)
 
 
 def _lines(check: Check) -> Iterator[str]:

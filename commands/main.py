@@ -1,7 +1,4 @@
-"""The entry of the command line.
-
-Exit codes: 0 pass, 1 fail, 2 unknown, 3 bad input, 130 interrupted.
-"""
+"""The entry of the command line. Exit codes are those of ``history.exit_codes``."""
 
 from __future__ import annotations
 
@@ -20,7 +17,8 @@ import typer
 from typer.main import get_command
 
 from commands.app import app
-from commands.outcome import BAD_INPUT, Outcome, print_error, say, stdout_for_json
+from commands.outcome import Outcome, print_error, say, stdout_for_json
+from history.exit_codes import BAD_INPUT, MEANINGS, PASS
 
 FROM_MAKE = "--from-make"
 
@@ -47,6 +45,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print_error(error)
     for line in outcome.lines:
         say(line)
+    if from_make and outcome.code != PASS:  # make has an exit code of its own for whatever failed
+        print_error(f"exit code {outcome.code}: {MEANINGS[outcome.code]}")
     return outcome.code
 
 

@@ -12,20 +12,21 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from history.errors import PlimsollError
-
-EXIT_CODES = {"pass": 0, "fail": 1, "unknown": 2}
-BAD_INPUT = 3
-INTERRUPTED = 130
+from history.exit_codes import INTERRUPTED, UNKNOWN
+from history.results.cases import Case
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """The end of a command; the last of ``lines`` are for machines, too. ``error`` is a sentence on what went wrong."""
+    """The end of a command; the last of ``lines`` are for machines, too. ``error`` is a sentence on what went wrong,
+    and ``cases`` are what was decided, one by one.
+    """
 
     code: int = 0
     lines: Sequence[str] = ()
     facts: Mapping[str, Any] = field(default_factory=dict)
     error: str = ""
+    cases: Sequence[Case] = ()
 
     def as_json(self) -> str:
         """One line of JSON: the facts, ``exit_code``, and ``error`` where there is one."""
@@ -40,9 +41,9 @@ def outcome_of(command: Callable[..., Outcome], options: Mapping[str, Any]) -> O
     except KeyboardInterrupt:
         return Outcome(INTERRUPTED)
     except PlimsollError as error:
-        return Outcome(getattr(error, "exit_code", EXIT_CODES["unknown"]), error=str(error))
+        return Outcome(getattr(error, "exit_code", UNKNOWN), error=str(error))
     except Exception:  # noqa: BLE001  # Python's own exit code, 1, says that a guarantee was violated
-        return Outcome(EXIT_CODES["unknown"], error=traceback.format_exc().rstrip())
+        return Outcome(UNKNOWN, error=traceback.format_exc().rstrip())
 
 
 @contextmanager

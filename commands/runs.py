@@ -8,15 +8,18 @@ import shutil
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from clusters.run.host_lock import beside_others
 from clusters.scenario.scenario import load_scenario, scenario_names
-from commands.outcome import EXIT_CODES, Outcome, say
+from commands.outcome import Outcome, say
 from history.errors import BadInput
 from history.events import errors_of
+from history.exit_codes import EXIT_CODES, FAIL, PASS, UNKNOWN
 from history.folder import RunFolder
 from history.remote import path_of
+from history.results.cases import Case
+from history.results.cases import Outcome as CaseOutcome
 from operators import airflow_home
 from operators.dag_run import run_dag
 from operators.progress import Progress
@@ -24,7 +27,10 @@ from spark.connection import spark_connection
 
 if TYPE_CHECKING:
     from history.manifest import Origin
+    from history.results.base import Verdict
     from imports.run_folder import Settings
+
+NO_VERDICT = "The judge wrote no verdict."
 
 
 def record_and_judge(
@@ -70,8 +76,8 @@ def record_and_judge(
             say(f"run: {run}")
             shutil.rmtree(home)
             raise
-        outcome = _concluded(RunFolder(run), succeeded, log)
-        if outcome.code in (EXIT_CODES["pass"], EXIT_CODES["fail"]):
+        outcome = _concluded(RunFolder(run), parsed.name, succeeded, log)
+        if outcome.code in (PASS, FAIL):
             shutil.rmtree(home)
     return outcome
 
@@ -84,23 +90,23 @@ def _salvage_unsealed(run: Path) -> None:
         salvage(run)
 
 
-def _concluded(run: RunFolder, succeeded: bool, log: Path) -> Outcome:
+def _concluded(run: RunFolder, scenario: str, succeeded: bool, log: Path) -> Outcome:
     verdict = verdict_of(run)
     code = EXIT_CODES[verdict]
     errors = [f"The harness broke: {why}" for why in errors_of(run)[:1]]  # the others follow from it
-    if code == 0 and not succeeded:  # teardown or the page: the verdict stands, the run is not fine
-        code = EXIT_CODES["unknown"]
+    if code == PASS and not succeeded:  # teardown or the page: the verdict stands, the run is not fine
+        code = UNKNOWN
         errors.append("The verdict stands, but a task after it or the teardown failed.")
-    if code == EXIT_CODES["unknown"]:
+    if code == UNKNOWN:
         errors.append(f"Airflow's log: {log}")
     lines = [f"run: {run.path}", f"verdict: {verdict}"]
-    return Outcome(code, lines, facts_of(run), "\n".join(errors))
+    return Outcome(code, lines, facts_of(run), "\n".join(errors), cases_of(run, scenario))
 
 
-def verdict_of(run: RunFolder) -> str:
+def verdict_of(run: RunFolder) -> Verdict:
     """The verdict that the judge wrote; unknown when it wrote none."""
-    verdict = str(_verdict_file(run).get("verdict"))
-    return verdict if verdict in EXIT_CODES else "unknown"
+    verdict = _verdict_file(run).get("verdict")
+    return cast("Verdict", verdict) if verdict in EXIT_CODES else "unknown"
 
 
 def facts_of(run: RunFolder) -> dict[str, Any]:
@@ -112,6 +118,28 @@ def facts_of(run: RunFolder) -> dict[str, Any]:
         "sentence": _verdict_file(run).get("sentence"),
         "page": page if page.is_file() else None,
     }
+
+
+def cases_of(run: RunFolder, group: str) -> list[Case]:
+    """A case for each invariant of a run; one that is violated fails only where the run does.
+
+    ``group`` names the same runs each time, so that a CI system can follow a case from run to run.
+    """
+    verdict = verdict_of(run)
+    return [
+        Case(f"invariants.{group}", name, _outcome(found["verdict"], verdict), str(found["reason"] or ""))
+        for name, found in _verdict_file(run).get("invariants", {}).items()
+    ]
+
+
+def _case(run: RunFolder) -> Case:
+    return Case("runs", run.run_id, verdict_of(run), str(_verdict_file(run).get("sentence") or NO_VERDICT))
+
+
+def _outcome(invariant: str, run: str) -> CaseOutcome:
+    if invariant == "fail":
+        return "fail" if run == "fail" else "skipped"  # permitted here, or it needs review
+    return "pass" if invariant == "pass" else "skipped"  # what the verdict lacks, the run itself says
 
 
 def _verdict_file(run: RunFolder) -> dict[str, Any]:
@@ -137,7 +165,9 @@ def judge_again(given: Sequence[str | Path]) -> Outcome:
         code = judge(folders)
         for folder in folders:
             publish(folder.resolve())
-    return Outcome(code, facts={"runs": [facts_of(RunFolder(folder.resolve())) for folder in folders]})
+    runs = [RunFolder(folder.resolve()) for folder in folders]
+    cases = [case for run in runs for case in (_case(run), *cases_of(run, run.run_id))]
+    return Outcome(code, facts={"runs": [facts_of(run) for run in runs]}, cases=cases)
 
 
 def import_and_judge(history: Sequence[Path], origin: Origin, settings: Settings, runs: Path) -> Outcome:
@@ -154,7 +184,7 @@ def import_and_judge(history: Sequence[Path], origin: Origin, settings: Settings
             raise BadInput(f"FAULTS= names {name!r}, which is no step; known: {', '.join(sorted(STEPS))}.")
     run = import_history(history, origin, settings, runs)
     judged = judge_again([run.path])
-    return Outcome(judged.code, facts=facts_of(run))
+    return Outcome(judged.code, facts=facts_of(run), cases=cases_of(run, f"import.{origin}"))
 
 
 def list_scenarios() -> Outcome:

@@ -10,6 +10,8 @@ PlimsollError
 
 from __future__ import annotations
 
+from history.exit_codes import BAD_INPUT
+
 
 class PlimsollError(Exception):
     """Root of everything that this project raises on purpose."""
@@ -18,7 +20,7 @@ class PlimsollError(Exception):
 class BadInput(PlimsollError):  # noqa: N818  # the sentence that users read begins with what was bad
     """What was asked for cannot be done: one sentence says what, which value, and what is allowed."""
 
-    exit_code = 3
+    exit_code = BAD_INPUT
 
 
 class HarnessError(PlimsollError):

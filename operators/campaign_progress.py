@@ -96,9 +96,9 @@ class CampaignProgress:
         how_long = rounded(self._pace() * sum(map(self._seconds, left)))
         self._begun.append(name)
         item = self._round[name]
-        scenario = item.changes.get("name", item.scenario)
+        scenario, kafka = item.changes.get("name", item.scenario), item.labels.get("subject", item.kafka)
         self.say(
-            f"run {len(self._begun)} of {len(self._round)}: {name}, {scenario} on Kafka {item.kafka} … "
+            f"run {len(self._begun)} of {len(self._round)}: {name}, {scenario} on Kafka {kafka} … "
             f"(all recorded in about {how_long})"
         )
 

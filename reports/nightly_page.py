@@ -8,6 +8,7 @@ from datetime import datetime
 
 from history.results.nightly import (
     Alert,
+    Beside,
     Change,
     Confirmation,
     Failure,
@@ -53,6 +54,7 @@ def render(result: NightlyResult, links: Links) -> str:
     sections = [
         Section("alerts", "Alerts", list(_alerts(result, links))),
         Section("matrix", "This nightly run", list(_matrix(result, links)), "This run"),
+        *([Section("subject", "The subject", list(_subject(result)), "Subject")] if result.subject else []),
         Section("changes", "What changed", list(_changes(result, links)), "Changes"),
         Section("control", "The control", list(_control(result)), "Control"),
         Section("history", "Every nightly run so far", list(_figures(result)), "History"),
@@ -83,6 +85,7 @@ def _facts(result: NightlyResult) -> list[tuple[str, str]]:
         ("Nightly run", result.campaign_id),
         ("Planned", _when(result.created_at)),
         ("Kafka", ", ".join(result.versions)),
+        *([("Subject", result.subject)] if result.subject else []),
         ("Scenarios", ", ".join(result.scenarios)),
         ("Repetitions", str(result.repetitions)),
         ("Control", result.control_of),
@@ -163,6 +166,36 @@ def _verdicts(cell: MatrixCell | None, links: Links) -> Cell:
 def _status(failure: Failure) -> Cell:
     waiver = failure.waiver
     return Cell(f"waived by {waiver.who} until {waiver.until}", "quiet") if waiver else _state(failure.status)
+
+
+# --- the subject ----------------------------------------------------------------------------------------
+
+
+def _subject(result: NightlyResult) -> Iterator[Block]:
+    yield Words(f"Judged is {result.subject}.", "lead")
+    if result.subject_link:
+        yield Words(f"Its commit: {result.subject_link}")
+    if not result.beside:
+        yield Words("No figure of it can be compared with a release: too few pairs of runs passed.", "absent")
+        return
+    columns: list[Column[Beside]] = [
+        Column("scenario", lambda each: each.scenario, "name"),
+        Column("metric", lambda each: each.words, "text"),
+        Column("phase", lambda each: each.phase or "whole run"),
+        Column("against", lambda each: each.release),
+        Column("pairs", lambda each: each.pairs, "number"),
+        Column("change", _beside_change),
+        Column("verdict", lambda each: Cell(each.verdict, "" if each.verdict == "equivalent" else "differs")),
+    ]
+    notes = [
+        "Of this nightly run alone: subject and release ran in turn, and the intervals are at 95 % over their pairs. "
+        "What differs by design differs in every nightly run; alerts are about what changed."
+    ]
+    yield Listing("beside", table("The subject beside a pinned release", columns, result.beside, notes))
+
+
+def _beside_change(each: Beside) -> str:
+    return f"{change(each.percent)} ({change(each.low_percent)} to {change(each.high_percent)})"
 
 
 # --- what changed ---------------------------------------------------------------------------------------
@@ -259,6 +292,7 @@ def _plot(name: str, title: str, own: Sequence[Series]) -> Plot:
         Column("lowest", lambda row: f"{row[1].low:.5g}", "number"),
         Column("highest", lambda row: f"{row[1].high:.5g}", "number"),
         Column("runs", lambda row: row[1].runs, "number"),
+        Column("build", lambda row: Cell(row[1].build or DASH, link=row[1].link)),
         Column("remark", lambda row: "at least: the observation ended first" if row[1].censored else ""),
     ]
     return Plot(

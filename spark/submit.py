@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 import pyspark
 
 from history.errors import BadInput, HarnessError
+from history.exit_codes import worst
 from history.folder import SEAL, RunFolder
 from history.java import spark_java_home
 from history.remote import check_reachable, remove_tree
@@ -26,7 +27,6 @@ from spark.connection import EXECUTOR_LIMIT, NO_EXECUTOR, SparkConnection, spark
 
 ROOT = Path(__file__).parents[1]
 SPARK_HOME = Path(pyspark.__file__).parent
-EXIT_CODES = {"pass": 0, "fail": 1, "unknown": 2}
 _SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # the JVM lives for seconds, and works little
 _MASTER_LIMIT_S = 10.0
 SENT = ("spark.archives", "spark.submit.pyFiles")
@@ -58,7 +58,7 @@ def judge(folders: list[Path]) -> int:
     verdicts = [_verdict(run) for run in runs]
     for run, verdict in zip(runs, verdicts, strict=True):
         print(f"run: {run.path}\nverdict: {verdict}", flush=True)  # noqa: T201  # what machines read
-    return max((EXIT_CODES[verdict] for verdict in verdicts), key=[0, 2, 1].index)
+    return worst(verdicts)
 
 
 def _verdict(run: RunFolder) -> str:

@@ -18,6 +18,7 @@ from typing import Any
 from campaigns.campaign import Campaign, Item
 from campaigns.nightly.nightly_run import NightlyRun, Reruns, Row, Watched
 from campaigns.nightly.settings import Settings, better, check
+from campaigns.nightly.subject import BUILD, LINK, SUBJECT, Staged, stage, staged_in
 from campaigns.statistics.changes import MIN_NIGHTLY_RUNS
 from campaigns.statistics.effects import percent
 from clusters.scenario.scenario import load_scenario
@@ -46,6 +47,7 @@ from judge.checks.known_bugs import ISSUES, explained
 SHOWN_NIGHTLY_RUNS = 90
 MAX_NAMED = 2  # in one sentence
 BY_DESIGN = {"behaviour_change"}  # told by the judge, and no anomaly
+NO_BENCHMARKS = "there are no benchmarks, so no control was run"
 NO_RUN = "There is no run: the harness broke, or the nightly run was interrupted."
 
 
@@ -53,29 +55,46 @@ NO_RUN = "There is no run: the harness broke, or the nightly run was interrupted
 
 
 def plan(settings: Mapping[str, Any], *, campaign_id: str, created_at: str, seed: int) -> Campaign:
-    """The control, the matrix as often as asked in an order drawn anew for each repetition, and the control again.
+    """What is about correctness, the control, the benchmarks, and the control again.
+
+    Both are a matrix, as often as asked, in an order drawn anew for each repetition.
 
     Raises:
         BadInput: a setting is wrong, or there is no such scenario.
     """
     asked = check(settings)
-    for scenario in [*asked.scenarios, asked.control.scenario]:
-        load_scenario(scenario, asked.changes)
     drawn = random.Random(seed)
-    matrix: list[Item] = []
-    for repetition in range(1, asked.repetitions + 1):
-        cells = [(scenario, kafka) for scenario in asked.scenarios for kafka in asked.versions]
-        drawn.shuffle(cells)
-        matrix += [_item(asked, *cell, str(repetition), role="matrix") for cell in cells]
-    first, last = (_item(asked, **asked.control.model_dump(), ending=f"control-{n}", role="control") for n in (1, 2))
+    staged = stage(asked.subject) if asked.subject else None
+    matrix = _matrix(asked, drawn, staged, role="matrix")
+    correctness = _matrix(asked, drawn, staged, role="correctness")
+    first, last = (
+        _item(asked, asked.control.scenario, asked.control.kafka, f"control-{n}", role="control") for n in (1, 2)
+    )
     return Campaign(
         campaign_id=campaign_id,
         kind="nightly",
         created_at=created_at,
         seed=seed,
         settings=asked.model_dump(mode="json"),
-        items=[first, *matrix, last],
+        items=[*correctness, *([first, *matrix, last] if matrix else [])],
     )
+
+
+def _matrix(asked: Settings, drawn: random.Random, staged: Staged | None, *, role: str) -> list[Item]:
+    """Every scenario of the role on every version, as often as asked. With a subject the versions alternate: who begins
+    with a scenario ends with it the next time, so that a host that drifts favours neither.
+    """
+    of_role = asked.correctness if role == "correctness" else asked
+    versions = [*([staged.kafka] if staged else []), *asked.versions]
+    items: list[Item] = []
+    for repetition in range(1, of_role.repetitions + 1):
+        order = drawn.sample(of_role.scenarios, len(of_role.scenarios))
+        turn = versions if repetition % 2 else versions[::-1]
+        cells = [(scenario, kafka) for scenario in order for kafka in turn]
+        if staged is None:
+            drawn.shuffle(cells)
+        items += [_item(asked, *cell, str(repetition), staged, role=role, pair=str(repetition)) for cell in cells]
+    return items
 
 
 def follow_up(campaign: Campaign, rows: Iterable[Row]) -> list[Item]:
@@ -90,6 +109,7 @@ def _follow_up(nightly_run: NightlyRun) -> list[Item]:
     asked = nightly_run.settings
     drawn = random.Random(nightly_run.campaign.seed)
     items = []
+    staged = staged_in(nightly_run.campaign.items)
     for scenario, kafka in list(nightly_run.candidates)[: asked.confirm.candidates]:
         release = next((release for release in asked.baseline.releases if release != kafka), None)
         if release is None:
@@ -97,16 +117,28 @@ def _follow_up(nightly_run: NightlyRun) -> list[Item]:
         order = drawn.choice([("candidate", "baseline"), ("baseline", "candidate")])
         for pair in range(1, asked.confirm.pairs + 1):
             for place, role in enumerate(order, 1):
-                labels = {"pair": str(pair), "order": str(place), "candidate": f"{scenario} on {kafka}"}
+                labels = {"pair": str(pair), "order": str(place), "candidate": f"{scenario} on {_shown(kafka, staged)}"}
                 version = kafka if role == "candidate" else release
-                items.append(_item(asked, scenario, version, f"{role}-{pair}-of-{kafka}", role=role, **labels))
+                ending = f"{role}-{pair}-of-{_shown(kafka, staged)}"
+                items.append(_item(asked, scenario, version, ending, staged, role=role, **labels))
             order = order[::-1]  # ABBA: a host that drifts favours neither
     return items
 
 
-def _item(asked: Settings, scenario: str, kafka: str, ending: str, **labels: str) -> Item:
-    name = re.sub(r"[^a-z0-9._]+", "-", f"{scenario}-{kafka}-{ending}".lower()).strip("-._")
-    return Item(name=name, scenario=scenario, kafka=kafka, changes=asked.changes, labels=labels)
+def _shown(kafka: str, staged: Staged | None) -> str:
+    """The subject by its name, a version as it is."""
+    return staged.labels[SUBJECT] if staged and kafka == staged.kafka else kafka
+
+
+def _item(asked: Settings, scenario: str, kafka: str, ending: str, staged: Staged | None = None, **labels: str) -> Item:
+    changes = asked.changes
+    if labels["role"] == "correctness":
+        changes, ending = asked.correctness.changes, f"correctness-{ending}"
+    load_scenario(scenario, changes)
+    if staged and kafka == staged.kafka:
+        labels |= staged.labels
+    name = re.sub(r"[^a-z0-9._]+", "-", f"{scenario}-{_shown(kafka, staged)}-{ending}".lower()).strip("-._")
+    return Item(name=name, scenario=scenario, kafka=kafka, changes=changes, labels=labels)
 
 
 # --- the result ------------------------------------------------------------------------------------
@@ -120,14 +152,15 @@ def result(campaign: Campaign, rows: Iterable[Row]) -> NightlyResult:
     failures = _failures(nightly_run, runs)
     series = [_series(nightly_run, watched) for watched in nightly_run.watched]
     alerts, suppressed = _alerts(nightly_run, failures, series)
+    staged = staged_in(campaign.items)
     concluded = NightlyResult(
         campaign_id=nightly_run.name,
         created_at=campaign.created_at,
         state="unknown",
         sentence="",
         settings=campaign.settings,
-        versions=asked.versions,
-        scenarios=asked.scenarios,
+        versions=asked.every_version,
+        scenarios=asked.every_scenario,
         repetitions=asked.repetitions,
         control_of=f"{asked.control.scenario} on {asked.control.kafka}",
         max_candidates=asked.confirm.candidates,
@@ -143,6 +176,9 @@ def result(campaign: Campaign, rows: Iterable[Row]) -> NightlyResult:
         waivers=_waivers(nightly_run, failures),
         notes=_notes(nightly_run),
         nightly_runs=_nightly_runs(nightly_run),
+        subject=staged.labels[BUILD] if staged else "",
+        subject_link=staged.labels[LINK] if staged else "",
+        beside=nightly_run.beside,
     )
     return concluded.model_copy(update={"sentence": _sentence(concluded), "state": _state(concluded)})
 
@@ -162,7 +198,7 @@ def _run(item: Item, row: Row | None) -> NightlyItem:
             item=item.name,
             role=item.labels["role"],
             scenario=item.scenario,
-            kafka=item.kafka,
+            kafka=item.labels.get(SUBJECT, item.kafka),
             run_id=None,
             verdict="missing",
             sentence=NO_RUN,
@@ -365,7 +401,9 @@ def _control(nightly_run: NightlyRun, series: list[Series]) -> Control:
     states = Counter(each.state for each in own)
     moved = [each.name for each in own if each.state == "moved"]
     if not own:
-        return Control(state="missing", sentence=f"{name} did not run, so a change of the host cannot be detected.")
+        missing = Control(state="missing", sentence=f"{name} did not run, so a change of the host cannot be detected.")
+        unplanned = Control(state="no basis", sentence=f"{NO_BENCHMARKS.capitalize()}.")
+        return missing if nightly_run.settings.scenarios else unplanned
     if moved:
         return Control(state="moved", sentence=f"{name} changed, so the host changed: {'; '.join(moved)}.")
     if with_it := _hosts(series):
@@ -414,10 +452,16 @@ def _slowdown(series: list[Series]) -> Alert:
     return Alert(
         kind="performance",
         status="new" if any(each.is_current for each in reruns) else "known",
-        text=f"{worst.name}: {_interval(reruns[0])} since {since}{beside}",
+        text=f"{worst.name}: {_interval(reruns[0])} since {since}{_build_of(worst, since)}{beside}",
         runs=sorted({run for each in reruns for run in each.runs}),
         margins=worst.margins,
     )
+
+
+def _build_of(series: Series, nightly_run: str) -> str:
+    """The subject's build in a nightly run, for a sentence."""
+    build = next((point.build for point in series.points if point.nightly_run == nightly_run), "")
+    return f", {build}" if build else ""
 
 
 def _waivers(nightly_run: NightlyRun, failures: list[Failure]) -> list[WaiverUse]:
@@ -476,6 +520,8 @@ def _named(names: list[str]) -> str:
 
 
 def _end(result: NightlyResult, states: Counter[SeriesState]) -> str:
+    if not result.settings["scenarios"]:
+        return NO_BENCHMARKS
     if states["no basis"] and not states.keys() - {"no basis", "no figure"}:
         return f"nothing is compared before a series has {MIN_NIGHTLY_RUNS + 1} nightly runs on one host"
     if with_it := _hosts(result.series):

@@ -14,15 +14,17 @@ from typing import Any, Literal
 
 from campaigns.campaign import Campaign
 from campaigns.nightly.settings import Waiver, better, check
+from campaigns.nightly.subject import SUBJECT, by_name
 from campaigns.statistics import changes
 from campaigns.statistics.changes import Change, Confirmation, Key
-from campaigns.statistics.effects import log_ratio, percent
-from history.results.nightly import Point
+from campaigns.statistics.effects import Effect, holm, log_ratio, paired_effect, percent, verdict_of
+from history.metrics import metric_of
+from history.results.nightly import Beside, Point
 
 Row = Mapping[str, Any]
 State = Literal["no figure", "missing data", "no basis", "steady", "better", "moved", "host", "waived", "candidate"]
 
-ROLES = ("matrix", "control", "candidate", "baseline")
+ROLES = ("correctness", "matrix", "control", "candidate", "baseline")
 SLACK = 2  # nightly runs by which the estimate of when a change came may move as more nightly runs are seen
 ALPHA = 0.05  # of a confirmation, shared by all candidate regressions of one scenario and version
 
@@ -79,7 +81,7 @@ class NightlyRun:
         self.campaign = campaign
         self.name = campaign.campaign_id
         self.settings = check(campaign.settings)
-        nightly = [row for row in rows if row["labels"].get("role") in ROLES]
+        nightly: list[Row] = [by_name(row, row["labels"]) for row in rows if row["labels"].get("role") in ROLES]
         began = {self.name: when(campaign.created_at)}
         for row in nightly:
             name, started = row["labels"]["campaign"], when(row["started_at"])
@@ -229,6 +231,39 @@ class NightlyRun:
     def margin(self, key: Key) -> float:
         return self.settings.watch[key.metric].margin
 
+    # --- the subject beside a release ---
+
+    @cached_property
+    def beside(self) -> list[Beside]:
+        """The subject against the first pinned release, metric by metric, in this nightly run's own pairs."""
+        if self.settings.subject is None:
+            return []
+        subject, release = self.settings.subject.name, self.settings.baseline.releases[0]
+        rows = list(self._watched_rows(self.current, "matrix"))
+        found: list[tuple[Key, Effect]] = []
+        for key in sorted({changes.key_of(row) for row in rows if row["labels"].get(SUBJECT) == subject}):
+            own = [row for row in rows if changes.key_of(row)._replace(kafka_version=subject) == key]
+            roles = {subject: "candidate", release: "baseline"}
+            effect = paired_effect(self._ratios([_in_role(row, roles) for row in own], key))
+            if effect:
+                found.append((key, effect))
+        adjusted = holm([effect.p for _, effect in found])
+        return [self._beside(key, effect, release, p) for (key, effect), p in zip(found, adjusted, strict=True)]
+
+    def _beside(self, key: Key, effect: Effect, release: str, p_adjusted: float) -> Beside:
+        return Beside(
+            scenario=key.scenario,
+            metric=key.metric,
+            phase=key.phase,
+            words=metric_of(key.metric).words,
+            release=release,
+            pairs=effect.n,
+            percent=round(percent(effect.mean), 2),
+            low_percent=round(percent(effect.low), 2),
+            high_percent=round(percent(effect.high), 2),
+            verdict=verdict_of(effect, margin=self.margin(key), better=better(key.metric), p_adjusted=p_adjusted),
+        )
+
     # --- reruns ---
 
     @cached_property
@@ -308,6 +343,11 @@ class NightlyRun:
         before = [point for point in told.window if point.nightly_run in told.before and not point.censored]
         earlier = [point for point in before if point.nightly_run in of_release]
         return [log_ratio(of_release[point.nightly_run], point.value) for point in earlier]
+
+
+def _in_role(row: Row, roles: Mapping[str, str]) -> Row:
+    """A row of the matrix as one of reruns: of the subject, the release, or neither."""
+    return {**row, "labels": {**row["labels"], "role": roles.get(row["kafka_version"], "")}}
 
 
 def _cell(row: Row) -> tuple[str, str]:

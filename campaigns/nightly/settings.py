@@ -28,6 +28,28 @@ class ControlScenario(_Model):
     kafka: str
 
 
+class Correctness(_Model):
+    """Scenarios of which only the verdicts count: their figures are no series, and ``changes`` is theirs alone."""
+
+    scenarios: list[str] = Field(default_factory=list)
+    repetitions: int = Field(default=1, ge=1)
+    changes: dict[str, Any] = Field(default_factory=dict)
+
+
+class Subject(_Model):
+    """The build that is judged, another one in every nightly run. Its series go by its ``name``.
+
+    ``kafka`` is a folder of jars, an archive or an image; ``command`` makes it before anything runs. ``build_id`` names
+    the environment variable that holds the number of the build, and ``link`` is the address of a ``{commit}``.
+    """
+
+    name: str = Field(default="subject", pattern=r"^[A-Za-z][\w.-]*$")
+    kafka: str
+    command: str = ""
+    build_id: str = "BUILD_ID"
+    link: str = ""
+
+
 class Watch(_Model):
     """``margin`` is the smallest change worth an alert, as a ratio's distance from 1.
 
@@ -111,11 +133,14 @@ class Waiver(_Model):
 class Settings(_Model):
     """A nightly run: every scenario on every version, ``repetitions`` times, and the control before and after.
 
-    ``changes`` is merged into every scenario; ``alerts`` is how many alerts about performance a nightly run may raise;
-    ``webhook`` names the environment variable with the address, which may be a secret.
+    ``scenarios`` are benchmarks, whose figures are watched; those of ``correctness`` run before them. ``changes`` is
+    merged into every benchmark and the control; ``alerts`` is how many alerts about performance a nightly run may
+    raise; ``webhook`` names the environment variable with the address, which may be a secret.
     """
 
-    scenarios: list[str] = Field(min_length=1)
+    subject: Subject | None = None
+    correctness: Correctness = Correctness()
+    scenarios: list[str] = Field(default_factory=list)
     versions: list[str] = Field(min_length=1)
     repetitions: int = Field(default=3, ge=1)
     control: ControlScenario
@@ -146,6 +171,28 @@ class Settings(_Model):
         if counts:
             raise ValueError(f"{counts[0]!r} cannot be watched: it is what verdicts are about")
         return watch
+
+    @model_validator(mode="after")
+    def _subject_is_no_version(self) -> Self:
+        if self.subject and self.subject.kafka in self.versions:
+            raise ValueError(f"the subject is {self.subject.kafka}, which is one of the versions that it is run beside")
+        return self
+
+    @model_validator(mode="after")
+    def _runs_something(self) -> Self:
+        if not self.every_scenario:
+            raise ValueError("neither scenarios nor correctness.scenarios names any")
+        return self
+
+    @property
+    def every_version(self) -> list[str]:
+        """The subject's name, where there is one, and the versions."""
+        return [*([self.subject.name] if self.subject else []), *self.versions]
+
+    @property
+    def every_scenario(self) -> list[str]:
+        """Those of correctness, then the benchmarks, each once."""
+        return list(dict.fromkeys([*self.correctness.scenarios, *self.scenarios]))
 
     @model_validator(mode="after")
     def _releases_are_run(self) -> Self:

@@ -118,6 +118,8 @@ def _point(nightly_run: str, runs: list[Row], floor: float) -> Point:
         high=values[-1][0],
         runs=len(values),
         censored=censored,
+        build=runs[0]["labels"].get("build", ""),
+        link=runs[0]["labels"].get("link", ""),
     )
 
 

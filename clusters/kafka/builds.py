@@ -27,6 +27,7 @@ from history.errors import BadInput
 from history.kafka_versions import DEFAULT_RELEASE
 
 IMAGE = "image:"
+OWN = "own-"  # begins the folders of what is no release
 _ARCHIVES = (".tgz", ".tar.gz", ".tar")
 _SERVER = re.compile(r"kafka_2\.1[23]-\d[\w.-]*\.jar")
 _CLIENTS = re.compile(r"kafka-clients-(\d[\w.-]*)\.jar")
@@ -36,13 +37,16 @@ _BINDINGS = ("log4j-slf4j", "logback-classic", "slf4j-jdk14", "slf4j-log4j12", "
 
 
 class Build(BaseModel):
-    """A Kafka that can be started. ``origin`` is None for a released version, else where it came from."""
+    """A Kafka that can be started. ``origin`` is None for a released version, else where it came from, and ``commit``
+    what it was built from, where its client library says so.
+    """
 
     model_config = ConfigDict(frozen=True)
 
     version: str  # as it reports itself
     jars: Path
     origin: str | None = None
+    commit: str = ""
 
 
 def reported_version(kafka: str) -> str:
@@ -81,6 +85,8 @@ def build_of(kafka: str) -> Build:
 
 
 def _of_folder(kafka: str, folder: Path) -> Build:
+    if folder.resolve().parent == (CACHE / "kafka").resolve() and folder.name.startswith(OWN):
+        return _build(kafka, folder, f"folder {folder.name}")  # staged already
     jars = _jars(folder / "libs") or _jars(folder)
     key = jars_digest(jars)
     return _staged(kafka, key, f"folder {folder.resolve().name}", lambda into: _copy(jars, into))
@@ -134,21 +140,21 @@ def _extract(kafka: str, archive: Path, into: Path) -> None:
 
 def _staged(kafka: str, key: str, origin: str, fill: Callable[[Path], None]) -> Build:
     """A class path of ours, made once for each content: its jars, with the logging that all brokers here have."""
-    folder = CACHE / "kafka" / f"own-{key[:16]}"
+    folder = CACHE / "kafka" / f"{OWN}{key[:16]}"
     with locked(CACHE / "kafka" / f".{folder.name}.lock"):
         if not folder.is_dir():
             with aside(folder) as new:
                 fill(new)
-                version_of(_version(kafka, new))
+                version_of(_build(kafka, new, origin).version)
                 for jar in new.glob("*.jar"):
                     if jar.name.startswith((*_BINDINGS, "slf4j-simple")):
                         jar.unlink()
                 add_logging(new)
-    return Build(version=_version(kafka, folder), jars=folder, origin=origin)
+    return _build(kafka, folder, origin)
 
 
-def _version(kafka: str, folder: Path) -> str:
-    """What Kafka's client library says of itself, or the name of its jar."""
+def _build(kafka: str, folder: Path, origin: str) -> Build:
+    """What Kafka's client library says of itself; its version may also be the name of its jar's."""
     clients = next((jar for jar in folder.glob("*.jar") if _CLIENTS.fullmatch(jar.name)), None)
     servers = [jar for jar in folder.glob("*.jar") if _SERVER.fullmatch(jar.name)]
     if clients is None or not servers or not list(folder.glob("slf4j-api-*.jar")):
@@ -161,6 +167,7 @@ def _version(kafka: str, folder: Path) -> str:
             told = jar.read("kafka/kafka-version.properties").decode()
     except (zipfile.BadZipFile, KeyError):
         told = ""
-    said = re.search(r"^version=(\S+)$", told, re.MULTILINE)
+    said = dict(re.findall(r"^(version|commitId)=(\S+)$", told, re.MULTILINE))
     named = _CLIENTS.fullmatch(clients.name)
-    return said[1] if said else named[1] if named else ""
+    version = said.get("version") or (named[1] if named else "")
+    return Build(version=version, jars=folder, origin=origin, commit=said.get("commitId", ""))

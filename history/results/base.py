@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from datetime import datetime
 from pathlib import Path
 from typing import Literal, Self
 
@@ -10,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from history.errors import EvidenceError
 from history.folder import write_atomically
 from history.refusals import first_wrong
+from history.results.cases import Case, Report
 
 State = Literal["", "pass", "fail", "unknown"]  # of a campaign; the empty one judges nothing
 Verdict = Literal["pass", "fail", "unknown"]  # of a run
@@ -35,9 +40,18 @@ class Summary(Model):
     sentence: str
     lines: list[str] = Field(default_factory=list)
 
+    def cases(self) -> Sequence[Case]:
+        """What the state rests on, case by case; a kind of result that has parts says which."""
+        return ()
+
+    def report(self, title: str, at: datetime) -> Report:
+        """The same for a CI system, with the name of the campaign."""
+        return Report(f"{title} {self.campaign_id}", self.state or "pass", self.sentence, at, self.cases())
+
     def write(self, path: Path) -> None:
-        """Write it for machines."""
-        write_atomically(path, self.model_dump_json(indent=1) + "\n")
+        """Write it for machines, with its cases."""
+        content = {**json.loads(self.model_dump_json()), "cases": [asdict(case) for case in self.cases()]}
+        write_atomically(path, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
 
     @classmethod
     def read(cls, path: Path) -> Self:

@@ -5,11 +5,13 @@ Loads and rates are MB/s (10^6 bytes), times are in seconds unless a name says m
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal
 
 from pydantic import Field
 
 from history.results.base import Model, Summary
+from history.results.cases import Case
 
 Recommended = Literal["right", "under", "over", "unknown"]
 
@@ -302,3 +304,7 @@ class CapacityResult(Summary):
     words: Spoken = Spoken()
     plan_table: list[PlanLine] = Field(default_factory=list)
     limits: list[str] = Field(default_factory=list)
+
+    def cases(self) -> Sequence[Case]:
+        """A case for each thing that keeps the plan from being known."""
+        return [Case("capacity", sentence, "unknown", sentence) for sentence in [*self.missing, *self.unsure]]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal
 
 from history.results.base import Model, Summary
+from history.results.cases import Case
 
 Answered = Literal["shown", "refuted", "not observable"]
 
@@ -57,3 +59,16 @@ class ClaimsResult(Summary):
     claims: dict[str, Claim]
     answers: dict[str, Answer]
     walkthroughs: list[Walkthrough]
+
+    def cases(self) -> Sequence[Case]:
+        """A case for each claim: shown and refuted are answers, neither better than the other."""
+        return [
+            Case(
+                "claims",
+                f"{name} {self.claims[name].text}",
+                "skipped" if answer.verdict == "not observable" else "pass",
+                f"{answer.verdict}: {answer.sentence}",
+                [answer.run_id] if answer.run_id else [],
+            )
+            for name, answer in self.answers.items()
+        ]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal
 
 from history.results.base import Model, Summary, Verdict
+from history.results.cases import Case
 
 
 class ClientRun(Model):
@@ -23,3 +25,7 @@ class ClientsResult(Summary):
     seed: int
     settings: dict[str, Any]
     runs: list[ClientRun]
+
+    def cases(self) -> Sequence[Case]:
+        """A case for each client."""
+        return [Case("clients", run.client, run.verdict, run.sentence, [run.run_id]) for run in self.runs]

@@ -5,9 +5,11 @@ Changes are in percent of base, margins are shares, an arm is ``base`` or ``head
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Generic, Literal, TypeVar
 
 from history.results.base import Model, State, Summary, Verdict
+from history.results.cases import Case, Outcome
 
 Arm = Literal["base", "head"]
 Role = Literal["primary", "secondary", "why"]  # ``why`` explains, and is never judged
@@ -298,3 +300,23 @@ class CompareResult(Summary):
     def several(self) -> bool:
         """Whether a metric must be named with its scenario."""
         return len(self.scenarios) > 1
+
+    def cases(self) -> Sequence[Case]:
+        """Correctness, each primary effect, and each run that is missing."""
+        guarantees: dict[GuaranteeVerdict, Outcome] = {"regression": "fail", "both": "unknown", "unknown": "unknown"}
+        outcome = guarantees.get(self.correctness.verdict, "pass")
+        failed = [run.run for run in self.correctness.failed]
+        missing = [Case("compare", item, "unknown", "It was not recorded.") for item in self.runs.missing]
+        primary = [_case(effect) for effect in self.effects if effect.role == "primary"]
+        return [Case("correctness", "guarantees", outcome, self.correctness.sentence, failed), *primary, *missing]
+
+
+def _case(effect: Effect) -> Case:
+    outcomes: dict[EffectVerdict, Outcome] = {
+        "regression": "fail",
+        "improvement": "pass",
+        "equivalent": "pass",
+        "inconclusive": "unknown",
+    }
+    outcome = outcomes[effect.verdict] if effect.verdict else "skipped"
+    return Case(f"performance.{effect.scenario}", effect.setting, outcome, effect.why or effect.words)

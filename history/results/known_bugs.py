@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal
 
 from history.results.base import Model, Summary, Verdict
+from history.results.cases import Case
+from history.results.cases import Outcome as CaseOutcome
 
 Outcome = Literal["found", "clean", "window missed", "unknown"]
 Expected = Literal["found", "clean"]
@@ -62,3 +65,27 @@ class KnownBugsResult(Summary):
     hosts: list[str]
     missing: list[str]
     arms: list[Arm]
+
+    def cases(self) -> Sequence[Case]:
+        """A case for each bug on each version, and for each try that is missing or was left out."""
+        arms = [
+            Case(f"known_bugs.{arm.issue}", arm.kafka, _outcome(arm), _why(arm), [each.run_id for each in arm.runs])
+            for arm in self.arms
+        ]
+        missing = [Case("known_bugs", item, "unknown", "It was not recorded.") for item in self.missing]
+        left_out = [Case("known_bugs", "left out", "skipped", sentence) for sentence in self.left_out]
+        return [*arms, *missing, *left_out]
+
+
+def _outcome(arm: Arm) -> CaseOutcome:
+    """Where nobody knows what to expect, there is nothing to pass; where no try counts, nothing is known."""
+    if not arm.decided:
+        return "unknown"
+    if arm.as_expected is None:
+        return "skipped"
+    return "pass" if arm.as_expected else "fail"
+
+
+def _why(arm: Arm) -> str:
+    expected = f"expected in each: {arm.expected}" if arm.expected else "nobody knows what to expect"
+    return f"{arm.issue} was found in {arm.found} of {arm.decided} decided tries of {arm.tries}; {expected}."

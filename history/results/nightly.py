@@ -5,10 +5,14 @@ Times are ISO 8601, changes are in percent; docs/nightly.md explains them.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import date
 from typing import Any, Literal
 
+from pydantic import Field
+
 from history.results.base import Model, Summary, Verdict
+from history.results.cases import Case, Outcome
 
 CellVerdict = Literal["pass", "fail", "unknown", "missing"]
 SeriesState = Literal[
@@ -129,7 +133,8 @@ class Confirmation(Model):
 class Point(Model):
     """One nightly run in a series: the median of its good runs, the lowest and the highest, and how many they are.
 
-    ``censored``: the median is that of a run whose observation ended first, so it is at least that.
+    ``censored``: the median is that of a run whose observation ended first, so it is at least that. ``build`` and
+    ``link`` are the subject's.
     """
 
     nightly_run: str
@@ -139,6 +144,8 @@ class Point(Model):
     high: float
     runs: int
     censored: bool = False
+    build: str = ""
+    link: str = ""
 
 
 class Series(Model):
@@ -169,6 +176,23 @@ class Series(Model):
     margins: float
     points: list[Point]
     runs: list[str]
+
+
+class Beside(Model):
+    """A metric of the subject against a pinned release, in pairs of this nightly run alone; margin and Holm as in a
+    comparison. What differs by design differs in every nightly run, so it alerts nobody.
+    """
+
+    scenario: str
+    metric: str
+    phase: str
+    words: str
+    release: str
+    pairs: int
+    percent: float
+    low_percent: float
+    high_percent: float
+    verdict: Literal["regression", "improvement", "equivalent", "inconclusive"]
 
 
 class Control(Model):
@@ -219,3 +243,41 @@ class NightlyResult(Summary):
     waivers: list[WaiverUse]
     notes: list[str]
     nightly_runs: list[NightlyVerdicts]
+    subject: str = ""  # version, commit, digest and number of its build
+    subject_link: str = ""
+    beside: list[Beside] = Field(default_factory=list)
+
+    def cases(self) -> Sequence[Case]:
+        """A case for each scenario on a version, and one for each series; what the control says is one, too."""
+        quiet = {(each.scenario, each.kafka): each for each in self.failures if each.status in ("waived", "known bug")}
+        correctness = [_correctness(cell, quiet.get((cell.scenario, cell.kafka))) for cell in self.cells]
+        performance = [_performance(series) for series in self.series if series.role == "matrix"]
+        outcomes: dict[ControlState, Outcome] = {"steady": "pass", "no basis": "skipped"}
+        control = Case("control", self.control_of, outcomes.get(self.control.state, "unknown"), self.control.sentence)
+        return [*correctness, *performance, control]
+
+
+def _correctness(cell: Cell, known: Failure | None) -> Case:
+    """``known`` is the cell's failure if it is waived or a known bug."""
+    group, text = f"correctness.{cell.scenario}", " ".join(cell.sentences)
+    if known:
+        waiver = known.waiver
+        why = f"waived by {waiver.who} until {waiver.until}: {waiver.why}" if waiver else known.status
+        return Case(group, cell.kafka, "skipped", f"{why}: {text}", cell.runs)
+    return Case(group, cell.kafka, "unknown" if cell.verdict == "missing" else cell.verdict, text, cell.runs)
+
+
+def _performance(series: Series) -> Case:
+    """What is open keeps the nightly run's state from being known; a waiver or a missing basis does not."""
+    outcome: Outcome = "skipped"
+    if series.state in ("steady", "better", "refuted"):
+        outcome = "pass"
+    elif series.state == "confirmed":
+        outcome = "fail"
+    elif series.state in ("candidate", "inconclusive", "missing data", "host"):
+        outcome = "unknown"
+    name = f"{series.metric} {series.phase}".rstrip()
+    runs = series.confirmation.runs if series.confirmation else []
+    return Case(
+        f"performance.{series.scenario}.{series.kafka_version}", name, outcome, f"{series.state}: {series.why}", runs
+    )

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal
 
 from history.results.base import Model, Summary, Verdict
+from history.results.cases import Case, Outcome
 
 
 class ScheduleRun(Model):
@@ -29,3 +31,13 @@ class SchedulesResult(Summary):
     kafka: str
     settings: dict[str, Any]
     runs: list[ScheduleRun]
+
+    def cases(self) -> Sequence[Case]:
+        """A case for each schedule; one that failed without violating a guarantee is skipped, as it is in the state."""
+        return [Case(self.kind, run.item, _outcome(run), run.sentence, [run.run_id]) for run in self.runs]
+
+
+def _outcome(run: ScheduleRun) -> Outcome:
+    if run.violations:
+        return "fail"
+    return "skipped" if run.verdict == "fail" else run.verdict

@@ -5,6 +5,7 @@ import pytest
 from campaigns.claims.campaign import follow_up, plan, result
 from claims.table import CLAIMS, EXPERIMENTS, WALKTHROUGHS
 from history.errors import BadInput
+from tests.junit_schema import outcomes_of
 
 PLANNED = {"campaign_id": "c1", "created_at": "2026-11-21T08:00:00+00:00", "seed": 7}
 
@@ -46,3 +47,4 @@ def test_a_result_without_runs_says_so() -> None:
     )
     assert asked.answers.keys() == asked.claims.keys() == CLAIMS.keys()
     assert len(asked.lines) == 48
+    assert list(outcomes_of(asked).values()) == ["skipped"] * 48

@@ -11,6 +11,7 @@ from campaigns.campaign import Campaign
 from campaigns.clients import campaign as clients
 from history.errors import BadInput
 from history.kafka_versions import CLIENT_RELEASES, RELEASES, Version
+from tests.junit_schema import outcomes_of
 
 
 def plan(**settings: Any) -> Campaign:
@@ -99,6 +100,7 @@ def test_a_client_that_failed_or_has_no_verdict_decides(verdicts: list[str], sta
 
     assert (found.state, len(found.runs), clients.follow_up(planned, [])) == (state, 2, [])
     assert found.sentence.endswith(words)
+    assert list(outcomes_of(found).values()) == [run.verdict for run in found.runs]
 
 
 def test_runs_of_another_campaign_do_not_count() -> None:

@@ -19,6 +19,7 @@ from history.errors import BadInput
 from history.folder import RunFolder
 from history.tables import ANOMALIES, INVARIANTS
 from reports import fuzz_page, soak_page
+from tests.junit_schema import outcomes_of
 
 FUZZ = {"kafka": "3.0.2", "schedules": 4, "seconds": 40, "runtime": "process"}
 
@@ -118,6 +119,7 @@ def test_the_result_counts_schedules(tmp_path: Path, verdicts: list[str], state:
     result = kinds.of("fuzz").campaign.result(campaign, runs)
 
     assert result.state == state
+    assert state in outcomes_of(result).values()
     assert result.sentence.startswith(sentence)
     assert len(result.lines) == 4 - verdicts.count("pass")
     page = fuzz_page.render(result, {"schedule-1": "../x.html"})

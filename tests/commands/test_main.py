@@ -288,6 +288,17 @@ def test_a_port_that_cannot_be_had_is_refused(
     assert spelled in told.err.strip()
 
 
+def test_make_is_told_the_exit_code(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Make's own is 2 for whatever failed, so that the last line says it; nothing after a pass, or without make."""
+    bad = "exit code 3: bad input (nothing was started)"
+
+    assert make(monkeypatch, capsys, "run", KAFKA="9")[1].splitlines()[-1] == bad
+    assert make(monkeypatch, capsys, "run", KAFAK="3.9.1")[1].splitlines()[-1] == bad
+    assert make(monkeypatch, capsys, "scenarios") == (0, "")
+    assert main(["run", "stedy"]) == 3
+    assert "exit code" not in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(("value", "everything"), [("1", True), ("0", False), ("", False)])
 def test_a_flag_is_set_by_one(
     value: str, everything: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -306,11 +317,11 @@ def test_every_parameter_is_a_variable() -> None:
     """Arguments and options alike, and no others."""
     assert list(variables_of("import")) == [
         *("HISTORY", "FORMAT", "ACKS", "IDEMPOTENCE", "UNCLEAN_ELECTION", "ISOLATION", "FAULTS", "KAFKA", "RUNS"),
-        *("JSON", "JAVA"),
+        *("JSON", "JUNIT", "SUMMARY", "JAVA"),
     ]
     assert list(variables_of("known-bugs")) == [
         *("BUGS", "KAFKA", "TRIES", "SETTINGS", "NAME", "SEED", "UPLOAD", "METRICS_PORT", "RUNS"),
-        *("JSON", "JAVA"),
+        *("JSON", "JUNIT", "SUMMARY", "JAVA"),
     ]
     assert variables_of("walk") == {}
 

@@ -19,6 +19,7 @@ from clusters.scenario.steps.catalog import STEPS
 from commands.app import app
 from commands.main import variables_of
 from history.events import stage_events
+from history.exit_codes import MEANINGS
 from history.folder import RunFolder
 from history.tables import IMPORTED, JUDGED, RECORDED
 from judge.checks import invariants
@@ -186,6 +187,14 @@ def test_every_command_has_a_target() -> None:
     assert sorted(called) == sorted(names[1].split())
     assert {info.name for info in app.registered_commands} == set(called.values())
     assert {target: command for target, command in called.items() if target != command} == {"demo": "run"}
+
+
+def test_exit_codes_stand_on_one_page() -> None:
+    """Each with its meaning in the code's words; no other page has a list of them."""
+    told = {int(row[0]): row[1] for row in rows(section(page("commands.md"), "Exit codes"))[2:]}
+
+    assert told == MEANINGS
+    assert [path.name for path in PAGES if "| exit code |" in path.read_text()] == []
 
 
 def test_options_of_a_campaign_are_on_its_page() -> None:

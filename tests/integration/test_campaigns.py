@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree as ET
 
 import pytest
 import yaml
@@ -19,6 +18,7 @@ import yaml
 from clusters.paths import ROOT
 from history import archive
 from reports.page import PLOTLY
+from tests.junit_schema import outcomes
 
 pytestmark = pytest.mark.cluster
 
@@ -102,7 +102,7 @@ def test_a_nightly_run_is_recorded_judged_and_told_and_goes_on(
     assert {"latency_p50_ms", "acked_per_s", "broker_cpu_s_per_gb"} <= {row["metric"] for row in rows}
     nightly_run = tmp_path / "site" / "nightly" / "nightly-1"
     assert {path.name for path in nightly_run.iterdir()} >= {"index.html", "result.json", "summary.json", "junit.xml"}
-    assert next(case.get("name") for case in ET.parse(nightly_run / "junit.xml").iter("testcase")) == "3.9.1"
+    assert "fail" not in outcomes((nightly_run / "junit.xml").read_text()).values()
     assert "nightly-1" in (tmp_path / "site" / "index.html").read_text()
     assert (tmp_path / "site" / PLOTLY).is_file()
     assert [message["campaign"] for message in posted] == ["nightly-1"]

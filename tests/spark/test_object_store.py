@@ -10,9 +10,9 @@ from campaigns.site import publish
 from campaigns.upload import upload_sealed
 from claims.recording import open_recording
 from commands.main import main
-from commands.outcome import BAD_INPUT
 from history import archive, remote
 from history.errors import BadInput
+from history.exit_codes import BAD_INPUT, FAIL
 from history.folder import RunFolder
 from history.remote import check_reachable, path_of, upload_tree
 from reports import run_page
@@ -76,7 +76,7 @@ def test_an_altered_object_is_named_and_the_verdict_is_unknown(judged):
     assert '"verdict": "unknown"' in judge
     assert f"{altered} was changed after sealing." in judge
     assert judged["stored"].check_seal() == []
-    assert judged["code"] == submit.EXIT_CODES["fail"]
+    assert judged["code"] == FAIL
 
 
 def test_the_page_is_written_into_the_store(judged, recorded, server, tmp_path):

@@ -5,7 +5,9 @@ from typing import Any
 
 import pytest
 
+from history.results.capacity import CapacityResult
 from tests.campaigns.capacity_rows import archive, campaign, item_of, result, told, usual
+from tests.junit_schema import outcomes_of
 
 
 def test_nothing_measured_is_unknown_and_says_what_is_missing() -> None:
@@ -54,6 +56,7 @@ def test_enough_brokers_are_a_pass_only_where_the_plan_is_sound(change: Any, sta
 
     assert (found["recommendation"]["verdict"], found["state"]) == ("over", state)
     assert found["unsure"] == ([why] if why else [])
+    assert len(outcomes_of(CapacityResult.model_validate(found))) == len(found["unsure"])
     assert found["sentence"].startswith(f"Not sure, as {why}: 6 brokers carry" if why else "6 brokers carry")
 
 

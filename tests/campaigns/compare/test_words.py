@@ -5,6 +5,7 @@ import pytest
 from campaigns.compare.campaign import result
 from history.results.compare import CompareResult
 from tests.campaigns.comparison import CPU, NOISE, campaign, rows
+from tests.junit_schema import outcomes_of
 
 PLAN = campaign()
 LOST = {"verdict": "fail", "sentence": "12 x lost_write.", "anomalies": {"lost_write": 12}}
@@ -180,3 +181,4 @@ def test_both_sides_that_violate_guarantees_are_no_pass():
 
     assert (one.correctness.verdict, one.verdict, one.state) == ("improvement", "equivalent", "pass")
     assert (both.correctness.verdict, both.verdict, both.state) == ("both", "equivalent", "unknown")
+    assert [outcomes_of(each)["correctness/guarantees"] for each in (one, both)] == ["pass", "unknown"]

@@ -8,17 +8,21 @@ from typing import Any
 
 import pytest
 
+from campaigns.nightly import campaign as nightly
 from campaigns.nightly.settings import (
     Baseline,
     Confirm,
     ControlScenario,
+    Correctness,
     Retention,
     Settings,
+    Subject,
     Waiver,
     Watch,
     check,
     read_settings,
 )
+from campaigns.recording import expected_seconds
 from clusters.scenario.scenario import load_scenario
 from history.errors import BadInput
 from tests.campaigns.nightly_runs import SETTINGS
@@ -46,14 +50,33 @@ def changed(path: str, value: Any) -> dict[str, Any]:
     return told
 
 
-def test_the_nightly_file_is_three_by_three_with_a_control() -> None:
-    """The file of the project can be read, and all its scenarios exist."""
+def test_the_nightly_file_tells_correctness_from_benchmarks() -> None:
+    """Faults, groups, exactly once and a positive control; benchmarks with Kafka's own flags, at 2 MB/s."""
     asked = check(read_settings(ROOT / "nightly.yaml"))
+    benchmarks = [load_scenario(name, asked.changes) for name in asked.scenarios]
 
-    assert len(asked.scenarios) >= 3
-    assert len(asked.versions) >= 3
-    assert [load_scenario(name, asked.changes).cluster.jvm for name in asked.scenarios] == ["production"] * 3
+    assert {"survived_faults", "group_members", "exactly_once"} <= set(asked.correctness.scenarios)
+    assert load_scenario(asked.correctness.scenarios[-1]).control
+    assert [told.cluster.jvm for told in benchmarks] == ["production"] * 2
+    assert [(told.load.rate, told.load.record_bytes) for told in benchmarks if told.load] == [(2000, 1000)] * 2
     assert asked.control.kafka in asked.versions
+
+
+@pytest.mark.parametrize(("name", "runs", "minutes"), [("nightly.yaml", 24, 45), ("ten-minutes.yaml", 4, 9)])
+def test_a_profile_takes_as_long_as_it_says(name: str, runs: int, minutes: float) -> None:
+    """By what is expected of its runs; judging comes on top."""
+    asked = read_settings(ROOT / name)
+    items = nightly.plan(asked, campaign_id="n", created_at="2026-11-23T02:00:00+00:00", seed=1).items
+
+    assert len(items) == runs
+    assert sum(map(expected_seconds, items)) < 60 * minutes
+
+
+def test_a_nightly_run_has_something_to_run() -> None:
+    """Correctness alone is enough; neither is refused."""
+    assert check(changed("scenarios", []) | {"correctness": {"scenarios": ["steady"]}}).every_scenario == ["steady"]
+    with pytest.raises(BadInput, match=r"neither scenarios nor correctness\.scenarios names any"):
+        check(changed("scenarios", []))
 
 
 @pytest.mark.parametrize(
@@ -147,6 +170,8 @@ def test_every_setting_is_explained() -> None:
     """docs/nightly.md has a row for each, those of its parts included."""
     text = (ROOT / "docs" / "nightly.md").read_text()
     parts = {
+        "subject": Subject,
+        "correctness": Correctness,
         "control": ControlScenario,
         "watch.<metric>": Watch,
         "baseline": Baseline,

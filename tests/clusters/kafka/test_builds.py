@@ -72,6 +72,7 @@ def test_a_folder_is_taken_with_our_logging(tmp_path: Path, where: str) -> None:
     assert (found.version, found.origin) == ("4.4.0-SNAPSHOT", "folder dist")
     assert names(found) == STAGED
     assert build_of(str(tmp_path / "dist")) == found
+    assert (found.commit, build_of(str(found.jars)).jars) == ("1", found.jars)
     (tmp_path / where / "kafka_2.13-4.4.0.jar").write_text("built again")
     assert build_of(str(tmp_path / "dist")).jars != found.jars
 

@@ -1,0 +1,59 @@
+"""The build that a nightly run judges: made, copied to where nobody changes it, and named."""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from campaigns.campaign import Item
+from campaigns.nightly.settings import Subject
+from clusters.kafka.builds import OWN, build_of
+from history.errors import BadInput
+
+SUBJECT, BUILD, LINK = "subject", "build", "link"  # labels of its runs
+SHORT = 12  # characters of a commit
+
+log = logging.getLogger("plimsoll")
+
+
+class Staged(NamedTuple):
+    """What its runs start as ``kafka``, and the labels that they carry."""
+
+    kafka: str
+    labels: dict[str, str]
+
+
+def stage(subject: Subject) -> Staged:
+    """Make the build where a command says how, and copy its jars, so that all runs of a nightly run have the same.
+
+    Raises:
+        BadInput: the command failed, or what it left is no Kafka.
+    """
+    if subject.command:
+        log.info("building %s: %s", subject.name, subject.command)
+        code = subprocess.run(["bash", "-c", subject.command], check=False).returncode
+        if code:
+            raise BadInput(f"The command of the subject ended with exit code {code}: {subject.command}")
+    build = build_of(subject.kafka)
+    is_release = build.origin is None
+    digest = "" if is_release else build.jars.name.removeprefix(OWN)
+    told = {"commit": build.commit[:SHORT], "jars": digest, "build": os.environ.get(subject.build_id, "")}
+    words = ", ".join(f"{name} {value}" for name, value in told.items() if value)
+    link = subject.link.replace("{commit}", build.commit) if build.commit else ""
+    labels = {SUBJECT: subject.name, BUILD: f"{build.version} ({words})" if words else build.version, LINK: link}
+    return Staged(subject.kafka if is_release else str(build.jars), labels)
+
+
+def staged_in(items: Sequence[Item]) -> Staged | None:
+    """The subject of a plan, if it has one."""
+    names = (SUBJECT, BUILD, LINK)
+    own = next((item for item in items if SUBJECT in item.labels), None)
+    return Staged(own.kafka, {name: own.labels[name] for name in names}) if own else None
+
+
+def by_name(row: Mapping[str, object], labels: Mapping[str, str]) -> dict[str, object]:
+    """A row of the archive, the subject's under its name: the version that it reports may change any day."""
+    return {**row, "kafka_version": labels.get(SUBJECT, row["kafka_version"])}

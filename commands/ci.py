@@ -1,0 +1,84 @@
+"""What a command that ends in a verdict leaves for a CI system: JUnit XML, and a summary in Markdown."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+from commands.outcome import Outcome, outcome_of
+from history.errors import BadInput
+from history.exit_codes import BAD_INPUT, FAIL, MEANINGS, PASS, UNKNOWN
+from history.results.cases import Outcome as CaseOutcome
+from history.results.cases import Report, junit, markdown
+
+STEP_SUMMARY = "GITHUB_STEP_SUMMARY"  # a file that GitHub shows below a job's steps
+_OUTCOMES: dict[int, CaseOutcome] = {PASS: "pass", FAIL: "fail"}  # whatever else ended it, nothing is known
+
+
+@dataclass(frozen=True)
+class Files:
+    """Where they are written, if anywhere. ``appended`` may have another step's summary before this one."""
+
+    junit: Path | None = None
+    summary: Path | None = None
+    appended: Path | None = None
+
+    @classmethod
+    def of(cls, junit: Path | None, summary: Path | None) -> Files:
+        """Paths as they were given, and what the environment asks for."""
+        step = os.environ.get(STEP_SUMMARY)
+        return cls(junit and junit.resolve(), summary and summary.resolve(), Path(step) if step else None)
+
+    def prepare(self) -> None:
+        """Make their folders, and remove what an earlier command wrote: it must not outlive one that dies.
+
+        Raises:
+            BadInput: one cannot be written.
+        """
+        for option, path in (("--junit", self.junit), ("--summary", self.summary)):
+            try:
+                if path:
+                    path.parent.mkdir(parents=True, exist_ok=True)
+                    path.unlink(missing_ok=True)
+            except OSError as error:
+                raise BadInput(f"{option}={path} cannot be written: {error.strerror}.") from error
+
+    def write(self, report: Report) -> None:
+        """Write what was asked for."""
+        if self.junit:
+            self.junit.write_text(junit(report))
+        if self.summary:
+            self.summary.write_text(markdown(report))
+        if self.appended:
+            with self.appended.open("a") as file:
+                file.write(markdown(report) + "\n")
+
+
+def reported(title: str, files: Files, command: Callable[..., Outcome], options: Mapping[str, Any]) -> Outcome:
+    """Run a command and write what it came to, whatever that is; a pass that cannot be written is none."""
+    began_s = monotonic()
+    try:
+        files.prepare()
+    except BadInput as error:
+        return Outcome(BAD_INPUT, error=str(error))
+    outcome = outcome_of(command, options)
+    try:
+        files.write(report_of(title, outcome, monotonic() - began_s, datetime.now(UTC)))
+    except OSError as error:
+        code = UNKNOWN if outcome.code == PASS else outcome.code
+        why = f"The result for CI could not be written: {error}"
+        return replace(outcome, code=code, error="\n".join(filter(None, [outcome.error, why])))
+    return outcome
+
+
+def report_of(title: str, outcome: Outcome, seconds: float, at: datetime) -> Report:
+    """A command's end as a report."""
+    facts = outcome.facts
+    sentence = " ".join(filter(None, [facts.get("sentence"), outcome.error])) or MEANINGS[outcome.code]
+    places = {name: str(facts[name]) for name in ("run", "campaign", "page") if facts.get(name)}
+    return Report(title, _OUTCOMES.get(outcome.code, "unknown"), sentence, at, outcome.cases, places, seconds)

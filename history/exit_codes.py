@@ -1,0 +1,18 @@
+"""The exit codes of every command, said once. docs/commands.md lists what each means."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+PASS, FAIL, UNKNOWN, BAD_INPUT, INTERRUPTED = 0, 1, 2, 3, 130
+EXIT_CODES = {"pass": PASS, "fail": FAIL, "unknown": UNKNOWN}  # of a verdict
+MEANINGS = {
+    **{code: verdict for verdict, code in EXIT_CODES.items()},
+    BAD_INPUT: "bad input (nothing was started)",
+    INTERRUPTED: "interrupted",
+}
+
+
+def worst(verdicts: Iterable[str]) -> int:
+    """The exit code of several verdicts: fail beats unknown, and unknown beats pass."""
+    return max((EXIT_CODES[verdict] for verdict in verdicts), key=[PASS, UNKNOWN, FAIL].index)

@@ -1,0 +1,123 @@
+"""What a command decided, case by case, and the same as JUnit XML and as Markdown.
+
+A case is ``fail`` or ``unknown`` only where the exit code rests on it. What was not decided and is not needed, such as
+a series without a basis, a waived failure or an invariant that had nothing to check, is ``skipped``: never a pass.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Literal
+from xml.etree import ElementTree as ET
+
+Outcome = Literal["pass", "fail", "unknown", "skipped"]
+TAGS: dict[Outcome, str] = {"fail": "failure", "unknown": "error", "skipped": "skipped"}  # JUnit's
+WHOLE = "plimsoll"  # the group of the case that stands for all
+MAX_ROWS = 50  # of Markdown's table; GitHub shows 1 MiB of a step
+
+
+@dataclass(frozen=True)
+class Case:
+    """One thing that was decided: ``group`` begins with its suite (``correctness.steady``), ``why`` is a sentence.
+
+    ``runs`` are ids of the runs that it rests on.
+    """
+
+    group: str
+    name: str
+    outcome: Outcome
+    why: str = ""
+    runs: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Report:
+    """A command or a campaign that ended: its title, what it came to and why, and its cases.
+
+    ``places`` are the folders and pages that it names; ``seconds`` is how long it took, and ``at`` when it ended.
+    """
+
+    title: str
+    outcome: Outcome
+    sentence: str
+    at: datetime
+    cases: Sequence[Case] = ()
+    places: Mapping[str, str] = field(default_factory=dict)
+    seconds: float = 0.0
+
+    @property
+    def every_case(self) -> list[Case]:
+        """The whole first, so that a report without any other case still says what it came to."""
+        return [Case(WHOLE, self.title, self.outcome, self.sentence), *self.cases]
+
+
+# --- JUnit XML ---------------------------------------------------------------------------------------
+
+
+def junit(report: Report) -> str:
+    """JUnit XML with a suite for each first word of the groups; the whole has the time, its parts have none."""
+    suites: dict[str, list[Case]] = defaultdict(list)
+    for case in report.every_case:
+        suites[case.group.partition(".")[0]].append(case)
+    root = ET.Element(
+        "testsuites", {"name": report.title, **_counts(report.every_case), "time": f"{report.seconds:.3f}"}
+    )
+    for name, cases in suites.items():
+        seconds = report.seconds if name == WHOLE else 0.0
+        skipped = sum(case.outcome == "skipped" for case in cases)
+        about = {"skipped": str(skipped), "time": f"{seconds:.3f}", "timestamp": f"{report.at:%Y-%m-%dT%H:%M:%S}"}
+        suite = ET.SubElement(root, "testsuite", {"name": name, **_counts(cases), **about})
+        for case in cases:
+            _add(suite, case, seconds)
+    ET.indent(root)
+    return ET.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
+
+
+def _counts(cases: Sequence[Case]) -> dict[str, str]:
+    outcomes = Counter(case.outcome for case in cases)
+    counts = {"tests": len(cases), "failures": outcomes["fail"], "errors": outcomes["unknown"]}
+    return {name: str(count) for name, count in counts.items()}
+
+
+def _add(suite: ET.Element, case: Case, seconds: float) -> None:
+    added = ET.SubElement(suite, "testcase", classname=case.group, name=_printable(case.name), time=f"{seconds:.3f}")
+    if tag := TAGS.get(case.outcome):
+        why = ET.SubElement(added, tag, type=case.outcome, message=_printable(case.why))
+        why.text = _printable("\n".join(case.runs)) or None
+
+
+def _printable(text: str) -> str:
+    """Without the control characters that XML 1.0 has no way to write."""
+    return "".join(letter for letter in text if letter.isprintable() or letter in "\n\t")
+
+
+# --- Markdown ----------------------------------------------------------------------------------------
+
+
+def markdown(report: Report) -> str:
+    """A heading with what it came to, the sentence, where to look, and a table of what is neither pass nor skipped."""
+    told = [case for outcome in ("fail", "unknown") for case in report.cases if case.outcome == outcome]
+    lines = [f"### {report.title}: {report.outcome}", "", _inline(report.sentence), ""]
+    lines += [f"- {name}: `{place}`" for name, place in report.places.items()]
+    if report.cases:
+        counts = Counter(case.outcome for case in report.cases)
+        lines += ["- cases: " + ", ".join(f"{counts[each]} {each}" for each in ("pass", *TAGS) if counts[each])]
+    if told:
+        lines += ["", "| result | case | why |", "|---|---|---|"]
+        lines += [f"| {case.outcome} | {_name(case)} | {_inline(case.why)} |" for case in told[:MAX_ROWS]]
+    if len(told) > MAX_ROWS:
+        lines += ["", f"And {len(told) - MAX_ROWS} more."]
+    return "\n".join(lines) + "\n"
+
+
+def _name(case: Case) -> str:
+    return _inline(f"{case.group} {case.name}")
+
+
+def _inline(text: str) -> str:
+    """Text that is neither a cell's end, nor a tag, nor emphasis."""
+    escaped = "".join(f"\\{letter}" if letter in "\\`*_[]<>|#" else letter for letter in _printable(text))
+    return " ".join(escaped.split())

@@ -1,0 +1,176 @@
+"""A nightly run of a build that is another one each time, beside a pinned release."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from campaigns.campaign import Campaign
+from campaigns.nightly import campaign as nightly
+from campaigns.nightly import subject
+from campaigns.nightly.settings import Subject, check
+from clusters.kafka.builds import Build
+from history.errors import BadInput
+from history.results.nightly import NightlyResult
+from reports.nightly_page import render
+from tests.campaigns.nightly_runs import SETTINGS, Row, campaign_of, figure, rerun, rows_of
+
+LATE = 14
+ASKED: dict[str, Any] = {
+    "subject": {"name": "trunk", "kafka": "dist", "link": "https://example.org/{commit}"},
+    "versions": ["3.9.1"],
+    "repetitions": 3,
+}
+
+
+@pytest.fixture(autouse=True)
+def builds(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """What the build of the day is: version, commit and digest; nothing is copied."""
+    today = {"version": "4.4.0-SNAPSHOT", "commit": "a" * 40, "digest": "0123456789abcdef"}
+
+    def build_of(kafka: str) -> Build:
+        jars = Path("/cache") / f"own-{today['digest']}"
+        return Build(version=today["version"], jars=jars, origin=f"folder {kafka}", commit=today["commit"])
+
+    monkeypatch.setattr(subject, "build_of", build_of)
+    monkeypatch.delenv("BUILD_ID", raising=False)
+    return today
+
+
+def of_day(builds: dict[str, str], day: int) -> Campaign:
+    """The plan of a nightly run: each has a commit of its own, and from the sixth on another version."""
+    builds |= {"commit": f"{day:040d}", "digest": f"{day:016d}"}
+    builds["version"] = "4.5.0-SNAPSHOT" if day > 4 else "4.4.0-SNAPSHOT"
+    return campaign_of(day, **ASKED)
+
+
+def recorded(campaign: Campaign, day: int, since: int, factor: float) -> list[Row]:
+    """Its runs; the subject is slower from a day on, and reports the version of the day."""
+    rows = rows_of(campaign, campaign.items, lambda item: figure(item, day, {}))
+    for row in rows:
+        if "subject" in row["labels"]:
+            row["kafka_version"] = row["labels"]["build"].partition(" ")[0]
+            row["value"] *= factor if day >= since else 1
+    return rows
+
+
+def told(builds: dict[str, str], days: int, *, since: int = 99, factor: float = 1.0) -> NightlyResult:
+    """The result of the last of so many nightly runs, with its reruns."""
+    rows: list[Row] = []
+    for day in range(days):
+        campaign = of_day(builds, day)
+        rows += recorded(campaign, day, since, factor)
+    reruns = rows_of(campaign, nightly.follow_up(campaign, rows), rerun(factor))
+    return nightly.result(campaign, rows + reruns)
+
+
+# --- the plan ----------------------------------------------------------------------------------------
+
+
+def test_all_runs_of_the_subject_have_the_same_jars_and_say_which(builds: dict[str, str]) -> None:
+    """Those that were copied when the nightly run was planned; a release carries no label of a build."""
+    campaign = of_day(builds, 3)
+    own = [item for item in campaign.items if "subject" in item.labels]
+
+    assert {item.kafka for item in own} == {"/cache/own-0000000000000003"}
+    assert {item.labels["build"] for item in own} == {"4.4.0-SNAPSHOT (commit 000000000000, jars 0000000000000003)"}
+    assert {item.labels["link"] for item in own} == {f"https://example.org/{3:040d}"}
+    assert {item.kafka for item in campaign.items if item not in own} == {"3.9.1"}
+    assert [item.name for item in own] == ["steady-trunk-1", "steady-trunk-2", "steady-trunk-3"]
+
+
+def test_subject_and_release_alternate(builds: dict[str, str]) -> None:
+    """Who begins with a scenario ends with it the next time."""
+    matrix = [item for item in of_day(builds, 0).items if item.labels["role"] == "matrix"]
+
+    assert [item.labels["pair"] for item in matrix] == ["1", "1", "2", "2", "3", "3"]
+    assert ["subject" in item.labels for item in matrix] == [True, False, False, True, True, False]
+
+
+def test_a_command_builds_it_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the number of the build from the environment. One that fails is bad input: nothing was started."""
+    made = tmp_path / "made"
+    monkeypatch.setenv("CI_NUMBER", "77")
+    staged = subject.stage(Subject(kafka="dist", command=f"cd / && touch {made}", build_id="CI_NUMBER"))
+
+    assert made.exists()
+    assert staged.labels["build"].endswith("jars 0123456789abcdef, build 77)")
+    with pytest.raises(BadInput, match="ended with exit code 4: exit 4"):
+        subject.stage(Subject(kafka="dist", command="exit 4"))
+
+
+def test_a_release_may_pose_as_the_subject(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is started as the release that it is."""
+    monkeypatch.setattr(subject, "build_of", lambda kafka: Build(version=kafka, jars=Path("/released")))
+
+    assert subject.stage(Subject(kafka="3.9.0")) == ("3.9.0", {"subject": "subject", "build": "3.9.0", "link": ""})
+
+
+@pytest.mark.parametrize("name", ["", "3.9.1", "my build"])
+def test_a_name_that_could_be_a_version_is_refused(name: str) -> None:
+    """Its series would be the version's."""
+    with pytest.raises(BadInput, match=r"subject\.name"):
+        check({**SETTINGS, "subject": {"name": name, "kafka": "dist"}})
+
+
+def test_a_subject_beside_itself_is_refused() -> None:
+    """Nothing would tell its runs from the release's."""
+    with pytest.raises(BadInput, match=r"the subject is 3\.9\.1, which is one of the versions"):
+        check({**SETTINGS, "subject": {"kafka": "3.9.1"}})
+
+
+# --- the result ----------------------------------------------------------------------------------------
+
+
+def test_a_new_version_number_does_not_reset_its_history(builds: dict[str, str]) -> None:
+    """One series over all nightly runs, each point with its build; beside it that of the release."""
+    found = told(builds, LATE)
+    series = {each.kafka_version: each for each in found.series if each.role == "matrix"}
+
+    assert series.keys() == {"trunk", "3.9.1"}
+    assert {each.state for each in series.values()} == {"steady"}
+    assert [point.build[:14] for point in series["trunk"].points[3:6]] == ["4.4.0-SNAPSHOT"] * 2 + ["4.5.0-SNAPSHOT"]
+    assert len({point.link for point in series["trunk"].points}) == LATE
+    assert {point.build for point in series["3.9.1"].points} == {""}
+    assert (found.state, found.versions) == ("pass", ["trunk", "3.9.1"])
+
+
+def test_a_slower_subject_is_confirmed_beside_the_release_and_names_the_build(builds: dict[str, str]) -> None:
+    """Reruns are of the same jars; the alert says since which build."""
+    found = told(builds, LATE, since=LATE - 1, factor=1.3)
+
+    assert [alert.kind for alert in found.alerts] == ["performance"]
+    assert "steady on trunk" in found.alerts[0].text
+    assert f"jars {LATE - 1:016d}" in found.alerts[0].text
+
+
+def test_the_first_nightly_run_is_a_comparison(builds: dict[str, str]) -> None:
+    """Twice as slow is told from the first one on, as slow as the release is not; neither alerts."""
+    slow, same = told(builds, 1, since=0, factor=2.0), told(builds, 1)
+
+    assert [(each.release, each.pairs, each.verdict) for each in slow.beside] == [("3.9.1", 3, "regression")]
+    assert [each.verdict for each in same.beside] != ["regression"]
+    assert (slow.alerts, same.alerts) == ([], [])
+    page = render(slow, {})
+    assert "The subject beside a pinned release" in page
+    assert "https://example.org/" in page
+
+
+def test_without_a_subject_there_is_no_such_comparison() -> None:
+    """Nor a section of the page."""
+    campaign = campaign_of(0)
+    found = nightly.result(campaign, rows_of(campaign, campaign.items, lambda _: 20.0))
+
+    assert (found.subject, found.beside) == ("", [])
+    assert "The subject" not in render(found, {})
+
+
+def test_a_missing_run_goes_by_the_name(builds: dict[str, str]) -> None:
+    """Not by the folder of its jars."""
+    campaign = of_day(builds, 0)
+    found = nightly.result(campaign, recorded(campaign, 0, 99, 1.0)[:2])
+
+    assert {run.kafka for run in found.runs} == {"trunk", "3.9.1"}
+    assert found.state == "unknown"

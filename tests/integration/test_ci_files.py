@@ -1,0 +1,140 @@
+"""The files for CI systems: valid by their own schemas, and their steps run here, one after the other."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from clusters.paths import ROOT
+from tests.docs.test_docs import blocks
+from tests.junit_schema import outcomes
+
+ACTION, TEMPLATE, PAGE = ROOT / "action.yml", ROOT / "ci" / "gitlab.yml", ROOT / "docs" / "ci.md"
+IMPORT = f"import {ROOT}/docs/examples/operations.jsonl --format operations"
+RUN = "run steady --runtime process --kafka 3.9.1"
+
+
+def read(path: Path) -> Any:
+    """A file of YAML."""
+    return yaml.safe_load(path.read_text())
+
+
+# --- schemas ---------------------------------------------------------------------------------------
+
+
+def refused(schema: str, *files: Path) -> str:
+    """What check-jsonschema says of files by one of its schemas; nothing if they are valid."""
+    command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", f"vendor.{schema}", *map(str, files)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return done.stdout + done.stderr if done.returncode else ""
+
+
+@pytest.mark.skipif(find_spec("check_jsonschema") is None, reason="check-jsonschema is missing; make .venv/.dev")
+def test_files_and_examples_keep_to_the_schemas(tmp_path: Path) -> None:
+    """The action and the template, and what the page shows of their use; a wrong key is refused by each schema."""
+    workflow, pipeline = tmp_path / "workflow.yml", tmp_path / "pipeline.yml"
+    for path, block in zip((workflow, pipeline), blocks(PAGE.read_text(), "yaml"), strict=True):
+        path.write_text(block)
+    wrong, job = tmp_path / "wrong.yml", tmp_path / "job.yml"
+    job.write_text(TEMPLATE.read_text().replace("\n.plimsoll:", "\nplimsoll:"))  # of a hidden job anything is valid
+
+    assert refused("github-actions", ACTION) == ""
+    assert refused("github-workflows", workflow) == ""
+    assert refused("gitlab-ci", job, pipeline) == ""
+    wrong.write_text(ACTION.read_text().replace("composite", "compost"))
+    assert "compost" in refused("github-actions", wrong)
+    wrong.write_text(job.read_text().replace("when: always", "when: ever"))
+    assert "ever" in refused("gitlab-ci", wrong)
+
+
+def test_actions_of_others_are_pinned() -> None:
+    """By commit; a tag could be moved."""
+    used = [step["uses"] for step in read(ACTION)["runs"]["steps"] if "uses" in step]
+
+    assert [re.sub("@[0-9a-f]{40}$", "", name) for name in used] == ["actions/cache", "actions/upload-artifact"]
+
+
+def test_no_input_becomes_part_of_a_script() -> None:
+    """Whoever opens a pull request could write commands into it; the environment hands it over."""
+    scripts = [step["run"] for step in read(ACTION)["runs"]["steps"] if "run" in step]
+
+    assert [script for script in scripts if "${{" in script] == []
+
+
+# --- their steps -----------------------------------------------------------------------------------
+
+
+def github(folder: Path, **inputs: str) -> tuple[int, dict[str, str]]:
+    """Run the action's own steps as GitHub does, up to the first that fails; its exit code, and all outputs.
+
+    Steps of other actions (cache, upload) are left out.
+    """
+    action, output = read(ACTION), folder / "output"
+    values = {f"inputs.{name}": each["default"] for name, each in action["inputs"].items()}
+    values |= {f"inputs.{name}": value for name, value in inputs.items()}
+    environment = {
+        **os.environ,
+        "GITHUB_ACTION_PATH": str(ROOT),
+        "GITHUB_OUTPUT": str(output),
+        "GITHUB_STEP_SUMMARY": str(folder / "step.md"),
+    }
+    code = 0
+    for step in (each for each in action["runs"]["steps"] if "run" in each and not code):
+        assert step["shell"] == "bash"
+        own = {name: filled(text, values) for name, text in step.get("env", {}).items()}
+        command = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]]
+        code = subprocess.run(command, cwd=folder, env=environment | own, check=False).returncode
+    return code, dict(line.split("=", 1) for line in output.read_text().splitlines())
+
+
+def filled(text: str, values: dict[str, str]) -> str:
+    """A text with GitHub's expressions replaced; one that nobody gave a value is an error."""
+    return re.sub(r"\$\{\{ ([\w.]+) \}\}", lambda found: values[found[1]], text)
+
+
+@pytest.mark.pipeline
+def test_the_action_fails_with_the_exit_code_of_what_it_ran(tmp_path: Path) -> None:
+    """A lost write: its step fails, and the files say why."""
+    code, told = github(tmp_path, command=IMPORT, results="kept here")
+
+    assert (code, told["exit-code"]) == (1, "1")
+    assert re.fullmatch("plimsoll-[0-9a-f]{16}", told["key"])
+    found = tmp_path / "kept here"
+    assert outcomes((found / "junit.xml").read_text())["plimsoll/plimsoll import"] == "fail"
+    assert (tmp_path / "step.md").read_text().strip() == (found / "summary.md").read_text().strip()
+    assert len(list((found / "runs").iterdir())) == 1
+
+
+def test_bad_input_is_told_from_a_failure(tmp_path: Path) -> None:
+    """By exit code 3; the step is red all the same, and names nothing that a pull request could run."""
+    code, told = github(tmp_path, command="run stedy; touch owned")
+
+    assert (code, told["exit-code"]) == (3, "3")
+    assert not (tmp_path / "owned").exists()
+
+
+@pytest.mark.cluster
+def test_the_template_runs_a_scenario(tmp_path: Path) -> None:
+    """On real brokers, from a clone of its own; the packages are where the cache would put them."""
+    job = read(TEMPLATE)[".plimsoll"]
+    (tmp_path / ".plimsoll").mkdir()
+    for cached in job["cache"]["paths"]:
+        (tmp_path / cached).symlink_to((ROOT / Path(cached).name).resolve())
+    environment = {**os.environ, **job["variables"], "PLIMSOLL_COMMAND": RUN}
+    environment |= {"PLIMSOLL_REPOSITORY": str(ROOT), "PLIMSOLL_REF": "HEAD"}
+    script = "\n".join([*job["before_script"], *job["script"]])
+    done = subprocess.run(["bash", "-eo", "pipefail", "-c", script], cwd=tmp_path, env=environment, check=False)
+
+    assert done.returncode == 0
+    assert job["artifacts"]["reports"]["junit"] == "$PLIMSOLL_RESULTS/junit.xml"
+    found = outcomes((tmp_path / "plimsoll-results" / "junit.xml").read_text())
+    assert found["plimsoll/plimsoll run"] == "pass"
+    assert any(name.startswith("invariants.steady/") for name in found)
