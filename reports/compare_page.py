@@ -31,6 +31,8 @@ VERDICT_MARKS = {"regression": "fail", "improvement": "pass", "equivalent": "pas
 MEANS = {
     "correctness regression": "Head violates a guarantee that base keeps.",
     "regression": "A primary metric is worse by more than its margin.",
+    "correctness improvement": "Base violates a guarantee that head keeps; no primary metric is worse by more than its "
+    "margin.",
     "improvement": "A primary metric is better by more than its margin, and none is worse.",
     "equivalent": "Every primary metric lies within its margin.",
     "inconclusive": "These runs do not suffice to decide.",

@@ -53,6 +53,7 @@ _SHIPPED_OF_MODE: dict[str, dict[str, Any]] = {
 _STATES: dict[Overall, State] = {
     "correctness regression": "fail",
     "regression": "fail",
+    "correctness improvement": "pass",
     "inconclusive": "unknown",
     "improvement": "pass",
     "equivalent": "pass",
@@ -184,7 +185,7 @@ def result(campaign: Campaign, rows: Sequence[Mapping[str, Any]]) -> CompareResu
     effects = compared(settings, between)
     of_sides = sides(settings, runs)
     guarantees = correctness(runs, Arms[str](base=of_sides.base.name, head=of_sides.head.name))
-    verdict = _overall(guarantees, effects)
+    verdict = _overall(guarantees, effects, refused)
     listed_runs = listed(campaign, runs)
     missed = [] if refused else missed_loads(runs)
     comparison = CompareResult(
@@ -232,12 +233,22 @@ def _seen(effect: Effect) -> SeenEffect:
     return SeenEffect.model_validate({name: getattr(effect, name) for name in SeenEffect.model_fields})
 
 
-def _overall(guarantees: Correctness, effects: Sequence[Effect]) -> Overall:
-    """One word for machines; the worst that was found."""
+def _overall(guarantees: Correctness, effects: Sequence[Effect], refused: Sequence[str]) -> Overall:
+    """One word for machines: the worst that was found, correctness first in either direction.
+
+    Runs that violate a guarantee are in no effect, so that what base violates leaves its metrics inconclusive: that
+    takes nothing from what the counts tell.
+    """
     if guarantees.verdict == "regression":
         return "correctness regression"
     verdicts = {effect.verdict for effect in effects if effect.role == "primary"}
-    order: tuple[EffectVerdict, ...] = ("regression", "inconclusive", "improvement")
+    if refused or "regression" in verdicts:
+        return "regression" if "regression" in verdicts else "inconclusive"
+    if guarantees.verdict == "improvement":
+        return "correctness improvement"
+    if guarantees.verdict == "base only":
+        return "inconclusive"
+    order: tuple[EffectVerdict, ...] = ("inconclusive", "improvement")
     return next((verdict for verdict in order if verdict in verdicts), "equivalent" if verdicts else "inconclusive")
 
 

@@ -7,15 +7,16 @@ from collections.abc import Sequence
 
 from campaigns.statistics.effects import ALPHA
 from history.results.compare import (
+    Arm,
     Arms,
     CompareResult,
     Correctness,
     Effect,
     EffectVerdict,
-    Finding,
     MissedLoad,
     Verdicts,
 )
+from judge.checks.invariants import INVARIANTS
 from reports.cells import change, detectable, p_value
 
 MAX_NAMED = 2  # in one sentence
@@ -76,39 +77,41 @@ def too_few(effect: Effect) -> str:
 
 
 def first_sentence(result: CompareResult) -> str:
-    """What somebody who upgrades should know, in one breath."""
-    base, head = result.sides.base.name, result.sides.head.name
-    worse, better, same, open_ = (_listed(result, own) for own in _primary(result).values())
-    if result.correctness.verdict == "regression":
-        sentence = result.correctness.sentence
-    elif result.refusals:
-        sentence = f"{head} is not compared with {base}: {_lower(result.refusals[0])}"
-    elif worse:
-        sentence = f"{head} is worse than {base}: {worse}."
-    elif _leads_with_load(result):
-        sentence = _missed(result)[0]
-    elif open_ and not better:
-        sentence = f"Inconclusive whether {head} differs from {base}: {open_}."
-    elif better:
-        sentence = f"{head} is better than {base}: {better}."
-    else:
-        sentence = f"{head} is equivalent to {base} within the margins: {same}."
+    """What somebody who upgrades should know, in one breath: violated guarantees of either side, else performance."""
+    sentence = result.correctness.sentence if result.correctness.differs else _performance(result)
     runs = result.runs
     if runs.recorded == runs.planned:
         return sentence
     return f"Not finished, {runs.recorded} of {runs.planned} runs are recorded: {_lower(sentence)}"
 
 
+def _performance(result: CompareResult) -> str:
+    """The primary metrics in a sentence, the worst first."""
+    base, head = result.sides.base.name, result.sides.head.name
+    worse, better, same, open_ = (_listed(result, own) for own in _primary(result).values())
+    if result.refusals:
+        return f"{head} is not compared with {base}: {_lower(result.refusals[0])}"
+    if worse:
+        return f"{head} is worse than {base}: {worse}."
+    if _leads_with_load(result):
+        return _missed(result)[0]
+    if better:
+        return f"{head} is better than {base}: {better}."
+    if open_:
+        return f"Inconclusive whether {head} differs from {base}: {open_}."
+    return f"{head} is equivalent to {base} within the margins: {same}."
+
+
 def further_sentences(result: CompareResult) -> list[str]:
     """What belongs to the first sentence and would make it too long."""
-    verdict = result.correctness.verdict
+    correctness = result.correctness
     worse, better, same, open_ = (_listed(result, own) for own in _primary(result).values())
     lead = _leads_with_load(result)
     led = worse or lead
     advice = "Do not upgrade before the violated guarantee is understood; performance comes second."
     parts = [
-        advice if verdict == "regression" else result.correctness.sentence,
-        f"Worse: {worse}." if worse and verdict == "regression" else "",
+        advice if correctness.verdict == "regression" else "",
+        _performance(result) if correctness.differs else correctness.sentence,
         *_missed(result)[lead:],
         f"Better: {better}." if better and led else "",
         f"Undecided: {open_}." if open_ and (led or better) else "",
@@ -123,7 +126,7 @@ def further_sentences(result: CompareResult) -> list[str]:
 
 def _leads_with_load(result: CompareResult) -> bool:
     """Nothing that was measured is worse, and what was not measured surely is."""
-    worse = result.correctness.verdict == "regression" or result.refusals or _primary(result)["regression"]
+    worse = result.refusals or _primary(result)["regression"]
     return not worse and any(row.surely for row in result.missed_loads)
 
 
@@ -194,30 +197,47 @@ def _injected(result: CompareResult) -> str:
 
 
 def correctness_sentence(guarantees: Correctness, names: Arms[str]) -> str:
-    """Guarantees kept and violated, by arm."""
-    base, head = names.base, names.head
-    of_base, of_head = (
-        f"{own.failed} of {own.decided} judged runs" for own in (guarantees.arms.base, guarantees.arms.head)
-    )
-    p = f"Fisher's exact {p_value(guarantees.p)}"
-    named = _findings(guarantees.findings)
-    if guarantees.verdict == "regression":
-        return f"{head} violates a guarantee that {base} keeps{named}: {of_head} fail against {of_base} ({p})."
-    if guarantees.verdict == "improvement":
-        return f"{head} keeps a guarantee that {base} violates{named}: {of_head} fail against {of_base} ({p})."
-    if guarantees.verdict == "both":
-        return f"Both violate guarantees{named}: {of_head} of {head} and {of_base} of {base} fail ({p})."
+    """Guarantees kept and violated: the side that violates what the other keeps, or more often, comes first."""
     if guarantees.verdict == "none":
         return f"No guarantee was violated in any run that could be judged ({_judged(guarantees.arms)})."
-    return f"Correctness is not known: {_judged(guarantees.arms)} could be judged."
+    if guarantees.verdict == "unknown":
+        return f"Correctness is not known: {_judged(guarantees.arms)} could be judged."
+    first, second = _worse_first(guarantees)
+    found = sorted(guarantees.findings, key=lambda each: (len(each.of(second).having), -len(each.of(first).having)))
+    if len(found) == 1:
+        what, p = _violation(found[0].what), found[0].p
+        own, other = (found[0].of(arm).count for arm in (first, second))
+    else:
+        what, p = "violated guarantees", guarantees.p
+        own, other = (f"{each.failed} of {each.decided}" for each in map(guarantees.arms.of, (first, second)))
+    told = f"Fisher's exact {p_value(p)}"
+    if p >= ALPHA and guarantees.verdict in ("regression", "base only"):
+        told += f"; too few runs to tell whether {names.of(second)} keeps what {names.of(first)} violates"
+    each = ", ".join(
+        f"{_named(row.what)} in {len(row.of(first).having)} against {len(row.of(second).having)}"
+        for row in found[:MAX_NAMED]
+        if len(found) > 1
+    )
+    other = f"none{other.removeprefix('0')}" if other.startswith("0 ") else other
+    counts = f"{names.of(first)} {what} in {own} judged runs, {names.of(second)} in {other} ({told})"
+    return f"{counts}: {each}." if each else f"{counts}."
+
+
+def _worse_first(guarantees: Correctness) -> tuple[Arm, Arm]:
+    """The sides in the order in which a sentence names them."""
+    base, head = (each.failed / max(each.decided, 1) for each in (guarantees.arms.base, guarantees.arms.head))
+    head_first = guarantees.verdict == "regression" or (guarantees.verdict == "both" and head >= base)
+    return ("head", "base") if head_first else ("base", "head")
+
+
+def _violation(what: str) -> str:
+    return f"{'violated' if what in INVARIANTS else 'showed'} {_named(what)}"
+
+
+def _named(what: str) -> str:
+    """An anomaly or a known bug by its name, an invariant with what it says."""
+    return f"{what} ({INVARIANTS[what].title})" if what in INVARIANTS else what
 
 
 def _judged(arms: Arms[Verdicts]) -> str:
     return " and ".join(f"{own.decided} of {own.runs} runs of {arm}" for arm, own in arms)
-
-
-def _findings(findings: Sequence[Finding]) -> str:
-    """The names of what was found, what only head shows first."""
-    in_order = sorted(findings, key=lambda finding: (len(finding.base.having), -len(finding.head.having)))
-    named = [finding.what for finding in in_order[:MAX_NAMED]]
-    return f" ({', '.join(named)})" if named else ""

@@ -13,8 +13,11 @@ Arm = Literal["base", "head"]
 Role = Literal["primary", "secondary", "why"]  # ``why`` explains, and is never judged
 View = Literal["same_settings", "default_settings", "unfinalised"]
 EffectVerdict = Literal["regression", "improvement", "equivalent", "inconclusive"]
-Overall = Literal["correctness regression", "regression", "improvement", "equivalent", "inconclusive"]
-GuaranteeVerdict = Literal["regression", "improvement", "both", "none", "unknown"]
+Overall = Literal[
+    "correctness regression", "regression", "correctness improvement", "improvement", "equivalent", "inconclusive"
+]
+# ``base only``: in too few runs to tell whether head keeps what base violated. ``none``: no run of either failed.
+GuaranteeVerdict = Literal["regression", "improvement", "base only", "both", "none", "unknown"]
 Each = TypeVar("Each")
 
 
@@ -236,6 +239,11 @@ class Correctness(Model):
     findings: list[Finding]
     failed: list[RunSentence]
     unknown: list[RunSentence]
+
+    @property
+    def differs(self) -> bool:
+        """Whether any run violated a guarantee: then that is told before anything else."""
+        return self.verdict not in ("none", "unknown")
 
 
 # --- the whole -------------------------------------------------------------------------------------
