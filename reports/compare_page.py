@@ -15,6 +15,7 @@ from history.results.compare import (
     Finding,
     MissedLoad,
     Noise,
+    NotAsked,
     PairOfRuns,
     PhaseLatency,
     RunSentence,
@@ -35,6 +36,7 @@ MEANS = {
     "margin.",
     "improvement": "A primary metric is better by more than its margin, and none is worse.",
     "equivalent": "Every primary metric lies within its margin.",
+    "no violation": "No run of either side violated a guarantee; there is too little load to ask for a primary metric.",
     "inconclusive": "These runs do not suffice to decide.",
 }
 VIEWS = {
@@ -140,7 +142,7 @@ def _number(value: float | None, unit: str = "") -> str:
     return f"{shown} {unit}".rstrip()
 
 
-def _metric(effect: Effect, *, several: bool) -> str:
+def _metric(effect: Effect | NotAsked, *, several: bool) -> str:
     phase = f", {effect.phase}" if effect.phase else ""
     return f"{effect.words}{phase}" + (f" ({effect.scenario})" if several else "")
 
@@ -202,7 +204,19 @@ def _effects(result: CompareResult) -> Iterator[Block]:
             "that had not ended.",
             table(f"{title} Base and head: medians.", [_named(result), *_EFFECT], own),
         )
-    if not any(effect.role != "why" for effect in result.effects):
+    if result.not_asked:
+        columns: list[Column[NotAsked]] = [
+            Column("metric", lambda own: _metric(own, several=result.several), "text"),
+            Column(
+                "records a run",
+                lambda own: own.offered,
+                "number",
+                "That the scenario offers, in the run with the most.",
+            ),
+            Column("needed", lambda own: own.least, "number", "So that ten are expected beyond the percentile."),
+        ]
+        yield Listing("not-asked", table("Not asked: too little load.", columns, result.not_asked))
+    elif not any(effect.role != "why" for effect in result.effects):
         yield Words("Nothing was compared yet.", "absent")
 
 

@@ -11,10 +11,10 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 
 from campaigns.campaign import Campaign, Item
 from campaigns.compare import KIND
-from campaigns.compare.effects import compared, noise, phases
+from campaigns.compare.effects import compared, noise, not_asked, phases
 from campaigns.compare.findings import behaviour, correctness, counts, missed_loads
 from campaigns.compare.runs import listed, pairs_of, refusals, runs_of, sides
-from campaigns.compare.words import first_sentence, further_sentences
+from campaigns.compare.words import MIN_USED, first_sentence, further_sentences
 from clusters.kafka.builds import reported_version
 from clusters.kafka.jars import version_of
 from clusters.kafka.servers import Mode, check_storage, choose_mode
@@ -57,6 +57,7 @@ _STATES: dict[Overall, State] = {
     "inconclusive": "unknown",
     "improvement": "pass",
     "equivalent": "pass",
+    "no violation": "pass",
 }
 
 
@@ -204,6 +205,7 @@ def result(campaign: Campaign, rows: Sequence[Mapping[str, Any]]) -> CompareResu
         refusals=refused,
         correctness=guarantees,
         effects=effects,
+        not_asked=not_asked(settings, between),
         noise=noise(settings, of_base, effects),
         phases=phases(settings, between),
         counts=counts(runs),
@@ -248,8 +250,11 @@ def _overall(guarantees: Correctness, effects: Sequence[Effect], refused: Sequen
         return "correctness improvement"
     if guarantees.verdict == "base only":
         return "inconclusive"
+    if not verdicts:
+        judged = all(arm.decided >= MIN_USED * arm.runs for _, arm in guarantees.arms)
+        return "no violation" if guarantees.verdict == "none" and judged else "inconclusive"
     order: tuple[EffectVerdict, ...] = ("inconclusive", "improvement")
-    return next((verdict for verdict in order if verdict in verdicts), "equivalent" if verdicts else "inconclusive")
+    return next((verdict for verdict in order if verdict in verdicts), "equivalent")
 
 
 def _state(verdict: Overall, guarantees: Correctness, runs: Runs, missed: Sequence[MissedLoad]) -> State:

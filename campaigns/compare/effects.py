@@ -13,7 +13,18 @@ from campaigns.compare.words import inconclusive, planned_pairs, too_few
 from campaigns.statistics import effects
 from campaigns.statistics.effects import Verdict, percent
 from history.metrics import metric_of
-from history.results.compare import Effect, LeftOut, Noise, PairOfRuns, PhaseLatency, Role, Survival, Times
+from history.results.compare import (
+    Effect,
+    LeftOut,
+    Noise,
+    NotAsked,
+    PairOfRuns,
+    PhaseLatency,
+    Role,
+    Survival,
+    Times,
+)
+from judge.measures.metrics import least_load
 
 INJECTED_SIZES = (0.03, 0.05, 0.10, 0.20)
 LATENCIES = ("latency_p50_ms", "latency_p99_ms", "latency_p999_ms")
@@ -32,11 +43,35 @@ def compared(settings: Mapping[str, Any], pairs: Sequence[Pair]) -> list[Effect]
     """Every effect: primary metrics, secondary ones, then ``why``: what explains, with an effect but no verdict."""
     families: dict[Role, list[Measured]] = {role: [] for role in ROLES}
     for role, key, margin in _roles(settings, keys_of(pairs, settings["phases"])):
+        if too_little_load(role, key, pairs):
+            continue
         own = measured(role, key, pairs, margin)
         if role == "primary" or len(own.effect.pairs) >= 2:
             families[role].append(own)
     judged = [_without_survivors(effect) for role in ("primary", "secondary") for effect in _judged(families[role])]
     return [*judged, *(own.effect for own in families["why"])]
+
+
+def not_asked(settings: Mapping[str, Any], pairs: Sequence[Pair]) -> list[NotAsked]:
+    """The judged metrics for which their phase has too little load."""
+    roles = _roles(settings, keys_of(pairs, settings["phases"]))
+    found = [too_little_load(role, key, pairs) for role, key, _ in roles]
+    return [each for each in found if each]
+
+
+def too_little_load(role: Role, key: Key, pairs: Sequence[Pair]) -> NotAsked | None:
+    """What a phase lacks of the records that a metric needs; None where it may be asked, or where no run could tell.
+
+    It is what the scenario offers that counts, in the run with the most, and never what came of it: a side that answers
+    nothing must not excuse itself.
+    """
+    decided = [run for pair in pairs if pair.scenario == key.scenario for run in pair.runs if run.verdict != "unknown"]
+    rows = [run.measured.get((name, key.phase)) for run in decided for name in ("offered_per_s", key.metric)]
+    offered = max((row["samples"] or 0 for row in rows if row), default=0)
+    least = least_load(key.metric)
+    if not decided or offered >= least:
+        return None
+    return NotAsked(role=role, **key._asdict(), words=metric_of(key.metric).words, offered=offered, least=least)
 
 
 def _roles(settings: Mapping[str, Any], keys: Sequence[Key]) -> Iterator[tuple[Role, Key, float]]:

@@ -14,6 +14,7 @@ from history.results.compare import (
     Effect,
     EffectVerdict,
     MissedLoad,
+    NotAsked,
     Verdicts,
 )
 from judge.checks.invariants import INVARIANTS
@@ -23,12 +24,12 @@ MAX_NAMED = 2  # in one sentence
 MIN_USED = 0.8  # of the planned pairs: what cannot be used may be missing because it was slow
 
 
-def metric(effect: Effect, *, several: bool = False) -> str:
+def metric(effect: Effect | NotAsked, *, several: bool = False) -> str:
     """What was measured, and where."""
     return f"{effect.words}{_place(effect, several=several)}"
 
 
-def _place(where: Effect | MissedLoad, *, several: bool) -> str:
+def _place(where: Effect | NotAsked | MissedLoad, *, several: bool) -> str:
     phase = f" in phase {where.phase}" if where.phase else ""
     return phase + (f" of {where.scenario}" if several else "")
 
@@ -78,11 +79,17 @@ def too_few(effect: Effect) -> str:
 
 def first_sentence(result: CompareResult) -> str:
     """What somebody who upgrades should know, in one breath: violated guarantees of either side, else performance."""
-    sentence = result.correctness.sentence if result.correctness.differs else _performance(result)
+    sentence = result.correctness.sentence if _leads_with_correctness(result) else _performance(result)
     runs = result.runs
     if runs.recorded == runs.planned:
         return sentence
     return f"Not finished, {runs.recorded} of {runs.planned} runs are recorded: {_lower(sentence)}"
+
+
+def _leads_with_correctness(result: CompareResult) -> bool:
+    """Whether a guarantee was violated, or there is nothing else to tell."""
+    nothing_else = not result.refusals and not any(effect.role == "primary" for effect in result.effects)
+    return result.correctness.differs or nothing_else
 
 
 def _performance(result: CompareResult) -> str:
@@ -91,15 +98,15 @@ def _performance(result: CompareResult) -> str:
     worse, better, same, open_ = (_listed(result, own) for own in _primary(result).values())
     if result.refusals:
         return f"{head} is not compared with {base}: {_lower(result.refusals[0])}"
-    if worse:
-        return f"{head} is worse than {base}: {worse}."
     if _leads_with_load(result):
         return _missed(result)[0]
+    if worse:
+        return f"{head} is worse than {base}: {worse}."
     if better:
         return f"{head} is better than {base}: {better}."
     if open_:
         return f"Inconclusive whether {head} differs from {base}: {open_}."
-    return f"{head} is equivalent to {base} within the margins: {same}."
+    return f"{head} is equivalent to {base} within the margins: {same}." if same else "No primary metric is compared."
 
 
 def further_sentences(result: CompareResult) -> list[str]:
@@ -111,11 +118,12 @@ def further_sentences(result: CompareResult) -> list[str]:
     advice = "Do not upgrade before the violated guarantee is understood; performance comes second."
     parts = [
         advice if correctness.verdict == "regression" else "",
-        _performance(result) if correctness.differs else correctness.sentence,
+        _performance(result) if _leads_with_correctness(result) else correctness.sentence,
         *_missed(result)[lead:],
         f"Better: {better}." if better and led else "",
         f"Undecided: {open_}." if open_ and (led or better) else "",
         f"Equivalent within its margin: {same}." if same and (led or better or open_) else "",
+        _not_asked(result),
         _survivors(result),
         _detected(result),
         _restless(result),
@@ -138,6 +146,16 @@ def _missed(result: CompareResult) -> list[str]:
         f"{row.base.count} (Fisher's exact {p_value(row.p)}); such runs have no latency."
         for row in result.missed_loads[:MAX_NAMED]
     ]
+
+
+def _not_asked(result: CompareResult) -> str:
+    """Primary metrics for which there is too little load, and how much they need."""
+    named = [
+        f"{metric(own, several=result.several)} ({own.offered:,} records a run, at least {own.least:,} are needed)"
+        for own in result.not_asked
+        if own.role == "primary"
+    ]
+    return f"Not asked, for there is too little load: {'; '.join(named)}." if named else ""
 
 
 def _survivors(result: CompareResult) -> str:

@@ -14,7 +14,13 @@ Role = Literal["primary", "secondary", "why"]  # ``why`` explains, and is never 
 View = Literal["same_settings", "default_settings", "unfinalised"]
 EffectVerdict = Literal["regression", "improvement", "equivalent", "inconclusive"]
 Overall = Literal[
-    "correctness regression", "regression", "correctness improvement", "improvement", "equivalent", "inconclusive"
+    "correctness regression",
+    "regression",
+    "correctness improvement",
+    "improvement",
+    "equivalent",
+    "no violation",  # and no primary metric could be asked
+    "inconclusive",
 ]
 # ``base only``: in too few runs to tell whether head keeps what base violated. ``none``: no run of either failed.
 GuaranteeVerdict = Literal["regression", "improvement", "base only", "both", "none", "unknown"]
@@ -156,6 +162,18 @@ class Effect(Model):
         return "@".join(filter(None, (self.metric, self.phase)))
 
 
+class NotAsked(Model):
+    """A judged metric for which a phase has too little load: ``offered`` records a run at most, of ``least``."""
+
+    role: Role
+    scenario: str
+    metric: str
+    phase: str
+    words: str
+    offered: int
+    least: int
+
+
 class Noise(Effect):
     """Base compared with itself. ``smallest`` is the worsening that the comparison's pairs detect in four cases of
     five, ``detection`` how often they detect some others; each ``_low`` and ``_high`` is that of the noise's interval.
@@ -295,6 +313,7 @@ class CompareResult(Summary):
     refusals: list[str]
     correctness: Correctness
     effects: list[Effect]
+    not_asked: list[NotAsked]
     noise: list[Noise]
     phases: list[PhaseLatency]
     counts: list[Finding]

@@ -112,6 +112,23 @@ def test_what_head_no_longer_violates_does_not_hide_what_is_slower():
     assert found.further[0].startswith("Kafka 3.9.1 is worse than Kafka 3.9.0: p99 latency in phase steady +")
 
 
+def test_a_scenario_without_load_is_compared_by_its_guarantees():
+    """Nothing is unknown for want of records that nobody sent; where runs have no verdict it is."""
+    idle = rows(PLAN, place=("offered_per_s", "steady"), about={i.name: {"samples": 150} for i in PLAN.items})
+    kept, unknown = (result(PLAN, idle), result(PLAN, [{**r, "verdict": "unknown"} for r in idle[:9]] + idle[9:]))
+
+    assert (kept.verdict, kept.state) == ("no violation", "pass")
+    assert kept.sentence == (
+        "No guarantee was violated in any run that could be judged (16 of 16 runs of base and 10 of 10 runs of head)."
+    )
+    assert kept.further == [
+        "No primary metric is compared.",
+        "Not asked, for there is too little load: p99 latency in phase steady (150 records a run, at least 1,000 are "
+        "needed).",
+    ]
+    assert (unknown.verdict, unknown.state) == ("inconclusive", "unknown")
+
+
 def test_several_violations_are_counted_one_by_one():
     """An old bug of both, and a loss that only head shows: what is new comes first."""
     old = {"verdict": "fail", "sentence": "I6 …", "broken": ["I6"]}
