@@ -93,8 +93,8 @@ whole run.
 
 - Latency counts from the time at which a send was due, whatever the cluster did then. It is trusted only where at least
   {achieved:.1%} of what was due up to a second before the phase's end was acknowledged within the phase, and where at
-  least {beyond} samples are expected beyond the percentile, n (1 - q) >= {beyond}: {p50:,}, {p99:,} and {p999:,} samples
-  for p50, p99 and p99.9. It is the success-failure condition of
+  least {beyond} samples are expected beyond the percentile, n (1 - q) >= {beyond}: {p50:,}, {p99:,} and {p999:,}
+  samples for p50, p99 and p99.9. It is the success-failure condition of
   [OpenIntro Statistics](https://www.openintro.org/book/os/); with fewer a percentile hangs on a handful of records.
 - What was owed by then and never acknowledged took longer than anything. A percentile that falls on it has no value,
   and a rate at which p99 does is above every limit.

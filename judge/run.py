@@ -95,11 +95,16 @@ def run_facts(premises: Premises) -> RunFacts:
         ended=evidence.phases(run.events),
         faults=tuple(faults(run.events)),
         transaction_limit_ns=limit_ns(manifest),
-        origin_ns=next((span.from_ns for span in spans), manifest.started_ns),
+        origin_ns=_origin_ns(run),
         probe_hz=manifest.probe_hz,
         group=_group(premises),
         share=_share_group(premises),
     )
+
+
+def _origin_ns(run: Run) -> int:
+    """From where sentences count their seconds."""
+    return next((span.from_ns for span in recovery.phases(run.events)), run.manifest.started_ns)
 
 
 def _group(premises: Premises) -> GroupFacts | None:
@@ -273,7 +278,7 @@ def _invariants(run: Run, findings: Findings, items: Sequence[evidence.Item]) ->
     if run.owes_history and not run.states:
         what = "ZooKeeper's transaction log" if manifest.mode == "zookeeper" else "the controller's metadata log"
         lacking[invariants.HISTORY] = f"{what} was not collected, or does not know the run's topics"
-    found = invariants.rows(tallies, lacking, owes_history=run.owes_history)
+    found = invariants.rows(tallies, lacking, owes_history=run.owes_history, origin_ns=_origin_ns(run))
     return known_bugs.named(found, manifest.kafka_versions, run.lines)
 
 
