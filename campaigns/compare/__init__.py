@@ -19,11 +19,17 @@ KIND = Kind(
     examples=(
         "compare --base 3.0.2 --head 3.1.2",
         "compare --base 4.3.0 --head ../kafka/build/dist --scenario survived_faults --pairs 5",
+        "compare --base 4.3.1 --change 'load: {compression: zstd}'",
     ),
     docs_page="docs/comparison.md",
     options=(
         Option("base", "the version that is compared with", "3.0.2"),
         Option("head", "the version that is judged, or a folder or tarball of jars", "3.1.2"),
+        Option(
+            "change",
+            "what only head has: a part of a scenario's file; without HEAD= on base's version",
+            "load: {compression: zstd}",
+        ),
         Option(
             "scenario",
             "a scenario by name or file, or several with commas between",

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, Self
 
+import yaml
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from campaigns.campaign import Campaign, Item
@@ -14,7 +15,7 @@ from campaigns.compare import KIND
 from campaigns.compare.effects import compared, noise, not_asked, phases
 from campaigns.compare.findings import behaviour, correctness, counts, missed_loads
 from campaigns.compare.runs import listed, pairs_of, refusals, runs_of, sides
-from campaigns.compare.words import MIN_USED, first_sentence, further_sentences
+from campaigns.compare.words import MAX_NAMED, MIN_USED, first_sentence, further_sentences
 from clusters.kafka.builds import reported_version
 from clusters.kafka.jars import version_of
 from clusters.kafka.servers import Mode, check_storage, choose_mode
@@ -95,10 +96,10 @@ class InjectedSlowdown(_Model):
 class Settings(_Model):
     """The question. ``primary`` maps ``<metric>@<phase>``, or ``<metric>`` of the whole run, to its margin.
 
-    ``changes`` are made on both sides, and each broker of either gets ``resource_limits``. The view ``same_settings``
-    keeps the scenario's own settings and shows the code's effect; ``default_settings`` drops its short timers and shows
-    what somebody who upgrades sees; in ``unfinalised`` head's brokers still speak as base's, as between the two halves
-    of an upgrade.
+    ``changes`` are made on both sides, ``change`` on head beside those it has, and each broker of either gets
+    ``resource_limits``. The view ``same_settings`` keeps the scenario's own settings and shows the code's effect;
+    ``default_settings`` drops its short timers and shows what somebody who upgrades sees; in ``unfinalised`` head's
+    brokers still speak as base's, as between the two halves of an upgrade.
     """
 
     base: Side
@@ -110,9 +111,29 @@ class Settings(_Model):
     secondary_margin: float = Field(default=0.10, gt=0)
     view: Literal["same_settings", "default_settings", "unfinalised"] = "same_settings"
     changes: dict[str, Any] = Field(default_factory=dict)
+    change: dict[str, Any] = Field(default_factory=dict)
     resource_limits: dict[str, Any] | None = Field(default_factory=lambda: {"cpus": 1.0})
     injected_slowdown: InjectedSlowdown | None = None
     runtime: str = "docker"
+
+    @model_validator(mode="before")
+    @classmethod
+    def _a_change_needs_no_head(cls, value: object) -> object:
+        if not isinstance(value, Mapping) or not value.get("change") or value.get("head") or not value.get("base"):
+            return value
+        base = value["base"]
+        return {**value, "head": base["kafka"] if isinstance(base, Mapping) else base}
+
+    @field_validator("change", mode="before")
+    @classmethod
+    def _change_is_a_mapping(cls, value: object) -> object:
+        try:
+            read = yaml.safe_load(value) if isinstance(value, str) else value
+        except yaml.YAMLError:
+            read = None
+        if not isinstance(read, dict):
+            raise ValueError("it is no part of a scenario")  # noqa: TRY004 - pydantic tells of it
+        return read
 
     @field_validator("scenarios", mode="before")
     @classmethod
@@ -142,7 +163,7 @@ class Settings(_Model):
     @model_validator(mode="after")
     def _no_fast_start_jvm(self) -> Self:
         injected = self.injected_slowdown.changes if self.injected_slowdown else {}
-        for what in (self.changes, self.base.changes, self.head.changes, injected):
+        for what in (self.changes, self.change, self.base.changes, self.head.changes, injected):
             if what.get("cluster", {}).get("jvm", "production") != "production":
                 raise ValueError(
                     "the fast_start JVM flags are for scenarios about correctness; comparisons need jvm: production"
@@ -274,6 +295,8 @@ def _state(verdict: Overall, guarantees: Correctness, runs: Runs, missed: Sequen
 def _checked(settings: Mapping[str, Any]) -> Settings:
     """The settings with what was left open filled in."""
     asked = KIND.check(Settings, settings)
+    own = combined(asked.head.changes, asked.change)
+    asked = asked.model_copy(update={"head": asked.head.model_copy(update={"changes": own})})
     told = [_scenario_of(asked, "head", name) for name in asked.scenarios]
     primary = asked.primary or {
         f"{metric}@{scenario.phases[0].name}": margin for scenario in told for metric, margin in USUAL_PRIMARY.items()
@@ -305,11 +328,25 @@ def _named(asked: Settings) -> tuple[Side, Side]:
     """Two names that differ: versions, unless they are the same."""
     base, head = asked.base, asked.head
     injected = f", injected slowdown: {asked.injected_slowdown.words}" if asked.injected_slowdown else ""
-    other = injected or (", changed" if base.changes != head.changes else ", again") * (base.kafka == head.kafka)
+    other = injected or (_changed(head) if base.changes != head.changes else ", again") * (base.kafka == head.kafka)
     return (
         base.model_copy(update={"name": base.name or _version_name(base.kafka)}),
         head.model_copy(update={"name": head.name or f"{_version_name(head.kafka)}{other}"}),
     )
+
+
+def _changed(side: Side) -> str:
+    """`` with load.compression zstd``; of many changes only that there are some."""
+    leaves = list(_leaves(side.changes))
+    return f" with {', '.join(leaves)}" if 0 < len(leaves) <= MAX_NAMED else ", changed"
+
+
+def _leaves(changes: Mapping[str, Any], above: str = "") -> Iterator[str]:
+    for name, value in changes.items():
+        if isinstance(value, Mapping):
+            yield from _leaves(value, f"{above}{name}.")
+        else:
+            yield f"{above}{name} {' '.join(map(str, value)) if isinstance(value, list) else value}"
 
 
 def _version_name(kafka: str) -> str:
