@@ -37,6 +37,7 @@ MEANS = {
     "improvement": "A primary metric is better by more than its margin, and none is worse.",
     "equivalent": "Every primary metric lies within its margin.",
     "no violation": "No run of either side violated a guarantee; there is too little load to ask for a primary metric.",
+    "calibration": "Base ran against itself alone: how many pairs a comparison needs on this host.",
     "inconclusive": "These runs do not suffice to decide.",
 }
 VIEWS = {
@@ -96,6 +97,9 @@ def _section(name: str, title: str, short: str, blocks: Iterable[Block]) -> Sect
 
 def _question(result: CompareResult) -> str:
     """What was tested, and on what."""
+    if not result.pairs:
+        base = result.sides.base.name
+        return f"How many pairs does a comparison need here? {result.aa_pairs} pairs of {base} with itself."
     scenarios = ", ".join(f"`{name}`" for name in result.scenarios)
     return (
         f"Is {result.sides.head.name} as good as {result.sides.base.name} in {scenarios}? "
@@ -462,11 +466,17 @@ def _noise(result: CompareResult) -> Iterator[Block]:
         Column("noise of a pair", lambda own: _with_interval(own.sd, own.sd_low, own.sd_high), "number"),
         Column("smallest worsening detected", _smallest, "number"),
         *(_detects(rate) for rate in result.noise[0].detection),
+        Column(
+            "pairs that detect twice the margin",
+            lambda own: own.needed or "too many",
+            "number",
+            "In four cases of five.",
+        ),
     ]
     note = (
         f"Noise is the standard deviation of a pair's ratio, with its interval. The smallest worsening is what "
-        f"{result.pairs} pairs call a regression in four cases of five, computed from that noise; the last columns say "
-        "how often they detect other sizes."
+        f"{result.noise[0].pairs_planned} pairs call a regression in four cases of five, computed from that noise; "
+        "the columns after it say how often they detect other sizes."
     )
     yield Listing("noise-table", table("Base against itself, metric by metric.", columns, result.noise, [note]))
 

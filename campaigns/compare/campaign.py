@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 
 from campaigns.campaign import Campaign, Item
 from campaigns.compare import KIND
-from campaigns.compare.effects import compared, noise, not_asked, phases
+from campaigns.compare.effects import USUAL_PAIRS, compared, noise, not_asked, phases
 from campaigns.compare.findings import behaviour, correctness, counts, missed_loads
 from campaigns.compare.runs import listed, pairs_of, refusals, runs_of, sides
 from campaigns.compare.words import MAX_NAMED, MIN_USED, first_sentence, further_sentences
@@ -59,6 +59,7 @@ _STATES: dict[Overall, State] = {
     "improvement": "pass",
     "equivalent": "pass",
     "no violation": "pass",
+    "calibration": "",  # judges nothing
 }
 
 
@@ -105,7 +106,7 @@ class Settings(_Model):
     base: Side
     head: Side
     scenarios: list[str] = Field(default=["steady"], min_length=1)
-    pairs: int = Field(default=10, ge=2)
+    pairs: int = Field(default=USUAL_PAIRS, ge=0)
     aa_pairs: int = Field(default=5, ge=2)
     primary: dict[str, float] = Field(default_factory=dict)
     secondary_margin: float = Field(default=0.10, gt=0)
@@ -139,6 +140,13 @@ class Settings(_Model):
     @classmethod
     def _one_or_many(cls, value: object) -> object:
         return value.split(",") if isinstance(value, str) else value
+
+    @field_validator("pairs")
+    @classmethod
+    def _none_or_some(cls, value: int) -> int:
+        if value == 1:
+            raise ValueError("one pair has no interval; take two or more, or 0 to measure the noise of this host alone")
+        return value
 
     @field_validator("primary")
     @classmethod
@@ -207,7 +215,7 @@ def result(campaign: Campaign, rows: Sequence[Mapping[str, Any]]) -> CompareResu
     effects = compared(settings, between)
     of_sides = sides(settings, runs)
     guarantees = correctness(runs, Arms[str](base=of_sides.base.name, head=of_sides.head.name))
-    verdict = _overall(guarantees, effects, refused)
+    verdict = _overall(guarantees, effects, refused) if settings["pairs"] else "calibration"
     listed_runs = listed(campaign, runs)
     missed = [] if refused else missed_loads(runs)
     comparison = CompareResult(
@@ -227,7 +235,7 @@ def result(campaign: Campaign, rows: Sequence[Mapping[str, Any]]) -> CompareResu
         correctness=guarantees,
         effects=effects,
         not_asked=not_asked(settings, between),
-        noise=noise(settings, of_base, effects),
+        noise=noise(settings, of_base),
         phases=phases(settings, between),
         counts=counts(runs),
         missed_loads=missed,

@@ -26,6 +26,10 @@ from history.results.compare import (
 )
 from judge.measures.metrics import least_load
 
+SIZE_IN_MARGINS = (
+    2  # the worsening for which a number of pairs is proposed; by no more than a margin none is called one
+)
+USUAL_PAIRS = 10
 INJECTED_SIZES = (0.03, 0.05, 0.10, 0.20)
 LATENCIES = ("latency_p50_ms", "latency_p99_ms", "latency_p999_ms")
 ROLES: tuple[Role, ...] = get_args(Role)
@@ -208,13 +212,12 @@ def _without_survivors(effect: Effect) -> Effect:
 # --- the noise of the host -------------------------------------------------------------------------
 
 
-def noise(settings: Mapping[str, Any], calibrated: Sequence[Pair], found: Sequence[Effect]) -> list[Noise]:
+def noise(settings: Mapping[str, Any], calibrated: Sequence[Pair]) -> list[Noise]:
     """Base against itself: each judged metric's noise, its verdict, and what the pairs of the comparison can show."""
     families: dict[Role, list[Measured]] = {}
-    for effect in found:
-        if effect.role != "why":
-            own = measured(effect.role, Key(*effect.key), calibrated, effect.margin)
-            families.setdefault(effect.role, []).append(own)
+    for role, key, margin in _roles(settings, keys_of(calibrated, settings["phases"])):
+        if role != "why" and not too_little_load(role, key, calibrated):
+            families.setdefault(role, []).append(measured(role, key, calibrated, margin))
     return [
         Noise(**dict(own), **_detected(own, settings["pairs"], len(family)))
         for family in families.values()
@@ -225,11 +228,15 @@ def noise(settings: Mapping[str, Any], calibrated: Sequence[Pair], found: Sequen
 
 def _detected(own: Effect, pairs: int, tests: int) -> dict[str, Any]:
     """The smallest worsening that is detected in four cases of five, and how often some others are."""
+    pairs = pairs or USUAL_PAIRS
     rule: dict[str, Any] = {"pairs": pairs, "margin": own.margin, "tests": tests}
-    sd = own.sd_log or 0.0
+    sd, size = own.sd_log or 0.0, SIZE_IN_MARGINS * own.margin
     low, high = effects.sd_interval(sd, own.n or 0)
     smallest = [percent(effects.smallest_effect(sd=each, **rule) or 0.0) for each in (sd, low, high)]
     return {
+        "pairs_planned": pairs,
+        "size": 100 * size,
+        "needed": effects.pairs_needed(math.log1p(size), sd=sd, margin=own.margin, tests=tests),
         "sd_low": percent(low),
         "sd_high": percent(high),
         **dict(zip(("smallest", "smallest_low", "smallest_high"), smallest, strict=True)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from campaigns.statistics.effects import ALPHA
+from campaigns.statistics.effects import ALPHA, MAX_PAIRS
 from history.results.compare import (
     Arm,
     Arms,
@@ -79,6 +79,8 @@ def too_few(effect: Effect) -> str:
 
 def first_sentence(result: CompareResult) -> str:
     """What somebody who upgrades should know, in one breath: violated guarantees of either side, else performance."""
+    if result.verdict == "calibration":
+        return proposal(result)
     sentence = result.correctness.sentence if _leads_with_correctness(result) else _performance(result)
     runs = result.runs
     if runs.recorded == runs.planned:
@@ -111,6 +113,8 @@ def _performance(result: CompareResult) -> str:
 
 def further_sentences(result: CompareResult) -> list[str]:
     """What belongs to the first sentence and would make it too long."""
+    if result.verdict == "calibration":
+        return [part for part in (_not_asked(result), _restless(result)) if part]
     correctness = result.correctness
     worse, better, same, open_ = (_listed(result, own) for own in _primary(result).values())
     lead = _leads_with_load(result)
@@ -126,6 +130,7 @@ def further_sentences(result: CompareResult) -> list[str]:
         _not_asked(result),
         _survivors(result),
         _detected(result),
+        proposal(result) if open_ and result.noise else "",
         _restless(result),
         _injected(result),
     ]
@@ -192,6 +197,22 @@ def _detected(result: CompareResult) -> str:
     return (
         f"Smallest worsening that {result.pairs} pairs detect in four cases of five, with the noise of this host: "
         f"{'; '.join(could)}."
+    )
+
+
+def proposal(result: CompareResult) -> str:
+    """How many pairs this host's noise asks for, so that each primary metric's worsening is found."""
+    own = [each for each in result.noise if each.role == "primary"]
+    if not own:
+        return "How many pairs a comparison needs is not known: base was not measured often enough."
+    needed = [each.needed for each in own]
+    each = "; ".join(
+        f"{metric(of, several=result.several)} {change(of.size)}: {of.needed or f'more than {MAX_PAIRS}'}" for of in own
+    )
+    known = [number for number in needed if number]
+    last = f"PAIRS={max(known)} is proposed." if len(known) == len(needed) else "Take a quieter host or wider margins."
+    return (
+        f"Pairs that detect a worsening by twice its margin in four cases of five, by base with itself: {each}. {last}"
     )
 
 

@@ -20,6 +20,7 @@ Overall = Literal[
     "improvement",
     "equivalent",
     "no violation",  # and no primary metric could be asked
+    "calibration",  # base with itself alone: how many pairs a comparison needs
     "inconclusive",
 ]
 # ``base only``: in too few runs to tell whether head keeps what base violated. ``none``: no run of either failed.
@@ -177,7 +178,13 @@ class NotAsked(Model):
 class Noise(Effect):
     """Base compared with itself. ``smallest`` is the worsening that the comparison's pairs detect in four cases of
     five, ``detection`` how often they detect some others; each ``_low`` and ``_high`` is that of the noise's interval.
+    These are of ``pairs_planned`` pairs; ``needed`` detect a worsening by ``size`` percent so often, None: more than
+    anybody runs.
     """
+
+    pairs_planned: int
+    size: float
+    needed: int | None
 
     sd_low: float
     sd_high: float

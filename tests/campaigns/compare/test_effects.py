@@ -178,7 +178,7 @@ def test_a_scenario_of_its_own_is_an_effect_of_its_own():
 def test_the_noise_of_the_host():
     """Base against itself: three pairs, their spread, and what ten pairs of such noise can find."""
     found = rows(PLAN)
-    (own,) = noise(PLAN.settings, pairs(found, part="calibration"), compared(PLAN.settings, pairs(found)))
+    (own,) = noise(PLAN.settings, pairs(found, part="calibration"))
 
     spread = 0.02 * 0.9**0.5 * 2 / 3**0.5  # of 1, -1 and -1 times NOISE[0]
     assert (own.n, own.role, own.verdict) == (3, "primary", "inconclusive")
@@ -193,7 +193,7 @@ def test_without_calibration_nothing_is_said_of_noise():
     """No pair of base against itself is there yet."""
     found = [row for row in rows(PLAN) if row["labels"]["part"] == "comparison"]
 
-    assert noise(PLAN.settings, pairs(found, part="calibration"), compared(PLAN.settings, pairs(found))) == []
+    assert noise(PLAN.settings, pairs(found, part="calibration")) == []
 
 
 def test_latency_by_phase_has_every_usable_run():
@@ -244,7 +244,7 @@ def test_a_host_that_differs_from_itself_is_told_by_few_pairs_too():
         i.name: {"value": 10 + slight[int(i.labels["pair"]) % 10]} for i in PLAN.items if i.labels["role"] == "base"
     }
     found = rows(PLAN, about={**base, **about})
-    (own,) = noise(PLAN.settings, pairs(found, part="calibration"), compared(PLAN.settings, pairs(found)))
+    (own,) = noise(PLAN.settings, pairs(found, part="calibration"))
 
     assert (own.n, own.verdict) == (2, "improvement")
 

@@ -129,6 +129,19 @@ def test_a_scenario_without_load_is_compared_by_its_guarantees():
     assert (unknown.verdict, unknown.state) == ("inconclusive", "unknown")
 
 
+def test_base_with_itself_alone_proposes_a_number_of_pairs():
+    """No pairs of head: the result judges nothing, and says what a comparison on this host needs."""
+    alone = campaign(pairs=0, aa_pairs=5)
+    one, none = (result(alone, found) for found in (rows(alone, noise=[5 * value for value in NOISE]), []))
+
+    assert (one.verdict, one.state, one.noise[0].pairs_planned) == ("calibration", "", 10)
+    assert one.sentence == (
+        "Pairs that detect a worsening by twice its margin in four cases of five, by base with itself: p99 latency in "
+        f"phase steady +10 %: {one.noise[0].needed}. PAIRS={one.noise[0].needed} is proposed."
+    )
+    assert none.sentence.endswith("is not known: base was not measured often enough.")
+
+
 def test_several_violations_are_counted_one_by_one():
     """An old bug of both, and a loss that only head shows: what is new comes first."""
     old = {"verdict": "fail", "sentence": "I6 …", "broken": ["I6"]}
