@@ -29,7 +29,7 @@ from judge.checks.findings import Findings, Tally, facts
 from judge.checks.log_content import OpenEnds
 from judge.checks.premises import Premises, by_place
 from judge.checks.transactions import faults, limit_ns, transactional
-from judge.measures import latency, metrics, recovery
+from judge.measures import latency, metrics, recovery, steady
 from judge.partition import Answer, judge, opened
 from judge.verdict import evidence
 
@@ -250,8 +250,10 @@ def _rows(
     yield "recovery", times
     loads = latency.latency(phase_loads)
     yield "latency", loads
-    yield "timeline_sends", latency.timeline_sends(latency.merge_seconds(answer.seconds for answer in answers))
-    measured = metrics.Measured(manifest, run.events, loads, _whole(times), total(delivered), run.usage)
+    seconds = latency.timeline_sends(latency.merge_seconds(answer.seconds for answer in answers))
+    yield "timeline_sends", seconds
+    unsteady = steady.unsteady(recovery.phases(run.events), run.events, seconds)
+    measured = metrics.Measured(manifest, run.events, loads, _whole(times), total(delivered), run.usage, unsteady)
     yield "metrics", metrics.metrics(measured)
 
 

@@ -33,18 +33,18 @@ KIND = Kind(
         Option(
             "scenario",
             "a scenario by name or file, or several with commas between",
-            "steady",
-            default="steady",
+            "failover",
+            default="benchmark",
             setting="scenarios",
         ),
         Option("pairs", "fresh clusters on each side", "10", int, default="10"),
         Option(
             "view",
             "the settings: same_settings (on both sides), default_settings (Kafka's own) or unfinalised (head before "
-            "its upgrade is finalised)",
+            "its upgrade is finalised); same_settings where both are one version",
             "default_settings",
             choices=("same_settings", "default_settings", "unfinalised"),
-            default="same_settings",
+            default="default_settings",
         ),
     ),
 )

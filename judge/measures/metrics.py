@@ -30,6 +30,7 @@ _LATENCIES = (  # metric and column by their beginnings, the samples, and what n
     ("latency_", "", "acked", "acknowledged"),
     ("end_to_end_", "end_to_end_", "received", "received"),
 )
+_OF_STEADY_STATE = ("latency_", "end_to_end_", "broker_cpu_")
 MAX_STEAL = 0.05
 MAX_OTHER_CPU = 0.25
 MAX_IO_PRESSURE = 0.20
@@ -47,6 +48,7 @@ class Measured:
     recovery: Sequence[Row]
     delivery: Mapping[str, int]
     usage: Sequence[Row] = field(default_factory=list)
+    unsteady: Mapping[str, str] = field(default_factory=dict)  # phase → why it was in no steady state
 
 
 def least_load(metric: str) -> int:
@@ -65,7 +67,7 @@ def metrics(run: Measured) -> list[dict[str, Any]]:
         *_records(run.delivery),
         *_used(run),
     ]
-    return _distrusted(found, _pressure(found))
+    return _distrusted(_without_steady_state(found, run.unsteady), _pressure(found))
 
 
 def _row(metric: str, value: float | None, phase: str = "", **more: Any) -> dict[str, Any]:
@@ -278,6 +280,14 @@ def _pressure(found: Iterable[Row]) -> dict[str, str]:
         for row in found
         if row["metric"] in limits and row["value"] > limits[row["metric"]]
     }
+
+
+def _without_steady_state(found: list[dict[str, Any]], unsteady: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Takes the trust from latency and CPU of a phase that was still warming up, or drifted."""
+    for row in found:
+        if row["trusted"] and row["phase"] in unsteady and row["metric"].startswith(_OF_STEADY_STATE):
+            row["trusted"], row["note"] = False, unsteady[row["phase"]]
+    return found
 
 
 def _distrusted(found: list[dict[str, Any]], pressed: Mapping[str, str]) -> list[dict[str, Any]]:

@@ -15,7 +15,7 @@ from commands.app import app
 from history.errors import BadInput
 
 WHEN = {"campaign_id": "c1", "created_at": "2026-11-01T08:00:00Z", "seed": 7}
-ASKED = {"base": "3.9.0", "head": "3.9.1", "scenarios": "steady", "pairs": 4, "aa_pairs": 2}
+ASKED = {"base": "3.9.0", "head": "3.9.1", "scenarios": "steady", "pairs": 4, "aa_pairs": 2, "view": "same_settings"}
 
 
 def made(**more):
@@ -64,13 +64,36 @@ def test_every_run_has_the_stock_jvm_and_records_why():
 
 
 def test_what_was_left_open_is_filled_in():
-    """Names and primary metrics: those of the scenario's first phase."""
+    """Names, and primary metrics of the phase without a fault that holds longest."""
     found = made().settings
 
     assert (found["base"]["name"], found["head"]["name"]) == ("Kafka 3.9.0", "Kafka 3.9.1")
-    assert found["primary"] == {"latency_p99_ms@steady": 0.10, "broker_cpu_s_per_gb@steady": 0.05}
+    assert found["primary"] == {
+        "latency_p99_ms@steady": 0.10,
+        "end_to_end_p99_ms@steady": 0.10,
+        "broker_cpu_s_per_gb@steady": 0.05,
+    }
     assert found["scenarios"] == ["steady"]
     assert found["phases"] == {"steady": ["steady"]}
+
+
+def test_what_a_comparison_is_where_nothing_is_said():
+    """Of two versions what an upgrade brings, of one the effect of a change; a minute after a warm-up."""
+    two = plan({"base": "3.9.0", "head": "3.9.1"}, **WHEN).settings
+    one = plan({"base": "3.9.0", "change": "load: {compression: zstd}"}, **WHEN).settings
+
+    assert (two["scenarios"], two["view"], one["view"]) == (["benchmark"], "default_settings", "same_settings")
+    assert [key.partition("@")[2] for key in two["primary"]] == ["measured"] * 3
+
+
+def test_recovery_is_primary_where_a_broker_is_away():
+    """How long until the ISR is full again, in each of these phases."""
+    found = made(scenarios="failover").settings["primary"]
+
+    assert {key: margin for key, margin in found.items() if key.startswith("catch_up_s")} == {
+        "catch_up_s@follower pauses": 0.20,
+        "catch_up_s@leader dies": 0.20,
+    }
 
 
 def test_matched_keeps_the_short_timers_and_shipped_drops_them():

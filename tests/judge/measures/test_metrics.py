@@ -91,6 +91,16 @@ def test_a_rare_quantile_needs_many_samples() -> None:
     assert found["latency_p999_ms", "steady"]["note"] == "5000 samples; 10000 are needed"
 
 
+def test_a_phase_that_was_not_steady_has_no_latency() -> None:
+    """Its rates are counts all the same, and another phase is untouched."""
+    found = _measured(latency=[STEADY], unsteady={"steady": "no steady state: …"})
+    other = _measured(latency=[STEADY], unsteady={"another": "no steady state: …"})
+
+    assert found["latency_p99_ms", "steady"]["note"] == "no steady state: …"
+    assert found["acked_per_s", "steady"]["trusted"]
+    assert other["latency_p99_ms", "steady"]["trusted"]
+
+
 @pytest.mark.parametrize(
     ("metric", "least"),
     [
