@@ -156,7 +156,7 @@ def _missed(result: CompareResult) -> list[str]:
 def _not_asked(result: CompareResult) -> str:
     """Primary metrics for which there is too little load, and how much they need."""
     named = [
-        f"{metric(own, several=result.several)} ({own.offered:,} records a run, at least {own.least:,} are needed)"
+        f"{metric(own, several=result.several)} ({own.offered:,} of the {own.least:,} records that a run needs)"
         for own in result.not_asked
         if own.role == "primary"
     ]

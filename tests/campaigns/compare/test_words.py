@@ -123,8 +123,8 @@ def test_a_scenario_without_load_is_compared_by_its_guarantees():
     )
     assert kept.further == [
         "No primary metric is compared.",
-        "Not asked, for there is too little load: p99 latency in phase steady (150 records a run, at least 1,000 are "
-        "needed).",
+        "Not asked, for there is too little load: p99 latency in phase steady (150 of the 1,000 records that a run "
+        "needs).",
     ]
     assert (unknown.verdict, unknown.state) == ("inconclusive", "unknown")
 
