@@ -52,5 +52,6 @@ def _value(value: Any, origin_ns: int | None) -> str:
     if isinstance(value, Mapping):
         return f"({in_words(value, origin_ns)})" if value else "none"
     if isinstance(value, list):
-        return f"[{', '.join(_value(each, origin_ns) for each in value)}]" if value else "none"
+        each = ", ".join(_value(one, origin_ns) for one in value) or "none"
+        return f"[{each}]" if len(value) > 1 else each
     return str(value)

@@ -18,7 +18,7 @@ from history.words import in_words
         ),
         ({"leader_hw_ns": 1_500_000_000}, "leader's high watermark at -0.500 s"),
         ({"read": {"producer_id": "producer", "seq": 7}}, "read (producer producer, record 7)"),
-        ({"leaders": {"1": ["broker_log"], "2": []}}, "leaders (1 [broker_log], 2 none)"),
+        ({"leaders": {"1": ["broker_log"], "2": []}}, "leaders (1 broker_log, 2 none)"),
         ({"effect_verified": True, "in_isr": False}, "effect verified yes, in isr no"),
         ({}, ""),
     ],
