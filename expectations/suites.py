@@ -217,7 +217,7 @@ def _invariants(invariants: pa.Table, setting: str) -> Suite:
         ExpectNoRowsWhere(
             where=[["invariant", "==", row["invariant"]], ["violations", ">", 0]],
             weight_column="violations",
-            show=["checked", "violations", "reason", "evidence"],
+            show=["checked", "violations", "reason"],
             severity=severity_of(row["severity"]),
             description=f"{row['invariant']} ({row['severity']}): {row['title']}. Holds under {setting}.",
             meta={"name": row["invariant"]},

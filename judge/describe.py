@@ -23,7 +23,7 @@ from judge.checks import (
     visibility,
     watermarks,
 )
-from judge.measures import metrics
+from judge.measures import metrics, steady
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 _INTRODUCTION = """\
@@ -92,8 +92,13 @@ the ending of a name is its unit. Latency, load and times are given for each pha
 whole run.
 
 - Latency counts from the time at which a send was due, whatever the cluster did then. It is trusted only where at least
-  {achieved:.1%} of what was due up to a second before the phase's end was acknowledged within the phase, and on
-  {p50:,}, {p99:,} and {p999:,} samples for p50, p99 and p99.9.
+  {achieved:.1%} of what was due up to a second before the phase's end was acknowledged within the phase, and where at
+  least {beyond} samples are expected beyond the percentile, n (1 - q) >= {beyond}: {p50:,}, {p99:,} and {p999:,}
+  samples for p50, p99 and p99.9. It is the success-failure condition of
+  [OpenIntro Statistics](https://www.openintro.org/book/os/); with fewer a percentile hangs on a handful of records.
+- A phase of {seconds} s or more without a fault must be in steady state, or its latency and CPU per GB are not trusted.
+  Over five windows the range of throughput and of median latency is at most {range:.0%} of the mean, and a line through
+  them rises or falls by at most {slope:.0%} (the rule of SNIA's Solid State Storage Performance Test Specification).
 - What was owed by then and never acknowledged took longer than anything. A percentile that falls on it has no value,
   and a rate at which p99 does is above every limit.
 - The sustainable rate is where p99 crosses the scenario's `p99_limit`, between the last offered rate that kept it and
@@ -115,6 +120,10 @@ whole run.
 def _metrics() -> str:
     head = _OF_METRICS.format(
         achieved=metrics.MIN_ACHIEVED,
+        beyond=metrics.MIN_BEYOND,
+        seconds=steady.MIN_SECONDS,
+        range=steady.MAX_RANGE,
+        slope=steady.MAX_SLOPE,
         steal=metrics.MAX_STEAL,
         other=metrics.MAX_OTHER_CPU,
         io=metrics.MAX_IO_PRESSURE,

@@ -29,7 +29,7 @@ from judge.checks.findings import Findings, Tally, facts
 from judge.checks.log_content import OpenEnds
 from judge.checks.premises import Premises, by_place
 from judge.checks.transactions import faults, limit_ns, transactional
-from judge.measures import latency, metrics, recovery
+from judge.measures import latency, metrics, recovery, steady
 from judge.partition import Answer, judge, opened
 from judge.verdict import evidence
 
@@ -95,11 +95,16 @@ def run_facts(premises: Premises) -> RunFacts:
         ended=evidence.phases(run.events),
         faults=tuple(faults(run.events)),
         transaction_limit_ns=limit_ns(manifest),
-        origin_ns=next((span.from_ns for span in spans), manifest.started_ns),
+        origin_ns=_origin_ns(run),
         probe_hz=manifest.probe_hz,
         group=_group(premises),
         share=_share_group(premises),
     )
+
+
+def _origin_ns(run: Run) -> int:
+    """From where sentences count their seconds."""
+    return next((span.from_ns for span in recovery.phases(run.events)), run.manifest.started_ns)
 
 
 def _group(premises: Premises) -> GroupFacts | None:
@@ -245,8 +250,10 @@ def _rows(
     yield "recovery", times
     loads = latency.latency(phase_loads)
     yield "latency", loads
-    yield "timeline_sends", latency.timeline_sends(latency.merge_seconds(answer.seconds for answer in answers))
-    measured = metrics.Measured(manifest, run.events, loads, _whole(times), total(delivered), run.usage)
+    seconds = latency.timeline_sends(latency.merge_seconds(answer.seconds for answer in answers))
+    yield "timeline_sends", seconds
+    unsteady = steady.unsteady(recovery.phases(run.events), run.events, seconds)
+    measured = metrics.Measured(manifest, run.events, loads, _whole(times), total(delivered), run.usage, unsteady)
     yield "metrics", metrics.metrics(measured)
 
 
@@ -273,7 +280,7 @@ def _invariants(run: Run, findings: Findings, items: Sequence[evidence.Item]) ->
     if run.owes_history and not run.states:
         what = "ZooKeeper's transaction log" if manifest.mode == "zookeeper" else "the controller's metadata log"
         lacking[invariants.HISTORY] = f"{what} was not collected, or does not know the run's topics"
-    found = invariants.rows(tallies, lacking, owes_history=run.owes_history)
+    found = invariants.rows(tallies, lacking, owes_history=run.owes_history, origin_ns=_origin_ns(run))
     return known_bugs.named(found, manifest.kafka_versions, run.lines)
 
 

@@ -15,6 +15,7 @@ from history.results.compare import (
     Finding,
     MissedLoad,
     Noise,
+    NotAsked,
     PairOfRuns,
     PhaseLatency,
     RunSentence,
@@ -31,8 +32,12 @@ VERDICT_MARKS = {"regression": "fail", "improvement": "pass", "equivalent": "pas
 MEANS = {
     "correctness regression": "Head violates a guarantee that base keeps.",
     "regression": "A primary metric is worse by more than its margin.",
+    "correctness improvement": "Base violates a guarantee that head keeps; no primary metric is worse by more than its "
+    "margin.",
     "improvement": "A primary metric is better by more than its margin, and none is worse.",
     "equivalent": "Every primary metric lies within its margin.",
+    "no violation": "No run of either side violated a guarantee; there is too little load to ask for a primary metric.",
+    "calibration": "Base ran against itself alone: how many pairs a comparison needs on this host.",
     "inconclusive": "These runs do not suffice to decide.",
 }
 VIEWS = {
@@ -92,6 +97,9 @@ def _section(name: str, title: str, short: str, blocks: Iterable[Block]) -> Sect
 
 def _question(result: CompareResult) -> str:
     """What was tested, and on what."""
+    if not result.pairs:
+        base = result.sides.base.name
+        return f"How many pairs does a comparison need here? {result.aa_pairs} pairs of {base} with itself."
     scenarios = ", ".join(f"`{name}`" for name in result.scenarios)
     return (
         f"Is {result.sides.head.name} as good as {result.sides.base.name} in {scenarios}? "
@@ -138,7 +146,7 @@ def _number(value: float | None, unit: str = "") -> str:
     return f"{shown} {unit}".rstrip()
 
 
-def _metric(effect: Effect, *, several: bool) -> str:
+def _metric(effect: Effect | NotAsked, *, several: bool) -> str:
     phase = f", {effect.phase}" if effect.phase else ""
     return f"{effect.words}{phase}" + (f" ({effect.scenario})" if several else "")
 
@@ -200,7 +208,19 @@ def _effects(result: CompareResult) -> Iterator[Block]:
             "that had not ended.",
             table(f"{title} Base and head: medians.", [_named(result), *_EFFECT], own),
         )
-    if not any(effect.role != "why" for effect in result.effects):
+    if result.not_asked:
+        columns: list[Column[NotAsked]] = [
+            Column("metric", lambda own: _metric(own, several=result.several), "text"),
+            Column(
+                "records a run",
+                lambda own: own.offered,
+                "number",
+                "That the scenario offers, in the run with the most.",
+            ),
+            Column("needed", lambda own: own.least, "number", "So that ten are expected beyond the percentile."),
+        ]
+        yield Listing("not-asked", table("Not asked: too little load.", columns, result.not_asked))
+    elif not any(effect.role != "why" for effect in result.effects):
         yield Words("Nothing was compared yet.", "absent")
 
 
@@ -446,11 +466,17 @@ def _noise(result: CompareResult) -> Iterator[Block]:
         Column("noise of a pair", lambda own: _with_interval(own.sd, own.sd_low, own.sd_high), "number"),
         Column("smallest worsening detected", _smallest, "number"),
         *(_detects(rate) for rate in result.noise[0].detection),
+        Column(
+            "pairs that detect twice the margin",
+            lambda own: own.needed or "too many",
+            "number",
+            "In four cases of five.",
+        ),
     ]
     note = (
         f"Noise is the standard deviation of a pair's ratio, with its interval. The smallest worsening is what "
-        f"{result.pairs} pairs call a regression in four cases of five, computed from that noise; the last columns say "
-        "how often they detect other sizes."
+        f"{result.noise[0].pairs_planned} pairs call a regression in four cases of five, computed from that noise; "
+        "the columns after it say how often they detect other sizes."
     )
     yield Listing("noise-table", table("Base against itself, metric by metric.", columns, result.noise, [note]))
 

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from history import words
 from history.metrics import RECOVERY
 from history.partition import TopicPartition
 from reports.cells import DASH, Cell, Column, Table, milliseconds, percent, table
@@ -183,7 +184,6 @@ _CASES: list[Column[Row]] = [
     _value("offset", kind="number"),
     Column("permitted", lambda row: "yes" if row["allowed"] else "no"),
     _value("explanation", "explanation", kind="text"),
-    Column("evidence", lambda row: Cell(_evidence(row["evidence"]), "quiet"), "text"),
 ]
 
 
@@ -191,16 +191,12 @@ def cases(run: RunData) -> Table:
     """The first cases one by one."""
     total = total_cases(run)
     caption = f"The first {CASES:,} of {total:,} cases." if total > CASES else f"All {total:,} cases."
-    return table(caption, _CASES, ordered_cases(run)[:CASES])
+    evidence: Column[Row] = Column("evidence", lambda row: Cell(_evidence(row, run), "quiet"), "text")
+    return table(caption, [*_CASES, evidence], ordered_cases(run)[:CASES])
 
 
-def _evidence(text: str | None) -> str:
-    """A JSON object as ``name value`` pairs; what is no object is shown as it is."""
-    try:
-        values = json.loads(text or "{}")
-    except ValueError:
-        return text or ""
-    return in_words(values) if isinstance(values, Mapping) else str(values)
+def _evidence(row: Row, run: RunData) -> str:
+    return words.in_words(json.loads(row["evidence"] or "{}"), run.origin_ns)
 
 
 # --- invariants ----------------------------------------------------------------------------------
@@ -211,12 +207,6 @@ def _number(invariant: str) -> tuple[int, str]:
     return (int(digits) if digits else 0, invariant)
 
 
-def _reason(row: Row) -> str:
-    if row["verdict"] == "fail" and row["evidence"]:
-        return "; ".join(filter(None, (row["reason"], _evidence(row["evidence"]))))
-    return row["reason"] or ""
-
-
 _URGENCY = {"fail": 0, "unknown": 1, "pass": 2}
 _INVARIANTS: list[Column[Row]] = [
     _value("invariant", "id", kind="name"),
@@ -224,7 +214,7 @@ _INVARIANTS: list[Column[Row]] = [
     _value("title", "invariant", kind="text"),
     _value("checked", kind="number"),
     _value("violations", kind="number"),
-    Column("reason", _reason, "text"),
+    _value("reason", kind="text"),
     _value("severity"),
 ]
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
+from history import words
 from history.events import Event
 
 # Event kind → how the page calls it.
@@ -131,16 +132,5 @@ def moments(run: Run) -> list[tuple[float, Event]]:
 
 def in_words(detail: Mapping[str, Any]) -> str:
     """An event's detail in one line of ``name value``; what has a column of its own is left out."""
-    named = [(name, value) for name, value in detail.items() if name not in OWN_COLUMNS]
-    why = [str(detail["why"])] if detail.get("why") else []
-    return "; ".join(why + [f"{name.replace('_', ' ')} {_flat(value)}" for name, value in named])
-
-
-def _flat(value: Any) -> str:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, list):
-        return ", ".join(map(_flat, value))
-    if isinstance(value, Mapping):
-        return ", ".join(f"{name.replace('_', ' ')} {_flat(inner)}" for name, inner in value.items())
-    return str(value)
+    rest = words.in_words({name: value for name, value in detail.items() if name not in OWN_COLUMNS})
+    return "; ".join(filter(None, (detail.get("why"), rest)))

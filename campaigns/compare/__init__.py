@@ -19,26 +19,32 @@ KIND = Kind(
     examples=(
         "compare --base 3.0.2 --head 3.1.2",
         "compare --base 4.3.0 --head ../kafka/build/dist --scenario survived_faults --pairs 5",
+        "compare --base 4.3.1 --change 'load: {compression: zstd}'",
     ),
     docs_page="docs/comparison.md",
     options=(
         Option("base", "the version that is compared with", "3.0.2"),
         Option("head", "the version that is judged, or a folder or tarball of jars", "3.1.2"),
         Option(
+            "change",
+            "what only head has: a part of a scenario's file; without HEAD= on base's version",
+            "load: {compression: zstd}",
+        ),
+        Option(
             "scenario",
             "a scenario by name or file, or several with commas between",
-            "steady",
-            default="steady",
+            "failover",
+            default="benchmark",
             setting="scenarios",
         ),
         Option("pairs", "fresh clusters on each side", "10", int, default="10"),
         Option(
             "view",
             "the settings: same_settings (on both sides), default_settings (Kafka's own) or unfinalised (head before "
-            "its upgrade is finalised)",
+            "its upgrade is finalised); same_settings where both are one version",
             "default_settings",
             choices=("same_settings", "default_settings", "unfinalised"),
-            default="same_settings",
+            default="default_settings",
         ),
     ),
 )

@@ -5,20 +5,22 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Self
 
+import yaml
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from campaigns.campaign import Campaign, Item
 from campaigns.compare import KIND
-from campaigns.compare.effects import compared, noise, phases
+from campaigns.compare.effects import USUAL_PAIRS, compared, noise, not_asked, phases
 from campaigns.compare.findings import behaviour, correctness, counts, missed_loads
 from campaigns.compare.runs import listed, pairs_of, refusals, runs_of, sides
-from campaigns.compare.words import first_sentence, further_sentences
+from campaigns.compare.words import MAX_NAMED, MIN_USED, first_sentence, further_sentences
 from clusters.kafka.builds import reported_version
 from clusters.kafka.jars import version_of
 from clusters.kafka.servers import Mode, check_storage, choose_mode
 from clusters.scenario.scenario import Scenario, load_scenario
+from clusters.scenario.steps.flow import Hold
 from history.errors import BadInput
 from history.metrics import METRICS
 from history.results.base import State
@@ -33,10 +35,14 @@ from history.results.compare import (
     Overall,
     Runs,
     SeenEffect,
+    View,
 )
 
-# The first phase of a scenario is the one without a fault.
-USUAL_PRIMARY = {"latency_p99_ms": 0.10, "broker_cpu_s_per_gb": 0.05}
+# What clients wait for, what an operator pays for, and how long a failure lasts: few, for each makes the others
+# harder to show. Of the phase without a fault that holds longest, and of each in which a broker is away.
+USUAL_PRIMARY = {"latency_p99_ms": 0.10, "end_to_end_p99_ms": 0.10, "broker_cpu_s_per_gb": 0.05}
+USUAL_RECOVERY = {"catch_up_s": 0.20}
+_TAKES_A_BROKER = ("kill", "stop", "pause")
 BENCHMARK = {"jvm": "production", "metrics": True}
 LONGER_WAITS_S = 60.0
 # Kafka's own values of timers that this project shortens for all scenarios (clusters/kafka/servers.py).
@@ -53,9 +59,12 @@ _SHIPPED_OF_MODE: dict[str, dict[str, Any]] = {
 _STATES: dict[Overall, State] = {
     "correctness regression": "fail",
     "regression": "fail",
+    "correctness improvement": "pass",
     "inconclusive": "unknown",
     "improvement": "pass",
     "equivalent": "pass",
+    "no violation": "pass",
+    "calibration": "",  # judges nothing
 }
 
 
@@ -93,29 +102,56 @@ class InjectedSlowdown(_Model):
 class Settings(_Model):
     """The question. ``primary`` maps ``<metric>@<phase>``, or ``<metric>`` of the whole run, to its margin.
 
-    ``changes`` are made on both sides, and each broker of either gets ``resource_limits``. The view ``same_settings``
-    keeps the scenario's own settings and shows the code's effect; ``default_settings`` drops its short timers and shows
-    what somebody who upgrades sees; in ``unfinalised`` head's brokers still speak as base's, as between the two halves
-    of an upgrade.
+    ``changes`` are made on both sides, ``change`` on head beside those it has, and each broker of either gets
+    ``resource_limits``. The view ``same_settings`` keeps the scenario's own settings and shows the code's effect;
+    ``default_settings`` drops its short timers and shows what somebody who upgrades sees; in ``unfinalised`` head's
+    brokers still speak as base's, as between the two halves of an upgrade.
     """
 
     base: Side
     head: Side
-    scenarios: list[str] = Field(default=["steady"], min_length=1)
-    pairs: int = Field(default=10, ge=2)
+    scenarios: list[str] = Field(default=["benchmark"], min_length=1)
+    pairs: int = Field(default=USUAL_PAIRS, ge=0)
     aa_pairs: int = Field(default=5, ge=2)
     primary: dict[str, float] = Field(default_factory=dict)
     secondary_margin: float = Field(default=0.10, gt=0)
-    view: Literal["same_settings", "default_settings", "unfinalised"] = "same_settings"
+    view: View | None = None  # default_settings of two versions, same_settings of one
     changes: dict[str, Any] = Field(default_factory=dict)
+    change: dict[str, Any] = Field(default_factory=dict)
     resource_limits: dict[str, Any] | None = Field(default_factory=lambda: {"cpus": 1.0})
     injected_slowdown: InjectedSlowdown | None = None
     runtime: str = "docker"
+
+    @model_validator(mode="before")
+    @classmethod
+    def _a_change_needs_no_head(cls, value: object) -> object:
+        if not isinstance(value, Mapping) or not value.get("change") or value.get("head") or not value.get("base"):
+            return value
+        base = value["base"]
+        return {**value, "head": base["kafka"] if isinstance(base, Mapping) else base}
+
+    @field_validator("change", mode="before")
+    @classmethod
+    def _change_is_a_mapping(cls, value: object) -> object:
+        try:
+            read = yaml.safe_load(value) if isinstance(value, str) else value
+        except yaml.YAMLError:
+            read = None
+        if not isinstance(read, dict):
+            raise ValueError("it is no part of a scenario")  # noqa: TRY004 - pydantic tells of it
+        return read
 
     @field_validator("scenarios", mode="before")
     @classmethod
     def _one_or_many(cls, value: object) -> object:
         return value.split(",") if isinstance(value, str) else value
+
+    @field_validator("pairs")
+    @classmethod
+    def _none_or_some(cls, value: int) -> int:
+        if value == 1:
+            raise ValueError("one pair has no interval; take two or more, or 0 to measure the noise of this host alone")
+        return value
 
     @field_validator("primary")
     @classmethod
@@ -140,7 +176,7 @@ class Settings(_Model):
     @model_validator(mode="after")
     def _no_fast_start_jvm(self) -> Self:
         injected = self.injected_slowdown.changes if self.injected_slowdown else {}
-        for what in (self.changes, self.base.changes, self.head.changes, injected):
+        for what in (self.changes, self.change, self.base.changes, self.head.changes, injected):
             if what.get("cluster", {}).get("jvm", "production") != "production":
                 raise ValueError(
                     "the fast_start JVM flags are for scenarios about correctness; comparisons need jvm: production"
@@ -184,7 +220,7 @@ def result(campaign: Campaign, rows: Sequence[Mapping[str, Any]]) -> CompareResu
     effects = compared(settings, between)
     of_sides = sides(settings, runs)
     guarantees = correctness(runs, Arms[str](base=of_sides.base.name, head=of_sides.head.name))
-    verdict = _overall(guarantees, effects)
+    verdict = _overall(guarantees, effects, refused) if settings["pairs"] else "calibration"
     listed_runs = listed(campaign, runs)
     missed = [] if refused else missed_loads(runs)
     comparison = CompareResult(
@@ -203,7 +239,8 @@ def result(campaign: Campaign, rows: Sequence[Mapping[str, Any]]) -> CompareResu
         refusals=refused,
         correctness=guarantees,
         effects=effects,
-        noise=noise(settings, of_base, effects),
+        not_asked=not_asked(settings, between),
+        noise=noise(settings, of_base),
         phases=phases(settings, between),
         counts=counts(runs),
         missed_loads=missed,
@@ -232,13 +269,26 @@ def _seen(effect: Effect) -> SeenEffect:
     return SeenEffect.model_validate({name: getattr(effect, name) for name in SeenEffect.model_fields})
 
 
-def _overall(guarantees: Correctness, effects: Sequence[Effect]) -> Overall:
-    """One word for machines; the worst that was found."""
+def _overall(guarantees: Correctness, effects: Sequence[Effect], refused: Sequence[str]) -> Overall:
+    """One word for machines: the worst that was found, correctness first in either direction.
+
+    Runs that violate a guarantee are in no effect, so that what base violates leaves its metrics inconclusive: that
+    takes nothing from what the counts tell.
+    """
     if guarantees.verdict == "regression":
         return "correctness regression"
     verdicts = {effect.verdict for effect in effects if effect.role == "primary"}
-    order: tuple[EffectVerdict, ...] = ("regression", "inconclusive", "improvement")
-    return next((verdict for verdict in order if verdict in verdicts), "equivalent" if verdicts else "inconclusive")
+    if refused or "regression" in verdicts:
+        return "regression" if "regression" in verdicts else "inconclusive"
+    if guarantees.verdict == "improvement":
+        return "correctness improvement"
+    if guarantees.verdict == "base only":
+        return "inconclusive"
+    if not verdicts:
+        judged = all(arm.decided >= MIN_USED * arm.runs for _, arm in guarantees.arms)
+        return "no violation" if guarantees.verdict == "none" and judged else "inconclusive"
+    order: tuple[EffectVerdict, ...] = ("inconclusive", "improvement")
+    return next((verdict for verdict in order if verdict in verdicts), "equivalent")
 
 
 def _state(verdict: Overall, guarantees: Correctness, runs: Runs, missed: Sequence[MissedLoad]) -> State:
@@ -258,10 +308,11 @@ def _state(verdict: Overall, guarantees: Correctness, runs: Runs, missed: Sequen
 def _checked(settings: Mapping[str, Any]) -> Settings:
     """The settings with what was left open filled in."""
     asked = KIND.check(Settings, settings)
+    own = combined(asked.head.changes, asked.change)
+    view = asked.view or ("same_settings" if asked.base.kafka == asked.head.kafka else "default_settings")
+    asked = asked.model_copy(update={"head": asked.head.model_copy(update={"changes": own}), "view": view})
     told = [_scenario_of(asked, "head", name) for name in asked.scenarios]
-    primary = asked.primary or {
-        f"{metric}@{scenario.phases[0].name}": margin for scenario in told for metric, margin in USUAL_PRIMARY.items()
-    }
+    primary = asked.primary or {key: margin for scenario in told for key, margin in _usual_primary(scenario).items()}
     _check_phases(primary, told)
     if asked.injected_slowdown and asked.injected_slowdown.metric not in primary:
         raise BadInput(
@@ -270,6 +321,20 @@ def _checked(settings: Mapping[str, Any]) -> Settings:
         )
     base, head = _named(asked)
     return asked.model_copy(update={"primary": primary, "base": base, "head": head})
+
+
+def _usual_primary(scenario: Scenario) -> dict[str, float]:
+    """``<metric>@<phase>`` with its margin, of a scenario for which nobody said what matters."""
+    held = {
+        phase.name: sum(step.seconds for step in phase.steps if isinstance(step, Hold))
+        for phase in scenario.phases
+        if not any(step.traits for step in phase.steps)
+    }
+    longest = max(held, key=lambda name: held[name], default=scenario.phases[0].name)
+    away = [phase.name for phase in scenario.phases if any(step.key in _TAKES_A_BROKER for step in phase.steps)]
+    return {f"{metric}@{longest}": margin for metric, margin in USUAL_PRIMARY.items()} | {
+        f"{metric}@{phase}": margin for phase in away for metric, margin in USUAL_RECOVERY.items()
+    }
 
 
 def _check_phases(primary: Mapping[str, float], told: Sequence[Scenario]) -> None:
@@ -289,11 +354,25 @@ def _named(asked: Settings) -> tuple[Side, Side]:
     """Two names that differ: versions, unless they are the same."""
     base, head = asked.base, asked.head
     injected = f", injected slowdown: {asked.injected_slowdown.words}" if asked.injected_slowdown else ""
-    other = injected or (", changed" if base.changes != head.changes else ", again") * (base.kafka == head.kafka)
+    other = injected or (_changed(head) if base.changes != head.changes else ", again") * (base.kafka == head.kafka)
     return (
         base.model_copy(update={"name": base.name or _version_name(base.kafka)}),
         head.model_copy(update={"name": head.name or f"{_version_name(head.kafka)}{other}"}),
     )
+
+
+def _changed(side: Side) -> str:
+    """`` with load.compression zstd``; of many changes only that there are some."""
+    leaves = list(_leaves(side.changes))
+    return f" with {', '.join(leaves)}" if 0 < len(leaves) <= MAX_NAMED else ", changed"
+
+
+def _leaves(changes: Mapping[str, Any], above: str = "") -> Iterator[str]:
+    for name, value in changes.items():
+        if isinstance(value, Mapping):
+            yield from _leaves(value, f"{above}{name}.")
+        else:
+            yield f"{above}{name} {' '.join(map(str, value)) if isinstance(value, list) else value}"
 
 
 def _version_name(kafka: str) -> str:

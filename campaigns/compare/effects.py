@@ -13,8 +13,23 @@ from campaigns.compare.words import inconclusive, planned_pairs, too_few
 from campaigns.statistics import effects
 from campaigns.statistics.effects import Verdict, percent
 from history.metrics import metric_of
-from history.results.compare import Effect, LeftOut, Noise, PairOfRuns, PhaseLatency, Role, Survival, Times
+from history.results.compare import (
+    Effect,
+    LeftOut,
+    Noise,
+    NotAsked,
+    PairOfRuns,
+    PhaseLatency,
+    Role,
+    Survival,
+    Times,
+)
+from judge.measures.metrics import least_load
 
+SIZE_IN_MARGINS = (
+    2  # the worsening for which a number of pairs is proposed; by no more than a margin none is called one
+)
+USUAL_PAIRS = 10
 INJECTED_SIZES = (0.03, 0.05, 0.10, 0.20)
 LATENCIES = ("latency_p50_ms", "latency_p99_ms", "latency_p999_ms")
 ROLES: tuple[Role, ...] = get_args(Role)
@@ -32,11 +47,35 @@ def compared(settings: Mapping[str, Any], pairs: Sequence[Pair]) -> list[Effect]
     """Every effect: primary metrics, secondary ones, then ``why``: what explains, with an effect but no verdict."""
     families: dict[Role, list[Measured]] = {role: [] for role in ROLES}
     for role, key, margin in _roles(settings, keys_of(pairs, settings["phases"])):
+        if too_little_load(role, key, pairs):
+            continue
         own = measured(role, key, pairs, margin)
         if role == "primary" or len(own.effect.pairs) >= 2:
             families[role].append(own)
     judged = [_without_survivors(effect) for role in ("primary", "secondary") for effect in _judged(families[role])]
     return [*judged, *(own.effect for own in families["why"])]
+
+
+def not_asked(settings: Mapping[str, Any], pairs: Sequence[Pair]) -> list[NotAsked]:
+    """The judged metrics for which their phase has too little load."""
+    roles = _roles(settings, keys_of(pairs, settings["phases"]))
+    found = [too_little_load(role, key, pairs) for role, key, _ in roles]
+    return [each for each in found if each]
+
+
+def too_little_load(role: Role, key: Key, pairs: Sequence[Pair]) -> NotAsked | None:
+    """What a phase lacks of the records that a metric needs; None where it may be asked, or where no run could tell.
+
+    It is what the scenario offers that counts, in the run with the most, and never what came of it: a side that answers
+    nothing must not excuse itself.
+    """
+    decided = [run for pair in pairs if pair.scenario == key.scenario for run in pair.runs if run.verdict != "unknown"]
+    rows = [run.measured.get((name, key.phase)) for run in decided for name in ("offered_per_s", key.metric)]
+    offered = max((row["samples"] or 0 for row in rows if row), default=0)
+    least = least_load(key.metric)
+    if not decided or offered >= least:
+        return None
+    return NotAsked(role=role, **key._asdict(), words=metric_of(key.metric).words, offered=offered, least=least)
 
 
 def _roles(settings: Mapping[str, Any], keys: Sequence[Key]) -> Iterator[tuple[Role, Key, float]]:
@@ -173,13 +212,12 @@ def _without_survivors(effect: Effect) -> Effect:
 # --- the noise of the host -------------------------------------------------------------------------
 
 
-def noise(settings: Mapping[str, Any], calibrated: Sequence[Pair], found: Sequence[Effect]) -> list[Noise]:
+def noise(settings: Mapping[str, Any], calibrated: Sequence[Pair]) -> list[Noise]:
     """Base against itself: each judged metric's noise, its verdict, and what the pairs of the comparison can show."""
     families: dict[Role, list[Measured]] = {}
-    for effect in found:
-        if effect.role != "why":
-            own = measured(effect.role, Key(*effect.key), calibrated, effect.margin)
-            families.setdefault(effect.role, []).append(own)
+    for role, key, margin in _roles(settings, keys_of(calibrated, settings["phases"])):
+        if role != "why" and not too_little_load(role, key, calibrated):
+            families.setdefault(role, []).append(measured(role, key, calibrated, margin))
     return [
         Noise(**dict(own), **_detected(own, settings["pairs"], len(family)))
         for family in families.values()
@@ -190,11 +228,15 @@ def noise(settings: Mapping[str, Any], calibrated: Sequence[Pair], found: Sequen
 
 def _detected(own: Effect, pairs: int, tests: int) -> dict[str, Any]:
     """The smallest worsening that is detected in four cases of five, and how often some others are."""
+    pairs = pairs or USUAL_PAIRS
     rule: dict[str, Any] = {"pairs": pairs, "margin": own.margin, "tests": tests}
-    sd = own.sd_log or 0.0
+    sd, size = own.sd_log or 0.0, SIZE_IN_MARGINS * own.margin
     low, high = effects.sd_interval(sd, own.n or 0)
     smallest = [percent(effects.smallest_effect(sd=each, **rule) or 0.0) for each in (sd, low, high)]
     return {
+        "pairs_planned": pairs,
+        "size": 100 * size,
+        "needed": effects.pairs_needed(math.log1p(size), sd=sd, margin=own.margin, tests=tests),
         "sd_low": percent(low),
         "sd_high": percent(high),
         **dict(zip(("smallest", "smallest_low", "smallest_high"), smallest, strict=True)),

@@ -48,9 +48,10 @@ def _shown(run: Run) -> set[str]:
 def correctness(runs: Sequence[Run], names: Arms[str]) -> Correctness:
     """Violated guarantees by arm; ``names`` are those of the sides.
 
-    ``verdict`` is regression, improvement, both, none or unknown. A single run that violates a guarantee which base
-    keeps is a regression: Kafka guarantees it always, not on average. ``p`` says what chance makes of the counts,
-    ``at_most`` how often an arm that never failed may still fail, at 95 %.
+    A single run that violates a guarantee which base keeps is a regression: Kafka guarantees it always, not on average.
+    That head keeps what base violates takes more than a few runs without it: Fisher's exact test must tell the two
+    apart. ``p`` says what chance makes of the counts, ``at_most`` how often an arm that never failed may still fail,
+    at 95 %.
     """
     judged = [run for run in runs if run.verdict != "unknown"]
     failed = [run for run in judged if run.verdict == "fail"]
@@ -94,7 +95,7 @@ def _guarantee(base: Verdicts, head: Verdicts, findings: Sequence[Finding], p: f
     if not base.decided or not head.decided:
         return "unknown"
     if not head.failed:
-        return "improvement" if base.failed else "none"
+        return "none" if not base.failed else "improvement" if p < ALPHA else "base only"
     new = any(finding.head.having and not finding.base.having for finding in findings)
     more = p < ALPHA and head.failed / head.decided > base.failed / base.decided
     return "regression" if not base.failed or new or more else "both"

@@ -5,29 +5,31 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from campaigns.statistics.effects import ALPHA
+from campaigns.statistics.effects import ALPHA, MAX_PAIRS
 from history.results.compare import (
+    Arm,
     Arms,
     CompareResult,
     Correctness,
     Effect,
     EffectVerdict,
-    Finding,
     MissedLoad,
+    NotAsked,
     Verdicts,
 )
+from judge.checks.invariants import INVARIANTS
 from reports.cells import change, detectable, p_value
 
 MAX_NAMED = 2  # in one sentence
 MIN_USED = 0.8  # of the planned pairs: what cannot be used may be missing because it was slow
 
 
-def metric(effect: Effect, *, several: bool = False) -> str:
+def metric(effect: Effect | NotAsked, *, several: bool = False) -> str:
     """What was measured, and where."""
     return f"{effect.words}{_place(effect, several=several)}"
 
 
-def _place(where: Effect | MissedLoad, *, several: bool) -> str:
+def _place(where: Effect | NotAsked | MissedLoad, *, several: bool) -> str:
     phase = f" in phase {where.phase}" if where.phase else ""
     return phase + (f" of {where.scenario}" if several else "")
 
@@ -76,45 +78,59 @@ def too_few(effect: Effect) -> str:
 
 
 def first_sentence(result: CompareResult) -> str:
-    """What somebody who upgrades should know, in one breath."""
-    base, head = result.sides.base.name, result.sides.head.name
-    worse, better, same, open_ = (_listed(result, own) for own in _primary(result).values())
-    if result.correctness.verdict == "regression":
-        sentence = result.correctness.sentence
-    elif result.refusals:
-        sentence = f"{head} is not compared with {base}: {_lower(result.refusals[0])}"
-    elif worse:
-        sentence = f"{head} is worse than {base}: {worse}."
-    elif _leads_with_load(result):
-        sentence = _missed(result)[0]
-    elif open_ and not better:
-        sentence = f"Inconclusive whether {head} differs from {base}: {open_}."
-    elif better:
-        sentence = f"{head} is better than {base}: {better}."
-    else:
-        sentence = f"{head} is equivalent to {base} within the margins: {same}."
+    """What somebody who upgrades should know, in one breath: violated guarantees of either side, else performance."""
+    if result.verdict == "calibration":
+        return proposal(result)
+    sentence = result.correctness.sentence if _leads_with_correctness(result) else _performance(result)
     runs = result.runs
     if runs.recorded == runs.planned:
         return sentence
     return f"Not finished, {runs.recorded} of {runs.planned} runs are recorded: {_lower(sentence)}"
 
 
+def _leads_with_correctness(result: CompareResult) -> bool:
+    """Whether a guarantee was violated, or there is nothing else to tell."""
+    nothing_else = not result.refusals and not any(effect.role == "primary" for effect in result.effects)
+    return result.correctness.differs or nothing_else
+
+
+def _performance(result: CompareResult) -> str:
+    """The primary metrics in a sentence, the worst first."""
+    base, head = result.sides.base.name, result.sides.head.name
+    worse, better, same, open_ = (_listed(result, own) for own in _primary(result).values())
+    if result.refusals:
+        return f"{head} is not compared with {base}: {_lower(result.refusals[0])}"
+    if _leads_with_load(result):
+        return _missed(result)[0]
+    if worse:
+        return f"{head} is worse than {base}: {worse}."
+    if better:
+        return f"{head} is better than {base}: {better}."
+    if open_:
+        return f"Inconclusive whether {head} differs from {base}: {open_}."
+    return f"{head} is equivalent to {base} within the margins: {same}." if same else "No primary metric is compared."
+
+
 def further_sentences(result: CompareResult) -> list[str]:
     """What belongs to the first sentence and would make it too long."""
-    verdict = result.correctness.verdict
+    if result.verdict == "calibration":
+        return [part for part in (_not_asked(result), _restless(result)) if part]
+    correctness = result.correctness
     worse, better, same, open_ = (_listed(result, own) for own in _primary(result).values())
     lead = _leads_with_load(result)
     led = worse or lead
     advice = "Do not upgrade before the violated guarantee is understood; performance comes second."
     parts = [
-        advice if verdict == "regression" else result.correctness.sentence,
-        f"Worse: {worse}." if worse and verdict == "regression" else "",
+        advice if correctness.verdict == "regression" else "",
+        _performance(result) if _leads_with_correctness(result) else correctness.sentence,
         *_missed(result)[lead:],
         f"Better: {better}." if better and led else "",
         f"Undecided: {open_}." if open_ and (led or better) else "",
         f"Equivalent within its margin: {same}." if same and (led or better or open_) else "",
+        _not_asked(result),
         _survivors(result),
         _detected(result),
+        proposal(result) if open_ and result.noise else "",
         _restless(result),
         _injected(result),
     ]
@@ -123,7 +139,7 @@ def further_sentences(result: CompareResult) -> list[str]:
 
 def _leads_with_load(result: CompareResult) -> bool:
     """Nothing that was measured is worse, and what was not measured surely is."""
-    worse = result.correctness.verdict == "regression" or result.refusals or _primary(result)["regression"]
+    worse = result.refusals or _primary(result)["regression"]
     return not worse and any(row.surely for row in result.missed_loads)
 
 
@@ -135,6 +151,16 @@ def _missed(result: CompareResult) -> list[str]:
         f"{row.base.count} (Fisher's exact {p_value(row.p)}); such runs have no latency."
         for row in result.missed_loads[:MAX_NAMED]
     ]
+
+
+def _not_asked(result: CompareResult) -> str:
+    """Primary metrics for which there is too little load, and how much they need."""
+    named = [
+        f"{metric(own, several=result.several)} ({own.offered:,} of the {own.least:,} records that a run needs)"
+        for own in result.not_asked
+        if own.role == "primary"
+    ]
+    return f"Not asked, for there is too little load: {'; '.join(named)}." if named else ""
 
 
 def _survivors(result: CompareResult) -> str:
@@ -174,6 +200,22 @@ def _detected(result: CompareResult) -> str:
     )
 
 
+def proposal(result: CompareResult) -> str:
+    """How many pairs this host's noise asks for, so that each primary metric's worsening is found."""
+    own = [each for each in result.noise if each.role == "primary"]
+    if not own:
+        return "How many pairs a comparison needs is not known: base was not measured often enough."
+    needed = [each.needed for each in own]
+    each = "; ".join(
+        f"{metric(of, several=result.several)} {change(of.size)}: {of.needed or f'more than {MAX_PAIRS}'}" for of in own
+    )
+    known = [number for number in needed if number]
+    last = f"PAIRS={max(known)} is proposed." if len(known) == len(needed) else "Take a quieter host or wider margins."
+    return (
+        f"Pairs that detect a worsening by twice its margin in four cases of five, by base with itself: {each}. {last}"
+    )
+
+
 def _restless(result: CompareResult) -> str:
     differs = ("regression", "improvement")
     called = [own for own in result.noise if own.role == "primary" and own.verdict in differs]
@@ -194,30 +236,47 @@ def _injected(result: CompareResult) -> str:
 
 
 def correctness_sentence(guarantees: Correctness, names: Arms[str]) -> str:
-    """Guarantees kept and violated, by arm."""
-    base, head = names.base, names.head
-    of_base, of_head = (
-        f"{own.failed} of {own.decided} judged runs" for own in (guarantees.arms.base, guarantees.arms.head)
-    )
-    p = f"Fisher's exact {p_value(guarantees.p)}"
-    named = _findings(guarantees.findings)
-    if guarantees.verdict == "regression":
-        return f"{head} violates a guarantee that {base} keeps{named}: {of_head} fail against {of_base} ({p})."
-    if guarantees.verdict == "improvement":
-        return f"{head} keeps a guarantee that {base} violates{named}: {of_head} fail against {of_base} ({p})."
-    if guarantees.verdict == "both":
-        return f"Both violate guarantees{named}: {of_head} of {head} and {of_base} of {base} fail ({p})."
+    """Guarantees kept and violated: the side that violates what the other keeps, or more often, comes first."""
     if guarantees.verdict == "none":
         return f"No guarantee was violated in any run that could be judged ({_judged(guarantees.arms)})."
-    return f"Correctness is not known: {_judged(guarantees.arms)} could be judged."
+    if guarantees.verdict == "unknown":
+        return f"Correctness is not known: {_judged(guarantees.arms)} could be judged."
+    first, second = _worse_first(guarantees)
+    found = sorted(guarantees.findings, key=lambda each: (len(each.of(second).having), -len(each.of(first).having)))
+    if len(found) == 1:
+        what, p = _violation(found[0].what), found[0].p
+        own, other = (found[0].of(arm).count for arm in (first, second))
+    else:
+        what, p = "violated guarantees", guarantees.p
+        own, other = (f"{each.failed} of {each.decided}" for each in map(guarantees.arms.of, (first, second)))
+    told = f"Fisher's exact {p_value(p)}"
+    if p >= ALPHA and guarantees.verdict in ("regression", "base only"):
+        told += f"; too few runs to tell whether {names.of(second)} keeps what {names.of(first)} violates"
+    each = ", ".join(
+        f"{_named(row.what)} in {len(row.of(first).having)} against {len(row.of(second).having)}"
+        for row in found[:MAX_NAMED]
+        if len(found) > 1
+    )
+    other = f"none{other.removeprefix('0')}" if other.startswith("0 ") else other
+    counts = f"{names.of(first)} {what} in {own} judged runs, {names.of(second)} in {other} ({told})"
+    return f"{counts}: {each}." if each else f"{counts}."
+
+
+def _worse_first(guarantees: Correctness) -> tuple[Arm, Arm]:
+    """The sides in the order in which a sentence names them."""
+    base, head = (each.failed / max(each.decided, 1) for each in (guarantees.arms.base, guarantees.arms.head))
+    head_first = guarantees.verdict == "regression" or (guarantees.verdict == "both" and head >= base)
+    return ("head", "base") if head_first else ("base", "head")
+
+
+def _violation(what: str) -> str:
+    return f"{'violated' if what in INVARIANTS else 'showed'} {_named(what)}"
+
+
+def _named(what: str) -> str:
+    """An anomaly or a known bug by its name, an invariant with what it says."""
+    return f"{what} ({INVARIANTS[what].title})" if what in INVARIANTS else what
 
 
 def _judged(arms: Arms[Verdicts]) -> str:
     return " and ".join(f"{own.decided} of {own.runs} runs of {arm}" for arm, own in arms)
-
-
-def _findings(findings: Sequence[Finding]) -> str:
-    """The names of what was found, what only head shows first."""
-    in_order = sorted(findings, key=lambda finding: (len(finding.base.having), -len(finding.head.having)))
-    named = [finding.what for finding in in_order[:MAX_NAMED]]
-    return f" ({', '.join(named)})" if named else ""

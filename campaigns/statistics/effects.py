@@ -6,6 +6,7 @@ Effects are means of log-ratios, head against base: symmetric, and free of units
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Sequence
 from statistics import fmean, stdev
 from typing import Literal, NamedTuple
@@ -16,6 +17,7 @@ from scipy import optimize, stats
 from history.errors import BadInput
 
 ALPHA = 0.05
+MAX_PAIRS = 200  # nobody runs more
 POWER = 0.8  # what "can be seen" means: found in four of five comparisons
 Verdict = Literal["regression", "improvement", "equivalent", "inconclusive"]
 Better = Literal["lower", "higher"]
@@ -130,6 +132,18 @@ def smallest_effect(*, sd: float, pairs: int, margin: float, tests: int = 1) -> 
             lambda log: detection_rate(log, sd=sd, pairs=pairs, margin=margin, tests=tests) - POWER, 0.0, top
         )
     )
+
+
+def pairs_needed(log: float, *, sd: float, margin: float, tests: int = 1) -> int | None:
+    """The fewest pairs by which a true worsening by ``log`` is called a regression with POWER; None up to MAX_PAIRS.
+
+    A worsening by no more than the margin is not called one, by however many.
+    """
+
+    def found(pairs: int) -> bool:
+        return detection_rate(log, sd=sd, pairs=pairs, margin=margin, tests=tests) >= POWER
+
+    return bisect_left(range(2, MAX_PAIRS + 1), True, key=found) + 2 if found(MAX_PAIRS) else None
 
 
 # --- counts of runs, and times whose end was not always seen ---------------------------------------

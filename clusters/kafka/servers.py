@@ -37,8 +37,8 @@ _STOCK_JVM = (
     "-XX:MaxGCPauseMillis=20",
     "-XX:InitiatingHeapOccupancyPercent=35",
     "-XX:+ExplicitGCInvokesConcurrent",
-    "-Xlog:gc*:file=gc.log:time,tags:filecount=10,filesize=100M",
 )
+_GC_LOG = ("-Xlog:gc*:file=gc.log:time,tags:filecount=10,filesize=100M",)
 _HEADLESS = "-Djava.awt.headless=true"
 _STOCK_HEAPS = {"broker": "1G", "controller": "1G", "zookeeper": "512M"}  # the three start scripts' own
 _QUICK_HEAPS = {"broker": "384m", "controller": "256m", "zookeeper": "256m"}
@@ -219,11 +219,11 @@ def _java_node(
 
 
 def _jvm_flags(cluster: Cluster, role: str) -> tuple[str, ...]:
-    own = cluster.heap if role == "broker" else None
+    heap, flags = (cluster.heap, cluster.jvm_flags) if role == "broker" else (None, None)
     if cluster.jvm == "production":
-        heap = own or _STOCK_HEAPS[role]
-        return (f"-Xmx{heap}", f"-Xms{heap}", *_STOCK_JVM, _HEADLESS)
-    return (f"-Xmx{own or _QUICK_HEAPS[role]}", *_QUICK_JVM, _HEADLESS)
+        heap = heap or _STOCK_HEAPS[role]
+        return (f"-Xmx{heap}", f"-Xms{heap}", *(flags or _STOCK_JVM), *_GC_LOG, _HEADLESS)
+    return (f"-Xmx{heap or _QUICK_HEAPS[role]}", *(flags or _QUICK_JVM), _HEADLESS)
 
 
 def jvm_flags(node: Node) -> list[str]:

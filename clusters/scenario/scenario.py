@@ -36,6 +36,7 @@ from clusters.scenario.values import (
     BytesPerSecond,
     CpuSet,
     JavaVersion,
+    JvmFlag,
     KafkaRelease,
     MetadataVersion,
     Model,
@@ -95,7 +96,7 @@ class Cluster(Model):
     than the brokers is what an upgrade has before it is finalised.
 
     ``jvm``: fast_start starts within seconds and is no basis for a benchmark; production is what Kafka's own scripts
-    give.
+    give. ``jvm_flags`` stand in place of the brokers' flags for speed, as KAFKA_JVM_PERFORMANCE_OPTS does in these.
     """
 
     brokers: int = Field(ge=1, le=26)
@@ -108,6 +109,7 @@ class Cluster(Model):
     jvm: Literal["fast_start", "production"] = "fast_start"
     java: JavaVersion | None = Field(default=None, exclude_if=_is_none)  # of the servers alone; None: as JAVA= says
     heap: str | None = Field(default=None, pattern=r"^[1-9]\d*[mMgG]$")  # of a broker; None: by jvm
+    jvm_flags: list[JvmFlag] | None = Field(default=None, exclude_if=_is_none)
     resource_limits: Allowance | None = None
     disks: dict[Letter, Bytes] = Field(default_factory=dict)  # brokers with a small disk of their own
     log_dirs: int = Field(default=1, ge=1, le=8, exclude_if=lambda number: number == 1)  # of each broker, on one disk

@@ -88,6 +88,7 @@ BytesPerSecond = Annotated[float, Field(ge=1000, allow_inf_nan=False), BeforeVal
 Bytes = Annotated[int, Field(gt=0), BeforeValidator(_bytes)]
 Share = Annotated[float, Field(ge=0, le=1), BeforeValidator(_share)]
 CpuSet = Annotated[str, Field(pattern=r"^\d+(-\d+)?(,\d+(-\d+)?)*$")]
+JvmFlag = Annotated[str, Field(pattern=r"^-(server$|XX:\S+|Xss\S+|Xlog:\S+|D\S+)$")]  # a heap has a field of its own
 JavaVersion = Annotated[str, BeforeValidator(str)]
 MetadataVersion = Annotated[str, Field(pattern=r"^\d+\.\d+(-IV\d+)?$"), BeforeValidator(_release)]
 KafkaRelease = Annotated[str, Field(pattern=r"^\d+\.\d+\.\d+$")]

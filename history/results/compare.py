@@ -15,8 +15,18 @@ Arm = Literal["base", "head"]
 Role = Literal["primary", "secondary", "why"]  # ``why`` explains, and is never judged
 View = Literal["same_settings", "default_settings", "unfinalised"]
 EffectVerdict = Literal["regression", "improvement", "equivalent", "inconclusive"]
-Overall = Literal["correctness regression", "regression", "improvement", "equivalent", "inconclusive"]
-GuaranteeVerdict = Literal["regression", "improvement", "both", "none", "unknown"]
+Overall = Literal[
+    "correctness regression",
+    "regression",
+    "correctness improvement",
+    "improvement",
+    "equivalent",
+    "no violation",  # and no primary metric could be asked
+    "calibration",  # base with itself alone: how many pairs a comparison needs
+    "inconclusive",
+]
+# ``base only``: in too few runs to tell whether head keeps what base violated. ``none``: no run of either failed.
+GuaranteeVerdict = Literal["regression", "improvement", "base only", "both", "none", "unknown"]
 Each = TypeVar("Each")
 
 
@@ -155,10 +165,28 @@ class Effect(Model):
         return "@".join(filter(None, (self.metric, self.phase)))
 
 
+class NotAsked(Model):
+    """A judged metric for which a phase has too little load: ``offered`` records a run at most, of ``least``."""
+
+    role: Role
+    scenario: str
+    metric: str
+    phase: str
+    words: str
+    offered: int
+    least: int
+
+
 class Noise(Effect):
     """Base compared with itself. ``smallest`` is the worsening that the comparison's pairs detect in four cases of
     five, ``detection`` how often they detect some others; each ``_low`` and ``_high`` is that of the noise's interval.
+    These are of ``pairs_planned`` pairs; ``needed`` detect a worsening by ``size`` percent so often, None: more than
+    anybody runs.
     """
+
+    pairs_planned: int
+    size: float
+    needed: int | None
 
     sd_low: float
     sd_high: float
@@ -239,6 +267,11 @@ class Correctness(Model):
     failed: list[RunSentence]
     unknown: list[RunSentence]
 
+    @property
+    def differs(self) -> bool:
+        """Whether any run violated a guarantee: then that is told before anything else."""
+        return self.verdict not in ("none", "unknown")
+
 
 # --- the whole -------------------------------------------------------------------------------------
 
@@ -289,6 +322,7 @@ class CompareResult(Summary):
     refusals: list[str]
     correctness: Correctness
     effects: list[Effect]
+    not_asked: list[NotAsked]
     noise: list[Noise]
     phases: list[PhaseLatency]
     counts: list[Finding]

@@ -6,12 +6,14 @@ new invariant is one function of a partition's evidence and one entry here, with
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import Enum
 from typing import Any, NamedTuple
 
 from evidence.partition import PartitionEvidence
 from evidence.views import last_views
+from history.words import in_words
 from judge.checks import agreement, elections, groups, log_content, replicas, shares, watermarks
 from judge.checks.findings import Check, Checks, Findings, Tally, checks_of
 
@@ -294,11 +296,13 @@ def check(of: PartitionEvidence, findings: Findings) -> None:
                 findings.add_checks(of.where, name, each(of))
 
 
-def rows(tallies: Mapping[str, Tally], lacking: Mapping[str, str], *, owes_history: bool) -> Iterator[dict[str, Any]]:
+def rows(
+    tallies: Mapping[str, Tally], lacking: Mapping[str, str], *, owes_history: bool, origin_ns: int | None = None
+) -> Iterator[dict[str, Any]]:
     """Rows of ``history.tables.INVARIANTS``: those that this run lets us consider.
 
     ``lacking`` says of a kind of evidence what is missing of it: it turns a pass that needs it into unknown. Nothing
-    checked is unknown, never pass.
+    checked is unknown, never pass. Reasons count their seconds from ``origin_ns``.
     """
     for name, invariant in INVARIANTS.items():
         tally = tallies.get(name)
@@ -306,15 +310,15 @@ def rows(tallies: Mapping[str, Tally], lacking: Mapping[str, str], *, owes_histo
             continue
         owed = invariant.owed is Owed.ALWAYS or (owes_history and invariant.owed is Owed.WITH_HISTORY)
         if tally.checked or owed:
-            yield row(name, tally, lacking.get(invariant.needs or ""))
+            yield row(name, tally, lacking.get(invariant.needs or ""), origin_ns)
 
 
-def row(name: str, tally: Tally, lacking: str | None) -> dict[str, Any]:
+def row(name: str, tally: Tally, lacking: str | None, origin_ns: int | None = None) -> dict[str, Any]:
     """A row of ``history.tables.INVARIANTS``; ``lacking`` says what evidence is missing, if any."""
     verdict, reason, evidence = "pass", None, None
     if tally.first:
         _, where, evidence = tally.first
-        verdict, reason = "fail", f"first violation on {where}: {evidence}"
+        verdict, reason = "fail", f"first violation on {where}: {in_words(json.loads(evidence), origin_ns)}"
     elif lacking or not tally.checked:
         verdict, reason = "unknown", lacking or "nothing that was recorded could be checked"
     return {

@@ -16,16 +16,21 @@ from history.manifest import Manifest
 from history.metrics import METRICS
 from history.tables import PHASE_START
 from judge.checks.delivery import gone
+from judge.measures.latency import QUANTILES
 
 Row = Mapping[str, Any]
 
 MIN_ACHIEVED = 0.995  # below it an open loop did not offer what it said, and its latencies are of another load
 _NEVER = "so many of the sends were never {} that there is no such percentile"
-MIN_SAMPLES = {"p50_ms": 100, "p99_ms": 1_000, "p999_ms": 10_000}
+# Of a sample, so many are expected beyond a percentile before it is an estimate: the success-failure condition
+# n (1 - q) >= 10 of OpenIntro Statistics. With fewer, a percentile hangs on a handful of records.
+MIN_BEYOND = 10
+MIN_SAMPLES = {name: round(MIN_BEYOND / (1 - share)) for name, share in QUANTILES.items()}
 _LATENCIES = (  # metric and column by their beginnings, the samples, and what never happened where there is no time
     ("latency_", "", "acked", "acknowledged"),
     ("end_to_end_", "end_to_end_", "received", "received"),
 )
+_OF_STEADY_STATE = ("latency_", "end_to_end_", "broker_cpu_")
 MAX_STEAL = 0.05
 MAX_OTHER_CPU = 0.25
 MAX_IO_PRESSURE = 0.20
@@ -43,6 +48,13 @@ class Measured:
     recovery: Sequence[Row]
     delivery: Mapping[str, int]
     usage: Sequence[Row] = field(default_factory=list)
+    unsteady: Mapping[str, str] = field(default_factory=dict)  # phase → why it was in no steady state
+
+
+def least_load(metric: str) -> int:
+    """How many records a phase must offer before this can be asked of it; 0 for what needs no load."""
+    of_percentile = {f"{kind}{name}": least for (kind, *_), (name, least) in product(_LATENCIES, MIN_SAMPLES.items())}
+    return of_percentile.get(metric, int(metric == "broker_cpu_s_per_gb"))
 
 
 def metrics(run: Measured) -> list[dict[str, Any]]:
@@ -55,7 +67,7 @@ def metrics(run: Measured) -> list[dict[str, Any]]:
         *_records(run.delivery),
         *_used(run),
     ]
-    return _distrusted(found, _pressure(found))
+    return _distrusted(_without_steady_state(found, run.unsteady), _pressure(found))
 
 
 def _row(metric: str, value: float | None, phase: str = "", **more: Any) -> dict[str, Any]:
@@ -268,6 +280,14 @@ def _pressure(found: Iterable[Row]) -> dict[str, str]:
         for row in found
         if row["metric"] in limits and row["value"] > limits[row["metric"]]
     }
+
+
+def _without_steady_state(found: list[dict[str, Any]], unsteady: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Takes the trust from latency and CPU of a phase that was still warming up, or drifted."""
+    for row in found:
+        if row["trusted"] and row["phase"] in unsteady and row["metric"].startswith(_OF_STEADY_STATE):
+            row["trusted"], row["note"] = False, unsteady[row["phase"]]
+    return found
 
 
 def _distrusted(found: list[dict[str, Any]], pressed: Mapping[str, str]) -> list[dict[str, Any]]:

@@ -135,9 +135,9 @@ def test_what_is_not_permitted_has_its_first_case() -> None:
 @pytest.mark.parametrize(
     ("step", "detail", "words"),
     [
-        ("write", {"to": "A", "records": 20, "acks": "all", "batch": 1}, "write: to A; records 20"),
-        ("write", {"to": "A", "records": 20, "acks": "1", "batch": 5}, "write: to A; records 20; acks 1; batch 5"),
-        ("disconnect", {"node": "A", "from": ["B"], "direction": "both"}, "disconnect: node A; from B"),
+        ("write", {"to": "A", "records": 20, "acks": "all", "batch": 1}, "write: to A, records 20"),
+        ("write", {"to": "A", "records": 20, "acks": "1", "batch": 5}, "write: to A, records 20, acks 1, batch 5"),
+        ("disconnect", {"node": "A", "from": ["B"], "direction": "both"}, "disconnect: node A, from B"),
         ("written", {"acked": 19, "sent": 20}, "written: 19 of 20 acknowledged (broker-1)"),
     ],
 )

@@ -116,8 +116,8 @@ def test_a_file_that_is_no_settings_is_bad_input(tmp_path: Path, text: str | Non
         (
             "compare",
             {"base": "3.9.0", "head": "3.9.1", "pairs": 1},
-            "PAIRS=1 is refused: Input should be greater than or equal to 2. "
-            "It takes: fresh clusters on each side, such as PAIRS=10.",
+            "PAIRS=1 is refused: one pair has no interval; take two or more, or 0 to measure the noise of this host "
+            "alone. It takes: fresh clusters on each side, such as PAIRS=10.",
         ),
         (
             "known_bugs",

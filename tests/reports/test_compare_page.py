@@ -59,6 +59,16 @@ def test_runs_are_linked_where_their_pages_are():
     assert run in bare
 
 
+def test_a_page_of_base_with_itself_alone():
+    """It judges nothing, asks for a number of pairs, and tells the one that this host's noise asks for."""
+    plan = campaign(pairs=0, aa_pairs=5)
+    html = render(result(plan, rows(plan)), {})
+
+    assert "How many pairs does a comparison need here? 5 pairs of Kafka 3.9.0 with itself." in html
+    assert "is proposed" in html
+    assert "pairs that detect twice the margin" in html
+
+
 def test_versions_host_and_view_are_told():
     """What was compared, where, with which flags."""
     html = render(RESULT, LINKS)

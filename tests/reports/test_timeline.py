@@ -88,4 +88,4 @@ def test_the_same_fault_again_is_another_fault() -> None:
 
 def test_detail_is_put_in_words() -> None:
     """Names lose their underscores, truth is yes or no, and lists are spelled out."""
-    assert in_words({"effect_verified": True, "in_isr": True, "isr": [1, 2]}) == "in isr yes; isr 1, 2"
+    assert in_words({"effect_verified": True, "in_isr": True, "isr": [1, 2]}) == "in isr yes, ISR [1, 2]"

@@ -1,18 +1,21 @@
 """Which runs a comparison makes, in which order."""
 
 import re
+import shlex
 
 import pytest
+import typer
 import yaml
 
-from campaigns.compare import campaign
+from campaigns.compare import KIND, campaign
 from campaigns.compare.campaign import Settings, combined, follow_up, plan
 from clusters.paths import ROOT
 from clusters.scenario.scenario import load_scenario
+from commands.app import app
 from history.errors import BadInput
 
 WHEN = {"campaign_id": "c1", "created_at": "2026-11-01T08:00:00Z", "seed": 7}
-ASKED = {"base": "3.9.0", "head": "3.9.1", "scenarios": "steady", "pairs": 4, "aa_pairs": 2}
+ASKED = {"base": "3.9.0", "head": "3.9.1", "scenarios": "steady", "pairs": 4, "aa_pairs": 2, "view": "same_settings"}
 
 
 def made(**more):
@@ -61,13 +64,36 @@ def test_every_run_has_the_stock_jvm_and_records_why():
 
 
 def test_what_was_left_open_is_filled_in():
-    """Names and primary metrics: those of the scenario's first phase."""
+    """Names, and primary metrics of the phase without a fault that holds longest."""
     found = made().settings
 
     assert (found["base"]["name"], found["head"]["name"]) == ("Kafka 3.9.0", "Kafka 3.9.1")
-    assert found["primary"] == {"latency_p99_ms@steady": 0.10, "broker_cpu_s_per_gb@steady": 0.05}
+    assert found["primary"] == {
+        "latency_p99_ms@steady": 0.10,
+        "end_to_end_p99_ms@steady": 0.10,
+        "broker_cpu_s_per_gb@steady": 0.05,
+    }
     assert found["scenarios"] == ["steady"]
     assert found["phases"] == {"steady": ["steady"]}
+
+
+def test_what_a_comparison_is_where_nothing_is_said():
+    """Of two versions what an upgrade brings, of one the effect of a change; a minute after a warm-up."""
+    two = plan({"base": "3.9.0", "head": "3.9.1"}, **WHEN).settings
+    one = plan({"base": "3.9.0", "change": "load: {compression: zstd}"}, **WHEN).settings
+
+    assert (two["scenarios"], two["view"], one["view"]) == (["benchmark"], "default_settings", "same_settings")
+    assert [key.partition("@")[2] for key in two["primary"]] == ["measured"] * 3
+
+
+def test_recovery_is_primary_where_a_broker_is_away():
+    """How long until the ISR is full again, in each of these phases."""
+    found = made(scenarios="failover").settings["primary"]
+
+    assert {key: margin for key, margin in found.items() if key.startswith("catch_up_s")} == {
+        "catch_up_s@follower pauses": 0.20,
+        "catch_up_s@leader dies": 0.20,
+    }
 
 
 def test_matched_keeps_the_short_timers_and_shipped_drops_them():
@@ -121,10 +147,26 @@ def test_head_that_cannot_speak_as_base_is_refused():
 def test_a_version_may_be_compared_with_itself():
     """To see what is called a difference where there is none; the two are told apart by name."""
     again = made(head="3.9.0").settings
-    changed = made(head={"kafka": "3.9.0", "changes": {"load": {"rate": 200}}}).settings
+    changed, many = (
+        made(head={"kafka": "3.9.0", "changes": {"load": changes}}).settings
+        for changes in ({"rate": 200}, {"rate": 200, "record_bytes": 200, "compression": "gzip"})
+    )
 
     assert (again["base"]["name"], again["head"]["name"]) == ("Kafka 3.9.0", "Kafka 3.9.0, again")
-    assert changed["head"]["name"] == "Kafka 3.9.0, changed"
+    assert changed["head"]["name"] == "Kafka 3.9.0 with load.rate 200"
+    assert many["head"]["name"] == "Kafka 3.9.0, changed"
+
+
+def test_a_change_is_heads():
+    """On base's version where no head is named; beside what head has in the file."""
+    change = "load: {compression: zstd}"
+    alone = plan({"base": "3.9.0", "change": change}, **WHEN).settings
+    side = {"kafka": "3.9.1", "name": "mine", "changes": {"load": {"linger": "5ms"}}}
+    beside = plan({"base": {"kafka": "3.9.0"}, "head": side, "change": change}, **WHEN).settings
+
+    assert (alone["head"]["kafka"], alone["head"]["changes"]) == ("3.9.0", {"load": {"compression": "zstd"}})
+    assert alone["head"]["name"] == "Kafka 3.9.0 with load.compression zstd"
+    assert beside["head"] == side | {"changes": {"load": {"linger": "5ms", "compression": "zstd"}}}
 
 
 @pytest.mark.parametrize("own", ["build/kafka", "kafka-4.4.0.tgz", "image:kafka-trunk"])
@@ -152,12 +194,14 @@ def test_a_slowdown_is_injected_into_head_alone():
     ("wrong", "why"),
     [
         ({"scenarios": "no_such"}, "no scenario 'no_such'"),
-        ({"pairs": 1}, "PAIRS=1 .*greater than or equal to 2"),
+        ({"pairs": 1}, "PAIRS=1 is refused: one pair has no interval"),
         ({"colour": "red"}, "colour"),
         ({"head": "nonsense"}, "nonsense is no version"),
         ({"base": {"kafka": "2.8.2", "changes": {"cluster": {"mode": "kraft"}}}}, "KRaft as a preview only"),
         ({"runtime": "process"}, "comparisons need the docker runtime"),
         ({"changes": {"cluster": {"jvm": "fast_start"}}}, "comparisons need jvm: production"),
+        ({"change": "load: {compression"}, "CHANGE=load: {compression is refused: it is no part of a scenario"),
+        ({"change": "zstd"}, "CHANGE=zstd is refused: it is no part of a scenario"),
         ({"primary": {"loss_ratio": 0.1}}, "primary names 'loss_ratio'"),
         ({"primary": {"gc_ms@steady": 0.1}}, "primary names 'gc_ms@steady'"),
         ({"primary": {"latency_p99_ms@storm": 0.1}}, "no phase 'storm', known: steady"),
@@ -191,6 +235,30 @@ def test_nothing_follows_up():
 def test_two_patches_become_one(first, then, both):
     """The later one wins, key by key; a null stays, for it drops what the file has."""
     assert combined(first, then) == both
+
+
+EXAMPLES = re.findall(r"`(\./plimsoll compare [^`]+)`", (ROOT / "README.md").read_text())
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_what_the_readme_compares_can_be_compared(example, monkeypatch):
+    """Each line is read as the command line is, and planned; no line is there twice, and nothing is started."""
+    own = "../kafka/build/dist"
+    monkeypatch.setattr(campaign, "reported_version", lambda kafka: "4.4.0" if kafka == own else kafka)
+    command = typer.main.get_command(app).commands["compare"]
+    options = command.make_context("compare", shlex.split(example)[2:]).params
+    items = plan(KIND.settings(options, file=options["settings"]), **WHEN).items
+
+    assert {item.labels["role"] for item in items} == {"base", "base2", "head"}
+    assert EXAMPLES.count(example) == 1
+
+
+def test_the_readme_names_everything_that_can_be_compared():
+    """Versions, builds, configurations, JVMs and their flags, clients, compression."""
+    table = " ".join(EXAMPLES)
+
+    for what in ("--base 3.9.1 --head", "build/dist", "config:", "java:", "jvm_flags:", "engine:", "compression:"):
+        assert what in table
 
 
 def test_the_example_of_the_page_is_a_comparison():

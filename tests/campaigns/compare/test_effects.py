@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from campaigns.compare.effects import compared, noise, phases
+from campaigns.compare.effects import compared, noise, not_asked, phases
 from campaigns.compare.runs import pairs_of, runs_of
 from history.results.compare import Times
 from tests.campaigns.comparison import CPU, NOISE, P99, campaign, rows
@@ -77,6 +77,37 @@ def test_one_pair_is_no_comparison():
     assert (none.verdict, none.why) == ("inconclusive", "0 of 10 pairs can be used, and 2 are needed")
 
 
+def offered(records):
+    """Rows that say how many records each run's phase offered."""
+    return [{**row, "samples": records} for row in rows(PLAN, place=("offered_per_s", "steady"))]
+
+
+def few(records):
+    """Rows of a p99 that so many records were answered for."""
+    return [{**row, "samples": records, "trusted": False, "note": "…"} for row in rows(PLAN)]
+
+
+@pytest.mark.parametrize(("records", "asked"), [(150, False), (999, False), (1_000, True)])
+def test_a_percentile_that_the_load_has_too_few_records_for_is_not_asked(records, asked):
+    """p99 takes a thousand; fewer by the scenario's own load are no missing evidence."""
+    found = few(150) + offered(records)
+
+    assert ("latency_p99_ms" in effects(found)) is asked
+    assert [(own.offered, own.least) for own in not_asked(PLAN.settings, pairs(found))] == (
+        [] if asked else [(records, 1_000)]
+    )
+
+
+def test_a_phase_without_any_load_is_not_asked_for_latency_or_cpu():
+    """Where runs were judged; where none could be, nobody knows what was offered, and the metric stays inconclusive."""
+    plan = campaign(primary={"latency_p99_ms@at rest": 0.1, "broker_cpu_s_per_gb@at rest": 0.1, "elect_s@at rest": 0.1})
+    host = rows(plan, place=("host_steal_ratio", "at rest"))
+    unknown = [{**row, "verdict": "unknown"} for row in host]
+
+    assert set(effects(host, plan)) == {"elect_s", "host_steal_ratio"}
+    assert {"latency_p99_ms", "broker_cpu_s_per_gb"} < set(effects(unknown, plan))
+
+
 def test_two_primary_metrics_share_the_error():
     """p is 0.04 for both, so that Holm's is 0.08: neither is called; the one that stands alone is."""
     spread = 0.0612 * 10**0.5 / 2.3984  # t of 9 degrees of freedom at 0.04
@@ -147,7 +178,7 @@ def test_a_scenario_of_its_own_is_an_effect_of_its_own():
 def test_the_noise_of_the_host():
     """Base against itself: three pairs, their spread, and what ten pairs of such noise can find."""
     found = rows(PLAN)
-    (own,) = noise(PLAN.settings, pairs(found, part="calibration"), compared(PLAN.settings, pairs(found)))
+    (own,) = noise(PLAN.settings, pairs(found, part="calibration"))
 
     spread = 0.02 * 0.9**0.5 * 2 / 3**0.5  # of 1, -1 and -1 times NOISE[0]
     assert (own.n, own.role, own.verdict) == (3, "primary", "inconclusive")
@@ -162,7 +193,7 @@ def test_without_calibration_nothing_is_said_of_noise():
     """No pair of base against itself is there yet."""
     found = [row for row in rows(PLAN) if row["labels"]["part"] == "comparison"]
 
-    assert noise(PLAN.settings, pairs(found, part="calibration"), compared(PLAN.settings, pairs(found))) == []
+    assert noise(PLAN.settings, pairs(found, part="calibration")) == []
 
 
 def test_latency_by_phase_has_every_usable_run():
@@ -213,7 +244,7 @@ def test_a_host_that_differs_from_itself_is_told_by_few_pairs_too():
         i.name: {"value": 10 + slight[int(i.labels["pair"]) % 10]} for i in PLAN.items if i.labels["role"] == "base"
     }
     found = rows(PLAN, about={**base, **about})
-    (own,) = noise(PLAN.settings, pairs(found, part="calibration"), compared(PLAN.settings, pairs(found)))
+    (own,) = noise(PLAN.settings, pairs(found, part="calibration"))
 
     assert (own.n, own.verdict) == (2, "improvement")
 

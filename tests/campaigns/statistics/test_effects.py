@@ -15,6 +15,7 @@ from campaigns.statistics.effects import (
     holm,
     log_ratio,
     paired_effect,
+    pairs_needed,
     percent,
     sd_interval,
     smallest_effect,
@@ -173,6 +174,19 @@ def test_an_effect_as_large_as_the_margin_is_found_every_other_time():
     assert detection_rate(math.log(1.05), sd=0.001, pairs=10, margin=0.05) == pytest.approx(0.5, abs=1e-3)
     assert detection_rate(math.log(1.04), sd=0.0, pairs=10, margin=0.05) == 0.0
     assert detection_rate(math.log(1.06), sd=0.0, pairs=10, margin=0.05) == 1.0
+
+
+def test_the_pairs_that_a_worsening_needs():
+    """The first number that finds it four times of five; one that is no larger than the margin is found by none."""
+    noisy = {"sd": 0.10, "margin": 0.05}
+    needed = pairs_needed(math.log1p(0.10), **noisy)
+
+    assert needed is not None
+    assert detection_rate(math.log1p(0.10), pairs=needed, **noisy) >= 0.8
+    assert detection_rate(math.log1p(0.10), pairs=needed - 1, **noisy) < 0.8
+    assert pairs_needed(math.log1p(0.10), tests=3, **noisy) > needed
+    assert pairs_needed(math.log1p(0.10), sd=0.0, margin=0.05) == 2
+    assert pairs_needed(math.log1p(0.05), sd=0.01, margin=0.05) is None
 
 
 def test_the_smallest_effect_is_found_four_times_of_five():

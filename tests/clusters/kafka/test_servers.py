@@ -187,6 +187,25 @@ def test_the_jvm_is_quick_or_as_kafkas_scripts_start_it(
     assert ("-XX:TieredStopAtLevel=1" in broker) == ("jvm" not in told)
 
 
+def test_jvm_flags_replace_those_for_speed() -> None:
+    """As KAFKA_JVM_PERFORMANCE_OPTS does: heap and collector's log stay, and other nodes keep their own."""
+    told = {"brokers": 1, "jvm": "production", "jvm_flags": ["-XX:+UseZGC"]}
+    release, cluster = Release("4.3.1", Path("/jars"), "kraft", A_JAVA), Cluster.model_validate(told)
+    broker = jvm_flags(broker_node(release, cluster, 1, "127.1.1.11", Path("/w")))
+    controller = jvm_flags(metadata_nodes_of(release, cluster, ["127.1.1.10"], Path("/w"))[0])
+
+    assert broker[:3] == ["-Xmx1G", "-Xms1G", "-XX:+UseZGC"]
+    assert broker[3].startswith("-Xlog:gc*")
+    assert "-XX:+UseG1GC" in controller
+
+
+@pytest.mark.parametrize("flag", ["-Xmx2G", "-cp", "UseZGC", "-XX:+UseZGC -cp"])
+def test_what_is_no_flag_for_speed_is_refused(flag: str) -> None:
+    """A heap has a field of its own, and the class path is Kafka's."""
+    with pytest.raises(ValueError, match="jvm_flags"):
+        Cluster.model_validate({"brokers": 1, "jvm_flags": [flag]})
+
+
 def test_brokers_carry_the_agent_that_is_there() -> None:
     """It listens on the broker's own address; the controller has none."""
     release = Release("3.9.1", Path("/jars"), "kraft", A_JAVA, Path("/jmx/agent.jar"))

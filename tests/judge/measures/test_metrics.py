@@ -7,7 +7,7 @@ import pytest
 from history.events import Event
 from history.manifest import Manifest
 from history.metrics import METRICS, RECOVERY
-from judge.measures.metrics import Measured, crossing, metrics
+from judge.measures.metrics import Measured, crossing, least_load, metrics
 from tests.evidence.folders import S, manifest
 
 STEADY = {
@@ -89,6 +89,31 @@ def test_a_rare_quantile_needs_many_samples() -> None:
 
     assert found["latency_p99_ms", "steady"]["trusted"]
     assert found["latency_p999_ms", "steady"]["note"] == "5000 samples; 10000 are needed"
+
+
+def test_a_phase_that_was_not_steady_has_no_latency() -> None:
+    """Its rates are counts all the same, and another phase is untouched."""
+    found = _measured(latency=[STEADY], unsteady={"steady": "no steady state: …"})
+    other = _measured(latency=[STEADY], unsteady={"another": "no steady state: …"})
+
+    assert found["latency_p99_ms", "steady"]["note"] == "no steady state: …"
+    assert found["acked_per_s", "steady"]["trusted"]
+    assert other["latency_p99_ms", "steady"]["trusted"]
+
+
+@pytest.mark.parametrize(
+    ("metric", "least"),
+    [
+        ("latency_p50_ms", 20),
+        ("end_to_end_p99_ms", 1_000),
+        ("latency_p999_ms", 10_000),
+        ("broker_cpu_s_per_gb", 1),
+        ("elect_s", 0),
+    ],
+)
+def test_ten_records_are_expected_beyond_a_percentile(metric: str, least: int) -> None:
+    """CPU per GB needs any load at all, a time of recovery none."""
+    assert least_load(metric) == least
 
 
 def test_a_percentile_of_what_was_never_acknowledged_is_none() -> None:

@@ -1,0 +1,57 @@
+"""What a finding rests on, and what an event recorded, as words: the one place where names and values become text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+# Names that a reader of Kafka's documentation would not use; every other one loses its underscores.
+_NAMES = {
+    "broker_id": "broker",
+    "consumer_id": "consumer",
+    "producer_id": "producer",
+    "hw": "high watermark",
+    "hw_read_first": "high watermark",
+    "leader_hw": "leader's high watermark",
+    "follower_hw": "follower's high watermark",
+    "isr": "ISR",
+    "isr_before": "ISR before",
+    "elr": "ELR",
+    "elr_before": "ELR before",
+    "leo": "log end offset",
+    "seq": "record",
+}
+_LENGTHS = {"quiet_ns": "nothing produced for", "waited_ns": "waited for"}  # any other name that ends so is a moment
+
+
+def in_words(values: Mapping[str, Any], origin_ns: int | None = None) -> str:
+    """``broker 3, high watermark 90, at +12.300 s``: names with their values, in the order of the mapping.
+
+    Moments of the run's clock (ns) count from ``origin_ns``, and are left out where that is not known.
+    """
+    told = ((name, value) for name, value in values.items() if value is not None)
+    return ", ".join(text for name, value in told if (text := _pair(name, value, origin_ns)))
+
+
+def _pair(name: str, value: Any, origin_ns: int | None) -> str:
+    if name in _LENGTHS:
+        return f"{_LENGTHS[name]} {value / 1e9:.1f} s"
+    if not name.endswith("_ns"):
+        return f"{_called(name)} {_value(value, origin_ns)}"
+    what = "" if name == "t_ns" else f"{_called(name.removesuffix('_ns'))} "
+    return "" if origin_ns is None else f"{what}at {(value - origin_ns) / 1e9:+,.3f} s"
+
+
+def _called(name: str) -> str:
+    return _NAMES.get(name, name.replace("_", " "))
+
+
+def _value(value: Any, origin_ns: int | None) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, Mapping):
+        return f"({in_words(value, origin_ns)})" if value else "none"
+    if isinstance(value, list):
+        each = ", ".join(_value(one, origin_ns) for one in value) or "none"
+        return f"[{each}]" if len(value) > 1 else each
+    return str(value)
