@@ -337,7 +337,12 @@ class CompareResult(Summary):
 
     def cases(self) -> Sequence[Case]:
         """Correctness, each primary effect, and each run that is missing."""
-        guarantees: dict[GuaranteeVerdict, Outcome] = {"regression": "fail", "both": "unknown", "unknown": "unknown"}
+        guarantees: dict[GuaranteeVerdict, Outcome] = {
+            "regression": "fail",
+            "both": "unknown",
+            "base only": "unknown",
+            "unknown": "unknown",
+        }
         outcome = guarantees.get(self.correctness.verdict, "pass")
         failed = [run.run for run in self.correctness.failed]
         missing = [Case("compare", item, "unknown", "It was not recorded.") for item in self.runs.missing]

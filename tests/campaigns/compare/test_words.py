@@ -248,4 +248,4 @@ def test_both_sides_that_violate_guarantees_are_no_pass():
         "Kafka 3.9.1 showed lost_write in 1 of 10 judged runs, Kafka 3.9.0 in 1 of 16 (Fisher's exact p = 1)."
     )
     assert (both.correctness.verdict, both.verdict, both.state) == ("both", "equivalent", "unknown")
-    assert [outcomes_of(each)["correctness/guarantees"] for each in (one, both)] == ["pass", "unknown"]
+    assert outcomes_of(both)["correctness/guarantees"] == "unknown"
