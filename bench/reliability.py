@@ -23,6 +23,7 @@ from bench.recount import judged, recount
 from campaigns.statistics.intervals import clopper_pearson
 from clusters.run import experiment, recorder
 from history.errors import HarnessError
+from history.events import read_events
 from history.folder import RunFolder
 from history.manifest import read_manifest
 from reports import run_page
@@ -113,8 +114,12 @@ def _attempt(claim: Claim, runs: Path) -> str:
 
 
 def recorded(runs: Path) -> list[Path]:
-    """Sealed runs that are not counted yet."""
-    return sorted(path.parent for path in runs.glob("*/sealed.json"))
+    """Sealed runs that are not counted yet; one that the harness gave up is no try, and stays where it is."""
+    return sorted(path.parent for path in runs.glob("*/sealed.json") if not _was_given_up(path.parent))
+
+
+def _was_given_up(run: Path) -> bool:
+    return any(stage.detail.get("state") == "failed" for stage in read_events(RunFolder(run).stages))
 
 
 def record(
