@@ -162,9 +162,10 @@ def recordings(damaged: Sequence[Row], repeated: Sequence[Row]) -> list[str]:
     rows = [row for row in damaged if row["kind"] not in undamaged]
     legal = [row for row in damaged if row["kind"] in {kind.name for kind in HARMLESS}]
     clean = [row for row in repeated if row["scenario"] in {*mutate.SCENARIOS, "steady"}]
-    alarms = sum(not reliability.nothing_found(dict(row)) for row in clean)
+    decided = [row for row in clean if row["verdict"] != "unknown" or row["anomalies"]]
+    alarms = sum(not reliability.nothing_found(dict(row)) for row in decided)
     bugs = sum(bool(row.get("known_bugs")) for row in clean)
-    with_faults = sum(row["scenario"] in mutate.SCENARIOS for row in clean)
+    with_faults = sum(row["scenario"] in mutate.SCENARIOS for row in decided)
     seen, kinds = sum(row["seen"] for row in rows), len({row["kind"] for row in rows})
     return [
         "## Does the judge find damage, and does it accuse clean runs?",
@@ -182,8 +183,9 @@ def recordings(damaged: Sequence[Row], repeated: Sequence[Row]) -> list[str]:
             bullet=True,
         ),
         *_prose(
-            f"""**{alarms} false alarms in {len(clean)} clean runs**: at most
-            {mutate.upper_bound(alarms, len(clean)):.1%}. {with_faults} of these runs have leader
+            f"""**{alarms} false alarms in {len(decided)} clean runs**: at most
+            {mutate.upper_bound(alarms, len(decided)):.1%}; of {len(clean) - len(decided)} more nothing could be said.
+            {with_faults} of these runs have leader
             kills, pauses and restarts in them. In {bugs} an invariant was violated by a bug of that Kafka version, as
             the broker's own log says: those are findings, not alarms.""",
             bullet=True,
