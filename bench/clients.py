@@ -288,24 +288,27 @@ def rows_of(record_bytes: int, measured: Sequence[Mapping[str, float]]) -> Itera
 
 
 def main() -> None:
-    """Measure and record every target of the clients."""
+    """Measure and record every target of the clients, those of a size as soon as they are measured."""
     machine = host()
     with cluster() as bench:
-        found: list[dict[str, Any]] = []
         for record_bytes in targets.SIZES:
             measured = list(rounds(bench, record_bytes))
-            found += rows_of(record_bytes, measured)
+            found = list(rows_of(record_bytes, measured))
             if record_bytes == 100:
-                half = median(rates["confluent-kafka"] for rates in measured) / 2
-                late = list[tuple[float, float]]()
-                for _ in range(ROUNDS):
-                    with bench.topic() as topic:
-                        late.append(late_ms(our_producer(bench, topic, "confluent-kafka", record_bytes, half)))
-                print(f"at {half:,.0f}/s late by at most (99 %, 99.9 %): {late}", flush=True)
-                for name, figures in zip(("late_99", "late_999"), zip(*late, strict=True), strict=True):
-                    rounds_ms = [round(figure, 3) for figure in figures]
-                    found.append(targets.row(name, median(rounds_ms), rounds_ms=rounds_ms, rate_per_s=round(half)))
-    targets.record([{**row, "host": machine} for row in found])
+                found += lateness(bench, record_bytes, median(rates["confluent-kafka"] for rates in measured) / 2)
+            targets.record([{**row, "host": machine} for row in found])
+
+
+def lateness(bench: Bench, record_bytes: int, rate_per_s: float) -> Iterator[dict[str, Any]]:
+    """Rows of ``bench.targets``: the median of the rounds' quantiles."""
+    late = list[tuple[float, float]]()
+    for _ in range(ROUNDS):
+        with bench.topic() as topic:
+            late.append(late_ms(our_producer(bench, topic, "confluent-kafka", record_bytes, rate_per_s)))
+    print(f"at {rate_per_s:,.0f}/s late by at most (99 %, 99.9 %): {late}", flush=True)
+    for name, figures in zip(("late_99", "late_999"), zip(*late, strict=True), strict=True):
+        rounds_ms = [round(figure, 3) for figure in figures]
+        yield targets.row(name, median(rounds_ms), rounds_ms=rounds_ms, rate_per_s=round(rate_per_s))
 
 
 def _tool(name: str, arguments: Sequence[str]) -> str:
