@@ -42,7 +42,8 @@ SWITCH_S = 0.001  # the library's own thread hands back the interpreter this soo
 FLUSH_NS = 100_000_000
 FLUSH_ROWS = 1_000  # little and often: writing a second's rows at once would hold up the schedule
 GIVE_UP_NS = 1_000_000_000  # until the library has said of all that is left where it was to go
-AT_ONCE = 256  # records handed over between two looks at answers
+AT_ONCE = 256  # records that the library is given together
+AT_A_TIME = 2_000  # records handed over between two looks at answers
 
 
 @dataclass
@@ -80,9 +81,10 @@ class OpenLoop:
         While a transaction ends, what is due waits, up to as many records as there is room for in flight.
         """
         due = max(self.schedule.due_by(now_ns), self.next_seq)
-        if self.engine.ready and self.next_seq < due:
+        part = self.next_seq + AT_A_TIME
+        while self.engine.ready and self.next_seq < min(due, part):
             end_of_room = self.next_seq + self._room - self.in_flight
-            if not self._send(min(due, end_of_room)) or self.next_seq == end_of_room:
+            if not self._send(min(due, part, end_of_room)) or self.next_seq == end_of_room:
                 self._refuse(due)
         if not self.engine.ready:
             self._refuse(due - self._room)

@@ -17,7 +17,7 @@ from clusters.clients.configs import OFFER, OFFERED, ProducerConfig
 from clusters.clients.engines import CHOOSE, Answer, NotTakenError, OneByOne
 from clusters.clients.ledger import ABORTED, NOT_SEEN, Ints, outcome
 from clusters.clients.pacing import Constant, Schedule
-from clusters.clients.producer import AT_ONCE, Offers, OpenLoop, go_first
+from clusters.clients.producer import AT_A_TIME, Offers, OpenLoop, go_first
 from history.draws import Keys, partitions_of
 from history.folder import write_atomically
 from history.payload import decode
@@ -91,8 +91,8 @@ def test_much_that_is_due_is_handed_over_in_parts() -> None:
     """Between them there is time to look at answers and at the end of the run; nothing is refused meanwhile."""
     loop, engine, rows = open_loop()
     for parts in (1, 2, 3):
-        loop.send_due((AT_ONCE * 2 + 9) * SECOND)
-        assert len(engine.taken) == min(AT_ONCE * parts, AT_ONCE * 2 + 10)
+        loop.send_due((AT_A_TIME * 2 + 9) * SECOND)
+        assert len(engine.taken) == min(AT_A_TIME * parts, AT_A_TIME * 2 + 10)
     assert rows == []
 
 
