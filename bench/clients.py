@@ -263,18 +263,16 @@ class Written(NamedTuple):
 
 def _measured(bench: Bench, program: str, record_bytes: int, per_s: float, written: Written) -> float:
     """Records per second of one program; ``per_s`` is what kafka-producer-perf-test last reached."""
-    if program == PRODUCER_TOOL:
-        with bench.topic() as topic:
-            return perf_test(bench, topic, record_bytes, int(per_s * WARM_S), int(per_s * MEASURED_S))
-    if program in ENGINES:
-        with bench.topic() as topic:
-            return acknowledged_per_s(our_producer(bench, topic, program, record_bytes, ASKED[program] * per_s))
-    if program == ALONE:
-        with bench.topic() as topic:
-            return library_alone(bench, topic, record_bytes)
     if program == CONSUMER_TOOL:
         return consumer_perf_test(bench, *written)
-    return our_reader(bench, program, *written)
+    if program in READERS:
+        return our_reader(bench, program, *written)
+    with bench.topic() as topic:
+        if program == PRODUCER_TOOL:
+            return perf_test(bench, topic, record_bytes, int(per_s * WARM_S), int(per_s * MEASURED_S))
+        if program == ALONE:
+            return library_alone(bench, topic, record_bytes)
+        return acknowledged_per_s(our_producer(bench, topic, program, record_bytes, ASKED[program] * per_s))
 
 
 def rows_of(record_bytes: int, measured: Sequence[Mapping[str, float]]) -> Iterator[dict[str, Any]]:

@@ -44,6 +44,8 @@ def _reasons(span: Span, seconds: Sequence[Row]) -> Iterator[str]:
         wide = (max(figures) - min(figures)) / mean if mean else 0.0
         rises = abs(linear_regression(range(WINDOWS), figures).slope) * (WINDOWS - 1) / mean if mean else 0.0
         if wide > MAX_RANGE:
-            yield f"no steady state: the range of {what} over {WINDOWS} windows is {wide:.0%} of its mean, above 20%"
+            told = f"the range of {what} over {WINDOWS} windows is {wide:.0%} of its mean, above {MAX_RANGE:.0%}"
+            yield f"no steady state: {told}"
         elif rises > MAX_SLOPE:
-            yield f"no steady state: {what} drifts by {rises:.0%} of its mean over {WINDOWS} windows, above 10%"
+            told = f"{what} drifts by {rises:.0%} of its mean over {WINDOWS} windows, above {MAX_SLOPE:.0%}"
+            yield f"no steady state: {told}"
