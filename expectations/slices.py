@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from history.remote import parquet_file, path_of
+from history.remote import parquet_file, parquet_rows, path_of
 
 FILES = "parquet_file"  # the one column of a DataFrame that stands for the rows of these files
 _ROWS_AT_ONCE = 1 << 20  # row groups may be small: one for each of a thousand partitions
@@ -132,7 +132,10 @@ def duplicated(frame: pd.DataFrame, columns: Sequence[str]) -> tuple[int, list[d
     """Rows of which another has the same values in all columns, and the first of those values; a null is a value like
     any other. Rows with equal 64-bit hashes are looked at again, so that the count is exact.
     """
-    hashes = np.concatenate([np.zeros(0, np.uint64), *(_hashes(part, columns) for part in slices(frame, columns))])
+    hashes, filled = np.empty(_row_count(frame), np.uint64), 0
+    for part in slices(frame, columns):
+        hashes[filled : filled + part.num_rows] = _hashes(part, columns)
+        filled += part.num_rows
     hashes.sort()
     several = np.unique(hashes[1:][hashes[1:] == hashes[:-1]])
     if not several.size:
@@ -143,6 +146,10 @@ def duplicated(frame: pd.DataFrame, columns: Sequence[str]) -> tuple[int, list[d
     counted = alike.group_by(list(columns), use_threads=False).aggregate([([], "count_all")])
     same = counted.filter(pc.greater(counted["count_all"], 1))
     return int(pc.sum(same["count_all"]).as_py() or 0), same.select(list(columns))[:MAX_EXAMPLES].to_pylist()
+
+
+def _row_count(frame: pd.DataFrame) -> int:
+    return parquet_rows(map(path_of, frame[FILES])) if list(frame.columns) == [FILES] else len(frame)
 
 
 def _hashes(part: pa.Table, columns: Sequence[str]) -> _Hashes:

@@ -12,7 +12,7 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -268,6 +268,11 @@ def parquet_file(file: AnyPath, **options: Any) -> Any:
     if isinstance(file, Path):
         return pq.ParquetFile(file, **options)
     return pq.ParquetFile(file.key, filesystem=file.filesystem, pre_buffer=True, **options)
+
+
+def parquet_rows(files: Iterable[AnyPath]) -> int:
+    """How many rows files hold together, by their footers."""
+    return sum(parquet_file(file).metadata.num_rows for file in files)
 
 
 def read_parquet(source: AnyPath, **options: Any) -> Any:

@@ -101,7 +101,7 @@ class Progress:
 
     def _progress(self, detail: dict[str, Any]) -> None:
         left = "" if detail["left_s"] is None else f", about {rounded(detail['left_s'])} to go"
-        self.say(f"  {detail['done_bytes'] / 1e6:,.0f} of {detail['total_bytes'] / 1e6:,.0f} MB{left}")
+        self.say(f"  {detail['what']}{left}")
 
     def _event(self, event: dict[str, Any]) -> None:
         detail = event["detail"]

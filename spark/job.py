@@ -28,7 +28,7 @@ from expectations.suites import validate
 from history.errors import EvidenceError
 from history.events import EventLog
 from history.folder import RunFolder, write_atomically
-from history.remote import path_of, written_here
+from history.remote import parquet_rows, path_of, written_here
 from history.tables import JUDGED
 from judge.checks import anomalies
 from judge.checks.allowed import allowed
@@ -40,6 +40,7 @@ log = logging.getLogger("plimsoll.judge")
 
 SIDE_BY_SIDE = 2  # runs that are judged at the same time
 TOLD_EVERY_S = 5.0
+CHECKED_ROWS_PER_S = 2_000_000  # by the contracts of tables: measured with sends and polls, on one core
 TASKS_PER_CORE = 32  # enough that the cores end at about the same time, and that progress shows
 
 
@@ -50,7 +51,7 @@ def main(folders: Sequence[str]) -> None:
         context = SparkContext.getOrCreate()
         context.setLogLevel("ERROR")
         runs = [RunFolder(path_of(folder)) for folder in folders]
-        judged = [pool.submit(judge_folder, run, spread_over(context, run)) for run in runs]
+        judged = [pool.submit(judge_folder, run, context) for run in runs]
         for done, each in enumerate(as_completed(judged), 1):
             each.result()
             print(f"judged {done} of {len(folders)}", flush=True)  # noqa: T201  # what a person waits for
@@ -58,8 +59,9 @@ def main(folders: Sequence[str]) -> None:
     context.stop()
 
 
-def spread_over(context: SparkContext, folder: RunFolder) -> Spread:
-    """Ask partitions on Spark's cores, the largest first, and say how far that is.
+def spread_over(context: SparkContext, folder: RunFolder, afterwards_s: float) -> Spread:
+    """Ask partitions on Spark's cores, the largest first, and say how far that is, and what is left with what comes
+    afterwards.
 
     A task costs as much as judging a small partition, so that tasks share a great many.
     """
@@ -77,7 +79,7 @@ def spread_over(context: SparkContext, folder: RunFolder) -> Spread:
         largest_first = sorted(enumerate(asked), key=lambda numbered: -numbered[1].size)
         tasks = min(len(asked), TASKS_PER_CORE * context.defaultParallelism)
         shares = [largest_first[task::tasks] for task in range(tasks)]
-        with _told(folder, lambda: done.value, sum(question.size for question in asked)):
+        with _told(folder, lambda: done.value, sum(question.size for question in asked), afterwards_s):
             found = context.parallelize(shares, tasks).flatMap(answers).collect()
         for _, answer in found:
             if isinstance(answer, EvidenceError):
@@ -88,19 +90,15 @@ def spread_over(context: SparkContext, folder: RunFolder) -> Spread:
 
 
 @contextmanager
-def _told(folder: RunFolder, done: Callable[[], int], total: int) -> Iterator[None]:
-    """Say every few seconds how many bytes of how many are judged, and how long the rest will take at that pace."""
+def _told(folder: RunFolder, done: Callable[[], int], total: int, afterwards_s: float) -> Iterator[None]:
+    """Say every few seconds how many bytes of how many are judged, and how long all the rest will take."""
     ended, began_s = Event(), time.monotonic()
-    log = EventLog(folder.stages) if isinstance(folder.stages, Path) else None  # an object cannot grow
 
     def tell() -> None:
         while not ended.wait(TOLD_EVERY_S):
             taken_s, read = time.monotonic() - began_s, done()
-            left_s = round(taken_s * (total - read) / read) if read else None
-            if log:
-                log.add("stage_progress", step="judge", done_bytes=read, total_bytes=total, left_s=left_s)
-            left = "" if left_s is None else f", about {left_s} s to go"
-            print(f"{folder.run_id}: judged {read / 1e6:,.0f} of {total / 1e6:,.0f} MB{left}", flush=True)  # noqa: T201
+            left_s = round(taken_s * (total - read) / read + afterwards_s) if read else None
+            _say(folder, f"judged {read / 1e6:,.0f} of {total / 1e6:,.0f} MB", left_s)
 
     teller = Thread(target=tell, daemon=True)
     teller.start()
@@ -109,6 +107,14 @@ def _told(folder: RunFolder, done: Callable[[], int], total: int) -> Iterator[No
     finally:
         ended.set()
         teller.join()
+
+
+def _say(folder: RunFolder, what: str, left_s: int | None) -> None:
+    """How far the judge is, for the screen and, in a folder that can grow, for who follows the run's stages."""
+    if isinstance(folder.stages, Path):
+        EventLog(folder.stages).add("stage_progress", step="judge", what=what, left_s=left_s)
+    left = "" if left_s is None else f", about {left_s} s to go"
+    print(f"{folder.run_id}: {what}{left}", flush=True)  # noqa: T201  # what a person waits for
 
 
 def _careful(judge: Callable[[Question], Any]) -> Callable[[Question], Any]:
@@ -126,13 +132,17 @@ def _careful(judge: Callable[[Question], Any]) -> Callable[[Question], Any]:
     return ask
 
 
-def judge_folder(folder: RunFolder, spread: Spread) -> None:
+def judge_folder(folder: RunFolder, context: SparkContext) -> None:
     """Write ``verdict/`` of one run folder. Evidence that cannot be read makes it unknown, with the reason named."""
     folder.verdict.mkdir(exist_ok=True)
     try:
         _check_seal(folder)
         run = open_folder(folder)
-        _conclude(run, judge_run(run, spread))
+        rows = sum(map(parquet_rows, run.files.values()))
+        judged = judge_run(run, spread_over(context, folder, rows / CHECKED_ROWS_PER_S))
+        if rows >= TOLD_EVERY_S * CHECKED_ROWS_PER_S:
+            _say(folder, f"checking {rows:,} recorded rows", round(rows / CHECKED_ROWS_PER_S))
+        _conclude(run, judged)
     except EvidenceError as error:
         _unknown(folder, str(error))
     except PySparkException as error:

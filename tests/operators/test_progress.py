@@ -33,8 +33,8 @@ def test_stages_and_events_become_lines(run: RunFolder) -> None:
     events.add("wait_timed_out", step="wait", condition="isr full: orders")
     stages.add("stage_ended", step="phase_2_follower_lags", state="success")
     stages.add("stage_started", step="judge")
-    stages.add("stage_progress", step="judge", done_bytes=0, total_bytes=438_000_000, left_s=None)
-    stages.add("stage_progress", step="judge", done_bytes=73_000_000, total_bytes=438_000_000, left_s=25)
+    stages.add("stage_progress", step="judge", what="judged 0 of 438 MB", left_s=None)
+    stages.add("stage_progress", step="judge", what="judged 73 of 438 MB", left_s=25)
     progress.look()
 
     assert said == [
@@ -42,8 +42,8 @@ def test_stages_and_events_become_lines(run: RunFolder) -> None:
         "[00:00]   fault: lag, broker-3\n",
         "[00:00]   condition not met in time: wait, isr full: orders\n",
         "[00:00] judging what was recorded, in Spark … (about 21 s)\n",
-        "[00:00]   0 of 438 MB\n",
-        "[00:00]   73 of 438 MB, about 25 s to go\n",
+        "[00:00]   judged 0 of 438 MB\n",
+        "[00:00]   judged 73 of 438 MB, about 25 s to go\n",
     ]
 
 
