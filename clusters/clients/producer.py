@@ -37,6 +37,7 @@ from history.folder import write_atomically
 log = logging.getLogger("producer")
 
 TICK_S = 0.0002
+FULL_S = 0.002  # until the next look where there was no room in flight: the library's threads need the time
 PAUSE_S = 0.01  # between two looks at answers, when nothing more is sent
 SWITCH_S = 0.001  # the library's own thread hands back the interpreter this soon (Python's default is 5 ms)
 FLUSH_NS = 100_000_000
@@ -60,6 +61,7 @@ class OpenLoop:
     next_seq: int = 0
     outcomes: Counter[str] = field(default_factory=Counter)
     never_sent: int = 0
+    full: bool = False  # there was no room in flight at the last look
     _unanswered: Unanswered = field(default_factory=Unanswered)
     _trouble: str = ""
 
@@ -82,9 +84,12 @@ class OpenLoop:
         """
         due = max(self.schedule.due_by(now_ns), self.next_seq)
         part = self.next_seq + AT_A_TIME
+        self.full = False
         while self.engine.ready and self.next_seq < min(due, part):
             end_of_room = self.next_seq + self._room - self.in_flight
-            if not self._send(min(due, part, end_of_room)) or self.next_seq == end_of_room:
+            taken = self._send(min(due, part, end_of_room))
+            self.full = self.next_seq == end_of_room
+            if self.full or not taken:
                 self._refuse(due)
         if not self.engine.ready:
             self._refuse(due - self._room)
@@ -248,7 +253,8 @@ def run(config: ProducerConfig, stop: threading.Event) -> None:
             offers.look(loop)
             settle()
             before_ns = time.monotonic_ns()
-            stop.wait(max((loop.schedule.due_ns(loop.next_seq) - before_ns) / SECOND_NS, TICK_S))
+            until_due_s = (loop.schedule.due_ns(loop.next_seq) - before_ns) / SECOND_NS
+            stop.wait(max(until_due_s, FULL_S if loop.full else TICK_S))
             waited_ns += time.monotonic_ns() - before_ns
         busy_ns = time.monotonic_ns() - started_ns - waited_ns
         loop.finish(time.monotonic_ns())

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import kafka.errors
 import pytest
+from kafka import TopicPartition
+from kafka.producer.future import FutureProduceResult, FutureRecordMetadata
 
 from clusters.clients import engines
 from clusters.clients.configs import ProducerConfig
@@ -33,22 +35,90 @@ def test_confluent_kafka_errors(code: int, name: str) -> None:
     assert engines.librdkafka_error(code) == name
 
 
+class Sent:
+    """Records that kafka-python holds as one batch of partition 2, in its own objects."""
+
+    def __init__(self, acks: str = "all") -> None:
+        self.batches = engines.BatchAnswers(acks)
+        self.result = FutureProduceResult(TopicPartition("t", 2))
+        self.futures: list[FutureRecordMetadata] = []
+
+    def send(self, *seqs: int) -> Sent:
+        for seq in seqs:
+            self.futures.append(FutureRecordMetadata(self.result, len(self.futures), 0, None, -1, 100, -1))
+            self.batches.hold(self.futures[-1], seq)
+        return self
+
+    def answers(self) -> list[tuple[int, int, int, str | None]]:
+        """Number, partition, offset and error of each that was answered since the last time."""
+        taken = self.batches.take()
+        if taken is None:
+            return []
+        numbers = (taken.seqs.tolist(), taken.partitions.tolist(), taken.offsets.tolist())
+        return list(zip(*numbers, taken.errors, strict=True))
+
+
 @pytest.mark.parametrize(
-    ("offset", "error", "acks", "seen"),
+    ("acks", "offset", "said"),
     [
-        (7, None, "all", (7, None)),
-        (0, None, "1", (0, None)),
-        (-1, None, "all", (NOT_SEEN, None)),
-        (-1, None, "0", (NOT_SEEN, "no_acknowledgement")),
-        (None, "REQUEST_TIMED_OUT", "all", (NOT_SEEN, "REQUEST_TIMED_OUT")),
+        ("all", 7, [(3, 2, 7, None), (9, 2, 8, None)]),
+        ("all", -1, [(3, 2, NOT_SEEN, None), (9, 2, NOT_SEEN, None)]),
+        ("0", -1, [(3, 2, NOT_SEEN, "no_acknowledgement"), (9, 2, NOT_SEEN, "no_acknowledgement")]),
     ],
 )
-def test_answers(offset: int | None, error: str | None, acks: str, seen: tuple[int | None, str | None]) -> None:
-    """Offset -1 means none was told; without acknowledgements nothing is ever ok."""
-    answer = engines._answer(3, 1, offset, error, acks)
+def test_a_batch_is_answered_at_once(acks: str, offset: int, said: list[tuple[int, int, int, str | None]]) -> None:
+    """Its records have neighbouring offsets; -1 means none was told; without acknowledgements nothing is ever ok."""
+    sent = Sent(acks).send(3, 9)
+    assert sent.answers() == []
 
-    seq, _, _, *said = answer
-    assert (seq, *said) == (3, *seen)
+    sent.result.success((offset, -1, None))
+
+    assert sent.answers() == said
+    assert sent.answers() == []
+
+
+def test_a_record_that_is_held_while_its_batch_is_answered_is_among_its_records() -> None:
+    """The library's thread may be faster than the one that sends."""
+    sent = Sent().send(3)
+    sent.result.success((7, -1, None))
+    sent.send(4)
+
+    assert sent.answers() == [(3, 2, 7, None), (4, 2, 8, None)]
+
+
+def test_each_record_of_a_batch_has_its_own_error() -> None:
+    """A broker may refuse one record of a batch, and the others for its sake (KIP-467)."""
+    sent = Sent().send(3, 4)
+    errors = [kafka.errors.InvalidTimestampError(), kafka.errors.KafkaTimeoutError()]
+    sent.result.success((-1, -1, errors.__getitem__))
+
+    assert sent.answers() == []
+    assert sent.answers() == [(3, 2, NOT_SEEN, "INVALID_TIMESTAMP"), (4, 2, NOT_SEEN, "KafkaTimeoutError")]
+
+
+def test_a_batch_that_was_split_is_answered_record_by_record() -> None:
+    """One that is too large for the broker goes again as several; the old one is never answered."""
+    sent = Sent().send(3, 4, 5)
+    one, other = (FutureProduceResult(TopicPartition("t", 2)) for _ in range(2))
+    for future, (result, index) in zip(sent.futures, [(one, 0), (other, 0), (other, 1)], strict=True):
+        future.rebind(result, index)
+    one.success((7, -1, None))
+
+    assert sent.answers() == []
+    assert sent.answers() == [(3, 2, 7, None)]
+    other.success((20, -1, None))
+    assert sent.answers() == [(4, 2, 20, None), (5, 2, 21, None)]
+
+
+def test_what_was_given_up_has_no_answer() -> None:
+    """Whatever error the library then invents; nobody knows when."""
+    sent = Sent().send(3)
+    sent.batches.given_up = True
+    sent.result.success((-1, -1, lambda _: kafka.errors.KafkaConnectionError("closed")))
+    taken = sent.batches.take()
+
+    assert taken is not None
+    assert (taken.errors, taken.done_ns.tolist()) == (["no_answer"], [NOT_SEEN])
 
 
 @pytest.mark.parametrize("compression", ["none", "zstd"])
