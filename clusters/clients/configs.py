@@ -18,6 +18,7 @@ from history.verifiable import PREFIX
 OFFER = "offer.json"  # {"rate_per_s"}, put there whole: the rate that is wanted from now on
 OFFERED = "offered.json"  # {"rate_per_s", "from_ns"}, the producer's answer: its first record at that rate is due then
 IN_FLIGHT_BYTES, LEAST_IN_FLIGHT, MOST_IN_FLIGHT = 128_000_000, 20_000, 200_000
+KAFKA_PYTHON_IN_FLIGHT = 10_000  # with more of them it stands still for seconds at its own limit
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,6 +94,8 @@ class ProducerConfig(ClientConfig):
 
         A second of a fast load at least: brokers that pause for a moment are no limit of the generator.
         """
+        if self.engine == "kafka-python":
+            return self.max_in_flight or KAFKA_PYTHON_IN_FLIGHT
         fitting = int(IN_FLIGHT_BYTES / Sizes.of(self.record_bytes).mean)
         return self.max_in_flight or min(max(fitting, LEAST_IN_FLIGHT), MOST_IN_FLIGHT)
 

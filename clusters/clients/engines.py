@@ -6,7 +6,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from itertools import islice
+from itertools import chain
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -25,7 +25,7 @@ from clusters.waiting import wait_until
 BLOCK_MS = 20  # the longest that handing over one record may take
 
 START_LIMIT_S = 30.0
-ANSWERS = 16  # taken at a time, each of a batch: after a stall there are many, and records are due meanwhile
+ANSWERS = 16  # of batches, taken at a time: after a stall there are many, and records are due meanwhile
 CHOOSE = -1  # a partition: the library chooses one (librdkafka's RD_KAFKA_PARTITION_UA)
 
 
@@ -212,7 +212,8 @@ class BatchAnswers:
         if not found:
             return None
         *columns, errors = zip(*found, strict=True)
-        return Answers(*(np.concatenate(each) for each in columns), [error for each in errors for error in each])
+        seqs, done_ns, partitions, offsets = map(np.concatenate, columns)
+        return Answers(seqs, done_ns, partitions, offsets, list(chain.from_iterable(errors)))
 
     def _of_batch(self, held: _Held, done_ns: int) -> Answers:
         """What was said of a batch; the callbacks of its records that have to be asked one by one fire later."""
@@ -324,14 +325,15 @@ class ConfluentKafka:
     def send(self, batch: Batch) -> Taken:
         now_ns = time.monotonic_ns()
         errors = self._producer.produce(batch.first, batch.partitions, *batch.values)
-        trouble = ", ".join(librdkafka_error(code) for code in np.unique(errors[errors != 0]).tolist())
-        return Taken(np.where(errors == 0, now_ns, NOT_SEEN), trouble=trouble)
+        refused = errors != 0
+        codes = np.unique(errors[refused]).tolist() if refused.any() else []
+        return Taken(np.where(refused, NOT_SEEN, now_ns), trouble=", ".join(map(librdkafka_error, codes)))
 
     def answers(self) -> Answers | None:
-        found = list(islice(self._producer.delivered(), ANSWERS))
-        if not found:
+        delivered = self._producer.delivered(ANSWERS)
+        if delivered is None:
             return None
-        seqs, codes, offsets, partitions = (np.concatenate(columns) for columns in zip(*found, strict=True))
+        seqs, codes, offsets, partitions = delivered
         done_ns = np.full(seqs.size, time.monotonic_ns())
         success = NO_ACKNOWLEDGEMENT if self._acks == "0" else None
         errors: list[str | None] = [success] * seqs.size

@@ -12,7 +12,9 @@ an earlier attempt may have been written and its answer lost.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
@@ -88,6 +90,10 @@ class Ledger(BatchWriter):
         super().__init__(path, LEDGER.with_metadata({_ABOUT: json.dumps(asdict(about))}), compression="zstd")
         self._errors: list[str | None] = []
         self._columns: list[Mapping[str, Ints]] = []
+        # It holds the interpreter's lock at times, and others of a lesser class may then have its core.
+        as_this = (0, os.sched_getscheduler(0), os.sched_getparam(0))
+        self._writer = ThreadPoolExecutor(1, "ledger", os.sched_setscheduler, as_this)
+        self._writing: Future[None] | None = None
 
     @property
     def waiting(self) -> int:
@@ -99,17 +105,47 @@ class Ledger(BatchWriter):
         self._errors += errors
         self._columns.append(columns)
 
+    def flush_soon(self) -> None:
+        """Have a thread write the rows, unless it still writes those before; records are due meanwhile.
+
+        Raises:
+            OSError: those before could not be written.
+        """
+        if self._writing is None or self._writing.done():
+            self._written()
+            self._writing = self._writer.submit(self._write, *self._taken())
+
     def flush(self) -> None:
-        if self._errors:
-            self.add(pa.RecordBatch.from_arrays([self._joined(field) for field in LEDGER], schema=self.schema))
-            self._errors, self._columns = [], []
+        self._written()
+        self._write(*self._taken())
+
+    def _written(self) -> None:
+        """Wait for the thread."""
+        writing, self._writing = self._writing, None
+        if writing is not None:
+            writing.result()
+
+    def _taken(self) -> tuple[Sequence[str | None], Sequence[Mapping[str, Ints]]]:
+        taken = self._errors, self._columns
+        self._errors, self._columns = [], []
+        return taken
+
+    def _write(self, errors: Sequence[str | None], columns: Sequence[Mapping[str, Ints]]) -> None:
+        if errors:
+            rows = [_joined(field, errors, columns) for field in LEDGER]
+            self.add(pa.RecordBatch.from_arrays(rows, schema=self.schema))
         super().flush()
 
-    def _joined(self, field: pa.Field) -> pa.Array:
-        if field.name == "error":
-            return pa.array(self._errors, field.type)
-        values = np.concatenate([columns[field.name] for columns in self._columns])
-        return pa.array(values, mask=values == NOT_SEEN if field.nullable else None).cast(field.type)
+    def close(self) -> None:
+        with self._writer:
+            super().close()
+
+
+def _joined(field: pa.Field, errors: Sequence[str | None], parts: Sequence[Mapping[str, Ints]]) -> pa.Array:
+    if field.name == "error":
+        return pa.array(errors, field.type)
+    values = np.concatenate([columns[field.name] for columns in parts])
+    return pa.array(values, mask=values == NOT_SEEN if field.nullable else None).cast(field.type)
 
 
 def sends_of(stream: Path) -> Iterator[pa.RecordBatch]:

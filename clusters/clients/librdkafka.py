@@ -8,7 +8,7 @@ and layouts are those of rdkafka.h, which keeps them stable within version 2.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from ctypes import c_char_p, c_int, c_int32, c_size_t, c_void_p
 from functools import cache
 from typing import Any, NamedTuple
@@ -75,6 +75,7 @@ class Producer:
         self._topic = library.rd_kafka_topic_new(self._handle, topic.encode(), None)
         self._answers = library.rd_kafka_queue_get_main(self._handle)
         self._library = library
+        self._messages = np.zeros(0, _MESSAGE)
 
     def produce(
         self, first: int, partitions: Ints, data: NDArray[np.uint8], starts: Ints, keys: NDArray[np.uint8] | None = None
@@ -83,10 +84,13 @@ class Producer:
         their values lie in ``data`` from each start to the next, their keys in the rows of ``keys``. Returns the error
         of each, 0 where it was taken.
         """
-        messages = np.zeros(partitions.size, _MESSAGE)
+        if self._messages.size < partitions.size:
+            self._messages = np.zeros(partitions.size, _MESSAGE)
+        messages = self._messages[: partitions.size]
+        messages["error"] = 0
         messages["partition"] = partitions
         messages["value"] = data.ctypes.data + starts[:-1]
-        messages["value_bytes"] = np.diff(starts)
+        messages["value_bytes"] = starts[1:] - starts[:-1]
         if keys is not None:
             messages["key"] = keys.ctypes.data + np.arange(len(keys)) * keys.strides[0]
             messages["key_bytes"] = keys.shape[1]
@@ -99,16 +103,20 @@ class Producer:
         """Give up all records without an answer, each of which then has one of the errors ``PURGED``."""
         self._library.rd_kafka_purge(self._handle, _QUEUED_AND_IN_FLIGHT)
 
-    def delivered(self) -> Iterator[Delivered]:
-        """What was answered since the last time."""
-        library = self._library
-        while event := library.rd_kafka_queue_poll(self._answers, 0):
-            pointers = np.empty(library.rd_kafka_event_message_count(event), np.int64)
-            library.rd_kafka_event_message_array(event, pointers.ctypes.data, pointers.size)
-            found = Delivered(*(_field(pointers, name) for name in ("number", "error", "offset", "partition")))
+    def delivered(self, events: int) -> Delivered | None:
+        """What was answered since the last time, as far as so many of the library's events tell it; None: nothing."""
+        library, found, pointers = self._library, list[int](), list[Ints]()
+        while len(found) < events and (event := library.rd_kafka_queue_poll(self._answers, 0)):
+            found.append(event)
+            pointers.append(np.empty(library.rd_kafka_event_message_count(event), np.int64))
+            library.rd_kafka_event_message_array(event, pointers[-1].ctypes.data, pointers[-1].size)
+        if not found:
+            return None
+        messages = np.concatenate(pointers)  # an event of another kind has none
+        answers = Delivered(*(_field(messages, name) for name in ("number", "error", "offset", "partition")))
+        for event in found:
             library.rd_kafka_event_destroy(event)
-            if pointers.size:  # an event may be of another kind
-                yield found
+        return answers if messages.size else None
 
 
 def _field(messages: Ints, name: str) -> Ints:

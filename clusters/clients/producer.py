@@ -9,6 +9,7 @@ A record that belongs to a transaction has its answer when the transaction has e
 
 from __future__ import annotations
 
+import gc
 import json
 import logging
 import os
@@ -36,12 +37,16 @@ from history.folder import write_atomically
 
 log = logging.getLogger("producer")
 
-TICK_S = 0.0002
-FULL_S = 0.002  # until the next look where there was no room in flight: the library's threads need the time
+TICK_S = 0.0003
+FULL_S = 0.002  # until the next look where much is in flight already: the library's threads need the time
+MUCH = 0.25  # of the room in flight
 PAUSE_S = 0.01  # between two looks at answers, when nothing more is sent
-SWITCH_S = 0.001  # the library's own thread hands back the interpreter this soon (Python's default is 5 ms)
+# The library's own thread hands back the interpreter this soon; kafka-python does its work in that thread, and each
+# change of threads on a busy host takes as long as the host needs to run the other one.
+SWITCH_S = {"confluent-kafka": 0.001, "kafka-python": 0.005}
+GARBAGE = (50_000, 20, 20)  # kafka-python's objects die young, but not as young as Python's defaults expect
 FLUSH_NS = 100_000_000
-FLUSH_ROWS = 1_000  # little and often: writing a second's rows at once would hold up the schedule
+FLUSH_ROWS = 5_000  # little and often: the interpreter's lock is held for a part of it
 GIVE_UP_NS = 1_000_000_000  # until the library has said of all that is left where it was to go
 AT_ONCE = 256  # records that the library is given together
 AT_A_TIME = 2_000  # records handed over between two looks at answers
@@ -61,7 +66,6 @@ class OpenLoop:
     next_seq: int = 0
     outcomes: Counter[str] = field(default_factory=Counter)
     never_sent: int = 0
-    full: bool = False  # there was no room in flight at the last look
     _unanswered: Unanswered = field(default_factory=Unanswered)
     _trouble: str = ""
 
@@ -76,6 +80,10 @@ class OpenLoop:
     def in_flight(self) -> int:
         return self._unanswered.count
 
+    @property
+    def much_in_flight(self) -> bool:
+        return self.in_flight > MUCH * self._room
+
     def send_due(self, now_ns: int) -> None:
         """Hand over what is due, or a part of it where that is much.
 
@@ -84,12 +92,9 @@ class OpenLoop:
         """
         due = max(self.schedule.due_by(now_ns), self.next_seq)
         part = self.next_seq + AT_A_TIME
-        self.full = False
         while self.engine.ready and self.next_seq < min(due, part):
             end_of_room = self.next_seq + self._room - self.in_flight
-            taken = self._send(min(due, part, end_of_room))
-            self.full = self.next_seq == end_of_room
-            if self.full or not taken:
+            if not self._send(min(due, part, end_of_room)) or self.next_seq == end_of_room:
                 self._refuse(due)
         if not self.engine.ready:
             self._refuse(due - self._room)
@@ -126,7 +131,8 @@ class OpenLoop:
             self.next_seq = first + sent_ns.size
             self._unanswered.add(first, self.schedule.due_times_ns(first, sent_ns.size), sent_ns, transaction)
         refused = first + np.flatnonzero(sent_ns == NOT_SEEN)
-        self._never_sent(refused, self._unanswered.take(refused))
+        if refused.size:
+            self._never_sent(refused, self._unanswered.take(refused))
         self._note(f"{refused.size} records from {first} on were not taken: {trouble}" if refused.size else "")
         return not refused.size
 
@@ -220,11 +226,18 @@ def go_first() -> None:
         os.sched_setscheduler(0, os.SCHED_RR | os.SCHED_RESET_ON_FORK, os.sched_param(1))
 
 
+def _prepare_interpreter(engine: str) -> None:
+    """Once, so that it does not take time while records are due."""
+    pa.array([0])  # pyarrow imports pandas, where there is one, at its first conversion
+    sys.setswitchinterval(SWITCH_S[engine])
+    gc.freeze()
+    gc.set_threshold(*GARBAGE)
+
+
 def run(config: ProducerConfig, stop: threading.Event) -> None:
     """Produce until ``stop`` is set, then wait up to the delivery timeout for answers."""
     summary = Summary(config, "producer")
-    pa.array([0])  # pyarrow imports pandas, where there is one, at its first conversion: not while records are due
-    sys.setswitchinterval(SWITCH_S)
+    _prepare_interpreter(config.engine)
     engine = OneByOne(Transactional(config)) if config.transaction_records else ENGINES[config.engine](config)
     about = About(config.client_id, config.topic, config.acks, may_have_retried=config.retries > 0)
     with Ledger(config.stream("sends"), about) as ledger:
@@ -237,7 +250,7 @@ def run(config: ProducerConfig, stop: threading.Event) -> None:
             loop.settle()
             now_ns = time.monotonic_ns()
             if now_ns >= flush_due_ns or ledger.waiting >= FLUSH_ROWS:
-                ledger.flush()
+                ledger.flush_soon()
                 flush_due_ns = now_ns + FLUSH_NS
             if loop.outcomes["ok"]:
                 summary.ready()
@@ -254,7 +267,7 @@ def run(config: ProducerConfig, stop: threading.Event) -> None:
             settle()
             before_ns = time.monotonic_ns()
             until_due_s = (loop.schedule.due_ns(loop.next_seq) - before_ns) / SECOND_NS
-            stop.wait(max(until_due_s, FULL_S if loop.full else TICK_S))
+            stop.wait(max(until_due_s, FULL_S if loop.much_in_flight else TICK_S))
             waited_ns += time.monotonic_ns() - before_ns
         busy_ns = time.monotonic_ns() - started_ns - waited_ns
         loop.finish(time.monotonic_ns())

@@ -29,6 +29,12 @@ class _Page:
         self.columns = np.full((len(Sent._fields), _PAGE), NOT_SEEN)
         self.waits: NDArray[np.bool_] = np.zeros(_PAGE, np.bool_)
 
+    def take(self, seqs: Ints) -> Ints:
+        places = seqs & (_PAGE - 1)
+        self.waits[places] = False
+        taken: Ints = self.columns[:, places]
+        return taken
+
 
 class Unanswered:
     """Sent records without an answer. Memory goes with those, and not with all that were sent: a page is dropped once
@@ -41,7 +47,7 @@ class Unanswered:
 
     def add(self, first: int, due_ns: Ints, sent_ns: Ints, transaction: int | None) -> None:
         """Records from a number on, in their order."""
-        rows = np.array([due_ns, sent_ns, np.full(sent_ns.size, NOT_SEEN if transaction is None else transaction)])
+        rows = (due_ns, sent_ns, np.full(sent_ns.size, NOT_SEEN if transaction is None else transaction))
         self.count += sent_ns.size
         for at in range(first >> _BITS, (first + sent_ns.size - 1 >> _BITS) + 1):
             begin, end = max(first, at << _BITS), min(first + sent_ns.size, at + 1 << _BITS)
@@ -50,7 +56,8 @@ class Unanswered:
                 self._drop_done()
                 page = self._pages[at] = _Page()
             there = slice(begin - (at << _BITS), end - (at << _BITS))
-            page.columns[:, there] = rows[:, begin - first : end - first]
+            for column, row in zip(page.columns, rows, strict=True):
+                column[there] = row[begin - first : end - first]
             page.waits[there] = True
 
     def _drop_done(self) -> None:
@@ -58,14 +65,14 @@ class Unanswered:
 
     def take(self, seqs: Ints) -> Sent:
         """Records that were answered; they wait no more."""
-        found = np.empty((len(Sent._fields), seqs.size), np.int64)
-        of_page = seqs >> _BITS
-        for at in np.unique(of_page).tolist():
-            page, rows = self._pages[at], of_page == at
-            places = seqs[rows] & (_PAGE - 1)
-            found[:, rows] = page.columns[:, places]
-            page.waits[places] = False
         self.count -= seqs.size
+        of_page = seqs >> _BITS
+        if seqs.size and (of_page == of_page[0]).all():  # nearly always
+            return Sent(*self._pages[int(of_page[0])].take(seqs))
+        found = np.empty((len(Sent._fields), seqs.size), np.int64)
+        for at in np.unique(of_page).tolist():
+            rows = of_page == at
+            found[:, rows] = self._pages[at].take(seqs[rows])
         return Sent(*found)
 
     def left(self) -> Ints:
