@@ -308,7 +308,7 @@ def rows_of(record_bytes: int, measured: Sequence[Mapping[str, float]]) -> Itera
         ratios = [round(rates[ours] / rates[theirs], 3) for rates in measured]
         compared = (ours, theirs, *BESIDE.get(ours, ()))
         per_s = {name: [round(rates[name]) for rates in measured] for name in compared}
-        name = f"{ours.replace('-', '_')}_{targets.SIZES[record_bytes]}"
+        name = targets.beside_kafka(ours, record_bytes)
         yield targets.row(name, median(ratios), rounds=ratios, records_per_s=per_s, kafka=KAFKA)
 
 

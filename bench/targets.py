@@ -1,7 +1,7 @@
 """The performance that judge and clients have to reach, each target once: ``python -m bench.targets`` prints them.
 
 Benchmarks append what they measure to ``bench/results.json``, one row a figure: the target, the figure and its unit,
-whether the target was met, and what else says how it was measured.
+whether the target was met, and what else says how it was measured. The table in docs/dev/performance.md follows.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from typing import Any, Literal, NamedTuple
 from history.folder import write_atomically
 
 RESULTS = Path(__file__).resolve().parent / "results.json"
+PAGE = RESULTS.parents[1] / "docs" / "dev" / "performance.md"
+BEGIN, END = "<!-- python -m bench.targets --write -->\n", "<!-- end -->"
 Json = dict[str, Any]
 
 
@@ -32,13 +34,20 @@ class Target(NamedTuple):
         return figure <= self.bound if self.at == "most" else figure >= self.bound
 
 
-SIZES = {100: "100_bytes", 1000: "1_kB", 10_000: "10_kB"}  # of a value
+SIZES = {100: "100 bytes", 1000: "1 kB", 10_000: "10 kB"}  # of a value
 BESIDE_KAFKA = (  # our clients with all that they record, what of them is measured, and beside which of Kafka's tools
     ("confluent-kafka", "producer confluent-kafka", "kafka-producer-perf-test", 1.0),
     ("kafka-python", "producer kafka-python", "kafka-producer-perf-test", 0.3),
     ("drain", "final drain", "kafka-consumer-perf-test", 0.8),
     ("consumer", "live consumer", "kafka-consumer-perf-test", 0.8),
 )
+
+
+def beside_kafka(client: str, value_bytes: int) -> str:
+    """The name of a client's target at one size of values."""
+    return f"{client}_{SIZES[value_bytes]}".replace("-", "_").replace(" ", "_")
+
+
 TARGETS = {
     target.name: target
     for target in (
@@ -60,9 +69,8 @@ TARGETS = {
         Target("soak_2h_page", "the page of that run", "most", 10, "MB"),
         Target("heavy_loss", "records by which the verdict is off where two million are lost, and it is fail",
                "most", 0, "records"),
-        *(Target(f"{client.replace('-', '_')}_{size}", f"{what}, values of {size}, in times of {against}",
-                 "least", bound, "x")
-          for client, what, against, bound in BESIDE_KAFKA for size in SIZES.values()),
+        *(Target(beside_kafka(client, size), f"{what}, values of {words}, in times of {against}", "least", bound, "x")
+          for client, what, against, bound in BESIDE_KAFKA for size, words in SIZES.items()),
         Target("late_99", "records of an open loop at half of what it can send: 99 % are late by", "most", 1, "ms"),
         Target("late_999", "99.9 % are late by", "most", 5, "ms"),
     )
@@ -80,9 +88,23 @@ def row(name: str, figure: float, **more: Any) -> Json:
     return {"target": name, "figure": figure, "unit": target.unit, "met": target.met(figure), "at": moment, **more}
 
 
-def record(rows: Sequence[Json], results: Path = RESULTS) -> None:
-    """Append results."""
+def record(rows: Sequence[Json], results: Path = RESULTS, page: Path = PAGE) -> None:
+    """Append results, and write the page's table anew."""
     write_atomically(results, json.dumps([*read(results), *rows], indent=1) + "\n")
+    write_page(read(results), page)
+
+
+def write_page(results: Sequence[Mapping[str, Any]], page: Path = PAGE) -> None:
+    """Put the table of these results between the marks of the page.
+
+    Raises:
+        ValueError: the page has no such marks.
+    """
+    before, _, rest = page.read_text().partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not end:
+        raise ValueError(f"{page.name} has no table to write: it needs {BEGIN.strip()} and {END}")
+    write_atomically(page, before + BEGIN + "\n".join(table(results)) + "\n" + end + after)
 
 
 def read(results: Path = RESULTS) -> list[Json]:
@@ -125,5 +147,7 @@ def _row(target: Target, results: Sequence[Mapping[str, Any]]) -> str:
 
 
 if __name__ == "__main__":
-    print("\n".join((table if "--table" in sys.argv else lines)(read())))
+    print("\n".join(lines(read())))
+    if "--write" in sys.argv:
+        write_page(read())
     sys.exit(0)

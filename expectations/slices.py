@@ -1,15 +1,17 @@
 """What expectations ask of rows, on Arrow tables: of a DataFrame one slice, of Parquet files one for each million rows.
 
 A recorded table may have hundreds of millions of rows. Each question reads only the columns that it needs, a slice at
-a time, so that memory does not grow with the table; only ``duplicated`` keeps 8 bytes a row.
+a time, so that memory does not grow with the table; ``duplicated`` keeps 8 bytes a row on disk.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from functools import reduce
 from pathlib import Path
-from typing import Any
+from tempfile import TemporaryFile
+from typing import IO, Any
 
 import numpy as np
 import pandas as pd
@@ -17,10 +19,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from history.remote import parquet_file, parquet_rows, path_of
+from history.remote import parquet_file, path_of
 
 FILES = "parquet_file"  # the one column of a DataFrame that stands for the rows of these files
 _ROWS_AT_ONCE = 1 << 20  # row groups may be small: one for each of a thousand partitions
+_FILE_BITS = 4
 MAX_EXAMPLES = 20  # rows that a result shows of those that broke an expectation
 
 # (column, operator) or (column, operator, operand); an operand {"column": name} is another column of the same row.
@@ -132,12 +135,7 @@ def duplicated(frame: pd.DataFrame, columns: Sequence[str]) -> tuple[int, list[d
     """Rows of which another has the same values in all columns, and the first of those values; a null is a value like
     any other. Rows with equal 64-bit hashes are looked at again, so that the count is exact.
     """
-    hashes, filled = np.empty(_row_count(frame), np.uint64), 0
-    for part in slices(frame, columns):
-        hashes[filled : filled + part.num_rows] = _hashes(part, columns)
-        filled += part.num_rows
-    hashes.sort()
-    several = np.unique(hashes[1:][hashes[1:] == hashes[:-1]])
+    several = _more_than_once(_hashes(part, columns) for part in slices(frame, columns))
     if not several.size:
         return 0, []
     alike = pa.concat_tables(
@@ -148,8 +146,23 @@ def duplicated(frame: pd.DataFrame, columns: Sequence[str]) -> tuple[int, list[d
     return int(pc.sum(same["count_all"]).as_py() or 0), same.select(list(columns))[:MAX_EXAMPLES].to_pylist()
 
 
-def _row_count(frame: pd.DataFrame) -> int:
-    return parquet_rows(map(path_of, frame[FILES])) if list(frame.columns) == [FILES] else len(frame)
+def _more_than_once(parts: Iterator[_Hashes]) -> _Hashes:
+    """The hashes that come again. Equal ones lie in one file, and a file at a time is looked at."""
+    with ExitStack() as opened:
+        files = [opened.enter_context(TemporaryFile()) for _ in range(1 << _FILE_BITS)]
+        for hashes in parts:
+            of_file = hashes >> np.uint64(64 - _FILE_BITS)
+            for at, file in enumerate(files):
+                hashes[of_file == at].tofile(file)
+        return np.concatenate([_again(file) for file in files])
+
+
+def _again(file: IO[bytes]) -> _Hashes:
+    file.seek(0)
+    hashes = np.fromfile(file, np.uint64)
+    hashes.sort()
+    again: _Hashes = np.unique(hashes[1:][hashes[1:] == hashes[:-1]])
+    return again
 
 
 def _hashes(part: pa.Table, columns: Sequence[str]) -> _Hashes:

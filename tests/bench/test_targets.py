@@ -36,9 +36,10 @@ def test_a_figure_of_no_target_is_an_error() -> None:
 
 def test_results_are_appended_and_the_last_one_is_told(tmp_path: Path) -> None:
     """Beside the bound; what nobody measured is told, too."""
-    file = tmp_path / "results.json"
+    file, page = tmp_path / "results.json", tmp_path / "page.md"
+    page.write_text(f"above\n{targets.BEGIN}old\n{targets.END}\nbelow\n")
     for figure in (99.0, 20.0):
-        targets.record([targets.row("records_1_26m", figure)], file)
+        targets.record([targets.row("records_1_26m", figure)], file, page)
     told = {line.split()[0]: line for line in targets.lines(targets.read(file))}
 
     assert [row["figure"] for row in targets.read(file)] == [99.0, 20.0]
@@ -46,13 +47,24 @@ def test_results_are_appended_and_the_last_one_is_told(tmp_path: Path) -> None:
     assert "at most 30 s" in told["records_1_26m"]
     assert "20 s: met" in told["records_1_26m"]
     assert "not measured" in told["soak_2h"]
+    assert page.read_text().startswith(f"above\n{targets.BEGIN}| target |")
+    assert page.read_text().endswith(f"{targets.END}\nbelow\n")
+    assert "| 99 (not met), 20 |" in page.read_text()
+
+
+def test_a_page_without_a_place_for_the_table_is_an_error(tmp_path: Path) -> None:
+    """Nothing of it is overwritten."""
+    page = tmp_path / "page.md"
+    page.write_text("a page\n")
+
+    with pytest.raises(ValueError, match=r"page.md has no table to write"):
+        targets.write_page([], page)
+    assert page.read_text() == "a page\n"
 
 
 def test_the_page_has_the_last_figures() -> None:
-    """``python -m bench.targets --table`` prints what belongs there."""
-    page = (Path(__file__).resolve().parents[2] / "docs" / "dev" / "performance.md").read_text()
-
-    assert "\n".join(targets.table(targets.read())) in page
+    """``python -m bench.targets --write`` puts it there, as does whatever records a figure."""
+    assert "\n".join(targets.table(targets.read())) in targets.PAGE.read_text()
 
 
 def test_a_table_shows_what_was_not_met() -> None:
