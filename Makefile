@@ -16,7 +16,7 @@ PINNED = --quiet --python $(PY) --require-hashes
 # a command does not take; the other targets take none.
 GIVEN := $(filter-out PYTHON -*-command-variables-*-,$(foreach name,$(.VARIABLES),$(if $(filter command,$(firstword $(origin $(name)))),$(name))))
 PLIMSOLL = exec ./plimsoll --from-make "$(GIVEN)"
-COMMANDS := demo run scenarios judge import compare nightly capacity known-bugs clients claims soak fuzz archive doctor up down spark-cluster clean
+COMMANDS := demo run scenarios judge import compare qualify nightly capacity known-bugs clients claims soak fuzz archive doctor up down spark-cluster clean
 OTHERS := $(filter-out $(COMMANDS),$(or $(MAKECMDGOALS),help))
 $(if $(and $(GIVEN),$(OTHERS)),$(error make $(firstword $(OTHERS)) takes no $(firstword $(GIVEN))=; it takes no variables))
 
@@ -88,6 +88,10 @@ import: $(VENV)/.ready $(if $(filter jepsen,$(FORMAT)),$(VENV)/.edn) ## Judge a 
 .PHONY: compare
 compare: $(VENV)/.ready ## Compare two versions: BASE=3.0.2 HEAD=3.1.2 SCENARIO=… PAIRS=10
 	@$(PLIMSOLL) compare
+
+.PHONY: qualify
+qualify: $(VENV)/.ready ## Go or no-go for an upgrade: FROM=3.9.0 TO=3.9.1 SCENARIO=… TRIES=2 PAIRS=3 NAME=…
+	@$(PLIMSOLL) qualify
 
 .PHONY: nightly
 nightly: $(VENV)/.ready ## Run the nightly matrix, confirm what looks slower, alert: NAME=… SETTINGS=nightly.yaml

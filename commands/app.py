@@ -300,14 +300,15 @@ def _register(kind: kinds.Kind) -> None:
     ) -> Outcome:
         from commands.campaigns import run_campaign
 
+        asked = {option.name: options[option.key] for option in kind.options}
         with _serving_metrics(metrics_port, runs.resolve()):
-            return run_campaign(kind, options, file=settings, name=name, seed=seed, runs=runs.resolve(), upload=upload)
+            return run_campaign(kind, asked, file=settings, name=name, seed=seed, runs=runs.resolve(), upload=upload)
 
     by_default = f"; default: {kind.settings_file}" if kind.settings_file else ""
     file = typer.Option(help=f"The settings, as YAML ({kind.docs_page}){by_default}.", metavar="FILE")
     campaign.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
         [
-            *(_option(option.name, _annotation(option)) for option in kind.options),
+            *(_option(option.key, _annotation(option)) for option in kind.options),  # "from" is no Python name
             _option("settings", Annotated[Path | None, file]),
             _option(
                 "name",
@@ -329,7 +330,12 @@ def _annotation(option: kinds.Option) -> Any:
     example = "" if option.choices or option.default else f", such as {option.example}"
     by_default = f"; default: {option.default}" if option.default else ""
     return Annotated[
-        taken | None, typer.Option(help=f"{option.words}{example}{by_default}.", metavar=option.name.upper())
+        taken | None,
+        typer.Option(
+            f"--{option.name.replace('_', '-')}",
+            help=f"{option.words}{example}{by_default}.",
+            metavar=option.name.upper(),
+        ),
     ]
 
 

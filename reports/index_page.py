@@ -27,6 +27,11 @@ class Concluded:
 _KINDS = {
     "nightly": ("nightly-runs", "Nightly runs", "No nightly run yet: `make nightly`."),
     "compare": ("comparisons", "Comparisons", "No comparison yet: `make compare BASE=3.0.2 HEAD=3.1.2`."),
+    "qualify": (
+        "qualifications",
+        "Qualifications",
+        "No upgrade was qualified yet: `make qualify FROM=… TO=…`.",
+    ),
     "known_bugs": ("known-bugs", "Known bugs", "No known bug was tested yet: `make known-bugs`."),
     "clients": ("clients", "Client matrices", "No clients were tried yet: `make clients KAFKA=…`."),
     "claims": ("claims", "Claims", "No version was tested against the claims yet: `make claims KAFKA=…`."),

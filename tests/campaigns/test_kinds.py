@@ -18,12 +18,23 @@ OPTIONS = [(name, option) for name in kinds.names() for option in kinds.of(name)
 SETTINGS: dict[str, dict[str, Any]] = {
     "compare": {"base": "3.9.0", "head": "3.9.1"},
     "claims": {"kafka": "3.9.1"},
+    "qualify": {"base": "3.9.0", "head": "3.9.1"},
 }
 
 
 def test_every_package_declares_its_kind() -> None:
     """By the package's name, with a page in docs/."""
-    assert kinds.names() == ("capacity", "claims", "clients", "compare", "fuzz", "known_bugs", "nightly", "soak")
+    assert kinds.names() == (
+        "capacity",
+        "claims",
+        "clients",
+        "compare",
+        "fuzz",
+        "known_bugs",
+        "nightly",
+        "qualify",
+        "soak",
+    )
     assert {name: kinds.of(name).name for name in kinds.names()} == {name: name for name in kinds.names()}
     assert all((ROOT / kinds.of(name).docs_page).is_file() for name in kinds.names())
     with pytest.raises(BadInput, match="There is no kind of campaign 'hunt'; known: capacity, claims"):

@@ -1,0 +1,42 @@
+"""What to know before an upgrade, as one go or no-go."""
+
+from campaigns.kinds import Kind, Option
+
+KIND = Kind(
+    name="qualify",
+    title="Qualification",
+    help="Qualify an upgrade: go, no-go or not yet, with the evidence of each line",
+    why="To know before an upgrade whether it loses records, what it mends and breaks, and what it costs.",
+    phases=(
+        "A cluster under load is upgraded and another one rolled back, with faults in between. Scenarios, known bugs "
+        "that only one side has, clients and pairs for performance run on fresh clusters; then all runs are judged."
+    ),
+    expected="Go, no-go, or not yet with each reason.",
+    reading="A row for each thing that was asked, with its answer, its evidence and links to its runs.",
+    examples=(
+        "qualify --from 3.9.0 --to 3.9.1",
+        "qualify --from 3.9.1 --to 4.3.1 --scenario ours.yaml --pairs 5",
+    ),
+    docs_page="docs/qualify.md",
+    options=(
+        Option(
+            "from", "the version that runs today: a release, or a folder or tarball of jars", "3.9.0", setting="base"
+        ),
+        Option("to", "the version to upgrade to, the same", "3.9.1", setting="head"),
+        Option(
+            "scenario",
+            "a scenario by name or file, whose cluster, topics and load the upgrade runs under",
+            "rolling_upgrade",
+            default="rolling_upgrade",
+        ),
+        Option(
+            "scenarios",
+            "scenarios that the new version has to pass, with commas between",
+            "survived_faults,transactions",
+            default="survived_faults,group_members,exactly_once",
+        ),
+        Option("tries", "runs of each scenario and of each bug on each side", "3", int, default="2"),
+        Option("pairs", "pairs of runs for performance in each view; 0: it is not asked", "5", int, default="3"),
+        Option("clients", "how many of the last releases of the Java client; 0: none is asked", "5", int, default="3"),
+    ),
+)

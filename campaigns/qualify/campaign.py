@@ -1,0 +1,309 @@
+"""Go or no-go for an upgrade: its runs and answers are those of its questions. docs/qualify.md has the rules."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from campaigns.campaign import Campaign, Item
+from campaigns.clients import campaign as clients
+from campaigns.compare import campaign as compare
+from campaigns.known_bugs import campaign as known_bugs
+from campaigns.known_bugs.bugs import BUGS
+from campaigns.qualify import KIND
+from campaigns.qualify.questions import MEASURED, VIEWS, Asked, Sides, correctness, questions
+from history.kafka_versions import CLIENT_RELEASES, FEATURES, Version
+from history.results.known_bugs import Arm
+from history.results.qualify import STATES, Answer, Line, QualifyResult
+
+Row = Mapping[str, Any]
+_VIEWS = {"default_settings": "performance, default settings", "same_settings": "performance, same settings"}
+_ANSWERS: dict[str, Answer] = {"pass": "go", "fail": "no-go", "unknown": "not yet"}  # to the verdict of a run
+_PERFORMANCE: dict[str, Answer] = {"correctness regression": "no-go", "regression": "not yet", "inconclusive": "note"}
+
+
+class Settings(BaseModel):
+    """The question: ``base`` is the version of today, ``head`` the one to upgrade to."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    base: str
+    head: str
+    scenario: str = "rolling_upgrade"
+    scenarios: list[str] = Field(default=["survived_faults", "group_members", "exactly_once"], min_length=1)
+    tries: int = Field(default=2, ge=1)
+    pairs: int = Field(default=3, ge=0)
+    clients: int = Field(default=3, ge=0, le=len(CLIENT_RELEASES))
+    runtime: str = Field(default="docker", pattern="^docker$")
+
+    @field_validator("scenarios", mode="before")
+    @classmethod
+    def _several(cls, value: object) -> object:
+        return re.split(r"[,\s]+", value.strip()) if isinstance(value, str) else value
+
+    @property
+    def asked(self) -> Asked:
+        return Asked(Sides(self.base, self.head), self.scenario, self.scenarios, self.tries, self.pairs, self.clients)
+
+
+def plan(settings: Mapping[str, Any], *, campaign_id: str, created_at: str, seed: int) -> Campaign:
+    """The runs of all questions, one question after the other.
+
+    Raises:
+        BadInput: a setting is wrong, or a question cannot be asked of these versions.
+    """
+    told = KIND.check(Settings, settings)
+    parts = questions(told.asked, campaign_id=campaign_id, created_at=created_at, seed=seed)
+    return Campaign(
+        campaign_id=campaign_id,
+        kind="qualify",
+        created_at=created_at,
+        seed=seed,
+        settings={**told.model_dump(), "questions": {name: part.settings for name, part in parts.items()}},
+        items=[_of_question(name, item) for name, part in parts.items() for item in part.items],
+    )
+
+
+def _of_question(question: str, item: Item) -> Item:
+    return item.model_copy(
+        update={
+            "name": f"{question.replace('_', '-')}-{item.name}",
+            "labels": {**item.labels, "question": question},
+        }
+    )
+
+
+def _question(campaign: Campaign, name: str) -> Campaign:
+    """A question as a campaign of its own."""
+    items = [item for item in campaign.items if item.labels["question"] == name]
+    return campaign.model_copy(update={"settings": campaign.settings["questions"].get(name, {}), "items": items})
+
+
+def _rows_of(campaign: Campaign, rows: Iterable[Row]) -> dict[str, list[Row]]:
+    """The archive's rows of this campaign, by question."""
+    found: dict[str, list[Row]] = {name: [] for name in campaign.settings["questions"]}
+    for row in rows:
+        if row["labels"].get("campaign") == campaign.campaign_id:
+            found[row["labels"]["question"]].append(row)
+    return found
+
+
+def follow_up(campaign: Campaign, rows: Sequence[Row]) -> list[Item]:
+    """What failed on the new version, on that of today; and one more try of each bug that missed its window."""
+    own = _rows_of(campaign, rows)
+    failed = {row["labels"]["of"]: None for row in own["correctness"] if _failed_on_head(row)}
+    asked = _settings(campaign).asked
+    again = [_of_question("correctness", item) for item in correctness("base", asked, campaign.seed, list(failed))]
+    if "bugs" in own:
+        tries = known_bugs.follow_up(_question(campaign, "bugs"), own["bugs"])
+        again += [_of_question("bugs", item) for item in tries]
+    return again
+
+
+def _failed_on_head(row: Row) -> bool:
+    return bool(row["labels"]["side"] == "head" and row["verdict"] == "fail")
+
+
+def _settings(campaign: Campaign) -> Settings:
+    return Settings.model_validate({name: campaign.settings[name] for name in Settings.model_fields})
+
+
+# --- the result ----------------------------------------------------------------------------------------
+
+
+def result(campaign: Campaign, rows: Sequence[Row]) -> QualifyResult:
+    """The answers, and the worst of them."""
+    told, own = _settings(campaign), _rows_of(campaign, rows)
+    lines = list(_lines(campaign, own))
+    verdict: Answer = next((each for each in STATES if any(line.answer == each for line in lines)), "not yet")
+    base, head = told.asked.sides.versions
+    judged = [row for of_question in own.values() for row in of_question]
+    jars = {
+        side: sorted({str(row["kafka_jars_digest"]) for row in judged if row["kafka_version"] == version})
+        for side, version in (("base", base), ("head", head))
+    }
+    return QualifyResult(
+        campaign_id=campaign.campaign_id,
+        created_at=campaign.created_at,
+        state=STATES[verdict],
+        sentence=_sentence(base, head, verdict, lines),
+        lines=[f"{line.answer:8} {line.question}: {line.what}: {line.sentence}" for line in lines],
+        seed=campaign.seed,
+        settings=campaign.settings,
+        base=base,
+        head=head,
+        verdict=verdict,
+        answers=lines,
+        by_design=list(_by_design(told.asked.sides)),
+        doubts=list(_doubts(told, lines)),
+        hosts=sorted({str(row["host"]) for row in judged}),
+        jars=jars,
+        digest=_digest(jars, judged),
+    )
+
+
+def _digest(jars: Mapping[str, Sequence[str]], rows: Iterable[Row]) -> str:
+    """Of the jars of both sides, and of the verdict of every run."""
+    told = sorted({(str(row["run_id"]), str(row["verdict"])) for row in rows})
+    return hashlib.sha256(json.dumps([dict(jars), told]).encode()).hexdigest()
+
+
+def _lines(campaign: Campaign, own: Mapping[str, Sequence[Row]]) -> Iterator[Line]:
+    told = _settings(campaign)
+    upgrade = _question(campaign, "upgrade")
+    for way, words in (("upgrade", "upgraded node by node, leaders dying"), ("rollback", "upgraded and rolled back")):
+        items = [item for item in upgrade.items if item.labels["role"] == way]
+        yield _of_runs("upgrade", words, items, own["upgrade"])
+    for scenario in told.scenarios:
+        yield _of_scenario(scenario, _question(campaign, "correctness"), own["correctness"])
+    if "bugs" in own:
+        found = known_bugs.result(_question(campaign, "bugs"), own["bugs"])
+        for bug in dict.fromkeys(arm.bug for arm in found.arms):
+            arms = {arm.kafka: arm for arm in found.arms if arm.bug == bug}
+            yield _of_bug(arms[told.base], arms[told.head])
+    yield from _bugs_on_both(told.asked.sides)
+    if "clients" in own:
+        for run in clients.result(_question(campaign, "clients"), own["clients"]).runs:
+            runs = [run.run_id] if run.run_id else []
+            answer = _ANSWERS[run.verdict]
+            yield Line(question="clients", what=f"Java {run.client}", answer=answer, sentence=run.sentence, runs=runs)
+    for view in (view for view in VIEWS if view in own):
+        compared = compare.result(_question(campaign, view), own[view])
+        answer = _PERFORMANCE.get(compared.verdict, "go")
+        if compared.state == "unknown" and answer == "go":
+            answer = "not yet"
+        runs = [run.run_id for run in compared.runs.each]
+        yield Line(question=_VIEWS[view], what=MEASURED, answer=answer, sentence=compared.sentence, runs=runs)
+
+
+def _of_runs(question: str, what: str, items: Sequence[Item], rows: Sequence[Row]) -> Line:
+    """All runs have to pass."""
+    by_item = {row["labels"]["item"]: row for row in rows}
+    runs = [by_item[item.name] for item in items if item.name in by_item]
+    verdicts = Counter(row["verdict"] for row in runs)
+    answer: Answer = "no-go" if verdicts["fail"] else "go" if verdicts["pass"] == len(items) else "not yet"
+    return Line(question=question, what=what, answer=answer, sentence=_counted(runs, len(items)), runs=_ids(runs))
+
+
+def _counted(runs: Sequence[Row], planned: int) -> str:
+    """``2 of 2 runs pass.``, with what the worst run says where not all do."""
+    passed = sum(row["verdict"] == "pass" for row in runs)
+    words = f"{passed} of {planned} runs pass."
+    worst = next((row for verdict in ("fail", "unknown") for row in runs if row["verdict"] == verdict), None)
+    missing = planned - len(runs)
+    recorded = f" {missing} not recorded." if missing > 0 else ""
+    return f"{words}{recorded}{' ' + worst['sentence'] if worst else ''}"
+
+
+def _ids(rows: Iterable[Row]) -> list[str]:
+    return list(dict.fromkeys(str(row["run_id"]) for row in rows))
+
+
+def _of_scenario(scenario: str, part: Campaign, rows: Sequence[Row]) -> Line:
+    """What fails on both sides is no obstacle, and is told."""
+    items = [item for item in part.items if item.labels["of"] == scenario]
+    own = [row for row in rows if row["labels"]["of"] == scenario]
+    head, base = (
+        list({row["labels"]["item"]: row for row in own if row["labels"]["side"] == side}.values())
+        for side in ("head", "base")
+    )
+    line = _of_runs("correctness", scenario, items, head)
+    if line.answer != "no-go":
+        return line
+    if _fails(base):
+        words = f"{line.sentence} It fails on the version of today, too: {_counted(base, len(base))}"
+        return line.model_copy(update={"answer": "note", "sentence": words, "runs": _ids([*head, *base])})
+    if any(row["verdict"] == "pass" for row in base):
+        return line
+    words = f"{line.sentence} The version of today was not tried, or has no verdict."
+    return line.model_copy(update={"answer": "not yet", "sentence": words})
+
+
+def _fails(rows: Sequence[Row]) -> bool:
+    return any(row["verdict"] == "fail" for row in rows)
+
+
+def _of_bug(base: Arm, head: Arm) -> Line:
+    """A bug that only one side has by its version, or not; what counts is which side showed it."""
+    answer: Answer
+    told = f"found on {base.version} in {base.found} of {base.decided} tries, on {head.version} in {head.found} of "
+    told += f"{head.decided}."
+    if not (base.decided and head.decided):
+        answer, word = "not yet", "Not decided"
+    elif head.found:
+        answer, word = ("note", "On both sides") if base.found else ("no-go", "New")
+    elif base.found:
+        answer, word = "go", "Fixed"
+    elif head.expected == "found":
+        answer, word = "not yet", "Known to be new, and not seen"
+    else:
+        answer, word = "note", "Known to be fixed, and not seen on either side"
+    runs = [run.run_id for arm in (base, head) for run in arm.runs]
+    return Line(
+        question="bugs", what=f"{base.issue}: {base.title}", answer=answer, sentence=f"{word}: {told}", runs=runs
+    )
+
+
+def _bugs_on_both(sides: Sides) -> Iterator[Line]:
+    for bug in BUGS:
+        if all(sides.affected(bug)) and not bug.by_setting and "behaviour_change" not in bug.shown_as:
+            words = "Both versions have it, and no run was spent on it."
+            yield Line(question="bugs", what=f"{bug.issue}: {bug.title}", answer="note", sentence=words, runs=[])
+
+
+# --- words ---------------------------------------------------------------------------------------------
+
+_FEATURES = {
+    "zookeeper": "ZooKeeper mode",
+    "kraft": "KRaft, ready for production",
+    "kraft_scram": "SCRAM users in KRaft mode (KIP-900)",
+    "kraft_jbod": "several log folders in KRaft mode (KIP-858)",
+    "strict_min_isr": "a high watermark that stands still below min.insync.replicas (KAFKA-15583)",
+    "consumer_protocol": "the new protocol of consumer groups (KIP-848)",
+    "share_groups": "share groups (KIP-932)",
+    "elr": "eligible leader replicas (KIP-966)",
+    "sasl_from_java_23": "SASL on Java 23 and later (KAFKA-17078)",
+}
+
+
+def _by_design(sides: Sides) -> Iterator[str]:
+    """What begins or ends between the versions."""
+    base, head = map(Version.parse, sides.versions)
+    for feature, words in _FEATURES.items():
+        before, after = base in FEATURES[feature], head in FEATURES[feature]
+        if before != after:
+            yield f"{'New' if after else 'Gone'}: {words}."
+
+
+def _doubts(told: Settings, lines: Sequence[Line]) -> Iterator[str]:
+    if not told.pairs:
+        yield "Performance was not asked (PAIRS=0)."
+    if not told.clients:
+        yield "Java clients were not asked (CLIENTS=0)."
+    for line in lines:
+        if line.question in _VIEWS.values() and line.answer == "note":
+            yield f"{line.question.capitalize()}: {line.sentence}"
+    yield f"{told.tries} {'try' if told.tries == 1 else 'tries'} of each scenario and bug: what is rarer stays unseen."
+    yield "Defaults that changed are not listed; the default-settings view of performance runs with them."
+    yield "Connect, Streams, MirrorMaker and formats on disk from years of use are not asked."
+
+
+def _sentence(base: str, head: str, verdict: Answer, lines: Sequence[Line]) -> str:
+    begin = f"{verdict[:1].upper()}{verdict[1:]} from Kafka {base} to {head}"
+    if verdict != "go":
+        reasons = [f"{line.what}: {line.sentence}" for line in lines if line.answer == verdict]
+        more = f" And {len(reasons) - 2} more." if len(reasons) > 2 else ""
+        return f"{begin}. {' '.join(reasons[:2])}{more}" if reasons else f"{begin}: nothing was answered."
+    passed = Counter(line.question for line in lines if line.answer == "go")
+    fixed = [line.what.partition(":")[0] for line in lines if line.question == "bugs" and line.answer == "go"]
+    mended = f"; fixed: {', '.join(fixed)}" if fixed else ""
+    return (
+        f"{begin}: upgrade and rollback under load kept every promise, {passed['correctness']} of "
+        f"{sum(line.question == 'correctness' for line in lines)} scenarios pass{mended}."
+    )

@@ -1,0 +1,84 @@
+"""The page of a qualification: go or no-go, and the evidence of each line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from history.results.qualify import Line, QualifyResult
+from reports.cells import DASH, Cell, Column, table
+from reports.page import Listing, Page, Section, Words
+from reports.page import render as render_page
+
+MEANS = {
+    "pass": "Every line that decides says go.",
+    "fail": "A guarantee is violated that the version of today keeps, or a bug is new.",
+    "unknown": "Something that was asked has no answer yet, or needs a person's decision; nothing says no-go.",
+}
+MARKS = {"go": "pass", "no-go": "fail", "not yet": "unknown", "note": "quiet"}
+RULES = [
+    "No-go: a run of the upgrade or rollback fails; a scenario fails on the new version and passes on that of today; a "
+    "known bug is found on the new version alone; a client fails against it; pairs show a violation that is new.",
+    "Not yet: a run is missing or has no verdict; a bug that the new version is known to have was not seen; pairs show "
+    "that a primary metric is worse, which a person has to weigh.",
+    "A note decides nothing: a bug or failure of both sides, or performance that so few pairs cannot tell.",
+]
+
+
+def render(result: QualifyResult, links: Mapping[str, str]) -> str:
+    """The page as HTML; ``links`` maps run ids to the addresses of their pages, as far as there are any."""
+    columns: list[Column[Line]] = [
+        Column("question", lambda line: line.question, "name"),
+        Column("what", lambda line: line.what, "text"),
+        Column("answer", lambda line: Cell(line.answer, MARKS[line.answer]), "name"),
+        Column("evidence", lambda line: line.sentence, "text"),
+        Column("runs", lambda line: len(line.runs), "number"),
+        Column("a run", lambda line: _a_run(line, links)),
+    ]
+    runs: list[Column[tuple[Line, str]]] = [
+        Column("run", lambda row: Cell(row[1], link=links.get(row[1], ""))),
+        Column("question", lambda row: row[0].question, "name"),
+        Column("what", lambda row: row[0].what, "text"),
+    ]
+    every = [(line, run) for line in result.answers for run in line.runs]
+    return render_page(
+        Page(
+            title=f"Qualification {result.campaign_id}",
+            kind="qualification of an upgrade",
+            sentence=result.sentence,
+            state=result.state,
+            state_word=result.verdict,
+            meaning=MEANS[result.state],
+            facts=[
+                ("From", _side(result, "base")),
+                ("To", _side(result, "head")),
+                ("Load", str(result.settings["scenario"])),
+                ("Planned", result.created_at[:16].replace("T", " ")),
+                ("Host", ", ".join(result.hosts) or "no run"),
+                ("Digest of the evidence", result.digest[:16]),
+            ],
+            sections=[
+                Section(
+                    "answers",
+                    "Answers",
+                    [Listing("answers", table("What was asked", columns, result.answers), whole=True)],
+                ),
+                Section("doubts", "What stays open", [Words(result.doubts)]),
+                Section(
+                    "design", "What changes by design", [Words(result.by_design or ["Nothing that Plimsoll knows of."])]
+                ),
+                Section("rules", "How the answer comes about", [Words(RULES)]),
+                Section("runs", "Runs", [Listing("runs", table("Every run", runs, every), filtered=True)]),
+            ],
+        )
+    )
+
+
+def _side(result: QualifyResult, side: str) -> str:
+    version = result.base if side == "base" else result.head
+    jars = ", ".join(digest[:12] for digest in result.jars[side])
+    return f"Kafka {version}{f', jars {jars}' if jars else ''}"
+
+
+def _a_run(line: Line, links: Mapping[str, str]) -> Cell:
+    run = next((run for run in line.runs if run in links), "")
+    return Cell("its page", link=links[run]) if run else Cell(DASH)

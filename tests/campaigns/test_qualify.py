@@ -1,0 +1,286 @@
+"""Go or no-go for an upgrade: what is planned, and what each answer follows from."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from campaigns.campaign import Campaign, Item
+from campaigns.known_bugs import campaign as known_bugs
+from campaigns.known_bugs.bugs import BUGS, Bug
+from campaigns.qualify import campaign as qualify
+from campaigns.qualify import questions
+from history.errors import BadInput
+from history.kafka_versions import FEATURES
+from history.results.qualify import Line, QualifyResult
+from tests.campaigns.comparison import P99, run_rows
+from tests.junit_schema import outcomes_of
+
+MENDED = Bug("KAFKA-18723", "records are gone", "steady", "3.9.0", "3.9.1", ("I6",))
+OLD = Bug("STALE-HW", "it stands still", "steady", "3.4.1", "3.4.0", ("I10",))
+
+
+@pytest.fixture(autouse=True)
+def two_bugs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that is mended between 3.9.0 and 3.9.1, and one that both have."""
+    for module in (known_bugs, questions, qualify):
+        monkeypatch.setattr(module, "BUGS", (MENDED, OLD))
+
+
+def plan(**settings: Any) -> Campaign:
+    """From 3.9.0 to 3.9.1, one scenario, one try, neither clients nor pairs; ``settings`` replace some of it."""
+    usual = {"base": "3.9.0", "head": "3.9.1", "scenarios": "survived_faults", "tries": 1, "pairs": 0, "clients": 0}
+    return qualify.plan(usual | settings, campaign_id="q1", created_at="2026-11-24T08:00:00+00:00", seed=7)
+
+
+def rows(campaign: Campaign, /, **about: dict[str, Any]) -> list[dict[str, Any]]:
+    """Every run of a plan passes, but for what ``about`` says of an item, its hyphens written as underscores."""
+    return [row for item in campaign.items for row in rows_of(item, **about.get(item.name.replace("-", "_"), {}))]
+
+
+def rows_of(item: Item, **about: Any) -> list[dict[str, Any]]:
+    """One run as the archive has it."""
+    usual = {"precondition_met": True, "labels": {**item.labels, "campaign": "q1", "item": item.name}}
+    return run_rows(item, {P99: 10.0}, **usual | about)
+
+
+FOUND = {"verdict": "fail", "broken": ["I6"], "sentence": "500 records are gone."}
+FAILS = {"verdict": "fail", "sentence": "A promise is broken."}
+
+
+def answered(campaign: Campaign, /, **about: dict[str, Any]) -> QualifyResult:
+    """The result of a plan whose runs pass but for those of ``about``."""
+    return qualify.result(campaign, rows(campaign, **about))
+
+
+def line(result: QualifyResult, question: str, what: str = "") -> Line:
+    """The line of a question."""
+    (found,) = (each for each in result.answers if each.question == question and what in each.what)
+    return found
+
+
+# --- the plan ------------------------------------------------------------------------------------------
+
+
+def test_the_plan_asks_one_question_after_the_other() -> None:
+    """A bug of both versions costs no run, and the pairs have no calibration."""
+    planned = plan(clients=1, pairs=2)
+
+    assert [item.name for item in planned.items[:6]] == [
+        "upgrade-upgrade-01",
+        "upgrade-rollback-01",
+        "correctness-head-survived-faults-01",
+        "bugs-kafka-18723-given-1-01",
+        "bugs-kafka-18723-given-2-01",
+        "clients-client-4.3.1",
+    ]
+    paired = [item.name for item in planned.items[6:]]
+    assert {name.rpartition("-comparison-")[0] for name in paired} == {
+        "default-settings-benchmark",
+        "same-settings-benchmark",
+    }
+    assert [sum(name.endswith(side) for name in paired) for side in ("base", "head")] == [4, 4]
+    assert [item.kafka for item in planned.items[:6]] == ["3.9.0", "3.9.0", "3.9.1", "3.9.0", "3.9.1", "3.9.1"]
+
+
+def phases(planned: Campaign, number: int) -> list[str]:
+    """The steps of a run, by their names."""
+    told = planned.items[number].changes["phases"]
+    return [verb for phase in told for steps in phase.values() for step in steps for verb in step]
+
+
+def test_leaders_die_between_old_and_new_before_it_is_finalised_and_after() -> None:
+    """A patch release has nothing to finalise; the way back is asked before that."""
+    minor, patch = plan(base="3.8.1", head="3.9.1"), plan()
+    ups = [verb for verb in phases(minor, 0) if verb in ("upgrade", "kill", "finalise")]
+
+    assert ups == ["upgrade", "kill", "upgrade", "upgrade", "kill", "finalise", "kill"]
+    assert "finalise" not in phases(patch, 0)
+    assert [verb for verb in phases(patch, 1) if verb in ("upgrade", "kill", "rollback")] == [
+        "upgrade",
+        "upgrade",
+        "kill",
+        "rollback",
+        "rollback",
+        "kill",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"head": "3.9.0"}, r"FROM=3\.9\.0 and TO=3\.9\.0 are one version; there is nothing to qualify"),
+        ({"head": "3.8.1"}, r"TO=3\.8\.1 is older than FROM=3\.9\.0; Kafka goes back within a minor release only"),
+        ({"base": "2.8.2", "head": "4.3.0"}, r"4\.3\.0"),
+        ({"pairs": 1}, "PAIRS=1 is refused"),
+        ({"tries": 0}, "TRIES=0 is refused"),
+        ({"scenario": "nowhere"}, "nowhere"),
+    ],
+)
+def test_what_cannot_be_asked_is_refused(settings: dict[str, Any], sentence: str) -> None:
+    """Before anything starts."""
+    with pytest.raises(BadInput, match=sentence):
+        plan(**settings)
+
+
+def test_a_patch_release_may_be_the_older_one() -> None:
+    """Who went up too early wants to know what going back means."""
+    assert plan(base="3.9.1", head="3.9.0").items[2].kafka == "3.9.0"
+
+
+# --- the answer ----------------------------------------------------------------------------------------
+
+
+def test_everything_kept_and_a_bug_mended_is_go() -> None:
+    """The sentence names what was fixed; the bug of both is a note."""
+    result = answered(plan(tries=2), bugs_kafka_18723_given_1_01=FOUND, bugs_kafka_18723_given_1_02=FOUND)
+
+    assert (result.state, result.verdict) == ("pass", "go")
+    assert result.sentence == (
+        "Go from Kafka 3.9.0 to 3.9.1: upgrade and rollback under load kept every promise, 1 of 1 scenarios pass; "
+        "fixed: KAFKA-18723."
+    )
+    assert line(result, "bugs", "KAFKA-18723").sentence == (
+        "Fixed: found on 3.9.0 in 2 of 2 tries, on 3.9.1 in 0 of 2."
+    )
+    assert line(result, "bugs", "STALE-HW").answer == "note"
+    assert line(result, "upgrade", "rolled back").runs == ["run-upgrade-rollback-01", "run-upgrade-rollback-02"]
+
+
+def test_the_way_back_is_no_go_by_the_same_bug() -> None:
+    """From the version that is without it to the one that has it."""
+    result = answered(plan(base="3.9.1", head="3.9.0"), bugs_kafka_18723_given_2_01=FOUND)
+
+    assert (result.state, result.verdict) == ("fail", "no-go")
+    assert result.sentence.startswith(
+        "No-go from Kafka 3.9.1 to 3.9.0. KAFKA-18723: records are gone: New: found on 3.9.1"
+    )
+
+
+@pytest.mark.parametrize(
+    ("base", "head", "about", "answer"),
+    [
+        ("3.9.0", "3.9.1", {"bugs_kafka_18723_given_1_01": FOUND}, "go"),
+        ("3.9.0", "3.9.1", {}, "note"),
+        ("3.9.0", "3.9.1", {"bugs_kafka_18723_given_1_01": FOUND, "bugs_kafka_18723_given_2_01": FOUND}, "note"),
+        ("3.9.0", "3.9.1", {"bugs_kafka_18723_given_2_01": FOUND}, "no-go"),
+        ("3.9.1", "3.9.0", {}, "not yet"),
+        ("3.9.1", "3.9.0", {"bugs_kafka_18723_given_2_01": {"verdict": "unknown"}}, "not yet"),
+    ],
+)
+def test_what_counts_of_a_bug_is_who_showed_it(base: str, head: str, about: dict[str, Any], answer: str) -> None:
+    """Neither a bug that was not seen nor a try that did not decide is a mended one."""
+    assert line(answered(plan(base=base, head=head), **about), "bugs", "KAFKA-18723").answer == answer
+
+
+@pytest.mark.parametrize(("verdict", "answer"), [("fail", "no-go"), ("unknown", "not yet"), ("pass", "go")])
+def test_one_run_of_the_upgrade_decides(verdict: str, answer: str) -> None:
+    """The worst of its tries."""
+    result = answered(plan(tries=2), upgrade_upgrade_02={"verdict": verdict, "sentence": "It is so."})
+
+    assert line(result, "upgrade", "node by node").answer == answer
+
+
+def test_a_run_that_is_missing_is_never_go() -> None:
+    """It is counted."""
+    planned = plan(tries=2)
+    recorded = [row for row in rows(planned) if row["labels"]["item"] != "upgrade-upgrade-02"]
+    found = line(qualify.result(planned, recorded), "upgrade", "node by node")
+
+    assert (found.answer, found.sentence) == ("not yet", "1 of 2 runs pass. 1 not recorded.")
+
+
+def test_nothing_recorded_is_not_yet() -> None:
+    """There is no evidence."""
+    result = qualify.result(plan(), [])
+
+    assert (result.state, result.verdict, result.hosts) == ("unknown", "not yet", [])
+
+
+def test_what_fails_on_the_new_version_is_tried_on_that_of_today() -> None:
+    """What passes there needs no second run."""
+    planned = plan(scenarios="survived_faults,steady")
+    failed = rows(planned, correctness_head_survived_faults_01=FAILS)
+
+    assert qualify.follow_up(planned, rows(planned)) == []
+    assert [(item.name, item.kafka) for item in qualify.follow_up(planned, failed)] == [
+        ("correctness-base-survived-faults-01", "3.9.0")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("on_base", "answer"), [("fail", "note"), ("pass", "no-go"), ("unknown", "not yet"), ("", "not yet")]
+)
+def test_a_failure_counts_if_the_version_of_today_passes(on_base: str, answer: str) -> None:
+    """On both it is no obstacle; where today's was not tried, nobody knows."""
+    planned = plan()
+    found = rows(planned, correctness_head_survived_faults_01=FAILS)
+    if on_base:
+        (again,) = qualify.follow_up(planned, found)
+        found += rows_of(again, verdict=on_base)
+
+    assert line(qualify.result(planned, found), "correctness").answer == answer
+
+
+def test_a_missed_window_of_a_bug_is_tried_once_more() -> None:
+    """As the known bugs' own campaign does."""
+    planned = plan()
+    missed = rows(planned, bugs_kafka_18723_given_1_01={"precondition_met": False})
+
+    assert [item.name for item in qualify.follow_up(planned, missed)] == ["bugs-kafka-18723-given-1-02"]
+
+
+@pytest.mark.parametrize(("verdict", "answer"), [("pass", "go"), ("fail", "no-go"), ("unknown", "not yet")])
+def test_each_client_is_a_line(verdict: str, answer: str) -> None:
+    """By its run's verdict."""
+    planned = plan(clients=1)
+    result = answered(planned, **{"clients_client_4.3.1": {"verdict": verdict, "sentence": "It is so."}})
+
+    assert (line(result, "clients").answer, line(result, "clients").what) == (answer, "Java 4.3.1")
+
+
+def test_performance_is_asked_in_two_views_and_says_how_sure_it_is() -> None:
+    """Two pairs decide little: a note that stands among the doubts."""
+    result = answered(plan(pairs=2))
+    views = [each for each in result.answers if each.question.startswith("performance")]
+
+    assert [each.question for each in views] == ["performance, default settings", "performance, same settings"]
+    assert {each.answer for each in views} <= {"note", "not yet", "go"}
+    assert len(views[0].runs) == 4
+
+
+def test_what_was_not_asked_is_among_the_doubts() -> None:
+    """Nobody takes silence for an answer."""
+    result = answered(plan())
+
+    assert result.doubts[:2] == ["Performance was not asked (PAIRS=0).", "Java clients were not asked (CLIENTS=0)."]
+
+
+def test_each_feature_has_its_words() -> None:
+    """What begins or ends between two versions can be told of all."""
+    result = answered(plan(base="3.9.1", head="4.0.0"))
+
+    assert qualify._FEATURES.keys() == FEATURES.keys()
+    assert "Gone: ZooKeeper mode." in result.by_design
+
+
+def test_each_line_is_a_case_for_ci() -> None:
+    """A note is a skipped one."""
+    told = outcomes_of(answered(plan(), correctness_head_survived_faults_01=FAILS))
+
+    assert told["qualify.bugs/STALE-HW: it stands still"] == "skipped"
+    assert told["qualify.correctness/survived_faults"] == "unknown"
+
+
+def test_the_digest_follows_the_evidence() -> None:
+    """The same runs with another verdict have another one."""
+    planned = plan()
+
+    assert answered(planned).digest == answered(planned).digest
+    assert answered(planned).digest != answered(planned, upgrade_upgrade_01=FAILS).digest
+
+
+def test_real_bugs_between_the_releases_are_asked() -> None:
+    """KAFKA-18723 and its like are what a patch is about."""
+    assert {bug.issue for bug in BUGS if questions._differs(bug, questions.Sides("3.9.0", "3.9.1"))} >= {"KAFKA-18723"}
