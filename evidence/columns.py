@@ -170,7 +170,9 @@ class Columns:
         return len(getattr(self, fields(self)[0].name))
 
     def take(self, rows: Any) -> Self:
-        """Some of the rows: a mask, or their places."""
+        """Some of the rows: a mask, or their places. A mask that keeps all of them copies none."""
+        if getattr(rows, "dtype", None) == np.bool_ and rows.all():
+            return self
         return type(self)(**{each.name: getattr(self, each.name)[rows] for each in fields(self)})
 
 

@@ -29,6 +29,13 @@ ROOT = Path(__file__).parents[1]
 SPARK_HOME = Path(pyspark.__file__).parent
 _SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # the JVM lives for seconds, and works little
 _MASTER_LIMIT_S = 10.0
+# A partition takes large arrays and frees them in turn. With one allocator that maps and unmaps these, a worker keeps a
+# fifth less than with Arrow's and numpy's own, each with a store of what is free.
+_GIVEN_BACK = {
+    "ARROW_DEFAULT_MEMORY_POOL": "system",
+    "MALLOC_MMAP_THRESHOLD_": "4194304",
+    "MALLOC_TRIM_THRESHOLD_": "33554432",
+}
 SENT = ("spark.archives", "spark.submit.pyFiles")
 _PACKAGES = ("history", "kafka_files", "evidence", "judge", "spark", "expectations")
 
@@ -112,6 +119,7 @@ def _environment(connection: SparkConnection, scratch: str) -> dict[str, str]:
     if connection.is_local:
         ours["SPARK_LOCAL_IP"] = "127.0.0.1"
     return {
+        **_GIVEN_BACK,
         **ours,
         **os.environ,
         "JAVA_HOME": str(spark_java_home()),

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from evidence.columns import ACKS_0, ACKS_ALL, FINAL, NULL, OK, Ints, known, producer_of, seq_of
+from evidence.columns import ACKS_0, ACKS_ALL, FINAL, NULL, OK, Bools, Ints, known, producer_of, seq_of
 from evidence.partition import PartitionEvidence
 from judge.checks.findings import Cases
 from judge.checks.records import clashes, record
@@ -127,14 +127,14 @@ def nonrepeatable_read(of: PartitionEvidence) -> Cases:
     leader tells no end of its log below what was committed before its epoch (KIP-207); what was read after the drain's
     first record may be newer than that end.
     """
-    ours = of.polls.take(of.polls.value >= 0)
-    final = ours.pass_ == FINAL
-    drained, live = ours.take(final), ours.take(~final)
-    changed = clashes(drained.offset, drained.value, live.offset, live.value, of.names)
+    ours, final = of.polls.value >= 0, of.polls.pass_ == FINAL
+    drained, live = ours & final, ours & ~final
+    polled, valued = of.polls.offset, of.polls.value
+    changed = clashes(polled[drained], valued[drained], polled[live], valued[live], of.names)
     found: dict[int, list[int]] = {clash.offset: clash.values for clash in changed}
-    gone = np.flatnonzero(_vanished(of, drained.offset, drained.received_ns, drained.committed_only, live))
+    gone = np.flatnonzero(live)[_vanished(of, drained, live)]
     vanished: dict[int, set[int]] = {}
-    for offset, value in zip(live.offset[gone].tolist(), live.value[gone].tolist(), strict=True):
+    for offset, value in zip(polled[gone].tolist(), valued[gone].tolist(), strict=True):
         if offset not in found:
             vanished.setdefault(offset, set()).add(value)
     places = sorted({**found, **vanished})
@@ -142,7 +142,7 @@ def nonrepeatable_read(of: PartitionEvidence) -> Cases:
 
     def example(place: int) -> Mapping[str, Any]:
         offset = places[place]
-        readers = np.unique(ours.consumer[ours.offset == offset]).tolist()
+        readers = np.unique(of.polls.consumer[ours & (polled == offset)]).tolist()
         changed = len(values[place]) > 1
         return {
             "offset": offset,
@@ -158,23 +158,27 @@ def nonrepeatable_read(of: PartitionEvidence) -> Cases:
     return Cases("nonrepeatable_read", np.array([each[0] for each in values], dtype=np.int64), example)
 
 
-def _vanished(of: PartitionEvidence, offsets: Ints, received_ns: Ints, committed_only: Any, live: Any) -> Any:
-    """Which reads of live consumers the final drain should have found and did not."""
-    if not offsets.size or of.drain is None or not of.drain.complete or of.drain.position is None:
-        return np.zeros(len(live), dtype=np.bool_)
-    stable_places = np.unique(live.offset[live.committed_only])
-    first_read = _first_read(live)
-    reached = (live.offset < of.drain.position) | (first_read < received_ns.min())
-    kept = live.offset >= max(of.deleted_before or 0, int(offsets.min()))
-    may_pass = bool(committed_only.any()) & ~np.isin(live.offset, stable_places)
-    return kept & reached & ~may_pass & ~np.isin(live.offset, offsets)
+def _vanished(of: PartitionEvidence, drained: Bools, live: Bools) -> Bools:
+    """Which reads of live consumers the final drain should have found and did not; a place for each of ``live``."""
+    polls, drain = of.polls, of.drain
+    offset = polls.offset[live]
+    if not drained.any() or drain is None or not drain.complete or drain.position is None:
+        return np.zeros(offset.size, dtype=np.bool_)
+    found = polls.offset[drained]
+    missed = (offset >= max(of.deleted_before or 0, int(found.min()))) & ~np.isin(offset, found)
+    if (drained & polls.committed_only).any():
+        missed &= np.isin(offset, np.unique(polls.offset[live & polls.committed_only]))
+    beyond = missed & (offset >= drain.position)
+    if beyond.any():
+        missed[beyond] = _first_read(offset[beyond], polls.received_ns[live][beyond]) < polls.received_ns[drained].min()
+    return missed
 
 
-def _first_read(live: Any) -> Ints:
+def _first_read(offset: Ints, received_ns: Ints) -> Ints:
     """When each read's offset was first read by anybody."""
-    places, of_place = np.unique(live.offset, return_inverse=True)
+    places, of_place = np.unique(offset, return_inverse=True)
     first = np.full(places.size, np.iinfo(np.int64).max)
-    np.minimum.at(first, of_place, live.received_ns)
+    np.minimum.at(first, of_place, received_ns)
     found: Ints = first[of_place]
     return found
 
@@ -195,6 +199,8 @@ def realtime_order_violation(of: PartitionEvidence) -> Cases:
     top = np.full(len(sends), NULL)
     for which, sure in ((sends.acks[asked] == ACKS_ALL, all_told), (sends.acks[asked] != ACKS_ALL, told)):
         rows = asked[which]
+        if not rows.size:
+            continue
         t_ns = np.concatenate([sends.done_ns[sure], polls.received_ns[read]])
         offset = np.concatenate([sends.offset[sure], polls.offset[read]])
         order = np.argsort(t_ns, kind="stable")
