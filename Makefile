@@ -16,7 +16,7 @@ PINNED = --quiet --python $(PY) --require-hashes
 # a command does not take; the other targets take none.
 GIVEN := $(filter-out PYTHON -*-command-variables-*-,$(foreach name,$(.VARIABLES),$(if $(filter command,$(firstword $(origin $(name)))),$(name))))
 PLIMSOLL = exec ./plimsoll --from-make "$(GIVEN)"
-COMMANDS := demo run scenarios judge import compare qualify nightly capacity known-bugs clients claims soak fuzz archive doctor up down spark-cluster clean
+COMMANDS := demo run scenarios judge import compare qualify bisect nightly capacity known-bugs clients claims soak fuzz archive doctor up down spark-cluster clean
 OTHERS := $(filter-out $(COMMANDS),$(or $(MAKECMDGOALS),help))
 $(if $(and $(GIVEN),$(OTHERS)),$(error make $(firstword $(OTHERS)) takes no $(firstword $(GIVEN))=; it takes no variables))
 
@@ -92,6 +92,10 @@ compare: $(VENV)/.ready ## Compare two versions: BASE=3.0.2 HEAD=3.1.2 SCENARIO=
 .PHONY: qualify
 qualify: $(VENV)/.ready ## Go or no-go for an upgrade: FROM=3.9.0 TO=3.9.1 SCENARIO=… TRIES=2 PAIRS=3 NAME=…
 	@$(PLIMSOLL) qualify
+
+.PHONY: bisect
+bisect: $(VENV)/.ready ## Find the first bad build: BUILDS="<good> … <bad>" COMMAND=… KAFKA=… SCENARIO=… METRIC=…
+	@$(PLIMSOLL) bisect
 
 .PHONY: nightly
 nightly: $(VENV)/.ready ## Run the nightly matrix, confirm what looks slower, alert: NAME=… SETTINGS=nightly.yaml

@@ -73,8 +73,8 @@ class Kind:
     it; ``examples`` are command lines without ``plimsoll``. A ``benchmark`` measures: its runs are recorded while
     nothing else loads the host. Results are computed from the archive's rows, or, where it ``reads_run_folders``,
     from those. One that ``reads_settings`` has a reader of its own in its ``settings`` module; one that
-    ``writes_outputs`` writes more than result and page, by its ``outputs`` module; one that ``shrinks`` makes a
-    failing run's scenario smaller once there is a result, by its ``shrinking`` module, on the command line alone.
+    ``writes_outputs`` writes more than result and page, by its ``outputs`` module; one that ``searches`` goes on once
+    there is a result, each run by what the ones before it said, by its ``search`` module, on the command line alone.
     """
 
     name: str
@@ -92,7 +92,7 @@ class Kind:
     reads_run_folders: bool = False
     reads_settings: bool = False
     writes_outputs: bool = False
-    shrinks: bool = False
+    searches: bool = False
 
     @property
     def command(self) -> str:
@@ -109,9 +109,9 @@ class Kind:
         return cast("Page", import_module(f"reports.{self.name}_page"))
 
     @property
-    def shrinking(self) -> Shrinking:
-        """What makes a failing run's scenario smaller."""
-        return cast("Shrinking", import_module(f"campaigns.{self.name}.shrinking"))
+    def search(self) -> Search:
+        """What goes on once there is a result."""
+        return cast("Search", import_module(f"campaigns.{self.name}.search"))
 
     @property
     def outputs(self) -> Outputs:
@@ -208,10 +208,10 @@ class Page(Protocol):
     def render(self, result: Any, links: Mapping[str, str]) -> str: ...
 
 
-class Shrinking(Protocol):
-    """What a kind's package offers in ``shrinking``; returns lines for people."""
+class Search(Protocol):
+    """What a kind's package offers in ``search``; returns lines for people, and may conclude the campaign anew."""
 
-    def shrink_first(
+    def search(
         self, folder: CampaignFolder, options: Mapping[str, Any], places: Places, say: Callable[[str], object]
     ) -> list[str]: ...
 

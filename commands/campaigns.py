@@ -74,11 +74,12 @@ def run_campaign(
         finally:
             say(f"campaign: {folder.path}")
         outcome = _concluded(folder, before)
-        if kind.shrinks and outcome.code == FAIL:
+        if kind.searches and folder.result.exists() and (succeeded or outcome.code == FAIL):
             try:
-                lines = kind.shrinking.shrink_first(folder, options, places, progress.say)
+                lines = kind.search.search(folder, options, places, progress.say)
             finally:
                 experiment.reap()  # of a run that broke off
+            outcome = _concluded(folder, before)
             outcome = replace(outcome, lines=[*outcome.lines[:-2], *lines, *outcome.lines[-2:]])
         if succeeded or outcome.code == FAIL:
             shutil.rmtree(home)

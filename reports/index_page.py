@@ -32,6 +32,7 @@ _KINDS = {
         "Qualifications",
         "No upgrade was qualified yet: `make qualify FROM=… TO=…`.",
     ),
+    "bisect": ("bisections", "Bisections", "No first bad build was searched yet: `make bisect BUILDS=…`."),
     "known_bugs": ("known-bugs", "Known bugs", "No known bug was tested yet: `make known-bugs`."),
     "clients": ("clients", "Client matrices", "No clients were tried yet: `make clients KAFKA=…`."),
     "claims": ("claims", "Claims", "No version was tested against the claims yet: `make claims KAFKA=…`."),

@@ -33,5 +33,5 @@ KIND = Kind(
     ),
     benchmark=False,
     reads_run_folders=True,
-    shrinks=True,
+    searches=True,
 )

@@ -37,7 +37,7 @@ class Counterexample:
     is_smallest: bool
 
 
-def shrink_first(folder: CampaignFolder, options: Mapping[str, Any], places: Places, say: Say) -> list[str]:
+def search(folder: CampaignFolder, options: Mapping[str, Any], places: Places, say: Say) -> list[str]:
     """Shrink the first schedule that violated a guarantee; returns what a person reads at the end.
 
     The smaller schedule is kept beside the result.

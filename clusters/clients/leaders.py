@@ -10,9 +10,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any
 
 from kafka.cluster import ClusterMetadata
+from kafka.errors import KafkaError
 from kafka.net.compat import KafkaNetClient
 
 from clusters.kafka.security import Access
@@ -55,6 +57,12 @@ class NewestLeaders(ClusterMetadata):  # type: ignore[misc]  # kafka-python has 
         client._manager.cluster = self  # noqa: SLF001  # nothing else takes other metadata
         self.attach(client._manager)  # noqa: SLF001
         return client
+
+    async def _refresh_loop(self) -> None:
+        """kafka-python's own ends for good with an error of a bootstrap, or of a refresh that it waits for."""
+        while not self.closed:
+            with suppress(KafkaError):
+                await super()._refresh_loop()
 
     def newest(self, partition: TopicPartition) -> tuple[int, int]:
         """Leader and epoch, ``UNKNOWN`` while nobody told."""

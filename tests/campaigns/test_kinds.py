@@ -16,6 +16,7 @@ from history.errors import BadInput
 OPTIONS = [(name, option) for name in kinds.names() for option in kinds.of(name).form]
 # Each kind's least settings; an option is tried on top of them.
 SETTINGS: dict[str, dict[str, Any]] = {
+    "bisect": {"builds": ["3.8.1", "3.9.0", "3.9.1"], "metric": "latency_p99_ms"},
     "compare": {"base": "3.9.0", "head": "3.9.1"},
     "claims": {"kafka": "3.9.1"},
     "qualify": {"base": "3.9.0", "head": "3.9.1"},
@@ -25,6 +26,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 def test_every_package_declares_its_kind() -> None:
     """By the package's name, with a page in docs/."""
     assert kinds.names() == (
+        "bisect",
         "capacity",
         "claims",
         "clients",
@@ -37,7 +39,7 @@ def test_every_package_declares_its_kind() -> None:
     )
     assert {name: kinds.of(name).name for name in kinds.names()} == {name: name for name in kinds.names()}
     assert all((ROOT / kinds.of(name).docs_page).is_file() for name in kinds.names())
-    with pytest.raises(BadInput, match="There is no kind of campaign 'hunt'; known: capacity, claims"):
+    with pytest.raises(BadInput, match="There is no kind of campaign 'hunt'; known: bisect, capacity"):
         kinds.of("hunt")
 
 
@@ -45,6 +47,7 @@ def test_every_package_declares_its_kind() -> None:
 def test_an_option_is_a_setting(name: str, option: kinds.Option, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its example and each of its choices can be planned with, and its default is what the settings have."""
     kind = kinds.of(name)
+    monkeypatch.setattr("campaigns.bisect.campaign.made", lambda _settings, build: build)
     monkeypatch.setattr(randomised, "choose_runtime", lambda _: "process")  # whether Docker is here or not
 
     def planned(**settings: Any) -> dict[str, Any]:

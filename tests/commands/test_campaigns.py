@@ -50,7 +50,7 @@ def test_a_campaign_ends_with_its_state(
 ) -> None:
     """A result that is a failure makes its task red, and is a result all the same; the home is gone then."""
     ends(monkeypatch, state != "fail", state=state, sentence="So it is.", lines=["one line"])
-    monkeypatch.setattr("campaigns.fuzz.shrinking.shrink_first", lambda *_: [])
+    monkeypatch.setattr("campaigns.fuzz.search.search", lambda *_: [])
     page = runs.parent / "site" / "fuzz" / "f" / "index.html"
 
     assert main([*FUZZ, "--runs", str(runs)]) == code
@@ -86,14 +86,14 @@ def test_a_violation_is_shrunk(runs: Path, monkeypatch: pytest.MonkeyPatch, caps
     """Of fuzzing, once its result is a failure; what that says stands before the last two lines."""
     given: list[Any] = []
 
-    def shrink_first(_folder: CampaignFolder, options: dict[str, Any], *_: Any) -> list[str]:
+    def search(_folder: CampaignFolder, options: dict[str, Any], *_: Any) -> list[str]:
         given.append(options["shrink_runs"])
         return ["shrunk: 18 steps to 7"]
 
     ends(monkeypatch, succeeded=False, state="fail", sentence="1 of 2 schedules violated a guarantee.")
-    monkeypatch.setattr("campaigns.fuzz.shrinking.shrink_first", shrink_first)
+    monkeypatch.setattr("campaigns.fuzz.search.search", search)
 
     assert main([*FUZZ, "--shrink-runs", "5", "--runs", str(runs)]) == 1
     assert given == [5]
     assert capsys.readouterr().out.splitlines()[-3] == "shrunk: 18 steps to 7"
-    assert [name for name in kinds.names() if kinds.of(name).shrinks] == ["fuzz"]
+    assert [name for name in kinds.names() if kinds.of(name).searches] == ["bisect", "fuzz"]

@@ -10,7 +10,7 @@ import pytest
 
 from campaigns import randomised
 from campaigns.campaign import Campaign, CampaignFolder, Item
-from campaigns.fuzz import shrinking
+from campaigns.fuzz import search
 from campaigns.places import Places
 from clusters.scenario.scenario import Scenario, parse_scenario
 from clusters.scenario.schedules import FaultMix, randomised_schedule
@@ -54,7 +54,7 @@ class Cluster:
 def run(schedule: Scenario, violations: list[str]) -> ScheduleRun:
     """A run of a schedule that violated these."""
     return ScheduleRun(
-        item=shrinking.name_of(schedule),
+        item=search.name_of(schedule),
         seed=1,
         steps=randomised.steps_of(schedule),
         run_id=f"run-{schedule.digest[:4]}",
@@ -64,10 +64,10 @@ def run(schedule: Scenario, violations: list[str]) -> ScheduleRun:
     )
 
 
-def shrunk(cluster: Cluster, known: set[str] | None = None, limit: int = 40) -> shrinking.Counterexample:
+def shrunk(cluster: Cluster, known: set[str] | None = None, limit: int = 40) -> search.Counterexample:
     """What shrinking makes of the drawn schedule, which violated both."""
     known = set() if known is None else known
-    return shrinking.shrunk(DRAWN, run(DRAWN, ["I10", "I4"]), cluster, limit=limit, known=known, say=lambda _: None)
+    return search.shrunk(DRAWN, run(DRAWN, ["I10", "I4"]), cluster, limit=limit, known=known, say=lambda _: None)
 
 
 def test_a_violation_is_shrunk_to_the_one_step() -> None:
@@ -136,11 +136,11 @@ def test_smaller_schedules_are_items_of_the_campaign(
     def violations_of(run: RunFolder) -> list[str]:
         return ["lost_write"] if run.path.name.endswith("schedule-1") or len(recorded) > 2 else []
 
-    monkeypatch.setattr(shrinking, "record_item", record_item)
-    monkeypatch.setattr(shrinking, "judge_recorded", lambda *_: [])
+    monkeypatch.setattr(search, "record_item", record_item)
+    monkeypatch.setattr(search, "judge_recorded", lambda *_: [])
     monkeypatch.setattr(randomised, "violations_of", violations_of)
-    lines = shrinking.shrink_first(folder, {"shrink_runs": None}, places, lambda _: None)
-    again = shrinking.shrink_first(folder, {"shrink_runs": 40}, places, lambda _: None)
+    lines = search.search(folder, {"shrink_runs": None}, places, lambda _: None)
+    again = search.search(folder, {"shrink_runs": 40}, places, lambda _: None)
 
     smallest = parse_scenario((folder.path / "smallest.yaml").read_text(), "smallest.yaml")
     assert all(name.startswith("shrunk-") for name in recorded)
@@ -159,7 +159,7 @@ def test_without_a_violation_or_a_run_to_spend_nothing_is_shrunk(
     """A failed run whose violations are permitted is none."""
     options: dict[str, Any] = {"shrink_runs": 0}
     monkeypatch.setattr(randomised, "violations_of", lambda _: ["lost_write"])
-    assert shrinking.shrink_first(folder, options, places, lambda _: None) == []
+    assert search.search(folder, options, places, lambda _: None) == []
 
     monkeypatch.setattr(randomised, "violations_of", lambda _: [])
-    assert shrinking.shrink_first(folder, {}, places, lambda _: None) == []
+    assert search.search(folder, {}, places, lambda _: None) == []

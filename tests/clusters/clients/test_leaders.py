@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import uuid
+from contextlib import suppress
 
 import pytest
+from kafka.cluster import ClusterMetadata
+from kafka.errors import NodeNotReadyError
 from kafka.protocol.metadata import MetadataResponse
 
 from clusters.clients.leaders import NOBODY, UNKNOWN, Leaders, NewestLeaders
@@ -53,6 +56,23 @@ def test_an_older_epoch_changes_nothing(leaders: NewestLeaders, leader: int, epo
     leaders.update_metadata(told(leader, epoch))
 
     assert seen(leaders) == leaders.newest(T0) == then
+
+
+def test_an_error_does_not_end_the_refreshing(leaders: NewestLeaders, monkeypatch: pytest.MonkeyPatch) -> None:
+    """kafka-python's own loop ends with it, and its producer never hears of another leader; what is closed has ended."""
+    begun: list[int] = []
+
+    async def once(own: ClusterMetadata) -> None:
+        begun.append(len(begun))
+        if len(begun) < 3:
+            raise NodeNotReadyError("the leader was killed")
+        own.close()
+
+    monkeypatch.setattr(ClusterMetadata, "_refresh_loop", once)
+    with suppress(StopIteration):
+        leaders._refresh_loop().send(None)
+
+    assert begun == [0, 1, 2]
 
 
 def test_a_leader_that_is_not_listed_is_asked_for(leaders: NewestLeaders) -> None:

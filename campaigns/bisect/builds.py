@@ -1,0 +1,43 @@
+"""The builds that are searched, made by a command when they are asked for."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from clusters.kafka.builds import build_of
+from clusters.paths import CACHE
+from history.errors import HarnessError
+from history.folder import write_atomically
+
+MADE = CACHE / "bisect"  # a file for each build that was made, with the folder of its jars
+
+log = logging.getLogger("plimsoll")
+
+
+def made(settings: Mapping[str, Any], build: str) -> str:
+    """What a run starts as ``kafka``: the build itself, or the jars that the command makes of it, once.
+
+    Raises:
+        HarnessError: the command failed.
+        BadInput: what it left is no Kafka.
+    """
+    command, left = settings["command"], settings["kafka"] or build
+    if not command:
+        return build
+    known = MADE / hashlib.sha256("\0".join((build, command, left)).encode()).hexdigest()[:16]
+    if known.exists() and Path(known.read_text()).is_dir():
+        return known.read_text()
+    log.info("making %s: %s", build, command)
+    code = subprocess.run(["bash", "-c", command], env=os.environ | {"BUILD": build}, check=False).returncode
+    if code:
+        raise HarnessError(f"{build} was not made: exit code {code} of {command}")
+    jars = str(build_of(left).jars)
+    known.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(known, jars)
+    return jars

@@ -1,0 +1,376 @@
+"""What the runs of a bisection say: what tells bad from good, which builds are which, and which one comes next."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
+
+from campaigns.bisect import KIND
+from campaigns.bisect.builds import made
+from campaigns.campaign import Campaign, Item
+from campaigns.compare.runs import Run
+from campaigns.statistics.effects import Effect, log_ratio, paired_effect, percent
+from campaigns.statistics.sequential import (
+    ENOUGH,
+    ERROR,
+    evidence_of_effects,
+    evidence_of_events,
+    sd_bound,
+    share,
+)
+from clusters.scenario.scenario import load_scenario
+from history.errors import BadInput
+from history.metrics import METRICS, metric_of
+from history.results.bisect import BisectResult, Judged, JudgedAs
+
+Row = Mapping[str, Any]
+BY_DESIGN = {"behaviour_change"}  # told by the judge, and no anomaly
+GOOD, BUILD = "good", "build"  # the roles of a pair's two runs
+
+
+class Settings(BaseModel):
+    """The question. ``builds`` go from good to bad; a ``command`` makes each, at ``kafka``. Without ``metric`` a
+    bad build violates a guarantee.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    builds: list[str]
+    command: str = ""
+    kafka: str = ""
+    scenario: str = "survived_faults"
+    metric: str = ""
+    phase: str = ""
+    tries: int = Field(default=3, ge=2)
+    limit: int = Field(default=12, ge=2)
+    runtime: str = "auto"
+
+    @field_validator("builds", mode="before")
+    @classmethod
+    def _words(cls, value: object) -> object:
+        return re.split(r"[,\s]+", value.strip()) if isinstance(value, str) else value
+
+    @field_validator("builds")
+    @classmethod
+    def _in_a_row(cls, value: list[str]) -> list[str]:
+        if len(value) < 2 or len(set(value)) < len(value):
+            raise ValueError("it takes a good build and a bad one, those between in their order, and each of them once")
+        return value
+
+    @field_validator("metric")
+    @classmethod
+    def _judges(cls, value: str) -> str:
+        if value and (value not in METRICS or METRICS[value].better is None):
+            known = ", ".join(name for name, metric in METRICS.items() if metric.better)
+            raise ValueError(f"it is no metric of which more or less is better; those are {known}")
+        return value
+
+    @field_validator("phase")
+    @classmethod
+    def _is_of_a_metric(cls, value: str, info: ValidationInfo) -> str:
+        if value and not info.data.get("metric"):
+            raise ValueError("it belongs to a metric, and none is given")
+        return value
+
+
+def plan(settings: Mapping[str, Any], *, campaign_id: str, created_at: str, seed: int) -> Campaign:
+    """The runs of both ends, in turn.
+
+    Raises:
+        BadInput: a setting is wrong, or an end is no Kafka.
+        HarnessError: an end cannot be made.
+    """
+    asked = KIND.check(Settings, settings)
+    told, scenario = asked.model_dump(), load_scenario(asked.scenario)
+    phases = [phase.name for phase in scenario.phases]
+    if asked.phase and asked.phase not in phases:
+        raise BadInput(f"PHASE={asked.phase}: {asked.scenario} has no such phase; it has {', '.join(phases)}.")
+    campaign = Campaign(
+        campaign_id=campaign_id,
+        kind="bisect",
+        created_at=created_at,
+        seed=seed,
+        settings={**told, "ends": [made(told, asked.builds[0]), made(told, asked.builds[-1])]},
+        items=[],
+    )
+    return campaign.model_copy(update={"items": list(_ends(campaign, asked))})
+
+
+def _ends(campaign: Campaign, asked: Settings) -> Iterator[Item]:
+    kafka, last = campaign.settings["ends"][-1], len(asked.builds) - 1
+    for number in range(1, asked.tries + 1):
+        tried = [*([] if asked.metric else items_of(campaign, 0, number)), *items_of(campaign, last, number, kafka)]
+        # A host that drifts favours neither; pairs turn round by themselves.
+        yield from tried if number % 2 or asked.metric else tried[::-1]
+
+
+def items_of(campaign: Campaign, index: int, number: int, kafka: str = "") -> list[Item]:
+    """A try of a build: one run, or for a metric a pair of it and the good end; who begins changes from try to try."""
+    good = str(campaign.settings["ends"][0])
+    item = _item(campaign, index, number, BUILD, kafka or good)
+    if not campaign.settings["metric"]:
+        return [item]
+    pair = [item, _item(campaign, index, number, GOOD, good)]
+    return pair if number % 2 else pair[::-1]
+
+
+def _item(campaign: Campaign, index: int, number: int, role: str, kafka: str) -> Item:
+    build = campaign.settings["builds"][0 if role == GOOD else index]
+    labels = {"role": role, "place": str(index), "try": str(number), "build": build}
+    return Item(
+        name=f"build-{index + 1:04}-{number:02}{'-beside' if role == GOOD else ''}",
+        scenario=campaign.settings["scenario"],
+        kafka=kafka,
+        seed=campaign.seed + number,
+        labels=labels,
+    )
+
+
+def follow_up(campaign: Campaign, rows: Sequence[Row]) -> list[Item]:  # noqa: ARG001  # as of every kind
+    """None: which build is run next depends on the one before it."""
+    return []
+
+
+# --- what the ends say -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Violation:
+    """A bad build violates one of ``names``, in about the share ``bad`` of its runs."""
+
+    names: frozenset[str]
+    bad: float
+
+    def evidence(self, tries: Sequence[Sequence[Run]]) -> tuple[float, int]:
+        """Of the tries that say something, and how many those are."""
+        seen = [bool(names_of(run) & self.names) for run in _single(tries) if is_evidence(run)]
+        return evidence_of_events(seen, self.bad), len(seen)
+
+    def words(self, tries: Sequence[Sequence[Run]]) -> str:
+        runs = [run for run in _single(tries) if is_evidence(run)]
+        showing = [run for run in runs if names_of(run) & self.names]
+        return f"{len(showing)} of {len(runs)} runs show {', '.join(sorted(self.names))}."
+
+    @property
+    def sentence(self) -> str:
+        return f"A bad build shows {', '.join(sorted(self.names))}."
+
+
+@dataclass(frozen=True)
+class Slower:
+    """Beside a good build the metric of a bad one differs by ``effect`` (log-ratio); pairs scatter by ``sd``."""
+
+    metric: str
+    phase: str
+    effect: float
+    sd: float
+
+    def evidence(self, tries: Sequence[Sequence[Run]]) -> tuple[float, int]:
+        """Of the pairs that say something, and how many those are."""
+        found = log_ratios(tries, self.metric, self.phase)
+        return evidence_of_effects(found, self.effect, self.sd), len(found)
+
+    def words(self, tries: Sequence[Sequence[Run]]) -> str:
+        found = log_ratios(tries, self.metric, self.phase)
+        mean = percent(sum(found) / len(found)) if found else 0.0
+        return f"{_metric(self.metric, self.phase)}: {mean:+.1f} % beside the good build, by {len(found)} pairs."
+
+    @property
+    def sentence(self) -> str:
+        change = percent(self.effect)
+        return f"In a bad build {_metric(self.metric, self.phase)} changes by {change:+.1f} % beside the good one."
+
+
+Difference = Violation | Slower
+
+
+def _metric(metric: str, phase: str) -> str:
+    return f"{metric_of(metric).words}{f' of the phase {phase}' if phase else ''}"
+
+
+def is_evidence(run: Run) -> bool:
+    """A run without a verdict says nothing, unless it shows something all the same."""
+    return run.verdict != "unknown" or bool(names_of(run))
+
+
+def names_of(run: Run) -> set[str]:
+    """The invariants and anomalies that it shows."""
+    anomalies = {name for name, cases in run.about["anomalies"].items() if cases and name not in BY_DESIGN}
+    return ({*run.about["broken"]} | anomalies) if run.verdict != "pass" else set()
+
+
+def _single(tries: Iterable[Sequence[Run]]) -> Iterator[Run]:
+    return (run for tried in tries for run in tried if run.label("role") == BUILD)
+
+
+def log_ratios(tries: Iterable[Sequence[Run]], metric: str, phase: str) -> list[float]:
+    """Of the pairs of which both runs have a figure that can be trusted."""
+    found = []
+    for tried in tries:
+        by_role = {run.label("role"): run for run in tried if run.why_not(metric, phase) is None}
+        if len(by_role) == 2:
+            good, build = (by_role[role].value(metric, phase) or 0.0 for role in (GOOD, BUILD))
+            if good > 0 and build > 0:
+                found.append(log_ratio(good, build))
+    return found
+
+
+# --- the search ------------------------------------------------------------------------------------
+
+
+class Search:
+    """What the judged runs of a campaign say so far. ``refused`` are builds that could not be made or run."""
+
+    def __init__(self, campaign: Campaign, rows: Iterable[Row], refused: Iterable[int] = ()) -> None:
+        self.campaign = campaign
+        self.builds: list[str] = campaign.settings["builds"]
+        self.last = len(self.builds) - 1
+        self.refused = set(refused)
+        self.tries: dict[int, dict[int, list[Run]]] = {}
+        by_run: dict[str, list[Row]] = {}
+        for row in rows:
+            if row["labels"].get("campaign") == campaign.campaign_id:
+                by_run.setdefault(row["run_id"], []).append(row)
+        for of_run in by_run.values():
+            run = Run(of_run[0], {(row["metric"], row["phase"]): row for row in of_run if row["metric"]})
+            of_build = self.tries.setdefault(int(run.label("place")), {})
+            of_build.setdefault(int(run.label("try")), []).append(run)
+
+    def tries_of(self, index: int) -> list[list[Run]]:
+        return [tried for _, tried in sorted(self.tries.get(index, {}).items())]
+
+    @cached_property
+    def difference(self) -> Difference | str:
+        """What tells bad from good, or why nothing does."""
+        metric = self.campaign.settings["metric"]
+        return self._slower(metric, self.campaign.settings["phase"]) if metric else self._violation()
+
+    def _violation(self) -> Difference | str:
+        good, bad = ([run for run in _single(self.tries_of(end)) if is_evidence(run)] for end in (0, self.last))
+        if not good or not bad:
+            return "No run of one of the ends has a verdict, so that nothing can be told from them."
+        names = frozenset().union(*map(names_of, bad)).difference(*map(names_of, good))
+        if not names:
+            also = ", which the good one violates, too" if any(map(names_of, bad)) else ""
+            return f"In {len(bad)} runs the bad end violated no guarantee{also}; more tries may show one."
+        showing = sum(bool(names_of(run) & names) for run in bad)
+        return Violation(names, share(showing, len(bad)))
+
+    def _slower(self, metric: str, phase: str) -> Difference | str:
+        found = log_ratios(self.tries_of(self.last), metric, phase)
+        effect = paired_effect(found)
+        if effect is None:
+            return f"Fewer than two pairs of the ends have a figure of {_metric(metric, phase)}."
+        if effect.low <= 0 <= effect.high or not effect.sd:
+            return f"The ends do not differ: {_interval(effect)} by {effect.n} pairs; more pairs may show it."
+        if (effect.mean > 0) != (metric_of(metric).better == "lower"):
+            return f"The bad end is the better one: {_interval(effect)} by {effect.n} pairs."
+        return Slower(metric, phase, effect.mean, sd_bound(effect.sd, effect.n))
+
+    def answer(self, index: int) -> JudgedAs:
+        """Good, bad, open (more tries may decide), undecided, or not run."""
+        if index in (0, self.last):
+            return "good" if index == 0 else "bad"
+        if index in self.refused:
+            return "undecided"
+        tries = self.tries_of(index)
+        if not tries or isinstance(self.difference, str):
+            return "not run"
+        evidence, _ = self.difference.evidence(tries)
+        if abs(evidence) >= ENOUGH:
+            return "bad" if evidence > 0 else "good"
+        return "undecided" if len(tries) >= self.campaign.settings["limit"] else "open"
+
+    @property
+    def bounds(self) -> tuple[int, int]:
+        """The last good build and the first bad one that are known."""
+        known = {index: self.answer(index) for index in {0, self.last, *self.tries}}
+        bad = min(index for index, answer in known.items() if answer == "bad")
+        return max(index for index, answer in known.items() if answer == "good" and index < bad), bad
+
+    @property
+    def next(self) -> int | None:
+        """The build nearest to the middle that is not decided; None at the end of the search."""
+        if isinstance(self.difference, str):
+            return None
+        good, bad = self.bounds
+        left = [index for index in range(good + 1, bad) if self.answer(index) in ("open", "not run")]
+        return min(left, key=lambda index: (abs(2 * index - good - bad), index), default=None)
+
+    @property
+    def steps_left(self) -> int:
+        """About how many builds are still to be judged."""
+        good, bad = self.bounds
+        return math.ceil(math.log2(bad - good))
+
+    def judged(self) -> list[Judged]:
+        """Every build of which there are runs, and those that stay open beside the first bad one."""
+        good, bad = self.bounds
+        return [self._judged(index) for index in sorted({0, self.last, *self.tries, good, bad, *self.refused})]
+
+    def _judged(self, index: int) -> Judged:
+        tries = self.tries_of(index)
+        runs = [run for tried in tries for run in tried]
+        evidence, sentence = None, ""
+        if tries and not isinstance(self.difference, str):
+            evidence, _ = self.difference.evidence(tries)
+            sentence = self.difference.words(tries)
+        versions = sorted({str(run.about["kafka_version"]) for run in _single(tries)})
+        return Judged(
+            number=index,
+            name=self.builds[index],
+            version=", ".join(versions),
+            answer=self.answer(index),
+            evidence=evidence,
+            sentence=sentence,
+            runs=[run.run_id for run in runs],
+        )
+
+
+def _interval(effect: Effect) -> str:
+    return f"{percent(effect.low):+.1f} % to {percent(effect.high):+.1f} %"
+
+
+# --- the result ------------------------------------------------------------------------------------
+
+
+def result(campaign: Campaign, rows: Sequence[Row]) -> BisectResult:
+    """The first bad build, or between which two it lies."""
+    search = Search(campaign, rows)
+    good, bad = search.bounds
+    found = search.difference if not isinstance(search.difference, str) else None
+    is_found = found is not None and bad == good + 1
+    candidates = search.builds[good + 1 : bad + 1]
+    decisions = sum(search.answer(index) in ("good", "bad") for index in search.tries if 0 < index < search.last)
+    return BisectResult(
+        campaign_id=campaign.campaign_id,
+        created_at=campaign.created_at,
+        state="pass" if is_found else "unknown",
+        sentence=_sentence(search, candidates, search.builds[good]),
+        lines=[f"{each.answer:9} {each.name}: {each.sentence}" for each in search.judged()],
+        seed=campaign.seed,
+        settings={name: campaign.settings[name] for name in Settings.model_fields},
+        difference=found.sentence if found else "",
+        builds=len(search.builds),
+        judged=search.judged(),
+        first_bad=candidates[-1] if is_found else "",
+        last_good=search.builds[good],
+        candidates=candidates,
+        wrong_at_most=1 - (1 - ERROR) ** decisions,
+        hosts=sorted({str(row["host"]) for row in rows if row["labels"].get("campaign") == campaign.campaign_id}),
+    )
+
+
+def _sentence(search: Search, candidates: Sequence[str], last_good: str) -> str:
+    if isinstance(search.difference, str):
+        return search.difference
+    if len(candidates) == 1:
+        return f"{candidates[0]} is the first bad build; {last_good}, the one before it, is good."
+    ahead = " It is searched on by the same command." if search.next is not None else " Those between stayed open."
+    return f"The first bad build is one of {len(candidates)}: after {last_good} and up to {candidates[-1]}.{ahead}"

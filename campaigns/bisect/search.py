@@ -1,0 +1,45 @@
+"""Halves the builds between good and bad; each try is an item of the campaign, so that a search is taken up again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from campaigns import runner
+from campaigns.bisect.builds import made
+from campaigns.bisect.campaign import Search, items_of
+from campaigns.campaign import CampaignFolder
+from campaigns.places import Places
+from campaigns.recording import counted, outstanding, record_item
+from history import archive
+from history.errors import PlimsollError
+
+Say = Callable[[str], object]
+
+
+def search(folder: CampaignFolder, options: Mapping[str, Any], places: Places, say: Say) -> list[str]:  # noqa: ARG001
+    """Make, record and judge builds until the first bad one is known, and conclude anew; returns no lines.
+
+    A build that cannot be made, or whose runs break, is passed over: it says nothing of good or bad.
+    """
+    campaign, refused = folder.read_plan(), set[int]()
+    while True:
+        rows = counted(archive.read(places.archive, campaign=campaign.campaign_id), places)
+        found = Search(campaign, rows, refused)
+        index = found.next
+        if index is None:
+            break
+        number = len(found.tries_of(index)) + 1
+        build = found.builds[index]
+        say(f"{build}: try {number}; about {found.steps_left} of {found.last + 1} builds to judge")
+        try:
+            kafka = made(campaign.settings, build)
+            for item in outstanding(folder, items_of(campaign, index, number, kafka), places):
+                record_item(folder, item, places)
+        except PlimsollError as error:
+            say(f"{build} is passed over: {error}")
+            refused.add(index)
+            continue
+        runner.judge_recorded(folder, places)
+    runner.conclude(folder, places)
+    return []

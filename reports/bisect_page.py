@@ -1,0 +1,103 @@
+"""The page of a bisection: the first bad build, and what was seen of each build on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from history.results.bisect import BisectResult, Judged
+from reports.cells import DASH, Cell, Column, table
+from reports.page import Listing, Page, Plot, Section, Words
+from reports.page import render as render_page
+
+MEANS = {
+    "pass": "The first bad build is found.",
+    "unknown": "Which build is the first bad one is not known.",
+}
+MARKS = {"good": "pass", "bad": "fail", "open": "unknown", "undecided": "unknown", "not run": "quiet"}
+COLOURS = {"good": "#149a78", "bad": "#d6497f", "open": "#b58900"}
+RULES = [
+    "The ends are run first; what the bad one shows and the good one does not is what is searched for.",
+    "Evidence is the log of how much likelier the runs of a build are if it is bad than if it is good. A build is "
+    "judged once that is beyond 4.6 to either side (99 to 1), by Wald's sequential test; until then it is run again.",
+    "A build that cannot be made, whose runs break or that stays open after the limit says nothing and is passed over.",
+]
+
+
+def render(result: BisectResult, links: Mapping[str, str]) -> str:
+    """The page as HTML; ``links`` maps run ids to the addresses of their pages, as far as there are any."""
+    columns: list[Column[Judged]] = [
+        Column("place", lambda each: each.number + 1, "number"),
+        Column("build", lambda each: each.name, "name"),
+        Column("version", lambda each: each.version or DASH, "name"),
+        Column("answer", lambda each: Cell(each.answer, MARKS[each.answer]), "name"),
+        Column("evidence", lambda each: DASH if each.evidence is None else f"{each.evidence:+.1f}", "number"),
+        Column("what its runs say", lambda each: each.sentence, "text"),
+        Column("runs", lambda each: len(each.runs), "number"),
+        Column("a run", lambda each: _a_run(each, links)),
+    ]
+    runs: list[Column[tuple[Judged, str]]] = [
+        Column("run", lambda row: Cell(row[1], link=links.get(row[1], ""))),
+        Column("build", lambda row: row[0].name, "name"),
+    ]
+    every = [(each, run) for each in result.judged for run in each.runs]
+    judged = table("The builds that were judged, from good to bad", columns, result.judged)
+    return render_page(
+        Page(
+            title=f"Bisection {result.campaign_id}",
+            kind="bisection",
+            sentence=result.sentence,
+            state=result.state,
+            state_word="found" if result.state == "pass" else "open",
+            meaning=MEANS[result.state],
+            facts=[
+                ("Searched for", result.difference or DASH),
+                ("Builds", f"{result.builds}, of which {sum(bool(each.runs) for each in result.judged)} were run"),
+                ("Scenario", str(result.settings["scenario"])),
+                ("An answer on the way is wrong", f"in at most {100 * result.wrong_at_most:.1f} % of such searches"),
+                ("Planned", result.created_at[:16].replace("T", " ")),
+                ("Host", ", ".join(result.hosts) or "no run"),
+            ],
+            sections=[
+                Section("builds", "Builds", [*_figure(result), Listing("builds", judged, whole=True)]),
+                Section("rules", "How the answer comes about", [Words(RULES)]),
+                Section("runs", "Runs", [Listing("runs", table("Every run", runs, every), filtered=True)]),
+            ],
+        )
+    )
+
+
+def _figure(result: BisectResult) -> list[Plot]:
+    """The evidence of each build over its place: green is good, red is bad."""
+    told = [each for each in result.judged if each.evidence is not None]
+    if not told:
+        return []
+    figure = {
+        "data": [
+            {
+                "type": "bar",
+                "x": [each.number + 1 for each in told],
+                "y": [round(each.evidence or 0.0, 2) for each in told],
+                "text": [each.name[:12] for each in told],
+                "marker": {"color": [COLOURS.get(each.answer, COLOURS["open"]) for each in told]},
+                "hovertemplate": "%{text}: %{y}<extra></extra>",
+            }
+        ],
+        "layout": {
+            "height": 260,
+            "showlegend": False,
+            "xaxis": {"title": {"text": "place, from good to bad"}, "range": [0.4, result.builds + 0.6]},
+            "yaxis": {"title": {"text": "evidence"}},
+        },
+    }
+    rows: list[Column[Judged]] = [
+        Column("place", lambda each: each.number + 1, "number"),
+        Column("build", lambda each: each.name, "name"),
+        Column("evidence", lambda each: f"{each.evidence:+.1f}", "number"),
+    ]
+    caption = "Above 0 the runs look like those of a bad build, below 0 like those of a good one."
+    return [Plot("evidence", figure, "Evidence of each build that was run", caption, table("Evidence", rows, told))]
+
+
+def _a_run(each: Judged, links: Mapping[str, str]) -> Cell:
+    run = next((run for run in each.runs if run in links), "")
+    return Cell("its page", link=links[run]) if run else Cell(DASH)

@@ -1,0 +1,217 @@
+"""Which build is the first bad one: what the ends say, what each build's runs say, and the search."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from campaigns.bisect import builds, search
+from campaigns.bisect.campaign import Search, Slower, Violation, items_of, plan, result
+from campaigns.campaign import Campaign, CampaignFolder, Item
+from campaigns.places import Places
+from history.errors import BadInput, HarnessError
+from tests.campaigns.comparison import run_rows
+
+P99 = ("latency_p99_ms", "")
+LOST = {"verdict": "fail", "broken": ["I6"], "sentence": "Records are gone."}
+BUILDS = ["3.8.0", "3.8.1", "3.9.0", "3.9.1", "4.0.0", "4.0.1", "4.1.0", "4.1.1"]
+
+
+def campaign(**settings: Any) -> Campaign:
+    """Eight builds, two tries of each end; ``settings`` replace some of it."""
+    usual = {"builds": BUILDS, "scenario": "steady", "tries": 2}
+    return plan(usual | settings, campaign_id="c1", created_at="2026-11-24T08:00:00+00:00", seed=7)
+
+
+def rows_of(item: Item, bad_from: int, p99: float = 10.0, **about: Any) -> list[dict[str, Any]]:
+    """A run: builds from that place on lose records, or take half as long again."""
+    is_bad = int(item.labels["place"]) >= bad_from and item.labels["role"] == "build"
+    return run_rows(item, {P99: p99 * (1.5 if is_bad else 1.0)}, **(LOST if is_bad and not about else about))
+
+
+def ends(planned: Campaign, bad_from: int = 7, **about: Any) -> list[dict[str, Any]]:
+    """The runs of both ends."""
+    return [row for item in planned.items for row in rows_of(item, bad_from, **about)]
+
+
+# --- the plan ------------------------------------------------------------------------------------------
+
+
+def test_the_ends_are_run_in_turn() -> None:
+    """Who begins changes; for a metric each is a pair of both."""
+    assert [(item.name, item.kafka) for item in campaign().items] == [
+        ("build-0001-01", "3.8.0"),
+        ("build-0008-01", "4.1.1"),
+        ("build-0008-02", "4.1.1"),
+        ("build-0001-02", "3.8.0"),
+    ]
+    assert [(item.name, item.kafka) for item in campaign(metric="latency_p99_ms").items] == [
+        ("build-0008-01", "4.1.1"),
+        ("build-0008-01-beside", "3.8.0"),
+        ("build-0008-02-beside", "3.8.0"),
+        ("build-0008-02", "4.1.1"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"builds": "3.9.1"}, "BUILDS=3.9.1 is refused: it takes a good build and a bad one"),
+        ({"builds": "3.9.1 3.9.0,3.9.1"}, "each of them once"),
+        ({"metric": "speed"}, "METRIC=speed is refused: it is no metric of which more or less is better"),
+        ({"phase": "steady"}, "PHASE=steady is refused: it belongs to a metric"),
+        ({"metric": "latency_p99_ms", "phase": "now"}, "PHASE=now: steady has no such phase; it has "),
+        ({"scenario": "nowhere"}, "nowhere"),
+        ({"tries": 1}, "TRIES=1 is refused"),
+    ],
+)
+def test_what_cannot_be_asked_is_refused(settings: dict[str, Any], sentence: str) -> None:
+    """In one sentence, before anything runs."""
+    with pytest.raises(BadInput, match=sentence):
+        campaign(**settings)
+
+
+def test_a_build_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a command that knows its name; one that fails names its exit code."""
+    left = tmp_path / "left"
+    left.mkdir()
+    monkeypatch.setattr(builds, "MADE", tmp_path / "made")
+    monkeypatch.setattr(builds, "build_of", lambda _: type("Build", (), {"jars": left}))
+    settings = {"command": f'echo "$BUILD" >> {tmp_path}/said', "kafka": str(left)}
+
+    assert [builds.made(settings, "a1"), builds.made(settings, "b2"), builds.made(settings, "a1")] == [str(left)] * 3
+    assert (tmp_path / "said").read_text() == "a1\nb2\n"
+    assert builds.made({"command": "", "kafka": ""}, "3.9.1") == "3.9.1"
+    with pytest.raises(HarnessError, match="c3 was not made: exit code 5 of exit 5"):
+        builds.made({"command": "exit 5", "kafka": ""}, "c3")
+
+
+# --- the ends ------------------------------------------------------------------------------------------
+
+
+def test_what_the_bad_end_shows_alone_is_searched_for() -> None:
+    """Not what the good one shows, too."""
+    planned = campaign()
+    search_ = Search(planned, ends(planned))
+
+    assert search_.difference == Violation(frozenset({"I6"}), 2.5 / 3)
+    both = Search(planned, ends(planned, **LOST)).difference
+    assert (
+        both
+        == "In 2 runs the bad end violated no guarantee, which the good one violates, too; more tries may show one."
+    )
+    assert "violated no guarantee; more tries" in str(Search(planned, ends(planned, bad_from=8)).difference)
+    assert str(Search(planned, []).difference).startswith("No run of one of the ends has a verdict")
+
+
+def test_a_metric_has_to_differ_for_the_worse() -> None:
+    """By an interval without zero; a bad end that is faster is none."""
+    planned = campaign(metric="latency_p99_ms", tries=3)
+
+    def told(*p99: float) -> Any:
+        rows = [
+            row
+            for item in planned.items
+            for row in run_rows(
+                item, {P99: 10.0 if item.labels["role"] == "good" else p99[int(item.labels["try"]) - 1]}
+            )
+        ]
+        return Search(planned, rows).difference
+
+    slower = told(14.8, 15.0, 15.2)
+    assert isinstance(slower, Slower)
+    assert slower.sentence == "In a bad build p99 latency changes by +50.0 % beside the good one."
+    assert told(9.0, 10.0, 11.5).startswith("The ends do not differ: ")
+    assert told(5.0, 5.1, 5.2).startswith("The bad end is the better one: ")
+
+
+# --- the search ----------------------------------------------------------------------------------------
+
+
+def searched(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, bad_from: int, broken: tuple[int, ...] = (), **settings: Any
+) -> tuple[Campaign, list[dict[str, Any]], list[str]]:
+    """Search to the end where builds are bad from a place on, and some cannot be made; with what was recorded."""
+    planned = campaign(**settings)
+    rows, recorded = ends(planned, bad_from), list[str]()
+    folder = CampaignFolder(tmp_path / "c1")
+    folder.write_plan(planned)
+
+    def record(_folder: CampaignFolder, item: Item, _places: Places) -> None:
+        recorded.append(item.name)
+        rows.extend(rows_of(item, bad_from))
+
+    def made(_settings: Any, build: str) -> str:
+        if BUILDS.index(build) in broken:
+            raise HarnessError(f"{build} was not made")
+        return build
+
+    monkeypatch.setattr(search, "made", made)
+    monkeypatch.setattr(search, "record_item", record)
+    monkeypatch.setattr(search, "outstanding", lambda _folder, items, _places: items)
+    monkeypatch.setattr(search.archive, "read", lambda *_, **__: rows)
+    monkeypatch.setattr(search, "counted", lambda read, _places: read)
+    monkeypatch.setattr(search.runner, "judge_recorded", lambda *_: [])
+    monkeypatch.setattr(search.runner, "conclude", lambda *_: None)
+    assert search.search(folder, {}, Places.beside(tmp_path / "runs"), lambda _: None) == []
+    return planned, rows, recorded
+
+
+@pytest.mark.parametrize("bad_from", range(1, 8))
+def test_the_first_bad_build_is_found(bad_from: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Wherever it is, by three builds of eight, each run as often as the test needs."""
+    planned, rows, recorded = searched(monkeypatch, tmp_path, bad_from)
+    told = result(planned, rows)
+
+    assert (told.state, told.first_bad, told.last_good) == ("pass", BUILDS[bad_from], BUILDS[bad_from - 1])
+    assert told.sentence.startswith(f"{BUILDS[bad_from]} is the first bad build; ")
+    assert len({name[:10] for name in recorded}) <= 3
+    assert len(recorded) == len(set(recorded))
+    assert told.wrong_at_most < 0.03
+
+
+def test_a_slower_build_is_found_beside_the_good_one(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Each try is a pair of its own."""
+    planned = campaign(metric="latency_p99_ms")
+    rows = [
+        row
+        for index in (3, 4, 7)
+        for number in (1, 2)
+        for item in items_of(planned, index, number, BUILDS[index])
+        for row in run_rows(
+            item,
+            {P99: 10.0 if item.labels["role"] == "good" or index == 3 else (14.9, 15.1)[number - 1]},
+        )
+    ]
+
+    told = result(planned, rows)
+    assert (told.state, told.first_bad) == ("pass", "4.0.0")
+    assert told.lines[2] == "bad       4.0.0: p99 latency: +50.0 % beside the good build, by 2 pairs."
+
+
+def test_a_build_that_cannot_be_made_is_passed_over(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """If it lies beside the first bad one, both are named."""
+    planned, rows, recorded = searched(monkeypatch, tmp_path, 4, broken=(3,))
+    told = result(planned, rows)
+
+    assert not any(name.startswith("build-0004") for name in recorded)
+    assert (told.state, told.candidates) == ("unknown", ["3.9.1", "4.0.0"])
+    assert told.sentence.startswith("The first bad build is one of 2: after 3.9.0 and up to 4.0.0.")
+    planned, rows, _ = searched(monkeypatch, tmp_path / "near", 2, broken=(3,))
+    assert result(planned, rows).first_bad == "3.9.0"
+
+
+def test_runs_without_a_verdict_end_at_the_limit() -> None:
+    """They say nothing; the build stays open and is left."""
+    planned = campaign(limit=2)
+    unknown = {"verdict": "unknown", "sentence": "The prober died.", "broken": []}
+    more = [item for number in (1, 2) for item in items_of(planned, 3, number, "3.9.1")]
+    rows = [*ends(planned), *(row for item in more for row in rows_of(item, 7, **unknown))]
+    found = Search(planned, rows)
+
+    assert found.answer(3) == "undecided"
+    assert found.next == 4
+    assert Search(planned, rows[:-1]).answer(3) == "open"
+    assert result(planned, rows).state == "unknown"
