@@ -9,9 +9,10 @@ from typing import Annotated, Any, NamedTuple, Self
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 from campaigns.campaign import Campaign, Item
-from campaigns.capacity import KIND
+from campaigns.capacity import KIND, demand
 from campaigns.capacity import result as answer
 from campaigns.capacity.study import AWAY_PHASE, phase_of
+from campaigns.statistics.capacity import MOST_BROKERS
 from clusters.scenario.scenario import Allowance, Codec, load_scenario
 from clusters.scenario.values import Share
 from history.results.capacity import CapacityResult
@@ -39,11 +40,15 @@ class Question(_Model):
 
     ``burst`` is the peak over the mean; ``downtime_s`` how long a broker is away when it goes; ``growth_per_month`` a
     share such as 0.03, or the smallest and the largest. ``tls``: clients and brokers talk to brokers by TLS.
-    ``compresses_to`` is the share of their bytes to which the real records are compressed.
+    ``compresses_to`` is the share of their bytes to which the real records are compressed. ``demand`` is a file with
+    the metrics of a cluster, of ``demand_weeks`` whole weeks, by which load, burst, groups and growth are known where
+    nothing is said of them.
     """
 
+    demand: str = ""
+    demand_weeks: int = 0
     write_mb_per_s: Positive
-    brokers: int = Field(ge=2, le=26)
+    brokers: int = Field(ge=2, le=MOST_BROKERS)
     replication_factor: int = Field(default=3, ge=2)
     partitions: int = Field(default=6, ge=1)
     consumer_groups: int = Field(default=1, ge=0)
@@ -162,7 +167,9 @@ def plan(settings: Mapping[str, Any], *, campaign_id: str, created_at: str, seed
     Raises:
         BadInput: one sentence says what is wrong with the settings.
     """
-    asked = KIND.check(Settings, settings)
+    question = settings.get("question")
+    told = {**settings, "question": demand.asked(question)} if isinstance(question, Mapping) else settings
+    asked = KIND.check(Settings, told)
     rng = random.Random(seed)
     items = [*_knees(asked, rng), *_grid(asked, rng), *_held_out(asked, rng)]
     for item in {item.labels["role"]: item for item in items}.values():

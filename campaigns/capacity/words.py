@@ -236,6 +236,11 @@ def limits(result: CapacityResult) -> Iterator[str]:
     )
     if runs.first and runs.last:
         yield f"Measured from {runs.first[:10]} to {runs.last[:10]} on Kafka {', '.join(runs.kafka)}."
+    if question.demand:
+        yield (
+            f"Load, peak and growth are those of {question.demand}: {question.demand_weeks} whole weeks. A line "
+            "through past weeks knows of nothing that is planned."
+        )
     about = f"Records of {question.record_bytes} bytes, {_compressed(question)}"
     yield f"{about}; another size or codec has other costs per MB."
     if question.tls:

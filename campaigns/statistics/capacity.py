@@ -7,6 +7,7 @@ The model, its error and its limits are argued in docs/capacity.md and docs/dev/
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ NEGLIGIBLE = 9.0  # a parameter set less likely than the best one by e^9 changes
 LONGEST_S = 1e7
 FASTEST = 1e6  # MB/s: stands for a rate without bound
 DAYS_A_MONTH = 365.25 / 12
+MOST_BROKERS = 10_000  # beyond the largest clusters that are known
 
 
 class Interval(NamedTuple):
@@ -470,10 +472,11 @@ class Measured:
         """Both targets hold in the degraded state, by their upper bounds."""
         return min(self.safe_latency_load(brokers), self.safe_recovery_load(brokers, down_s, target_s))
 
-    def brokers_for(self, write: float, down_s: float, target_s: float, most: int = 99) -> int | None:
-        """The fewest brokers whose safe load is at least ``write``; None: not even ``most``."""
-        options = range(max(self.replication_factor, 2), most + 1)
-        return next((count for count in options if self.safe_load(count, down_s, target_s) >= write), None)
+    def brokers_for(self, write: float, down_s: float, target_s: float) -> int | None:
+        """The fewest brokers whose safe load, which grows with them, is at least ``write``; None up to MOST_BROKERS."""
+        options = range(max(self.replication_factor, 2), MOST_BROKERS + 1)
+        place = bisect_left(options, write, key=lambda count: self.safe_load(count, down_s, target_s))
+        return options[place] if place < len(options) else None
 
 
 def as_json(interval: Interval) -> dict[str, Any]:
