@@ -114,7 +114,7 @@ def demand(rows: Sequence[Row]) -> Demand:
     weeks = _weeks(rows)
     if len(weeks) < MIN_WEEKS:
         raise BadInput(
-            f"demand has {len(weeks)} whole weeks; growth needs at least {MIN_WEEKS}, each with {WHOLE:.0%} of its rows."
+            f"demand has {len(weeks)} whole weeks; growth needs {MIN_WEEKS} or more, each with {WHOLE:.0%} of its rows."
         )
     means = [fmean(row.mb_in for row in week) for _, week in weeks]
     if min(means) <= 0:

@@ -63,7 +63,7 @@ def test_a_week_with_gaps_is_left_out() -> None:
 
 def test_too_few_weeks_are_refused() -> None:
     """Three whole ones, or one without load."""
-    with pytest.raises(BadInput, match="demand has 3 whole weeks; growth needs at least 4"):
+    with pytest.raises(BadInput, match="demand has 3 whole weeks; growth needs 4 or more"):
         demand(hours(3))
     silent = [row._replace(mb_in=0.0) if number < HOURS_A_WEEK else row for number, row in enumerate(hours(5))]
     with pytest.raises(BadInput, match="a week without any load"):
