@@ -158,9 +158,10 @@ def judge_again(given: Sequence[str | Path]) -> Outcome:
         BadInput: one is no run folder, or cannot be reached.
     """
     from campaigns.site import publish  # heavy
-    from spark.submit import judge
+    from spark.submit import judge, run_folders
 
     folders = [path_of(each) for each in given]
+    run_folders(folders)  # refused before it waits for others
     with beside_others():
         code = judge(folders)
         for folder in folders:

@@ -49,14 +49,7 @@ def judge(folders: list[Path]) -> int:
         BadInput: a folder is no run folder, or the Spark connection cannot be read.
         HarnessError: the master or its executors do not answer, or the application ended without a verdict.
     """
-    runs = [RunFolder(folder.resolve()) for folder in folders]
-    for run in runs:
-        check_reachable(run.path)
-    if not runs:
-        raise BadInput("Say which run folders to judge, for example: plimsoll judge runs/<run id>.")
-    for run in runs:
-        if not (run.manifest.is_file() or (run.path / SEAL).is_file()):
-            raise BadInput(f"{run.path} is no run folder: it holds neither manifest.json nor {SEAL}.")
+    runs = run_folders(folders)
     connection = spark_connection(os.environ)
     driver_host = driver_address(connection)
     for run in runs:
@@ -66,6 +59,23 @@ def judge(folders: list[Path]) -> int:
     for run, verdict in zip(runs, verdicts, strict=True):
         print(f"run: {run.path}\nverdict: {verdict}", flush=True)  # noqa: T201  # what machines read
     return worst(verdicts)
+
+
+def run_folders(folders: list[Path]) -> list[RunFolder]:
+    """What there is to judge.
+
+    Raises:
+        BadInput: it is nothing, or a folder is no run folder.
+    """
+    runs = [RunFolder(folder.resolve()) for folder in folders]
+    for run in runs:
+        check_reachable(run.path)
+    if not runs:
+        raise BadInput("Say which run folders to judge, for example: plimsoll judge runs/<run id>.")
+    for run in runs:
+        if not (run.manifest.is_file() or (run.path / SEAL).is_file()):
+            raise BadInput(f"{run.path} is no run folder: it holds neither manifest.json nor {SEAL}.")
+    return runs
 
 
 def _verdict(run: RunFolder) -> str:

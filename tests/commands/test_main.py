@@ -432,3 +432,15 @@ def test_a_terminal_that_is_gone_stops_nothing(monkeypatch: pytest.MonkeyPatch) 
     outcome.print_error("The harness broke.")
 
     assert refused == ["interrupted\n", "The harness broke.\n"]
+
+
+def test_bad_input_waits_for_nobody(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """What cannot be judged is refused at once, whatever else this host measures."""
+
+    def beside_others() -> None:
+        raise AssertionError("it waited")
+
+    monkeypatch.setattr("commands.runs.beside_others", beside_others)
+
+    assert main(["judge", "/no/such/run"]) == 3
+    assert "/no/such/run is no run folder" in capsys.readouterr().err
