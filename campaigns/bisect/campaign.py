@@ -309,6 +309,11 @@ class Search:
         good, bad = self.bounds
         return math.ceil(math.log2(bad - good))
 
+    def so_far(self, index: int) -> str:
+        """The evidence of a build, and when it is enough."""
+        evidence, _ = (0.0, 0) if isinstance(self.difference, str) else self.difference.evidence(self.tries_of(index))
+        return f"evidence {evidence:+.1f} of {ENOUGH:.1f}"
+
     def judged(self) -> list[Judged]:
         """Every build of which there are runs, and those that stay open beside the first bad one."""
         good, bad = self.bounds

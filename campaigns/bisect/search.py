@@ -23,9 +23,12 @@ def search(folder: CampaignFolder, options: Mapping[str, Any], places: Places, s
     A build that cannot be made, or whose runs break, is passed over: it says nothing of good or bad.
     """
     campaign, refused = folder.read_plan(), set[int]()
+    index: int | None = None
     while True:
         rows = counted(archive.read(places.archive, campaign=campaign.campaign_id), places)
         found = Search(campaign, rows, refused)
+        if index is not None and index not in refused:
+            say(f"  {found.builds[index]}: {found.answer(index)}, {found.so_far(index)}")
         index = found.next
         if index is None:
             break

@@ -211,7 +211,7 @@ def test_runs_without_a_verdict_end_at_the_limit() -> None:
     rows = [*ends(planned), *(row for item in more for row in rows_of(item, 7, **unknown))]
     found = Search(planned, rows)
 
-    assert found.answer(3) == "undecided"
+    assert (found.answer(3), found.so_far(3)) == ("undecided", "evidence +0.0 of 4.6")
     assert found.next == 4
     assert Search(planned, rows[:-1]).answer(3) == "open"
     assert result(planned, rows).state == "unknown"
