@@ -84,6 +84,7 @@ def _figure(result: BisectResult) -> list[Plot]:
         ],
         "layout": {
             "height": 260,
+            "margin": {"l": 60, "r": 16, "t": 12, "b": 50},
             "showlegend": False,
             "xaxis": {"title": {"text": "place, from good to bad"}, "range": [0.4, result.builds + 0.6]},
             "yaxis": {"title": {"text": "evidence"}},

@@ -357,8 +357,8 @@ def result(campaign: Campaign, rows: Sequence[Row]) -> BisectResult:
         campaign_id=campaign.campaign_id,
         created_at=campaign.created_at,
         state="pass" if is_found else "unknown",
-        sentence=_sentence(search, candidates, search.builds[good]),
-        lines=[f"{each.answer:9} {each.name}: {each.sentence}" for each in search.judged()],
+        sentence=_sentence(search, [*map(short, candidates)], short(search.builds[good])),
+        lines=[f"{each.answer:9} {short(each.name)}: {each.sentence}" for each in search.judged()],
         seed=campaign.seed,
         settings={name: campaign.settings[name] for name in Settings.model_fields},
         difference=found.sentence if found else "",
@@ -370,6 +370,11 @@ def result(campaign: Campaign, rows: Sequence[Row]) -> BisectResult:
         wrong_at_most=1 - (1 - ERROR) ** decisions,
         hosts=sorted({str(row["host"]) for row in rows if row["labels"].get("campaign") == campaign.campaign_id}),
     )
+
+
+def short(build: str) -> str:
+    """A commit by its first characters."""
+    return build[:12] if re.fullmatch(r"[0-9a-f]{40}", build) else build
 
 
 def _sentence(search: Search, candidates: Sequence[str], last_good: str) -> str:

@@ -203,6 +203,16 @@ def test_a_build_that_cannot_be_made_is_passed_over(monkeypatch: pytest.MonkeyPa
     assert result(planned, rows).first_bad == "3.9.0"
 
 
+def test_commits_are_told_by_their_first_characters() -> None:
+    """The result keeps them whole."""
+    commits = [f"{number:040x}" for number in range(0xABC, 0xABE)]
+    planned = campaign(builds=commits)
+    told = result(planned, ends(planned, bad_from=1))
+
+    assert told.first_bad == commits[1]
+    assert told.sentence == "000000000000 is the first bad build; 000000000000, the one before it, is good."
+
+
 def test_runs_without_a_verdict_end_at_the_limit() -> None:
     """They say nothing; the build stays open and is left."""
     planned = campaign(limit=2)
