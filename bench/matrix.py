@@ -1,8 +1,8 @@
 """Every engine, codec, security mode and group protocol under the main scenario, on its oldest and newest version.
 
-``python -m bench.matrix [TRIES]`` brings every cell to so many runs (one, if not told), counts them in
-docs/data/matrix.json and writes docs/load-matrix.md; it may be interrupted and started again. What there is to try
-follows from the scenario's own declarations, so that nothing new is left out.
+``python -m bench.matrix [TRIES [CELL …]]`` brings every cell to so many runs (one, if not told), or some cells such as
+"codec zstd 4.4.0", counts them in docs/data/matrix.json and writes docs/load-matrix.md; it may be interrupted and
+started again. What there is to try follows from the scenario's own declarations, so that nothing new is left out.
 """
 
 from __future__ import annotations
@@ -66,9 +66,10 @@ def _values(model: type[BaseModel], field: str) -> list[str]:
     return list(get_args(literal))
 
 
-def main(tries: int) -> None:
+def main(tries: int, cells: Sequence[str] = ()) -> None:
     """Run what is missing, and write the page."""
-    claims = [claim for variant in variants() for claim in variant.claims]
+    every = {f"{claim.variant} {claim.kafka}": claim for variant in variants() for claim in variant.claims}
+    claims = [every[cell] for cell in cells or every]
     PAGE.write_text(render(count(claims, tries, RUNS, RESULTS)))
 
 
@@ -116,4 +117,4 @@ def _line(variant: Variant, claim: Claim, rows: Sequence[Row]) -> str:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if sys.argv[1:] else 1)
+    main(int(sys.argv[1]) if sys.argv[1:] else 1, sys.argv[2:])

@@ -42,6 +42,8 @@ SLICE_BYTES = 1 << 24  # of records; the batch that goes beyond still belongs to
 MAX_BATCH_BYTES = 1 << 26  # of a batch's records, decompressed; message.max.bytes is 1 MiB by default
 _MIN_RECORD_BYTES = 7  # length, attributes, two deltas, two lengths, number of headers
 _MIN_TOGETHER = 24  # batches: fewer are walked one by one
+_MIN_ALIKE = 16  # neighbours of one length: fewer are walked singly, so many at a time
+_SINGLY = 256
 _CHUNK = 1 << 14  # records whose columns fit the processor's cache
 _CHUNK_BYTES = 1 << 21  # of values, for the same reason
 _MAX_VARINT_BYTES = 10
@@ -231,40 +233,67 @@ def _bodies(data: Bytes, starts: Ints, ends: Ints, counts: Ints) -> tuple[Ints, 
         live = int(np.searchsorted(-left, -step))
     for index in range(live):
         records = slice(int(row[index]) + step, int(row[index] + left[index]))
-        base = int(at[index])
-        found, its_ends = _walk(data[base : limit[index]].tobytes(), int(left[index]) - step)
-        missing = records.stop - records.start - len(found)
-        broken[index] |= missing > 0
-        bodies[records] = np.array(found + [0] * missing, np.int64) + base
-        body_ends[records] = np.array(its_ends + [0] * missing, np.int64) + base
-        at[index] = base + (its_ends[-1] if its_ends else 0)
+        found, at[index] = _walk(data, int(at[index]), int(limit[index]), bodies[records], body_ends[records])
+        broken[index] |= found < records.stop - records.start
     broken |= (at != limit) & (left > 0)
     by_batch = np.zeros(len(counts), bool)
     by_batch[order] = broken
     return bodies, body_ends, by_batch
 
 
-def _walk(data: bytes, count: int) -> tuple[list[int], list[int]]:
-    """The bodies and ends of up to ``count`` records; fewer where a length leads out of the data."""
-    bodies: list[int] = []
-    ends: list[int] = []
-    at, size = 0, len(data)
-    for _ in range(count):
-        number = shift = 0
-        byte = 0x80
+def _walk(data: Bytes, start: int, limit: int, bodies: Ints, ends: Ints) -> tuple[int, int]:
+    """Write the bodies and ends of the records from ``start`` on; how many fit before ``limit``, where the last ends.
+
+    Neighbours are often as long as each other: those that begin with the same length, each where the one before it
+    ends, are taken together. Where few are, some are taken one by one.
+    """
+    found, at, together, single = 0, start, _MIN_ALIKE, b""
+    while found < len(bodies):
+        if together < _MIN_ALIKE:
+            single = single or data[start:limit].tobytes()
+            wanted = slice(found, min(found + _SINGLY, len(bodies)))
+            taken, end = _walk_singly(single, at - start, bodies[wanted], ends[wanted])
+            bodies[found : found + taken] += start
+            ends[found : found + taken] += start
+            found, at, together = found + taken, start + end, _MIN_ALIKE
+            if found < wanted.stop:
+                break
+            continue
+        length, body = (int(told[0]) for told in _varints(data, np.array([at])))
+        size = body - at + length
+        if length < 0 or at + size > limit:
+            break
+        most = min(len(bodies) - found, (limit - at) // size, 4 * together)
+        alike = np.ones(most, bool)
+        for byte in range(at, body):
+            alike &= data[byte : byte + size * (most - 1) + 1 : size] == data[byte]
+        together = most if alike.all() else int(np.argmin(alike))
+        places = np.arange(at, at + size * (together + 1), size)
+        bodies[found : found + together] = places[:-1] + (body - at)
+        ends[found : found + together] = places[1:]
+        found, at = found + together, int(places[-1])
+    bodies[found:], ends[found:] = 0, 0
+    return found, at
+
+
+def _walk_singly(data: bytes, at: int, bodies: Ints, ends: Ints) -> tuple[int, int]:
+    """The same, one record after the other."""
+    size = len(data)
+    for row in range(len(bodies)):
+        start, number, shift, byte = at, 0, 0, 0x80
         while byte > 0x7F:
             if at >= size or shift > 28:
-                return bodies, ends
+                return row, start
             byte = data[at]
             number |= (byte & 0x7F) << shift
             shift += 7
             at += 1
         if number & 1 or at + (number >> 1) > size:  # negative, or beyond the end
-            return bodies, ends
-        bodies.append(at)
+            return row, start
+        bodies[row] = at
         at += number >> 1
-        ends.append(at)
-    return bodies, ends
+        ends[row] = at
+    return len(bodies), at
 
 
 def _read_fields(data: Bytes, bodies: Ints, ends: Ints, into: Ints) -> Bools:

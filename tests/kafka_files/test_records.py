@@ -202,3 +202,32 @@ def test_headers_are_not_changed():
     ((after, _),) = decode(data, before)
 
     assert (before["problem"][0], after["problem"][0]) == (0, Problem.MALFORMED)
+
+
+# Lengths of records in runs: of one length for a while, as producers write them, or of another each time.
+RUNS = st.lists(
+    st.tuples(st.sampled_from([0, 5, 63, 64, 200, 9_000]), st.sampled_from([1, 2, 15, 16, 17, 80])), max_size=30
+)
+
+
+@settings(deadline=None)
+@given(RUNS, st.integers(0, 3), st.integers(0, 1 << 16), st.none() | st.tuples(st.integers(0), st.integers(0, 255)))
+def test_records_that_are_alike_are_taken_together(runs, more, short, damage):
+    """And say what one by one would: also of a cut batch, a damaged one, and one with fewer records than it tells."""
+    start = 3
+    data = bytearray(b"abc")
+    for length, times in runs:
+        for _ in range(times):
+            data += varint(length) + b"\x0a" * length
+    count = sum(times for _, times in runs) + more
+    limit = max(start, len(data) - (short if short < len(data) // 2 else 0))
+    if damage and limit > start:
+        data[start + damage[0] % (limit - start)] = damage[1]
+    found = np.full((2, count), -1)
+    alone = np.zeros((2, count), np.int64)
+
+    told = records._walk(np.frombuffer(bytes(data), np.uint8), start, limit, *found)
+    fit, end = records._walk_singly(bytes(data[:limit]), start, *alone)
+    alone[:, fit:] = 0
+    assert told == (fit, end)
+    assert (found == alone).all()
