@@ -172,6 +172,11 @@ class Kind:
         return f"{option.variable}{_as_typed(first['input'])} is refused: {why}. It takes: {example}."
 
 
+def split_words(value: Any) -> Any:
+    """A text as its words, with commas or blanks between; what is no text as it is."""
+    return value.replace(",", " ").split() if isinstance(value, str) else value
+
+
 def _as_typed(value: object) -> str:
     return ",".join(map(str, value)) if isinstance(value, list) else str(value)
 

@@ -160,13 +160,11 @@ def judge_again(given: Sequence[str | Path]) -> Outcome:
     from campaigns.site import publish  # heavy
     from spark.submit import judge, run_folders
 
-    folders = [path_of(each) for each in given]
-    run_folders(folders)  # refused before it waits for others
+    runs = run_folders([path_of(each) for each in given])  # refused before it waits for others
     with beside_others():
-        code = judge(folders)
-        for folder in folders:
-            publish(folder.resolve())
-    runs = [RunFolder(folder.resolve()) for folder in folders]
+        code = judge([run.path for run in runs])
+        for run in runs:
+            publish(run.path)
     cases = [case for run in runs for case in (_case(run), *cases_of(run, run.run_id))]
     return Outcome(code, facts={"runs": [facts_of(run) for run in runs]}, cases=cases)
 

@@ -295,8 +295,7 @@ class Samples(Columns):
     @cached_property
     def with_epoch(self) -> Samples:
         """Without the answers that name no leader epoch."""
-        known = self.epoch != NULL
-        return self if known.all() else self.take(known)
+        return self.take(self.epoch != NULL)
 
     @cached_property
     def answered(self) -> Samples:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from history.results.bisect import BisectResult, Judged
-from reports.cells import DASH, Cell, Column, table
+from reports.cells import DASH, Cell, Column, page_of, table
 from reports.page import Listing, Page, Plot, Section, Words
 from reports.page import render as render_page
 
@@ -33,7 +33,7 @@ def render(result: BisectResult, links: Mapping[str, str]) -> str:
         Column("evidence", lambda each: DASH if each.evidence is None else f"{each.evidence:+.1f}", "number"),
         Column("what its runs say", lambda each: each.sentence, "text"),
         Column("runs", lambda each: len(each.runs), "number"),
-        Column("a run", lambda each: _a_run(each, links)),
+        Column("a run", lambda each: page_of(each.runs, links)),
     ]
     runs: list[Column[tuple[Judged, str]]] = [
         Column("run", lambda row: Cell(row[1], link=links.get(row[1], ""))),
@@ -54,7 +54,7 @@ def render(result: BisectResult, links: Mapping[str, str]) -> str:
                 ("Builds", f"{result.builds}, of which {sum(bool(each.runs) for each in result.judged)} were run"),
                 ("Scenario", str(result.settings["scenario"])),
                 ("An answer on the way is wrong", f"in at most {100 * result.wrong_at_most:.1f} % of such searches"),
-                ("Planned", result.created_at[:16].replace("T", " ")),
+                ("Planned", result.planned),
                 ("Host", ", ".join(result.hosts) or "no run"),
             ],
             sections=[
@@ -97,8 +97,3 @@ def _figure(result: BisectResult) -> list[Plot]:
     ]
     caption = "Above 0 the runs look like those of a bad build, below 0 like those of a good one."
     return [Plot("evidence", figure, "Evidence of each build that was run", caption, table("Evidence", rows, told))]
-
-
-def _a_run(each: Judged, links: Mapping[str, str]) -> Cell:
-    run = next((run for run in each.runs if run in links), "")
-    return Cell("its page", link=links[run]) if run else Cell(DASH)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any, Generic, Literal, TypeVar
@@ -56,6 +56,12 @@ def plain(*headings: str) -> list[Column[Sequence[Any]]]:
 
 def _cell(value: Any) -> Cell:
     return value if isinstance(value, Cell) else Cell(count(value))
+
+
+def page_of(runs: Iterable[str], links: Mapping[str, str]) -> Cell:
+    """The first of some runs that has a page, as a link to it."""
+    run = next((run for run in runs if run in links), "")
+    return Cell("its page", link=links[run]) if run else Cell(DASH)
 
 
 def count(value: Any) -> str:

@@ -25,7 +25,7 @@ def render(result: ClaimsResult, links: Mapping[str, str]) -> str:
         facts=[
             ("Kafka", result.kafka),
             ("Mode", ", ".join(result.modes)),
-            ("Planned", result.created_at[:16].replace("T", " ")),
+            ("Planned", result.planned),
         ],
         sections=[
             Section("answers", "Claim by claim", [_answers(result)], "Claims"),

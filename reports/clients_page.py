@@ -40,7 +40,7 @@ def render(result: ClientsResult, links: Mapping[str, str]) -> str:
             facts=[
                 ("Kafka", str(result.settings["kafka"])),
                 ("Scenario", str(result.settings["scenario"])),
-                ("Planned", result.created_at[:16].replace("T", " ")),
+                ("Planned", result.planned),
             ],
             sections=[
                 Section("clients", "Clients", [Listing("clients", table("Verdict by client", columns, result.runs))]),

@@ -38,7 +38,7 @@ def render(result: SchedulesResult, links: Mapping[str, str]) -> str:
             sentence=result.sentence,
             state=result.state,
             meaning=MEANS[result.state],
-            facts=[("Kafka", result.kafka), ("Planned", result.created_at[:16].replace("T", " "))],
+            facts=[("Kafka", result.kafka), ("Planned", result.planned)],
             sections=[
                 Section("schedules", "Schedules", [schedules]),
                 Section("limits", "Limits", [Words(LIMITS)]),

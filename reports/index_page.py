@@ -46,7 +46,7 @@ _SYMBOLS = {"pass": "circle", "fail": "x", "unknown": "diamond"}
 
 _CAMPAIGN: list[Column[Concluded]] = [
     Column("name", lambda campaign: Cell(campaign.result.campaign_id, link=campaign.address)),
-    Column("planned", lambda campaign: campaign.result.created_at[:16].replace("T", " "), "name"),
+    Column("planned", lambda campaign: campaign.result.planned, "name"),
     Column("state", lambda campaign: Cell(campaign.result.state or DASH, campaign.result.state)),
     Column("result", lambda campaign: campaign.result.sentence, "text"),
 ]

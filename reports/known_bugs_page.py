@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from history.results.known_bugs import Arm, KnownBugsResult, Try
-from reports.cells import DASH, Cell, Column, table
+from reports.cells import Cell, Column, page_of, table
 from reports.page import Block, Listing, Page, Section, Words
 from reports.page import render as render_page
 
@@ -54,7 +54,7 @@ def _facts(result: KnownBugsResult) -> list[tuple[str, str]]:
     return [
         ("Bugs", ", ".join(dict.fromkeys(arm.issue for arm in result.arms))),
         ("Tries", f"{result.tries} for each bug and version, {sum(arm.tries for arm in result.arms)} judged in all"),
-        ("Planned", result.created_at[:16].replace("T", " ")),
+        ("Planned", result.planned),
         ("Host", ", ".join(result.hosts) or "no run"),
     ]
 
@@ -99,8 +99,7 @@ def _counts(names: Mapping[str, int]) -> str:
 def _a_run(arm: Arm, links: Links) -> Cell:
     """One in which the bug was found, if there is one."""
     runs = sorted(arm.runs, key=lambda run: run.outcome != "found")
-    run = next((run.run_id for run in runs if run.run_id in links), "")
-    return Cell("its page", link=links[run]) if run else Cell(DASH)
+    return page_of((run.run_id for run in runs), links)
 
 
 def _tries(result: KnownBugsResult, links: Links) -> Block:

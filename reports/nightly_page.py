@@ -20,7 +20,7 @@ from history.results.nightly import (
     WaiverUse,
 )
 from history.results.nightly import Cell as MatrixCell
-from reports.cells import DASH, Cell, Column, change, table
+from reports.cells import DASH, Cell, Column, change, page_of, table
 from reports.nightly_plots import nightly_runs_figure, own_of
 from reports.page import Block, Listing, Page, Plot, Section, Words
 from reports.page import render as render_page
@@ -104,8 +104,8 @@ def _state(state: str) -> Cell:
 
 def _run(runs: Sequence[str], links: Links) -> Cell:
     """The first of some runs that has a page, as a link to it."""
-    run = next((run for run in runs if run in links), "")
-    return Cell("its page", link=links[run]) if run else Cell(DASH if not runs else "page removed")
+    found = page_of(runs, links)
+    return Cell("page removed") if runs and not found.link else found
 
 
 # --- alerts -------------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from history.results.qualify import Line, QualifyResult
-from reports.cells import DASH, Cell, Column, table
+from reports.cells import Cell, Column, page_of, table
 from reports.page import Listing, Page, Section, Words
 from reports.page import render as render_page
 
@@ -32,7 +32,7 @@ def render(result: QualifyResult, links: Mapping[str, str]) -> str:
         Column("answer", lambda line: Cell(line.answer, MARKS[line.answer]), "name"),
         Column("evidence", lambda line: line.sentence, "text"),
         Column("runs", lambda line: len(line.runs), "number"),
-        Column("a run", lambda line: _a_run(line, links)),
+        Column("a run", lambda line: page_of(line.runs, links)),
     ]
     runs: list[Column[tuple[Line, str]]] = [
         Column("run", lambda row: Cell(row[1], link=links.get(row[1], ""))),
@@ -52,7 +52,7 @@ def render(result: QualifyResult, links: Mapping[str, str]) -> str:
                 ("From", _side(result, "base")),
                 ("To", _side(result, "head")),
                 ("Load", str(result.settings["scenario"])),
-                ("Planned", result.created_at[:16].replace("T", " ")),
+                ("Planned", result.planned),
                 ("Host", ", ".join(result.hosts) or "no run"),
                 ("Digest of the evidence", result.digest[:16]),
             ],
@@ -77,8 +77,3 @@ def _side(result: QualifyResult, side: str) -> str:
     version = result.base if side == "base" else result.head
     jars = ", ".join(digest[:12] for digest in result.jars[side])
     return f"Kafka {version}{f', jars {jars}' if jars else ''}"
-
-
-def _a_run(line: Line, links: Mapping[str, str]) -> Cell:
-    run = next((run for run in line.runs if run in links), "")
-    return Cell("its page", link=links[run]) if run else Cell(DASH)

@@ -14,8 +14,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validat
 from campaigns.bisect import KIND
 from campaigns.bisect.builds import made
 from campaigns.campaign import Campaign, Item
-from campaigns.compare.runs import Run
-from campaigns.statistics.effects import Effect, log_ratio, paired_effect, percent
+from campaigns.compare.findings import shown, violations
+from campaigns.compare.runs import Run, log_of, runs_by_item
+from campaigns.kinds import split_words
+from campaigns.statistics.effects import Effect, paired_effect, percent
 from campaigns.statistics.sequential import (
     ENOUGH,
     ERROR,
@@ -30,7 +32,6 @@ from history.metrics import METRICS, metric_of
 from history.results.bisect import BisectResult, Judged, JudgedAs
 
 Row = Mapping[str, Any]
-BY_DESIGN = {"behaviour_change"}  # told by the judge, and no anomaly
 GOOD, BUILD = "good", "build"  # the roles of a pair's two runs
 
 
@@ -54,7 +55,7 @@ class Settings(BaseModel):
     @field_validator("builds", mode="before")
     @classmethod
     def _words(cls, value: object) -> object:
-        return re.split(r"[,\s]+", value.strip()) if isinstance(value, str) else value
+        return split_words(value)
 
     @field_validator("builds")
     @classmethod
@@ -147,13 +148,12 @@ class Violation:
     names: frozenset[str]
     bad: float
 
-    def evidence(self, tries: Sequence[Sequence[Run]]) -> tuple[float, int]:
-        """Of the tries that say something, and how many those are."""
-        seen = [bool(names_of(run) & self.names) for run in _single(tries) if is_evidence(run)]
-        return evidence_of_events(seen, self.bad), len(seen)
+    def evidence(self, tries: Sequence[Sequence[Run]]) -> float:
+        """Of the tries that say something."""
+        return evidence_of_events([bool(names_of(run) & self.names) for run in _telling(tries)], self.bad)
 
     def words(self, tries: Sequence[Sequence[Run]]) -> str:
-        runs = [run for run in _single(tries) if is_evidence(run)]
+        runs = _telling(tries)
         showing = [run for run in runs if names_of(run) & self.names]
         return f"{len(showing)} of {len(runs)} runs show {', '.join(sorted(self.names))}."
 
@@ -171,10 +171,9 @@ class Slower:
     effect: float
     sd: float
 
-    def evidence(self, tries: Sequence[Sequence[Run]]) -> tuple[float, int]:
-        """Of the pairs that say something, and how many those are."""
-        found = log_ratios(tries, self.metric, self.phase)
-        return evidence_of_effects(found, self.effect, self.sd), len(found)
+    def evidence(self, tries: Sequence[Sequence[Run]]) -> float:
+        """Of the pairs that say something."""
+        return evidence_of_effects(log_ratios(tries, self.metric, self.phase), self.effect, self.sd)
 
     def words(self, tries: Sequence[Sequence[Run]]) -> str:
         found = log_ratios(tries, self.metric, self.phase)
@@ -194,19 +193,18 @@ def _metric(metric: str, phase: str) -> str:
     return f"{metric_of(metric).words}{f' of the phase {phase}' if phase else ''}"
 
 
-def is_evidence(run: Run) -> bool:
-    """A run without a verdict says nothing, unless it shows something all the same."""
-    return run.verdict != "unknown" or bool(names_of(run))
-
-
 def names_of(run: Run) -> set[str]:
-    """The invariants and anomalies that it shows."""
-    anomalies = {name for name, cases in run.about["anomalies"].items() if cases and name not in BY_DESIGN}
-    return ({*run.about["broken"]} | anomalies) if run.verdict != "pass" else set()
+    """The invariants and anomalies that it shows and that may be violations; none of a run that passes."""
+    return violations(run) if run.verdict != "pass" else set()
 
 
-def _single(tries: Iterable[Sequence[Run]]) -> Iterator[Run]:
-    return (run for tried in tries for run in tried if run.label("role") == BUILD)
+def _single(tries: Iterable[Sequence[Run]]) -> list[Run]:
+    return [run for tried in tries for run in tried if run.label("role") == BUILD]
+
+
+def _telling(tries: Iterable[Sequence[Run]]) -> list[Run]:
+    """Without the runs that say nothing: those that have no verdict, and show nothing all the same."""
+    return [run for run in _single(tries) if run.verdict != "unknown" or names_of(run)]
 
 
 def log_ratios(tries: Iterable[Sequence[Run]], metric: str, phase: str) -> list[float]:
@@ -215,10 +213,8 @@ def log_ratios(tries: Iterable[Sequence[Run]], metric: str, phase: str) -> list[
     for tried in tries:
         by_role = {run.label("role"): run for run in tried if run.why_not(metric, phase) is None}
         if len(by_role) == 2:
-            good, build = (by_role[role].value(metric, phase) or 0.0 for role in (GOOD, BUILD))
-            if good > 0 and build > 0:
-                found.append(log_ratio(good, build))
-    return found
+            found.append(log_of(by_role[GOOD], by_role[BUILD], metric, phase))
+    return [log for log in found if log is not None]
 
 
 # --- the search ------------------------------------------------------------------------------------
@@ -233,12 +229,7 @@ class Search:
         self.last = len(self.builds) - 1
         self.refused = set(refused)
         self.tries: dict[int, dict[int, list[Run]]] = {}
-        by_run: dict[str, list[Row]] = {}
-        for row in rows:
-            if row["labels"].get("campaign") == campaign.campaign_id:
-                by_run.setdefault(row["run_id"], []).append(row)
-        for of_run in by_run.values():
-            run = Run(of_run[0], {(row["metric"], row["phase"]): row for row in of_run if row["metric"]})
+        for run in runs_by_item(campaign, rows).values():
             of_build = self.tries.setdefault(int(run.label("place")), {})
             of_build.setdefault(int(run.label("try")), []).append(run)
 
@@ -252,10 +243,10 @@ class Search:
         return self._slower(metric, self.campaign.settings["phase"]) if metric else self._violation()
 
     def _violation(self) -> Difference | str:
-        good, bad = ([run for run in _single(self.tries_of(end)) if is_evidence(run)] for end in (0, self.last))
+        good, bad = (_telling(self.tries_of(end)) for end in (0, self.last))
         if not good or not bad:
             return "No run of one of the ends has a verdict, so that nothing can be told from them."
-        names = frozenset().union(*map(names_of, bad)).difference(*map(names_of, good))
+        names = frozenset().union(*map(names_of, bad)).difference(*map(shown, good))
         if not names:
             also = ", which the good one violates, too" if any(map(names_of, bad)) else ""
             return f"In {len(bad)} runs the bad end violated no guarantee{also}; more tries may show one."
@@ -282,7 +273,7 @@ class Search:
         tries = self.tries_of(index)
         if not tries or isinstance(self.difference, str):
             return "not run"
-        evidence, _ = self.difference.evidence(tries)
+        evidence = self.difference.evidence(tries)
         if abs(evidence) >= ENOUGH:
             return "bad" if evidence > 0 else "good"
         return "undecided" if len(tries) >= self.campaign.settings["limit"] else "open"
@@ -311,20 +302,19 @@ class Search:
 
     def so_far(self, index: int) -> str:
         """The evidence of a build, and when it is enough."""
-        evidence, _ = (0.0, 0) if isinstance(self.difference, str) else self.difference.evidence(self.tries_of(index))
+        evidence = 0.0 if isinstance(self.difference, str) else self.difference.evidence(self.tries_of(index))
         return f"evidence {evidence:+.1f} of {ENOUGH:.1f}"
 
     def judged(self) -> list[Judged]:
-        """Every build of which there are runs, and those that stay open beside the first bad one."""
-        good, bad = self.bounds
-        return [self._judged(index) for index in sorted({0, self.last, *self.tries, good, bad, *self.refused})]
+        """Both ends, and every build of which there are runs."""
+        return [self._judged(index) for index in sorted({0, self.last, *self.tries})]
 
     def _judged(self, index: int) -> Judged:
         tries = self.tries_of(index)
         runs = [run for tried in tries for run in tried]
         evidence, sentence = None, ""
         if tries and not isinstance(self.difference, str):
-            evidence, _ = self.difference.evidence(tries)
+            evidence = self.difference.evidence(tries)
             sentence = self.difference.words(tries)
         versions = sorted({str(run.about["kafka_version"]) for run in _single(tries)})
         return Judged(
@@ -348,6 +338,7 @@ def _interval(effect: Effect) -> str:
 def result(campaign: Campaign, rows: Sequence[Row]) -> BisectResult:
     """The first bad build, or between which two it lies."""
     search = Search(campaign, rows)
+    judged = search.judged()
     good, bad = search.bounds
     found = search.difference if not isinstance(search.difference, str) else None
     is_found = found is not None and bad == good + 1
@@ -358,12 +349,12 @@ def result(campaign: Campaign, rows: Sequence[Row]) -> BisectResult:
         created_at=campaign.created_at,
         state="pass" if is_found else "unknown",
         sentence=_sentence(search, [*map(short, candidates)], short(search.builds[good])),
-        lines=[f"{each.answer:9} {short(each.name)}: {each.sentence}" for each in search.judged()],
+        lines=[f"{each.answer:9} {short(each.name)}: {each.sentence}" for each in judged],
         seed=campaign.seed,
         settings={name: campaign.settings[name] for name in Settings.model_fields},
         difference=found.sentence if found else "",
         builds=len(search.builds),
-        judged=search.judged(),
+        judged=judged,
         first_bad=candidates[-1] if is_found else "",
         last_good=search.builds[good],
         candidates=candidates,

@@ -8,6 +8,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import pairwise
 from pathlib import Path
 from statistics import fmean, median
 from typing import Any, NamedTuple
@@ -98,7 +99,7 @@ def _of_prometheus(answer: Mapping[str, Any]) -> list[Row]:
 
 
 def _step_s(at_s: Sequence[float]) -> float:
-    steps = [later - earlier for earlier, later in zip(sorted(at_s), sorted(at_s)[1:], strict=False)]
+    steps = [later - earlier for earlier, later in pairwise(sorted(at_s))]
     if not steps or median(steps) <= 0:
         raise ValueError("at least two different times are needed")
     return median(steps)
@@ -121,13 +122,12 @@ def demand(rows: Sequence[Row]) -> Demand:
         raise BadInput("demand has a week without any load; leave out what lies before it.")
     recent = [row for _, week in weeks[-MIN_WEEKS:] for row in week]
     told = [row for row in recent if row.mb_out is not None]
-    groups = sum(row.mb_out or 0.0 for row in told) / sum(row.mb_in for row in told) if told else None
+    fan_out = sum(row.mb_out or 0.0 for row in told) / sum(row.mb_in for row in told) if told else None
     return Demand(
         write_mb_per_s=means[-1],
         burst=max(1.0, max(row.mb_in for row in recent) / fmean(row.mb_in for row in recent)),
-        consumer_groups=None
-        if groups is None
-        else math.ceil(groups - 0.05),  # what is read twice by chance is no group
+        # What is read twice by chance is no group.
+        consumer_groups=None if fan_out is None else math.ceil(fan_out - 0.05),
         growth_per_month=_growth([number for number, _ in weeks], means),
         weeks=len(weeks),
     )

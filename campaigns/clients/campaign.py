@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from campaigns.campaign import Campaign, Item
 from campaigns.clients import KIND
+from campaigns.kinds import split_words
 from clusters.scenario.scenario import load_scenario
 from history.errors import BadInput
 from history.kafka_versions import CLIENT_RELEASES
@@ -41,7 +42,7 @@ class Settings(BaseModel):
         if value.isdigit():
             if not 1 <= int(value) <= len(CLIENT_RELEASES):
                 raise ValueError(f"there are 1 to {len(CLIENT_RELEASES)} releases to choose from")
-        elif wrong := [name for name in _named(value) if not re.fullmatch(r"\d+\.\d+\.\d+", name)]:
+        elif wrong := [name for name in split_words(value) if not re.fullmatch(r"\d+\.\d+\.\d+", name)]:
             raise ValueError(f"{wrong[0]!r} is no release such as {CLIENT_RELEASES[0]}")
         return value
 
@@ -50,11 +51,7 @@ class Settings(BaseModel):
         """The clients' releases, each once."""
         if self.clients.isdigit():
             return list(CLIENT_RELEASES[: int(self.clients)])
-        return list(dict.fromkeys(_named(self.clients)))
-
-
-def _named(clients: str) -> list[str]:
-    return re.split(r"[,\s]+", clients.strip())
+        return list(dict.fromkeys(split_words(self.clients)))
 
 
 def plan(settings: Mapping[str, Any], *, campaign_id: str, created_at: str, seed: int) -> Campaign:

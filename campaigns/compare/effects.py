@@ -8,7 +8,7 @@ from functools import partial
 from statistics import median
 from typing import Any, NamedTuple, get_args
 
-from campaigns.compare.runs import Key, Pair, Run, keys_of
+from campaigns.compare.runs import Key, Pair, Run, keys_of, log_of
 from campaigns.compare.words import inconclusive, planned_pairs, too_few
 from campaigns.statistics import effects
 from campaigns.statistics.effects import Verdict, percent
@@ -143,8 +143,7 @@ def _used(key: Key, pairs: Sequence[Pair]) -> tuple[list[PairOfRuns], list[LeftO
 def _two(pair: Pair, first: Run, second: Run, key: Key) -> PairOfRuns:
     rows = [run.measured[key.metric, key.phase] for run in (first, second)]
     base, head = (row["value"] for row in rows)
-    has_ratio = base > 0 and head > 0 and not any(row["censored"] for row in rows)
-    log = effects.log_ratio(base, head) if has_ratio else None
+    log = log_of(first, second, key.metric, key.phase)
     return PairOfRuns(
         pair=pair.number,
         runs=(first.run_id, second.run_id),

@@ -36,7 +36,7 @@ def _finding(what: str, runs: Sequence[Run], having: Sequence[Run]) -> Finding:
     return Finding(what=what, base=base, head=head, p=p)
 
 
-def _shown(run: Run) -> set[str]:
+def shown(run: Run) -> set[str]:
     """Anomalies and violated invariants; a known bug stands for the invariants as which it shows."""
     names = {*(name for name, cases in run.about["anomalies"].items() if cases), *run.about["broken"]}
     return explained(names, run.about["sentence"])
@@ -56,7 +56,7 @@ def correctness(runs: Sequence[Run], names: Arms[str]) -> Correctness:
     judged = [run for run in runs if run.verdict != "unknown"]
     failed = [run for run in judged if run.verdict == "fail"]
     findings = [
-        _finding(name, judged, [run for run in failed if name in _shown(run)])
+        _finding(name, judged, [run for run in failed if name in shown(run)])
         for name in sorted({name for run in failed for name in _blamed(run, runs)})
     ]
     base, head = (_verdicts([run for run in runs if run.arm == arm]) for arm in ARMS)
@@ -77,8 +77,13 @@ def correctness(runs: Sequence[Run], names: Arms[str]) -> Correctness:
 def _blamed(run: Run, runs: Sequence[Run]) -> set[str]:
     """What violated the guarantee: what this arm's runs that pass have, too, is permitted."""
     passing = [other for other in runs if other.arm == run.arm and other.verdict == "pass"]
-    permitted = {name for other in passing for name in _shown(other)}
-    return _shown(run) - permitted - OPEN - {BY_DESIGN}
+    permitted = {name for other in passing for name in shown(other)}
+    return violations(run) - permitted
+
+
+def violations(run: Run) -> set[str]:
+    """What it shows that is neither missing evidence nor a behaviour by design; some of it may be permitted."""
+    return shown(run) - OPEN - {BY_DESIGN}
 
 
 def _verdicts(runs: Sequence[Run]) -> Verdicts:
@@ -141,8 +146,8 @@ def behaviour(runs: Sequence[Run]) -> list[Finding]:
     first = [by_design] if by_design.base.having or by_design.head.having else []
     if {run.arm for run in runs} < set(ARMS):
         return first
-    permitted = sorted({name for run in runs if run.verdict != "fail" for name in _shown(run)} - {BY_DESIGN})
-    rows = [_finding(name, runs, [run for run in runs if name in _shown(run)]) for name in permitted]
+    permitted = sorted({name for run in runs if run.verdict != "fail" for name in shown(run)} - {BY_DESIGN})
+    rows = [_finding(name, runs, [run for run in runs if name in shown(run)]) for name in permitted]
     times = {place: None for run in runs for place in run.measured if metric_of(place[0]).kind == "time"}
     for metric, phase in times:
         words = metric_of(metric).words + (f" in phase {phase}" if phase else "")

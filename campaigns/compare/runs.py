@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from campaigns.campaign import Campaign
+from campaigns.statistics.effects import log_ratio
 from history.metrics import METRICS, metric_of
 from history.results.compare import Arm, Arms, ComparedRun, Runs, Side
 
@@ -97,12 +98,28 @@ class Pair(NamedTuple):
 
 def runs_of(campaign: Campaign, rows: Iterable[Row]) -> list[Run]:
     """The judged run of each item, in the order of the plan."""
+    by_item = runs_by_item(campaign, rows)
+    return [by_item[item.name] for item in campaign.items if item.name in by_item]
+
+
+def runs_by_item(campaign: Campaign, rows: Iterable[Row]) -> dict[str, Run]:
+    """Item → its judged run, also of items that are not in the plan."""
     by_item: dict[str, list[Row]] = {}
     for row in rows:
         if row["labels"].get("campaign") == campaign.campaign_id:
             by_item.setdefault(row["labels"]["item"], []).append(row)
-    found = [by_item[item.name] for item in campaign.items if item.name in by_item]
-    return [Run(of_run[0], {(row["metric"], row["phase"]): row for row in of_run if row["metric"]}) for of_run in found]
+    return {
+        item: Run(of_run[0], {(row["metric"], row["phase"]): row for row in of_run if row["metric"]})
+        for item, of_run in by_item.items()
+    }
+
+
+def log_of(first: Run, second: Run, metric: str, phase: str) -> float | None:
+    """The log-ratio of two runs that can be used; None where one has no logarithm, or is a bound."""
+    rows = [run.measured[metric, phase] for run in (first, second)]
+    values = [row["value"] for row in rows]
+    has_ratio = min(values) > 0 and not any(row["censored"] for row in rows)
+    return log_ratio(*values) if has_ratio else None
 
 
 def listed(campaign: Campaign, runs: Sequence[Run]) -> Runs:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from campaigns.campaign import Campaign, Item
+from campaigns.kinds import split_words
 from campaigns.known_bugs import KIND
 from campaigns.known_bugs.bugs import BUGS, Bug
 from campaigns.statistics.intervals import clopper_pearson
@@ -37,7 +38,7 @@ class Settings(BaseModel):
     @field_validator("bugs", "kafka", mode="before")
     @classmethod
     def _words(cls, value: object) -> object:
-        return re.split(r"[,\s]+", value.strip()) if isinstance(value, str) and value.strip() else value or []
+        return split_words(value) or []
 
     @field_validator("bugs")
     @classmethod

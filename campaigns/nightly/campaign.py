@@ -16,6 +16,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from campaigns.campaign import Campaign, Item
+from campaigns.compare.findings import BY_DESIGN
 from campaigns.nightly.nightly_run import NightlyRun, Reruns, Row, Watched
 from campaigns.nightly.settings import Settings, better, check
 from campaigns.nightly.subject import BUILD, LINK, SUBJECT, Staged, stage, staged_in
@@ -46,7 +47,6 @@ from judge.checks.known_bugs import ISSUES, explained
 
 SHOWN_NIGHTLY_RUNS = 90
 MAX_NAMED = 2  # in one sentence
-BY_DESIGN = {"behaviour_change"}  # told by the judge, and no anomaly
 NO_BENCHMARKS = "there are no benchmarks, so no control was run"
 NO_RUN = "There is no run: the harness broke, or the nightly run was interrupted."
 
@@ -204,7 +204,7 @@ def _run(item: Item, row: Row | None) -> NightlyItem:
             sentence=NO_RUN,
             shown={},
         )
-    counts = {name: count for name, count in row["anomalies"].items() if count and name not in BY_DESIGN}
+    counts = {name: count for name, count in row["anomalies"].items() if count and name != BY_DESIGN}
     return NightlyItem(
         item=item.name,
         role=item.labels["role"],

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -14,6 +13,8 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 from campaigns.campaign import Campaign, Item
 from campaigns.clients import campaign as clients
 from campaigns.compare import campaign as compare
+from campaigns.compare.findings import BY_DESIGN
+from campaigns.kinds import split_words
 from campaigns.known_bugs import campaign as known_bugs
 from campaigns.known_bugs.bugs import BUGS
 from campaigns.qualify import KIND
@@ -45,7 +46,7 @@ class Settings(BaseModel):
     @field_validator("scenarios", mode="before")
     @classmethod
     def _several(cls, value: object) -> object:
-        return re.split(r"[,\s]+", value.strip()) if isinstance(value, str) else value
+        return split_words(value)
 
     @property
     def asked(self) -> Asked:
@@ -252,7 +253,7 @@ def _of_bug(base: Arm, head: Arm) -> Line:
 
 def _bugs_on_both(sides: Sides) -> Iterator[Line]:
     for bug in BUGS:
-        if all(sides.affected(bug)) and not bug.by_setting and "behaviour_change" not in bug.shown_as:
+        if all(sides.affected(bug)) and not bug.by_setting and BY_DESIGN not in bug.shown_as:
             words = "Both versions have it, and no run was spent on it."
             yield Line(question="bugs", what=f"{bug.issue}: {bug.title}", answer="note", sentence=words, runs=[])
 

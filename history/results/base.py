@@ -40,6 +40,11 @@ class Summary(Model):
     sentence: str
     lines: list[str] = Field(default_factory=list)
 
+    @property
+    def planned(self) -> str:
+        """When, to the minute, as pages say it."""
+        return self.created_at[:16].replace("T", " ")
+
     def cases(self) -> Sequence[Case]:
         """What the state rests on, case by case; a kind of result that has parts says which."""
         return ()

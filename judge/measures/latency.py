@@ -88,7 +88,7 @@ def _first_received_ns(values: Ints, polls: Polls) -> Ints:
 
 def _due(sends: Sends) -> Sends:
     """Those that an open loop wanted at some time."""
-    return sends.take(sends.due_ns != NULL) if (sends.due_ns == NULL).any() else sends
+    return sends.take(sends.due_ns != NULL)
 
 
 def _between(moments: Ints, span: Span) -> slice:

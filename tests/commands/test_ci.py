@@ -134,7 +134,7 @@ def test_of_several_runs_each_has_its_own_verdict(tmp_path: Path, monkeypatch: p
     (tmp_path / "r1" / "verdict").mkdir(parents=True)
     RunFolder(tmp_path / "r1").verdict_file.write_text(json.dumps({"verdict": "pass", "sentence": "All held."}))
     monkeypatch.setattr("spark.submit.judge", lambda _: 2)
-    monkeypatch.setattr("spark.submit.run_folders", lambda _: [])
+    monkeypatch.setattr("spark.submit.run_folders", lambda given: [RunFolder(each) for each in given])
     monkeypatch.setattr("campaigns.site.publish", lambda _: None)
 
     judged = runs.judge_again([tmp_path / "r1", tmp_path / "r2"])

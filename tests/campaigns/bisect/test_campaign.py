@@ -203,6 +203,33 @@ def test_a_build_that_cannot_be_made_is_passed_over(monkeypatch: pytest.MonkeyPa
     assert result(planned, rows).first_bad == "3.9.0"
 
 
+def test_missing_evidence_is_no_violation() -> None:
+    """Nor is what the good end shows and may: neither is searched for, and a run with only that says nothing."""
+    planned = campaign()
+    about = {"verdict": "unknown", "sentence": "The drain ended early.", "anomalies": {"unseen": 5}}
+    bad = {**LOST, "anomalies": {"unseen": 5, "truncated_ack": 3}}
+    rows = [
+        row
+        for item in planned.items
+        for row in run_rows(item, {P99: 1.0}, **(bad if item.kafka == "4.1.1" else {"anomalies": {"truncated_ack": 1}}))
+    ]
+    between = [row for item in items_of(planned, 3, 1, "3.9.1") for row in run_rows(item, {P99: 1.0}, **about)]
+    found = Search(planned, [*rows, *between])
+
+    assert found.difference == Violation(frozenset({"I6"}), 2.5 / 3)
+    assert found.so_far(3) == "evidence +0.0 of 4.6"
+
+
+def test_a_time_that_is_a_bound_has_no_ratio() -> None:
+    """The observation ended first: how much slower it is nobody knows."""
+    planned = campaign(metric="elect_s")
+    rows = [row for item in planned.items for row in run_rows(item, {("elect_s", ""): 10.0})]
+    bounds = [{**row, "censored": True} for row in rows]
+
+    assert str(Search(planned, rows).difference).startswith("The ends do not differ")
+    assert str(Search(planned, bounds).difference).startswith("Fewer than two pairs of the ends have a figure")
+
+
 def test_commits_are_told_by_their_first_characters() -> None:
     """The result keeps them whole."""
     commits = [f"{number:040x}" for number in range(0xABC, 0xABE)]
