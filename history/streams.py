@@ -12,6 +12,7 @@ from typing import Any, Self
 import pyarrow as pa
 
 FLUSH_NS = 1_000_000_000
+FLUSH_ROWS = 1 << 16  # more would leave the processor's cache before they are written
 
 
 class BatchWriter:
@@ -30,6 +31,7 @@ class BatchWriter:
         options = pa.ipc.IpcWriteOptions(compression=compression, use_threads=False)  # others may have the cores
         self._stream = pa.ipc.new_stream(self._file, schema, options=options)
         self._waiting: list[pa.RecordBatch] = []
+        self._waiting_rows = 0
         self._whole = True  # no batch was broken off
         self._flushed_ns = time.monotonic_ns()
         self._file.flush()
@@ -37,17 +39,18 @@ class BatchWriter:
     def add(self, batch: pa.RecordBatch) -> None:
         """Rows, to be written with the next flush."""
         self._waiting.append(batch)
+        self._waiting_rows += batch.num_rows
 
     def flush_if_due(self) -> None:
-        """Once a second is enough: a batch for each row would be ten times the bytes."""
-        if time.monotonic_ns() - self._flushed_ns >= FLUSH_NS:
+        """Once a second, or when many rows wait: a batch for each row would be ten times the bytes."""
+        if self._waiting_rows >= FLUSH_ROWS or time.monotonic_ns() - self._flushed_ns >= FLUSH_NS:
             self.flush()
 
     def flush(self) -> None:
         self._whole = False
         if self._waiting:
             self._stream.write_batch(pa.concat_batches(self._waiting))
-            self._waiting = []
+            self._waiting, self._waiting_rows = [], 0
         self._file.flush()
         self._whole = True
         self._flushed_ns = time.monotonic_ns()

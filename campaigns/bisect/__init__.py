@@ -14,7 +14,7 @@ KIND = Kind(
     expected="Pass: the first bad build is found. Unknown: the ends do not differ, or a build in between stays open.",
     reading="A row for each build that was judged, with its evidence; the first bad one stands in the sentence.",
     examples=(
-        "bisect --builds 3.8.1,3.9.0,3.9.1 --scenario kafka_18991",
+        "bisect --builds 3.3.2,3.4.0,3.4.1,3.5.1 --scenario stale_high_watermark",
         'bisect --builds "$(git -C ../kafka rev-list --reverse 3.9.1~1..trunk)" --command ./build.sh '
         "--kafka ../kafka/build.tgz --scenario benchmark --metric latency_p99_ms",
     ),
@@ -23,7 +23,7 @@ KIND = Kind(
         Option(
             "builds",
             "the builds in their order, with commas or blanks between; the first is good, the last is bad",
-            "3.8.1,3.9.0,3.9.1",
+            "3.3.2,3.4.0,3.4.1,3.5.1",
         ),
         Option("command", "what makes $BUILD, in bash; nothing: the builds are there", "./build.sh $BUILD"),
         Option(
@@ -31,7 +31,7 @@ KIND = Kind(
             "where the command leaves a build: a folder of jars, an archive or an image; nothing: at its own name",
             "../kafka/build.tgz",
         ),
-        Option("scenario", "a scenario by name or file", "kafka_18991", default="survived_faults"),
+        Option("scenario", "a scenario by name or file", "stale_high_watermark", default="survived_faults"),
         Option("metric", "what is slower in the bad build; nothing: a guarantee is violated", "latency_p99_ms"),
         Option("phase", "the phase of the metric; nothing: the whole run", "steady"),
         Option("tries", "runs of each end, or pairs of both ends for a metric", "5", int, default="3"),

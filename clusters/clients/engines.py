@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
-from itertools import chain
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+import pyarrow as pa
 from kafka import KafkaProducer
 from kafka.errors import KafkaError
 
 from clusters.clients import librdkafka
 from clusters.clients.configs import MemberConfig, ProducerConfig, ShareMemberConfig
 from clusters.clients.leaders import NewestLeaders
-from clusters.clients.ledger import NO_ACKNOWLEDGEMENT, NO_ANSWER, NOT_SEEN, Ints
+from clusters.clients.ledger import NO_ACKNOWLEDGEMENT, NO_ANSWER, NOT_SEEN, Ints, error_names, same_error
 from clusters.clients.librdkafka import PURGED, Producer
 from clusters.clients.payloads import Block
 from clusters.kafka.wire import error_name
@@ -51,14 +51,14 @@ class Taken(NamedTuple):
 
 class Answers(NamedTuple):
     """What the library said about records in the end: the number of each, when, its partition and offset (``NOT_SEEN``:
-    it said none), and the error's name, None when the broker acknowledged it.
+    it said none), and the error's name, null when the broker acknowledged it.
     """
 
     seqs: Ints
     done_ns: Ints
     partitions: Ints
     offsets: Ints
-    errors: Sequence[str | None]
+    errors: pa.StringArray
 
 
 class Engine(Protocol):
@@ -157,7 +157,7 @@ class OneByOne:
             return None
         *columns, errors = zip(*(answers.popleft() for _ in range(len(answers))), strict=True)
         seqs, done_ns, partitions, offsets = map(np.array, columns)
-        return Answers(seqs, done_ns, partitions, offsets, errors)
+        return Answers(seqs, done_ns, partitions, offsets, error_names(errors))
 
     def finish(self) -> None:
         self._library.finish()
@@ -213,7 +213,7 @@ class BatchAnswers:
             return None
         *columns, errors = zip(*found, strict=True)
         seqs, done_ns, partitions, offsets = map(np.concatenate, columns)
-        return Answers(seqs, done_ns, partitions, offsets, list(chain.from_iterable(errors)))
+        return Answers(seqs, done_ns, partitions, offsets, pa.concat_arrays(errors))
 
     def _of_batch(self, held: _Held, done_ns: int) -> Answers:
         """What was said of a batch; the callbacks of its records that have to be asked one by one fire later."""
@@ -234,7 +234,7 @@ class BatchAnswers:
             np.full(records, NOT_SEEN if error == NO_ANSWER else done_ns),
             np.full(records, held.partition),
             offsets,
-            [error] * records,
+            same_error(error, records),
         )
 
 
@@ -335,14 +335,16 @@ class ConfluentKafka:
             return None
         seqs, codes, offsets, partitions = delivered
         done_ns = np.full(seqs.size, time.monotonic_ns())
+        done_ns[np.isin(codes, PURGED)] = NOT_SEEN
+        seen = (codes == 0) & (offsets >= 0) & (self._acks != "0")
+        return Answers(seqs, done_ns, partitions, np.where(seen, offsets, NOT_SEEN), self._errors(codes))
+
+    def _errors(self, codes: Ints) -> pa.StringArray:
         success = NO_ACKNOWLEDGEMENT if self._acks == "0" else None
-        errors: list[str | None] = [success] * seqs.size
-        for at in np.flatnonzero(codes).tolist():
-            errors[at] = librdkafka_error(int(codes[at]))
-            if codes[at] in PURGED:
-                errors[at], done_ns[at] = NO_ANSWER, NOT_SEEN
-        seen = (codes == 0) & (offsets >= 0) & (success is None)
-        return Answers(seqs, done_ns, partitions, np.where(seen, offsets, NOT_SEEN), errors)
+        if not codes.any():
+            return same_error(success, codes.size)
+        names = {0: success, **dict.fromkeys(PURGED, NO_ANSWER)}
+        return error_names([names[code] if code in names else librdkafka_error(code) for code in codes.tolist()])
 
     def finish(self) -> None:
         """Nothing is open."""

@@ -63,6 +63,16 @@ def outcome(error: str | None, *, may_have_retried: bool) -> Outcome:
     return "info"
 
 
+def error_names(names: Sequence[str | None]) -> pa.StringArray:
+    """An error's name, or None, of each record."""
+    return pa.array(names, pa.string())
+
+
+def same_error(name: str | None, records: int) -> pa.StringArray:
+    """One error's name, or None, of all records: no object is made for each."""
+    return pa.nulls(records, pa.string()) if name is None else pa.repeat(name, records)
+
+
 # --- the ledger --------------------------------------------------------------------------------------
 
 Ints = NDArray[np.int64]
@@ -88,7 +98,7 @@ class Ledger(BatchWriter):
 
     def __init__(self, path: Path, about: About) -> None:
         super().__init__(path, LEDGER.with_metadata({_ABOUT: json.dumps(asdict(about))}), compression="zstd")
-        self._errors: list[str | None] = []
+        self._errors: list[pa.Array] = []
         self._columns: list[Mapping[str, Ints]] = []
         # It holds the interpreter's lock at times, and others of a lesser class may then have its core.
         as_this = (0, os.sched_getscheduler(0), os.sched_getparam(0))
@@ -98,11 +108,11 @@ class Ledger(BatchWriter):
     @property
     def waiting(self) -> int:
         """How many rows the next flush writes."""
-        return len(self._errors)
+        return sum(map(len, self._errors))
 
-    def record(self, errors: Sequence[str | None], columns: Mapping[str, Ints]) -> None:
+    def record(self, errors: pa.Array, columns: Mapping[str, Ints]) -> None:
         """Rows of ``LEDGER``; ``errors`` has a name for each record that was not acknowledged."""
-        self._errors += errors
+        self._errors.append(errors)
         self._columns.append(columns)
 
     def flush_soon(self) -> None:
@@ -125,12 +135,12 @@ class Ledger(BatchWriter):
         if writing is not None:
             writing.result()
 
-    def _taken(self) -> tuple[Sequence[str | None], Sequence[Mapping[str, Ints]]]:
+    def _taken(self) -> tuple[Sequence[pa.Array], Sequence[Mapping[str, Ints]]]:
         taken = self._errors, self._columns
         self._errors, self._columns = [], []
         return taken
 
-    def _write(self, errors: Sequence[str | None], columns: Sequence[Mapping[str, Ints]]) -> None:
+    def _write(self, errors: Sequence[pa.Array], columns: Sequence[Mapping[str, Ints]]) -> None:
         if errors:
             rows = [_joined(field, errors, columns) for field in LEDGER]
             self.add(pa.RecordBatch.from_arrays(rows, schema=self.schema))
@@ -141,9 +151,9 @@ class Ledger(BatchWriter):
             super().close()
 
 
-def _joined(field: pa.Field, errors: Sequence[str | None], parts: Sequence[Mapping[str, Ints]]) -> pa.Array:
+def _joined(field: pa.Field, errors: Sequence[pa.Array], parts: Sequence[Mapping[str, Ints]]) -> pa.Array:
     if field.name == "error":
-        return pa.array(errors, field.type)
+        return pa.concat_arrays(errors)
     values = np.concatenate([columns[field.name] for columns in parts])
     return pa.array(values, mask=values == NOT_SEEN if field.nullable else None).cast(field.type)
 

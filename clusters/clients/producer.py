@@ -26,7 +26,7 @@ import pyarrow as pa
 
 from clusters.clients.configs import OFFER, OFFERED, ProducerConfig
 from clusters.clients.engines import CHOOSE, ENGINES, Answers, Batch, Engine, OneByOne
-from clusters.clients.ledger import NEVER_SENT, NO_ANSWER, NOT_SEEN, About, Ints, Ledger, outcome
+from clusters.clients.ledger import NEVER_SENT, NO_ANSWER, NOT_SEEN, About, Ints, Ledger, outcome, same_error
 from clusters.clients.pacing import SECOND_NS, Constant, Schedule, curve_of
 from clusters.clients.payloads import Filling, Values
 from clusters.clients.summary import Summary, log_to_stderr, stop_on_sigterm
@@ -43,7 +43,7 @@ MUCH = 0.25  # of the room in flight
 PAUSE_S = 0.01  # between two looks at answers, when nothing more is sent
 # The library's own thread hands back the interpreter this soon; kafka-python does its work in that thread, and each
 # change of threads on a busy host takes as long as the host needs to run the other one.
-SWITCH_S = {"confluent-kafka": 0.001, "kafka-python": 0.005}
+SWITCH_S = {"confluent-kafka": 0.0002, "kafka-python": 0.005}
 GARBAGE = (50_000, 20, 20)  # kafka-python's objects die young, but not as young as Python's defaults expect
 FLUSH_NS = 100_000_000
 FLUSH_ROWS = 5_000  # little and often: the interpreter's lock is held for a part of it
@@ -156,14 +156,14 @@ class OpenLoop:
     def _unknown(self, seqs: Ints, sent: Sent, error: str) -> None:
         """Records of which the brokers said nothing."""
         nothing = np.full(seqs.size, NOT_SEEN)
-        self._settle(Answers(seqs, nothing, nothing, nothing, [error] * seqs.size), sent)
+        self._settle(Answers(seqs, nothing, nothing, nothing, same_error(error, seqs.size)), sent)
 
     def _settle(self, answers: Answers, sent: Sent) -> None:
         seqs = answers.seqs
         if not seqs.size:
             return
-        for error, count in Counter(answers.errors).items():
-            self.outcomes[outcome(error, may_have_retried=self.config.retries > 0)] += count
+        for error in answers.errors.value_counts().to_pylist():
+            self.outcomes[outcome(error["values"], may_have_retried=self.config.retries > 0)] += error["counts"]
         columns = {
             "seq": seqs,
             "partition": self._partitions(seqs, answers.partitions),

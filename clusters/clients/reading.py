@@ -235,11 +235,11 @@ class Reader:
         if self._level:
             kept = without_aborted(kept, given.data, [(each.producer_id, each.first_offset) for each in given.aborted])
         for headers, records in decode(given.data, kept):
-            readable = pc.greater_equal(records["offset"], first)
-            wrong = np.flatnonzero(headers["problem"])
+            seen, wrong = records, np.flatnonzero(headers["problem"])
             if wrong.size:
-                readable = pc.and_(readable, pc.less(records["batch"], int(wrong[0])))
-            seen = records.filter(readable)
+                seen = seen.filter(pc.less(seen["batch"], int(wrong[0])))
+            if headers["base_offset"].min() < first:  # a batch is given whole
+                seen = seen.filter(pc.greater_equal(seen["offset"], first))
             if seen.num_rows:
                 yield self._seen(where, seen, received_ns)
             if wrong.size:

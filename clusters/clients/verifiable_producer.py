@@ -25,7 +25,7 @@ import numpy as np
 from kafka.partitioner.default import murmur2
 
 from clusters.clients.configs import VerifiableProducerConfig
-from clusters.clients.ledger import NO_ANSWER, NOT_SEEN, About, Ledger, outcome
+from clusters.clients.ledger import NO_ANSWER, NOT_SEEN, About, Ledger, error_names, outcome
 from clusters.clients.summary import Summary, log_to_stderr
 from history import verifiable
 from history.errors import HarnessError
@@ -146,7 +146,7 @@ class Told:
             "transaction": NOT_SEEN,
         }
         self.outcomes[outcome(error, may_have_retried=self.config.retries > 0)] += 1
-        self.ledger.record([error], {name: np.array([value]) for name, value in row.items()})
+        self.ledger.record(error_names([error]), {name: np.array([value]) for name, value in row.items()})
 
 
 def lines(child: subprocess.Popen[str]) -> Iterator[tuple[str, int]]:

@@ -21,6 +21,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from gzip import BadGzipFile
+from io import BytesIO
 from typing import Any, NamedTuple, Self
 
 import kafka.errors
@@ -32,6 +33,7 @@ from kafka.protocol.producer import ProduceRequest
 from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 from kafka.record import MemoryRecords, MemoryRecordsBuilder
 
+from clusters.kafka.incoming import Incoming
 from clusters.kafka.security import Access
 from history.partition import TopicPartition
 
@@ -41,7 +43,7 @@ LATEST, EARLIEST = -1, -2  # timestamps of ListOffsets
 BEYOND_ANY_LOG = 2**62
 CONSUMED_BYTES = 1 << 20
 FETCHED_PARTITION_BYTES, FETCHED_BYTES = 1 << 22, 1 << 25
-_RECEIVED_BYTES = 1 << 18
+_HEADER_BYTES = 64  # of an answer, at most: its number and tagged fields, of which there are none
 # To agree on TLS and to log in, at least: a JVM that has just started takes several hundred milliseconds for its first
 # handshake, and whoever gives up and begins anew before that never gets in.
 MIN_HANDSHAKE_S = 1.0
@@ -97,7 +99,7 @@ class Connection:
         self.forwards_to_controller = forwards_to_controller
         self._client_id, self._access = client_id, access
         self._socket: socket.socket | None = None
-        self._protocol = KafkaProtocol(client_id=client_id)
+        self._protocol, self._incoming = KafkaProtocol(client_id=client_id), Incoming(f"{host}:{port}")
 
     def to(self, host: str, port: int, timeout_s: float) -> Connection:
         """A connection of the same kind to another broker, as that broker is listed on this listener."""
@@ -144,7 +146,9 @@ class Connection:
         sock.settimeout(self.timeout_s)
         sock.sendall(self._protocol.send_bytes())
         while self._protocol.in_flight_requests:
-            answers += [answer for _, answer in self._protocol.receive_bytes(self._receive(sock, deadline))]
+            sock.settimeout(max(deadline - time.monotonic(), 0.001))
+            if (answer := self._incoming.receive(sock)) is not None:
+                answers.append(self._decoded(answer))
         return answers
 
     def post(self, request: Any) -> None:
@@ -171,9 +175,9 @@ class Connection:
         try:
             sock = self._open()
             sock.settimeout(0)
-            while data := sock.recv(_RECEIVED_BYTES):
-                if answers := self._protocol.receive_bytes(data):
-                    return answers[0][1]
+            while (answer := self._incoming.receive(sock)) is None:
+                pass
+            return self._decoded(answer)
         except _NOT_YET:
             return None
         except kafka.errors.KafkaError as error:
@@ -182,23 +186,32 @@ class Connection:
         except BaseException:
             self.close()
             raise
-        self.close()
-        raise ConnectionResetError(f"{self.host}:{self.port} closed the connection")
 
     def fileno(self) -> int:
         """For ``selectors``, while something that was posted is awaited."""
         return self._open().fileno()
 
-    def _receive(self, sock: socket.socket, deadline: float) -> bytes:
-        sock.settimeout(max(deadline - time.monotonic(), 0.001))
-        data = sock.recv(_RECEIVED_BYTES)
-        if not data:
-            raise ConnectionResetError(f"{self.host}:{self.port} closed the connection")
-        return data
+    def _decoded(self, answer: memoryview) -> Any:
+        """An answer to the oldest request that has none.
+
+        Raises:
+            KafkaError: it is none.
+        """
+        asked = self._protocol.in_flight_requests.popleft()
+        kind = asked.get_response_class()
+        start = BytesIO(answer[:_HEADER_BYTES])
+        try:
+            answers = kind.parse_header(start).correlation_id
+            if answers == asked.correlation_id:
+                return kind.decode(answer[start.tell() :])
+        except (ValueError, IndexError, struct.error) as error:
+            raise kafka.errors.KafkaProtocolError(f"{kind.__name__} cannot be read: {error}") from error
+        raise kafka.errors.CorrelationIdError(f"answer {answers} to request {asked.correlation_id}")
 
     def _open(self) -> socket.socket:
         if self._socket is None:
             self._protocol = KafkaProtocol(client_id=self._client_id)
+            self._incoming = Incoming(f"{self.host}:{self.port}")
             self._socket = socket.create_connection((self.host, self.port), timeout=self.timeout_s)
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             if self._access:

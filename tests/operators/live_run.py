@@ -10,7 +10,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from clusters.clients.ledger import NOT_SEEN, About, Ledger
+from clusters.clients.ledger import NOT_SEEN, About, Ledger, error_names
 from history.events import EventLog
 from history.folder import RunFolder
 from history.streams import RowWriter
@@ -55,7 +55,7 @@ class RunUnderWay:
         told: dict[str, Any] = {"seq": range(rows), "partition": [0] * rows, "due_ns": [due_ns] * rows}
         told |= {"sent_ns": [due_ns] * rows, "done_ns": done_ns, "record_bytes": [100] * rows}
         told |= {name: [NOT_SEEN] * rows for name in ("offset", "transaction")}
-        self._ledger.record(outcomes, {name: np.array(values, np.int64) for name, values in told.items()})
+        self._ledger.record(error_names(outcomes), {name: np.array(values, np.int64) for name, values in told.items()})
         self._ledger.flush()
 
     def probed(

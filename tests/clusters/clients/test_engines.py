@@ -55,7 +55,7 @@ class Sent:
         if taken is None:
             return []
         numbers = (taken.seqs.tolist(), taken.partitions.tolist(), taken.offsets.tolist())
-        return list(zip(*numbers, taken.errors, strict=True))
+        return list(zip(*numbers, taken.errors.to_pylist(), strict=True))
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_what_was_given_up_has_no_answer() -> None:
     taken = sent.batches.take()
 
     assert taken is not None
-    assert (taken.errors, taken.done_ns.tolist()) == (["no_answer"], [NOT_SEEN])
+    assert (taken.errors.to_pylist(), taken.done_ns.tolist()) == (["no_answer"], [NOT_SEEN])
 
 
 @pytest.mark.parametrize("compression", ["none", "zstd"])

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from clusters.clients.ledger import NOT_SEEN, About, Ledger, outcome, sends_of
+from clusters.clients.ledger import NOT_SEEN, About, Ledger, error_names, outcome, sends_of
 from history.streams import RowWriter
 from history.tables import SENDS
 
@@ -71,8 +71,8 @@ def _columns(*seqs: int, **seen: list[int]) -> dict[str, np.ndarray[tuple[int], 
 def test_a_ledger_becomes_rows_of_sends(tmp_path: Path) -> None:
     """With its producer, topic and acks, and with the outcome that each error means; what nobody saw is null."""
     with Ledger(tmp_path / "sends-p1.arrow", ABOUT) as ledger:
-        ledger.record([None, "never_sent"], _columns(7, 8, offset=[40, NOT_SEEN], done_ns=[9, NOT_SEEN]))
-        ledger.record(["UNKNOWN_TOPIC_OR_PARTITION"], _columns(6, transaction=[3]))
+        ledger.record(error_names([None, "never_sent"]), _columns(7, 8, offset=[40, NOT_SEEN], done_ns=[9, NOT_SEEN]))
+        ledger.record(error_names(["UNKNOWN_TOPIC_OR_PARTITION"]), _columns(6, transaction=[3]))
     rows = [row for batch in sends_of(tmp_path / "sends-p1.arrow") for row in batch.to_pylist()]
 
     assert [(row["seq"], row["outcome"], row["error"], row["offset"], row["done_ns"]) for row in rows] == [
@@ -89,7 +89,7 @@ def test_a_ledger_becomes_rows_of_sends(tmp_path: Path) -> None:
 def test_a_partition_that_nobody_named_is_no_null(tmp_path: Path) -> None:
     """It is -1, as in an imported history."""
     with Ledger(tmp_path / "sends-p1.arrow", ABOUT) as ledger:
-        ledger.record(["no_answer"], _columns(7, partition=[NOT_SEEN]))
+        ledger.record(error_names(["no_answer"]), _columns(7, partition=[NOT_SEEN]))
     (batch,) = sends_of(tmp_path / "sends-p1.arrow")
 
     assert batch["partition"].to_pylist() == [-1]
@@ -98,12 +98,12 @@ def test_a_partition_that_nobody_named_is_no_null(tmp_path: Path) -> None:
 def test_a_killed_producer_leaves_what_it_flushed(tmp_path: Path) -> None:
     """What was added since is lost; a torn batch is none."""
     ledger = Ledger(tmp_path / "sends-p1.arrow", ABOUT)
-    ledger.record([None], _columns(1))
+    ledger.record(error_names([None]), _columns(1))
     ledger.flush()
     flushed = (tmp_path / "sends-p1.arrow").stat().st_size
-    ledger.record([None], _columns(2))
+    ledger.record(error_names([None]), _columns(2))
     ledger.flush()
-    ledger.record([None], _columns(3))
+    ledger.record(error_names([None]), _columns(3))
     torn = tmp_path / "torn.arrow"
     torn.write_bytes((tmp_path / "sends-p1.arrow").read_bytes()[: flushed + 20])
 
@@ -133,7 +133,7 @@ def test_a_record_takes_few_bytes_on_disk(tmp_path: Path) -> None:
             rows = {"seq": seq, "partition": seq % 6, "due_ns": due_ns, "sent_ns": sent_ns, "done_ns": done_ns}
             nothing = np.full(count, NOT_SEEN)
             more = {"offset": seq // 6, "transaction": nothing, "record_bytes": np.full(count, 100)}
-            ledger.record([None] * count, rows | more)
+            ledger.record(error_names([None] * count), rows | more)
             ledger.flush()
 
     assert path.stat().st_size / (count * rounds) <= 24

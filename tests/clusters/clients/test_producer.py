@@ -6,11 +6,12 @@ import dataclasses
 import json
 import os
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from clusters.clients.configs import OFFER, OFFERED, ProducerConfig
@@ -63,8 +64,8 @@ class FakeEngine:
 class Rows(list[dict[str, Any]]):
     """A ledger that keeps its rows."""
 
-    def record(self, errors: Sequence[str | None], columns: Mapping[str, Ints]) -> None:
-        for at, error in enumerate(errors):
+    def record(self, errors: pa.Array, columns: Mapping[str, Ints]) -> None:
+        for at, error in enumerate(errors.to_pylist()):
             seen = {name: None if values[at] == NOT_SEEN else int(values[at]) for name, values in columns.items()}
             self.append({**seen, "error": error, "outcome": outcome(error, may_have_retried=True)})
 

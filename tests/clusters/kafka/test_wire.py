@@ -225,7 +225,7 @@ def test_an_interrupt_leaves_no_answer_to_the_next_request(
     with Connection(*listener.getsockname(), timeout_s=5) as connection:
         thread = serve(listener, HEADER_FREE_METADATA_V7)
         with monkeypatch.context() as patch:
-            patch.setattr(wire.KafkaProtocol, "receive_bytes", lambda *_: interrupt())
+            patch.setattr(wire.Incoming, "receive", lambda _, sock: (sock.recv(1000), interrupt()))
             with pytest.raises(KeyboardInterrupt):
                 wire.metadata(connection, ["t"])
         thread.join()

@@ -1,0 +1,64 @@
+"""Answers of a broker as a socket gives them."""
+
+import socket
+import struct
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from kafka.errors import InvalidReceiveError
+
+from clusters.kafka.incoming import MOST_BYTES, Incoming
+
+
+@pytest.fixture
+def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
+    """Two ends of a connection."""
+    here, there = socket.socketpair()
+    with here, there:
+        yield here, there
+
+
+def test_a_closed_connection_is_told_with_its_peer(pair: tuple[socket.socket, socket.socket]) -> None:
+    """Whoever reads the error knows which broker hung up."""
+    here, there = pair
+    there.close()
+
+    with pytest.raises(ConnectionResetError, match="broker-1:9092 closed"):
+        Incoming("broker-1:9092").receive(here)
+
+
+@pytest.mark.parametrize("size", [-1, 0, MOST_BYTES + 1, 2**31 - 1])
+def test_a_size_that_is_none_takes_no_memory(pair: tuple[socket.socket, socket.socket], size: int) -> None:
+    """What speaks another protocol does not make the prober reserve two gigabytes."""
+    here, there = pair
+    there.sendall(struct.pack(">i", size))
+
+    with pytest.raises(InvalidReceiveError, match=f"{size} bytes"):
+        Incoming("broker-1:9092").receive(here)
+
+
+@given(
+    answers=st.lists(st.binary(min_size=1, max_size=9_000), min_size=1, max_size=5),
+    cuts=st.lists(st.integers(1, 6_000), min_size=1, max_size=8),
+)
+def test_answers_arrive_whole_however_they_are_cut(answers: list[bytes], cuts: list[int]) -> None:
+    """Each answer is given once, in order, wherever the network splits or joins them."""
+    stream = b"".join(struct.pack(">i", len(answer)) + answer for answer in answers)
+    here, there = socket.socketpair()
+    with here, there:
+        here.setblocking(False)
+        incoming, found, at = Incoming("broker-1:9092"), list[bytes](), 0
+        while at < len(stream):
+            cut = cuts[len(found) % len(cuts)]
+            there.sendall(stream[at : at + cut])
+            at += cut
+            try:
+                while True:
+                    if (answer := incoming.receive(here)) is not None:
+                        found.append(bytes(answer))
+            except BlockingIOError:
+                pass
+
+    assert found == answers
