@@ -83,6 +83,17 @@ def test_scenarios_and_choices_are_completed() -> None:
     assert done.stdout.split() == ["follower_lag_then_leader_kill"]
 
 
+def test_the_command_is_this_checkouts_wherever_it_is_called(tmp_path: Path) -> None:
+    """A folder of the same name where one stands, such as another checkout's, is never imported."""
+    other = tmp_path / "commands"
+    other.mkdir()
+    (other / "__init__.py").write_text("raise SystemExit('another one')")
+
+    done = subprocess.run([ROOT / "plimsoll", "--help"], cwd=tmp_path, capture_output=True, text=True, check=False)
+
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 # --- refusals --------------------------------------------------------------------------------------
 
 
