@@ -38,8 +38,14 @@ def _pair(name: str, value: Any, origin_ns: int | None) -> str:
         return f"{_LENGTHS[name]} {value / 1e9:.1f} s"
     if not name.endswith("_ns"):
         return f"{_called(name)} {_value(value, origin_ns)}"
-    what = "" if name == "t_ns" else f"{_called(name.removesuffix('_ns'))} "
-    return "" if origin_ns is None else f"{what}at {(value - origin_ns) / 1e9:+,.3f} s"
+    what = "" if name in ("t_ns", "at_ns") else f"{_called(name.removesuffix('_ns'))} "
+    return "" if origin_ns is None else f"{what}at {_moments(value, origin_ns)}"
+
+
+def _moments(value: Any, origin_ns: int) -> str:
+    if isinstance(value, list):
+        return f"[{', '.join(_moments(one, origin_ns) for one in value)}]"
+    return f"{(value - origin_ns) / 1e9:+,.3f} s"
 
 
 def _called(name: str) -> str:

@@ -1,5 +1,7 @@
 """What a run recorded of orders-0, from literal rows of its tables."""
 
+import json
+
 import pyarrow as pa
 
 from evidence.columns import Names, Polls, Samples, Seeks, Sends, Views
@@ -7,7 +9,8 @@ from evidence.partition import PartitionEvidence
 from evidence.views import changes, first_leaders, observed
 from history.partition import TopicPartition
 from history.tables import ISR, POLLS, REPLICAS, SEEKS, SENDS
-from judge.checks.findings import Checks
+from history.words import in_words
+from judge.checks.findings import Checks, facts
 from tests.evidence.folders import TP
 
 WHERE = TopicPartition(**TP)
@@ -38,7 +41,8 @@ def partition(replicas=(), isr=(), /, *, sends=(), polls=(), seeks=(), **known) 
 
 
 def counted(checks: Checks) -> tuple[int, int]:
-    """(checked, violations); every violation has its evidence."""
+    """(checked, violations); every violation has its evidence, which can be written down and told in words."""
     violations = int(checks.violated_ns.size)
-    assert all(checks.evidence(place) for place in range(violations))
+    for place in range(violations):
+        assert in_words(json.loads(facts(checks.evidence(place))), 0)
     return checks.checked, violations

@@ -17,6 +17,7 @@ from history.words import in_words
             "ISR [1, 2], leader 1, leader's high watermark 100, nothing produced for 30.2 s",
         ),
         ({"leader_hw_ns": 1_500_000_000}, "leader's high watermark at -0.500 s"),
+        ({"hw": [5, 3], "at_ns": [2_100_000_000, 3_000_000_000]}, "high watermark [5, 3], at [+0.100 s, +1.000 s]"),
         ({"read": {"producer_id": "producer", "seq": 7}}, "read (producer producer, record 7)"),
         ({"leaders": {"1": ["broker_log"], "2": []}}, "leaders (1 broker_log, 2 none)"),
         ({"effect_verified": True, "in_isr": False}, "effect verified yes, in isr no"),

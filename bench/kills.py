@@ -1,0 +1,296 @@
+"""What is left when something of Plimsoll's own is killed: ``python -m bench.kills TRIES``, into docs/data/kills.json.
+
+Each try starts ``plimsoll run`` on a short scenario and sends SIGKILL at a moment that its number determines: which
+process, in which stage, how far into it. Half of the moments lie where something is injected, written out, sealed,
+collected or torn down. Then ``plimsoll clean`` is called once, and what the host has now is compared with what it had
+before. What was recorded is judged, and must not pass unless the record is whole. That the next run can start is seen
+by the next try. It may be interrupted and started again. Nothing else may run on the host.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from clusters.waiting import wait_until
+from history.events import read_events
+from history.folder import RunFolder
+
+ROOT = Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "docs" / "data" / "kills.json"
+SCENARIO = ROOT / "bench" / "kills.yaml"
+END_LIMIT_S = 300.0  # of a run that lost something
+STAGE_LIMIT_S = 150.0
+
+# What a person reads of a stage, and about how long it lasts on two cores.
+AT_RISK = {
+    "phase 2/3": 4.0,  # a fault is injected and healed
+    "stopping the clients": 1.0,  # they write out what they hold
+    "collecting": 4.0,  # and sealing
+    "removing everything": 3.0,
+}
+OTHERS = {
+    "starting the cluster": 8.0,
+    "creating the topics": 0.3,
+    "starting the clients": 2.0,
+    "phase 1/3": 2.0,
+    "reading every record again": 1.0,
+    "judging": 6.0,
+    "writing the page": 2.0,
+}
+CLIENTS = {"producer": "clusters.clients.producer", "consumer": "clusters.clients.consumer"} | {
+    "prober": "clusters.clients.prober"
+}
+WHILE_CLIENTS_LIVE = ("phase 1/3", "phase 2/3", "stopping the clients")
+
+
+@dataclass(frozen=True)
+class Moment:
+    """Whom to kill, and when."""
+
+    number: int
+    runtime: str
+    victim: str
+    stage: str
+    after_s: float
+
+
+def moment(number: int) -> Moment:
+    """What the try of that number does; the same each time."""
+    drawn = random.Random(number)
+    runtime = ("process", "docker")[number % 2]
+    at_risk = number // 2 % 2 == 0
+    stage = drawn.choice(sorted(AT_RISK if at_risk else OTHERS))
+    victim = drawn.choice(victims(stage, runtime))
+    return Moment(number, runtime, victim, stage, round(drawn.uniform(0, (AT_RISK | OTHERS)[stage]), 2))
+
+
+def victims(stage: str, runtime: str) -> list[str]:
+    """Who is there to be killed in a stage."""
+    found = ["command", "scheduler", "task"]
+    if stage in WHILE_CLIENTS_LIVE:
+        found += [*CLIENTS]
+    if stage == "judging":
+        found += ["spark-submit", "spark-driver"]
+    elif runtime == "docker" and stage not in ("creating the topics", "writing the page"):
+        found += ["shim", "docker"]
+    return found
+
+
+# --- whom ----------------------------------------------------------------------------------------
+
+
+def processes_of(victim: str, command: int) -> list[psutil.Process]:
+    """The processes that a victim is, of the run that a command started."""
+    if victim == "command":
+        return [psutil.Process(command)]
+    if victim == "docker":
+        return [process for process in psutil.process_iter() if _name(process) == "dockerd"]
+    if victim == "shim":
+        return [process for process in psutil.process_iter() if _name(process).startswith("containerd-shim")][:1]
+    if victim in CLIENTS:  # in a container it is no descendant of the command
+        return [process for process in psutil.process_iter() if CLIENTS[victim] in _words(process)]
+    own = psutil.Process(command).children(recursive=True)
+    wanted: Callable[[psutil.Process], bool] = {
+        "scheduler": lambda process: " dags test " in _words(process) and not _is_task(process),
+        "task": _is_task,
+        "spark-submit": lambda process: "org.apache.spark.deploy.SparkSubmit" in _words(process),
+        "spark-driver": lambda process: "python" in _name(process) and "spark/" in _words(process),
+    }[victim]
+    return [process for process in own if wanted(process)][:1]
+
+
+def _is_task(process: psutil.Process) -> bool:
+    """A process that Airflow's own forked off for a task."""
+    parent = process.parent()
+    return " dags test " in _words(process) and parent is not None and " dags test " in _words(parent)
+
+
+def _name(process: psutil.Process) -> str:
+    try:
+        return process.name()
+    except psutil.Error:
+        return ""
+
+
+def _words(process: psutil.Process) -> str:
+    try:
+        return " ".join(process.cmdline())
+    except psutil.Error:
+        return ""
+
+
+# --- what a host has -----------------------------------------------------------------------------
+
+
+def inventory() -> dict[str, set[str]]:
+    """Everything that a run may leave on the host, by kind."""
+    return {
+        "containers": _said("docker", "ps", "--all", "--format", "{{.Names}}"),
+        "networks": _said("docker", "network", "ls", "--format", "{{.Name}}"),
+        "volumes": _said("docker", "volume", "ls", "--format", "{{.Name}}"),
+        "links": {re.sub(r"@.*", "", line.split(": ")[1]) for line in _said("ip", "-oneline", "link")},
+        "addresses": {" ".join(line.split()[1:4]) for line in _said("ip", "-oneline", "address")},
+        "namespaces": _said("ip", "netns", "list"),
+        "rules": {re.sub(r"\[.*?\]", "", line) for line in _said("iptables-save") if not line.startswith("#")},
+        "qdiscs": {line for line in _said("tc", "qdisc", "show") if " dev lo " in line or "htb" in line},
+        "mounts": {line.split()[1] for line in Path("/proc/mounts").read_text().splitlines()},
+        "temporary": {entry.name for folder in ("/tmp", "/dev/shm") for entry in Path(folder).iterdir()},
+        "processes": {_words(process) for process in psutil.process_iter() if _is_ours(process)},
+        "ports": {str(each.laddr) for each in psutil.net_connections("tcp") if each.status == psutil.CONN_LISTEN},
+    }
+
+
+def _said(*command: str) -> set[str]:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return {line.strip() for line in done.stdout.splitlines() if line.strip()}
+
+
+def _is_ours(process: psutil.Process) -> bool:
+    words = _words(process)
+    mine = {os.getpid(), *(each.pid for each in psutil.Process().parents())}
+    return process.pid not in mine and (str(ROOT) in words or "kafka" in words or "clusters.clients" in words)
+
+
+def left(before: Mapping[str, set[str]], after: Mapping[str, set[str]]) -> list[str]:
+    """What is there now and was not before."""
+    return [f"{kind}: {one}" for kind in before for one in sorted(after[kind] - before[kind])]
+
+
+# --- a try ---------------------------------------------------------------------------------------
+
+
+def attempt(at: Moment, runs: Path) -> dict[str, Any]:
+    """Kill, clean, judge, look; a row."""
+    before = inventory()
+    asked = [str(ROOT / "plimsoll"), "run", str(SCENARIO), "--runtime", at.runtime, "--runs", str(runs)]
+    with (runs.parent / f"{at.number}.log").open("w") as log:
+        process = subprocess.Popen([*asked, "--seed", str(at.number)], stdout=subprocess.PIPE, stderr=log, text=True)
+        screen = _Screen(process)
+        killed = _kill(at, process, screen)
+        if at.victim == "docker":
+            _start_docker()
+        try:
+            code: int | None = process.wait(END_LIMIT_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            code = None
+    cleaned = subprocess.run([ROOT / "plimsoll", "clean"], capture_output=True, text=True, check=False)
+    after = inventory()
+    found = sorted(runs.glob("*/manifest.json"))
+    return {
+        **asdict(at),
+        "date": f"{datetime.now(UTC):%Y-%m-%d}",
+        "killed": killed,
+        "exit_code": code,
+        "clean": cleaned.returncode,
+        "left": left(before, after),
+        "judged": [judged(path.parent) for path in found],
+    }
+
+
+class _Screen:
+    """What a command prints, followed by a thread."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self.text = ""
+        self._process = process
+        threading.Thread(target=self._follow, daemon=True).start()
+
+    def _follow(self) -> None:
+        for line in self._process.stdout or ():
+            self.text += line
+
+
+def _kill(at: Moment, process: subprocess.Popen[str], screen: _Screen) -> str:
+    """Send the signal; the command line that it met, or nothing where none was there at that moment."""
+    wait_until(
+        lambda: at.stage in screen.text or process.poll() is not None,
+        limit_s=STAGE_LIMIT_S,
+        every_s=0.05,
+        what=at.stage,
+    )
+    time.sleep(at.after_s)
+    if process.poll() is not None:
+        return ""
+    met = processes_of(at.victim, process.pid)
+    words = [_words(each) for each in met]
+    for each in met:
+        each.send_signal(signal.SIGKILL)
+    return words[0] if words else ""
+
+
+def _start_docker() -> None:
+    """The daemon again, as an init system would."""
+    Path("/var/run/docker.pid").unlink(missing_ok=True)
+    subprocess.Popen(["dockerd"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+    wait_until(lambda: bool(_said("docker", "version")), limit_s=60, what="the Docker daemon to answer")
+
+
+def judged(run: Path) -> dict[str, Any]:
+    """What the judge says of what was recorded; ``whole`` is whether it was recorded to its end."""
+    folder = RunFolder(run)
+    failed = [event.step for event in read_events(folder.stages) if event.detail.get("state") == "failed"]
+    whole = (run / "sealed.json").exists() and not failed
+    code = 0
+    if not folder.verdict_file.exists():
+        code = subprocess.run([ROOT / "plimsoll", "judge", run], capture_output=True, check=False).returncode
+    verdict = json.loads(folder.verdict_file.read_text())["verdict"] if folder.verdict_file.exists() else None
+    return {"whole": whole, "verdict": verdict, "judge": code}
+
+
+def wrong(row: Mapping[str, Any]) -> list[str]:
+    """What a row shows that must not be."""
+    passed = any(run["verdict"] == "pass" and not run["whole"] for run in row["judged"])
+    return [
+        *(["it did not end"] if row["exit_code"] is None else []),
+        *([f"clean ended with {row['clean']}"] if row["clean"] else []),
+        *row["left"],
+        *(["a record that is not whole passed"] if passed else []),
+    ]
+
+
+def tries(count: int, rows: Sequence[Mapping[str, Any]]) -> Iterator[Moment]:
+    """The moments that have no row yet."""
+    done = {row["number"] for row in rows}
+    yield from (moment(number) for number in range(count) if number not in done)
+
+
+def main(count: int) -> int:
+    """Bring the rows to so many tries; 1 when a row shows what must not be."""
+    rows: list[dict[str, Any]] = json.loads(RESULTS.read_text()) if RESULTS.exists() else []
+    kept = Path(tempfile.mkdtemp(prefix="kills-", dir=ROOT / ".cache"))
+    for at in tries(count, rows):
+        runs = kept / f"try {at.number}"
+        runs.mkdir()
+        row = attempt(at, runs)
+        rows.append(row)
+        RESULTS.write_text(json.dumps(rows, indent=1) + "\n")
+        told = "; ".join(wrong(row)) or "nothing left"
+        print(f"{at.number}: {at.victim} in {at.stage!r} on {at.runtime}: {row['judged']}; {told}", flush=True)
+        if not wrong(row):
+            shutil.rmtree(runs)
+    bad = [row["number"] for row in rows if wrong(row)]
+    met = sum(bool(row["killed"]) for row in rows)
+    print(f"{len(rows)} tries, {met} of them met their process; {len(bad)} with something wrong: {bad}")
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(int(sys.argv[1])))
