@@ -1,0 +1,68 @@
+"""Kills at seeded moments: which ones, and what counts as wrong."""
+
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from bench.kills import AT_RISK, left, moment, tries, victims, wrong
+
+ROW: dict[str, Any] = {"exit_code": 2, "clean": 0, "left": [], "judged": [{"whole": False, "verdict": "unknown"}]}
+
+
+def test_two_hundred_moments_meet_everything() -> None:
+    """Half of them where something is written or removed, half of them in containers, and each victim several times."""
+    moments = [moment(number) for number in range(200)]
+
+    assert sum(at.stage in AT_RISK for at in moments) == 100
+    assert Counter(at.runtime for at in moments) == {"process": 100, "docker": 100}
+    killed = Counter(at.victim for at in moments)
+    assert set(killed) == {
+        *("command", "scheduler", "task", "producer", "consumer", "prober"),
+        *("spark-submit", "spark-driver", "shim", "docker"),
+    }
+    assert min(killed.values()) >= 3
+
+
+def test_a_number_is_one_moment() -> None:
+    """A try can be made again."""
+    assert moment(7) == moment(7)
+    assert moment(7) != moment(8)
+
+
+def test_only_containers_have_shims() -> None:
+    """Processes of the host have no daemon to lose, and Spark runs only while it judges."""
+    assert "shim" in victims("collecting", "docker")
+    assert "shim" not in victims("collecting", "process")
+    assert "spark-driver" in victims("judging", "process")
+    assert "spark-driver" not in victims("collecting", "process")
+
+
+def test_left_is_what_was_not_there_before() -> None:
+    """What others have on the host, and what is gone, does not count."""
+    before = {"containers": {"mine"}, "mounts": {"/", "/gone"}}
+
+    assert left(before, {"containers": {"mine"}, "mounts": {"/"}}) == []
+    assert left(before, {"containers": {"mine", "broker-1"}, "mounts": {"/"}}) == ["containers: broker-1"]
+
+
+@pytest.mark.parametrize(
+    ("changed", "found"),
+    [
+        ({}, []),
+        ({"exit_code": None}, ["it did not end"]),
+        ({"clean": 2}, ["clean ended with 2"]),
+        ({"left": ["ports: 9092"]}, ["ports: 9092"]),
+        ({"judged": [{"whole": False, "verdict": "pass"}]}, ["a record that is not whole passed"]),
+        ({"judged": [{"whole": True, "verdict": "pass"}]}, []),
+        ({"judged": [{"whole": False, "verdict": "fail"}]}, []),
+    ],
+)
+def test_what_must_not_be(changed: dict[str, Any], found: list[str]) -> None:
+    """Something left, a command that hangs, and a pass on half of the evidence."""
+    assert wrong(ROW | changed) == found
+
+
+def test_what_was_tried_is_not_tried_again() -> None:
+    """An interrupted series goes on."""
+    assert [at.number for at in tries(4, [{"number": 0}, {"number": 2}])] == [1, 3]
