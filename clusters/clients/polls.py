@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from history.streams import BatchWriter, read_stream
 from history.tables import POLLS
@@ -29,7 +30,26 @@ class About:
         return {"consumer_id": self.consumer_id, "pass": self.which_pass, "isolation": self.isolation}
 
 
-SEEN = pa.schema([field for field in POLLS if field.name not in About("", "", "").columns])
+# What neighbours have in common is written once for them all: else most of the bytes would repeat the ones before.
+_COMMON = frozenset({"topic", "partition", "leader_epoch", "producer_id", "received_ns"})
+SEEN = pa.schema(
+    [
+        field.with_type(pa.run_end_encoded(pa.int32(), field.type)) if field.name in _COMMON else field
+        for field in POLLS
+        if field.name not in About("", "", "").columns
+    ]
+)
+
+
+def in_common(value: str | int, kind: pa.DataType, count: int) -> pa.RunEndEncodedArray:
+    """One value for so many rows."""
+    return pa.RunEndEncodedArray.from_arrays(pa.array([count], pa.int32()), pa.array([value], kind))
+
+
+def in_runs(names: pa.DictionaryArray) -> pa.RunEndEncodedArray:
+    """Names, each once for neighbours that have the same."""
+    runs = pc.run_end_encode(names.indices)
+    return pa.RunEndEncodedArray.from_arrays(runs.run_ends, names.dictionary.take(runs.values))
 
 
 class PollLog(BatchWriter):
@@ -52,5 +72,5 @@ def polls_of(stream: Path) -> Iterator[pa.RecordBatch]:
 
 def _rows(batch: pa.RecordBatch, about: About) -> pa.RecordBatch:
     columns = {name: pa.repeat(value, batch.num_rows) for name, value in about.columns.items()}
-    columns |= {name: batch[name] for name in SEEN.names}
+    columns |= {name: pc.run_end_decode(batch[name]) if name in _COMMON else batch[name] for name in SEEN.names}
     return pa.RecordBatch.from_arrays([columns[name] for name in POLLS.names], schema=POLLS)

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from clusters.clients.configs import ConsumerConfig
 from clusters.clients.leaders import Brokers, Leaders
-from clusters.clients.polls import SEEN
+from clusters.clients.polls import SEEN, in_common, in_runs
 from clusters.kafka.wire import EARLIEST, LATEST, OFFSET_OUT_OF_RANGE, Connection, Wanted, consumer_fetch, fetched
 from history.partition import TopicPartition
 from history.streams import RowWriter
@@ -249,13 +249,17 @@ class Reader:
 
     def _seen(self, where: TopicPartition, records: pa.RecordBatch, received_ns: int) -> pa.RecordBatch:
         count = records.num_rows
-        columns = {name: pa.repeat(value, count) for name, value in where._asdict().items()}
-        columns |= {name: records[name] for name in ("offset", "leader_epoch", "seq", "checksum_ok")}
-        columns["producer_id"] = records["producer"]
-        columns["position"] = pa.array(np.arange(self.rows, self.rows + count))
-        columns["received_ns"] = pa.repeat(received_ns, count)
+        columns = {
+            "position": pa.array(np.arange(self.rows, self.rows + count)),
+            "topic": in_common(where.topic, pa.string(), count),
+            "partition": in_common(where.partition, pa.int32(), count),
+            "leader_epoch": pc.run_end_encode(records["leader_epoch"]),
+            "producer_id": in_runs(records["producer"]),
+            "received_ns": in_common(received_ns, pa.int64(), count),
+            **{name: records[name] for name in ("offset", "seq", "checksum_ok")},
+        }
         self.rows += count
-        return pa.RecordBatch.from_arrays([columns[field.name].cast(field.type) for field in SEEN], schema=SEEN)
+        return pa.RecordBatch.from_arrays([columns[name] for name in SEEN.names], schema=SEEN)
 
     def _leave(self, where: TopicPartition, offset: int, problem: str) -> None:
         """Read on without the partition whose batch cannot be decoded."""

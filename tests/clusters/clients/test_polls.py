@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from clusters.clients.polls import SEEN, About, PollLog, polls_of
+from clusters.clients.polls import SEEN, About, PollLog, in_common, in_runs, polls_of
 from history.streams import RowWriter
 from history.tables import POLLS
 
@@ -27,10 +27,18 @@ def test_rows_have_their_reader(tmp_path: Path) -> None:
     with PollLog(tmp_path / "polls-c1.arrow", About("c1", "live", "read_committed")) as seen:
         seen.add(pa.RecordBatch.from_pylist([SEEN_ROW], schema=SEEN))
         seen.add(pa.RecordBatch.from_pylist([SEEN_ROW | {"position": 4}], schema=SEEN))
-    (batch,) = polls_of(tmp_path / "polls-c1.arrow")
+    found = pa.Table.from_batches(polls_of(tmp_path / "polls-c1.arrow"), schema=POLLS)
 
-    assert batch.schema.equals(POLLS)
-    assert batch.to_pylist() == [SEEN_ROW | OF_READER, SEEN_ROW | OF_READER | {"position": 4}]
+    assert found.to_pylist() == [SEEN_ROW | OF_READER, SEEN_ROW | OF_READER | {"position": 4}]
+
+
+def test_what_neighbours_have_in_common_is_written_once() -> None:
+    """A name for each stretch that has it; a stretch without one has a null."""
+    names = pa.array(["p1", "p1", None, "p2"]).dictionary_encode()
+
+    assert in_runs(names).to_pylist() == ["p1", "p1", None, "p2"]
+    assert in_runs(names).run_ends.to_pylist() == [2, 3, 4]
+    assert in_common(7, pa.int64(), 3).to_pylist() == [7, 7, 7]
 
 
 def test_a_stream_of_polls_is_read_as_it_is(tmp_path: Path) -> None:
