@@ -7,10 +7,10 @@ each seek is a row of ``seeks`` before it is made. Batches are decoded as column
 from __future__ import annotations
 
 import logging
-import selectors
 import threading
 import time
 from collections.abc import Iterator, Mapping
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -32,11 +32,12 @@ log = logging.getLogger("consumer")
 
 POLL_MS = 100
 ASK_S = 2.0
-CONNECT_S = 0.5  # others wait meanwhile
 ANSWER_S = 5.0
 LEARN_S = 1.0
 AGAIN_S = 0.05
-MAX_AGAIN_S = 1.0  # to a broker that cannot be connected to
+MAX_AGAIN_S = 1.0  # to a broker that does not answer
+BROKERS = 64  # that are waited for at a time
+SWITCH_S = 0.0005  # a client's ``sys.setswitchinterval``: threads that receive need the interpreter briefly and often
 
 
 @dataclass
@@ -48,9 +49,12 @@ class Place:
     readable: bool = True
 
 
-class _Asked(NamedTuple):
+class _Answer(NamedTuple):
+    """What a broker said of each partition that was wanted of it; ``told`` is None where it did not answer."""
+
     wanted: Mapping[TopicPartition, Wanted]
-    deadline_s: float
+    told: Mapping[TopicPartition, Any] | None
+    received_ns: int
 
 
 class _Given(NamedTuple):
@@ -77,10 +81,10 @@ class Reader:
         self.leaders = Leaders()
         self._brokers = Brokers(config.bootstrap, config.client_id, ASK_S, config.access)
         self._connections: dict[int, Connection] = {}
-        self._asked: dict[int, _Asked] = {}
-        self._selector = selectors.DefaultSelector()
+        self._threads = ThreadPoolExecutor(BROKERS, "fetch")
+        self._asked: dict[int, Future[_Answer]] = {}
         self._not_before_s: dict[int, float] = {}
-        self._unreached_s: dict[int, float] = {}  # how long to hold back from a broker that was not connected to
+        self._silent_s: dict[int, float] = {}  # how long to hold back from a broker that did not answer
         self._unsure, self._closed = threading.Event(), threading.Event()
         self.learn()
         threading.Thread(target=self._go_on_learning, name="leaders", daemon=True).start()
@@ -101,7 +105,7 @@ class Reader:
     def close(self) -> None:
         """Let go of all connections."""
         self._closed.set()
-        self._selector.close()
+        self._threads.shutdown()
         for connection in self._connections.values():
             connection.close()
 
@@ -120,11 +124,12 @@ class Reader:
     def poll(self) -> Iterator[pa.RecordBatch]:
         """What there is now (rows of ``polls.SEEN``); waits up to ``POLL_MS`` for the first."""
         self._ask()
-        for key, _ in self._selector.select(POLL_MS / 1000 if self._asked else AGAIN_S):
-            yield from self._answered(key.data)
-        now_s = time.monotonic()
-        for broker in [broker for broker, asked in self._asked.items() if now_s > asked.deadline_s]:
-            self._dropped(broker)
+        if not self._asked:
+            self._closed.wait(AGAIN_S)
+            return
+        wait(self._asked.values(), POLL_MS / 1000, FIRST_COMPLETED)
+        for broker in [broker for broker, answer in self._asked.items() if answer.done()]:
+            yield from self._answered(broker, self._asked.pop(broker).result())
 
     def _ask(self) -> None:
         """One fetch to each leader that owes none."""
@@ -145,21 +150,19 @@ class Reader:
         return found
 
     def _fetch(self, broker: int, partitions: list[TopicPartition]) -> None:
-        connection = self._connection(broker)
         wanted = {
             where: Wanted(self._places[where].offset, self.leaders.newest(where)[1], self._places[where].epoch)
             for where in partitions
         }
+        self._asked[broker] = self._threads.submit(self._exchange, self._connection(broker), wanted)
+
+    def _exchange(self, connection: Connection, wanted: Mapping[TopicPartition, Wanted]) -> _Answer:
+        """A thread: a broker's answer is received while what others said is decoded."""
         try:
-            connection.post(consumer_fetch(wanted, self._level, POLL_MS))
+            told = fetched(connection.send(consumer_fetch(wanted, self._level, POLL_MS)))
         except OSError:
-            again_s = self._unreached_s.get(broker, AGAIN_S)
-            self._unreached_s[broker] = min(2 * again_s, MAX_AGAIN_S)
-            self._hold_back(broker, again_s)
-            return
-        self._unreached_s.pop(broker, None)
-        self._asked[broker] = _Asked(wanted, time.monotonic() + ANSWER_S)
-        self._selector.register(connection, selectors.EVENT_READ, broker)
+            return _Answer(wanted, None, time.monotonic_ns())
+        return _Answer(wanted, told, time.monotonic_ns())
 
     def _connection(self, broker: int) -> Connection:
         """To where the broker is now."""
@@ -169,7 +172,7 @@ class Reader:
             connection.close()
             connection = None
         if connection is None:
-            connection = Connection(host, port, CONNECT_S, self._config.client_id, access=self._config.access)
+            connection = Connection(host, port, ANSWER_S, self._config.client_id, access=self._config.access)
             self._connections[broker] = connection
         return connection
 
@@ -178,36 +181,21 @@ class Reader:
         self._unsure.set()
         self._not_before_s[broker] = time.monotonic() + again_s
 
-    def _dropped(self, broker: int) -> None:
-        self._selector.unregister(self._connections[broker])
-        self._connections[broker].close()
-        del self._asked[broker]
-        self._hold_back(broker)
-
     # --- answers -----------------------------------------------------------------------------
 
-    def _answered(self, broker: int) -> Iterator[pa.RecordBatch]:
-        connection = self._connections[broker]
-        number = connection.fileno()
-        try:
-            answer = connection.arrived()
-            told = None if answer is None else fetched(answer)
-        except OSError:
-            self._selector.unregister(number)
-            connection.close()
-            del self._asked[broker]
-            self._hold_back(broker)
+    def _answered(self, broker: int, answer: _Answer) -> Iterator[pa.RecordBatch]:
+        if answer.told is None:
+            again_s = self._silent_s.get(broker, AGAIN_S)
+            self._silent_s[broker] = min(2 * again_s, MAX_AGAIN_S)
+            self._hold_back(broker, again_s)
             return
-        if told is None:
-            return
-        received_ns = time.monotonic_ns()
-        self._selector.unregister(connection)
-        wanted = self._asked.pop(broker).wanted
-        given = [(where, self._given(broker, where, wanted[where], part)) for where, part in told.items()]
+        self._silent_s.pop(broker, None)
+        wanted = answer.wanted
+        given = [(where, self._given(broker, where, wanted[where], part)) for where, part in answer.told.items()]
         self._ask()  # what follows is on its way while this is decoded
         for where, data in given:
             if data is not None:
-                yield from self._decoded(where, wanted[where].offset, data, received_ns)
+                yield from self._decoded(where, wanted[where].offset, data, answer.received_ns)
 
     def _given(self, broker: int, where: TopicPartition, wanted: Wanted, told: Any) -> _Given | None:
         """The batches that a broker gave, once the position is behind them."""

@@ -13,7 +13,6 @@ SaslHandshake v1, SaslAuthenticate v1.
 from __future__ import annotations
 
 import socket
-import ssl
 import struct
 import time
 import zlib
@@ -47,7 +46,6 @@ _HEADER_BYTES = 64  # of an answer, at most: its number and tagged fields, of wh
 # To agree on TLS and to log in, at least: a JVM that has just started takes several hundred milliseconds for its first
 # handshake, and whoever gives up and begins anew before that never gets in.
 MIN_HANDSHAKE_S = 1.0
-_NOT_YET = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 # What kafka-python raises at a batch that is damaged; a gzip stream that is none is an OSError.
 UNDECODABLE = (
     *(kafka.errors.CorruptRecordError, kafka.errors.UnsupportedCodecError),
@@ -150,46 +148,6 @@ class Connection:
             if (answer := self._incoming.receive(sock)) is not None:
                 answers.append(self._decoded(answer))
         return answers
-
-    def post(self, request: Any) -> None:
-        """Send one request and return at once; ``arrived`` has its answer. Meanwhile nothing else may be sent.
-
-        Raises:
-            OSError: as ``exchange``.
-        """
-        try:
-            sock = self._open()
-            self._protocol.send_request(request)
-            sock.settimeout(self.timeout_s)
-            sock.sendall(self._protocol.send_bytes())
-        except BaseException:
-            self.close()
-            raise
-
-    def arrived(self) -> Any | None:
-        """The answer to what was posted; None while it is not whole. It never waits.
-
-        Raises:
-            OSError: as ``exchange``.
-        """
-        try:
-            sock = self._open()
-            sock.settimeout(0)
-            while (answer := self._incoming.receive(sock)) is None:
-                pass
-            return self._decoded(answer)
-        except _NOT_YET:
-            return None
-        except kafka.errors.KafkaError as error:
-            self.close()
-            raise ConnectionAbortedError(f"{self.host}:{self.port} sent no Kafka answer: {error}") from error
-        except BaseException:
-            self.close()
-            raise
-
-    def fileno(self) -> int:
-        """For ``selectors``, while something that was posted is awaited."""
-        return self._open().fileno()
 
     def _decoded(self, answer: memoryview) -> Any:
         """An answer to the oldest request that has none.

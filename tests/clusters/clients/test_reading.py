@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
@@ -142,7 +143,7 @@ class Calls:
         self.host, self.port, self.closed = host, port, False
         self.made.append(self)
 
-    def post(self, _request: Any) -> None:
+    def send(self, _request: Any) -> None:
         raise ConnectionRefusedError
 
     def close(self) -> None:
@@ -160,20 +161,26 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[Calls]:
 def calling() -> Reader:
     """A reader that has asked nobody yet."""
     reader = reading()
-    reader._connections, reader._asked, reader._not_before_s, reader._unreached_s = {}, {}, {}, {}
-    reader._unsure = threading.Event()
+    reader._connections, reader._asked, reader._not_before_s, reader._silent_s = {}, {}, {}, {}
+    reader._unsure, reader._closed, reader._threads = threading.Event(), threading.Event(), ThreadPoolExecutor()
     reader.leaders.addresses = {BROKER: ("a", 1)}
     return reader
+
+
+def fetch(reader: Reader) -> None:
+    """Ask the broker once, and take what became of it."""
+    reader._fetch(BROKER, [T0])
+    assert list(reader._answered(BROKER, reader._asked.pop(BROKER).result())) == []
 
 
 def test_a_broker_that_cannot_be_reached_is_called_ever_more_rarely(
     calls: list[Calls], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each call may take half a second in which nobody else is read."""
+    """It is down, or cut off, and each call is in vain."""
     reader, waits, now = calling(), list[float](), 100.0
     monkeypatch.setattr(module.time, "monotonic", lambda: now)
     for _ in range(7):
-        reader._fetch(BROKER, [T0])
+        fetch(reader)
         waits.append(round(reader._not_before_s[BROKER] - now, 6))
 
     assert waits == [0.05, 0.1, 0.2, 0.4, 0.8, 1.0, 1.0]
@@ -185,12 +192,12 @@ def test_a_broker_that_cannot_be_reached_is_called_ever_more_rarely(
 def test_a_broker_that_moved_is_called_where_it_is(calls: list[Calls]) -> None:
     """The connection to where it was is closed; where it stayed there is one connection."""
     reader = calling()
-    reader._fetch(BROKER, [T0])
-    reader._fetch(BROKER, [T0])
+    fetch(reader)
+    fetch(reader)
     assert [(call.host, call.closed) for call in calls] == [("a", False)]
 
     reader.leaders.addresses = {BROKER: ("b", 1)}
-    reader._fetch(BROKER, [T0])
+    fetch(reader)
     assert [(call.host, call.closed) for call in calls] == [("a", True), ("b", False)]
 
 
