@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from history.remote import RemotePath
 
-Data: TypeAlias = bytes | mmap.mmap
+Data: TypeAlias = bytes | mmap.mmap | memoryview
 Headers: TypeAlias = npt.NDArray[np.void]
 
 # A batch header's fields in the order of the file.

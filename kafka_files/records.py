@@ -173,7 +173,7 @@ def _unpack(data: Data, row: Headers, into: Bytes) -> int:
     if not _has_records(row)[0]:
         return 0
     start, end = int(row["position"][0]) + HEADER.size, int(row["position"][0] + row["size"][0])
-    body, codec = data[start:end], int(row["attributes"][0]) & COMPRESSION
+    body, codec = bytes(data[start:end]), int(row["attributes"][0]) & COMPRESSION
     if codec == NONE:
         into[: len(body)] = np.frombuffer(body, np.uint8)
         return len(body)

@@ -58,7 +58,7 @@ class _Answer(NamedTuple):
 
 
 class _Given(NamedTuple):
-    data: bytes
+    data: memoryview  # of the connection, which has another one for the next answer
     headers: Headers
     aborted: Any
 
@@ -209,7 +209,7 @@ class Reader:
         elif told.diverging_epoch is not None and told.diverging_epoch.epoch >= 0:
             self._go_on(where, told.diverging_epoch.end_offset, "the log was truncated below the position")
         elif told.records:
-            data = bytes(told.records)
+            data = memoryview(told.records)
             found = whole_batches(data)
             if not found.size:
                 self._leave(where, place.offset, Problem.TORN_TAIL.text)

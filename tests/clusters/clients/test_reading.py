@@ -64,7 +64,7 @@ def reading(isolation: str = "read_uncommitted") -> Reader:
 def rows(reader: Reader, where: TopicPartition, records: bytes, broker: int = BROKER) -> list[dict[str, Any]]:
     """What the reader makes of an answer to a fetch from where it stands."""
     wanted = Wanted(reader.position(where), 0, -1)
-    told = SimpleNamespace(error_code=0, diverging_epoch=None, records=records, aborted_transactions=None)
+    told = SimpleNamespace(error_code=0, diverging_epoch=None, records=memoryview(records), aborted_transactions=None)
     given = reader._given(broker, where, wanted, told)
     found = [] if given is None else list(reader._decoded(where, wanted.offset, given, 77))
     return [row for seen in found for row in seen.to_pylist()]

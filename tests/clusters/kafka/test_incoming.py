@@ -62,3 +62,19 @@ def test_answers_arrive_whole_however_they_are_cut(answers: list[bytes], cuts: l
                 pass
 
     assert found == answers
+
+
+def test_an_answer_holds_while_the_next_one_arrives(pair: tuple[socket.socket, socket.socket]) -> None:
+    """A reader decodes one meanwhile; the buffer is used again for the one after that."""
+    here, there = pair
+    incoming, found = Incoming("broker-1:9092"), list[memoryview]()
+    for answer in (b"first", b"other", b"third"):
+        there.sendall(struct.pack(">i", len(answer)) + answer)
+        while (arrived := incoming.receive(here)) is None:
+            pass
+        found.append(arrived)
+        assert [bytes(held) for held in found[-2:]] == [b"first", b"other", b"third"][
+            max(len(found) - 2, 0) : len(found)
+        ]
+
+    assert bytes(found[0]) == b"third"
