@@ -146,6 +146,6 @@ def test_nothing_is_uploaded_from_outside_a_run(
     (run.path / "brokers" / "link").symlink_to(run.path.parent / "secret")
     (run.path / SEAL).write_text(json.dumps({name: "0" * 64}))
 
-    with pytest.raises(BadInput, match="leads out of .* and is not uploaded"):
+    with pytest.raises(BadInput, match=r"leads out of .* and is not uploaded"):
         upload.upload(folder, [run.path], places)
     assert sent == []

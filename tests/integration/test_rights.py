@@ -97,7 +97,7 @@ def test_no_text_of_a_scenario_is_run(world: World) -> None:
     manifest = read_manifest(world.folder.manifest)
     assert manifest.scenario["why"] == TEXT
     assert manifest.labels["told"] == TEXT
-    assert manifest.node("broker-1").config["broker.rack"] == TEXT if hasattr(manifest, "node") else True
+    assert [node.config["broker.rack"] for node in manifest.brokers] == [TEXT]
 
     places = [world.folder.path, Path.cwd(), Path.home(), Path("/tmp")]
     assert list(world.folder.path.rglob(MARKER)) == []
@@ -142,7 +142,7 @@ def test_no_container_has_rights_over_the_host(world: World) -> None:
 
 
 def _of_status(status: str, name: str) -> int:
-    return int(status.split(f"{name}:")[1].split()[0], 16)
+    return int(status.partition(f"{name}:")[2].split(maxsplit=1)[0], 16)
 
 
 @on_docker
@@ -185,4 +185,5 @@ def test_processes_listen_on_the_loopback_alone(world: World) -> None:
     ]
 
     assert len(listening) >= 4
-    assert [address for address in listening if not ipaddress.ip_address(address.ip).is_loopback] == []
+    hosts = {address.ip.removeprefix("::ffff:") for address in listening}  # Java's sockets are of both families
+    assert [host for host in hosts if not ipaddress.ip_address(host).is_loopback] == []

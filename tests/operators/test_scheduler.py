@@ -157,7 +157,8 @@ def test_airflow_and_the_pages_listen_on_the_loopback_alone(airflow: Airflow, tm
     listening = {each.laddr for each in open_sockets if each.status == psutil.CONN_LISTEN}
 
     assert {(service.ADDRESS, port), (service.ADDRESS, port + 1)} <= listening
-    assert [address for address in listening if not ipaddress.ip_address(address.ip).is_loopback] == []
+    hosts = {address.ip.removeprefix("::ffff:") for address in listening}
+    assert [host for host in hosts if not ipaddress.ip_address(host).is_loopback] == []
 
 
 def test_a_port_in_use_is_refused_before_anything_starts(tmp_path: Path) -> None:

@@ -154,7 +154,7 @@ def test_what_is_not_there_is_refused(kafka: str) -> None:
 
 
 def test_an_archive_writes_nowhere_but_into_its_class_path(tmp_path: Path, cache: Path) -> None:
-    """Members above, at an absolute path, links and devices: of jars only the name counts, and nothing else is taken."""
+    """Members above, at an absolute path, and links: of a jar only its name counts, and nothing else is taken."""
     build(tmp_path / "x" / "libs")
     packed, target = tmp_path / "evil.tgz", tmp_path / "target"
     target.mkdir()
