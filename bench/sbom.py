@@ -102,11 +102,11 @@ def _licence(package: Distribution) -> str:
         return OTHERS[name][0]
     if name in UNDECLARED:
         return UNDECLARED[name]
-    if expression := about.get("License-Expression"):
-        return expression
-    classified = [each for each in about.get_all("Classifier", []) if each.startswith("License :: ")]
+    for expression in about.get_all("License-Expression") or []:
+        return str(expression)
+    classified = [each for each in about.get_all("Classifier") or [] if each.startswith("License :: ")]
     names = [each.rpartition(" :: ")[2] for each in classified if not each.endswith(":: OSI Approved")]
-    declared = names or [(about.get("License") or "").strip().partition("\n")[0]]
+    declared = names or [each.strip().partition("\n")[0] for each in about.get_all("License") or [""]]
     return " OR ".join(_SPDX.get(each, each) for each in declared)
 
 

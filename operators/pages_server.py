@@ -28,7 +28,7 @@ class Pages(SimpleHTTPRequestHandler):
         if not super().parse_request():
             return False
         named = self.headers.get_all("Host") or []
-        port = self.server.server_address[1]
+        port = self.connection.getsockname()[1]
         if len(named) == 1 and named[0].lower() in {f"{host}:{port}" for host in HOSTS}:
             return True
         self.send_error(HTTPStatus.MISDIRECTED_REQUEST, f"The pages are served as {ADDRESS}:{port} alone")
