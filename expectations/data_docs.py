@@ -64,7 +64,8 @@ class PageView(DefaultJinjaPageView):  # type: ignore[misc]
     def render(self, document: Any, template: Any = None, **options: Any) -> str:
         """The page as HTML."""
         page = _TO_SUITE.sub(r"\1", _FETCHED.sub("", super().render(document, template, **options)))
-        return str(page).replace("</head>", f"<style>{_STYLE}</style></head>", 1)
+        styled = str(page).replace("</head>", f"<style>{_STYLE}</style></head>", 1)
+        return styled.replace("<head>", f"<head>{_POLICY}", 1)
 
 
 class IndexContent:
@@ -92,7 +93,7 @@ class IndexView:
             for link in document
         )
         return (
-            "<!doctype html><html lang='en'><head><meta charset='utf-8'><title>Data Docs</title>"
+            f"<!doctype html><html lang='en'><head>{_POLICY}<meta charset='utf-8'><title>Data Docs</title>"
             f"<style>{_STYLE}</style></head><body><h1>Results of the expectations</h1>"
             "<p>Each time this run was judged, newest first. A suite is met if every expectation in it is; the verdict "
             "counts the critical ones.</p>"
@@ -103,6 +104,11 @@ class IndexView:
 _ENVIRONMENTS: dict[type, Any] = {}
 _FETCHED = re.compile(r"<script\b.*?</script>|<link\b[^>]*>|<footer\b.*?</footer>|<img\b[^>]*>", re.DOTALL)
 _TO_SUITE = re.compile(r'<a\b[^>]*href="[^"]*/expectations/[^"]*"[^>]*>(.*?)</a>', re.DOTALL)  # a page that is not made
+# No script runs and nothing is fetched, whatever a result says.
+_POLICY = (
+    "<meta http-equiv='Content-Security-Policy' "
+    "content=\"default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'\">"
+)
 _STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; margin: 1.5rem; max-width: 75rem }
 table { border-collapse: collapse; margin: .5rem 0 }

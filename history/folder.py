@@ -90,7 +90,10 @@ class RunFolder:
         return sorted(
             file
             for file in self.path.rglob("*")
-            if file.is_file() and file.name != SEAL and not outside.intersection([file, *file.parents])
+            if file.is_file()
+            and not file.is_symlink()
+            and file.name != SEAL
+            and not outside.intersection([file, *file.parents])
         )
 
     def seal(self) -> None:
@@ -121,7 +124,12 @@ class RunFolder:
         changed = [
             f"{name} was changed after sealing" for name in sealed.keys() & found.keys() if found[name] != sealed[name]
         ]
-        return sorted(missing + added + changed)
+        return sorted(missing + added + changed + self._links())
+
+    def _links(self) -> list[str]:
+        """A sentence for each symbolic link: what it leads to may lie anywhere, and was never recorded."""
+        found = self.path.rglob("*") if isinstance(self.path, Path) else []  # a store has none
+        return [f"{file.relative_to(self.path)} is a symbolic link" for file in found if file.is_symlink()]
 
     def _digests(self) -> dict[str, str]:
         """The SHA-256 of every recorded file by its name; several are read at a time, as of a store they wait for."""

@@ -104,6 +104,9 @@ class RemotePath:
     def is_file(self) -> bool:
         return self.listed is not None or bool(self._info().is_file)
 
+    def is_symlink(self) -> bool:
+        return False
+
     def is_dir(self) -> bool:
         return self.listed is None and self._info().type.name == "Directory"
 
@@ -309,7 +312,14 @@ def upload_tree(source: Path, target: RemotePath) -> None:
 
 
 def upload_files(source: Path, files: list[Path], target: RemotePath) -> None:
-    """Put files below ``source`` into a store, several at a time, each of any size."""
+    """Put files below ``source`` into a store, several at a time, each of any size.
+
+    Raises:
+        BadInput: one of them lies elsewhere, by its name or by a symbolic link; nothing was sent.
+    """
+    for file in files:
+        if not file.resolve().is_relative_to(source.resolve()):
+            raise BadInput(f"{file} leads out of {source} and is not uploaded; remove it from the folder.")
     with ThreadPoolExecutor(AT_ONCE) as pool:
         list(pool.map(lambda file: _upload(file, target / file.relative_to(source).as_posix()), files))
 

@@ -17,6 +17,7 @@ import time
 import urllib.request
 from contextlib import suppress
 from functools import partial
+from itertools import starmap
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -32,7 +33,8 @@ from operators.processes import lives, with_variable
 
 HOME = ROOT / ".airflow"
 ADDRESS = "127.0.0.1"
-_COMPONENTS = ("api-server", "scheduler", "dag-processor")
+# The scheduler would serve the tasks' logs on all addresses of this host; the api-server reads the files themselves.
+_COMPONENTS = (("api-server",), ("scheduler", "--skip-serve-logs"), ("dag-processor",))
 # What runs beside benchmarks leaves them the CPUs.
 _CALM = {
     "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "300",
@@ -88,7 +90,7 @@ def up(port: int, home: Path = HOME, database: str | None = None, metrics_port: 
         servers.append(_server("metrics_endpoint", metrics_port))
     with log.open("wb") as log_file:
         process = subprocess.Popen(
-            ["/bin/sh", "-c", " & ".join(map(shlex.join, [*map(airflow, _COMPONENTS), *servers])) + " & wait"],
+            ["/bin/sh", "-c", " & ".join(map(shlex.join, [*starmap(airflow, _COMPONENTS), *servers])) + " & wait"],
             env=environment(
                 home,
                 AIRFLOW__API__BASE_URL=url,

@@ -6,6 +6,8 @@ has its table behind it. Plotly lies once in the site, also for the pages of run
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
 import re
 from collections.abc import Sequence
@@ -15,6 +17,7 @@ from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal
+from urllib.parse import urlsplit
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
@@ -170,14 +173,41 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= {"embedded": embedded, "prose": prose}
+    made.filters |= {"embedded": embedded, "prose": prose, "harmless": is_harmless}
     made.globals["kind_of"] = lambda block: type(block).__name__.lower()
     return made
 
 
 def render(page: Page) -> str:
     """The page as HTML."""
-    return _environment().get_template("page.html").render(page=page)
+    script = (files("reports") / "templates" / "theme.js").read_text("utf-8")
+    return _environment().get_template("page.html").render(page=page, script=Markup(script), policy=policy(script))
+
+
+def policy(script: str) -> str:
+    """The content-security policy of a page: this script runs, what it loads itself (Plotly), and nothing else.
+
+    Styles may stand in the page: Plotly writes them, and they can fetch nothing. The pictures are its own downloads.
+    """
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    return "; ".join(
+        [
+            "default-src 'none'",
+            f"script-src 'sha256-{digest}' 'strict-dynamic'",
+            "style-src 'unsafe-inline'",
+            "img-src data: blob:",
+            "base-uri 'none'",
+            "form-action 'none'",
+        ]
+    )
+
+
+def is_harmless(address: str) -> bool:
+    """Whether a link may lead there: to a file beside the page, or to the web; never to a script."""
+    try:
+        return bool(address) and urlsplit(address).scheme in ("", "http", "https")
+    except ValueError:
+        return False
 
 
 def write(html: str, path: Path, site: Path) -> Path:

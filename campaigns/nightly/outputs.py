@@ -84,7 +84,9 @@ def prune(
     for path in nightly_runs.glob("*/result.json"):
         with suppress(EvidenceError):  # of an earlier format
             kept |= linked(NightlyResult.read(path))
-    removed = [run for run in expired(rows, settings, now, kept) if (runs / run).is_dir()]
+    may_go = expired(rows, settings, now, kept)
+    # The archive is another's to write, too: what is removed lies directly below the folder of the runs.
+    removed = [run for run in may_go if (runs / run).is_dir() and (runs / run).resolve().parent == runs.resolve()]
     for run in removed:
         shutil.rmtree(runs / run)
     return removed

@@ -53,12 +53,22 @@ def _copy_server(node: Node, target: Path) -> None:
             )
             if done.returncode:
                 raise HarnessError(f"{source} could not be collected: {done.stderr.strip()}")
+    remove_links(target)
+
+
+def remove_links(folder: Path) -> None:
+    """Remove symbolic links from what a server left: Kafka makes none, and one could name any file of this host."""
+    for file in folder.rglob("*"):
+        if file.is_symlink():
+            file.unlink()
 
 
 def collect_clients(world: World) -> None:
     """Keep each client's log beside its summary, and the pairs of wall and monotonic time."""
     for log in world.folder.work.glob("*/server.log"):
-        if any(world.folder.clients.glob(f"{log.parent.name}.*json")):  # of a member one for each life
+        if not log.is_symlink() and any(
+            world.folder.clients.glob(f"{log.parent.name}.*json")
+        ):  # of a member one for each life
             shutil.copy(log, world.folder.clients / f"{log.parent.name}.log")
     clock = world.folder.work / "streams" / "clock.jsonl"
     if clock.exists():

@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, PlainSerializer, ValidationError, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, ValidationError, model_validator
 
 from clusters.paths import ROOT
 from clusters.scenario.copier import Copier
@@ -314,6 +314,16 @@ AnyPhase = Annotated[
 ]
 
 
+def _no_folder(name: str) -> str:
+    """Kafka refuses these, too: a topic's name begins that of a folder."""
+    if name in (".", ".."):
+        raise ValueError(f"{name!r} is no name of a topic; give it letters, digits, dots, dashes or underscores")
+    return name
+
+
+TopicName = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,249}$"), AfterValidator(_no_folder)]
+
+
 def _names(topic: str, told: Topic) -> list[str]:
     return [str(TopicPartition(topic, partition)) for partition in range(told.partitions)]
 
@@ -327,7 +337,7 @@ class Scenario(Model):
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9_]{0,40}$")
     why: str
     cluster: Cluster
-    topics: dict[Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,249}$")], Topic] = Field(min_length=1)
+    topics: dict[TopicName, Topic] = Field(min_length=1)
     load: Load | None = None
     loads: dict[str, Load] = Field(default_factory=dict, exclude_if=lambda loads: not loads)
     phases: list[AnyPhase] = Field(min_length=1)

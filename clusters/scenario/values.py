@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0}
 
@@ -88,7 +88,18 @@ BytesPerSecond = Annotated[float, Field(ge=1000, allow_inf_nan=False), BeforeVal
 Bytes = Annotated[int, Field(gt=0), BeforeValidator(_bytes)]
 Share = Annotated[float, Field(ge=0, le=1), BeforeValidator(_share)]
 CpuSet = Annotated[str, Field(pattern=r"^\d+(-\d+)?(,\d+(-\d+)?)*$")]
-JvmFlag = Annotated[str, Field(pattern=r"^-(server$|XX:\S+|Xss\S+|Xlog:\S+|D\S+)$")]  # a heap has a field of its own
+
+
+def _starts_nothing(flag: str) -> str:
+    """A JVM runs what OnError says in a shell, and reads more flags from files."""
+    if match := re.match(r"-XX:(OnError|OnOutOfMemoryError|Flags|VMOptionsFile)\b", flag):
+        raise ValueError(f"jvm_flags: {match[0]} makes the JVM run a command or read flags elsewhere; leave it out")
+    return flag
+
+
+JvmFlag = Annotated[  # a heap has a field of its own
+    str, Field(pattern=r"^-(server$|XX:\S+|Xss\S+|Xlog:\S+|D\S+)$"), AfterValidator(_starts_nothing)
+]
 JavaVersion = Annotated[str, BeforeValidator(str)]
 MetadataVersion = Annotated[str, Field(pattern=r"^\d+\.\d+(-IV\d+)?$"), BeforeValidator(_release)]
 KafkaRelease = Annotated[str, Field(pattern=r"^\d+\.\d+\.\d+$")]

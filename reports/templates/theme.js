@@ -18,6 +18,14 @@
 
   const shown = (trace) => !partition || !trace.meta?.partition || trace.meta.partition === partition;
 
+  // Plotly takes markup in texts. Of what a figure says only our own line breaks and headings are any; the rest is text.
+  const markup = /<(?!\/?(?:b|br|extra)>)/g;
+  const asText = (value) => {
+    if (typeof value === "string") return value.replace(markup, "&lt;");
+    if (Array.isArray(value)) return typeof value[0] === "number" ? value : value.map(asText);
+    return value && typeof value === "object" ? Object.fromEntries(Object.entries(value).map(([key, each]) => [key, asText(each)])) : value;
+  };
+
   // --- drawing -------------------------------------------------------------------------------------
   function themed(figure, range) {
     const layout = structuredClone(figure.layout);
@@ -51,8 +59,8 @@
     const range = linked[0]?.layout?.xaxis.range;
     return Promise.all(plots.map((plot) => {
       const figure = figures[plot.dataset.figure];
-      const traces = figure.data.map((trace) => ({ ...trace, visible: shown(trace) }));
-      return how(plot, traces, themed(figure, linked.includes(plot) ? range : null), config);
+      const traces = figure.data.map((trace) => ({ ...asText(trace), visible: shown(trace) }));
+      return how(plot, traces, asText(themed(figure, linked.includes(plot) ? range : null)), config);
     }));
   }
 

@@ -3,8 +3,9 @@
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
-from campaigns.campaign import Campaign, CampaignFolder, Item
+from campaigns.campaign import Campaign, CampaignFolder, Item, check_name
 from history.errors import BadInput
 
 ITEM = Item(name="pair-1-base", scenario="steady", kafka="3.9.1", labels={"role": "base"})
@@ -42,3 +43,20 @@ def test_what_is_no_campaign_is_bad_input(tmp_path: Path, text: str | None, sent
 
     with pytest.raises(BadInput, match=sentence):
         folder.read_plan()
+
+
+@pytest.mark.parametrize(
+    "name", ["..", ".", "../x", "a/b", "/etc", "", "; touch x", "$(touch x)", "a\nb", ".hidden", "-rf"]
+)
+def test_a_name_is_no_way_out_of_the_site(name: str) -> None:
+    """Nor an option of a command; dots and dashes within one are in order."""
+    with pytest.raises(BadInput, match="is no name of a folder"):
+        check_name(name)
+    check_name("nightly-2026.03..01")
+
+
+@pytest.mark.parametrize("name", ["..", "../x", "a/b", "; touch x", "A"])
+def test_an_item_has_a_plain_name(name: str) -> None:
+    """It becomes part of a task's name and of a file's."""
+    with pytest.raises(ValidationError, match="name"):
+        Item(name=name, scenario="steady", kafka="3.9.1")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import PurePosixPath
 from uuid import uuid4
 
@@ -13,7 +14,7 @@ from campaigns.places import Places
 from evidence.tables import write_table
 from history import archive, remote
 from history.errors import BadInput, HarnessError
-from history.folder import RunFolder
+from history.folder import SEAL, RunFolder
 from history.remote import RemotePath
 from history.tables import METRICS
 from tests.campaigns.sample_runs import sealed_run
@@ -131,3 +132,20 @@ def test_a_folder_of_this_machine_is_no_place_to_upload_to() -> None:
     """It is refused before anything is recorded."""
     with pytest.raises(BadInput, match=r"UPLOAD=runs/x is no URL of an object store, such as UPLOAD=s3://"):
         upload.check("runs/x")
+
+
+@pytest.mark.parametrize("name", ["../secret", "brokers/link"])
+def test_nothing_is_uploaded_from_outside_a_run(
+    name: str, folder: CampaignFolder, places: Places, store: RemotePath, sent: list[str]
+) -> None:
+    """A seal that names a file elsewhere, or a link to one, is refused before anything is sent."""
+    upload.remember(folder, str(store))
+    run = sealed_run(places, "run-1")
+    (run.path.parent / "secret").write_text("keep this")
+    (run.path / "brokers").mkdir(exist_ok=True)
+    (run.path / "brokers" / "link").symlink_to(run.path.parent / "secret")
+    (run.path / SEAL).write_text(json.dumps({name: "0" * 64}))
+
+    with pytest.raises(BadInput, match=r"leads out of .* and is not uploaded"):
+        upload.upload(folder, [run.path], places)
+    assert sent == []

@@ -41,3 +41,13 @@ def test_no_page_fetches_anything(site):
     for page in site.rglob("*.html"):
         assert not re.search(r"<(script|link|img|iframe)\b", page.read_text())
     assert not (site / "static").exists()
+
+
+def test_no_page_runs_a_script(site):
+    """Each has a policy that forbids every one, before anything that a result says."""
+    pages = list(site.rglob("*.html"))
+
+    assert pages
+    for page in pages:
+        head = page.read_text().partition("<title>")[0]
+        assert "Content-Security-Policy' content=\"default-src 'none'; style-src 'unsafe-inline'" in head, page

@@ -133,3 +133,16 @@ def test_places_lie_in_the_folder() -> None:
     assert folder.table("sends") == Path("/runs/20260101-a/sends")
     assert folder.judged("delivery") == Path("/runs/20260101-a/verdict/delivery")
     assert folder.verdict_file == Path("/runs/20260101-a/verdict/verdict.json")
+
+
+def test_a_symbolic_link_is_no_evidence(folder: RunFolder, tmp_path: Path) -> None:
+    """To a file or a folder, outside or inside, before the seal or after it: it is named, and never followed."""
+    (tmp_path / "secret").write_text("keep this")
+    (folder.path / "brokers" / "secret").symlink_to(tmp_path / "secret")
+    (folder.path / "away").symlink_to(tmp_path)
+    linked = ["away is a symbolic link", "brokers/secret is a symbolic link"]
+
+    assert folder.check_seal() == linked
+    folder.seal()
+    assert folder.check_seal() == linked
+    assert "secret" not in (folder.path / SEAL).read_text()

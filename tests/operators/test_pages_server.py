@@ -1,5 +1,6 @@
 """Pages are served, and nothing beside them."""
 
+import socket
 import threading
 import urllib.error
 import urllib.request
@@ -48,3 +49,62 @@ def test_pages_are_served(address: str) -> None:
 def test_nothing_else_is_served(address: str, path: str) -> None:
     """Not what lies beside, nor by a way around."""
     assert _status(address + path) == 404
+
+
+def test_a_symbolic_link_that_leads_out_is_not_served(address: str, tmp_path: Path) -> None:
+    """A file and a folder outside, by links in a run; one that stays among what is served is."""
+    run = tmp_path / "mine" / "run-1"
+    (run / "outside.txt").symlink_to(tmp_path / "secret.txt")
+    (run / "folder").symlink_to(tmp_path)
+    (run / "inside.html").symlink_to(tmp_path / "site" / "index.html")
+
+    assert [_status(f"{address}/mine/run-1/{name}") for name in ("outside.txt", "folder/secret.txt")] == [404, 404]
+    assert _status(f"{address}/mine/run-1/inside.html") == 200
+
+
+def _answered(address: str, *lines: str) -> tuple[int, bytes]:
+    """Status and the whole answer to a request that is written line by line."""
+    port = int(address.rpartition(":")[2])
+    with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
+        connection.sendall("".join(f"{line.replace('PORT', str(port))}\r\n" for line in (*lines, "")).encode())
+        connection.shutdown(socket.SHUT_WR)
+        answer = b"".join(iter(lambda: connection.recv(65536), b""))
+    return int(answer.split()[1]), answer
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1:PORT", "localhost:PORT", "LOCALHOST:PORT"])
+def test_the_hosts_of_this_machine_are_answered(address: str, host: str) -> None:
+    """The address that ``plimsoll up`` prints, and the name of the loopback."""
+    assert _answered(address, "GET / HTTP/1.1", f"Host: {host}")[0] == 200
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        ["Host: rebound.example:PORT"],
+        ["Host: rebound.example"],
+        ["Host: 127.0.0.1.rebound.example:PORT"],
+        ["Host: 127.0.0.1:1"],
+        ["Host: 127.0.0.1:PORT", "Host: rebound.example"],
+        [],
+    ],
+)
+def test_a_foreign_host_is_refused(address: str, headers: list[str]) -> None:
+    """A name that somebody made lead to the loopback, two names, or none; and nothing of a page is told."""
+    status, answer = _answered(address, "GET / HTTP/1.1", *headers)
+
+    assert status == 421
+    assert b"site/index.html" not in answer
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS"])
+def test_pages_are_only_read(address: str, method: str) -> None:
+    """GET and HEAD, and no other method."""
+    assert _answered(address, f"{method} / HTTP/1.1", "Host: 127.0.0.1:PORT")[0] == 501
+    assert _answered(address, "HEAD / HTTP/1.1", "Host: 127.0.0.1:PORT")[0] == 200
+
+
+def test_the_server_listens_on_the_loopback_alone(tmp_path: Path) -> None:
+    """Whatever addresses this host has beside it."""
+    with serve(0, tmp_path / "runs") as server:
+        assert server.server_address[0] == "127.0.0.1"

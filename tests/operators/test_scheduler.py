@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import json
 import os
 import socket
@@ -144,6 +145,20 @@ def test_down_ends_every_process(airflow: Airflow, tmp_path: Path) -> None:
     assert service.down(home)
     assert session_members(session) == set()
     assert not service.down(home)
+
+
+@pytest.mark.slow
+def test_airflow_and_the_pages_listen_on_the_loopback_alone(airflow: Airflow, tmp_path: Path) -> None:
+    """Every process of it, the workers' too; Airflow's page and ours are among what listens."""
+    port = int(airflow.url.rpartition(":")[2])
+    open_sockets = [
+        each for process in service._processes(tmp_path / "home") for each in process.net_connections("inet")
+    ]
+    listening = {each.laddr for each in open_sockets if each.status == psutil.CONN_LISTEN}
+
+    assert {(service.ADDRESS, port), (service.ADDRESS, port + 1)} <= listening
+    hosts = {address.ip.removeprefix("::ffff:") for address in listening}
+    assert [host for host in hosts if not ipaddress.ip_address(host).is_loopback] == []
 
 
 def test_a_port_in_use_is_refused_before_anything_starts(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from history.java import Java
 log = logging.getLogger("plimsoll.docker")
 
 BASE_IMAGE = "debian:bookworm-slim"
+NO_NEW_PRIVILEGES = ["no-new-privileges:true"]  # no set-uid program of an image gives its caller more
 DOCKERFILE = Path(__file__).with_name("node") / "Dockerfile"
 
 
@@ -51,7 +52,15 @@ def _check_java(client: docker.DockerClient, java: Java) -> None:
     mounts = {home: {"bind": home, "mode": "ro"}}
     with trying(f"run Java {java} in the node image"):
         try:
-            client.containers.run(tag, [java.command, "-version"], volumes=mounts, network_mode="none", remove=True)
+            client.containers.run(
+                tag,
+                [java.command, "-version"],
+                volumes=mounts,
+                network_mode="none",
+                cap_drop=["ALL"],
+                security_opt=NO_NEW_PRIVILEGES,
+                remove=True,
+            )
         except ContainerError as error:
             stderr = error.stderr or b""
             output = (stderr if isinstance(stderr, str) else stderr.decode(errors="replace")).strip().splitlines()
@@ -125,6 +134,7 @@ def run_script(client: docker.DockerClient, run: Path, script: str, what: str, *
             image,
             ["sh", "-c", script],
             cap_drop=["ALL"],
+            security_opt=NO_NEW_PRIVILEGES,
             labels={RUN_LABEL: str(run)},
             remove=True,
             # Of most other drivers, which a host may have as its default, docker-py returns nothing.

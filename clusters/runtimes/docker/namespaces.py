@@ -12,7 +12,7 @@ from docker.errors import NotFound
 
 from clusters.runtimes.docker.daemon import Daemon, trying
 from clusters.runtimes.docker.disks import DockerDisks
-from clusters.runtimes.docker.image import node_image, run_script
+from clusters.runtimes.docker.image import NO_NEW_PRIVILEGES, node_image, run_script
 from clusters.runtimes.nodes import Node
 
 HOLDER = "-net"  # how its name ends
@@ -50,6 +50,7 @@ class Namespaces:
                 networking_config={network: client.api.create_endpoint_config(ipv4_address=node.address)},
                 labels=self._daemon.label,
                 cap_drop=["ALL"],
+                security_opt=NO_NEW_PRIVILEGES,
                 # A disk in memory lives as long as some container has it.
                 volumes={self._disks.volume_name(node): {"bind": "/disk", "mode": "rw"}} if node.disk_bytes else None,
             )

@@ -16,7 +16,7 @@ from clusters.runtimes.addresses import candidate_prefixes
 from clusters.runtimes.client_libraries import CLIENT_PACKAGES, client_libraries
 from clusters.runtimes.docker.daemon import Daemon, trying
 from clusters.runtimes.docker.disks import DockerDisks
-from clusters.runtimes.docker.image import node_image
+from clusters.runtimes.docker.image import NO_NEW_PRIVILEGES, node_image
 from clusters.runtimes.docker.limits import DockerLimits, block_device, pid_of
 from clusters.runtimes.docker.namespaces import Namespaces
 from clusters.runtimes.docker.network import DockerNetwork
@@ -102,6 +102,7 @@ class DockerRuntime:
                 working_dir=str(node.folder),
                 labels={**self._daemon.label, NODE_LABEL: node.name},
                 cap_drop=["ALL"],
+                security_opt=NO_NEW_PRIVILEGES,
                 # Docker takes this limit at the creation only, and of a device only.
                 device_read_bps=[{"Path": disk, "Rate": int(node.disk_read)}] if disk and node.disk_read else None,
             )

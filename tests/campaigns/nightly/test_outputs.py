@@ -142,3 +142,18 @@ def test_folders_are_removed_but_not_what_any_nightly_run_leads_to(tmp_path: Pat
     assert left.isdisjoint(removed)
     assert {kept, "by-hand"} <= left
     assert prune(tmp_path / "runs", tmp_path / "nightly_runs", rows, settings, FIRST + timedelta(days=5)) == []
+
+
+def test_a_run_id_of_the_archive_leads_nowhere_else(tmp_path: Path) -> None:
+    """Rows that somebody else wrote: a folder above, beside or by a link stays; one of ours goes."""
+    for place in ("runs/ours", "other/run", "elsewhere"):
+        (tmp_path / place).mkdir(parents=True)
+    (tmp_path / "runs" / "link").symlink_to(tmp_path / "elsewhere")
+    ids = ["..", ".", "../other/run", str(tmp_path / "elsewhere"), "link", "ours"]
+    rows = [{**row, "run_id": run} for row, run in zip(history(len(ids)), ids, strict=False)]
+    settings = check({**SETTINGS, "retention": {"days": 1}})
+
+    removed = prune(tmp_path / "runs", tmp_path / "nightly_runs", rows, settings, FIRST + timedelta(days=99))
+
+    assert removed == ["ours"]
+    assert all((tmp_path / place).is_dir() for place in ("runs", "other/run", "elsewhere"))

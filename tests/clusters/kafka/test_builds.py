@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import tarfile
 import zipfile
 from pathlib import Path
@@ -150,3 +151,27 @@ def test_what_is_not_there_is_refused(kafka: str) -> None:
     """A name without a slash or an archive's ending is a version."""
     with pytest.raises(BadInput, match=f"KAFKA={kafka}: there is no such folder or archive"):
         build_of(kafka)
+
+
+def test_an_archive_writes_nowhere_but_into_its_class_path(tmp_path: Path, cache: Path) -> None:
+    """Members above, at an absolute path, and links: of a jar only its name counts, and nothing else is taken."""
+    build(tmp_path / "x" / "libs")
+    packed, target = tmp_path / "evil.tgz", tmp_path / "target"
+    target.mkdir()
+    with tarfile.open(packed, "w:gz") as tar:
+        tar.add(tmp_path / "x", arcname="kafka")
+        for name in ("../../libs/up.jar", f"{target}/libs/absolute.jar"):
+            member = tarfile.TarInfo(name)
+            member.size = 4
+            tar.addfile(member, io.BytesIO(b"evil"))
+        for kind, name in ((tarfile.SYMTYPE, "libs/link.jar"), (tarfile.LNKTYPE, "libs/hard.jar")):
+            member = tarfile.TarInfo(name)
+            member.type, member.linkname = kind, str(target / "secret")
+            tar.addfile(member)
+
+    found = build_of(str(packed))
+
+    assert set(names(found)) == {*STAGED, "up.jar", "absolute.jar"}
+    assert not any(jar.is_symlink() for jar in found.jars.iterdir())
+    assert list(target.rglob("*")) == []
+    assert list(tmp_path.rglob("up.jar")) == list(cache.rglob("up.jar"))

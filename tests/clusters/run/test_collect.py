@@ -113,3 +113,23 @@ def test_every_log_directory_is_copied(tmp_path: Any) -> None:
 
     copied = (tmp_path / "brokers" / "broker-1").glob("*/meta.properties")
     assert sorted(file.read_text() for file in copied) == ["data", "data-2", "metadata"]
+
+
+def test_a_symbolic_link_of_a_server_is_not_collected(tmp_path: Any) -> None:
+    """A build that is under test may have put it there, to any file of this host; files beside it are kept."""
+    (tmp_path / "secret").write_text("keep this")
+    node = Node("broker-1", "broker", "x", tmp_path / "work" / "broker-1", "java", ())
+    (node.folder / "data").mkdir(parents=True)
+    (node.folder / "data" / "00.log").write_text("a record")
+    (node.folder / "data" / "link").symlink_to(tmp_path / "secret")
+    (node.folder / "data" / "folder").symlink_to(tmp_path)
+    (node.folder / "server.log").symlink_to(tmp_path / "secret")
+    world: Any = SimpleNamespace(
+        servers=[node], runtime=Runtime({"broker-1": "exited"}), folder=SimpleNamespace(brokers=tmp_path / "brokers")
+    )
+
+    collect_servers(world)
+
+    left = sorted(str(file.relative_to(tmp_path / "brokers")) for file in (tmp_path / "brokers").rglob("*"))
+    assert left == ["broker-1", "broker-1/data", "broker-1/data/00.log"]
+    assert (tmp_path / "secret").read_text() == "keep this"

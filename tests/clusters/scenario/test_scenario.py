@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import string
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -798,3 +800,69 @@ def test_only_a_copier_can_be_killed() -> None:
 
     assert "a step is kill_copier, and there is no copier" in refusal(step)
     assert Scenario.model_validate({**step, **COPIED}).faults == ["kill_copier", "kill_copier"]
+
+
+HOSTILE = ["; touch {}", "$(touch {})", "`touch {}`", "x && touch {}", "x\n touch {}", "../../x", "<script>"]
+NAMES = [
+    ("name",),
+    ("topics", "orders", "replicas", 0),
+    ("load", "topic"),
+    ("load", "rate"),
+    ("load", "acks"),
+    ("load", "compression"),
+    ("load", "engine"),
+    ("cluster", "heap"),
+    ("cluster", "mode"),
+    ("cluster", "session_timeout"),
+    ("cluster", "metadata_version"),
+    ("cluster", "jvm"),
+    ("cluster", "jvm_flags", 0),
+    ("cluster", "disks", "A"),
+    ("cluster", "resource_limits", "cpu_set"),
+    ("cluster", "security", "sasl"),
+    ("phases", 0, "one", 0, "kill"),
+    ("phases", 0, "one", 0, "hold"),
+    ("phases", 0, "one", 0, "disconnect"),
+]
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+@pytest.mark.parametrize("place", NAMES, ids=lambda place: ".".join(map(str, place)))
+def test_what_is_no_text_takes_no_shell_command(place: tuple[str | int, ...], text: str) -> None:
+    """Every field that something is made of is refused in one sentence; `why`, phases and Kafka's settings are text."""
+    told = plain(phases=[{"one": [{"hold": "1s"}]}])
+    at: Any = told
+    for key, following in itertools.pairwise(place):
+        empty: Any = [None] if isinstance(following, int) else {}
+        if isinstance(key, str) and key not in at:
+            at[key] = empty
+        at = at[key]
+    if place[:3] == ("phases", 0, "one"):
+        at.clear()
+    at[place[-1]] = text.format("/tmp/plimsoll-was-here")
+
+    said = refusal(told)
+
+    assert said.count("\n") == 0
+    assert not Path("/tmp/plimsoll-was-here").exists()
+
+
+@pytest.mark.parametrize("topic", [".", "..", "a/b", "../x", "; touch x", "$(touch x)", "", "x" * 250])
+def test_a_topic_is_no_way_out_of_a_folder(topic: str) -> None:
+    """Kafka refuses these, too; dots within a name are in order."""
+    told = plain()
+    told["topics"] = {topic: told["topics"]["orders"]}
+    told["load"]["topic"] = topic
+    assert refusal(told).count("\n") == 0
+
+    told["topics"] = {"..a": told["topics"][topic]}
+    told["load"]["topic"] = "..a"
+    assert parse_scenario(yaml.safe_dump(told), "x.yaml").topics.keys() == {"..a"}
+
+
+@pytest.mark.parametrize("flag", ["OnError=touch", "OnOutOfMemoryError=touch", "Flags=.hotspotrc", "VMOptionsFile=x"])
+def test_no_flag_makes_the_jvm_run_a_command(flag: str) -> None:
+    """These would be given to a shell, or read from a file; one that ends the JVM is in order."""
+    assert "leave it out" in refusal(plain(cluster={"brokers": 3, "jvm_flags": [f"-XX:{flag}"]}))
+    told = plain(cluster={"brokers": 3, "jvm_flags": ["-XX:+ExitOnOutOfMemoryError"]})
+    assert parse_scenario(yaml.safe_dump(told), "x.yaml").cluster.jvm_flags == ["-XX:+ExitOnOutOfMemoryError"]

@@ -1,0 +1,188 @@
+"""What a running cluster may do, where it listens, and that no text of a scenario is run by a shell."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+import yaml
+
+from clusters.live.world import World
+from clusters.run import experiment
+from clusters.runtimes.docker.daemon import RUN_LABEL
+from clusters.runtimes.docker.runtime import DockerRuntime
+from clusters.runtimes.process import processes_of
+from history.manifest import read_manifest
+
+MARKER = "plimsoll-was-here"
+TOLD_TO_SHELLS = [f"; touch {MARKER}", f"$(touch {MARKER})", f"`touch {MARKER}`", f"' && touch {MARKER} #"]
+TEXT = " ".join(TOLD_TO_SHELLS)
+NET_ADMIN = 1 << 12
+# Every field that takes any text has one that a shell would run.
+SCENARIO = {
+    "name": "rights",
+    "why": TEXT,
+    "cluster": {
+        "brokers": 1,
+        "jvm_flags": [
+            "-XX:TieredStopAtLevel=1",
+            f"-Dtold=$(touch${{IFS}}{MARKER})",
+            f"-Dagain=`touch${{IFS}}{MARKER}`",
+        ],
+        "config": {"broker.rack": TEXT, "told.to.nobody": TEXT, "offsets.topic.replication.factor": 1},
+        "disks": {"A": "256MB"},
+    },
+    "topics": {"orders": {"replicas": ["A"]}},
+    "load": {"topic": "orders", "rate": "50/s"},
+    "phases": [{TEXT: [{"hold": "100ms"}]}, {TOLD_TO_SHELLS[0]: [{"hold": "100ms"}]}],
+}
+
+
+@pytest.fixture(scope="module", params=["process", pytest.param("docker", marks=pytest.mark.docker)])
+def world(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """A broker under load, through the phases of a scenario full of commands, once per runtime."""
+    told = dict(SCENARIO)
+    if request.param == "process":
+        told["cluster"] = {name: value for name, value in SCENARIO["cluster"].items() if name != "disks"}  # type: ignore[attr-defined]
+    folder = tmp_path_factory.mktemp("rights")
+    (folder / "rights.yaml").write_text(yaml.safe_dump(told))
+    run = experiment.prepare(
+        str(folder / "rights.yaml"),
+        kafka="3.9.1",
+        runtime=request.param,
+        runs=folder / "runs",
+        lease="process",
+        labels={"told": TEXT},
+    )
+    with experiment.hold_lease(run):
+        try:
+            experiment.start_cluster(run)
+            experiment.create_topics(run)
+            experiment.start_clients(run)
+            for number in range(len(SCENARIO["phases"])):  # type: ignore[arg-type]
+                experiment.run_phase(run, number)
+            with World.open(run) as opened:
+                yield opened
+        finally:
+            experiment.tear_down(run)
+
+
+def docker_runtime(world: World) -> DockerRuntime:
+    """The world's runtime, of tests that Docker alone has."""
+    if not isinstance(world.runtime, DockerRuntime):
+        pytest.fail("this test is for Docker")
+    return world.runtime
+
+
+def containers(world: World) -> list[dict[str, Any]]:
+    """Docker's description of every container of the run."""
+    client, mine = docker_runtime(world)._daemon.client, {"label": f"{RUN_LABEL}={world.folder.path}"}
+    return [container.attrs for container in client.containers.list(all=True, filters=mine, ignore_removed=True)]
+
+
+on_docker = pytest.mark.parametrize(
+    "world", [pytest.param("docker", marks=pytest.mark.docker)], indirect=True, scope="module"
+)
+on_processes = pytest.mark.parametrize("world", ["process"], indirect=True, scope="module")
+pytestmark = pytest.mark.cluster
+
+
+def test_no_text_of_a_scenario_is_run(world: World) -> None:
+    """It stands in the manifest as it was written, and no file was made: not here, not beside any node, not in one."""
+    manifest = read_manifest(world.folder.manifest)
+    assert manifest.scenario["why"] == TEXT
+    assert manifest.labels["told"] == TEXT
+    assert [node.config["broker.rack"] for node in manifest.brokers] == [TEXT]
+
+    places = [world.folder.path, Path.cwd(), Path.home(), Path("/tmp")]
+    assert list(world.folder.path.rglob(MARKER)) == []
+    assert [place for place in places if (place / MARKER).exists()] == []
+    if isinstance(world.runtime, DockerRuntime):
+        looked = [_exec(world, "broker-1", "find", place, "-maxdepth", "1", "-name", MARKER) for place in ("/", "/tmp")]
+        assert looked == ["", ""]
+
+
+def _exec(world: World, node: str, *command: str) -> str:
+    done = docker_runtime(world)._daemon.container(node).exec_run(list(command), stderr=False)
+    return str(done.output.decode().strip())
+
+
+@on_docker
+def test_no_container_has_rights_over_the_host(world: World) -> None:
+    """None is privileged or has a capability, a namespace of the host's, Docker's socket, a device or a published port;
+    and what runs in it is the user who started the run.
+    """
+    found = containers(world)
+    assert len(found) > 4
+
+    for attrs in found:
+        host, name = attrs["HostConfig"], attrs["Name"]
+        assert not host["Privileged"], name
+        assert not host["CapAdd"], name
+        assert host["CapDrop"] == ["ALL"], name
+        assert "no-new-privileges:true" in host["SecurityOpt"], name
+        assert "host" not in (host["PidMode"], host["IpcMode"], host["NetworkMode"], host["UTSMode"]), name
+        assert not host["PortBindings"], name
+        assert not any((attrs["NetworkSettings"]["Ports"] or {}).values()), name
+        assert not host["Devices"], name
+        sources = [mount.get("Source", "") for mount in attrs["Mounts"]]
+        assert not [source for source in sources if source.endswith(".sock") or source in ("/", "/etc", "/proc")], name
+    status = _exec(world, "broker-1", "cat", "/proc/1/status")
+    assert {name: _of_status(status, name) for name in ("CapEff", "CapBnd", "NoNewPrivs")} == {
+        "CapEff": 0,
+        "CapBnd": 0,
+        "NoNewPrivs": 1,
+    }
+    assert status.split("Uid:")[1].split()[0] == str(os.getuid())
+
+
+def _of_status(status: str, name: str) -> int:
+    return int(status.partition(f"{name}:")[2].split(maxsplit=1)[0], 16)
+
+
+@on_docker
+def test_a_helper_has_net_admin_and_is_gone_again(world: World) -> None:
+    """In the node's namespace, no other capability and no socket; one that reaches a disk has none at all."""
+    runtime, broker = docker_runtime(world), world.node(1)
+    before = {attrs["Id"] for attrs in containers(world)}
+    script = "cat /proc/self/status; ls /var/run/docker.sock /run/docker.sock 2>/dev/null; true"
+
+    beside = runtime._namespaces.run_script(broker, script, "look at its rights")
+    at_disk = runtime.disks.run_script(broker, script)
+
+    assert [_of_status(said, name) for said in (beside, at_disk) for name in ("CapEff", "CapBnd")] == [
+        *(NET_ADMIN, NET_ADMIN),
+        *(0, 0),
+    ]
+    assert "docker.sock" not in beside + at_disk
+    assert {attrs["Id"] for attrs in containers(world)} == before
+
+
+@on_docker
+def test_containers_listen_on_the_runs_own_bridge_alone(world: World) -> None:
+    """A node has the loopback and its address on the bridge, which Docker keeps apart from others: it is internal."""
+    runtime = docker_runtime(world)
+    for node in world.servers:
+        shown = runtime._namespaces.show(node, "ip", "-o", "-4", "address")
+        addresses = {line.split()[3].partition("/")[0] for line in shown.splitlines()}
+        assert addresses == {"127.0.0.1", node.address}
+    (network,) = runtime._daemon.client.networks.list(filters={"label": f"{RUN_LABEL}={world.folder.path}"})
+    assert network.attrs["Internal"]
+
+
+@on_processes
+def test_processes_listen_on_the_loopback_alone(world: World) -> None:
+    """Brokers and clients, on whatever port."""
+    nodes = list(processes_of(world.folder.path))
+    listening = [
+        each.laddr for process in nodes for each in process.net_connections("inet") if each.status == psutil.CONN_LISTEN
+    ]
+
+    assert len(listening) >= 4
+    hosts = {address.ip.removeprefix("::ffff:") for address in listening}  # Java's sockets are of both families
+    assert [host for host in hosts if not ipaddress.ip_address(host).is_loopback] == []

@@ -1,0 +1,173 @@
+"""Whatever a topic, a phase, a sentence or a log line says is text on the pages, and their policy runs nothing else."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from playwright.sync_api import Browser, Page
+
+from operators.pages_server import serve
+from reports import page as pages
+from reports.cells import Cell, plain, table
+from reports.page import Links, Listing, Plot, Section, Words, render, write
+from reports.run_page import publish
+from tests.reports.in_browser import open_page
+from tests.reports.sample_run import write_sample_run
+from tests.reports.test_page import FIGURE
+
+RUNS = "window.wasRun = 1"
+EVIL = (
+    f"<script>{RUNS}</script><img src=x onerror='{RUNS}'></script><svg onload=\"{RUNS}\"></svg>"
+    f"</title></style><a href='javascript:{RUNS}'>x</a>{{{{7*7}}}}"
+)
+WAS_RUN = "window.wasRun === undefined ? 'no' : 'yes'"
+# What a run is told by others: its topics and phases, what its brokers and clients said, what the judge found.
+TOLD = ("orders", "follower lags", "leader dies", "session expiry", "producer-1", "Every acknowledged", "I10: ")
+
+
+def hostile(value: Any) -> Any:
+    """A JSON value with markup in every text that others decide, keys included."""
+    if isinstance(value, str):
+        for word in TOLD:
+            value = value.replace(word, f"{word}{EVIL}")
+        return value
+    if isinstance(value, list):
+        return [hostile(each) for each in value]
+    if isinstance(value, dict):
+        return {hostile(key): hostile(each) for key, each in value.items()}
+    return value
+
+
+def hostile_run(folder: Path) -> Path:
+    """A recorded and judged run whose every text is a script."""
+    run = write_sample_run(folder, acks1=True)
+    for file in [*run.rglob("*.json"), *run.rglob("*.jsonl")]:
+        lines = file.read_text().splitlines() if file.suffix == ".jsonl" else [file.read_text()]
+        file.write_text("".join(json.dumps(hostile(json.loads(line))) + "\n" for line in lines))
+    for file in run.rglob("*.parquet"):
+        rows = pq.read_table(file)
+        pq.write_table(pa.Table.from_pylist(hostile(rows.to_pylist()), schema=rows.schema), file)
+    return run
+
+
+def markup(page: Page) -> dict[str, Any]:
+    """What became elements on a page, of what no page of ours has; and whether any script of theirs ran."""
+    count = "(what) => document.querySelectorAll(what).length"
+    return {
+        "was run": page.evaluate(WAS_RUN),
+        "pictures": page.evaluate(count, "img"),
+        "scripts": page.evaluate(count, "script:not([data-plotly]):not([type='application/json']):not([src])"),
+        "links": page.evaluate(count, "a[href^='javascript']"),
+    }
+
+
+NONE = {"was run": "no", "pictures": 0, "scripts": 0, "links": 0}
+
+
+@pytest.mark.browser
+def test_a_run_shows_what_it_was_told_as_text(browser: Browser, tmp_path: Path) -> None:
+    """Topic, phases, producer, verdict, reasons and explanations; the figures are drawn, and no policy is violated."""
+    opened = open_page(browser, publish(hostile_run(tmp_path / "runs" / "run-1")))
+    for details in opened.page.query_selector_all("details"):
+        details.evaluate("(each) => { each.open = true; }")
+    opened.page.wait_for_selector("details[data-table] td", state="attached")
+
+    assert markup(opened.page) == NONE
+    assert opened.complaints == []
+    shown = opened.page.inner_text("main")
+    for word in ("orders", "follower lags", "leader dies"):
+        assert f"{word}{EVIL}" in shown, word
+    assert opened.drawn("replicas")
+
+
+@pytest.mark.browser
+def test_figures_show_markup_as_text(browser: Browser, tmp_path: Path) -> None:
+    """Names, axes and annotations of a figure: Plotly would make links of such texts."""
+    link = f"<a href='https://elsewhere.example/'>{EVIL}</a>"
+    figure = json.loads(json.dumps(FIGURE))
+    figure["data"] = [{**figure["data"][0], "name": link, "text": [link, link], "mode": "markers+text"}] * 2
+    figure["layout"] |= {"annotations": [{"text": link, "x": 1, "y": 1}], "showlegend": True}
+    figure["layout"]["xaxis"] |= {"title": {"text": link}, "tickvals": [1], "ticktext": [link]}
+    rows = table(link, plain(link), [(Cell(link, link=f"javascript:{RUNS}"),), (Cell("fine", link="../fine"),)])
+    told = pages.Page(
+        title=EVIL,
+        kind=EVIL,
+        sentence=link,
+        sections=[
+            Section("a", link, [Words(link), Plot("p99", figure, link, link, rows), Listing("l", rows)]),
+            Section("b", link, [Links([(link, f"JavaScript:{RUNS}"), ("page", "page.html")])]),
+        ],
+        facts=[(link, link)],
+        root="",
+    )
+    opened = open_page(browser, write(render(told), tmp_path / "index.html", tmp_path))
+
+    assert markup(opened.page) == NONE
+    assert opened.complaints == []
+    plot = opened.page.locator("#plot-p99")
+    assert plot.locator("a[*|href*='elsewhere']").count() == 0
+    assert EVIL in (plot.locator(".annotation-text").first.text_content() or "")
+    addresses = opened.page.evaluate("[...document.querySelectorAll('main a')].map((a) => a.getAttribute('href'))")
+    assert {address for address in addresses if not address.startswith("#")} == {"../fine", "page.html"}
+
+
+@pytest.fixture
+def broken(tmp_path: Path) -> Path:
+    """A page into which markup came all the same, as if something were not escaped."""
+    page = publish(write_sample_run(tmp_path / "runs" / "run-1"))
+    page.write_text(page.read_text().replace("</main>", f'{EVIL}<script src="x.js"></script></main>', 1))
+    (page.parent / "x.js").write_text(RUNS)
+    return page
+
+
+@pytest.mark.browser
+def test_the_policy_runs_no_script_but_the_pages_own(browser: Browser, broken: Path) -> None:
+    """Neither one in the page, nor a handler, nor a file beside it; the figures are drawn all the same."""
+    opened = open_page(browser, broken)
+    opened.page.evaluate("document.querySelector('a[href^=javascript]').click()")
+
+    assert opened.page.evaluate(WAS_RUN) == "no"
+    assert len([said for said in opened.complaints if "Content Security Policy" in said]) >= 4
+    assert opened.drawn("replicas")
+
+
+@pytest.mark.browser
+def test_without_the_policy_they_would_run(browser: Browser, broken: Path) -> None:
+    """So that the test above sees what it says."""
+    broken.write_text(broken.read_text().replace("Content-Security-Policy", "x-none", 1))
+
+    assert open_page(browser, broken).page.evaluate(WAS_RUN) == "yes"
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[str]:
+    """The pages' server, of a run full of scripts."""
+    publish(hostile_run(tmp_path / "runs" / "run-1"))
+    server = serve(0, tmp_path / "runs")
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_address[1]}/runs/run-1/report/index.html"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@pytest.mark.browser
+def test_a_served_page_is_drawn_under_its_policy(browser: Browser, served: str) -> None:
+    """From the server as from disk: it draws its figures, complains of nothing and runs nothing else."""
+    complaints: list[str] = []
+    page = browser.new_page()
+    page.on("console", lambda message: complaints.append(message.text))
+    page.goto(served)
+    page.wait_for_selector("body[data-drawn]", state="attached")
+
+    assert markup(page) == NONE
+    assert page.evaluate("document.getElementById('plot-replicas').data.length") > 0
+    assert [said for said in complaints if "favicon" not in said and "404" not in said] == []
