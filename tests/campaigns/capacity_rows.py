@@ -28,7 +28,8 @@ SETTINGS: dict[str, dict[str, Any]] = {
         "target_p99_ms": 200,
         "target_recovery_s": 60,
         "downtime_s": 30,
-        **dict.fromkeys(("tls", "compression", "compresses_to", "consumer_groups")),
+        **dict.fromkeys(("tls", "compression", "compresses_to", "consumer_groups", "racks", "old_reads_share")),
+        **dict.fromkeys(("retention_hours", "retention_gb", "disk_gb", "disk_mb_per_s")),
     },
     "measurement": {
         "kafka": "3.9.1",
@@ -39,13 +40,18 @@ SETTINGS: dict[str, dict[str, Any]] = {
         "grid": {"write_mb_per_s": [1, 2, 4], "down_s": [15, 30, 60]},
         "held_out": [[5, 45], [3, 90], [5, 90]],
         "cold": None,
+        "partitions": None,  # of runs that measure what they cost
     },
 }
 
 
-def settings(**changes: Any) -> dict[str, Any]:
-    """A question with its measurement, and other values in either part; what is None is left to its default."""
+def settings(*, topic: int | None = None, **changes: Any) -> dict[str, Any]:
+    """A question with its measurement, and other values in either part; what is None is left to its default.
+
+    ``topic`` is the question's number of partitions.
+    """
     told = {part: {**values, **{k: v for k, v in changes.items() if k in values}} for part, values in SETTINGS.items()}
+    told["question"]["partitions"] = topic
     return {part: {key: value for key, value in values.items() if value is not None} for part, values in told.items()}
 
 
@@ -62,8 +68,7 @@ def archive(
     rows = []
     for number, item in enumerate(of.items):
         run = _run(of, item, number)
-        measured = _catch_up(item, of, random) if "down_s" in item.labels else _steps(item, of, random)
-        rows += [{**run, **row} for row in measured]
+        rows += [{**run, **row} for row in _measured(item, of, random)]
     return rows if change is None else [change(item_of(of, row), row) for row in rows]
 
 
@@ -113,6 +118,19 @@ def row(metric: str, value: float, phase: str, *, censored: bool = False) -> dic
     """One metric of one phase."""
     common = {"samples": 1000, "censored": censored, "trusted": True, "note": None}
     return {"metric": metric, "phase": phase, "value": value, **common}
+
+
+def _measured(item: Item, of: Campaign, random: np.random.Generator) -> Iterator[dict[str, Any]]:
+    if item.labels["role"] == "partitions":
+        return _partitions(int(item.labels["partitions"]))
+    return _catch_up(item, of, random) if "down_s" in item.labels else _steps(item, of, random)
+
+
+def _partitions(count: int) -> Iterator[dict[str, Any]]:
+    """A thousand replicas double CPU and p99, and take ten seconds more until every ISR is full."""
+    yield row("broker_cpu_s_per_gb", 100 * (1 + count / 1000), "steady")
+    yield row("latency_p99_ms", 20 * (1 + count / 1000), "steady")
+    yield row("catch_up_s", START_S + count / 100, "away and back")
 
 
 def _steps(item: Item, of: Campaign, random: np.random.Generator) -> Iterator[dict[str, Any]]:
