@@ -74,7 +74,7 @@ def test_disks_racks_and_partitions_are_shown_where_they_were_asked_about() -> N
     """A column for a rack away, the disk's size, the cost of partitions; without the question none of the three."""
     html, plain = render(_told(), {}), render(result(campaign(), archive(campaign())), {})
 
-    for shown in ("<th>a rack away</th>", "<td>the disk</td>", 'id="figure-partitions"'):
+    for shown in (">a rack away</th>", ">the disk</td>", 'id="figure-partitions"'):
         assert (shown in html, shown in plain) == (True, False), shown
     assert "Each broker of the question holds 6 replicas (3 to 300 were run): CPU 0.101 s per MB" in html
     assert "No size of a disk was named" in plain

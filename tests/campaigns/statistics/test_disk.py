@@ -48,5 +48,5 @@ def test_the_load_that_fills_a_disk_counts_what_may_be_away() -> None:
 
     assert needed == pytest.approx(526.13, abs=0.01)
     assert load_that_fills(needed, retention=Retention(24), **asked) == pytest.approx(10)
-    assert load_that_fills(needed, retention=Retention(24, 70), **asked) == pytest.approx(10)
+    assert load_that_fills(needed, retention=Retention(24, 80), **asked) == pytest.approx(10)
     assert load_that_fills(needed, retention=Retention(24, 50), **asked) == math.inf
