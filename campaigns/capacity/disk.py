@@ -30,7 +30,8 @@ class Disks:
 
     def needed_gb(self, mean: float, brokers: int) -> float:
         """On each broker with another one away, or a whole rack where there are racks."""
-        return self._away(mean, brokers, min(brokers, self.racks or brokers))
+        total_gb = self.stored(mean, brokers).total_gb
+        return disk.most_with_one_away(total_gb, brokers=brokers, copies=self.copies, racks=self.racks)
 
     def fit(self, mean: float, brokers: int) -> bool:
         """Whether it fits; any load does where nothing was said of disks."""
@@ -46,8 +47,8 @@ class Disks:
         return {
             "disk_gb": self.disk_gb,
             **kept._asdict(),
-            "away_gb": self._away(today, brokers, brokers),
-            "rack_gb": self._away(today, brokers, self.racks) if self.racks else None,
+            "away_gb": disk.with_one_away(kept.total_gb, brokers=brokers, copies=self.copies, racks=self.racks),
+            "rack_gb": self._rack_gb(kept),
             "later_gb": self.needed_gb(today * growth, brokers),
             "kept_hours": kept.retained_gb / GB_PER_MB_HOUR / load,
             "full_mb_per_s": full if full is not None and math.isfinite(full) else None,
@@ -55,8 +56,8 @@ class Disks:
             "last": iso(last),
         }
 
-    def _away(self, mean: float, brokers: int, units: int) -> float:
-        return disk.with_one_away(self.stored(mean, brokers).total_gb, units=units, copies=self.copies)
+    def _rack_gb(self, kept: Stored) -> float | None:
+        return disk.with_a_rack_away(kept.total_gb, racks=self.racks, copies=self.copies) if self.racks else None
 
     def _full_mb_per_s(self, brokers: int) -> float | None:
         if self.disk_gb is None:
@@ -67,7 +68,7 @@ class Disks:
             copies=self.copies,
             partitions=self.partitions,
             retention=self.retention,
-            units=self.racks or brokers,
+            racks=self.racks,
         )
 
 

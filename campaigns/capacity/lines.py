@@ -17,12 +17,13 @@ def plan_table(result: CapacityResult, plan: Plan) -> Iterator[PlanLine]:
     yield _line(f"peak load in {question.horizon_months} months", f"{amount(plan.later_mb_per_s)} MB/s", "", "growth")
     yield _of("healthy knee", plan.healthy_knee, "MB/s", steps)
     yield _of("degraded knee, one broker away", plan.degraded_knee, "MB/s", steps)
-    yield _line("what the others take over", f"× {amount(plan.failure_factor)}", "", "B / (B - 1)")
+    yield _line("what the others take over", f"× {amount(plan.failure_factor)}", "", _taken_over(result))
     if plan.rack_factor:
         yield _line(
             "what the others take over, a rack away", f"× {amount(plan.rack_factor)}", "", "racks / (racks - 1)"
         )
-    yield _line("safe by latency", f"{amount(plan.safe_latency_mb_per_s)} MB/s", "", "lower bound, degraded")
+    least = "lower bound, degraded or healthy less a rack" if question.racks else "lower bound, degraded"
+    yield _line("safe by latency", f"{amount(plan.safe_latency_mb_per_s)} MB/s", "", least)
     yield _line("safe by recovery", f"{amount(plan.safe_recovery_mb_per_s)} MB/s", "", "upper bound of T, tried")
     yield _of("R, largest catch-up ingest at the peak load", plan.rate_mb_per_s, "MB/s", runs)
     yield _of("T0, start until it fetches", catch_up.start_s, "s", runs)
@@ -60,12 +61,18 @@ def plan_table(result: CapacityResult, plan: Plan) -> Iterator[PlanLine]:
         yield _line("safe load is used up", ends.first or "–", f"to {ends.last}" if ends.last else "", "growth")
 
 
+def _taken_over(result: CapacityResult) -> str:
+    question = result.question
+    own_rack = question.racks == question.replication_factor and question.brokers > question.racks
+    return "n / (n - 1), n brokers in its rack" if own_rack else "B / (B - 1)"
+
+
 def _disk_lines(result: CapacityResult, plan: Plan) -> Iterator[PlanLine]:
     question, disk = result.question, plan.disk
     rule = "retention by size, segments" if disk.by_size else "W · RF · retention / B, segments"
     yield _line("stored on each broker", f"{amount(disk.retained_gb + disk.segments_gb)} GB", "", rule)
-    away = "a rack" if question.racks else "a broker"
-    yield _line("the same with one away", f"{amount(disk.needed_gb)} GB", "", f"{away}, its replicas made again")
+    away = "a broker or a rack, the worse" if question.racks else "a broker"
+    yield _line("the same with one away", f"{amount(disk.needed_gb)} GB", "", f"{away}; replicas made again")
     if disk.disk_gb is not None:
         horizon = f"the same in {question.horizon_months} months"
         yield _line(horizon, f"{amount(disk.later_gb)} GB", "", f"of {amount(disk.disk_gb)} GB")

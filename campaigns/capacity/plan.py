@@ -36,6 +36,7 @@ class Plan:
         self.study = study
         self.measured = measured
         self.question = question
+        self._copies: int = question["replication_factor"]
         self.have: int = question["brokers"]
         self.today: float = question["write_mb_per_s"]
         self.peak = self.today * question["burst"]
@@ -82,7 +83,7 @@ class Plan:
                 "rebuild_s": finite(self._rebuild_s(load, rate.estimate)),
                 "healthy_knee": as_json(self.measured.healthy_knee(self.have)),
                 "degraded_knee": as_json(self.measured.degraded_knee(self.have)),
-                "failure_factor": self.have / (self.have - 1),
+                "failure_factor": capacity.broker_away(self.have, self._copies, self.racks).taken_over(1, 0),
                 "rack_factor": self.racks / (self.racks - 1) if self.racks else None,
                 "peer_spare_mb_per_s": finite(max(rate.estimate - load, 0.0) / (self.have - 1)),
                 "partitions_on_each": self.study.partitions_asked,
@@ -100,7 +101,7 @@ class Plan:
         }
 
     def _load(self, write: float, brokers: int) -> float:
-        return capacity.load_of_a_broker(write, self.question["replication_factor"], brokers)
+        return capacity.load_of_a_broker(write, self._copies, brokers)
 
     def _rebuild_s(self, load: float, rate: float) -> float:
         """Of an empty broker at the peak load: what is stored comes in, and is written, no faster than its disk is."""
@@ -131,12 +132,12 @@ class Plan:
     @property
     def _tried(self) -> float:
         """The write load of this many brokers up to which a catch-up was measured."""
-        return float(self.measured.tried * self.have / self.question["replication_factor"])
+        return float(self.measured.tried * self.have / self._copies)
 
     # --- alternatives ---
 
     def _considered(self) -> list[int]:
-        least, rack = max(self.question["replication_factor"], 2), self.racks or 1
+        least, rack = max(self._copies, 2), self.racks or 1
         named = {self.have, *(count for count in (self.needed_now, self.needed_later) if count)}
         around = {count + step for count in named for step in (-rack, 0, rack)}
         return sorted(count for count in around if count >= least)
@@ -161,13 +162,15 @@ class Plan:
         if brokers == self.needed_later:
             return "the fewest that carry the load at the end of the horizon"
         if safe >= self.later and not self.disks.fit(self.today * self.growth, brokers):
-            needed, disk_gb = self.disks.needed_gb(self.today * self.growth, brokers), self.question["disk_gb"]
-            return f"each would store {needed:.3g} GB at the end of the horizon with one away, and has {disk_gb:g} GB"
+            needed = words.amount(self.disks.needed_gb(self.today * self.growth, brokers))
+            has = words.amount(self.question["disk_gb"])
+            return f"each would store {needed} GB at the end of the horizon with one away, and has {has} GB"
         if safe >= self.later:
             return "more than the load at the end of the horizon asks for"
         what = "recovery" if self._safe_recovery(brokers) <= safe else "latency"
         load, when = (self.peak, "today") if safe < self.peak else (self.later, "at the end of the horizon")
-        return f"{what} is safe up to {safe:.3g} MB/s only, below the {load:.3g} MB/s of the peak {when}"
+        below = f"below the {words.amount(load)} MB/s of the peak {when}"
+        return f"{what} is safe up to {words.amount(safe)} MB/s only, {below}"
 
     # --- resources ---
 
@@ -190,8 +193,8 @@ class Plan:
 
     def _over_rule(self, resource: str) -> float | None:
         """How much more a resource was used than its rule says, at the median step."""
-        outs = MEASURED_GROUPS + self.question["replication_factor"] - 1
-        times = outs if resource == "network_out" else self.question["replication_factor"]
+        outs = MEASURED_GROUPS + self._copies - 1
+        times = outs if resource == "network_out" else self._copies
         found = [value / (load * times) for load, value in self._at_steps(f"{resource}_mb_per_s")]
         return median(found) if found else None
 
@@ -224,7 +227,7 @@ class Plan:
         return capacity.demands(
             write,
             brokers=brokers,
-            replication_factor=self.question["replication_factor"],
+            replication_factor=self._copies,
             cpu_s_per_mb=self._cpu_s_per_mb,
             catch_up=self.measured.catch_up.rate(self._load(write, brokers)).estimate,
             limits={name: value for name, value in limits.items() if value is not None},
@@ -273,7 +276,7 @@ class Plan:
 
     def _throttle(self) -> capacity.Throttle:
         fitted, load = self.measured.catch_up, self._load(self.peak, self.have)
-        outs = self.question["consumer_groups"] + self.question["replication_factor"] - 1
+        outs = self.question["consumer_groups"] + self._copies - 1
         return capacity.throttle(
             load,
             down_s=self.down_s,
@@ -295,7 +298,7 @@ class Plan:
     def _exhaustion(self) -> dict[str, Any]:
         recovery = self.measured.catch_up.largest_load(self.down_s, self.target_s) if self.target_s > 0 else None
         latency = self.measured.degraded_knee(self.have)
-        to_write = self.have / self.question["replication_factor"]
+        to_write = self.have / self._copies
         limit = Interval(*map(min, latency, recovery.scaled(to_write))) if recovery else Interval(0.0, 0.0, 0.0)
         limit = limit._replace(low=min(limit.low, self._safe(self.have)))
         growth = self.question["growth_per_month"]

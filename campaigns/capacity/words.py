@@ -26,7 +26,7 @@ def sentence(result: CapacityResult) -> str:
         return f"No plan yet for {question.write_mb_per_s:g} MB/s on {question.brokers} brokers: {why}"
     plan, have = result.plan, question.brokers
     peak, safe = plan.peak_mb_per_s, plan.safe_latency_mb_per_s
-    away = "one or a whole rack" if question.racks else "one"
+    away = "one broker or a whole rack" if question.racks else "one"
     aim = f"p99 under {question.target_p99_ms:g} ms while {away} is away"
     if plan.disk.disk_gb is not None and plan.disk.needed_gb > plan.disk.disk_gb:
         stored = f"the {amount(plan.disk.needed_gb)} GB that each stores while {away} is away"
@@ -299,7 +299,7 @@ def _limits_of_the_scale(result: CapacityResult) -> Iterator[str]:
 
 def amount(value: float | None) -> str:
     """A rate or a load; a dash where it is not known."""
-    return "–" if value is None else f"{value:.3g}"
+    return "–" if value is None else f"{float(f'{value:.3g}'):,.10g}"
 
 
 def seconds(value: float | None) -> str:

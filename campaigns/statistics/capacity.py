@@ -326,13 +326,30 @@ def load_of_a_broker(write: float, replication_factor: int, brokers: int) -> flo
     return write * replication_factor / brokers
 
 
-def taken_over(units: int, copies: int, times: float, *, lost: int) -> float:
-    """By what each of the others multiplies its share with one of ``units`` (brokers or racks) away: U / (U - 1).
+class Away(NamedTuple):
+    """One of so many units is away; ``remade``: its replicas can be made again on the others."""
 
-    Where there are as many units as copies, no replica can be made again elsewhere: of the ``times`` that a byte passes
-    the resource, ``lost`` no longer happen.
-    """
-    return units / (units - 1) * (1 - lost / times if units == copies else 1.0)
+    units: int
+    remade: bool
+
+    def taken_over(self, times: float, lost: int) -> float:
+        """By what each of the others multiplies its share: U / (U - 1).
+
+        Where no replica is made again, ``lost`` of the ``times`` that a byte passes the resource no longer happen.
+        """
+        return self.units / (self.units - 1) * (1.0 if self.remade else 1 - lost / times)
+
+
+def broker_away(brokers: int, copies: int, racks: int | None = None) -> Away:
+    """Among brokers, or among those of its rack where each rack has a replica of everything."""
+    if racks == copies and brokers > racks:
+        return Away(brokers // racks, remade=True)
+    return Away(brokers, remade=brokers > copies)
+
+
+def rack_away(racks: int, copies: int) -> Away:
+    """Among racks; with as many as copies none can be made again, as each rest has one already."""
+    return Away(racks, remade=racks > copies)
 
 
 class Demand(NamedTuple):
@@ -369,11 +386,11 @@ def demands(
 ) -> list[Demand]:
     """Per broker: CPU, network, disk, and what a peer must spare while another catches up at a rate R.
 
-    With one broker away the others take B/(B-1) of their share, as if its replicas had been moved to them. Where B is
-    RF nothing can be moved: bytes then arrive RF - 1 times and leave G + RF - 2 times. A rack away is the same with
-    racks in the place of brokers. ``catch_up`` is R; ``limits`` is by resource; ``old_reads`` the share of what groups
-    read that has left the page cache. Rules of the traffic: bytes arrive RF times and leave G + RF - 1 times (the
-    sizing equation of Amazon MSK counts the same way).
+    With one broker away the others take B/(B-1) of their share, as if its replicas had been moved to them, and those of
+    its rack alone where there are RF racks. Where B is RF nothing can be moved: bytes then arrive RF - 1 times and
+    leave G + RF - 2 times. A rack away is the same with racks in the place of brokers. ``catch_up`` is R; ``limits`` is
+    by resource; ``old_reads`` the share of what groups read that has left the page cache. Rules of the traffic: bytes
+    arrive RF times and leave G + RF - 1 times (the sizing equation of Amazon MSK counts the same way).
     """
     share = 1 / brokers
     spare = max(catch_up - load_of_a_broker(write, replication_factor, brokers), 0.0)
@@ -386,18 +403,21 @@ def demands(
         ("disk_read", "MB/s", consumer_groups * old_reads or None, 0, "W · G · old reads / B"),
     ]
 
-    def away(units: int, times: float, lost: int) -> float:
-        return write * times * share * taken_over(units, copies, times, lost=lost)
+    broker = broker_away(brokers, copies, racks)
+    rack = rack_away(racks, copies) if racks else None
+
+    def with_away(away: Away, times: float, lost: int) -> float:
+        return write * times * share * away.taken_over(times, lost)
 
     rows = [
         Demand(
             name,
             unit,
             write * times * share,
-            away(brokers, times, lost),
+            with_away(broker, times, lost),
             limits.get(name),
             rule,
-            away(racks, times, lost) if racks else None,
+            with_away(rack, times, lost) if rack else None,
         )
         for name, unit, times, lost, rule in told
         if times is not None
@@ -405,11 +425,11 @@ def demands(
 
     def catching_up(units: int, times: float) -> float:
         """Live traffic to those that come back as well, and what each of the others sends them of the backlog."""
-        return away(units, times, 0) + spare / (units - 1) if times else spare / (units - 1)
+        return write * times * share * units / (units - 1) + spare / (units - 1)
 
     def row(name: str, limit: str, times: float, rule: str) -> Demand:
-        rack_away = catching_up(racks, times) if racks else None
-        return Demand(name, "MB/s", 0.0, catching_up(brokers, times), limits.get(limit), rule, rack_away)
+        whole_rack = catching_up(racks, times) if racks else None
+        return Demand(name, "MB/s", 0.0, catching_up(brokers, times), limits.get(limit), rule, whole_rack)
 
     reads = consumer_groups * old_reads
     return [

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from scipy import optimize
 
-from campaigns.statistics.capacity import load_of_a_broker, taken_over
+from campaigns.statistics.capacity import broker_away, load_of_a_broker, rack_away
 
 SEGMENT_GB = 2**30 / 1e9  # log.segment.bytes
 SEGMENT_HOURS = 168.0  # log.roll.hours
@@ -46,21 +46,29 @@ def stored(write: float, *, brokers: int, copies: int, partitions: int, retentio
     return Stored(min(by_time, by_size), replicas * segment, by_size < by_time)
 
 
-def with_one_away(total_gb: float, *, units: int, copies: int) -> float:
-    """On each of the others once the replicas of one unit (a broker, a rack) were made again on them.
+def with_one_away(total_gb: float, *, brokers: int, copies: int, racks: int | None = None) -> float:
+    """On each of the others once the replicas of one broker were made again on them, where they can be."""
+    return total_gb * broker_away(brokers, copies, racks).taken_over(copies, lost=1)
 
-    Where there are as many units as replicas, they cannot be.
-    """
-    return total_gb * taken_over(units, copies, copies, lost=1)
+
+def with_a_rack_away(total_gb: float, *, racks: int, copies: int) -> float:
+    """The same of a whole rack."""
+    return total_gb * rack_away(racks, copies).taken_over(copies, lost=1)
+
+
+def most_with_one_away(total_gb: float, *, brokers: int, copies: int, racks: int | None = None) -> float:
+    """The larger of both."""
+    broker = with_one_away(total_gb, brokers=brokers, copies=copies, racks=racks)
+    return max(broker, with_a_rack_away(total_gb, racks=racks, copies=copies)) if racks else broker
 
 
 def load_that_fills(
-    disk_gb: float, *, brokers: int, copies: int, partitions: int, retention: Retention, units: int
+    disk_gb: float, *, brokers: int, copies: int, partitions: int, retention: Retention, racks: int | None = None
 ) -> float:
-    """The mean write load at which disks are full with one unit away; infinity where retention by size prevents it."""
+    """The mean write load that fills disks with one broker or rack away; infinity where retention by size prevents it."""
 
     def beyond(write: float) -> float:
         kept = stored(write, brokers=brokers, copies=copies, partitions=partitions, retention=retention)
-        return with_one_away(kept.total_gb, units=units, copies=copies) - disk_gb
+        return most_with_one_away(kept.total_gb, brokers=brokers, copies=copies, racks=racks) - disk_gb
 
     return math.inf if beyond(LARGEST_LOAD) <= 0 else float(optimize.brentq(beyond, 0.0, LARGEST_LOAD, xtol=1e-9))

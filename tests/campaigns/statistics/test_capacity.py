@@ -260,7 +260,8 @@ def test_a_whole_rack_away_is_more_than_a_broker_and_old_reads_come_from_disk() 
     """12 MB/s on 12 brokers, RF 3, 2 groups, a quarter of reads old: 3 in, 4 out, 0.5 from disk each.
 
     One away: x 12/11. One of four racks: x 4/3. One of three: nothing can be made again, so 3 in as before, and of 4
-    copies out that the rest would send half as much again one is gone: 4 x 3/2 x 3/4.
+    copies out that the rest would send half as much again one is gone: 4 x 3/2 x 3/4. One away of a rack that alone
+    may have its replicas: x 4/3 on the three that are left there.
     """
 
     def of(racks: int, old_reads: float = 0.25) -> dict[str, Demand]:
@@ -275,6 +276,7 @@ def test_a_whole_rack_away_is_more_than_a_broker_and_old_reads_come_from_disk() 
     assert [four[name].degraded for name in names] == pytest.approx([3 * 12 / 11, 4 * 12 / 11, 0.5 * 12 / 11])
     assert [four[name].rack_away for name in names] == pytest.approx([4, 16 / 3, 2 / 3])
     assert [three[name].rack_away for name in names] == pytest.approx([3, 4.5, 0.75])
+    assert [three[name].degraded for name in names] == pytest.approx([4, 16 / 3, 2 / 3])
     assert four["disk_read"].use == pytest.approx(2 / 3)
     assert four["catch_up_disk_read"].rack_away == pytest.approx(2 / 3 + (7 - 3) / 3)
     assert "disk_read" not in of(4, old_reads=0.0)

@@ -4,7 +4,15 @@ import math
 
 import pytest
 
-from campaigns.statistics.disk import SEGMENT_GB, Retention, load_that_fills, stored, with_one_away
+from campaigns.statistics.disk import (
+    SEGMENT_GB,
+    Retention,
+    load_that_fills,
+    most_with_one_away,
+    stored,
+    with_a_rack_away,
+    with_one_away,
+)
 
 
 def test_a_broker_stores_its_share_of_what_retention_keeps() -> None:
@@ -35,15 +43,27 @@ def test_retention_by_size_counts_where_it_deletes_first(
 
 
 def test_others_take_over_what_was_on_one_that_is_away() -> None:
-    """Of six brokers each takes a fifth more, of four racks a third; of three, each with a replica of all, nothing."""
-    assert with_one_away(500, units=6, copies=3) == pytest.approx(600)
-    assert with_one_away(500, units=4, copies=3) == pytest.approx(500 * 4 / 3)
-    assert with_one_away(500, units=3, copies=3) == pytest.approx(500)
+    """Of six brokers each takes a fifth more. In three racks of two, each with a replica of all, the other one in the
+    rack takes everything; three alone can take nothing.
+    """
+    assert with_one_away(500, brokers=6, copies=3) == pytest.approx(600)
+    assert with_one_away(500, brokers=6, copies=3, racks=3) == pytest.approx(1000)
+    assert with_one_away(500, brokers=3, copies=3) == pytest.approx(500)
+    assert with_one_away(500, brokers=3, copies=3, racks=3) == pytest.approx(500)
+
+
+def test_of_a_rack_that_is_away_the_others_take_what_they_do_not_have() -> None:
+    """Of four racks each takes a third more, of three nothing; the worse of rack and broker counts."""
+    assert with_a_rack_away(300, racks=4, copies=3) == pytest.approx(400)
+    assert with_a_rack_away(300, racks=3, copies=3) == pytest.approx(300)
+    assert most_with_one_away(300, brokers=12, copies=3, racks=4) == pytest.approx(400)
+    assert most_with_one_away(300, brokers=15, copies=3, racks=3) == pytest.approx(375)
+    assert most_with_one_away(300, brokers=16, copies=3) == pytest.approx(320)
 
 
 def test_the_load_that_fills_a_disk_counts_what_may_be_away() -> None:
     """At 10 MB/s six brokers need 526.13 GB each with one away; retention by size is never more than its limit."""
-    asked = {"brokers": 6, "copies": 3, "partitions": 12, "units": 6}
+    asked = {"brokers": 6, "copies": 3, "partitions": 12}
     needed = (432 + 6 * SEGMENT_GB) * 6 / 5
 
     assert needed == pytest.approx(526.13, abs=0.01)
