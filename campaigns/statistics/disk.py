@@ -65,7 +65,7 @@ def most_with_one_away(total_gb: float, *, brokers: int, copies: int, racks: int
 def load_that_fills(
     disk_gb: float, *, brokers: int, copies: int, partitions: int, retention: Retention, racks: int | None = None
 ) -> float:
-    """The mean write load that fills disks with one broker or rack away; infinity where retention by size prevents it."""
+    """The mean write load that fills disks with one broker or rack away; infinity: by size none does."""
 
     def beyond(write: float) -> float:
         kept = stored(write, brokers=brokers, copies=copies, partitions=partitions, retention=retention)
