@@ -15,6 +15,8 @@ from history.results.capacity import (
     Knee,
     LeftOut,
     Option,
+    PartitionCost,
+    Partitions,
     PlanLine,
     Reserve,
 )
@@ -64,6 +66,8 @@ def _sections(result: CapacityResult, links: Links) -> Iterator[Section]:
     yield Section("check", "Check of the model", [*_check(result, links)], "Check")
     yield Section("downtime", "How long may a broker stay away?", [*_downtime(result)], "Downtime")
     yield Section("demand", "Demand and limits", [*_demand(result)], "Demand")
+    yield Section("disk", "Disk", [*_disk(result)], "Disk")
+    yield Section("partitions", "Partitions", [*_partitions(result, links)], "Partitions")
     yield Section("headroom", "How the headroom is used", [*_headroom(result)], "Headroom")
     yield Section("throttle", "Replication throttle", [*_throttle(result)], "Throttle")
     yield Section("limits", "Limits", [*_limits(result, links)])
@@ -140,6 +144,8 @@ _OPTIONS: list[Column[Option]] = [
     Column("safe by latency, MB/s", lambda option: _number(option.safe_latency_mb_per_s), "number"),
     Column("safe by recovery, MB/s", lambda option: _number(option.safe_recovery_mb_per_s), "number"),
     Column("longest downtime, s", lambda option: _number(option.longest_down_s.low), "number"),
+    Column("partitions on each", lambda option: _number(option.partitions_on_each), "number"),
+    Column("stored at the end, GB", lambda option: _number(option.disk_gb), "number"),
     Column("choice", lambda option: Cell("chosen", "pass") if option.chosen else Cell("rejected", "quiet")),
 ]
 
@@ -449,12 +455,105 @@ _DEMANDS: list[Column[Demand]] = [
 ]
 
 
+_RACK_AWAY: Column[Demand] = Column("a rack away", lambda row: _number(row.rack_away), "number")
+
+
 def _demand(result: CapacityResult) -> Iterator[Block]:
     if result.plan is None:
         return
     yield Words(result.words.bottleneck, "lead")
     caption = "What each broker needs at the peak load, healthy and with another one away"
-    yield Listing("demands", table(caption, _DEMANDS, result.demands))
+    columns = [*_DEMANDS[:5], *([_RACK_AWAY] if result.question.racks else []), *_DEMANDS[5:]]
+    yield Listing("demands", table(caption, columns, result.demands))
+
+
+def _disk(result: CapacityResult) -> Iterator[Block]:
+    if result.plan is None:
+        return
+    yield Words(result.words.disk, "lead")
+    disk = result.plan.disk
+    rows = [
+        ("kept by retention", disk.retained_gb),
+        ("unfinished segments, at most", disk.segments_gb),
+        ("with one broker away", disk.away_gb),
+        ("with a rack away", disk.rack_gb),
+        (f"in {result.question.horizon_months} months, with one away", disk.later_gb),
+        ("the disk", disk.disk_gb),
+    ]
+    known = [(what, _number(gb)) for what, gb in rows if gb is not None]
+    yield Listing("disk", table("GB on each broker, at the mean load", plain("what", "GB"), known))
+
+
+# --- partitions ----------------------------------------------------------------------------------------
+
+
+class _Measure(NamedTuple):
+    """One of the costs of partitions, as the figure names it, and as the table does."""
+
+    name: str
+    unit: str
+    of: Callable[[PartitionCost], float | None]
+
+
+_MEASURES = [
+    _Measure("CPU", "s per MB", lambda cost: cost.cpu_s_per_mb),
+    _Measure("p99", "ms", lambda cost: cost.p99_ms),
+    _Measure("recovery", "s", lambda cost: cost.recovery_s),
+]
+
+
+def _partitions(result: CapacityResult, links: Links) -> Iterator[Block]:
+    found = result.partitions
+    if found is None:
+        return
+    yield Words(result.words.partitions, "lead" if found.curve else "absent")
+    if not found.curve:
+        return
+    yield Plot(
+        "partitions",
+        {"data": _partition_traces(found), "layout": _layout("replicas on each broker", "multiple of the fewest")},
+        "CPU, p99 and recovery against the number of replicas on each broker, as multiples of what the fewest take",
+        f"At {found.write_mb_per_s:g} MB/s: CPU and p99 of a steady load, and the time from the start of a broker that "
+        f"was away for {found.down_s:g} s after a kill until every ISR is full. Lines join medians; there is none "
+        "beyond what was run.",
+        _partition_table(found, links),
+    )
+
+
+def _partition_traces(found: Partitions) -> list[dict[str, Any]]:
+    return [
+        {
+            **_trace(
+                name, [cost.partitions for cost in found.curve], [_multiple(found, of, row) for row in found.curve]
+            ),
+            "mode": "lines+markers",
+            "line": {"color": colour, "width": 2},
+        }
+        for (name, _, of), colour in zip(_MEASURES, PALETTE, strict=False)
+    ]
+
+
+def _multiple(found: Partitions, of: Callable[[PartitionCost], float | None], row: PartitionCost) -> float | None:
+    """Of what the fewest partitions take."""
+    value, fewest = of(row), of(found.curve[0])
+    return value / fewest if value is not None and fewest else None
+
+
+def _partition_table(found: Partitions, links: Links) -> Table:
+    columns: list[Column[PartitionCost]] = [
+        Column("replicas", lambda row: _number(row.partitions), "number"),
+        Column("of", lambda row: _run(row.run_id, links) if row.run_id else Cell("median")),
+        Column("runs", lambda row: row.runs, "number"),
+        *(column for measure in _MEASURES for column in _measured(found, measure)),
+    ]
+    return table("What partitions cost: medians, and every run", columns, [*found.curve, *found.points])
+
+
+def _measured(found: Partitions, measure: _Measure) -> list[Column[PartitionCost]]:
+    return [
+        Column(f"{measure.name}, {measure.unit}", lambda row: _number(measure.of(row)), "number"),
+        Column("×", lambda row: _number(_multiple(found, measure.of, row)), "number"),
+    ]
 
 
 _RESERVES: list[Column[Reserve]] = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, NamedTuple, Self
@@ -11,7 +12,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_valida
 from campaigns.campaign import Campaign, Item
 from campaigns.capacity import KIND, demand
 from campaigns.capacity import result as answer
-from campaigns.capacity.study import AWAY_PHASE, phase_of
+from campaigns.capacity.study import AWAY_PHASE, STEADY_PHASE, phase_of
 from campaigns.statistics.capacity import MOST_BROKERS
 from clusters.scenario.scenario import Allowance, Codec, load_scenario
 from clusters.scenario.values import Share
@@ -42,7 +43,9 @@ class Question(_Model):
     share such as 0.03, or the smallest and the largest. ``tls``: clients and brokers talk to brokers by TLS.
     ``compresses_to`` is the share of their bytes to which the real records are compressed. ``demand`` is a file with
     the metrics of a cluster, of ``demand_weeks`` whole weeks, by which load, burst, groups and growth are known where
-    nothing is said of them.
+    nothing is said of them. ``disk_gb`` is what logs may fill of a broker's disk, ``disk_mb_per_s`` what it reads or
+    writes, ``retention_gb`` what is kept of a partition at most, ``old_reads_share`` what groups read from disk of all
+    that they read. ``racks``: each has as many brokers, and each replica of a partition lies in another one.
     """
 
     demand: str = ""
@@ -63,6 +66,11 @@ class Question(_Model):
     growth_per_month: Annotated[tuple[float, float], BeforeValidator(_range)] = (0.0, 0.0)
     horizon_months: int = Field(default=6, ge=0)
     retention_hours: Positive = 24.0
+    retention_gb: Positive | None = None
+    disk_gb: Positive | None = None
+    disk_mb_per_s: Positive | None = None
+    old_reads_share: Share = 0.0
+    racks: Annotated[int, Field(ge=2)] | None = None
 
     @field_validator("growth_per_month")
     @classmethod
@@ -77,6 +85,19 @@ class Question(_Model):
             raise ValueError(
                 f"compression {self.compression} with compresses_to {self.compresses_to}; say both, such as zstd and "
                 "40%, or leave out both"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _racks_are_alike(self) -> Self:
+        if self.racks and self.racks < self.replication_factor:
+            raise ValueError(
+                f"racks {self.racks} is below replication_factor {self.replication_factor}, so one rack away takes "
+                "more than one replica of a partition; name as many racks as replicas, or leave out racks"
+            )
+        if self.racks and self.brokers % self.racks:
+            raise ValueError(
+                f"brokers {self.brokers} is no multiple of racks {self.racks}; each rack must have as many brokers"
             )
         return self
 
@@ -123,6 +144,7 @@ class Measurement(_Model):
     step_s: Positive = 30.0
     grid: Grid
     cold: Grid | None = None  # the same with a backlog that has left the page cache
+    partitions: list[Annotated[int, Field(ge=1)]] = Field(default_factory=list)  # on each broker, at the first load
     held_out: list[Target] = Field(default_factory=list)
     give_up_s: Positive = 240.0
 
@@ -135,6 +157,13 @@ class Measurement(_Model):
                 "capacity needs the docker runtime"
             )
         return value
+
+    @field_validator("partitions")
+    @classmethod
+    def _partitions_are_a_curve(cls, value: list[int]) -> list[int]:
+        if len(set(value)) != len(value) or len(value) == 1:
+            raise ValueError(f"{value} is no curve; give two different numbers of partitions or more, or none")
+        return sorted(value)
 
     @model_validator(mode="after")
     def _held_out_points_are_outside(self) -> Self:
@@ -160,6 +189,13 @@ class Settings(_Model):
             )
         return self
 
+    @property
+    def measured_partitions(self) -> int:
+        """As many replicas on each measured broker as on one of the question, and no more than are tried apart."""
+        question = self.question
+        asked = math.ceil(question.partitions * question.replication_factor / question.brokers)
+        return min([asked, *self.measurement.partitions[-1:]])
+
 
 def plan(settings: Mapping[str, Any], *, campaign_id: str, created_at: str, seed: int) -> Campaign:
     """Load steps first, then the grid in random order so that a drifting host is no slope, held-out points last.
@@ -171,7 +207,7 @@ def plan(settings: Mapping[str, Any], *, campaign_id: str, created_at: str, seed
     told = {**settings, "question": demand.asked(question)} if isinstance(question, Mapping) else settings
     asked = KIND.check(Settings, told)
     rng = random.Random(seed)
-    items = [*_knees(asked, rng), *_grid(asked, rng), *_held_out(asked, rng)]
+    items = [*_knees(asked, rng), *_grid(asked, rng), *_partitions(asked, rng), *_held_out(asked, rng)]
     for item in {item.labels["role"]: item for item in items}.values():
         load_scenario(item.scenario, item.changes)  # refuses what cannot be run
     return Campaign(
@@ -248,6 +284,22 @@ def _grid(asked: Settings, rng: random.Random) -> Iterator[Item]:
         yield _catch_up(asked, rng, called, "catch_up", point, backlog=backlog)
 
 
+def _partitions(asked: Settings, rng: random.Random) -> Iterator[Item]:
+    """For each number of partitions the smallest load held, then a broker killed and back; in random order."""
+    measured = asked.measurement
+    load, down_s = min(measured.load_steps), min(measured.grid.down_s)
+    runs = [(count, turn) for turn in range(1, measured.repetitions + 1) for count in measured.partitions]
+    rng.shuffle(runs)
+    phases = [
+        _warm_up(asked, load),
+        {STEADY_PHASE: [_set_rate(asked, load), _hold(measured.step_s)]},
+        {AWAY_PHASE: [{"kill": AWAY}, _hold(down_s), {"start": AWAY}, _isr_full(asked)]},
+    ]
+    for count, turn in runs:
+        name = f"partitions-{turn}-{count}"
+        yield _item(asked, rng, name, "catch_up", phases, role="partitions", partitions=f"{count}")
+
+
 def _held_out(asked: Settings, rng: random.Random) -> Iterator[Item]:
     for number, point in enumerate(asked.measurement.held_out, 1):
         yield _catch_up(asked, rng, f"held-out-{number}", "held_out", point)
@@ -286,6 +338,7 @@ def _item(
     asked: Settings, rng: random.Random, name: str, scenario: str, phases: Sequence[Steps], **labels: str
 ) -> Item:
     question, measured = asked.question, asked.measurement
+    partitions = int(labels.get("partitions", asked.measured_partitions))
     letters = [chr(ord("A") + index) for index in range(question.replication_factor)]
     resource_limits = measured.resource_limits.model_dump(exclude_none=True)
     security = {"security": {"tls": "one_way"}} if question.tls else {}
@@ -296,7 +349,7 @@ def _item(
         kafka=measured.kafka,
         changes={
             "cluster": {"brokers": len(letters), "jvm": "production", "resource_limits": resource_limits, **security},
-            "topics": {TOPIC: {"partitions": question.partitions, "replicas": letters}},
+            "topics": {TOPIC: {"partitions": partitions, "replicas": letters}},
             "load": {
                 "record_bytes": question.record_bytes,
                 "compression": question.compression,

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from datetime import date
-from functools import cached_property
+from functools import cached_property, partial
 from statistics import median
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from campaigns.capacity import words
+from campaigns.capacity.disk import Disks, iso
 from campaigns.capacity.study import CURVE_POINTS, MEASURED_GROUPS, Study, finite, phase_of
 from campaigns.statistics import capacity
 from campaigns.statistics.capacity import Interval, Measured, as_json
@@ -35,18 +36,27 @@ class Plan:
         self.study = study
         self.measured = measured
         self.question = question
+        self._copies: int = question["replication_factor"]
         self.have: int = question["brokers"]
         self.today: float = question["write_mb_per_s"]
         self.peak = self.today * question["burst"]
-        self.later = self.peak * (1 + question["growth_per_month"][1]) ** question["horizon_months"]
+        self.growth = (1 + question["growth_per_month"][1]) ** question["horizon_months"]
+        self.later = self.peak * self.growth
+        self.racks: int | None = question.get("racks")
+        self.disks = Disks(question)
         self.down_s: float = question["downtime_s"]
         # The ISR must be full early enough for leadership to be balanced within the target, too.
         self.target_s = question["target_recovery_s"] - study.leadership_s
-        self.needed_now = self._needed(self.peak)
-        self.needed_later = self._needed(self.later)
+        self.needed_now = self._needed(self.today)
+        self.needed_later = self._needed(self.today * self.growth)
 
-    def _needed(self, write: float) -> int | None:
-        return self.measured.brokers_for(write, self.down_s, self.target_s) if self.target_s > 0 else None
+    def _needed(self, mean: float) -> int | None:
+        """The fewest brokers for the peak of a mean load, and for what is stored of it."""
+        if self.target_s <= 0:
+            return None
+        peak = mean * self.question["burst"]
+        fits = partial(self.disks.fit, mean)
+        return self.measured.brokers_for(peak, self.down_s, self.target_s, racks=self.racks, fits=fits)
 
     def as_json(self) -> dict[str, Any]:
         fitted, load = self.measured.catch_up, self._load(self.peak, self.have)
@@ -57,7 +67,7 @@ class Plan:
                 "later_mb_per_s": self.later,
                 "load_mb_per_s": load,
                 "rate_mb_per_s": as_json(rate),
-                "safe_latency_mb_per_s": self.measured.safe_latency_load(self.have),
+                "safe_latency_mb_per_s": self._safe_latency(self.have),
                 "safe_recovery_mb_per_s": self._safe_recovery(self.have),
                 "safe_mb_per_s": self._safe(self.have),
                 "tried_mb_per_s": self._tried,
@@ -70,11 +80,14 @@ class Plan:
                 "needed_headroom": finite(
                     capacity.needed_headroom(self.down_s, max(self.target_s, 0), fitted.start().estimate)
                 ),
-                "rebuild_s": finite(capacity.rebuild_s(self._stored_mb(load), load, rate.estimate)),
+                "rebuild_s": finite(self._rebuild_s(load, rate.estimate)),
                 "healthy_knee": as_json(self.measured.healthy_knee(self.have)),
                 "degraded_knee": as_json(self.measured.degraded_knee(self.have)),
-                "failure_factor": self.have / (self.have - 1),
+                "failure_factor": capacity.broker_away(self.have, self._copies, self.racks).taken_over(1, 0),
+                "rack_factor": self.racks / (self.racks - 1) if self.racks else None,
                 "peer_spare_mb_per_s": finite(max(rate.estimate - load, 0.0) / (self.have - 1)),
+                "partitions_on_each": self.study.partitions_asked,
+                "disk": self.disks.as_json(self.have, self.growth, self._made),
             },
             "options": [self._option(brokers) for brokers in self._considered()],
             "demands": self._demands(self.peak),
@@ -88,10 +101,15 @@ class Plan:
         }
 
     def _load(self, write: float, brokers: int) -> float:
-        return capacity.load_of_a_broker(write, self.question["replication_factor"], brokers)
+        return capacity.load_of_a_broker(write, self._copies, brokers)
 
-    def _stored_mb(self, load: float) -> float:
-        return load * 3600 * float(self.question["retention_hours"])
+    def _rebuild_s(self, load: float, rate: float) -> float:
+        """Of an empty broker at the peak load: what is stored comes in, and is written, no faster than its disk is."""
+        stored_mb = 1000 * self.disks.stored(self.today, self.have).total_gb
+        return capacity.rebuild_s(stored_mb, load, min(rate, self.question.get("disk_mb_per_s") or math.inf))
+
+    def _safe_latency(self, brokers: int) -> float:
+        return self.measured.safe_latency_load(brokers, self.racks)
 
     def _cold(self, load: float) -> dict[str, Any] | None:
         fitted = self.study.fitted_cold
@@ -109,19 +127,19 @@ class Plan:
         return self.measured.safe_recovery_load(brokers, self.down_s, self.target_s)
 
     def _safe(self, brokers: int) -> float:
-        return min(self.measured.safe_latency_load(brokers), self._safe_recovery(brokers))
+        return min(self._safe_latency(brokers), self._safe_recovery(brokers))
 
     @property
     def _tried(self) -> float:
         """The write load of this many brokers up to which a catch-up was measured."""
-        return float(self.measured.tried * self.have / self.question["replication_factor"])
+        return float(self.measured.tried * self.have / self._copies)
 
     # --- alternatives ---
 
     def _considered(self) -> list[int]:
-        least = max(self.question["replication_factor"], 2)
+        least, rack = max(self._copies, 2), self.racks or 1
         named = {self.have, *(count for count in (self.needed_now, self.needed_later) if count)}
-        around = {count + step for count in named for step in (-1, 0, 1)}
+        around = {count + step for count in named for step in (-rack, 0, rack)}
         return sorted(count for count in around if count >= least)
 
     def _option(self, brokers: int) -> dict[str, Any]:
@@ -129,11 +147,13 @@ class Plan:
         predicted = self.measured.catch_up.predict(self._load(self.peak, brokers), self.down_s)
         return {
             "brokers": brokers,
-            "safe_latency_mb_per_s": self.measured.safe_latency_load(brokers),
+            "safe_latency_mb_per_s": self._safe_latency(brokers),
             "safe_recovery_mb_per_s": self._safe_recovery(brokers),
             "safe_mb_per_s": safe,
             "catch_up_s": as_json(predicted),
             "longest_down_s": as_json(self._longest(brokers)),
+            "partitions_on_each": self.study.partitions_asked * self.have / brokers,
+            "disk_gb": self.disks.needed_gb(self.today * self.growth, brokers),
             "chosen": brokers == self.needed_later,
             "why": self._why(brokers, safe),
         }
@@ -141,11 +161,16 @@ class Plan:
     def _why(self, brokers: int, safe: float) -> str:
         if brokers == self.needed_later:
             return "the fewest that carry the load at the end of the horizon"
+        if safe >= self.later and not self.disks.fit(self.today * self.growth, brokers):
+            needed = words.amount(self.disks.needed_gb(self.today * self.growth, brokers))
+            has = words.amount(self.question["disk_gb"])
+            return f"each would store {needed} GB at the end of the horizon with one away, and has {has} GB"
         if safe >= self.later:
             return "more than the load at the end of the horizon asks for"
         what = "recovery" if self._safe_recovery(brokers) <= safe else "latency"
         load, when = (self.peak, "today") if safe < self.peak else (self.later, "at the end of the horizon")
-        return f"{what} is safe up to {safe:.3g} MB/s only, below the {load:.3g} MB/s of the peak {when}"
+        below = f"below the {words.amount(load)} MB/s of the peak {when}"
+        return f"{what} is safe up to {words.amount(safe)} MB/s only, {below}"
 
     # --- resources ---
 
@@ -168,31 +193,45 @@ class Plan:
 
     def _over_rule(self, resource: str) -> float | None:
         """How much more a resource was used than its rule says, at the median step."""
-        outs = MEASURED_GROUPS + self.question["replication_factor"] - 1
-        times = outs if resource == "network_out" else self.question["replication_factor"]
+        outs = MEASURED_GROUPS + self._copies - 1
+        times = outs if resource == "network_out" else self._copies
         found = [value / (load * times) for load, value in self._at_steps(f"{resource}_mb_per_s")]
         return median(found) if found else None
 
     @cached_property
-    def _limits(self) -> dict[str, float]:
+    def _measured_limits(self) -> dict[str, float | None]:
+        """Of the brokers that were run."""
         allowed = self.study.measurement["resource_limits"]
-        found = {
+        return {
             "cpu": allowed.get("cpus"),
             "network_out": _in_mb(allowed.get("network")),
             "disk_read": _in_mb(allowed.get("disk_read")),
         }
-        return {name: value for name, value in found.items() if value is not None}
 
-    def _rows(self, write: float, brokers: int) -> list[capacity.Demand]:
-        rate = self.measured.catch_up.rate(self._load(write, brokers))
+    def _rows(self, write: float) -> list[capacity.Demand]:
+        """Of the question's brokers, by its groups and disks."""
+        disk = self.question.get("disk_mb_per_s")
+        disks = {"disk_read": disk, "disk_write": disk} if disk else {}
+        return self._demands_of(
+            write,
+            self.have,
+            consumer_groups=self.question["consumer_groups"],
+            limits={**self._measured_limits, **disks},
+            old_reads=self.question.get("old_reads_share") or 0.0,
+            racks=self.racks,
+        )
+
+    def _demands_of(
+        self, write: float, brokers: int, *, limits: dict[str, float | None], **asked: Any
+    ) -> list[capacity.Demand]:
         return capacity.demands(
             write,
             brokers=brokers,
-            replication_factor=self.question["replication_factor"],
-            consumer_groups=self.question["consumer_groups"],
+            replication_factor=self._copies,
             cpu_s_per_mb=self._cpu_s_per_mb,
-            catch_up=rate.estimate,
-            limits=self._limits,
+            catch_up=self.measured.catch_up.rate(self._load(write, brokers)).estimate,
+            limits={name: value for name, value in limits.items() if value is not None},
+            **asked,
         )
 
     def _demands(self, write: float) -> list[dict[str, Any]]:
@@ -203,16 +242,17 @@ class Plan:
                 "use": row.use,
                 "measured_over_rule": self._over_rule(row.resource),
             }
-            for row in self._rows(write, self.have)
+            for row in self._rows(write)
         ]
 
     def _bottleneck(self) -> dict[str, Any] | None:
-        """The resource nearest to its limit where latency leaves its target, with one broker away."""
+        """The resource nearest to its limit where latency leaves its target, with one of the measured brokers away."""
         knee = self.measured.degraded.load.estimate
         if knee == 0:
             return None
         at = knee if math.isfinite(knee) else self.measured.degraded.offered
-        live = [row for row in self._rows(at, self.study.brokers) if not row.resource.startswith("catch_up")]
+        rows = self._demands_of(at, self.study.brokers, consumer_groups=MEASURED_GROUPS, limits=self._measured_limits)
+        live = [row for row in rows if not row.resource.startswith("catch_up")]
         found = capacity.bottleneck(live)
         told = {"write_mb_per_s": at, "reached": math.isfinite(knee)}
         return None if found is None else {"resource": found.resource, "use": found.use, **told}
@@ -223,7 +263,7 @@ class Plan:
         healthy, degraded = self.measured.healthy_knee(self.have), self.measured.degraded_knee(self.have)
         top = min(healthy.estimate, self.measured.healthy.offered * self.have / self.study.brokers)
         failed = min(degraded.estimate, top)
-        latency, safe = self.measured.safe_latency_load(self.have), self._safe(self.have)
+        latency, safe = self._safe_latency(self.have), self._safe(self.have)
         reserves = [
             ("failure: one broker away", top - failed),
             ("what the degraded knee leaves uncertain", max(failed - latency, 0.0)),
@@ -236,13 +276,13 @@ class Plan:
 
     def _throttle(self) -> capacity.Throttle:
         fitted, load = self.measured.catch_up, self._load(self.peak, self.have)
-        outs = self.question["consumer_groups"] + self.question["replication_factor"] - 1
+        outs = self.question["consumer_groups"] + self._copies - 1
         return capacity.throttle(
             load,
             down_s=self.down_s,
             target_s=max(self.target_s, 0.0),
             start_s=fitted.start().estimate,
-            spare_out=(self.measured.safe_latency_load(self.have) - self.peak) * outs,
+            spare_out=(self._safe_latency(self.have) - self.peak) * outs,
             unthrottled=max(fitted.rate(load).estimate, 0.0),
         )
 
@@ -251,16 +291,19 @@ class Plan:
         for write in np.linspace(min(self.today, top / 2) / 2, top, CURVE_POINTS):
             yield {"write_mb_per_s": float(write), **as_json(self._longest(self.have, float(write)))}
 
+    @property
+    def _made(self) -> date:
+        return date.fromisoformat(self.study.campaign.created_at[:10])
+
     def _exhaustion(self) -> dict[str, Any]:
         recovery = self.measured.catch_up.largest_load(self.down_s, self.target_s) if self.target_s > 0 else None
         latency = self.measured.degraded_knee(self.have)
-        to_write = self.have / self.question["replication_factor"]
+        to_write = self.have / self._copies
         limit = Interval(*map(min, latency, recovery.scaled(to_write))) if recovery else Interval(0.0, 0.0, 0.0)
         limit = limit._replace(low=min(limit.low, self._safe(self.have)))
-        today = date.fromisoformat(self.study.campaign.created_at[:10])
         growth = self.question["growth_per_month"]
-        first, last = capacity.exhaustion(today, self.peak, limit, (growth[0], growth[1]))
-        return {"limit": as_json(limit), "first": _iso(first), "last": _iso(last)}
+        first, last = capacity.exhaustion(self._made, self.peak, limit, (growth[0], growth[1]))
+        return {"limit": as_json(limit), "first": iso(first), "last": iso(last)}
 
     # --- the recommendation ---
 
@@ -294,6 +337,20 @@ class Plan:
         if groups > MEASURED_GROUPS:
             yield Doubt(f"one consumer group was measured; {groups} are accounted for by arithmetic alone")
 
+        yield from self._doubts_of_the_limits()
+        cost = study.partitions_as_json()
+        if cost and cost["above"]:
+            most = max(study.measurement["partitions"])
+            yield Doubt(
+                f"each broker holds {cost['asked']:.0f} replicas, and no more than {most} were run", forbids_a_pass=True
+            )
+
+    def _doubts_of_the_limits(self) -> Iterator[Doubt]:
+        for row in self._rows(self.peak):
+            if row.use is not None and row.use > 1 and not row.resource.startswith("catch_up"):
+                told = f"{words.RESOURCES[row.resource]} takes {100 * row.use:.0f} % of its limit at the peak load"
+                yield Doubt(f"{told}, with one away", forbids_a_pass=True)
+
     def _doubts_of_the_runs(self) -> Iterator[Doubt]:
         study, runs = self.study, self.study.provenance()
         if runs["missing"]:
@@ -324,7 +381,3 @@ class Plan:
 
 def _in_mb(bytes_per_s: float | None) -> float | None:
     return None if bytes_per_s is None else bytes_per_s / MB
-
-
-def _iso(day: date | None) -> str | None:
-    return None if day is None else day.isoformat()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from campaigns.campaign import Campaign
-from campaigns.capacity import words
+from campaigns.capacity import lines, words
 from campaigns.capacity.plan import Plan
 from campaigns.capacity.study import Row, Study, runs_of
 from history.results.base import State
@@ -34,6 +34,7 @@ def result(campaign: Campaign, rows: Sequence[Row]) -> CapacityResult:
             "knees": {role: study.knee_as_json(role) for role in ("knee", "degraded")},
             "catch_up": study.catch_up_as_json(),
             "model_check": study.model_check(),
+            "partitions": study.partitions_as_json(),
             "missing": study.missing,
             **follows,
         }
@@ -43,7 +44,7 @@ def result(campaign: Campaign, rows: Sequence[Row]) -> CapacityResult:
         "state": "unknown" if state == "pass" and measured.unsure else state,
         "sentence": words.sentence(measured),
         "words": words.spoken(measured),
-        "plan_table": list(words.plan_table(measured, measured.plan)) if measured.plan else [],
+        "plan_table": list(lines.plan_table(measured, measured.plan)) if measured.plan else [],
         "limits": list(words.limits(measured)),
     }
     return measured.model_copy(update=spoken)

@@ -12,9 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from campaigns.campaign import Campaign
-from campaigns.statistics import capacity
+from campaigns.statistics import capacity, partitions
 from campaigns.statistics.capacity import CatchUp, Interval, Knee, Measured, Point, Step, as_json
 from campaigns.statistics.intervals import clopper_pearson
+from campaigns.statistics.partitions import Cost
 from history.errors import BadInput
 
 MIN_ACHIEVED = 0.995
@@ -22,6 +23,7 @@ MIN_WRITTEN = 0.9  # a failover costs a killed leader's records some seconds, an
 CURVE_POINTS = 16
 MEASURED_GROUPS = 1  # the load's own consumer
 AWAY_PHASE = "away and back"
+STEADY_PHASE = "steady"  # of a run that measures what partitions cost
 Row = Mapping[str, Any]
 
 
@@ -100,6 +102,7 @@ class Study:
         self.knees = {role: self._knee(role) for role in self.steps}
         self.fitted = self._fitted(cold=False)
         self.fitted_cold = self._fitted(cold=True) if any(run.cold for run in self.caught_up) else None
+        self.costs = list(self._costs())
 
     @cached_property
     def measured(self) -> Measured | None:
@@ -219,6 +222,55 @@ class Study:
         """The longest time that leadership took to be balanced after the ISR was full; 0 where it was never seen."""
         later = [run.recovered_s - run.point.took_s for run in self.caught_up if run.recovered_s is not None]
         return max(later, default=0.0)
+
+    # --- partitions ---
+
+    def _costs(self) -> Iterator[Cost]:
+        """What each run with another number of partitions tells; one that failed or tells nothing is left out."""
+        for run in self.runs:
+            if run.role != "partitions":
+                continue
+            cpu_s = self._trusted(run, "broker_cpu_s_per_gb", STEADY_PHASE)
+            p99_ms = self._trusted(run, "latency_p99_ms", STEADY_PHASE)
+            recovery_s = self._trusted(run, "catch_up_s", AWAY_PHASE)
+            if run.broken or (cpu_s, p99_ms, recovery_s) == (None, None, None):
+                self._leave_out(run, STEADY_PHASE, run.broken or "it tells nothing of what partitions cost")
+                continue
+            count = int(run.about["labels"]["partitions"])
+            yield Cost(count, None if cpu_s is None else cpu_s / 1000, p99_ms, recovery_s, run_id=run.run_id)
+
+    def _trusted(self, run: Run, metric: str, phase: str) -> float | None:
+        """A value that is exact; what was given up or disturbed is listed instead."""
+        row = run.found(metric, phase)
+        if row is None:
+            return None
+        if row["censored"] or not row["trusted"]:
+            self._leave_out(run, phase, row["note"] or f"{metric} was given up at {row['value']:g}")
+            return None
+        return float(row["value"])
+
+    @property
+    def partitions_asked(self) -> float:
+        """Replicas on each broker of the question."""
+        question = self.question
+        return float(question["partitions"] * question["replication_factor"] / question["brokers"])
+
+    def partitions_as_json(self) -> dict[str, Any] | None:
+        """The curve, and what lies on it at the question's number; None where none was asked for."""
+        counts: Sequence[int] = self.measurement.get("partitions") or []
+        if not counts:
+            return None
+        curve = partitions.curve(self.costs)
+        found = partitions.at(self.partitions_asked, curve)
+        return {
+            "write_mb_per_s": min(self.measurement["load_steps"]),
+            "down_s": min(self.measurement["grid"]["down_s"]),
+            "points": [cost._asdict() for cost in self.costs],
+            "curve": [cost._asdict() for cost in curve],
+            "asked": self.partitions_asked,
+            "at_asked": found._asdict() if found else None,
+            "above": self.partitions_asked > max(counts),
+        }
 
     # --- as JSON ---
 

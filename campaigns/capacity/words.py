@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from history.results.capacity import CapacityResult, Exhaustion, Interval, Plan, PlanLine, Question, Spoken, Throttle
+from history.results.capacity import CapacityResult, Disk, Exhaustion, Partitions, Plan, Question, Spoken, Throttle
 
 RESOURCES = {
     "cpu": "CPU",
@@ -26,13 +26,18 @@ def sentence(result: CapacityResult) -> str:
         return f"No plan yet for {question.write_mb_per_s:g} MB/s on {question.brokers} brokers: {why}"
     plan, have = result.plan, question.brokers
     peak, safe = plan.peak_mb_per_s, plan.safe_latency_mb_per_s
-    aim = f"p99 under {question.target_p99_ms:g} ms while one is away"
-    if safe == 0:
+    away = "one broker or a whole rack" if question.racks else "one"
+    aim = f"p99 under {question.target_p99_ms:g} ms while {away} is away"
+    if plan.disk.disk_gb is not None and plan.disk.needed_gb > plan.disk.disk_gb:
+        stored = f"the {amount(plan.disk.needed_gb)} GB that each stores while {away} is away"
+        answer = f"The disks of {have} brokers, {amount(plan.disk.disk_gb)} GB each, do not hold {stored}"
+    elif safe == 0:
         answer = f"{have} brokers are not sure to carry any load that was offered with {aim}"
     elif safe < peak:
         answer = f"{have} brokers are not sure to carry {amount(peak)} MB/s with {aim}, only {amount(safe)} MB/s"
     else:
         answer = f"{have} brokers carry {amount(peak)} MB/s with {aim}, {_recovery(plan, question)}"
+    answer = _lower(answer) if result.unsure else answer
     unsure = f"Not sure, as {result.unsure[0]}: " if result.unsure else ""
     return f"{unsure}{answer}{_instead(result)}."
 
@@ -40,13 +45,15 @@ def sentence(result: CapacityResult) -> str:
 def spoken(result: CapacityResult) -> Spoken:
     """Everything else that the page says in sentences."""
     if result.plan is None or result.exhaustion is None or result.throttle is None:
-        return Spoken(model_check=model_check(result))
+        return Spoken(model_check=model_check(result), partitions=partitions(result.partitions))
     return Spoken(
         model_check=model_check(result),
         recommendation=recommendation(result, result.plan),
         bottleneck=bottleneck(result),
         exhaustion=exhaustion(result, result.exhaustion),
         throttle=throttle(result.throttle, result.plan),
+        disk=disk(result.plan.disk),
+        partitions=partitions(result.partitions),
     )
 
 
@@ -161,64 +168,62 @@ def throttle(bounds: Throttle, plan: Plan) -> str:
     )
 
 
-def plan_table(result: CapacityResult, plan: Plan) -> Iterator[PlanLine]:
-    """The plan, a line for each figure: what, its value, its interval, and what it was taken from."""
-    question, catch_up, throttled = result.question, result.catch_up, result.throttle
-    runs = f"{catch_up.fitted_runs} runs with a broker away"
-    steps = "load steps, by each broker's share"
-    yield _line("peak load today", f"{amount(plan.peak_mb_per_s)} MB/s", "", "load times burst")
-    yield _line(f"peak load in {question.horizon_months} months", f"{amount(plan.later_mb_per_s)} MB/s", "", "growth")
-    yield _of("healthy knee", plan.healthy_knee, "MB/s", steps)
-    yield _of("degraded knee, one broker away", plan.degraded_knee, "MB/s", steps)
-    yield _line("what the others take over", f"× {amount(plan.failure_factor)}", "", "B / (B - 1)")
-    yield _line("safe by latency", f"{amount(plan.safe_latency_mb_per_s)} MB/s", "", "lower bound, degraded")
-    yield _line("safe by recovery", f"{amount(plan.safe_recovery_mb_per_s)} MB/s", "", "upper bound of T, tried")
-    yield _of("R, largest catch-up ingest at the peak load", plan.rate_mb_per_s, "MB/s", runs)
-    yield _of("T0, start until it fetches", catch_up.start_s, "s", runs)
-    if catch_up.cold_rate is not None:
-        yield _of("R from disk", catch_up.cold_rate, "MB/s", "cold runs")
-        yield _of(f"T after {seconds(question.downtime_s)} away, cold", plan.cold_catch_up_s, "s", "cold runs")
-    yield _of(f"T after {seconds(question.downtime_s)} away", plan.catch_up_s, "s", "model, one new run")
-    yield _of("under-replicated window D + T", plan.window_s, "s", "model, one new run")
-    kept = f"target less {catch_up.leadership_s:.1f} s for leadership"
-    yield _of("longest tolerable downtime", plan.longest_down_s, "s", kept)
-    yield _line(
-        "headroom R/w",
-        f"{amount(plan.headroom)}",
-        f"needed {amount(plan.needed_headroom)}",
-        "(T* + D) / (T* - T0)",
-    )
-    spare = plan.peer_spare_mb_per_s
-    yield _line("spare of each peer for it", f"{amount(spare)} MB/s", "", "(R - w) / (B - 1)")
-    yield _line("with an empty disk", seconds(plan.rebuild_s), "", f"{question.retention_hours:g} h stored")
-    yield _line(
-        "replication throttle, above", f"{amount(throttled.progress if throttled else None)} MB/s", "", "progress: w"
-    )
-    yield _line(
-        "replication throttle, target", f"{amount(throttled.target if throttled else None)} MB/s", "", "target recovery"
-    )
-    yield _line(
-        "replication throttle, below",
-        f"{amount(throttled.latency if throttled else None)} MB/s",
-        "",
-        "spare of the peers",
-    )
-    ends = result.exhaustion
-    if ends:
-        yield _line("safe load is used up", ends.first or "–", f"to {ends.last}" if ends.last else "", "growth")
+def disk(found: Disk) -> str:
+    """What each disk holds, and when it is full."""
+    kept_hours = seconds(3600 * found.kept_hours)
+    rule = f"retention by size, which keeps {kept_hours}" if found.by_size else "retention by time"
+    kept = f"{amount(found.retained_gb)} GB by {rule}, and up to {amount(found.segments_gb)} GB in unfinished segments"
+    others = f"with one away {amount(found.away_gb)} GB"
+    rack = "" if found.rack_gb is None else f", with a rack away {amount(found.rack_gb)} GB"
+    stored = f"Each broker stores {kept}; {others}{rack}"
+    if found.disk_gb is None:
+        return f"{stored}. No size of a disk was named, so nothing is said of when it is full."
+    of = f"{stored}, of {amount(found.disk_gb)} GB"
+    if found.full_mb_per_s is None:
+        return f"{of}. No load fills it, as retention is by size."
+    return f"{of}. It is full at {amount(found.full_mb_per_s)} MB/s on average: {_full(found)}."
 
 
-def _line(what: str, value: str, interval: str, source: str) -> PlanLine:
-    return PlanLine(what=what, value=value, interval=interval, source=source)
+def _full(found: Disk) -> str:
+    if found.needed_gb > (found.disk_gb or 0.0):
+        return "already"
+    if found.first is None:
+        return "growing as said, not within a century"
+    first, last = found.first[:7], found.last and found.last[:7]
+    if last is None:
+        return f"not before {first}"
+    return f"in {first}" if first == last else f"between {first} and {last}"
 
 
-def _of(what: str, interval: Interval | None, unit: str, source: str) -> PlanLine:
-    """An estimate with its interval; a bound that does not exist is said to be open."""
-    if interval is None:
-        return _line(what, amount(None), "", source)
-    low, high = (amount(bound) if bound is not None else "open" for bound in (interval.low, interval.high))
-    value = "none finite" if interval.estimate is None else f"{amount(interval.estimate)} {unit}"
-    return _line(what, value, f"{low} to {high}", source)
+def partitions(found: Partitions | None) -> str:
+    """What the question's partitions cost, or that so many were not run."""
+    if found is None:
+        return ""
+    if not found.curve:
+        return "No run with another number of partitions can be used."
+    fewest, most = found.curve[0], found.curve[-1]
+    asked = f"Each broker of the question holds {found.asked:.0f} replicas"
+    ran = f"{fewest.partitions:.0f} to {most.partitions:.0f} were run"
+    if found.at_asked is None:
+        side = "above" if found.asked > most.partitions else "below"
+        return f"{asked}, {side} what was measured: {ran}, and their cost is not carried on beyond."
+    costs = [
+        f"{name} {amount(value)} {unit}{_times(value, base)}"
+        for name, unit, value, base in (
+            ("CPU", "s per MB", found.at_asked.cpu_s_per_mb, fewest.cpu_s_per_mb),
+            ("p99", "ms", found.at_asked.p99_ms, fewest.p99_ms),
+            ("recovery", "s", found.at_asked.recovery_s, fewest.recovery_s),
+        )
+        if value is not None
+    ]
+    beside = (
+        f"beside what {fewest.partitions:.0f} cost" if found.asked > fewest.partitions else "the fewest that were run"
+    )
+    return f"{asked} ({ran}): {', '.join(costs)}, at {found.write_mb_per_s:g} MB/s; in brackets {beside}."
+
+
+def _times(value: float, base: float | None) -> str:
+    return f" (× {amount(value / base)})" if base else ""
 
 
 def _compressed(question: Question) -> str:
@@ -256,6 +261,7 @@ def limits(result: CapacityResult) -> Iterator[str]:
         "p99 is held to its target with one broker away, and not while that broker catches up: what goes to it then "
         "queues with what acknowledgements wait for."
     )
+    yield from _limits_of_the_scale(result)
     if result.catch_up.cold_rate is None:
         yield "Catching up was measured from the page cache; what has left it is read from disk, with another R."
     else:
@@ -270,9 +276,30 @@ def limits(result: CapacityResult) -> Iterator[str]:
         yield "R has no upper bound: the start explains every catch-up time, so the load was too small to show R."
 
 
+def _limits_of_the_scale(result: CapacityResult) -> Iterator[str]:
+    """What is arithmetic because the cluster that was run is small."""
+    question = result.question
+    if result.partitions is None:
+        yield "What partitions cost was not measured apart: every figure holds for this number on each broker."
+    if question.racks:
+        yield (
+            "Racks are arithmetic: brokers were not in racks, and what lies between racks (its delay, its price) was "
+            "not there. The plan counts on one thing away, a broker or a rack, not on a broker beside a rack."
+        )
+    else:
+        yield "A plan without racks holds with one broker away, not with all that share its power or switch."
+    if question.old_reads_share:
+        yield (
+            f"{question.old_reads_share:.0%} of reads are counted as read from disk, by arithmetic; what they push out "
+            "of the page cache for others was not measured."
+        )
+    elif question.consumer_groups:
+        yield "Every group is counted as reading from the page cache; old_reads_share counts those that do not."
+
+
 def amount(value: float | None) -> str:
     """A rate or a load; a dash where it is not known."""
-    return "–" if value is None else f"{value:.3g}"
+    return "–" if value is None else f"{float(f'{value:.3g}'):,.10g}"
 
 
 def seconds(value: float | None) -> str:

@@ -326,8 +326,37 @@ def load_of_a_broker(write: float, replication_factor: int, brokers: int) -> flo
     return write * replication_factor / brokers
 
 
+class Away(NamedTuple):
+    """One of so many units is away; ``remade``: its replicas can be made again on the others."""
+
+    units: int
+    remade: bool
+
+    def taken_over(self, times: float, lost: int) -> float:
+        """By what each of the others multiplies its share: U / (U - 1).
+
+        Where no replica is made again, ``lost`` of the ``times`` that a byte passes the resource no longer happen.
+        """
+        return self.units / (self.units - 1) * (1.0 if self.remade else 1 - lost / times)
+
+
+def broker_away(brokers: int, copies: int, racks: int | None = None) -> Away:
+    """Among brokers, or among those of its rack where each rack has a replica of everything."""
+    if racks == copies and brokers > racks:
+        return Away(brokers // racks, remade=True)
+    return Away(brokers, remade=brokers > copies)
+
+
+def rack_away(racks: int, copies: int) -> Away:
+    """Among racks; with as many as copies none can be made again, as each rest has one already."""
+    return Away(racks, remade=racks > copies)
+
+
 class Demand(NamedTuple):
-    """What one broker needs of one resource; ``degraded`` is with another one away, ``limit`` what it may use."""
+    """What one broker needs of one resource; ``degraded`` is with another one away, ``limit`` what it may use.
+
+    ``rack_away`` is with a whole rack away, None where no racks were named.
+    """
 
     resource: str
     unit: str
@@ -335,11 +364,12 @@ class Demand(NamedTuple):
     degraded: float
     limit: float | None
     rule: str
+    rack_away: float | None = None
 
     @property
     def use(self) -> float | None:
-        """The degraded demand as a share of the limit."""
-        return None if self.limit is None else self.degraded / self.limit
+        """The larger of the demands with something away as a share of the limit."""
+        return None if self.limit is None else max(self.degraded, self.rack_away or 0.0) / self.limit
 
 
 def demands(
@@ -351,36 +381,61 @@ def demands(
     cpu_s_per_mb: float | None,
     catch_up: float,
     limits: dict[str, float],
+    old_reads: float = 0.0,
+    racks: int | None = None,
 ) -> list[Demand]:
     """Per broker: CPU, network, disk, and what a peer must spare while another catches up at a rate R.
 
-    With one broker away the others take B/(B-1) of their share, as if its replicas had been moved to them. Where B is
-    RF nothing can be moved: bytes then arrive RF - 1 times and leave G + RF - 2 times. ``catch_up`` is R; ``limits`` is
-    by resource. Rules of the traffic: bytes arrive RF times and leave G + RF - 1 times (the sizing equation of Amazon
-    MSK counts the same way).
+    With one broker away the others take B/(B-1) of their share, as if its replicas had been moved to them, and those of
+    its rack alone where there are RF racks. Where B is RF nothing can be moved: bytes then arrive RF - 1 times and
+    leave G + RF - 2 times. A rack away is the same with racks in the place of brokers. ``catch_up`` is R; ``limits`` is
+    by resource; ``old_reads`` the share of what groups read that has left the page cache. Rules of the traffic: bytes
+    arrive RF times and leave G + RF - 1 times (the sizing equation of Amazon MSK counts the same way).
     """
-    away = brokers / (brokers - 1)
     share = 1 / brokers
-    load = load_of_a_broker(write, replication_factor, brokers)
-    spare = max(catch_up - load, 0.0) / (brokers - 1)
+    spare = max(catch_up - load_of_a_broker(write, replication_factor, brokers), 0.0)
     copies, outs = replication_factor, consumer_groups + replication_factor - 1
-    left = int(brokers == replication_factor)  # copies that nobody holds meanwhile
-    told: list[tuple[str, str, float | None, float, str]] = [
-        ("cpu", "cores", cpu_s_per_mb, 1.0, "CPU s per MB · W / B"),
-        ("network_in", "MB/s", copies, 1 - left / copies, "W · RF / B"),
-        ("network_out", "MB/s", outs, 1 - left / outs, "W · (G + RF - 1) / B"),
-        ("disk_write", "MB/s", copies, 1 - left / copies, "W · RF / B"),
+    told: list[tuple[str, str, float | None, int, str]] = [  # how often a byte passes it; how often not without a copy
+        ("cpu", "cores", cpu_s_per_mb, 0, "CPU s per MB · W / B"),
+        ("network_in", "MB/s", copies, 1, "W · RF / B"),
+        ("network_out", "MB/s", outs, 1, "W · (G + RF - 1) / B"),
+        ("disk_write", "MB/s", copies, 1, "W · RF / B"),
+        ("disk_read", "MB/s", consumer_groups * old_reads or None, 0, "W · G · old reads / B"),
     ]
+
+    broker = broker_away(brokers, copies, racks)
+    rack = rack_away(racks, copies) if racks else None
+
+    def with_away(away: Away, times: float, lost: int) -> float:
+        return write * times * share * away.taken_over(times, lost)
+
     rows = [
-        Demand(name, unit, write * times * share, write * times * share * away * kept, limits.get(name), rule)
-        for name, unit, times, kept, rule in told
+        Demand(
+            name,
+            unit,
+            write * times * share,
+            with_away(broker, times, lost),
+            limits.get(name),
+            rule,
+            with_away(rack, times, lost) if rack else None,
+        )
+        for name, unit, times, lost, rule in told
         if times is not None
     ]
-    out = write * outs * share * away  # to the one that catches up as well
+
+    def catching_up(units: int, times: float) -> float:
+        """Live traffic to those that come back as well, and what each of the others sends them of the backlog."""
+        return write * times * share * units / (units - 1) + spare / (units - 1)
+
+    def row(name: str, limit: str, times: float, rule: str) -> Demand:
+        whole_rack = catching_up(racks, times) if racks else None
+        return Demand(name, "MB/s", 0.0, catching_up(brokers, times), limits.get(limit), rule, whole_rack)
+
+    reads = consumer_groups * old_reads
     return [
         *rows,
-        Demand("catch_up_out", "MB/s", 0.0, out + spare, limits.get("network_out"), "network out + (R - w) / (B - 1)"),
-        Demand("catch_up_disk_read", "MB/s", 0.0, spare, limits.get("disk_read"), "(R - w) / (B - 1), cold"),
+        row("catch_up_out", "network_out", outs, "network out + (R - w) / (B - 1)"),
+        row("catch_up_disk_read", "disk_read", reads, f"{'disk read + ' if reads else ''}(R - w) / (B - 1), cold"),
     ]
 
 
@@ -459,23 +514,42 @@ class Measured:
         """With one broker away whose replicas stay where they are: the others take in what they took in before."""
         return self.degraded.load.scaled(brokers / self.brokers)
 
-    def safe_latency_load(self, brokers: int) -> float:
-        """The write load at which the upper bound of p99 stays within its target with one broker away."""
-        return min(self.degraded.safe, self.healthy.safe) * brokers / self.brokers
+    def safe_latency_load(self, brokers: int, racks: int | None = None) -> float:
+        """The write load at which the upper bound of p99 stays within its target with one broker away.
+
+        With racks also with a whole rack away, whose replicas were made again on the rest: these are then a healthy
+        cluster with racks / (racks - 1) of its load. Until then a rack away is to partitions what one of RF brokers is.
+        """
+        rest = (racks - 1) / racks if racks else 1.0
+        return min(self.degraded.safe, self.healthy.safe * rest) * brokers / self.brokers
 
     def safe_recovery_load(self, brokers: int, down_s: float, target_s: float) -> float:
         """The write load at which the upper bound of T stays within its target; never more than was tried."""
         safe = min(self.catch_up.largest_load(down_s, target_s).low, self.tried)
         return safe * brokers / self.replication_factor
 
-    def safe_load(self, brokers: int, down_s: float, target_s: float) -> float:
+    def safe_load(self, brokers: int, down_s: float, target_s: float, racks: int | None = None) -> float:
         """Both targets hold in the degraded state, by their upper bounds."""
-        return min(self.safe_latency_load(brokers), self.safe_recovery_load(brokers, down_s, target_s))
+        return min(self.safe_latency_load(brokers, racks), self.safe_recovery_load(brokers, down_s, target_s))
 
-    def brokers_for(self, write: float, down_s: float, target_s: float) -> int | None:
-        """The fewest brokers whose safe load, which grows with them, is at least ``write``; None up to MOST_BROKERS."""
-        options = range(max(self.replication_factor, 2), MOST_BROKERS + 1)
-        place = bisect_left(options, write, key=lambda count: self.safe_load(count, down_s, target_s))
+    def brokers_for(
+        self,
+        write: float,
+        down_s: float,
+        target_s: float,
+        *,
+        racks: int | None = None,
+        fits: Callable[[int], bool] = lambda _: True,
+    ) -> int | None:
+        """The fewest brokers whose safe load, which grows with them, is at least ``write``; None up to MOST_BROKERS.
+
+        A multiple of ``racks``; ``fits`` says of a number, and of every larger one, that their disks suffice.
+        """
+        step = racks or 1
+        options = range(step * math.ceil(max(self.replication_factor, 2) / step), MOST_BROKERS + 1, step)
+        place = bisect_left(
+            options, True, key=lambda count: self.safe_load(count, down_s, target_s, racks) >= write and fits(count)
+        )
         return options[place] if place < len(options) else None
 
 

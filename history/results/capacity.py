@@ -53,6 +53,11 @@ class Question(Model):
     growth_per_month: tuple[float, float]
     horizon_months: int
     retention_hours: float
+    retention_gb: float | None = None
+    disk_gb: float | None = None
+    disk_mb_per_s: float | None = None
+    old_reads_share: float = 0.0
+    racks: int | None = None
 
 
 class Provenance(Model):
@@ -164,7 +169,62 @@ class ModelCheck(Model):
     high: float
 
 
+class PartitionCost(Model):
+    """What so many replicas on each broker cost: the median of some runs, one of them (then it is named), or a value
+    between two such. None where no run tells.
+    """
+
+    partitions: float
+    cpu_s_per_mb: float | None
+    p99_ms: float | None
+    recovery_s: float | None
+    runs: int
+    run_id: str = ""
+
+
+class Partitions(Model):
+    """The cost of partitions at one load, and at the question's number of them on a broker (``asked``).
+
+    ``above``: the question has more than were run; ``at_asked`` is None there, and below the fewest.
+    """
+
+    write_mb_per_s: float
+    down_s: float
+    points: list[PartitionCost]
+    curve: list[PartitionCost]
+    asked: float
+    at_asked: PartitionCost | None
+    above: bool
+
+
 # --- what follows --------------------------------------------------------------------------------
+
+
+class Disk(Model):
+    """GB on the disk of each broker. ``away_gb`` is with another one away whose replicas were made again, ``rack_gb``
+    with a whole rack away (None: no racks), ``later_gb`` the larger of both at the end of the horizon, ``kept_hours``
+    what retention keeps.
+
+    ``by_size``: retention by size decides; ``full_mb_per_s`` is the mean load that fills the disks with one away, and
+    ``first`` and ``last`` are the days between which growth reaches it. What needs ``disk_gb`` is None without it.
+    """
+
+    disk_gb: float | None
+    retained_gb: float
+    segments_gb: float
+    away_gb: float
+    rack_gb: float | None
+    later_gb: float
+    by_size: bool
+    kept_hours: float
+    full_mb_per_s: float | None
+    first: str | None
+    last: str | None
+
+    @property
+    def needed_gb(self) -> float:
+        """Today, with whatever may be away."""
+        return max(self.away_gb, self.rack_gb or 0.0)
 
 
 class Plan(Model):
@@ -189,7 +249,10 @@ class Plan(Model):
     healthy_knee: Interval
     degraded_knee: Interval
     failure_factor: float
+    rack_factor: float | None = None
     peer_spare_mb_per_s: float | None
+    partitions_on_each: float
+    disk: Disk
 
 
 class Option(Model):
@@ -201,6 +264,8 @@ class Option(Model):
     safe_mb_per_s: float
     catch_up_s: Interval
     longest_down_s: Interval
+    partitions_on_each: float
+    disk_gb: float
     chosen: bool
     why: str
 
@@ -213,6 +278,7 @@ class Demand(Model):
     unit: str
     healthy: float
     degraded: float
+    rack_away: float | None = None
     limit: float | None
     rule: str
     use: float | None
@@ -279,6 +345,8 @@ class Spoken(Model):
     bottleneck: str = ""
     exhaustion: str = ""
     throttle: str = ""
+    disk: str = ""
+    partitions: str = ""
 
 
 class CapacityResult(Summary):
@@ -295,6 +363,7 @@ class CapacityResult(Summary):
     catch_up: CatchUp
     model_check: ModelCheck
     missing: list[str]
+    partitions: Partitions | None = None
     plan: Plan | None = None
     options: list[Option] = Field(default_factory=list)
     demands: list[Demand] = Field(default_factory=list)

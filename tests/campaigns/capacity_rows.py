@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,6 +18,16 @@ Json = dict[str, Any]
 RATE, START_S, NOISE = 12.0, 9.0, 0.06
 LEADERSHIP_S = 4.0
 KNEE = {"knee": 6.5, "degraded": 4.7}  # MB/s at which p99 passes 200 ms
+
+
+class Machine(NamedTuple):
+    """Brokers that carry and take in ``speed`` times as much, for so much CPU."""
+
+    speed: float = 1.0
+    cpu_s_per_gb: float = 130.0
+
+
+USUAL = Machine()
 SETTINGS: dict[str, dict[str, Any]] = {
     "question": {
         "write_mb_per_s": 3,
@@ -28,7 +38,8 @@ SETTINGS: dict[str, dict[str, Any]] = {
         "target_p99_ms": 200,
         "target_recovery_s": 60,
         "downtime_s": 30,
-        **dict.fromkeys(("tls", "compression", "compresses_to", "consumer_groups")),
+        **dict.fromkeys(("tls", "compression", "compresses_to", "consumer_groups", "racks", "old_reads_share")),
+        **dict.fromkeys(("retention_hours", "retention_gb", "disk_gb", "disk_mb_per_s")),
     },
     "measurement": {
         "kafka": "3.9.1",
@@ -39,13 +50,18 @@ SETTINGS: dict[str, dict[str, Any]] = {
         "grid": {"write_mb_per_s": [1, 2, 4], "down_s": [15, 30, 60]},
         "held_out": [[5, 45], [3, 90], [5, 90]],
         "cold": None,
+        "partitions": None,  # of runs that measure what they cost
     },
 }
 
 
-def settings(**changes: Any) -> dict[str, Any]:
-    """A question with its measurement, and other values in either part; what is None is left to its default."""
+def settings(*, topic: int | None = None, **changes: Any) -> dict[str, Any]:
+    """A question with its measurement, and other values in either part; what is None is left to its default.
+
+    ``topic`` is the question's number of partitions.
+    """
     told = {part: {**values, **{k: v for k, v in changes.items() if k in values}} for part, values in SETTINGS.items()}
+    told["question"]["partitions"] = topic
     return {part: {key: value for key, value in values.items() if value is not None} for part, values in told.items()}
 
 
@@ -55,15 +71,14 @@ def campaign(**changes: Any) -> Campaign:
 
 
 def archive(
-    of: Campaign, change: Callable[[Item, dict[str, Any]], dict[str, Any]] | None = None
+    of: Campaign, change: Callable[[Item, dict[str, Any]], dict[str, Any]] | None = None, machine: Machine = USUAL
 ) -> list[dict[str, Any]]:
     """The rows of every run of the campaign; ``change`` may alter each."""
     random = np.random.default_rng(of.seed)
     rows = []
     for number, item in enumerate(of.items):
         run = _run(of, item, number)
-        measured = _catch_up(item, of, random) if "down_s" in item.labels else _steps(item, of, random)
-        rows += [{**run, **row} for row in measured]
+        rows += [{**run, **row} for row in _measured(item, of, random, machine)]
     return rows if change is None else [change(item_of(of, row), row) for row in rows]
 
 
@@ -115,27 +130,41 @@ def row(metric: str, value: float, phase: str, *, censored: bool = False) -> dic
     return {"metric": metric, "phase": phase, "value": value, **common}
 
 
-def _steps(item: Item, of: Campaign, random: np.random.Generator) -> Iterator[dict[str, Any]]:
+def _measured(item: Item, of: Campaign, random: np.random.Generator, machine: Machine) -> Iterator[dict[str, Any]]:
+    if item.labels["role"] == "partitions":
+        return _partitions(int(item.labels["partitions"]), machine)
+    measured = _catch_up if "down_s" in item.labels else _steps
+    return measured(item, of, random, machine)
+
+
+def _partitions(count: int, machine: Machine) -> Iterator[dict[str, Any]]:
+    """A thousand replicas double CPU and p99, and take ten seconds more until every ISR is full."""
+    yield row("broker_cpu_s_per_gb", machine.cpu_s_per_gb / 1.3 * (1 + count / 1000), "steady")
+    yield row("latency_p99_ms", 20 * (1 + count / 1000), "steady")
+    yield row("catch_up_s", START_S + count / 100, "away and back")
+
+
+def _steps(item: Item, of: Campaign, random: np.random.Generator, machine: Machine) -> Iterator[dict[str, Any]]:
     """p99 rises to 200 ms at the knee, and without bound towards 1.4 times the knee; beyond it the load is missed."""
     role = item.labels["role"]
     slow = math.exp(random.normal(0, NOISE))
     for phase in item.changes["phases"][1:]:
         name = next(iter(phase))
         load = float(name.split()[0])
-        use = load / (1.4 * KNEE[role])
+        use = load / (1.4 * KNEE[role] * machine.speed)
         p99 = 57.2 / (1 - use) * slow * math.exp(random.normal(0, NOISE)) if use < 1 else 9000.0
         yield row("offered_per_s", 1e6 * load / of.settings["question"]["record_bytes"], name)
         yield row("achieved_ratio", min(1.0, 1 / use), name)
         yield row("latency_p99_ms", p99, name)
         if role == "knee":
-            yield row("broker_cpu_s_per_gb", 130 * math.exp(random.normal(0, NOISE)), name)
+            yield row("broker_cpu_s_per_gb", machine.cpu_s_per_gb * math.exp(random.normal(0, NOISE)), name)
             yield row("network_out_mb_per_s", 1.05 * 3 * load, name)
 
 
-def _catch_up(item: Item, of: Campaign, random: np.random.Generator) -> Iterator[dict[str, Any]]:
+def _catch_up(item: Item, of: Campaign, random: np.random.Generator, machine: Machine) -> Iterator[dict[str, Any]]:
     load, down_s = float(item.labels["write_mb_per_s"]), float(item.labels["down_s"])
     limit_s = of.settings["measurement"]["give_up_s"]
-    took_s = catch_up_s(load, down_s, RATE, START_S) * math.exp(random.normal(0, NOISE))
+    took_s = catch_up_s(load, down_s, RATE * machine.speed, START_S) * math.exp(random.normal(0, NOISE))
     censored = took_s > limit_s
     yield row("catch_up_s", min(took_s, limit_s), "away and back", censored=censored)
     if not censored:

@@ -77,7 +77,7 @@ RETIRED_NAMES = {
 }
 SETTINGS = ["nightly.yaml", "capacity.yaml", "waivers.yaml", "clusters/scenario/fault_mix.yaml"]
 SCENARIOS = sorted(f"scenarios/{path.name}" for path in (ROOT / "scenarios").glob("*.yaml"))
-EXAMPLES = sorted(f"docs/examples/{path.name}" for path in (ROOT / "docs" / "examples").glob("*.yaml"))
+EXAMPLES = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs" / "examples").rglob("*.yaml"))
 PARTS = ["campaigns", "claims", "clusters", "commands", "dags", "evidence", "expectations", "history", "imports"]
 PARTS += ["judge", "kafka_files", "operators", "reports", "spark"]
 SOURCES = sorted(str(path.relative_to(ROOT)) for part in PARTS for path in (ROOT / part).rglob("*.py"))

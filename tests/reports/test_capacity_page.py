@@ -14,13 +14,25 @@ from reports.page import write
 from tests.campaigns.capacity_rows import archive, campaign
 from tests.reports.in_browser import SCHEMES, WIDTHS, open_page
 
-SECTIONS = ["plan", "latency", "catch_up", "check", "downtime", "demand", "headroom", "throttle", "limits"]
-FIGURES = ["latency", "catch-up", "longest-down", "ledger"]
+SECTIONS = [
+    "plan",
+    "latency",
+    "catch_up",
+    "check",
+    "downtime",
+    "demand",
+    "disk",
+    "partitions",
+    "headroom",
+    "throttle",
+    "limits",
+]
+FIGURES = ["latency", "catch-up", "longest-down", "partitions", "ledger"]
 
 
 @cache
 def _told() -> CapacityResult:
-    asked = campaign()
+    asked = campaign(partitions=[3, 30, 300], racks=3, disk_gb=400, old_reads_share="10%")
     return result(asked, archive(asked))
 
 
@@ -30,7 +42,7 @@ def _written(tmp_path: Path) -> Path:
 
 
 def test_the_answer_stands_first_and_every_part_follows() -> None:
-    """Sentence, verdict, and the nine sections in order."""
+    """Sentence, verdict, and the eleven sections in order."""
     html = render(_told(), {})
 
     assert "3 brokers carry 3.9 MB/s" in re.findall(r"<h1[^>]*>(.*?)</h1>", html)[0]
@@ -56,6 +68,16 @@ def test_what_was_not_measured_is_said_instead_of_drawn() -> None:
     assert 'id="figure-' not in html
     assert "No degraded load step can be used." in html
     assert "has not been tried on a run that it was not fitted on" in html
+
+
+def test_disks_racks_and_partitions_are_shown_where_they_were_asked_about() -> None:
+    """A column for a rack away, the disk's size, the cost of partitions; without the question none of the three."""
+    html, plain = render(_told(), {}), render(result(campaign(), archive(campaign())), {})
+
+    for shown in (">a rack away</th>", ">the disk</td>", 'id="figure-partitions"'):
+        assert (shown in html, shown in plain) == (True, False), shown
+    assert "Each broker of the question holds 6 replicas (3 to 300 were run): CPU 0.101 s per MB" in html
+    assert "No size of a disk was named" in plain
 
 
 def test_a_load_without_end_is_not_drawn_to_infinity() -> None:

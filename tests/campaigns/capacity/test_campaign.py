@@ -111,6 +111,46 @@ def test_a_cold_run_drops_the_page_cache_before_the_broker_is_back() -> None:
     assert steps.index("drop_cache") == steps.index("start") - 1
 
 
+def test_partitions_are_measured_where_they_are_asked_for() -> None:
+    """Each number three times between grid and held-out runs: a steady phase at the smallest load, then a kill."""
+    items = campaign(partitions=[50, 10]).items
+    runs = [item for item in items if item.labels["role"] == "partitions"]
+
+    assert [item.labels["role"] for item in items[15:]] == ["partitions"] * 6 + ["held_out"] * 3
+    assert sorted(item.name for item in runs) == [
+        f"partitions-{turn}-{count}" for turn in (1, 2, 3) for count in (10, 50)
+    ]
+    for item in runs:
+        told = load_scenario(item.scenario, item.changes)
+        assert told.topics["orders"].partitions == int(item.labels["partitions"])
+        steady, away = item.changes["phases"][1:]
+        assert steady == {"steady": [{"set_rate": "1000/s"}, {"hold": 30.0}]}
+        assert [next(iter(step)) for step in away["away and back"]] == ["kill", "hold", "start", "wait"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "measured"),
+    [
+        ({"topic": 12}, 12),
+        ({"topic": 12, "brokers": 6}, 6),
+        ({"topic": 13, "brokers": 6}, 7),
+        ({"topic": 600, "partitions": [10, 50]}, 50),
+        ({"topic": 20, "partitions": [10, 50]}, 20),
+    ],
+)
+def test_a_measured_broker_holds_as_many_replicas_as_one_of_the_question(
+    changes: dict[str, Any], measured: int
+) -> None:
+    """12 partitions on six brokers are 6 replicas each, as on three measured ones with 6; never more than are tried."""
+    counts = {
+        load_scenario(item.scenario, item.changes).topics["orders"].partitions
+        for item in campaign(**changes).items
+        if item.labels["role"] != "partitions"
+    }
+
+    assert counts == {measured}
+
+
 def test_nothing_is_added_once_results_are_seen() -> None:
     """Points chosen after looking would not test the model."""
     assert follow_up(campaign(), []) == []
@@ -130,6 +170,13 @@ def test_a_single_growth_rate_is_a_range_without_width() -> None:
         ({"brokers": 2}, "replication_factor 3 is above the 2 brokers"),
         ({"held_out": [[2, 30]]}, "2 MB/s for 30 s, which lies inside the grid"),
         ({"grid": {"write_mb_per_s": [1, 2], "down_s": [5, 30]}}, "greater than or equal to 12"),
+        ({"racks": 2}, "racks 2 is below replication_factor 3, so one rack away takes more than one replica"),
+        ({"racks": 3, "brokers": 7}, "brokers 7 is no multiple of racks 3; each rack must have as many brokers"),
+        ({"racks": 1}, "greater than or equal to 2"),
+        ({"disk_gb": 0}, "greater than 0"),
+        ({"old_reads_share": "120%"}, "question.old_reads_share"),
+        ({"partitions": [100]}, "[100] is no curve; give two different numbers"),
+        ({"partitions": [100, 100]}, "[100, 100] is no curve"),
         ({"growth_per_month": [0.04, 0.02]}, "0.04 to 0.02 is no growth"),
         ({"load_steps": [1, 2]}, "at least 3 items"),
         ({"target_p99_ms": 0}, "greater than 0"),

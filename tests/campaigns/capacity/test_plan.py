@@ -81,3 +81,117 @@ def test_the_ledger_ends_with_what_is_left() -> None:
     assert [line["item"] for line in lines][:2] == ["healthy knee", "failure: one broker away"]
     assert all(b["left"] == pytest.approx(a["left"] - b["amount"]) for a, b in pairwise(lines))
     assert lines[-1]["left"] < 0
+
+
+def _plan(**changes: Any) -> dict[str, Any]:
+    asked = campaign(**changes)
+    return result(asked, archive(asked))
+
+
+def test_a_disk_is_full_when_its_retention_with_one_away_is_more_than_it_holds() -> None:
+    """3 MB/s for a day on three brokers with three replicas are 259.2 GB each, and six segments 6.4 GB.
+
+    300 GB are full at 3.398 MB/s, which a growth of 4 % reaches in 3.2 months and one of 2 % in 6.3; four brokers store
+    as much with one away, as a replica more is made, five a quarter less.
+    """
+    disk = _plan(disk_gb=300)["plan"]["disk"]
+
+    assert disk["retained_gb"] == pytest.approx(259.2)
+    assert disk["segments_gb"] == pytest.approx(6 * 1.073741824)
+    assert disk["away_gb"] == pytest.approx(265.64, abs=0.01)
+    assert (disk["rack_gb"], disk["by_size"]) == (None, False)
+    assert disk["full_mb_per_s"] == pytest.approx(3.398, abs=0.001)
+    assert (disk["first"], disk["last"]) == ("2027-02-25", "2027-05-31")
+    assert disk["later_gb"] == pytest.approx(259.2 * 1.04**6 + 6 * 1.073741824)
+
+
+def test_disks_ask_for_more_brokers_than_the_load() -> None:
+    """Four carry the load; what 984 GB of three copies and segments come to is no more than 210 GB only on six."""
+    found = _plan(disk_gb=210, brokers=4)
+    options = {option["brokers"]: option for option in found["options"]}
+
+    assert (_plan(brokers=4)["recommendation"]["brokers"], found["recommendation"]["brokers"]) == (4, 6)
+    assert found["sentence"].startswith("The disks of 4 brokers, 210 GB each, do not hold the 266 GB that each stores")
+    assert options[5]["why"] == "each would store 251 GB at the end of the horizon with one away, and has 210 GB"
+    assert found["state"] == "fail"
+
+
+def test_retention_by_size_is_said() -> None:
+    """20 GB of each partition are 120 GB on a broker, 11 h of the load, whatever it grows to."""
+    found = _plan(disk_gb=200, retention_gb=20)
+
+    assert found["plan"]["disk"]["by_size"]
+    assert found["plan"]["disk"]["full_mb_per_s"] is None
+    assert "120 GB by retention by size, which keeps 11.1 h" in found["words"]["disk"]
+    assert found["words"]["disk"].endswith("No load fills it, as retention is by size.")
+
+
+def test_an_empty_broker_is_rebuilt_no_faster_than_its_disk_writes() -> None:
+    """265.64 GB at the peak of 3.9 MB/s: a disk of 8 MB/s leaves 4.1 of them for it, one of 800 all of R."""
+    slow, fast = _plan(disk_mb_per_s=8)["plan"], _plan(disk_mb_per_s=800)["plan"]
+
+    assert slow["rebuild_s"] == pytest.approx(265642 / (8 - 3.9), rel=0.001)
+    assert fast["rebuild_s"] == pytest.approx(265642 / (fast["rate_mb_per_s"]["estimate"] - 3.9), rel=0.001)
+
+
+def test_brokers_in_racks_come_by_the_rack() -> None:
+    """Four brokers would carry the load at the end of the horizon; in three racks it is six."""
+    found = _plan(racks=3)
+
+    assert found["recommendation"]["brokers"] == 6
+    assert [option["brokers"] for option in found["options"]] == [3, 6, 9]
+    assert found["plan"]["rack_factor"] == pytest.approx(1.5)
+    assert "while one broker or a whole rack is away" in found["sentence"]
+    assert any(limit.startswith("Racks are arithmetic") for limit in found["limits"])
+    assert any(limit.startswith("A plan without racks holds with one broker away") for limit in told()["limits"])
+
+
+def test_old_reads_are_a_demand_on_the_disk_and_too_many_are_a_doubt() -> None:
+    """Two groups with a quarter of their reads from disk: 3.9 x 2 x 0.25 / 3 MB/s, half as much again with one away."""
+    rows = {row["resource"]: row for row in _plan(consumer_groups=2, old_reads_share="25%")["demands"]}
+    assert rows["disk_read"]["healthy"] == pytest.approx(0.65)
+    assert rows["disk_read"]["degraded"] == pytest.approx(0.975)
+    assert "disk_read" not in {row["resource"] for row in told()["demands"]}
+
+    slow = _plan(brokers=6, consumer_groups=40, old_reads_share=1.0, disk_mb_per_s=20)
+    assert "disk read takes 156 % of its limit at the peak load, with one away" in slow["unsure"]
+    assert slow["state"] == "unknown"
+
+
+def test_partitions_are_read_off_the_curve() -> None:
+    """600 partitions on three brokers are 600 replicas each, between 100 and 1,000: 0.16 s per MB, 32 ms, 15 s."""
+    found = _plan(topic=600, partitions=[100, 1000])
+    cost = found["partitions"]["at_asked"]
+
+    assert (cost["cpu_s_per_mb"], cost["p99_ms"], cost["recovery_s"]) == pytest.approx((0.16, 32, 15))
+    assert "(100 to 1000 were run): CPU 0.16 s per MB (× 1.45), p99 32 ms (× 1.45)" in found["words"]["partitions"]
+    assert {line["what"]: line["value"] for line in found["plan_table"]}["partitions on each broker"] == "600"
+    assert not any("replicas, and no more" in doubt for doubt in found["unsure"])
+
+
+def test_more_partitions_than_were_run_are_no_pass() -> None:
+    """2,000 on each broker lie above the 1,000 that were run; fewer than were run lie in the other direction."""
+    above, below = _plan(topic=2000, partitions=[100, 1000]), _plan(topic=6, partitions=[100, 1000])
+
+    assert "each broker holds 2000 replicas, and no more than 1000 were run" in above["unsure"]
+    assert above["words"]["partitions"].startswith("Each broker of the question holds 2000 replicas, above what was")
+    assert "6 replicas, below what was measured" in below["words"]["partitions"]
+    assert below["unsure"] == []
+
+
+def test_a_partition_run_that_was_given_up_counts_for_what_it_did_show() -> None:
+    """Its recovery is left out with a reason, its CPU is not; one that failed is left out as a whole."""
+    asked = campaign(partitions=[100, 1000])
+
+    def spoilt(item: Item, row: dict[str, Any]) -> dict[str, Any]:
+        if item.name == "partitions-1-100" and row["metric"] == "catch_up_s":
+            return {**row, "censored": True}
+        return {**row, "verdict": "fail"} if item.name == "partitions-2-100" else row
+
+    found = result(asked, archive(asked, spoilt))
+    few = found["partitions"]["curve"][0]
+    assert (few["runs"], few["cpu_s_per_mb"], few["recovery_s"]) == (2, pytest.approx(0.11), 10)
+    assert {row["why"] for row in found["left_out"]} == {
+        "catch_up_s was given up at 10",
+        "its verdict is fail: Every acknowledged record survived.",
+    }

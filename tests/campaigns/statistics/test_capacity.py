@@ -9,6 +9,7 @@ import pytest
 
 from campaigns.statistics.capacity import (
     CatchUp,
+    Demand,
     Interval,
     Knee,
     Measured,
@@ -255,6 +256,32 @@ def test_replicas_that_can_be_moved_are() -> None:
     assert (rows["network_out"].healthy, rows["network_out"].degraded) == (9, pytest.approx(12))
 
 
+def test_a_whole_rack_away_is_more_than_a_broker_and_old_reads_come_from_disk() -> None:
+    """12 MB/s on 12 brokers, RF 3, 2 groups, a quarter of reads old: 3 in, 4 out, 0.5 from disk each.
+
+    One away: x 12/11. One of four racks: x 4/3. One of three: nothing can be made again, so 3 in as before, and of 4
+    copies out that the rest would send half as much again one is gone: 4 x 3/2 x 3/4. One away of a rack that alone
+    may have its replicas: x 4/3 on the three that are left there.
+    """
+
+    def of(racks: int, old_reads: float = 0.25) -> dict[str, Demand]:
+        found = demands(
+            12, brokers=12, replication_factor=3, consumer_groups=2, cpu_s_per_mb=None, catch_up=7,
+            limits={"disk_read": 1.0}, old_reads=old_reads, racks=racks,
+        )  # fmt: skip
+        return {row.resource: row for row in found}
+
+    names, four, three = ("network_in", "network_out", "disk_read"), of(4), of(3)
+    assert [four[name].healthy for name in names] == pytest.approx([3, 4, 0.5])
+    assert [four[name].degraded for name in names] == pytest.approx([3 * 12 / 11, 4 * 12 / 11, 0.5 * 12 / 11])
+    assert [four[name].rack_away for name in names] == pytest.approx([4, 16 / 3, 2 / 3])
+    assert [three[name].rack_away for name in names] == pytest.approx([3, 4.5, 0.75])
+    assert [three[name].degraded for name in names] == pytest.approx([4, 16 / 3, 2 / 3])
+    assert four["disk_read"].use == pytest.approx(2 / 3)
+    assert four["catch_up_disk_read"].rack_away == pytest.approx(2 / 3 + (7 - 3) / 3)
+    assert "disk_read" not in of(4, old_reads=0.0)
+
+
 def test_the_bottleneck_is_the_resource_nearest_to_its_limit() -> None:
     """CPU at 60 % beside network out at 73 % with the catch-up; with no limit set nothing is named."""
     found = bottleneck(_demands(limits={"cpu": 1.0, "network_out": 30.0}))
@@ -332,6 +359,21 @@ def test_more_brokers_carry_more_and_the_fewest_are_named() -> None:
     assert measured.brokers_for(20, 10, 60) == 7
     assert measured.brokers_for(20, 10, 5) is None
     assert measured.degraded_knee(6).estimate == 20
+
+
+def test_racks_ask_for_as_many_brokers_each_and_for_a_rack_away() -> None:
+    """20 MB/s take seven brokers, in three racks nine; a healthy knee of 12 (11 for sure) less a rack is 22/3 of three.
+
+    That is below the 9 with one away, so that 18 MB/s take 7.4, hence nine brokers. Disks may ask for more.
+    """
+    measured = _measured(healthy=40)
+    assert (measured.safe_latency_load(3), measured.safe_latency_load(3, 3)) == (9, 9)
+    assert [measured.brokers_for(20, 10, 60, racks=racks) for racks in (None, 3, 4)] == [7, 9, 8]
+
+    small = _measured(healthy=12)
+    assert (small.safe_latency_load(3), small.safe_latency_load(3, 3)) == (9, pytest.approx(22 / 3))
+    assert [small.brokers_for(18, 10, 60, racks=racks) for racks in (None, 3)] == [6, 9]
+    assert small.brokers_for(18, 10, 60, racks=3, fits=lambda brokers: brokers >= 10) == 12
 
 
 def test_bounds_that_do_not_exist_are_null() -> None:
