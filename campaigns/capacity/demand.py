@@ -52,11 +52,11 @@ def read(path: Path) -> list[Row]:
     """
     try:
         text = path.read_text()
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError) as error:
         raise BadInput(f"demand: {path} cannot be read: {error}.") from error
     try:
         rows = _of_prometheus(json.loads(text)) if text.lstrip().startswith("{") else _of_csv(text.splitlines())
-    except (KeyError, ValueError, TypeError, IndexError) as error:
+    except (KeyError, ValueError, TypeError, IndexError, AttributeError, OverflowError, RecursionError) as error:
         raise BadInput(
             f"demand: {path} is neither CSV with the columns time, bytes_in and perhaps bytes_out nor the answer of "
             f"Prometheus to query_range: {type(error).__name__} {error}."

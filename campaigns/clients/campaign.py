@@ -34,7 +34,7 @@ class Settings(BaseModel):
     @field_validator("clients", mode="before")
     @classmethod
     def _text(cls, value: object) -> object:
-        return str(value) if isinstance(value, int) else ",".join(value) if isinstance(value, list) else value
+        return str(value) if isinstance(value, int) else ",".join(map(str, value)) if isinstance(value, list) else value
 
     @field_validator("clients")
     @classmethod
