@@ -413,7 +413,8 @@ def _metrics_by_hour() -> str:
     """Five weeks of a cluster's metrics."""
     start = datetime(2026, 1, 5, tzinfo=UTC)
     hours = (start + timedelta(hours=number) for number in range(5 * 7 * 24))
-    return "time,bytes_in,bytes_out\n" + "".join(f"{at.isoformat()},200000000,400000000\n" for at in hours)
+    rows = (f"{at.isoformat()},{200_000_000 + 10_000 * at.day},{400_000_000}\n" for at in hours)
+    return "time,bytes_in,bytes_out\n" + "".join(rows)
 
 
 def _of_results() -> list[Group]:

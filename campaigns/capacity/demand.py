@@ -146,7 +146,8 @@ def _weeks(rows: Sequence[Row]) -> list[tuple[int, list[Row]]]:
 
 def _growth(numbers: Sequence[int], means: Sequence[float]) -> tuple[float, float]:
     line = stats.linregress(numbers, [math.log(mean) for mean in means])
-    reach = float(stats.t.ppf((1 + CONFIDENCE) / 2, len(means) - 2)) * float(line.stderr)
+    error = 0.0 if math.isnan(line.stderr) else float(line.stderr)  # a load that never changes
+    reach = float(stats.t.ppf((1 + CONFIDENCE) / 2, len(means) - 2)) * error
     weeks_a_month = DAYS_A_MONTH / 7
     low, high = (math.expm1((float(line.slope) + side * reach) * weeks_a_month) for side in (-1, 1))
     return low, high
