@@ -641,7 +641,8 @@ def load_scenario(name_or_path: str, changes: Mapping[str, Any] | None = None) -
         BadInput: there is no such scenario, or it is wrong.
     """
     path = Path(name_or_path) if name_or_path.endswith((".yaml", ".yml")) else SCENARIOS / f"{name_or_path}.yaml"
-    if not is_file(path):
+    escapes = not name_or_path.endswith((".yaml", ".yml")) and "/" in name_or_path  # a name is no path
+    if escapes or not is_file(path):
         known = ", ".join(scenario_names())
         raise BadInput(f"There is no scenario {name_or_path!r}; known: {known}, or give a path to a .yaml file.")
     return parse_scenario(read_text(path, "The scenario"), str(name_or_path), changes)

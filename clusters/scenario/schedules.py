@@ -181,8 +181,12 @@ def _drawn(value: Any, gaps: dict[str, str], rng: random.Random) -> Any:
         if low > high:
             raise BadInput(f"The fault mix makes no scenario: {value!r} is no span; the smaller end comes first.")
         return rng.randint(low, high)
-    low, high = (_seconds(f"{number}{unit or 's'}") for number, unit in ((span[1], span[2]), (span[3], span[4])))
-    return f"{round(rng.uniform(low, high), 2):g}s"
+    if span[4] is None:
+        raise BadInput(f"The fault mix makes no scenario: {value!r} is no span; both ends need a unit, such as 6s..12s.")
+    shortest, longest = _seconds(span[1] + span[2]), _seconds(span[3] + span[4])
+    if shortest > longest:
+        raise BadInput(f"The fault mix makes no scenario: {value!r} is no span; the smaller end comes first.")
+    return f"{round(rng.uniform(shortest, longest), 2):g}s"
 
 
 def _held_s(steps: list[dict[str, Any]]) -> float:
