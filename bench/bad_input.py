@@ -223,7 +223,9 @@ def _multiplied() -> str:
     """Nine lists, each of nine times the one before it: 9^9 entries in 500 bytes."""
     rows = ["a: &a [x, x, x, x, x, x, x, x, x]"]
     names = "abcdefghi"
-    rows += [f"{name}: &{name} [{', '.join([f'*{before}'] * 9)}]" for before, name in zip(names, names[1:], strict=False)]
+    rows += [
+        f"{name}: &{name} [{', '.join([f'*{before}'] * 9)}]" for before, name in zip(names, names[1:], strict=False)
+    ]
     return "\n".join(rows)
 
 
@@ -261,7 +263,21 @@ def lines_mutations(text: str) -> Iterator[Input]:
 
 
 _EDN_TOKEN = re.compile(r':[\w-]+|"[^"]*"|\d+|[\[\]{}()]')
-_EDN_VALUES = ("", ":x", '"x"', "nil", "-1", "1e999", "99999999999999999999999", "[", "}", "#inst 1", "##NaN", "\\", "#_")
+_EDN_VALUES = (
+    "",
+    ":x",
+    '"x"',
+    "nil",
+    "-1",
+    "1e999",
+    "99999999999999999999999",
+    "[",
+    "}",
+    "#inst 1",
+    "##NaN",
+    "\\",
+    "#_",
+)
 
 
 def edn_mutations(text: str) -> Iterator[Input]:
@@ -368,7 +384,12 @@ def _manifest_of() -> Any:
 
 # --- the groups --------------------------------------------------------------------------------------
 
-_VERDICT = {"verdict": "pass", "sentence": "Nothing was found.", "anomalies": {}, "invariants": {"I1": {"violations": 0}}}
+_VERDICT = {
+    "verdict": "pass",
+    "sentence": "Nothing was found.",
+    "anomalies": {},
+    "invariants": {"I1": {"violations": 0}},
+}
 _SUMMARY = {"campaign_id": "c", "created_at": "2026-01-01T00:00:00+00:00", "state": "pass", "sentence": "All is well."}
 _EVENT = {"t_ns": 5, "wall": "2026-01-01T00:00:00+00:00", "kind": "phase_started", "phase": "steady", "detail": {}}
 _SCENARIOS = ("survived_faults", "exactly_once", "group_members", "shaped_load")
@@ -428,7 +449,9 @@ def _of_results() -> list[Group]:
         return Group(kind, {kind: valid}, feed, json_mutations, **{"refusal": EvidenceError, "most": 60, **more})
 
     return [
-        group("plan of a campaign", plan, lambda at, told: _file("campaign.json", _read_plan, at, told), refusal=BadInput),
+        group(
+            "plan of a campaign", plan, lambda at, told: _file("campaign.json", _read_plan, at, told), refusal=BadInput
+        ),
         group("result of a campaign", json.dumps(_SUMMARY), partial(_file, "result.json", Summary.read)),
         group("result of schedules", json.dumps(schedules), partial(_file, "result.json", SchedulesResult.read)),
         group("verdict", json.dumps(_VERDICT), _judged),

@@ -244,7 +244,9 @@ TARGETS: Mapping[str, Target] = {
     "aborted transactions": Target(_aborted, _logs),
     "indexes": Target(_index, _index_seeds),
     "checkpoints": Target(_checkpoint, lambda: [b"0\n2\n0 0\n3 17\n", b"0\n1\norders 0 17\n"]),
-    "metadata log": Target(_metadata_log, lambda: [_batch(0, bytes.fromhex(_TOPIC)) + _batch(1, bytes.fromhex(_CREATED))]),
+    "metadata log": Target(
+        _metadata_log, lambda: [_batch(0, bytes.fromhex(_TOPIC)) + _batch(1, bytes.fromhex(_CREATED))]
+    ),
     "metadata records": Target(_metadata_record, _metadata_seeds),
     "ZooKeeper's log": Target(_znodes, _znode_seeds),
     "broker log": Target(_broker_log, lambda: [_LOG_LINES.encode(), *_LOG_LINES.encode().splitlines()]),
@@ -295,7 +297,9 @@ def run(target: str, minutes: float) -> dict[str, Any]:
             [sys.executable, "-c", _CHILD, target, *options, str(corpus)],
             capture_output=True, text=True, errors="replace", cwd=ROOT, check=False,
         )  # fmt: skip
-        told = re.findall(r"number_of_executed_units: (\d+)", done.stderr) or re.findall(r"^#(\d+)\t", done.stderr, re.M)
+        told = re.findall(r"number_of_executed_units: (\d+)", done.stderr) or re.findall(
+            r"^#(\d+)\t", done.stderr, re.M
+        )
         if not told:
             raise RuntimeError(done.stderr[-2000:])
         inputs += int(told[-1])

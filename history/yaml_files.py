@@ -38,7 +38,7 @@ def parse(text: str, where: object) -> Any:
         BadInput: it is no YAML, has a key twice, or more in it than anybody writes.
     """
     try:
-        return yaml.load(text, _Loader)  # noqa: S506  # a SafeLoader
+        return yaml.load(text, _Loader)  # a SafeLoader
     except (yaml.YAMLError, ValueError, RecursionError) as error:  # a date or a number that is none is a ValueError
         why = "it is nested too deeply" if isinstance(error, RecursionError) else " ".join(str(error).split())
         raise BadInput(f"{where} is no YAML: {why}.") from error
@@ -53,13 +53,16 @@ class _Loader(yaml.SafeLoader):
             _count(node, {}, set())
         return node
 
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:  # noqa: FBT001, FBT002
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         told: set[Any] = set()
         for key, _ in node.value:
             if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge":
                 if key.value in told:
                     raise yaml.constructor.ConstructorError(
-                        "while reading a mapping", node.start_mark, f"the key {key.value!r} is there twice", key.start_mark
+                        "while reading a mapping",
+                        node.start_mark,
+                        f"the key {key.value!r} is there twice",
+                        key.start_mark,
                     )
                 told.add(key.value)
         return super().construct_mapping(node, deep)

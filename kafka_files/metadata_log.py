@@ -154,7 +154,9 @@ def states(files: list[Path], clock: Clock) -> Iterator[State]:
                     try:
                         state = partitions.replay(value or b"", offset, clock.monotonic_ns(wall_ns))
                     except ValueError as error:
-                        raise EvidenceError(f"The metadata record at offset {offset} cannot be read: {error}.") from error
+                        raise EvidenceError(
+                            f"The metadata record at offset {offset} cannot be read: {error}."
+                        ) from error
                     if state is not None:
                         yield state
 

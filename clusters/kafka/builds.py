@@ -22,7 +22,7 @@ from clusters.kafka.jars import (
     no_version,
     version_of,
 )
-from clusters.paths import CACHE, aside, locked, is_file, is_folder
+from clusters.paths import CACHE, aside, is_file, is_folder, locked
 from history.errors import BadInput
 from history.kafka_versions import DEFAULT_RELEASE
 

@@ -182,7 +182,9 @@ def _drawn(value: Any, gaps: dict[str, str], rng: random.Random) -> Any:
             raise BadInput(f"The fault mix makes no scenario: {value!r} is no span; the smaller end comes first.")
         return rng.randint(low, high)
     if span[4] is None:
-        raise BadInput(f"The fault mix makes no scenario: {value!r} is no span; both ends need a unit, such as 6s..12s.")
+        raise BadInput(
+            f"The fault mix makes no scenario: {value!r} is no span; both ends need a unit, such as 6s..12s."
+        )
     shortest, longest = _seconds(span[1] + span[2]), _seconds(span[3] + span[4])
     if shortest > longest:
         raise BadInput(f"The fault mix makes no scenario: {value!r} is no span; the smaller end comes first.")
