@@ -22,6 +22,7 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from functools import cache, partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn, TypeAlias, cast
 
@@ -222,10 +223,8 @@ def of_yaml_text(text: str) -> Iterator[tuple[str, bytes]]:
 def _multiplied() -> str:
     """Nine lists, each of nine times the one before it: 9^9 entries in 500 bytes."""
     rows = ["a: &a [x, x, x, x, x, x, x, x, x]"]
-    names = "abcdefghi"
-    rows += [
-        f"{name}: &{name} [{', '.join([f'*{before}'] * 9)}]" for before, name in zip(names, names[1:], strict=False)
-    ]
+    for before, name in pairwise("abcdefghi"):
+        rows.append(f"{name}: &{name} [{', '.join([f'*{before}'] * 9)}]")
     return "\n".join(rows)
 
 

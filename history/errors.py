@@ -20,7 +20,7 @@ class PlimsollError(Exception):
 
 
 def one_line(sentence: str) -> str:
-    """A sentence that quotes what somebody else wrote: control characters escaped, the middle of a long one left out."""
+    """A sentence that quotes what others wrote: control characters escaped, the middle of a long one left out."""
     plain = "".join(char if char.isprintable() else repr(char)[1:-1] for char in sentence)
     if len(plain) <= MAX_SENTENCE:
         return plain

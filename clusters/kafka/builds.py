@@ -141,9 +141,8 @@ def _extract(kafka: str, archive: Path, into: Path) -> None:
                     with (into / Path(member.name).name).open("wb") as target:
                         shutil.copyfileobj(source, target)
     except (tarfile.TarError, zlib.error, EOFError, OSError) as error:
-        raise BadInput(
-            f"KAFKA={kafka} is no archive that can be read ({' '.join(str(error).split())}); give a .tgz as Kafka's own."
-        ) from error
+        why = " ".join(str(error).split())
+        raise BadInput(f"KAFKA={kafka} is no archive that can be read ({why}); give a .tgz as Kafka's own.") from error
 
 
 def _staged(kafka: str, key: str, origin: str, fill: Callable[[Path], None]) -> Build:

@@ -109,6 +109,8 @@ def test_a_line_that_cannot_be_says_nothing(line):
 
 def test_a_line_with_the_largest_offset_is_read():
     """The near miss."""
-    line = f"2026-01-01T00:00:00.123+0000 [x] INFO k - [Log partition=orders-0, dir=/x] Truncating to offset {2**63 - 1}"
+    line = (
+        f"2026-01-01T00:00:00.123+0000 [x] INFO k - [Log partition=orders-0, dir=/x] Truncating to offset {2**63 - 1}"
+    )
 
     assert parse(line)["log_end_offset"] == 2**63 - 1

@@ -37,6 +37,8 @@ def test_lines_of_something_else_give_no_pairs(tmp_path):
     """Bytes that are no text, infinity, and lists without end are passed over; a whole line among them is read."""
     file = tmp_path / "clock.jsonl"
     whole = b'{"wall": "2026-01-01T00:00:00+00:00", "t_ns": 5}\n'
-    file.write_bytes(b"\xff\xfe\n" + b'{"wall": "2026-01-01T00:00:00+00:00", "t_ns": 1e999}\n' + b"[" * 20_000 + b"\n" + whole)
+    file.write_bytes(
+        b"\xff\xfe\n" + b'{"wall": "2026-01-01T00:00:00+00:00", "t_ns": 1e999}\n' + b"[" * 20_000 + b"\n" + whole
+    )
 
     assert [t_ns for _, t_ns in read_clock(file).pairs] == [5]
