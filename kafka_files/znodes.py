@@ -115,7 +115,7 @@ def _ids(said: dict[str, Any], name: str, partition: str) -> tuple[int, ...]:
     """The brokers of a partition; none where the topic does not say."""
     by_partition = said.get(name)
     found = by_partition.get(partition) if isinstance(by_partition, dict) else None
-    return tuple(found) if _is_ids(found) else ()
+    return tuple(found) if isinstance(found, list) and _is_ids(found) else ()
 
 
 def _json(data: bytes) -> dict[str, Any]:

@@ -131,12 +131,8 @@ def test_a_host_is_what_runs_must_share(changed: dict[str, Any], same: bool) -> 
 )
 def test_a_verdict_that_is_none_is_no_evidence(tmp_path: Path, verdict: str) -> None:
     """One sentence names the run and what its file lacks."""
-    run = RunFolder(tmp_path)
-    operations = Path(__file__).parents[2] / "docs" / "examples" / "operations.jsonl"
-    imported = import_history([operations], "operations", Settings(), tmp_path / "runs")
-    run.manifest.write_bytes(imported.manifest.read_bytes())
-    run.verdict.mkdir()
+    run = RunFolder(write_sample_run(tmp_path / "run"))
     run.verdict_file.write_text(verdict)
 
     with pytest.raises(EvidenceError, match="holds no verdict with metrics"):
-        archive.rows_of(run)
+        rows_of(run)

@@ -209,5 +209,4 @@ def test_a_fault_mix_that_makes_no_scenario_is_refused(place: str, value: object
     mix = FaultMix.model_validate(told | {place: value})
 
     with pytest.raises(BadInput, match=f"^The fault mix makes no scenario: .*{why}"):
-        for seed in range(6):
-            randomised_schedule(mix, seed=seed, length_s=100)
+        [randomised_schedule(mix, seed=seed, length_s=100) for seed in range(6)]
